@@ -1,5 +1,5 @@
-// What saving costs training steps, in turns: steps alone, steps while a checkpoint is written in the background, and
-// steps that wait for one. Prints a JSON object a turn. One process, a Llama of about 100 million parameters with
+// What saving costs training steps, interleaved: steps alone, steps while a checkpoint is written in the background,
+// and steps that wait for one. Prints a JSON object a turn. One process, a Llama of about 100 million parameters with
 // AdamW.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -61,10 +61,10 @@ int main(int count, char** values) {
   Mesh mesh(Environment{}, MeshShape{}, {.device = at::kCPU});
   ParallelModel model(*network.entry, *config, mesh, {}, /*seed=*/0);
   Optimizer optimizer(model.parameters(), OptimizerOptions{}, mesh);
-  std::vector<TensorBox> boxes = boxes_of(model);
-  for (TensorBox& box : boxes_of(optimizer.state())) boxes.push_back(std::move(box));
+  std::vector<TensorSlice> slices = get_slices(model);
+  for (TensorSlice& slice : get_slices(optimizer.state())) slices.push_back(std::move(slice));
   int64_t bytes = 0;
-  for (const TensorBox& box : boxes) bytes += static_cast<int64_t>(box.local.nbytes());
+  for (const TensorSlice& slice : slices) bytes += static_cast<int64_t>(slice.local.nbytes());
 
   Batch batch;
   batch.input_ids = batch.labels =
@@ -89,7 +89,7 @@ int main(int count, char** values) {
     std::fflush(stdout);
   };
 
-  background.reserve_copies(boxes);
+  background.reserve_copies(slices);
   for (int64_t i = 0; i < 2; ++i) step();
 
   int64_t saved = 0;
@@ -100,7 +100,7 @@ int main(int count, char** values) {
 
     steps.clear();
     auto begin = Clock::now();
-    background.begin({.step = ++saved, .values = {}}, boxes);
+    background.begin({.step = ++saved, .values = {}}, slices);
     double stall = since(begin);
     for (bool complete = false; !complete;) {
       steps.push_back(step());
@@ -113,7 +113,7 @@ int main(int count, char** values) {
 
     steps.clear();
     begin = Clock::now();
-    foreground.begin({.step = ++saved, .values = {}}, boxes);
+    foreground.begin({.step = ++saved, .values = {}}, slices);
     foreground.finish();
     stall = since(begin);
     for (int64_t i = 0; i < numbers["--steps"]; ++i) steps.push_back(step());
@@ -121,7 +121,7 @@ int main(int count, char** values) {
   }
 
   std::vector<at::Tensor> sources;
-  for (const TensorBox& box : boxes) sources.push_back(box.local);
+  for (const TensorSlice& slice : slices) sources.push_back(slice.local);
   HostCopy copy;
   double fastest = 1e9;
   for (int i = 0; i < 5; ++i) {

@@ -16,7 +16,7 @@
 #include "benchmarks/shares.h"
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/mesh/mesh.h"
-#include "runtime/ops/cpu/kept_memory.h"
+#include "runtime/ops/cpu/cpu_caching_allocator.h"
 #include "runtime/ops/fused.h"
 #include "runtime/parallel/parallel_model.h"
 #include "runtime/train/sampling.h"
@@ -50,7 +50,7 @@ int main(int count, char** values) {
   app.add_flag("--shares", shares, "print where the time goes, and stop");
   CLI11_PARSE(app, count, values);
   at::set_num_threads(threads);
-  cpu::keep_freed_memory();
+  cpu::install_cpu_caching_allocator();
   install_fused_functions();
 
   const auto spec = nlohmann::json::parse(std::ifstream(models)).at(name);

@@ -15,7 +15,7 @@ namespace {
 using at::Tensor;
 
 /// Bytes of the values that a tensor has, those of expanded dimensions once.
-double bytes_of(const Tensor& tensor) {
+double get_bytes(const Tensor& tensor) {
   if (!tensor.defined()) return 0.0;
   auto count = static_cast<double>(tensor.element_size());
   for (int64_t dimension = 0; dimension < tensor.dim(); ++dimension)
@@ -32,23 +32,23 @@ void add_tensors(const c10::IValue& value, std::vector<Tensor>& tensors) {
   }
 }
 
-std::vector<Tensor> tensors_of(Values values) {
+std::vector<Tensor> find_tensors(Values values) {
   std::vector<Tensor> tensors;
   for (const c10::IValue& value : values) add_tensors(value, tensors);
   return tensors;
 }
 
-double bytes_of(const c10::IValue& value) {
+double get_bytes(const c10::IValue& value) {
   std::vector<Tensor> tensors;
   add_tensors(value, tensors);
   double bytes = 0.0;
-  for (const Tensor& tensor : tensors) bytes += bytes_of(tensor);
+  for (const Tensor& tensor : tensors) bytes += get_bytes(tensor);
   return bytes;
 }
 
-double bytes_of(Values values) {
+double get_bytes(Values values) {
   double bytes = 0.0;
-  for (const c10::IValue& value : values) bytes += bytes_of(value);
+  for (const c10::IValue& value : values) bytes += get_bytes(value);
   return bytes;
 }
 
@@ -57,36 +57,37 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 }
 
 /// left [..., rows, in] by right [..., in, out].
-Cost of_product(const Tensor& left, const Tensor& right, double added_bytes = 0.0) {
+Cost count_matmul(const Tensor& left, const Tensor& right, double added_bytes = 0.0) {
   const auto results = static_cast<double>(left.numel() / left.size(-1) * right.size(-1));
-  return {.flops = 2.0 * results * static_cast<double>(left.size(-1)),
-          .bytes = bytes_of(left) + bytes_of(right) + results * static_cast<double>(left.element_size()) + added_bytes,
-          .bf16 = left.scalar_type() == at::kBFloat16};
+  return {
+      .flops = 2.0 * results * static_cast<double>(left.size(-1)),
+      .bytes = get_bytes(left) + get_bytes(right) + results * static_cast<double>(left.element_size()) + added_bytes,
+      .bf16 = left.scalar_type() == at::kBFloat16};
 }
 
-std::optional<Cost> of_product(std::string_view name, Values inputs) {
-  if (is_one_of(name, {"mm", "bmm"})) return of_product(inputs[0].toTensor(), inputs[1].toTensor());
+std::optional<Cost> count_matmul(std::string_view name, Values inputs) {
+  if (is_one_of(name, {"mm", "bmm"})) return count_matmul(inputs[0].toTensor(), inputs[1].toTensor());
   if (is_one_of(name, {"addmm", "baddbmm"}))
-    return of_product(inputs[1].toTensor(), inputs[2].toTensor(), bytes_of(inputs[0]));
+    return count_matmul(inputs[1].toTensor(), inputs[2].toTensor(), get_bytes(inputs[0]));
   if (is_one_of(name, {"mkldnn_linear", "_linear_pointwise"}))
-    return of_product(inputs[0].toTensor(), inputs[1].toTensor().t(), bytes_of(inputs[2]));
+    return count_matmul(inputs[0].toTensor(), inputs[1].toTensor().t(), get_bytes(inputs[2]));
   if (name == "convolution") {  // with kernels that do not overlap, as those of patches
     const Tensor &x = inputs[0].toTensor(), &weight = inputs[1].toTensor();
     double places = static_cast<double>(x.size(0));
     const auto strides = inputs[3].toIntVector();
     for (int64_t dimension = 2; dimension < x.dim(); ++dimension)
       places *= static_cast<double>(x.size(dimension) / strides[static_cast<size_t>(dimension - 2)]);
-    return Cost{
-        .flops = 2.0 * places * static_cast<double>(weight.numel()),
-        .bytes = bytes_of(x) + bytes_of(weight) + places * static_cast<double>(weight.size(0) * weight.element_size()),
-        .bf16 = x.scalar_type() == at::kBFloat16};
+    return Cost{.flops = 2.0 * places * static_cast<double>(weight.numel()),
+                .bytes = get_bytes(x) + get_bytes(weight) +
+                         places * static_cast<double>(weight.size(0) * weight.element_size()),
+                .bf16 = x.scalar_type() == at::kBFloat16};
   }
   if (name == "convolution_backward") {
     const Tensor &grad = inputs[0].toTensor(), &x = inputs[1].toTensor(), &weight = inputs[2].toTensor();
     const auto mask = inputs[inputs.size() - 1].toBoolList();
     const double products = (mask[0] ? 1.0 : 0.0) + (mask[1] ? 1.0 : 0.0);
     return Cost{.flops = products * 2.0 * static_cast<double>(grad.numel() * (weight.numel() / weight.size(0))),
-                .bytes = bytes_of(grad) + products * (bytes_of(x) + bytes_of(weight)),
+                .bytes = get_bytes(grad) + products * (get_bytes(x) + get_bytes(weight)),
                 .bf16 = x.scalar_type() == at::kBFloat16};
   }
   return {};
@@ -103,7 +104,7 @@ Fused of_attention(Values inputs) {
   const auto seq = static_cast<double>(query.size(2));
   const double seen = inputs[3].toBool() ? (seq + 1.0) / (2.0 * seq) : 1.0;
   const double product = 2.0 * static_cast<double>(query.numel() * key.size(2)) * seen;
-  const double operands = bytes_of(inputs[0]) + bytes_of(inputs[1]) + bytes_of(inputs[2]), output = bytes_of(query);
+  const double operands = get_bytes(inputs[0]) + get_bytes(inputs[1]) + get_bytes(inputs[2]), output = get_bytes(query);
   const bool bf16 = query.scalar_type() == at::kBFloat16;
   return {.forward = {.flops = 2.0 * product, .bytes = operands + output, .bf16 = bf16},
           .backward = {.flops = 4.0 * product, .bytes = 2.0 * operands + 2.0 * output, .bf16 = bf16}};
@@ -125,7 +126,7 @@ std::optional<Cost> of_fused(std::string_view name, Values inputs) {
   if (name == "Attention") {
     fused = of_attention(inputs);
   } else {
-    const double once = bytes_of(inputs[0]);
+    const double once = get_bytes(inputs[0]);
     fused.forward.bytes = passes->second.first * once, fused.backward.bytes = passes->second.second * once;
   }
   forwards[std::string(name)].push_back(fused.backward);
@@ -152,20 +153,20 @@ std::optional<Cost> cost_by_name(std::string_view name, Values inputs) {
   const std::string_view what = short_name(name);
   if (name.find("CppNode<modular") != name.npos) return of_fused_backward(what);
   if (name.starts_with("modular::")) return of_fused(what, inputs);
-  if (const auto product = of_product(what, inputs)) return product;
+  if (const auto product = count_matmul(what, inputs)) return product;
   if (what == "_fused_adamw_") {  // parameters, gradients and two moments, of which the gradients are not written
-    const double gradients = bytes_of(inputs[1]);
-    return Cost{.bytes = 2.0 * bytes_of(inputs.first(4)) - gradients};
+    const double gradients = get_bytes(inputs[1]);
+    return Cost{.bytes = 2.0 * get_bytes(inputs.first(4)) - gradients};
   }
-  if (what == "_foreach_mul_") return Cost{.bytes = 2.0 * bytes_of(inputs[0])};
+  if (what == "_foreach_mul_") return Cost{.bytes = 2.0 * get_bytes(inputs[0])};
   if (is_one_of(what, {"_foreach_norm", "linalg_vector_norm", "sum", "mean"}))
-    return Cost{.bytes = bytes_of(inputs[0])};
-  if (what == "copy_") return Cost{.bytes = bytes_of(inputs[0]) + bytes_of(inputs[1])};
-  if (is_one_of(what, {"zero_", "fill_"})) return Cost{.bytes = bytes_of(inputs[0])};
-  if (is_one_of(what, {"cat", "gelu"})) return Cost{.bytes = 2.0 * bytes_of(inputs[0])};
-  if (what == "gelu_backward") return Cost{.bytes = 3.0 * bytes_of(inputs[0])};
-  if (what == "native_layer_norm") return Cost{.bytes = 2.0 * bytes_of(inputs[0])};
-  if (what == "native_layer_norm_backward") return Cost{.bytes = 3.0 * bytes_of(inputs[0])};
+    return Cost{.bytes = get_bytes(inputs[0])};
+  if (what == "copy_") return Cost{.bytes = get_bytes(inputs[0]) + get_bytes(inputs[1])};
+  if (is_one_of(what, {"zero_", "fill_"})) return Cost{.bytes = get_bytes(inputs[0])};
+  if (is_one_of(what, {"cat", "gelu"})) return Cost{.bytes = 2.0 * get_bytes(inputs[0])};
+  if (what == "gelu_backward") return Cost{.bytes = 3.0 * get_bytes(inputs[0])};
+  if (what == "native_layer_norm") return Cost{.bytes = 2.0 * get_bytes(inputs[0])};
+  if (what == "native_layer_norm_backward") return Cost{.bytes = 3.0 * get_bytes(inputs[0])};
   if (what == "embedding") {
     const Tensor& table = inputs[0].toTensor();
     const auto row = static_cast<double>(table.size(-1) * table.element_size());
@@ -174,7 +175,7 @@ std::optional<Cost> cost_by_name(std::string_view name, Values inputs) {
   if (what == "embedding_dense_backward") {
     const Tensor& grad = inputs[0].toTensor();
     const auto row = static_cast<double>(grad.size(-1) * grad.element_size());
-    return Cost{.bytes = bytes_of(grad) + row * static_cast<double>(inputs[2].toInt())};
+    return Cost{.bytes = get_bytes(grad) + row * static_cast<double>(inputs[2].toInt())};
   }
   return {};
 }
@@ -183,8 +184,8 @@ void forget_forwards() { forwards.clear(); }
 
 Cost cost_by_values(std::string_view name, Values inputs, Values outputs) {
   if (short_name(name).starts_with("empty")) return {};
-  const auto read = tensors_of(inputs);
-  const auto written = tensors_of(outputs);
+  const auto read = find_tensors(inputs);
+  const auto written = find_tensors(outputs);
   const bool in_place = name.ends_with('_');
   const bool is_view = !in_place && std::ranges::any_of(written, [&](const Tensor& output) {
     return std::ranges::any_of(read, [&](const Tensor& input) {
@@ -192,7 +193,7 @@ Cost cost_by_values(std::string_view name, Values inputs, Values outputs) {
     });
   });
   if (is_view || (read.empty() && !in_place)) return {};
-  return {.bytes = bytes_of(inputs) + bytes_of(outputs)};
+  return {.bytes = get_bytes(inputs) + get_bytes(outputs)};
 }
 
 }  // namespace modular

@@ -10,7 +10,7 @@
 namespace modular {
 
 struct Cost {
-  double flops = 0.0;  // of products of matrices: what other operations compute takes less than their memory
+  double flops = 0.0;  // of matmuls: what other operations compute takes less than their memory
   double bytes = 0.0;  // read and written, each value once
   bool bf16 = false;   // what the products multiply
 };

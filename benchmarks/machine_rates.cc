@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace at::native {
-/// As in runtime/ops/cpu/products.cc.
+/// As in runtime/ops/cpu/gemm.cc.
 __attribute__((weak)) void mkldnn_matmul(const Tensor& left, const Tensor& right, const Tensor& result, float beta,
                                          float alpha);
 }  // namespace at::native
@@ -44,7 +44,7 @@ struct Found {
   std::string by;
 };
 
-Found best_product(at::ScalarType type) {
+Found best_gemm(at::ScalarType type) {
   struct Library {
     const char* name;
     std::function<void(const Tensor& left, const Tensor& right, Tensor& product)> multiply;
@@ -105,8 +105,8 @@ MachineRates measure_machine(int threads) {
       std::fflush(stdout);
       return found.rate;
     };
-    rates.float32 = print("float32 products", best_product(at::kFloat), 1e9, "GFLOP/s");
-    rates.bf16 = print("bfloat16 products", best_product(at::kBFloat16), 1e9, "GFLOP/s");
+    rates.float32 = print("float32 products", best_gemm(at::kFloat), 1e9, "GFLOP/s");
+    rates.bf16 = print("bfloat16 products", best_gemm(at::kBFloat16), 1e9, "GFLOP/s");
     rates.bandwidth = print("memory", best_bandwidth(), 1e9, "GB/s");
     if (threads == 1) break;
   }

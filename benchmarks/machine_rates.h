@@ -4,8 +4,8 @@
 namespace modular {
 
 struct MachineRates {
-  double float32 = 0.0, bf16 = 0.0;  // floating-point operations a second of products of matrices
-  double bandwidth = 0.0;            // bytes a second that are read and written
+  double float32 = 0.0, bf16 = 0.0;  // floating-point operations a second of matmuls
+  double bandwidth = 0.0;            // bytes/s that are read and written
 };
 
 /// Measures and prints them on one thread and on `threads`, and returns those of `threads`: of products the best of the

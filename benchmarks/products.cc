@@ -1,5 +1,5 @@
-// Products of float32 matrices by MKL and by what the rule takes, in turns: those of a layer's forward, of its input's
-// gradient and of its weight's, over sizes from a token to a batch. What runtime/ops/cpu/products.cc chooses by was
+// Products of float32 matrices by MKL and by what the rule takes, interleaved: those of a layer's forward, of its
+// input's gradient and of its weight's, over sizes from a token to a batch. What runtime/ops/cpu/gemm.cc chooses by was
 // read from here.
 #include <ATen/ATen.h>
 #include <ATen/CPUFunctions.h>
@@ -14,7 +14,7 @@
 #include <limits>
 #include <tuple>
 
-#include "runtime/ops/cpu/products.h"
+#include "runtime/ops/cpu/gemm.h"
 
 namespace {
 
@@ -48,9 +48,9 @@ void compare(const Tensor& left, const Tensor& right) {
 
 int main(int count, char** values) {
   at::set_num_threads(count > 1 ? std::atoi(values[1]) : 2);
-  modular::cpu::install_products();
+  modular::cpu::install_gemm();
   std::printf("GFLOP/s by MKL, by %s from 2^22 multiplications on, and their ratio; %d threads\n",
-              modular::cpu::products_library().data(), at::get_num_threads());
+              modular::cpu::gemm_backend().data(), at::get_num_threads());
   std::printf(" rows    in   out | forward              | gradient of the input | of the weight\n");
   const c10::InferenceMode without_graph;
   for (const auto& [rows, in, out] : std::initializer_list<std::tuple<int64_t, int64_t, int64_t>>{{1, 2048, 8192},

@@ -1,4 +1,4 @@
-// How many samples a second a run's own readers deliver, with no step that takes them: batches of one rank in the run's
+// How many samples/s a run's own readers deliver, with no step that takes them: batches of one rank in the run's
 // order, one after the other, by one thread. Prints a JSON object.
 //   benchmark_reading SECONDS KEY=VALUE…
 #include <ATen/Parallel.h>

@@ -32,9 +32,9 @@ std::vector<Frame> running;
 Recording recording;
 const MachineRates* machine = nullptr;
 
-std::string_view kind_of(std::string_view name) {
+std::string_view get_kind(std::string_view name) {
   static const std::vector<std::pair<std::string_view, std::vector<std::string_view>>> kinds = {
-      {"matrix products",
+      {"matmuls",
        {"mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "_weight_int8pack_mm", "mkldnn_linear", "convolution"}},
       {"attention", {"Attention", "attention"}},
       {"norm", {"RmsNorm", "layer_norm"}},
@@ -116,7 +116,7 @@ std::map<std::string_view, Operation> Recording::kinds() const {
   std::map<std::string_view, Operation> sums;
   double left = seconds;
   for (const auto& [name, operation] : operations) {
-    Operation& sum = sums[kind_of(name)];
+    Operation& sum = sums[get_kind(name)];
     sum.seconds += operation.seconds, sum.flops += operation.flops, sum.bytes += operation.bytes;
     sum.roof += operation.roof;
     left -= operation.seconds;

@@ -29,13 +29,13 @@ void print_shares(const char* title, const Recording& recording) {
       std::printf("  %-40s %5.1f %%\n", name.c_str(), 100.0 * operation.seconds / recording.seconds);
 }
 
-void print_roof(const char* title, const Recording& step, double matrix_rate) {
+void print_roofline(const char* title, const Recording& step, double matrix_rate) {
   const auto print = [&](const std::string& what, const Operation& of) {
     std::printf("%-24s%10.2f%10.2f%10.1f%10.2f", what.c_str(), 1e3 * of.seconds, 1e-9 * of.flops, 1e-6 * of.bytes,
                 1e3 * of.roof);
     of.roof > 0.0 ? std::printf("%9.0f %%\n", 100.0 * of.roof / of.seconds) : std::printf("%11s\n", "");
   };
-  std::printf("%-24s%10s%10s%10s%10s%11s\n", title, "ms a step", "GFLOP", "MB", "roof, ms", "of it");
+  std::printf("%-24s%10s%10s%10s%10s%11s\n", title, "ms per step", "GFLOP", "MB", "roof, ms", "of it");
   Operation whole{.seconds = step.seconds};
   for (const auto& [kind, sum] : by_time(step.kinds())) {
     print(kind, sum);

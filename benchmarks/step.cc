@@ -22,7 +22,7 @@
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/model/tasks.h"
-#include "runtime/ops/cpu/kept_memory.h"
+#include "runtime/ops/cpu/cpu_caching_allocator.h"
 #include "runtime/ops/fused.h"
 #include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
@@ -136,7 +136,7 @@ int main(int count, char** values) {
   using namespace modular;
   const Arguments arguments = parse(count, values);
   at::set_num_threads(arguments.threads);
-  if (!arguments.plain) cpu::keep_freed_memory();
+  if (!arguments.plain) cpu::install_cpu_caching_allocator();
 
   const json spec = json::parse(std::ifstream(arguments.models)).at(arguments.model);
   json described = spec.at("config");
@@ -176,7 +176,7 @@ int main(int count, char** values) {
       Recording fastest = record(step, &*rates);
       for (int i = 1; i < 10; ++i)
         if (Recording another = record(step, &*rates); another.seconds < fastest.seconds) fastest = std::move(another);
-      print_roof((arguments.model + ", " + type).c_str(), fastest, arguments.bf16 ? rates->bf16 : rates->float32);
+      print_roofline((arguments.model + ", " + type).c_str(), fastest, arguments.bf16 ? rates->bf16 : rates->float32);
     } else {
       print_shares(type, record(
                              [&] {

@@ -1,5 +1,5 @@
 """Specs of made-up families, for measuring: chains in which each family derives from the one before, with a Llama under another name at
-the root. Every family changes its config and one class, in turns."""
+the root. Every family changes its config and one class, interleaved."""
 
 import pathlib
 

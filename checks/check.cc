@@ -119,7 +119,7 @@ class Check {
       }
       return;
     }
-    // Together they share a parse; modgen itself refuses a spec that depends on what another includes.
+    // Together they share a parse; modgen itself rejects a spec that depends on what another includes.
     std::vector<std::vector<std::string>> groups(1);
     for (const auto& [family, reason] : suspects) groups.front().push_back(family);
     const TemporaryFolder temporary;
@@ -139,7 +139,7 @@ class Check {
       if (made.exit_code == 0) {
         compare_family(family, suspects.at(family), folder);
       } else if (!made.diagnostics.empty()) {
-        const Difference first = refuse(made.diagnostics);
+        const Difference first = reject(made.diagnostics);
         report(Verdict::unchecked, "generated/" + family + ".h",
                "nothing can be generated to compare with: see " + first.file + ":" + std::to_string(first.line));
       } else {
@@ -149,17 +149,17 @@ class Check {
     }
   }
 
-  /// Reports what modgen refuses, once for all families that share it, and returns the first of it.
-  Difference refuse(const std::vector<Diagnostic>& diagnostics) {
+  /// Reports what modgen rejects, once for all families that share it, and returns the first of it.
+  Difference reject(const std::vector<Diagnostic>& diagnostics) {
     std::optional<Difference> first;
     for (const Diagnostic& one : diagnostics) {
-      Difference refused{
-          Verdict::refused, one.where.path, static_cast<int>(std::max(1u, one.where.line)), one.message, "", one};
-      if (!first) first = refused;
+      Difference rejected{
+          Verdict::rejected, one.where.path, static_cast<int>(std::max(1u, one.where.line)), one.message, "", one};
+      if (!first) first = rejected;
       const std::string text = to_text(one);
       if (std::ranges::none_of(differences_,
                                [&](const Difference& known) { return known.error && to_text(*known.error) == text; }))
-        differences_.push_back(std::move(refused));
+        differences_.push_back(std::move(rejected));
     }
     return *first;
   }

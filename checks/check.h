@@ -26,7 +26,7 @@ enum class Verdict {
   drift,      // the tree is not what the specs say
   fixed,      // it was not, and is now
   unchecked,  // it could not be checked
-  refused,    // a spec does not generate: an error in it, or in its parallel plan
+  rejected,   // a spec does not generate: an error in it, or in its parallel plan
 };
 
 struct Difference {
@@ -36,7 +36,7 @@ struct Difference {
   std::string message;
   std::string diff;  // unified, from what is there to what should be; may be empty
   std::optional<Diagnostic> error =
-      {};  // what modgen said, with columns, notes and fixes, where the verdict is refused
+      {};  // what modgen said, with columns, notes and fixes, where the verdict is rejected
 };
 
 struct CheckResult {

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::optional<fs::path> file_of(const fs::path& root, const std::string& family) {
+std::optional<fs::path> get_file(const fs::path& root, const std::string& family) {
   const std::optional<fs::path> cache = cache_folder();
   if (!cache) return std::nullopt;
   return *cache / "verified" / (digest(fs::weakly_canonical(root).string()) + "-" + family);
@@ -38,7 +38,7 @@ std::string identity_of_tools(const fs::path& modgen) {
 }
 
 std::optional<LocalRecord> read_local_record(const fs::path& root, const std::string& family) {
-  const std::optional<fs::path> file = file_of(root, family);
+  const std::optional<fs::path> file = get_file(root, family);
   if (!file) return std::nullopt;
   try {
     const std::optional<std::string> text = read_file_if_any(*file);
@@ -52,7 +52,7 @@ std::optional<LocalRecord> read_local_record(const fs::path& root, const std::st
 }
 
 void write_local_record(const fs::path& root, const std::string& family, const LocalRecord& record) {
-  if (const std::optional<fs::path> file = file_of(root, family))
+  if (const std::optional<fs::path> file = get_file(root, family))
     write_file(*file, record.tools + '\n' + record.record + '\n');
 }
 

@@ -62,9 +62,9 @@ int main(int count, char** arguments) try {
   auto any = [&](modgen::Verdict verdict) {
     return std::ranges::count(differences, verdict, &modgen::Difference::verdict) > 0;
   };
-  return any(modgen::Verdict::unchecked) || any(modgen::Verdict::refused) ? kUnchecked
-         : any(modgen::Verdict::drift)                                    ? kDrift
-                                                                          : kClean;
+  return any(modgen::Verdict::unchecked) || any(modgen::Verdict::rejected) ? kUnchecked
+         : any(modgen::Verdict::drift)                                     ? kDrift
+                                                                           : kClean;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "modcheck: %s\n", error.what());
   return kUnchecked;

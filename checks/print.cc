@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string name_of(Verdict verdict) {
+std::string name_for(Verdict verdict) {
   switch (verdict) {
     case Verdict::drift:
       return "drift";
@@ -19,8 +19,8 @@ std::string name_of(Verdict verdict) {
       return "fixed";
     case Verdict::unchecked:
       return "unchecked";
-    case Verdict::refused:
-      return "refused";
+    case Verdict::rejected:
+      return "rejected";
   }
   throw std::logic_error("a verdict without a name");
 }
@@ -34,7 +34,7 @@ std::string text(const std::vector<Difference>& differences, bool with_diff) {
       lines += to_text(*one.error);
       continue;
     }
-    lines += one.file + ':' + std::to_string(one.line) + ": " + name_of(one.verdict) + ": " + one.message + '\n';
+    lines += one.file + ':' + std::to_string(one.line) + ": " + name_for(one.verdict) + ": " + one.message + '\n';
     if (with_diff) lines += one.diff;
   }
   if (drift) lines += "To accept the specs as they are: modcheck --fix, or modgen --all.\n";
@@ -56,7 +56,7 @@ void add_error(const Diagnostic& error, Json& entry) {
 std::string json(const std::vector<Difference>& differences, bool with_diff) {
   Json list = Json::array();
   for (const Difference& one : differences) {
-    Json entry = {{"verdict", name_of(one.verdict)}, {"file", one.file}, {"line", one.line}, {"message", one.message}};
+    Json entry = {{"verdict", name_for(one.verdict)}, {"file", one.file}, {"line", one.line}, {"message", one.message}};
     if (one.error)
       add_error(*one.error, entry);
     else if (with_diff)
@@ -95,7 +95,7 @@ std::string github(const std::vector<Difference>& differences) {
     lines += one.verdict == Verdict::fixed ? "::notice file=" : "::error file=";
     lines += escaped_property(one.file) + ",line=" + std::to_string(one.line);
     if (one.error) lines += ",col=" + std::to_string(column_in_characters(one.error->where));
-    lines += ",title=modcheck " + name_of(one.verdict) + "::" + escaped(one.message);
+    lines += ",title=modcheck " + name_for(one.verdict) + "::" + escaped(one.message);
     if (one.error && !one.error->advice.empty()) lines += "%0A" + escaped(one.error->advice);
     lines += '\n';
   }
@@ -139,7 +139,7 @@ constexpr const char* meaning(Verdict verdict) {
       return "generated/ was not what modular/ says, and is now";
     case Verdict::unchecked:
       return "it could not be checked whether generated/ is what modular/ says";
-    case Verdict::refused:
+    case Verdict::rejected:
       return "a spec that does not generate: an error in it or in its parallel plan";
   }
   return "";
@@ -150,7 +150,7 @@ std::string sarif(const std::vector<Difference>& differences, const std::filesys
   for (const Difference& one : differences) {
     const Json location = {
         {"physicalLocation", {{"artifactLocation", artifact(one.file)}, {"region", {{"startLine", one.line}}}}}};
-    Json result = {{"ruleId", name_of(one.verdict)},
+    Json result = {{"ruleId", name_for(one.verdict)},
                    {"level", one.verdict == Verdict::fixed ? "note" : "error"},
                    {"message", {{"text", one.message}}},
                    {"locations", Json::array({location})}};
@@ -158,8 +158,8 @@ std::string sarif(const std::vector<Difference>& differences, const std::filesys
     results.push_back(result);
   }
   Json rules = Json::array();
-  for (Verdict verdict : {Verdict::drift, Verdict::fixed, Verdict::unchecked, Verdict::refused})
-    rules.push_back({{"id", name_of(verdict)}, {"shortDescription", {{"text", meaning(verdict)}}}});
+  for (Verdict verdict : {Verdict::drift, Verdict::fixed, Verdict::unchecked, Verdict::rejected})
+    rules.push_back({{"id", name_for(verdict)}, {"shortDescription", {{"text", meaning(verdict)}}}});
   const Json driver = {{"name", "modcheck"}, {"rules", rules}};
   const Json run = {{"tool", {{"driver", driver}}}, {"columnKind", "unicodeCodePoints"}, {"results", results}};
   const Json log = {

@@ -28,7 +28,7 @@ std::string below(const fs::path& path, const fs::path& folder) {
 
 }  // namespace
 
-std::string Tree::name_of(const fs::path& path) const {
+std::string Tree::name_for(const fs::path& path) const {
   if (path.is_relative()) return path.lexically_normal().generic_string();
   const fs::path normal = path.lexically_normal();
   if (std::string name = below(normal, fs::absolute(root).lexically_normal()); !name.empty()) return name;
@@ -39,7 +39,7 @@ std::string Tree::name_of(const fs::path& path) const {
       ": a spec depends on this file, which is neither in the project nor shipped with modgen: move it");
 }
 
-fs::path Tree::path_of(std::string_view name) const {
+fs::path Tree::path_to(std::string_view name) const {
   if (name.starts_with(kShipped)) return shipped / name.substr(kShipped.size());
   return root / name;
 }
@@ -57,14 +57,14 @@ GeneratorIdentity built_generator() { return {MODULAR_GENERATOR_DIGEST, MODULAR_
 const std::optional<std::string>& TreeFiles::digest(const std::string& name) {
   const auto [known, is_new] = digests_.try_emplace(name);
   if (is_new)
-    if (const std::optional<std::string> text = read_file_if_any(tree_.path_of(name)))
+    if (const std::optional<std::string> text = read_file_if_any(tree_.path_to(name)))
       known->second = digest_of_text(*text);
   return known->second;
 }
 
 bool TreeFiles::exists(const std::string& name) {
   const auto [known, is_new] = exists_.try_emplace(name);
-  if (std::error_code unreadable; is_new) known->second = fs::is_regular_file(tree_.path_of(name), unreadable);
+  if (std::error_code unreadable; is_new) known->second = fs::is_regular_file(tree_.path_to(name), unreadable);
   return known->second;
 }
 
@@ -79,16 +79,16 @@ Record make_record(TreeFiles& files, const std::string& family, std::string_view
                 .read = {},
                 .absent = {}};
   const Tree& tree = files.tree();
-  const auto digest_of = [&](const std::string& name) {
+  const auto compute_digest = [&](const std::string& name) {
     if (const std::optional<std::string>& known = files.digest(name)) return *known;
-    throw std::runtime_error(tree.path_of(name).string() + " is gone");
+    throw std::runtime_error(tree.path_to(name).string() + " is gone");
   };
-  record.spec = {spec_name(family), digest_of(spec_name(family))};
+  record.spec = {spec_name(family), compute_digest(spec_name(family))};
   for (const std::string& path : read) {
-    std::string name = tree.name_of(path);
-    if (name != record.spec.name) record.read.push_back({name, digest_of(name)});
+    std::string name = tree.name_for(path);
+    if (name != record.spec.name) record.read.push_back({name, compute_digest(name)});
   }
-  for (const std::string& path : absent) record.absent.push_back(tree.name_of(path));
+  for (const std::string& path : absent) record.absent.push_back(tree.name_for(path));
   std::ranges::sort(record.read, {}, &FileDigest::name);
   std::ranges::sort(record.absent);
   record.absent.erase(std::ranges::unique(record.absent).begin(), record.absent.end());
@@ -112,17 +112,17 @@ Record parse_record(std::string_view text) {
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
     if (line.starts_with('#')) continue;
-    auto refuse = [&]() -> std::runtime_error {
+    auto reject = [&]() -> std::runtime_error {
       return std::runtime_error("line " + std::to_string(number) +
                                 " of the record is damaged: run modgen to write it again");
     };
-    if (line.ends_with('\r')) throw refuse();
+    if (line.ends_with('\r')) throw reject();
     const size_t space = line.find(' ');
-    if (space == std::string::npos) throw refuse();
+    if (space == std::string::npos) throw reject();
     const std::string key = line.substr(0, space), value = line.substr(space + 1);
     auto file = [&]() -> FileDigest {
       const size_t gap = value.find(' ');
-      if (gap == std::string::npos) throw refuse();
+      if (gap == std::string::npos) throw reject();
       return {value.substr(gap + 1), value.substr(0, gap)};
     };
     if (key == "format") {
@@ -144,7 +144,7 @@ Record parse_record(std::string_view text) {
     } else if (key == "absent") {
       record.absent.push_back(value);
     } else {
-      throw refuse();
+      throw reject();
     }
   }
   if (format.empty() || record.spec.name.empty() || record.output.empty())

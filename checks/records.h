@@ -20,8 +20,8 @@ struct Tree {
 
   /// How a record names a file: relative to the root ("modular/llama.h"), or "<shipped>/…". Throws std::runtime_error
   /// for a file of neither.
-  std::string name_of(const std::filesystem::path& path) const;
-  std::filesystem::path path_of(std::string_view name) const;
+  std::string name_for(const std::filesystem::path& path) const;
+  std::filesystem::path path_to(std::string_view name) const;
 };
 
 /// The folder of the running program.

@@ -8,7 +8,7 @@ namespace modgen {
 
 namespace {
 
-std::vector<std::string> lines_of(std::string_view text) {
+std::vector<std::string> split_lines(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {
     const size_t end = text.find('\n');
@@ -26,7 +26,7 @@ std::vector<std::string> lines_of(std::string_view text) {
 std::string unified_diff(std::string_view before_name, std::string_view before, std::string_view after_name,
                          std::string_view after) {
   if (before == after) return "";
-  dtl::Diff<std::string> diff(lines_of(before), lines_of(after));
+  dtl::Diff<std::string> diff(split_lines(before), split_lines(after));
   diff.onHuge();
   diff.compose();
   diff.composeUnifiedHunks();

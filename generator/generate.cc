@@ -165,7 +165,7 @@ class Generation {
     return false;
   }
 
-  /// False where one was refused.
+  /// False where one was rejected.
   bool read_new_specs(clang::CompilerInstance& compiler, Parsed& parsed) {
     if (!specs_) specs_ = std::make_unique<Specs>(compiler, parsed);
     specs_->read_new();
@@ -183,7 +183,7 @@ class Generation {
       model_types_.push_back(family->spec().names.model_type);
       family_lines_.push_back(family->spec().family);
       spec_files_.push_back(family->spec().file);
-      outlines_.push_back(std::make_shared<FamilyOutline>(outline_of(*family)));
+      outlines_.push_back(std::make_shared<FamilyOutline>(make_outline(*family)));
       texts.push_back(fragments_.back().text());
     }
     return parsed.has_errors() ? std::vector<std::string>{} : texts;

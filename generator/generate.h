@@ -52,7 +52,7 @@ struct GenerateResult {
   bool ok() const;                      // no error among the diagnostics
 };
 
-/// Generates `options.families`. Throws std::runtime_error, in one sentence, where the environment is at fault (no
+/// Generates `options.families`. Throws std::runtime_error, where the environment is at fault (no
 /// torch, an unreadable folder); a mistake in a spec is a diagnostic. The bytes depend on the specs, the shipped
 /// headers, and the tool alone. Where there is more than one family it forks, so the caller must have one thread.
 GenerateResult generate(const GenerateOptions& options);

@@ -11,8 +11,8 @@
 namespace modular::llava {
 MODULAR_FAMILY(Llava, .title = "LLaVA");
 
-/// Refuses a tower whose type is not the one that is supported.
-inline void llava_refuse_other(std::string_view tower, std::string_view given, std::string_view supported,
+/// Rejects a tower whose type is not the one that is supported.
+inline void llava_reject_other(std::string_view tower, std::string_view given, std::string_view supported,
                                std::string_view use) {
   if (given == supported) return;
   std::string message(tower);
@@ -24,7 +24,7 @@ struct LlavaVisionConfig : clip::CLIPVisionConfig {
   std::string model_type = "clip_vision_model";
 
   void finish() {
-    llava_refuse_other("vision_config", model_type, "clip_vision_model", "as the tower over images");
+    llava_reject_other("vision_config", model_type, "clip_vision_model", "as the tower over images");
     CLIPVisionConfig::finish();
   }
 };
@@ -33,7 +33,7 @@ struct LlavaTextConfig : llama::LlamaConfig {
   std::string model_type = "llama";
 
   void finish() {
-    llava_refuse_other("text_config", model_type, "llama", "as the language model");
+    llava_reject_other("text_config", model_type, "llama", "as the language model");
     LlamaConfig::finish();
   }
 };

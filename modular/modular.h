@@ -95,7 +95,7 @@ class EarlyHolder : public torch::nn::ModuleHolder<Contained> {
 
 // ---- What a member is ----
 
-/// On a method or a field: it replaces an inherited one, or is refused.
+/// On a method or a field: it replaces an inherited one, or is rejected.
 #define REPLACES MODULAR_ANNOTATE("modular.replaces")
 
 // ---- How a member is split over tensor-parallel ranks ----

@@ -16,7 +16,7 @@ MODULAR_FAMILY(T5);
 inline bool is_gated(const std::string& feed_forward_proj) { return feed_forward_proj.starts_with("gated-"); }
 
 /// The activation that feed_forward_proj names. What it calls "gated-gelu" is the approximation by tanh.
-inline std::string activation_of(const std::string& feed_forward_proj) {
+inline std::string activation_name(const std::string& feed_forward_proj) {
   if (feed_forward_proj == "gated-gelu") return "gelu_new";
   return is_gated(feed_forward_proj) ? feed_forward_proj.substr(6) : feed_forward_proj;
 }
@@ -58,7 +58,7 @@ struct T5Config : Config {
     if (decoder_start_token_id && (*decoder_start_token_id < 0 || *decoder_start_token_id >= vocab_size))
       throw ConfigError("decoder_start_token_id must be an id below vocab_size");
     try {
-      activation(activation_of(feed_forward_proj), at::zeros({1}));
+      activation(activation_name(feed_forward_proj), at::zeros({1}));
     } catch (const c10::Error& error) {
       throw ConfigError(std::string("feed_forward_proj: ").append(error.what_without_backtrace()));
     }
@@ -102,7 +102,7 @@ class T5DenseActDenseImpl : public Module {
       : config(config),
         wi(linear(config.d_model, config.d_ff, /*bias=*/false)),
         wo(linear(config.d_ff, config.d_model, /*bias=*/false)),
-        act(activation_of(config.feed_forward_proj)),
+        act(activation_name(config.feed_forward_proj)),
         dropout(nn::Dropout(config.dropout_rate)) {}
 
   Tensor forward(const Tensor& hidden_states) { return wo(dropout(activation(act, wi(hidden_states)))); }
@@ -127,7 +127,7 @@ class T5DenseGatedActDenseImpl : public Module {
         wi_0(linear(config.d_model, config.d_ff, /*bias=*/false)),
         wi_1(linear(config.d_model, config.d_ff, /*bias=*/false)),
         wo(linear(config.d_ff, config.d_model, /*bias=*/false)),
-        act(activation_of(config.feed_forward_proj)),
+        act(activation_name(config.feed_forward_proj)),
         dropout(nn::Dropout(config.dropout_rate)) {}
 
   Tensor forward(const Tensor& hidden_states) {
@@ -395,7 +395,7 @@ class T5DecoderImpl : public Module {
 };
 
 /// `padding`, or that nothing of `ids` is padding.
-inline Tensor padding_of(const Tensor& ids, const Tensor& padding) {
+inline Tensor find_padding(const Tensor& ids, const Tensor& padding) {
   return padding.defined() ? padding : at::ones_like(ids);
 }
 
@@ -430,7 +430,7 @@ class T5ModelImpl : public T5EncoderModelImpl {
   /// What the decoder makes of `decoder_input_ids` [batch, target_seq].
   Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
     const Tensor encoder_states = T5EncoderModelImpl::forward(batch);
-    const Tensor padding = padding_of(batch.input_ids, batch.attention_mask);
+    const Tensor padding = find_padding(batch.input_ids, batch.attention_mask);
     const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
     const AttentionMask looks_back = causal_mask(batch.decoder_attention_mask, /*window=*/0);
     const Tensor mask = decoder->mask(visible_keys(looks_back, decoder_input_ids.size(1), decoder_input_ids.device()));

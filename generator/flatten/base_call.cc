@@ -39,7 +39,7 @@ const clang::CXXConstructorDecl* chosen_constructor(const clang::CXXRecordDecl& 
   return nullptr;
 }
 
-size_t level_of(const Entity& entity, const Symbol* wanted, size_t from) {
+size_t find_level(const Entity& entity, const Symbol* wanted, size_t from) {
   while (from < entity.levels.size() && entity.levels[from].symbol != wanted) ++from;
   return from;
 }
@@ -55,7 +55,7 @@ void run_written(const Specs& specs, const Entity& entity, const clang::CXXConst
       const auto* of_base = base.getType()->getAsCXXRecordDecl();
       const Symbol* one = of_base ? specs.symbol(of_base) : nullptr;
       if (!one || !one->record) continue;
-      level_of_next = level_of(entity, one, call.level);
+      level_of_next = find_level(entity, one, call.level);
       for (const clang::CXXConstructorDecl* constructor : of_base->ctors())
         if (constructor->isDefaultConstructor()) next = constructor;
     }
@@ -77,12 +77,12 @@ std::optional<BaseCall> base_call(const Family& family, const Entity& entity, si
   const auto* record = init.getBaseClass()->getAsCXXRecordDecl();
   const Symbol* symbol = record ? specs.symbol(record) : nullptr;
   BaseCall call;
-  call.level = level_of(entity, symbol, level + 1);
+  call.level = find_level(entity, symbol, level + 1);
   if (!symbol || call.level == entity.levels.size()) return std::nullopt;
   const clang::Expr* value = init.getInit();
   const auto* made = value ? llvm::dyn_cast<clang::CXXConstructExpr>(value->IgnoreImplicit()) : nullptr;
   if (!made) {
-    specs.refuse(family.parsed().span(specs.manager(), init.getSourceRange()),
+    specs.reject(family.parsed().span(specs.manager(), init.getSourceRange()),
                  "modgen cannot follow this initialization of the base", "call its constructor with parentheses");
     return call;
   }
@@ -92,7 +92,7 @@ std::optional<BaseCall> base_call(const Family& family, const Entity& entity, si
     call.arguments.assign(skip->arg_begin(), skip->arg_end());
     const auto* ancestor =
         skip->getDirectCallee()->getTemplateSpecializationArgs()->get(1).getAsType()->getAsCXXRecordDecl();
-    const size_t last = level_of(entity, specs.symbol(ancestor), call.level);
+    const size_t last = find_level(entity, specs.symbol(ancestor), call.level);
     for (; call.level < last; ++call.level) call.skipped.push_back(call.level);
     target = chosen_constructor(*ancestor, call.arguments, skip->getSourceRange(), specs.compiler().getSema());
     if (!target || call.level == entity.levels.size()) return call;  // a library's
@@ -112,7 +112,7 @@ std::optional<BaseCall> base_call(const Family& family, const Entity& entity, si
     const Symbol& under = *entity.levels[at + 1].symbol;
     target = chosen_constructor(*under.record, call.arguments, init.getSourceRange(), specs.compiler().getSema());
     if (!target) {
-      specs.refuse(entity.levels.front().symbol->where,
+      specs.reject(entity.levels.front().symbol->where,
                    "no constructor of '" + under.name + "' takes what '" + entity.levels[at].symbol->name +
                        "' gives its base, in whose place Both<…> puts it",
                    "derive from one of the two, and hold the other as a member");
@@ -144,8 +144,8 @@ struct ParameterUses {
   int uses() const { return in_initializers + in_body; }
 };
 
-ParameterUses uses_of(const clang::ParmVarDecl& parameter, const clang::CXXConstructorDecl& constructor,
-                      const MethodsMeant& meant) {
+ParameterUses find_uses(const clang::ParmVarDecl& parameter, const clang::CXXConstructorDecl& constructor,
+                        const MethodsMeant& meant) {
   struct Counter : clang::RecursiveASTVisitor<Counter> {
     const clang::ParmVarDecl* parameter = nullptr;
     int uses = 0;
@@ -165,7 +165,8 @@ ParameterUses uses_of(const clang::ParmVarDecl& parameter, const clang::CXXConst
   for (const clang::CXXCtorInitializer* init : constructor.inits()) {
     if (!init->isWritten() || !init->getInit()) continue;
     counter.TraverseStmt(init->getInit());
-    result.is_changed_in_initializers |= footprint_of(init->getInit(), meant).written_variables.count(&parameter) != 0;
+    result.is_changed_in_initializers |=
+        find_side_effects(init->getInit(), meant).written_variables.count(&parameter) != 0;
     const clang::Expr* value = init->getInit()->IgnoreImplicit();
     if (const auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(value); made && made->getNumArgs() == 1)
       value = made->getArg(0);
@@ -180,7 +181,7 @@ ParameterUses uses_of(const clang::ParmVarDecl& parameter, const clang::CXXConst
   counter.TraverseStmt(constructor.getBody());
   result.in_body = counter.uses - result.in_initializers;
   result.is_captured = counter.captured;
-  result.is_changed_in_body |= footprint_of(constructor.getBody(), meant).written_variables.count(&parameter) != 0;
+  result.is_changed_in_body |= find_side_effects(constructor.getBody(), meant).written_variables.count(&parameter) != 0;
   return result;
 }
 
@@ -211,11 +212,11 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
   const auto span = [&](clang::SourceRange range) { return family.parsed().span(specs.manager(), range); };
   const clang::CXXConstructorDecl& constructor = *call.constructor;
   const MethodsMeant meant = methods_meant(entity);
-  Footprint initializers;
+  SideEffects initializers;
   for (const clang::CXXCtorInitializer* init : constructor.inits())
-    if (init->getInit()) add(initializers, footprint_of(init->getInit(), meant));
-  Footprint base = initializers;
-  add(base, footprint_of(constructor.getBody(), meant));
+    if (init->getInit()) add(initializers, find_side_effects(init->getInit(), meant));
+  SideEffects base = initializers;
+  add(base, find_side_effects(constructor.getBody(), meant));
   for (const clang::CXXCtorInitializer* init : constructor.inits())
     if (init->isAnyMemberInitializer()) base.writes.insert(init->getAnyMember()->getNameAsString());
   BoundArguments bound;
@@ -225,8 +226,8 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
     const bool is_default = !argument || llvm::isa<clang::CXXDefaultArgExpr>(argument);
     if (is_default) argument = parameter->getDefaultArg();
     const size_t from = is_default ? call.level : level;
-    const ParameterUses uses = uses_of(*parameter, constructor, meant);
-    const Footprint footprint = footprint_of(argument, meant);
+    const ParameterUses uses = find_uses(*parameter, constructor, meant);
+    const SideEffects effects = find_side_effects(argument, meant);
     const clang::Expr* spelled = argument->IgnoreUnlessSpelledInSource();
     const clang::QualType type = parameter->getType();
     const bool by_value = !type->isReferenceType();
@@ -236,8 +237,8 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
         {Diagnostic::Severity::note, span(constructor.getSourceRange()), "the base's constructor", "", {}}};
     Fragment text = family.render(span(argument->getSourceRange()), entity.levels[from], entity,
                                   is_default ? Substitution{} : outer);
-    if (!footprint.is_pure()) {
-      specs.refuse(
+    if (!effects.is_pure()) {
+      specs.reject(
           span(argument->getSourceRange()),
           "this argument changes something, which would happen at another time where the base's constructor is "
           "unravelled",
@@ -247,10 +248,10 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
     const bool would_repeat = uses.uses() > 1 && !is_repeatable_argument(*argument);
     const bool is_variable = (by_value && (uses.is_changed_in_initializers || uses.is_changed_in_body)) ||
                              (uses.is_captured && !llvm::isa<clang::DeclRefExpr>(spelled)) || would_repeat ||
-                             (!is_default && !commute(footprint, base) && uses.uses() > 0);
+                             (!is_default && !commute(effects, base) && uses.uses() > 0);
     // Initializers read it as it was given, the body changes a variable of its own.
     const bool is_both = is_variable && uses.in_initializers > 0 && !uses.is_changed_in_initializers &&
-                         !uses.is_captured && commute(footprint, base) &&
+                         !uses.is_captured && commute(effects, base) &&
                          (is_repeatable_argument(*argument) || uses.in_initializers == 0);
     const Fragment given = text;
     if (!is_variable || is_both) {
@@ -258,15 +259,15 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
       if (!stays) text = converted(family, entity, entity.levels[call.level], *parameter, *argument, text);
       bound.substitution.texts[parameter] = stays ? tight(std::move(text), *argument) : std::move(text);
       if (is_both) bound.variables.push_back({parameter, given});
-    } else if (uses.in_initializers == 0 && commute(footprint, initializers)) {
+    } else if (uses.in_initializers == 0 && commute(effects, initializers)) {
       bound.variables.push_back({parameter, text});
     } else if (would_repeat) {
-      specs.refuse(span(argument->getSourceRange()),
+      specs.reject(span(argument->getSourceRange()),
                    "this argument would be evaluated " + std::to_string(uses.uses()) +
                        " times where the base's constructor is unravelled",
                    "compute it once, into a member that is initialized before the base", notes);
     } else {
-      specs.refuse(span(argument->getSourceRange()),
+      specs.reject(span(argument->getSourceRange()),
                    "the base's constructor changes what this argument was, and reads it in its initializers",
                    "compute it into a member that is initialized before the base, or change the base's constructor",
                    notes);

@@ -21,7 +21,7 @@ struct BaseCall {
 };
 
 /// What `init`, of a constructor of `entity`'s level `level`, calls; nullopt where the base is none of its levels but a
-/// library's. A form that cannot be followed is refused.
+/// library's. A form that cannot be followed is rejected.
 std::optional<BaseCall> base_call(const Family& family, const Entity& entity, size_t level,
                                   const clang::CXXCtorInitializer& init);
 
@@ -41,7 +41,7 @@ struct BoundArguments {
 };
 
 /// The arguments of `call` in the places of the parameters, for level `level`, of whose own parameters `outer` knows
-/// what stands for them. Arguments that would be evaluated more than once or at another time are refused.
+/// what stands for them. Arguments that would be evaluated more than once or at another time are rejected.
 BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& call, size_t level,
                               const Substitution& outer);
 

@@ -34,7 +34,9 @@ class ClassText {
 
  private:
   const clang::CXXRecordDecl& record(size_t level) const { return *entity_.levels[level].symbol->record; }
-  const std::string& text_of(size_t level) const { return family_.file_text(entity_.levels[level].symbol->spec->file); }
+  const std::string& get_text(size_t level) const {
+    return family_.file_text(entity_.levels[level].symbol->spec->file);
+  }
   Fragment render(SourceSpan span, size_t level, std::vector<Replacement> replacements = {}) {
     return family_.render(span, entity_.levels[level], entity_, {}, std::move(replacements));
   }
@@ -77,7 +79,7 @@ class ClassText {
     }
     for (size_t level = 0; level <= root && text.empty(); ++level) {
       const Slice& slice = *entity_.levels[level].symbol->slices.front();
-      const SourceSpan comment = leading_comment(text_of(level), slice.whole);
+      const SourceSpan comment = leading_comment(get_text(level), slice.whole);
       if (comment.begin < comment.end) text = render(comment, level);
     }
     if (!text.empty()) text.add(std::string("\n"));
@@ -99,7 +101,7 @@ class ClassText {
         text.add(std::string(std::exchange(has_bases, true) ? ", " : " : "));
         text.append(render(family_.parsed().span(family_.specs().manager(), base.getSourceRange()), level));
       }
-    text.append(render({name.file, bases.end, after_line_comment(text_of(root), open.end)}, root));
+    text.append(render({name.file, bases.end, after_line_comment(get_text(root), open.end)}, root));
     return text;
   }
 
@@ -123,7 +125,7 @@ class ClassText {
     std::vector<Replacement> bodies;
     for (const Member& member : merged_.members)
       if (const auto body = body_after(member)) bodies.push_back(*body);
-    Fragment text = render({open.file, after_line_comment(text_of(0), open.end), whole.end}, 0, std::move(bodies));
+    Fragment text = render({open.file, after_line_comment(get_text(0), open.end), whole.end}, 0, std::move(bodies));
     append_holder(text);
     return text;
   }
@@ -137,12 +139,12 @@ class ClassText {
     const SourceSpan body = family_.parsed().span(family_.specs().manager(), definition.getBody()->getSourceRange());
     uint32_t begin = body.begin;
     if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&definition))
-      for (const RawToken& token : raw_tokens(text_of(member.level), name_after(*constructor), body.begin))
-        if (text_of(member.level)[token.begin] == ':' && token.end == token.begin + 1) {
+      for (const RawToken& token : raw_tokens(get_text(member.level), name_after(*constructor), body.begin))
+        if (get_text(member.level)[token.begin] == ':' && token.end == token.begin + 1) {
           begin = token.begin;
           break;
         }
-    const uint32_t semicolon = next_code(text_of(member.level), member.slice->core.end);
+    const uint32_t semicolon = next_code(get_text(member.level), member.slice->core.end);
     Fragment text(" ");
     text.append(render({body.file, begin, body.end}, member.level, kept_calls(member)));
     return Replacement{{body.file, member.slice->core.end, semicolon + 1}, text};
@@ -158,7 +160,7 @@ class ClassText {
       const Symbol& symbol = *entity_.levels[level].symbol;
       if (!symbol.holder) continue;
       const Slice& slice = *symbol.slices.back();
-      const SourceSpan comment = leading_comment(text_of(level), slice.whole);
+      const SourceSpan comment = leading_comment(get_text(level), slice.whole);
       text.add(std::string("\n"));
       if (comment.begin < comment.end) {
         text.append(render(comment, level));
@@ -185,7 +187,7 @@ class ClassText {
     for (const auto* attribute : method->attrs()) {
       if (!llvm::isa<clang::OverrideAttr, clang::FinalAttr>(attribute)) continue;
       SourceSpan where = family_.parsed().span(family_.specs().manager(), attribute->getRange());
-      if (text_of(member.level)[where.begin - 1] == ' ') --where.begin;
+      if (get_text(member.level)[where.begin - 1] == ' ') --where.begin;
       replacements.push_back({where, Fragment()});
     }
   }
@@ -206,7 +208,7 @@ class ClassText {
       if (note.kind == "tp_none") replacements.push_back({note.where, Fragment()});
     drop_override(member, replacements);
     if (!member.inherited_annotations.empty()) {
-      const uint32_t code = next_code(text_of(member.level), whole.begin);
+      const uint32_t code = next_code(get_text(member.level), whole.begin);
       Fragment words;
       for (const auto& [level, note] : member.inherited_annotations) {
         words.append(render(note, level));
@@ -293,7 +295,7 @@ class ClassText {
     }
     for (size_t level = entity_.levels.size(); level-- > 0;) {
       const Slice& tail = merged_.slices[entity_.levels.size() - 1 - level].back();
-      const SourceSpan comment = leading_comment(text_of(level), tail.whole);
+      const SourceSpan comment = leading_comment(get_text(level), tail.whole);
       if (comment.begin == comment.end) continue;
       text.append(render(comment, level));
       text.add(std::string("\n"));
@@ -310,7 +312,7 @@ class ClassText {
   void append_comment_after(Fragment& text, Choose&& choose) {
     for (size_t level = 0; level < entity_.levels.size(); ++level) {
       const Slice& slice = *choose(*entity_.levels[level].symbol);
-      const std::string& source = text_of(level);
+      const std::string& source = get_text(level);
       uint32_t after = slice.core.end;
       while (after < slice.whole.end && source[after] == ';') ++after;
       const SourceSpan comment = leading_comment(source, {slice.whole.file, after, slice.whole.end});

@@ -49,11 +49,11 @@ class Unraveller {
     else
       run_base(default_base_call(family_, entity_, level, constructor), level, {}, {},
                entity_.levels[level].symbol->where);
-    add_implicit_of(0, has_body ? level : level + 1);
+    add_implicit_between(0, has_body ? level : level + 1);
     check_skipped_fields();
     check_returns();
     const Arranged parts = arranged(std::move(parts_), [this](const Part& part) { return rank(part); });
-    for (const Misplaced& one : parts.misplaced) refuse_misplaced(one);
+    for (const Misplaced& one : parts.misplaced) reject_misplaced(one);
     if (stays) return render(slice, level, {});
 
     const uint32_t end = in_class && has_body ? head_end(constructor) : parameters_end(declared);
@@ -173,11 +173,11 @@ class Unraveller {
     const std::vector<SourceSpan> slices =
         written.empty() ? std::vector<SourceSpan>{}
                         : own_gaps(family_.file_text(body.file), {body.file, cores.front().begin, body.begin}, cores);
-    const auto slice_of = [&](const clang::CXXCtorInitializer* init) {
+    const auto to_part_slice = [&](const clang::CXXCtorInitializer* init) {
       return slices[static_cast<size_t>(std::find(written.begin(), written.end(), init) - written.begin())];
     };
     if (!written.empty() && written.front()->isDelegatingInitializer())
-      return family_.specs().refuse(cores.front(), "modgen does not unravel delegating constructors",
+      return family_.specs().reject(cores.front(), "modgen does not unravel delegating constructors",
                                     "write out the initializers");
 
     // Those written before the base's run before it; the others in the order of the fields.
@@ -185,13 +185,13 @@ class Unraveller {
     while (begin < written.size() && !is_own_base(*written[begin])) ++begin;
     if (begin == written.size()) begin = 0;
     for (size_t index = 0; index < begin; ++index)
-      add_initializer(*written[index], slice_of(written[index]), level, arguments);
+      add_initializer(*written[index], to_part_slice(written[index]), level, arguments);
     const std::set<const clang::CXXCtorInitializer*> done(written.begin(), written.begin() + static_cast<long>(begin));
     for (const clang::CXXCtorInitializer* init : constructor.inits()) {
       if (done.count(init)) continue;
-      if (init->isBaseInitializer() && run_base(*init, level, scope, words_of(constructor))) continue;
+      if (init->isBaseInitializer() && run_base(*init, level, scope, split_words(constructor))) continue;
       if (init->isWritten())
-        add_initializer(*init, slice_of(init), level, arguments);
+        add_initializer(*init, to_part_slice(init), level, arguments);
       else if (init->isAnyMemberInitializer())
         add_implicit(*init->getAnyMember(), level);
     }
@@ -215,7 +215,7 @@ class Unraveller {
   }
 
   /// The words of a constructor, and so all that a variable of its base's must not be called.
-  std::set<std::string> words_of(const clang::CXXConstructorDecl& constructor) const {
+  std::set<std::string> split_words(const clang::CXXConstructorDecl& constructor) const {
     return words_in(family_, span(constructor.getSourceRange()));
   }
 
@@ -226,7 +226,7 @@ class Unraveller {
     const SourceSpan whole = span(constructor.getSourceRange());
     SourceSpan code{whole.file, head_end(constructor), whole.end};
     if (const auto captured = captured_name(family_, code, parameters_))
-      family_.specs().refuse(entity_.levels[first_].symbol->where,
+      family_.specs().reject(entity_.levels[first_].symbol->where,
                              "the constructor has a parameter '" + *captured +
                                  "', and its base's constructor calls something else by that name",
                              "give the parameter another name",
@@ -247,7 +247,7 @@ class Unraveller {
     for (const auto& [parameter, text] : substitution.texts)
       for (const RawToken& token : raw_tokens(text.text(), 0, static_cast<uint32_t>(text.size())))
         taken.insert(text.text().substr(token.begin, token.end - token.begin));
-    const std::set<std::string> own = words_of(constructor);
+    const std::set<std::string> own = split_words(constructor);
     const auto free_name = [&](std::string name) {
       do name = "base_" + name;
       while (taken.count(name) || own.count(name) || !given_.insert(name).second);
@@ -284,7 +284,7 @@ class Unraveller {
     BoundArguments bound = base_arguments(family_, entity_, call, level, outer.substitution);
     variables_[call.level] = std::move(bound.variables);
     unravel(call.level, *call.constructor, {std::move(bound.substitution), std::move(words)});
-    add_implicit_of(level + 1, call.level);
+    add_implicit_between(level + 1, call.level);
     if (level != first_) return;
     const auto asked_for = [cause](Later text) -> Later {
       if (!text) return text;
@@ -312,8 +312,8 @@ class Unraveller {
     if (init.isAnyMemberInitializer()) part.field = init.getAnyMember()->getNameAsString();
     if (is_dropped(part.field, level)) return void(initialized_.insert(part.field));
     part.registered = registered_name(init.getInit());
-    part.footprint = footprint_of(init.getInit(), meant_);
-    if (!part.field.empty()) part.footprint.writes.insert(part.field);
+    part.effects = find_side_effects(init.getInit(), meant_);
+    if (!part.field.empty()) part.effects.writes.insert(part.field);
     part.comment = comments_at(slice, where, level, arguments);
     part.text = [this, where, level, arguments] { return render(where, level, arguments, calls_[level]); };
     if (init.isAnyMemberInitializer()) make_assignable(init, level, arguments, part);
@@ -331,7 +331,7 @@ class Unraveller {
 
   /// What classes from level `first` on, and before level `end`, initialize where they declare it, and no constructor
   /// that is written names: C++ does so after the constructor of the class below them, of level `end`.
-  void add_implicit_of(size_t first, size_t end) {
+  void add_implicit_between(size_t first, size_t end) {
     for (size_t level = end; level-- > first;)
       for (const clang::FieldDecl* field : entity_.levels[level].symbol->record->fields()) add_implicit(*field, level);
   }
@@ -348,8 +348,8 @@ class Unraveller {
     part.field = name;
     part.level = level;
     part.where = parsed_.token(manager_, field.getLocation());
-    part.footprint = footprint_of(field.getInClassInitializer(), meant_);
-    part.footprint.writes.insert(name);
+    part.effects = find_side_effects(field.getInClassInitializer(), meant_);
+    part.effects.writes.insert(name);
     parts_.push_back(std::move(part));
   }
 
@@ -386,11 +386,11 @@ class Unraveller {
     };
   }
 
-  void refuse_misplaced(const Misplaced& one) {
+  void reject_misplaced(const Misplaced& one) {
     const bool after_body = one.other.kind == Part::Kind::statement;
     const std::string advice =
         one.part.kind == Part::Kind::implicit ? "assign it in the constructor's body" : one.part.obstacle;
-    family_.specs().refuse(one.part.where,
+    family_.specs().reject(one.part.where,
                            after_body ? "'" + one.part.field +
                                             "' is initialized from what the body of the base's constructor sets, and "
                                             "cannot be assigned after it"
@@ -445,10 +445,10 @@ class Unraveller {
     for (const Skipped& skipped : skipped_) {
       const auto sets = [&](const Part& part) {
         return part.kind != Part::Kind::implicit &&
-               (part.field == skipped.name || part.footprint.writes.count(skipped.name));
+               (part.field == skipped.name || part.effects.writes.count(skipped.name));
       };
       if (std::none_of(parts_.begin(), parts_.end(), sets))
-        family_.specs().refuse(skipped.where,
+        family_.specs().reject(skipped.where,
                                "nothing sets '" + skipped.name + "': the constructor of its class is skipped",
                                "set it in this constructor, or remove it with a private using-declaration",
                                {{Diagnostic::Severity::note,
@@ -463,12 +463,12 @@ class Unraveller {
   void check_returns() {
     for (size_t index = 0; index + 1 < parts_.size(); ++index) {
       const Part& part = parts_[index];
-      if (part.kind != Part::Kind::statement || !part.footprint.returns || part.level == first_) continue;
+      if (part.kind != Part::Kind::statement || !part.effects.returns || part.level == first_) continue;
       const auto later =
           std::find_if(parts_.begin() + static_cast<long>(index) + 1, parts_.end(),
                        [&](const Part& one) { return one.level < part.level && one.kind == Part::Kind::statement; });
       if (later == parts_.end()) continue;
-      family_.specs().refuse(later->where, "this would not run where the base's constructor returns early",
+      family_.specs().reject(later->where, "this would not run where the base's constructor returns early",
                              "let the base's constructor run to its end, or redefine it here without calling it",
                              {{Diagnostic::Severity::note, part.where, "it returns here", "", {}}});
       return;
@@ -483,7 +483,7 @@ class Unraveller {
     Part part;
     part.level = level;
     part.where = span(parameter.getSourceRange());
-    part.footprint.written_variables.insert(&parameter);
+    part.effects.written_variables.insert(&parameter);
     SourceSpan declared = part.where;
     declared.end = parsed_.token(manager_, parameter.getLocation()).end;
     part.text = [this, declared, argument, level, arguments] {
@@ -528,20 +528,20 @@ class Unraveller {
     part.registered = registered_name(&stmt);
     if (is_dropped(part.field, level)) {
       const bool is_creation = !assignment.decl->hasInClassInitializer() && initialized_.insert(part.field).second;
-      if (!is_creation && part.registered.empty() && !entity_.removed.count(part.field)) refuse_overwritten(part);
+      if (!is_creation && part.registered.empty() && !entity_.removed.count(part.field)) reject_overwritten(part);
       return;
     }
     // A statement whose only use was to serve a removed member goes with it.
     if (!part.registered.empty() && is_dropped(part.registered, level) && part.field.empty()) return;
-    part.footprint = footprint_of(&stmt, meant_);
-    if (changes_only(part.footprint, [&](const std::string& field) { return is_dropped(field, level); })) return;
+    part.effects = find_side_effects(&stmt, meant_);
+    if (changes_only(part.effects, [&](const std::string& field) { return is_dropped(field, level); })) return;
     part.text = [this, slice, comment, level, arguments] {
       Fragment text = comment.empty() ? Fragment() : render(comment, level, arguments);
       if (!text.empty()) text.add(std::string("\n"));
       text.append(render(slice, level, arguments, calls_[level]).trimmed());
       return text;
     };
-    if (level + 1 < entity_.levels.size() && take_place(part, assignment, above, level, arguments)) return;
+    if (level + 1 < entity_.levels.size() && take_position(part, assignment, above, level, arguments)) return;
     parts_.push_back(std::move(part));
   }
 
@@ -570,24 +570,24 @@ class Unraveller {
   /// Puts `part` in the place of the inherited part that sets or registers the same; false where it has to come after
   /// all that there is. Only for a member that is registered again is that a matter of meaning: its place is that of
   /// the state dict.
-  bool take_place(const Part& part, const Assignment& assignment, SourceSpan comment, size_t level,
-                  const Substitution& arguments) {
+  bool take_position(const Part& part, const Assignment& assignment, SourceSpan comment, size_t level,
+                     const Substitution& arguments) {
     const auto place = std::find_if(parts_.rbegin(), parts_.rend(), [&](const Part& one) {
       return (!part.field.empty() && one.field == part.field) ||
              (part.field.empty() && !part.registered.empty() && one.registered == part.registered);
     });
     if (place == parts_.rend() || place->level <= level || place->kind == Part::Kind::implicit) return false;
     const bool again = !part.registered.empty() && place->registered == part.registered;
-    Footprint value = assignment.value ? footprint_of(assignment.value, meant_) : part.footprint;
+    SideEffects value = assignment.value ? find_side_effects(assignment.value, meant_) : part.effects;
     const bool reads_itself = !part.field.empty() && value.reads.count(part.field) != 0;
     bool fits = !reads_itself && names_no_variable(value) && (again || replaces_value(*place, part, assignment, level));
     for (auto later = place.base(); later != parts_.end(); ++later)
-      fits &= commute(later->footprint, part.footprint) && !later->footprint.reads.count(part.field);
+      fits &= commute(later->effects, part.effects) && !later->effects.reads.count(part.field);
     const bool as_initializer = place->kind == Part::Kind::initializer;
     if (as_initializer) fits &= assignment.value && is_readable_at(value, rank(part));
     if (!as_initializer) fits &= !meet(words_in(family_, part.where), declared_by(place->level));
     if (!fits) {
-      if (again) refuse_order(part);
+      if (again) reject_order(part);
       return again;
     }
     if (!as_initializer) {
@@ -606,14 +606,14 @@ class Unraveller {
         place->comment = [this, comment, level, arguments] { return render(comment, level, arguments); };
     }
     place->registered = part.registered;
-    place->footprint = part.footprint;
+    place->effects = part.effects;
     place->where = part.where;
     place->level = level;
     return true;
   }
 
   /// Whether the constructor that is written can name all that `value` names anywhere in it: no variables of a body.
-  static bool names_no_variable(const Footprint& value) {
+  static bool names_no_variable(const SideEffects& value) {
     return std::all_of(value.read_variables.begin(), value.read_variables.end(), [&](const clang::VarDecl* variable) {
       return llvm::isa<clang::ParmVarDecl>(variable) || value.declared.count(variable->getNameAsString());
     });
@@ -623,7 +623,7 @@ class Unraveller {
   /// would be.
   bool replaces_value(const Part& place, const Part& part, const Assignment& assignment, size_t level) const {
     if (!assignment.value || part.field.empty()) return false;
-    Footprint lost = place.footprint;
+    SideEffects lost = place.effects;
     lost.writes.erase(part.field);
     const clang::QualType type = assignment.decl->getType();
     const clang::Expr* spelled = assignment.value->IgnoreUnlessSpelledInSource();
@@ -633,7 +633,7 @@ class Unraveller {
   }
 
   /// All fields that `value` reads are initialized before the one of that rank.
-  bool is_readable_at(const Footprint& value, size_t place) const {
+  bool is_readable_at(const SideEffects& value, size_t place) const {
     return !value.reads_everything &&
            std::all_of(value.reads.begin(), value.reads.end(), [&](const std::string& field) {
              Part read;
@@ -647,7 +647,7 @@ class Unraveller {
   std::set<std::string> declared_by(size_t level) const {
     std::set<std::string> names;
     for (const Part& part : parts_)
-      if (part.level == level) names.insert(part.footprint.declared.begin(), part.footprint.declared.end());
+      if (part.level == level) names.insert(part.effects.declared.begin(), part.effects.declared.end());
     return names;
   }
 
@@ -660,28 +660,28 @@ class Unraveller {
     const auto sets = [&](const Part& part) {
       return part.kind != Part::Kind::implicit &&
              (part.field == field || (part.field.empty() && part.registered == field) ||
-              changes_only(part.footprint, [&](const std::string& one) { return one == field; }));
+              changes_only(part.effects, [&](const std::string& one) { return one == field; }));
     };
     if (std::erase_if(parts_, sets) == 0 && !context_.dropped.count(field))
-      family_.specs().refuse(span(stmt.getSourceRange()), "the inherited constructor does not create '" + field + "'",
+      family_.specs().reject(span(stmt.getSourceRange()), "the inherited constructor does not create '" + field + "'",
                              "remove this statement", {}, remove_with_line(parsed_, span(stmt.getSourceRange())));
     return true;
   }
 
   /// Which of the two values was meant cannot be known: the redeclaration's, or what the body assigns after it.
-  void refuse_overwritten(const Part& part) {
+  void reject_overwritten(const Part& part) {
     const Symbol& redeclares = *entity_.levels[context_.dropped.at(part.field)].symbol;
     for (const clang::FieldDecl* field : redeclares.record->fields())
       if (field->getName() == part.field)
-        family_.specs().refuse(
+        family_.specs().reject(
             parsed_.token(manager_, field->getLocation()),
             "'" + part.field + "' gets a value here, and the base's constructor assigns it another one",
             "declare it without a value, and assign it in this class's constructor",
             {{Diagnostic::Severity::note, part.where, "it is assigned here", "", {}}});
   }
 
-  void refuse_order(const Part& part) {
-    family_.specs().refuse(
+  void reject_order(const Part& part) {
+    family_.specs().reject(
         part.where,
         "'" + part.registered +
             "' cannot be registered again in the place of the inherited registration: code in between reads it",

@@ -27,9 +27,8 @@ Arranged arranged(std::vector<Part> parts, const std::function<size_t(const Part
       result.statements.push_back(std::move(part));
       continue;
     }
-    const auto before = std::find_if(result.statements.begin(), result.statements.end(), [&](const Part& statement) {
-      return !commute(statement.footprint, part.footprint);
-    });
+    const auto before = std::find_if(result.statements.begin(), result.statements.end(),
+                                     [&](const Part& statement) { return !commute(statement.effects, part.effects); });
     if (part.kind == Part::Kind::implicit) {
       if (before != result.statements.end()) result.misplaced.push_back({part, *before});
       implicit.push_back(std::move(part));
@@ -46,7 +45,7 @@ Arranged arranged(std::vector<Part> parts, const std::function<size_t(const Part
     Part& part = result.initializers[later];
     const auto clash = std::find_if(
         result.initializers.begin(), result.initializers.begin() + static_cast<long>(later),
-        [&](const Part& earlier) { return rank(earlier) > rank(part) && !commute(earlier.footprint, part.footprint); });
+        [&](const Part& earlier) { return rank(earlier) > rank(part) && !commute(earlier.effects, part.effects); });
     if (clash == result.initializers.begin() + static_cast<long>(later)) continue;
     if (!part.assignment) {
       result.misplaced.push_back({part, *clash});

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/flatten/footprint.h"
+#include "generator/flatten/side_effects.h"
 #include "generator/source/fragment.h"
 
 namespace modgen {
@@ -27,7 +27,7 @@ struct Part {
   std::string obstacle;    // why it cannot
   std::string field;       // that it sets; empty where it sets none or several
   std::string registered;  // the name that it registers
-  Footprint footprint;     // with what it sets
+  SideEffects effects;     // with what it sets
   SourceSpan where;
   size_t level = 0;
 };

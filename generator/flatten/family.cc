@@ -31,7 +31,7 @@ void check_bases(const Specs& specs, const Entity& entity,
     if (std::any_of(entity.levels.begin(), entity.levels.end(), [&](const Level& one) { return one.symbol == meant; }))
       continue;
     const std::string impl = covers->name + (covers->kind == Symbol::Kind::module_class ? "Impl" : "");
-    specs.refuse(entity.cause,
+    specs.reject(entity.cause,
                  "'" + entity.name + "' would derive from '" + base.name + "' of family '" + base.spec->name +
                      "', in whose place this family has '" + covers->name + "'",
                  "write '" + entity.name + "' out, deriving from '" + impl + "', with what '" + level.symbol->name +
@@ -47,7 +47,7 @@ Family::Family(const Specs& specs, const Spec& spec) : specs_(specs), spec_(spec
 
 // ---- What a name means ----------------------------------------------------------------------------------------------
 
-std::string Family::prefix_of(const Spec& family, const std::vector<Step>& outward) const {
+std::string Family::get_prefix(const Spec& family, const std::vector<Step>& outward) const {
   std::string prefix = family.prefix;
   const Spec* inner = &family;
   for (const Step& step : outward) {
@@ -67,7 +67,7 @@ Family::Meaning Family::meaning(const Symbol& target, const Level& level) const 
     const auto first = path.end() - static_cast<long>(result.outward.size()),
                here = path.begin() + static_cast<long>(index);
     if (const Symbol* replacement =
-            covering(*path[index].family, *result.symbol, prefix_of(*result.symbol->spec, {first, here + 1})))
+            covering(*path[index].family, *result.symbol, get_prefix(*result.symbol->spec, {first, here + 1})))
       result = {replacement, {here + 1, path.end()}};
   }
   return result;
@@ -78,12 +78,12 @@ Entity* Family::resolve(const Symbol& target, const Level& level) {
   return found.symbol->spec == &spec_ ? declared(*found.symbol) : inferred(*found.symbol, std::move(found.outward));
 }
 
-std::string Family::name_of(const Symbol& target, const Level& level) const {
+std::string Family::name_for(const Symbol& target, const Level& level) const {
   const Meaning found = meaning(target, level);
   if (!found.symbol->library.empty()) return found.symbol->library;
   return found.symbol->spec == &spec_ ? found.symbol->name
                                       : renamed_word(found.symbol->name, found.symbol->spec->names,
-                                                     names_with(spec_, prefix_of(*found.symbol->spec, found.outward)));
+                                                     names_with(spec_, get_prefix(*found.symbol->spec, found.outward)));
 }
 
 const std::string& Family::library_type(const Symbol& target, const Level& level) const {
@@ -109,7 +109,7 @@ Entity* Family::inferred(const Symbol& symbol, std::vector<Step> outward) {
 
 /// As inferred, on a path on which `symbol` was not reached before.
 Entity* Family::inferred_by(const Symbol& symbol, std::vector<Step> outward) {
-  const std::string prefix = prefix_of(*symbol.spec, outward);
+  const std::string prefix = get_prefix(*symbol.spec, outward);
   const std::vector<Entity*> others = by_symbol_[{&symbol, prefix}];
   for (Entity* other : others)
     if (same_meaning(symbol, other->levels.front().outward, outward)) return other;
@@ -173,14 +173,14 @@ bool Family::same_meaning(const Symbol& symbol, const std::vector<Step>& a, cons
 }
 
 /// The classes that `first` is made of, most derived first.
-std::vector<Level> Family::levels_of(const Symbol& first, std::vector<Step> outward) const {
+std::vector<Level> Family::get_levels(const Symbol& first, std::vector<Step> outward) const {
   std::vector<Level> levels;
-  if (!first.is_alias()) levels.push_back({&first, outward, prefix_of(*first.spec, outward)});
+  if (!first.is_alias()) levels.push_back({&first, outward, get_prefix(*first.spec, outward)});
   if (!first.base) return levels;
   const auto of_base = [&](const Symbol& base) {
     std::vector<Step> path = outward;
     if (base.spec != first.spec) path.insert(path.begin(), {first.spec, prefix_given(first, *base.spec)});
-    return levels_of(base, std::move(path));
+    return get_levels(base, std::move(path));
   };
   std::vector<Level> over = of_base(*first.base), under = first.under ? of_base(*first.under) : std::vector<Level>{};
   const auto place_in = [](const std::vector<Level>& where, const Level& level) {
@@ -203,8 +203,8 @@ Entity* Family::add(std::string name, const Symbol* declared, const Symbol& firs
   auto entity = std::make_unique<Entity>();
   entity->name = name;
   entity->declared = declared;
-  by_symbol_[{&first, prefix_of(*first.spec, outward)}].push_back(entity.get());
-  entity->levels = levels_of(first, std::move(outward));
+  by_symbol_[{&first, get_prefix(*first.spec, outward)}].push_back(entity.get());
+  entity->levels = get_levels(first, std::move(outward));
   entity->cause = declared ? declared->where : asking_;
   check_bases(specs_, *entity, [&](const Symbol& symbol, const Level& level) { return meaning(symbol, level).symbol; });
   Entity* const result = entity.get();
@@ -227,7 +227,7 @@ Entity* Family::add(std::string name, const Symbol* declared, const Symbol& firs
     };
     std::vector<Remark> notes = {note(earlier)};
     if (!later.declared) notes.push_back(note(later));
-    specs_.refuse(later.declared ? later.declared->where : later.cause,
+    specs_.reject(later.declared ? later.declared->where : later.cause,
                   "two definitions would get the name '" + name + "' in family '" + spec_.name + "'",
                   "rename one of them, or say with STANDS_FOR(…) which class it replaces", std::move(notes));
   }
@@ -346,14 +346,14 @@ std::string Family::includes() const {
 void Family::check_uses() {
   for (const Use& use : uses_) {
     const auto removed = use.owner->removed.find(use.member);
-    if (removed == use.owner->removed.end() || !told_.insert({use.where.file, use.where.begin}).second) continue;
+    if (removed == use.owner->removed.end() || !reported_.insert({use.where.file, use.where.begin}).second) continue;
     const bool own = use.where.file == spec_.file;
     const Remark note{Diagnostic::Severity::note,
                       own ? removed->second : use.where,
                       own ? "it is removed here" : "this inherited code still uses it",
                       "",
                       {}};
-    specs_.refuse(
+    specs_.reject(
         own ? use.where : removed->second,
         "'" + use.member + "' is removed from '" + use.owner->name + "' but still used",
         own ? "write this without it, or keep the member" : "redefine the code that uses it, or keep the member",
@@ -388,7 +388,7 @@ void Family::check_redefinitions() {
         if (!other->is_class() && covering(spec_, *other, spec_.prefix) == symbol) replaces = other;
     }
     if (replaces)
-      specs_.refuse(symbol->where,
+      specs_.reject(symbol->where,
                     "nothing in family '" + spec_.name + "' uses this redefinition of '" + replaces->name + "'",
                     "remove it, or give it the name of what it replaces ('" +
                         renamed_word(replaces->name, replaces->spec->names, spec_.names) + "'), or say STANDS_FOR(…)",

@@ -11,7 +11,7 @@
 
 #include <clang/AST/Type.h>
 
-#include "generator/flatten/footprint.h"
+#include "generator/flatten/side_effects.h"
 #include "generator/resolve/specs.h"
 #include "generator/source/fragment.h"
 
@@ -80,7 +80,7 @@ class Family {
  public:
   Family(const Specs& specs, const Spec& spec);
 
-  /// The flattened text. What it refuses is added to the remarks of the parse.
+  /// The flattened text. What it rejects is added to the remarks of the parse.
   Fragment flatten();
 
   const std::vector<Renaming>& renamings() const { return renamings_; }
@@ -95,7 +95,7 @@ class Family {
   /// The entity that `target` means in code of `level`.
   Entity* resolve(const Symbol& target, const Level& level);
   /// The name that `target` has in this family, in code of `level`; nothing is added to the family.
-  std::string name_of(const Symbol& target, const Level& level) const;
+  std::string name_for(const Symbol& target, const Level& level) const;
   /// The qualified name of the class of libtorch or of the contract that `target` means in code of `level`; empty where
   /// it means one of the family.
   const std::string& library_type(const Symbol& target, const Level& level) const;
@@ -115,11 +115,11 @@ class Family {
     std::vector<Step> outward;
   };
   Meaning meaning(const Symbol& target, const Level& level) const;
-  std::string prefix_of(const Spec& family, const std::vector<Step>& outward) const;
+  std::string get_prefix(const Spec& family, const std::vector<Step>& outward) const;
   Entity* declared(const Symbol& symbol);
   Entity* inferred(const Symbol& symbol, std::vector<Step> outward);
   Entity* inferred_by(const Symbol& symbol, std::vector<Step> outward);
-  std::vector<Level> levels_of(const Symbol& first, std::vector<Step> outward) const;
+  std::vector<Level> get_levels(const Symbol& first, std::vector<Step> outward) const;
   Entity* add(std::string name, const Symbol* declared, const Symbol& first, std::vector<Step> outward);
   bool same_code(const Symbol& a, const Symbol& b, std::set<const Symbol*> seen = {}) const;
   bool same_meaning(const Symbol& symbol, const std::vector<Step>& a, const std::vector<Step>& b,
@@ -164,8 +164,8 @@ class Family {
       member_names_;         // of classes' members and of their functions' variables; looked up
   std::set<size_t> macros_;  // that rendered text uses, by their index
   std::vector<Renaming> renamings_;
-  mutable std::set<const MemberName*> matched_;   // of the family's own; looked up, never walked
-  std::set<std::pair<uint32_t, uint32_t>> told_;  // places that an error was given for
+  mutable std::set<const MemberName*> matched_;       // of the family's own; looked up, never walked
+  std::set<std::pair<uint32_t, uint32_t>> reported_;  // places that an error was given for
 };
 
 /// Classes of the standard forms.  (class_text.cc)

@@ -69,8 +69,8 @@ std::string Family::reference_text(const Reference& reference, const Level& leve
                                : entity->name + (is_impl ? "Impl" : "");
   if (!reference.in_macro_body) return text;
   if (text != target_name && spelled.rfind("TORCH_MODULE", 0) != 0 &&
-      told_.insert({reference.where.file, reference.where.begin}).second)
-    specs_.refuse(
+      reported_.insert({reference.where.file, reference.where.begin}).second)
+    specs_.reject(
         reference.where,
         "the body of macro '" + spelled + "' names '" + target_name + "', which would have to become '" + text + "'",
         "pass the name as an argument of the macro, or write its text here");
@@ -94,7 +94,7 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
       std::lower_bound(references.begin(), references.end(), span.begin,
                        [](const Reference& reference, uint32_t begin) { return reference.where.begin < begin; });
   for (; next != references.end() && next->where.begin < span.end; ++next) {
-    if (next->in_macro_body) reference_text(*next, level, user);  // for what it refuses
+    if (next->in_macro_body) reference_text(*next, level, user);  // for what it rejects
     if (replaced(next->where) || (!edits.empty() && next->where.begin < edits.back().where.end)) continue;
     if (const auto argument = arguments.texts.find(next->target); argument != arguments.texts.end()) {
       edits.push_back({next->where, argument->second});
@@ -232,7 +232,7 @@ std::string Family::macro_definitions() {
   for (const size_t index : macros_) {
     const MacroDefinition& macro = parsed().macros[index];
     if (const auto [other, added] = names.emplace(macro_name(macro), index); !added)
-      specs_.refuse(macro.where, "two macros would get the name '" + other->first + "' in family '" + spec_.name + "'",
+      specs_.reject(macro.where, "two macros would get the name '" + other->first + "' in family '" + spec_.name + "'",
                     "rename one of them",
                     {{Diagnostic::Severity::note, parsed().macros[other->second].where, "the other one", "", {}}});
     const Spec* from = specs_.of_file(macro.where.file);

@@ -25,13 +25,15 @@ class Merge {
     std::erase_if(members_, [&](const Member& member) {
       return member.redefines && member.decl && folded_constant(entity_, member.name) == member.decl;
     });
-    for (const auto& [name, conflict] : conflicts_) refuse_conflict(conflict);
+    for (const auto& [name, conflict] : conflicts_) reject_conflict(conflict);
     return {std::move(members_), std::move(slices_)};
   }
 
  private:
   const clang::CXXRecordDecl& record(size_t level) const { return *entity_.levels[level].symbol->record; }
-  const std::string& text_of(size_t level) const { return family_.file_text(entity_.levels[level].symbol->spec->file); }
+  const std::string& get_text(size_t level) const {
+    return family_.file_text(entity_.levels[level].symbol->spec->file);
+  }
   SourceSpan token(clang::SourceLocation location) const {
     return family_.parsed().token(family_.specs().manager(), location);
   }
@@ -64,9 +66,9 @@ class Merge {
     const Spec* spec = family_.specs().family(type.substr(space, name - space));
     for (const Symbol* symbol : spec ? spec->symbols : std::vector<Symbol*>{})
       if (symbol->record && symbol->record->getName() == type.substr(name + 2))
-        return symbol == entity_.levels[level].symbol ? entity_.name : family_.name_of(*symbol, entity_.levels[level]);
+        return symbol == entity_.levels[level].symbol ? entity_.name : family_.name_for(*symbol, entity_.levels[level]);
       else if (symbol->holder && symbol->holder->getName() == type.substr(name + 2))
-        return family_.name_of(*symbol, entity_.levels[level]) + " ";
+        return family_.name_for(*symbol, entity_.levels[level]) + " ";
     return type;
   }
 
@@ -81,7 +83,7 @@ class Merge {
       if (slice.decls.empty()) continue;
       auto* decl = slice.decls.front();
       if (llvm::isa<clang::AccessSpecDecl>(decl)) {
-        const std::string& text = text_of(level);
+        const std::string& text = get_text(level);
         const SourceSpan colon{slice.core.file, next_code(text, slice.core.begin), slice.core.end};
         for (const SourceSpan& comment :
              {leading_comment(text, slice.whole), leading_comment(text, {colon.file, colon.end, slice.whole.end})})
@@ -105,7 +107,7 @@ class Merge {
       member.slice = &slice;
       member.decl = llvm::dyn_cast<clang::NamedDecl>(decl);
       member.access = decl->getAccess();
-      member.blank_before = blank_before(text_of(level), slice.whole);
+      member.blank_before = blank_before(get_text(level), slice.whole);
       if (member.decl) member.name = llvm::isa<clang::CXXDestructorDecl>(decl) ? "~" : member.decl->getNameAsString();
       member.above = std::move(above);
       above.clear();
@@ -126,7 +128,7 @@ class Merge {
         for (auto* several : slice.decls)
           if (const auto* field = llvm::dyn_cast<clang::FieldDecl>(several);
               field && find_field(field->getName().str()))
-            family_.specs().refuse(slice.core,
+            family_.specs().reject(slice.core,
                                    "this redeclares '" + field->getName().str() + "' together with other members",
                                    "declare one member a line");
       }
@@ -171,7 +173,7 @@ class Merge {
     if (!needs_arguments) return;
     const Symbol& symbol = *entity_.levels[level].symbol;
     const std::string base = symbol.base->name + (symbol.base->kind == Symbol::Kind::module_class ? "Impl" : "");
-    family_.specs().refuse(
+    family_.specs().reject(
         symbol.where, "'" + symbol.name + "' has no constructor: its base's are not inherited",
         "add 'using " + base + "::" + base + ";' to its public part",
         {{Diagnostic::Severity::note, needs_arguments->slice->core, "the base's constructor", "", {}}},
@@ -197,7 +199,7 @@ class Merge {
 
   void remove(const std::string& name, const clang::UsingDecl& use, const Slice& slice, size_t level) {
     if (Member* field = find_field(name); field && field->slice->decls.size() > 1) {
-      family_.specs().refuse(slice.core,
+      family_.specs().reject(slice.core,
                              "'" + name + "' is declared together with other members and cannot be removed alone",
                              "declare one member a line in the base",
                              {{Diagnostic::Severity::note, field->slice->core, "the declaration", "", {}}});
@@ -210,7 +212,7 @@ class Merge {
       return is_it;
     });
     if (members_.size() == before)
-      family_.specs().refuse(
+      family_.specs().reject(
           token(use.getNameInfo().getLoc()),
           "'" + entity_.name + "' does not inherit a member '" + name + "' to remove", "do not name it here", {},
           slice.decls.size() == 1 ? remove_with_line(family_.parsed(), slice.core) : std::vector<Edit>{});
@@ -224,7 +226,7 @@ class Merge {
              member.signature == deleted.signature;
     });
     if (members_.size() == before)
-      family_.specs().refuse(
+      family_.specs().reject(
           slice.core, "'" + entity_.name + "' does not inherit this overload of '" + deleted.name + "' to remove",
           "remove this line", {}, remove_with_line(family_.parsed(), slice.core));
     else if (std::none_of(members_.begin(), members_.end(),
@@ -252,9 +254,9 @@ class Merge {
     }
   }
 
-  void refuse_conflict(const Conflict& conflict) const {
+  void reject_conflict(const Conflict& conflict) const {
     const Symbol& symbol = *entity_.levels[conflict.over_begin == 0 ? 0 : conflict.over_begin - 1].symbol;
-    family_.specs().refuse(symbol.where, "both bases of '" + symbol.name + "' declare '" + conflict.name + "'",
+    family_.specs().reject(symbol.where, "both bases of '" + symbol.name + "' declare '" + conflict.name + "'",
                            "declare it here, as it is to be",
                            {{Diagnostic::Severity::note, conflict.under, "the first base's", "", {}},
                             {Diagnostic::Severity::note, conflict.over, "the second base's", "", {}}});
@@ -275,7 +277,7 @@ class Merge {
         return;
       }
     }
-    if (member.decl && says_replaces(member)) refuse_replaces(member);
+    if (member.decl && says_replaces(member)) reject_replaces(member);
     if (is_root) {
       members_.push_back(std::move(member));
       return;
@@ -327,11 +329,11 @@ class Merge {
   }
 
   /// A member that is new says that it replaces one.
-  void refuse_replaces(const Member& member) const {
+  void reject_replaces(const Member& member) const {
     for (const AnnotationMacro& note : annotations_on(*member.decl, family_)) {
       if (note.kind != "replaces") continue;
       const std::string near = nearest_inherited(member);
-      family_.specs().refuse(note.where, "'" + member.name + "' of '" + entity_.name + "' replaces no inherited member",
+      family_.specs().reject(note.where, "'" + member.name + "' of '" + entity_.name + "' replaces no inherited member",
                              near.empty() ? "remove REPLACES" : "call it '" + near + "', or remove REPLACES");
     }
   }
@@ -352,7 +354,7 @@ class Merge {
         if (Member* field = find_field(member.name)) return field;
       }
       if (inherited.name != member.name || inherited.kind == Member::Kind::constructor) continue;
-      refuse_other_kind(inherited, member);
+      reject_other_kind(inherited, member);
       if (member.kind != Member::Kind::method || inherited.kind != Member::Kind::method) return &inherited;
       if (inherited.level == member.level) continue;
       if (inherited.signature == member.signature) return &inherited;
@@ -363,10 +365,10 @@ class Merge {
   }
 
   /// What inherited code calls cannot become what it reads.
-  void refuse_other_kind(const Member& inherited, const Member& member) const {
+  void reject_other_kind(const Member& inherited, const Member& member) const {
     const auto is_function = [](const Member& one) { return one.kind == Member::Kind::method; };
     if (is_function(inherited) == is_function(member) || inherited.level == member.level) return;
-    family_.specs().refuse(member.slice->core,
+    family_.specs().reject(member.slice->core,
                            "'" + member.name + "' is a " + (is_function(member) ? "method" : "field") +
                                " here, and a " + (is_function(inherited) ? "method" : "field") +
                                " of the class that '" + entity_.name + "' derives from",
@@ -375,13 +377,13 @@ class Merge {
   }
 
   void inherit_comment(const Member& inherited, Member& member) {
-    const SourceSpan own = leading_comment(text_of(member.level), member.slice->whole);
+    const SourceSpan own = leading_comment(get_text(member.level), member.slice->whole);
     if (own.begin < own.end) return;
     if (inherited.inherited_comment.begin < inherited.inherited_comment.end) {
       member.inherited_comment = inherited.inherited_comment;
       member.comment_level = inherited.comment_level;
     } else {
-      member.inherited_comment = leading_comment(text_of(inherited.level), inherited.slice->whole);
+      member.inherited_comment = leading_comment(get_text(inherited.level), inherited.slice->whole);
       member.comment_level = inherited.level;
     }
   }

@@ -38,7 +38,7 @@ struct MergedMembers {
   std::deque<std::vector<Slice>> slices;  // of each level's class, root first; `members` point into them
 };
 
-/// The members of `entity`. Those that a level removes are noted in entity.removed; what cannot be merged is refused.
+/// The members of `entity`. Those that a level removes are noted in entity.removed; what cannot be merged is rejected.
 MergedMembers merge_members(const Family& family, Entity& entity);
 
 /// The annotations on `decl`.

@@ -8,7 +8,7 @@ namespace modgen {
 
 namespace {
 
-ClassOutline outline_of(const Family& family, const Entity& entity) {
+ClassOutline make_outline(const Family& family, const Entity& entity) {
   ClassOutline result;
   result.name = entity.name;
   result.kind = entity.is_module() ? ClassOutline::Kind::module : ClassOutline::Kind::plain;
@@ -26,13 +26,13 @@ ClassOutline outline_of(const Family& family, const Entity& entity) {
 
 }  // namespace
 
-FamilyOutline outline_of(const Family& family) {
+FamilyOutline make_outline(const Family& family) {
   FamilyOutline result;
   result.prefix = family.spec().prefix;
   result.spec = family.parsed().sources[family.spec().file].path;
   for (const Spec* other : family.spec().includes) result.includes.push_back(other->name);
   for (const auto& entity : family.entities())
-    if (entity->levels.front().symbol->is_class()) result.classes.push_back(outline_of(family, *entity));
+    if (entity->levels.front().symbol->is_class()) result.classes.push_back(make_outline(family, *entity));
   return result;
 }
 

@@ -29,6 +29,6 @@ struct FamilyOutline {
 };
 
 /// The outline of a flattened family.
-FamilyOutline outline_of(const Family& family);
+FamilyOutline make_outline(const Family& family);
 
 }  // namespace modgen

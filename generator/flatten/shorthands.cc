@@ -33,10 +33,10 @@ std::string Family::flag_text(const Reference& flag, const Level& level, Entity&
   Entity& config = *meant(*symbol, level, user);
   const clang::VarDecl* constant = folded_constant(config, flag.target->getNameAsString());
   if (!constant) return spelled;
-  if (flag.is_changed && told_.insert({flag.where.file, flag.where.begin}).second) {
+  if (flag.is_changed && reported_.insert({flag.where.file, flag.where.begin}).second) {
     const SourceSpan declared = parsed().token(specs_.manager(), constant->getLocation());
     const bool own = flag.where.file == spec_.file;
-    specs_.refuse(own ? flag.where : declared,
+    specs_.reject(own ? flag.where : declared,
                   "'" + flag.target->getNameAsString() + "' is a constant of '" + config.name + "' but still changed",
                   own ? "write this without it, or declare the field without static constexpr"
                       : "redefine the code that changes it, or declare the field without static constexpr",

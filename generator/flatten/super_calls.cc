@@ -35,7 +35,7 @@ class Finder : public clang::RecursiveASTVisitor<Finder> {
 
   bool VisitMemberExpr(clang::MemberExpr* member) {
     if (member->hasQualifier() && llvm::isa<clang::FieldDecl>(member->getMemberDecl()) &&
-        level_of(*member->getMemberDecl()))
+        find_level(*member->getMemberDecl()))
       fields.push_back(member);
     return true;
   }
@@ -56,14 +56,14 @@ class Finder : public clang::RecursiveASTVisitor<Finder> {
   void add(const clang::CallExpr& call, const clang::ValueDecl& callee, clang::NestedNameSpecifierLoc qualifier,
            clang::SourceLocation name) {
     const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&callee);
-    const auto level = level_of(callee);
+    const auto level = find_level(callee);
     if (!method || !level) return;
     const auto& manager = family_.specs().manager();
     calls.push_back({&call, method, family_.parsed().span(manager, qualifier.getSourceRange()),
                      family_.parsed().token(manager, name), *level});
   }
 
-  std::optional<size_t> level_of(const clang::ValueDecl& member) const {
+  std::optional<size_t> find_level(const clang::ValueDecl& member) const {
     const auto* owner = llvm::dyn_cast<clang::CXXRecordDecl>(member.getDeclContext());
     const Symbol* symbol = owner ? family_.specs().symbol(owner) : nullptr;
     for (size_t level = 0; symbol && level < entity_.levels.size(); ++level)
@@ -149,10 +149,10 @@ class SuperCalls {
     const clang::FunctionDecl* definition = nullptr;
     const clang::Stmt* body = call.callee->getBody(definition);
     if (!body || call.callee->isTemplateInstantiation() || call.callee->isStatic()) return keep(call, place);
-    const Footprint footprint = footprint_of(body, meant_);
-    if (const auto bound = bind(call, place, *definition, footprint)) {
+    const SideEffects effects = find_side_effects(body, meant_);
+    if (const auto bound = bind(call, place, *definition, effects)) {
       if (auto text = as_expression(call, place, *definition, *body, *bound)) return std::move(*text);
-      if (auto text = as_statements(call, place, *definition, *body, footprint, *bound)) return std::move(*text);
+      if (auto text = as_statements(call, place, *definition, *body, effects, *bound)) return std::move(*text);
     }
     return keep(call, place);
   }
@@ -165,7 +165,7 @@ class SuperCalls {
 
   /// The callee's parameters bound to the call's arguments; nullopt where its text cannot stand elsewhere.
   std::optional<Bound> bind(const SuperCall& call, const Place& place, const clang::FunctionDecl& definition,
-                            const Footprint& body) {
+                            const SideEffects& body) {
     // Constness decides among overloads.
     const auto* caller = llvm::dyn_cast<clang::CXXMethodDecl>(&place.function);
     if (caller && call.callee->isConst() != caller->isConst()) return std::nullopt;
@@ -187,7 +187,7 @@ class SuperCalls {
       if (by_reference ? type->isRValueReferenceType() : body.written_variables.count(parameter) != 0)
         return std::nullopt;
       changes_an_argument |= by_reference && !type->getPointeeType().isConstQualified();
-      const Footprint own = footprint_of(argument, meant_);
+      const SideEffects own = find_side_effects(argument, meant_);
       const bool stays = is_trivial_argument(*argument) && own.is_pure() && !reads_what_changes(own, body);
       const bool is_name = llvm::isa<clang::DeclRefExpr>(spelled);
       bound.can_repeat &= stays && (is_name || !body.captures);
@@ -212,7 +212,7 @@ class SuperCalls {
   }
 
   /// Whether the argument's value may be another one when the body comes to it.
-  static bool reads_what_changes(const Footprint& argument, const Footprint& body) {
+  static bool reads_what_changes(const SideEffects& argument, const SideEffects& body) {
     return (!argument.reads.empty() || argument.reads_everything) && !commute(argument, body);
   }
 
@@ -266,9 +266,9 @@ class SuperCalls {
 
   std::optional<Replacement> as_statements(const SuperCall& call, const Place& place,
                                            const clang::FunctionDecl& definition, const clang::Stmt& body,
-                                           const Footprint& footprint, const Bound& bound) {
+                                           const SideEffects& effects, const Bound& bound) {
     const clang::Stmt* parent = meaningful_parent(place.parents, call.call);
-    const bool is_statement = parent == &place.code && !footprint.returns;
+    const bool is_statement = parent == &place.code && !effects.returns;
     const bool is_returned =
         parent && llvm::isa<clang::ReturnStmt>(parent) && place.parents.getParent(parent) == &place.code &&
         !definition.getReturnType()->isVoidType() &&
@@ -279,10 +279,10 @@ class SuperCalls {
     const SourceSpan caller = span(place.code.getSourceRange());
     std::set<std::string> around = words_in(family_, caller);
     around.insert(surroundings_.begin(), surroundings_.end());
-    if (meet(footprint.declared, place.names) || meet(footprint.declared, around) ||
-        meet(footprint.declared, place.arguments.hidden) || meet(footprint.declared, place.inlined))
+    if (meet(effects.declared, place.names) || meet(effects.declared, around) ||
+        meet(effects.declared, place.arguments.hidden) || meet(effects.declared, place.inlined))
       return std::nullopt;
-    place.inlined.insert(footprint.declared.begin(), footprint.declared.end());
+    place.inlined.insert(effects.declared.begin(), effects.declared.end());
     const SourceSpan whole = span(call.call->getSourceRange());
     SourceSpan target = is_returned ? span(parent->getSourceRange()) : whole;
     const std::string& text = family_.file_text(target.file);
@@ -362,7 +362,7 @@ class SuperCalls {
     const clang::FunctionDecl* definition = nullptr;
     const clang::Stmt* body = called->getBody(definition);
     if (!body) {
-      family_.specs().refuse(qualified, "'" + called->getQualifiedNameAsString() + "' has no body in a spec",
+      family_.specs().reject(qualified, "'" + called->getQualifiedNameAsString() + "' has no body in a spec",
                              "define it in its class");
       return {qualified, used};
     }

@@ -26,7 +26,7 @@ std::string named(const Family& family, const std::string& type, const Level& le
     const std::string& library = family.library_type(*symbol, level);
     const std::string own = !library.empty()         ? library
                             : symbol == level.symbol ? user.name
-                                                     : family.name_of(*symbol, level);
+                                                     : family.name_for(*symbol, level);
     const bool is_impl = is_record && symbol->kind == Symbol::Kind::module_class;
     return own + (is_impl ? "Impl" : "") + type.substr(end);
   }

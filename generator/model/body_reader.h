@@ -22,13 +22,13 @@ class BodyReader {
 
   Body read(const clang::FunctionDecl& function);
   /// The number of a parameter or local variable, from 1 on in the order in which they are met.
-  uint32_t number_of(const clang::ValueDecl& variable);
+  uint32_t to_number(const clang::ValueDecl& variable);
 
  private:
   // ---- read_body.cc: places and statements ----
 
-  SourceSpan span_of(clang::CharSourceRange range, bool* in_macro = nullptr) const;
-  SourceSpan span_of(clang::SourceRange range, bool* in_macro = nullptr) const;
+  SourceSpan find_span(clang::CharSourceRange range, bool* in_macro = nullptr) const;
+  SourceSpan find_span(clang::SourceRange range, bool* in_macro = nullptr) const;
   /// A statement's range up to the semicolon after it, if one is there.
   SourceSpan span_with_semicolon(const clang::Stmt& statement) const;
   std::string source_text(clang::SourceRange range) const;
@@ -64,7 +64,7 @@ class BodyReader {
   void read_list(const clang::InitListExpr& list, Expr& result);
   void read_lambda(const clang::LambdaExpr& lambda, Expr& result);
   /// What Clang resolved `call` to, with the places of its parts.
-  std::shared_ptr<const Callee> callee_of(const clang::CallExpr& call, const Expr& result) const;
+  std::shared_ptr<const Callee> get_callee(const clang::CallExpr& call, const Expr& result) const;
 
   const clang::ASTContext& context_;
   const clang::SourceManager& sources_;

@@ -65,7 +65,7 @@ class Checker : public clang::RecursiveASTVisitor<Checker> {
       if (constructor->isImplicit() || constructor->isCopyOrMoveConstructor() || constructor->getNumParams() == 0)
         continue;
       const clang::QualType config = constructor->getParamDecl(0)->getType().getNonReferenceType();
-      clang::Expr* given = value_of(config.withConst(), clang::VK_LValue, constructor->getLocation());
+      clang::Expr* given = get_value(config.withConst(), clang::VK_LValue, constructor->getLocation());
       check_made(*record, given, constructor->getLocation());
     }
     for (const clang::CXXMethodDecl* method : record->methods()) {
@@ -94,11 +94,11 @@ class Checker : public clang::RecursiveASTVisitor<Checker> {
     if (!forwards && !origin->isDefaultConstructor()) return;  // from nullptr or a pointer
     llvm::SmallVector<clang::Expr*> arguments;
     for (clang::Expr* argument : made.arguments())
-      arguments.push_back(value_of(argument->getType(), argument->getValueKind(), argument->getExprLoc()));
+      arguments.push_back(get_value(argument->getType(), argument->getValueKind(), argument->getExprLoc()));
     check_made(*impl, arguments, where);
   }
 
-  clang::Expr* value_of(clang::QualType type, clang::ExprValueKind kind, clang::SourceLocation where) {
+  clang::Expr* get_value(clang::QualType type, clang::ExprValueKind kind, clang::SourceLocation where) {
     return new (sema_.Context) clang::OpaqueValueExpr(where, type.getNonReferenceType(), kind);
   }
 

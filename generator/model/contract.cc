@@ -21,7 +21,7 @@ const Declaration* find(const clang::ASTContext& context, llvm::StringRef name) 
 }
 
 /// The text of a constant std::string_view, which libstdc++ keeps as a length and a pointer into a literal.
-std::string text_of(const clang::APValue& view) {
+std::string get_text(const clang::APValue& view) {
   if (!view.isStruct() || view.getStructNumFields() != 2) return "";
   const clang::APValue &length = view.getStructField(0), &begin = view.getStructField(1);
   const auto* literal =
@@ -41,7 +41,7 @@ std::vector<std::string> known_tasks(const clang::ASTContext& context) {
   const clang::APValue& rows = tasks->getStructField(0);
   for (unsigned i = 0; rows.isArray() && i < rows.getArrayInitializedElts(); ++i)
     if (const clang::APValue& row = rows.getArrayInitializedElt(i); row.isStruct())
-      names.push_back(text_of(row.getStructField(0)));
+      names.push_back(get_text(row.getStructField(0)));
   return names;
 }
 

@@ -18,7 +18,7 @@ std::string without_extra(std::string name) {
   return name;
 }
 
-Callee::Home home_of(const clang::FunctionDecl& function) {
+Callee::Home get_home(const clang::FunctionDecl& function) {
   if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&function); method && method->getParent()->isLambda())
     return Callee::Home::other;
   const clang::NamespaceDecl* outer = nullptr;
@@ -65,7 +65,7 @@ const Callee& Declarations::callee(const clang::FunctionDecl& function) {
   const auto [found, is_new] = functions_.try_emplace(function.getCanonicalDecl());
   Callee& callee = found->second;
   if (!is_new) return callee;
-  callee.home = home_of(function);
+  callee.home = get_home(function);
   callee.name = without_extra(function.getQualifiedNameAsString());
   if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&function)) {
     callee.changes_object = method->isInstance() && !method->isConst();
@@ -91,7 +91,7 @@ const Callee& Declarations::callee(const clang::FunctionDecl& function) {
   return callee;
 }
 
-Binding binding_of(clang::QualType type) {
+Binding to_binding(clang::QualType type) {
   if (!type->isReferenceType()) return Binding::value;
   return type.getNonReferenceType().isConstQualified() ? Binding::constant_reference : Binding::reference;
 }

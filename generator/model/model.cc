@@ -200,10 +200,10 @@ class ModelReader {
   void add_function(const clang::Decl& decl, SourceSpan slice, std::vector<Function>& functions, FamilyModel& model) {
     functions.push_back(read_function(*decl.getAsFunction()));
     functions.back().text.push_back({slice, {}});
-    const auto* made_of = llvm::dyn_cast<clang::FunctionTemplateDecl>(&decl);
-    if (!made_of) return;
+    const auto* function_template = llvm::dyn_cast<clang::FunctionTemplateDecl>(&decl);
+    if (!function_template) return;
     functions.back().is_template = true;
-    for (const clang::FunctionDecl* instance : made_of->specializations()) {
+    for (const clang::FunctionDecl* instance : function_template->specializations()) {
       model.instances.push_back(read_function(*instance));
       model.instances.back().is_instance = true;
     }
@@ -259,7 +259,7 @@ class ModelReader {
   }
 
   /// The types that a template was made for.
-  static std::vector<clang::QualType> arguments_of(const clang::CXXRecordDecl& record) {
+  static std::vector<clang::QualType> get_arguments(const clang::CXXRecordDecl& record) {
     std::vector<clang::QualType> types;
     const auto* special = llvm::dyn_cast<clang::ClassTemplateSpecializationDecl>(&record);
     if (!special) return types;
@@ -279,7 +279,7 @@ class ModelReader {
     const auto* record = type->getAsCXXRecordDecl();
     if (!record) return false;
     if (is_one(*record)) return true;
-    for (const clang::QualType argument : arguments_of(*record))
+    for (const clang::QualType argument : get_arguments(*record))
       if (mentions(argument, is_one, depth + 1)) return true;
     if (!record->hasDefinition()) return false;
     for (const clang::CXXBaseSpecifier& base : record->bases())
@@ -298,7 +298,7 @@ class ModelReader {
       for (const clang::NamedDecl* member : record->lookup(&record->getASTContext().Idents.get("tensors")))
         if (member) return false;
     const std::string name = record->getQualifiedNameAsString();
-    const std::vector<clang::QualType> arguments = arguments_of(*record);
+    const std::vector<clang::QualType> arguments = get_arguments(*record);
     if (name == "std::pair" || name == "std::tuple" || name == "std::array" || name == "std::optional")
       return std::ranges::any_of(arguments, [&](clang::QualType one) { return hides_tensors(one); });
     if (name == "std::vector" && !arguments.empty())
@@ -313,7 +313,7 @@ class ModelReader {
     const auto* special = llvm::dyn_cast<clang::ClassTemplateSpecializationDecl>(record);
     if (!special) return held_by(*record) != nullptr;
     const bool groups = special->getName() == "ModuleListOf" || special->getName() == "OneOf";
-    return groups && std::ranges::all_of(arguments_of(*record), [&](clang::QualType one) { return is_holder(one); });
+    return groups && std::ranges::all_of(get_arguments(*record), [&](clang::QualType one) { return is_holder(one); });
   }
 
   Field::Modules modules_in(clang::QualType type) const {

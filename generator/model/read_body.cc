@@ -26,18 +26,18 @@ Body BodyReader::read(const clang::FunctionDecl& function) {
   }
   if (const auto* compound = llvm::dyn_cast_or_null<clang::CompoundStmt>(function.getBody())) {
     read_children(*compound, body.statements);
-    body.span = span_of(compound->getSourceRange());
+    body.span = find_span(compound->getSourceRange());
   }
   return body;
 }
 
-uint32_t BodyReader::number_of(const clang::ValueDecl& variable) {
+uint32_t BodyReader::to_number(const clang::ValueDecl& variable) {
   return numbers_.try_emplace(&variable, static_cast<uint32_t>(numbers_.size() + 1)).first->second;
 }
 
 // ---- Places ----
 
-SourceSpan BodyReader::span_of(clang::CharSourceRange range, bool* in_macro) const {
+SourceSpan BodyReader::find_span(clang::CharSourceRange range, bool* in_macro) const {
   const clang::CharSourceRange in_file = clang::Lexer::makeFileCharRange(range, sources_, context_.getLangOpts());
   clang::SourceLocation begin = in_file.getBegin(), end = in_file.getEnd();
   if (in_file.isInvalid()) {  // a part of a macro's body: the whole use stands for it
@@ -50,12 +50,12 @@ SourceSpan BodyReader::span_of(clang::CharSourceRange range, bool* in_macro) con
   return {file_, sources_.getFileOffset(begin), sources_.getFileOffset(end)};
 }
 
-SourceSpan BodyReader::span_of(clang::SourceRange range, bool* in_macro) const {
-  return span_of(clang::CharSourceRange::getTokenRange(range), in_macro);
+SourceSpan BodyReader::find_span(clang::SourceRange range, bool* in_macro) const {
+  return find_span(clang::CharSourceRange::getTokenRange(range), in_macro);
 }
 
 SourceSpan BodyReader::span_with_semicolon(const clang::Stmt& statement) const {
-  SourceSpan span = span_of(statement.getSourceRange());
+  SourceSpan span = find_span(statement.getSourceRange());
   const clang::SourceLocation last = sources_.getExpansionRange(statement.getEndLoc()).getEnd();
   const auto next = clang::Lexer::findNextToken(last, sources_, context_.getLangOpts());
   const auto here =
@@ -80,7 +80,7 @@ Initializer BodyReader::read_initializer(const clang::CXXCtorInitializer& initia
         initializer.getBaseClass() ? initializer.getBaseClass()->getAsCXXRecordDecl() : nullptr;
     result.name = base ? base->getName().str() : std::string();
   }
-  result.span = span_of(initializer.getSourceRange());
+  result.span = find_span(initializer.getSourceRange());
   read_arguments(*initializer.getInit(), result.arguments);
   return result;
 }
@@ -135,10 +135,10 @@ void BodyReader::read_declarations(const clang::DeclStmt& statement, std::vector
 }
 
 void BodyReader::add_names(const clang::VarDecl& variable, Stmt& result) {
-  result.binding = binding_of(variable.getType());
+  result.binding = to_binding(variable.getType());
   const auto add = [&](const clang::ValueDecl& one) {
     result.names.push_back(one.getName().str());
-    result.variables.push_back(number_of(one));
+    result.variables.push_back(to_number(one));
   };
   const auto* decomposition = dyn_cast<clang::DecompositionDecl>(&variable);
   if (!decomposition) return add(variable);
@@ -251,7 +251,7 @@ void BodyReader::read_switch(const clang::SwitchStmt& choice, Stmt& result, std:
       const size_t first = result.then_body.size();
       read_stmt(*child, result.then_body);
       if (labelled && result.then_body.size() == first)
-        result.then_body.push_back(scope_at(span_of(child->getSourceRange())));
+        result.then_body.push_back(scope_at(find_span(child->getSourceRange())));
       for (size_t i = first; i < result.then_body.size(); ++i) result.then_body[i].has_room = false;
       if (labelled) result.then_body[first].is_labelled = true;
     }
@@ -284,9 +284,9 @@ Body read_body(const clang::FunctionDecl& function, Declarations& declarations, 
   BodyReader reader(function.getASTContext(), declarations, file);
   for (size_t i = 0; i < parameters.size(); ++i) {
     const clang::ParmVarDecl& parameter = *function.getParamDecl(i);
-    parameters[i].variable = reader.number_of(parameter);
+    parameters[i].variable = reader.to_number(parameter);
     parameters[i].canonical = declarations.type_name(parameter.getType());
-    parameters[i].binding = binding_of(parameter.getType());
+    parameters[i].binding = to_binding(parameter.getType());
   }
   return function.doesThisDeclarationHaveABody() ? reader.read(function) : Body();
 }

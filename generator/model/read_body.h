@@ -42,6 +42,6 @@ Body read_body(const clang::FunctionDecl& function, Declarations& declarations, 
 bool is_module_class(const clang::CXXRecordDecl& record);
 
 /// How what has that type is bound to what it is given.
-Binding binding_of(clang::QualType type);
+Binding to_binding(clang::QualType type);
 
 }  // namespace modgen

@@ -31,7 +31,7 @@ bool is_holder(clang::QualType type) {
 
 /// The `forward` that a module holder's call operator calls, which its return type is made of; null where that is not
 /// written so.
-const clang::CXXMethodDecl* forward_of(const clang::FunctionDecl& call_operator) {
+const clang::CXXMethodDecl* find_forward(const clang::FunctionDecl& call_operator) {
   const clang::FunctionDecl* at = &call_operator;
   for (int depth = 0; at && depth < 4; ++depth) {
     const auto* type = at->getReturnType()->getAs<clang::DecltypeType>();
@@ -131,12 +131,13 @@ Expr BodyReader::read(const clang::Expr& written_or_not) {
   const clang::Expr& expr = written(written_or_not);
   Expr result;
   result.type = declarations_.type_name(expr.getType());
-  result.span = result.outer = span_of(expr.getSourceRange(), &result.in_macro);
+  result.span = result.outer = find_span(expr.getSourceRange(), &result.in_macro);
   // A call that is the whole of what a macro stands for has no place for another one within it either.
   const clang::SourceLocation begin = expr.getBeginLoc();
   if (isa<clang::CallExpr>(expr) && begin.isMacroID() && !sources_.isMacroArgExpansion(begin)) result.in_macro = true;
   result.is_lvalue = expr.isLValue();
-  if (written_or_not.getSourceRange() != expr.getSourceRange()) result.outer = span_of(written_or_not.getSourceRange());
+  if (written_or_not.getSourceRange() != expr.getSourceRange())
+    result.outer = find_span(written_or_not.getSourceRange());
   if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&expr)) {
     read_reference(*reference, result);
   } else if (const auto* member = dyn_cast<clang::MemberExpr>(&expr)) {
@@ -188,7 +189,7 @@ void BodyReader::read_reference(const clang::DeclRefExpr& reference, Expr& resul
                      isa<clang::BindingDecl>(declaration);
   result.kind = local ? Expr::Kind::local : Expr::Kind::global;
   result.name = local ? declaration.getName().str() : declaration.getQualifiedNameAsString();
-  if (local) result.variable = number_of(declaration);
+  if (local) result.variable = to_number(declaration);
   if (const auto* function = dyn_cast<clang::FunctionDecl>(&declaration))
     result.callee = std::make_shared<Callee>(declarations_.callee(*function));
 }
@@ -225,14 +226,14 @@ void BodyReader::read_call(const clang::CallExpr& call, Expr& result) {
       continue;
     result.operands.push_back(read(*call.getArg(i)));
   }
-  result.callee = callee_of(call, result);
+  result.callee = get_callee(call, result);
 }
 
-std::shared_ptr<const Callee> BodyReader::callee_of(const clang::CallExpr& call, const Expr& result) const {
+std::shared_ptr<const Callee> BodyReader::get_callee(const clang::CallExpr& call, const Expr& result) const {
   const clang::FunctionDecl* function = call.getDirectCallee();
   const bool is_call_operator = as_call_operator(call) != nullptr;
   if (function && is_call_operator && result.name == "forward")
-    if (const clang::CXXMethodDecl* forward = forward_of(*function)) function = forward;
+    if (const clang::CXXMethodDecl* forward = find_forward(*function)) function = forward;
   auto callee = std::make_shared<Callee>(function ? declarations_.callee(*function) : Callee());
   if (function) {
     // Operand 0 of a method and of an operator that is one is the object.
@@ -249,7 +250,7 @@ std::shared_ptr<const Callee> BodyReader::callee_of(const clang::CallExpr& call,
   if (result.in_macro || (result.kind != Expr::Kind::call && result.kind != Expr::Kind::method)) return callee;
   const clang::Expr& called = is_call_operator ? *call.getArg(0) : *call.getCallee();
   bool in_macro = false;
-  callee->written = span_of(called.getSourceRange(), &in_macro);
+  callee->written = find_span(called.getSourceRange(), &in_macro);
   if (in_macro) return callee;
   const auto next =
       clang::Lexer::findNextToken(sources_.getFileLoc(called.getEndLoc()), sources_, context_.getLangOpts());
@@ -257,9 +258,9 @@ std::shared_ptr<const Callee> BodyReader::callee_of(const clang::CallExpr& call,
   if (is_call_operator) return callee;
   const clang::Expr* named = called.IgnoreParenImpCasts();
   if (const auto* member = dyn_cast<clang::MemberExpr>(named))
-    callee->name_at = span_of(clang::SourceRange(member->getMemberLoc()));
+    callee->name_at = find_span(clang::SourceRange(member->getMemberLoc()));
   else if (const auto* reference = dyn_cast<clang::DeclRefExpr>(named))
-    callee->name_at = span_of(clang::SourceRange(reference->getLocation()));
+    callee->name_at = find_span(clang::SourceRange(reference->getLocation()));
   return callee;
 }
 
@@ -326,7 +327,7 @@ void BodyReader::read_lambda(const clang::LambdaExpr& lambda, Expr& result) {
   result.is_template = lambda.isGenericLambda();
   for (const clang::LambdaCapture& capture : lambda.captures()) {
     Expr operand;
-    operand.span = operand.outer = span_of(clang::SourceRange(capture.getLocation()), &operand.in_macro);
+    operand.span = operand.outer = find_span(clang::SourceRange(capture.getLocation()), &operand.in_macro);
     if (capture.capturesThis()) {
       operand.kind = Expr::Kind::self;
     } else if (capture.capturesVariable()) {
@@ -338,14 +339,14 @@ void BodyReader::read_lambda(const clang::LambdaExpr& lambda, Expr& result) {
         operand.kind = Expr::Kind::local;
         operand.name = captured.getName().str();
         operand.type = declarations_.type_name(captured.getType());
-        operand.variable = number_of(captured);
+        operand.variable = to_number(captured);
       }
     }
     operand.is_reference = capture.getCaptureKind() == clang::LCK_ByRef;
     result.operands.push_back(std::move(operand));
   }
   Body body;
-  body.span = span_of(lambda.getBody()->getSourceRange());
+  body.span = find_span(lambda.getBody()->getSourceRange());
   read_children(*lambda.getCompoundStmtBody(), body.statements);
   result.body = std::make_shared<const Body>(std::move(body));
 }

@@ -20,7 +20,7 @@ void Remarks::HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clan
   Remark remark{Diagnostic::Severity::error, {}, message.str().str(), "", {}};
   if (info.hasSourceManager() && info.getLocation().isValid())
     remark.where = parsed_.token(info.getSourceManager(), info.getLocation());
-  if (level >= clang::DiagnosticsEngine::Error) remark.fix = fix_of(info);
+  if (level >= clang::DiagnosticsEngine::Error) remark.fix = find_fix(info);
   if (level == clang::DiagnosticsEngine::Note) {
     remark.severity = Diagnostic::Severity::note;
     if (remark.where.file == 0 || parsed_.remarks.empty()) return;
@@ -34,7 +34,7 @@ void Remarks::HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clan
   }
 }
 
-std::vector<Edit> Remarks::fix_of(const clang::Diagnostic& info) const {
+std::vector<Edit> Remarks::find_fix(const clang::Diagnostic& info) const {
   std::vector<Edit> fix;
   for (const clang::FixItHint& hint : info.getFixItHints()) {
     const auto& manager = info.getSourceManager();

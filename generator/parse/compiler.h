@@ -23,7 +23,7 @@ class Remarks : public clang::DiagnosticConsumer {
 
  private:
   /// Clang's fix-it, if all of it is in project files.
-  std::vector<Edit> fix_of(const clang::Diagnostic& info) const;
+  std::vector<Edit> find_fix(const clang::Diagnostic& info) const;
 
   Parsed& parsed_;
 };

@@ -1,5 +1,5 @@
 // How deep the text of a spec nests. Clang and the later stages recurse into code, and the stack is finite:
-// the text is refused before they overflow it.
+// the text is rejected before they overflow it.
 #pragma once
 
 #include <clang/Basic/TokenKinds.h>

@@ -112,14 +112,14 @@ class SpecAction : public clang::ASTFrontendAction {
     auto consumer = std::make_unique<Consumer>(compiler, parsed_, steps_, files_, *project);
     compiler.getPreprocessor().addPPCallbacks(std::move(project));
     compiler.getPreprocessor().setTokenWatcher([this, &compiler](const clang::Token& token) {
-      if (nesting_.add(token.getKind()) > Nesting::kMost) refuse_nesting(compiler.getSourceManager(), token);
+      if (nesting_.add(token.getKind()) > Nesting::kMost) reject_nesting(compiler.getSourceManager(), token);
     });
     return consumer;
   }
 
  private:
   /// Ends the parse, unless it is a library's header that nests.
-  void refuse_nesting(const clang::SourceManager& manager, const clang::Token& token) {
+  void reject_nesting(const clang::SourceManager& manager, const clang::Token& token) {
     const SourceSpan where = parsed_.token(manager, token.getLocation());
     if (where.file == 0) return;
     parsed_.remarks.push_back({Diagnostic::Severity::error,

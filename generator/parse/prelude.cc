@@ -23,9 +23,9 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "generator/parse/abridged.h"
 #include "generator/parse/compiler.h"
 #include "generator/parse/project_files.h"
+#include "generator/parse/stub_prelude.h"
 #include "generator/source/cache_folder.h"
 #include "generator/source/files.h"
 
@@ -115,7 +115,7 @@ struct MadePrelude {
   std::string lines;  // of its list
 };
 
-std::string hash_of(llvm::StringRef bytes) { return llvm::utohexstr(llvm::xxh3_64bits(bytes)); }
+std::string compute_hash(llvm::StringRef bytes) { return llvm::utohexstr(llvm::xxh3_64bits(bytes)); }
 
 /// A precompiled prelude and the list of what it was made of, whose lines are
 ///   pch HASH       of the precompiled file
@@ -159,9 +159,9 @@ class StoredPrelude {
 
  private:
   static std::string first_line(llvm::StringRef precompiled_bytes) {
-    return "pch " + hash_of(precompiled_bytes) + "\n";
+    return "pch " + compute_hash(precompiled_bytes) + "\n";
   }
-  static std::string last_line(llvm::StringRef lines_before) { return "end " + hash_of(lines_before) + "\n"; }
+  static std::string last_line(llvm::StringRef lines_before) { return "end " + compute_hash(lines_before) + "\n"; }
 
   /// Empty where it cannot be read: what is missing is made again.
   std::string read(const char* name) const {

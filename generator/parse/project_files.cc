@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "generator/parse/supplied.h"
+#include "generator/parse/implicit_declarations.h"
 #include "generator/source/slices.h"
 
 namespace fs = std::filesystem;
@@ -45,7 +45,7 @@ void ProjectFiles::FileChanged(clang::SourceLocation location, FileChangeReason 
   const bool flattened = name.rfind(kFlattenedFolder, 0) == 0;
   const std::string absolute = flattened ? name : fs::path(name).lexically_normal().string();
   SourceFile source{flattened ? name : shown_path(options_, absolute), flattened ? "" : absolute,
-                    manager.getBufferData(file).str(), supplied_[&entry->getFileEntry()]};
+                    manager.getBufferData(file).str(), implicit_[&entry->getFileEntry()]};
   parsed_.file_ids[file.getHashValue()] = parsed_.sources.add(std::move(source));
 }
 
@@ -79,18 +79,18 @@ void ProjectFiles::InclusionDirective(clang::SourceLocation hash, const clang::T
 void ProjectFiles::supply(clang::FileEntryRef spec) {
   const fs::path path = spec.getName().str();
   if (path.parent_path().filename() != "modular" || path.filename() == "modular.h" || path.extension() != ".h" ||
-      supplied_.count(&spec.getFileEntry()))
+      implicit_.count(&spec.getFileEntry()))
     return;
-  std::vector<SuppliedText>& supplied = supplied_[&spec.getFileEntry()];
+  std::vector<ImplicitText>& supplied = implicit_[&spec.getFileEntry()];
   const auto buffer = compiler_.getFileManager().getBufferForFile(spec);
   if (!buffer) return;  // Clang says so
   const std::string text = (*buffer)->getBuffer().str();
   std::set<std::string> modules = contract_modules();
   for (const std::string& other : included_specs(text)) modules.merge(std::set(modules_of_spec(other)));
-  supplied = supplied_text(text, modules);
+  supplied = find_implicit_text(text, modules);
   if (!supplied.empty())
     compiler_.getSourceManager().overrideFileContents(
-        spec, llvm::MemoryBuffer::getMemBufferCopy(with_supplied(text, supplied), spec.getName()));
+        spec, llvm::MemoryBuffer::getMemBufferCopy(with_implicit_text(text, supplied), spec.getName()));
 }
 
 /// The module classes that a spec and those that it includes declare.

@@ -61,8 +61,8 @@ class ProjectFiles : public clang::PPCallbacks {
   std::vector<std::pair<size_t, std::string>> pending_;
   std::map<const clang::MacroInfo*, size_t> definitions_;  // looked up, never iterated over
   std::map<uint32_t, int> depth_;                          // of conditions but for include guards, by file
-  std::map<const clang::FileEntry*, std::vector<SuppliedText>>
-      supplied_;                                          // to each spec; looked up, never iterated over
+  std::map<const clang::FileEntry*, std::vector<ImplicitText>>
+      implicit_;                                          // to each spec; looked up, never iterated over
   std::map<std::string, std::set<std::string>> modules_;  // by the spec's name
   std::optional<std::set<std::string>> contract_modules_;
 };

@@ -49,7 +49,7 @@ class Unweaver {
   void add(size_t begin, size_t end) { std::fill(added_.begin() + long(begin), added_.begin() + long(end), true); }
 
   /// The first token of the woven declaration that has the token at `at`.
-  size_t declaration_of(size_t at) const {
+  size_t get_declaration(size_t at) const {
     static const std::set<std::string_view> kAccess = {"public", "protected", "private"};
     for (; at > 0; --at) {
       const std::string_view before = woven_.word(at - 1);
@@ -66,7 +66,7 @@ class Unweaver {
     for (size_t at = 2; at < woven_.size(); ++at) {
       if (!woven_.reads(at, {"fsdp", "::", "unit", "(", "*", "this", ",", "&"}) || woven_.word(at - 1) != "return")
         continue;
-      const size_t open = at - 2, close = woven_.closing(open), begin = declaration_of(open);
+      const size_t open = at - 2, close = woven_.closing(open), begin = get_declaration(open);
       size_t name = woven_.size();
       bool same = woven_.word(open) == "{" && close < woven_.size();
       for (size_t here = begin, there = close + 1; here < open; ++here, ++there) {
@@ -164,7 +164,7 @@ class Unweaver {
       return adds_until(woven + 10);
     }
     if (woven_.reads(woven, {"if", "(", "!", "pp", "::"}) && !flattened_.reads(flat, {"if", "(", "!", "pp", "::"})) {
-      const bool asks_tower = woven_.reads(woven + 5, {"second_tower", "("}) && woven_.is_name(woven + 7);
+      const bool asks_tower = woven_.reads(woven + 5, {"second_stack", "("}) && woven_.is_name(woven + 7);
       const size_t close = woven + (asks_tower ? 8 : 7), value = close + 3;
       if ((!asks_tower && !woven_.reads(woven + 5, {"is_last", "("})) || !woven_.reads(close, {")", ")", "return"}))
         return false;
@@ -183,10 +183,10 @@ class Unweaver {
 
   bool added_before(size_t woven) const { return woven > 0 && added_[woven - 1]; }
 
-  /// Whether `pp::is_first()` or `pp::first_tower()` stands there.
+  /// Whether `pp::is_first()` or `pp::first_stack()` stands there.
   bool asks_first(size_t woven) const {
     return woven_.reads(woven, {"pp", "::", "is_first", "(", ")"}) ||
-           woven_.reads(woven, {"pp", "::", "first_tower", "(", ")"});
+           woven_.reads(woven, {"pp", "::", "first_stack", "(", ")"});
   }
 
   /// `Tensor x; if (pp::is_first()) { … } else { x = pp::received(); }`
@@ -377,7 +377,7 @@ class Unweaver {
         flattened_.word(flat) == woven_.word(name))
       return false;
     const size_t open = woven_.find("{", name, woven_.size()), end = woven_.closing(open) + 1;
-    const size_t first_open = woven_.opening(woven - 1), first = declaration_of(first_open);
+    const size_t first_open = woven_.opening(woven - 1), first = get_declaration(first_open);
     if (end > woven_.size() || first_open == woven_.size() || added_[first]) return false;
     second_forms_.insert(woven);
     if (!walk(origin_[first], flat, woven, end)) return false;

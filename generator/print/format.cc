@@ -66,8 +66,8 @@ Replacements changes_in(const std::string& code, const std::vector<Range>& read,
     if (change.getOffset() + change.getLength() > begin + read[index].getLength())
       return clang::format::reformat(style(), code, asked, kFile);
     const unsigned offset = change.getOffset() - begin + read[index].getOffset();
-    if (auto refused = changes.add({kFile, offset, change.getLength(), change.getReplacementText()}))
-      throw std::logic_error("formatting failed: " + llvm::toString(std::move(refused)));
+    if (auto rejected = changes.add({kFile, offset, change.getLength(), change.getReplacementText()}))
+      throw std::logic_error("formatting failed: " + llvm::toString(std::move(rejected)));
   }
   return changes;
 }

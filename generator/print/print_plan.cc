@@ -124,7 +124,7 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
       });
   });
   json.attributeArray("parameters", [&] {
-    for (const ParameterLayout& layout : layout_of(family, plan)) json.object([&] { write_parameter(json, layout); });
+    for (const ParameterLayout& layout : get_layout(family, plan)) json.object([&] { write_parameter(json, layout); });
   });
   json.attributeObject("proof", [&] { write_proof(json, plan.proof); });
 }
@@ -157,7 +157,7 @@ PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
   text += "    .split_list = " + quoted(tower.split_list) + ",\n";
   text += member("first", each(tower.first, quoted));
   text += member("last", each(tower.last, quoted));
-  if (plan.towers.size() > 1) text += "    .first_tower = " + name + "_first_tower,\n";
+  if (plan.towers.size() > 1) text += "    .first_stack = " + name + "_first_tower,\n";
   if (!plan.everywhere.empty()) text += member("everywhere", each(plan.everywhere, quoted));
   text += member("divides", each(plan.divides, [](const EntryPlan::Divides& divides) {
                    return "{" + quoted(divides.field) + ", " + quoted(divides.axis) + "}";

@@ -23,7 +23,7 @@ class RegisteredName : public clang::RecursiveASTVisitor<RegisteredName> {
   bool VisitCallExpr(clang::CallExpr* call) {
     if (const clang::StringLiteral* literal = registered_literal(*call); literal && name.empty())
       name = literal->getString().str();
-    if (const auto registration = remade_registration(*call); registration && name.empty()) name = registration->name;
+    if (const auto registration = replaced_registration(*call); registration && name.empty()) name = registration->name;
     return true;
   }
 };

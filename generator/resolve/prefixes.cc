@@ -14,7 +14,7 @@ namespace {
 
 /// What `symbol` has in the place of its base's prefix; empty where its name does not end as its base's does, or its
 /// base is of the same family.
-std::string prefix_of(const Symbol& symbol) {
+std::string get_prefix(const Symbol& symbol) {
   const Symbol* base = symbol.base;
   if (!symbol.is_class() || !base || base->spec == symbol.spec) return "";
   const std::string &prefix = base->spec->prefix, &name = symbol.name;
@@ -36,7 +36,7 @@ const std::map<std::string, int>& Spec::prefixes_over(const Spec& base) const {
   if (added)
     for (const Symbol* symbol : symbols)
       if (symbol->base && symbol->base->spec == &base)
-        if (const std::string own = prefix_of(*symbol); !own.empty()) ++found->second[own];
+        if (const std::string own = get_prefix(*symbol); !own.empty()) ++found->second[own];
   return found->second;
 }
 
@@ -54,7 +54,7 @@ std::string prefix_given(const Spec& family, const Spec& base) {
 
 std::string prefix_given(const Symbol& symbol, const Spec& base) {
   if (symbol.base && symbol.base->spec == &base)
-    if (const std::string own = prefix_of(symbol);
+    if (const std::string own = get_prefix(symbol);
         counts_for_others(symbol.spec->prefixes_over(base), own, *symbol.spec))
       return own;
   return prefix_given(*symbol.spec, base);
@@ -78,7 +78,7 @@ Symbol* covering(const Spec& family, const Symbol& symbol, const std::string& pr
     else if (candidate->name == plain_name && same_base)
       plain = candidate;
     else if (symbol.is_class() && candidate->base == &symbol &&
-             counts_for_others(family.prefixes_over(*symbol.spec), prefix_of(*candidate), family))
+             counts_for_others(family.prefixes_over(*symbol.spec), get_prefix(*candidate), family))
       special = candidate, ++specials;
   }
   return named ? named : plain ? plain : specials == 1 ? special : nullptr;

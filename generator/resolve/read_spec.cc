@@ -30,9 +30,9 @@ class SpecReader {
 
   void read() {
     const std::string& text = parsed_.sources[spec_.file].text;
-    if (!is_valid_utf8(text)) return specs_.refuse({spec_.file, 0, 0}, "this spec is not UTF-8", "save it as UTF-8");
+    if (!is_valid_utf8(text)) return specs_.reject({spec_.file, 0, 0}, "this spec is not UTF-8", "save it as UTF-8");
     if (text.starts_with("\xEF\xBB\xBF") || text.find('\0') != std::string::npos)
-      return specs_.refuse({spec_.file, 0, 0}, "this spec has a byte order mark or a zero byte",
+      return specs_.reject({spec_.file, 0, 0}, "this spec has a byte order mark or a zero byte",
                            "save it as UTF-8 without them");
     find_namespace();
     read_head();
@@ -40,18 +40,18 @@ class SpecReader {
     slice_namespace();
     for (const Slice& slice : spec_.slices) read_slice(slice);
     if (spec_.prefix.empty()) {
-      specs_.refuse(parsed_.token(manager_, spec_.space->getLocation()), "this spec does not name its family",
+      specs_.reject(parsed_.token(manager_, spec_.space->getLocation()), "this spec does not name its family",
                     "begin its namespace with MODULAR_FAMILY(…); and the prefix of its classes");
     }
     for (const Symbol* symbol : spec_.symbols)
       if (symbol->is_class() && !spec_.prefix.empty() && !symbol->name.starts_with(spec_.prefix))
-        specs_.refuse(symbol->where,
+        specs_.reject(symbol->where,
                       "class '" + symbol->name + "' does not begin with its family's prefix '" + spec_.prefix + "'",
                       "name it '" + spec_.prefix + symbol->name + "'", {},
                       rename_class(parsed_, spec_.file, symbol->name, spec_.prefix + symbol->name));
     for (const MacroDefinition& macro : parsed_.macros)
       if (macro.where.file == spec_.file && !macro.undefined)
-        specs_.refuse(macro.where, "macro '" + macro.name + "' outlives its spec and would leak into others",
+        specs_.reject(macro.where, "macro '" + macro.name + "' outlives its spec and would leak into others",
                       "write a constant or a function, or end the spec with #undef " + macro.name, {},
                       append_line(parsed_, spec_.file, "#undef " + macro.name));
   }
@@ -75,19 +75,19 @@ class SpecReader {
         if (!space || space->getName() != spec_.name)
           wrong_place(*inner);
         else if (spec_.space)
-          specs_.refuse(core(*inner), "a spec opens its namespace once",
+          specs_.reject(core(*inner), "a spec opens its namespace once",
                         "move this into the first 'namespace modular::" + spec_.name + "'");
         else
           spec_.space = space;
       }
     }
     if (!spec_.space)
-      specs_.refuse({spec_.file, 0, 0}, "this spec declares nothing in namespace 'modular::" + spec_.name + "'",
+      specs_.reject({spec_.file, 0, 0}, "this spec declares nothing in namespace 'modular::" + spec_.name + "'",
                     "a spec's namespace has the name of its file");
   }
 
   void wrong_place(const clang::Decl& decl) {
-    specs_.refuse(core(decl), "this is outside of namespace 'modular::" + spec_.name + "'",
+    specs_.reject(core(decl), "this is outside of namespace 'modular::" + spec_.name + "'",
                   "a spec declares everything in the namespace that has the name of its file");
   }
 
@@ -98,10 +98,10 @@ class SpecReader {
     if (text.compare(first, kPragma.size(), kPragma) == 0 || !parsed_.sources[spec_.file].guard.empty())
       spec_.file_comment = text.substr(0, first);
     else if (text.find(kPragma) != std::string::npos)
-      specs_.refuse({spec_.file, first, first}, "this comes before #pragma once",
+      specs_.reject({spec_.file, first, first}, "this comes before #pragma once",
                     "begin with a comment on the family, followed by #pragma once");
     else
-      specs_.refuse({spec_.file, 0, 0}, "this spec may be read twice", "put #pragma once after its opening comment", {},
+      specs_.reject({spec_.file, 0, 0}, "this spec may be read twice", "put #pragma once after its opening comment", {},
                     add_pragma_once(parsed_, spec_.file));
     const auto condition_around = [&](uint32_t offset) -> const Condition* {
       for (const Condition& condition : parsed_.conditions)
@@ -111,13 +111,13 @@ class SpecReader {
     for (const Inclusion& inclusion : parsed_.inclusions) {
       if (inclusion.file != spec_.file) continue;
       if (spec_.space && inclusion.offset > parsed_.token(manager_, spec_.space->getLocation()).begin)
-        specs_.refuse({spec_.file, inclusion.offset, inclusion.offset}, "an include after the beginning of the spec",
+        specs_.reject({spec_.file, inclusion.offset, inclusion.offset}, "an include after the beginning of the spec",
                       "write it above the namespace");
       const bool guarded = condition_around(inclusion.offset) != nullptr;
       if (Spec* other = specs_.of_file(inclusion.target)) {
         spec_.includes.push_back(other);
         if (guarded)
-          specs_.refuse({spec_.file, inclusion.offset, inclusion.offset}, "a spec is included under a condition",
+          specs_.reject({spec_.file, inclusion.offset, inclusion.offset}, "a spec is included under a condition",
                         "include it always");
       } else if (inclusion.spelling != "\"modular/modular.h\"" && !guarded) {
         spec_.libraries.push_back(inclusion.spelling);
@@ -127,7 +127,7 @@ class SpecReader {
       if (condition.where.file != spec_.file) continue;
       const uint32_t hash = static_cast<uint32_t>(text.rfind('#', condition.where.begin));
       if (spec_.space && condition.where.begin > parsed_.token(manager_, spec_.space->getLocation()).begin)
-        specs_.refuse({spec_.file, hash, hash},
+        specs_.reject({spec_.file, hash, hash},
                       "a condition of the preprocessor in a spec: modgen sees one side of it only",
                       "write `if constexpr`, or keep conditions around includes");
       else
@@ -212,7 +212,7 @@ class SpecReader {
         add(value, Symbol::Kind::value, value.getName().str(), slice);
       } else if (!llvm::isa<clang::StaticAssertDecl>(decl)) {
         const bool is_template = llvm::isa<clang::TemplateDecl>(decl);
-        specs_.refuse(core(*decl),
+        specs_.reject(core(*decl),
                       is_template ? "modgen does not support class templates in a spec"
                                   : "modgen does not support this form in a spec",
                       "declare classes, functions, constants, enums and aliases only");
@@ -235,7 +235,7 @@ class SpecReader {
     for (unsigned index = 0; index < function.getNumParams(); ++index) {
       const clang::ParmVarDecl &here = *function.getParamDecl(index), &there = *declared->getParamDecl(index);
       if (here.getDeclName() && here.getDeclName() != there.getDeclName())
-        specs_.refuse(
+        specs_.reject(
             parsed_.token(manager_, here.getLocation()),
             "parameter '" + here.getNameAsString() + "' has another name where its class declares the method",
             "give it the same name in both places",
@@ -285,7 +285,7 @@ class SpecReader {
     }
   }
 
-  /// Refuses declarations that a macro makes, but for TORCH_MODULE.
+  /// Rejects declarations that a macro makes, but for TORCH_MODULE.
   bool made_by_macro(const clang::Decl& decl) {
     const clang::SourceLocation begin = decl.getBeginLoc();
     if (!begin.isMacroID() || manager_.isMacroArgExpansion(begin)) return false;
@@ -296,7 +296,7 @@ class SpecReader {
     const SourceSpan call = core(decl);
     const std::string_view text = parsed_.sources.text(call);
     if (text.starts_with("TORCH_MODULE(") || text.starts_with("TORCH_MODULE_IMPL(")) return false;
-    specs_.refuse(call, "macro '" + macro.str() + "' makes a declaration here, and modgen cannot see into it",
+    specs_.reject(call, "macro '" + macro.str() + "' makes a declaration here, and modgen cannot see into it",
                   "write the declaration out; TORCH_MODULE is the one macro that may make one");
     return true;
   }
@@ -307,7 +307,7 @@ class SpecReader {
     if (const clang::CXXRecordDecl* held = held_by(record)) {
       Symbol* symbol = specs_.symbol(held);
       if (!symbol || symbol->spec != &spec_)
-        return specs_.refuse(core(record), "TORCH_MODULE names a class that this spec does not define",
+        return specs_.reject(core(record), "TORCH_MODULE names a class that this spec does not define",
                              "define the Impl class before it");
       symbol->kind = Symbol::Kind::module_class;
       symbol->name = record.getName().str();
@@ -319,7 +319,7 @@ class SpecReader {
     for (const clang::CXXBaseSpecifier& base : record.bases()) {
       const SourceSpan where = parsed_.span(manager_, base.getSourceRange());
       if (base.getAccessSpecifier() != clang::AS_public)
-        return specs_.refuse(where, "'" + symbol.name + "' hides its base", "write 'public' before the base", {},
+        return specs_.reject(where, "'" + symbol.name + "' hides its base", "write 'public' before the base", {},
                              base.getAccessSpecifierAsWritten() == clang::AS_none
                                  ? std::vector<Edit>{{{where.file, where.begin, where.begin}, "public "}}
                                  : std::vector<Edit>{});
@@ -328,7 +328,7 @@ class SpecReader {
       Symbol* from = both ? type_symbol(both.getArgLoc(1).getTypeSourceInfo()->getTypeLoc()) : type_symbol(type);
       if (!from) continue;
       if (symbol.base)
-        return specs_.refuse(where, "'" + symbol.name + "' derives from two classes of specs",
+        return specs_.reject(where, "'" + symbol.name + "' derives from two classes of specs",
                              "where both derive from one class, write Both<first, second> and call the second's "
                              "constructor; otherwise derive from one and hold the other as a member");
       symbol.base = symbol.replaced = from;
@@ -336,7 +336,7 @@ class SpecReader {
       symbol.under = type_symbol(both.getArgLoc(0).getTypeSourceInfo()->getTypeLoc());
       if (!symbol.under || !have_common_base(*symbol.under, *from)) {
         symbol.under = nullptr;
-        specs_.refuse(where, "the classes of Both<…> do not both derive from one class of a spec",
+        specs_.reject(where, "the classes of Both<…> do not both derive from one class of a spec",
                       "derive from one and hold the other as a member");
       }
     }
@@ -410,7 +410,7 @@ class SpecReader {
     const std::string prefix = prefix_given(family, *base->spec);
     if (Symbol* declared = covering(family, *base, prefix)) {
       if (declared->is_alias()) return declared;  // nothing differs, and in C++ it is the same class
-      specs_.refuse(
+      specs_.reject(
           where, "family '" + family.name + "' declares '" + declared->name + "' in the place of '" + inner.name + "'",
           "write " + family.name + "::" + declared->record->getName().str(),
           {{Diagnostic::Severity::note, declared->where, "the declaration", "", {}}},
@@ -451,7 +451,7 @@ class SpecReader {
                       alias.getUnderlyingType()->getAsCXXRecordDecl() == target_record(*target);
     if (impl) {
       if (name.size() < 5 || name.substr(name.size() - 4) != "Impl")
-        return specs_.refuse(core(alias), "the alias of a module's class ends in Impl",
+        return specs_.reject(core(alias), "the alias of a module's class ends in Impl",
                              "name it '" + name + "Impl', or alias the holder", {},
                              {{parsed_.token(manager_, alias.getLocation()), name + "Impl"}});
       name.resize(name.size() - 4);

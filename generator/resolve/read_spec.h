@@ -5,7 +5,7 @@
 
 namespace modgen {
 
-/// Fills `spec`, of which the name and the file are known, and adds its symbols to `specs`. What it refuses is added to
+/// Fills `spec`, of which the name and the file are known, and adds its symbols to `specs`. What it rejects is added to
 /// the remarks of the parse.
 void read_spec(Specs& specs, Spec& spec);
 

@@ -67,13 +67,13 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
                              index < callee->getNumParams();
          ++index)
       parameters_[call->getArg(index)->IgnoreParenImpCasts()] = callee->getParamDecl(index)->getNameAsString();
-    if (const auto registration = remade_registration(*call)) {
+    if (const auto registration = replaced_registration(*call)) {
       const SourceSpan first = parsed_.token(manager_, call->getBeginLoc()),
                        member = parsed_.span(manager_, call->getArg(0)->getSourceRange());
       const std::string& text = parsed_.sources[member.file].text;
       found.push_back({Reference::Kind::remade,
                        {first.file, first.begin, next_code(text, member.end) + 1},
-                       remade_member(*call)->getMemberDecl(),
+                       replaced_member(*call)->getMemberDecl(),
                        false,
                        false,
                        nullptr,

@@ -73,14 +73,14 @@ class RemakeChecker : public clang::RecursiveASTVisitor<RemakeChecker> {
   bool VisitCXXOperatorCallExpr(clang::CXXOperatorCallExpr* call) {
     if (call->getOperator() != clang::OO_Equal) return true;
     const auto* value = llvm::dyn_cast<clang::CallExpr>(call->getArg(1)->IgnoreUnlessSpelledInSource());
-    if (const clang::MemberExpr* member = value ? remade_member(*value) : nullptr;
+    if (const clang::MemberExpr* member = value ? replaced_member(*value) : nullptr;
         member && own_field(call->getArg(0)) == member->getMemberDecl()->getName())
       assigned_.insert(value);
     return true;
   }
   bool VisitCallExpr(clang::CallExpr* call) {
     if (!is_remake(*call)) return true;
-    const clang::MemberExpr* member = remade_member(*call);
+    const clang::MemberExpr* member = replaced_member(*call);
     const std::string name = member ? member->getMemberDecl()->getNameAsString() : "member";
     if (member && !member->getType()->isRecordType())
       found.push_back({"'" + name + "' is not registered: it is no module and no tensor",
@@ -88,7 +88,7 @@ class RemakeChecker : public clang::RecursiveASTVisitor<RemakeChecker> {
     else if (!in_constructor_ || !assigned_.count(call))
       found.push_back({"what this makes does not become the member that it is registered as",
                        "write " + name + " = remake(" + name + ", …); in the constructor", call->getSourceRange()});
-    else if (!remade_registration(*call))
+    else if (!replaced_registration(*call))
       found.push_back({"no inherited constructor registers '" + name + "'",
                        "register it here: " + name + " = register_module(\"" + name + "\", …)",
                        call->getSourceRange()});
@@ -102,7 +102,7 @@ class RemakeChecker : public clang::RecursiveASTVisitor<RemakeChecker> {
 
 }  // namespace
 
-const clang::MemberExpr* remade_member(const clang::CallExpr& call) {
+const clang::MemberExpr* replaced_member(const clang::CallExpr& call) {
   if (!is_remake(call) || own_field(call.getArg(0)).empty()) return nullptr;
   return llvm::cast<clang::MemberExpr>(call.getArg(0)->IgnoreParenImpCasts());
 }
@@ -122,8 +122,8 @@ std::optional<Registration> inherited_registration(const clang::CXXRecordDecl& r
   return std::nullopt;
 }
 
-std::optional<Registration> remade_registration(const clang::CallExpr& call) {
-  const clang::MemberExpr* member = remade_member(call);
+std::optional<Registration> replaced_registration(const clang::CallExpr& call) {
+  const clang::MemberExpr* member = replaced_member(call);
   if (!member) return std::nullopt;
   const auto* self = llvm::cast<clang::CXXThisExpr>(member->getBase()->IgnoreParenImpCasts());
   return inherited_registration(*self->getType()->getPointeeCXXRecordDecl(),

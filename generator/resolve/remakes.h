@@ -25,13 +25,13 @@ struct Registration {
 
 /// The member that `call`, of the prelude's remake, replaces; null where it is another call, or names no member of
 /// this object.
-const clang::MemberExpr* remade_member(const clang::CallExpr& call);
+const clang::MemberExpr* replaced_member(const clang::CallExpr& call);
 
 /// How the constructors of the bases of `record`, nearest first, register `field`; nullopt where none does.
 std::optional<Registration> inherited_registration(const clang::CXXRecordDecl& record, const std::string& field);
 
 /// How the member that `call` replaces is registered by the constructors of the bases of its class.
-std::optional<Registration> remade_registration(const clang::CallExpr& call);
+std::optional<Registration> replaced_registration(const clang::CallExpr& call);
 
 struct WrongRemake {
   std::string message, advice;

@@ -100,14 +100,14 @@ void Specs::read_new() {
     for (const Reference& reference : spec.references) {
       const Symbol* target = symbol(reference.target);
       if (target && !spec.sees(*target->spec) && told.insert(target->spec).second)
-        refuse(reference.where, "family '" + target->spec->name + "' is used without its spec",
+        reject(reference.where, "family '" + target->spec->name + "' is used without its spec",
                "add #include \"modular/" + target->spec->name + ".h\"", {},
                include_spec(parsed_, reference.where.file, target->spec->name));
     }
     for (const WrongRemake& wrong : wrong_remakes(*spec.space))
-      refuse(parsed_.span(manager(), wrong.where), wrong.message, wrong.advice);
+      reject(parsed_.span(manager(), wrong.where), wrong.message, wrong.advice);
     for (const SelfRead& read : self_reads(*spec.space))
-      refuse(parsed_.token(manager(), read.where),
+      reject(parsed_.token(manager(), read.where),
              "'" + read.name + "' is read by its own initializer, before it has a value",
              "initialize it from something else");
   }
@@ -148,7 +148,7 @@ Spec* Specs::of_namespace(const clang::NamespaceDecl* space) const {
   return nullptr;
 }
 
-void Specs::refuse(SourceSpan where, std::string message, std::string advice, std::vector<Remark> notes,
+void Specs::reject(SourceSpan where, std::string message, std::string advice, std::vector<Remark> notes,
                    std::vector<Edit> fix) const {
   parsed_.remarks.push_back(
       {Diagnostic::Severity::error, where, std::move(message), std::move(advice), std::move(notes), std::move(fix)});

@@ -98,7 +98,7 @@ class Specs {
  public:
   Specs(clang::CompilerInstance& compiler, Parsed& parsed) : compiler_(compiler), parsed_(parsed) {}
 
-  /// Reads the specs of the tree that were not there the last time. What it refuses is added to parsed.remarks.
+  /// Reads the specs of the tree that were not there the last time. What it rejects is added to parsed.remarks.
   void read_new();
 
   Spec* family(const std::string& name) const;
@@ -118,7 +118,7 @@ class Specs {
   clang::CompilerInstance& compiler() const { return compiler_; }
 
   /// Adds an error at `where`. `fix` mends it, where the text is known.
-  void refuse(SourceSpan where, std::string message, std::string advice = "", std::vector<Remark> notes = {},
+  void reject(SourceSpan where, std::string message, std::string advice = "", std::vector<Remark> notes = {},
               std::vector<Edit> fix = {}) const;
 
   /// Adds a warning at `where`.

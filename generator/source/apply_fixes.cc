@@ -61,7 +61,7 @@ std::string with_changes(const std::string& path, const std::string& before, con
 FixIt fix_it(const SourceFile& file, const Edit& edit) {
   ByteEdit change{edit.where.begin, edit.where.end, edit.text};
   const std::optional<std::string> bytes = file.absolute.empty() ? std::nullopt : read_file_if_any(file.absolute);
-  if (bytes && bytes->find('\r') != std::string::npos) change = with_endings_of(*bytes, std::move(change));
+  if (bytes && bytes->find('\r') != std::string::npos) change = with_endings_like(*bytes, std::move(change));
   return {file.absolute, static_cast<uint32_t>(change.begin), static_cast<uint32_t>(change.end),
           std::move(change.text)};
 }

@@ -46,7 +46,7 @@ class FileBeside {
   FileBeside& operator=(FileBeside&&) = delete;
   ~FileBeside() { remove(); }
 
-  void take_place() {
+  void take_position() {
     if (rename(temporary_.c_str(), place_.c_str()) != 0) fail(place_, "cannot be replaced", errno);
     temporary_.clear();
   }
@@ -131,7 +131,7 @@ std::string read_file(const fs::path& path) {
 
 void write_file(const fs::path& path, std::string_view bytes) {
   prepare(path);
-  FileBeside(path, bytes).take_place();
+  FileBeside(path, bytes).take_position();
 }
 
 void write_files(const std::vector<std::pair<fs::path, std::string>>& files) {
@@ -144,7 +144,7 @@ void write_files(const std::vector<std::pair<fs::path, std::string>>& files) {
   try {
     for (size_t index = 0; index < files.size(); ++index) {
       std::optional<std::string> before = read_file_if_any(files[index].first);
-      beside[index].take_place();
+      beside[index].take_position();
       replaced.emplace_back(files[index].first, std::move(before));
     }
   } catch (const std::exception& error) {

@@ -25,7 +25,7 @@ std::string with_unix_lines(std::string_view text) {
   return result;
 }
 
-ByteEdit with_endings_of(std::string_view text, ByteEdit edit) {
+ByteEdit with_endings_like(std::string_view text, ByteEdit edit) {
   size_t offset = 0, unix_offset = 0;
   const auto advance_to = [&](size_t goal) {
     for (; unix_offset < goal && offset < text.size(); ++unix_offset) offset += length_at(text, offset);

@@ -17,6 +17,6 @@ struct ByteEdit {
 
 /// The edit of `text` that corresponds to `edit` of with_unix_lines(text); its new lines end as the line at the place
 /// does.
-ByteEdit with_endings_of(std::string_view text, ByteEdit edit);
+ByteEdit with_endings_like(std::string_view text, ByteEdit edit);
 
 }  // namespace modgen

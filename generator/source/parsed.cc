@@ -29,7 +29,7 @@ namespace {
 /// The offset in the file of what was read at `offset`. What was supplied lies where it was put in.
 uint32_t offset_on_disk(const SourceFile& file, uint32_t offset) {
   uint32_t before = 0;  // bytes that were supplied so far
-  for (const SuppliedText& one : file.supplied) {
+  for (const ImplicitText& one : file.supplied) {
     if (offset <= one.offset + before) break;
     const auto size = static_cast<uint32_t>(one.text.size());
     if (offset < one.offset + before + size) return one.offset;
@@ -40,10 +40,10 @@ uint32_t offset_on_disk(const SourceFile& file, uint32_t offset) {
 
 }  // namespace
 
-std::string with_supplied(const std::string& text, const std::vector<SuppliedText>& supplied) {
+std::string with_implicit_text(const std::string& text, const std::vector<ImplicitText>& supplied) {
   std::string result;
   uint32_t at = 0;
-  for (const SuppliedText& one : supplied) {
+  for (const ImplicitText& one : supplied) {
     result.append(text, at, one.offset - at).append(one.text);
     at = one.offset;
   }
@@ -64,7 +64,7 @@ Location SourceTable::locate(SourceSpan span) const {
   result.column = offset_on_disk(file, offset) - written_begin + 1;
   result.source_line = file.text.substr(line_begin, line_end - line_begin);
   uint32_t before = 0;
-  for (const SuppliedText& one : file.supplied) {
+  for (const ImplicitText& one : file.supplied) {
     const auto size = static_cast<uint32_t>(one.text.size());
     if (one.offset + before >= line_begin && one.offset + before + size <= line_end)
       result.source_line.erase(one.offset - written_begin, size);
@@ -76,7 +76,7 @@ Location SourceTable::locate(SourceSpan span) const {
 std::optional<SourceSpan> SourceTable::on_disk(SourceSpan span) const {
   const SourceFile& file = files_[span.file];
   uint32_t before = 0;
-  for (const SuppliedText& one : file.supplied) {
+  for (const ImplicitText& one : file.supplied) {
     const auto begin = one.offset + before, end = begin + static_cast<uint32_t>(one.text.size());
     if (begin <= span.begin && span.end <= end && (begin < span.begin || span.end < end || span.begin < span.end))
       return std::nullopt;

@@ -28,7 +28,7 @@ struct ParseOptions {
 };
 
 /// Text that the compiler read at a place of a file where the file itself has none.
-struct SuppliedText {
+struct ImplicitText {
   uint32_t offset;  // in the file
   std::string text;
 };
@@ -38,12 +38,12 @@ struct SourceFile {
   std::string path;                         // as shown: relative to the root if it is below it
   std::string absolute;                     // empty for flattened text
   std::string text;                         // as it was read: with what was supplied, all within lines of the file
-  std::vector<SuppliedText> supplied = {};  // in source order
+  std::vector<ImplicitText> supplied = {};  // in source order
   std::string guard = {};                   // the macro of its include guard; empty where it has none
 };
 
 /// `text`, of a file, with `supplied` in it.
-std::string with_supplied(const std::string& text, const std::vector<SuppliedText>& supplied);
+std::string with_implicit_text(const std::string& text, const std::vector<ImplicitText>& supplied);
 
 /// The run's table of files; spans index it. Index 0 is not a file.
 class SourceTable {
@@ -125,7 +125,7 @@ class Parsed {
   /// From the first to the end of the last token of `range`, in file positions.
   SourceSpan span(const clang::SourceManager& manager, clang::SourceRange range) const;
 
-  /// Whether something was refused: remarks may be warnings.
+  /// Whether something was rejected: remarks may be warnings.
   bool has_errors() const;
 
   uint32_t index_of(clang::FileID file) const;

@@ -117,7 +117,7 @@ std::vector<std::string> comparable(const std::string& code, const std::string& 
   return tokens;
 }
 
-std::vector<ClassCode> classes_of(const Output& output) {
+std::vector<ClassCode> find_classes(const Output& output) {
   const FamilyModel& model = *output.model;
   std::vector<ClassCode> classes;
   for (const Class& one : model.classes) {

@@ -35,7 +35,7 @@ struct ClassCode {
 std::vector<std::string> comparable(const std::string& code, const std::string& prefix);
 
 /// The module classes that the output's spec itself declares, whole.
-std::vector<ClassCode> classes_of(const Output& output);
+std::vector<ClassCode> find_classes(const Output& output);
 
 /// The classes of `file` that derive from torch::nn::Module. `prefix` may be empty.
 struct HandWritten {

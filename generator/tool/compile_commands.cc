@@ -8,17 +8,17 @@
 #include <stdexcept>
 
 #include "checks/digest.h"
-#include "generator/parse/supplied.h"
+#include "generator/parse/implicit_declarations.h"
 #include "generator/source/files.h"
 
 namespace modgen {
 
-std::string holders_of(const std::filesystem::path& root, const std::vector<std::string>& families) {
+std::string find_holders(const std::filesystem::path& root, const std::vector<std::string>& families) {
   std::string text =
       "// Written by modgen --compile-commands: holders that specs leave out.\n#include \"modular/modular.h\"\n";
   for (const std::string& family : families) {
     std::string space;
-    for (const std::string& holder : supplied_holders(read_file(root / "modular" / (family + ".h"))))
+    for (const std::string& holder : find_implicit_holders(read_file(root / "modular" / (family + ".h"))))
       space += llvm::formatv(
           "class {0}Impl;\nclass {0} : public EarlyHolder<{0}Impl> {{ using EarlyHolder::EarlyHolder; };\n", holder);
     if (!space.empty()) text += "namespace modular::" + family + " {\n" + space + "}\n";

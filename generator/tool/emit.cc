@@ -74,29 +74,29 @@ void write_deps(Json& json, const Output& output) {
   });
 }
 
-/// Families as boxes with the classes that they declare; arrows go to what a class comes from. Inferred classes are
+/// Families as slices with the classes that they declare; arrows go to what a class comes from. Inferred classes are
 /// drawn dashed, and only where something else comes from them.
 std::string deps_dot(const GenerateResult& result) {
-  std::string boxes, arrows;
+  std::string slices, arrows;
   std::set<std::string> drawn, named;
   for (const Output& output : result.outputs) {
-    boxes.append("  subgraph ").append(in_quotes("cluster_" + output.family)).append(" {\n    label=");
-    boxes.append(in_quotes(output.family)).append(";\n");
+    slices.append("  subgraph ").append(in_quotes("cluster_" + output.family)).append(" {\n    label=");
+    slices.append(in_quotes(output.family)).append(";\n");
     for (const ClassOutline& one : output.outline->classes) {
       if (!one.declared) continue;
       const std::string id = in_quotes(output.family + "::" + one.name);
-      boxes.append("    ").append(id).append(" [label=").append(in_quotes(one.name));
-      boxes.append(one.alias ? ", style=rounded" : "").append("];\n");
+      slices.append("    ").append(id).append(" [label=").append(in_quotes(one.name));
+      slices.append(one.alias ? ", style=rounded" : "").append("];\n");
       drawn.insert(id);
       if (one.bases.empty()) continue;
       named.insert(in_quotes(one.bases.front()));
       arrows.append("  ").append(id).append(" -> ").append(in_quotes(one.bases.front())).append(";\n");
     }
-    boxes.append("  }\n");
+    slices.append("  }\n");
   }
   for (const std::string& id : named)
-    if (!drawn.count(id)) boxes.append("  ").append(id).append(" [style=dashed];\n");
-  return "digraph deps {\n  rankdir=RL;\n  node [shape=box];\n" + boxes + arrows + "}\n";
+    if (!drawn.count(id)) slices.append("  ").append(id).append(" [style=dashed];\n");
+  return "digraph deps {\n  rankdir=RL;\n  node [shape=slice];\n" + slices + arrows + "}\n";
 }
 
 // ---- layout ---------------------------------------------------------------------------------------------------------
@@ -134,20 +134,20 @@ void write_layout(Json& json, const Output& output, const EntryPlan& plan) {
   json.attribute("task", plan.task);
   json.attribute("config", plan.config);
   json.attributeArray("parameters", [&] {
-    for (const ParameterLayout& layout : layout_of(*output.model, plan))
+    for (const ParameterLayout& layout : get_layout(*output.model, plan))
       json.object([&] { write_parameter(json, layout); });
   });
 }
 
-/// FSDP units as boxes, with their parameters coloured by pipeline stage; arrows are ties.
+/// FSDP units as slices, with their parameters coloured by pipeline stage; arrows are ties.
 std::string layout_dot(const GenerateResult& result) {
-  std::string text = "digraph layout {\n  rankdir=LR;\n  node [shape=box, style=filled, fillcolor=white];\n";
+  std::string text = "digraph layout {\n  rankdir=LR;\n  node [shape=slice, style=filled, fillcolor=white];\n";
   for (const Output& output : result.outputs)
     for (const EntryPlan& plan : output.model->plans) {
       std::map<std::string, std::string> units;
       std::string ties;
       const auto id = [&](const std::string& parameter) { return in_quotes(plan.entry + "." + parameter); };
-      for (const ParameterLayout& layout : layout_of(*output.model, plan)) {
+      for (const ParameterLayout& layout : get_layout(*output.model, plan)) {
         std::string label = layout.name + "\n[" + (layout.shape ? joined(*layout.shape, ", ") : "?") + "]";
         if (layout.dim) {
           label.append("\ntp: dimension ").append(std::to_string(*layout.dim));

@@ -176,7 +176,7 @@ int suggest_bases() {
   std::vector<std::string> prefixes;
   for (const modgen::Output& output : result.outputs) {
     prefixes.push_back(output.model->prefix);
-    for (modgen::ClassCode& one : modgen::classes_of(output)) bases.push_back(std::move(one));
+    for (modgen::ClassCode& one : modgen::find_classes(output)) bases.push_back(std::move(one));
   }
   const std::string own_prefix = modgen::common_prefix(hand_written.classes, bases, prefixes);
   modgen::make_comparable(hand_written.classes, own_prefix);
@@ -207,7 +207,7 @@ int write_compile_commands() {
   const std::vector<std::string> specs = modgen::families_in(root.getValue());
   try {
     const fs::path holders = fs::absolute(fs::weakly_canonical(path).parent_path() / "spec_holders.inc");
-    if (const std::string text = modgen::holders_of(root.getValue(), specs);
+    if (const std::string text = modgen::find_holders(root.getValue(), specs);
         modgen::read_file_if_any(holders).value_or("") != text)
       modgen::write_file(holders, text);
     const std::string after = modgen::with_specs(

@@ -63,7 +63,7 @@ class Base {
 
   /// What a class of the new family derives from: "llama::LlamaMLPImpl"; what the base only infers is its Its<…>.
   std::string named(const Class& one) const {
-    const ClassOutline* outline = outline_of(one);
+    const ClassOutline* outline = make_outline(one);
     // The alias of a holder names no Impl.
     const bool has_name = !outline || (outline->declared && (!outline->alias || one.holder.empty()));
     if (has_name || outline->bases.empty()) return family_ + "::" + one.name;
@@ -72,7 +72,7 @@ class Base {
 
   /// The class name that inherited members are reached by in C++.
   std::string injected(const Class& one) const {
-    const ClassOutline* outline = outline_of(one);
+    const ClassOutline* outline = make_outline(one);
     if (!outline) return one.name;
     if (outline->declared && !outline->alias) return one.name;
     const std::string& origin = outline->bases.front();
@@ -134,7 +134,7 @@ class Base {
   const FamilyModel& model() const { return model_; }
 
  private:
-  const ClassOutline* outline_of(const Class& one) const {
+  const ClassOutline* make_outline(const Class& one) const {
     const std::string& name = one.holder.empty() ? one.name : one.holder;
     const auto found = std::ranges::find(outline_.classes, name, &ClassOutline::name);
     return found == outline_.classes.end() ? nullptr : &*found;
@@ -161,7 +161,7 @@ std::string wrapped(const std::string& indent, const std::string& head, const st
   return text + line + "\n";
 }
 
-std::string parameters_of(const Function& method) {
+std::string get_parameters(const Function& method) {
   std::string text;
   for (const Parameter& parameter : method.parameters) text.append(text.empty() ? "" : ", ").append(parameter.name);
   return text;
@@ -183,7 +183,7 @@ std::string example(const Base& base, const Class& one) {
   text.append("//     using ").append(injected).append("::").append(injected).append(";\n");
   text.append("//     ").append(base.type(method.return_type)).append(" ").append(method.name).append("(");
   text.append(signature).append(") {\n//       return ").append(injected).append("::").append(method.name);
-  text.append("(").append(parameters_of(method)).append(");\n//     }\n//   };\n//   TORCH_MODULE(");
+  text.append("(").append(get_parameters(method)).append(");\n//     }\n//   };\n//   TORCH_MODULE(");
   return text + base.renamed(one.holder) + ");\n";
 }
 
@@ -194,7 +194,7 @@ std::string menu(const Base& base) {
   for (const Class* one : modules) {
     std::vector<std::string> methods;
     for (const Function* method : Base::methods(*one))
-      methods.push_back(method->name + "(" + parameters_of(*method) + ")");
+      methods.push_back(method->name + "(" + get_parameters(*method) + ")");
     text += wrapped("//   ", base.renamed(one->holder) + ":", methods);
   }
   return text + "// The smallest redefinition of one of them, for the namespace below, changes nothing yet:\n" +

@@ -104,7 +104,7 @@ int percent(double alike) {
 
 std::string place(const Location& where) { return where.path + ":" + std::to_string(where.line); }
 
-std::string text_of(const Candidate& candidate) {
+std::string get_text(const Candidate& candidate) {
   std::string text;
   llvm::raw_string_ostream out(text);
   out << llvm::format("  %3d %% ", percent(candidate.alike)) << candidate.base->family << "::" << candidate.base->name
@@ -189,7 +189,7 @@ std::string suggestions_text(const std::vector<Suggestion>& suggestions) {
   for (const Suggestion& suggestion : suggestions) {
     text.append(place(suggestion.hand_written->where)).append(": ").append(suggestion.hand_written->name).append("\n");
     if (suggestion.candidates.empty()) text += "  nothing in the catalogue is similar to it\n";
-    for (const Candidate& candidate : suggestion.candidates) text += text_of(candidate);
+    for (const Candidate& candidate : suggestion.candidates) text += get_text(candidate);
   }
   return text;
 }

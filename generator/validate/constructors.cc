@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "generator/flatten/base_call.h"
-#include "generator/flatten/footprint.h"
+#include "generator/flatten/side_effects.h"
 #include "generator/resolve/effects.h"
 
 namespace modgen {
@@ -23,7 +23,7 @@ struct Effect {
   std::string field;
   std::string registered;
   Setting* setting = nullptr;
-  Footprint footprint;
+  SideEffects effects;
   bool matched = false, again = false;
 };
 
@@ -55,7 +55,7 @@ class Constructors {
         find_declared(*init);
       else if (!find(*init))
         return missing(init->getSourceLocation(), "this initializer");
-    const auto statements = Match::statements_of(flattened.getBody());
+    const auto statements = Match::get_statements(flattened.getBody());
     for (const clang::Stmt* statement : statements)
       if (!find(*statement)) return missing(statement->getBeginLoc(), "this statement");
     if (const auto left = left_out(flattened)) return left;
@@ -99,7 +99,7 @@ class Constructors {
       else if (init->isAnyMemberInitializer())
         add_declared(*init->getAnyMember(), level);
     }
-    for (const clang::Stmt* statement : Match::statements_of(constructor.getBody())) add(*statement, setting);
+    for (const clang::Stmt* statement : Match::get_statements(constructor.getBody())) add(*statement, setting);
   }
 
   void run(const BaseCall& call, size_t level, Setting& outer) {
@@ -132,8 +132,8 @@ class Constructors {
     effect.declared = &field;
     effect.field = name;
     effect.setting = &settings_.back();
-    effect.footprint = footprint_of(field.getInClassInitializer(), meant_);
-    effect.footprint.writes.insert(name);
+    effect.effects = find_side_effects(field.getInClassInitializer(), meant_);
+    effect.effects.writes.insert(name);
     effect.matched = true;  // a value of its own: only its order is a matter of constructors
     effects_.push_back(std::move(effect));
   }
@@ -145,8 +145,8 @@ class Constructors {
     effect.setting = &setting;
     if (init.isAnyMemberInitializer()) effect.field = init.getAnyMember()->getNameAsString();
     effect.registered = registered_name(init.getInit());
-    effect.footprint = footprint_of(init.getInit(), meant_);
-    if (!effect.field.empty()) effect.footprint.writes.insert(effect.field);
+    effect.effects = find_side_effects(init.getInit(), meant_);
+    if (!effect.field.empty()) effect.effects.writes.insert(effect.field);
     effects_.push_back(std::move(effect));
   }
 
@@ -159,7 +159,7 @@ class Constructors {
     effect.setting = &setting;
     std::tie(effect.field, effect.value) = assignment(statement);
     effect.registered = registered_name(&statement);
-    effect.footprint = footprint_of(&statement, meant_);
+    effect.effects = find_side_effects(&statement, meant_);
     effects_.push_back(std::move(effect));
   }
 
@@ -183,7 +183,7 @@ class Constructors {
 
   // ---- Where the flattened constructor does it ----
 
-  std::string name_of(const Effect& effect) const {
+  std::string name_for(const Effect& effect) const {
     const Level& level = *effect.setting->context.level;
     for (const Symbol* symbol = level.symbol; symbol; symbol = symbol->base)
       if (symbol->declares_field(effect.field))
@@ -200,7 +200,8 @@ class Constructors {
 
   void find_declared(const clang::CXXCtorInitializer& init) {
     for (Effect& effect : effects_)
-      if (effect.declared && init.isAnyMemberInitializer() && name_of(effect) == init.getAnyMember()->getNameAsString())
+      if (effect.declared && init.isAnyMemberInitializer() &&
+          name_for(effect) == init.getAnyMember()->getNameAsString())
         take(effect);
   }
 
@@ -210,7 +211,7 @@ class Constructors {
       if (effect->matched || !effect->value) continue;
       const bool same_target =
           init.isAnyMemberInitializer()
-              ? !effect->field.empty() && name_of(*effect) == init.getAnyMember()->getNameAsString()
+              ? !effect->field.empty() && name_for(*effect) == init.getAnyMember()->getNameAsString()
               : effect->initializer && effect->initializer->isBaseInitializer();
       if (!same_target) continue;
       if (match_.expression(init.getInit(), effect->value, *effect->setting)) {
@@ -237,7 +238,7 @@ class Constructors {
       if (effect.statement && !first_) first_ = match_.difference();
       match_.forget_difference();
       // An initializer as an assignment.
-      if (effect.initializer && !field.empty() && name_of(effect) == field &&
+      if (effect.initializer && !field.empty() && name_for(effect) == field &&
           match_.expression(value, effect.value, *effect.setting))
         return take(effect);
       match_.forget_difference();
@@ -286,8 +287,8 @@ class Constructors {
           !target.empty() && std::any_of(entity_.levels.begin(), entity_.levels.end(), [&](const Level& one) {
             return one.symbol != effect.setting->context.level->symbol && one.symbol->declares_field(target);
           });
-      const bool served_removed = changes_only(effect.footprint, [&](const std::string& field) {
-        return entity_.removed.count(field) != 0 || is_remade(field);
+      const bool served_removed = changes_only(effect.effects, [&](const std::string& field) {
+        return entity_.removed.count(field) != 0 || is_member_replaced(field);
       });
       if (removed || replaced || redeclared || served_removed || is_removal(effect)) continue;
       const auto* code = effect.statement;
@@ -301,7 +302,7 @@ class Constructors {
   }
 
   /// Whether one of the constructors says remove(field).
-  bool is_remade(const std::string& field) const {
+  bool is_member_replaced(const std::string& field) const {
     return std::any_of(effects_.begin(), effects_.end(), [&](const Effect& one) {
       return is_removal(one) && own_field(llvm::cast<clang::CallExpr>(one.statement)->getArg(0)) == field;
     });
@@ -313,9 +314,9 @@ class Constructors {
     return callee && callee->getDeclName().isIdentifier() && callee->getQualifiedNameAsString() == "modular::remove";
   }
 
-  /// Whether a return in `one`, of a base's constructor, would skip `other`, of one that C++ goes on with.
+  /// Whether a return in `one`, of a base's constructor, would skip `other`, of one that C++ continues with.
   static bool ends_before(const Effect& one, const Effect& other) {
-    return one.statement && one.footprint.returns && other.statement &&
+    return one.statement && one.effects.returns && other.statement &&
            other.setting->context.level < one.setting->context.level;
   }
 
@@ -327,7 +328,7 @@ class Constructors {
           return Match::Difference{other.statement->getBeginLoc(),
                                    "this would not run where a base's constructor returns early"};
         if (order_[earlier] < order_[later]) continue;
-        if (one.again || other.again || commute(one.footprint, other.footprint)) continue;
+        if (one.again || other.again || commute(one.effects, other.effects)) continue;
         const auto name = [&](const Effect& effect) {
           const SourceSpan where = counterparts_.place(effect.statement  ? effect.statement->getBeginLoc()
                                                        : effect.declared ? effect.declared->getLocation()

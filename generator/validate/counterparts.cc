@@ -98,7 +98,7 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
   if (owner && owner->isLambda()) return flattened_owner && flattened_owner->isLambda();
   // What Clang declares for a class, or TORCH_MODULE.
   if (owner && (named.isImplicit() || named.getLocation().isMacroID()))
-    return symbol && user && flattened.getDeclName() == named.getDeclName() && is_of(*user, *symbol, context);
+    return symbol && user && flattened.getDeclName() == named.getDeclName() && belongs_to(*user, *symbol, context);
   const clang::NamedDecl* flattened_pattern = &flattened;
   if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(&flattened))
     if (const auto* of_template = function->getTemplateInstantiationPattern()) flattened_pattern = of_template;
@@ -113,7 +113,7 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
   if (!from) return false;
   // A function or constant: names are unique in a family, but a variable of the code hides them.
   if (!symbol) return !owner && flattened.getDeclContext()->isFileContext();
-  if (!user || !is_of(*user, *symbol, context)) return false;
+  if (!user || !belongs_to(*user, *symbol, context)) return false;
   // What the family has in its place: what a level nearer to the family declares under that name.
   if (from->getDeclName() != named.getDeclName() &&
       flattened.getNameAsString() != family_.member_name(named.getNameAsString(), *symbol, *context.level, *user))
@@ -123,9 +123,9 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
     if (const auto* of_template = llvm::dyn_cast<clang::FunctionTemplateDecl>(decl))
       decl = of_template->getTemplatedDecl();
     const auto* member = llvm::dyn_cast<clang::NamedDecl>(decl);
-    const clang::NamedDecl* made_of =
+    const clang::NamedDecl* function_template =
         member && member->getDeclName() == flattened.getDeclName() ? origin(*member) : nullptr;
-    return made_of && place(made_of->getLocation()) == where;
+    return function_template && place(function_template->getLocation()) == where;
   });
   if (is_there) return false;
   for (const Level& level : user->levels) {
@@ -142,16 +142,16 @@ const clang::VarDecl* Counterparts::constant(const clang::Expr& spec, const Cont
   const auto* owner = named ? llvm::dyn_cast<clang::CXXRecordDecl>(named->getDeclContext()) : nullptr;
   const Symbol* symbol = owner ? family_.specs().symbol(owner) : nullptr;
   if (!symbol) return nullptr;
-  const auto config =
-      entities_.find(symbol == context.level->symbol ? context.entity->name : family_.name_of(*symbol, *context.level));
+  const auto config = entities_.find(symbol == context.level->symbol ? context.entity->name
+                                                                     : family_.name_for(*symbol, *context.level));
   return config == entities_.end() ? nullptr : folded_constant(*config->second, named->getNameAsString());
 }
 
 /// Whether `user` is the class that code in `context` means by `symbol`.
-bool Counterparts::is_of(const Entity& user, const Symbol& symbol, const Context& context) const {
+bool Counterparts::belongs_to(const Entity& user, const Symbol& symbol, const Context& context) const {
   if (std::any_of(user.levels.begin(), user.levels.end(), [&](const Level& one) { return one.symbol == &symbol; }))
     return true;
-  return family_.name_of(symbol, *context.level) == user.name;
+  return family_.name_for(symbol, *context.level) == user.name;
 }
 
 std::string Counterparts::type_of_spec(clang::QualType type, const Context& context) const {

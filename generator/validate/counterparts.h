@@ -46,7 +46,7 @@ class Counterparts {
 
  private:
   void add(const clang::Decl& decl);
-  bool is_of(const Entity& user, const Symbol& symbol, const Context& context) const;
+  bool belongs_to(const Entity& user, const Symbol& symbol, const Context& context) const;
   std::string strip(std::string type) const;
 
   const Family& family_;

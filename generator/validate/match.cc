@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "generator/flatten/footprint.h"
+#include "generator/flatten/side_effects.h"
 #include "generator/resolve/effects.h"
 #include "generator/resolve/prefixes.h"
 #include "generator/resolve/remakes.h"
@@ -30,9 +30,9 @@ bool is_function(const clang::CallExpr& call, llvm::StringRef name) {
 
 /// A parameter that `function` gets by value and changes: written elsewhere, its body would change the argument.
 const clang::ParmVarDecl* changed_parameter(const clang::FunctionDecl& function) {
-  const Footprint footprint = footprint_of(function.getBody(), {});
+  const SideEffects effects = find_side_effects(function.getBody(), {});
   for (const clang::ParmVarDecl* parameter : function.parameters())
-    if (!parameter->getType()->isReferenceType() && footprint.written_variables.count(parameter)) return parameter;
+    if (!parameter->getType()->isReferenceType() && effects.written_variables.count(parameter)) return parameter;
   return nullptr;
 }
 
@@ -44,7 +44,7 @@ const clang::NestedNameSpecifier* qualifier(const clang::Expr& callee) {
 }
 
 /// What a conversion does, without its types.
-std::string kind_of(const clang::Expr& conversion) {
+std::string get_kind(const clang::Expr& conversion) {
   if (const auto* cast = dyn_cast<clang::ImplicitCastExpr>(&conversion)) return cast->getCastKindName();
   return isa<clang::CXXConstructExpr>(conversion) ? "construction" : "conversion function";
 }
@@ -72,7 +72,7 @@ bool narrows(const clang::Expr& conversion) {
 
 }  // namespace
 
-Match::Statements Match::statements_of(const clang::Stmt* body) {
+Match::Statements Match::get_statements(const clang::Stmt* body) {
   Statements result;
   if (const auto* compound = llvm::dyn_cast_or_null<clang::CompoundStmt>(body)) {
     for (const clang::Stmt* one : compound->body())
@@ -95,7 +95,7 @@ void Match::parameters(const clang::FunctionDecl& flattened, const clang::Functi
 
 bool Match::bodies(const clang::FunctionDecl& flattened, const clang::FunctionDecl& spec, const Setting& setting) {
   parameters(flattened, spec);
-  return sequence(statements_of(flattened.getBody()), statements_of(spec.getBody()), setting);
+  return sequence(get_statements(flattened.getBody()), get_statements(spec.getBody()), setting);
 }
 
 // ---- Statements -----------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ bool Match::beginning(const Statements& flattened, size_t& at, const Statements&
     const clang::CXXMethodDecl* callee = call ? super_callee(*call, setting) : nullptr;
     const clang::FunctionDecl* definition = nullptr;
     if (callee && callee->getBody(definition) && !calls(at < flattened.size() ? flattened[at] : nullptr, *callee)) {
-      const Statements inner = statements_of(definition->getBody());
+      const Statements inner = get_statements(definition->getBody());
       const bool is_expression = inner.size() == 1 && isa<clang::ReturnStmt>(inner[0]);
       if (!is_expression) {
         if (const clang::ParmVarDecl* parameter = changed_parameter(*definition))
@@ -141,7 +141,7 @@ bool Match::statement(const clang::Stmt& flattened, const clang::Stmt& spec, con
   }
   if (flattened.getStmtClass() != spec.getStmtClass())
     return differs(flattened, "another kind of statement than in the spec");
-  if (isa<clang::CompoundStmt>(spec)) return sequence(statements_of(&flattened), statements_of(&spec), setting);
+  if (isa<clang::CompoundStmt>(spec)) return sequence(get_statements(&flattened), get_statements(&spec), setting);
   if (const auto* declared = dyn_cast<clang::DeclStmt>(&spec)) {
     const auto& theirs = *clang::cast<clang::DeclStmt>(&flattened);
     auto other = theirs.decl_begin();
@@ -155,12 +155,12 @@ bool Match::statement(const clang::Stmt& flattened, const clang::Stmt& spec, con
     const auto& theirs = *clang::cast<clang::CXXForRangeStmt>(&flattened);
     return expression(theirs.getRangeInit(), loop->getRangeInit(), setting) &&
            declaration(*theirs.getLoopVariable(), *loop->getLoopVariable(), setting) &&
-           sequence(statements_of(theirs.getBody()), statements_of(loop->getBody()), setting);
+           sequence(get_statements(theirs.getBody()), get_statements(loop->getBody()), setting);
   }
   if (const auto* handler = dyn_cast<clang::CXXCatchStmt>(&spec)) {
     const auto& theirs = *clang::cast<clang::CXXCatchStmt>(&flattened);
     if (handler->getExceptionDecl()) locals_[handler->getExceptionDecl()] = theirs.getExceptionDecl();
-    return sequence(statements_of(theirs.getHandlerBlock()), statements_of(handler->getHandlerBlock()), setting);
+    return sequence(get_statements(theirs.getHandlerBlock()), get_statements(handler->getHandlerBlock()), setting);
   }
   return children(flattened, spec, setting);
 }
@@ -211,7 +211,7 @@ bool Match::children(const clang::Stmt& flattened, const clang::Stmt& spec, cons
     redefined_ = false;
     converts_freely_ = is_call && index > 0 && redefined;  // an argument of what the family redefines
     if (!isa<clang::Expr>(*there[index])) {
-      if (!sequence(statements_of(here[index]), statements_of(there[index]), setting)) return false;
+      if (!sequence(get_statements(here[index]), get_statements(there[index]), setting)) return false;
     } else if (!statement(*here[index], *there[index], setting)) {
       return false;
     }
@@ -298,7 +298,7 @@ bool Match::same_conversions(const Written& flattened,
                              const clang::Expr& at) {
   const bool same = std::equal(flattened.conversions.begin(), flattened.conversions.end(), spec.begin(), spec.end(),
                                [&](const clang::Expr* here, const auto& there) {
-                                 return kind_of(*here) == kind_of(*there.first) &&
+                                 return get_kind(*here) == get_kind(*there.first) &&
                                         counterparts_.type_of_flattened(here->getType()) ==
                                             counterparts_.type_of_spec(there.first->getType(), there.second->context);
                                });
@@ -345,7 +345,7 @@ bool Match::inlined(const Written& flattened, const Written& spec, const clang::
                     const Setting& setting) {
   const clang::CXXMethodDecl* callee = super_callee(call, setting);
   const clang::FunctionDecl* definition = nullptr;
-  const Statements body = callee->getBody(definition) ? statements_of(definition->getBody()) : Statements{};
+  const Statements body = callee->getBody(definition) ? get_statements(definition->getBody()) : Statements{};
   const auto* returned = body.size() == 1 ? dyn_cast<clang::ReturnStmt>(body[0]) : nullptr;
   if (!returned || !returned->getRetValue()) return differs(*flattened.expr, "this is not the super call's value");
   const Setting there = called(*callee, call, setting);
@@ -367,10 +367,10 @@ bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const S
   if (const auto* call = dyn_cast<clang::CallExpr>(&spec); call && is_function(*call, "modular::remake")) {
     // register_module("name", value), as the member was registered.
     const auto* theirs = dyn_cast<clang::CallExpr>(&flattened);
-    const auto registration = remade_registration(*call);
+    const auto registration = replaced_registration(*call);
     const clang::StringLiteral* name = theirs ? registered_literal(*theirs) : nullptr;
     if (!registration || !name || theirs->getDirectCallee()->getName() != registration->function ||
-        !is_name_of(registration->name, name->getString().str(), setting))
+        !is_name_for(registration->name, name->getString().str(), setting))
       return differs(flattened, "this does not register what the spec remakes");
     const bool same = expression(theirs->getArg(1), call->getArg(1), setting);
     redefined_ = true;
@@ -458,7 +458,7 @@ bool Match::lambda(const clang::LambdaExpr& flattened, const clang::LambdaExpr& 
       if (init && other_init && !expression(other_init, init, setting)) return false;
     }
   }
-  const bool same = sequence(statements_of(flattened.getBody()), statements_of(spec.getBody()), setting);
+  const bool same = sequence(get_statements(flattened.getBody()), get_statements(spec.getBody()), setting);
   redefined_ = false;
   return same;
 }
@@ -491,11 +491,11 @@ bool Match::literals(const clang::StringLiteral& flattened, const clang::StringL
   const std::string before = spec.getBytes().str(), after = flattened.getBytes().str();
   const Names to = names_with(counterparts_.family().spec(), level.prefix);
   if (renamed_prose(before, false, level.symbol->spec->names, to) == after) return true;
-  return is_name_of(before, after, setting) || differs(flattened, "this is another text than in the spec");
+  return is_name_for(before, after, setting) || differs(flattened, "this is another text than in the spec");
 }
 
 /// Whether the family calls the member `before` of the spec's class `after`.
-bool Match::is_name_of(const std::string& before, const std::string& after, const Setting& setting) const {
+bool Match::is_name_for(const std::string& before, const std::string& after, const Setting& setting) const {
   const Level& level = *setting.context.level;
   for (const Symbol* symbol = level.symbol; symbol; symbol = symbol->base)
     if (symbol->declares_field(before))

@@ -44,7 +44,7 @@ class Match {
   void forget_difference() { difference_.reset(); }
 
   /// The statements of a body, empty ones left out.
-  static Statements statements_of(const clang::Stmt* body);
+  static Statements get_statements(const clang::Stmt* body);
 
  private:
   /// As sequence(), but more statements may follow those that `spec` means, after which `at` then stands.
@@ -66,7 +66,7 @@ class Match {
   bool refers(const clang::ValueDecl& flattened, const clang::ValueDecl& spec, const clang::Expr& at,
               const Setting& setting, bool exactly);
   bool literals(const clang::StringLiteral& flattened, const clang::StringLiteral& spec, const Setting& setting);
-  bool is_name_of(const std::string& before, const std::string& after, const Setting& setting) const;
+  bool is_name_for(const std::string& before, const std::string& after, const Setting& setting) const;
   /// A super call in the spec that the flattened text need not hold as a call; null for others.
   const clang::CXXMethodDecl* super_callee(const clang::CallExpr& call, const Setting& setting) const;
   Setting called(const clang::CXXMethodDecl& callee, const clang::CallExpr& call, const Setting& setting) const;

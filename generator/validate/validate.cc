@@ -61,12 +61,12 @@ class Validator {
   }
 
   template <class ValueOf>
-  void visit_value(const clang::NamedDecl& decl, const clang::Expr* value, ValueOf&& value_of,
+  void visit_value(const clang::NamedDecl& decl, const clang::Expr* value, ValueOf&& get_value,
                    const Entity* entity = nullptr) {
     if (!value) return;
     const clang::NamedDecl* origin = counterparts_.origin(decl);
     if (!entity) entity = counterparts_.entity(decl);
-    const clang::Expr* spec = origin ? value_of(*origin) : nullptr;
+    const clang::Expr* spec = origin ? get_value(*origin) : nullptr;
     if (!spec || !entity) return skip("values whose declaration was not found");
     const Setting setting{counterparts_.context(*entity, *origin), nullptr, {}};
     Match match(counterparts_, validation_);
@@ -98,7 +98,7 @@ class Validator {
     if (!difference) return;
     SourceSpan where = counterparts_.place(difference->where);
     if (where.file != file_) where = counterparts_.place(in.getLocation());
-    family_.specs().refuse(where, "flattened, this would not mean what the spec means: " + difference->message,
+    family_.specs().reject(where, "flattened, this would not mean what the spec means: " + difference->message,
                            "write it in another way, with names and types of its own");
   }
 

@@ -93,7 +93,7 @@ void check_field(const Class& owner, const Field& field, std::vector<Finding>& f
     return;
   }
   using Registered = Construction::Registered;
-  const Registered registered = construction_of(owner, field).registered;
+  const Registered registered = find_construction(owner, field).registered;
   const bool module = field.modules == Field::Modules::by_holder, tensor = field.canonical == "at::Tensor";
   if ((module || tensor) && registered == Registered::no)
     report(findings, field.where,

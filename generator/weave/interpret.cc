@@ -24,7 +24,7 @@ Value unknown_argument(const Parameter& parameter) {
   if (parameter.canonical == "modular::Batch") return batch();
   if (parameter.canonical == "std::optional<at::Tensor>") return Value::tensor(kInvariant, true, std::nullopt);
   const bool is_rotary = parameter.type.find("RotaryTables") != std::string::npos;
-  return invariant_of(parameter.canonical, !is_rotary);
+  return make_invariant(parameter.canonical, !is_rotary);
 }
 
 /// Whether the call is of a unit's forward, which the runtime wraps.
@@ -94,8 +94,8 @@ Interpreter::Interpreter(const FamilyModel& family, const FunctionIndex& functio
   for_each_node(root, [&](const ModuleNode& node) {
     if (node.field && find_annotation(node.field->annotations, "pp_split")) has_pipeline_ = true;
   });
-  towers_ = find_towers(root);
-  has_pipeline_ |= towers_.exist;
+  stacks_ = find_stacks(root);
+  has_pipeline_ |= stacks_.exist;
 }
 
 void Interpreter::run_entry(const Function& forward) {
@@ -106,7 +106,7 @@ void Interpreter::run_entry(const Function& forward) {
   if (!result.has_failed() && !result.is_invariant())
     report(forward.where, "what the entry returns is " + describe(result),
            "a loss and logits have to be whole on every tp rank");
-  if (towers_.exist && !cut_ && findings_.empty())
+  if (stacks_.exist && !cut_ && findings_.empty())
     report(forward.where, "the PP_FIRST and the PP_LAST modules of " + root_.type->holder + " are not both run",
            "run the first tower, and after it the last on what that made");
 }
@@ -120,14 +120,14 @@ void Interpreter::run_alone(const Function& method) {
 Value Interpreter::evaluate_function(const Expr& expr) {
   const Function* function = functions_.find(*expr.callee);
   const bool in_place = expr.name.ends_with("_") || expr.name.ends_with("_out");
-  if (!function && expr.callee->home != Callee::Home::family && !in_place) return invariant_of(expr.type, false);
+  if (!function && expr.callee->home != Callee::Home::family && !in_place) return make_invariant(expr.type, false);
   if (!function || expr.callee->changes_object || expr.callee->of_module)
     return fail(expr.span, "unproven: a pointer to " + std::string(unqualified(expr.name)),
                 "call it by its name, or in a lambda");
   std::vector<Value> arguments;
   for (const Parameter& parameter : function->parameters) arguments.push_back(unknown_argument(parameter));
   return call(*function, nullptr, {}, std::move(arguments), &expr).has_failed() ? Value::failure()
-                                                                                : invariant_of(expr.type, false);
+                                                                                : make_invariant(expr.type, false);
 }
 
 void Interpreter::report(SourceSpan where, std::string message, std::string advice, std::vector<Finding> notes) {
@@ -165,7 +165,7 @@ Value Interpreter::fail(SourceSpan where, std::string message, std::string advic
 
 Value Interpreter::unproven(const Expr& expr, const Value& value, const std::string& what) {
   return fail(expr.span, "unproven: there is no rule for " + what + " of a value that is " + describe(value),
-              "apply it to whole values, or write it with operations that have a rule (docs/language.md)");
+              "apply it to full values, or write it with operations that have a rule (docs/language.md)");
 }
 
 void Interpreter::place(Call call, const Expr& expr, const Function* callee) {
@@ -178,10 +178,10 @@ void Interpreter::place(Call call, const Expr& expr, const Function* callee) {
   std::vector<Placement>& list = frame_->placements[&expr];
   std::erase_if(list, [&](const Placement& other) { return other.call == call; });
   if (call == Call::enter && expr.kind == Expr::Kind::local && list.empty()) {
-    const Variable* variable = variable_of(expr);
+    const Variable* variable = find_variable(expr);
     placement.variable = expr.name;
     placement.number = expr.variable;
-    placement.version = variable->refers_to ? root_of(*variable->refers_to).version : variable->version;
+    placement.version = variable->refers_to ? find_root(*variable->refers_to).version : variable->version;
   }
   list.insert(list.begin(), placement);  // what is placed later stands around it
 }
@@ -206,7 +206,7 @@ Value Interpreter::call_on_object(const Function& function, const Expr* object,
   if (object) {
     self.value = std::move(values.front());
     values.erase(values.begin());
-    self.refers_to = place_of(*object);
+    self.refers_to = get_location(*object);
     if (self.refers_to && !function.is_const) frame.reached.push_back(self.refers_to->frame);
   }
   bind_parameters(frame, operands, std::move(values));
@@ -227,7 +227,7 @@ void Interpreter::bind_parameters(Frame& frame, const std::vector<const Expr*>& 
     // The runtime holds copies of what a unit is given, and runs it again on them.
     if (is_unit) set_storage(variable.value, Storage());
     if (is_unit || i >= operands.size() || parameters[i].binding == Binding::value) continue;
-    const std::optional<Place> place = place_of(*operands[i]);
+    const std::optional<Place> place = get_location(*operands[i]);
     if (parameters[i].binding == Binding::constant_reference) {
       if (place && variable.value == read(*place, *operands[i])) constants.emplace_back(&variable, *place);
     } else if (place) {
@@ -242,7 +242,7 @@ void Interpreter::bind_parameters(Frame& frame, const std::vector<const Expr*>& 
   if (frame.reached.empty()) return;
   for (auto& [variable, place] : constants) variable->refers_to = place;
   for (size_t i = 0; !is_unit && i < parameters.size() && i < operands.size(); ++i)
-    if (parameters[i].binding != Binding::value && operands[i]->is_lvalue && !place_of(*operands[i]) &&
+    if (parameters[i].binding != Binding::value && operands[i]->is_lvalue && !get_location(*operands[i]) &&
         frame.variables[parameters[i].variable].value.kind != Value::Kind::module)
       refer_to(*operands[i], operands[i]->type, true);
 }
@@ -272,22 +272,22 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
   if (is_unit) units_.push_back(self);
   MethodFindings& found = interpretation_[&function];
   const bool first_time = !found.owner && found.placements.empty() && interpreted_.insert(&function).second;
-  std::optional<Walk> walk, cut;
+  std::optional<Traversal> walk, cut;
   size_t tower = 0;
   if (self && has_pipeline_) {
-    std::vector<Finding> walk_findings;
+    std::vector<Finding> traversal_findings;
     const auto split_list = [&](const Expr& list) {
       const ModuleNode* node = named_by(*self, list);
-      const StagePlace place = node ? stage_place(*node, towers_) : StagePlace();
+      const StagePosition place = node ? find_stage_position(*node, stacks_) : StagePosition();
       if (place.kind != "pp_split") return static_cast<const Field*>(nullptr);
       tower = place.tower;
       return node->field;
     };
-    walk = find_walk(split_list, function, walk_findings);
-    for (Finding& finding : walk_findings)
+    walk = find_traversal(split_list, function, traversal_findings);
+    for (Finding& finding : traversal_findings)
       report(finding.where, finding.message, finding.advice, std::move(finding.notes));
     // Without a cut nothing says which stage runs what.
-    if (!walk_findings.empty()) has_pipeline_ = false;
+    if (!traversal_findings.empty()) has_pipeline_ = false;
   }
   active_.emplace_back(&function, self);
   for (const Initializer& initializer : function.body.initializers) {
@@ -296,7 +296,7 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
     if (values.size() == 1) frame.variables[0].value.members[initializer.name] = std::move(values[0]);
   }
   execute_body(function.body.statements, walk, tower);
-  if (towers_.exist && is_entry_) cut = cut_between_towers(frame, frame.caller, at);
+  if (stacks_.exist && is_entry_) cut = cut_between_stacks(frame, frame.caller, at);
   active_.pop_back();
   if (is_unit) units_.pop_back();
   if (!frame.reached.empty()) {
@@ -312,7 +312,7 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
     report(here, "a PP_SPLIT list is cut in one entry, and lies in a module that one stage holds in another",
            "use a class of its own for one of them");
   if (walk) {
-    if (std::exchange(walked_[tower], true))
+    if (std::exchange(traversed_[tower], true))
       report(here, "the PP_SPLIT list " + walk->list->name + " is walked more than once",
              "a pipeline runs its list once for each batch");
     if (cut && tower == 0)
@@ -322,7 +322,7 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
     if (cut) std::erase_if(walk->feed, [&](size_t statement) { return statement < *cut->cut; });
     regions_[tower] = Region::last_stage;
     found.walk = walk;
-    found.carried = frame.walked_value;
+    found.carried = frame.traversed_value;
   }
   if (cut) {
     if (std::exchange(cut_, true))
@@ -331,7 +331,7 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
     found.cut = cut;
     found.crossing = frame.crossing;
   }
-  if ((walk || cut || !frame.pass_ons.empty() || frame.walking_call) && frame_) frame_->walking_call = at;
+  if ((walk || cut || !frame.pass_ons.empty() || frame.traversing_call) && frame_) frame_->traversing_call = at;
 
   Value result;
   for (const Value& value : frame.results) result = join(result, value);
@@ -342,15 +342,16 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
   return result;
 }
 
-std::optional<Walk> Interpreter::cut_between_towers(Frame& frame, Frame* caller, const Expr* at) {
+std::optional<Traversal> Interpreter::cut_between_stacks(Frame& frame, Frame* caller, const Expr* at) {
   std::vector<Finding> cut_findings;
-  std::optional<Walk> walk = find_cut(*frame.function, frame.reads, cut_findings);
+  std::optional<Traversal> walk = find_cut(*frame.function, frame.reads, cut_findings);
   for (Finding& finding : cut_findings) report(finding.where, finding.message, finding.advice);
   const bool is_cut = std::any_of(frame.reads.begin(), frame.reads.end(), [](const auto& one) { return one.is_cut; });
   if (caller && (walk || is_cut)) caller->reading.is_cut = true;
   if (walk) {
     frame.crossing = frame.fed[walk->variable].value;
-    // What comes after the first tower asks whether the second is run, which answers for stages amid the first too.
+    // What comes after the first tower asks whether the second is run, which answers for stages in the middle of the
+    // first too.
     const Stmt* const made = &frame.function->body.statements[walk->feed.back()];
     std::erase_if(frame.pass_ons,
                   [&](const PassOn& one) { return one.statement == made && one.carried == walk->carried; });

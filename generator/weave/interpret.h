@@ -1,5 +1,5 @@
 // Runs an entry's methods on shard types instead of tensors: finds where the parallel calls have to be placed, and
-// refuses what is not the same computation on every mesh.
+// rejects what is not the same computation on every mesh.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +41,9 @@ struct MethodFindings {
   // the placements of a second form of the method, for the former.
   std::optional<std::vector<Placement>> on_shards;
   std::vector<PassOn> pass_ons;  // where the model is cut in a call inside
-  std::optional<Walk> walk;
-  std::optional<Walk> cut;  // between towers
-  Value carried, crossing;  // what the walk begins with, and what crosses between towers
+  std::optional<Traversal> walk;
+  std::optional<Traversal> cut;  // between towers
+  Value carried, crossing;       // what the walk begins with, and what crosses between towers
 };
 
 /// What was found, by function of the family.

@@ -25,7 +25,7 @@ Value literal(const Expr& expr) {
 }
 
 /// The rule for a layer of libtorch or of the contract.
-std::string rule_of(const ModuleNode& node) {
+std::string placement_rule(const ModuleNode& node) {
   using Kind = ModuleNode::Kind;
   if (node.library_class == "torch::nn::Dropout") return node.library_class + " layer";
   if (node.kind != Kind::linear && node.kind != Kind::embedding)
@@ -46,11 +46,11 @@ bool draws(std::string_view name) {
   return names.contains(name);
 }
 
-Home home_of(const Expr& expr) { return expr.callee ? expr.callee->home : Home::unknown; }
+Home get_home(const Expr& expr) { return expr.callee ? expr.callee->home : Home::unknown; }
 
 /// Writes into its operand 0, which its name says: `torch::relu_(x)`, `torch::add_out(x, y, z)`, `init::zeros_(x)`.
 bool is_in_place_function(const Expr& expr, std::string_view name) {
-  const Home home = home_of(expr);
+  const Home home = get_home(expr);
   return (home == Home::torch || home == Home::contract) && !expr.operands.empty() &&
          ((name.ends_with("_") && !name.ends_with("__")) || name.ends_with("_out"));
 }
@@ -82,11 +82,11 @@ Value Interpreter::evaluate(const Expr& expr) {
   // What is known of a value by where it came from may be less than its C++ type says.
   const bool is_tensor = value.kind == Kind::tensor || value.kind == Kind::nothing;
   const bool unlike = expr.type == "at::Tensor" ? !is_tensor && value.kind != Kind::mismatch
-                      : is_tensor               ? invariant_of(expr.type, false).kind == Kind::number
+                      : is_tensor               ? make_invariant(expr.type, false).kind == Kind::number
                                                 : value.kind == Kind::number && is_container(expr.type);
   if (!unlike) return value;
   if (!value.is_invariant()) return unproven(expr, value, "this use");
-  Value known = invariant_of(expr.type, true);
+  Value known = make_invariant(expr.type, true);
   set_storage(known, value.storage);
   return known;
 }
@@ -100,12 +100,12 @@ Value Interpreter::evaluate_kind(const Expr& expr) {
           expr.name.starts_with("modular::fsdp::"))
         return fail(expr.span, "unproven: " + expr.name + " is the runtime's, and differs from rank to rank",
                     "leave it to modgen to place parallel calls");
-      return expr.callee ? evaluate_function(expr) : invariant_of(expr.type, false);
+      return expr.callee ? evaluate_function(expr) : make_invariant(expr.type, false);
     case Expr::Kind::literal:
       return literal(expr);
     case Expr::Kind::self:
       if (frame_->self) return module_value(*frame_->self);
-      if (const std::optional<Place> place = place_of(expr)) return read(*place, expr);
+      if (const std::optional<Place> place = get_location(expr)) return read(*place, expr);
       return object_value();
     case Expr::Kind::field:
       return evaluate_field(expr);
@@ -150,7 +150,7 @@ void Interpreter::close_sums(const Expr& expr, const std::vector<const Expr*>& o
     set_storage(values[i], Storage());
     // What is needed by itself saves nothing where it is added to another one later.
     if (!sums_.looking || operands[i]->kind != Expr::Kind::local) continue;
-    if (const std::optional<Place> known = place_of(*operands[i])) write(*known, values[i], expr.span);
+    if (const std::optional<Place> known = get_location(*operands[i])) write(*known, values[i], expr.span);
   }
 }
 
@@ -186,7 +186,7 @@ Value Interpreter::apply_unknown(const std::string& name, const Expr& expr, cons
   const bool gradient =
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
   note(expr, name, true, draws(name) ? "every rank draws the same numbers" : "");
-  Value result = invariant_of(expr.type, gradient);
+  Value result = make_invariant(expr.type, gradient);
   give_storage(name, expr, values, result);
   if (!changes_first(expr)) forget_changed(expr, operands, values);
   return result;
@@ -216,7 +216,7 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
   op.values = std::move(values);
   const std::vector<Value> given = op.values;
   Value result = apply_rule(op, rule);
-  if (!op.message.empty()) return refused(op);
+  if (!op.message.empty()) return rejected(op);
   if (op.call == Call::exit || op.call == Call::sum)
     open_sum(op, result);
   else if (result.type == kPartial)
@@ -230,14 +230,14 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
   // What the table gives as a tensor may be something else in an overload of that name.
   if (result.kind == Value::Kind::tensor && !expr.type.empty() && expr.type != "at::Tensor") {
     if (!result.is_invariant()) return unproven(expr, result, name);
-    result = invariant_of(expr.type, gradient);
+    result = make_invariant(expr.type, gradient);
   }
   give_storage(name, expr, given, result);
   if (op.call != Call::none) set_storage(result, Storage());  // the runtime's
   return result;
 }
 
-Value Interpreter::refused(const Operation& op) {
+Value Interpreter::rejected(const Operation& op) {
   // Where it is about what a method of another module was given, that one's call is what has to change.
   const Frame* frame = frame_;
   const Value* given = nullptr;
@@ -264,7 +264,7 @@ Value Interpreter::refused(const Operation& op) {
       inner->self->type ? inner->self->type->holder + "::" + inner->function->name : inner->function->name;
   report(inner->called->span, op.message,
          op.advice.empty() ? "give " + name +
-                                 " whole values, or values that are split along another dimension: of "
+                                 " full values, or values that are split along another dimension: of "
                                  "heads, view the value by them first, with a count that is TP_LOCAL"
                            : op.advice,
          {{false, op.expr->span, "in " + name + ", which is given a value that is " + describe(*given), "", {}}});
@@ -274,17 +274,17 @@ Value Interpreter::refused(const Operation& op) {
 // ---- Calls ----
 
 std::optional<Value> Interpreter::evaluate_forwarding(const Expr& expr) {
-  if (home_of(expr) != Home::standard) return std::nullopt;
+  if (get_home(expr) != Home::standard) return std::nullopt;
   const std::string_view name = expr.name;
   if (expr.operands.size() == 1 && (name == "std::move" || name == "std::forward" || name == "std::as_const")) {
     Value value = evaluate(expr.operands[0]);
     if (name == "std::move" && expr.operands[0].kind == Expr::Kind::local && value.kind != Value::Kind::module)
-      if (Variable* variable = variable_of(expr.operands[0]); variable && !variable->refers_to)
+      if (Variable* variable = find_variable(expr.operands[0]); variable && !variable->refers_to)
         variable->was_moved = true, variable->version = ++versions_;
     return value;
   }
-  if (name == "std::addressof" && expr.operands.size() == 1 && place_of(expr.operands[0])) {
-    write(*place_of(expr.operands[0]), Value::failure(), expr.span);
+  if (name == "std::addressof" && expr.operands.size() == 1 && get_location(expr.operands[0])) {
+    write(*get_location(expr.operands[0]), Value::failure(), expr.span);
     return fail(expr.span, "unproven: a pointer to a variable", "pass it by reference, or return the value");
   }
   if (name == "std::make_pair" || name == "std::make_tuple") {
@@ -302,7 +302,7 @@ std::optional<Value> Interpreter::evaluate_forwarding(const Expr& expr) {
 Value Interpreter::evaluate_call(const Expr& expr) {
   if (std::optional<Value> handed_on = evaluate_forwarding(expr)) return *handed_on;
   auto [operands, values] = evaluate_operands(expr);
-  if (home_of(expr) == Home::family) {
+  if (get_home(expr) == Home::family) {
     close_sums(expr, operands, values);
     for (const Value& value : values)
       if (value.has_failed()) return Value::failure();
@@ -331,13 +331,13 @@ Value Interpreter::evaluate_method(const Expr& expr) {
       expr.callee && expr.name == "index_of" && expr.callee->name.starts_with("modular::ModuleListOfImpl");
   const Expr* list = &expr.operands[0];
   while (list->kind == Expr::Kind::op && list->operands.size() == 1) list = list->operands.data();  // `->` of a holder
-  if (counts) walked_list_ = list;
+  if (counts) traversed_list_ = list;
   auto [operands, values] = evaluate_operands(expr);
-  if (counts) walked_list_ = nullptr;
+  if (counts) traversed_list_ = nullptr;
   for (const Value& value : values)
     if (value.has_failed()) return Value::failure();
   const Value receiver = values[0];
-  const Home home = home_of(expr);
+  const Home home = get_home(expr);
   if (counts && receiver.kind == Value::Kind::module) return Value::number();
   if (receiver.kind == Value::Kind::module)
     return evaluate_module(expr, *receiver.node, std::move(operands), std::move(values));
@@ -359,7 +359,7 @@ Value Interpreter::evaluate_method(const Expr& expr) {
                                                         "storage",           "unsafeGetTensorImpl"};
     if (pointers.contains(expr.name) && !hindrance(expr.operands[0], receiver).empty())
       return fail(expr.span, hindrance(expr.operands[0], receiver), "compute a new tensor");
-    if (receiver.kind == Value::Kind::nothing && rule && !in_place) return invariant_of(expr.type, false);
+    if (receiver.kind == Value::Kind::nothing && rule && !in_place) return make_invariant(expr.type, false);
     const Value result = apply(name, rule, expr, std::move(operands), std::move(values));
     if (in_place) change_in_place(expr, expr.operands[0], receiver, result);
     return result;
@@ -409,15 +409,15 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
   }
   if (node.kind == Kind::list || expr.name != "forward") return apply_to_arguments();
   read_parameters(expr, node);
-  const Partition partition = partition_of(node, "weight");
-  values[0].type = type_of(partition);
-  values[0].last_size = product_text(factors_of(output_size(node)).value_or(std::vector<std::string>()));
-  const std::string name = rule_of(node);
+  const Partition partition = find_partition(node, "weight");
+  values[0].type = to_type(partition);
+  values[0].last_size = product_text(find_factors(output_size(node)).value_or(std::vector<std::string>()));
+  const std::string name = placement_rule(node);
   const Rule rule = find_rule(name);
   if (rule) return apply(name, rule, expr, std::move(operands), std::move(values));
   if (values.size() > 1 && std::ranges::all_of(values.begin() + 1, values.end(), &Value::is_invariant)) {
     note(expr, name, true, "");
-    Value result = invariant_of(expr.type, true);
+    Value result = make_invariant(expr.type, true);
     give_storage(name, expr, values, result);
     return result;
   }
@@ -455,18 +455,18 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
     if (of_object) return call_on_object(*own, operands[0], after_first(operands), std::move(values), expr);
     return call(*own, nullptr, operands, std::move(values), &expr);
   }
-  if (home_of(expr) == Home::family)
+  if (get_home(expr) == Home::family)
     return fail(expr.span, "unproven: what this operator does is not known here", "define it in the spec");
   if (expr.operands.size() == 1 && (expr.name == "*" || expr.name == "&")) {
     const bool takes_address = expr.name == "&" && values[0].kind != Value::Kind::module;
-    if (const std::optional<Place> place = place_of(expr.operands[0]); takes_address && place) {
+    if (const std::optional<Place> place = get_location(expr.operands[0]); takes_address && place) {
       write(*place, Value::failure(), expr.span);
       return fail(expr.span, "unproven: a pointer to a variable", "pass it by reference, or return the value");
     }
     // A holder, an optional or an iterator stands for what it holds.
     if (values[0].kind == Value::Kind::module || values[0].kind == Value::Kind::tensor) return values[0];
     if (!values[0].is_invariant()) return values[0];
-    Value held = invariant_of(expr.type, true);
+    Value held = make_invariant(expr.type, true);
     held.factors = values[0].factors;
     set_storage(held, values[0].storage);
     return held;
@@ -480,7 +480,7 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
     return module_value(*values[0].node->children[0]);
   const std::string name = "op " + expr.name;
   const bool has_rule =
-      is_built_in || home_of(expr) == Home::torch || (expr.name == "[]" && home_of(expr) == Home::standard);
+      is_built_in || get_home(expr) == Home::torch || (expr.name == "[]" && get_home(expr) == Home::standard);
   return apply(name, has_rule ? find_rule(name) : nullptr, expr, std::move(operands), std::move(values));
 }
 
@@ -514,11 +514,11 @@ Value Interpreter::evaluate_lambda(const Expr& expr) {
                   "unproven: a lambda that captures a module whose parameters are split over tp or cut into stages",
                   "make it a method: no parallel calls are placed in lambdas");
     if (!value.is_invariant()) return unproven(capture, value, "the capture");
-    storage = both(storage, storage_of(value));
+    storage = both(storage, get_storage(value));
     has_gradient |= value.carries_gradient() || (capture.is_reference && value.kind != Value::Kind::number);
     if (!capture.is_reference) continue;
-    if (const std::optional<Place> place = place_of(capture))
-      root_of(*place).is_captured = root_of(*place).is_captured_by_lambda = true;
+    if (const std::optional<Place> place = get_location(capture))
+      find_root(*place).is_captured = find_root(*place).is_captured_by_lambda = true;
     else if (value.kind != Value::Kind::module)
       refer_to(capture, capture.type, false);
   }
@@ -615,7 +615,7 @@ Value Interpreter::evaluate_other(const Expr& expr) {
   }
   const bool gradient =
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
-  Value result = invariant_of(expr.type, gradient);
+  Value result = make_invariant(expr.type, gradient);
   give_storage("", expr, values, result);
   forget_changed(expr, operands, values);
   return result;

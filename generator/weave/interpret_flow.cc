@@ -125,16 +125,16 @@ void Interpreter::execute_loop(const Stmt& statement) {
   Value element;
   std::optional<Place> elements;
   if (is_range) {
-    element = element_of(statement.exprs[0]);
+    element = get_element(statement.exprs[0]);
     if (statement.binding != Binding::value && element.kind != Value::Kind::module)
-      elements = place_of(statement.exprs[0]);
+      elements = get_location(statement.exprs[0]);
     if (elements) elements->steps.push_back({});
     if (statement.binding != Binding::value && !elements && element.kind != Value::Kind::module &&
         statement.exprs[0].is_lvalue)
       refer_to(statement.exprs[0], statement.exprs[0].type, true);
   }
   const Expr* const condition = !is_range && !statement.exprs.empty() ? &statement.exprs[0] : nullptr;
-  const bool goes_on_for_ever =
+  const bool never_ends =
       !is_range && (!condition || (condition->kind == Expr::Kind::literal && condition->name == "true"));
   const State before = state();
   State entry = before;
@@ -147,10 +147,10 @@ void Interpreter::execute_loop(const Stmt& statement) {
     exits.clear();
     frame.enclosing.emplace_back();
     if (condition && !statement.body_first) evaluate_condition(*condition);
-    if (!statement.body_first && !goes_on_for_ever) exits.push_back(state());
+    if (!statement.body_first && !never_ends) exits.push_back(state());
     frame.scopes.emplace_back();
     // Rounds before may have changed what the range holds.
-    if (is_range && !elements && place_of(statement.exprs[0])) element = element_of(statement.exprs[0]);
+    if (is_range && !elements && get_location(statement.exprs[0])) element = get_element(statement.exprs[0]);
     if (is_range) declare_names(statement, element, elements);
     execute_block(statement.then_body);
     Enclosing rounds = std::move(frame.enclosing.back());
@@ -162,7 +162,7 @@ void Interpreter::execute_loop(const Stmt& statement) {
       frame.ended = false;
       for (const Stmt& step : statement.else_body) execute_inner(step);
       if (condition && statement.body_first) evaluate_condition(*condition);
-      if (statement.body_first && !goes_on_for_ever) exits.push_back(state());
+      if (statement.body_first && !never_ends) exits.push_back(state());
     }
     end_scope();
     std::move(rounds.left.begin(), rounds.left.end(), std::back_inserter(exits));
@@ -191,12 +191,12 @@ void Interpreter::jump(const Stmt& statement) {
   if (loop != enclosing.rend()) loop->continued.push_back(state());
 }
 
-Value Interpreter::element_of(const Expr& range) {
+Value Interpreter::get_element(const Expr& range) {
   const Expr& list =
       range.kind == Expr::Kind::op && range.name == "*" && range.operands.size() == 1 ? range.operands[0] : range;
-  walked_list_ = &list;
+  traversed_list_ = &list;
   Value value = evaluate(list);
-  walked_list_ = nullptr;
+  traversed_list_ = nullptr;
   if (value.kind == Value::Kind::module && value.node->kind == ModuleNode::Kind::list)
     return module_value(*value.node->children[0]);
   if (value.kind == Value::Kind::list) return value.elements[0];

@@ -28,14 +28,14 @@ std::optional<int64_t> rank_of_new(const Expr* made) {
 
 }  // namespace
 
-Variable* Interpreter::variable_of(const Expr& expr) {
+Variable* Interpreter::find_variable(const Expr& expr) {
   const auto found = frame_->variables.find(expr.variable);
   return found == frame_->variables.end() ? nullptr : &found->second;
 }
 
 Value Interpreter::evaluate_local(const Expr& expr) {
-  const Variable* variable = variable_of(expr);
-  if (!variable && frame_->outside_of_lambda) return invariant_of(expr.type, true);
+  const Variable* variable = find_variable(expr);
+  if (!variable && frame_->outside_of_lambda) return make_invariant(expr.type, true);
   if (!variable)
     return fail(expr.span, "unproven: " + expr.name + " is not a variable of this method", "declare it in this method");
   if (variable->was_moved)
@@ -44,7 +44,7 @@ Value Interpreter::evaluate_local(const Expr& expr) {
   // A lambda may run at any time after what it captures was given other values.
   if (frame_->outside_of_lambda && frame_->outside_of_lambda->contains(expr.variable) &&
       variable->value.kind != Value::Kind::module)
-    return invariant_of(expr.type, true);
+    return make_invariant(expr.type, true);
   Value value = variable->refers_to ? read(*variable->refers_to, expr) : variable->value;
   if (value.kind == Value::Kind::mismatch)
     return fail(expr.span, expr.name + " is " + value.text, "make it the same on all paths that lead here");
@@ -54,22 +54,22 @@ Value Interpreter::evaluate_local(const Expr& expr) {
 Value Interpreter::evaluate_field(const Expr& expr) {
   if (!expr.operands.empty()) {
     const ModuleNode* const named = frame_->self && has_pipeline_ ? named_by(*frame_->self, expr) : nullptr;
-    const bool everywhere = named && stage_place(*named, towers_).kind == "pp_all";
+    const bool everywhere = named && find_stage_position(*named, stacks_).kind == "pp_all";
     const bool before = std::exchange(reaches_everywhere_, reaches_everywhere_ || everywhere);
     const Value holder = evaluate(expr.operands[0]);
     reaches_everywhere_ = before;
     return evaluate_member(expr, holder);
   }
   if (!frame_->self) {
-    const std::optional<Place> place = place_of(expr);
-    return place ? read(*place, expr) : invariant_of(expr.type, true);
+    const std::optional<Place> place = get_location(expr);
+    return place ? read(*place, expr) : make_invariant(expr.type, true);
   }
   if (const ModuleNode* child = frame_->self->child(expr.name)) return evaluate_child(expr, *child);
   return evaluate_setting(expr, *frame_->self);
 }
 
 Value Interpreter::evaluate_setting(const Expr& expr, const ModuleNode& owner) {
-  Value value = invariant_of(expr.type, true);
+  Value value = make_invariant(expr.type, true);
   if (!owner.type) return value;
   const auto field = std::find_if(owner.type->fields.begin(), owner.type->fields.end(),
                                   [&](const Field& f) { return f.name == expr.name; });
@@ -83,15 +83,16 @@ Value Interpreter::evaluate_setting(const Expr& expr, const ModuleNode& owner) {
     Expr own;
     own.kind = Expr::Kind::field;
     own.name = expr.name;
-    value.factors = factors_of(trace_size(owner, own));
+    value.factors = find_factors(trace_size(owner, own));
   }
   return value;
 }
 
 Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
   if (child.is_module()) {
-    const bool is_split_list = child.kind == ModuleNode::Kind::list && stage_place(child, towers_).kind == "pp_split";
-    if (has_pipeline_ && is_split_list && walked_list_ != &expr && !reaches_everywhere_)
+    const bool is_split_list =
+        child.kind == ModuleNode::Kind::list && find_stage_position(child, stacks_).kind == "pp_split";
+    if (has_pipeline_ && is_split_list && traversed_list_ != &expr && !reaches_everywhere_)
       return fail(
           expr.span,
           "the PP_SPLIT list " + child.field->name + " is reached into: a stage holds only some of its elements",
@@ -100,10 +101,10 @@ Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
   }
   if (child.kind == ModuleNode::Kind::buffer) {
     check_stage(expr, child);
-    return Value::tensor(type_of(partition_of(child, "")), false, rank_of_new(child.construction));
+    return Value::tensor(to_type(find_partition(child, "")), false, rank_of_new(child.construction));
   }
   read_parameters(expr, child);
-  return Value::tensor(type_of(partition_of(child, "")), true, rank_of_new(child.construction));
+  return Value::tensor(to_type(find_partition(child, "")), true, rank_of_new(child.construction));
 }
 
 Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
@@ -114,7 +115,7 @@ Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
     const bool is_parameter = expr.name == "weight" || expr.name == "bias";
     if (is_parameter && (node.kind == ModuleNode::Kind::linear || node.kind == ModuleNode::Kind::embedding)) {
       read_parameters(expr, node);
-      return Value::tensor(type_of(partition_of(node, expr.name)), true, expr.name == "weight" ? 2 : 1);
+      return Value::tensor(to_type(find_partition(node, expr.name)), true, expr.name == "weight" ? 2 : 1);
     }
     return evaluate_setting(expr, node);
   }
@@ -126,7 +127,7 @@ Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
   if (member != object.members.end()) return member->second;
   if (!object.is_invariant() && object.kind != Value::Kind::object) return unproven(expr, object, "." + expr.name);
   if (names_module(expr.operands[0].type)) return unknown_module(expr);
-  Value value = invariant_of(expr.type, true);
+  Value value = make_invariant(expr.type, true);
   set_storage(value, object.storage);
   if (frame_->self && is_config(family_, expr.operands[0].type))
     if (const auto holder = trace_config(*frame_->self, expr.operands[0])) value.factors = {{*holder + expr.name}};
@@ -178,12 +179,12 @@ void Interpreter::check_stage(const Expr& expr, const ModuleNode& node) {
   if (!has_pipeline_ || !is_entry_) return;
   static constexpr std::pair<const char*, Region> stages[] = {
       {"pp_first", Region::first_stage}, {"pp_split", Region::split_stage}, {"pp_last", Region::last_stage}};
-  const StagePlace place = stage_place(node, towers_);
+  const StagePosition place = find_stage_position(node, stacks_);
   if (place.kind == "pp_all" || !place.in) return;
-  if (towers_.exist) {
+  if (stacks_.exist) {
     StageReads::Read& read = place.tower == 0 ? frame_->reading.first : frame_->reading.last;
     if (!read.at) read = {&expr, &node, place.in};
-    if (!towers_.are_split[place.tower]) return;
+    if (!stacks_.are_split[place.tower]) return;
   }
   const Region running = regions_[place.tower];
   for (const auto& [kind, region] : stages)
@@ -196,7 +197,7 @@ std::string Interpreter::wrong_stage(const ModuleNode& node, Region owner, Regio
                                          "the last pipeline stage"};
   static constexpr const char* run[] = {"on every stage", "on the first stage only",
                                         "within the walk over the split list", "on the last stage only"};
-  return node.path + " is held by " + held[static_cast<int>(owner)] + (towers_.exist ? " of its tower" : "") +
+  return node.path + " is held by " + held[static_cast<int>(owner)] + (stacks_.exist ? " of its tower" : "") +
          " alone, but is used " + run[static_cast<int>(running)];
 }
 

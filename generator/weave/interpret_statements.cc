@@ -6,7 +6,8 @@
 
 namespace modgen {
 
-void Interpreter::execute_body(const std::vector<Stmt>& statements, const std::optional<Walk>& walk, size_t tower) {
+void Interpreter::execute_body(const std::vector<Stmt>& statements, const std::optional<Traversal>& walk,
+                               size_t tower) {
   frame_->scopes.emplace_back();
   Region& region = regions_[tower];
   for (size_t i = 0; i < statements.size() && !frame_->ended; ++i) {
@@ -20,24 +21,24 @@ void Interpreter::execute_body(const std::vector<Stmt>& statements, const std::o
     }
     if (walk && i == walk->loop) {
       Value& carried = frame_->variables[walk->variable].value;
-      frame_->walked_value = carried;
+      frame_->traversed_value = carried;
       set_storage(carried, Storage());  // later stages receive it
       frame_->variables[walk->variable].version = ++versions_;
     }
     execute(statements[i]);
     if (walk && has_pipeline_ && !(walk->cut && i >= *walk->cut)) region = before;
-    if (towers_.exist) {
+    if (stacks_.exist) {
       if (frame_->reading.first.at) frame_->fed = frame_->variables;
       frame_->reads.push_back(std::exchange(frame_->reading, {}));
     }
-    if (frame_->walking_call) hand_on(statements[i]);
+    if (frame_->traversing_call) hand_on(statements[i]);
   }
   frame_->scopes.pop_back();
 }
 
 void Interpreter::hand_on(const Stmt& statement) {
-  const Expr* const walking = frame_->walking_call;
-  frame_->walking_call = nullptr;
+  const Expr* const walking = frame_->traversing_call;
+  frame_->traversing_call = nullptr;
   if (!has_pipeline_) return;
   const std::string& type = frame_->function->result;
   const bool can_return = type == "at::Tensor" || type == "modular::Outputs";
@@ -72,12 +73,12 @@ void Interpreter::execute_block(const std::vector<Stmt>& statements) {
 
 void Interpreter::execute_inner(const Stmt& statement) {
   execute(statement);
-  if (!frame_->walking_call) return;
-  report(frame_->walking_call->span,
+  if (!frame_->traversing_call) return;
+  report(frame_->traversing_call->span,
          frame_->reading.is_cut ? "a call in which the model is cut between its towers is inside another statement"
                                 : "a call that walks the PP_SPLIT list is inside another statement",
          "call it in the method's outermost block");
-  frame_->walking_call = nullptr;
+  frame_->traversing_call = nullptr;
 }
 
 void Interpreter::end_scope() {
@@ -93,11 +94,11 @@ Variable& Interpreter::declare(const std::string& name, uint32_t number, Value v
 }
 
 void Interpreter::declare(const Stmt& statement) {
-  const auto refuse = [&](std::string message, std::string advice) {
+  const auto reject = [&](std::string message, std::string advice) {
     report(statement.span, std::move(message), std::move(advice));
     declare_names(statement, Value::failure(), std::nullopt);
   };
-  if (std::string why = hindrance_of_class(statement.canonical); !why.empty()) return refuse(why, kNoOwnCopies);
+  if (std::string why = hindrance_of_class(statement.canonical); !why.empty()) return reject(why, kNoOwnCopies);
   if (statement.exprs.empty()) {
     Value value;
     if (statement.type.find("Tensor") == std::string::npos || statement.type.find('<') != std::string::npos)
@@ -107,11 +108,11 @@ void Interpreter::declare(const Stmt& statement) {
   const Expr& given = statement.exprs[0];
   const Value value = evaluate(given);
   if (statement.is_static && !value.has_failed() && value.kind != Value::Kind::number)
-    return refuse("unproven: a static variable keeps its value from call to call",
+    return reject("unproven: a static variable keeps its value from call to call",
                   "make it a constant outside of the method, or compute it again");
-  declare_names(statement, value, statement.binding == Binding::value ? std::nullopt : place_of(given));
+  declare_names(statement, value, statement.binding == Binding::value ? std::nullopt : get_location(given));
   for (const uint32_t variable : statement.variables) frame_->variables[variable].is_static = statement.is_static;
-  const bool is_reference = statement.binding != Binding::value && given.is_lvalue && !place_of(given);
+  const bool is_reference = statement.binding != Binding::value && given.is_lvalue && !get_location(given);
   const bool is_view =
       statement.binding == Binding::value && given.type != statement.canonical && may_refer(statement.canonical);
   if (value.kind != Value::Kind::module && (is_reference || is_view)) refer_to(given, statement.canonical, true);
@@ -141,7 +142,7 @@ void Interpreter::declare_names(const Stmt& statement, const Value& value, const
       else if (value.kind == Value::Kind::list)
         one = value.elements[0];
       else if (value.is_invariant())
-        one = invariant_of("at::Tensor", true), set_storage(one, value.storage);
+        one = make_invariant("at::Tensor", true), set_storage(one, value.storage);
       else if (value.kind != Value::Kind::failed)
         one = fail(statement.span, "unproven: taking apart a value that is " + describe(value), "");
     }

@@ -17,13 +17,13 @@ std::optional<int64_t> literal_index(const Expr& expr) {
   return error == std::errc() && end == expr.name.data() + expr.name.size() ? std::optional(index) : std::nullopt;
 }
 
-std::optional<Place> part_of(std::optional<Place> place, Place::Step step) {
+std::optional<Place> find_part(std::optional<Place> place, Place::Step step) {
   if (place) place->steps.push_back(std::move(step));
   return place;
 }
 
 /// The part of `value` that `step` leads to; null where it has none of its own.
-const Value* part_of(const Value& value, const Place::Step& step) {
+const Value* find_part(const Value& value, const Place::Step& step) {
   if (const auto member = value.members.find(step.member); !step.member.empty() && member != value.members.end())
     return &member->second;
   const std::optional<int64_t> index = step.member == "first"    ? std::optional<int64_t>(0)
@@ -37,7 +37,7 @@ const Value* part_of(const Value& value, const Place::Step& step) {
 /// What `steps` lead to in `value`; of C++ type `type` where no more is known.
 Value part_at(const Value& value, const std::vector<Place::Step>& steps, size_t from, const std::string& type) {
   if (from == steps.size() || value.kind == Value::Kind::failed || value.kind == Value::Kind::mismatch) return value;
-  if (const Value* part = part_of(value, steps[from])) return part_at(*part, steps, from + 1, type);
+  if (const Value* part = find_part(value, steps[from])) return part_at(*part, steps, from + 1, type);
   if (value.kind == Value::Kind::tuple && steps[from].member.empty() && !steps[from].index) {
     Value any;
     for (const Value& element : value.elements) any = join(any, part_at(element, steps, from + 1, type));
@@ -49,7 +49,7 @@ Value part_at(const Value& value, const std::vector<Place::Step>& steps, size_t 
     unknown.text = "a part of a value that is " + describe(value);
     return unknown;
   }
-  Value result = invariant_of(type, true);
+  Value result = make_invariant(type, true);
   set_storage(result, value.storage);
   return result;
 }
@@ -62,7 +62,7 @@ void put(Value& whole, const std::vector<Place::Step>& steps, size_t from, const
   }
   const Place::Step& step = steps[from];
   if (whole.kind == Value::Kind::tuple) {
-    const Value* part = part_of(whole, step);
+    const Value* part = find_part(whole, step);
     for (Value& element : whole.elements)
       if (!part || part == &element) put(element, steps, from + 1, value, replaces && part);
     return;
@@ -70,7 +70,7 @@ void put(Value& whole, const std::vector<Place::Step>& steps, size_t from, const
   if (whole.kind == Value::Kind::list) return put(whole.elements[0], steps, from + 1, value, false);
   if (step.member.empty()) {  // a container of which only is known that it is the same on every rank
     whole.gradient |= value.carries_gradient();
-    whole.storage = both(storage_of(whole), storage_of(value));
+    whole.storage = both(get_storage(whole), get_storage(value));
     if (!value.is_invariant()) whole = join(value, whole.kind == Value::Kind::nothing ? object_value() : whole);
     return;
   }
@@ -86,10 +86,10 @@ const char* const kOutOfPlace =
 
 }  // namespace
 
-std::optional<Place> Interpreter::place_of(const Expr& expr) {
+std::optional<Place> Interpreter::get_location(const Expr& expr) {
   switch (expr.kind) {
     case Expr::Kind::local: {
-      Variable* variable = variable_of(expr);
+      Variable* variable = find_variable(expr);
       if (!variable || variable->is_foreign || variable->value.kind == Value::Kind::module) return std::nullopt;
       return variable->refers_to ? variable->refers_to : Place{frame_, expr.variable, {}};
     }
@@ -101,29 +101,30 @@ std::optional<Place> Interpreter::place_of(const Expr& expr) {
     case Expr::Kind::field: {
       Expr self;
       self.kind = Expr::Kind::self;
-      std::optional<Place> place = part_of(place_of(expr.operands.empty() ? self : expr.operands[0]), {expr.name});
+      std::optional<Place> place =
+          find_part(get_location(expr.operands.empty() ? self : expr.operands[0]), {expr.name});
       if (place) place->through_reference |= expr.is_reference;
       return place;
     }
     case Expr::Kind::cast:
-      return expr.is_lvalue ? place_of(expr.operands[0]) : std::nullopt;
+      return expr.is_lvalue ? get_location(expr.operands[0]) : std::nullopt;
     case Expr::Kind::op:
-      if (expr.name == "=" && expr.is_lvalue) return place_of(expr.operands[0]);
+      if (expr.name == "=" && expr.is_lvalue) return get_location(expr.operands[0]);
       if (expr.name == "*" && expr.operands.size() == 1 && expr.operands[0].type.starts_with("std::optional"))
-        return place_of(expr.operands[0]);
+        return get_location(expr.operands[0]);
       if (expr.name == "[]" && expr.is_lvalue && !expr.operands[0].type.ends_with("*"))
-        return part_of(place_of(expr.operands[0]), {"", literal_index(expr.operands[1])});
+        return find_part(get_location(expr.operands[0]), {"", literal_index(expr.operands[1])});
       return std::nullopt;
     case Expr::Kind::call:
       if (expr.operands.size() != 1 || !expr.callee || expr.callee->home != Callee::Home::standard) return std::nullopt;
       if (expr.name == "std::move" || expr.name == "std::forward" || expr.name == "std::as_const")
-        return place_of(expr.operands[0]);
-      return expr.name == "std::get" ? part_of(place_of(expr.operands[0]), {}) : std::nullopt;
+        return get_location(expr.operands[0]);
+      return expr.name == "std::get" ? find_part(get_location(expr.operands[0]), {}) : std::nullopt;
     case Expr::Kind::method:
       if (!expr.is_lvalue || !expr.callee || expr.callee->home != Callee::Home::standard) return std::nullopt;
-      if (expr.name == "value") return place_of(expr.operands[0]);
+      if (expr.name == "value") return get_location(expr.operands[0]);
       if (expr.name == "at" || expr.name == "front" || expr.name == "back")
-        return part_of(place_of(expr.operands[0]), {});
+        return find_part(get_location(expr.operands[0]), {});
       return std::nullopt;
     default:
       return std::nullopt;
@@ -131,11 +132,11 @@ std::optional<Place> Interpreter::place_of(const Expr& expr) {
 }
 
 Value Interpreter::read(const Place& place, const Expr& expr) {
-  return part_at(root_of(place).value, place.steps, 0, expr.type);
+  return part_at(find_root(place).value, place.steps, 0, expr.type);
 }
 
 void Interpreter::write(const Place& place, Value value, SourceSpan where) {
-  Variable& root = root_of(place);
+  Variable& root = find_root(place);
   if (place.through_reference)
     return report(where, "unproven: a change of what a reference in an object refers to",
                   "change the variable itself, or return the value");
@@ -197,8 +198,8 @@ void Interpreter::assign_each(const Expr& targets, const Value& value) {
   for (size_t i = 0; i < targets.operands.size(); ++i) {
     const Expr& target = targets.operands[i];
     if (target.kind == Expr::Kind::global && target.name == "std::ignore") continue;
-    const Value* part = part_of(value, {"", static_cast<int64_t>(i)});
-    Value one = part ? *part : value.is_invariant() ? invariant_of(target.type, true) : Value::failure();
+    const Value* part = find_part(value, {"", static_cast<int64_t>(i)});
+    Value one = part ? *part : value.is_invariant() ? make_invariant(target.type, true) : Value::failure();
     if (!part && value.is_invariant()) set_storage(one, value.storage);
     if (!part && !value.is_invariant() && !value.has_failed())
       report(targets.span, "unproven: taking apart a value that is " + describe(value), "");
@@ -207,12 +208,12 @@ void Interpreter::assign_each(const Expr& targets, const Value& value) {
 }
 
 void Interpreter::assign(const Expr& target, const Expr* source, const Value& value) {
-  if (const std::optional<Place> place = place_of(target)) {
+  if (const std::optional<Place> place = get_location(target)) {
     const bool is_output =
         target.kind == Expr::Kind::field && !target.operands.empty() && target.operands[0].type == "modular::Outputs";
     return write(*place, is_output && source ? as_output(target.name, *source, value) : value, target.span);
   }
-  if (frame_->outside_of_lambda && target.kind == Expr::Kind::local && !variable_of(target))
+  if (frame_->outside_of_lambda && target.kind == Expr::Kind::local && !find_variable(target))
     return report(target.span, "unproven: a lambda gives its parameter " + target.name + " another value",
                   "give the value a variable of its own, and return it");
   const bool is_pointed_at = target.kind == Expr::Kind::op && target.name == "*";
@@ -247,7 +248,7 @@ std::string Interpreter::hindrance(const Expr& target, const Value& value) const
   for (const Frame* active = frame_; active; active = active->caller)
     for (const auto& [number, variable] : active->variables) {
       if ((active == frame && number == changed) || variable.refers_to || variable.was_moved) continue;
-      if (shares(storage_of(variable.value)))
+      if (shares(get_storage(variable.value)))
         return name + " is changed in place, and " + *variable.name + " may be the same tensor or share its memory";
     }
   if (std::ranges::any_of(value.storage.made_by, [&](uint32_t one) { return read_again_.contains(one); }))
@@ -263,7 +264,7 @@ void Interpreter::change_in_place(const Expr& expr, const Expr& target, const Va
   if (after.kind != Value::Kind::tensor || after.type != before.type)
     return report(expr.span, "a value that is " + describe(before) + " would become " + describe(after) + " in place",
                   kOutOfPlace);
-  if (const std::optional<Place> place = place_of(target)) {
+  if (const std::optional<Place> place = get_location(target)) {
     Value changed = after;
     changed.storage = before.storage;
     return write(*place, std::move(changed), expr.span);
@@ -272,7 +273,7 @@ void Interpreter::change_in_place(const Expr& expr, const Expr& target, const Va
   const Expr* at = &target;
   while (at->kind != Expr::Kind::local && !at->operands.empty()) at = &at->operands[0];
   if (at->kind != Expr::Kind::local || !after.gradient) return;
-  if (const std::optional<Place> place = place_of(*at)) {
+  if (const std::optional<Place> place = get_location(*at)) {
     Value whole = read(*place, *at);
     if (whole.kind == Value::Kind::tensor) whole.gradient = true;
     write(*place, std::move(whole), expr.span);
@@ -283,8 +284,8 @@ void Interpreter::refer_to(const Expr& expr, std::string_view type, bool keeps) 
   if (expr.kind == Expr::Kind::lambda) return;  // its captures are known
   // A list of sizes refers to none of the tensors that it was asked of.
   if (expr.type == "at::Tensor" && type.find("at::Tensor") == std::string::npos && !keeps) return;
-  if (const std::optional<Place> place = place_of(expr)) {
-    Variable& root = root_of(*place);
+  if (const std::optional<Place> place = get_location(expr)) {
+    Variable& root = find_root(*place);
     (keeps ? root.is_referred : root.is_captured) = true;
     return;
   }
@@ -315,14 +316,14 @@ void Interpreter::forget_changed(const Expr& expr, const std::vector<const Expr*
   if (of_object && !(expr.is_lvalue && accessors.contains(expr.name))) changed.push_back(0);
   Storage given;
   given.is_known = true;
-  for (const Value& value : values) given = both(given, storage_of(value));
+  for (const Value& value : values) given = both(given, get_storage(value));
   for (const size_t i : changed) {
     if (i >= operands.size()) continue;
-    Value value = invariant_of(operands[i]->type, true);
+    Value value = make_invariant(operands[i]->type, true);
     set_storage(value, given);
     if (operands[i]->type == "at::Tensor") {
       change_in_place(expr, *operands[i], values[i], value);
-    } else if (const std::optional<Place> place = place_of(*operands[i])) {
+    } else if (const std::optional<Place> place = get_location(*operands[i])) {
       write(*place, std::move(value), expr.span);
     } else if (operands[i]->is_lvalue && values[i].kind != Value::Kind::module) {
       assign(*operands[i], nullptr, value);
@@ -343,7 +344,7 @@ void Interpreter::give_storage(const std::string& name, const Expr& expr, const 
     read_again_.erase(made);
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    const Storage given = storage_of(values[i]);
+    const Storage given = get_storage(values[i]);
     if (!own) storage = both(storage, given);
     if (!result.carries_gradient() || only_looks(name) || (i == 0 && changes_first(expr))) continue;
     read_again_.insert(given.made_by.begin(), given.made_by.end());

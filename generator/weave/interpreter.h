@@ -76,12 +76,12 @@ struct Frame {
   std::vector<State> returned;  // where a frame is reached: what it holds at each return
   std::map<const Expr*, std::vector<Placement>> placements;
   std::vector<PassOn> pass_ons;
-  bool ended = false;                  // no statement after this one runs
-  Value walked_value, crossing;        // what the walk over the split list begins with, what crosses between towers
-  const Expr* walking_call = nullptr;  // a call in the current statement in which the model is cut
-  StageReads reading;                  // of the current statement, where the model is cut between towers
-  std::vector<StageReads> reads;       // of those before
-  Environment fed;                     // after the last statement that read what the first stage holds
+  bool ended = false;                     // no statement after this one runs
+  Value traversed_value, crossing;        // what the walk over the split list begins with, what crosses between towers
+  const Expr* traversing_call = nullptr;  // a call in the current statement in which the model is cut
+  StageReads reading;                     // of the current statement, where the model is cut between towers
+  std::vector<StageReads> reads;          // of those before
+  Environment fed;                        // after the last statement that read what the first stage holds
 };
 
 /// The functions of a family by what Clang resolved calls to.
@@ -129,14 +129,14 @@ class Interpreter {
   void bind_parameters(Frame& frame, const std::vector<const Expr*>& operands, std::vector<Value> values);
   /// Where the method that `frame` ran is cut between towers. What it reads of one of them is told to the caller, in
   /// which `at` calls it.
-  std::optional<Walk> cut_between_towers(Frame& frame, Frame* caller, const Expr* at);
+  std::optional<Traversal> cut_between_stacks(Frame& frame, Frame* caller, const Expr* at);
   /// Takes over what a call of a function found; every call of it has to find one of its two forms.
   void keep(Frame& frame, MethodFindings& found, bool first_time, const Expr* at);
 
   // ---- interpret_statements.cc ----
 
   /// `walk` is over the list of that tower.
-  void execute_body(const std::vector<Stmt>& statements, const std::optional<Walk>& walk, size_t tower);
+  void execute_body(const std::vector<Stmt>& statements, const std::optional<Traversal>& walk, size_t tower);
   /// `statement` holds a call in which the model is cut.
   void hand_on(const Stmt& statement);
   void execute_block(const std::vector<Stmt>& statements);
@@ -169,14 +169,14 @@ class Interpreter {
   /// An operand that is evaluated on some ways only.
   Value evaluate_perhaps(const Expr& expr);
   void execute_loop(const Stmt& statement);
-  /// Leaves the innermost loop or switch, or goes on with the next round of the innermost loop.
+  /// Leaves the innermost loop or switch, or continues with the next round of the innermost loop.
   void jump(const Stmt& statement);
   /// The loop variable of a range-for over `range`.
-  Value element_of(const Expr& range);
+  Value get_element(const Expr& range);
 
   // ---- interpret_members.cc: what expressions name ----
 
-  Variable* variable_of(const Expr& expr);
+  Variable* find_variable(const Expr& expr);
   Value evaluate_local(const Expr& expr);
   Value evaluate_field(const Expr& expr);
   Value evaluate_child(const Expr& expr, const ModuleNode& child);
@@ -197,8 +197,8 @@ class Interpreter {
   // ---- interpret_writes.cc: references, assignments, changes in place ----
 
   /// The variable, or the part of one, that `expr` names; nothing where it names something else.
-  std::optional<Place> place_of(const Expr& expr);
-  Variable& root_of(const Place& place) const { return place.frame->variables[place.variable]; }
+  std::optional<Place> get_location(const Expr& expr);
+  Variable& find_root(const Place& place) const { return place.frame->variables[place.variable]; }
   Value read(const Place& place, const Expr& expr);
   void write(const Place& place, Value value, SourceSpan where);
   Value evaluate_assignment(const Expr& expr);
@@ -226,8 +226,8 @@ class Interpreter {
   std::pair<std::vector<const Expr*>, std::vector<Value>> evaluate_operands(const Expr& expr);
   Value apply(const std::string& name, Rule rule, const Expr& expr, std::vector<const Expr*> operands,
               std::vector<Value> values);
-  /// Says why a rule refuses `op`.
-  Value refused(const Operation& op);
+  /// Says why a rule rejects `op`.
+  Value rejected(const Operation& op);
   /// An operation without a rule: the same on every rank where its operands are.
   Value apply_unknown(const std::string& name, const Expr& expr, const std::vector<const Expr*>& operands,
                       const std::vector<Value>& values);
@@ -269,7 +269,7 @@ class Interpreter {
   std::set<const Function*> interpreted_;  // only asked for membership
   Frame* frame_ = nullptr;
   std::vector<const ModuleNode*> units_;  // whose forwards are running
-  const Expr* walked_list_ = nullptr;     // the range of the range-for that is being entered
+  const Expr* traversed_list_ = nullptr;  // the range of the range-for that is being entered
   bool reaches_everywhere_ = false;       // what is named is PP_ALL, also where it lies in a PP_SPLIT list
   std::array<Region, 2> regions_{};       // of the stages that run the towers; the first, where there are none
   uint64_t versions_ = 0;
@@ -279,9 +279,9 @@ class Interpreter {
   int statements_ = 0;
   std::vector<std::pair<const Function*, const ModuleNode*>> active_;  // calls, outermost first
   bool has_pipeline_ = false;
-  Towers towers_;
+  Towers stacks_;
   bool is_entry_ = false;
-  std::array<bool, 2> walked_{};
+  std::array<bool, 2> traversed_{};
   bool cut_ = false;
 };
 

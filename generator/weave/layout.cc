@@ -21,7 +21,7 @@ class Layouts {
     for (const Class& entry : family_.classes) {
       if (entry.holder != plan_.entry) continue;
       const auto root = build_tree(family_, entry);
-      towers_ = find_towers(*root);
+      stacks_ = find_stacks(*root);
       for_each_node(*root, [&](const ModuleNode& node) { add(node); });
     }
     return std::move(layouts_);
@@ -31,7 +31,7 @@ class Layouts {
   void add(const ModuleNode& node) {
     const std::vector<Expr>* arguments = layer_arguments(node.construction);
     const auto size = [&](size_t index) {
-      return arguments && index < arguments->size() ? text_of(*node.parent, (*arguments)[index]) : std::string("?");
+      return arguments && index < arguments->size() ? get_text(*node.parent, (*arguments)[index]) : std::string("?");
     };
     switch (node.kind) {
       case Kind::linear:
@@ -61,12 +61,12 @@ class Layouts {
     const bool is_norm = unqualified(node.library_class) == "LayerNorm";
     const Shape shape = is_norm ? Shape({size(0)}) : std::nullopt;
     add(node, "weight", shape, "");
-    if (const std::string where = is_norm ? flag_of(node, 2) : ""; where != "false") add(node, "bias", shape, where);
+    if (const std::string where = is_norm ? get_flag(node, 2) : ""; where != "false") add(node, "bias", shape, where);
   }
 
   void add(const ModuleNode& node, const std::string& parameter, Shape shape, std::string where) {
     ParameterLayout layout;
-    layout.name = parameter.empty() ? node.path : node.path_of(parameter);
+    layout.name = parameter.empty() ? node.path : node.path_to(parameter);
     layout.module = parameter.empty() ? node.parent->path : node.path;
     layout.type = node.field->type;
     layout.shape = std::move(shape);
@@ -79,21 +79,21 @@ class Layouts {
       if (split.parameter == layout.name) layout.dim = split.dim, layout.parts = split.parts;
     for (const EntryPlan::Tie& tie : plan_.ties)
       if (tie.parameter == layout.name) layout.tied_to = tie.source, layout.flag = tie.flag;
-    if (const std::string kind = stage_place(node, towers_).kind; !plan_.towers.empty() && !kind.empty())
+    if (const std::string kind = find_stage_position(node, stacks_).kind; !plan_.towers.empty() && !kind.empty())
       layout.stage = kind.substr(std::string_view("pp_").size());
     layouts_.push_back(std::move(layout));
   }
 
   /// The expression that says whether the layer has a bias, "" where it always has.
   std::string bias_where(const ModuleNode& node) const {
-    return node.construction && node.construction->kind == Expr::Kind::call ? flag_of(node, 2) : "";
+    return node.construction && node.construction->kind == Expr::Kind::call ? get_flag(node, 2) : "";
   }
 
-  std::string flag_of(const ModuleNode& node, size_t index) const {
+  std::string get_flag(const ModuleNode& node, size_t index) const {
     const std::vector<Expr>* arguments = layer_arguments(node.construction);
     if (!arguments || index >= arguments->size()) return "";
     const Expr& flag = (*arguments)[index];
-    const std::string text = flag.kind == Expr::Kind::literal ? flag.name : text_of(*node.parent, flag);
+    const std::string text = flag.kind == Expr::Kind::literal ? flag.name : get_text(*node.parent, flag);
     return text == "true" ? "" : text;
   }
 
@@ -102,24 +102,24 @@ class Layouts {
     const std::vector<Expr>* arguments = layer_arguments(node.construction);
     if (!arguments || arguments->empty() || (*arguments)[0].kind != Expr::Kind::list) return std::nullopt;
     std::vector<std::string> shape;
-    for (const Expr& size : (*arguments)[0].operands) shape.push_back(text_of(*node.parent, size));
+    for (const Expr& size : (*arguments)[0].operands) shape.push_back(get_text(*node.parent, size));
     return shape;
   }
 
-  std::string text_of(const ModuleNode& node, const Expr& expr) const {
+  std::string get_text(const ModuleNode& node, const Expr& expr) const {
     const Size size = trace_size(node, expr);
     return size.known ? product_text(size) : family_.text.substr(expr.span.begin, expr.span.end - expr.span.begin);
   }
 
   const FamilyModel& family_;
   const EntryPlan& plan_;
-  Towers towers_;
+  Towers stacks_;
   std::vector<ParameterLayout> layouts_;
 };
 
 }  // namespace
 
-std::vector<ParameterLayout> layout_of(const FamilyModel& family, const EntryPlan& plan) {
+std::vector<ParameterLayout> get_layout(const FamilyModel& family, const EntryPlan& plan) {
   return Layouts(family, plan).make();
 }
 

@@ -26,6 +26,6 @@ struct ParameterLayout {
 };
 
 /// The parameters of the entry that `plan` is of, in the order of the fields.
-std::vector<ParameterLayout> layout_of(const FamilyModel& family, const EntryPlan& plan);
+std::vector<ParameterLayout> get_layout(const FamilyModel& family, const EntryPlan& plan);
 
 }  // namespace modgen

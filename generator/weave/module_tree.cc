@@ -98,7 +98,7 @@ bool is_linear(std::string_view canonical) {
 }
 
 /// What a module of that class is: a holder of the family, a list, a layer.
-ModuleNode::Kind kind_of(std::string_view canonical, const Class* family_class) {
+ModuleNode::Kind get_kind(std::string_view canonical, const Class* family_class) {
   if (family_class) return ModuleNode::Kind::family;
   if (canonical.starts_with("modular::ModuleListOf<")) return ModuleNode::Kind::list;
   if (canonical.starts_with("modular::OneOf<")) return ModuleNode::Kind::one_of;
@@ -106,9 +106,9 @@ ModuleNode::Kind kind_of(std::string_view canonical, const Class* family_class) 
   return canonical == "torch::nn::Embedding" ? ModuleNode::Kind::embedding : ModuleNode::Kind::module;
 }
 
-std::optional<ModuleNode::Kind> kind_of(const Field& field, const Class* family_class,
-                                        Construction::Registered registered) {
-  if (field.modules != Field::Modules::none) return kind_of(field.canonical, family_class);
+std::optional<ModuleNode::Kind> get_kind(const Field& field, const Class* family_class,
+                                         Construction::Registered registered) {
+  if (field.modules != Field::Modules::none) return get_kind(field.canonical, family_class);
   if (registered == Construction::Registered::parameter) return ModuleNode::Kind::parameter;
   if (registered == Construction::Registered::buffer) return ModuleNode::Kind::buffer;
   return std::nullopt;
@@ -119,7 +119,7 @@ std::unique_ptr<ModuleNode> new_node(const ModuleNode& parent, const Field& fiel
   auto node = std::make_unique<ModuleNode>();
   node->family = parent.family;
   node->type = find_class(*parent.family, canonical);
-  node->kind = kind_of(canonical, node->type);
+  node->kind = get_kind(canonical, node->type);
   node->transposed = canonical == "modular::TransposedLinear";
   node->library_class = canonical;
   node->field = &field;
@@ -130,13 +130,13 @@ std::unique_ptr<ModuleNode> new_node(const ModuleNode& parent, const Field& fiel
 void add_children(ModuleNode& node, int depth) {
   if (!node.type || depth > 32) return;  // a class that holds itself cannot be built either
   for (const Field& field : node.type->fields) {
-    const Construction construction = construction_of(*node.type, field);
-    const auto kind = kind_of(field, find_class(*node.family, field.canonical), construction.registered);
+    const Construction construction = find_construction(*node.type, field);
+    const auto kind = get_kind(field, find_class(*node.family, field.canonical), construction.registered);
     if (!kind) continue;
     auto child = new_node(node, field, field.canonical);
     child->kind = *kind;
     child->construction = construction.value;
-    child->path = node.path_of(construction.name.empty() ? field.name : construction.name);
+    child->path = node.path_to(construction.name.empty() ? field.name : construction.name);
     const bool is_list = child->kind == ModuleNode::Kind::list;
     if (is_list || child->kind == ModuleNode::Kind::one_of) {
       for (const std::string& element : template_arguments(field.canonical)) {
@@ -206,7 +206,7 @@ std::optional<std::string> path_of_config(const ModuleNode& node, const Expr& ex
       const auto field = std::find_if(node.type->fields.begin(), node.type->fields.end(),
                                       [&](const Field& f) { return f.name == expr.name; });
       if (field == node.type->fields.end()) return std::nullopt;
-      const Construction construction = construction_of(*node.type, *field);
+      const Construction construction = find_construction(*node.type, *field);
       return construction.value ? path_of_config(node, *construction.value, depth + 1) : std::nullopt;
     }
     default:
@@ -244,7 +244,7 @@ Size trace(const ModuleNode& node, const Expr& expr, int depth) {
       const auto field = std::find_if(node.type->fields.begin(), node.type->fields.end(),
                                       [&](const Field& f) { return f.name == expr.name; });
       if (field == node.type->fields.end() || field->varies) return unknown_size();
-      const Construction construction = construction_of(*node.type, *field);
+      const Construction construction = find_construction(*node.type, *field);
       if (!construction.value) return unknown_size();
       size = trace(node, *construction.value, depth + 1);
       if (find_annotation(field->annotations, "tp_local")) size.local_fields = size.config_fields;
@@ -284,7 +284,7 @@ const Function* find_constructor(const Class& owner, size_t arguments) {
   return nullptr;
 }
 
-Construction construction_of(const Class& owner, const Field& field) {
+Construction find_construction(const Class& owner, const Field& field) {
   Construction result;
   for (const Function& function : owner.functions) {
     if (!function.is_constructor) continue;
@@ -350,7 +350,7 @@ const ModuleNode* ModuleNode::unit() const {
   return node;
 }
 
-std::string ModuleNode::path_of(std::string_view name) const {
+std::string ModuleNode::path_to(std::string_view name) const {
   return path.empty() ? std::string(name) : path + "." + std::string(name);
 }
 

@@ -25,7 +25,7 @@ struct Construction {
   const Expr* value = nullptr;  // what it is set to, registration seen through; null where the constructor does not say
 };
 
-Construction construction_of(const Class& owner, const Field& field);
+Construction find_construction(const Class& owner, const Field& field);
 
 struct ModuleNode {
   enum class Kind {
@@ -60,7 +60,7 @@ struct ModuleNode {
   /// none.
   const ModuleNode* unit() const;
   /// "model.layers" + "." + name, or just the name under the root.
-  std::string path_of(std::string_view name) const;
+  std::string path_to(std::string_view name) const;
 };
 
 /// Whether a value of that C++ type is a config of the family.

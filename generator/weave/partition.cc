@@ -101,7 +101,7 @@ const std::vector<Expr>* layer_arguments(const Expr* construction) {
   return nullptr;
 }
 
-Partition partition_of(const ModuleNode& layer, std::string_view parameter) {
+Partition find_partition(const ModuleNode& layer, std::string_view parameter) {
   const Annotation* annotation = layer.field ? split_annotation(layer.field->annotations) : nullptr;
   if (!annotation) return {};
   const bool is_bias = parameter == "bias";
@@ -143,7 +143,7 @@ std::string product_text(const Size& size) {
   return product_text(factors);
 }
 
-std::optional<std::vector<std::string>> factors_of(const Size& size) {
+std::optional<std::vector<std::string>> find_factors(const Size& size) {
   if (!size.known) return std::nullopt;
   std::vector<std::string> factors = size.config_fields;
   std::copy_if(size.literals.begin(), size.literals.end(), std::back_inserter(factors),
@@ -152,11 +152,11 @@ std::optional<std::vector<std::string>> factors_of(const Size& size) {
   return factors;
 }
 
-ShardType type_of(const Partition& partition) {
+ShardType to_type(const Partition& partition) {
   if (!partition.dim) return kInvariant;
   std::vector<std::string> parts;
   for (const Size& part : partition.parts)
-    parts.push_back(product_text(factors_of(part).value_or(std::vector<std::string>{"?"})));
+    parts.push_back(product_text(find_factors(part).value_or(std::vector<std::string>{"?"})));
   return sharded(*partition.dim, std::move(parts));
 }
 

@@ -18,10 +18,10 @@ struct Partition {
 };
 
 /// The partition of `layer`'s parameter "weight" or "bias"; of a parameter or buffer by itself its own.
-Partition partition_of(const ModuleNode& layer, std::string_view parameter);
+Partition find_partition(const ModuleNode& layer, std::string_view parameter);
 
 /// The same as a type: the parameter's value as a tp rank sees it.
-ShardType type_of(const Partition& partition);
+ShardType to_type(const Partition& partition);
 
 /// The arguments of `linear(…)`, `nn::Linear(…)`, or of the options inside of one; likewise of whatever else makes a
 /// layer or a tensor. Null where there is no such call.
@@ -38,7 +38,7 @@ Size output_size(const ModuleNode& layer);
 std::string product_text(const Size& size);
 
 /// The factors of `size`, sorted; none where it cannot be traced.
-std::optional<std::vector<std::string>> factors_of(const Size& size);
+std::optional<std::vector<std::string>> find_factors(const Size& size);
 
 /// The one annotation of `layer` that splits its parameters, or null.
 const Annotation* split_annotation(const std::vector<Annotation>& annotations);

@@ -190,8 +190,8 @@ const Stmt* early_end(std::span<const Stmt> statements, bool in_loop) {
 }
 
 /// Whether the statements of the feed make one tensor and nothing else that is read later; adds what hinders it.
-bool makes_one_tensor(const std::vector<Stmt>& statements, const Walk& walk, std::vector<Finding>& findings) {
-  const auto refuse = [&](const Stmt& at, std::string message) {
+bool makes_one_tensor(const std::vector<Stmt>& statements, const Traversal& walk, std::vector<Finding>& findings) {
+  const auto reject = [&](const Stmt& at, std::string message) {
     findings.push_back({true, at.span, std::move(message), "a stage hands on one tensor", {}});
     return false;
   };
@@ -200,9 +200,9 @@ bool makes_one_tensor(const std::vector<Stmt>& statements, const Walk& walk, std
     const bool is_fed = std::ranges::binary_search(walk.feed, i);
     if (statement.kind == Stmt::Kind::declare && std::ranges::count(statement.variables, walk.variable) > 0) {
       if (statement.names.size() > 1)
-        return refuse(statement, "the first pipeline stage makes several values: " + listed(definitions(statement)));
+        return reject(statement, "the first pipeline stage makes several values: " + listed(definitions(statement)));
       if (statement.canonical != "at::Tensor")
-        return refuse(statement, walk.carried + ", which the first pipeline stage hands on, is not a Tensor");
+        return reject(statement, walk.carried + ", which the first pipeline stage hands on, is not a Tensor");
     }
     if (!is_fed) continue;
     const Locals locals = definitions(statement);
@@ -210,13 +210,13 @@ bool makes_one_tensor(const std::vector<Stmt>& statements, const Walk& walk, std
       for (const Local& local : locals)
         if (local.variable != walk.variable && !std::ranges::binary_search(walk.feed, j) &&
             mentions(statements[j], local.variable))
-          return refuse(statement, "the first pipeline stage makes several values: " + listed(locals));
+          return reject(statement, "the first pipeline stage makes several values: " + listed(locals));
   }
   return true;
 }
 
 /// Whether every statement of the feed comes after the one before; adds what interrupts it otherwise.
-bool is_adjacent(const std::vector<Stmt>& statements, const Walk& walk, std::vector<Finding>& findings) {
+bool is_adjacent(const std::vector<Stmt>& statements, const Traversal& walk, std::vector<Finding>& findings) {
   for (size_t i = 1; i < walk.feed.size(); ++i) {
     if (walk.feed[i] == walk.feed[i - 1] + 1) continue;
     findings.push_back({true,
@@ -266,10 +266,11 @@ bool mentions(const Stmt& statement, uint32_t variable) {
   return false;
 }
 
-std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& method, std::vector<Finding>& findings) {
+std::optional<Traversal> find_traversal(const FindSplitList& split_list, const Function& method,
+                                        std::vector<Finding>& findings) {
   const std::vector<Stmt>& statements = method.body.statements;
   find_nested(split_list, statements, findings);
-  std::optional<Walk> walk;
+  std::optional<Traversal> walk;
   for (size_t i = 0; i < statements.size(); ++i) {
     if (statements[i].kind != Stmt::Kind::range_for) continue;
     const Field* list = split_list(list_in(statements[i].exprs[0]));
@@ -289,14 +290,14 @@ std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& m
   if (!walk) return std::nullopt;
 
   const Stmt& loop = statements[walk->loop];
-  const auto refuse = [&](SourceSpan where, std::string message, std::string advice) -> std::optional<Walk> {
+  const auto reject = [&](SourceSpan where, std::string message, std::string advice) -> std::optional<Traversal> {
     findings.push_back({true, where, std::move(message), std::move(advice), {}});
     return std::nullopt;
   };
   if (const Stmt* early = early_end(loop.then_body, /*in_loop=*/true))
-    return refuse(early->span,
+    return reject(early->span,
                   "the walk over PP_SPLIT " + walk->list->name +
-                      " ends early: the stages after this one would go on with their elements",
+                      " ends early: the stages after this one would continue with their elements",
                   "walk over all elements, and decide in the loop what each does");
   Locals assigned;
   add_assigned(loop, assigned);
@@ -304,39 +305,39 @@ std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& m
     return std::find(loop.variables.begin(), loop.variables.end(), local.variable) != loop.variables.end();
   });
   if (assigned.empty())
-    return refuse(loop.exprs[0].span,
+    return reject(loop.exprs[0].span,
                   "the walk over PP_SPLIT " + walk->list->name + " carries no value from element to element",
                   "assign what an element returns to the variable that the next one reads");
   if (assigned.size() > 1)
-    return refuse(loop.exprs[0].span,
+    return reject(loop.exprs[0].span,
                   "the walk over PP_SPLIT " + walk->list->name + " carries several values: " + listed(assigned),
                   "a stage hands on one tensor");
   walk->carried = assigned.begin()->name;
   walk->variable = assigned.begin()->variable;
 
   if (const Stmt* reference = reference_to(statements, walk->variable))
-    return refuse(reference->span,
+    return reject(reference->span,
                   reference->names[0] + " is a reference to " + walk->carried + ", which stages receive",
                   "name " + walk->carried + " itself");
 
   walk->feed = feeding(statements, walk->loop, walk->variable);
   if (walk->feed.empty())
-    return refuse(loop.exprs[0].span,
+    return reject(loop.exprs[0].span,
                   "the value that the walk over PP_SPLIT " + walk->list->name + " carries, " + walk->carried +
                       ", is not made in this method",
                   "make it in a statement before the loop, so that stages after the first can receive it instead");
   if (!is_adjacent(statements, *walk, findings) || !makes_one_tensor(statements, *walk, findings)) return std::nullopt;
   if (const Stmt* shared = declared_with_others(statements, walk->feed, walk->variable))
-    return refuse(shared->span, walk->carried + " is made in one declaration with others",
+    return reject(shared->span, walk->carried + " is made in one declaration with others",
                   "declare it in a statement of its own");
 
   if (const Stmt* early = early_end({statements.begin(), statements.begin() + static_cast<std::ptrdiff_t>(walk->loop)},
                                     /*in_loop=*/false))
-    return refuse(early->span, "this returns before the walk over PP_SPLIT " + walk->list->name,
+    return reject(early->span, "this returns before the walk over PP_SPLIT " + walk->list->name,
                   "return after the walk, from what it carries");
   for (size_t i = walk->feed.back() + 1; i < walk->loop; ++i)
     if (const Expr* reader = first_reader(statements[i], walk->variable))
-      return refuse(reader->span,
+      return reject(reader->span,
                     walk->carried + " is read before the walk over PP_SPLIT " + walk->list->name +
                         ": stages after the first hold another value in it",
                     "ask it for its sizes or type alone, or compute this from the batch");
@@ -374,7 +375,7 @@ bool holds_list(const ModuleNode& node, bool is_split) {
 
 }  // namespace
 
-Towers find_towers(const ModuleNode& root) {
+Towers find_stacks(const ModuleNode& root) {
   std::array<bool, 2> found{};
   Towers towers;
   bool is_split = false;
@@ -394,11 +395,11 @@ Towers find_towers(const ModuleNode& root) {
   return towers;
 }
 
-StagePlace stage_place(const ModuleNode& node, const Towers& towers) {
+StagePosition find_stage_position(const ModuleNode& node, const Towers& towers) {
   const auto marked = marks(node);
   if (marked.empty()) return {};
   const auto [top, kind] = marked.front();
-  StagePlace place{kind, 0, top->field, top->field};
+  StagePosition place{kind, 0, top->field, top->field};
   for (const auto& [inner, inner_kind] : marked)
     if (inner_kind == "pp_all") return {inner_kind, 0, inner->field, top->field};
   if (!towers.exist) return place;
@@ -411,10 +412,10 @@ StagePlace stage_place(const ModuleNode& node, const Towers& towers) {
   return place;
 }
 
-std::optional<Walk> find_cut(const Function& method, const std::vector<StageReads>& reads,
-                             std::vector<Finding>& findings) {
+std::optional<Traversal> find_cut(const Function& method, const std::vector<StageReads>& reads,
+                                  std::vector<Finding>& findings) {
   const std::vector<Stmt>& statements = method.body.statements;
-  const auto refuse = [&](SourceSpan where, std::string message, std::string advice) -> std::optional<Walk> {
+  const auto reject = [&](SourceSpan where, std::string message, std::string advice) -> std::optional<Traversal> {
     findings.push_back({true, where, std::move(message), std::move(advice), {}});
     return std::nullopt;
   };
@@ -430,7 +431,7 @@ std::optional<Walk> find_cut(const Function& method, const std::vector<StageRead
   if (!first || !last) return std::nullopt;
   for (const StageReads& read : reads)
     if (read.first.at && read.last.at)
-      return refuse(read.last.at->span,
+      return reject(read.last.at->span,
                     read.last.node->path +
                         ", which the last pipeline stage alone holds, is used in one statement with " +
                         read.first.node->path + ", which the first one holds",
@@ -444,11 +445,11 @@ std::optional<Walk> find_cut(const Function& method, const std::vector<StageRead
     return std::nullopt;
   }
 
-  Walk walk;
+  Traversal walk;
   walk.tower = reads[*first].first.marked;
   const Locals made = definitions(statements[*first]);
   if (made.empty())
-    return refuse(reads[*first].first.at->span,
+    return reject(reads[*first].first.at->span,
                   "what " + walk.tower->name + " makes for the last pipeline stage has no name",
                   "assign it to a variable in a statement of its own");
   walk.carried = made.begin()->name;
@@ -457,7 +458,7 @@ std::optional<Walk> find_cut(const Function& method, const std::vector<StageRead
   for (size_t i = 0; i < *first; ++i)
     if (reads[i].first.at && std::find(walk.feed.begin(), walk.feed.end(), i) == walk.feed.end()) {
       const Locals beside = definitions(statements[i]);
-      return refuse(reads[i].first.at->span,
+      return reject(reads[i].first.at->span,
                     "the first pipeline stage makes " + (beside.empty() ? "another value" : listed(beside)) +
                         " beside " + walk.carried + ", which it hands on",
                     "a stage hands on one tensor: make " + walk.carried + " of both");
@@ -465,7 +466,7 @@ std::optional<Walk> find_cut(const Function& method, const std::vector<StageRead
   if (!makes_one_tensor(statements, walk, findings)) return std::nullopt;
   if (!is_adjacent(statements, walk, findings)) return std::nullopt;
   if (const Stmt* shared = declared_with_others(statements, walk.feed, walk.variable))
-    return refuse(shared->span, walk.carried + " is made in one declaration with others",
+    return reject(shared->span, walk.carried + " is made in one declaration with others",
                   "declare it in a statement of its own");
   walk.cut = *first + 1;
   return walk;

@@ -15,7 +15,7 @@ namespace modgen {
 
 /// Where a method's body is cut: a walk over a PP_SPLIT list, or the end of the first tower. Indices count the body's
 /// statements.
-struct Walk {
+struct Traversal {
   const Field* list = nullptr;   // null between towers
   const Field* tower = nullptr;  // between towers a member that makes the carried value; null of a walk over a list
   size_t loop = 0;               // the range-for over the list
@@ -43,10 +43,10 @@ struct Towers {
   bool exist = false;
   std::array<bool, 2> are_split{};  // whether a list in it is PP_SPLIT; else it is one piece
 };
-Towers find_towers(const ModuleNode& root);
+Towers find_stacks(const ModuleNode& root);
 
 /// Which stages hold a module or a parameter.
-struct StagePlace {
+struct StagePosition {
   std::string kind;               // "pp_first", "pp_split", "pp_last" or "pp_all"; empty where nothing says
   size_t tower = 0;               // of two the one whose stages are meant
   const Field* marked = nullptr;  // what says it
@@ -54,18 +54,19 @@ struct StagePlace {
 };
 /// What is marked outside of others decides. In a tower that is cut it is what is marked within the tower; what is
 /// marked as a tower's beside that is held by the stage which ends it.
-StagePlace stage_place(const ModuleNode& node, const Towers& towers);
+StagePosition find_stage_position(const ModuleNode& node, const Towers& towers);
 
 /// The PP_SPLIT list that an expression names, itself or in a module that it holds; null where it names something else.
 using FindSplitList = std::function<const Field*(const Expr& range)>;
 
 /// Finds the walk in `method`; nothing where it has none. A walk that cannot be cut is added to `findings`.
-std::optional<Walk> find_walk(const FindSplitList& split_list, const Function& method, std::vector<Finding>& findings);
+std::optional<Traversal> find_traversal(const FindSplitList& split_list, const Function& method,
+                                        std::vector<Finding>& findings);
 
 /// Finds the cut between towers in `method`, whose statements, as far as they were run, read `reads`; nothing where it
 /// is not cut itself. What two stages cannot run is added to `findings`.
-std::optional<Walk> find_cut(const Function& method, const std::vector<StageReads>& reads,
-                             std::vector<Finding>& findings);
+std::optional<Traversal> find_cut(const Function& method, const std::vector<StageReads>& reads,
+                                  std::vector<Finding>& findings);
 
 /// Whether `statement` reads or assigns the local variable.
 bool mentions(const Stmt& statement, uint32_t variable);

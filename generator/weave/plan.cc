@@ -25,7 +25,7 @@ bool may_have_bias(const ModuleNode& linear) {
 class Planner {
  public:
   Planner(const FamilyModel& family, const ModuleNode& root, std::vector<Finding>& findings)
-      : family_(family), root_(root), findings_(findings), towers_(find_towers(root)) {}
+      : family_(family), root_(root), findings_(findings), stacks_(find_stacks(root)) {}
 
   EntryPlan derive() {
     plan_.entry = root_.type->holder;
@@ -35,9 +35,9 @@ class Planner {
       if (entry->arguments.size() > 1) plan_.architecture = entry->arguments[1];
     }
     find_config();
-    plan_.towers.resize(towers_.exist ? 2 : 1);
+    plan_.towers.resize(stacks_.exist ? 2 : 1);
     for_each_node(root_, [&](const ModuleNode& node) { add(node); });
-    if (towers_.exist || !plan_.towers[0].split_list.empty()) {
+    if (stacks_.exist || !plan_.towers[0].split_list.empty()) {
       check_stages();
     } else {
       check_no_stages();
@@ -67,7 +67,8 @@ class Planner {
     if (!node.field || (node.parent && (node.parent->kind == Kind::list || node.parent->kind == Kind::one_of)))
       return;  // a list's annotations are its elements'
     const std::vector<Annotation>& annotations = node.field->annotations;
-    if (const StagePlace place = stage_place(node, towers_); place.marked == node.field) add_to_stages(node, place);
+    if (const StagePosition place = find_stage_position(node, stacks_); place.marked == node.field)
+      add_to_stages(node, place);
     if (node.kind == Kind::linear || node.kind == Kind::embedding) split(node, "weight");
     if (node.kind == Kind::linear && may_have_bias(node)) split(node, "bias");
     if (node.kind == Kind::parameter || node.kind == Kind::buffer) split(node, "");
@@ -81,7 +82,7 @@ class Planner {
     }
   }
 
-  void add_to_stages(const ModuleNode& node, const StagePlace& place) {
+  void add_to_stages(const ModuleNode& node, const StagePosition& place) {
     EntryPlan::Tower& tower = plan_.towers[place.tower];
     if (place.kind == "pp_first") tower.first.push_back(node.path);
     if (place.kind == "pp_last") tower.last.push_back(node.path);
@@ -90,17 +91,17 @@ class Planner {
     if (!tower.split_list.empty())
       report(findings_, find_annotation(node.field->annotations, "pp_split")->where,
              "a second PP_SPLIT list, " + node.path + " beside " + tower.split_list,
-             towers_.exist ? "a pipeline cuts one list of each tower: mark one of them"
+             stacks_.exist ? "a pipeline cuts one list of each tower: mark one of them"
                            : "a pipeline cuts one list: mark one of them");
     tower.split_list = node.path;
   }
 
   /// Adds how tp splits a layer's parameter, or the parameter or buffer `layer` itself.
   void split(const ModuleNode& layer, const std::string& parameter) {
-    const Partition partition = partition_of(layer, parameter);
+    const Partition partition = find_partition(layer, parameter);
     if (!partition.dim) return;
     EntryPlan::Split& split = plan_.tensor_splits.emplace_back();
-    split.parameter = parameter.empty() ? layer.path : layer.path_of(parameter);
+    split.parameter = parameter.empty() ? layer.path : layer.path_to(parameter);
     split.dim = *partition.dim;
     for (const Size& part : partition.parts) {
       divide(part, layer.field->where, "a part of " + layer.path);
@@ -116,7 +117,7 @@ class Planner {
   void add_counts(const ModuleNode& node) {
     for (const Field& field : node.type->fields) {
       if (!find_annotation(field.annotations, "tp_local")) continue;
-      const Construction construction = construction_of(*node.type, field);
+      const Construction construction = find_construction(*node.type, field);
       divide(construction.value ? trace_size(node, *construction.value) : Size{{}, {}, {}, false}, field.where,
              "the count " + field.name);
     }
@@ -147,8 +148,8 @@ class Planner {
   static std::string layout(const TiedParameter& parameter) {
     const std::string name = parameter.path.substr(parameter.path.rfind('.') + 1);
     const Partition partition =
-        partition_of(*parameter.layer, parameter.layer->kind == Kind::parameter ? std::string() : name);
-    return describe(Value::tensor(type_of(partition), false, std::nullopt));
+        find_partition(*parameter.layer, parameter.layer->kind == Kind::parameter ? std::string() : name);
+    return describe(Value::tensor(to_type(partition), false, std::nullopt));
   }
 
   void tie(const Annotation& annotation, const TiedParameter& tied, const TiedParameter& source) {
@@ -170,11 +171,12 @@ class Planner {
       return report(findings_, annotation.where,
                     tied.path + " and " + source.path + ", which it is tied to, belong to different FSDP units",
                     "keep tied parameters in one unit");
-    const StagePlace one = stage_place(*tied.layer, towers_), other = stage_place(*source.layer, towers_);
-    const auto is_end = [](const StagePlace& place) {
+    const StagePosition one = find_stage_position(*tied.layer, stacks_),
+                        other = find_stage_position(*source.layer, stacks_);
+    const auto is_end = [](const StagePosition& place) {
       return place.kind == "pp_all" || (place.tower == 0 ? place.kind == "pp_first" : place.kind == "pp_last");
     };
-    if (towers_.exist && !(is_end(one) && is_end(other)) && (one.tower != other.tower || one.kind != other.kind))
+    if (stacks_.exist && !(is_end(one) && is_end(other)) && (one.tower != other.tower || one.kind != other.kind))
       return report(findings_, annotation.where,
                     tied.path + " and " + source.path + ", which it is tied to, are held by stages of which one is " +
                         "neither the first nor the last",
@@ -192,7 +194,7 @@ class Planner {
   void check_stages() {
     for_each_node(root_, [&](const ModuleNode& node) {
       if (!is_leaf_with_parameters(node)) return;
-      if (!stage_place(node, towers_).kind.empty()) return;
+      if (!find_stage_position(node, stacks_).kind.empty()) return;
       report(findings_, node.field->where, "the parameters of " + node.path + " belong to no pipeline stage",
              "mark it, or a module that holds it, PP_FIRST, PP_LAST or PP_ALL");
     });
@@ -215,7 +217,7 @@ class Planner {
   const FamilyModel& family_;
   const ModuleNode& root_;
   std::vector<Finding>& findings_;
-  const Towers towers_;
+  const Towers stacks_;
   EntryPlan plan_;
 };
 
@@ -242,7 +244,7 @@ TiedParameter find_tied(const ModuleNode& owner, std::string_view expression) {
     }
     const bool is_layer = node->kind == Kind::linear || node->kind == Kind::embedding;
     if (rest.empty() && is_layer && (name == "weight" || (name == "bias" && node->kind == Kind::linear)))
-      return {node, node->path_of(name)};
+      return {node, node->path_to(name)};
     return {};
   }
   return {};

@@ -6,7 +6,7 @@
 namespace modgen {
 
 std::vector<const RuleTable*> rule_tables() {
-  return {&arithmetic_rules(), &shape_rules(),    &cutting_rules(), &product_rules(),
+  return {&arithmetic_rules(), &shape_rules(),    &cutting_rules(), &matmul_rules(),
           &layer_rules(),      &function_rules(), &head_rules(),    &state_space_rules()};
 }
 
@@ -34,8 +34,8 @@ Rule find_rule(const Callee& callee, std::string& name) {
 
 namespace {
 
-/// Operations that know what a tp rank's share of a count is, or say themselves why they refuse it.
-bool reads_shares(std::string_view name) {
+/// Operations that know what a tp rank's share of a count is, or say themselves why they reject it.
+bool reads_counts(std::string_view name) {
   static constexpr std::string_view names[] = {
       ".view",
       ".reshape",
@@ -72,8 +72,8 @@ bool reads_kind_alone(std::string_view name) {
 }  // namespace
 
 Value apply_rule(Operation& op, Rule rule) {
-  if (!reads_shares(op.name) && std::ranges::any_of(op.values, holds_share))
-    return op.refuse("a tp rank's share of a count in " + quoted(op) + ": the result differs from that of one process",
+  if (!reads_counts(op.name) && std::ranges::any_of(op.values, holds_share))
+    return op.reject("a tp rank's share of a count in " + quoted(op) + ": the result differs from that of one process",
                      "compute the number in the constructor, where counts are global");
   const std::vector<Value> given = op.values;
   Value result = rule(op);

@@ -78,7 +78,7 @@ std::string product_text(const Value& number) {
   return number.kind == Value::Kind::number && number.factors ? product_text(*number.factors) : std::string();
 }
 
-std::vector<std::string> terms_of(const Value& number) {
+std::vector<std::string> get_terms(const Value& number) {
   if (number.kind != Value::Kind::number) return {};
   if (!number.terms.empty()) return number.terms;
   return number.factors ? std::vector<std::string>{product_text(number)} : std::vector<std::string>();
@@ -136,14 +136,14 @@ Storage both(const Storage& one, const Storage& other) {
   return result;
 }
 
-Storage storage_of(const Value& value) {
+Storage get_storage(const Value& value) {
   Storage result = value.storage;
   if (value.kind == Value::Kind::tensor) return result;
   // Of what holds none, or is not defined, there is none.
   result.is_known |= value.kind == Value::Kind::nothing || value.kind == Value::Kind::number ||
                      !value.elements.empty() || !value.members.empty();
-  for (const Value& element : value.elements) result = both(result, storage_of(element));
-  for (const auto& [name, member] : value.members) result = both(result, storage_of(member));
+  for (const Value& element : value.elements) result = both(result, get_storage(element));
+  for (const auto& [name, member] : value.members) result = both(result, get_storage(member));
   return result;
 }
 
@@ -167,9 +167,9 @@ Value join(const Value& one, const Value& other) {
     return value;
   };
   const auto anything = [&] {
-    Value value = invariant_of("", true);
+    Value value = make_invariant("", true);
     value.gradient = one.carries_gradient() || other.carries_gradient();
-    value.storage = both(storage_of(one), storage_of(other));
+    value.storage = both(get_storage(one), get_storage(other));
     return value;
   };
   if (one.kind != other.kind) return one.is_invariant() && other.is_invariant() ? anything() : mismatch();
@@ -229,7 +229,7 @@ Value join(const Value& one, const Value& other) {
   }
 }
 
-Value Operation::refuse(std::string why, std::string what_to_do) {
+Value Operation::reject(std::string why, std::string what_to_do) {
   if (message.empty()) message = std::move(why), advice = std::move(what_to_do);
   return Value::failure();
 }
@@ -260,7 +260,7 @@ bool may_hold_tensors(std::string_view cpp_type) {
 
 }  // namespace
 
-Value invariant_of(std::string_view cpp_type, bool gradient) {
+Value make_invariant(std::string_view cpp_type, bool gradient) {
   if (cpp_type == "at::Tensor") return Value::tensor(kInvariant, gradient, std::nullopt);
   if (cpp_type == "void") return {};
   if (cpp_type == "std::pair<at::Tensor, at::Tensor>") {

@@ -98,12 +98,12 @@ std::string product_text(const std::vector<std::string>& factors);
 /// The same of a number; empty where its factors are not known.
 std::string product_text(const Value& number);
 /// The products that a number is the sum of, or the one that it is; none where they are not known.
-std::vector<std::string> terms_of(const Value& number);
+std::vector<std::string> get_terms(const Value& number);
 /// "a, b, c"
 std::string listed_parts(const std::vector<std::string>& parts);
 
 /// That of everything in `value`.
-Storage storage_of(const Value& value);
+Storage get_storage(const Value& value);
 /// Gives it to every tensor in `value`.
 void set_storage(Value& value, const Storage& storage);
 /// Memory of either.
@@ -144,11 +144,11 @@ struct Operation {
   // Set by rules:
   Call call = Call::none;       // what takes the place of the operation itself
   std::vector<size_t> entered;  // operands that have to be entered
-  std::string message, advice;  // why it is refused
+  std::string message, advice;  // why it is rejected
   std::string trusted;          // what the result rests on that is not checked
 
-  /// Refuses the operation.
-  Value refuse(std::string message, std::string advice = "");
+  /// Rejects the operation.
+  Value reject(std::string message, std::string advice = "");
   /// Operand `i` as one that flows into split computation: entered where its gradient would otherwise be short of the
   /// other ranks'.
   void enter(size_t i);
@@ -172,6 +172,6 @@ Rule find_rule(const Callee& callee, std::string& name);
 Value apply_rule(Operation& op, Rule rule);
 
 /// What an operation gives whose operands are all the same on every rank: known by its C++ type alone.
-Value invariant_of(std::string_view cpp_type, bool gradient);
+Value make_invariant(std::string_view cpp_type, bool gradient);
 
 }  // namespace modgen

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "generator/weave/insert_calls.h"
 #include "generator/weave/interpreter.h"
 #include "generator/weave/module_tree.h"
-#include "generator/weave/place_calls.h"
 #include "generator/weave/plan.h"
 #include "generator/weave/units.h"
 
@@ -12,9 +12,9 @@ namespace modgen {
 namespace {
 
 void check_walked(const ModuleNode& root, const Interpretation& interpretation, std::vector<Finding>& findings) {
-  const Towers towers = find_towers(root);
+  const Towers towers = find_stacks(root);
   for_each_node(root, [&](const ModuleNode& node) {
-    if (node.kind != ModuleNode::Kind::list || stage_place(node, towers).kind != "pp_split") return;
+    if (node.kind != ModuleNode::Kind::list || find_stage_position(node, towers).kind != "pp_split") return;
     for (const auto& [function, found] : interpretation)
       if (found.walk && found.walk->list == node.field) return;
     findings.push_back({true,
@@ -38,9 +38,9 @@ EntryPlan::StageCut stage_cut(const std::string& list, const std::string& carrie
 /// What the walks over `root`'s split lists carry from stage to stage, and what crosses between its towers.
 std::vector<EntryPlan::StageCut> stage_cuts(const ModuleNode& root, const Interpretation& interpretation) {
   std::vector<EntryPlan::StageCut> cuts, between;
-  const Towers towers = find_towers(root);
+  const Towers towers = find_stacks(root);
   for_each_node(root, [&](const ModuleNode& node) {
-    const bool is_list = node.kind == ModuleNode::Kind::list && stage_place(node, towers).kind == "pp_split";
+    const bool is_list = node.kind == ModuleNode::Kind::list && find_stage_position(node, towers).kind == "pp_split";
     if (is_list)
       for (const ModuleNode* at = &node; at; at = at->parent)
         for (const auto& [function, found] : interpretation)
@@ -126,7 +126,7 @@ std::vector<Finding> weave(FamilyModel& family) {
       std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.is_error; });
   if (failed) return findings;
   family.plans = std::move(plans);
-  place_calls(family, run.interpretation, findings);
+  insert_calls(family, run.interpretation, findings);
   return findings;
 }
 

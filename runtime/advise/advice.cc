@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "runtime/advise/layouts.h"
-#include "runtime/advise/placed_stages.h"
-#include "runtime/advise/profile_of.h"
+#include "runtime/advise/profile_model.h"
+#include "runtime/advise/stages_on_ranks.h"
 #include "runtime/parallel/known_schedules.h"
 #include "runtime/plan/run_plan.h"
 #include "runtime/train/preflight.h"
@@ -25,7 +25,7 @@ constexpr double kDoubt = 1.25;
 constexpr int64_t kPlansOfMesh = 3, kPlansOfChoice = 10;
 
 void check(const RunConfig& config, const Cluster& cluster) {
-  if (std::string refusal = refusal_of(cluster); !refusal.empty()) throw ConfigError(refusal);
+  if (std::string error = find_error(cluster); !error.empty()) throw ConfigError(error);
   if (config.train.batch_size_per_rank > 0)
     throw ConfigError(
         fmt::format("train.batch_size_per_rank = {} trains another batch on each mesh, which cannot be compared: set "
@@ -35,7 +35,7 @@ void check(const RunConfig& config, const Cluster& cluster) {
 
 /// The plan's peak on the device. What is offloaded a plan counts as well, so that there the estimate stays.
 std::optional<int64_t> planned_peak(const RunConfig& config, int64_t devices, bool offloads) {
-  const RunPlan plan = plan_of(config, devices);
+  const RunPlan plan = make_run_plan(config, devices);
   if (offloads) return {};
   int64_t most = 0;
   for (const RankPlan& rank : plan.ranks) most = std::max({most, rank.step.bytes, rank.start.bytes});
@@ -45,21 +45,21 @@ std::optional<int64_t> planned_peak(const RunConfig& config, int64_t devices, bo
 /// What was planned and is no advice.
 struct Rejected {
   std::optional<Choice> nearest;  // of those that do not fit the one that needs least
-  std::string refusal;            // what training says to another one
+  std::string error;              // what training says to another one
 };
 
 /// Of all others the estimates are above the memory, or were left where plans had shown too little.
-[[noreturn]] void refuse_all(const std::vector<Choice>& choices, const Rejected& rejected, const ModelProfile& model,
-                             const Cluster& cluster, const LayoutSearch& search) {
+[[noreturn]] void reject_every(const std::vector<Choice>& choices, const Rejected& rejected, const ModelProfile& model,
+                               const Cluster& cluster, const LayoutSearch& search) {
   if (choices.empty())
     throw ConfigError(
-        fmt::format("no mesh of {} devices divides {} rows a step and this model: change train.batch_size to a "
+        fmt::format("no mesh of {} devices divides {} rows per step and this model: change train.batch_size to a "
                     "multiple of {}, or the number of devices",
                     cluster.devices(), search.rows, cluster.devices()));
   const auto peak = [](const Choice& choice) { return choice.memory(); };
   const Choice& estimated = *std::ranges::min_element(choices, {}, peak);
   const bool should_fit = peak(estimated) <= cluster.usable_memory();
-  if (should_fit && !rejected.nearest && !rejected.refusal.empty()) throw ConfigError(rejected.refusal);
+  if (should_fit && !rejected.nearest && !rejected.error.empty()) throw ConfigError(rejected.error);
   const Choice& least = should_fit && rejected.nearest ? *rejected.nearest : estimated;
   const double memory = peak(least) / (1.0 - cluster.reserve);
   std::string remedy = fmt::format("give --memory {:.0f}MiB", std::ceil(memory / 0x1p20));
@@ -81,7 +81,7 @@ struct Rejected {
       in_words(peak(least)), least.layout.describe(), least.rows, in_words(cluster.usable_memory()), remedy));
 }
 
-LayoutSearch search_of(const RunConfig& config, const ProfiledModel& model) {
+LayoutSearch to_search(const RunConfig& config, const ProfiledModel& model) {
   LayoutSearch search;
   search.rows = config.train.batch_size;
   search.keepings = model.recomputations.size();
@@ -106,12 +106,12 @@ Rejected plan_best(Advice& advice, const std::vector<Choice>& choices, const Run
     int64_t& of_mesh = plans[{layout.pp, layout.dp_replicate, layout.dp_shard, layout.tp}];
     if (of_mesh == kPlansOfMesh) continue;
     Choice choice = candidate;
-    RunConfig laid = config_of(config, layout, model.recomputations);
+    RunConfig laid = to_config(config, layout, model.recomputations);
     ++of_mesh, ++all, ++advice.planned;
     try {
       choice.planned = planned_peak(laid, cluster.devices(), layout.offload != Offloaded::nothing);
     } catch (const ConfigError& error) {
-      rejected.refusal = error.what();
+      rejected.error = error.what();
       continue;
     }
     if (choice.memory() > cluster.usable_memory()) {
@@ -129,11 +129,11 @@ Rejected plan_best(Advice& advice, const std::vector<Choice>& choices, const Run
 
 Advice advise(const RunConfig& config, const Cluster& cluster, int64_t top) {
   check(config, cluster);
-  ProfiledModel model = profile_of(config, usual_recomputations(config), divisors_of(cluster.per_node));
-  LayoutSearch search = search_of(config, model);
+  ProfiledModel model = profile_model(config, usual_recomputations(config), find_divisors(cluster.per_node));
+  LayoutSearch search = to_search(config, model);
   RunConfig uncut = config;
   uncut.parallel.cuts.clear();
-  add_stages(model.profile, uncut, layouts_of(cluster, search));
+  add_stages(model.profile, uncut, find_layouts(cluster, search));
 
   Advice advice{.model = model.profile, .guide = guide_case(model.profile, cluster)};
   std::vector<Choice> choices;
@@ -147,12 +147,12 @@ Advice advise(const RunConfig& config, const Cluster& cluster, int64_t top) {
     rejected = plan_best(advice, choices, config, model, cluster, top);
     if (!advice.choices.empty()) return advice;
   }
-  refuse_all(choices, rejected, model.profile, cluster, search);
+  reject_every(choices, rejected, model.profile, cluster, search);
 }
 
 Advice assess(const RunConfig& config, const Cluster& cluster) {
   check(config, cluster);
-  const MeshShape mesh = check_settings(config, cluster.devices());
+  const MeshShape mesh = check_run_config(config, cluster.devices());
   Layout layout{.pp = mesh[Axis::pp],
                 .dp_replicate = mesh[Axis::dp_replicate],
                 .dp_shard = mesh[Axis::dp_shard],
@@ -164,15 +164,15 @@ Advice assess(const RunConfig& config, const Cluster& cluster) {
   if (std::ranges::find(known_schedules(), layout.schedule, &KnownSchedule::name) == known_schedules().end())
     throw ConfigError(fmt::format("parallel.schedule is {}, a file, of which no time is known: name a schedule",
                                   config.parallel.schedule));
-  const Offload offload = offload_of(config.parallel.offload);
+  const Offload offload = to_offload(config.parallel.offload);
   layout.offload = offload.parameters  ? Offloaded::parameters
                    : offload.optimizer ? Offloaded::optimizer
                                        : Offloaded::nothing;
   std::vector<int64_t> tps = {1};
   if (layout.tp > 1) tps.push_back(layout.tp);
   RunConfig laid = config;
-  const int64_t batch = config.batch_shape(mesh, 0).global();  // refuses what does not divide
-  ProfiledModel model = profile_of(config, {config.parallel.recompute}, tps);
+  const int64_t batch = config.batch_shape(mesh, 0).global();  // rejects what does not divide
+  ProfiledModel model = profile_model(config, {config.parallel.recompute}, tps);
   add_stages(model.profile, config, {layout});
 
   Advice advice{.model = model.profile, .guide = guide_case(model.profile, cluster), .tried = 1, .planned = 1};

@@ -21,7 +21,7 @@ struct Advice {
   std::vector<RunConfig> configs;               // beside them, with which training starts
 };
 
-/// The best `top` meshes of the cluster for the run. Throws ConfigError in one sentence where the config or the cluster
+/// The best `top` meshes of the cluster for the run. Throws ConfigError where the config or the cluster
 /// cannot be, and where nothing fits, with what would.
 Advice advise(const RunConfig& config, const Cluster& cluster, int64_t top);
 

@@ -10,7 +10,7 @@
 
 namespace modular {
 
-std::optional<double> speed_of(const std::string& text) {
+std::optional<double> parse_speed(const std::string& text) {
   static constexpr std::array<std::pair<std::string_view, double>, 13> kUnits = {{{"B/s", 1.0},
                                                                                   {"KB/s", 1e3},
                                                                                   {"MB/s", 1e6},
@@ -37,7 +37,7 @@ std::string in_words(double bytes) {
   return bytes < 0x1p30 ? fmt::format("{:.1f} MiB", bytes / 0x1p20) : fmt::format("{:.1f} GiB", bytes / 0x1p30);
 }
 
-std::string refusal_of(const Cluster& cluster) {
+std::string find_error(const Cluster& cluster) {
   constexpr int64_t kMost = 1 << 16;
   if (cluster.nodes < 1 || cluster.nodes > kMost)
     return fmt::format("--nodes is {}: give the number of machines, from 1 to {}", cluster.nodes, kMost);

@@ -7,7 +7,7 @@
 
 namespace modular {
 
-/// Devices of `nodes` machines, `per_node` of each, all alike. Speeds are in bytes a second, one way.
+/// Devices of `nodes` machines, `per_node` of each, all alike. Speeds are in bytes/s, one way.
 struct Cluster {
   int64_t nodes = 1, per_node = 1;
   double memory = 0.0;                 // bytes of a device
@@ -18,7 +18,7 @@ struct Cluster {
   double latency_between = 15e-6;      // and from one of another node
   double host = 25e9;                  // between a device and its host's memory
   double flops = 0.0;                  // a device's peak, operations a second
-  double attained = 0.5;               // share of that peak which large matrix products reach
+  double attained = 0.5;               // share of that peak which large matmuls reach
   std::optional<double> memory_speed;  // of a device's own memory; flops / 250 where it is not given
   double cost = 0.0;                   // of a device and an hour, in any currency
 
@@ -27,13 +27,13 @@ struct Cluster {
   double speed_of_memory() const { return memory_speed.value_or(flops / 250.0); }
 };
 
-/// Bytes a second that "450GB/s", "400Gb/s" (bits) or "3.35TB/s" say; nothing where a text is no such speed.
-std::optional<double> speed_of(const std::string& text);
+/// Bytes/s that "450GB/s", "400Gb/s" (bits) or "3.35TB/s" say; nothing where a text is no such speed.
+std::optional<double> parse_speed(const std::string& text);
 
 /// Bytes in a sentence: "1.5 GiB", or below one "12.3 MiB".
 std::string in_words(double bytes);
 
-/// Says in one sentence which of the numbers cannot be, by its option of the command line; empty where all can.
-std::string refusal_of(const Cluster& cluster);
+/// Says which of the numbers cannot be, by its option of the command line; empty where all can.
+std::string find_error(const Cluster& cluster);
 
 }  // namespace modular

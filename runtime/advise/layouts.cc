@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "runtime/advise/placed_stages.h"
+#include "runtime/advise/stages_on_ranks.h"
 
 namespace modular {
 namespace {
 
 /// Adds `mesh` with each ZeRO stage, each setting of recomputation, and each place of what is offloaded.
-void add_with_memory_settings(std::vector<Layout>& layouts, const Layout& mesh, const LayoutSearch& search) {
+void add_with_memory_options(std::vector<Layout>& layouts, const Layout& mesh, const LayoutSearch& search) {
   std::vector<Offloaded> places = {Offloaded::nothing};
   if (search.offloads) places = {Offloaded::nothing, Offloaded::optimizer, Offloaded::parameters};
   for (int64_t stage = mesh.dp_shard > 1 ? 1 : 3; stage <= 3; ++stage)
@@ -25,25 +25,25 @@ void add_with_memory_settings(std::vector<Layout>& layouts, const Layout& mesh, 
 }
 
 void add_with_micro_batches(std::vector<Layout>& layouts, Layout mesh, const LayoutSearch& search) {
-  for (const int64_t micro_batches : divisors_of(search.rows / mesh.data_parallel())) {
+  for (const int64_t micro_batches : find_divisors(search.rows / mesh.data_parallel())) {
     mesh.micro_batches = micro_batches;
     if (mesh.pp == 1) {
-      add_with_memory_settings(layouts, mesh, search);
+      add_with_memory_options(layouts, mesh, search);
       continue;
     }
     for (const std::string& schedule : search.schedules) {
       mesh.schedule = schedule;
-      const KnownSchedule& known = schedule_of(mesh);
+      const KnownSchedule& known = find_schedule(mesh);
       if (!search.makes(mesh.pp * known.usual_stages)) continue;
-      if (!known.refusal(mesh.pp, known.usual_stages, micro_batches).empty()) continue;
-      add_with_memory_settings(layouts, mesh, search);
+      if (!known.error(mesh.pp, known.usual_stages, micro_batches).empty()) continue;
+      add_with_memory_options(layouts, mesh, search);
     }
   }
 }
 
 }  // namespace
 
-std::vector<int64_t> divisors_of(int64_t number) {
+std::vector<int64_t> find_divisors(int64_t number) {
   std::vector<int64_t> small, large;
   for (int64_t divisor = 1; divisor * divisor <= number; ++divisor) {
     if (number % divisor != 0) continue;
@@ -54,13 +54,13 @@ std::vector<int64_t> divisors_of(int64_t number) {
   return small;
 }
 
-std::vector<Layout> layouts_of(const Cluster& cluster, const LayoutSearch& search) {
+std::vector<Layout> find_layouts(const Cluster& cluster, const LayoutSearch& search) {
   std::vector<Layout> layouts;
   const int64_t devices = cluster.devices();
-  for (const int64_t tp : divisors_of(cluster.per_node)) {
+  for (const int64_t tp : find_divisors(cluster.per_node)) {
     if (!search.divides(tp)) continue;
-    for (const int64_t pp : divisors_of(devices / tp))
-      for (const int64_t dp_shard : divisors_of(devices / tp / pp)) {
+    for (const int64_t pp : find_divisors(devices / tp))
+      for (const int64_t dp_shard : find_divisors(devices / tp / pp)) {
         Layout mesh{.pp = pp, .dp_replicate = devices / tp / pp / dp_shard, .dp_shard = dp_shard, .tp = tp};
         if (search.rows % mesh.data_parallel() == 0) add_with_micro_batches(layouts, mesh, search);
       }

@@ -23,9 +23,9 @@ struct LayoutSearch {
 
 /// Each on all of the cluster's devices, with tp within a node, and rows that divide evenly. A dp_shard of 1 has no
 /// ZeRO stage but the default, a pp of 1 no schedule but the default.
-std::vector<Layout> layouts_of(const Cluster& cluster, const LayoutSearch& search);
+std::vector<Layout> find_layouts(const Cluster& cluster, const LayoutSearch& search);
 
 /// The divisors of `number`, ascending.
-std::vector<int64_t> divisors_of(int64_t number);
+std::vector<int64_t> find_divisors(int64_t number);
 
 }  // namespace modular

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/advise/placed_stages.h"
+#include "runtime/advise/stages_on_ranks.h"
 
 namespace modular {
 
@@ -24,12 +24,12 @@ MemoryEstimate estimate_memory(const ModelProfile& model, const Layout& layout, 
         model.gathered_bytes * std::min(all, elements.root + static_cast<double>(1 + model.prefetch) * unit);
   else if (sharded || model.gathered_bytes < kFloat)
     memory.gathered = model.gathered_bytes * all;
-  // ZeRO 1 keeps whole gradients from one micro-batch to the next; else two units' are being summed.
-  const bool keeps_whole = sharded && layout.zero_stage == 1 && repeats;
-  if (sharded) memory.unreduced = kFloat * (keeps_whole ? all : std::min(all, 2.0 * std::max(unit, elements.root)));
+  // ZeRO 1 keeps full gradients from one micro-batch to the next; else two units' are being summed.
+  const bool keeps_full = sharded && layout.zero_stage == 1 && repeats;
+  if (sharded) memory.unreduced = kFloat * (keeps_full ? all : std::min(all, 2.0 * std::max(unit, elements.root)));
 
   const auto stages = static_cast<double>(stages_per_rank(layout));
-  const bool is_v = layout.pp > 1 && schedule_of(layout).is_v;
+  const bool is_v = layout.pp > 1 && find_schedule(layout).is_v;
   const double of_stage = model.stage_shares(layout.pp, stages_per_rank(layout), is_v).fullest_rank / stages;
   const double row = of_stage * keeping.activations.on(layout.tp), head = keeping.head.on(layout.tp);
   // A V's rank 0 has the first stage's store and the head; else the last rank has the head and one micro-batch.
@@ -41,12 +41,12 @@ MemoryEstimate estimate_memory(const ModelProfile& model, const Layout& layout, 
   const double always = memory.parameters + memory.optimizer;
   // When a backward begins, all activations are there, and of earlier micro-batches the gradients.
   double begin = always + memory.gathered + memory.activations + memory.working;
-  if (repeats) begin += keeps_whole ? memory.unreduced : memory.gradients;
-  if (repeats && sharded && !keeps_whole && layout.pp > 1) begin += kFloat * 2.0 * unit;
+  if (repeats) begin += keeps_full ? memory.unreduced : memory.gradients;
+  if (repeats && sharded && !keeps_full && layout.pp > 1) begin += kFloat * 2.0 * unit;
   // When it ends, all gradients, of which the root's are summed last.
-  const bool stays_whole = layout.zero_stage < 3 || !sharded;
+  const bool stays_full = layout.zero_stage < 3 || !sharded;
   const double end =
-      always + memory.gradients + memory.unreduced + memory.working + (stays_whole ? memory.gathered : 0.0);
+      always + memory.gradients + memory.unreduced + memory.working + (stays_full ? memory.gathered : 0.0);
   memory.peak = std::max(begin, end);
   return memory;
 }

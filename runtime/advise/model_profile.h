@@ -1,4 +1,4 @@
-// What a search has to know of a model: numbers of which a few plans tell all (profile_of.h), or closed forms.
+// What a search has to know of a model: numbers of which a few plans tell all (profile_model.h), or closed forms.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ struct ModelProfile {
   double gathered_bytes = 4.0;   // of an element as it is computed with: 2 in bfloat16
   int64_t prefetch = 1;
   std::vector<Keeping> keepings = {Keeping{}};
-  /// By pipeline ranks, stages a rank, and whether they lie as a V; even where not given.
+  /// By pipeline ranks, stages per rank, and whether they lie as a V; even where not given.
   std::map<std::tuple<int64_t, int64_t, bool>, StageShares> stages = {};
 
   double elements() const { return root.all() + units.all(); }

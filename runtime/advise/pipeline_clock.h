@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "runtime/advise/layout.h"
-#include "runtime/parallel/schedule_play.h"
+#include "runtime/parallel/schedule_simulator.h"
 
 namespace modular {
 
@@ -20,10 +20,10 @@ class PipelineClock {
     double busy = 0.0;        // of it, on each rank
     int64_t most_stored = 1;  // micro-batches of a stage that the rank with most of them stores
   };
-  Step play_step(const Layout& layout, double backward, double input);
+  Step simulate_step(const Layout& layout, double backward, double input);
 
  private:
-  std::map<std::tuple<std::string, int64_t, int64_t, int64_t, int64_t, int64_t>, Step> played_;
+  std::map<std::tuple<std::string, int64_t, int64_t, int64_t, int64_t, int64_t>, Step> simulated_;
 };
 
 }  // namespace modular

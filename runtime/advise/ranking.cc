@@ -34,7 +34,7 @@ Choice estimate(const ModelProfile& model, const Layout& layout, int64_t batch, 
 std::vector<Choice> estimate_all(const ModelProfile& model, const Cluster& cluster, const LayoutSearch& search) {
   PipelineClock clock;
   std::vector<Choice> choices;
-  for (const Layout& layout : layouts_of(cluster, search))
+  for (const Layout& layout : find_layouts(cluster, search))
     choices.push_back(estimate(model, layout, search.rows, cluster, clock));
   sort_by_time(choices);
   return choices;

@@ -18,7 +18,7 @@ std::string seconds(double time) {
   return time < 0.1 ? fmt::format("{:.2f} ms", time * 1e3) : fmt::format("{:.3g} s", time);
 }
 
-std::string offload_of(const Layout& layout) {
+std::string to_offload(const Layout& layout) {
   switch (layout.offload) {
     case Offloaded::nothing:
       return "nothing";
@@ -36,7 +36,7 @@ struct NamedAxis {
   double bytes;
 };
 
-std::vector<NamedAxis> axes_of(const StepTime& time) {
+std::vector<NamedAxis> find_axes(const StepTime& time) {
   return {{"pp", time.pp, time.bytes.pp},
           {"dp_replicate", time.dp_replicate, time.bytes.dp_replicate},
           {"dp_shard", time.dp_shard, time.bytes.dp_shard},
@@ -56,12 +56,12 @@ Rows settings_rows(const Advice& advice, const RunConfig& config, const Cluster&
            fmt::format("{} x {:.0f}", layout.micro_batches, choice.rows),
            layout.pp > 1 ? layout.schedule : "",
            advice.model.keepings[layout.keeping].setting,
-           offload_of(layout),
+           to_offload(layout),
            fmt::format("{}{}", in_words(choice.memory()), choice.planned ? "" : " (estimate)"),
            seconds(time.total),
            fmt::format("{:.1f}",
                        choice.rows * static_cast<double>(layout.micro_batches * layout.data_parallel()) / time.total),
-           fmt::format("{:.0f} %", 100.0 * time.idle_share()),
+           fmt::format("{:.0f} %", 100.0 * time.idle_fraction()),
            fmt::format("{:.1f} h", hours_of_run(config, time))};
     if (cluster.cost > 0.0) row.push_back(fmt::format("{:.0f}", cost_of_run(config, time, cluster)));
   }
@@ -70,14 +70,14 @@ Rows settings_rows(const Advice& advice, const RunConfig& config, const Cluster&
 
 Rows time_rows(const Advice& advice) {
   Rows rows = {{"", "compute", "of it again", "update", "bubble"}};
-  for (const NamedAxis& axis : axes_of({})) rows[0].push_back(fmt::format("waits for {}", axis.name));
+  for (const NamedAxis& axis : find_axes({})) rows[0].push_back(fmt::format("waits for {}", axis.name));
   rows[0].insert(rows[0].end(), {"waits for host", "hidden", "step"});
   for (const Choice& choice : advice.choices) {
     const StepTime& time = choice.time;
     auto& row = rows.emplace_back();
     row = {fmt::format("{}", rows.size() - 1), seconds(time.compute), seconds(time.again), seconds(time.update),
            seconds(time.bubble)};
-    for (const NamedAxis& axis : axes_of(time)) row.push_back(seconds(axis.time.waited));
+    for (const NamedAxis& axis : find_axes(time)) row.push_back(seconds(axis.time.waited));
     row.insert(row.end(), {seconds(time.host.waited), seconds(time.hidden()), seconds(time.total)});
   }
   return rows;
@@ -85,11 +85,11 @@ Rows time_rows(const Advice& advice) {
 
 Rows byte_rows(const Advice& advice) {
   Rows rows = {{"", "MiB received in a step over"}};
-  for (const NamedAxis& axis : axes_of({})) rows[0].emplace_back(axis.name);
+  for (const NamedAxis& axis : find_axes({})) rows[0].emplace_back(axis.name);
   for (const Choice& choice : advice.choices) {
     auto& row = rows.emplace_back();
     row = {fmt::format("{}", rows.size() - 1), ""};
-    for (const NamedAxis& axis : axes_of(choice.time)) row.push_back(fmt::format("{:.1f}", axis.bytes / 0x1p20));
+    for (const NamedAxis& axis : find_axes(choice.time)) row.push_back(fmt::format("{:.1f}", axis.bytes / 0x1p20));
   }
   return rows;
 }
@@ -122,8 +122,8 @@ std::string as_markdown(const Rows& rows) {
   return text;
 }
 
-std::string head_of(const Advice& advice, const RunConfig& config, const Cluster& cluster) {
-  return fmt::format("{} with {:.2f} M parameters, {} rows a step, on {} {} of {} {}",
+std::string get_head(const Advice& advice, const RunConfig& config, const Cluster& cluster) {
+  return fmt::format("{} with {:.2f} M parameters, {} rows per step, on {} {} of {} {}",
                      config.network.entry->architecture, advice.model.elements() / 1e6, config.train.batch_size,
                      cluster.nodes, cluster.nodes == 1 ? "node" : "nodes", cluster.per_node,
                      cluster.per_node == 1 ? "device" : "devices");
@@ -133,7 +133,7 @@ std::string for_readers(const Advice& advice, const RunConfig& config, const Clu
                         const std::string& format) {
   const bool markdown = format == "markdown";
   const auto table = [&](const Rows& rows) { return "\n" + (markdown ? as_markdown(rows) : as_text(rows)); };
-  std::string text = head_of(advice, config, cluster) + "\n\n";
+  std::string text = get_head(advice, config, cluster) + "\n\n";
   for (const std::string& sentence : advice.guide.sentences) text += fmt::format("- {}\n", sentence);
   text += table(settings_rows(advice, config, cluster)) + table(time_rows(advice)) + table(byte_rows(advice));
   text +=
@@ -156,7 +156,7 @@ Json as_json(const Choice& choice, const Advice& advice, const RunConfig& config
   const Layout& layout = choice.layout;
   const StepTime& time = choice.time;
   Json exchanged = Json::object();
-  for (const NamedAxis& axis : axes_of(time))
+  for (const NamedAxis& axis : find_axes(time))
     exchanged[axis.name] = {{"bytes", axis.bytes}, {"seconds", axis.time.all}, {"waited", axis.time.waited}};
   exchanged["host"] = {{"seconds", time.host.all}, {"waited", time.host.waited}};
   const double samples = choice.rows * static_cast<double>(layout.micro_batches * layout.data_parallel());
@@ -168,14 +168,14 @@ Json as_json(const Choice& choice, const Advice& advice, const RunConfig& config
       {"rows", choice.rows},
       {"schedule", layout.schedule},
       {"recompute", advice.model.keepings[layout.keeping].setting},
-      {"offload", offload_of(layout)}};
+      {"offload", to_offload(layout)}};
   json["memory"] = choice.planned ? Json(*choice.planned) : Json(nullptr);
   json["estimated_memory"] = as_json(choice.estimated);
   json["fits"] = choice.memory() <= cluster.usable_memory();
   json["seconds"] = {{"step", time.total},    {"compute", time.compute}, {"again", time.again},
                      {"update", time.update}, {"bubble", time.bubble},   {"hidden", time.hidden()}};
   json["exchanged"] = exchanged;
-  json["idle_share"] = time.idle_share();
+  json["idle_fraction"] = time.idle_fraction();
   json["samples_per_second"] = samples / time.total;
   json["mfu"] =
       samples * advice.model.flops_of_row / time.total / (cluster.flops * static_cast<double>(cluster.devices()));
@@ -208,8 +208,8 @@ Json as_json(const Advice& advice, const RunConfig& config, const Cluster& clust
 
 }  // namespace
 
-std::string report_of(const Advice& advice, const RunConfig& config, const Cluster& cluster,
-                      const std::string& format) {
+std::string format_report(const Advice& advice, const RunConfig& config, const Cluster& cluster,
+                          const std::string& format) {
   if (format == "json") return as_json(advice, config, cluster).dump(2) + "\n";
   return for_readers(advice, config, cluster, format);
 }

@@ -8,6 +8,7 @@
 namespace modular {
 
 /// Tables of a terminal, of markdown, or JSON: `format` is "text", "markdown" or "json".
-std::string report_of(const Advice& advice, const RunConfig& config, const Cluster& cluster, const std::string& format);
+std::string format_report(const Advice& advice, const RunConfig& config, const Cluster& cluster,
+                          const std::string& format);
 
 }  // namespace modular

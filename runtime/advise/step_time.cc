@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "runtime/advise/comm_time.h"
 #include "runtime/advise/compute_time.h"
-#include "runtime/advise/exchange_time.h"
-#include "runtime/advise/placed_stages.h"
+#include "runtime/advise/stages_on_ranks.h"
 
 namespace modular {
 namespace {
@@ -16,11 +16,11 @@ constexpr double kHides = 0.8;
 double not_hidden(double seconds, double beside) { return std::max(0.0, seconds - kHides * beside); }
 
 /// What data-parallel exchanges leave to wait for. `forward` and `backward` are a rank's seconds of one micro-batch.
-void add_data_parallel(StepTime& time, const StepExchanges& exchanges, const ModelProfile& model, const Layout& layout,
+void add_data_parallel(StepTime& time, const StepTraffic& exchanges, const ModelProfile& model, const Layout& layout,
                        double forward, double backward, const Cluster& cluster) {
   const auto m = static_cast<double>(layout.micro_batches);
   const double units = std::max(1.0, static_cast<double>(model.unit_count) / static_cast<double>(layout.pp));
-  const auto seconds = [&](const Exchange& exchange) {
+  const auto seconds = [&](const CommVolume& exchange) {
     return gather_seconds(exchange.bytes, exchange.count, dp_shard_group(layout), cluster);
   };
   const double there = seconds(exchanges.gathers_forward), back = seconds(exchanges.gathers_backward),
@@ -65,7 +65,7 @@ StepTime step_time(const ModelProfile& model, const Layout& layout, double rows,
                    PipelineClock& clock) {
   const auto m = static_cast<double>(layout.micro_batches), pp = static_cast<double>(layout.pp);
   const auto stages = static_cast<double>(stages_per_rank(layout));
-  const StepExchanges exchanges = exchanges_of(model, layout, rows);
+  const StepTraffic exchanges = count_step_traffic(model, layout, rows);
   const ComputeTime whole = compute_time(model, layout, rows, cluster);
 
   StepTime time;
@@ -74,7 +74,7 @@ StepTime step_time(const ModelProfile& model, const Layout& layout, double rows,
       all_reduce_seconds(exchanges.tp.bytes, exchanges.tp.count, tp_group(layout), cluster);
 
   // One stage and micro-batch, of the costliest stage; of what tp sums a forward has half, or less if it runs twice.
-  const bool is_v = layout.pp > 1 && schedule_of(layout).is_v;
+  const bool is_v = layout.pp > 1 && find_schedule(layout).is_v;
   const double costliest = model.stage_shares(layout.pp, stages_per_rank(layout), is_v).costliest_stage;
   const double of_stage = costliest / (pp * stages);
   const double sums = time.tp.all / (m * stages);
@@ -82,7 +82,7 @@ StepTime step_time(const ModelProfile& model, const Layout& layout, double rows,
   const double forward = of_stage * whole.forward + forward_sums,
                backward = of_stage * whole.backward + sums - forward_sums;
   const double input = cuts_backwards(model, layout) ? 0.5 * backward : backward;
-  const PipelineClock::Step step = clock.play_step(layout, backward / forward, input / forward);
+  const PipelineClock::Step step = clock.simulate_step(layout, backward / forward, input / forward);
   time.stored = step.most_stored;
   time.compute = m * whole.all() / pp;
   time.again = m * whole.again / pp;

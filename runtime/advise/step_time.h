@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/advise/cluster.h"
-#include "runtime/advise/exchange_bytes.h"
+#include "runtime/advise/comm_bytes.h"
 #include "runtime/advise/layout.h"
 #include "runtime/advise/model_profile.h"
 #include "runtime/advise/pipeline_clock.h"
@@ -26,7 +26,7 @@ struct StepTime {
 
   double hidden() const;
   /// Share of the step in which a device computes nothing.
-  double idle_share() const { return total > 0.0 ? 1.0 - (compute + update) / total : 0.0; }
+  double idle_fraction() const { return total > 0.0 ? 1.0 - (compute + update) / total : 0.0; }
 };
 
 /// Of micro-batches of `rows` rows.

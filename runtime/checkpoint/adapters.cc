@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 /// The path of the module of transformers that has the parameter, of which `shape` is the whole.
-std::string module_of(const Entry& entry, const std::string& parameter, const std::vector<int64_t>& shape) {
-  std::string module = peft_module_of(entry, parameter, shape);
+std::string get_module(const Entry& entry, const std::string& parameter, const std::vector<int64_t>& shape) {
+  std::string module = to_peft_module(entry, parameter, shape);
   if (module.empty())
     throw std::runtime_error(
         fmt::format("transformers has \"{}\" of {} in other pieces than this model, so that PEFT could not add to it: "
@@ -47,7 +47,7 @@ AdapterNames adapter_names(const ModelConfig& model, const std::vector<ModelPara
   };
   for (const AdaptedLayer& layer : model.lora->layers) {
     const std::string weight = layer.name + ".weight";
-    names.layers.push_back(module_of(*model.entry, weight, find(weight)->global_shape));
+    names.layers.push_back(get_module(*model.entry, weight, find(weight)->global_shape));
     for (const auto& [parameter, matrix] : {std::pair(layer.a(), "lora_A"), std::pair(layer.b(), "lora_B")})
       names.tensors.emplace_back(fmt::format("{}{}.{}.weight", kPeftPrefix, names.layers.back(), matrix),
                                  find(parameter));
@@ -59,7 +59,7 @@ AdapterNames adapter_names(const ModelConfig& model, const std::vector<ModelPara
           fmt::format("lora.trained has \"{}\", which is also \"{}\", and PEFT would change one of the two alone: "
                       "export the merged weights",
                       parameter.names[0], parameter.names[1]));
-    const std::string module = module_of(*model.entry, parameter.name, parameter.global_shape);
+    const std::string module = get_module(*model.entry, parameter.name, parameter.global_shape);
     if (std::ranges::find(names.layers, module) != names.layers.end())
       throw std::runtime_error(fmt::format(
           "{} has an adapter, and was trained besides, which PEFT cannot have: export the merged weights", module));
@@ -85,7 +85,7 @@ void add_grown_tables(AdapterNames& names, const ModelConfig& model, const std::
     const ModelParameter& parameter = parameters[i];
     if (parameter.global_shape == of_base[i].global_shape) continue;
     for (const std::string& name : parameter.names) {
-      const std::string module = module_of(*model.entry, name, parameter.global_shape);
+      const std::string module = get_module(*model.entry, name, parameter.global_shape);
       if (!names.trained.contains(module))
         names.tensors.emplace_back(fmt::format("{}{}{}", kPeftPrefix, module, name.substr(name.rfind('.'))),
                                    &parameter);
@@ -95,7 +95,7 @@ void add_grown_tables(AdapterNames& names, const ModelConfig& model, const std::
 
 std::string adapter_config(const ModelConfig& model, const AdapterNames& names, const std::string& base_model) {
   const LoraOptions& options = model.lora->options;
-  const std::string_view task = peft_task_of(model.entry->task);
+  const std::string_view task = to_peft_task(model.entry->task);
   // Of a classifier that says so PEFT takes the head to be trained, and looks for it under one of two names.
   const auto is_head = [](const std::string& module) {
     const std::string_view name = std::string_view(module).substr(module.rfind('.') + 1);
@@ -120,17 +120,17 @@ std::string adapter_config(const ModelConfig& model, const AdapterNames& names, 
 
 }  // namespace
 
-void read_merged_box(const std::string& name, const StoredTensors& stored, const AdaptedEntry* lora,
-                     at::IntArrayRef offset, at::Tensor into) {
+void read_merged_slice(const std::string& name, const StoredTensors& stored, const AdaptedEntry* lora,
+                       at::IntArrayRef offset, at::Tensor into) {
   const AdaptedLayer* const layer = lora ? lora->find_weight(name) : nullptr;
-  if (!layer) return read_box(name, stored.at(name), offset, into);
+  if (!layer) return read_slice(name, stored.at(name), offset, into);
   const at::NoGradGuard no_grad;
   at::Tensor merged = at::empty(into.sizes(), at::kFloat);
-  read_box(name, stored.at(name), offset, merged);
+  read_slice(name, stored.at(name), offset, merged);
   const int64_t out = layer->transposed ? 1 : 0, in = 1 - out, rank = lora->options.rank;
   at::Tensor a = at::empty({rank, into.size(in)}, at::kFloat), b = at::empty({into.size(out), rank}, at::kFloat);
-  read_box(layer->a(), stored.at(layer->a()), {0, offset[static_cast<size_t>(in)]}, a);
-  read_box(layer->b(), stored.at(layer->b()), {offset[static_cast<size_t>(out)], 0}, b);
+  read_slice(layer->a(), stored.at(layer->a()), {0, offset[static_cast<size_t>(in)]}, a);
+  read_slice(layer->b(), stored.at(layer->b()), {offset[static_cast<size_t>(out)], 0}, b);
   const at::Tensor product = b.mm(a).mul_(lora->scaling());
   into.copy_(merged.add_(layer->transposed ? product.t() : product));
 }
@@ -146,14 +146,14 @@ void export_adapters(const fs::path& checkpoint, const fs::path& folder, const s
   const std::vector<ModelParameter> parameters = model_parameters(model);
   AdapterNames names = adapter_names(model, parameters);
   add_grown_tables(names, model, parameters, base_model);
-  refuse_existing(folder);
+  reject_existing(folder);
   NewFolder exported(folder);
   const fs::path& partial = exported.partial();
   std::vector<SafetensorsWriter::Tensor> headers;
   for (const auto& [name, parameter] : names.tensors) headers.push_back({name, at::kFloat, parameter->global_shape});
   auto writer = SafetensorsWriter::create(partial / kPeftWeights, headers, {{"format", "pt"}});
   for (const auto& [name, parameter] : names.tensors)
-    writer.write(name, read_whole(parameter->name, stored.at(parameter->name), at::kFloat));
+    writer.write(name, read_full(parameter->name, stored.at(parameter->name), at::kFloat));
   writer.close();
   write_file(partial / kPeftConfig, adapter_config(model, names, base_model));
   if (const fs::path tokenizer = tokenizer_of_weights(checkpoint); !tokenizer.empty())

@@ -11,9 +11,9 @@
 
 namespace modular {
 
-/// read_box, of the weight of an adapted layer with its adapter merged: W + alpha / rank B A, computed in float32.
-void read_merged_box(const std::string& name, const StoredTensors& stored, const AdaptedEntry* lora,
-                     at::IntArrayRef offset, at::Tensor into);
+/// read_slice, of the weight of an adapted layer with its adapter merged: W + alpha / rank B A, computed in float32.
+void read_merged_slice(const std::string& name, const StoredTensors& stored, const AdaptedEntry* lora,
+                       at::IntArrayRef offset, at::Tensor into);
 
 /// Writes a checkpoint's adapters, and what was trained beside them, as a folder that PEFT loads: adapter_config.json
 /// and adapter_model.safetensors, in float32. `base_model` is the name or path of the model that they belong to, which

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "runtime/parallel/config_integers.h"
-#include "runtime/parallel/draws.h"
+#include "runtime/parallel/fill_slice.h"
 
 namespace modular {
 namespace {
@@ -39,7 +39,7 @@ class OldRows {
       offset[0] = begin;
       shape[0] = std::min(most, count() - begin);
       const at::Tensor chunk = at::empty(shape, at::kFloat);
-      read_box(name_, tensor_, offset, chunk);
+      read_slice(name_, tensor_, offset, chunk);
       see(chunk.view({shape[0], width_}).to(at::kDouble));
     }
   }
@@ -69,7 +69,7 @@ class OldRows {
 /// Cholesky factor, by which independent normal variables get the covariance; undefined if that is not positive
 /// definite. It is computed in float64, and compared as transformers' float32 would see it, so that no mesh's
 /// rounding decides.
-at::Tensor factor_of(const at::Tensor& covariance) {
+at::Tensor compute_factor(const at::Tensor& covariance) {
   const auto [factor, info] = at::linalg_cholesky_ex(covariance);
   if (info.item<int64_t>() != 0) return {};
   const at::Tensor share = factor.diagonal().square() / covariance.diagonal();
@@ -77,20 +77,20 @@ at::Tensor factor_of(const at::Tensor& covariance) {
 }
 
 /// `added` further rows for those of a parameter called `name`.
-at::Tensor draw_rows(const OldRows& old, const std::string& name, uint64_t seed, int64_t added) {
+at::Tensor sample_rows(const OldRows& old, const std::string& name, uint64_t seed, int64_t added) {
   const at::NoGradGuard no_grad;
   const at::Tensor mean = old.mean();
   at::Tensor factor;
   if (old.width() == 1)  // a bias
     factor = (old.scatter(mean) / std::max<int64_t>(old.count() - 1, 1)).sqrt_().mul_(kEpsilon);
   else if (old.count() > old.width())  // fewer rows have a singular covariance
-    factor = factor_of(old.scatter(mean).div_(old.count()));
+    factor = compute_factor(old.scatter(mean).div_(old.count()));
   if (old.width() > 1 && factor.defined()) factor = factor * std::sqrt(kEpsilon);
   at::Tensor rows = mean.expand({added, old.width()});
   if (factor.defined()) {
     const at::Tensor normal = at::empty({added, old.width()}, at::kFloat);
     const uint64_t key = c10::util::crc64(std::to_string(seed) + "/" + name + "/added rows").checksum();
-    draw_part({init::Distribution::Kind::normal, 0.0, 1.0}, key, normal.sizes(), {0, 0}, normal);
+    fill_slice({init::Distribution::Kind::normal, 0.0, 1.0}, key, normal.sizes(), {0, 0}, normal);
     rows = rows + normal.to(at::kDouble).mm(factor.t());
   }
   return rows.to(at::kFloat).contiguous();
@@ -144,15 +144,15 @@ void add_rows(StoredTensors& stored, const ModelConfig& model, int64_t stored_ro
     if (grown != parameter.global_shape)
       throw std::runtime_error(fmt::format("\"{}\" is {} and would be {}: only rows can be added", parameter.name,
                                            shape_text(tensor.shape), shape_text(parameter.global_shape)));
-    StoredBox box;
-    box.offset.assign(grown.size(), 0);
-    box.offset[0] = tensor.shape[0];
-    box.shape = grown;
-    box.shape[0] = added;
-    box.computed = computed_once([old = OldRows(parameter.name, tensor), name = parameter.name,
-                                  seed = model.added_rows_seed.value_or(0), added,
-                                  shape = box.shape] { return draw_rows(old, name, seed, added).view(shape); });
-    tensor.boxes.push_back(std::move(box));
+    StoredSlice slice;
+    slice.offset.assign(grown.size(), 0);
+    slice.offset[0] = tensor.shape[0];
+    slice.shape = grown;
+    slice.shape[0] = added;
+    slice.computed = computed_once([old = OldRows(parameter.name, tensor), name = parameter.name,
+                                    seed = model.added_rows_seed.value_or(0), added,
+                                    shape = slice.shape] { return sample_rows(old, name, seed, added).view(shape); });
+    tensor.slices.push_back(std::move(slice));
     tensor.shape = std::move(grown);
   }
 }

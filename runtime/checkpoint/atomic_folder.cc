@@ -32,14 +32,14 @@ fs::path beside(const fs::path& folder, const char* suffix) {
 /// Has the file system store a folder's entries, without which a rename may be forgotten.
 void store_entries(const fs::path& folder) {
   const int file = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0) refuse_system(folder, "opened");
+  if (file < 0) throw_system_error(folder, "opened");
   const int failed = ::fsync(file);
   ::close(file);
-  if (failed && errno != EINVAL) refuse_system(folder, "written");  // EINVAL: a file system that cannot
+  if (failed && errno != EINVAL) throw_system_error(folder, "written");  // EINVAL: a file system that cannot
 }
 
 /// Throws where a link within a run's folder leads to the folder that has `path`, which itself is replaced.
-void check_folder_of(const fs::path& path) { check_no_links(run_path(path.parent_path() / "any")); }
+void check_parent_folder(const fs::path& path) { check_no_links(run_path(path.parent_path() / "any")); }
 
 /// The name of a folder while another one takes its place.
 fs::path replaced_folder(const fs::path& folder) { return beside(folder, ".replaced"); }
@@ -56,20 +56,20 @@ void replace_in_two_steps(const fs::path& partial, const fs::path& final) {
 
 }  // namespace
 
-void refuse_system(const fs::path& path, std::string_view verb) {
+void throw_system_error(const fs::path& path, std::string_view verb) {
   throw std::runtime_error(fmt::format("{} cannot be {}: {}", path.string(), verb, std::strerror(errno)));
 }
 
 fs::path partial_folder(const fs::path& folder) { return beside(folder, ".partial"); }
 
-void refuse_existing(const fs::path& folder) {
+void reject_existing(const fs::path& folder) {
   if (fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder)))
     throw std::runtime_error(fmt::format("{} exists already: name a new folder", folder.string()));
 }
 
 fs::path begin_folder(const fs::path& folder) {
   const fs::path partial = partial_folder(folder);
-  check_folder_of(partial);
+  check_parent_folder(partial);
   std::error_code error;
   fs::remove_all(partial, error);
   if (!error) fs::create_directories(partial, error);
@@ -87,7 +87,7 @@ void publish_folder(const fs::path& folder) {
   } else if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP) {
     replace_in_two_steps(partial, final);
   } else {
-    refuse_system(final, "replaced");
+    throw_system_error(final, "replaced");
   }
   store_entries(final.parent_path());
 }
@@ -131,7 +131,7 @@ void write_file(const fs::path& path, std::string_view text) {
 }
 
 void write_file(const fs::path& path, const std::function<std::optional<std::string>()>& next) {
-  check_folder_of(path);
+  check_parent_folder(path);
   const fs::path partial = beside(path, ".partial");
   ::unlink(partial.c_str());  // left by an interruption, or put there to be followed
   const OpenFile file = open_to_write(partial, O_CREAT | O_EXCL);
@@ -139,10 +139,10 @@ void write_file(const fs::path& path, const std::function<std::optional<std::str
     for (std::string_view rest = *text; !rest.empty();) {
       const ssize_t count = ::write(file.get(), rest.data(), rest.size());
       if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) refuse_system(path, "written");
+      if (count <= 0) throw_system_error(path, "written");
       rest.remove_prefix(static_cast<size_t>(count));
     }
-  if (::fsync(file.get()) != 0 || ::rename(partial.c_str(), path.c_str()) != 0) refuse_system(path, "written");
+  if (::fsync(file.get()) != 0 || ::rename(partial.c_str(), path.c_str()) != 0) throw_system_error(path, "written");
   store_entries(path.parent_path());
 }
 
@@ -150,7 +150,7 @@ void link_folder(const fs::path& link, const fs::path& target) {
   const fs::path partial = beside(link, ".partial");
   ::unlink(partial.c_str());
   if (::symlink(target.c_str(), partial.c_str()) != 0 || ::rename(partial.c_str(), link.c_str()) != 0)
-    refuse_system(link, "made a link");
+    throw_system_error(link, "made a link");
 }
 
 }  // namespace modular

@@ -10,10 +10,10 @@
 namespace modular {
 
 /// Throws std::runtime_error that says what could not be done with a file, and what the system says of it (errno).
-[[noreturn]] void refuse_system(const std::filesystem::path& path, std::string_view verb);
+[[noreturn]] void throw_system_error(const std::filesystem::path& path, std::string_view verb);
 
 /// Throws std::runtime_error where `folder` is there and is not an empty folder.
-void refuse_existing(const std::filesystem::path& folder);
+void reject_existing(const std::filesystem::path& folder);
 
 /// Where a folder is prepared that will be called `folder`: beside it, so that a rename suffices.
 std::filesystem::path partial_folder(const std::filesystem::path& folder);

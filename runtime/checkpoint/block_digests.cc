@@ -9,9 +9,9 @@
 
 namespace modular {
 
-int64_t blocks_of(uint64_t bytes) { return static_cast<int64_t>((bytes + kDigestedBlock - 1) / kDigestedBlock); }
+int64_t count_blocks(uint64_t bytes) { return static_cast<int64_t>((bytes + kDigestedBlock - 1) / kDigestedBlock); }
 
-int64_t digest_of(const std::byte* bytes, uint64_t size, int64_t block) {
+int64_t compute_digest(const std::byte* bytes, uint64_t size, int64_t block) {
   const uint64_t begin = static_cast<uint64_t>(block) * kDigestedBlock;
   return static_cast<int64_t>(XXH3_64bits(bytes + begin, std::min(kDigestedBlock, size - begin)));
 }
@@ -26,7 +26,7 @@ std::map<std::string, int64_t, std::less<>> first_digests(
   int64_t count = 0;
   for (const auto& [begin, end, name] : in_file) {
     first.emplace(name, count);
-    count += blocks_of(end - begin);
+    count += count_blocks(end - begin);
   }
   first.emplace(kDigests, count);
   return first;

@@ -16,10 +16,10 @@ inline constexpr const char* kDigestsAre =
 inline constexpr uint64_t kDigestedBlock = uint64_t{4} << 20;
 
 /// Blocks of a tensor of so many bytes.
-int64_t blocks_of(uint64_t bytes);
+int64_t count_blocks(uint64_t bytes);
 
 /// The digest of block `block` of `size` bytes.
-int64_t digest_of(const std::byte* bytes, uint64_t size, int64_t block);
+int64_t compute_digest(const std::byte* bytes, uint64_t size, int64_t block);
 
 /// Which digest is the first of each tensor, and under the name "digests" how many there are.
 std::map<std::string, int64_t, std::less<>> first_digests(

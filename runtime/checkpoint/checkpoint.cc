@@ -24,56 +24,57 @@ std::runtime_error does_not_fit(const fs::path& checkpoint, const std::string& w
 }
 
 /// A checkpoint of this model.
-CheckpointIndex open_checkpoint_of(const ModelConfig& model, const fs::path& checkpoint) {
+CheckpointIndex open_checkpoint_for(const ModelConfig& model, const fs::path& checkpoint) {
   const std::string difference = config_difference(read_config(checkpoint), model);
   if (!difference.empty()) throw does_not_fit(checkpoint, difference);
   return open_checkpoint(checkpoint);
 }
 
-/// Reads a box of what the checkpoint holds.
-void read_from(const fs::path& checkpoint, const StoredTensors& stored, const TensorBox& box) {
-  const auto found = stored.find(box.name);
+/// Reads a slice of what the checkpoint holds.
+void read_from(const fs::path& checkpoint, const StoredTensors& stored, const TensorSlice& slice) {
+  const auto found = stored.find(slice.name);
   if (found == stored.end())
     throw does_not_fit(checkpoint,
                        fmt::format("it has no \"{}\"; only the weights of a run with another optimizer or of an "
                                    "imported model can be taken over, into a new run",
-                                   box.name));
-  if (found->second.shape != box.global_shape)
-    throw does_not_fit(checkpoint, fmt::format("\"{}\" is {} in it and {} in the run", box.name,
-                                               shape_text(found->second.shape), shape_text(box.global_shape)));
-  read_box(box.name, found->second, box.offset, box.local);
+                                   slice.name));
+  if (found->second.shape != slice.global_shape)
+    throw does_not_fit(checkpoint, fmt::format("\"{}\" is {} in it and {} in the run", slice.name,
+                                               shape_text(found->second.shape), shape_text(slice.global_shape)));
+  read_slice(slice.name, found->second, slice.offset, slice.local);
 }
 
 }  // namespace
 
-std::vector<TensorBox> boxes_of(std::span<const ShardedParameter> parameters) {
-  std::vector<TensorBox> boxes;
+std::vector<TensorSlice> get_slices(std::span<const ShardedParameter> parameters) {
+  std::vector<TensorSlice> slices;
   for (const ShardedParameter& parameter : parameters)
-    for (const ParameterBox& box : parameter.boxes)
-      boxes.push_back({parameter.name, parameter.global_shape, box.offset, box.in_local(parameter.local), box.owner});
-  return boxes;
+    for (const ParameterSlice& slice : parameter.slices)
+      slices.push_back(
+          {parameter.name, parameter.global_shape, slice.offset, slice.in_local(parameter.local), slice.owner});
+  return slices;
 }
 
-std::vector<TensorBox> boxes_of(ParallelModel& model) {
-  std::vector<TensorBox> boxes = boxes_of(model.parameters());
-  std::ranges::move(boxes_of(model.buffers()), std::back_inserter(boxes));
-  return boxes;
+std::vector<TensorSlice> get_slices(ParallelModel& model) {
+  std::vector<TensorSlice> slices = get_slices(model.parameters());
+  std::ranges::move(get_slices(model.buffers()), std::back_inserter(slices));
+  return slices;
 }
 
-std::string checkpoint_refusal(const fs::path& checkpoint, const ModelConfig& model) {
+std::string checkpoint_error(const fs::path& checkpoint, const ModelConfig& model) {
   try {
     const std::string difference = config_difference(read_config(checkpoint), model);
     if (!difference.empty()) return does_not_fit(checkpoint, difference).what();
-    return parameter_refusal(open_checkpoint(checkpoint).tensors, model, checkpoint.string());
+    return parameter_error(open_checkpoint(checkpoint).tensors, model, checkpoint.string());
   } catch (const std::runtime_error& error) {
     return error.what();
   }
 }
 
-TrainingState load_checkpoint(const fs::path& checkpoint, const ModelConfig& model, std::span<const TensorBox> tensors,
-                              const Mesh& mesh) {
-  CheckpointIndex index = open_checkpoint_of(model, checkpoint);
-  for (const TensorBox& box : tensors) read_from(checkpoint, index.tensors, box);
+TrainingState load_checkpoint(const fs::path& checkpoint, const ModelConfig& model,
+                              std::span<const TensorSlice> tensors, const Mesh& mesh) {
+  CheckpointIndex index = open_checkpoint_for(model, checkpoint);
+  for (const TensorSlice& slice : tensors) read_from(checkpoint, index.tensors, slice);
   if (index.mesh.size == mesh.shape().size) {
     const fs::path file = checkpoint / rank_file_name(mesh.rank());
     const auto generators = generator_states(mesh.device());
@@ -84,20 +85,20 @@ TrainingState load_checkpoint(const fs::path& checkpoint, const ModelConfig& mod
 }
 
 TrainingState load_checkpoint_by_first(const fs::path& checkpoint, const ModelConfig& model,
-                                       std::span<const TensorBox> tensors, Mesh& mesh) {
+                                       std::span<const TensorSlice> tensors, Mesh& mesh) {
   const auto generators = generator_states(mesh.device());
-  std::vector<TensorBox> boxes(tensors.begin(), tensors.end());
-  for (const auto& [name, state] : generators) boxes.push_back({name, state.sizes().vec(), {0}, state});
+  std::vector<TensorSlice> slices(tensors.begin(), tensors.end());
+  for (const auto& [name, state] : generators) slices.push_back({name, state.sizes().vec(), {0}, state});
   std::optional<CheckpointIndex> index;  // opened where a failure is told to all
-  const auto read = [&](const TensorBox& box, int64_t rank) {
-    if (!index) index = open_checkpoint_of(model, checkpoint);
-    if (is_generator_state(box.name))
+  const auto read = [&](const TensorSlice& slice, int64_t rank) {
+    if (!index) index = open_checkpoint_for(model, checkpoint);
+    if (is_generator_state(slice.name))
       return index->mesh.size == mesh.shape().size &&
-             read_generator_state(checkpoint / rank_file_name(rank), box.name, box.local);
-    read_from(checkpoint, index->tensors, box);
+             read_generator_state(checkpoint / rank_file_name(rank), slice.name, slice.local);
+    read_from(checkpoint, index->tensors, slice);
     return true;
   };
-  read_by_first(boxes, read, checkpoint.string(), mesh);
+  read_by_first(slices, read, checkpoint.string(), mesh);
   set_generator_states(generators, checkpoint / rank_file_name(mesh.rank()), mesh.device());
 
   const nlohmann::json said = index ? nlohmann::json{index->state.step, index->state.values} : nlohmann::json();

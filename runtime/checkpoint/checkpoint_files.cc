@@ -34,7 +34,7 @@ std::optional<int64_t> volume(const Sizes& shape) {
 }
 
 /// Sizes or places. Throws json's own exception where `value` lists no such.
-Sizes sizes_of(const json& value) {
+Sizes get_sizes(const json& value) {
   const auto is_size = [](const json& size) {
     return size.is_number_unsigned() && std::in_range<int64_t>(size.get<uint64_t>());
   };
@@ -43,8 +43,8 @@ Sizes sizes_of(const json& value) {
   return value.get<Sizes>();
 }
 
-/// Refuses a checkpoint.json that says another format.
-[[noreturn]] void refuse_format(const fs::path& path, const json& index) {
+/// Rejects a checkpoint.json that says another format.
+[[noreturn]] void reject_format(const fs::path& path, const json& index) {
   const json& format = index.at("format");
   if (!format.is_number_integer())
     throw std::runtime_error(
@@ -60,11 +60,12 @@ Sizes sizes_of(const json& value) {
                   program.is_string() ? fmt::format(" ({})", program.get<std::string>()) : ""));
 }
 
-/// Whether a box of that place and shape lies within a tensor.
-bool lies_within(const StoredBox& box, const StoredTensor& tensor) {
-  if (box.offset.size() != tensor.shape.size() || box.shape.size() != tensor.shape.size()) return false;
+/// Whether a slice of that place and shape lies within a tensor.
+bool lies_within(const StoredSlice& slice, const StoredTensor& tensor) {
+  if (slice.offset.size() != tensor.shape.size() || slice.shape.size() != tensor.shape.size()) return false;
   for (size_t dim = 0; dim < tensor.shape.size(); ++dim)
-    if (box.offset[dim] < 0 || box.shape[dim] < 0 || box.offset[dim] > tensor.shape[dim] - box.shape[dim]) return false;
+    if (slice.offset[dim] < 0 || slice.shape[dim] < 0 || slice.offset[dim] > tensor.shape[dim] - slice.shape[dim])
+      return false;
   return true;
 }
 
@@ -74,8 +75,8 @@ void check_complete(const std::string& name, const StoredTensor& tensor, const f
     throw std::runtime_error(fmt::format("{} is damaged: \"{}\" is {}, more values than there can be",
                                          (folder / kIndexName).string(), name, shape_text(tensor.shape)));
   int64_t held = 0;
-  for (const StoredBox& box : tensor.boxes)
-    if (__builtin_add_overflow(held, volume(box.shape).value_or(0), &held)) held = -1;
+  for (const StoredSlice& slice : tensor.slices)
+    if (__builtin_add_overflow(held, volume(slice.shape).value_or(0), &held)) held = -1;
   if (held != *values)
     throw std::runtime_error(
         fmt::format("the files of {} hold {} values of \"{}\", which has {}: it has no owner or several",
@@ -86,21 +87,21 @@ void check_complete(const std::string& name, const StoredTensor& tensor, const f
 
 std::string rank_file_name(int64_t rank) { return fmt::format("rank-{:05}.safetensors", rank); }
 
-std::vector<std::string> box_keys(std::span<const TensorBox> boxes) {
+std::vector<std::string> slice_keys(std::span<const TensorSlice> slices) {
   std::map<std::string_view, int> seen;
   std::vector<std::string> keys;
-  for (const TensorBox& box : boxes) {
-    const int number = ++seen[box.name];
-    keys.push_back(number == 1 ? box.name : fmt::format("{}#{}", box.name, number));
+  for (const TensorSlice& slice : slices) {
+    const int number = ++seen[slice.name];
+    keys.push_back(number == 1 ? slice.name : fmt::format("{}#{}", slice.name, number));
   }
   return keys;
 }
 
-std::map<std::string, std::string> box_metadata(std::span<const TensorBox> boxes) {
-  const std::vector<std::string> keys = box_keys(boxes);
+std::map<std::string, std::string> slice_metadata(std::span<const TensorSlice> slices) {
+  const std::vector<std::string> keys = slice_keys(slices);
   json metadata = json::object();
-  for (size_t i = 0; i < boxes.size(); ++i)
-    metadata[keys[i]] = {{"tensor", boxes[i].name}, {"shape", boxes[i].global_shape}, {"offset", boxes[i].offset}};
+  for (size_t i = 0; i < slices.size(); ++i)
+    metadata[keys[i]] = {{"tensor", slices[i].name}, {"shape", slices[i].global_shape}, {"offset", slices[i].offset}};
   return {{"boxes", metadata.dump()}};
 }
 
@@ -109,16 +110,16 @@ void write_index(const fs::path& folder, const TrainingState& state, const MeshS
   StoredTensors found;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const auto file = std::make_shared<const SafetensorsFile>(folder / rank_file_name(rank));
-    const json boxes = json::parse(file->metadata().at("boxes"));
-    for (const auto& [key, box] : boxes.items()) {
+    const json slices = json::parse(file->metadata().at("boxes"));
+    for (const auto& [key, slice] : slices.items()) {
       const std::vector<int64_t>& shape = file->tensors().find(key)->second.shape;
-      const auto name = box["tensor"].get<std::string>();
+      const auto name = slice["tensor"].get<std::string>();
       StoredTensor& tensor = found[name];
-      tensor.shape = box["shape"].get<Sizes>();
-      tensor.boxes.push_back({nullptr, key, box["offset"].get<Sizes>(), shape});
+      tensor.shape = slice["shape"].get<Sizes>();
+      tensor.slices.push_back({nullptr, key, slice["offset"].get<Sizes>(), shape});
       tensors[name]["shape"] = tensor.shape;
       tensors[name]["boxes"].push_back(
-          {{"file", rank_file_name(rank)}, {"key", key}, {"offset", box["offset"]}, {"shape", shape}});
+          {{"file", rank_file_name(rank)}, {"key", key}, {"offset", slice["offset"]}, {"shape", shape}});
     }
   }
   for (const auto& [name, tensor] : found) check_complete(name, tensor, folder);
@@ -133,44 +134,44 @@ CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
   const json index = parse_json(text);
   CheckpointIndex opened;
   std::map<std::string, std::shared_ptr<const SafetensorsFile>> files;
-  std::map<std::string, json> boxes_in;  // by file, as it describes them itself
+  std::map<std::string, json> slices_in;  // by file, as it describes them itself
   try {
     if (!index.is_object())
       throw std::runtime_error(fmt::format("{} is damaged: it is not a JSON object{}", path.string(),
                                            index.is_discarded() ? fmt::format(" ({})", json_problem(text)) : ""));
-    if (index.at("format") != kFormat) refuse_format(path, index);
-    opened.state.step = sizes_of(json::array({index.at("step")})).front();
+    if (index.at("format") != kFormat) reject_format(path, index);
+    opened.state.step = get_sizes(json::array({index.at("step")})).front();
     opened.state.values = index.at("state").get<std::map<std::string, std::string>>();
-    const Sizes mesh = sizes_of(index.at("mesh"));
+    const Sizes mesh = get_sizes(index.at("mesh"));
     if (mesh.size() != opened.mesh.size.size())
       throw std::runtime_error(fmt::format("{} is damaged: its mesh has {} axes", path.string(), mesh.size()));
     std::ranges::copy(mesh, opened.mesh.size.begin());
     std::set<std::pair<std::string, std::string>> seen;  // file and key
     for (const auto& [name, entry] : index.at("tensors").items()) {
       StoredTensor& tensor = opened.tensors[name];
-      tensor.shape = sizes_of(entry.at("shape"));
-      for (const json& box : entry.at("boxes")) {
-        const auto file_name = box.at("file").get<std::string>();
+      tensor.shape = get_sizes(entry.at("shape"));
+      for (const json& slice : entry.at("boxes")) {
+        const auto file_name = slice.at("file").get<std::string>();
         auto& file = files[file_name];
         if (!file) {
           if (fs::path(file_name).filename() != file_name)
             throw std::runtime_error(
                 fmt::format("{} is damaged: \"{}\" is no name of a file beside it", path.string(), file_name));
           file = std::make_shared<const SafetensorsFile>(checkpoint / file_name);
-          boxes_in[file_name] = parse_json(file->metadata().at("boxes"));
+          slices_in[file_name] = parse_json(file->metadata().at("boxes"));
         }
-        const auto key = box.at("key").get<std::string>();
-        tensor.boxes.push_back({file, key, sizes_of(box.at("offset")), sizes_of(box.at("shape"))});
+        const auto key = slice.at("key").get<std::string>();
+        tensor.slices.push_back({file, key, get_sizes(slice.at("offset")), get_sizes(slice.at("shape"))});
         if (!seen.emplace(file_name, key).second)
           throw std::runtime_error(
-              fmt::format("{} is damaged: it names the box \"{}\" of {} twice", path.string(), key, file_name));
+              fmt::format("{} is damaged: it names the slice \"{}\" of {} twice", path.string(), key, file_name));
         const auto stored = file->tensors().find(key);
-        if (stored == file->tensors().end() || stored->second.shape != tensor.boxes.back().shape ||
-            !lies_within(tensor.boxes.back(), tensor) ||
-            boxes_in[file_name].at(key) !=
-                json{{"tensor", name}, {"shape", tensor.shape}, {"offset", tensor.boxes.back().offset}})
-          throw std::runtime_error(
-              fmt::format("{} does not hold the box of \"{}\" that {} says", file->path().string(), name, kIndexName));
+        if (stored == file->tensors().end() || stored->second.shape != tensor.slices.back().shape ||
+            !lies_within(tensor.slices.back(), tensor) ||
+            slices_in[file_name].at(key) !=
+                json{{"tensor", name}, {"shape", tensor.shape}, {"offset", tensor.slices.back().offset}})
+          throw std::runtime_error(fmt::format("{} does not hold the slice of \"{}\" that {} says",
+                                               file->path().string(), name, kIndexName));
       }
     }
   } catch (const json::exception& error) {
@@ -182,7 +183,7 @@ CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
   return opened;
 }
 
-std::string parameter_refusal(const StoredTensors& tensors, const ModelConfig& model, const std::string& where) {
+std::string parameter_error(const StoredTensors& tensors, const ModelConfig& model, const std::string& where) {
   for (const ModelParameter& parameter : model_parameters(model)) {
     const auto found = tensors.find(parameter.name);
     if (found == tensors.end())

@@ -20,21 +20,21 @@ struct CheckpointIndex {
 /// "rank-00003.safetensors"
 std::string rank_file_name(int64_t rank);
 
-/// The key of each box in a rank's file: its tensor's name, and from the second box of one tensor on "name#2".
-std::vector<std::string> box_keys(std::span<const TensorBox> boxes);
+/// The key of each slice in a rank's file: its tensor's name, and from the second slice of one tensor on "name#2".
+std::vector<std::string> slice_keys(std::span<const TensorSlice> slices);
 
-/// The metadata of a rank's file: by key, where each of its boxes is in which tensor.
-std::map<std::string, std::string> box_metadata(std::span<const TensorBox> boxes);
+/// The metadata of a rank's file: by key, where each of its slices is in which tensor.
+std::map<std::string, std::string> slice_metadata(std::span<const TensorSlice> slices);
 
 /// Reads the headers of `ranks` files in `folder` and writes checkpoint.json beside them.
-/// Throws std::runtime_error where boxes are missing or overlap.
+/// Throws std::runtime_error where slices are missing or overlap.
 void write_index(const std::filesystem::path& folder, const TrainingState& state, const MeshShape& mesh, int64_t ranks);
 
 /// Reads checkpoint.json and the headers of all files that it names.
-/// Throws std::runtime_error in one sentence where one is damaged.
+/// Throws std::runtime_error where one is damaged.
 CheckpointIndex open_checkpoint(const std::filesystem::path& checkpoint);
 
-/// Says in one sentence why these tensors cannot be the parameters of `model`, or nothing. `where` begins it.
-std::string parameter_refusal(const StoredTensors& tensors, const ModelConfig& model, const std::string& where);
+/// Says why these tensors cannot be the parameters of `model`, or nothing. `where` begins it.
+std::string parameter_error(const StoredTensors& tensors, const ModelConfig& model, const std::string& where);
 
 }  // namespace modular

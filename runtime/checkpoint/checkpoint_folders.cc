@@ -28,7 +28,7 @@ std::string name_of_step(int64_t step) { return fmt::format("{}{:08}", kStepPref
 
 /// The step of a checkpoint's folder name; nothing for other names, those with more zeros included: a name that may be
 /// longer than a file system takes is no step's.
-std::optional<int64_t> step_of(const fs::path& folder) {
+std::optional<int64_t> parse_step(const fs::path& folder) {
   const std::string name = folder.string();  // a path is none either: it may lead elsewhere
   if (!name.starts_with(kStepPrefix)) return {};
   int64_t step = 0;
@@ -57,7 +57,7 @@ std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     const bool is_replaced = entry.path().extension() == ".replaced" && !fs::exists(folder / entry.path().stem());
     const fs::path name = is_replaced ? entry.path().stem() : entry.path().filename();
-    const auto step = step_of(name);
+    const auto step = parse_step(name);
     if (!step || entry.is_symlink() || !fs::exists(entry.path() / "checkpoint.json")) continue;
     const auto listed = std::ranges::find(saved, name.string());
     found.emplace_back(listed == saved.end() ? -1 : listed - saved.begin(), -*step, entry.path());
@@ -95,7 +95,7 @@ void list_newest(const fs::path& folder, const fs::path& newest, int64_t keep_la
 void remove_leftovers(const fs::path& folder) {
   std::vector<fs::path> entries;
   for (const auto& entry : fs::directory_iterator(folder))
-    if (step_of(entry.path().stem())) entries.push_back(entry.path());
+    if (parse_step(entry.path().stem())) entries.push_back(entry.path());
   for (const fs::path& entry : entries) {
     if (entry.extension() == ".partial") fs::remove_all(entry);
     if (entry.extension() == ".replaced") restore_folder(folder / entry.stem());
@@ -108,7 +108,7 @@ fs::path find_checkpoint(const fs::path& path) {
   if (fs::exists(path / "checkpoint.json")) return path;
   if (const std::vector<std::string> names = saved_names(path); !names.empty()) {
     const std::string& name = names.front();
-    const bool is_step = step_of(name).has_value();  // other names may be no names of files
+    const bool is_step = parse_step(name).has_value();  // other names may be no names of files
     const fs::path newest = is_step ? published_folder(path / name) : path;
     if (is_step) check(newest);
     if (!is_step || !fs::exists(newest / "checkpoint.json"))

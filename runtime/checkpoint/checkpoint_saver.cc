@@ -29,29 +29,30 @@ constexpr const char* kStages[] = {"", "preparing a checkpoint", "writing a chec
 /// Lets this thread have what other threads leave of the processors.
 void be_nice() { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness); }
 
-/// The boxes that this rank writes.
-std::vector<TensorBox> owned(std::span<const TensorBox> tensors) {
-  std::vector<TensorBox> boxes;
-  for (const TensorBox& box : tensors)
-    if (box.owner && box.local.numel() > 0) boxes.push_back(box);
-  return boxes;
+/// The slices that this rank writes.
+std::vector<TensorSlice> owned(std::span<const TensorSlice> tensors) {
+  std::vector<TensorSlice> slices;
+  for (const TensorSlice& slice : tensors)
+    if (slice.owner && slice.local.numel() > 0) slices.push_back(slice);
+  return slices;
 }
 
-std::vector<at::Tensor> tensors_of(std::span<const TensorBox> boxes) {
+std::vector<at::Tensor> find_tensors(std::span<const TensorSlice> slices) {
   std::vector<at::Tensor> tensors;
-  for (const TensorBox& box : boxes) tensors.push_back(box.local);
+  for (const TensorSlice& slice : slices) tensors.push_back(slice.local);
   return tensors;
 }
 
-void write_rank_file(std::unique_ptr<FileSink> file, const fs::path& path, std::span<const TensorBox> boxes,
+void write_rank_file(std::unique_ptr<FileSink> file, const fs::path& path, std::span<const TensorSlice> slices,
                      const std::vector<std::pair<std::string, at::Tensor>>& generators) {
-  const std::vector<std::string> keys = box_keys(boxes);
+  const std::vector<std::string> keys = slice_keys(slices);
   std::vector<SafetensorsWriter::Tensor> headers;
-  for (size_t i = 0; i < boxes.size(); ++i)
-    headers.push_back({keys[i], boxes[i].local.scalar_type(), boxes[i].local.sizes().vec()});
+  for (size_t i = 0; i < slices.size(); ++i)
+    headers.push_back({keys[i], slices[i].local.scalar_type(), slices[i].local.sizes().vec()});
   for (const auto& [name, state] : generators) headers.push_back({name, at::kByte, state.sizes().vec()});
-  auto writer = SafetensorsWriter::create(std::move(file), path, headers, box_metadata(boxes), /*with_digests=*/true);
-  for (size_t i = 0; i < boxes.size(); ++i) writer.write(keys[i], boxes[i].local);
+  auto writer =
+      SafetensorsWriter::create(std::move(file), path, headers, slice_metadata(slices), /*with_digests=*/true);
+  for (size_t i = 0; i < slices.size(); ++i) writer.write(keys[i], slices[i].local);
   for (const auto& [name, state] : generators) writer.write(name, state);
   writer.close();
 }
@@ -64,23 +65,23 @@ CheckpointSaver::CheckpointSaver(SaveOptions options, const ModelConfig& model, 
       mesh_(mesh),
       messages_(options_.shared ? ProcessGroup() : message_group(mesh)) {}
 
-void CheckpointSaver::reserve_copies(std::span<const TensorBox> tensors) {
+void CheckpointSaver::reserve_copies(std::span<const TensorSlice> tensors) {
   if (!options_.background) return;
-  reserving_ = std::async(std::launch::async, [this, sources = tensors_of(owned(tensors))] {
+  reserving_ = std::async(std::launch::async, [this, sources = find_tensors(owned(tensors))] {
     be_nice();
     copy_.reserve(sources);
   });
 }
 
-void CheckpointSaver::begin(TrainingState state, std::span<const TensorBox> tensors) {
+void CheckpointSaver::begin(TrainingState state, std::span<const TensorSlice> tensors) {
   TORCH_INTERNAL_ASSERT(stage_ == Stage::idle, "a checkpoint is being saved");
   state_ = std::move(state);
   generators_ = generator_states(mesh_.device());
-  boxes_ = owned(tensors);
+  slices_ = owned(tensors);
   if (options_.background) {
     if (reserving_.valid()) reserving_.get();
-    const std::vector<at::Tensor> copies = copy_.begin(tensors_of(boxes_));
-    for (size_t i = 0; i < copies.size(); ++i) boxes_[i].local = copies[i];
+    const std::vector<at::Tensor> copies = copy_.begin(find_tensors(slices_));
+    for (size_t i = 0; i < copies.size(); ++i) slices_[i].local = copies[i];
   }
   start(Stage::preparing);
 }
@@ -135,15 +136,15 @@ void CheckpointSaver::work() {
 }
 
 void CheckpointSaver::write_files(const fs::path& folder) {
-  const auto path_of = [&](int64_t rank) { return folder / rank_file_name(rank); };
-  const fs::path own = path_of(mesh_.rank());
+  const auto path_to = [&](int64_t rank) { return folder / rank_file_name(rank); };
+  const fs::path own = path_to(mesh_.rank());
   const auto write_to = [&](std::unique_ptr<FileSink> file) {
-    write_rank_file(std::move(file), own, boxes_, generators_);
+    write_rank_file(std::move(file), own, slices_, generators_);
   };
   if (!messages_)
     write_to(create_file(own));
   else if (mesh_.rank() == 0)
-    receive_files(messages_, [&] { write_to(create_file(own)); }, path_of);
+    receive_files(messages_, [&] { write_to(create_file(own)); }, path_to);
   else
     send_file(messages_, write_to);
 }
@@ -158,7 +159,7 @@ std::optional<SavedCheckpoint> CheckpointSaver::go_on(SaveProgress of_slowest) {
     return {};
   }
   stage_ = Stage::idle;
-  boxes_.clear();
+  slices_.clear();
   return SavedCheckpoint{state_.step, checkpoint_of_step(options_.folder, state_.step)};
 }
 
@@ -173,7 +174,7 @@ std::optional<SavedCheckpoint> CheckpointSaver::finish() {
 }
 
 fs::path save_checkpoint(const fs::path& folder, const ModelConfig& model, const TrainingState& state,
-                         std::span<const TensorBox> tensors, Mesh& mesh, int64_t keep_last) {
+                         std::span<const TensorSlice> tensors, Mesh& mesh, int64_t keep_last) {
   CheckpointSaver saver({.folder = folder, .keep_last = keep_last, .background = false}, model, mesh);
   saver.begin(state, tensors);
   return saver.finish()->folder;

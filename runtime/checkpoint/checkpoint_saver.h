@@ -1,4 +1,4 @@
-// Saves a run's checkpoints while the run goes on: what is saved is copied, and then written by a thread.
+// Saves a run's checkpoints while the run continues: what is saved is copied, and then written by a thread.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ struct SavedCheckpoint {
   std::filesystem::path folder;
 };
 
-/// How far a rank is with its part of what all ranks do before any goes on.
+/// How far a rank is with its part of what all ranks do before any continues.
 enum class SaveProgress : int64_t { done, under_way, failed };
 
 /// Prepares, writes and completes one checkpoint at a time. The ranks agree before each of these, which costs no
@@ -38,11 +38,11 @@ class CheckpointSaver {
 
   /// Has a thread of low priority get the memory for background copies of these tensors, so that no save waits for it.
   /// Nothing where none are made. Called once, before the first save.
-  void reserve_copies(std::span<const TensorBox> tensors);
+  void reserve_copies(std::span<const TensorSlice> tensors);
 
   /// Begins to save the tensors' present values, and the present states of this rank's random generators, as
   /// save_checkpoint does. None is being saved. Nobody may write the tensors before wait_for_copy() has returned.
-  void begin(TrainingState state, std::span<const TensorBox> tensors);
+  void begin(TrainingState state, std::span<const TensorSlice> tensors);
 
   /// Returns when the tensors may be written, having helped to copy what was not copied yet.
   void wait_for_copy() { copy_.run(/*among_others=*/false); }
@@ -70,7 +70,7 @@ class CheckpointSaver {
 
   Stage stage_ = Stage::idle;
   TrainingState state_;
-  std::vector<TensorBox> boxes_;  // that this rank writes, in the memory of copy_ where there are copies
+  std::vector<TensorSlice> slices_;  // that this rank writes, in the memory of copy_ where there are copies
   std::vector<std::pair<std::string, at::Tensor>> generators_;
   HostCopy copy_;
   std::future<void> reserving_;  // the memory of copy_

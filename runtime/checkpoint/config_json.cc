@@ -47,25 +47,25 @@ bool is_integer(const json& value) {
 struct Converter {
   std::string where;
 
-  [[noreturn]] void refuse(std::string_view key, const json& value, std::string_view what) const {
+  [[noreturn]] void reject(std::string_view key, const json& value, std::string_view what) const {
     throw ConfigError(fmt::format("{}: \"{}\" is {}: write {}", where, key, shown(value), what));
   }
 
   void operator()(std::string_view key, const json& from, bool& to) const {
-    if (!from.is_boolean()) refuse(key, from, "true or false");
+    if (!from.is_boolean()) reject(key, from, "true or false");
     to = from.get<bool>();
   }
   void operator()(std::string_view key, const json& from, int64_t& to) const {
-    if (!is_integer(from)) refuse(key, from, "an integer");
+    if (!is_integer(from)) reject(key, from, "an integer");
     to = from.get<int64_t>();
   }
   void operator()(std::string_view key, const json& from, double& to) const {
     const auto value = to_double(from);
-    if (!value) refuse(key, from, "a number");
+    if (!value) reject(key, from, "a number");
     to = *value;
   }
   void operator()(std::string_view key, const json& from, std::string& to) const {
-    if (!from.is_string()) refuse(key, from, "a string");
+    if (!from.is_string()) reject(key, from, "a string");
     to = from.get<std::string>();
   }
   void operator()(std::string_view key, const json& from, IntegerOrString& to) const {
@@ -74,7 +74,7 @@ struct Converter {
     else if (from.is_string())
       to = from.get<std::string>();
     else
-      refuse(key, from, "an integer or a string");
+      reject(key, from, "an integer or a string");
   }
   template <class T>
   void operator()(std::string_view key, const json& from, std::optional<T>& to) const {
@@ -85,7 +85,7 @@ struct Converter {
   }
   template <class T>
   void operator()(std::string_view key, const json& from, std::vector<T>& to) const {
-    if (!from.is_array()) refuse(key, from, "a list");
+    if (!from.is_array()) reject(key, from, "a list");
     to.clear();
     for (const json& element : from) (*this)(key, element, to.emplace_back());
   }
@@ -134,7 +134,7 @@ void move_into(json& rope, const std::string& to, json& object, const std::strin
 json take_settings(json& object, const std::string& key, const Converter& convert) {
   const auto found = object.find(key);
   if (found == object.end()) return json::object();
-  if (!found->is_null() && !found->is_object()) convert.refuse(key, *found, "an object with rope_type and rope_theta");
+  if (!found->is_null() && !found->is_object()) convert.reject(key, *found, "an object with rope_type and rope_theta");
   json settings = found->is_null() ? json::object() : *found;
   object.erase(found);
   return settings;
@@ -155,7 +155,7 @@ json take_rope_object(json& object, const Converter& convert) {
   if (json scaling = take_settings(object, "rope_scaling", convert); !scaling.empty()) rope = std::move(scaling);
   for (const auto& [key, value] : rope.items())
     if (value.is_object() && !value.contains(kSpecialFloat))
-      convert.refuse("rope_parameters." + key, value,
+      convert.reject("rope_parameters." + key, value,
                      "one set of rotary settings for all layers, as this model has no others");
   rename_kind(rope);
   for (const char* key : {"rope_theta", "rotary_emb_base"}) move_into(rope, "rope_theta", object, key);
@@ -240,7 +240,7 @@ class Reader {
       object_.erase(key);
       return json::object();
     }
-    if (!found->is_object()) convert_.refuse(key, *found, "an object, the config of that part");
+    if (!found->is_object()) convert_.reject(key, *found, "an object, the config of that part");
     json inner = std::move(*found);
     object_.erase(key);
     config.reset();

@@ -40,13 +40,13 @@ bool is_count_of_parts(std::string_view key) {
 }
 
 void check_integer(std::string_view key, const json& value, const std::string& where) {
-  const auto refuse = [&](std::string_view what) {
+  const auto reject = [&](std::string_view what) {
     throw ConfigError(fmt::format("{}: \"{}\" is {}: write {}", where, key, shown(value), what));
   };
   const auto number = value.get<int64_t>();
-  if ((is_size(key) || is_period(key)) && number < 1) refuse("at least 1");
-  if (is_count_of_parts(key) && number > kMostParts) refuse(fmt::format("at most {}", kMostParts));
-  if (number > kLargest || number < -kLargest) refuse(fmt::format("a number from {} to {}", -kLargest, kLargest));
+  if ((is_size(key) || is_period(key)) && number < 1) reject("at least 1");
+  if (is_count_of_parts(key) && number > kMostParts) reject(fmt::format("at most {}", kMostParts));
+  if (number > kLargest || number < -kLargest) reject(fmt::format("a number from {} to {}", -kLargest, kLargest));
 }
 
 /// The numbers of a config, and of configs within it.

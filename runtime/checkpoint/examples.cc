@@ -30,25 +30,26 @@ struct Form {
 constexpr int64_t kCheckedIds = int64_t{1} << 20;  // at a time
 
 /// The ids that each categorical feature of an item has; empty where the model reads none.
-std::vector<int64_t> cardinalities_of(const nlohmann::json& fields) {
+std::vector<int64_t> get_cardinalities(const nlohmann::json& fields) {
   return fields.value("feature_cardinalities", std::vector<int64_t>());
 }
 
 using Values = Form::Values;
 
-std::vector<Form> forms_of(const Task& task, const ModelConfig& model, bool real_labels) {
+std::vector<Form> find_forms(const Task& task, const ModelConfig& model, bool real_labels) {
   const bool images = task.reads != Task::Reads::tokens, tokens = task.reads != Task::Reads::images;
   // Language models that see images have any number of them in a row.
   const bool image_each_row = task.labels == Task::Labels::each_row;
   std::vector<Form> forms;
   if (tokens) {
     const std::string_view texts = task.texts == 1 ? "" : "texts";
-    const std::vector<std::string_view> tokens_of = {"batch", "seq"};
+    const std::vector<std::string_view> token_shape = {"batch", "seq"};
     forms.push_back(
-        {.name = "input_ids", .dimensions = tokens_of, .may_have = texts, .below = "vocab_size", .required = true});
-    forms.push_back({.name = "attention_mask", .dimensions = tokens_of, .may_have = texts});
-    forms.push_back({.name = "position_ids", .dimensions = tokens_of, .may_have = texts});
-    forms.push_back({.name = "token_type_ids", .dimensions = tokens_of, .may_have = texts, .below = "type_vocab_size"});
+        {.name = "input_ids", .dimensions = token_shape, .may_have = texts, .below = "vocab_size", .required = true});
+    forms.push_back({.name = "attention_mask", .dimensions = token_shape, .may_have = texts});
+    forms.push_back({.name = "position_ids", .dimensions = token_shape, .may_have = texts});
+    forms.push_back(
+        {.name = "token_type_ids", .dimensions = token_shape, .may_have = texts, .below = "type_vocab_size"});
   }
   if (images)
     forms.push_back({.name = "pixel_values",
@@ -59,7 +60,7 @@ std::vector<Form> forms_of(const Task& task, const ModelConfig& model, bool real
   Form labels = {.name = "labels", .dimensions = {"batch"}, .below = task.label_count, .may_ignore = true};
   if (task.labels == Task::Labels::each_token) labels.dimensions.push_back("seq");
   if (task.texts == kAnyTexts) labels.values = Values::either;
-  if (!problem_of(model, real_labels).empty()) {
+  if (!find_problem(model, real_labels).empty()) {
     labels.may_have = "labels";
     labels.values = Values::either;
     labels.as_numbers = true;
@@ -72,7 +73,7 @@ std::vector<Form> forms_of(const Task& task, const ModelConfig& model, bool real
   forms.push_back(labels);
   if (is_of_sessions(task)) {
     const nlohmann::json fields = fields_as_json(*model.config);
-    if (!cardinalities_of(fields).empty())
+    if (!get_cardinalities(fields).empty())
       forms.push_back(
           {.name = "feature_ids", .dimensions = {"batch", "seq", "categorical features"}, .required = true});
     if (fields.value("feature_numbers", int64_t{0}) > 0)
@@ -85,7 +86,7 @@ std::vector<Form> forms_of(const Task& task, const ModelConfig& model, bool real
   return forms;
 }
 
-std::string text_of(const Form& form) {
+std::string get_text(const Form& form) {
   const std::string_view values = form.values == Values::numbers    ? "numbers"
                                   : form.values == Values::integers ? "integers"
                                                                     : "integers or numbers";
@@ -122,9 +123,9 @@ void check_below(const std::string& path, const Form& form, const at::Tensor& id
                   form.may_ignore ? fmt::format(", or {} where there is no target", kIgnoredTarget) : ""));
 }
 
-const Task& task_of(const ModelConfig& model) {
+const Task& get_task(const ModelConfig& model) {
   const Task* const task = find_task(model.entry->task);
-  if (!task) throw std::runtime_error(task_refusal(model.entry->architecture, model.entry->task));
+  if (!task) throw std::runtime_error(task_error(model.entry->architecture, model.entry->task));
   return *task;
 }
 
@@ -137,7 +138,7 @@ std::string what_is_read(const ModelConfig& model, const std::vector<Form>& form
 /// Throws where the file has other features than the config says.
 void check_features(const SafetensorsFile& file, const ModelConfig& model) {
   const nlohmann::json fields = fields_as_json(*model.config);
-  const auto categorical = static_cast<int64_t>(cardinalities_of(fields).size());
+  const auto categorical = static_cast<int64_t>(get_cardinalities(fields).size());
   for (const auto& [name, key, count] :
        {std::tuple("feature_ids", "feature_cardinalities", categorical),
         std::tuple("feature_values", "feature_numbers", fields.value("feature_numbers", int64_t{0}))})
@@ -150,7 +151,7 @@ void check_features(const SafetensorsFile& file, const ModelConfig& model) {
 }
 
 void check_texts(const std::string& path, const ModelConfig& model, int64_t texts) {
-  const Task& task = task_of(model);
+  const Task& task = get_task(model);
   if (texts < 1 || (task.texts != kAnyTexts && task.texts != texts))
     throw std::runtime_error(fmt::format(
         "{}: its samples have {} texts, and {}, for {}, reads {}: write \"input_ids\" as [batch, texts, seq]", path,
@@ -198,7 +199,7 @@ std::vector<Form> forms_in(const SafetensorsFile& file, const ModelConfig& model
     }
     if (shape.size() != dimensions.size() || !fits)
       throw std::runtime_error(fmt::format("{}: \"{}\" is {} of {}: write {}", path, form.name,
-                                           shape_text(header.shape), c10::toString(header.dtype), text_of(form)));
+                                           shape_text(header.shape), c10::toString(header.dtype), get_text(form)));
     for (size_t place = 0; place < shape.size(); ++place) {
       const auto [other, is_first] = sizes.try_emplace(dimensions[place], shape[place], form.name);
       if (!is_first && other->second.first != shape[place])
@@ -231,7 +232,7 @@ void check_tables(const std::string& path, const std::vector<Form>& held,
     if (count != INT64_MAX && !tensors.at(form.name).is_floating_point())
       check_below(path, form, tensors.at(form.name), form.below, count);
     if (form.name != "feature_ids") continue;
-    const std::vector<int64_t> cardinalities = cardinalities_of(fields);
+    const std::vector<int64_t> cardinalities = get_cardinalities(fields);
     for (size_t feature = 0; feature < cardinalities.size(); ++feature)
       check_below(path, form, tensors.at(form.name).select(-1, static_cast<int64_t>(feature)), "feature_cardinalities",
                   cardinalities[feature]);
@@ -239,7 +240,7 @@ void check_tables(const std::string& path, const std::vector<Form>& held,
 }
 
 /// A batch whose rows are those of `tensors`, each text of a sample one of them.
-Batch batch_of(std::map<std::string_view, at::Tensor> tensors, const std::vector<Form>& held) {
+Batch to_batch(std::map<std::string_view, at::Tensor> tensors, const std::vector<Form>& held) {
   for (const Form& form : held)
     if (at::Tensor& tensor = tensors.at(form.name);
         form.may_have == "texts" && tensor.dim() > static_cast<int64_t>(form.dimensions.size()))
@@ -258,7 +259,7 @@ bool makes_labels(const Task& task, int64_t texts) {
 }
 
 /// Of a sample, by what a file holds.
-int64_t texts_of(const Task& task, const SafetensorsFile& file) {
+int64_t count_texts(const Task& task, const SafetensorsFile& file) {
   const auto ids = file.tensors().find("input_ids");
   return task.texts != 1 && ids != file.tensors().end() && ids->second.shape.size() == 3 ? ids->second.shape[1] : 1;
 }
@@ -283,8 +284,8 @@ at::Tensor made_labels(const Task& task, const Batch& batch, int64_t texts) {
   return labels;
 }
 
-std::string problem_of(const ModelConfig& model, bool real_labels) {
-  const Task& task = task_of(model);
+std::string find_problem(const ModelConfig& model, bool real_labels) {
+  const Task& task = get_task(model);
   if (task.labels != Task::Labels::each_row || task.label_count != "num_labels") return {};
   const nlohmann::json fields = fields_as_json(*model.config);
   const auto given = fields.find("problem_type");
@@ -295,12 +296,12 @@ std::string problem_of(const ModelConfig& model, bool real_labels) {
   return problem == "single_label_classification" ? "" : problem;
 }
 
-int64_t samples_of(const Batch& batch) {
+int64_t count_samples(const Batch& batch) {
   const int64_t rows = batch.leading().size(0);
   return batch.labels.defined() && batch.input_ids.defined() ? std::min(rows, batch.labels.size(0)) : rows;
 }
 
-Batch rows_of(Batch batch, const ModelConfig& model, int64_t first, int64_t count) {
+Batch take_rows(Batch batch, const ModelConfig& model, int64_t first, int64_t count) {
   const Task& task = *find_task(model.entry->task);
   const bool images_in_texts = task.reads == Task::Reads::tokens_and_images && task.labels == Task::Labels::each_token;
   if (images_in_texts && batch.pixel_values.defined()) {
@@ -312,15 +313,16 @@ Batch rows_of(Batch batch, const ModelConfig& model, int64_t first, int64_t coun
     const int64_t images = batch.pixel_values.size(0), features = features_in(0, places.size(0));
     const int64_t of_one = images > 0 ? features / images : 0;
     if (images > 0 && (of_one == 0 || features_in(0, first) % of_one != 0 || features_in(first, count) % of_one != 0))
-      throw std::runtime_error(fmt::format(
-          "\"input_ids\" holds the image token {} {} times for {} images, and row {} begins amid one of them: keep "
-          "the placeholders of an image in one row",
-          token, features, images, first));
+      throw std::runtime_error(
+          fmt::format("\"input_ids\" holds the image token {} {} times for {} images, and row {} begins in the middle "
+                      "of one of them: keep "
+                      "the placeholders of an image in one row",
+                      token, features, images, first));
     if (images > 0)
       batch.pixel_values =
           batch.pixel_values.narrow(0, features_in(0, first) / of_one, features_in(first, count) / of_one);
   }
-  const int64_t samples = samples_of(batch);
+  const int64_t samples = count_samples(batch);
   batch.tensors([&](at::Tensor& tensor) {
     const bool is_by_row = !images_in_texts || !tensor.is_same(batch.pixel_values);
     if (!tensor.defined() || !is_by_row) return;
@@ -332,31 +334,31 @@ Batch rows_of(Batch batch, const ModelConfig& model, int64_t first, int64_t coun
 
 Batch read_examples(const SafetensorsFile& file, const ModelConfig& model) {
   const std::optional<LabelMap> map = LabelMap::of(file.path(), model);
-  const std::vector<Form> held = forms_in(file, model, map, forms_of(task_of(model), model, has_real_labels(file)));
+  const std::vector<Form> held = forms_in(file, model, map, find_forms(get_task(model), model, has_real_labels(file)));
   std::map<std::string_view, at::Tensor> tensors;
   for (const Form& form : held) tensors[form.name] = converted(file.tensor(form.name), form, map).clone();
   check_tables(file.path().string(), held, tensors, model);
-  Batch batch = batch_of(tensors, held);
-  const Task& task = task_of(model);
+  Batch batch = to_batch(tensors, held);
+  const Task& task = get_task(model);
   add_item_mask(task, batch);
-  if (const int64_t texts = texts_of(task, file); task.texts == kAnyTexts && texts > 1 && !batch.labels.defined())
+  if (const int64_t texts = count_texts(task, file); task.texts == kAnyTexts && texts > 1 && !batch.labels.defined())
     batch.labels = made_labels(task, batch, texts);
   return batch;
 }
 
 Examples::Examples(const std::vector<std::filesystem::path>& paths, const ModelConfig& model, Labels labels)
     : model_(model) {
-  const Task& task = task_of(model);
+  const Task& task = get_task(model);
   std::vector<Form> forms;
   for (const std::filesystem::path& path : paths) {
     const SafetensorsFile& file = files_.emplace_back(path, Links::followed);
-    if (forms.empty()) forms = forms_of(task, model, labels_are_numbers());
+    if (forms.empty()) forms = find_forms(task, model, labels_are_numbers());
     const bool same_folder =
         !label_maps_.empty() && path.parent_path() == files_[files_.size() - 2].path().parent_path();
     label_maps_.push_back(same_folder ? label_maps_.back() : LabelMap::of(path, model));
     for (Form& form : forms)
-      form.required = form.required ||
-                      (form.name == "labels" && labels == Labels::needed && !makes_labels(task, texts_of(task, file)));
+      form.required = form.required || (form.name == "labels" && labels == Labels::needed &&
+                                        !makes_labels(task, count_texts(task, file)));
     forms_in(file, model, label_maps_.back(), forms);
     const int64_t rows = file.tensors().begin()->second.shape[0];
     for (const auto& [name, header] : file.tensors()) {
@@ -391,33 +393,33 @@ std::vector<int64_t> Examples::row_shape(std::string_view name) const {
   return found == files_.front().tensors().end() ? std::vector<int64_t>() : without_rows(found->second.shape);
 }
 
-int64_t Examples::texts() const { return files_.empty() ? 1 : texts_of(task_of(model_), files_.front()); }
+int64_t Examples::texts() const { return files_.empty() ? 1 : count_texts(get_task(model_), files_.front()); }
 
 bool Examples::labels_are_numbers() const {
   return has_labels() && at::isFloatingType(files_.front().tensors().at("labels").dtype);
 }
 
-size_t Examples::file_of(int64_t row) const {
+size_t Examples::get_file(int64_t row) const {
   return static_cast<size_t>(std::ranges::upper_bound(begin_, row) - begin_.begin()) - 1;
 }
 
 Batch Examples::read(std::span<const int64_t> rows) const {
-  const Task& task = task_of(model_);
-  for (const int64_t row : rows) files_[file_of(row)].check_size();
+  const Task& task = get_task(model_);
+  for (const int64_t row : rows) files_[get_file(row)].check_size();
   const std::vector<Form> held =
-      forms_in(files_.front(), model_, label_maps_.front(), forms_of(task, model_, labels_are_numbers()));
+      forms_in(files_.front(), model_, label_maps_.front(), find_forms(task, model_, labels_are_numbers()));
   std::map<std::string_view, at::Tensor> tensors;
   for (const Form& form : held) {
     std::vector<at::Tensor> values;
     for (const int64_t row : rows) {
-      const size_t file = file_of(row);
+      const size_t file = get_file(row);
       values.push_back(converted(files_[file].tensor(form.name)[row - begin_[file]], form,
                                  label_maps_[file]));  // files may differ
     }
     tensors[form.name] = at::stack(values);
   }
   check_tables(files_.front().path().parent_path().string(), held, tensors, model_);
-  Batch batch = batch_of(tensors, held);
+  Batch batch = to_batch(tensors, held);
   add_item_mask(task, batch);
   if (!batch.labels.defined()) batch.labels = made_labels(task, batch, texts());
   return batch;
@@ -441,7 +443,7 @@ void Examples::check_labels(double low, double high, bool whole) const {
 }
 
 void Examples::check_ids() const {
-  const std::vector<Form> forms = forms_of(task_of(model_), model_, labels_are_numbers());
+  const std::vector<Form> forms = find_forms(get_task(model_), model_, labels_are_numbers());
   bool has_labels = false, has_targets = false;
   for (size_t number = 0; number < files_.size(); ++number) {
     const SafetensorsFile& file = files_[number];

@@ -29,10 +29,10 @@ bool is_of_sessions(const Task& task);
 /// The problem of a classifier of rows: transformers' problem_type; where none is given, "regression" of one label, and
 /// "multi_label_classification" of several whose data are floating-point numbers, as transformers infers it. Empty for
 /// classes, and for entries that are not such classifiers.
-std::string problem_of(const ModelConfig& model, bool real_labels = false);
+std::string find_problem(const ModelConfig& model, bool real_labels = false);
 
 /// The samples of a batch: its rows, or fewer where each has several texts, labels set.
-int64_t samples_of(const Batch& batch);
+int64_t count_samples(const Batch& batch);
 
 /// All examples of `file`, rows first, checked against what the model's task and config ask for: shapes that fit one
 /// another, ids below the sizes of their tables. Labels are numbered as the model does. Throws std::runtime_error in
@@ -40,15 +40,15 @@ int64_t samples_of(const Batch& batch);
 Batch read_examples(const SafetensorsFile& file, const ModelConfig& model);
 
 /// Samples [first, first + count) of a batch: of each tensor, and of images in texts those whose placeholders
-/// are in these rows. Throws std::runtime_error in one sentence where a row begins amid an image.
-Batch rows_of(Batch batch, const ModelConfig& model, int64_t first, int64_t count);
+/// are in these rows. Throws std::runtime_error where a row begins in the middle of an image.
+Batch take_rows(Batch batch, const ModelConfig& model, int64_t first, int64_t count);
 
 /// The rows of many files, read one by one. Numbers are those of a batch's tensors; files may hold narrower types.
 class Examples {
  public:
   enum class Labels { needed, not_needed };
   /// Opens the files and checks their tensors' names, types and shapes, which apart from the rows are the same in all
-  /// files. Throws std::runtime_error in one sentence where a file is cut off, its tensors are not what the model's
+  /// files. Throws std::runtime_error where a file is cut off, its tensors are not what the model's
   /// task reads, or labels are missing that are needed and that the task does not make itself.
   Examples(const std::vector<std::filesystem::path>& paths, const ModelConfig& model, Labels labels = Labels::needed);
 
@@ -77,7 +77,7 @@ class Examples {
   void check_ids() const;
 
  private:
-  size_t file_of(int64_t row) const;
+  size_t get_file(int64_t row) const;
 
   ModelConfig model_;
   std::vector<SafetensorsFile> files_;

@@ -21,14 +21,14 @@ class LocalFile : public FileSink {
     // Where files are in memory a signal interrupts it, such as the one that asks for this checkpoint.
     do errno = ::posix_fallocate(file_.get(), 0, static_cast<off_t>(size));
     while (errno == EINTR);
-    if (errno != 0) refuse_system(path_, "written");
+    if (errno != 0) throw_system_error(path_, "written");
   }
 
   void write(const std::byte* bytes, uint64_t size, uint64_t position) override {
     while (size > 0) {
       const ssize_t written = ::pwrite(file_.get(), bytes, size, static_cast<off_t>(position));
       if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) refuse_system(path_, "written");
+      if (written <= 0) throw_system_error(path_, "written");
       bytes += written;
       size -= static_cast<uint64_t>(written);
       position += static_cast<uint64_t>(written);
@@ -38,7 +38,7 @@ class LocalFile : public FileSink {
   void close() override {
     const bool stored = ::fsync(file_.get()) == 0;
     const bool closed = ::close(file_.release()) == 0;
-    if (!stored || !closed) refuse_system(path_, "written");
+    if (!stored || !closed) throw_system_error(path_, "written");
   }
 
  private:

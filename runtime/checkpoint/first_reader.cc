@@ -15,60 +15,60 @@ namespace {
 
 using nlohmann::json;
 
-/// What rank 0 says of a box, and of all when every rank has its own.
+/// What rank 0 says of a slice, and of all when every rank has its own.
 enum Answer : int64_t { kUnreadable, kNone, kValues };
 
-std::string wanted_of(std::span<const TensorBox> boxes) {
+std::string describe_wanted(std::span<const TensorSlice> slices) {
   json wanted = json::array();
-  for (const TensorBox& box : boxes)
-    wanted.push_back(
-        {box.name, box.global_shape, box.offset, box.local.sizes().vec(), static_cast<int>(box.local.scalar_type())});
+  for (const TensorSlice& slice : slices)
+    wanted.push_back({slice.name, slice.global_shape, slice.offset, slice.local.sizes().vec(),
+                      static_cast<int>(slice.local.scalar_type())});
   return wanted.dump();
 }
 
-/// A box of another rank, as wanted_of says it, with room for its values.
-TensorBox wanted_box(const json& wanted) {
+/// A slice of another rank, as describe_wanted says it, with room for its values.
+TensorSlice wanted_slice(const json& wanted) {
   using Sizes = std::vector<int64_t>;
   const auto type = static_cast<at::ScalarType>(wanted.at(4).get<int>());
   return {wanted.at(0).get<std::string>(), wanted.at(1).get<Sizes>(), wanted.at(2).get<Sizes>(),
           at::empty(wanted.at(3).get<Sizes>(), type)};
 }
 
-void read_for_all(std::span<const TensorBox> boxes, const ReadBox& read, const ProcessGroup& group) {
+void read_for_all(std::span<const TensorSlice> slices, const ReadSlice& read, const ProcessGroup& group) {
   std::exception_ptr error;
-  const auto answer = [&](const TensorBox& box, int64_t rank) {
+  const auto answer = [&](const TensorSlice& slice, int64_t rank) {
     try {
-      if (!error) return read(box, rank) ? kValues : kNone;
+      if (!error) return read(slice, rank) ? kValues : kNone;
     } catch (const std::exception&) {
       error = std::current_exception();
     }
     return kUnreadable;
   };
-  for (const TensorBox& box : boxes) answer(box, 0);
+  for (const TensorSlice& slice : slices) answer(slice, 0);
   const int64_t ranks = group ? group->getSize() : 1;
   for (int64_t rank = 1; rank < ranks; ++rank)
     for (const json& wanted : json::parse(receive_text(group, rank))) {
-      const TensorBox box = wanted_box(wanted);
-      const Answer said = answer(box, rank);
+      const TensorSlice slice = wanted_slice(wanted);
+      const Answer said = answer(slice, rank);
       send_number(group, rank, said);
       if (said == kUnreadable) break;
-      if (said == kValues) send_values(group, rank, box.local);
+      if (said == kValues) send_values(group, rank, slice.local);
     }
   // No rank goes on before all do: what they exchange then is not waited for as long.
   for (int64_t rank = 1; rank < ranks; ++rank) send_number(group, rank, error ? kUnreadable : kNone);
   if (error) std::rethrow_exception(error);
 }
 
-void ask_first(std::span<const TensorBox> boxes, const std::string& what, const ProcessGroup& group) {
-  send_text(group, 0, wanted_of(boxes));
-  for (const TensorBox& box : boxes) {
+void ask_first(std::span<const TensorSlice> slices, const std::string& what, const ProcessGroup& group) {
+  send_text(group, 0, describe_wanted(slices));
+  for (const TensorSlice& slice : slices) {
     const int64_t said = receive_number(group, 0);
     if (said == kUnreadable) break;
     if (said == kNone) continue;
-    const bool in_place = box.local.is_cpu() && box.local.is_contiguous();
-    const at::Tensor values = in_place ? box.local : at::empty(box.local.sizes(), box.local.scalar_type());
+    const bool in_place = slice.local.is_cpu() && slice.local.is_contiguous();
+    const at::Tensor values = in_place ? slice.local : at::empty(slice.local.sizes(), slice.local.scalar_type());
     receive_values(group, 0, values);
-    if (!in_place) at::Tensor(box.local).copy_(values);
+    if (!in_place) at::Tensor(slice.local).copy_(values);
   }
   if (receive_number(group, 0) == kUnreadable)
     throw CollectiveError(fmt::format("rank 0, which reads {} for all, could not", what));
@@ -76,23 +76,23 @@ void ask_first(std::span<const TensorBox> boxes, const std::string& what, const 
 
 }  // namespace
 
-void read_by_first(std::span<const TensorBox> boxes, const ReadBox& read, const std::string& what, Mesh& mesh) {
+void read_by_first(std::span<const TensorSlice> slices, const ReadSlice& read, const std::string& what, Mesh& mesh) {
   const at::NoGradGuard no_grad;
   const ProcessGroup group = message_group(mesh);
   if (mesh.rank() == 0)
-    read_for_all(boxes, read, group);
+    read_for_all(slices, read, group);
   else
-    ask_first(boxes, what, group);
+    ask_first(slices, what, group);
 }
 
 void load_parameters_by_first(const std::filesystem::path& folder, const ModelConfig& model,
-                              std::span<const TensorBox> parameters, Head head, Mesh& mesh) {
+                              std::span<const TensorSlice> parameters, Head head, Mesh& mesh) {
   std::optional<StoredTensors> stored;  // opened where a failure is told to all
-  const auto read = [&](const TensorBox& box, int64_t) {
+  const auto read = [&](const TensorSlice& slice, int64_t) {
     if (!stored) stored = open_parameters(folder, model, head);
-    const auto found = stored->find(box.name);
+    const auto found = stored->find(slice.name);
     if (found == stored->end()) return false;
-    read_box(box.name, found->second, box.offset, box.local);
+    read_slice(slice.name, found->second, slice.offset, slice.local);
     return true;
   };
   read_by_first(parameters, read, fmt::format("model.checkpoint {}", folder.string()), mesh);

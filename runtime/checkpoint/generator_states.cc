@@ -24,7 +24,7 @@ std::vector<std::pair<std::string, at::Generator>> generators(const at::Device& 
   return found;
 }
 
-[[noreturn]] void refuse_state(const fs::path& rank_file, const std::string& name) {
+[[noreturn]] void reject_state(const fs::path& rank_file, const std::string& name) {
   throw std::runtime_error(
       fmt::format("{} is damaged: its \"{}\" is no state of that random generator", rank_file.string(), name));
 }
@@ -47,7 +47,7 @@ bool read_generator_state(const fs::path& rank_file, const std::string& name, at
   if (!file.tensors().contains(name)) return false;
   const at::Tensor stored = file.tensor(name);
   file.verify(name, 0, stored.nbytes());
-  if (stored.sizes() != state.sizes() || stored.scalar_type() != state.scalar_type()) refuse_state(rank_file, name);
+  if (stored.sizes() != state.sizes() || stored.scalar_type() != state.scalar_type()) reject_state(rank_file, name);
   state.copy_(stored);
   return true;
 }
@@ -61,7 +61,7 @@ void set_generator_states(const std::vector<std::pair<std::string, at::Tensor>>&
     try {
       generator.set_state(states.at(i).second);
     } catch (const c10::Error&) {
-      refuse_state(rank_file, name);
+      reject_state(rank_file, name);
     }
   }
 }

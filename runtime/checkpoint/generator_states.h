@@ -21,7 +21,7 @@ bool is_generator_state(std::string_view name);
 /// that was saved on another kind of device. Throws std::runtime_error where it is damaged.
 bool read_generator_state(const std::filesystem::path& rank_file, const std::string& name, at::Tensor state);
 
-/// Makes the generators go on from `states`, which were read from that file. Throws std::runtime_error where one is
+/// Makes the generators continue from `states`, which were read from that file. Throws std::runtime_error where one is
 /// none.
 void set_generator_states(const std::vector<std::pair<std::string, at::Tensor>>& states,
                           const std::filesystem::path& rank_file, const at::Device& device);

@@ -14,7 +14,7 @@ std::string_view without_first(std::string_view name) {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
-std::string module_of(const std::string& name) {
+std::string get_module(const std::string& name) {
   const size_t dot = name.rfind('.');
   return dot == std::string::npos ? std::string() : name.substr(0, dot);
 }
@@ -38,9 +38,9 @@ std::string_view behind(std::string_view pattern, std::string_view name) {
   return name;
 }
 
-std::vector<std::string_view> embeddings_of(const Plan& plan) {
+std::vector<std::string_view> get_embeddings(const Plan& plan) {
   std::vector<std::string_view> modules = plan.first;
-  if (plan.first_tower) modules.insert(modules.end(), plan.first_tower->first.begin(), plan.first_tower->first.end());
+  if (plan.first_stack) modules.insert(modules.end(), plan.first_stack->first.begin(), plan.first_stack->first.end());
   return modules;
 }
 
@@ -55,20 +55,20 @@ bool ModelBody::holds(std::string_view name) const {
     return lies_in(pattern, name) || lies_in(pattern, without_first(name)) ||
            (inner != pattern && lies_in(inner, name));
   };
-  return std::ranges::any_of(plan_.units, is_in) || std::ranges::any_of(embeddings_of(plan_), is_in);
+  return std::ranges::any_of(plan_.units, is_in) || std::ranges::any_of(get_embeddings(plan_), is_in);
 }
 
 bool ModelBody::holds_in_file(const std::string& name) const {
   return holds(name) || std::ranges::any_of(paths_, [&](const std::string& path) { return name.starts_with(path); }) ||
-         (!is_of_another_class_ && modules_.contains(module_of(name)));
+         (!is_of_another_class_ && modules_.contains(get_module(name)));
 }
 
 void ModelBody::add(const std::string& name, const std::string& file_name) {
-  modules_.insert(module_of(file_name));
+  modules_.insert(get_module(file_name));
   const auto holds_name = [&](std::string_view pattern) { return lies_in(pattern, name); };
   if (std::ranges::any_of(plan_.units, holds_name))
     if (std::string path = before_first_index(file_name); !path.empty()) paths_.insert(std::move(path));
-  for (const std::string_view pattern : embeddings_of(plan_)) {
+  for (const std::string_view pattern : get_embeddings(plan_)) {
     if (!holds_name(pattern)) continue;
     const std::string_view rest = behind(pattern, name);
     if (!rest.empty() && file_name.size() > rest.size() && file_name.ends_with(rest))

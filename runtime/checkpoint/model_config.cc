@@ -109,14 +109,14 @@ bool is_of_a_file(std::string_view key) {
          key == "quantization_config";
 }
 
-void refuse_quantized(const json& object, const std::string& where) {
+void reject_quantized(const json& object, const std::string& where) {
   if (object.contains("quantization_config") && !object["quantization_config"].is_null())
     throw ConfigError(
         fmt::format("{}: \"quantization_config\" says that the weights are quantized, which is not supported: "
                     "use the unquantized checkpoint",
                     where));
   for (const auto& [key, value] : object.items())
-    if (value.is_object() && key.ends_with("_config")) refuse_quantized(value, fmt::format("{}: {}", where, key));
+    if (value.is_object() && key.ends_with("_config")) reject_quantized(value, fmt::format("{}: {}", where, key));
 }
 
 /// The first value of a "architectures" list, or an empty text.
@@ -182,7 +182,7 @@ LoraOptions lora_of_json(const json& object, const std::string& where) {
         options.dropout >= 0.0 && options.dropout < 1.0)
       return options;
   } catch (const json::exception&) {
-    // The refusal below says what there should be.
+    // The error below says what there should be.
   }
   throw ConfigError(
       fmt::format("{}: \"{}\" is {}: it is written with a run's checkpoint, and is an object of layers, "
@@ -220,7 +220,7 @@ ModelConfig parse_with(const std::filesystem::path& folder, std::string_view tex
   json object = parse_json(plain);
   if (object.is_discarded()) throw ConfigError(fmt::format("{} is not JSON: {}", where, json_problem(plain)));
   if (!object.is_object()) throw ConfigError(fmt::format("{} is not a JSON object", where));
-  refuse_quantized(object, where);
+  reject_quantized(object, where);
 
   ModelConfig model;
   model.source = where;

@@ -109,12 +109,12 @@ std::string saved_module(const std::string& parameter, const std::vector<std::st
 const StoredTensor* saved_parameter(PeftTensors& tensors, const Entry& entry, const ModelParameter& parameter) {
   const StoredTensor* found = nullptr;
   for (const std::string& name : parameter.names) {
-    const std::string module = peft_module_of(entry, name, parameter.global_shape);
+    const std::string module = to_peft_module(entry, name, parameter.global_shape);
     if (module.empty()) continue;
     const StoredTensor* const saved = tensors.find(module + name.substr(name.rfind('.')));
     if (saved && found &&
         (saved->shape != found->shape ||
-         !read_whole(name, *saved, at::kFloat).equal(read_whole(name, *found, at::kFloat))))
+         !read_full(name, *saved, at::kFloat).equal(read_full(name, *found, at::kFloat))))
       throw ConfigError(
           fmt::format("{}: \"{}\" and \"{}\" differ, though the base ties them: merge the adapter into "
                       "its base with PEFT (merge_and_unload)",
@@ -124,10 +124,10 @@ const StoredTensor* saved_parameter(PeftTensors& tensors, const Entry& entry, co
   return found;
 }
 
-PeftContents contents_of(PeftTensors& tensors, const ModelConfig& base, const PeftOptions& options) {
+PeftContents get_contents(PeftTensors& tensors, const ModelConfig& base, const PeftOptions& options) {
   PeftContents contents;
   for (const ModelParameter& parameter : model_parameters(base)) {
-    const std::string module = peft_module_of(*base.entry, parameter.name, parameter.global_shape);
+    const std::string module = to_peft_module(*base.entry, parameter.name, parameter.global_shape);
     if (module.empty()) continue;
     const std::string last = parameter.name.substr(parameter.name.rfind('.') + 1);
     if (last == "weight" && parameter.global_shape.size() == 2) {
@@ -172,11 +172,11 @@ PeftContents contents_of(PeftTensors& tensors, const ModelConfig& base, const Pe
 }
 
 /// Whether a tensor is that of the base, or begins with it: PEFT saves tables and heads that got rows for further ids.
-bool has_the_rows_of(const StoredTensor& own, const StoredTensor& base, const std::string& name) {
+bool has_same_rows_as(const StoredTensor& own, const StoredTensor& base, const std::string& name) {
   const bool has_rows = own.shape.size() == base.shape.size() && !own.shape.empty() && own.shape[0] >= base.shape[0];
   if (!has_rows || !std::equal(own.shape.begin() + 1, own.shape.end(), base.shape.begin() + 1)) return false;
-  const at::Tensor values = read_whole(name, own, at::kFloat);
-  return values.narrow(0, 0, base.shape[0]).equal(read_whole(name, base, at::kFloat));
+  const at::Tensor values = read_full(name, own, at::kFloat);
+  return values.narrow(0, 0, base.shape[0]).equal(read_full(name, base, at::kFloat));
 }
 
 /// Gives the base as many labels and ids as the folder's own heads and tables are for.
@@ -199,12 +199,12 @@ void fit_rows(ModelConfig& base, PeftTensors& tensors) {
 }
 
 /// The entry of the base's family that adapter_config.json means.
-const Entry& entry_of(const ModelConfig& base, const PeftOptions& options) {
+const Entry& get_entry(const ModelConfig& base, const PeftOptions& options) {
   if (options.task.empty() || base.entry->task == options.task) return *base.entry;
   for (const Entry& entry : entries())
     if (entry.family == base.entry->family && entry.task == options.task) return entry;
   throw ConfigError(fmt::format("{}: \"task_type\" is \"{}\", and this program has no such model of the family {}",
-                                options.where, peft_task_of(options.task), base.entry->family));
+                                options.where, to_peft_task(options.task), base.entry->family));
 }
 
 fs::path with_weights(const fs::path& base) {
@@ -267,7 +267,7 @@ ModelConfig read_peft_config(const fs::path& folder, const Entry* as, const fs::
     throw ConfigError(fmt::format("{}: the base is {}, itself a folder of adapters: merge these with `modrun export`",
                                   options.where, base.string()));
   ModelConfig model = read_config(base);
-  if (const Entry* const entry = as ? as : &entry_of(model, options); entry != model.entry)
+  if (const Entry* const entry = as ? as : &get_entry(model, options); entry != model.entry)
     model = read_config(base, entry);
   if (model.lora)
     throw ConfigError(fmt::format("{}: the base, {}, has adapters itself: merge these with `modrun export`",
@@ -275,7 +275,7 @@ ModelConfig read_peft_config(const fs::path& folder, const Entry* as, const fs::
   PeftTensors tensors(folder);
   fit_rows(model, tensors);
   PeftOptions fitted = options;
-  const PeftContents contents = contents_of(tensors, model, options);
+  const PeftContents contents = get_contents(tensors, model, options);
   std::vector<std::pair<std::string, int64_t>> ranks;
   for (const PeftContents::Layer& layer : contents.layers) ranks.emplace_back(layer.module, layer.a.shape[0]);
   set_rank_and_alpha(fitted, ranks);
@@ -289,7 +289,7 @@ ModelConfig read_peft_config(const fs::path& folder, const Entry* as, const fs::
 
 StoredTensors open_peft(const fs::path& folder, const ModelConfig& model) {
   PeftTensors tensors(folder);
-  const PeftContents contents = contents_of(tensors, without_adapters(model), read_peft_options(folder));
+  const PeftContents contents = get_contents(tensors, without_adapters(model), read_peft_options(folder));
   ModelConfig base = without_adapters(model);
   base.base.clear();
   if (vocabulary_rows(base) > 0) base = with_vocabulary_rows(base, vocabulary_rows(read_config(model.base)));
@@ -297,7 +297,7 @@ StoredTensors open_peft(const fs::path& folder, const ModelConfig& model) {
   for (const std::string& name : contents.untrained) {
     const auto of_base = stored.find(name);
     const StoredTensor& own = contents.replaced.at(name);
-    if (of_base == stored.end() || !has_the_rows_of(own, of_base->second, name))
+    if (of_base == stored.end() || !has_same_rows_as(own, of_base->second, name))
       throw std::runtime_error(fmt::format(
           "{} holds \"{}\", which is not that of {} and which \"modules_to_save\" of {} does not name: merge "
           "the adapter into its base with PEFT (merge_and_unload)",
@@ -317,7 +317,7 @@ StoredTensors open_peft(const fs::path& folder, const ModelConfig& model) {
       throw std::runtime_error(fmt::format("{}: \"{}\" is {}, and {} has {}", tensors.path().string(), parameter.name,
                                            shape_text(found->second.shape), model.entry->architecture,
                                            shape_text(parameter.global_shape)));
-    if (parameter.tensor.is_floating_point()) refuse_integers(parameter.name, found->second);
+    if (parameter.tensor.is_floating_point()) reject_integers(parameter.name, found->second);
   }
   return stored;
 }

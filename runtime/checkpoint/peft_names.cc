@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 3> kFusedLayers = {".gate_proj", ".up_pro
 
 }  // namespace
 
-std::string_view peft_task_of(std::string_view task) {
+std::string_view to_peft_task(std::string_view task) {
   const auto* const found = std::ranges::find(kPeftTasks, task, &std::pair<std::string_view, std::string_view>::first);
   return found == kPeftTasks.end() ? std::string_view() : found->second;
 }
@@ -55,8 +55,8 @@ std::string peft_names_error(const AdaptedEntry& lora) {
   return {};
 }
 
-std::string peft_module_of(const Entry& entry, const std::string& parameter, const std::vector<int64_t>& shape) {
-  const std::vector<StoredPiece> pieces = stored_pieces(entry, parameter, shape);
+std::string to_peft_module(const Entry& entry, const std::string& parameter, const std::vector<int64_t>& shape) {
+  const std::vector<StateDictPiece> pieces = state_dict_pieces(entry, parameter, shape);
   const size_t dot = pieces[0].name.rfind('.');
   if (pieces.size() != 1 || pieces[0].parts != 1 || pieces[0].file_shape != shape || dot == std::string::npos)
     return {};

@@ -17,7 +17,7 @@ inline constexpr const char* kPeftWeights = "adapter_model.safetensors";
 inline constexpr std::string_view kPeftPrefix = "base_model.model.";
 
 /// PEFT's name of a task, or ours for PEFT's; empty where there is none.
-std::string_view peft_task_of(std::string_view task);
+std::string_view to_peft_task(std::string_view task);
 std::string_view task_of_peft(std::string_view peft_task);
 
 /// Says in a sentence why PEFT and this program do not mean the same layers of the model by the same names, or nothing.
@@ -25,6 +25,6 @@ std::string peft_names_error(const AdaptedEntry& lora);
 
 /// The path of the module of transformers that has the parameter, of which `shape` is the whole; empty where
 /// it belongs to the model itself, and where transformers has it in other pieces.
-std::string peft_module_of(const Entry& entry, const std::string& parameter, const std::vector<int64_t>& shape);
+std::string to_peft_module(const Entry& entry, const std::string& parameter, const std::vector<int64_t>& shape);
 
 }  // namespace modular

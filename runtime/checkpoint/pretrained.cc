@@ -49,7 +49,7 @@ constexpr std::string_view kSharedTable = "shared.weight";
 constexpr std::string_view kTableCopies[] = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
 
 /// The names of T5's copies of the parameter, for the stacks that the model has.
-std::vector<std::string> copies_of(const Plan& plan, const std::string& name) {
+std::vector<std::string> find_copies(const Plan& plan, const std::string& name) {
   std::vector<std::string> copies;
   if (name != kSharedTable && !name.ends_with("." + std::string(kSharedTable))) return copies;
   const std::string prefix = name.substr(0, name.size() - kSharedTable.size());
@@ -94,7 +94,7 @@ class Names {
 
 /// The values of two parameters, piece by piece.
 bool same_values(const StoredTensor& one, const StoredTensor& other) {
-  return std::ranges::equal(one.boxes, other.boxes, [](const StoredBox& left, const StoredBox& right) {
+  return std::ranges::equal(one.slices, other.slices, [](const StoredSlice& left, const StoredSlice& right) {
     return at::equal(left.values(), right.values());
   });
 }
@@ -139,9 +139,9 @@ class Matcher {
     for (const auto& [name, tensor] : stored_) {
       if (is_computed_again(name, tensor) || used_.contains(name) || further.hold(name)) continue;
       if (body_.holds_in_file(name))
-        unexpected.push_back(fmt::format("\"{}\" {}", tensor.boxes.front().key, shape_text(tensor.shape)));
+        unexpected.push_back(fmt::format("\"{}\" {}", tensor.slices.front().key, shape_text(tensor.shape)));
       else
-        ignored.push_back(tensor.boxes.front().key);
+        ignored.push_back(tensor.slices.front().key);
     }
     if (!unexpected.empty())
       throw std::runtime_error(fmt::format(
@@ -154,42 +154,42 @@ class Matcher {
   bool is_body(std::string_view name) const { return body_.holds(name); }
 
   /// The name that a file gives the first piece of a tensor that find() returned.
-  static const std::string& name_of(const StoredTensor& tensor) { return tensor.boxes.front().key; }
+  static const std::string& name_for(const StoredTensor& tensor) { return tensor.slices.front().key; }
 
  private:
-  std::optional<StoredTensor> take(const std::string& alias, const std::vector<StoredPiece>& pieces,
+  std::optional<StoredTensor> take(const std::string& alias, const std::vector<StateDictPiece>& pieces,
                                    const std::vector<int64_t>& shape) {
     StoredTensor found{shape, {}};
     std::vector<std::string> taken;
     std::string missing;
-    for (const StoredPiece& piece : pieces) {
+    for (const StateDictPiece& piece : pieces) {
       const std::string name = names_.find(piece.name);
-      if (name.empty() || used_.contains(use_of(name, piece.part, piece.parts))) {
+      if (name.empty() || used_.contains(describe_use(name, piece.part, piece.parts))) {
         missing = piece.name;
         continue;
       }
       const StoredTensor& tensor = stored_.at(name);
       if (tensor.shape != piece.file_shape)
         throw std::runtime_error(fmt::format("{}: \"{}\" is {} and the {} of its config.json has {}", folder_.string(),
-                                             tensor.boxes[0].key, shape_text(tensor.shape), model_.entry->architecture,
+                                             tensor.slices[0].key, shape_text(tensor.shape), model_.entry->architecture,
                                              shape_text(piece.file_shape)));
       taken.push_back(name);
-      found.boxes.push_back(
-          {tensor.boxes[0].file, tensor.boxes[0].key, piece.offset, piece.shape, piece.part, piece.parts});
+      found.slices.push_back(
+          {tensor.slices[0].file, tensor.slices[0].key, piece.offset, piece.shape, piece.part, piece.parts});
     }
-    if (found.boxes.empty()) return {};
+    if (found.slices.empty()) return {};
     if (!missing.empty())
       throw std::runtime_error(
-          fmt::format("{} lacks \"{}\", though it holds \"{}\"", folder_.string(), missing, name_of(found)));
+          fmt::format("{} lacks \"{}\", though it holds \"{}\"", folder_.string(), missing, name_for(found)));
     for (size_t i = 0; i < taken.size(); ++i) {
-      used_.insert({taken[i], use_of(taken[i], pieces[i].part, pieces[i].parts)});
+      used_.insert({taken[i], describe_use(taken[i], pieces[i].part, pieces[i].parts)});
       body_.add(alias, taken[i]);
     }
     return found;
   }
 
   /// What is used of a file's tensor: all, or one of its parts.
-  static std::string use_of(const std::string& name, int64_t part, int64_t parts) {
+  static std::string describe_use(const std::string& name, int64_t part, int64_t parts) {
     return parts == 1 ? name : fmt::format("{}[{}/{}]", name, part, parts);
   }
 
@@ -216,13 +216,14 @@ std::optional<StoredTensor> find_tied(const fs::path& folder, const Plan& plan, 
     std::optional<StoredTensor> tensor = matcher.find(name, parameter.global_shape);
     if (!tensor) return;
     if (source && !same_values(*source, *tensor))
-      throw std::runtime_error(fmt::format("{}: \"{}\" and \"{}\" differ{}", folder.string(), Matcher::name_of(*source),
-                                           Matcher::name_of(*tensor), otherwise));
+      throw std::runtime_error(fmt::format("{}: \"{}\" and \"{}\" differ{}", folder.string(),
+                                           Matcher::name_for(*source), Matcher::name_for(*tensor), otherwise));
     if (!source) source = std::move(tensor);
   };
   for (const std::string& alias : parameter.names)
     look_for(alias, " though the config ties them: write \"tie_word_embeddings\": false into config.json");
-  for (const std::string& copy : copies_of(plan, parameter.name)) look_for(copy, ": the model has one table for both");
+  for (const std::string& copy : find_copies(plan, parameter.name))
+    look_for(copy, ": the model has one table for both");
   return source;
 }
 
@@ -246,7 +247,7 @@ StoredTensors match(const fs::path& folder, const ModelConfig& model, Head head 
       continue;
     }
     if (std::optional<StoredTensor> source = find_tied(folder, *model.entry->plan, matcher, parameter)) {
-      if (parameter.tensor.is_floating_point()) refuse_integers(parameter.name, *source);
+      if (parameter.tensor.is_floating_point()) reject_integers(parameter.name, *source);
       matched[parameter.name] = *std::move(source);
     } else if (is_unused(*model.entry, parameter.name)) {
       found.unused.push_back(parameter.name);
@@ -359,7 +360,7 @@ ModelConfig read_pretrained_config(const fs::path& source, const Entry* as, cons
   return model;
 }
 
-std::string pretrained_refusal(const fs::path& folder, const ModelConfig& model, Head head) {
+std::string pretrained_error(const fs::path& folder, const ModelConfig& model, Head head) {
   try {
     open_parameters(folder, model, head);
     return {};
@@ -374,23 +375,23 @@ StoredTensors open_parameters(const fs::path& folder, const ModelConfig& model, 
   StoredTensors stored = !checkpoint.empty()      ? open_checkpoint(checkpoint).tensors
                          : is_peft_folder(folder) ? open_peft(folder, there)
                                                   : match(folder, there, head);
-  if (const auto refusal = checkpoint.empty() ? std::string() : parameter_refusal(stored, there, checkpoint.string());
-      !refusal.empty())
-    throw std::runtime_error(refusal);
+  if (const auto error = checkpoint.empty() ? std::string() : parameter_error(stored, there, checkpoint.string());
+      !error.empty())
+    throw std::runtime_error(error);
   if (model.added_rows_seed) add_rows(stored, model, vocabulary_rows(there));
   return stored;
 }
 
-void load_parameters(const fs::path& folder, const ModelConfig& model, std::span<const TensorBox> parameters) {
+void load_parameters(const fs::path& folder, const ModelConfig& model, std::span<const TensorSlice> parameters) {
   load_parameters(folder, model, parameters, Head::stored);
 }
 
-void load_parameters(const fs::path& folder, const ModelConfig& model, std::span<const TensorBox> parameters,
+void load_parameters(const fs::path& folder, const ModelConfig& model, std::span<const TensorSlice> parameters,
                      Head head) {
   const StoredTensors stored = open_parameters(folder, model, head);
-  for (const TensorBox& box : parameters)
-    if (const auto found = stored.find(box.name); found != stored.end())
-      read_box(box.name, found->second, box.offset, box.local);
+  for (const TensorSlice& slice : parameters)
+    if (const auto found = stored.find(slice.name); found != stored.end())
+      read_slice(slice.name, found->second, slice.offset, slice.local);
 }
 
 }  // namespace modular

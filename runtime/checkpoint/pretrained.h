@@ -1,4 +1,4 @@
-// Hugging Face folders: config.json and model.safetensors, single or sharded, read into a model's boxes and written
+// Hugging Face folders: config.json and model.safetensors, single or sharded, read into a model's slices and written
 // from a checkpoint.
 #pragma once
 
@@ -36,7 +36,7 @@ ModelConfig read_pretrained_config(const std::filesystem::path& folder, const En
 /// Says why the folder's tensors are not the model's (missing, unexpected in its layers, embeddings and
 /// other modules, or mis-shaped), or nothing. Reads headers only. Adds or strips the base model's prefix; tied tensors
 /// may be absent.
-std::string pretrained_refusal(const std::filesystem::path& folder, const ModelConfig& model, Head head = Head::stored);
+std::string pretrained_error(const std::filesystem::path& folder, const ModelConfig& model, Head head = Head::stored);
 
 /// The parameters that the folder of another class lacks and the model has, but for adapters.
 std::vector<std::string> new_parameters(const std::filesystem::path& folder, const ModelConfig& model);
@@ -50,17 +50,17 @@ std::string weights_note(const std::filesystem::path& folder, const ModelConfig&
 bool may_be_missing(const ModelConfig& model, std::string_view parameter);
 
 /// The parameters of a checkpoint, of the latest in a folder of them, or of a Hugging Face folder (float32, bfloat16 or
-/// float16). Throws std::runtime_error in one sentence where they are not the model's.
+/// float16). Throws std::runtime_error where they are not the model's.
 StoredTensors open_parameters(const std::filesystem::path& folder, const ModelConfig& model, Head head = Head::stored);
 
 /// load_parameters where the folder may lack some, which keep their values.
 void load_parameters(const std::filesystem::path& folder, const ModelConfig& model,
-                     std::span<const TensorBox> parameters, Head head);
+                     std::span<const TensorSlice> parameters, Head head);
 
 /// The same on every rank, of which only the first reads `folder`, as read_by_first does. Collective over the world.
 /// Throws on every rank where the tensors are not the model's.
 void load_parameters_by_first(const std::filesystem::path& folder, const ModelConfig& model,
-                              std::span<const TensorBox> parameters, Head head, Mesh& mesh);
+                              std::span<const TensorSlice> parameters, Head head, Mesh& mesh);
 
 struct ExportOptions {
   at::ScalarType dtype = at::kFloat;

@@ -26,7 +26,7 @@ using nlohmann::json;
 /// A tensor of an exported file: a piece of a parameter.
 struct ExportedTensor {
   const ModelParameter* parameter;
-  StoredPiece piece;
+  StateDictPiece piece;
 
   /// Buffers stay in float32, as transformers keeps them.
   at::ScalarType type(at::ScalarType asked) const { return parameter->trainable ? asked : at::kFloat; }
@@ -52,7 +52,7 @@ std::vector<std::vector<ExportedTensor>> plan_files(const Entry& entry, const st
   std::vector<std::vector<ExportedTensor>> files(1);
   int64_t filled = 0;
   for (const ModelParameter& parameter : parameters)
-    for (StoredPiece& piece : stored_pieces(entry, parameter.name, parameter.global_shape)) {
+    for (StateDictPiece& piece : state_dict_pieces(entry, parameter.name, parameter.global_shape)) {
       const ExportedTensor tensor{&parameter, std::move(piece)};
       const int64_t bytes =
           c10::multiply_integers(tensor.piece.shape) * static_cast<int64_t>(c10::elementSize(tensor.type(dtype)));
@@ -74,9 +74,9 @@ at::Tensor initial_values(const ModelConfig& model, const std::string& name) {
   TORCH_INTERNAL_ASSERT(found != table.parameters.end(), name);
   const std::vector<int64_t>& shape = found->global_shape;
   const std::vector<int64_t> begin(shape.size(), 0);
-  ShardedParameter whole{.name = name, .names = {name}, .global_shape = shape, .boxes = {{begin, begin, shape}}};
+  ShardedParameter whole{.name = name, .names = {name}, .global_shape = shape, .slices = {{begin, begin, shape}}};
   whole.local = at::empty(shape, at::kFloat);
-  BoxInitializer initializer(/*seed=*/0);
+  SliceInitializer initializer(/*seed=*/0);
   initializer.add(found->tensor, whole);
   initializer.run(*built.module);
   return whole.local;
@@ -86,8 +86,8 @@ at::Tensor initial_values(const ModelConfig& model, const std::string& name) {
 
 void write_pretrained(const StoredTensors& stored, const ModelConfig& model, const fs::path& folder,
                       const ExportOptions& options) {
-  const std::vector<DenseWeights> dense = dense_weights_of(model, folder);
-  const auto is_of = [](const DenseWeights& layer) {
+  const std::vector<DenseWeights> dense = get_dense_weights(model, folder);
+  const auto belongs_to = [](const DenseWeights& layer) {
     return [&layer](const ModelParameter& parameter) { return parameter.name.starts_with(layer.prefix); };
   };
   std::vector<ModelParameter> parameters = model_parameters(without_adapters(model)), of_layers;
@@ -95,8 +95,8 @@ void write_pretrained(const StoredTensors& stored, const ModelConfig& model, con
     return may_be_missing(model, parameter.name) && !stored.contains(parameter.name);
   });
   for (const DenseWeights& layer : dense) {
-    std::ranges::copy_if(parameters, std::back_inserter(of_layers), is_of(layer));
-    std::erase_if(parameters, is_of(layer));
+    std::ranges::copy_if(parameters, std::back_inserter(of_layers), belongs_to(layer));
+    std::erase_if(parameters, belongs_to(layer));
   }
   const auto write = [&](const fs::path& path, const std::vector<ExportedTensor>& tensors) {
     std::vector<SafetensorsWriter::Tensor> headers;
@@ -107,7 +107,7 @@ void write_pretrained(const StoredTensors& stored, const ModelConfig& model, con
     for (const ExportedTensor& tensor : tensors) {
       const auto& [parameter, piece] = tensor;
       const at::Tensor values = at::empty(piece.shape, at::TensorOptions().dtype(tensor.type(options.dtype)));
-      read_merged_box(parameter->name, stored, model.lora.get(), piece.offset, values);
+      read_merged_slice(parameter->name, stored, model.lora.get(), piece.offset, values);
       writer.write(piece.name, values.view(piece.file_shape));
       bytes += static_cast<int64_t>(values.nbytes());
     }
@@ -130,7 +130,7 @@ void write_pretrained(const StoredTensors& stored, const ModelConfig& model, con
   for (const DenseWeights& layer : dense) {
     std::vector<ExportedTensor> tensors;
     for (const ModelParameter& parameter : of_layers) {
-      if (!is_of(layer)(parameter)) continue;
+      if (!belongs_to(layer)(parameter)) continue;
       const std::vector<int64_t>& shape = parameter.global_shape;
       tensors.push_back(
           {&parameter,
@@ -146,7 +146,7 @@ void export_pretrained(const fs::path& path, const fs::path& folder, const Expor
   const ModelConfig model = read_pretrained_config(source, nullptr, base);
   const std::string_view dtype = dtype_name(options.dtype);
   const StoredTensors stored = open_parameters(source, model);
-  refuse_existing(folder);
+  reject_existing(folder);
   NewFolder exported(folder);
   const fs::path& partial = exported.partial();
   write_pretrained(stored, model, partial, options);
@@ -159,21 +159,21 @@ void export_pretrained(const fs::path& path, const fs::path& folder, const Expor
 void import_pretrained(const fs::path& folder, const fs::path& checkpoint, const fs::path& base) {
   const ModelConfig model = read_pretrained_config(folder, nullptr, base);
   const StoredTensors stored = open_parameters(folder, model);
-  refuse_existing(checkpoint);
+  reject_existing(checkpoint);
   NewFolder imported(checkpoint);
   const fs::path& partial = imported.partial();
-  std::vector<TensorBox> boxes;
+  std::vector<TensorSlice> slices;
   std::vector<SafetensorsWriter::Tensor> headers;
   for (const ModelParameter& parameter : model_parameters(model)) {
-    boxes.push_back(
+    slices.push_back(
         {parameter.name, parameter.global_shape, std::vector<int64_t>(parameter.global_shape.size(), 0), {}, true});
     headers.push_back({parameter.name, at::kFloat, parameter.global_shape});
   }
-  auto writer = SafetensorsWriter::create(partial / rank_file_name(0), headers, box_metadata(boxes));
+  auto writer = SafetensorsWriter::create(partial / rank_file_name(0), headers, slice_metadata(slices));
   for (const auto& tensor : headers) {
     const auto found = stored.find(tensor.name);
     writer.write(tensor.name, found == stored.end() ? initial_values(model, tensor.name)
-                                                    : read_whole(tensor.name, found->second, tensor.dtype));
+                                                    : read_full(tensor.name, found->second, tensor.dtype));
   }
   writer.close();
   write_file(partial / "config.json", format_config(model, "float32"));

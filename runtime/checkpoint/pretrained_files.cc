@@ -37,7 +37,7 @@ std::string current_name(std::string name) {
   return name;
 }
 
-StoredTensor whole_tensor(const std::shared_ptr<const SafetensorsFile>& file, const std::string& name) {
+StoredTensor full_tensor(const std::shared_ptr<const SafetensorsFile>& file, const std::string& name) {
   const std::vector<int64_t>& shape = file->tensors().find(name)->second.shape;
   return {shape, {{file, name, std::vector<int64_t>(shape.size(), 0), shape}}};
 }
@@ -80,7 +80,7 @@ StoredTensors open_shards(const fs::path& folder) {
     if (!file->tensors().contains(name))
       throw std::runtime_error(
           fmt::format("{} has no \"{}\", which {} says it has", file->path().string(), name, kPretrainedIndex));
-    tensors[name] = whole_tensor(file, name);
+    tensors[name] = full_tensor(file, name);
   }
   return tensors;
 }
@@ -91,7 +91,7 @@ StoredTensors open_pretrained_files(const fs::path& folder, const ModelConfig& m
   StoredTensors stored;
   if (fs::exists(folder / kPretrainedFile)) {
     const auto file = std::make_shared<const SafetensorsFile>(folder / kPretrainedFile);
-    for (const auto& [name, header] : file->tensors()) stored[name] = whole_tensor(file, name);
+    for (const auto& [name, header] : file->tensors()) stored[name] = full_tensor(file, name);
   } else if (fs::exists(folder / kPretrainedIndex)) {
     stored = open_shards(folder);
   } else {
@@ -107,7 +107,7 @@ StoredTensors open_pretrained_files(const fs::path& folder, const ModelConfig& m
   if (find_task(model.entry->task)->texts == 1) return renamed;
   for (const auto& [prefix, path] : dense_weights(folder)) {
     const auto file = std::make_shared<const SafetensorsFile>(path);
-    for (const auto& [name, header] : file->tensors()) renamed[prefix + name] = whole_tensor(file, name);
+    for (const auto& [name, header] : file->tensors()) renamed[prefix + name] = full_tensor(file, name);
   }
   return renamed;
 }

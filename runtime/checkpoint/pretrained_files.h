@@ -9,7 +9,7 @@
 namespace modular {
 
 /// The tensors under the names that transformers gives them now, with those of Sentence Transformers' dense layers
-/// where the model has an EmbeddingHead; StoredBox::key is the name in the file. Like transformers, reads the single
+/// where the model has an EmbeddingHead; StoredSlice::key is the name in the file. Like transformers, reads the single
 /// file where there is an index of others too. Throws std::runtime_error where there is neither, and says how to
 /// convert other formats: `model` names the class.
 StoredTensors open_pretrained_files(const std::filesystem::path& folder, const ModelConfig& model);

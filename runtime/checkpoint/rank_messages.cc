@@ -17,7 +17,7 @@ constexpr auto kLongestTurns = std::chrono::hours(24);
 
 /// collectives.h has messages that are counted, and shown as what this rank waits for: both are the main thread's.
 template <class Start>
-void exchange_with(const ProcessGroup& group, int64_t rank, const at::Tensor& values, Start&& start) {
+void swap_with(const ProcessGroup& group, int64_t rank, const at::Tensor& values, Start&& start) {
   if (values.numel() == 0) return;
   try {
     std::vector<at::Tensor> tensors = {values.detach()};
@@ -39,11 +39,11 @@ at::Tensor as_bytes(std::string& text) {
 ProcessGroup message_group(Mesh& mesh) { return mesh.host_group("checkpoints", kLongestTurns); }
 
 void send_values(const ProcessGroup& group, int64_t rank, const at::Tensor& values) {
-  exchange_with(group, rank, values, [&](auto& tensors) { return group->send(tensors, static_cast<int>(rank), 0); });
+  swap_with(group, rank, values, [&](auto& tensors) { return group->send(tensors, static_cast<int>(rank), 0); });
 }
 
 void receive_values(const ProcessGroup& group, int64_t rank, const at::Tensor& values) {
-  exchange_with(group, rank, values, [&](auto& tensors) { return group->recv(tensors, static_cast<int>(rank), 0); });
+  swap_with(group, rank, values, [&](auto& tensors) { return group->recv(tensors, static_cast<int>(rank), 0); });
 }
 
 void send_number(const ProcessGroup& group, int64_t rank, int64_t number) {

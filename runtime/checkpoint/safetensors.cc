@@ -56,7 +56,7 @@ std::string_view type_name(at::ScalarType type) {
   throw std::runtime_error(fmt::format("a safetensors file cannot hold values of type {}", c10::toString(type)));
 }
 
-[[noreturn]] void refuse(const fs::path& path, const std::string& why) {
+[[noreturn]] void reject(const fs::path& path, const std::string& why) {
   throw std::runtime_error(fmt::format("{} {}", path.string(), why));
 }
 
@@ -72,7 +72,7 @@ std::optional<uint64_t> byte_count(const std::vector<int64_t>& shape, at::Scalar
 
 TensorHeader parse_tensor(const fs::path& path, const std::string& name, const json& entry) {
   const auto damaged = [&](const std::string& what) {
-    refuse(path, fmt::format("is damaged: its header's entry of \"{}\" {}", name, what));
+    reject(path, fmt::format("is damaged: its header's entry of \"{}\" {}", name, what));
   };
   if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets"))
     damaged("lacks dtype, shape or data_offsets");
@@ -103,7 +103,7 @@ uint64_t data_size(const fs::path& path, const std::map<std::string, TensorHeade
   std::ranges::sort(spans);
   uint64_t filled = 0;
   for (const auto& [begin, end] : spans) {
-    if (begin != filled) refuse(path, "is damaged: its tensors overlap or leave holes");
+    if (begin != filled) reject(path, "is damaged: its tensors overlap or leave holes");
     filled = end;
   }
   return filled;
@@ -116,17 +116,17 @@ struct Header {
 };
 
 Header parse_header(const fs::path& path, std::string_view file) {
-  if (file.size() < kLengthBytes) refuse(path, fmt::format("is cut off: it has {} bytes and no header", file.size()));
+  if (file.size() < kLengthBytes) reject(path, fmt::format("is cut off: it has {} bytes and no header", file.size()));
   uint64_t length = 0;
   std::memcpy(&length, file.data(), kLengthBytes);
-  if (length > kLongestHeader) refuse(path, "is not a safetensors file: its first 8 bytes are not a header's length");
+  if (length > kLongestHeader) reject(path, "is not a safetensors file: its first 8 bytes are not a header's length");
   if (file.size() - kLengthBytes < length)
-    refuse(path, fmt::format("is cut off: its header needs {} bytes and the file has {}", kLengthBytes + length,
+    reject(path, fmt::format("is cut off: its header needs {} bytes and the file has {}", kLengthBytes + length,
                              file.size()));
   const std::string_view text = file.substr(kLengthBytes, length);
   const json parsed = parse_json(text);
   if (!parsed.is_object())
-    refuse(path, fmt::format("is not a safetensors file: its header is not a JSON object{}",
+    reject(path, fmt::format("is not a safetensors file: its header is not a JSON object{}",
                              parsed.is_discarded() ? fmt::format(" ({})", json_problem(text)) : ""));
 
   Header header;
@@ -136,15 +136,15 @@ Header parse_header(const fs::path& path, std::string_view file) {
       header.tensors.emplace(name, parse_tensor(path, name, entry));
       continue;
     }
-    if (!entry.is_object()) refuse(path, "is damaged: its header's metadata are no JSON object");
+    if (!entry.is_object()) reject(path, "is damaged: its header's metadata are no JSON object");
     for (const auto& [key, value] : entry.items())
       header.metadata.emplace(key, value.is_string() ? value.get<std::string>() : value.dump());
   }
   const uint64_t expected = header.data_begin + data_size(path, header.tensors);
   if (file.size() < expected)
-    refuse(path, fmt::format("is cut off: it has {} bytes of {}; copy or download it again", file.size(), expected));
+    reject(path, fmt::format("is cut off: it has {} bytes of {}; copy or download it again", file.size(), expected));
   if (file.size() > expected)
-    refuse(path, fmt::format("is damaged: it has {} bytes where its header accounts for {}", file.size(), expected));
+    reject(path, fmt::format("is damaged: it has {} bytes where its header accounts for {}", file.size(), expected));
   return header;
 }
 
@@ -153,10 +153,10 @@ Header parse_header(const fs::path& path, std::string_view file) {
 SafetensorsFile::SafetensorsFile(const fs::path& path, Links links) : path_(path) {
   const OpenFile file = open_to_read(path, links);
   struct stat status{};
-  if (::fstat(file.get(), &status) != 0) refuse_system(path, "read");
+  if (::fstat(file.get(), &status) != 0) throw_system_error(path, "read");
   const auto size = static_cast<size_t>(status.st_size);
   void* mapped = size == 0 ? nullptr : ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (mapped == MAP_FAILED) refuse_system(path, "mapped into memory");
+  if (mapped == MAP_FAILED) throw_system_error(path, "mapped into memory");
   mapping_ = std::shared_ptr<const std::byte>(static_cast<const std::byte*>(mapped), [size](const std::byte* bytes) {
     if (bytes) ::munmap(const_cast<std::byte*>(bytes), size);
   });
@@ -171,12 +171,12 @@ SafetensorsFile::SafetensorsFile(const fs::path& path, Links links) : path_(path
   const auto digests = tensors_.find(kDigests);
   if (digests == tensors_.end() || digests->second.dtype != at::kLong ||
       digests->second.shape != std::vector<int64_t>{first_digest_.at(kDigests)})
-    refuse(path, "is damaged: it does not hold the digests that its header speaks of");
+    reject(path, "is damaged: it does not hold the digests that its header speaks of");
 }
 
 at::Tensor SafetensorsFile::tensor(std::string_view name) const {
   const auto found = tensors_.find(name);
-  if (found == tensors_.end()) refuse(path_, fmt::format("has no tensor \"{}\"", name));
+  if (found == tensors_.end()) reject(path_, fmt::format("has no tensor \"{}\"", name));
   const TensorHeader& header = found->second;
   const auto options = at::TensorOptions().dtype(header.dtype);
   const std::byte* bytes = mapping_.get() + data_begin_ + header.begin;
@@ -193,7 +193,7 @@ void SafetensorsFile::check_size() const {
   struct stat status{};
   const uint64_t now = ::stat(path_.c_str(), &status) == 0 ? static_cast<uint64_t>(status.st_size) : 0;
   if (now != size_)
-    refuse(path_, fmt::format("had {} bytes when it was opened and has {} now: restore the file", size_, now));
+    reject(path_, fmt::format("had {} bytes when it was opened and has {} now: restore the file", size_, now));
 }
 
 void SafetensorsFile::verify(std::string_view name, uint64_t begin, uint64_t end) const {
@@ -204,13 +204,13 @@ void SafetensorsFile::verify(std::string_view name, uint64_t begin, uint64_t end
   const TensorHeader& header = tensors_.find(name)->second;
   const std::byte* const bytes = mapping_.get() + data_begin_ + header.begin;
   std::atomic<bool> same = true;
-  at::parallel_for(static_cast<int64_t>(begin / kDigestedBlock), blocks_of(end), /*grain_size=*/1,
+  at::parallel_for(static_cast<int64_t>(begin / kDigestedBlock), count_blocks(end), /*grain_size=*/1,
                    [&](int64_t from, int64_t to) {
                      for (int64_t block = from; block < to; ++block)
-                       if (digest_of(bytes, header.end - header.begin, block) != expected[block]) same = false;
+                       if (compute_digest(bytes, header.end - header.begin, block) != expected[block]) same = false;
                    });
   if (!same)
-    refuse(path_, fmt::format("is damaged: the values of \"{}\" are not those that were written. Copy it again, or "
+    reject(path_, fmt::format("is damaged: the values of \"{}\" are not those that were written. Copy it again, or "
                               "continue from an older checkpoint",
                               name));
 }
@@ -228,7 +228,7 @@ SafetensorsWriter SafetensorsWriter::create(std::unique_ptr<FileSink> sink, cons
   std::map<std::string, std::string> metadata = given_metadata;
   if (with_digests) {
     int64_t count = 0;
-    for (const Tensor& tensor : tensors) count += blocks_of(byte_count(tensor.shape, tensor.dtype).value_or(0));
+    for (const Tensor& tensor : tensors) count += count_blocks(byte_count(tensor.shape, tensor.dtype).value_or(0));
     tensors.push_back({kDigests, at::kLong, {count}});
     metadata.emplace(kDigests, kDigestsAre);
   }
@@ -272,23 +272,23 @@ SafetensorsWriter SafetensorsWriter::open(const fs::path& path) {
 }
 
 void SafetensorsWriter::write(std::string_view name, at::IntArrayRef offset, const at::Tensor& values) {
-  TORCH_INTERNAL_ASSERT(!digests_.defined(), name, " is written in boxes to a file with digests");
-  write_box(name, offset, values);
+  TORCH_INTERNAL_ASSERT(!digests_.defined(), name, " is written in slices to a file with digests");
+  write_slice(name, offset, values);
 }
 
-void SafetensorsWriter::write_box(std::string_view name, at::IntArrayRef offset, const at::Tensor& values) {
+void SafetensorsWriter::write_slice(std::string_view name, at::IntArrayRef offset, const at::Tensor& values) {
   const auto found = tensors_.find(name);
   TORCH_INTERNAL_ASSERT(found != tensors_.end(), path_.string(), " has no tensor ", name);
   const TensorHeader& header = found->second;
   const auto dims = static_cast<int64_t>(header.shape.size());
   TORCH_INTERNAL_ASSERT(values.dim() == dims && static_cast<int64_t>(offset.size()) == dims);
   for (int64_t dim = 0; dim < dims; ++dim)
-    TORCH_INTERNAL_ASSERT(offset[dim] >= 0 && offset[dim] + values.size(dim) <= header.shape[dim], "box of ", name,
+    TORCH_INTERNAL_ASSERT(offset[dim] >= 0 && offset[dim] + values.size(dim) <= header.shape[dim], "slice of ", name,
                           " lies outside of it");
   if (values.numel() == 0) return;
   const at::Tensor ready = values.detach().to(at::kCPU, header.dtype).contiguous();
 
-  // The innermost dimensions that the box covers whole, and the one before them, lie in one piece in the file.
+  // The innermost dimensions that the slice covers whole, and the one before them, lie in one piece in the file.
   int64_t piece_dim = dims;
   while (piece_dim > 0 && (piece_dim == dims || values.size(piece_dim) == header.shape[piece_dim])) --piece_dim;
   const auto item = static_cast<int64_t>(c10::elementSize(header.dtype));
@@ -317,16 +317,16 @@ void SafetensorsWriter::write(std::string_view name, const at::Tensor& values) {
   const auto* bytes = static_cast<const std::byte*>(ready.const_data_ptr());
   int64_t* const digests =
       digests_.defined() ? digests_.data_ptr<int64_t>() + first_digest_.at(std::string(name)) : nullptr;
-  for (int64_t block = 0; block < blocks_of(ready.nbytes()); ++block) {
+  for (int64_t block = 0; block < count_blocks(ready.nbytes()); ++block) {
     const uint64_t begin = static_cast<uint64_t>(block) * kDigestedBlock;
-    if (digests) digests[block] = digest_of(bytes, ready.nbytes(), block);
+    if (digests) digests[block] = compute_digest(bytes, ready.nbytes(), block);
     sink_->write(bytes + begin, std::min(kDigestedBlock, ready.nbytes() - begin),
                  data_begin_ + header->second.begin + begin);
   }
 }
 
 void SafetensorsWriter::close() {
-  if (digests_.defined()) write_box(kDigests, {0}, std::exchange(digests_, {}));
+  if (digests_.defined()) write_slice(kDigests, {0}, std::exchange(digests_, {}));
   sink_->close();
 }
 

@@ -27,7 +27,7 @@ struct TensorHeader {
 /// A file that is read. The bytes are mapped, not loaded.
 class SafetensorsFile {
  public:
-  /// Throws std::runtime_error in one sentence where the file is not there, cut off, or not what its header says.
+  /// Throws std::runtime_error where the file is not there, cut off, or not what its header says.
   explicit SafetensorsFile(const std::filesystem::path& path, Links links = Links::none);
 
   const std::filesystem::path& path() const { return path_; }
@@ -55,7 +55,7 @@ class SafetensorsFile {
   std::map<std::string, int64_t, std::less<>> first_digest_;  // by tensor; empty where the file has none
 };
 
-/// A file that is written: the header at once, then boxes of the tensors in any order, from any number of processes
+/// A file that is written: the header at once, then slices of the tensors in any order, from any number of processes
 /// that see the file.
 class SafetensorsWriter {
  public:
@@ -82,7 +82,7 @@ class SafetensorsWriter {
 
   /// Writes `values`, converted to the tensor's dtype, as tensor[offset, offset + values.sizes()).
   void write(std::string_view name, at::IntArrayRef offset, const at::Tensor& values);
-  /// Writes a whole tensor.
+  /// Writes a full tensor.
   void write(std::string_view name, const at::Tensor& values);
 
   /// Has the file system store what was written. Throws std::runtime_error where it cannot.
@@ -91,7 +91,7 @@ class SafetensorsWriter {
  private:
   SafetensorsWriter(std::filesystem::path path, std::unique_ptr<FileSink> sink)
       : path_(std::move(path)), sink_(std::move(sink)) {}
-  void write_box(std::string_view name, at::IntArrayRef offset, const at::Tensor& values);
+  void write_slice(std::string_view name, at::IntArrayRef offset, const at::Tensor& values);
 
   std::filesystem::path path_;
   std::unique_ptr<FileSink> sink_;

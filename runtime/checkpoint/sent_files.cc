@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kSentBytes = int64_t{64} << 20;
 
-// Before each piece of a file, and once when all files are stored, rank 0 says whether the sender is to go on. The
+// Before each piece of a file, and once when all files are stored, rank 0 says whether the sender is to continue. The
 // sender answers with the number of the file's bytes, then before each piece with that of the piece's; or that it has
 // none to give, as it failed. So whatever fails on either side, the other one hears of it where it listens.
 constexpr int64_t kStop = 0, kGoOn = 1;
@@ -88,10 +88,10 @@ class SentFile : public FileSink {
 }  // namespace
 
 void receive_files(const ProcessGroup& group, const std::function<void()>& own,
-                   const std::function<fs::path(int64_t)>& path_of) {
+                   const std::function<fs::path(int64_t)>& path_to) {
   try {
     own();
-    for (int64_t rank = 1; rank < group->getSize(); ++rank) receive_file(group, rank, path_of(rank));
+    for (int64_t rank = 1; rank < group->getSize(); ++rank) receive_file(group, rank, path_to(rank));
   } catch (const std::exception&) {
     for (int64_t rank = 1; rank < group->getSize(); ++rank) {
       try {

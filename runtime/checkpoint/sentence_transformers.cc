@@ -101,7 +101,7 @@ std::string read_pooling(const json& settings, const fs::path& file) {
     for (const json& mode : named->is_array() ? *named : json::array({*named})) {
       if (!mode.is_string() || !detail::find_named(detail::kPoolings, mode.get_ref<const std::string&>()))
         throw ConfigError(fmt::format("{}: \"pooling_mode\" is {}: write one of {}, or a list of them", file.string(),
-                                      shown(*named), detail::names_of(detail::kPoolings)));
+                                      shown(*named), detail::get_names(detail::kPoolings)));
       modes.push_back(mode);
     }
   } else {
@@ -144,7 +144,7 @@ std::string read_dense(const json& settings, const fs::path& file) {
 std::string parameter_prefix(size_t layer) { return fmt::format("{}.{}.", kEmbeddingLayers, layer); }
 
 /// The modules after pooling. Throws for an unsupported module or order.
-std::vector<SentenceModule> layers_of(const std::vector<SentenceModule>& modules, const fs::path& folder) {
+std::vector<SentenceModule> get_layers(const std::vector<SentenceModule>& modules, const fs::path& folder) {
   const std::string where = (folder / kModules).string();
   for (const SentenceModule& module : modules)
     if (module.type != "Transformer" && module.type != "Pooling" && module.type != "Dense" &&
@@ -180,7 +180,7 @@ bool embeds_texts(const ModelConfig& model) {
   return task && task->texts != 1;
 }
 
-EmbeddingHeadConfig head_of(const json& fields) { return {fields.at("pooling"), fields.at("embedding_layers")}; }
+EmbeddingHeadConfig get_head(const json& fields) { return {fields.at("pooling"), fields.at("embedding_layers")}; }
 
 json pooling_settings(const EmbeddingHeadConfig& head, int64_t hidden_size) {
   json older = {{"word_embedding_dimension", hidden_size}, {"include_prompt", true}};
@@ -196,7 +196,7 @@ json pooling_settings(const EmbeddingHeadConfig& head, int64_t hidden_size) {
 }
 
 std::vector<WrittenModule> written_modules(const json& fields) {
-  const EmbeddingHeadConfig head = head_of(fields);
+  const EmbeddingHeadConfig head = get_head(fields);
   const int64_t hidden_size = fields.contains("hidden_size") ? fields["hidden_size"] : fields.at("d_model");
   std::vector<WrittenModule> modules = {{"Transformer", json()}, {"Pooling", pooling_settings(head, hidden_size)}};
   auto size = static_cast<int64_t>(head.poolings().size()) * hidden_size;
@@ -216,7 +216,7 @@ std::vector<WrittenModule> written_modules(const json& fields) {
   return modules;
 }
 
-std::string path_of(size_t number, std::string_view type) {
+std::string path_to(size_t number, std::string_view type) {
   return number == 0 ? std::string() : fmt::format("{}_{}", number, type);
 }
 
@@ -231,7 +231,7 @@ bool has_sentence_modules(const fs::path& folder) {
 std::optional<EmbeddingHeadConfig> read_embedding_head(const fs::path& folder) {
   if (!is_there(folder / kModules)) return {};
   const std::vector<SentenceModule> modules = read_modules(folder);
-  const std::vector<SentenceModule> layers = layers_of(modules, folder);
+  const std::vector<SentenceModule> layers = get_layers(modules, folder);
   EmbeddingHeadConfig head;
   head.pooling = read_pooling(modules[1].settings(folder), folder / modules[1].path / "config.json");
   for (const SentenceModule& module : layers) {
@@ -251,7 +251,7 @@ std::optional<EmbeddingHeadConfig> read_embedding_head(const fs::path& folder) {
 std::vector<DenseWeights> dense_weights(const fs::path& folder) {
   if (!is_there(folder / kModules)) return {};
   std::vector<DenseWeights> weights;
-  const std::vector<SentenceModule> layers = layers_of(read_modules(folder), folder);
+  const std::vector<SentenceModule> layers = get_layers(read_modules(folder), folder);
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     if (layers[layer].type != "Dense") continue;
     const fs::path file = folder / layers[layer].path / "model.safetensors";
@@ -265,13 +265,13 @@ std::vector<DenseWeights> dense_weights(const fs::path& folder) {
   return weights;
 }
 
-std::vector<DenseWeights> dense_weights_of(const ModelConfig& model, const fs::path& folder) {
+std::vector<DenseWeights> get_dense_weights(const ModelConfig& model, const fs::path& folder) {
   if (!embeds_texts(model)) return {};
   std::vector<DenseWeights> weights;
-  const std::vector<EmbeddingLayer> layers = head_of(fields_as_json(*model.config)).layers();
+  const std::vector<EmbeddingLayer> layers = get_head(fields_as_json(*model.config)).layers();
   for (size_t layer = 0; layer < layers.size(); ++layer)
     if (layers[layer].is_dense())
-      weights.push_back({parameter_prefix(layer), folder / path_of(layer + 2, "Dense") / "model.safetensors"});
+      weights.push_back({parameter_prefix(layer), folder / path_to(layer + 2, "Dense") / "model.safetensors"});
   return weights;
 }
 
@@ -281,7 +281,7 @@ void write_sentence_transformers(const ModelConfig& model, const fs::path& folde
   const std::vector<WrittenModule> modules = written_modules(fields_as_json(*model.config));
   for (size_t number = 0; number < modules.size(); ++number) {
     const auto& [type, settings] = modules[number];
-    const std::string path = path_of(number, type);
+    const std::string path = path_to(number, type);
     list.push_back({{"idx", number},
                     {"name", std::to_string(number)},
                     {"path", path},

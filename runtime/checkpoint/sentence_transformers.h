@@ -30,9 +30,9 @@ struct DenseWeights {
 std::vector<DenseWeights> dense_weights(const std::filesystem::path& folder);
 
 /// Dense layers of a folder that write_sentence_transformers() writes; empty if the model is not a sentence entry.
-std::vector<DenseWeights> dense_weights_of(const ModelConfig& model, const std::filesystem::path& folder);
+std::vector<DenseWeights> get_dense_weights(const ModelConfig& model, const std::filesystem::path& folder);
 
-/// Writes modules.json and the module configs into `folder`, and creates the folders of dense_weights_of(). Does
+/// Writes modules.json and the module configs into `folder`, and creates the folders of get_dense_weights(). Does
 /// nothing if the model is not a sentence entry.
 void write_sentence_transformers(const ModelConfig& model, const std::filesystem::path& folder);
 

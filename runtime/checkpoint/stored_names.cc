@@ -48,7 +48,7 @@ std::string filled(std::string_view pattern, const std::vector<std::string_view>
 }
 
 /// Takes "[0/2]" off the end of the piece's name.
-void read_part_of_file(StoredPiece& piece) {
+void read_part_of_file(StateDictPiece& piece) {
   const size_t open = piece.name.rfind('['), slash = piece.name.rfind('/');
   if (!piece.name.ends_with(']') || open == std::string::npos) return;
   piece.part = std::stoll(piece.name.substr(open + 1));
@@ -57,17 +57,17 @@ void read_part_of_file(StoredPiece& piece) {
   piece.name.resize(open);
 }
 
-std::vector<StoredPiece> cut(const StoredAs& rule, const std::vector<std::string_view>& stars,
-                             const std::vector<int64_t>& shape) {
+std::vector<StateDictPiece> cut(const StoredAs& rule, const std::vector<std::string_view>& stars,
+                                const std::vector<int64_t>& shape) {
   const auto parts = static_cast<int64_t>(rule.names.size());
   const bool indexed = rule.names.front().find('#') != std::string_view::npos;
   const size_t part_dim = indexed ? 1 : 0;
   TORCH_INTERNAL_ASSERT((parts == 1 && !indexed) || (shape.size() > part_dim && shape[part_dim] % parts == 0),
                         rule.parameter);
-  std::vector<StoredPiece> pieces;
+  std::vector<StateDictPiece> pieces;
   for (int64_t index = 0; index < (indexed ? shape[0] : 1); ++index)
     for (int64_t part = 0; part < parts; ++part) {
-      StoredPiece& piece = pieces.emplace_back();
+      StateDictPiece& piece = pieces.emplace_back();
       piece.name = filled(rule.names[static_cast<size_t>(part)], stars, index);
       piece.offset.assign(shape.size(), 0);
       piece.shape = shape;
@@ -84,16 +84,17 @@ std::vector<StoredPiece> cut(const StoredAs& rule, const std::vector<std::string
 
 }  // namespace
 
-std::vector<std::vector<StoredPiece>> readable_pieces(const Entry& entry, const std::string& name,
-                                                      const std::vector<int64_t>& shape) {
-  std::vector<std::vector<StoredPiece>> all;
+std::vector<std::vector<StateDictPiece>> readable_pieces(const Entry& entry, const std::string& name,
+                                                         const std::vector<int64_t>& shape) {
+  std::vector<std::vector<StateDictPiece>> all;
   for (const StoredAs& rule : entry.stored_as)
     if (const auto stars = captures(rule.parameter, name)) all.push_back(cut(rule, *stars, shape));
   if (all.empty()) all.push_back({{name, std::vector<int64_t>(shape.size(), 0), shape, shape}});
   return all;
 }
 
-std::vector<StoredPiece> stored_pieces(const Entry& entry, const std::string& name, const std::vector<int64_t>& shape) {
+std::vector<StateDictPiece> state_dict_pieces(const Entry& entry, const std::string& name,
+                                              const std::vector<int64_t>& shape) {
   return readable_pieces(entry, name, shape).front();
 }
 

@@ -11,7 +11,7 @@
 
 namespace modular {
 
-void StoredBox::verify(const at::Tensor& view) const {
+void StoredSlice::verify(const at::Tensor& view) const {
   if (computed) return;
   const auto first = static_cast<uint64_t>(view.storage_offset());
   uint64_t last = first;
@@ -19,38 +19,38 @@ void StoredBox::verify(const at::Tensor& view) const {
   file->verify(key, first * view.element_size(), (last + 1) * view.element_size());
 }
 
-void refuse_integers(const std::string& name, const StoredTensor& tensor) {
-  for (const StoredBox& box : tensor.boxes)
-    if (box.file && !at::isFloatingType(box.file->tensors().find(box.key)->second.dtype))
+void reject_integers(const std::string& name, const StoredTensor& tensor) {
+  for (const StoredSlice& slice : tensor.slices)
+    if (slice.file && !at::isFloatingType(slice.file->tensors().find(slice.key)->second.dtype))
       throw std::runtime_error(
           fmt::format("{}: \"{}\" is of integers, and the model's \"{}\" of floating-point numbers",
-                      box.file->path().string(), box.key, name));
+                      slice.file->path().string(), slice.key, name));
 }
 
-void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayRef offset, at::Tensor into) {
+void read_slice(const std::string& name, const StoredTensor& tensor, at::IntArrayRef offset, at::Tensor into) {
   TORCH_INTERNAL_ASSERT(offset.size() == tensor.shape.size() && into.dim() == static_cast<int64_t>(offset.size()),
                         name);
   at::NoGradGuard no_grad;
-  if (into.is_floating_point()) refuse_integers(name, tensor);
+  if (into.is_floating_point()) reject_integers(name, tensor);
   int64_t found = 0;
-  for (const StoredBox& box : tensor.boxes) {
+  for (const StoredSlice& slice : tensor.slices) {
     at::Tensor target = into;
     std::vector<int64_t> from, size;
     for (size_t dim = 0; dim < offset.size(); ++dim) {
-      const int64_t begin = std::max(offset[dim], box.offset[dim]);
+      const int64_t begin = std::max(offset[dim], slice.offset[dim]);
       const int64_t end =
-          std::min(offset[dim] + into.size(static_cast<int64_t>(dim)), box.offset[dim] + box.shape[dim]);
+          std::min(offset[dim] + into.size(static_cast<int64_t>(dim)), slice.offset[dim] + slice.shape[dim]);
       from.push_back(begin);
       size.push_back(std::max<int64_t>(end - begin, 0));
     }
     if (std::ranges::find(size, 0) != size.end()) continue;
-    at::Tensor source = box.values().view(box.shape);  // a file may lack dimensions of size 1
+    at::Tensor source = slice.values().view(slice.shape);  // a file may lack dimensions of size 1
     for (size_t dim = 0; dim < offset.size(); ++dim) {
       const auto d = static_cast<int64_t>(dim);
-      source = source.narrow(d, from[dim] - box.offset[dim], size[dim]);
+      source = source.narrow(d, from[dim] - slice.offset[dim], size[dim]);
       target = target.narrow(d, from[dim] - offset[dim], size[dim]);
     }
-    box.verify(source);
+    slice.verify(source);
     target.copy_(source);
     found += target.numel();
   }
@@ -59,9 +59,9 @@ void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayR
                                          shape_text(offset.vec())));
 }
 
-at::Tensor read_whole(const std::string& name, const StoredTensor& tensor, at::ScalarType dtype) {
+at::Tensor read_full(const std::string& name, const StoredTensor& tensor, at::ScalarType dtype) {
   at::Tensor whole = at::empty(tensor.shape, at::TensorOptions().dtype(dtype));
-  read_box(name, tensor, std::vector<int64_t>(tensor.shape.size(), 0), whole);
+  read_slice(name, tensor, std::vector<int64_t>(tensor.shape.size(), 0), whole);
   return whole;
 }
 

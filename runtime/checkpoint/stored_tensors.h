@@ -1,4 +1,4 @@
-// Tensors that lie in files, whole or in boxes, and how to read any box of them.
+// Tensors that lie in files, whole or in slices, and how to read any slice of them.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,12 +17,12 @@
 namespace modular {
 
 /// tensor[offset, offset + shape), stored in `file` as `key`, or computed.
-struct StoredBox {
+struct StoredSlice {
   std::shared_ptr<const SafetensorsFile> file;
   std::string key;
   std::vector<int64_t> offset;
   std::vector<int64_t> shape;
-  int64_t part = 0, parts = 1;  // which of equal parts of what is stored the box is, along its first dimension
+  int64_t part = 0, parts = 1;  // which of equal parts of what is stored the slice is, along its first dimension
   std::function<at::Tensor()> computed = {};  // instead of a file's
 
   at::Tensor values() const {
@@ -36,20 +36,20 @@ struct StoredBox {
 
 struct StoredTensor {
   std::vector<int64_t> shape;
-  std::vector<StoredBox> boxes;  // disjoint
+  std::vector<StoredSlice> slices;  // disjoint
 };
 
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
 
-/// Throws std::runtime_error where a stored box is of integers, for what the model has of floating-point numbers.
-void refuse_integers(const std::string& name, const StoredTensor& tensor);
+/// Throws std::runtime_error where a stored slice is of integers, for what the model has of floating-point numbers.
+void reject_integers(const std::string& name, const StoredTensor& tensor);
 
 /// Writes tensor[offset, offset + into.sizes()) to `into`, converted to its dtype and device. Reads nothing else.
-/// Throws std::runtime_error where the stored boxes leave a part of it out, or are not what was written.
-void read_box(const std::string& name, const StoredTensor& tensor, at::IntArrayRef offset, at::Tensor into);
+/// Throws std::runtime_error where the stored slices leave a part of it out, or are not what was written.
+void read_slice(const std::string& name, const StoredTensor& tensor, at::IntArrayRef offset, at::Tensor into);
 
-/// The whole of a tensor, converted to `dtype`. Throws as read_box does.
-at::Tensor read_whole(const std::string& name, const StoredTensor& tensor, at::ScalarType dtype);
+/// The whole of a tensor, converted to `dtype`. Throws as read_slice does.
+at::Tensor read_full(const std::string& name, const StoredTensor& tensor, at::ScalarType dtype);
 
 /// The parameters of a model and then its buffers, as its module tree and plan list them; nothing is allocated.
 std::vector<ModelParameter> model_parameters(const ModelConfig& model);

@@ -42,7 +42,7 @@ std::vector<Batch> BatchSource::at(int64_t position, int64_t place) const {
   return read(position, position + shape_.global(), place);
 }
 
-int64_t BatchSource::steps_of(int64_t count) const { return (count + shape_.global() - 1) / shape_.global(); }
+int64_t BatchSource::steps_for(int64_t count) const { return (count + shape_.global() - 1) / shape_.global(); }
 
 std::vector<Batch> BatchSource::step_of_first(int64_t count, int64_t step) const {
   return read(step * shape_.global(), count, step * shape_.global());
@@ -55,7 +55,7 @@ std::vector<Batch> BatchSource::read(int64_t position, int64_t end, int64_t plac
   const std::vector<int64_t> step = samples_at(samples_, position, position + count, seed_, by_length_);
   int64_t next = position + shape_.dp_rank;
   for (int64_t i = 0; i < shape_.micro_batches; ++i) {
-    std::vector<SamplePlace> places;
+    std::vector<SamplePosition> places;
     const int64_t first = next;
     for (int64_t row = 0; row < shape_.micro_batch && next < end; ++row, next += shape_.dp_size)
       places.push_back({step[static_cast<size_t>(next - position)], next + moved});

@@ -44,10 +44,10 @@ class BatchSource {
   /// The same from `position` in this source, which is not `place`, the step's in the run's order.
   std::vector<Batch> at(int64_t position, int64_t place) const;
 
-  /// The same for evaluation, step by step: as many steps_of(count) as cover samples 0 … count - 1 of the order, each
+  /// The same for evaluation, step by step: as many steps_for(count) as cover samples 0 … count - 1 of the order, each
   /// sample once; places after them have no targets.
   std::vector<Batch> step_of_first(int64_t count, int64_t step) const;
-  int64_t steps_of(int64_t count) const;
+  int64_t steps_for(int64_t count) const;
 
  private:
   std::vector<Batch> read(int64_t position, int64_t end, int64_t place) const;

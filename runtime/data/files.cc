@@ -35,7 +35,7 @@ std::vector<std::string> expand_glob(const std::string& pattern) {
 
 DataFile inspect(const fs::path& given, const std::string& name) {
   const TokenFormat* const format = find_token_format(name);
-  const fs::path of_ids = format && format->file_of ? format->file_of(given) : given;
+  const fs::path of_ids = format && format->get_file ? format->get_file(given) : given;
   std::error_code error;  // a name may be too long
   const fs::path& path = fs::exists(of_ids, error) ? of_ids : given;
   struct stat status{};
@@ -95,7 +95,7 @@ std::vector<ManifestLine> read_manifest(const fs::path& manifest, Links links) t
   throw DataError(error.what());
 }
 
-[[noreturn]] void refuse_size(const fs::path& path, int64_t bytes, int64_t recorded, const fs::path& manifest) {
+[[noreturn]] void reject_size(const fs::path& path, int64_t bytes, int64_t recorded, const fs::path& manifest) {
   throw DataError(path.string() + ": has " + std::to_string(bytes) + " bytes but " + manifest.string() + " says " +
                   std::to_string(recorded) + ": the file was cut off or changed, restore it");
 }
@@ -148,7 +148,7 @@ void add_folder(const fs::path& folder, const DataOptions& options, std::vector<
   const auto is_one = [&](const fs::path& path) {
     if (only_images && !is_image_name(path)) return false;
     if (only_parquet && path.extension() != ".parquet") return false;
-    return !format || !format->file_of || format->file_of(path) == path;
+    return !format || !format->get_file || format->get_file(path) == path;
   };
   for (const fs::recursive_directory_iterator end; !error && entries != end; entries.increment(error))
     if (has_suffix(entries->path(), options.suffixes) && entries->is_regular_file(error) && is_one(entries->path()))
@@ -166,7 +166,7 @@ void add_path(const fs::path& path, const DataOptions& options, std::vector<Data
     } catch (const DataError& error) {
       throw DataError(std::string(error.what()) + " (a file of " + path.string() + ")");
     }
-    if (files.back().bytes != line.bytes) refuse_size(line.path, files.back().bytes, line.bytes, path);
+    if (files.back().bytes != line.bytes) reject_size(line.path, files.back().bytes, line.bytes, path);
   }
 }
 
@@ -240,7 +240,7 @@ void check_manifest(const fs::path& manifest, const DataFiles& files) {
       const auto line = recorded.find(path);
       if (line == recorded.end())
         throw DataError(path.string() + ": is not in " + manifest.string() + ": the run began without this file");
-      if (line->second != file.bytes) refuse_size(path, file.bytes, line->second, manifest);
+      if (line->second != file.bytes) reject_size(path, file.bytes, line->second, manifest);
       recorded.erase(line);
     }
   }

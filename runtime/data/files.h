@@ -35,7 +35,7 @@ struct DataOptions {
   bool group_by_length = false;       // examples: rows of like length come together
   std::string order = "rows";         // or "partitions": each draws from row groups of its own
   int64_t partitions = 0;             // how many; 0: as many as data-parallel ranks
-  bool repartition = false;           // cut row groups anew where their number does not divide
+  bool repartition = false;           // cut row groups again where their number does not divide
   double mask_probability = 0.15;     // of masked language modeling
   bool pack = false;                  // a row's documents do not see each other
   int64_t end_of_text = -1;           // the id of the token that ends a document; -1: files alone end one
@@ -51,7 +51,7 @@ struct DataFile {
   int64_t tokens() const { return (bytes - header) / token_bytes; }
 };
 
-/// Says in one sentence that a data.format is not known, or nothing.
+/// Says that a data.format is not known, or nothing.
 std::string unknown_data_format(const std::string& format);
 
 struct DataFiles {

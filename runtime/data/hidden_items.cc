@@ -9,7 +9,7 @@ namespace modular {
 namespace {
 
 /// Which of `items` items are hidden. `key` decides.
-std::vector<bool> hidden_of(int64_t items, double probability, uint64_t key) {
+std::vector<bool> sample_hidden(int64_t items, double probability, uint64_t key) {
   std::vector<bool> hidden(static_cast<size_t>(items));
   if (items < 2) return hidden;
   for (size_t i = 0; i < hidden.size(); ++i)
@@ -21,13 +21,13 @@ std::vector<bool> hidden_of(int64_t items, double probability, uint64_t key) {
   return hidden;
 }
 
-at::Tensor items_of(const Batch& batch) {
+at::Tensor get_items(const Batch& batch) {
   return (batch.attention_mask.defined() ? batch.attention_mask : batch.input_ids).ne(0);
 }
 
 }  // namespace
 
-Batch HiddenItems::read(std::span<const SamplePlace> places, int64_t samples) const {
+Batch HiddenItems::read(std::span<const SamplePosition> places, int64_t samples) const {
   Batch batch = sessions_->read(places, samples);
   batch.labels = batch.labels.clone();
   auto labels = batch.labels.accessor<int64_t, 2>();
@@ -38,8 +38,8 @@ Batch HiddenItems::read(std::span<const SamplePlace> places, int64_t samples) co
     const auto count = static_cast<int64_t>(items.size());
     std::vector<bool> hidden(items.size());
     if (probability_)
-      hidden = hidden_of(count, *probability_,
-                         mixed(seed_) + static_cast<uint64_t>(places[static_cast<size_t>(row)].position));
+      hidden = sample_hidden(count, *probability_,
+                             mixed(seed_) + static_cast<uint64_t>(places[static_cast<size_t>(row)].position));
     else if (count > 1)
       hidden.back() = true;
     for (size_t i = 0; i < items.size(); ++i)
@@ -49,7 +49,7 @@ Batch HiddenItems::read(std::span<const SamplePlace> places, int64_t samples) co
 }
 
 Batch with_next_hidden(const Batch& sessions, int64_t longest) {
-  const at::Tensor items = items_of(sessions), counts = items.sum(1);
+  const at::Tensor items = get_items(sessions), counts = items.sum(1);
   const int64_t rows = sessions.input_ids.size(0), width = std::min(sessions.input_ids.size(1) + 1, longest);
   Batch batch;
   batch.want_logits = sessions.want_logits;

@@ -20,7 +20,7 @@ class HiddenItems final : public Samples {
 
   int64_t count() const override { return sessions_->count(); }
   int64_t tokens() const override { return sessions_->tokens(); }
-  Batch read(std::span<const SamplePlace> places, int64_t samples) const override;
+  Batch read(std::span<const SamplePosition> places, int64_t samples) const override;
   Batch cut(Batch batch, std::span<const int64_t> step) const override {
     return sessions_->cut(std::move(batch), step);
   }

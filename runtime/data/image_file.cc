@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse_image(const fs::path& path, const std::string& why) {
+[[noreturn]] void throw_image_error(const fs::path& path, const std::string& why) {
   throw DataError(fmt::format("{}: {}: write JPEG or PNG files that are whole", path.string(), why));
 }
 
@@ -84,9 +84,9 @@ at::Tensor read_jpeg(std::FILE* file, const fs::path& path, int64_t channels) {
   jpeg_create_decompress(&jpeg);
   const auto destroy = [](jpeg_decompress_struct* one) { jpeg_destroy_decompress(one); };
   const std::unique_ptr<jpeg_decompress_struct, decltype(destroy)> destroyed(&jpeg, destroy);
-  if (!read_jpeg_part(jpeg, error, file, channels, nullptr)) refuse_image(path, error.message);
+  if (!read_jpeg_part(jpeg, error, file, channels, nullptr)) throw_image_error(path, error.message);
   Rows rows(jpeg.output_height, jpeg.output_width, channels);
-  if (!read_jpeg_part(jpeg, error, file, channels, &rows)) refuse_image(path, error.message);
+  if (!read_jpeg_part(jpeg, error, file, channels, &rows)) throw_image_error(path, error.message);
   return rows.pixels;
 }
 
@@ -95,12 +95,12 @@ at::Tensor read_png(std::FILE* file, const fs::path& path, int64_t channels) {
   png.version = PNG_IMAGE_VERSION;
   const auto release = [](png_image* one) { png_image_free(one); };
   const std::unique_ptr<png_image, decltype(release)> released(&png, release);
-  if (!png_image_begin_read_from_stdio(&png, file)) refuse_image(path, png.message);
+  if (!png_image_begin_read_from_stdio(&png, file)) throw_image_error(path, png.message);
   png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // of 16 bits, whose curve is otherwise taken for a straight line
   png.format = PNG_FORMAT_RGBA;            // in which libpng leaves colours as they are, whatever is transparent
   const auto height = static_cast<int64_t>(png.height), width = static_cast<int64_t>(png.width);
   Rows rows(height, width, 4);
-  if (!png_image_finish_read(&png, nullptr, rows.row(0), 0, nullptr)) refuse_image(path, png.message);
+  if (!png_image_finish_read(&png, nullptr, rows.row(0), 0, nullptr)) throw_image_error(path, png.message);
   const at::Tensor colours = rows.pixels.narrow(2, 0, 3);
   if (channels == 3) return colours;
   // As Pillow converts to "L", of ITU-R 601-2.
@@ -119,13 +119,13 @@ bool is_image_name(const fs::path& path) {
 
 at::Tensor read_image(const fs::path& path, int64_t channels) {
   const File file(std::fopen(path.c_str(), "rb"));
-  if (!file) refuse_image(path, std::strerror(errno));
+  if (!file) throw_image_error(path, std::strerror(errno));
   std::array<unsigned char, 8> begin = {};
   const size_t read = std::fread(begin.data(), 1, begin.size(), file.get());
   std::rewind(file.get());
   const bool is_png = read == begin.size() && png_sig_cmp(begin.data(), 0, begin.size()) == 0;
   const bool is_jpeg = read >= 2 && begin[0] == 0xff && begin[1] == 0xd8;
-  if (!is_png && !is_jpeg) refuse_image(path, "it is no image");
+  if (!is_png && !is_jpeg) throw_image_error(path, "it is no image");
   return (is_png ? read_png : read_jpeg)(file.get(), path, channels).permute({2, 0, 1}).contiguous();
 }
 

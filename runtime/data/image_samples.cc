@@ -16,7 +16,7 @@
 namespace modular {
 namespace {
 
-std::string class_of(const DataFile& file) { return file.path.parent_path().filename().string(); }
+std::string get_class(const DataFile& file) { return file.path.parent_path().filename().string(); }
 
 /// [channels, 1, 1]
 at::Tensor by_channel(const std::vector<double>& values, int64_t channels) {
@@ -27,14 +27,14 @@ at::Tensor by_channel(const std::vector<double>& values, int64_t channels) {
 
 std::vector<std::string> image_classes(const std::vector<DataFile>& files) {
   std::set<std::string> names;
-  for (const DataFile& file : files) names.insert(class_of(file));
+  for (const DataFile& file : files) names.insert(get_class(file));
   return {names.begin(), names.end()};
 }
 
 ImageSamples::ImageSamples(std::vector<DataFile> files, const std::map<std::string, int64_t>& classes, ImageShape shape)
     : files_(std::move(files)), shape_(std::move(shape)) {
   for (const DataFile& file : files_) {
-    const auto found = classes.find(class_of(file));
+    const auto found = classes.find(get_class(file));
     if (found == classes.end())
       throw DataError(fmt::format("{}: its folder is none of the classes {}", file.path.string(),
                                   fmt::join(std::views::keys(classes), ", ")));
@@ -51,7 +51,7 @@ at::Tensor ImageSamples::image(int64_t number) const {
          by_channel(shape_.std, shape_.channels);
 }
 
-Batch ImageSamples::read(std::span<const SamplePlace> places, int64_t samples) const {
+Batch ImageSamples::read(std::span<const SamplePosition> places, int64_t samples) const {
   Batch batch;
   batch.pixel_values = at::zeros({samples, shape_.channels, shape_.height, shape_.width});
   batch.labels = at::full({samples}, kIgnoredTarget, at::kLong);

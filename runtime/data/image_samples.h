@@ -32,7 +32,7 @@ class ImageSamples final : public Samples {
   int64_t tokens() const override { return 1; }
   /// Resized to the shape, whatever their sides' ratio. Images are decoded by several threads. Throws DataError where a
   /// file is none, or has changed since it was found.
-  Batch read(std::span<const SamplePlace> places, int64_t samples) const override;
+  Batch read(std::span<const SamplePosition> places, int64_t samples) const override;
 
  private:
   at::Tensor image(int64_t number) const;  // [channels, height, width] float32

@@ -6,7 +6,7 @@
 namespace modular {
 namespace {
 
-std::vector<double> weights_of(const std::vector<MixedSource::Set>& sets) {
+std::vector<double> get_set_weights(const std::vector<MixedSource::Set>& sets) {
   std::vector<double> weights;
   std::ranges::transform(sets, std::back_inserter(weights), &MixedSource::Set::weight);
   return weights;
@@ -22,7 +22,7 @@ std::vector<DataPosition::OfSet> in_sets(const DataPosition& position, size_t co
 }  // namespace
 
 MixedSource::MixedSource(const std::vector<Set>& sets, const BatchShape& shape, uint64_t seed, bool by_length)
-    : apportionment_(weights_of(sets), seed), step_samples_(shape.global()) {
+    : apportionment_(get_set_weights(sets), seed), step_samples_(shape.global()) {
   for (const Set& set : sets) sources_.emplace_back(*set.samples, shape, seed, by_length);
 }
 

@@ -10,7 +10,7 @@
 namespace modular {
 namespace {
 
-uint64_t key_of(uint64_t seed, int64_t pass, int64_t number) {
+uint64_t make_key(uint64_t seed, int64_t pass, int64_t number) {
   return mixed(mixed(seed) + static_cast<uint64_t>(pass)) * 0x9e3779b97f4a7c15 + mixed(static_cast<uint64_t>(number));
 }
 
@@ -37,7 +37,7 @@ std::vector<int64_t> PartitionOrder::samples_at(int64_t begin, int64_t end, uint
     if (drawn.groups.empty()) {
       const int64_t count = (group_count - partition + partitions_ - 1) / partitions_;
       // Groups count down from -1, so that no key is that of the rows of a group.
-      const uint64_t key = key_of(seed, pass, -1 - partition);
+      const uint64_t key = make_key(seed, pass, -1 - partition);
       for (int64_t place = 0; place < count; ++place) {
         const int64_t group = permuted(place, count, key) * partitions_ + partition;
         drawn.groups.push_back(group);
@@ -48,7 +48,7 @@ std::vector<int64_t> PartitionOrder::samples_at(int64_t begin, int64_t end, uint
     const auto place = static_cast<size_t>(std::ranges::upper_bound(drawn.ends, index) - drawn.ends.begin());
     const auto group = static_cast<size_t>(drawn.groups[place]);
     const int64_t rows = begin_[group + 1] - begin_[group], row = index - (drawn.ends[place] - rows);
-    return begin_[group] + permuted(row, rows, key_of(seed, pass, drawn.groups[place]));
+    return begin_[group] + permuted(row, rows, make_key(seed, pass, drawn.groups[place]));
   };
 
   std::vector<int64_t> found;

@@ -6,9 +6,9 @@
 
 namespace modular {
 
-Batch SampleRange::read(std::span<const SamplePlace> places, int64_t rows) const {
-  std::vector<SamplePlace> moved(places.begin(), places.end());
-  for (SamplePlace& place : moved) place.sample += first_;
+Batch SampleRange::read(std::span<const SamplePosition> places, int64_t rows) const {
+  std::vector<SamplePosition> moved(places.begin(), places.end());
+  for (SamplePosition& place : moved) place.sample += first_;
   return all_->read(moved, rows);
 }
 
@@ -18,7 +18,7 @@ Batch SampleRange::cut(Batch batch, std::span<const int64_t> step) const {
   return all_->cut(std::move(batch), moved);
 }
 
-int64_t held_out_of(int64_t samples, double part) {
+int64_t count_validation_samples(int64_t samples, double part) {
   if (samples < 2) return 0;
   return std::clamp<int64_t>(std::llround(part * static_cast<double>(samples)), 1, samples - 1);
 }

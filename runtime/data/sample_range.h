@@ -18,7 +18,7 @@ class SampleRange final : public Samples {
 
   int64_t count() const override { return count_; }
   int64_t tokens() const override { return all_->tokens(); }
-  Batch read(std::span<const SamplePlace> places, int64_t rows) const override;
+  Batch read(std::span<const SamplePosition> places, int64_t rows) const override;
   Batch cut(Batch batch, std::span<const int64_t> step) const override;
   int64_t length(int64_t sample) const override { return all_->length(first_ + sample); }
 
@@ -28,6 +28,6 @@ class SampleRange final : public Samples {
 };
 
 /// How many of `samples` are held out as their last `part`, from 0 to 1: at least one, of less than two none.
-int64_t held_out_of(int64_t samples, double part);
+int64_t count_validation_samples(int64_t samples, double part);
 
 }  // namespace modular

@@ -10,7 +10,7 @@
 namespace modular {
 
 /// A sample of a batch.
-struct SamplePlace {
+struct SamplePosition {
   int64_t sample = 0;    // its number in the data
   int64_t position = 0;  // its place in the run's order, which is another one each time that it is seen
 };
@@ -27,7 +27,7 @@ class Samples {
 
   /// The samples at `places` as a batch of `samples` samples on the CPU, labels set; those after them have no targets.
   /// Each sample is as many rows as it has texts. Throws DataError where the data is not what the model reads.
-  virtual Batch read(std::span<const SamplePlace> places, int64_t samples) const = 0;
+  virtual Batch read(std::span<const SamplePosition> places, int64_t samples) const = 0;
 
   /// `batch` without the padding that none of these samples needs, which are those of a whole step: all ranks cut
   /// alike.

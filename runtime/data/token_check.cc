@@ -31,7 +31,7 @@ int64_t most_extreme(const std::vector<char>& bytes, size_t size) {
   return low < 0 ? static_cast<int64_t>(low) : static_cast<int64_t>(high);
 }
 
-int64_t most_extreme_of(const DataFile& file, const std::vector<char>& bytes, size_t size) {
+int64_t find_most_extreme(const DataFile& file, const std::vector<char>& bytes, size_t size) {
   if (file.token_bytes == 1) return most_extreme<uint8_t>(bytes, size);
   if (file.token_bytes == 2) return most_extreme<uint16_t>(bytes, size);
   if (file.token_bytes == 4) return most_extreme<uint32_t>(bytes, size);
@@ -41,9 +41,9 @@ int64_t most_extreme_of(const DataFile& file, const std::vector<char>& bytes, si
 /// Reads the block; throws where it holds an id that is not the vocabulary's.
 void check_block(const Block& block, int64_t vocab_size, std::vector<char>& buffer) {
   const DataFile& file = *block.file;
-  const auto refuse = [&](const std::string& what) { throw DataError(file.path.string() + ": " + what); };
+  const auto reject = [&](const std::string& what) { throw DataError(file.path.string() + ": " + what); };
   const int descriptor = ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) refuse(std::string("cannot be read: ") + std::strerror(errno));
+  if (descriptor < 0) reject(std::string("cannot be read: ") + std::strerror(errno));
   size_t done = 0;
   ssize_t count = 1;
   while (done < static_cast<size_t>(block.bytes) && count > 0) {
@@ -55,10 +55,10 @@ void check_block(const Block& block, int64_t vocab_size, std::vector<char>& buff
   }
   const int error = errno;
   ::close(descriptor);
-  if (count < 0) refuse(std::string("cannot be read: ") + std::strerror(error));
-  const int64_t id = most_extreme_of(file, buffer, done);
+  if (count < 0) reject(std::string("cannot be read: ") + std::strerror(error));
+  const int64_t id = find_most_extreme(file, buffer, done);
   if (id < 0 || id >= vocab_size)
-    refuse("holds token " + std::to_string(id) + " but model.config.vocab_size is " + std::to_string(vocab_size) +
+    reject("holds token " + std::to_string(id) + " but model.config.vocab_size is " + std::to_string(vocab_size) +
            ": use a model with a larger vocabulary, or other data");
 }
 

@@ -44,7 +44,7 @@ DataFile read_token_header(const std::filesystem::path& path) {
                     "; this program reads version 1");
   if (header.token_bytes != 1 && header.token_bytes != 2 && header.token_bytes != 4)
     throw DataError(path.string() + ": its header says " + std::to_string(header.token_bytes) +
-                    " bytes a token; 1, 2 and 4 are known");
+                    " bytes per token; 1, 2 and 4 are known");
   const DataFile file{path, bytes, sizeof header, header.token_bytes};
   const uint64_t present = static_cast<uint64_t>(bytes - file.header) / header.token_bytes;
   if (present != header.count || (bytes - file.header) % header.token_bytes != 0) {

@@ -19,12 +19,12 @@ namespace fs = std::filesystem;
 
 static_assert(std::endian::native == std::endian::little, "the files' numbers are read as they lie in memory");
 
-[[noreturn]] void refuse(const fs::path& path, const std::string& why) { throw DataError(path.string() + ": " + why); }
+[[noreturn]] void reject(const fs::path& path, const std::string& why) { throw DataError(path.string() + ": " + why); }
 
 std::ifstream open(const fs::path& path) {
-  if (fs::exists(path) && !fs::is_regular_file(path)) refuse(path, "is not a regular file");
+  if (fs::exists(path) && !fs::is_regular_file(path)) reject(path, "is not a regular file");
   std::ifstream in(path, std::ios::binary);
-  if (!in) refuse(path, std::string("cannot be opened: ") + std::strerror(errno));
+  if (!in) reject(path, std::string("cannot be opened: ") + std::strerror(errno));
   return in;
 }
 
@@ -40,7 +40,7 @@ std::vector<Number> numbers(std::ifstream& in, size_t count) {
 DataFile inspect_nanogpt(const fs::path& path) {
   const DataFile file{path, static_cast<int64_t>(fs::file_size(path)), /*header=*/0, /*token_bytes=*/2};
   if (file.bytes % file.token_bytes != 0)
-    refuse(path, "has an odd number of bytes (" + std::to_string(file.bytes) +
+    reject(path, "has an odd number of bytes (" + std::to_string(file.bytes) +
                      "), and nanoGPT's ids have two each: it is cut off, or not of that format");
   return file;
 }
@@ -56,13 +56,13 @@ DataFile inspect_llm_c(const fs::path& path) {
   const std::vector<int32_t> header = numbers<int32_t>(in, kHeader);
   const auto kind = header.empty() ? kinds.end() : std::ranges::find(kinds, header[0], &Kind::magic);
   if (kind == kinds.end())
-    refuse(path, "is no file of llm.c's tokens: it begins with neither 20240520 (GPT-2's) nor 20240801 (Llama 3's)");
+    reject(path, "is no file of llm.c's tokens: it begins with neither 20240520 (GPT-2's) nor 20240801 (Llama 3's)");
   if (header[1] != kind->version)
-    refuse(path, "is of version " + std::to_string(header[1]) + " of llm.c's format; this program reads version " +
+    reject(path, "is of version " + std::to_string(header[1]) + " of llm.c's format; this program reads version " +
                      std::to_string(kind->version));
   const DataFile file{path, static_cast<int64_t>(fs::file_size(path)), kHeader * 4, kind->token_bytes};
   if (file.tokens() != header[2] || (file.bytes - file.header) % file.token_bytes != 0)
-    refuse(path, "its header says " + std::to_string(header[2]) + " tokens but " + std::to_string(file.tokens()) +
+    reject(path, "its header says " + std::to_string(header[2]) + " tokens but " + std::to_string(file.tokens()) +
                      " are there: the file is " + (file.tokens() < header[2] ? "cut off" : "damaged") +
                      ", write or copy it again");
   return file;
@@ -96,31 +96,31 @@ int64_t megatron_token_bytes(uint8_t code) {
 DataFile inspect_megatron(const fs::path& path) {
   constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
   const fs::path ids = file_of_ids(path), index = with_suffix(path, ".idx");
-  if (!fs::is_regular_file(ids)) refuse(ids, "is not there, which holds the ids of Megatron-LM's format");
+  if (!fs::is_regular_file(ids)) reject(ids, "is not there, which holds the ids of Megatron-LM's format");
   std::ifstream in = open(index);
   const std::vector<char> magic = numbers<char>(in, kMagic.size());
-  if (!std::ranges::equal(magic, kMagic)) refuse(index, "is no index of Megatron-LM's: it does not begin with MMIDIDX");
+  if (!std::ranges::equal(magic, kMagic)) reject(index, "is no index of Megatron-LM's: it does not begin with MMIDIDX");
   const auto version = numbers<uint64_t>(in, 1);
   const auto code = numbers<uint8_t>(in, 1);
   const auto counts = numbers<uint64_t>(in, 2);  // of sequences, and of documents
-  if (counts.empty()) refuse(index, "is cut off: write or copy it again");
-  if (version[0] != 1) refuse(index, "is of version " + std::to_string(version[0]) + "; this program reads version 1");
+  if (counts.empty()) reject(index, "is cut off: write or copy it again");
+  if (version[0] != 1) reject(index, "is of version " + std::to_string(version[0]) + "; this program reads version 1");
   const int64_t token_bytes = megatron_token_bytes(code[0]);
-  if (token_bytes == 0) refuse(index, "its type of ids has the code " + std::to_string(code[0]) + ", which holds none");
+  if (token_bytes == 0) reject(index, "its type of ids has the code " + std::to_string(code[0]) + ", which holds none");
   // A length of four bytes and a place of eight for each sequence; a number of eight for each document.
   const uint64_t left = static_cast<uint64_t>(fs::file_size(index)) - static_cast<uint64_t>(in.tellg());
   if (counts[0] > left / 12 || counts[1] > left / 8 || left != counts[0] * 12 + counts[1] * 8)
-    refuse(index, "does not have the size that its " + std::to_string(counts[0]) + " sequences and " +
+    reject(index, "does not have the size that its " + std::to_string(counts[0]) + " sequences and " +
                       std::to_string(counts[1]) + " documents take: it is cut off or damaged");
   const std::vector<int32_t> lengths = numbers<int32_t>(in, counts[0]);
   int64_t tokens = 0;
   for (const int32_t length : lengths) {
-    if (length < 0) refuse(index, "has a sequence of " + std::to_string(length) + " ids: it is damaged");
+    if (length < 0) reject(index, "has a sequence of " + std::to_string(length) + " ids: it is damaged");
     tokens += length;
   }
   const DataFile file{ids, static_cast<int64_t>(fs::file_size(ids)), /*header=*/0, token_bytes};
   if (file.tokens() != tokens || file.bytes % token_bytes != 0)
-    refuse(ids, "has " + std::to_string(file.bytes) + " bytes, and its index says " + std::to_string(tokens) +
+    reject(ids, "has " + std::to_string(file.bytes) + " bytes, and its index says " + std::to_string(tokens) +
                     " ids of " + std::to_string(token_bytes) + ": write or copy both again");
   return file;
 }

@@ -17,7 +17,7 @@ struct TokenFormat {
   DataFile (*inspect)(const std::filesystem::path& path);
   /// Of a format of several files, the one that holds the ids, by the path of any of them or their common name; null
   /// where a file is by itself.
-  std::filesystem::path (*file_of)(const std::filesystem::path& path) = nullptr;
+  std::filesystem::path (*get_file)(const std::filesystem::path& path) = nullptr;
 };
 
 /// - tokens: token_file.h

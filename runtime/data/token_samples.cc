@@ -20,7 +20,7 @@ TokenSamples::TokenSamples(TokenStream stream, int64_t seq_len, int64_t vocab_si
                     ": give more data or shorter samples");
 }
 
-Batch TokenSamples::read(std::span<const SamplePlace> places, int64_t rows) const {
+Batch TokenSamples::read(std::span<const SamplePosition> places, int64_t rows) const {
   Batch batch;
   batch.input_ids = at::zeros({rows, seq_len_}, at::kLong);
   batch.labels = at::full_like(batch.input_ids, kIgnoredTarget);
@@ -37,7 +37,7 @@ Batch TokenSamples::read(std::span<const SamplePlace> places, int64_t rows) cons
     if (packing_) text.assign(tokens.begin(), tokens.end());
     const auto wrong = std::ranges::find_if(tokens, [&](int64_t token) { return token < 0 || token >= vocab_size_; });
     if (wrong != tokens.end())
-      throw DataError(stream_.file_of(begin + (wrong - tokens.begin())).path.string() + ": holds token " +
+      throw DataError(stream_.get_file(begin + (wrong - tokens.begin())).path.string() + ": holds token " +
                       std::to_string(*wrong) + " but model.config.vocab_size is " + std::to_string(vocab_size_) +
                       ": use a model with a larger vocabulary, or other data");
     if (masking_)

@@ -22,7 +22,7 @@ class TokenSamples final : public Samples {
 
   int64_t count() const override { return stream_.size() / seq_len_; }
   int64_t tokens() const override { return seq_len_; }
-  Batch read(std::span<const SamplePlace> places, int64_t rows) const override;
+  Batch read(std::span<const SamplePosition> places, int64_t rows) const override;
 
  private:
   TokenStream stream_;

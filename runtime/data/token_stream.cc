@@ -61,7 +61,7 @@ void read_file(const DataFile& file, const Descriptor& descriptor, int64_t begin
 
 }  // namespace
 
-/// Files that stay open, as opening one anew for each sample is what takes long on file systems of a network.
+/// Files that stay open, as opening one again for each sample is what takes long on file systems of a network.
 class OpenFiles {
  public:
   std::shared_ptr<const Descriptor> get(size_t index, const DataFile& file) {
@@ -91,7 +91,7 @@ std::vector<int64_t> TokenStream::file_begins(int64_t begin, int64_t end) const 
   return places;
 }
 
-const DataFile& TokenStream::file_of(int64_t token) const {
+const DataFile& TokenStream::get_file(int64_t token) const {
   return files_[static_cast<size_t>(std::ranges::upper_bound(begin_, token) - begin_.begin()) - 1];
 }
 

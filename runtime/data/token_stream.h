@@ -21,7 +21,7 @@ class TokenStream {
   const std::vector<DataFile>& files() const { return files_; }
 
   /// The file that holds a token.
-  const DataFile& file_of(int64_t token) const;
+  const DataFile& get_file(int64_t token) const;
 
   /// The places after `begin` and before `end` at which a file begins, less `begin`; ascending.
   std::vector<int64_t> file_begins(int64_t begin, int64_t end) const;

@@ -36,7 +36,7 @@ class Answers {
       return;
     }
     const int64_t classes = config_integers(*network.config).find(task_.label_count)->second;
-    if (problem_of(network) == "multi_label_classification")
+    if (find_problem(network) == "multi_label_classification")
       labels_.emplace(classes);
     else
       classes_ = ClassCounts::of(classes);
@@ -83,7 +83,7 @@ class Answers {
       const auto found = values.find(metric.name);
       in_order.emplace_back(metric.name, found != values.end() ? found->second
                                          : labels_             ? labels_->value(metric)
-                                                   : value_of(metric, classes_.value_or(ClassCounts()), loss));
+                                                   : get_value(metric, classes_.value_or(ClassCounts()), loss));
     }
     return in_order;
   }
@@ -109,7 +109,7 @@ Evaluation evaluate_samples(ParallelModel& model, const ModelConfig& network, co
     if (counts) predictions.add(batch, logits);
   };
   Evaluation total;
-  for (int64_t step = 0; step < source.steps_of(count); ++step) {
+  for (int64_t step = 0; step < source.steps_for(count); ++step) {
     const std::vector<Batch> batches = source.step_of_first(count, step);
     const auto result = predictions.needed() ? model.evaluate(batches, see) : model.evaluate(batches);
     total.loss += result.loss * static_cast<double>(result.target_count);

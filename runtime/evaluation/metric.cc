@@ -20,7 +20,7 @@ using Of = MetricKind::Of;
 constexpr std::string_view kRegression = "regression", kSeveralLabels = "multi_label_classification";
 
 /// The row of a metric's name, with or without a cutoff; the end where there is none.
-auto kind_of(std::string_view name) {
+auto get_kind(std::string_view name) {
   return std::ranges::find(metric_kinds(), name.substr(0, name.find('@')), &MetricKind::name);
 }
 
@@ -40,7 +40,7 @@ bool suits(const MetricKind& kind, const Task& task, std::string_view problem) {
   return !compares_rows(task) || kind.takes_cutoff;
 }
 
-[[noreturn]] void refuse(const std::string& name, std::string_view why) {
+[[noreturn]] void reject(const std::string& name, std::string_view why) {
   throw std::invalid_argument(fmt::format("\"{}\" {}", name, why));
 }
 
@@ -91,7 +91,7 @@ const std::vector<MetricKind>& metric_kinds() {
 }
 
 bool less_is_better(std::string_view name) {
-  const auto kind = kind_of(name);
+  const auto kind = get_kind(name);
   return kind != metric_kinds().end() && kind->less_is_better;
 }
 
@@ -102,20 +102,20 @@ Metric find_metric(const std::string& name, std::string_view task_name, std::str
   std::vector<std::string> known;
   for (const MetricKind& kind : metric_kinds())
     if (suits(kind, task, problem)) known.push_back(fmt::format("{}{}", kind.name, kind.takes_cutoff ? "@20" : ""));
-  const auto kind = kind_of(name);
-  if (known.empty()) refuse(name, fmt::format("is no metric of {}, which has none", task.name));
+  const auto kind = get_kind(name);
+  if (known.empty()) reject(name, fmt::format("is no metric of {}, which has none", task.name));
   if (kind == metric_kinds().end() || !suits(*kind, task, problem))
-    refuse(name, fmt::format("is no metric of {}: it has {}", task.name, fmt::join(known, ", ")));
+    reject(name, fmt::format("is no metric of {}: it has {}", task.name, fmt::join(known, ", ")));
   Metric metric{name, &*kind};
   if (at == std::string::npos) {
-    if (kind->needs_cutoff) refuse(name, fmt::format("needs the number of places that count, e.g. {}@20", stem));
+    if (kind->needs_cutoff) reject(name, fmt::format("needs the number of places that count, e.g. {}@20", stem));
     return metric;
   }
-  if (!kind->takes_cutoff) refuse(name, fmt::format("takes no \"@\": it is {}", stem));
+  if (!kind->takes_cutoff) reject(name, fmt::format("takes no \"@\": it is {}", stem));
   const std::string_view digits = std::string_view(name).substr(at + 1);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), metric.cutoff);
   if (error != std::errc() || end != digits.data() + digits.size() || metric.cutoff < 1)
-    refuse(name, fmt::format("needs a number of places from 1 after the \"@\", e.g. {}@20", stem));
+    reject(name, fmt::format("needs a number of places from 1 after the \"@\", e.g. {}@20", stem));
   return metric;
 }
 
@@ -144,7 +144,7 @@ double gain(const Metric& metric, std::span<const int64_t> places) {
   return sum / most;
 }
 
-double value_of(const Metric& metric, const ClassCounts& counts, double loss) {
+double get_value(const Metric& metric, const ClassCounts& counts, double loss) {
   if (metric.kind->of == Of::loss) return std::exp(loss);
   return metric.kind->of == Of::classes ? f1(counts) : mean_gain(metric, counts);
 }

@@ -38,8 +38,8 @@ struct Metric {
   int64_t cutoff = 0;  // 0: none
 };
 
-/// The metric of that name for an entry's task. `problem`: that of a classifier (problem_of()), or what embeddings are
-/// trained for (SentenceOptions::loss). Throws std::invalid_argument that says in a sentence why there is none.
+/// The metric of that name for an entry's task. `problem`: that of a classifier (find_problem()), or what embeddings
+/// are trained for (SentenceOptions::loss). Throws std::invalid_argument that says in a sentence why there is none.
 Metric find_metric(const std::string& name, std::string_view task, std::string_view problem = {});
 
 /// The metrics that a task's users look at first; may be none.
@@ -52,6 +52,6 @@ std::vector<std::string> usual_metrics(std::string_view task, std::string_view p
 double gain(const Metric& metric, std::span<const int64_t> places);
 
 /// The metric over all targets that were counted; the mean loss for those of the loss. 0 where there are none.
-double value_of(const Metric& metric, const ClassCounts& counts, double loss);
+double get_value(const Metric& metric, const ClassCounts& counts, double loss);
 
 }  // namespace modular

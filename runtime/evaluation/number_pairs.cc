@@ -14,11 +14,11 @@ constexpr std::pair<std::string_view, double (*)(const at::Tensor&, const at::Te
     {"pearson", pearson}, {"spearman", spearman}, {"mse", mean_squared_error}, {"mae", mean_absolute_error}};
 
 /// From 1: [numbers] float64.
-at::Tensor ranks_of(const at::Tensor& numbers) {
-  const auto [values, place_of, counts] =
+at::Tensor compute_ranks(const at::Tensor& numbers) {
+  const auto [values, get_location, counts] =
       at::_unique2(numbers, /*sorted=*/true, /*return_inverse=*/true, /*return_counts=*/true);
   const at::Tensor last = counts.cumsum(0).to(at::kDouble), several = counts.to(at::kDouble);
-  return (last - (several - 1.0) / 2.0).index_select(0, place_of);
+  return (last - (several - 1.0) / 2.0).index_select(0, get_location);
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ double pearson(const at::Tensor& a, const at::Tensor& b) {
 }
 
 double spearman(const at::Tensor& a, const at::Tensor& b) {
-  return a.numel() == 0 ? 0.0 : pearson(ranks_of(a), ranks_of(b));
+  return a.numel() == 0 ? 0.0 : pearson(compute_ranks(a), compute_ranks(b));
 }
 
 double mean_squared_error(const at::Tensor& said, const at::Tensor& right) {

@@ -21,7 +21,7 @@ Predictions likeliest(const Tensor& logits) {
 }
 
 Predictions of_rows(const ModelConfig& model, const Batch&, int64_t, const Tensor& logits) {
-  const std::string problem = problem_of(model);
+  const std::string problem = find_problem(model);
   if (problem == "regression") return {{"scores", logits}};
   if (problem.empty()) return likeliest(logits);
   return {{"labels", logits.gt(0.0).to(at::kLong)}, {"scores", logits.sigmoid()}};
@@ -61,11 +61,11 @@ PredictionsOf find(std::string_view task) {
 
 }  // namespace
 
-Predictions predictions_of(const ModelConfig& model, const Batch& batch, int64_t samples, const Tensor& logits) {
+Predictions to_predictions(const ModelConfig& model, const Batch& batch, int64_t samples, const Tensor& logits) {
   return find(model.entry->task)(model, batch, samples, logits.cpu().to(at::kFloat));
 }
 
-std::string prediction_refusal(const ModelConfig& model) {
+std::string prediction_error(const ModelConfig& model) {
   if (find(model.entry->task)) return {};
   return fmt::format(
       "{} is for {}: `modrun sample` has a language model write text, and `modrun forward` writes logits",

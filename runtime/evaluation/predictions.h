@@ -22,9 +22,9 @@ using Predictions = std::vector<std::pair<std::string, at::Tensor>>;
 /// - classifiers of tokens, masked-lm: "labels" and "scores" [samples, seq], of each token's likeliest
 /// - next-item: "items" and "scores" [samples, items], what is likeliest after the session's last item, at most 20
 /// - sentence-embedding: "embeddings" [samples, hidden] or [samples, texts, hidden]
-Predictions predictions_of(const ModelConfig& model, const Batch& batch, int64_t samples, const at::Tensor& logits);
+Predictions to_predictions(const ModelConfig& model, const Batch& batch, int64_t samples, const at::Tensor& logits);
 
 /// Says in a sentence why there are none of this entry, or nothing.
-std::string prediction_refusal(const ModelConfig& model);
+std::string prediction_error(const ModelConfig& model);
 
 }  // namespace modular

@@ -11,15 +11,15 @@ namespace {
 constexpr int64_t kScoresAtOnce = int64_t{1} << 22;  // cosines that are compared at once, which takes memory
 
 /// The places of the others of the row's label among all other rows.
-std::vector<int64_t> places_of_label(const at::TensorAccessor<int64_t, 1>& by_cosine,
-                                     const at::TensorAccessor<int64_t, 1>& label_of, int64_t row) {
+std::vector<int64_t> positions_of_label(const at::TensorAccessor<int64_t, 1>& by_cosine,
+                                        const at::TensorAccessor<int64_t, 1>& labels_by_row, int64_t row) {
   std::vector<int64_t> places;
   int64_t place = 0;
   for (int64_t i = 0; i < by_cosine.size(0); ++i) {
     const int64_t other = by_cosine[i];
     if (other == row) continue;
     ++place;
-    if (label_of[other] == label_of[row]) places.push_back(place);
+    if (labels_by_row[other] == labels_by_row[row]) places.push_back(place);
   }
   return places;
 }
@@ -48,8 +48,8 @@ std::vector<double> RowRanking::values(const std::vector<Metric>& metrics, const
 
   // [rows, 1 + metrics]: whether a row counts, and its gains; each from one rank.
   at::Tensor gains = at::zeros({count, 1 + static_cast<int64_t>(metrics.size())}, at::kDouble);
-  const auto label_of = labels.accessor<int64_t, 1>();
-  auto gain_of = gains.accessor<double, 2>();
+  const auto labels_by_row = labels.accessor<int64_t, 1>();
+  auto gains_by_row = gains.accessor<double, 2>();
   for (int64_t first = begin; first < end; first += step) {
     const int64_t length = std::min(step, end - first);
     const at::Tensor cosines = rows.narrow(0, first, length).mm(candidates.t());
@@ -61,17 +61,18 @@ std::vector<double> RowRanking::values(const std::vector<Metric>& metrics, const
       if (others > 0)
         places = {1 + std::find(order.data(), order.data() + order.size(0), row * others) - order.data()};
       else
-        places = places_of_label(order, label_of, row);
+        places = positions_of_label(order, labels_by_row, row);
       if (places.empty()) continue;
-      gain_of[row][0] = 1.0;
-      for (size_t m = 0; m < metrics.size(); ++m) gain_of[row][static_cast<int64_t>(m) + 1] = gain(metrics[m], places);
+      gains_by_row[row][0] = 1.0;
+      for (size_t m = 0; m < metrics.size(); ++m)
+        gains_by_row[row][static_cast<int64_t>(m) + 1] = gain(metrics[m], places);
     }
   }
   all_reduce(mesh.control(), gains, "what an evaluation ranked").wait();
 
   std::vector<double> sums(metrics.size() + 1);
   for (int64_t row = 0; row < count; ++row)
-    for (size_t m = 0; m < sums.size(); ++m) sums[m] += gain_of[row][static_cast<int64_t>(m)];
+    for (size_t m = 0; m < sums.size(); ++m) sums[m] += gains_by_row[row][static_cast<int64_t>(m)];
   std::vector<double> values;
   for (size_t m = 1; m < sums.size(); ++m) values.push_back(sums[0] > 0.0 ? sums[m] / sums[0] : 0.0);
   return values;

@@ -58,7 +58,7 @@ RunPath cached_blob(const fs::path& link) {
   return {cache, fs::path("blobs") / target.filename()};
 }
 
-std::string_view kind_of(mode_t mode) {
+std::string_view get_kind(mode_t mode) {
   constexpr std::array<std::pair<mode_t, std::string_view>, 5> kinds = {{{S_IFDIR, "a folder"},
                                                                          {S_IFIFO, "a FIFO"},
                                                                          {S_IFSOCK, "a socket"},
@@ -73,7 +73,7 @@ std::string_view kind_of(mode_t mode) {
 void check_kind(const fs::path& path, mode_t mode) {
   if (!S_ISREG(mode))
     throw std::runtime_error(
-        fmt::format("{} is {}, and not a regular file: remove it, or restore the file", path.string(), kind_of(mode)));
+        fmt::format("{} is {}, and not a regular file: remove it, or restore the file", path.string(), get_kind(mode)));
 }
 
 OpenFile open_regular(const fs::path& path, Links links, int flags, std::string_view verb) {

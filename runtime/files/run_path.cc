@@ -30,7 +30,7 @@ bool is_made_in(const fs::path& parent, const fs::path& name) {
 }
 
 /// The target of checkpoints/best, where that is a name next to it.
-fs::path best_of(const fs::path& link) {
+fs::path resolve_best(const fs::path& link) {
   std::error_code error;
   const fs::path target = fs::read_symlink(link, error);
   const bool is_name = !error && !target.empty() && target == target.filename() && target != "." && target != "..";
@@ -51,7 +51,7 @@ RunPath run_path(const fs::path& path) {
   for (size_t at = 0; at < first; ++at) result.root /= parts[at];
   for (size_t at = first; at < parts.size(); ++at) {
     const bool is_best = parts[at] == kBest && before(at) == "checkpoints";
-    result.name /= is_best ? best_of(result.root / result.name / kBest) : parts[at];
+    result.name /= is_best ? resolve_best(result.root / result.name / kBest) : parts[at];
   }
   return result;
 }

@@ -70,7 +70,7 @@ BackgroundTask::BackgroundTask(const std::filesystem::path& log, const Work& wor
   process_ = answer_ < 0 ? -1 : fork();
   if (process_ == 0) work_in_child(work, log_file.get(), answer_, parent);
   const int error = errno;
-  if (process_ > 0) end_ = end_of(process_);
+  if (process_ > 0) end_ = open_pidfd(process_);
   if (end_ >= 0) return;
   if (process_ > 0) kill(process_, SIGKILL), waitpid(process_, nullptr, 0);
   if (answer_ >= 0) close(answer_);

@@ -29,7 +29,7 @@ constexpr auto kStop = seconds(20);       // for members to stop their ranks
 constexpr const char* kNoReport = "it sent something that is not a report of modrun's launcher";
 constexpr size_t kStrangers = 64;  // connections that are not yet members
 
-std::string names_of(const std::vector<int64_t>& nodes) {
+std::string get_names(const std::vector<int64_t>& nodes) {
   return fmt::format("node{} {}", nodes.size() == 1 ? "" : "s", fmt::join(nodes, ", "));
 }
 
@@ -101,7 +101,7 @@ void Coordinator::read(Peer& peer) {
         const auto why = message.at("text").get<std::string>();
         // A machine that comes back, and cannot take part, may come again.
         const bool others_wait = phase_ == Phase::running || attempt_ == 0 || peer.node == 0;
-        others_wait ? reject_all(fmt::format("{}: {}", name_of(peer), why)) : reject(peer, why);
+        others_wait ? reject_all(fmt::format("{}: {}", name_for(peer), why)) : reject(peer, why);
       }
     } catch (const Json::exception&) {
       peer.connection.close(kNoReport);
@@ -145,7 +145,7 @@ void Coordinator::on_hello(Peer& peer, const Json& hello) {
                                       "number of its own",
                                       node, other->host, other->process));
     // It has restarted without closing its connection.
-    lose(fmt::format("{} is gone: its machine does not answer", name_of(*other)));
+    lose(fmt::format("{} is gone: its machine does not answer", name_for(*other)));
     other->node.reset();
     other->leaving = true;
   }
@@ -175,7 +175,7 @@ void Coordinator::drop_closed() {
   for (const Peer& peer : closed) {
     if (!peer.node || peer.leaving || phase_ == Phase::ending) continue;
     heard_.insert(*peer.node);  // it is not waited for
-    const std::string what = fmt::format("{} is gone: {}", name_of(peer), peer.connection.why_closed());
+    const std::string what = fmt::format("{} is gone: {}", name_for(peer), peer.connection.why_closed());
     if (phase_ == Phase::stopping || (phase_ == Phase::gathering && restarts_ > 0))
       give({{"order", "notice"}, {"text", fmt::format("modrun: {}\n", what)}});
     else
@@ -192,9 +192,9 @@ void Coordinator::watch_silence() {
     give({{"order", "notice"},
           {"text", silent ? fmt::format("modrun: {} has not answered for {} s; it counts as gone after {} s "
                                         "(--node-timeout)\n",
-                                        name_of(peer), kSilence.count(),
+                                        name_for(peer), kSilence.count(),
                                         std::chrono::ceil<seconds>(options_.node_timeout).count())
-                          : fmt::format("modrun: {} answers again\n", name_of(peer))}});
+                          : fmt::format("modrun: {} answers again\n", name_for(peer))}});
   }
 }
 
@@ -248,7 +248,7 @@ void Coordinator::decide() {
         if (peer.node && !peer.ended && waited > kStop) {
           give({{"order", "notice"},
                 {"text", fmt::format("modrun: {} has not stopped its ranks within {} s, and counts as gone\n",
-                                     name_of(peer), kStop.count())}});
+                                     name_for(peer), kStop.count())}});
           peer.node.reset();
           peer.leaving = true;
           peer.connection.finish();
@@ -273,7 +273,7 @@ std::string Coordinator::unheard() const {
   std::vector<int64_t> nodes;
   for (int64_t node = 0; node < options_.nodes; ++node)
     if (!heard_.contains(node)) nodes.push_back(node);
-  return nodes.empty() ? "" : names_of(nodes);
+  return nodes.empty() ? "" : get_names(nodes);
 }
 
 void Coordinator::give(const Json& order) {
@@ -343,16 +343,16 @@ std::string Coordinator::missing() const {
   for (int64_t node = 0; node < options_.nodes; ++node)
     if (std::ranges::none_of(peers_, [&](const Peer& peer) { return peer.node == node && !peer.leaving; }))
       nodes.push_back(node);
-  return nodes.empty() ? "" : names_of(nodes);
+  return nodes.empty() ? "" : get_names(nodes);
 }
 
 std::string Coordinator::unready() const {
   std::vector<int64_t> nodes;
   for (const Peer& peer : peers_)
     if (peer.node && !peer.ready) nodes.push_back(*peer.node);
-  return names_of(nodes);
+  return get_names(nodes);
 }
 
-std::string Coordinator::name_of(const Peer& peer) const { return fmt::format("node {} ({})", *peer.node, peer.host); }
+std::string Coordinator::name_for(const Peer& peer) const { return fmt::format("node {} ({})", *peer.node, peer.host); }
 
 }  // namespace modular

@@ -78,7 +78,7 @@ class Coordinator {
   bool all_members(bool Peer::* holds) const;
   std::string missing() const;
   std::string unready() const;
-  std::string name_of(const Peer& peer) const;
+  std::string name_for(const Peer& peer) const;
 
   const LaunchOptions& options_;
   const uint16_t store_port_;

@@ -53,7 +53,7 @@ FailureReport describe(const std::exception_ptr& exception) {
     if (const std::string machine = silent_machine(); !machine.empty())
       report.message = fmt::format("{} is gone: {}", machine, report.message);
   } catch (const std::exception& error) {
-    report.message = message_of(error);
+    report.message = get_message(error);
     report.place = place_in(error.what());
     // c10d's own, of a thread that watches NCCL say: like the above, what another rank's end brings about.
     report.consequence = dynamic_cast<const c10::DistError*>(&error) != nullptr;
@@ -76,12 +76,12 @@ FailureReport describe(const std::exception_ptr& exception) {
 constexpr int64_t kMostReportBytes = int64_t{16} << 20;
 
 /// A member of an object; null where that is none, or has no such member.
-Json member_of(const Json& object, const char* key) {
+Json get_member(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() ? Json() : *found;
 }
 
-std::string text_of(const Json& object, const char* key) {
+std::string get_text(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end()) return {};
   return found->is_string() ? found->get<std::string>() : found->dump();
@@ -122,19 +122,19 @@ std::optional<FailureReport> read_failure(const std::string& file) {
   if (!json.is_object() || !json.contains("message")) return std::nullopt;
   const Json& message = json["message"];
   if (!message.is_object()) {
-    report.message = text_of(json, "message");
+    report.message = get_text(json, "message");
     return report;
   }
-  report.message = text_of(message, "message");
-  const Json extra = member_of(message, "extraInfo"), consequence = member_of(extra, "consequence"),
-             nanoseconds = member_of(extra, "nanoseconds");
-  report.place = text_of(extra, "py_callstack");
-  report.phase = text_of(extra, "phase");
-  report.waiting = text_of(extra, "waiting");
+  report.message = get_text(message, "message");
+  const Json extra = get_member(message, "extraInfo"), consequence = get_member(extra, "consequence"),
+             nanoseconds = get_member(extra, "nanoseconds");
+  report.place = get_text(extra, "py_callstack");
+  report.phase = get_text(extra, "phase");
+  report.waiting = get_text(extra, "waiting");
   report.consequence = consequence.is_boolean() && consequence.get<bool>();
   if (nanoseconds.is_number_integer()) report.nanoseconds = nanoseconds.get<int64_t>();
   constexpr int64_t kLatest = int64_t{1} << 33;  // seconds
-  if (const int64_t since = std::atoll(text_of(extra, "timestamp").c_str());
+  if (const int64_t since = std::atoll(get_text(extra, "timestamp").c_str());
       report.nanoseconds == 0 && 0 < since && since < kLatest)
     report.nanoseconds = since * 1'000'000'000;
   return report;
@@ -145,7 +145,7 @@ void end_rank(const std::string& why) {
   end_with({.message = why, .phase = status.phase, .waiting = status.waiting, .nanoseconds = now()});
 }
 
-std::string message_of(const std::exception& error) {
+std::string get_message(const std::exception& error) {
   if (const auto* const of_torch = dynamic_cast<const c10::Error*>(&error)) return of_torch->what_without_backtrace();
   const auto* const of_files = dynamic_cast<const std::filesystem::filesystem_error*>(&error);
   if (!of_files) return error.what();

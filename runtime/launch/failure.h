@@ -30,7 +30,7 @@ std::optional<FailureReport> read_failure(const std::string& file);
 
 /// An exception's message for a user: of libtorch's errors without the stack, of those of the file system the cause
 /// after the paths that they are about, and else what().
-std::string message_of(const std::exception& error);
+std::string get_message(const std::exception& error);
 
 /// Runs `body` as a rank's whole work and returns its value. An exception that leaves `body` ends the process at once
 /// with status 1, without unwinding, since destructors of process groups wait for peers; it is written to the file that

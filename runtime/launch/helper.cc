@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kMillisecondsToEnd = 5000;
 
-int dup_of(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, 0); }
+int duplicate(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, 0); }
 
 }  // namespace
 
@@ -34,14 +34,14 @@ Helper::Helper(const std::vector<std::string>& command, const std::vector<std::s
     for (const int end : ends) close(end);
   });
   process_ = start_process(command, child_environment(variables), {.input = ends[1], .output = ends[1]});
-  to_ = fdopen(dup_of(ends[0]), "w");
-  from_ = fdopen(dup_of(ends[0]), "r");
+  to_ = fdopen(duplicate(ends[0]), "w");
+  from_ = fdopen(duplicate(ends[0]), "r");
 }
 
 Helper::~Helper() {
   shutdown(fileno(to_), SHUT_WR);
   fclose(to_);
-  const int ended = end_of(process_);
+  const int ended = open_pidfd(process_);
   pollfd event = {ended, POLLIN, 0};
   if (poll(&event, 1, kMillisecondsToEnd) != 1) kill(process_, SIGKILL);
   close(ended);
@@ -67,7 +67,7 @@ std::string Helper::ask(const std::string& line) {
 std::string Helper::receive(size_t bytes) {
   std::string text(bytes, '\0');
   if (fread(text.data(), 1, bytes, from_) == bytes) return text;
-  throw std::runtime_error(fmt::format("{} ended amid an answer", program_));
+  throw std::runtime_error(fmt::format("{} ended in the middle of an answer", program_));
 }
 
 }  // namespace modular

@@ -38,9 +38,9 @@ std::string open_log_folder(Job& job) {
   try {
     job.folder.emplace(job.options.log_folder);
   } catch (const fs::filesystem_error& error) {
-    return fmt::format("the logs' folder cannot be made: {}", message_of(error));
+    return fmt::format("the logs' folder cannot be made: {}", get_message(error));
   } catch (const std::runtime_error& error) {
-    return message_of(error);
+    return get_message(error);
   }
   return {};
 }
@@ -76,7 +76,7 @@ std::string check_while_hearing(Job& job, const std::function<void()>& check) {
   try {
     checked.get();
   } catch (const std::exception& error) {
-    return message_of(error);
+    return get_message(error);
   }
   return {};
 }
@@ -115,7 +115,7 @@ int run_on_machines(Job& job, const std::vector<std::string>& command, const std
                                    Meeting{job.options.master_addr, order.store_port, order.prefix, order.job});
           status = attempt_of_order->run(command);
         } catch (const std::runtime_error& error) {  // a rank cannot be started
-          return reject(message_of(error));
+          return reject(get_message(error));
         }
         const Attempt& attempt = *attempt_of_order;
         lost = attempt.coordinator_lost();
@@ -175,7 +175,7 @@ int launch(const LaunchOptions& options, const std::vector<std::string>& command
     print_to(stderr, "modrun: stopped by SIG{}\n", sigabbrev_np(interrupted.signal));
     return 128 + interrupted.signal;
   } catch (const std::runtime_error& error) {
-    print_to(stderr, "modrun: {}\n", message_of(error));
+    print_to(stderr, "modrun: {}\n", get_message(error));
     return kCannotStart;
   }
 }
@@ -189,7 +189,7 @@ void report_rejection(LaunchOptions options, const std::string& why) {
     job.leave(kOthersJoin);
   } catch (const InterruptedJob&) {
   } catch (const std::runtime_error& error) {
-    print_to(stderr, "modrun: the other machines cannot be notified: {}\n", message_of(error));
+    print_to(stderr, "modrun: the other machines cannot be notified: {}\n", get_message(error));
   }
 }
 

@@ -18,7 +18,7 @@ extern char** environ;
 namespace modular {
 namespace {
 
-std::string name_of(const std::string& variable) { return variable.substr(0, variable.find('=')); }
+std::string name_for(const std::string& variable) { return variable.substr(0, variable.find('=')); }
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> result;
@@ -51,9 +51,9 @@ std::vector<std::string> child_environment(const std::vector<std::string>& set,
                                            const std::vector<std::string>& removed) {
   std::vector<std::string> result = set;
   for (char** inherited = environ; *inherited; ++inherited) {
-    const std::string name = name_of(*inherited);
+    const std::string name = name_for(*inherited);
     const bool replaced =
-        std::ranges::any_of(set, [&](const std::string& variable) { return name_of(variable) == name; });
+        std::ranges::any_of(set, [&](const std::string& variable) { return name_for(variable) == name; });
     if (!replaced && std::ranges::count(removed, name) == 0) result.push_back(*inherited);
   }
   return result;
@@ -80,6 +80,6 @@ pid_t start_process(const std::vector<std::string>& command, const std::vector<s
   return child;
 }
 
-int end_of(pid_t process) { return static_cast<int>(syscall(SYS_pidfd_open, process, 0)); }
+int open_pidfd(pid_t process) { return static_cast<int>(syscall(SYS_pidfd_open, process, 0)); }
 
 }  // namespace modular

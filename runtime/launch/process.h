@@ -24,6 +24,6 @@ pid_t start_process(const std::vector<std::string>& command, const std::vector<s
                     const Streams& streams);
 
 /// A descriptor that poll() finds readable once the process has ended. The caller closes it.
-int end_of(pid_t process);
+int open_pidfd(pid_t process);
 
 }  // namespace modular

@@ -74,7 +74,7 @@ void Rank::start(const std::vector<std::string>& command, std::vector<std::strin
     output = pipe_ends[1];
   }
   pid_ = start_process(command, child_environment(variables), {.output = output, .error = output});
-  end_ = end_of(pid_);
+  end_ = open_pidfd(pid_);
   if (output_ == Output::log_only) close(std::exchange(log_descriptor_, -1));
   if (output_ == Output::prefixed) {
     close(pipe_ends[1]);

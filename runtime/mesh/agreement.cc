@@ -29,10 +29,10 @@ constexpr auto kLongWait = std::chrono::seconds(5);  // which is reported
 constexpr auto kHearing = std::chrono::seconds(5);
 constexpr auto kReport = std::chrono::seconds(20);
 
-std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+std::vector<uint8_t> get_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
 /// The value of a key; nothing where there is none.
-std::optional<std::string> value_of(const Store& store, const std::string& key) {
+std::optional<std::string> get_value(const Store& store, const std::string& key) {
   if (!store->check({key})) return std::nullopt;
   const std::vector<uint8_t> bytes = store->get(key);
   return std::string(bytes.begin(), bytes.end());
@@ -66,7 +66,7 @@ void leave(const Store& store, const Environment& environment, milliseconds time
 
 /// Throws where a rank was rejected.
 void check_rejected(const Meeting& meeting) {
-  const auto why = value_of(meeting.job, kRejected);
+  const auto why = get_value(meeting.job, kRejected);
   if (!why) return;
   leave(meeting.job, meeting.environment, kHearing);
   throw std::runtime_error(*why);
@@ -97,9 +97,9 @@ void await(const Meeting& meeting, const std::string& key) {
 }
 
 /// The first difference from rank 0's settings as a sentence, or nothing.
-std::string difference(const Environment& environment, const ResolvedSettings& settings, const std::string& of_first) {
+std::string difference(const Environment& environment, const ResolvedConfig& settings, const std::string& of_first) {
   const Json first = Json::parse(of_first, nullptr, /*allow_exceptions=*/false);
-  ResolvedSettings theirs;
+  ResolvedConfig theirs;
   std::string their_host;
   try {
     first.at("settings").get_to(theirs);
@@ -129,23 +129,23 @@ std::string host_name() {
   return name;
 }
 
-Store agree(const Store& job, const Environment& environment, const ResolvedSettings& settings, milliseconds timeout) {
+Store agree(const Store& job, const Environment& environment, const ResolvedConfig& settings, milliseconds timeout) {
   try {
     // A process that makes several meshes meets the others as often: nothing of one meeting counts in the next.
     const int64_t number = job->add(fmt::format("meetings of rank {}", environment.rank), 1);
     const Store store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("mesh_{}", number), job);
     const Meeting meeting = {job, store, environment, timeout};
-    store->set(here(environment.rank), bytes_of(host_name()));
+    store->set(here(environment.rank), get_bytes(host_name()));
     if (environment.rank == 0) {
       const Json own = {{"host", host_name()}, {"settings", settings}};
-      store->set(kSettings, bytes_of(own.dump(-1, ' ', false, Json::error_handler_t::replace)));
+      store->set(kSettings, get_bytes(own.dump(-1, ' ', false, Json::error_handler_t::replace)));
     } else {
       await(meeting, kSettings);
-      const std::string sentence = difference(environment, settings, value_of(store, kSettings).value_or(""));
-      if (!sentence.empty()) store->compareSet(kDifference, {}, bytes_of(sentence));
+      const std::string sentence = difference(environment, settings, get_value(store, kSettings).value_or(""));
+      if (!sentence.empty()) store->compareSet(kDifference, {}, get_bytes(sentence));
     }
     await(meeting, arrive(store, kMet, environment.world_size));
-    if (const auto sentence = value_of(store, kDifference)) {
+    if (const auto sentence = get_value(store, kDifference)) {
       leave(job, environment, kHearing);
       throw std::runtime_error(*sentence);
     }
@@ -161,7 +161,7 @@ void report_rejected_rank(const Environment& environment, const std::string& why
   try {
     const Store store = connect_store(environment, kReport);
     const std::string sentence = fmt::format("rank {} ({}): {}", environment.rank, host_name(), why);
-    store->compareSet(kRejected, {}, bytes_of(sentence));
+    store->compareSet(kRejected, {}, get_bytes(sentence));
     leave(store, environment, kReport);
   } catch (const std::exception&) {
     return;  // no rank waits where there is no store

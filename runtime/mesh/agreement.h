@@ -12,14 +12,14 @@
 namespace modular {
 
 /// Keys and values, in the order in which differences are reported: "optim.lr", "0.001".
-using ResolvedSettings = std::vector<std::pair<std::string, std::string>>;
+using ResolvedConfig = std::vector<std::pair<std::string, std::string>>;
 
 /// Returns once all ranks of the job have called this with equal `settings`: the part of the job's store in which these
 /// ranks form the process groups of one mesh. The n-th call of each rank meets the n-th of the others. Throws
 /// std::runtime_error on all of them that names the first key that differs, both values, and their ranks and machines;
 /// or gives the reason why a rank was rejected (report_rejected_rank); or names the ranks that have not come within
 /// `timeout`.
-Store agree(const Store& job, const Environment& environment, const ResolvedSettings& settings,
+Store agree(const Store& job, const Environment& environment, const ResolvedConfig& settings,
             std::chrono::milliseconds timeout);
 
 /// Reports to the ranks that wait in agree() why this rank does not take part. Where this rank would host the store, it

@@ -21,7 +21,7 @@ namespace modular {
 
 using MakeBackend = decltype(&modular_make_backend);
 
-/// That function of the library at `path`, which stays loaded. Throws std::runtime_error in one sentence where it
+/// That function of the library at `path`, which stays loaded. Throws std::runtime_error where it
 /// cannot be loaded or lacks the function.
 MakeBackend load_backend(const std::string& path);
 

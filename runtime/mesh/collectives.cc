@@ -52,7 +52,7 @@ Pending start(const char* operation, const ProcessGroup& group, const std::strin
 }
 
 /// Gloo's collectives take no gradient-requiring tensors' graph along; what they touch is data.
-std::vector<at::Tensor> data_of(const at::Tensor& tensor) { return {tensor.detach()}; }
+std::vector<at::Tensor> get_data(const at::Tensor& tensor) { return {tensor.detach()}; }
 
 }  // namespace
 
@@ -74,7 +74,7 @@ void Pending::wait() {
 Pending all_reduce(const ProcessGroup& group, at::Tensor tensor, const std::string& what, c10d::ReduceOp op) {
   if (!group) return {};
   return start("all_reduce", group, what, 2 * others(group, tensor), [&]() -> Works {
-    auto tensors = data_of(tensor);
+    auto tensors = get_data(tensor);
     c10d::AllreduceOptions options;
     options.reduceOp = op;
     return {group->allreduce(tensors, options)};
@@ -151,7 +151,7 @@ Pending broadcast(const ProcessGroup& group, at::Tensor tensor, int64_t source, 
   if (!group) return {};
   return start("broadcast", group, what, source == group->getRank() ? 0.0 : static_cast<double>(tensor.nbytes()),
                [&]() -> Works {
-                 auto tensors = data_of(tensor);
+                 auto tensors = get_data(tensor);
                  c10d::BroadcastOptions options;
                  options.rootRank = source;
                  return {group->broadcast(tensors, options)};
@@ -177,7 +177,7 @@ std::string broadcast_text(const ProcessGroup& group, const std::string& text, c
 
 Pending send(const ProcessGroup& group, at::Tensor tensor, int64_t peer, int tag, const std::string& what) {
   return start("send", group, fmt::format("{} to rank {}", what, peer), 0.0, [&]() -> Works {
-    auto tensors = data_of(tensor);
+    auto tensors = get_data(tensor);
     return {group->send(tensors, static_cast<int>(peer), tag)};
   });
 }
@@ -185,7 +185,7 @@ Pending send(const ProcessGroup& group, at::Tensor tensor, int64_t peer, int tag
 Pending receive(const ProcessGroup& group, at::Tensor tensor, int64_t peer, int tag, const std::string& what) {
   return start("receive", group, fmt::format("{} from rank {}", what, peer), static_cast<double>(tensor.nbytes()),
                [&]() -> Works {
-                 auto tensors = data_of(tensor);
+                 auto tensors = get_data(tensor);
                  return {group->recv(tensors, static_cast<int>(peer), tag)};
                });
 }

@@ -18,9 +18,9 @@ class CudaLibrary {
   /// Makes `device` the one on which this process allocates when only "cuda" is said.
   virtual void use_device(const at::Device& device) const = 0;
   /// The device's UUID, or that of the part of it that this process sees.
-  virtual std::string name_of(const at::Device& device) const = 0;
+  virtual std::string name_for(const at::Device& device) const = 0;
   /// Its make, e.g. "NVIDIA H100 80GB HBM3".
-  virtual std::string make_of(const at::Device& device) const = 0;
+  virtual std::string device_model(const at::Device& device) const = 0;
   virtual c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const Store& store, const GroupSpec& spec,
                                                               const at::Device& device) const = 0;
 };

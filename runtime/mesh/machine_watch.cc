@@ -39,7 +39,7 @@ const std::string kMachines = "machines", kSilent = "silent machine", kLeft = "l
 std::string name_key(int64_t machine) { return fmt::format("machine {}", machine); }
 std::string beat_key(int64_t machine) { return fmt::format("beat of machine {}", machine); }
 
-std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+std::string get_text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 }  // namespace
 
@@ -116,12 +116,12 @@ void MachineWatch::State::look_at_machines(c10d::Store& store) {
     if (!store.check({beat_key(machine)})) continue;  // it has just come
     auto [place, is_new] = machines.try_emplace(machine);
     Seen& seen = place->second;
-    if (is_new) seen.name = text_of(store.get(name_key(machine)));
+    if (is_new) seen.name = get_text(store.get(name_key(machine)));
     if (const auto beat = store.get(beat_key(machine)); is_new || beat != seen.beat) {
       seen.beat = beat;
       seen.changed = now;
     }
-    const bool has_left = text_of(seen.beat) == kLeft;
+    const bool has_left = get_text(seen.beat) == kLeft;
     if (!has_left && (!oldest || seen.changed < oldest->changed)) oldest = &seen;
   }
   const bool is_silent = oldest && now - oldest->changed > kSilence;
@@ -149,7 +149,7 @@ void MachineWatch::State::beat() {
       if (environment.rank == 0) {
         look_at_machines(*store);
       } else if (store->check({kSilent})) {
-        const std::string found = text_of(store->get(kSilent));
+        const std::string found = get_text(store->get(kSilent));
         set_silent(found, awake.load() - kSilence);
       }
       const std::lock_guard lock(mutex);

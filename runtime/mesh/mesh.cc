@@ -90,13 +90,13 @@ Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOpt
     begin_heartbeat(options.frozen_after);
     const Store job = connect_store(environment, options.rendezvous_timeout);
     watch_ = MachineWatch::start(environment, options.on_lost_machine);
-    ResolvedSettings settings = {{"the mesh", shape.describe()},
-                                 {"the device", at::DeviceTypeName(device_.type(), /*lower_case=*/true)}};
+    ResolvedConfig settings = {{"the mesh", shape.describe()},
+                               {"the device", at::DeviceTypeName(device_.type(), /*lower_case=*/true)}};
     settings.insert(settings.end(), options.settings.begin(), options.settings.end());
     store_ = agree(job, environment, settings, options.rendezvous_timeout);
     // NCCL takes one rank a GPU.
     if (device_.is_cuda() && !options.make_backend)
-      claim_device(store_, cuda_library().name_of(device_), environment.rank);
+      claim_device(store_, cuda_library().name_for(device_), environment.rank);
   }
   const bool data_is_over_gloo = device_.is_cpu() && !options.make_backend;
   control_ = data_is_over_gloo ? world() : host_group("control", options.collective_timeout);

@@ -49,7 +49,7 @@ struct MeshOptions {
   MakeBackend make_backend = nullptr;  // of the device's memory; not given: Gloo on CPUs, NCCL on GPUs
   std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);   // for all ranks to come
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(10);  // for each collective after that
-  ResolvedSettings settings;             // that all ranks have to have resolved alike
+  ResolvedConfig settings;               // that all ranks have to have resolved alike
   MachineWatch::OnLost on_lost_machine;  // ends this process; not given: machines are not watched
   std::chrono::seconds frozen_after =
       std::chrono::seconds(30);  // without a heartbeat a rank counts as frozen; 0: never

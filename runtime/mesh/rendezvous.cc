@@ -83,7 +83,7 @@ void claim_device(const Store& store, const std::string& device, int64_t rank) {
 
 namespace {
 
-c10::intrusive_ptr<c10d::Backend> make_backend_of(MakeBackend make, const Store& store, const GroupSpec& spec) {
+c10::intrusive_ptr<c10d::Backend> make_wrapped_backend(MakeBackend make, const Store& store, const GroupSpec& spec) {
   c10::intrusive_ptr<c10d::Backend> backend;
   make(store, spec.rank, static_cast<int>(spec.ranks.size()), spec.timeout, backend);
   if (!backend) throw std::runtime_error("the library of parallel.backend made none");
@@ -105,7 +105,7 @@ ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Dev
                 device_store = c10::make_intrusive<c10d::PrefixStore>("device", group_store);
     if (!device.is_cpu() || !make) set(at::kCPU, c10d::ProcessGroup::GLOO, make_gloo_backend(host_store, spec));
     if (make)
-      set(device.type(), c10d::ProcessGroup::CUSTOM, make_backend_of(make, device_store, spec));
+      set(device.type(), c10d::ProcessGroup::CUSTOM, make_wrapped_backend(make, device_store, spec));
     else if (device.is_cuda())
       set(at::kCUDA, c10d::ProcessGroup::NCCL, cuda_library().make_nccl_backend(device_store, spec, device));
     // A rank that went on alone and left, as one does that has nothing to exchange, would close connections that others

@@ -96,8 +96,8 @@ inline Tensor masked_scores(const Tensor& scores, const AttentionMask& mask) {
 
 /// The shares [batch, heads, seq, keys] of the keys in what each query mixes, softly capped first where a cap is given.
 template <class Mask>
-Tensor attention_shares(const Tensor& query, const Tensor& key, const Mask& mask, double scale,
-                        std::optional<double> softcap) {
+Tensor attention_weights(const Tensor& query, const Tensor& key, const Mask& mask, double scale,
+                         std::optional<double> softcap) {
   Tensor scores = attention_scores(query, key, scale);
   if (softcap) scores = (scores / *softcap).tanh() * *softcap;
   return masked_scores(scores, mask).softmax(-1, c10::promoteTypes(scores.scalar_type(), at::kFloat));
@@ -114,13 +114,13 @@ inline Tensor mix_values(const Tensor& shares, const Tensor& value) {
 template <class Mask>
 Tensor capped_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask, double scale,
                         double softcap) {
-  return mix_values(attention_shares(query, key, mask, scale, softcap), value);
+  return mix_values(attention_weights(query, key, mask, scale, softcap), value);
 }
 
 template <class Mask>
 Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask, double scale,
-                          std::optional<double> softcap, const DropoutDraw& drawn) {
-  return mix_values(dropout_of_shares(attention_shares(query, key, mask, scale, softcap), drawn), value);
+                          std::optional<double> softcap, const DropoutRng& drawn) {
+  return mix_values(dropout_of_weights(attention_weights(query, key, mask, scale, softcap), drawn), value);
 }
 
 inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -147,7 +147,7 @@ inline std::optional<int64_t> reach_back(const AttentionMask& mask) {
 
 /// The program's fused form under a tensor of numbers; undefined where there is none.
 inline Tensor fused_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
-                                double scale, const DropoutDraw* drawn = nullptr) {
+                                double scale, const DropoutRng* drawn = nullptr) {
   if (!fused.attention_with_biases || mask.scalar_type() == at::kBool) return {};
   return fused.attention_with_biases(query, key, value, mask, scale, drawn);
 }
@@ -158,10 +158,10 @@ Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& 
                           const nn::DropoutImpl& dropout, std::optional<double> softcap, int64_t part = 0) {
   TORCH_CHECK(!bound.cache, "a cache is not for training");
   if (!bound.dropout) {
-    const Tensor shares = plain::attention_shares(query, key, mask, scale, softcap);
+    const Tensor shares = plain::attention_weights(query, key, mask, scale, softcap);
     return plain::mix_values(at::dropout(shares, dropout.p, /*train=*/true), value);
   }
-  DropoutDraw drawn = bound.dropout->draw(dropout);
+  DropoutRng drawn = bound.dropout->draw(dropout);
   drawn.part = part;
   if constexpr (std::is_same_v<Mask, AttentionMask>) {
     if (fused.attention && !softcap) return fused.attention(query, key, value, mask, scale, &drawn);
@@ -256,8 +256,9 @@ inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, cons
                                     double scale) {
   const Tensor keys = detail::with_cached(key), values = detail::with_cached(value);
   const Tensor mixed = detail::fused_with_biases(query, keys, values, biases, scale);
-  return mixed.defined() ? mixed
-                         : plain::mix_values(plain::attention_shares(query, keys, biases, scale, std::nullopt), values);
+  return mixed.defined()
+             ? mixed
+             : plain::mix_values(plain::attention_weights(query, keys, biases, scale, std::nullopt), values);
 }
 
 /// The same with some of the shares dropped, which keys have in what a query mixes.

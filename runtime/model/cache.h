@@ -16,7 +16,7 @@
 namespace modular::cache {
 
 /// What one sequence, or a batch of them, has left in a model's layers. A forward without gradients that
-/// is bound to it goes on after the tokens seen; each call that keeps something finds it again by its
+/// is bound to it continues after the tokens seen; each call that keeps something finds it again by its
 /// place among such calls of a forward. It holds what this rank computes: its heads, its stage.
 ///
 /// Sequences of several lengths are padded before their first token. That counts among the tokens seen, and a forward's

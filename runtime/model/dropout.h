@@ -22,7 +22,7 @@ namespace modular {
 /// is below p * 2^32. Words are those of Philox4x32-10 with the key and, as counter, (block, row, sample, plane): 64
 /// columns take 16 counters, of whose four words the first are those of columns 0 … 15, the second those of 16 … 31,
 /// and so on. Rows, planes and samples that are 2^32 apart are dropped alike.
-struct DropoutDraw {
+struct DropoutRng {
   Tensor samples;    // [batch] int64, on the values' device: which sample each row of a batch is
   uint64_t key = 0;  // of the seed, the layer, and how many times it ran before in this forward
   double p = 0.0;    // the probability that an element is dropped; the others are divided by 1 - p
@@ -40,7 +40,7 @@ class Draws {
  public:
   virtual ~Draws() = default;
   /// What the next call of `layer` in the forward that is running drops.
-  virtual DropoutDraw draw(const nn::DropoutImpl& layer) = 0;
+  virtual DropoutRng draw(const nn::DropoutImpl& layer) = 0;
 };
 
 }  // namespace dropout
@@ -91,7 +91,7 @@ inline int64_t dropout_threshold(double p) { return std::min(std::llround(p * 42
 /// 1 where an element is kept and 0 elsewhere, bool. `first_column` and `first_plane` say where a part begins. One
 /// sample is drawn after the other, as words take many times a mask's memory.
 /// - returns [batch, planes, rows, columns]
-inline Tensor kept(const DropoutDraw& draw, int64_t planes, int64_t rows, int64_t columns, int64_t first_plane,
+inline Tensor kept(const DropoutRng& draw, int64_t planes, int64_t rows, int64_t columns, int64_t first_plane,
                    int64_t first_column) {
   const auto options = draw.samples.options();
   const int64_t batch = draw.samples.size(0), first_group = first_column / 64;
@@ -116,7 +116,7 @@ inline Tensor kept(const DropoutDraw& draw, int64_t planes, int64_t rows, int64_
 }
 
 /// How many rows of x belong to each sample.
-inline int64_t dropout_rows(const Tensor& x, const DropoutDraw& draw) {
+inline int64_t dropout_rows(const Tensor& x, const DropoutRng& draw) {
   const int64_t batch = draw.samples.size(0);
   TORCH_CHECK(x.dim() >= 2 && batch > 0 && x.size(0) % batch == 0, "dropout of values of shape ", x.sizes(),
               " in a batch of ", batch,
@@ -125,14 +125,14 @@ inline int64_t dropout_rows(const Tensor& x, const DropoutDraw& draw) {
   return x.size(-1) == 0 ? 0 : x.numel() / (batch * x.size(-1));
 }
 
-inline Tensor dropout(const Tensor& x, const DropoutDraw& draw) {
+inline Tensor dropout(const Tensor& x, const DropoutRng& draw) {
   const int64_t columns = x.size(-1);
   const Tensor mask = kept(draw, 1, dropout_rows(x, draw), columns, 0, draw.part * columns);
   return x.masked_fill(mask.view(x.sizes()).logical_not(), 0) / (1.0 - draw.p);
 }
 
 /// Of the shares [batch, heads, seq, keys] that attention gives to keys.
-inline Tensor dropout_of_shares(const Tensor& shares, const DropoutDraw& draw) {
+inline Tensor dropout_of_weights(const Tensor& shares, const DropoutRng& draw) {
   const int64_t heads = shares.size(1);
   const Tensor mask = kept(draw, heads, shares.size(2), shares.size(3), draw.part * heads, 0);
   return shares.masked_fill(mask.logical_not(), 0) / (1.0 - draw.p);
@@ -144,7 +144,7 @@ namespace detail {
 /// What a layer that drops makes of x, or of this part of its columns.
 inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x, int64_t part) {
   if (!bound.dropout) return at::dropout(x, layer.p, /*train=*/true);
-  DropoutDraw drawn = bound.dropout->draw(layer);
+  DropoutRng drawn = bound.dropout->draw(layer);
   drawn.part = part;
   return fused.dropout ? fused.dropout(x, drawn) : plain::dropout(x, drawn);
 }

@@ -110,7 +110,7 @@ const typename Table::value_type* find_named(const Table& table, std::string_vie
 }
 
 template <class Table>
-std::string names_of(const Table& table) {
+std::string get_names(const Table& table) {
   std::string names;
   for (const auto& row : table) names.append(names.empty() ? "" : ", ").append(row.name);
   return names;
@@ -165,7 +165,7 @@ struct EmbeddingHeadConfig {
           throw ConfigError("embedding_layers has \"" + text +
                             "\": write \"normalize\", or \"dense\", a size and an activation, as in \"dense 512 tanh\" "
                             "or \"dense 512 tanh no-bias\"; the activations are " +
-                            detail::names_of(detail::kDenseActivations));
+                            detail::get_names(detail::kDenseActivations));
         layer.activation = words[2];
         layer.has_bias = words.size() == 3;
       }
@@ -179,7 +179,7 @@ struct EmbeddingHeadConfig {
     int64_t size = 0;
     for (const std::string_view name : poolings()) {
       if (!detail::find_named(detail::kPoolings, name))
-        throw ConfigError("pooling is \"" + pooling + "\": write one of " + detail::names_of(detail::kPoolings) +
+        throw ConfigError("pooling is \"" + pooling + "\": write one of " + detail::get_names(detail::kPoolings) +
                           ", or several with \"+\" between them");
       size += hidden_size;
     }

@@ -69,11 +69,11 @@ inline Tensor one_by_one(std::string_view activation, const Tensor& rows, const 
   const Tensor counted = expert_of_pair.bincount({}, gate_up.size(0)).cpu();
   const c10::IntArrayRef counts(counted.data_ptr<int64_t>(), static_cast<size_t>(gate_up.size(0)));
   // All parts at once: the gradient of one would be as large as the whole.
-  const auto rows_of = rows.split_with_sizes(counts), gate_ups = gate_up.unbind(), downs = down.unbind();
+  const auto expert_rows = rows.split_with_sizes(counts), gate_ups = gate_up.unbind(), downs = down.unbind();
   std::vector<Tensor> results;
   for (size_t expert = 0; expert < counts.size(); ++expert) {
     if (counts[expert] == 0) continue;
-    const auto halves = at::linear(rows_of[expert], gate_ups[expert]).chunk(2, -1);
+    const auto halves = at::linear(expert_rows[expert], gate_ups[expert]).chunk(2, -1);
     results.push_back(at::linear(gated_activation(activation, halves[0], halves[1]), downs[expert]));
   }
   return at::cat(results);

@@ -29,13 +29,13 @@ struct Distribution {
 class Initializer {
  public:
   virtual ~Initializer() = default;
-  /// Draws what belongs to this rank from the distribution that `of` gives for the whole parameter's shape.
+  /// Draws what belongs to this rank from the distribution that `of` gives for the full parameter's shape.
   virtual void draw(const Tensor& parameter, const std::function<Distribution(at::IntArrayRef shape)>& of) = 0;
-  /// Has `fill` write the whole parameter (in its global shape), or a part of it, and keeps what belongs to this rank.
+  /// Has `fill` write the full parameter (in its global shape), or a part of it, and keeps what belongs to this rank.
   virtual void fill(const Tensor& parameter, const std::function<void(Tensor& whole)>& fill) = 0;
 };
 
-/// Draws each element from the distribution that `of` gives for the shape of the whole parameter, without gradients;
+/// Draws each element from the distribution that `of` gives for the shape of the full parameter, without gradients;
 /// nothing where the parameter is undefined. What most of the functions below are made of.
 /// - parameter [...]
 inline void draw(const Tensor& parameter, const std::function<Distribution(at::IntArrayRef shape)>& of) {

@@ -30,7 +30,7 @@ class Adapter {
 
 namespace detail {
 /// x times a weight [out, in] or, where `is_transposed`, [in, out], plus a bias, which may be undefined.
-inline Tensor ordinary_product(const Tensor& x, const Tensor& weight, const Tensor& bias, bool is_transposed) {
+inline Tensor plain_matmul(const Tensor& x, const Tensor& weight, const Tensor& bias, bool is_transposed) {
   if (!is_transposed) return at::linear(x, weight, bias);
   if (!bias.defined()) return at::matmul(x, weight);
   return at::addmm(bias, x.flatten(0, -2), weight).unflatten(0, x.sizes().slice(0, x.dim() - 1));
@@ -39,7 +39,7 @@ inline Tensor ordinary_product(const Tensor& x, const Tensor& weight, const Tens
 /// The same in float8 where `in_float8` and the program has it.
 inline Tensor product(const Tensor& x, const Tensor& weight, const Tensor& bias, bool is_transposed, bool in_float8) {
   return in_float8 && fused.float8_linear ? fused.float8_linear(x, weight, bias, is_transposed)
-                                          : ordinary_product(x, weight, bias, is_transposed);
+                                          : plain_matmul(x, weight, bias, is_transposed);
 }
 }  // namespace detail
 
@@ -152,7 +152,7 @@ namespace detail {
 // A class may name its bases' protected members; this lets tie_parameter reach the registry that libtorch keeps
 // protected.
 struct ModuleRegistry : nn::Module {
-  static torch::OrderedDict<std::string, Tensor>& parameters_of(nn::Module& module) {
+  static torch::OrderedDict<std::string, Tensor>& get_parameters(nn::Module& module) {
     return module.*(&ModuleRegistry::parameters_);
   }
 };
@@ -160,7 +160,7 @@ struct ModuleRegistry : nn::Module {
 
 /// Makes `parameter`, which `owner` registers, the same tensor as `source`, in the member and in the registry alike.
 inline void tie_parameter(nn::Module& owner, Tensor& parameter, const Tensor& source) {
-  for (auto& item : detail::ModuleRegistry::parameters_of(owner)) {
+  for (auto& item : detail::ModuleRegistry::get_parameters(owner)) {
     if (item.value().is_same(parameter)) {
       item.value() = source;
       parameter = source;

@@ -48,7 +48,7 @@ struct Plan {
   std::string_view split_list;  // pp: the list that is cut between stages, e.g. "model.layers"; empty: there is none
   std::vector<std::string_view> first;    // pp: modules that only the first stage holds
   std::vector<std::string_view> last;     // pp: modules that only the last stage holds
-  std::optional<Tower> first_tower = {};  // pp: of two towers the one that runs first; the three above are the second's
+  std::optional<Tower> first_stack = {};  // pp: of two towers the one that runs first; the three above are the second's
   std::vector<std::string_view> everywhere = {};  // pp: what every stage holds of those modules and of the lists
   std::vector<Divides> divides;
 };

@@ -20,9 +20,9 @@ class Stage {
   /// The value that the stage before sent for the micro-batch that is being run.
   virtual Tensor received() = 0;
   /// Begins the first of two towers: whether this stage runs some of it.
-  virtual bool first_tower() { return true; }
+  virtual bool first_stack() { return true; }
   /// Goes on to the second, for whose stages `between` is what the first one made: whether this stage runs some of it.
-  virtual bool second_tower(const Tensor& /*between*/) { return true; }
+  virtual bool second_stack(const Tensor& /*between*/) { return true; }
   /// First and one past the last index of the split list's elements that this stage runs.
   virtual std::pair<int64_t, int64_t> span(int64_t list_size) const = 0;
 };
@@ -34,10 +34,10 @@ inline bool is_last() { return !bound.stage || bound.stage->is_last(); }
 /// What the stage before sent; only in a stage that is not the first.
 inline Tensor received() { return bound.stage->received(); }
 /// Of two towers that stages are cut within and between: whether this stage runs some of the first.
-inline bool first_tower() { return !bound.stage || bound.stage->first_tower(); }
+inline bool first_stack() { return !bound.stage || bound.stage->first_stack(); }
 /// Whether this stage runs some of the second tower, which reads what the first one made. is_first() and is_last() are
 /// the second tower's from here on, and `between` goes along to all stages that run it.
-inline bool second_tower(const Tensor& between) { return !bound.stage || bound.stage->second_tower(between); }
+inline bool second_stack(const Tensor& between) { return !bound.stage || bound.stage->second_stack(between); }
 
 /// The elements of a list, split between stages, that this stage runs, in order.
 template <class List>

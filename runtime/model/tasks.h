@@ -65,8 +65,8 @@ inline const Task* find_task(std::string_view name) {
   return nullptr;
 }
 
-/// Says in one sentence that `architecture`'s task is not known, or nothing.
-inline std::string task_refusal(std::string_view architecture, std::string_view task) {
+/// Says that `architecture`'s task is not known, or nothing.
+inline std::string task_error(std::string_view architecture, std::string_view task) {
   if (find_task(task)) return {};
   std::string sentence(architecture);
   sentence.append(" is an entry for \"")

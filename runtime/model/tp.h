@@ -25,7 +25,7 @@ class TensorParallel {
   /// All-reduce over tp; backward is the identity.
   virtual Tensor reduce(const Tensor& partial) = 0;
   /// All-reduce over the run of `ranks` neighbours that share a head or group; so is the backward.
-  virtual Tensor sum_of_neighbours(const Tensor& partial, int64_t ranks) = 0;
+  virtual Tensor sum_over_kv_group(const Tensor& partial, int64_t ranks) = 0;
   /// All-gather along `dim`; backward keeps this rank's slice.
   virtual Tensor gather(const Tensor& shard, int64_t dim) = 0;
   /// Rows of a table of `rows` rows that is split by row, summed over tp; the last ranks may hold fewer, or none. `ids`
@@ -75,7 +75,7 @@ Tensor exit(Linear& row_wise, const Tensor& x) {
 }
 
 /// The same without the sum, for results that are added before they are summed: this rank's part, of which one rank's
-/// holds the bias. The bias has its whole gradient on every rank.
+/// holds the bias. The bias has its full gradient on every rank.
 template <class Linear>
 Tensor partial(Linear& row_wise, const Tensor& x) {
   if (!bound.tp) return row_wise->forward(x);
@@ -120,7 +120,7 @@ inline Tensor gated_rms_norm(const Tensor& x, const Tensor& gate, const Tensor& 
                              double eps) {
   if (groups.sharers == 1) return modular::gated_rms_norm(x, gate, weight, groups.count, eps);
   const Tensor wide = x.to(at::kFloat) * at::silu(gate.to(at::kFloat));
-  const Tensor squares = bound.tp->sum_of_neighbours(wide.pow(2).sum(-1, /*keepdim=*/true), groups.sharers);
+  const Tensor squares = bound.tp->sum_over_kv_group(wide.pow(2).sum(-1, /*keepdim=*/true), groups.sharers);
   const Tensor normed = wide * at::rsqrt(squares / (x.size(-1) * groups.sharers) + eps);
   return weight * normed.to(x.scalar_type());
 }

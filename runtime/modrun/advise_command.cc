@@ -24,7 +24,7 @@ namespace {
 
 void set_speed(double& speed, const char* option, const std::string& text) {
   if (text.empty()) return;
-  const auto read = speed_of(text);
+  const auto read = parse_speed(text);
   if (!read)
     throw ConfigError(
         fmt::format("{} is \"{}\": give a number with its unit: B/s, KB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, "
@@ -71,7 +71,7 @@ void use_cpu(Cluster& cluster, bool bf16) {
 }
 
 /// The device of --device; or, where nothing is said of devices, what is here. Null is a CPU, nothing unknown.
-std::optional<const KnownDevice*> device_of(const AdviseArguments& given, bool has_peak) {
+std::optional<const KnownDevice*> find_device(const AdviseArguments& given, bool has_peak) {
   if (given.device == "cpu") return nullptr;
   if (!given.device.empty()) {
     if (const KnownDevice* const named = device_by_name(given.device)) return named;
@@ -82,7 +82,7 @@ std::optional<const KnownDevice*> device_of(const AdviseArguments& given, bool h
   }
   if (has_peak || given.flops || !given.memory.empty() || !given.link.empty() || !given.memory_speed.empty()) return {};
   if (gpu_count() == 0) return nullptr;
-  const std::string make = cuda_library().make_of(at::Device(at::kCUDA, 0));
+  const std::string make = cuda_library().device_model(at::Device(at::kCUDA, 0));
   if (const KnownDevice* const here = device_by_make(make)) return here;
   throw ConfigError(
       fmt::format("no data sheet of {} is known: give --memory, --flops, --link and --memory-speed, or "
@@ -90,10 +90,10 @@ std::optional<const KnownDevice*> device_of(const AdviseArguments& given, bool h
                   make, names_of_known_devices()));
 }
 
-Cluster cluster_of(const AdviseArguments& given, const RunConfig& config) {
+Cluster make_cluster(const AdviseArguments& given, const RunConfig& config) {
   const double peak_of_config = config.metrics.peak_tflops * 1e12;
   const bool bf16 = config.parallel.bf16;
-  const auto device = device_of(given, peak_of_config > 0.0);
+  const auto device = find_device(given, peak_of_config > 0.0);
   const bool is_cpu = device && !*device, is_named = !given.device.empty();
   Cluster cluster;
   cluster.nodes = given.nodes;
@@ -108,7 +108,7 @@ Cluster cluster_of(const AdviseArguments& given, const RunConfig& config) {
     use(cluster, **device, bf16);
   }
   if (!given.memory.empty()) {
-    const auto memory = bytes_of(given.memory);
+    const auto memory = get_bytes(given.memory);
     if (!memory)
       throw ConfigError(
           fmt::format("--memory is \"{}\": give what a device holds with its unit: B, KB, MB, GB, TB, KiB, MiB, GiB or "
@@ -147,16 +147,16 @@ std::string launch_line(const Cluster& cluster, const std::filesystem::path& con
 
 void show_advice(const Arguments& arguments) {
   const AdviseArguments& given = arguments.advise;
-  RunConfig config = read_config_of(arguments);
+  RunConfig config = read_run_config_for(arguments);
   if (config.train.epochs > 0.0) {
     int64_t samples = 0;
     for (const DataSet& set : find_data_sets(config))
       samples += prepare_samples(config, set, Split::training, 0)->count();
     count_steps(config, samples);
   }
-  const Cluster cluster = cluster_of(given, config);
+  const Cluster cluster = make_cluster(given, config);
   Advice advice = given.as_is ? assess(config, cluster) : advise(config, cluster, given.top);
-  const std::string report = report_of(advice, config, cluster, given.format);
+  const std::string report = format_report(advice, config, cluster, given.format);
   const auto print_report = [&] {
     if (given.format == "json") return print_data(report);
     print_result("{}", report);

@@ -21,7 +21,7 @@
 #include "runtime/plan/run_plan.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/measure.h"
-#include "runtime/train/resolved_settings.h"
+#include "runtime/train/resolved_config.h"
 
 namespace modular {
 namespace {
@@ -53,12 +53,12 @@ struct Entrant {
   const Strategy& strategy;
   int64_t ranks = 1;
   std::vector<std::string> settings;  // beside the user's
-  std::string refusal;                // why it does not run; empty where it does
+  std::string error;                  // why it does not run; empty where it does
   std::string launch;                 // what a user types to train in that way
   std::vector<Measurement> turns;
 };
 
-std::vector<std::string> settings_of(const Strategy& strategy, int64_t ranks, int64_t micro_batches) {
+std::vector<std::string> make_trial_config(const Strategy& strategy, int64_t ranks, int64_t micro_batches) {
   std::vector<std::string> settings;
   for (const std::string_view axis : {"pp", "dp_replicate", "dp_shard", "tp"})
     settings.push_back(fmt::format("parallel.{}={}", axis, axis == strategy.axis ? ranks : 1));
@@ -85,7 +85,7 @@ Arguments with(Arguments arguments, const std::vector<std::string>& settings) {
 }
 
 /// Why the run that `arguments` ask for cannot be measured, or nothing.
-std::string refusal_of(const Arguments& arguments, int64_t ranks) {
+std::string find_error(const Arguments& arguments, int64_t ranks) {
   try {
     prepare_measure(arguments, {.world_size = ranks});
     return {};
@@ -96,7 +96,7 @@ std::string refusal_of(const Arguments& arguments, int64_t ranks) {
 
 /// One turn of an entrant.
 Measurement take_turn(const Arguments& arguments, const Entrant& entrant, int64_t steps, const fs::path& report) {
-  auto words = words_of("measure", with(arguments, entrant.settings));
+  auto words = split_words("measure", with(arguments, entrant.settings));
   words.insert(words.end(),
                {"--steps", std::to_string(steps), "--warm-up", std::to_string(kWarmUp), "--report", report.string()});
   const int status = launch_self({.ranks_per_node = entrant.ranks}, words);
@@ -151,15 +151,15 @@ nlohmann::ordered_json as_json(const std::vector<Entrant>& entrants) {
   auto rows = nlohmann::ordered_json::array();
   for (const Entrant& entrant : entrants) {
     nlohmann::ordered_json row = {{"strategy", entrant.strategy.name}};
-    if (!entrant.refusal.empty()) {
-      row["refused"] = entrant.refusal;
+    if (!entrant.error.empty()) {
+      row["rejected"] = entrant.error;
     } else {
       const Measurement& last = entrant.turns.back();
       row["launch"] = entrant.launch;
       row["ranks"] = entrant.ranks;
       row["samples_per_second"] = samples_per_second(entrant);
       row["memory_bytes"] = last.memory_peak;
-      row["exchanges_per_step"] = last.exchanges;
+      row["collectives_per_step"] = last.exchanges;
       row["bytes_per_step"] = last.bytes;
       row["loss"] = last.loss;
     }
@@ -170,14 +170,14 @@ nlohmann::ordered_json as_json(const std::vector<Entrant>& entrants) {
 
 std::string as_markdown(const std::vector<Entrant>& entrants) {
   const auto alone = std::ranges::find_if(
-      entrants, [](const Entrant& entrant) { return entrant.strategy.name == "none" && entrant.refusal.empty(); });
+      entrants, [](const Entrant& entrant) { return entrant.strategy.name == "none" && entrant.error.empty(); });
   std::string text =
       "| strategy | samples/s | speed-up | memory a rank | exchanges a step | received a step | loss | launch |\n"
       "|---|---|---|---|---|---|---|---|\n";
-  std::string refused;
+  std::string rejected;
   for (const Entrant& entrant : entrants) {
-    if (!entrant.refusal.empty()) {
-      refused += fmt::format("{} does not run: {}\n", entrant.strategy.name, entrant.refusal);
+    if (!entrant.error.empty()) {
+      rejected += fmt::format("{} does not run: {}\n", entrant.strategy.name, entrant.error);
       continue;
     }
     const Measurement& last = entrant.turns.back();
@@ -188,20 +188,20 @@ std::string as_markdown(const std::vector<Entrant>& entrants) {
                         entrant.strategy.name, rate, speed_up, last.memory_peak / (1 << 20), last.exchanges,
                         last.bytes / (1 << 20), last.loss, entrant.launch);
   }
-  if (!refused.empty()) text.append("\n").append(refused);
+  if (!rejected.empty()) text.append("\n").append(rejected);
   return text;
 }
 
 }  // namespace
 
 PreparedCommand prepare_measure(const Arguments& arguments, const Environment& place) {
-  auto config = read_config_of(arguments);
+  auto config = read_run_config_for(arguments);
   fit_memory(config, place.world_size);
   const auto run = std::make_shared<Run>(prepare_run(std::move(config), {.measured = true}, place.world_size));
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
-  command.options.settings = resolved_settings(place.world_size, run->config, run->sets, /*reads_weights=*/false);
+  command.options.settings = resolved_config(place.world_size, run->config, run->sets, /*reads_weights=*/false);
   command.options.settings.emplace_back("--steps and --warm-up",
                                         fmt::format("{}, {}", arguments.steps, arguments.warm_up));
   command.before_ranks = [run] { check_examples(run->config, run->sets); };
@@ -225,20 +225,20 @@ PreparedCommand prepare_measure(const Arguments& arguments, const Environment& p
 }
 
 void run_bench(const Arguments& arguments) {
-  const auto config = read_config_of(arguments);
+  const auto config = read_run_config_for(arguments);
   const int64_t ranks = arguments.ranks > 0 ? arguments.ranks : 2;
   std::vector<Entrant> entrants;
   for (const auto& name : arguments.strategies) {
     const Strategy& strategy = strategy_named(name);
     Entrant& entrant = entrants.emplace_back(Entrant{strategy, strategy.axis.empty() ? 1 : ranks});
-    entrant.settings = settings_of(strategy, ranks, config.train.micro_batches);
+    entrant.settings = make_trial_config(strategy, ranks, config.train.micro_batches);
     entrant.launch = launch_line(arguments, config.parallel, entrant);
-    entrant.refusal = refusal_of(with(arguments, entrant.settings), entrant.ranks);
+    entrant.error = find_error(with(arguments, entrant.settings), entrant.ranks);
   }
-  if (std::ranges::none_of(entrants, [](const Entrant& entrant) { return entrant.refusal.empty(); }))
-    throw ConfigError(fmt::format("none of the strategies runs: {}", entrants.front().refusal));
+  if (std::ranges::none_of(entrants, [](const Entrant& entrant) { return entrant.error.empty(); }))
+    throw ConfigError(fmt::format("none of the strategies runs: {}", entrants.front().error));
 
-  const auto first = std::ranges::find_if(entrants, [](const Entrant& entrant) { return entrant.refusal.empty(); });
+  const auto first = std::ranges::find_if(entrants, [](const Entrant& entrant) { return entrant.error.empty(); });
   prepare_measure(with(arguments, first->settings), {.world_size = first->ranks}).before_ranks();
 
   // The same cores for ranks of every strategy.
@@ -250,7 +250,7 @@ void run_bench(const Arguments& arguments) {
   const int64_t rounds = std::min(arguments.rounds, arguments.steps);
   for (int64_t round = 0; round < rounds; ++round)
     for (Entrant& entrant : entrants) {
-      if (!entrant.refusal.empty()) continue;
+      if (!entrant.error.empty()) continue;
       // As many steps as --steps says, over all rounds.
       const int64_t steps = arguments.steps * (round + 1) / rounds - arguments.steps * round / rounds;
       // A process of several replicas has the threads of as many ranks.
@@ -262,7 +262,7 @@ void run_bench(const Arguments& arguments) {
     }
 
   if (arguments.format == "json") return print_data(as_json(entrants).dump(2) + "\n");
-  print_result("{}, {} samples a step, {} ranks with OMP_NUM_THREADS={}, the median of {} steps in {} turns\n\n{}",
+  print_result("{}, {} samples per step, {} ranks with OMP_NUM_THREADS={}, the median of {} steps in {} turns\n\n{}",
                config.network.entry->architecture, config.train.batch_size, ranks, threads, arguments.steps, rounds,
                as_markdown(entrants));
 }

@@ -12,7 +12,7 @@ namespace modular {
 
 namespace {
 
-/// CLI11's own refusals name the largest number that there is.
+/// CLI11's own errors name the largest number that there is.
 CLI::Validator number_check(bool may_be_zero) {
   return CLI::Validator(
       [may_be_zero](const std::string& text) {
@@ -135,14 +135,14 @@ const char* footer() {
   static const std::string text =
       launch_flags_help() +
       std::string(
-          "\nExit status: 0 done; 1 the command failed while it ran; 2 refused before anything ran "
+          "\nExit status: 0 done; 1 the command failed while it ran; 2 rejected before anything ran "
           "(command line, config, data, mesh, checkpoint); 128 + n stopped by signal n.");
   return text.c_str();
 }
 
 }  // namespace
 
-std::vector<std::string> words_of(const std::string& command, const Arguments& arguments) {
+std::vector<std::string> split_words(const std::string& command, const Arguments& arguments) {
   std::vector<std::string> words = {command};
   if (!arguments.config.empty()) words.push_back(arguments.config.string());
   for (const auto& setting : arguments.settings) words.insert(words.end(), {"--set", setting});
@@ -277,7 +277,7 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
           "and each has GPUs of its own")
       ->check(kAboveZero)
       ->capture_default_str();
-  search->add_flag("--resume{yes}", arguments.resume, "go on with the study of search.dir");
+  search->add_flag("--resume{yes}", arguments.resume, "continue with the study of search.dir");
 
   auto* plan = app.add_subcommand(
       "plan", "Show how a run is laid over its ranks, and what they will hold and exchange, without starting any");

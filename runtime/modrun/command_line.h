@@ -75,7 +75,7 @@ struct Arguments {
 };
 
 /// The words that give another command the same config and settings.
-std::vector<std::string> words_of(const std::string& command, const Arguments& arguments);
+std::vector<std::string> split_words(const std::string& command, const Arguments& arguments);
 
 /// Parses `arguments` (without the program and the launcher's flags). Returns an exit status instead where the command
 /// line is wrong (2) or asked for help or the version (0), which are printed.

@@ -20,7 +20,7 @@ struct PreparedCommand {
   std::string note;                    // worth knowing, printed once a job; may be empty
 };
 
-// Each throws ConfigError, DataError or std::runtime_error in one sentence where the command cannot be carried out on
+// Each throws ConfigError, DataError or std::runtime_error where the command cannot be carried out on
 // the ranks of that world, before anything is run. `place` is this rank's, or that of the first that this launcher
 // starts.
 
@@ -42,7 +42,7 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch);
 /// Writes arguments.outputs, the page of arguments.folders.
 void write_report(const Arguments& arguments);
 void show_entries(const Arguments& arguments);
-void show_settings(const Arguments& arguments);
+void show_options(const Arguments& arguments);
 void prepare_data(const Arguments& arguments);
 void repartition_data(const Arguments& arguments);
 void export_checkpoint(const Arguments& arguments);

@@ -7,13 +7,13 @@
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/modrun/trained_model.h"
-#include "runtime/train/held_out.h"
 #include "runtime/train/label_names.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
-#include "runtime/train/resolved_settings.h"
+#include "runtime/train/resolved_config.h"
 #include "runtime/train/samples.h"
 #include "runtime/train/sentence_data.h"
+#include "runtime/train/validation.h"
 
 namespace modular {
 
@@ -34,7 +34,7 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
-  command.options.settings = resolved_settings(place.world_size, trained->config, sets);
+  command.options.settings = resolved_config(place.world_size, trained->config, sets);
   command.before_ranks = [trained, sets] { check_examples(trained->config, sets, /*trains=*/false); };
   command.note = model_note(trained->config.network, trained->config.model.checkpoint);
   command.run = [=](Mesh& mesh) {

@@ -40,9 +40,9 @@ Batch checked_batch(const ForwardOptions& options, const ModelConfig& model) {
 int64_t data_ranks(const MeshShape& shape) { return shape[Axis::dp_replicate] * shape[Axis::dp_shard]; }
 
 void check_rows(const ForwardOptions& options, const Batch& batch, const MeshShape& shape) {
-  if (samples_of(batch) % data_ranks(shape) != 0)
+  if (count_samples(batch) % data_ranks(shape) != 0)
     throw std::runtime_error(fmt::format("{} has {} rows: make dp_replicate x dp_shard, {}, divide them",
-                                         options.inputs.string(), samples_of(batch), data_ranks(shape)));
+                                         options.inputs.string(), count_samples(batch), data_ranks(shape)));
 }
 
 /// The one rank of each data-parallel share that writes its logits.
@@ -53,14 +53,14 @@ bool writes_logits(const Mesh& mesh) {
 
 }  // namespace
 
-std::string forward_refusal(const ForwardOptions& options, const MeshShape& shape) {
+std::string forward_error(const ForwardOptions& options, const MeshShape& shape) {
   try {
     const Source source = open_source(options);
-    if (auto refusal = ParallelModel::refusal(*source.model.entry, *source.model.config, shape); !refusal.empty())
-      return refusal;
+    if (auto error = ParallelModel::error(*source.model.entry, *source.model.config, shape); !error.empty())
+      return error;
     check_rows(options, checked_batch(options, source.model), shape);
-    return fs::exists(source.folder / "checkpoint.json") ? checkpoint_refusal(source.folder, source.model)
-                                                         : pretrained_refusal(source.folder, source.model);
+    return fs::exists(source.folder / "checkpoint.json") ? checkpoint_error(source.folder, source.model)
+                                                         : pretrained_error(source.folder, source.model);
   } catch (const std::runtime_error& error) {
     return error.what();
   }
@@ -72,9 +72,9 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   check_rows(options, batch, mesh.shape());
   const int64_t dp_rank =
       mesh.coordinate(Axis::dp_replicate) * mesh.size(Axis::dp_shard) + mesh.coordinate(Axis::dp_shard);
-  const int64_t samples = samples_of(batch) / data_ranks(mesh.shape());
+  const int64_t samples = count_samples(batch) / data_ranks(mesh.shape());
   try {
-    batch = rows_of(std::move(batch), source.model, dp_rank * samples, samples);
+    batch = take_rows(std::move(batch), source.model, dp_rank * samples, samples);
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(fmt::format("{}: {}", options.inputs.string(), error.what()));
   }
@@ -87,7 +87,7 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   ParallelOptions parallel = options.parallel;
   parallel.initialize = false;
   ParallelModel model(*source.model.entry, *source.model.config, mesh, parallel, /*seed=*/0);
-  load_parameters(source.folder, source.model, boxes_of(model));
+  load_parameters(source.folder, source.model, get_slices(model));
   model.parameters_changed();
 
   const at::Tensor logits = model.logits(batch);
@@ -118,9 +118,9 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   if (writes_logits(mesh)) writer.write("logits", offset, logits);
   if (options.gradients)
     for (const ShardedParameter& parameter : model.parameters())
-      for (const ParameterBox& box : parameter.boxes)
-        if (box.owner)
-          writer.write("gradients." + parameter.name, box.offset, box.in_local(parameter.grad).to(at::kFloat));
+      for (const ParameterSlice& slice : parameter.slices)
+        if (slice.owner)
+          writer.write("gradients." + parameter.name, slice.offset, slice.in_local(parameter.grad).to(at::kFloat));
   writer.close();
   barrier(mesh.control(), "the outputs");
   if (mesh.rank() == 0) fs::rename(partial, options.outputs);

@@ -22,12 +22,12 @@ struct ForwardOptions {
   ParallelOptions parallel;
 };
 
-/// Says in one sentence why the command cannot be carried out on a mesh of this shape, or nothing. Needs no process
+/// Says why the command cannot be carried out on a mesh of this shape, or nothing. Needs no process
 /// group.
-std::string forward_refusal(const ForwardOptions& options, const MeshShape& shape);
+std::string forward_error(const ForwardOptions& options, const MeshShape& shape);
 
 /// Runs the command. Collective; the batch's rows are dealt to the data-parallel ranks. `outputs` appears when it is
-/// complete. Throws std::runtime_error in one sentence where forward_refusal would have said it or a file cannot be
+/// complete. Throws std::runtime_error where forward_error would have said it or a file cannot be
 /// written.
 void run_forward(const ForwardOptions& options, Mesh& mesh);
 

@@ -1,12 +1,12 @@
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/forward.h"
 #include "runtime/modrun/run_config.h"
-#include "runtime/train/resolved_settings.h"
+#include "runtime/train/resolved_config.h"
 
 namespace modular {
 
 PreparedCommand prepare_forward(const Arguments& arguments, const Environment& place) {
-  const auto config = read_config_of(arguments);
+  const auto config = read_run_config_for(arguments);
   ForwardOptions options{.checkpoint = arguments.checkpoint,
                          .model = config.network,
                          .inputs = arguments.inputs,
@@ -20,11 +20,11 @@ PreparedCommand prepare_forward(const Arguments& arguments, const Environment& p
   PreparedCommand command;
   command.mesh = config.mesh_shape(place.world_size);
   command.options = config.mesh_options();
-  command.options.settings = resolved_settings(place.world_size, config, {});
+  command.options.settings = resolved_config(place.world_size, config, {});
   add_files(command.options.settings, "--inputs", {arguments.inputs});
   command.options.settings.emplace_back("--gradients", arguments.gradients ? "true" : "false");
-  const auto refusal = forward_refusal(options, command.mesh);
-  if (!refusal.empty()) throw ConfigError(refusal);
+  const auto error = forward_error(options, command.mesh);
+  if (!error.empty()) throw ConfigError(error);
   command.note = model_note(config.network, arguments.checkpoint);
   command.run = [options](Mesh& mesh) {
     run_forward(options, mesh);

@@ -18,7 +18,7 @@
 #include "runtime/mesh/cuda_library.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
-#include "runtime/ops/cpu/kept_memory.h"
+#include "runtime/ops/cpu/cpu_caching_allocator.h"
 #include "runtime/ops/fused.h"
 #include "runtime/search/own_objective.h"
 #include "runtime/train/hooks.h"
@@ -37,7 +37,7 @@ std::function<int()> local_command(const Arguments& arguments, const LaunchOptio
       {"bench", [&] { run_bench(arguments); }},
       {"report", [&] { write_report(arguments); }},
       {"entries", [&] { show_entries(arguments); }},
-      {"settings", [&] { show_settings(arguments); }},
+      {"settings", [&] { show_options(arguments); }},
       {"prepare", [&] { prepare_data(arguments); }},
       {"repartition", [&] { repartition_data(arguments); }},
       {"export", [&] { export_checkpoint(arguments); }},
@@ -118,7 +118,7 @@ Start start(const std::vector<std::string>& words) {
       if (!result.command.note.empty()) print_result("{}\n", result.command.note);
     }
   } catch (const std::exception& error) {
-    result.status = reject(message_of(error), result);
+    result.status = reject(get_message(error), result);
   }
   return result;
 }
@@ -130,7 +130,7 @@ int run(const std::vector<std::string>& words) {
     setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);
     return launch_self(launch_line.options, launch_line.rest, command.before_ranks);
   }
-  cpu::keep_freed_memory();
+  cpu::install_cpu_caching_allocator();
   install_fused_functions();
   return run_rank([&, &environment = environment, &command = command] {
     command.options.on_lost_machine = [](const std::string& sentence) { end_rank(sentence); };

@@ -12,7 +12,7 @@
 #include "runtime/modrun/run_config.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
-#include "runtime/parallel/schedule_play.h"
+#include "runtime/parallel/schedule_simulator.h"
 #include "runtime/parallel/uneven_splits.h"
 #include "runtime/plan/run_plan.h"
 
@@ -32,7 +32,7 @@ struct UnitSizes {
 /// Where the stages of a pipeline begin, in a sentence's end.
 std::string describe_cuts(const RunConfig& config, const Model& model, const ParameterTable& table, int64_t pp) {
   const Plan& plan = *config.network.entry->plan;
-  const auto costs = layer_costs(table, plan, tower_sizes(*model.module, plan));
+  const auto costs = layer_costs(table, plan, stack_sizes(*model.module, plan));
   auto bounds = stage_cuts(config.parallel_options().pipeline, pp, costs);
   const std::string cuts = fmt::format("{}", fmt::join(bounds, ", "));
   bounds.insert(bounds.begin(), 0);
@@ -61,7 +61,7 @@ std::vector<UnitSizes> sizes_of_units(const ParameterTable& table, const MeshSha
   return units;
 }
 
-std::string name_of(const RankPlan& rank, const RunPlan& plan) {
+std::string name_for(const RankPlan& rank, const RunPlan& plan) {
   if (plan.mesh[Axis::pp] == 1) return "each";
   return fmt::format("pp {} (stage{} {})", &rank - plan.ranks.data(), rank.stages.size() > 1 ? "s" : "",
                      fmt::join(rank.stages, ", "));
@@ -108,7 +108,7 @@ Json as_json(const RunPlan& plan, const std::vector<UnitSizes>& units) {
 }
 
 /// A table whose columns are as wide as they need to be, the first one aligned to the left.
-std::string table_of(const std::vector<std::vector<std::string>>& rows) {
+std::string get_table(const std::vector<std::vector<std::string>>& rows) {
   std::string text;
   for (const auto& row : rows) {
     text += " ";
@@ -127,7 +127,7 @@ std::string memory_table(const RunPlan& plan) {
   rows[0].insert(rows[0].end(), kHeldNames.begin(), kHeldNames.end());
   for (const char* further : {"peak", "in the", "of a micro-batch", "stored"}) rows[0].emplace_back(further);
   for (const RankPlan& rank : plan.ranks) {
-    auto& row = rows.emplace_back(1, name_of(rank, plan));
+    auto& row = rows.emplace_back(1, name_for(rank, plan));
     for (const int64_t bytes : rank.step.held)
       row.push_back(fmt::format("{:.1f}", mebibytes(static_cast<double>(bytes))));
     row.push_back(fmt::format("{:.1f}", mebibytes(static_cast<double>(rank.step.bytes))));
@@ -135,16 +135,16 @@ std::string memory_table(const RunPlan& plan) {
     row.push_back(fmt::format("{:.1f}", mebibytes(static_cast<double>(rank.step.one_forward))));
     row.push_back(fmt::format("{}", rank.stored));
   }
-  return table_of(rows);
+  return get_table(rows);
 }
 
 std::string traffic_table(const RunPlan& plan) {
   std::vector<std::vector<std::string>> rows = {{"rank, received in a step", "over", "exchanges", "MiB"}};
   for (const RankPlan& rank : plan.ranks)
     for (const auto& [axes, exchanged] : rank.traffic)
-      rows.push_back({name_of(rank, plan), axes, fmt::format("{}", exchanged.exchanges),
+      rows.push_back({name_for(rank, plan), axes, fmt::format("{}", exchanged.exchanges),
                       fmt::format("{:.3f}", mebibytes(exchanged.bytes))});
-  return rows.size() > 1 ? "\n" + table_of(rows) : "";
+  return rows.size() > 1 ? "\n" + get_table(rows) : "";
 }
 
 std::string units_table(const std::vector<UnitSizes>& units) {
@@ -152,17 +152,17 @@ std::string units_table(const std::vector<UnitSizes>& units) {
   for (const UnitSizes& unit : units)
     rows.push_back(
         {unit.name, unit.class_name, std::to_string(unit.all), std::to_string(unit.split), std::to_string(unit.kept)});
-  return table_of(rows);
+  return get_table(rows);
 }
 
 }  // namespace
 
 void show_plan(const Arguments& arguments, int64_t world_size) {
   const int64_t ranks = arguments.ranks > 0 ? arguments.ranks : world_size;
-  auto config = read_config_of(arguments);
+  auto config = read_run_config_for(arguments);
   const bool chooses = config.train.micro_batches == 0;
   if (chooses) fit_memory(config, ranks);
-  const RunPlan plan = plan_of(config, ranks);
+  const RunPlan plan = make_run_plan(config, ranks);
   const auto& [entry, network] = std::tie(*config.network.entry, *config.network.config);
   const Model model = build_on_meta(entry, network);
   auto table = parameter_table(*model.module, *entry.plan, network, /*stages=*/{}, config.parallel.units);
@@ -185,12 +185,12 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   if (const int64_t pp = plan.mesh[Axis::pp]; pp > 1) {
     const auto schedule = training_schedule(config.parallel_options().pipeline, pp, batch.micro_batches);
     print_result("  pipeline    {} stages in the order of {}: a rank waits for {:.1f} % of a step\n", schedule.stages(),
-                 config.parallel.schedule, 100.0 * play(schedule).idle_share);
+                 config.parallel.schedule, 100.0 * simulate(schedule).idle_fraction);
     print_result("              {}\n", describe_cuts(config, model, table, pp));
   }
   if (const std::string& memory = config.parallel.memory; !memory.empty())
     print_result("  memory      {:.1f} MiB of parallel.memory = {}{}\n", mebibytes(static_cast<double>(plan.peak())),
-                 memory, plan.peak() > bytes_of(memory).value() ? ": too much, training is refused" : "");
+                 memory, plan.peak() > get_bytes(memory).value() ? ": too much, training is rejected" : "");
   print_result("\n{}{}\n{}\n", memory_table(plan), traffic_table(plan), units_table(units));
   for (const auto& [field, axis] : config.network.entry->plan->divides)
     if (!may_be_uneven(field))

@@ -18,7 +18,7 @@
 #include "runtime/modrun/trained_model.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
-#include "runtime/train/resolved_settings.h"
+#include "runtime/train/resolved_config.h"
 
 namespace modular {
 namespace {
@@ -34,7 +34,7 @@ struct Turn {
   int64_t first = 0, count = 0;
 };
 
-Turn turn_of(int64_t number, int64_t batch, int64_t dp_rank, int64_t dp_size, int64_t all) {
+Turn make_turn(int64_t number, int64_t batch, int64_t dp_rank, int64_t dp_size, int64_t all) {
   Turn turn;
   turn.first = std::min((number * dp_size + dp_rank) * batch, all);
   turn.count = std::min(batch, all - turn.first);
@@ -71,14 +71,14 @@ void predict_into(const fs::path& partial, const RunConfig& config, const Exampl
   std::optional<SafetensorsWriter> writer;
   auto said = Clock::now();
   for (int64_t number = 0; number < turns; ++number) {
-    const Turn turn = turn_of(number, batch, dp_rank, dp_size, all);
+    const Turn turn = make_turn(number, batch, dp_rank, dp_size, all);
     Batch asked = examples.read(turn.rows);
     asked.labels.reset();
     if (config.network.entry->task == "masked-item")
       asked = with_next_hidden(asked, longest_sequence(config.network).value_or(std::numeric_limits<int64_t>::max()));
     std::optional<Predictions> found;
     model->evaluate({&asked, 1}, [&](const Batch& seen, const at::Tensor& logits) {
-      if (mesh.coordinate(Axis::tp) == 0) found = predictions_of(config.network, seen, batch, logits);
+      if (mesh.coordinate(Axis::tp) == 0) found = to_predictions(config.network, seen, batch, logits);
     });
     if (number == 0) {
       // Who has predictions knows their shapes; one of them creates the file for all.
@@ -118,7 +118,7 @@ void predict(const RunConfig& config, const Examples& examples, int64_t batch_si
 PreparedCommand prepare_predict(const Arguments& arguments, const Environment& place) {
   const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, place.world_size));
   const ModelConfig& network = trained->config.network;
-  if (const std::string refusal = prediction_refusal(network); !refusal.empty()) throw ConfigError(refusal);
+  if (const std::string error = prediction_error(network); !error.empty()) throw ConfigError(error);
   const auto examples =
       std::make_shared<Examples>(std::vector<fs::path>{arguments.inputs}, network, Examples::Labels::not_needed);
   if (examples->size() == 0)
@@ -126,7 +126,7 @@ PreparedCommand prepare_predict(const Arguments& arguments, const Environment& p
   examples->check_ids();
   const auto shape = examples->row_shape("input_ids");
   if (const auto longest = longest_sequence(network); !shape.empty() && longest && shape.back() > *longest)
-    throw DataError(fmt::format("{} has {} tokens a row, and {} has positions for {}: write shorter ones",
+    throw DataError(fmt::format("{} has {} tokens per row, and {} has positions for {}: write shorter ones",
                                 arguments.inputs.string(), shape.back(), network.entry->architecture, *longest));
   const fs::path folder = fs::absolute(arguments.outputs).parent_path();
   if (!fs::is_directory(folder) || fs::is_directory(arguments.outputs))
@@ -135,7 +135,7 @@ PreparedCommand prepare_predict(const Arguments& arguments, const Environment& p
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
-  command.options.settings = resolved_settings(place.world_size, trained->config, {});
+  command.options.settings = resolved_config(place.world_size, trained->config, {});
   add_files(command.options.settings, "--inputs", {arguments.inputs});
   command.options.settings.emplace_back("--batch-size", std::to_string(arguments.batch_size));
   command.note = model_note(network, trained->config.model.checkpoint);

@@ -23,7 +23,7 @@ namespace {
 constexpr double kMega = 1e6;
 
 /// The tokenizer that is asked for, or the one of the weights.
-std::filesystem::path tokenizer_of(const Arguments& arguments, const RunConfig& config) {
+std::filesystem::path get_tokenizer(const Arguments& arguments, const RunConfig& config) {
   if (!arguments.prepare.tokenizer.empty()) return arguments.prepare.tokenizer;
   const auto of_weights = config.model.checkpoint.empty()
                               ? std::filesystem::path()
@@ -55,7 +55,7 @@ void take_labels(const RunConfig& config, PrepareOptions& options) {
                nlohmann::json{std::string(config.network.entry->architecture)};
   }
   if (has_head)
-    options.labels_of = folder.string();
+    options.labels_folder = folder.string();
   else if (!options.labels.has_names())
     options.labels = {};  // of a head that is to be another
 }
@@ -126,7 +126,7 @@ void prepare_data(const Arguments& arguments) {
   const PrepareArguments& asked = arguments.prepare;
   Arguments of_model = arguments;
   if (!asked.entry.empty()) of_model.settings.push_back("model.entry=" + asked.entry);
-  const RunConfig config = read_config_of(of_model);
+  const RunConfig config = read_run_config_for(of_model);
   const bool embeds = config.network.entry->task == "sentence-embedding";
   if (!embeds && !asked.prompt_names.empty())
     throw ConfigError(fmt::format("--prompt-names is for sentence-embedding, and {} is for {}: leave it out",
@@ -135,7 +135,7 @@ void prepare_data(const Arguments& arguments) {
                          .columns = {asked.texts, asked.label, asked.prompt, asked.chat},
                          .reading = {asked.documents == "lines", asked.shard_bytes, asked.python, !asked.chat.empty()},
                          .length = {asked.seq_len, longest_sequence(config.network)},
-                         .tokenizer = tokenizer_of(arguments, config),
+                         .tokenizer = get_tokenizer(arguments, config),
                          .vocabulary = {},
                          .adds_rows = !config.model.checkpoint.empty(),
                          .jobs = asked.jobs,

@@ -9,7 +9,7 @@
 namespace modular {
 namespace {
 
-std::string prompt_of(const std::string& line, const std::string& place) {
+std::string read_prompt(const std::string& line, const std::string& place) {
   const nlohmann::json value = parse_json(line);
   if (value.is_discarded()) throw ConfigError(fmt::format("{}: {}", place, json_problem(std::string_view(line))));
   if (!value.is_object() || !value.contains("prompt") || !value["prompt"].is_string())
@@ -29,7 +29,7 @@ std::vector<std::string> read_prompts(const std::filesystem::path& path) {
   for (std::string line; lines.next(line);) {
     const std::string place = fmt::format("{}:{}", path.string(), ++number);
     if (line.ends_with('\r')) line.pop_back();
-    prompts.push_back(path.extension() == ".jsonl" ? prompt_of(line, place) : line);
+    prompts.push_back(path.extension() == ".jsonl" ? read_prompt(line, place) : line);
     if (prompts.back().empty())
       throw ConfigError(fmt::format("{}: there is no text to continue: write one, or leave the line out", place));
   }

@@ -26,14 +26,14 @@ void write_report(const Arguments& arguments) {
   }
   const std::string page = report_page(runs, searches);
   const fs::path out = arguments.outputs.empty() ? "report.html" : arguments.outputs;
-  const auto refuse = [&](const std::string& why) {
+  const auto reject = [&](const std::string& why) {
     throw ConfigError(fmt::format("--out {}: {}", out.string(), why));
   };
-  if (fs::is_directory(out)) refuse("is a folder: name a file in it");
+  if (fs::is_directory(out)) reject("is a folder: name a file in it");
   try {
     write_file(fs::absolute(out), page);
   } catch (const std::runtime_error& error) {
-    refuse(error.what());
+    reject(error.what());
   }
   print_result("{}: {} runs, {} searches, {:.1f} KiB\n", out.string(), runs.size(), searches.size(),
                static_cast<double>(page.size()) / 1024.0);

@@ -41,7 +41,7 @@ bool is_run_folder(const Arguments& arguments) {
          (file.filename() == "config.toml" && is_there(fs::path(file).replace_filename("data.manifest")));
 }
 
-RunConfig read_config_of(const Arguments& arguments) {
+RunConfig read_run_config_for(const Arguments& arguments) {
   auto file = arguments.config;
   auto settings = arguments.settings;
   const bool is_of_run = is_run_folder(arguments);

@@ -14,7 +14,7 @@ bool is_run_folder(const Arguments& arguments);
 /// Reads arguments.config and arguments.settings. For a folder that is its config.toml, with train.dir the folder
 /// itself. The programs and libraries that it names, or a config that modrun stored in the folder of a run or a search,
 /// are taken only with arguments.trust_folder, and otherwise named in a note. Throws ConfigError.
-RunConfig read_config_of(const Arguments& arguments);
+RunConfig read_run_config_for(const Arguments& arguments);
 
 /// For a command on a trained model: unless --checkpoint names weights, sets model.checkpoint to the run's newest
 /// checkpoint, where it has one; checks that the weights fit. Throws ConfigError where there are none.

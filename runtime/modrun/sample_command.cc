@@ -10,7 +10,7 @@
 #include "runtime/modrun/trained_model.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
-#include "runtime/train/resolved_settings.h"
+#include "runtime/train/resolved_config.h"
 #include "runtime/train/run_tokenizer.h"
 #include "runtime/train/sampling.h"
 #include "runtime/train/text_ids.h"
@@ -81,7 +81,7 @@ PreparedCommand prepare_sample(const Arguments& arguments, const Environment& pl
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
-  command.options.settings = resolved_settings(place.world_size, trained->config, {});
+  command.options.settings = resolved_config(place.world_size, trained->config, {});
   command.options.settings.emplace_back("the prompts", nlohmann::json(prompts->ids).dump());
   command.note = model_note(config.network, config.model.checkpoint);
   command.run = [trained, tokenizer, prompts](Mesh& mesh) {

@@ -31,7 +31,7 @@ namespace {
 /// Settings of the search itself are none of a trial's.
 bool is_of_search(const std::string& setting) { return setting.starts_with("search."); }
 
-Arguments of_trial(const Arguments& arguments, const TrialSettings& settings, const std::filesystem::path& folder) {
+Arguments of_trial(const Arguments& arguments, const TrialConfig& settings, const std::filesystem::path& folder) {
   Arguments trial = arguments;
   trial.command = "train";
   std::erase_if(trial.settings, is_of_search);
@@ -42,7 +42,7 @@ Arguments of_trial(const Arguments& arguments, const TrialSettings& settings, co
 }
 
 /// Why a trial of these settings cannot begin, or nothing.
-std::string refusal_of(const Arguments& arguments, const TrialSettings& settings, const SearchConfig& search,
+std::string find_error(const Arguments& arguments, const TrialConfig& settings, const SearchConfig& search,
                        const Environment& place) {
   Arguments trial = of_trial(arguments, settings, search.dir / "trials/none");
   trial.resume.clear();  // of no run's settings or checkpoint
@@ -54,7 +54,7 @@ std::string refusal_of(const Arguments& arguments, const TrialSettings& settings
   }
 }
 
-/// Refuses a value, or an end of a range, with which no trial can begin: neither beside the config's own settings nor
+/// Rejects a value, or an end of a range, with which no trial can begin: neither beside the config's own settings nor
 /// beside those of a few trials.
 void check_values(const Arguments& arguments, const SearchConfig& search, const Environment& place) {
   constexpr int64_t kTried = 16;
@@ -62,25 +62,25 @@ void check_values(const Arguments& arguments, const SearchConfig& search, const 
     std::vector<std::string> values = dimension.choices;
     if (values.empty()) values = {dimension.at(0.0), dimension.at(1.0)};
     for (const std::string& value : values) {
-      std::string refusal = refusal_of(arguments, {{dimension.key, value}}, search, place);
-      for (int64_t number = 0; !refusal.empty() && number < std::min(kTried, search.trials); ++number) {
-        TrialSettings settings = settings_of(search, number);
+      std::string error = find_error(arguments, {{dimension.key, value}}, search, place);
+      for (int64_t number = 0; !error.empty() && number < std::min(kTried, search.trials); ++number) {
+        TrialConfig settings = make_trial_config(search, number);
         std::ranges::find(settings, dimension.key, &std::pair<std::string, std::string>::first)->second = value;
-        if (refusal_of(arguments, settings, search, place).empty()) refusal.clear();
+        if (find_error(arguments, settings, search, place).empty()) error.clear();
       }
-      if (refusal.empty()) continue;
-      if (refusal == refusal_of(arguments, {}, search, place)) throw ConfigError(refusal);  // whatever is tried
-      throw ConfigError(fmt::format("search.space has {} = {}: {}", dimension.key, value, refusal));
+      if (error.empty()) continue;
+      if (error == find_error(arguments, {}, search, place)) throw ConfigError(error);  // whatever is tried
+      throw ConfigError(fmt::format("search.space has {} = {}: {}", dimension.key, value, error));
     }
   }
 }
 
-/// Refuses objectives that no run of the config has.
+/// Rejects objectives that no run of the config has.
 void check_objectives(const RunConfig& config, const std::vector<DataSet>& sets, const SearchConfig& search) {
   std::vector<std::string> known(kRunObjectives.begin(), kRunObjectives.end());
   std::ranges::transform(own_objectives(), std::back_inserter(known), &OwnObjective::name);
   if (!search.objective_command.empty()) known.emplace_back(kCommandObjective);
-  const size_t without_held_out = known.size();
+  const size_t without_validation_set = known.size();
   if (std::ranges::any_of(sets, &DataSet::holds_out)) {
     known.emplace_back("held_out_loss");
     std::ranges::transform(config.eval_metrics(), std::back_inserter(known), &Metric::name);
@@ -88,11 +88,11 @@ void check_objectives(const RunConfig& config, const std::vector<DataSet>& sets,
   for (const Objective& objective : search.objectives)
     if (std::ranges::find(known, objective.name) == known.end())
       throw ConfigError(fmt::format("search.objective is {}, which no trial has{}: it may be {}", objective.name,
-                                    known.size() == without_held_out ? ", as no file is held out" : "",
+                                    known.size() == without_validation_set ? ", as no file is held out" : "",
                                     fmt::join(known, ", ")));
 }
 
-/// Refuses a pruner that would have nothing to compare before a trial ends.
+/// Rejects a pruner that would have nothing to compare before a trial ends.
 void check_pruner(const RunConfig& config, const SearchConfig& search) {
   if (search.pruner.empty()) return;
   const std::string& objective = search.objectives.front().name;
@@ -110,7 +110,7 @@ void check_pruner(const RunConfig& config, const SearchConfig& search) {
 }
 
 /// CUDA_VISIBLE_DEVICES for each of the trials that run at a time; empty where they run on CPUs, or one at a time.
-std::vector<std::string> gpus_of(const RunConfig& config, int64_t ranks, int64_t workers) {
+std::vector<std::string> list_gpus(const RunConfig& config, int64_t ranks, int64_t workers) {
   const int64_t gpus = workers > 1 && config.train.device != "cpu" ? gpu_count() : 0;
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (gpus == 0) return {};
@@ -131,7 +131,7 @@ int run_trial(const LaunchOptions& options, const std::vector<std::string>& word
               const Trial& trial, const std::filesystem::path& folder, std::string& answer) {
   if (const int status = launch_self(options, words); status != 0) return status;
   try {
-    answer = answer_of(values_of_trial(search, trial, folder));
+    answer = format_answer(values_of_trial(search, trial, folder));
   } catch (const Interrupted& interrupted) {
     return 128 + interrupted.signal;
   } catch (const std::exception& error) {
@@ -140,7 +140,7 @@ int run_trial(const LaunchOptions& options, const std::vector<std::string>& word
   return 0;
 }
 
-int tell_the_best(const SearchConfig& search, const Study& study) {
+int report_best(const SearchConfig& search, const Study& study) {
   const Trial* const best = study.best();
   if (!best) {
     print_to(stderr, "modrun: none of the {} trials has values\n", study.trials().size());
@@ -168,7 +168,7 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   std::vector<std::string> known;
   Arguments plain = arguments;
   std::erase_if(plain.settings, is_of_search);
-  RunConfig config = read_config_of(plain);
+  RunConfig config = read_run_config_for(plain);
   for (const auto& fields : {section_fields(config), model_fields(*config.network.config)})
     std::ranges::transform(fields, std::back_inserter(known), &ConfigField::path);
   SearchConfig search = read_search_config(
@@ -183,13 +183,13 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   choose_sentence_loss(config, sets);
   check_objectives(config, sets, search);
   check_pruner(config, search);
-  const std::vector<std::string> gpus = gpus_of(config, ranks, workers);
+  const std::vector<std::string> gpus = list_gpus(config, ranks, workers);
 
   check_study_folder(search, !arguments.resume.empty());  // before Python is started for it
   std::optional<PythonBackend> backend;
   if (search.backend == "optuna" || search.backend == "ray") backend.emplace(search);
   config.train.dir.clear();
-  Study study(search, format_toml(config), !arguments.resume.empty(), program_settings(config));
+  Study study(search, format_toml(config), !arguments.resume.empty(), program_options(config));
   if (backend) backend->open(study.trials(), workers);
   at::set_num_threads(1);                            // trials are forked, and signals come to the only thread
   setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);  // what is checked once a job is checked here
@@ -203,7 +203,7 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
     options.quiet = true;
     options.log_folder = (folder / "logs").string();
     std::filesystem::create_directories(options.log_folder);
-    std::vector<std::string> words = words_of("train", of_this);
+    std::vector<std::string> words = split_words("train", of_this);
     words.emplace_back("--resume=auto");
     return std::make_unique<BackgroundTask>(folder / "logs/launcher.log", [=, &search, &gpus](std::string& answer) {
       if (!gpus.empty()) setenv("CUDA_VISIBLE_DEVICES", gpus[static_cast<size_t>(at)].c_str(), /*overwrite=*/1);
@@ -211,7 +211,7 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
     });
   };
   const int status = run_trials(search, study, backend ? &*backend : nullptr, workers, start);
-  return status == 0 ? tell_the_best(search, study) : status;
+  return status == 0 ? report_best(search, study) : status;
 }
 
 }  // namespace modular

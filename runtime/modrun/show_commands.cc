@@ -25,9 +25,9 @@ void show_entries(const Arguments& arguments) {
   if (arguments.json) print_data(json.dump(2) + "\n");
 }
 
-void show_settings(const Arguments& arguments) {
+void show_options(const Arguments& arguments) {
   const bool has_model = !arguments.config.empty() || !arguments.settings.empty();
-  auto config = has_model ? read_config_of(arguments) : RunConfig{};
+  auto config = has_model ? read_run_config_for(arguments) : RunConfig{};
   print_result("{}", format_reference(config));
   if (!has_model)
     print_result(

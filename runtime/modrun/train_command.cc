@@ -6,14 +6,14 @@
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
-#include "runtime/ops/cpu/products.h"
+#include "runtime/ops/cpu/gemm.h"
 #include "runtime/plan/run_plan.h"
 #include "runtime/train/deterministic.h"
 #include "runtime/train/job_mark.h"
 #include "runtime/train/machine_memory.h"
 #include "runtime/train/model_checks.h"
 #include "runtime/train/partitions.h"
-#include "runtime/train/resolved_settings.h"
+#include "runtime/train/resolved_config.h"
 #include "runtime/train/run_tokenizer.h"
 #include "runtime/train/text_ids.h"
 #include "runtime/train/trainer.h"
@@ -23,10 +23,10 @@ namespace modular {
 
 namespace {
 
-/// What is asked for. Where the ranks of a job were started again after a failure, they go on with what they left: the
-/// first rank looks whether it was this job that began the run in the folder. The others wait for its choice, as what
-/// they find may be an older run's, and what they were told to resume removed since (checkpoint.keep).
-RunRequest request_of(const Arguments& arguments, const std::string& folder, const Environment& place) {
+/// What is asked for. Where the ranks of a job were started again after a failure, they continue with what they left:
+/// the first rank looks whether it was this job that began the run in the folder. The others wait for its choice, as
+/// what they find may be an older run's, and what they were told to resume removed since (checkpoint.keep).
+RunRequest make_request(const Arguments& arguments, const std::string& folder, const Environment& place) {
   if (place.attempt > 0 && place.rank > 0) return {.follows = true, .rank = place.rank};
   const bool goes_on = place.attempt > 0 && is_marked_by_this_job(folder);
   if (goes_on || arguments.resume == "auto") return {.automatic = true, .rank = place.rank};
@@ -43,15 +43,15 @@ void add_line(std::string& text, const std::string& line) {
 }  // namespace
 
 PreparedCommand prepare_train(const Arguments& arguments, const Environment& place) {
-  auto config = read_config_of(arguments);
+  auto config = read_run_config_for(arguments);
   fit_memory(config, place.world_size);
-  const RunRequest request = request_of(arguments, config.train.dir, place);
+  const RunRequest request = make_request(arguments, config.train.dir, place);
   auto run = std::make_shared<Run>(prepare_run(std::move(config), request, place.world_size));
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
   command.options.settings =
-      resolved_settings(place.world_size, run->config, run->sets, run->checkpoint.empty() && place.attempt == 0);
+      resolved_config(place.world_size, run->config, run->sets, run->checkpoint.empty() && place.attempt == 0);
   command.note = unknown_keys_note(run->config.network);
   if (const auto& weights = run->config.model.checkpoint;
       !weights.empty() && run->checkpoint.empty() && reads_weights(run->config) && find_checkpoint(weights).empty()) {
@@ -79,8 +79,7 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
     signals->emplace();
     if (run->config.train.deterministic) be_deterministic(mesh.device());
     if (mesh.rank() == 0) print_to(stdout, "{}", format_table(run->config));
-    if (mesh.rank() == 0 && mesh.device().is_cpu())
-      print_to(stdout, "products of matrices by {}\n", cpu::products_library());
+    if (mesh.rank() == 0 && mesh.device().is_cpu()) print_to(stdout, "matmuls by {}\n", cpu::gemm_backend());
     const int signal = train(*run, mesh, **signals);
     return signal == 0 ? 0 : 128 + signal;
   };

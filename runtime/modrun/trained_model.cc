@@ -11,14 +11,14 @@
 namespace modular {
 
 TrainedModel prepare_model(const Arguments& arguments, int64_t world_size) {
-  TrainedModel model{read_config_of(arguments), {}};
+  TrainedModel model{read_run_config_for(arguments), {}};
   choose_weights(model.config, arguments);
   take_label_names(model.config);
   model.mesh = model.config.mesh_shape(world_size);
   const auto& network = model.config.network;
-  const auto refusal =
-      ParallelModel::refusal(*network.entry, *network.config, model.mesh, model.config.parallel_options().pipeline);
-  if (!refusal.empty()) throw ConfigError(refusal);
+  const auto error =
+      ParallelModel::error(*network.entry, *network.config, model.mesh, model.config.parallel_options().pipeline);
+  if (!error.empty()) throw ConfigError(error);
   model.config.train.micro_batches = std::max<int64_t>(model.config.train.micro_batches, 1);
   return model;
 }
@@ -28,7 +28,7 @@ std::unique_ptr<ParallelModel> load_model(const RunConfig& config, Mesh& mesh) {
   options.initialize = false;
   auto model = std::make_unique<ParallelModel>(*config.network.entry, *config.network.config, mesh, options,
                                                static_cast<uint64_t>(config.train.seed));
-  load_parameters(config.model.checkpoint, config.network, boxes_of(*model));
+  load_parameters(config.model.checkpoint, config.network, get_slices(*model));
   model->parameters_changed();
   return model;
 }

@@ -16,7 +16,7 @@ struct TrainedModel {
   MeshShape mesh;
 };
 
-/// What the command line asks for, on so many ranks. Throws ConfigError in one sentence where there are no weights, or
+/// What the command line asks for, on so many ranks. Throws ConfigError where there are no weights, or
 /// the mesh cannot carry the model.
 TrainedModel prepare_model(const Arguments& arguments, int64_t world_size);
 

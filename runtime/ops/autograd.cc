@@ -15,9 +15,9 @@
 #include "runtime/ops/cpu/activations.h"
 #include "runtime/ops/cpu/cached_attention.h"
 #include "runtime/ops/cpu/embedding.h"
+#include "runtime/ops/cpu/gemm.h"
 #include "runtime/ops/cpu/layer_norm.h"
 #include "runtime/ops/cpu/patches.h"
-#include "runtime/ops/cpu/products.h"
 #include "runtime/ops/cpu/sums.h"
 #include "runtime/ops/float8.h"
 #include "runtime/ops/fused.h"
@@ -32,7 +32,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-void refuse_second_derivative() {
+void throw_second_derivative() {
   TORCH_CHECK(!at::GradMode::is_enabled(),
               "fused functions have no second derivative: use the plain ATen forms, or create_graph=false");
 }
@@ -45,7 +45,7 @@ bool same_type_and_device(const Tensor& one, const Tensor& other) {
   return one.scalar_type() == other.scalar_type() && one.device() == other.device();
 }
 
-bool is_scale_of(const Tensor& weight, const Tensor& x) {
+bool is_scale_for(const Tensor& weight, const Tensor& x) {
   return same_type_and_device(weight, x) || (weight.scalar_type() == at::kFloat && weight.device() == x.device());
 }
 
@@ -62,7 +62,7 @@ struct RmsNorm : Function<RmsNorm> {
     return y;
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    refuse_second_derivative();
+    throw_second_derivative();
     const auto saved = context->get_saved_variables();
     auto [dx, dweight] = operations_for(saved[0].device())->rms_norm_backward(grads[0], saved[0], saved[1], saved[2]);
     return {dx, dweight, {}};
@@ -76,7 +76,7 @@ struct GatedActivation : Function<GatedActivation> {
     return operations_for(gate.device())->gated(static_cast<Gate>(gate_function), gate, up);
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    refuse_second_derivative();
+    throw_second_derivative();
     const auto saved = context->get_saved_variables();
     const auto function = static_cast<Gate>(context->saved_data["gate_function"].toInt());
     auto [dgate, dup] = operations_for(saved[0].device())->gated_backward(function, grads[0], saved[0], saved[1]);
@@ -90,7 +90,7 @@ struct QuickGelu : Function<QuickGelu> {
     return operations_for(x.device())->quick_gelu(x);
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    refuse_second_derivative();
+    throw_second_derivative();
     const Tensor x = context->get_saved_variables()[0];
     return {operations_for(x.device())->quick_gelu_backward(grads[0], x)};
   }
@@ -102,7 +102,7 @@ struct Rotary : Function<Rotary> {
     return operations_for(x.device())->rotary(x, cos, sin, /*inverse=*/false);
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    refuse_second_derivative();
+    throw_second_derivative();
     const auto saved = context->get_saved_variables();
     return {operations_for(grads[0].device())->rotary(grads[0], saved[0], saved[1], /*inverse=*/true), {}, {}};
   }
@@ -124,7 +124,7 @@ struct CrossEntropy : Function<CrossEntropy> {
     return loss_sum;
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    refuse_second_derivative();
+    throw_second_derivative();
     const auto saved = context->get_saved_variables();
     // Logits are the largest values of a step. Where nobody else has them, and this backward is the last of the graph,
     // their gradient takes their place.
@@ -145,17 +145,17 @@ struct DecayBetween : Function<DecayBetween> {
     return decay;
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    refuse_second_derivative();
+    throw_second_derivative();
     const Tensor decay = context->get_saved_variables()[0];
     return {operations_for(decay.device())->decay_between_backward(grads[0], decay)};
   }
 };
 
 /// A draw as a node keeps it: its tensor, and its numbers.
-c10::IValue numbers_of(const DropoutDraw& drawn) {
+c10::IValue to_numbers(const DropoutRng& drawn) {
   return c10::ivalue::Tuple::create({static_cast<int64_t>(drawn.key), drawn.p, drawn.part});
 }
-DropoutDraw draw_of(const Tensor& samples, const c10::IValue& numbers) {
+DropoutRng to_dropout_rng(const Tensor& samples, const c10::IValue& numbers) {
   const auto& element = numbers.toTupleRef().elements();
   return {samples, static_cast<uint64_t>(element[0].toInt()), element[1].toDouble(), element[2].toInt()};
 }
@@ -163,7 +163,7 @@ DropoutDraw draw_of(const Tensor& samples, const c10::IValue& numbers) {
 struct Attention : Function<Attention> {
   static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value,
                         const std::optional<Tensor>& given_biases, const AttentionMask& mask, double scale,
-                        const DropoutDraw* drawn) {
+                        const DropoutRng* drawn) {
     const Tensor biases = given_biases.value_or(Tensor());
     auto [output, normalizer] =
         operations_for(query.device())->attention(query, key, value, mask, biases, scale, drawn);
@@ -172,16 +172,16 @@ struct Attention : Function<Attention> {
     context->saved_data["causal"] = mask.causal;
     context->saved_data["reach"] = mask.reach;
     context->saved_data["scale"] = scale;
-    if (drawn) context->saved_data["drawn"] = numbers_of(*drawn);
+    if (drawn) context->saved_data["drawn"] = to_numbers(*drawn);
     return output;
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    refuse_second_derivative();
+    throw_second_derivative();
     const auto saved = context->get_saved_variables();
     const AttentionMask mask = {context->saved_data["causal"].toBool(),
                                 context->saved_data["reach"].toOptional<int64_t>(), saved[3], saved[4]};
-    std::optional<DropoutDraw> drawn;
-    if (saved[7].defined()) drawn = draw_of(saved[7], context->saved_data["drawn"]);
+    std::optional<DropoutRng> drawn;
+    if (saved[7].defined()) drawn = to_dropout_rng(saved[7], context->saved_data["drawn"]);
     auto [dquery, dkey, dvalue, dbiases] =
         operations_for(saved[0].device())
             ->attention_backward(grads[0], saved[0], saved[1], saved[2], mask, saved[8],
@@ -193,20 +193,20 @@ struct Attention : Function<Attention> {
 };
 
 struct Dropout : Function<Dropout> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const DropoutDraw& drawn) {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const DropoutRng& drawn) {
     context->save_for_backward({drawn.samples});
-    context->saved_data["drawn"] = numbers_of(drawn);
+    context->saved_data["drawn"] = to_numbers(drawn);
     return operations_for(x.device())->dropout(x, drawn);
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    refuse_second_derivative();
-    const DropoutDraw drawn = draw_of(context->get_saved_variables()[0], context->saved_data["drawn"]);
+    throw_second_derivative();
+    const DropoutRng drawn = to_dropout_rng(context->get_saved_variables()[0], context->saved_data["drawn"]);
     return {operations_for(grads[0].device())->dropout(grads[0], drawn), {}};
   }
 };
 
 Tensor fused_rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  if (!operations_for(x.device()) || !is_fusable(x) || !is_scale_of(weight, x) || x.dim() == 0 || weight.dim() != 1 ||
+  if (!operations_for(x.device()) || !is_fusable(x) || !is_scale_for(weight, x) || x.dim() == 0 || weight.dim() != 1 ||
       weight.size(0) != x.size(-1))
     return plain::rms_norm(x, weight, eps);
   RECORD_USER_SCOPE_WITH_INPUTS("modular::RmsNorm", recorded(x, weight));
@@ -258,7 +258,7 @@ bool is_attention_fusable(const Tensor& query, const Tensor& key, const Tensor& 
 }
 
 Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,
-                       double scale, const DropoutDraw* drawn) {
+                       double scale, const DropoutRng* drawn) {
   const auto fits = [&] {
     const int64_t batch = query.size(0), seq = query.size(2);
     const auto is_of_keys = [&](const Tensor& part, at::ScalarType type) {
@@ -277,7 +277,7 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
 }
 
 Tensor fused_attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
-                                   double scale, const DropoutDraw* drawn) {
+                                   double scale, const DropoutRng* drawn) {
   if (!is_attention_fusable(query, key, value) || biases.device() != query.device() || biases.dim() != 4 ||
       !at::isFloatingType(biases.scalar_type()))
     return {};
@@ -292,7 +292,7 @@ Tensor fused_attention_with_biases(const Tensor& query, const Tensor& key, const
   return Attention::apply(query, key, value, std::optional(biases.to(at::kFloat)), AttentionMask(), scale, drawn);
 }
 
-Tensor fused_dropout(const Tensor& x, const DropoutDraw& drawn) {
+Tensor fused_dropout(const Tensor& x, const DropoutRng& drawn) {
   const Operations* operations = operations_for(x.device());
   if (!operations || !operations->dropout || !is_fusable(x) || x.numel() == 0) return plain::dropout(x, drawn);
   RECORD_USER_SCOPE_WITH_INPUTS("modular::Dropout", recorded(x));
@@ -330,7 +330,7 @@ const Operations* operations_for(const at::Device& device) {
 }
 
 void install_fused_functions() {
-  cpu::install_products();
+  cpu::install_gemm();
   cpu::install_embedding();
   cpu::install_activations();
   cpu::install_sums();

@@ -49,8 +49,8 @@ struct Float8Linear : torch::autograd::Function<Float8Linear> {
     context->saved_data["is_transposed"] = is_transposed;
     context->saved_data["has_bias"] = bias.has_value();
     const at::AutoDispatchBelowADInplaceOrView below;  // the result is no view, which could not be written to
-    const Tensor y = float8_product(input.values, input.scale, is_transposed ? by.transposed : by.values, by.scale,
-                                    bias, /*is_fast=*/true);
+    const Tensor y = float8_matmul(input.values, input.scale, is_transposed ? by.transposed : by.values, by.scale, bias,
+                                   /*is_fast=*/true);
     std::vector<int64_t> sizes = x.sizes().vec();
     sizes.back() = y.size(1);
     return at::_unsafe_view(y, sizes);
@@ -72,15 +72,15 @@ struct Float8Linear : torch::autograd::Function<Float8Linear> {
         auto sizes = grads[0].sizes().vec();
         sizes.back() = weight.size(is_transposed ? 0 : 1);
         gradients[0] =
-            at::_unsafe_view(float8_product(grad.values, grad.scale, is_transposed ? by.values : by.transposed,
-                                            by.scale, std::nullopt, /*is_fast=*/false),
+            at::_unsafe_view(float8_matmul(grad.values, grad.scale, is_transposed ? by.values : by.transposed, by.scale,
+                                           std::nullopt, /*is_fast=*/false),
                              sizes);
       }
       if (of_weight)
-        gradients[1] = is_transposed ? float8_product(input, scale_of_input, grad.transposed, grad.scale, std::nullopt,
-                                                      /*is_fast=*/false)
-                                     : float8_product(grad.transposed, grad.scale, input, scale_of_input, std::nullopt,
-                                                      /*is_fast=*/false);
+        gradients[1] = is_transposed ? float8_matmul(input, scale_of_input, grad.transposed, grad.scale, std::nullopt,
+                                                     /*is_fast=*/false)
+                                     : float8_matmul(grad.transposed, grad.scale, input, scale_of_input, std::nullopt,
+                                                     /*is_fast=*/false);
     }
     if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(2)) gradients[2] = rows.sum(0);
     return gradients;
@@ -100,8 +100,8 @@ Float8 to_float8(const Tensor& matrix, at::ScalarType type, Float8Layout layout,
   return operations_for(matrix.device())->to_float8(matrix, type, layout, largest);
 }
 
-Tensor float8_product(const Tensor& a, const Tensor& scale_of_a, const Tensor& b, const Tensor& scale_of_b,
-                      const std::optional<Tensor>& bias, bool is_fast) {
+Tensor float8_matmul(const Tensor& a, const Tensor& scale_of_a, const Tensor& b, const Tensor& scale_of_b,
+                     const std::optional<Tensor>& bias, bool is_fast) {
   if (!a.is_cpu())
     return at::_scaled_mm(a, b.t(), scale_of_a, scale_of_b, bias, /*scale_result=*/{}, at::kBFloat16, is_fast);
   const Tensor product = a.to(at::kFloat).mm(b.to(at::kFloat).t()).mul_(scale_of_a * scale_of_b);
@@ -111,7 +111,7 @@ Tensor float8_product(const Tensor& a, const Tensor& scale_of_a, const Tensor& b
 Tensor float8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool is_transposed) {
   const auto added = bias.defined() ? std::optional(bias) : std::nullopt;
   return fits(x, weight) ? Float8Linear::apply(x, weight, added, is_transposed)
-                         : detail::ordinary_product(x, weight, bias, is_transposed);
+                         : detail::plain_matmul(x, weight, bias, is_transposed);
 }
 
 }  // namespace modular

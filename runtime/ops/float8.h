@@ -30,8 +30,8 @@ Float8 to_float8(const at::Tensor& matrix, at::ScalarType type, Float8Layout lay
 
 /// a [rows, inner] times b [columns, inner] transposed, plus a bias [columns]: [rows, columns] bfloat16. On GPUs
 /// `is_fast` sums with fewer digits.
-at::Tensor float8_product(const at::Tensor& a, const at::Tensor& scale_of_a, const at::Tensor& b,
-                          const at::Tensor& scale_of_b, const std::optional<at::Tensor>& bias, bool is_fast);
+at::Tensor float8_matmul(const at::Tensor& a, const at::Tensor& scale_of_a, const at::Tensor& b,
+                         const at::Tensor& scale_of_b, const std::optional<at::Tensor>& bias, bool is_fast);
 
 /// x [..., in] times the weight, plus the bias, differentiable. The weight is [out, in], or [in, out] where
 /// `is_transposed`. Of other than bfloat16, and of sizes that kFloat8Multiple does not divide, the ordinary product.

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/ops/padded_products.h"
+#include "runtime/ops/padded_gemm.h"
 
 namespace modular {
 namespace {

@@ -49,12 +49,12 @@ struct Operations {
   /// where a device has none of its own.
   std::pair<at::Tensor, at::Tensor> (*attention)(const at::Tensor& query, const at::Tensor& key,
                                                  const at::Tensor& value, const AttentionMask& mask,
-                                                 const at::Tensor& biases, double scale, const DropoutDraw* drawn);
+                                                 const at::Tensor& biases, double scale, const DropoutRng* drawn);
   /// The gradients of query, key, value and, where `of_biases`, the biases.
   std::array<at::Tensor, 4> (*attention_backward)(const at::Tensor& grad, const at::Tensor& query,
                                                   const at::Tensor& key, const at::Tensor& value,
                                                   const AttentionMask& mask, const at::Tensor& biases, bool of_biases,
-                                                  double scale, const DropoutDraw* drawn, const at::Tensor& output,
+                                                  double scale, const DropoutRng* drawn, const at::Tensor& output,
                                                   const at::Tensor& normalizer);
   /// exp(the sum of `steps` [..., length], float32, over (source, target]) where the source is not after the target,
   /// else 0: [..., target, source]. Null where a device has none of its own.
@@ -62,7 +62,7 @@ struct Operations {
   /// The gradient of steps.
   at::Tensor (*decay_between_backward)(const at::Tensor& grad, const at::Tensor& decay);
   /// x [batch, ..., features] with what is drawn dropped; the gradient's dropout is the same.
-  at::Tensor (*dropout)(const at::Tensor& x, const DropoutDraw& drawn);
+  at::Tensor (*dropout)(const at::Tensor& x, const DropoutRng& drawn);
   /// adamw() and sum_of_squares() of adamw.h; both null where a device has none of its own.
   void (*adamw)(const std::vector<AdamWParameter>& parameters, const AdamWFactors& factors,
                 const std::optional<at::Tensor>& divisor, const std::optional<at::Tensor>& skipped);
@@ -74,11 +74,11 @@ struct Operations {
 /// The CPU's attention, which cpu_operations() names.
 std::pair<at::Tensor, at::Tensor> cpu_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                                 const AttentionMask& mask, const at::Tensor& biases, double scale,
-                                                const DropoutDraw* drawn);
+                                                const DropoutRng* drawn);
 std::array<at::Tensor, 4> cpu_attention_backward(const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key,
                                                  const at::Tensor& value, const AttentionMask& mask,
                                                  const at::Tensor& biases, bool of_biases, double scale,
-                                                 const DropoutDraw* drawn, const at::Tensor& output,
+                                                 const DropoutRng* drawn, const at::Tensor& output,
                                                  const at::Tensor& normalizer);
 
 /// Whether each row of [rows, columns] is contiguous, and apart from the next.

@@ -1,7 +1,7 @@
 // Adafactor (Shazeer & Stern, Adafactor: Adaptive Learning Rates with Sublinear Memory Cost), as torch.optim.Adafactor
 // computes it. Of a matrix, and of each of a stack's, the second moment is kept as the means of its rows and of its
-// columns. These means, and the root mean squares that scale an update, are of the whole parameter: each rank sums over
-// its own boxes, and the sums are gathered and added, twice a step for each pack of parameters.
+// columns. These means, and the root mean squares that scale an update, are of the full parameter: each rank sums over
+// its own slices, and the sums are gathered and added, twice a step for each pack of parameters.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -12,7 +12,7 @@
 namespace modular {
 namespace {
 
-// Replicas hold the same boxes, and find the same sums by themselves.
+// Replicas hold the same slices, and find the same sums by themselves.
 const std::vector<Axis> kAxes = {Axis::dp_shard, Axis::tp};
 
 int64_t elements(const std::vector<int64_t>& shape) { return c10::multiply_integers(shape); }
@@ -25,10 +25,10 @@ std::vector<int64_t> collapsed(std::vector<int64_t> shape, size_t from_end) {
   return shape;
 }
 
-ParameterBox collapsed(ParameterBox box, size_t from_end) {
-  box.offset[box.offset.size() - 1 - from_end] = 0;
-  box.shape[box.shape.size() - 1 - from_end] = 1;
-  return box;
+ParameterSlice collapsed(ParameterSlice slice, size_t from_end) {
+  slice.offset[slice.offset.size() - 1 - from_end] = 0;
+  slice.shape[slice.shape.size() - 1 - from_end] = 1;
+  return slice;
 }
 
 /// Means over one dimension, which every rank keeps whole: together they are a small part of the parameter.
@@ -37,15 +37,15 @@ ShardedParameter means(const ShardedParameter& parameter, const char* what, size
   kept.name = std::string("optimizer.") + what + "." + parameter.name;
   kept.global_shape = collapsed(parameter.global_shape, from_end);
   const std::vector<int64_t> origin(kept.global_shape.size(), 0);
-  const bool owner = !parameter.boxes.empty() && parameter.boxes.front().owner &&
+  const bool owner = !parameter.slices.empty() && parameter.slices.front().owner &&
                      mesh.coordinate(Axis::dp_shard) == 0 && mesh.coordinate(Axis::tp) == 0;
-  kept.boxes = {{.offset = origin, .start = origin, .shape = kept.global_shape, .owner = owner}};
+  kept.slices = {{.offset = origin, .start = origin, .shape = kept.global_shape, .owner = owner}};
   kept.local = at::zeros(kept.global_shape, parameter.local.options());
   return kept;
 }
 
 std::vector<ShardedParameter> state(const ShardedParameter& parameter, const OptimizerOptions&, const Mesh& mesh) {
-  if (!is_factored(parameter.global_shape)) return {kept_beside(parameter, "variance")};
+  if (!is_factored(parameter.global_shape)) return {state_like(parameter, "variance")};
   return {means(parameter, "row_var", 0, mesh), means(parameter, "col_var", 1, mesh)};
 }
 
@@ -61,19 +61,20 @@ at::Tensor sum_over(const ProcessGroup& group, const at::Tensor& own, const char
   return sum;
 }
 
-/// Calls visit(box) for the boxes that this rank, as number `rank` of those that share a parameter, adds to its sums.
+/// Calls visit(slice) for the slices that this rank, as number `rank` of those that share a parameter, adds to its
+/// sums.
 template <class Visit>
 void each_counted(const Updated& updated, size_t rank, const Visit& visit) {
-  const std::vector<ParameterBox>& boxes = updated.parameter->boxes;
-  for (size_t i = 0; i < boxes.size(); ++i)
-    if (updated.holders->first[rank][i]) visit(boxes[i]);
+  const std::vector<ParameterSlice>& slices = updated.parameter->slices;
+  for (size_t i = 0; i < slices.size(); ++i)
+    if (updated.holders->first[rank][i]) visit(slices[i]);
 }
 
 /// Of `values`, which lie as the parameter's.
 at::Tensor sum_of_squares(const Updated& updated, size_t rank, const at::Tensor& values) {
   at::Tensor sum = at::zeros({1}, values.options().dtype(at::kDouble));
-  each_counted(updated, rank, [&](const ParameterBox& box) {
-    sum.add_(at::linalg_vector_norm(box.in_local(values), 2, c10::nullopt, /*keepdim=*/false, at::kDouble).square_());
+  each_counted(updated, rank, [&](const ParameterSlice& slice) {
+    sum.add_(at::linalg_vector_norm(slice.in_local(values), 2, c10::nullopt, /*keepdim=*/false, at::kDouble).square_());
   });
   return sum;
 }
@@ -87,10 +88,10 @@ std::vector<at::Tensor> own_sums(const Updated& updated, size_t rank) {
   for (const size_t from_end : {size_t{0}, size_t{1}}) {
     at::Tensor sum = at::zeros(collapsed(parameter.global_shape, from_end), parameter.local.options());
     const int64_t dim = -1 - static_cast<int64_t>(from_end);
-    each_counted(updated, rank, [&](const ParameterBox& box) {
-      collapsed(box, from_end)
+    each_counted(updated, rank, [&](const ParameterSlice& slice) {
+      collapsed(slice, from_end)
           .in_global(sum)
-          .add_(at::linalg_vector_norm(box.in_local(parameter.grad), 2, {dim}, /*keepdim=*/true).square_());
+          .add_(at::linalg_vector_norm(slice.in_local(parameter.grad), 2, {dim}, /*keepdim=*/true).square_());
     });
     sums.push_back(sum.to(at::kDouble).view(-1));
   }
@@ -98,7 +99,7 @@ std::vector<at::Tensor> own_sums(const Updated& updated, size_t rank) {
 }
 
 /// Moves the kept second moment on by the gradient's squares and returns this rank's estimate of each element's, like
-/// `local`. `row_sums` and `column_sums` are of the whole parameter.
+/// `local`. `row_sums` and `column_sums` are of the full parameter.
 at::Tensor second_moment(const Updated& updated, const at::Tensor& row_sums, const at::Tensor& column_sums,
                          double share, double eps1) {
   const ShardedParameter& parameter = *updated.parameter;
@@ -113,10 +114,10 @@ at::Tensor second_moment(const Updated& updated, const at::Tensor& row_sums, con
   columns.lerp_((column_sums / size(1)).to(at::kFloat).view(columns.sizes()), share);
   const at::Tensor mean = rows.mean(/*dim=*/{-2}, /*keepdim=*/true).clamp_min_(eps1);
   at::Tensor estimate = at::empty_like(parameter.local);
-  for (const ParameterBox& box : parameter.boxes) {
-    const ParameterBox of_rows = collapsed(box, 0);
-    at::Tensor part = box.in_local(estimate);
-    at::mul_out(part, of_rows.in_global(rows), collapsed(box, 1).in_global(columns));
+  for (const ParameterSlice& slice : parameter.slices) {
+    const ParameterSlice of_rows = collapsed(slice, 0);
+    at::Tensor part = slice.in_local(estimate);
+    at::mul_out(part, of_rows.in_global(rows), collapsed(slice, 1).in_global(columns));
     part.div_(collapsed(of_rows, 1).in_global(mean));
   }
   return estimate;
@@ -155,8 +156,8 @@ void update_pack(std::span<const Updated> pack, const Step& step) {
   const double rho = std::min(step.lr, 1.0 / std::sqrt(static_cast<double>(step.number)));
   for (size_t i = 0; i < pack.size(); ++i) {
     const ShardedParameter& parameter = *pack[i].parameter;
-    const auto root_mean = [&](const at::Tensor& sums_of) {
-      return std::sqrt(sums_of.const_data_ptr<double>()[i] / static_cast<double>(elements(parameter.global_shape)));
+    const auto root_mean = [&](const at::Tensor& reduce_sums) {
+      return std::sqrt(reduce_sums.const_data_ptr<double>()[i] / static_cast<double>(elements(parameter.global_shape)));
     };
     const double rate = std::max(options.eps2, root_mean(of_values)) * rho;
     if (step.weight_decay != 0.0) parameter.local.mul_(1.0 - step.lr * step.weight_decay);
@@ -165,7 +166,7 @@ void update_pack(std::span<const Updated> pack, const Step& step) {
 }
 
 void update(std::span<const Updated> parameters, const Step& step) {
-  // Small parameters share their collectives; how many do bounds the memory that updates take. By whole parameters, as
+  // Small parameters share their collectives; how many do bounds the memory that updates take. By full parameters, as
   // the ranks must agree.
   constexpr int64_t kPack = int64_t{1} << 22;
   while (!parameters.empty()) {

@@ -1,6 +1,6 @@
 // AdamW (Loshchilov & Hutter, Decoupled Weight Decay Regularization), with ATen's fused kernel, or of bfloat16
 // gradients with ours. Every element is updated on its own, so the result does not depend on how the parameters are cut
-// into boxes.
+// into slices.
 #include "runtime/ops/adamw.h"
 
 #include "runtime/optim/update_rule.h"
@@ -9,7 +9,7 @@ namespace modular {
 namespace {
 
 std::vector<ShardedParameter> state(const ShardedParameter& parameter, const OptimizerOptions&, const Mesh&) {
-  return {kept_beside(parameter, "exp_avg"), kept_beside(parameter, "exp_avg_sq")};
+  return {state_like(parameter, "exp_avg"), state_like(parameter, "exp_avg_sq")};
 }
 
 bool is_rounded(const ShardedParameter& parameter) {
@@ -28,7 +28,7 @@ void update(std::span<const Updated> parameters, const Step& step) {
                          .exp_avg_sq = moments[1].local,
                          .gradient = parameter->grad.contiguous(),
                          .rounded = parameter->rounded});
-      parameter->rounded_is_current = true;
+      parameter->compute_copy_is_fresh = true;
       continue;
     }
     locals.push_back(parameter->local);
@@ -48,6 +48,6 @@ void update(std::span<const Updated> parameters, const Step& step) {
 
 }  // namespace
 
-const UpdateRule kAdamW = {.state = state, .update = update, .scales_gradients = true, .takes_rounded_gradients = true};
+const UpdateRule kAdamW = {.state = state, .update = update, .scales_gradients = true, .takes_bf16_gradients = true};
 
 }  // namespace modular

@@ -27,7 +27,7 @@ at::Tensor norms_of_pieces(const std::vector<at::Tensor>& gradients) {
 }
 
 /// The sum of all squares, [] float64.
-at::Tensor squares_of(const std::vector<at::Tensor>& gradients) {
+at::Tensor sum_squares(const std::vector<at::Tensor>& gradients) {
   const auto has_kernel = [](const at::Tensor& gradient) {
     return gradient.scalar_type() == at::kBFloat16 && gradient.is_contiguous() && has_adamw(gradient.device());
   };
@@ -43,12 +43,12 @@ GradientNorm find_gradient_norm(const std::vector<ShardedParameter>& parameters,
   std::vector<at::Tensor> owned;
   for (const auto& parameter : parameters) {
     if (!parameter.grad.defined()) continue;
-    const auto counted = std::ranges::count_if(parameter.boxes, &ParameterBox::owner);
-    if (counted > 0 && counted == std::ssize(parameter.boxes)) {
+    const auto counted = std::ranges::count_if(parameter.slices, &ParameterSlice::owner);
+    if (counted > 0 && counted == std::ssize(parameter.slices)) {
       owned.push_back(parameter.grad);
     } else {
-      for (const ParameterBox& box : parameter.boxes)
-        if (box.owner) owned.push_back(box.in_local(parameter.grad));
+      for (const ParameterSlice& slice : parameter.slices)
+        if (slice.owner) owned.push_back(slice.in_local(parameter.grad));
     }
   }
 
@@ -58,7 +58,7 @@ GradientNorm find_gradient_norm(const std::vector<ShardedParameter>& parameters,
   // A sum with what is not finite in it is not finite either.
   const auto numbers = at::TensorOptions().dtype(at::kDouble).device(mesh.device());
   const at::Tensor none = at::zeros({}, numbers);
-  const at::Tensor squares = owned.empty() ? none : squares_of(owned).to(mesh.device());
+  const at::Tensor squares = owned.empty() ? none : sum_squares(owned).to(mesh.device());
   const at::Tensor sums = at::stack({squares, loss.defined() ? loss.detach().to(numbers) : none});
   all_reduce(mesh.world(), sums, "the gradient norm").wait();
   return {sums[0].sqrt(), sums.isfinite().all().to(at::kDouble)};

@@ -1,4 +1,4 @@
-// The norm of the whole gradient, and clipping by it (Pascanu et al., On the difficulty of training recurrent neural
+// The norm of the full gradient, and clipping by it (Pascanu et al., On the difficulty of training recurrent neural
 // networks). Both are found where the gradients are: the host does not wait for them.
 #pragma once
 
@@ -17,7 +17,7 @@ struct GradientNorm {
   at::Tensor is_finite;  // [] float64: 1, and 0 where the norm or a rank's loss is not finite
 };
 
-/// Collective over the world (one all-reduce of two numbers); each box counts where it is owned. `loss` [] is this
+/// Collective over the world (one all-reduce of two numbers); each slice counts where it is owned. `loss` [] is this
 /// rank's part of the loss, undefined where that is not asked about.
 GradientNorm find_gradient_norm(const std::vector<ShardedParameter>& parameters, Mesh& mesh,
                                 const at::Tensor& loss = {});

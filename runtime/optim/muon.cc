@@ -1,9 +1,9 @@
 // Muon (Jordan et al., Muon: An optimizer for hidden layers in neural networks), as torch.optim.Muon computes it: the
 // momentum of a matrix, made nearly orthogonal. Each expert's matrix of a stack is one of its own.
 //
-// Orthogonalising takes the whole matrix. Ranks that share parameters take turns: the pieces of n matrices go to n
+// Orthogonalising takes the full matrix. Ranks that share parameters take turns: the pieces of n matrices go to n
 // ranks, each makes one whole and orthogonalises it, and the pieces of the results go back, so that the work is divided
-// and no rank holds more than one whole matrix.
+// and no rank holds more than one full matrix.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -19,7 +19,7 @@ namespace {
 const std::vector<Axis> kAxes = {Axis::dp_replicate, Axis::dp_shard, Axis::tp};
 
 std::vector<ShardedParameter> state(const ShardedParameter& parameter, const OptimizerOptions&, const Mesh&) {
-  return {kept_beside(parameter, "momentum_buffer")};
+  return {state_like(parameter, "momentum_buffer")};
 }
 
 /// The zeroth power of `matrix` [rows, columns] bfloat16, by Newton and Schulz's iteration with a quintic that does not
@@ -50,7 +50,7 @@ struct Matrix {
 };
 
 /// The largest first, so that ranks which take turns have as much to do.
-std::vector<Matrix> matrices_of(std::span<const Updated> parameters) {
+std::vector<Matrix> find_matrices(std::span<const Updated> parameters) {
   std::vector<Matrix> matrices;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const std::vector<int64_t>& shape = parameters[i].parameter->global_shape;
@@ -63,28 +63,28 @@ std::vector<Matrix> matrices_of(std::span<const Updated> parameters) {
   return matrices;
 }
 
-/// What a box of a parameter holds of one of its matrices; nothing where it holds none.
-std::optional<ParameterBox> of_matrix(const ParameterBox& box, const Matrix& matrix) {
-  if (box.shape.size() == 2) return box;
-  const int64_t expert = matrix.expert - box.offset[0];
-  if (expert < 0 || expert >= box.shape[0]) return {};
-  ParameterBox one = box;
+/// What a slice of a parameter holds of one of its matrices; nothing where it holds none.
+std::optional<ParameterSlice> of_matrix(const ParameterSlice& slice, const Matrix& matrix) {
+  if (slice.shape.size() == 2) return slice;
+  const int64_t expert = matrix.expert - slice.offset[0];
+  if (expert < 0 || expert >= slice.shape[0]) return {};
+  ParameterSlice one = slice;
   one.offset[0] = matrix.expert;
   one.start[0] += expert;
   one.shape[0] = 1;
   return one;
 }
 
-/// Calls visit(box, first) for each of a rank's boxes of a matrix, `first` where no rank before holds it.
+/// Calls visit(slice, first) for each of a rank's slices of a matrix, `first` where no rank before holds it.
 template <class Visit>
 void each_piece(const Updated& updated, size_t rank, const Matrix& matrix, const Visit& visit) {
-  const std::vector<ParameterBox>& boxes = updated.holders->boxes[rank];
-  for (size_t i = 0; i < boxes.size(); ++i)
-    if (const auto piece = of_matrix(boxes[i], matrix)) visit(*piece, updated.holders->first[rank][i]);
+  const std::vector<ParameterSlice>& slices = updated.holders->slices[rank];
+  for (size_t i = 0; i < slices.size(); ++i)
+    if (const auto piece = of_matrix(slices[i], matrix)) visit(*piece, updated.holders->first[rank][i]);
 }
 
-/// The piece of the whole matrix [rows, columns].
-at::Tensor in_whole(const ParameterBox& piece, const at::Tensor& whole) {
+/// The piece of the full matrix [rows, columns].
+at::Tensor in_whole(const ParameterSlice& piece, const at::Tensor& whole) {
   const size_t first = piece.shape.size() - 2;
   return whole.narrow(0, piece.offset[first], piece.shape[first])
       .narrow(1, piece.offset[first + 1], piece.shape[first + 1]);
@@ -126,7 +126,7 @@ class Reader {
 };
 
 /// Updates as many matrices as there are ranks, of which the i-th is that of rank i; `directions` are the parameters'
-/// boxes of what is to be orthogonalised, bfloat16.
+/// slices of what is to be orthogonalised, bfloat16.
 void update_round(std::span<const Matrix> round, std::span<const Updated> parameters,
                   const std::vector<at::Tensor>& directions, const Step& step) {
   const ProcessGroup group = step.mesh.group(kAxes);
@@ -135,25 +135,25 @@ void update_round(std::span<const Matrix> round, std::span<const Updated> parame
   const auto options = directions.front().options();
   const auto updated_by = [&](size_t rank) -> const Updated& { return parameters[round[rank].parameter]; };
 
-  Runs to_wholes(ranks), to_pieces(ranks);
+  Runs to_full(ranks), to_pieces(ranks);
   std::vector<int64_t> sizes(ranks, 0), sizes_back(ranks, 0);
   for (size_t rank = 0; rank < round.size(); ++rank)
-    each_piece(updated_by(rank), own, round[rank], [&](const ParameterBox& piece, bool first) {
-      if (first) to_wholes.add(rank, piece.in_local(directions[round[rank].parameter]));
+    each_piece(updated_by(rank), own, round[rank], [&](const ParameterSlice& piece, bool first) {
+      if (first) to_full.add(rank, piece.in_local(directions[round[rank].parameter]));
       sizes_back[rank] += c10::multiply_integers(piece.shape);
     });
   if (own < round.size())
     for (size_t rank = 0; rank < ranks; ++rank)
-      each_piece(updated_by(own), rank, round[own], [&](const ParameterBox& piece, bool first) {
+      each_piece(updated_by(own), rank, round[own], [&](const ParameterSlice& piece, bool first) {
         if (first) sizes[rank] += c10::multiply_integers(piece.shape);
       });
 
-  Reader pieces(exchanged(group, to_wholes, sizes, options, "pieces of matrices"));
+  Reader pieces(exchanged(group, to_full, sizes, options, "pieces of matrices"));
   if (own < round.size()) {
     at::Tensor whole = at::empty({round[own].rows, round[own].columns}, options);
     const auto each = [&](bool only_first, const auto& visit) {
       for (size_t rank = 0; rank < ranks; ++rank)
-        each_piece(updated_by(own), rank, round[own], [&](const ParameterBox& piece, bool first) {
+        each_piece(updated_by(own), rank, round[own], [&](const ParameterSlice& piece, bool first) {
           if (first || !only_first) visit(rank, in_whole(piece, whole));
         });
     };
@@ -166,7 +166,7 @@ void update_round(std::span<const Matrix> round, std::span<const Updated> parame
   for (size_t rank = 0; rank < round.size(); ++rank) {
     const double factor = rate_factor(step.options.adjust_lr, static_cast<double>(round[rank].rows),
                                       static_cast<double>(round[rank].columns));
-    each_piece(updated_by(rank), own, round[rank], [&](const ParameterBox& piece, bool) {
+    each_piece(updated_by(rank), own, round[rank], [&](const ParameterSlice& piece, bool) {
       piece.in_local(updated_by(rank).parameter->local).add_(results.next(piece.shape), -step.lr * factor);
     });
   }
@@ -182,8 +182,8 @@ void update(std::span<const Updated> parameters, const Step& step) {
     directions.push_back(direction.to(at::kBFloat16));
     parameter->local.mul_(1.0 - step.lr * step.weight_decay);
   }
-  const std::vector<Matrix> matrices = matrices_of(parameters);
-  const size_t ranks = parameters.front().holders->boxes.size();
+  const std::vector<Matrix> matrices = find_matrices(parameters);
+  const size_t ranks = parameters.front().holders->slices.size();
   for (size_t begin = 0; begin < matrices.size(); begin += ranks)
     update_round(std::span(matrices).subspan(begin, std::min(ranks, matrices.size() - begin)), parameters, directions,
                  step);

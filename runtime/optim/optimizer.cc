@@ -16,7 +16,7 @@ bool decays(const ShardedParameter& parameter) {
   return parameter.global_shape.size() >= 2 && !parameter.name.ends_with("A_log");
 }
 
-const UpdateRule& rule_of(const OptimizerKind& kind, bool layer_matrix) {
+const UpdateRule& placement_rule(const OptimizerKind& kind, bool layer_matrix) {
   return layer_matrix ? *kind.of_layer_matrices : *kind.of_others;
 }
 
@@ -48,7 +48,7 @@ const OptimizerKind& optimizer_kind(std::string_view name) {
   return *found;
 }
 
-ShardedParameter kept_beside(const ShardedParameter& parameter, const std::string& what) {
+ShardedParameter state_like(const ShardedParameter& parameter, const std::string& what) {
   ShardedParameter kept = parameter;
   kept.name = "optimizer." + what + "." + parameter.name;
   kept.local = at::zeros_like(parameter.local, at::MemoryFormat::Contiguous);
@@ -57,7 +57,7 @@ ShardedParameter kept_beside(const ShardedParameter& parameter, const std::strin
   return kept;
 }
 
-const ParameterGroup* group_of(const std::vector<ParameterGroup>& groups, const std::vector<std::string>& names) {
+const ParameterGroup* find_group(const std::vector<ParameterGroup>& groups, const std::vector<std::string>& names) {
   const auto matched = [&](const ParameterGroup& group) {
     return std::ranges::any_of(group.match, [&](const std::string& pattern) {
       return std::ranges::any_of(names, [&](const std::string& name) { return lies_in(pattern, name); });
@@ -73,8 +73,8 @@ Optimizer::Optimizer(std::vector<ShardedParameter>& parameters, const OptimizerO
   std::vector<size_t> state_begin = {0};
   for (const ShardedParameter& parameter : parameters) {
     if (parameter.trainable) {
-      TORCH_INTERNAL_ASSERT(parameter.local.is_contiguous(), "the box of ", parameter.name, " is not contiguous");
-      std::ranges::move(rule_of(kind, parameter.layer_matrix).state(parameter, options, mesh),
+      TORCH_INTERNAL_ASSERT(parameter.local.is_contiguous(), "the slice of ", parameter.name, " is not contiguous");
+      std::ranges::move(placement_rule(kind, parameter.layer_matrix).state(parameter, options, mesh),
                         std::back_inserter(state_));
     }
     state_begin.push_back(state_.size());
@@ -83,9 +83,9 @@ Optimizer::Optimizer(std::vector<ShardedParameter>& parameters, const OptimizerO
   for (size_t i = 0; i < parameters.size(); ++i) {
     ShardedParameter& parameter = parameters[i];
     if (!parameter.trainable) continue;
-    const UpdateRule* rule = &rule_of(kind, parameter.layer_matrix);
+    const UpdateRule* rule = &placement_rule(kind, parameter.layer_matrix);
     double lr_scale = 1.0, weight_decay = decays(parameter) ? options.weight_decay : 0.0;
-    if (const auto* group = group_of(options.groups, parameter.names)) {
+    if (const auto* group = find_group(options.groups, parameter.names)) {
       lr_scale = group->lr_scale;
       weight_decay = group->weight_decay.value_or(weight_decay);
     }
@@ -101,14 +101,14 @@ Optimizer::Optimizer(std::vector<ShardedParameter>& parameters, const OptimizerO
     if (bucket.rule->axes.empty()) continue;
     std::vector<const ShardedParameter*> members;
     std::ranges::transform(bucket.members, std::back_inserter(members), &Updated::parameter);
-    bucket.holders = holders_of(members, mesh.group(bucket.rule->axes), mesh.device());
+    bucket.holders = find_holders(members, mesh.group(bucket.rule->axes), mesh.device());
     for (size_t i = 0; i < members.size(); ++i) bucket.members[i].holders = &bucket.holders[i];
   }
   const at::Device device = parameters.empty() ? mesh.device() : parameters.front().local.device();
   steps_on_device_ = at::zeros({}, at::TensorOptions().dtype(at::kFloat).device(device));
 }
 
-std::optional<GradientScale> Optimizer::scale_of(const Clipping& clipping) const {
+std::optional<GradientScale> Optimizer::get_scale(const Clipping& clipping) const {
   const auto there = [&](const at::Tensor& number) { return number.to(steps_on_device_.device()); };
   GradientScale scale;
   if (clipping.divisor.defined()) {
@@ -132,13 +132,13 @@ void Optimizer::step(double lr, const Clipping& clipping) {
   RECORD_USER_SCOPE("optimizer");
   at::NoGradGuard no_grad;
   steps_on_device_.fill_(static_cast<double>(++steps_));
-  const std::optional<GradientScale> scale = scale_of(clipping);
+  const std::optional<GradientScale> scale = get_scale(clipping);
   if (!scale) return;
   for (const Bucket& bucket : buckets_) {
     std::vector<Updated> updated;
     std::ranges::copy_if(bucket.members, std::back_inserter(updated),
                          [](const Updated& member) { return member.parameter->grad.defined(); });
-    if (!bucket.rule->takes_rounded_gradients) widen_gradients(updated);
+    if (!bucket.rule->takes_bf16_gradients) widen_gradients(updated);
     if (scale->divisor && !bucket.rule->scales_gradients) divide_gradients(updated, *scale->divisor);
     bucket.rule->update(updated, {.number = steps_,
                                   .number_there = steps_on_device_,

@@ -32,8 +32,8 @@ const std::vector<OptimizerKind>& optimizer_kinds();
 /// The one of that name. Throws std::invalid_argument where there is none.
 const OptimizerKind& optimizer_kind(std::string_view name);
 
-/// Updates the boxes that a rank keeps of a model. Every rank of a pipeline stage constructs it, and calls step(), with
-/// the same parameters in the same order.
+/// Updates the slices that a rank keeps of a model. Every rank of a pipeline stage constructs it, and calls step(),
+/// with the same parameters in the same order.
 class Optimizer {
  public:
   /// `parameters` and `mesh` must outlive it; the parameters' `local` tensors keep their storage. Those that are not
@@ -42,13 +42,13 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// One update with the gradients that the boxes hold, which may change. A parameter without a gradient, on every
+  /// One update with the gradients that the slices hold, which may change. A parameter without a gradient, on every
   /// rank, stays as it is. Where the clipping says that it is skipped, nothing is updated: the step counts
   /// nevertheless, and is taken back by set_steps() by whoever gets to know. The host waits for a GPU only where a rule
   /// needs to know that, or where the parameters are not on the GPU.
   void step(double lr, const Clipping& clipping = {});
 
-  /// What is kept beside the parameters, by the names "optimizer.<what>.<parameter>", in boxes as parameters are; what
+  /// What is kept beside the parameters, by the names "optimizer.<what>.<parameter>", in slices as parameters are; what
   /// is written into their `local` is what the next step reads.
   std::vector<ShardedParameter>& state() { return state_; }
 
@@ -66,7 +66,7 @@ class Optimizer {
   };
 
   /// `clipping` as rules take it, where the parameters are; nothing where the step is known to be skipped.
-  std::optional<GradientScale> scale_of(const Clipping& clipping) const;
+  std::optional<GradientScale> get_scale(const Clipping& clipping) const;
 
   OptimizerOptions options_;
   Mesh& mesh_;
@@ -77,6 +77,6 @@ class Optimizer {
 };
 
 /// The group of a parameter with these names: the last one that matches. Null where none does.
-const ParameterGroup* group_of(const std::vector<ParameterGroup>& groups, const std::vector<std::string>& names);
+const ParameterGroup* find_group(const std::vector<ParameterGroup>& groups, const std::vector<std::string>& names);
 
 }  // namespace modular

@@ -41,7 +41,7 @@ constexpr Kind kKinds[] = {
      }},
 };
 
-const Kind& kind_of(const Schedule& schedule) {
+const Kind& get_kind(const Schedule& schedule) {
   const auto* const found = std::ranges::find(kKinds, schedule.kind, &Kind::name);
   if (found == std::end(kKinds)) throw std::invalid_argument("there is no learning rate schedule " + schedule.kind);
   return *found;
@@ -53,10 +53,10 @@ double Schedule::at(int64_t step) const {
   if (step < warmup_steps) return lr * static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
   const AfterWarmup after{static_cast<double>(std::min(step, steps) - warmup_steps),
                           static_cast<double>(steps - warmup_steps)};
-  return min_lr + (lr - min_lr) * kind_of(*this).share(*this, after);
+  return min_lr + (lr - min_lr) * get_kind(*this).share(*this, after);
 }
 
-bool Schedule::depends_on_steps() const { return kind_of(*this).depends_on_steps; }
+bool Schedule::depends_on_steps() const { return get_kind(*this).depends_on_steps; }
 
 std::vector<std::string_view> schedule_kinds() {
   std::vector<std::string_view> names;

@@ -8,7 +8,7 @@ namespace {
 
 std::vector<ShardedParameter> state(const ShardedParameter& parameter, const OptimizerOptions& options, const Mesh&) {
   if (options.momentum == 0.0) return {};
-  return {kept_beside(parameter, "momentum_buffer")};
+  return {state_like(parameter, "momentum_buffer")};
 }
 
 void update(std::span<const Updated> parameters, const Step& step) {

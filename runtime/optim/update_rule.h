@@ -46,16 +46,16 @@ struct UpdateRule {
   /// Updates the parameters' `local` and their state. All have gradients. Collective along `axes`: some ranks may hold
   /// nothing of some of them.
   void (*update)(std::span<const Updated> parameters, const Step& step);
-  /// The ranks along these see more of a parameter than their own boxes. Empty: every element is updated on its own.
+  /// The ranks along these see more of a parameter than their own slices. Empty: every element is updated on its own.
   std::vector<Axis> axes = {};
   /// Whether update() does what Step::scale says: in the pass over memory in which it updates, and without the host.
   bool scales_gradients = false;
   /// Whether update() takes bfloat16 gradients; others get them in float32.
-  bool takes_rounded_gradients = false;
+  bool takes_bf16_gradients = false;
 };
 
 /// Something of a parameter's own layout that is kept beside it, "optimizer.<what>.<parameter>", zero.
-ShardedParameter kept_beside(const ShardedParameter& parameter, const std::string& what);
+ShardedParameter state_like(const ShardedParameter& parameter, const std::string& what);
 
 extern const UpdateRule kAdamW, kSgd, kAdafactor, kMuon;
 

@@ -16,7 +16,7 @@ constexpr uint64_t kOfClasses = 0x73616d706c6564;
 
 /// The log of the probability with which each class is among the distinct ones of `draws` draws. Class 0 has that of
 /// what is hardly ever drawn, so that a target of it has a finite loss.
-Tensor log_counts_of(ClassDistribution distribution, int64_t classes, int64_t draws, const at::Device& device) {
+Tensor compute_log_counts(ClassDistribution distribution, int64_t classes, int64_t draws, const at::Device& device) {
   constexpr double kHardlyEver = 1e-16;
   const at::TensorOptions options = at::TensorOptions(at::kDouble).device(device);
   const Tensor rank = at::arange(1, classes, options);
@@ -33,14 +33,14 @@ ClassSampler::ClassSampler(const SampledSoftmaxOptions& options, int64_t classes
                            const at::Device& device)
     : distribution_(options.distribution == kUniform ? ClassDistribution::uniform : ClassDistribution::log_uniform),
       classes_(classes),
-      draws_(draws_for(distribution_, classes, options.samples)),
+      draws_(count_draws(distribution_, classes, options.samples)),
       seed_(mixed(seed ^ kOfClasses)) {
-  sampled_.log_counts = log_counts_of(distribution_, classes_, draws_, device);
+  sampled_.log_counts = compute_log_counts(distribution_, classes_, draws_, device);
 }
 
 void ClassSampler::begin_step(int64_t number) {
   const std::vector<int64_t> drawn =
-      drawn_classes(distribution_, classes_, draws_, seed_ + static_cast<uint64_t>(number));
+      sample_classes(distribution_, classes_, draws_, seed_ + static_cast<uint64_t>(number));
   sampled_.ids = copy_to_device(at::tensor(drawn, at::kLong), sampled_.log_counts.device());
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "runtime/model/sampled_softmax.h"
-#include "runtime/parallel/class_draws.h"
+#include "runtime/parallel/class_sampling.h"
 
 namespace modular {
 

@@ -45,7 +45,7 @@ void set_config_integer(AnyConfig& config, std::string_view field, int64_t value
   config.fields(each_integer([&](const std::string& path, int64_t& own) { own = path == field ? value : own; }));
 }
 
-int64_t evaluate_product(std::string_view product, const ConfigIntegers& integers) {
+int64_t evaluate_monomial(std::string_view product, const ConfigIntegers& integers) {
   int64_t value = 1;
   while (!product.empty()) {
     const size_t star = product.find(" * ");

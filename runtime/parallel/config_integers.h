@@ -22,6 +22,6 @@ int64_t experts_per_token(const ConfigIntegers& integers);
 void set_config_integer(AnyConfig& config, std::string_view field, int64_t value);
 
 /// The value of "head_dim * num_attention_heads * 2".
-int64_t evaluate_product(std::string_view product, const ConfigIntegers& integers);
+int64_t evaluate_monomial(std::string_view product, const ConfigIntegers& integers);
 
 }  // namespace modular

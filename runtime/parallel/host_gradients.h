@@ -10,19 +10,19 @@ namespace modular {
 
 class HostGradients {
  public:
-  /// Puts the gradients of `boxes`, which are complete and on `device`, into host memory of its own.
-  void take(std::vector<ShardedParameter>& boxes, const at::Device& device) {
-    gradients_.resize(boxes.size());
-    for (size_t i = 0; i < boxes.size(); ++i) {
-      if (!boxes[i].grad.defined()) continue;
-      if (!gradients_[i].defined()) gradients_[i] = empty_on_host(boxes[i].grad.sizes(), at::kFloat, device);
-      boxes[i].grad = gradients_[i].copy_(boxes[i].grad, /*non_blocking=*/true);
+  /// Puts the gradients of `slices`, which are complete and on `device`, into host memory of its own.
+  void take(std::vector<ShardedParameter>& slices, const at::Device& device) {
+    gradients_.resize(slices.size());
+    for (size_t i = 0; i < slices.size(); ++i) {
+      if (!slices[i].grad.defined()) continue;
+      if (!gradients_[i].defined()) gradients_[i] = empty_on_host(slices[i].grad.sizes(), at::kFloat, device);
+      slices[i].grad = gradients_[i].copy_(slices[i].grad, /*non_blocking=*/true);
     }
     wait_for_copies(device);
   }
 
  private:
-  std::vector<at::Tensor> gradients_;  // beside boxes; memory that every step uses again
+  std::vector<at::Tensor> gradients_;  // beside slices; memory that every step uses again
 };
 
 }  // namespace modular

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "runtime/parallel/draws.h"
+#include "runtime/parallel/fill_slice.h"
 
 namespace modular {
 namespace {
@@ -33,49 +33,49 @@ class SeededCpuGenerator {
 
 }  // namespace
 
-void BoxInitializer::add(const at::Tensor& registered, ShardedParameter& box) {
-  boxes_.emplace(registered.unsafeGetTensorImpl(), &box);
+void SliceInitializer::add(const at::Tensor& registered, ShardedParameter& slice) {
+  slices_.emplace(registered.unsafeGetTensorImpl(), &slice);
 }
 
-void BoxInitializer::run(nn::Module& root) {
+void SliceInitializer::run(nn::Module& root) {
   const Binding binding({.initializer = this});
   init::reset(root);
-  for (const auto& [registered, box] : boxes_) {
-    if (!filled_.contains(box))
-      throw std::runtime_error("no reset_parameters() initializes " + box->name +
+  for (const auto& [registered, slice] : slices_) {
+    if (!filled_.contains(slice))
+      throw std::runtime_error("no reset_parameters() initializes " + slice->name +
                                ": the class that registers it must do so through init::");
   }
 }
 
-ShardedParameter* BoxInitializer::take(const at::Tensor& parameter) {
-  const auto found = boxes_.find(parameter.unsafeGetTensorImpl());
-  if (found == boxes_.end()) return nullptr;
+ShardedParameter* SliceInitializer::take(const at::Tensor& parameter) {
+  const auto found = slices_.find(parameter.unsafeGetTensorImpl());
+  if (found == slices_.end()) return nullptr;
   filled_.insert(found->second);
   return found->second;
 }
 
-uint64_t BoxInitializer::key_of(const ShardedParameter& box) const {
-  return c10::util::crc64(std::to_string(seed_) + "/" + box.name).checksum();
+uint64_t SliceInitializer::make_key(const ShardedParameter& slice) const {
+  return c10::util::crc64(std::to_string(seed_) + "/" + slice.name).checksum();
 }
 
-void BoxInitializer::draw(const at::Tensor& parameter,
-                          const std::function<init::Distribution(at::IntArrayRef shape)>& of) {
-  ShardedParameter* const box = take(parameter);
-  if (!box) return;
+void SliceInitializer::draw(const at::Tensor& parameter,
+                            const std::function<init::Distribution(at::IntArrayRef shape)>& of) {
+  ShardedParameter* const slice = take(parameter);
+  if (!slice) return;
   const at::NoGradGuard no_grad;
-  const init::Distribution from = of(box->global_shape);
-  for (const ParameterBox& part : box->boxes)
-    draw_part(from, key_of(*box), box->global_shape, part.offset, part.in_local(box->local));
+  const init::Distribution from = of(slice->global_shape);
+  for (const ParameterSlice& part : slice->slices)
+    fill_slice(from, make_key(*slice), slice->global_shape, part.offset, part.in_local(slice->local));
 }
 
-void BoxInitializer::fill(const at::Tensor& parameter, const std::function<void(at::Tensor& whole)>& write) {
-  ShardedParameter* const box = take(parameter);
-  if (!box || box->local.numel() == 0) return;
+void SliceInitializer::fill(const at::Tensor& parameter, const std::function<void(at::Tensor& whole)>& write) {
+  ShardedParameter* const slice = take(parameter);
+  if (!slice || slice->local.numel() == 0) return;
   const at::NoGradGuard no_grad;
-  const SeededCpuGenerator seeded(key_of(*box));
-  at::Tensor whole = at::empty(box->global_shape, at::kFloat);
+  const SeededCpuGenerator seeded(make_key(*slice));
+  at::Tensor whole = at::empty(slice->global_shape, at::kFloat);
   write(whole);
-  for (const ParameterBox& part : box->boxes) part.in_local(box->local).copy_(part.in_global(whole));
+  for (const ParameterSlice& part : slice->slices) part.in_local(slice->local).copy_(part.in_global(whole));
 }
 
 }  // namespace modular

@@ -12,14 +12,15 @@
 
 namespace modular {
 
-/// Draws this rank's boxes of one parameter at a time, on the CPU, by counter and a key of `seed` and the parameter's
+/// Draws this rank's slices of one parameter at a time, on the CPU, by counter and a key of `seed` and the parameter's
 /// name. What is no draw of each element by itself is written whole, from a generator with that key, and cut.
-class BoxInitializer final : public init::Initializer {
+class SliceInitializer final : public init::Initializer {
  public:
-  explicit BoxInitializer(uint64_t seed) : seed_(seed) {}
+  explicit SliceInitializer(uint64_t seed) : seed_(seed) {}
 
-  /// Has `registered`, the tensor that the module holds, initialize `box`. Parameters that were not added are skipped.
-  void add(const at::Tensor& registered, ShardedParameter& box);
+  /// Has `registered`, the tensor that the module holds, initialize `slice`. Parameters that were not added are
+  /// skipped.
+  void add(const at::Tensor& registered, ShardedParameter& slice);
 
   /// Runs every reset_parameters() of `root`. Throws std::runtime_error naming a parameter that none of them writes.
   void run(nn::Module& root);
@@ -30,10 +31,10 @@ class BoxInitializer final : public init::Initializer {
  private:
   /// What was added for the parameter, which is filled now; null where nothing was.
   ShardedParameter* take(const at::Tensor& parameter);
-  uint64_t key_of(const ShardedParameter& box) const;
+  uint64_t make_key(const ShardedParameter& slice) const;
 
   uint64_t seed_;
-  std::unordered_map<const at::TensorImpl*, ShardedParameter*> boxes_;
+  std::unordered_map<const at::TensorImpl*, ShardedParameter*> slices_;
   std::unordered_set<const ShardedParameter*> filled_;
 };
 

@@ -78,7 +78,7 @@ std::string unless_enough(int64_t ranks, int64_t, int64_t micro_batches) {
 }  // namespace
 
 PipelineSchedule schedule_gpipe(int64_t ranks, int64_t micro_batches) {
-  PipelineSchedule schedule{placed_in_loops(ranks, 1), {}};
+  PipelineSchedule schedule{looped_stages(ranks, 1), {}};
   for (int64_t rank = 0; rank < ranks; ++rank) {
     RankActions actions;
     for (int64_t i = 0; i < micro_batches; ++i) actions.forward(rank);
@@ -89,7 +89,7 @@ PipelineSchedule schedule_gpipe(int64_t ranks, int64_t micro_batches) {
 }
 
 PipelineSchedule schedule_1f1b(int64_t ranks, int64_t micro_batches) {
-  PipelineSchedule schedule{placed_in_loops(ranks, 1), {}};
+  PipelineSchedule schedule{looped_stages(ranks, 1), {}};
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const int64_t ahead = std::min(ranks - 1 - rank, micro_batches);
     RankActions actions;
@@ -105,7 +105,7 @@ PipelineSchedule schedule_1f1b(int64_t ranks, int64_t micro_batches) {
 }
 
 PipelineSchedule schedule_interleaved(int64_t ranks, int64_t stages_per_rank, int64_t micro_batches) {
-  PipelineSchedule schedule{placed_in_loops(ranks, stages_per_rank), {}};
+  PipelineSchedule schedule{looped_stages(ranks, stages_per_rank), {}};
   const int64_t all = stages_per_rank * micro_batches;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const InterleavedOrder order{rank, ranks, stages_per_rank};
@@ -123,7 +123,7 @@ PipelineSchedule schedule_interleaved(int64_t ranks, int64_t stages_per_rank, in
 }
 
 PipelineSchedule schedule_looped_bfs(int64_t ranks, int64_t stages_per_rank, int64_t micro_batches) {
-  PipelineSchedule schedule{placed_in_loops(ranks, stages_per_rank), {}};
+  PipelineSchedule schedule{looped_stages(ranks, stages_per_rank), {}};
   for (int64_t rank = 0; rank < ranks; ++rank) {
     RankActions actions;
     for (int64_t loop = 0; loop < stages_per_rank; ++loop)
@@ -136,7 +136,7 @@ PipelineSchedule schedule_looped_bfs(int64_t ranks, int64_t stages_per_rank, int
 }
 
 PipelineSchedule schedule_interleaved_zero_bubble(int64_t ranks, int64_t stages_per_rank, int64_t micro_batches) {
-  PipelineSchedule schedule{placed_in_loops(ranks, stages_per_rank), {}};
+  PipelineSchedule schedule{looped_stages(ranks, stages_per_rank), {}};
   const int64_t all = stages_per_rank * micro_batches;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const InterleavedOrder order{rank, ranks, stages_per_rank};
@@ -155,13 +155,13 @@ PipelineSchedule schedule_interleaved_zero_bubble(int64_t ranks, int64_t stages_
 }
 
 PipelineSchedule schedule_zbv(int64_t ranks, int64_t micro_batches) {
-  PipelineSchedule schedule{placed_as_v(ranks), {}};
+  PipelineSchedule schedule{v_shaped_stages(ranks), {}};
   // The order is that of a step that fills the pipeline; a smaller one leaves out what it has not.
   const int64_t full = std::max(micro_batches, 2 * ranks - 1);
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const int64_t there = rank, back = 2 * ranks - 1 - rank;
     RankActions actions;
-    const auto whole_backward = [&](int64_t stage) {
+    const auto full_backward = [&](int64_t stage) {
       actions.backward_input(stage);
       actions.backward_weight(stage);
     };
@@ -172,13 +172,13 @@ PipelineSchedule schedule_zbv(int64_t ranks, int64_t micro_batches) {
     }
     for (int64_t i = 0; i < ranks - rank; ++i) {
       actions.forward(back);
-      whole_backward(back);
+      full_backward(back);
     }
     while (actions.forwards(back) < full) {
       if (actions.forwards(there) < full) actions.forward(there);
-      whole_backward(there);
+      full_backward(there);
       actions.forward(back);
-      whole_backward(back);
+      full_backward(back);
     }
     for (int64_t i = 0; i < rank; ++i) {
       actions.backward_input(there);
@@ -196,7 +196,7 @@ PipelineSchedule schedule_zbv(int64_t ranks, int64_t micro_batches) {
 }
 
 PipelineSchedule schedule_dualpipev(int64_t ranks, int64_t micro_batches) {
-  PipelineSchedule schedule{placed_as_v(ranks), {}};
+  PipelineSchedule schedule{v_shaped_stages(ranks), {}};
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const int64_t there = rank, back = 2 * ranks - 1 - rank, after = ranks - 1 - rank;
     RankActions actions;

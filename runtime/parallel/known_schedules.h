@@ -17,7 +17,7 @@ PipelineSchedule schedule_gpipe(int64_t ranks, int64_t micro_batches);
 /// alternates, so that it never stores more than ranks - r micro-batches.
 PipelineSchedule schedule_1f1b(int64_t ranks, int64_t micro_batches);
 
-/// 1F1B with several stages a rank (Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters
+/// 1F1B with several stages per rank (Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters
 /// Using Megatron-LM): `ranks` micro-batches pass through a rank's stages in turn. `ranks` divides `micro_batches`.
 PipelineSchedule schedule_interleaved(int64_t ranks, int64_t stages_per_rank, int64_t micro_batches);
 
@@ -30,12 +30,12 @@ PipelineSchedule schedule_looped_bfs(int64_t ranks, int64_t stages_per_rank, int
 /// `micro_batches`, unless there is one stage a rank.
 PipelineSchedule schedule_interleaved_zero_bubble(int64_t ranks, int64_t stages_per_rank, int64_t micro_batches);
 
-/// Two stages a rank as a V, with the backwards cut in two (Qi et al., Pipeline Parallelism with Controllable Memory,
+/// Two stages per rank as a V, with the backwards cut in two (Qi et al., Pipeline Parallelism with Controllable Memory,
 /// ZB-V; PyTorch's ScheduleZBVZeroBubble). Where F, I and W take the same time, a rank waits only before its first
 /// action and after its last.
 PipelineSchedule schedule_zbv(int64_t ranks, int64_t micro_batches);
 
-/// Two stages a rank as a V, in the order of DeepSeek's DualPipeV, whose pairs of a forward and a backward run one
+/// Two stages per rank as a V, in the order of DeepSeek's DualPipeV, whose pairs of a forward and a backward run one
 /// after the other here. `micro_batches` is at least 2 * `ranks`.
 PipelineSchedule schedule_dualpipev(int64_t ranks, int64_t micro_batches);
 
@@ -45,8 +45,8 @@ struct KnownSchedule {
   int64_t least_stages, most_stages;  // a rank
   int64_t usual_stages;               // a rank, where nothing else is asked for
   bool is_v;                          // how stages are placed
-  /// Why the schedule cannot be made for so many micro-batches, in one sentence; empty where it can.
-  std::string (*refusal)(int64_t ranks, int64_t stages_per_rank, int64_t micro_batches);
+  /// Why the schedule cannot be made for so many micro-batches; empty where it can.
+  std::string (*error)(int64_t ranks, int64_t stages_per_rank, int64_t micro_batches);
   PipelineSchedule (*make)(int64_t ranks, int64_t stages_per_rank, int64_t micro_batches);
 };
 

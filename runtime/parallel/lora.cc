@@ -110,16 +110,16 @@ std::vector<AdaptedLayer> linear_layers(const nn::Module& root) {
   return layers;
 }
 
-void refuse_shared(const nn::Module& root, const Entry& entry, const std::vector<AdaptedLayer>& layers) {
+void reject_shared(const nn::Module& root, const Entry& entry, const std::vector<AdaptedLayer>& layers) {
   std::unordered_map<const at::TensorImpl*, std::string> owners;
   const auto parameters = root.named_parameters();
   for (const auto& item : parameters) {
     const auto [owner, is_new] = owners.try_emplace(item.value().unsafeGetTensorImpl(), item.key());
     if (is_new) continue;
-    const auto is_of = [&](const AdaptedLayer& layer) {
+    const auto belongs_to = [&](const AdaptedLayer& layer) {
       return layer.name + ".weight" == item.key() || layer.name + ".weight" == owner->second;
     };
-    if (std::ranges::any_of(layers, is_of))
+    if (std::ranges::any_of(layers, belongs_to))
       throw ConfigError(fmt::format(
           "lora.layers has a layer of {} whose weight is two at once, {} and {}: an adapter would change one "
           "of them alone, leave it out",
@@ -172,7 +172,7 @@ std::shared_ptr<const AdaptedEntry> with_lora(const Entry& base, const AnyConfig
     }
     adapted->layers.push_back(std::move(layer));
   }
-  refuse_shared(*model.module, base, adapted->layers);
+  reject_shared(*model.module, base, adapted->layers);
   for (const AdaptedLayer& layer : adapted->layers)
     for (const std::string& pattern : options.trained)
       if (lies_in(pattern, layer.name + ".weight") || lies_in(pattern, layer.name + ".bias"))

@@ -32,7 +32,7 @@ const std::vector<std::string>& offload_names() {
   return names;
 }
 
-Offload offload_of(const std::vector<std::string>& names) {
+Offload to_offload(const std::vector<std::string>& names) {
   const auto has = [&](const char* name) { return std::ranges::find(names, name) != names.end(); };
   Offload offload;
   offload.parameters = has("parameters");
@@ -41,9 +41,9 @@ Offload offload_of(const std::vector<std::string>& names) {
   return offload;
 }
 
-std::pair<std::string, std::string> memory_refusal(const Entry& entry, const AnyConfig& config,
-                                                   const std::vector<std::string>& units,
-                                                   const Recomputation& recompute, const Offload& offload) {
+std::pair<std::string, std::string> memory_error(const Entry& entry, const AnyConfig& config,
+                                                 const std::vector<std::string>& units, const Recomputation& recompute,
+                                                 const Offload& offload) {
   for (const std::string& name : recompute.operations)
     if (std::ranges::find(recomputed_operations(), name) == recomputed_operations().end())
       return {

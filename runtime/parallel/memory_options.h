@@ -36,11 +36,11 @@ struct Offload {
 const std::vector<std::string>& offload_names();
 
 /// What those names say.
-Offload offload_of(const std::vector<std::string>& names);
+Offload to_offload(const std::vector<std::string>& names);
 
-/// A setting that cannot be, and why in one sentence; both empty where there is none. `units` are class names.
-std::pair<std::string, std::string> memory_refusal(const Entry& entry, const AnyConfig& config,
-                                                   const std::vector<std::string>& units,
-                                                   const Recomputation& recompute, const Offload& offload);
+/// A setting that cannot be, and why; both empty where there is none. `units` are class names.
+std::pair<std::string, std::string> memory_error(const Entry& entry, const AnyConfig& config,
+                                                 const std::vector<std::string>& units, const Recomputation& recompute,
+                                                 const Offload& offload);
 
 }  // namespace modular

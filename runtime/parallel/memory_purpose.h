@@ -7,9 +7,9 @@ namespace modular {
 
 enum class MemoryPurpose {
   by_time,             // as its lifetime says
-  gathered,            // whole parameters of which the rank keeps a part
+  gathered,            // full parameters of which the rank keeps a part
   gradients,           // what the rank keeps for the optimizer
-  unreduced_gradients  // whole gradients, before and during their sum over ranks
+  unreduced_gradients  // full gradients, before and during their sum over ranks
 };
 
 inline thread_local MemoryPurpose memory_purpose = MemoryPurpose::by_time;

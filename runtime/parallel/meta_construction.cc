@@ -38,7 +38,7 @@ Model build_on_meta(const Entry& entry, const AnyConfig& config) {
 
 void make_real(at::Tensor& parameter, const at::Tensor& real) {
   TORCH_INTERNAL_ASSERT(parameter.is_meta());
-  // set_data refuses a tensor of another backend, so the backend is changed first; nothing has read the parameter yet.
+  // set_data rejects a tensor of another backend, so the backend is changed first; nothing has read the parameter yet.
   parameter.unsafeGetTensorImpl()->_change_backend_component_keys(real.device());
   parameter.set_data(real);
 }

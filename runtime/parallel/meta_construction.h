@@ -7,7 +7,7 @@ namespace modular {
 
 /// Constructs `entry` with all parameters on the meta device: shapes and types without storage. libtorch's C++ modules
 /// take no device, so every factory operator that runs meanwhile has its `device` argument rewritten. Throws
-/// ConfigError where sizes are more than a tensor can have, or layers refuse their settings.
+/// ConfigError where sizes are more than a tensor can have, or layers reject their settings.
 Model build_on_meta(const Entry& entry, const AnyConfig& config);
 
 /// Turns the registered meta tensor `parameter` into one that has the values, shape, type and device of `real`, whose

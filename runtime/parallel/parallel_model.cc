@@ -23,7 +23,7 @@ namespace modular {
 namespace {
 
 /// Its positions that are not padding.
-int64_t positions_of(const Batch& batch) {
+int64_t get_positions(const Batch& batch) {
   return batch.attention_mask.defined() ? batch.attention_mask.sum().item<int64_t>() : batch.leading().numel();
 }
 
@@ -57,21 +57,21 @@ std::vector<double> on_host(const at::Tensor& numbers) {
 }  // namespace
 ParallelModel::~ParallelModel() = default;
 
-std::vector<ShardedParameter>& ParallelModel::parameters() { return state_->boxes; }
+std::vector<ShardedParameter>& ParallelModel::parameters() { return state_->slices; }
 std::vector<ShardedParameter>& ParallelModel::buffers() { return state_->buffers; }
 Mesh& ParallelModel::mesh() { return state_->mesh; }
 
 void ParallelModel::parameters_changed() {
   at::NoGradGuard no_grad;
   std::set<size_t> to_refresh;
-  for (size_t i = 0; i < state_->boxes.size(); ++i)
-    if (!std::exchange(state_->boxes[i].rounded_is_current, false)) to_refresh.insert(state_->places[i].first);
+  for (size_t i = 0; i < state_->slices.size(); ++i)
+    if (!std::exchange(state_->slices[i].compute_copy_is_fresh, false)) to_refresh.insert(state_->places[i].first);
   for (const size_t unit : to_refresh) state_->units[unit].refresh();
 }
 
 void ParallelModel::State::begin_step(size_t micro_batches) {
   const bool of_one_backward = rounds_its_own() && micro_batches == 1 && !replicas;
-  for (ShardedParameter& box : boxes) box.grad.reset();
+  for (ShardedParameter& slice : slices) slice.grad.reset();
   for (UnitParameters& unit : units) unit.begin_step(of_one_backward);
   if (runner) runner->begin_step();
 }
@@ -100,28 +100,28 @@ void ParallelModel::State::backward(const std::function<void()>& autograd, bool 
 
 void ParallelModel::State::end_step() {
   if (runner) runner->end_step();
-  for (size_t i = 0; i < boxes.size(); ++i) {
-    if (!boxes[i].trainable) continue;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    if (!slices[i].trainable) continue;
     if (in_place) {
-      boxes[i].grad = placement(i).registered.grad();
-      if (!boxes[i].grad.defined()) boxes[i].grad = at::zeros_like(boxes[i].local);
+      slices[i].grad = placement(i).registered.grad();
+      if (!slices[i].grad.defined()) slices[i].grad = at::zeros_like(slices[i].local);
     } else {
-      boxes[i].grad = units[places[i].first].gradient(placement(i));
+      slices[i].grad = units[places[i].first].gradient(placement(i));
     }
   }
-  shared_slices.sum_gradients(boxes);
-  for (const size_t box : in_every_stage) {
-    boxes[box].grad = boxes[box].grad.contiguous();
-    if (boxes[box].grad.numel() == 0) continue;
-    all_reduce(mesh.group({Axis::pp}), boxes[box].grad, "the gradient of " + boxes[box].name).wait();
+  shared_slices.sum_gradients(slices);
+  for (const size_t slice : in_every_stage) {
+    slices[slice].grad = slices[slice].grad.contiguous();
+    if (slices[slice].grad.numel() == 0) continue;
+    all_reduce(mesh.group({Axis::pp}), slices[slice].grad, "the gradient of " + slices[slice].name).wait();
   }
   if (!shared_between_stages.empty()) {
     std::vector<at::Tensor> shared;
-    for (const size_t box : shared_between_stages) shared.push_back(boxes[box].grad);
+    for (const size_t slice : shared_between_stages) shared.push_back(slices[slice].grad);
     pipeline->sum_between_ends(shared);
   }
   if (!options.offload.optimizer) return;
-  host_gradients.take(boxes, mesh.device());
+  host_gradients.take(slices, mesh.device());
   for (UnitParameters& unit : units) unit.begin_step();  // frees those on the device
 }
 
@@ -146,7 +146,7 @@ StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
   return {forward, run_backward, can_cut};
 }
 
-int64_t ParallelModel::State::targets_of(std::span<const Batch> micro_batches) const {
+int64_t ParallelModel::State::count_own_targets(std::span<const Batch> micro_batches) const {
   if (sentences) return sentences->targets(micro_batches);
   int64_t targets = 0;
   for (const Batch& batch : micro_batches)
@@ -257,10 +257,10 @@ LaunchedStep ParallelModel::launch_step(std::span<const Batch> given, int64_t nu
   const InstalledSavedTensors installed_saved(state.saved ? &*state.saved : nullptr);
   const WatchedOperations watched(state.saved ? &*state.saved : nullptr);
 
-  const int64_t targets = state.targets_of(given);  // before they are copied: a GPU would be waited for
+  const int64_t targets = state.count_own_targets(given);  // before they are copied: a GPU would be waited for
   int64_t positions = 0, rows = 0;
   for (const Batch& batch : given)
-    if (state.routers) positions += positions_of(batch), rows += batch.leading().size(0);
+    if (state.routers) positions += get_positions(batch), rows += batch.leading().size(0);
   std::vector<double> totals = {static_cast<double>(targets)};
   if (state.routers) totals.insert(totals.end(), {static_cast<double>(positions), static_cast<double>(rows)});
   totals = state.sum(std::move(totals), "the number of targets");

@@ -34,8 +34,8 @@ struct ParallelOptions {
   Offload offload = {};          // what is in host memory until it is needed
   // Classes of the plan's units that are units; "*" is all. The others belong to the unit around them.
   std::vector<std::string> units = {"*"};
-  bool bf16 = false;    // compute in bfloat16; parameters, optimizer and sums over micro-batches
-                        // and data-parallel ranks stay float32
+  bool bf16 = false;  // compute in bfloat16; parameters, optimizer and sums over micro-batches
+                      // and data-parallel ranks stay float32
   // Linear layers whose products are in float8 (runtime/ops/float8.h), by paths as those of `frozen`; with bf16 alone.
   std::vector<std::string> float8 = {};
   bool dropout = true;  // in step(), as the config says
@@ -73,18 +73,18 @@ using SeeLogits = std::function<void(const Batch& batch, const at::Tensor& logit
 /// sentence.
 class ParallelModel {
  public:
-  /// Says in one sentence why `shape` cannot carry the entry with this config, or nothing. Needs no process group: the
+  /// Says why `shape` cannot carry the entry with this config, or nothing. Needs no process group: the
   /// launcher asks before it starts a rank.
-  static std::string refusal(const Entry& entry, const AnyConfig& config, const MeshShape& shape,
-                             const PipelineOptions& pipeline = {});
+  static std::string error(const Entry& entry, const AnyConfig& config, const MeshShape& shape,
+                           const PipelineOptions& pipeline = {});
 
-  /// Builds on meta, then materializes this rank's boxes; initial values depend on `seed` and the parameter's name
+  /// Builds on meta, then materializes this rank's slices; initial values depend on `seed` and the parameter's name
   /// alone, what dropout drops on `seed`, the layer's path and the sample alone, and which classes are sampled on
   /// `seed` and the step alone.
   ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options, uint64_t seed);
   ~ParallelModel();
 
-  /// This rank's boxes, in the order of the module tree.
+  /// This rank's slices, in the order of the module tree.
   std::vector<ShardedParameter>& parameters();
 
   /// What this rank holds of the registered buffers: initialized, saved and loaded like parameters, never trained.

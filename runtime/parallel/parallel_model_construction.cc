@@ -29,33 +29,34 @@ void ParallelModel::State::lay_out() {
   }
 }
 
-std::vector<ParameterBox> ParallelModel::State::owned_boxes(const ModelParameter& parameter, const Slice& slice) const {
-  auto own = boxes_of_rank(parameter, mesh.size(Axis::tp), mesh.coordinate(Axis::tp), slice);
+std::vector<ParameterSlice> ParallelModel::State::owned_slices(const ModelParameter& parameter,
+                                                               const Slice& slice) const {
+  auto own = get_slices_on_rank(parameter, mesh.size(Axis::tp), mesh.coordinate(Axis::tp), slice);
   bool first = mesh.coordinate(Axis::dp_replicate) == 0;
   if (parameter.shared_between_stages || parameter.in_every_stage)
     first = first && mesh.coordinate(Axis::pp) == (pipeline ? pipeline->first_rank() : 0);
-  for (ParameterBox& box : own) box.owner = box.owner && first;
+  for (ParameterSlice& slice : own) slice.owner = slice.owner && first;
   return own;
 }
 
-void ParallelModel::State::describe_boxes() {
-  boxes.reserve(places.size());
+void ParallelModel::State::describe_slices() {
+  slices.reserve(places.size());
   for (ModelParameter& parameter : table.parameters) {
     if (!parameter.held) continue;
-    const size_t index = boxes.size();
+    const size_t index = slices.size();
     const ParameterPlacement& place = placement(index);
-    ShardedParameter& box = boxes.emplace_back();
-    box.name = parameter.name;
-    box.names = parameter.names;
-    box.global_shape = parameter.global_shape;
-    box.layer_matrix = parameter.layer_matrix;
-    box.local = units[parameter.unit].local(place);
-    if (rounds_its_own()) box.rounded = place.registered;
-    const auto [first_row, rows] = units[parameter.unit].layout().rows_of(place, mesh.coordinate(Axis::dp_shard));
-    box.boxes = owned_boxes(parameter, {place.dim, first_row, rows});
-    box.trainable = parameter.trainable;
-    if (parameter.shared_between_stages && box.trainable) shared_between_stages.push_back(index);
-    if (parameter.in_every_stage && box.trainable) in_every_stage.push_back(index);
+    ShardedParameter& slice = slices.emplace_back();
+    slice.name = parameter.name;
+    slice.names = parameter.names;
+    slice.global_shape = parameter.global_shape;
+    slice.layer_matrix = parameter.layer_matrix;
+    slice.local = units[parameter.unit].local(place);
+    if (rounds_its_own()) slice.rounded = place.registered;
+    const auto [first_row, rows] = units[parameter.unit].layout().get_rows(place, mesh.coordinate(Axis::dp_shard));
+    slice.slices = owned_slices(parameter, {place.dim, first_row, rows});
+    slice.trainable = parameter.trainable;
+    if (parameter.shared_between_stages && slice.trainable) shared_between_stages.push_back(index);
+    if (parameter.in_every_stage && slice.trainable) in_every_stage.push_back(index);
   }
 }
 
@@ -66,12 +67,12 @@ void ParallelModel::State::lay_out_buffers() {
     if (!buffer.held) continue;
     const std::vector<int64_t> shape = local_shape(buffer, tp, tp_rank);
     make_real(buffer.tensor, at::empty(shape, buffer.tensor.options().device(mesh.device())));
-    ShardedParameter& box = buffers.emplace_back();
-    box.name = buffer.name;
-    box.global_shape = buffer.global_shape;
-    box.local = buffer.tensor;
-    box.boxes = owned_boxes(buffer, {.size = shape.empty() ? 1 : shape[0]});
-    for (ParameterBox& part : box.boxes) part.owner = part.owner && mesh.coordinate(Axis::dp_shard) == 0;
+    ShardedParameter& slice = buffers.emplace_back();
+    slice.name = buffer.name;
+    slice.global_shape = buffer.global_shape;
+    slice.local = buffer.tensor;
+    slice.slices = owned_slices(buffer, {.size = shape.empty() ? 1 : shape[0]});
+    for (ParameterSlice& part : slice.slices) part.owner = part.owner && mesh.coordinate(Axis::dp_shard) == 0;
   }
 }
 
@@ -95,15 +96,15 @@ void ParallelModel::State::choose_reduction() {
 
 ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options,
                              uint64_t seed) {
-  if (const std::string reason = refusal(entry, config, mesh.shape(), options.pipeline); !reason.empty())
+  if (const std::string reason = error(entry, config, mesh.shape(), options.pipeline); !reason.empty())
     throw std::runtime_error(reason);
-  if (const auto [key, reason] = memory_refusal(entry, config, options.units, options.recompute, options.offload);
+  if (const auto [key, reason] = memory_error(entry, config, options.units, options.recompute, options.offload);
       !reason.empty())
     throw std::runtime_error(reason);
   state_ = std::make_unique<State>(entry, config, mesh, options);
   State& state = *state_;
   if (mesh.size(Axis::pp) > 1) {
-    const std::vector<int64_t> sizes = tower_sizes(*state.model.module, *entry.plan);
+    const std::vector<int64_t> sizes = stack_sizes(*state.model.module, *entry.plan);
     const ParameterTable whole = parameter_table(*state.model.module, *entry.plan, config, /*stages=*/{});
     PipelineOptions pipeline = options.pipeline;
     pipeline.cuts = stage_cuts(pipeline, mesh.size(Axis::pp), layer_costs(whole, *entry.plan, sizes));
@@ -112,9 +113,9 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   state.data_parallel = mesh.group({Axis::dp_replicate, Axis::dp_shard});
   if (state.data_parallel) state.rows_of_ranks = make_data_parallel(state.data_parallel);
   if (find_task(entry.task)->texts == kAnyTexts) state.sentences.emplace(options.sentences, state.data_parallel);
-  const std::vector<PlacedStage> stages = state.pipeline ? state.pipeline->own_stages() : std::vector<PlacedStage>();
-  std::vector<const PlacedStage*> own;
-  for (const PlacedStage& stage : stages) {
+  const std::vector<StageOnRank> stages = state.pipeline ? state.pipeline->own_stages() : std::vector<StageOnRank>();
+  std::vector<const StageOnRank*> own;
+  for (const StageOnRank& stage : stages) {
     own.push_back(&stage);
     const auto of_root = [](const ModelParameter& parameter) { return parameter.held && parameter.unit == 0; };
     const ParameterTable of_stage = parameter_table(*state.model.module, *entry.plan, config, {&stage}, options.units);
@@ -137,14 +138,14 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   if (const int64_t experts = expert_count(state.table.parameters); experts > 0 && options.dp_threads == 1)
     state.routers.emplace(options.router, experts, mesh);
   state.lay_out();
-  state.describe_boxes();
+  state.describe_slices();
   if (!state.shared_between_stages.empty()) state.pipeline->connect_ends();
   state.lay_out_buffers();
   state.choose_reduction();
 
   if (options.initialize) {
-    BoxInitializer initializer(seed);
-    for (size_t i = 0; i < state.boxes.size(); ++i) initializer.add(state.placement(i).registered, state.boxes[i]);
+    SliceInitializer initializer(seed);
+    for (size_t i = 0; i < state.slices.size(); ++i) initializer.add(state.placement(i).registered, state.slices[i]);
     for (ShardedParameter& buffer : state.buffers) initializer.add(buffer.local, buffer);
     initializer.run(*state.model.module);
     parameters_changed();

@@ -11,7 +11,7 @@
 
 #include "runtime/model/dp.h"
 #include "runtime/parallel/class_sampler.h"
-#include "runtime/parallel/dropout_draws.h"
+#include "runtime/parallel/dropout_rng.h"
 #include "runtime/parallel/host_gradients.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parallel_model.h"
@@ -35,13 +35,13 @@ struct ParallelModel::State {
   Model model;
   ParameterTable table;
   std::vector<UnitParameters> units;  // beside table.units
-  std::vector<ShardedParameter> boxes;
+  std::vector<ShardedParameter> slices;
   std::vector<ShardedParameter> buffers;
-  std::vector<std::pair<size_t, size_t>> places;  // beside boxes: unit, and number in its layout
-  std::vector<size_t> shared_between_stages;      // boxes whose gradient is a sum over the first and the last stage
-  std::vector<size_t> in_every_stage;             // boxes whose gradient is a sum over all stages
+  std::vector<std::pair<size_t, size_t>> places;  // beside slices: unit, and number in its layout
+  std::vector<size_t> shared_between_stages;      // slices whose gradient is a sum over the first and the last stage
+  std::vector<size_t> in_every_stage;             // slices whose gradient is a sum over all stages
   std::set<int64_t> stages_with_root;             // of this rank's: those that use parameters of the root unit
-  // Whether the modules compute with the boxes themselves, so that the backward leaves gradients where they belong.
+  // Whether the modules compute with the slices themselves, so that the backward leaves gradients where they belong.
   bool in_place = false;
   std::optional<SavedTensors> saved;
   std::optional<UnitRunner> runner;
@@ -50,7 +50,7 @@ struct ParallelModel::State {
   std::unique_ptr<Pipeline> pipeline;
   std::unique_ptr<dp::DataParallel> rows_of_ranks;
   ProcessGroup data_parallel;  // the ranks whose batches make up a step's
-  std::optional<DropoutDraws> dropout;
+  std::optional<StepDropoutRng> dropout;
   std::optional<ClassSampler> sampler;  // where losses are over a sample of classes
   std::optional<RouterBalance> routers;
   std::optional<SentenceObjective> sentences;
@@ -60,10 +60,10 @@ struct ParallelModel::State {
   State(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options)
       : entry(entry), mesh(mesh), options(options), model(build_on_meta(entry, config)) {}
 
-  /// The boxes of this rank's `slice` of a parameter. Of replicas and stages that hold it, the first counts it.
-  std::vector<ParameterBox> owned_boxes(const ModelParameter& parameter, const Slice& slice) const;
-  const ParameterPlacement& placement(size_t box) const {
-    return units[places[box].first].layout().parameters[places[box].second];
+  /// The slices of this rank's `slice` of a parameter. Of replicas and stages that hold it, the first counts it.
+  std::vector<ParameterSlice> owned_slices(const ModelParameter& parameter, const Slice& slice) const;
+  const ParameterPlacement& placement(size_t slice) const {
+    return units[places[slice].first].layout().parameters[places[slice].second];
   }
   Parallel parallel() {
     return {.units = runner ? &*runner : nullptr,
@@ -79,7 +79,7 @@ struct ParallelModel::State {
   }
 
   void lay_out();
-  void describe_boxes();
+  void describe_slices();
   void lay_out_buffers();
   void choose_reduction();
 
@@ -90,7 +90,7 @@ struct ParallelModel::State {
   void end_step();
   StageFunctions stage_functions(size_t micro_batches);
   /// Targets of this rank's micro-batches before their forwards have run: as many as these count.
-  int64_t targets_of(std::span<const Batch> micro_batches) const;
+  int64_t count_own_targets(std::span<const Batch> micro_batches) const;
   /// Compares the samples of a step, before its first backward needs that.
   void compare_samples(std::span<const Batch> micro_batches);
   /// What routers choose in a step, before its first backward needs it.

@@ -33,18 +33,18 @@ bool any_holds(const std::vector<std::string_view>& patterns, std::string_view n
 bool in_list(std::string_view name, std::string_view list) { return !list.empty() && starts_with_path(name, list); }
 
 /// The towers that stages are cut within, in the order in which they run.
-std::vector<Tower> towers_of(const Plan& plan) {
+std::vector<Tower> find_stacks_in(const Plan& plan) {
   std::vector<Tower> towers;
-  if (plan.first_tower) towers.push_back(*plan.first_tower);
+  if (plan.first_stack) towers.push_back(*plan.first_stack);
   towers.push_back({plan.split_list, plan.first, plan.last});
   return towers;
 }
 
 /// The layer, counted over the lists of both towers, with which a stage has what is called so; none where every stage
 /// has it. `sizes`: of the lists.
-std::optional<int64_t> layer_of(std::string_view name, const Plan& plan, const std::vector<int64_t>& sizes) {
+std::optional<int64_t> find_layer(std::string_view name, const Plan& plan, const std::vector<int64_t>& sizes) {
   if (sizes.empty() || any_holds(plan.everywhere, name)) return {};
-  const std::vector<Tower> towers = towers_of(plan);
+  const std::vector<Tower> towers = find_stacks_in(plan);
   int64_t begin = 0;
   for (size_t number = 0; number < towers.size(); ++number) {
     const Tower& tower = towers[number];
@@ -158,13 +158,13 @@ std::vector<int64_t> layer_costs(const ParameterTable& table, const Plan& plan, 
   std::vector<int64_t> costs(static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{0})));
   for (const ModelParameter& parameter : table.parameters)
     for (size_t name = 0; name < parameter.names.size(); ++name)
-      if (const auto layer = layer_of(parameter.names[name], plan, sizes))
+      if (const auto layer = find_layer(parameter.names[name], plan, sizes))
         costs[static_cast<size_t>(*layer)] += parameter.multiplied[name];
   return costs;
 }
 
 ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config,
-                               const std::vector<const PlacedStage*>& stages,
+                               const std::vector<const StageOnRank*>& stages,
                                const std::vector<std::string>& unit_classes) {
   ParameterTable table;
   std::vector<ModelUnit> planned = {{"", &root}};
@@ -173,7 +173,7 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
     return std::ranges::any_of(unit_classes,
                                [&](const std::string& name) { return name == "*" || name == class_name(module); });
   };
-  const std::vector<int64_t> sizes = tower_sizes(root, plan);
+  const std::vector<int64_t> sizes = stack_sizes(root, plan);
   std::unordered_set<std::string> tables;  // by name
   for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
     if (std::ranges::any_of(plan.units, [&](std::string_view pattern) { return matches(pattern, item.key()); })) {
@@ -196,14 +196,14 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
           parameter.tensor_split = split.dim;
           parameter.parts.clear();
           for (const std::string_view part : split.parts)
-            parameter.parts.push_back({.size = evaluate_product(part, integers)});
+            parameter.parts.push_back({.size = evaluate_monomial(part, integers)});
         }
     if (parameter.tensor_split && parameter.parts.empty())
       parameter.parts = {{.size = parameter.global_shape[static_cast<size_t>(*parameter.tensor_split)]}};
     if (!stages.empty()) {
-      parameter.held = std::ranges::any_of(stages, [&](const PlacedStage* stage) {
+      parameter.held = std::ranges::any_of(stages, [&](const StageOnRank* stage) {
         return std::ranges::any_of(parameter.names, [&](const std::string& name) {
-          const auto layer = layer_of(name, plan, sizes);
+          const auto layer = find_layer(name, plan, sizes);
           return !layer || stage->holds(*layer);
         });
       });
@@ -211,9 +211,9 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
         return std::ranges::any_of(parameter.names, [&](const std::string& name) { return any_holds(patterns, name); });
       };
       parameter.in_every_stage =
-          std::ranges::any_of(parameter.names, [&](const std::string& name) { return !layer_of(name, plan, sizes); });
+          std::ranges::any_of(parameter.names, [&](const std::string& name) { return !find_layer(name, plan, sizes); });
       parameter.shared_between_stages =
-          !parameter.in_every_stage && used_by(towers_of(plan).front().first) && used_by(plan.last);
+          !parameter.in_every_stage && used_by(find_stacks_in(plan).front().first) && used_by(plan.last);
     }
   };
   std::ranges::for_each(table.parameters, describe);
@@ -237,7 +237,7 @@ std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp, in
   std::vector<int64_t> shape = parameter.global_shape;
   if (!parameter.tensor_split) return shape;
   int64_t& size = shape[static_cast<size_t>(*parameter.tensor_split)] = 0;
-  for (const SplitPart& part : parameter.parts) size += slice_of(part, tp, tp_rank).size;
+  for (const SplitPart& part : parameter.parts) size += to_part_slice(part, tp, tp_rank).size;
   return shape;
 }
 
@@ -257,40 +257,40 @@ void freeze(std::vector<ModelParameter>& parameters, const std::vector<std::stri
   }
 }
 
-std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank,
-                                        const Slice& slice) {
-  ParameterBox all;
+std::vector<ParameterSlice> get_slices_on_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank,
+                                               const Slice& slice) {
+  ParameterSlice all;
   all.offset.assign(parameter.global_shape.size(), 0);
   all.start = all.offset;
   all.shape = parameter.global_shape;
   all.owner = parameter.tensor_split || tp_rank == 0;
-  if (all.shape.empty()) return slice.size > 0 ? std::vector{all} : std::vector<ParameterBox>();
+  if (all.shape.empty()) return slice.size > 0 ? std::vector{all} : std::vector<ParameterSlice>();
   const auto dim = static_cast<size_t>(slice.dim);
   all.offset[dim] = slice.begin;
   all.shape[dim] = slice.size;
   if (tp == 1 || !parameter.tensor_split) return {all};
 
   const auto split = static_cast<size_t>(*parameter.tensor_split);
-  std::vector<ParameterBox> boxes;
-  int64_t part_begin = 0, local_begin = 0;  // of the part, in the whole parameter and in what the tp rank keeps of it
+  std::vector<ParameterSlice> slices;
+  int64_t part_begin = 0, local_begin = 0;  // of the part, in the full parameter and in what the tp rank keeps of it
   for (const SplitPart& part : parameter.parts) {
-    const PartSlice share = slice_of(part, tp, tp_rank);
-    ParameterBox box = all;
+    const PartSlice share = to_part_slice(part, tp, tp_rank);
+    ParameterSlice slice = all;
     int64_t begin = local_begin, end = local_begin + share.size;
     if (split == dim) {
       begin = std::max(begin, slice.begin);
       end = std::min(end, slice.begin + slice.size);
     }
-    box.offset[split] = part_begin + share.begin + begin - local_begin;
-    box.start[split] = split == dim ? begin - slice.begin : begin;
-    box.shape[split] = end - begin;
-    box.sharers = share.sharers;
-    box.owner = share.owner;
-    if (end > begin && slice.size > 0) boxes.push_back(std::move(box));
+    slice.offset[split] = part_begin + share.begin + begin - local_begin;
+    slice.start[split] = split == dim ? begin - slice.begin : begin;
+    slice.shape[split] = end - begin;
+    slice.sharers = share.sharers;
+    slice.owner = share.owner;
+    if (end > begin && slice.size > 0) slices.push_back(std::move(slice));
     part_begin += part.size;
     local_begin += share.size;
   }
-  return boxes;
+  return slices;
 }
 
 }  // namespace modular

@@ -32,12 +32,12 @@ struct ModelUnit {
 
 /// One parameter, whatever the number of its names; or one buffer.
 struct ModelParameter {
-  std::string name;                   // canonical: the one that checkpoints use
-  std::vector<std::string> names;     // all, in the order of the module tree
-  std::vector<int64_t> multiplied;    // beside them: how many of its elements a token is multiplied by where it is used
-                                      // by that name; none where rows are looked up, and of experts those of the chosen
-  at::Tensor tensor;                  // as registered; on meta until made real
-  std::vector<int64_t> global_shape;  // of the whole parameter
+  std::string name;                 // canonical: the one that checkpoints use
+  std::vector<std::string> names;   // all, in the order of the module tree
+  std::vector<int64_t> multiplied;  // beside them: how many of its elements per token is multiplied by where it is used
+                                    // by that name; none where rows are looked up, and of experts those of the chosen
+  at::Tensor tensor;                // as registered; on meta until made real
+  std::vector<int64_t> global_shape;    // of the full parameter
   std::optional<int64_t> tensor_split;  // the dimension that tp splits
   std::vector<SplitPart> parts;         // along it, each of which is split on its own; one where it is split as a whole
   size_t unit = 0;                      // index in ParameterTable::units of the smallest unit that holds all its uses
@@ -60,15 +60,15 @@ struct ParameterTable {
 /// Reads the table of a model that was built on meta from `config`. `stages` are this rank's stages of a pipeline; none
 /// without one. Of the plan's units those are units whose class is one of `unit_classes`; "*" is any.
 ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config,
-                               const std::vector<const PlacedStage*>& stages,
+                               const std::vector<const StageOnRank*>& stages,
                                const std::vector<std::string>& unit_classes = {"*"});
 
 /// Parameters and buffers that this rank's stages have.
 std::vector<at::Tensor> held_tensors(const ParameterTable& table);
 
-/// What each layer costs, counted over the lists of both towers: how many elements a token is multiplied by in it, and
-/// in what only the stage that runs it has, as a head's on the last one. `table` and `sizes` are those of the model,
-/// the latter as tower_sizes() has them.
+/// What each layer costs, counted over the lists of both towers: how many elements per token is multiplied by in it,
+/// and in what only the stage that runs it has, as a head's on the last one. `table` and `sizes` are those of the
+/// model, the latter as stack_sizes() has them.
 std::vector<int64_t> layer_costs(const ParameterTable& table, const Plan& plan, const std::vector<int64_t>& sizes);
 
 /// Whether a parameter holds a matrix of each expert of a mixture: [experts, rows, columns], in a module called
@@ -96,7 +96,7 @@ struct Slice {
 
 /// Where `slice` of what tp rank `tp_rank` of `tp` keeps of a parameter lies in the whole one, and whether this rank
 /// counts it among those of tp. A number is a slice of 1.
-std::vector<ParameterBox> boxes_of_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank,
-                                        const Slice& slice);
+std::vector<ParameterSlice> get_slices_on_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank,
+                                               const Slice& slice);
 
 }  // namespace modular

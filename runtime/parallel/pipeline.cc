@@ -13,8 +13,8 @@ Pipeline::Pipeline(Mesh& mesh, const PipelineOptions& options, const std::vector
     : device_(mesh.device()),
       own_(mesh.coordinate(Axis::pp)),
       options_(options),
-      rank_of_(stage_placement(options, mesh.size(Axis::pp))),
-      messages_(mesh, rank_of_) {
+      stage_ranks_(stage_placement(options, mesh.size(Axis::pp))),
+      messages_(mesh, stage_ranks_) {
   TORCH_INTERNAL_ASSERT(mesh.size(Axis::pp) > 1, "a pipeline needs a pp axis");
   TORCH_INTERNAL_ASSERT(static_cast<int64_t>(options.cuts.size()) == stages() - 1, "a pipeline needs its cuts");
   backwards_ = mesh.group({Axis::pp}, "gradients");
@@ -26,16 +26,16 @@ Tensor Pipeline::received() {
   return placed().tower() == 0 ? received_.back() : received_.front();
 }
 
-bool Pipeline::second_tower(const Tensor& between) {
-  const bool runs = placed().second_tower(between);
+bool Pipeline::second_stack(const Tensor& between) {
+  const bool runs = placed().second_stack(between);
   if (runs && !placed().is_last()) between_ = between;
   return runs;
 }
 
-std::vector<PlacedStage> Pipeline::own_stages() const {
-  std::vector<PlacedStage> own;
-  for (const PlacedStage& stage : placed_)
-    if (rank_of_[static_cast<size_t>(stage.number())] == own_) own.push_back(stage);
+std::vector<StageOnRank> Pipeline::own_stages() const {
+  std::vector<StageOnRank> own;
+  for (const StageOnRank& stage : placed_)
+    if (stage_ranks_[static_cast<size_t>(stage.number())] == own_) own.push_back(stage);
   return own;
 }
 
@@ -43,12 +43,12 @@ const Pipeline::Prepared& Pipeline::prepared(bool trains, int64_t micro_batches)
   const auto [place, is_new] = prepared_.try_emplace({trains, micro_batches});
   Prepared& prepared = place->second;
   if (is_new) {
-    const auto ranks = 1 + *std::ranges::max_element(rank_of_);
-    prepared.schedule =
-        trains ? training_schedule(options_, ranks, micro_batches) : schedule_forward(rank_of_, ranks, micro_batches);
-    const std::string problem = problem_of(prepared.schedule, micro_batches, trains);
+    const auto ranks = 1 + *std::ranges::max_element(stage_ranks_);
+    prepared.schedule = trains ? training_schedule(options_, ranks, micro_batches)
+                               : schedule_forward(stage_ranks_, ranks, micro_batches);
+    const std::string problem = find_problem(prepared.schedule, micro_batches, trains);
     TORCH_INTERNAL_ASSERT(problem.empty(), "pipeline schedule: ", problem);
-    prepared.play = play(prepared.schedule);
+    prepared.simulation = simulate(prepared.schedule);
   }
   return prepared;
 }
@@ -60,14 +60,14 @@ class Pipeline::Run {
       const StageFunctions& functions, double loss_scale)
       : pipeline_(pipeline),
         messages_(pipeline.messages_),
-        play_(prepared.play),
+        simulation_(prepared.simulation),
         actions_(prepared.schedule.ranks[static_cast<size_t>(pipeline.own_)]),
         micro_batches_(micro_batches),
         functions_(functions),
         loss_scale_(loss_scale) {}
 
   PipelineSums run() {
-    const auto& starts = play_.starts[static_cast<size_t>(pipeline_.own_)];
+    const auto& starts = simulation_.starts[static_cast<size_t>(pipeline_.own_)];
     for (size_t i = 0; i < actions_.size(); ++i) {
       // What was sent is freed where the schedule's clock says that the receiver has had it for an action of this rank.
       // So this wait gives memory back and rarely waits; and as all ranks wait only for what is earlier on one clock,
@@ -88,8 +88,8 @@ class Pipeline::Run {
   using Name = PipelineMessages::Name;
   using Key = std::pair<int64_t, int64_t>;  // stage and micro-batch
 
-  static Key key_of(const PipelineAction& action) { return {action.stage, action.micro_batch}; }
-  const Batch& batch_of(const PipelineAction& action) const {
+  static Key make_key(const PipelineAction& action) { return {action.stage, action.micro_batch}; }
+  const Batch& to_batch(const PipelineAction& action) const {
     return micro_batches_[static_cast<size_t>(action.micro_batch)];
   }
 
@@ -117,28 +117,28 @@ class Pipeline::Run {
   void expect(const PipelineAction& action, const std::vector<Name>& names) {
     if (messages_.is_expected(names.front())) return;
     std::vector<Tensor> gradients(names.size());
-    if (names.front().is_gradient) gradients = graphs_.at(key_of(action)).empty_gradients();
-    for (size_t i = 0; i < names.size(); ++i) messages_.expect(names[i], batch_of(action), gradients[i]);
+    if (names.front().is_gradient) gradients = graphs_.at(make_key(action)).empty_gradients();
+    for (size_t i = 0; i < names.size(); ++i) messages_.expect(names[i], to_batch(action), gradients[i]);
   }
 
   /// When what the action receives is made, on the schedule's clock.
   double made_at(const PipelineAction& action) const {
     const auto stage = static_cast<size_t>(action.stage);
-    return action.kind == Kind::forward ? play_.forward_ends[stage - 1][index_of(action)]
-                                        : play_.backward_ends[stage + 1][index_of(action)];
+    return action.kind == Kind::forward ? simulation_.forward_ends[stage - 1][index_of(action)]
+                                        : simulation_.backward_ends[stage + 1][index_of(action)];
   }
 
   /// Lets what the next action needs arrive while this one computes, where its shape is known. Not what is made after
   /// this one has ended: that may follow from what this one sends, which must not have to wait behind it.
   void expect_after(size_t number) {
-    const auto& starts = play_.starts[static_cast<size_t>(pipeline_.own_)];
+    const auto& starts = simulation_.starts[static_cast<size_t>(pipeline_.own_)];
     const double end = starts[number] + ActionTimes().of(actions_[number].kind);
     for (size_t i = number + 1; i < actions_.size(); ++i) {
       const PipelineAction& action = actions_[i];
       const std::vector<Name> names = received_by(action);
       if (names.empty() || !messages_.is_remote(names.front())) continue;
-      const bool knows_shape = names.front().is_gradient ? graphs_.contains(key_of(action))
-                                                         : messages_.knows_shape(names.back(), batch_of(action));
+      const bool knows_shape = names.front().is_gradient ? graphs_.contains(make_key(action))
+                                                         : messages_.knows_shape(names.back(), to_batch(action));
       if (knows_shape && made_at(action) <= end) expect(action, names);
       return;
     }
@@ -161,10 +161,10 @@ class Pipeline::Run {
     if (with_graph)
       for (Tensor& arrival : arrivals) arrival.requires_grad_();
     pipeline_.received_ = arrivals;
-    const Outputs outputs = functions_.forward(batch_of(action));
+    const Outputs outputs = functions_.forward(to_batch(action));
     std::vector<Tensor> made = {is_last ? outputs.loss_sum : outputs.carried};
     if (Tensor between = std::exchange(pipeline_.between_, {}); between.defined()) made.push_back(std::move(between));
-    if (with_graph) graphs_.emplace(key_of(action), StageGraph(made, std::move(arrivals)));
+    if (with_graph) graphs_.emplace(make_key(action), StageGraph(made, std::move(arrivals)));
     if (!is_last) {
       TORCH_INTERNAL_ASSERT(outputs.carried.defined(), "a stage that is not the last must pass on");
       const auto next = static_cast<size_t>(action.stage + 1);
@@ -172,7 +172,7 @@ class Pipeline::Run {
                             " tensors, and the next expects ", pipeline_.placed_[next].receives());
       for (size_t part = 0; part < made.size(); ++part)
         messages_.send({false, action.stage + 1, action.micro_batch, part}, made[part],
-                       play_.forward_ends[next][index_of(action)], batch_of(action));
+                       simulation_.forward_ends[next][index_of(action)], to_batch(action));
     } else if (outputs.loss_sum.defined()) {
       loss_.add(outputs.loss_sum);
       count_.add(outputs.token_count);
@@ -180,7 +180,7 @@ class Pipeline::Run {
   }
 
   void backward(const PipelineAction& action, std::vector<Tensor> arrivals) {
-    const auto place = graphs_.find(key_of(action));
+    const auto place = graphs_.find(make_key(action));
     StageGraph& graph = place->second;
     const std::vector<Tensor> inputs = graph.inputs();
     pipeline_.received_ = inputs;  // a forward that is recomputed asks for it again
@@ -198,13 +198,14 @@ class Pipeline::Run {
     for (size_t part = 0; part < inputs.size(); ++part) {
       if (!gradients[part].defined()) gradients[part] = at::zeros_like(inputs[part]);
       messages_.send({true, action.stage, action.micro_batch, part}, gradients[part],
-                     play_.backward_ends[static_cast<size_t>(action.stage - 1)][index_of(action)], batch_of(action));
+                     simulation_.backward_ends[static_cast<size_t>(action.stage - 1)][index_of(action)],
+                     to_batch(action));
     }
   }
 
   void backward_weight(const PipelineAction& action) {
     if (!functions_.can_cut) return;
-    StageGraph graph = std::move(graphs_.extract(key_of(action)).mapped());
+    StageGraph graph = std::move(graphs_.extract(make_key(action)).mapped());
     functions_.backward(action, [&] { graph.backward_weight(); });
   }
 
@@ -212,7 +213,7 @@ class Pipeline::Run {
 
   Pipeline& pipeline_;
   PipelineMessages& messages_;
-  const Play& play_;
+  const Simulation& simulation_;
   const std::vector<PipelineAction>& actions_;
   std::span<const Batch> micro_batches_;
   const StageFunctions& functions_;
@@ -249,8 +250,8 @@ Tensor Pipeline::logits(const Batch& batch, const StageFunctions& functions) {
   };
   evaluate({&asked, 1}, {.forward = watched, .backward = nullptr});
 
-  const int64_t last = rank_of_.back();
-  Tensor description = own_ == last ? description_of(logits) : empty_description();
+  const int64_t last = stage_ranks_.back();
+  Tensor description = own_ == last ? make_description(logits) : empty_description();
   broadcast(messages_.ranks(), description, last, "the shape of the logits").wait();
   logits = own_ == last ? logits.contiguous() : empty_as_described(description, device_);
   broadcast(messages_.ranks(), logits, last, "the logits").wait();
@@ -258,13 +259,13 @@ Tensor Pipeline::logits(const Batch& batch, const StageFunctions& functions) {
 }
 
 bool Pipeline::is_at_an_end() const {
-  const int64_t first = rank_of_.front(), last = rank_of_.back();
+  const int64_t first = stage_ranks_.front(), last = stage_ranks_.back();
   return first != last && (own_ == first || own_ == last);
 }
 
-Tensor Pipeline::exchange_between_ends(const Tensor& own, const std::string& what) {
-  const bool is_first = own_ == rank_of_.front();
-  const int64_t peer = is_first ? rank_of_.back() : rank_of_.front();
+Tensor Pipeline::communicate_between_ends(const Tensor& own, const std::string& what) {
+  const bool is_first = own_ == stage_ranks_.front();
+  const int64_t peer = is_first ? stage_ranks_.back() : stage_ranks_.front();
   // Each direction has a group of its own, and both ranks come to the two in one order: NCCL connects two ranks of a
   // group when the second of them comes, and has the first wait.
   const ProcessGroup &from_first = messages_.ranks(), &from_last = backwards_;
@@ -284,7 +285,7 @@ Tensor Pipeline::exchange_between_ends(const Tensor& own, const std::string& wha
 
 void Pipeline::connect_ends() {
   if (is_at_an_end())
-    exchange_between_ends(at::zeros({1}, at::TensorOptions().device(device_)), "the first message between the ends");
+    communicate_between_ends(at::zeros({1}, at::TensorOptions().device(device_)), "the first message between the ends");
 }
 
 void Pipeline::sum_between_ends(std::span<Tensor> gradients) {
@@ -294,7 +295,7 @@ void Pipeline::sum_between_ends(std::span<Tensor> gradients) {
   const Tensor own = at::cat(flat);
   if (own.numel() == 0) return;  // of a table of which this tp rank has no rows
   const Tensor other =
-      exchange_between_ends(own, "the gradients of parameters that the first and the last stage share");
+      communicate_between_ends(own, "the gradients of parameters that the first and the last stage share");
   int64_t start = 0;
   for (Tensor& gradient : gradients) {
     gradient.add_(other.narrow(0, start, gradient.numel()).view_as(gradient));

@@ -18,7 +18,7 @@
 #include "runtime/parallel/pipeline_options.h"
 #include "runtime/parallel/pipeline_schedule.h"
 #include "runtime/parallel/pipeline_stages.h"
-#include "runtime/parallel/schedule_play.h"
+#include "runtime/parallel/schedule_simulator.h"
 #include "runtime/parallel/stage_graph.h"
 
 namespace modular {
@@ -45,24 +45,24 @@ struct PipelineSums {
 /// for the stage that they run for.
 class Pipeline final : public pp::Stage {
  public:
-  /// `mesh` has a `pp` axis larger than 1, for which pipeline_refusal(options) says nothing; `options.cuts` are given.
-  /// `sizes`: tower_sizes() of the model.
+  /// `mesh` has a `pp` axis larger than 1, for which pipeline_error(options) says nothing; `options.cuts` are given.
+  /// `sizes`: stack_sizes() of the model.
   Pipeline(Mesh& mesh, const PipelineOptions& options, const std::vector<int64_t>& sizes = {});
 
   bool is_first() const override { return placed().is_first(); }
   bool is_last() const override { return placed().is_last(); }
   Tensor received() override;
-  bool first_tower() override { return placed().first_tower(); }
-  bool second_tower(const Tensor& between) override;
+  bool first_stack() override { return placed().first_stack(); }
+  bool second_stack(const Tensor& between) override;
   std::pair<int64_t, int64_t> span(int64_t list_size) const override { return placed().span(list_size); }
 
   /// The number of the stage that runs.
   int64_t running() const { return running_; }
-  int64_t stages() const { return static_cast<int64_t>(rank_of_.size()); }
+  int64_t stages() const { return static_cast<int64_t>(stage_ranks_.size()); }
   /// The stages of this rank, ascending.
-  std::vector<PlacedStage> own_stages() const;
+  std::vector<StageOnRank> own_stages() const;
   /// The pp rank that holds the first stage.
-  int64_t first_rank() const { return rank_of_.front(); }
+  int64_t first_rank() const { return stage_ranks_.front(); }
 
   /// Forward and backward of every micro-batch, as the schedule says. Each micro-batch's loss_sum is differentiated
   /// times `loss_scale`.
@@ -86,28 +86,28 @@ class Pipeline final : public pp::Stage {
   void sum_between_ends(std::span<Tensor> gradients);
 
  private:
-  const PlacedStage& placed() const { return placed_[static_cast<size_t>(running_)]; }
-  PlacedStage& placed() { return placed_[static_cast<size_t>(running_)]; }
+  const StageOnRank& placed() const { return placed_[static_cast<size_t>(running_)]; }
+  StageOnRank& placed() { return placed_[static_cast<size_t>(running_)]; }
 
   /// A checked schedule.
   struct Prepared {
     PipelineSchedule schedule;
-    Play play;
+    Simulation simulation;
   };
   class Run;
 
   /// Whether this rank has one of the first and the last stage, and another rank the other one.
   bool is_at_an_end() const;
   /// What the other of these two ranks has of the shape of `own`. Both call it.
-  Tensor exchange_between_ends(const Tensor& own, const std::string& what);
+  Tensor communicate_between_ends(const Tensor& own, const std::string& what);
 
   const Prepared& prepared(bool trains, int64_t micro_batches);
 
   at::Device device_;
   int64_t own_;
   PipelineOptions options_;
-  std::vector<int64_t> rank_of_;
-  std::vector<PlacedStage> placed_;  // all stages
+  std::vector<int64_t> stage_ranks_;
+  std::vector<StageOnRank> placed_;  // all stages
   PipelineMessages messages_;
   ProcessGroup backwards_;
   std::map<std::pair<bool, int64_t>, Prepared> prepared_;  // by whether it trains, and micro-batches

@@ -12,7 +12,7 @@ constexpr int64_t kMostDimensions = 8;
 
 /// What the shape of activations follows from: tokens and images, of which one batch may hold different numbers, and
 /// what a decoder reads.
-std::vector<int64_t> shapes_of(const Batch& batch) {
+std::vector<int64_t> find_shapes(const Batch& batch) {
   std::vector<int64_t> shapes;
   for (const Tensor* tensor : {&batch.input_ids, &batch.pixel_values, &batch.decoder_input_ids, &batch.labels}) {
     shapes.push_back(tensor->defined() ? tensor->dim() : 0);
@@ -30,7 +30,7 @@ std::string describe(const PipelineMessages::Name& name) {
 
 Tensor empty_description() { return at::zeros({2 + kMostDimensions}, at::kLong); }
 
-Tensor description_of(const Tensor& tensor) {
+Tensor make_description(const Tensor& tensor) {
   TORCH_INTERNAL_ASSERT(tensor.dim() <= kMostDimensions);
   Tensor numbers = empty_description();
   auto* data = numbers.mutable_data_ptr<int64_t>();
@@ -46,16 +46,16 @@ Tensor empty_as_described(const Tensor& description, const at::Device& device) {
                    at::TensorOptions().dtype(static_cast<at::ScalarType>(data[0])).device(device));
 }
 
-PipelineMessages::PipelineMessages(Mesh& mesh, std::vector<int64_t> rank_of)
-    : device_(mesh.device()), own_(mesh.coordinate(Axis::pp)), rank_of_(std::move(rank_of)) {
+PipelineMessages::PipelineMessages(Mesh& mesh, std::vector<int64_t> stage_ranks)
+    : device_(mesh.device()), own_(mesh.coordinate(Axis::pp)), stage_ranks_(std::move(stage_ranks)) {
   ranks_ = mesh.group({Axis::pp});
   // Each direction has a group of its own: with NCCL, what passes between two ranks both ways in one communicator would
   // wait for each other.
   const std::string names[2][2] = {{"activations to lower ranks", ""}, {"gradients", "gradients to higher ranks"}};
   for (const bool is_gradient : {false, true})
     for (const bool upwards : {false, true})
-      for (size_t stage = 1; stage < rank_of_.size(); ++stage) {
-        const int64_t before = rank_of_[stage - 1], after = rank_of_[stage];
+      for (size_t stage = 1; stage < stage_ranks_.size(); ++stage) {
+        const int64_t before = stage_ranks_[stage - 1], after = stage_ranks_[stage];
         if (before == after || (before < after) == (upwards == is_gradient)) continue;
         groups_[{is_gradient, upwards}] = mesh.group({Axis::pp}, names[is_gradient ? 1 : 0][upwards ? 1 : 0]);
       }
@@ -67,7 +67,7 @@ PipelineMessages::PipelineMessages(Mesh& mesh, std::vector<int64_t> rank_of)
 void PipelineMessages::connect() {
   Tensor empty = at::zeros({1}, at::TensorOptions().device(device_));
   for (const bool is_gradient : {false, true})
-    for (int64_t stage = 1; stage < static_cast<int64_t>(rank_of_.size()); ++stage) {
+    for (int64_t stage = 1; stage < static_cast<int64_t>(stage_ranks_.size()); ++stage) {
       const Name name{is_gradient, stage, 0};
       const int64_t from = source(name), to = destination(name);
       if (from == to) continue;
@@ -78,11 +78,11 @@ void PipelineMessages::connect() {
 }
 
 int64_t PipelineMessages::source(const Name& name) const {
-  return rank_of_[static_cast<size_t>(name.is_gradient ? name.stage : name.stage - 1)];
+  return stage_ranks_[static_cast<size_t>(name.is_gradient ? name.stage : name.stage - 1)];
 }
 
 int64_t PipelineMessages::destination(const Name& name) const {
-  return rank_of_[static_cast<size_t>(name.is_gradient ? name.stage - 1 : name.stage)];
+  return stage_ranks_[static_cast<size_t>(name.is_gradient ? name.stage - 1 : name.stage)];
 }
 
 const ProcessGroup& PipelineMessages::group(bool is_gradient, int64_t from, int64_t to) const {
@@ -95,7 +95,7 @@ int64_t PipelineMessages::crossing(const Name& name) const {
 
 int PipelineMessages::tag(const Name& name) const {
   // The numbers below are those of descriptions.
-  const auto crossings = static_cast<int64_t>(rank_of_.size() * kMostParts);
+  const auto crossings = static_cast<int64_t>(stage_ranks_.size() * kMostParts);
   return static_cast<int>(crossings * (1 + name.micro_batch) + crossing(name));
 }
 
@@ -110,13 +110,13 @@ void PipelineMessages::send(const Name& name, const Tensor& value, double receiv
   const auto keep = [&](const Tensor& tensor, int tag, const std::string& what) {
     sending_.push_back({tensor, modular::send(between, tensor, to, tag, what), received_at});
   };
-  if (!name.is_gradient && descriptions_sent_.emplace(crossing(name), shapes_of(batch)).second)
-    keep(description_of(sent), static_cast<int>(crossing(name)), "the shape of activations");
+  if (!name.is_gradient && descriptions_sent_.emplace(crossing(name), find_shapes(batch)).second)
+    keep(make_description(sent), static_cast<int>(crossing(name)), "the shape of activations");
   keep(sent.contiguous(), tag(name), describe(name));
 }
 
 bool PipelineMessages::knows_shape(const Name& name, const Batch& batch) const {
-  return name.is_gradient || descriptions_received_.contains({crossing(name), shapes_of(batch)});
+  return name.is_gradient || descriptions_received_.contains({crossing(name), find_shapes(batch)});
 }
 
 void PipelineMessages::expect(const Name& name, const Batch& batch, const Tensor& gradient) {
@@ -125,7 +125,7 @@ void PipelineMessages::expect(const Name& name, const Batch& batch, const Tensor
   const ProcessGroup& between = group(name.is_gradient, from, own_);
   Tensor tensor = gradient;
   if (!name.is_gradient) {
-    Tensor& description = descriptions_received_[{crossing(name), shapes_of(batch)}];
+    Tensor& description = descriptions_received_[{crossing(name), find_shapes(batch)}];
     if (!description.defined()) {
       description = empty_description();
       receive(between, description, from, static_cast<int>(crossing(name)), "the shape of activations").wait();

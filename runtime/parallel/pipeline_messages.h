@@ -33,8 +33,8 @@ class PipelineMessages {
 
   static constexpr size_t kMostParts = 2;
 
-  /// `rank_of`: where each stage lies.
-  PipelineMessages(Mesh& mesh, std::vector<int64_t> rank_of);
+  /// `stage_ranks`: where each stage lies.
+  PipelineMessages(Mesh& mesh, std::vector<int64_t> stage_ranks);
 
   /// The pp ranks, for collectives.
   const ProcessGroup& ranks() const { return ranks_; }
@@ -79,7 +79,7 @@ class PipelineMessages {
 
   at::Device device_;
   int64_t own_;
-  std::vector<int64_t> rank_of_;
+  std::vector<int64_t> stage_ranks_;
   ProcessGroup ranks_;
   std::map<std::pair<bool, bool>, ProcessGroup> groups_;  // by (is a gradient, to a higher rank)
   // By crossing() and shapes of the batch.
@@ -91,7 +91,7 @@ class PipelineMessages {
 };
 
 /// A tensor's type and shape as numbers of a fixed count.
-Tensor description_of(const Tensor& tensor);
+Tensor make_description(const Tensor& tensor);
 /// What a description is received in.
 Tensor empty_description();
 Tensor empty_as_described(const Tensor& description, const at::Device& device);

@@ -25,8 +25,8 @@ int64_t stages_per_rank(const KnownSchedule& known, const PipelineOptions& optio
   return options.stages_per_rank == 0 ? known.usual_stages : options.stages_per_rank;
 }
 
-PipelineRefusal refuse_known(const KnownSchedule& known, const PipelineOptions& options, int64_t ranks,
-                             int64_t micro_batches) {
+PipelineError reject_known(const KnownSchedule& known, const PipelineOptions& options, int64_t ranks,
+                           int64_t micro_batches) {
   const int64_t stages = stages_per_rank(known, options);
   if (stages < known.least_stages || stages > known.most_stages)
     return {"parallel.stages_per_rank",
@@ -38,35 +38,35 @@ PipelineRefusal refuse_known(const KnownSchedule& known, const PipelineOptions& 
             fmt::format("parallel.stages_per_rank is {}, and a pipeline has at most {} stages in all: lower it", stages,
                         kMostStages)};
   if (micro_batches == 0) return {};
-  if (const std::string reason = known.refusal(ranks, stages, micro_batches); !reason.empty())
+  if (const std::string reason = known.error(ranks, stages, micro_batches); !reason.empty())
     return {"parallel.schedule", fmt::format("parallel.schedule: {} {}", known.name, reason)};
   return {};
 }
 
-PipelineRefusal refuse_file(const PipelineOptions& options, int64_t ranks, int64_t micro_batches) {
+PipelineError throw_file_error(const PipelineOptions& options, int64_t ranks, int64_t micro_batches) {
   const std::string& file = options.schedule;
-  const auto refuse = [](const std::string& sentence) { return PipelineRefusal{"parallel.schedule", sentence}; };
+  const auto reject = [](const std::string& sentence) { return PipelineError{"parallel.schedule", sentence}; };
   PipelineSchedule schedule;
   try {
     schedule = read_schedule(file);
   } catch (const std::runtime_error& error) {
-    return refuse(error.what());
+    return reject(error.what());
   }
   if (options.stages_per_rank != 0)
     return {"parallel.stages_per_rank",
             fmt::format("parallel.stages_per_rank is {}, and {} says itself which stages lie on a rank: set it to 0",
                         options.stages_per_rank, file)};
   if (const auto rows = static_cast<int64_t>(schedule.ranks.size()); rows != ranks)
-    return refuse(
+    return reject(
         fmt::format("parallel.schedule: {} has rows for {} ranks, and parallel.pp is {}: set parallel.pp to "
                     "{}, or choose another schedule",
                     file, rows, ranks, rows));
   if (micro_batches == 0) {  // forwards alone, of which the file says where stages lie
-    const std::string problem = problem_of(schedule_forward(schedule.rank_of, ranks, 0), 0, /*trains=*/false);
-    return problem.empty() ? PipelineRefusal() : refuse(fmt::format("parallel.schedule: {}: {}", file, problem));
+    const std::string problem = find_problem(schedule_forward(schedule.stage_ranks, ranks, 0), 0, /*trains=*/false);
+    return problem.empty() ? PipelineError() : reject(fmt::format("parallel.schedule: {}: {}", file, problem));
   }
-  if (const std::string problem = problem_of(schedule, micro_batches); !problem.empty())
-    return refuse(
+  if (const std::string problem = find_problem(schedule, micro_batches); !problem.empty())
+    return reject(
         fmt::format("parallel.schedule: {} cannot run with train.micro_batches = {}, as {}: correct the "
                     "file or the number",
                     file, micro_batches, problem));
@@ -85,7 +85,7 @@ std::string unknown_schedule(const std::string& schedule) {
 
 bool is_schedule_file(const std::string& schedule) { return schedule.ends_with(".csv"); }
 
-PipelineRefusal pipeline_refusal(const PipelineOptions& options, int64_t ranks, int64_t micro_batches) {
+PipelineError pipeline_error(const PipelineOptions& options, int64_t ranks, int64_t micro_batches) {
   const KnownSchedule* const known = find_known(options.schedule);
   if (std::string sentence = unknown_schedule(options.schedule); !sentence.empty())
     return {"parallel.schedule", std::move(sentence)};
@@ -98,9 +98,9 @@ PipelineRefusal pipeline_refusal(const PipelineOptions& options, int64_t ranks, 
     if (cuts.empty()) return {};
     return {"parallel.cuts", "parallel.cuts says where stages begin, and parallel.pp is 1: leave it empty"};
   }
-  PipelineRefusal refusal =
-      known ? refuse_known(*known, options, ranks, micro_batches) : refuse_file(options, ranks, micro_batches);
-  if (!refusal.sentence.empty() || cuts.empty()) return refusal;
+  PipelineError error =
+      known ? reject_known(*known, options, ranks, micro_batches) : throw_file_error(options, ranks, micro_batches);
+  if (!error.sentence.empty() || cuts.empty()) return error;
 
   const int64_t stages = static_cast<int64_t>(stage_placement(options, ranks).size());
   if (static_cast<int64_t>(cuts.size()) != stages - 1)
@@ -117,8 +117,8 @@ PipelineRefusal pipeline_refusal(const PipelineOptions& options, int64_t ranks, 
 
 std::vector<int64_t> stage_placement(const PipelineOptions& options, int64_t ranks) {
   const KnownSchedule* const known = find_known(options.schedule);
-  if (!known) return read_schedule(options.schedule).rank_of;
-  return known->is_v ? placed_as_v(ranks) : placed_in_loops(ranks, stages_per_rank(*known, options));
+  if (!known) return read_schedule(options.schedule).stage_ranks;
+  return known->is_v ? v_shaped_stages(ranks) : looped_stages(ranks, stages_per_rank(*known, options));
 }
 
 std::vector<int64_t> stage_cuts(const PipelineOptions& options, int64_t ranks, const std::vector<int64_t>& costs) {

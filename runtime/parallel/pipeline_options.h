@@ -15,14 +15,14 @@ struct PipelineOptions {
   std::vector<int64_t> cuts = {};  // which element of the list begins each stage but the first; empty: by cost
 };
 
-/// A setting that cannot be, and why in one sentence. Both are empty where there is none.
-struct PipelineRefusal {
+/// A setting that cannot be, and why. Both are empty where there is none.
+struct PipelineError {
   std::string key = {};  // "parallel.cuts"
   std::string sentence = {};
 };
 
 /// Checks the options on `ranks` pp ranks, for steps of so many micro-batches, or for forwards alone where that is 0.
-PipelineRefusal pipeline_refusal(const PipelineOptions& options, int64_t ranks, int64_t micro_batches);
+PipelineError pipeline_error(const PipelineOptions& options, int64_t ranks, int64_t micro_batches);
 
 /// The pp rank of each stage. The options were checked.
 std::vector<int64_t> stage_placement(const PipelineOptions& options, int64_t ranks);
@@ -33,7 +33,7 @@ std::vector<int64_t> stage_cuts(const PipelineOptions& options, int64_t ranks, c
 /// The schedule of a training step. The options were checked.
 PipelineSchedule training_schedule(const PipelineOptions& options, int64_t ranks, int64_t micro_batches);
 
-/// Says in one sentence that parallel.schedule is neither a known name nor a .csv file; empty where it is.
+/// Says that parallel.schedule is neither a known name nor a .csv file; empty where it is.
 std::string unknown_schedule(const std::string& schedule);
 
 /// Whether it names a file.

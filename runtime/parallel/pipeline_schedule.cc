@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/parallel/schedule_play.h"
+#include "runtime/parallel/schedule_simulator.h"
 
 namespace modular {
 namespace {
@@ -23,12 +23,12 @@ struct Traffic {
   std::map<std::tuple<bool, int64_t, int64_t>, Messages> sent, received;
 };
 
-Traffic traffic_of(const PipelineSchedule& schedule) {
+Traffic count_traffic(const PipelineSchedule& schedule) {
   Traffic traffic;
   for (int64_t rank = 0; rank < static_cast<int64_t>(schedule.ranks.size()); ++rank) {
     const auto pass = [&](auto& messages, int64_t neighbour, bool gradient, bool sends, const PipelineAction& action) {
       if (neighbour < 0 || neighbour >= schedule.stages()) return;
-      const int64_t peer = schedule.rank_of[static_cast<size_t>(neighbour)];
+      const int64_t peer = schedule.stage_ranks[static_cast<size_t>(neighbour)];
       if (peer == rank) return;
       messages[{gradient, sends ? rank : peer, sends ? peer : rank}].emplace_back(sends ? action.stage : neighbour,
                                                                                   action.micro_batch);
@@ -47,18 +47,18 @@ Traffic traffic_of(const PipelineSchedule& schedule) {
 std::string misplaced(const PipelineSchedule& schedule, int64_t micro_batches) {
   const auto ranks = static_cast<int64_t>(schedule.ranks.size());
   for (int64_t stage = 0; stage < schedule.stages(); ++stage)
-    if (const int64_t rank = schedule.rank_of[static_cast<size_t>(stage)]; rank < 0 || rank >= ranks)
+    if (const int64_t rank = schedule.stage_ranks[static_cast<size_t>(stage)]; rank < 0 || rank >= ranks)
       return fmt::format("stage {} lies on rank {} of {}", stage, rank, ranks);
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    if (std::ranges::find(schedule.rank_of, rank) == schedule.rank_of.end())
+    if (std::ranges::find(schedule.stage_ranks, rank) == schedule.stage_ranks.end())
       return fmt::format("rank {} has no stage", rank);
     for (const PipelineAction& action : schedule.ranks[static_cast<size_t>(rank)]) {
       if (action.stage < 0 || action.stage >= schedule.stages())
-        return fmt::format("{} is of a stage that there is not", cell_of(action));
-      if (const int64_t own = schedule.rank_of[static_cast<size_t>(action.stage)]; own != rank)
-        return fmt::format("{} is given to rank {}, and its stage lies on rank {}", cell_of(action), rank, own);
+        return fmt::format("{} is of a stage that there is not", format_cell(action));
+      if (const int64_t own = schedule.stage_ranks[static_cast<size_t>(action.stage)]; own != rank)
+        return fmt::format("{} is given to rank {}, and its stage lies on rank {}", format_cell(action), rank, own);
       if (action.micro_batch < 0 || action.micro_batch >= micro_batches)
-        return fmt::format("{} is of a micro-batch that a step of {} has not", cell_of(action), micro_batches);
+        return fmt::format("{} is of a micro-batch that a step of {} has not", format_cell(action), micro_batches);
     }
   }
   return {};
@@ -90,36 +90,37 @@ std::string miscounted(const PipelineSchedule& schedule, int64_t micro_batches, 
 
 }  // namespace
 
-std::string cell_of(const PipelineAction& action) {
+std::string format_cell(const PipelineAction& action) {
   return fmt::format("{}{}{}", action.stage, "FIWB"[static_cast<size_t>(action.kind)], action.micro_batch);
 }
 
-std::vector<int64_t> placed_in_loops(int64_t ranks, int64_t stages_per_rank) {
-  std::vector<int64_t> rank_of;
-  for (int64_t stage = 0; stage < ranks * stages_per_rank; ++stage) rank_of.push_back(stage % ranks);
-  return rank_of;
+std::vector<int64_t> looped_stages(int64_t ranks, int64_t stages_per_rank) {
+  std::vector<int64_t> stage_ranks;
+  for (int64_t stage = 0; stage < ranks * stages_per_rank; ++stage) stage_ranks.push_back(stage % ranks);
+  return stage_ranks;
 }
 
-std::vector<int64_t> placed_as_v(int64_t ranks) {
-  std::vector<int64_t> rank_of;
-  for (int64_t stage = 0; stage < 2 * ranks; ++stage) rank_of.push_back(std::min(stage, 2 * ranks - 1 - stage));
-  return rank_of;
+std::vector<int64_t> v_shaped_stages(int64_t ranks) {
+  std::vector<int64_t> stage_ranks;
+  for (int64_t stage = 0; stage < 2 * ranks; ++stage) stage_ranks.push_back(std::min(stage, 2 * ranks - 1 - stage));
+  return stage_ranks;
 }
 
-PipelineSchedule schedule_forward(const std::vector<int64_t>& rank_of, int64_t ranks, int64_t micro_batches) {
-  PipelineSchedule schedule{rank_of, {}};
+PipelineSchedule schedule_forward(const std::vector<int64_t>& stage_ranks, int64_t ranks, int64_t micro_batches) {
+  PipelineSchedule schedule{stage_ranks, {}};
   schedule.ranks.resize(static_cast<size_t>(ranks));
   for (int64_t first = 0; first < micro_batches; first += ranks)
     for (int64_t stage = 0; stage < schedule.stages(); ++stage)
       for (int64_t i = first; i < std::min(first + ranks, micro_batches); ++i)
-        schedule.ranks[static_cast<size_t>(rank_of[static_cast<size_t>(stage)])].push_back({Kind::forward, stage, i});
+        schedule.ranks[static_cast<size_t>(stage_ranks[static_cast<size_t>(stage)])].push_back(
+            {Kind::forward, stage, i});
   return schedule;
 }
 
-std::string problem_of(const PipelineSchedule& schedule, int64_t micro_batches, bool trains) {
+std::string find_problem(const PipelineSchedule& schedule, int64_t micro_batches, bool trains) {
   if (std::string problem = misplaced(schedule, micro_batches); !problem.empty()) return problem;
   if (std::string problem = miscounted(schedule, micro_batches, trains); !problem.empty()) return problem;
-  const Traffic traffic = traffic_of(schedule);
+  const Traffic traffic = count_traffic(schedule);
   for (const auto& [way, sent] : traffic.sent) {
     const auto [gradient, from, to] = way;
     const Messages& received = traffic.received.at(way);
@@ -131,7 +132,7 @@ std::string problem_of(const PipelineSchedule& schedule, int64_t micro_batches, 
           from, gradient ? "gradients" : "activations", differs.in1->first, differs.in1->second, to, differs.in2->first,
           differs.in2->second);
   }
-  return play(schedule).stuck;
+  return simulate(schedule).stuck;
 }
 
 }  // namespace modular

@@ -30,32 +30,32 @@ constexpr bool passes_gradient(PipelineAction::Kind kind) {
 }
 
 /// "2F0": stage, letter of the kind, micro-batch.
-std::string cell_of(const PipelineAction& action);
+std::string format_cell(const PipelineAction& action);
 
 /// Stages of a pipeline, over all ranks.
 inline constexpr int64_t kMostStages = 1 << 16;
 
 struct PipelineSchedule {
-  std::vector<int64_t> rank_of;                    // by stage
+  std::vector<int64_t> stage_ranks;                // by stage
   std::vector<std::vector<PipelineAction>> ranks;  // by rank: its actions, in order
 
-  int64_t stages() const { return static_cast<int64_t>(rank_of.size()); }
+  int64_t stages() const { return static_cast<int64_t>(stage_ranks.size()); }
 };
 
 /// Where `stages_per_rank` * `ranks` stages lie: stage s on rank s mod `ranks`.
-std::vector<int64_t> placed_in_loops(int64_t ranks, int64_t stages_per_rank);
+std::vector<int64_t> looped_stages(int64_t ranks, int64_t stages_per_rank);
 
 /// Where 2 * `ranks` stages lie: one on each rank there, and one on each rank back, so that the first and the last
 /// stage share a rank (Qi et al., Pipeline Parallelism with Controllable Memory).
-std::vector<int64_t> placed_as_v(int64_t ranks);
+std::vector<int64_t> v_shaped_stages(int64_t ranks);
 
 /// Forwards only, for evaluation: as many micro-batches as there are ranks pass through all stages before the next.
-PipelineSchedule schedule_forward(const std::vector<int64_t>& rank_of, int64_t ranks, int64_t micro_batches);
+PipelineSchedule schedule_forward(const std::vector<int64_t>& stage_ranks, int64_t ranks, int64_t micro_batches);
 
-/// Why a schedule cannot run, in one sentence; empty where it can. A schedule can run when each rank has a stage, each
+/// Why a schedule cannot run; empty where it can. A schedule can run when each rank has a stage, each
 /// stage handles every micro-batch once (with one B, or one I and then one W, where it `trains`, else none), two ranks
 /// handle what passes between them in the same order, and playing the actions, each as soon as what it waits for is
 /// done, comes to an end (sends do not wait for their receipt).
-std::string problem_of(const PipelineSchedule& schedule, int64_t micro_batches, bool trains = true);
+std::string find_problem(const PipelineSchedule& schedule, int64_t micro_batches, bool trains = true);
 
 }  // namespace modular

@@ -46,7 +46,7 @@ std::vector<int64_t> balanced_cuts(const std::vector<int64_t>& costs, int64_t st
   return cuts;
 }
 
-std::vector<int64_t> tower_sizes(const nn::Module& root, const Plan& plan) {
+std::vector<int64_t> stack_sizes(const nn::Module& root, const Plan& plan) {
   const auto modules = root.named_modules(/*name_prefix=*/"", /*include_self=*/false);
   const auto size = [&](std::string_view list) {
     if (list.empty()) return int64_t{1};
@@ -54,55 +54,55 @@ std::vector<int64_t> tower_sizes(const nn::Module& root, const Plan& plan) {
     TORCH_INTERNAL_ASSERT(found, "the plan cuts ", list, ", which does not exist");
     return static_cast<int64_t>((*found)->children().size());
   };
-  if (plan.first_tower) return {size(plan.first_tower->split_list), size(plan.split_list)};
+  if (plan.first_stack) return {size(plan.first_stack->split_list), size(plan.split_list)};
   if (plan.split_list.empty()) return {};
   return {size(plan.split_list)};
 }
 
-std::pair<int64_t, int64_t> PlacedStage::span_of(int64_t layers) const {
+std::pair<int64_t, int64_t> StageOnRank::find_span(int64_t layers) const {
   return {stage_ == 0 ? 0 : cuts_[static_cast<size_t>(stage_ - 1)],
           is_final() ? layers : cuts_[static_cast<size_t>(stage_)]};
 }
 
-bool PlacedStage::holds(int64_t layer) const {
-  const auto [first, last] = span_of(/*layers=*/layer + 1);
+bool StageOnRank::holds(int64_t layer) const {
+  const auto [first, last] = find_span(/*layers=*/layer + 1);
   return first <= layer && layer < last;
 }
 
-std::pair<int64_t, int64_t> PlacedStage::layers(size_t tower, int64_t list_size) const {
-  if (!has_towers()) return span_of(list_size);
-  const auto [first, last] = span_of(sizes_[0] + sizes_[1]);
+std::pair<int64_t, int64_t> StageOnRank::layers(size_t tower, int64_t list_size) const {
+  if (!has_stacks()) return find_span(list_size);
+  const auto [first, last] = find_span(sizes_[0] + sizes_[1]);
   const int64_t begin = tower == 0 ? 0 : sizes_[0], size = sizes_[tower];
   return {std::clamp(first - begin, int64_t{0}, size), std::clamp(last - begin, int64_t{0}, size)};
 }
 
-bool PlacedStage::begins(size_t tower) const {
-  if (!has_towers()) return stage_ == 0;
+bool StageOnRank::begins(size_t tower) const {
+  if (!has_stacks()) return stage_ == 0;
   const auto [first, last] = layers(tower, sizes_[tower]);
   return first == 0 && last > 0;
 }
 
-bool PlacedStage::ends(size_t tower) const {
-  if (!has_towers()) return is_final();
+bool StageOnRank::ends(size_t tower) const {
+  if (!has_stacks()) return is_final();
   const auto [first, last] = layers(tower, sizes_[tower]);
   return first < last && last == sizes_[tower];
 }
 
-size_t PlacedStage::receives() const {
+size_t StageOnRank::receives() const {
   if (stage_ == 0) return 0;
-  return has_towers() && layers(1, sizes_[1]).first > 0 ? 2 : 1;
+  return has_stacks() && layers(1, sizes_[1]).first > 0 ? 2 : 1;
 }
 
-bool PlacedStage::first_tower() {
-  tower_ = 0;
-  if (!has_towers()) return true;
+bool StageOnRank::first_stack() {
+  stack_ = 0;
+  if (!has_stacks()) return true;
   const auto [first, last] = layers(0, sizes_[0]);
   return first < last;
 }
 
-bool PlacedStage::second_tower(const Tensor& /*between*/) {
-  tower_ = 1;
-  if (!has_towers()) return true;
+bool StageOnRank::second_stack(const Tensor& /*between*/) {
+  stack_ = 1;
+  if (!has_stacks()) return true;
   const auto [first, last] = layers(1, sizes_[1]);
   return first < last;
 }

@@ -17,15 +17,15 @@ std::vector<int64_t> balanced_cuts(const std::vector<int64_t>& costs, int64_t st
 
 /// The sizes of the lists that `plan` cuts between stages, in the order in which they run: one, or those of two towers,
 /// of which one that is a single piece counts 1. None where it cuts none.
-std::vector<int64_t> tower_sizes(const nn::Module& root, const Plan& plan);
+std::vector<int64_t> stack_sizes(const nn::Module& root, const Plan& plan);
 
 /// A stage's place in a model. Stages divide the layers of two towers as if they were one list, the first tower's
 /// first.
-class PlacedStage final : public pp::Stage {
+class StageOnRank final : public pp::Stage {
  public:
-  /// `cuts` are the layers that begin the stages but the first. `sizes` as tower_sizes() has them; of one list they may
+  /// `cuts` are the layers that begin the stages but the first. `sizes` as stack_sizes() has them; of one list they may
   /// be left out.
-  PlacedStage(int64_t stage, std::vector<int64_t> cuts, std::vector<int64_t> sizes = {})
+  StageOnRank(int64_t stage, std::vector<int64_t> cuts, std::vector<int64_t> sizes = {})
       : stage_(stage), cuts_(std::move(cuts)), sizes_(std::move(sizes)) {}
 
   int64_t number() const { return stage_; }
@@ -41,24 +41,24 @@ class PlacedStage final : public pp::Stage {
   size_t receives() const;
 
   // While the model runs, of which nothing is received here.
-  bool is_first() const override { return begins(tower_); }
-  bool is_last() const override { return ends(tower_); }
+  bool is_first() const override { return begins(stack_); }
+  bool is_last() const override { return ends(stack_); }
   Tensor received() override { return {}; }
-  bool first_tower() override;
-  bool second_tower(const Tensor& between) override;
-  std::pair<int64_t, int64_t> span(int64_t list_size) const override { return layers(tower_, list_size); }
-  size_t tower() const { return tower_; }
+  bool first_stack() override;
+  bool second_stack(const Tensor& between) override;
+  std::pair<int64_t, int64_t> span(int64_t list_size) const override { return layers(stack_, list_size); }
+  size_t tower() const { return stack_; }
 
  private:
-  bool has_towers() const { return sizes_.size() == 2; }
+  bool has_stacks() const { return sizes_.size() == 2; }
   bool is_final() const { return stage_ == static_cast<int64_t>(cuts_.size()); }
   /// First and one past the last that it runs of so many layers.
-  std::pair<int64_t, int64_t> span_of(int64_t layers) const;
+  std::pair<int64_t, int64_t> find_span(int64_t layers) const;
 
   int64_t stage_;
   std::vector<int64_t> cuts_;
   std::vector<int64_t> sizes_;
-  size_t tower_ = 0;  // that is being run
+  size_t stack_ = 0;  // that is being run
 };
 
 }  // namespace modular

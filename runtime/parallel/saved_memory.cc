@@ -8,7 +8,7 @@
 
 namespace modular {
 
-at::Tensor bytes_of(const c10::Storage& storage) {
+at::Tensor get_bytes(const c10::Storage& storage) {
   const auto count = static_cast<int64_t>(storage.nbytes());
   const at::NoGradGuard no_grad;
   return at::empty({0}, at::TensorOptions().dtype(at::kByte).device(storage.device())).set_(storage, 0, {count}, {1});
@@ -35,7 +35,7 @@ void SavedMemory::recompute_by(std::shared_ptr<const Recipe> recipe) {
 
 void SavedMemory::move_to_host(HostTransfers& transfers) {
   transfers_ = &transfers;
-  host_ = transfers.to_host(bytes_of(storage_));
+  host_ = transfers.to_host(get_bytes(storage_));
   storage_ = c10::Storage();
 }
 

@@ -76,6 +76,6 @@ struct Recipe {
 };
 
 /// The bytes of a storage.
-at::Tensor bytes_of(const c10::Storage& storage);
+at::Tensor get_bytes(const c10::Storage& storage);
 
 }  // namespace modular

@@ -55,11 +55,11 @@ class Reader {
     if (schedule_.ranks.empty())
       throw std::runtime_error(fmt::format(
           "parallel.schedule: {} holds no action: write a row of cells like 0F0 for each rank", file_.string()));
-    for (size_t stage = 0; stage < schedule_.rank_of.size(); ++stage)
-      if (schedule_.rank_of[stage] < 0)
+    for (size_t stage = 0; stage < schedule_.stage_ranks.size(); ++stage)
+      if (schedule_.stage_ranks[stage] < 0)
         throw std::runtime_error(
             fmt::format("parallel.schedule: {} has stage {} and lacks stage {}: number the stages from 0 without a gap",
-                        file_.string(), schedule_.rank_of.size() - 1, stage));
+                        file_.string(), schedule_.stage_ranks.size() - 1, stage));
     return std::move(schedule_);
   }
 
@@ -74,7 +74,7 @@ class Reader {
 
   // More than any machine has, so that a slip of the pen does not ask for all memory.
 
-  [[noreturn]] void refuse(const Piece& piece, const std::string& sentence) const {
+  [[noreturn]] void reject(const Piece& piece, const std::string& sentence) const {
     throw std::runtime_error(fmt::format("{}:{}:{}: {}", file_.string(), line_, piece.column, sentence));
   }
 
@@ -82,7 +82,7 @@ class Reader {
     if (cell.text.empty()) return;
     if (cell.text.front() != '(') return read_action(cell, actions);
     const size_t end = cell.text.find(')');
-    if (end == std::string_view::npos || cell.text.substr(end + 1) != "OVERLAP_F_B") refuse_cell(cell);
+    if (end == std::string_view::npos || cell.text.substr(end + 1) != "OVERLAP_F_B") reject_cell(cell);
     for (const Piece& part : split({cell.text.substr(1, end - 1), cell.column + 1}, ';')) read_action(part, actions);
   }
 
@@ -90,28 +90,28 @@ class Reader {
     const char* const end = piece.text.data() + piece.text.size();
     int64_t stage = 0, micro_batch = 0;
     const auto [letter, no_stage] = std::from_chars(piece.text.data(), end, stage);
-    if (no_stage != std::errc() || letter == end) refuse_cell(piece);
+    if (no_stage != std::errc() || letter == end) reject_cell(piece);
     const size_t kind = kLetters.find(*letter);
-    if (kind == std::string_view::npos) refuse_cell(piece);
+    if (kind == std::string_view::npos) reject_cell(piece);
     const auto [rest, no_micro_batch] = std::from_chars(letter + 1, end, micro_batch);
-    if (no_micro_batch != std::errc() || rest != end || stage < 0 || micro_batch < 0) refuse_cell(piece);
-    if (stage >= kMostStages) refuse(piece, fmt::format("stage {} is more than {} can be", stage, kMostStages));
+    if (no_micro_batch != std::errc() || rest != end || stage < 0 || micro_batch < 0) reject_cell(piece);
+    if (stage >= kMostStages) reject(piece, fmt::format("stage {} is more than {} can be", stage, kMostStages));
     place(piece, stage);
     actions.push_back({static_cast<PipelineAction::Kind>(kind), stage, micro_batch});
   }
 
   void place(const Piece& piece, int64_t stage) {
     const auto rank = static_cast<int64_t>(schedule_.ranks.size());
-    if (stage >= schedule_.stages()) schedule_.rank_of.resize(static_cast<size_t>(stage) + 1, -1);
-    int64_t& placed = schedule_.rank_of[static_cast<size_t>(stage)];
+    if (stage >= schedule_.stages()) schedule_.stage_ranks.resize(static_cast<size_t>(stage) + 1, -1);
+    int64_t& placed = schedule_.stage_ranks[static_cast<size_t>(stage)];
     if (placed >= 0 && placed != rank)
-      refuse(piece, fmt::format("stage {} lies on rank {}, whose row is line {}: a stage has one rank", stage, placed,
+      reject(piece, fmt::format("stage {} lies on rank {}, whose row is line {}: a stage has one rank", stage, placed,
                                 placed + 1));
     placed = rank;
   }
 
-  [[noreturn]] void refuse_cell(const Piece& piece) const {
-    refuse(piece, fmt::format("\"{}\" is no cell: write a stage, one of F, I, W and B, and a micro-batch, as in 0F1, "
+  [[noreturn]] void reject_cell(const Piece& piece) const {
+    reject(piece, fmt::format("\"{}\" is no cell: write a stage, one of F, I, W and B, and a micro-batch, as in 0F1, "
                               "or nothing where the rank waits",
                               piece.text));
   }
@@ -130,7 +130,7 @@ std::string format_schedule(const PipelineSchedule& schedule) {
   for (const auto& actions : schedule.ranks) {
     for (const PipelineAction& action : actions) {
       if (&action != &actions.front()) text += ',';
-      text += cell_of(action);
+      text += format_cell(action);
     }
     text += '\n';
   }

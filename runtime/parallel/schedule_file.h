@@ -9,8 +9,8 @@
 namespace modular {
 
 /// Reads cells like "0F1" (stage, F, I, W or B, micro-batch), "(0F1;3B0)OVERLAP_F_B" (one after the other) and empty
-/// ones (the rank waits). Which stages lie on a rank follows from its row. Throws std::runtime_error in one sentence
-/// that begins with the file and the place; whether the schedule can run, problem_of() says.
+/// ones (the rank waits). Which stages lie on a rank follows from its row. Throws std::runtime_error
+/// that begins with the file and the place; whether the schedule can run, find_problem() says.
 PipelineSchedule read_schedule(const std::filesystem::path& file);
 
 /// The same as text, without empty cells.

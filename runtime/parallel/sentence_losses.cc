@@ -62,7 +62,7 @@ const SentenceLoss* find(std::string_view name) {
   return found == sentence_losses().end() ? nullptr : &*found;
 }
 
-std::string texts_of(const SentenceLoss& loss) {
+std::string count_texts(const SentenceLoss& loss) {
   if (loss.least_texts != loss.most_texts) return fmt::format("at least {} texts", loss.least_texts);
   return loss.least_texts == 1 ? "one text" : fmt::format("{} texts", loss.least_texts);
 }
@@ -80,19 +80,19 @@ const std::vector<SentenceLoss>& sentence_losses() {
   return losses;
 }
 
-const SentenceLoss& sentence_loss_of(const SentenceOptions& options, int64_t texts, bool labels_are_numbers) {
+const SentenceLoss& find_sentence_loss(const SentenceOptions& options, int64_t texts, bool labels_are_numbers) {
   if (const SentenceLoss* const named = find(options.loss)) return *named;
   return *find(texts == 1 ? "supervised" : labels_are_numbers ? "cosine" : "in-batch");
 }
 
-std::string sentence_refusal(const SentenceOptions& options, int64_t texts, bool has_labels, bool labels_are_numbers,
-                             const std::string& key) {
-  const SentenceLoss& loss = sentence_loss_of(options, texts, labels_are_numbers);
+std::string sentence_error(const SentenceOptions& options, int64_t texts, bool has_labels, bool labels_are_numbers,
+                           const std::string& key) {
+  const SentenceLoss& loss = find_sentence_loss(options, texts, labels_are_numbers);
   const std::string it = fmt::format("{} is \"{}\"", key, loss.name);
   if (texts < loss.least_texts || texts > loss.most_texts)
     return fmt::format(
         "{}, which compares {} of a sample, and the examples have {}: write input_ids as [rows, texts, seq]", it,
-        texts_of(loss), texts);
+        count_texts(loss), texts);
   if (!has_labels && loss.labels != Labels::none)
     return fmt::format("{}, and the examples have no \"labels\": write {}", it,
                        loss.labels == Labels::groups  ? "one label for rows that belong together"

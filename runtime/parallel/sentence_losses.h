@@ -40,11 +40,11 @@ struct SentenceLoss {
 const std::vector<SentenceLoss>& sentence_losses();
 
 /// The loss that the options name, or else the one that suits samples of so many texts, whose labels may be numbers.
-const SentenceLoss& sentence_loss_of(const SentenceOptions& options, int64_t texts, bool labels_are_numbers);
+const SentenceLoss& find_sentence_loss(const SentenceOptions& options, int64_t texts, bool labels_are_numbers);
 
 /// Says in a sentence why the loss that the options name does not suit samples of so many texts, or nothing.
 /// `key` is what the loss is a setting of.
-std::string sentence_refusal(const SentenceOptions& options, int64_t texts, bool has_labels, bool labels_are_numbers,
-                             const std::string& key = "sentences.loss");
+std::string sentence_error(const SentenceOptions& options, int64_t texts, bool has_labels, bool labels_are_numbers,
+                           const std::string& key = "sentences.loss");
 
 }  // namespace modular

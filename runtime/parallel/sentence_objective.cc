@@ -45,12 +45,12 @@ bool is_same(const Tensor& a, const Tensor& b) {
 SentenceObjective::SentenceObjective(const SentenceOptions& options, ProcessGroup data_parallel)
     : options_(options), data_parallel_(std::move(data_parallel)) {}
 
-const SentenceLoss& SentenceObjective::kind_of(const Tensor& embeddings, const Tensor& labels) const {
-  return sentence_loss_of(options_, embeddings.size(0) / labels.size(0), labels.is_floating_point());
+const SentenceLoss& SentenceObjective::get_kind(const Tensor& embeddings, const Tensor& labels) const {
+  return find_sentence_loss(options_, embeddings.size(0) / labels.size(0), labels.is_floating_point());
 }
 
 bool SentenceObjective::compares_samples(const Batch& batch) const {
-  return batch.labels.defined() && kind_of(batch.leading(), batch.labels).compares_samples;
+  return batch.labels.defined() && get_kind(batch.leading(), batch.labels).compares_samples;
 }
 
 Tensor SentenceObjective::in_order(const Tensor& own) const {
@@ -63,7 +63,7 @@ Tensor SentenceObjective::in_order(const Tensor& own) const {
   return all.transpose(0, 1).flatten(0, 1);  // a step's samples are dealt out one by one
 }
 
-Tensor SentenceObjective::own_of(const Tensor& all) const {
+Tensor SentenceObjective::take_own(const Tensor& all) const {
   if (!data_parallel_) return all;
   return all.unflatten(0, {-1, data_parallel_->getSize()}).select(1, data_parallel_->getRank());
 }
@@ -73,14 +73,14 @@ int64_t SentenceObjective::targets(std::span<const Batch> micro_batches) const {
   for (const Batch& batch : micro_batches)
     if (batch.labels.defined()) labels.push_back(batch.labels.cpu());
   if (labels.empty()) return 0;
-  const SentenceLoss& kind = kind_of(micro_batches.front().leading(), micro_batches.front().labels);
+  const SentenceLoss& kind = get_kind(micro_batches.front().leading(), micro_batches.front().labels);
   const Tensor own = at::cat(labels);
   if (kind.targets == same_labels || !data_parallel_) return count_targets(kind.targets(own)).item<int64_t>();
   // In host memory, so that no GPU is waited for.
   const Tensor all = at::zeros({own.size(0), data_parallel_->getSize()}, at::kDouble);
   all.select(1, data_parallel_->getRank()).copy_(own);
   all_reduce(data_parallel_, all, "the labels of data-parallel ranks").wait();
-  return count_targets(own_of(kind.targets(all.flatten().to(at::kLong)))).item<int64_t>();
+  return count_targets(take_own(kind.targets(all.flatten().to(at::kLong)))).item<int64_t>();
 }
 
 void SentenceObjective::begin(bool trains) {
@@ -89,28 +89,28 @@ void SentenceObjective::begin(bool trains) {
   collects_ = settled_ = false;
 }
 
-const SentenceObjective::Part* SentenceObjective::part_of(const Tensor& labels) const {
+const SentenceObjective::Part* SentenceObjective::find_part(const Tensor& labels) const {
   const auto found = std::ranges::find_if(parts_, [&](const Part& part) { return is_same(part.labels, labels); });
   return found == parts_.end() ? nullptr : &*found;
 }
 
 Tensor SentenceObjective::loss(const Tensor& embeddings, const Tensor& labels) {
-  const SentenceLoss& kind = kind_of(embeddings, labels);
+  const SentenceLoss& kind = get_kind(embeddings, labels);
   const Tensor texts = by_sample(embeddings, labels);
   if (!kind.compares_samples) return kind.losses(texts.to(at::kFloat), labels, options_).sum();
   if (!settled_) parts_.push_back({.labels = labels, .embeddings = texts.detach().to(at::kFloat)});
   if (collects_) return at::zeros({}, texts.options().dtype(at::kFloat));
   if (!settled_) settle();
-  const Part* const part = part_of(labels);
+  const Part* const part = find_part(labels);
   TORCH_INTERNAL_ASSERT(part, "a forward after the step's samples were compared has others");
   return trains_ ? KnownGradient::apply(embeddings, part->loss, part->gradient) : part->loss;
 }
 
 Tensor SentenceObjective::count(const Tensor& embeddings, const Tensor& labels) {
-  const SentenceLoss& kind = kind_of(embeddings, labels);
+  const SentenceLoss& kind = get_kind(embeddings, labels);
   if (!kind.compares_samples) return count_targets(kind.targets(labels));
   if (collects_) return at::zeros({}, labels.options().dtype(at::kLong));
-  const Part* const part = part_of(labels);
+  const Part* const part = find_part(labels);
   TORCH_INTERNAL_ASSERT(part, "samples are counted before their loss is taken");
   return part->count;
 }
@@ -127,11 +127,11 @@ SentenceObjective::Sums SentenceObjective::settle() {
   const Tensor all_labels = in_order(at::cat(labels));
   const at::AutoGradMode with_gradients(trains_);
   const Tensor all = in_order(at::cat(embeddings)).detach().requires_grad_(trains_);
-  const SentenceLoss& kind = kind_of(all.flatten(0, 1), all_labels);
+  const SentenceLoss& kind = get_kind(all.flatten(0, 1), all_labels);
   const Tensor losses = kind.losses(all, all_labels, options_);
   Tensor gradient;
-  if (trains_) gradient = own_of(torch::autograd::grad({losses.sum()}, {all})[0]);
-  const Tensor own_losses = own_of(losses.detach()), own_targets = own_of(kind.targets(all_labels));
+  if (trains_) gradient = take_own(torch::autograd::grad({losses.sum()}, {all})[0]);
+  const Tensor own_losses = take_own(losses.detach()), own_targets = take_own(kind.targets(all_labels));
   int64_t first = 0;
   for (Part& part : parts_) {
     const int64_t samples = part.labels.size(0);

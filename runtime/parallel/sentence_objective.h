@@ -52,12 +52,12 @@ class SentenceObjective final : public sentences::Objective {
     Tensor loss, count;
     Tensor gradient;  // of the step's loss sum by `embeddings`
   };
-  const SentenceLoss& kind_of(const Tensor& embeddings, const Tensor& labels) const;
+  const SentenceLoss& get_kind(const Tensor& embeddings, const Tensor& labels) const;
   /// Of each rank's samples, all in the order of the step: [samples, …].
   Tensor in_order(const Tensor& own) const;
   /// Which of all these are this rank's.
-  Tensor own_of(const Tensor& all) const;
-  const Part* part_of(const Tensor& labels) const;
+  Tensor take_own(const Tensor& all) const;
+  const Part* find_part(const Tensor& labels) const;
 
   SentenceOptions options_;
   ProcessGroup data_parallel_;

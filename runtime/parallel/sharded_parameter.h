@@ -9,13 +9,13 @@
 
 namespace modular {
 
-/// A box of a parameter's global tensor, global[offset, offset + shape), and where it is in the rank's local tensor,
+/// A slice of a parameter's global tensor, global[offset, offset + shape), and where it is in the rank's local tensor,
 /// local[start, start + shape).
-struct ParameterBox {
+struct ParameterSlice {
   std::vector<int64_t> offset, start, shape;
   // Neighbouring tp ranks that hold the same slice; the gradient is the sum of what each of them finds.
   int64_t sharers = 1;
-  bool owner = true;  // true on exactly one of the ranks that hold this box: sums over all boxes count owners only
+  bool owner = true;  // true on exactly one of the ranks that hold this slice: sums over all slices count owners only
 
   at::Tensor in_global(const at::Tensor& whole) const { return cut(whole, offset); }
   /// In the rank's tensor, its gradient, or what an optimizer keeps beside it.
@@ -31,18 +31,18 @@ struct ParameterBox {
 
 /// What this rank keeps, updates and saves of one parameter.
 struct ShardedParameter {
-  std::string name;                   // canonical name, e.g. "model.layers.0.mlp.up_proj.weight"
-  std::vector<std::string> names;     // all of its names: a tied parameter has several
-  std::vector<int64_t> global_shape;  // of the whole parameter
-  std::vector<ParameterBox> boxes;    // that `local` is made of: one, or one for each part of a fused layer
-  at::Tensor local;                   // float32; may be empty where ranks outnumber rows
+  std::string name;                    // canonical name, e.g. "model.layers.0.mlp.up_proj.weight"
+  std::vector<std::string> names;      // all of its names: a tied parameter has several
+  std::vector<int64_t> global_shape;   // of the full parameter
+  std::vector<ParameterSlice> slices;  // that `local` is made of: one, or one for each part of a fused layer
+  at::Tensor local;                    // float32; may be empty where ranks outnumber rows
   // Like local, summed over the mesh; undefined before the first step. Float32, or of the type that is computed in.
   at::Tensor grad;
-  // What is computed with, where that is a bfloat16 copy of local on this rank: an update may write it along with local,
-  // and then says so.
+  // What is computed with, where that is a bfloat16 copy of local on this rank: an update may write it along with
+  // local, and then says so.
   at::Tensor rounded;
-  bool rounded_is_current = false;
-  bool trainable = true;              // false of one that never has a gradient
+  bool compute_copy_is_fresh = false;
+  bool trainable = true;      // false of one that never has a gradient
   bool layer_matrix = false;  // a matrix of a layer, or a stack of its experts' matrices [experts, rows, columns]
 };
 

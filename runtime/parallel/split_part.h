@@ -24,7 +24,7 @@ struct PartSlice {
 
 /// What rank `tp_rank` of `tp` keeps of `part`: slices are as long as torch.chunk makes them. `tp` is a multiple of the
 /// slices of a part that has a number of them.
-inline PartSlice slice_of(const SplitPart& part, int64_t tp, int64_t tp_rank) {
+inline PartSlice to_part_slice(const SplitPart& part, int64_t tp, int64_t tp_rank) {
   const int64_t slices = part.slices > 0 ? std::min(part.slices, tp) : tp, sharers = tp / slices;
   const int64_t longest = (part.size + slices - 1) / slices;
   const int64_t begin = std::min(tp_rank / sharers * longest, part.size);

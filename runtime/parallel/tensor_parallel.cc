@@ -36,7 +36,7 @@ bool all_below(const Tensor& values, const Limit& limit) {
   return true;
 }
 
-/// Refuses a target beyond the vocabulary in the sentence of the operation on one rank. All ranks see the same targets.
+/// Rejects a target beyond the vocabulary in the sentence of the operation on one rank. All ranks see the same targets.
 void check_targets(const Tensor& targets, const Tensor& classes) {
   // How many are selected, a GPU would have to tell the host.
   const Tensor counted = targets.masked_fill(targets.eq(kIgnoredTarget), 0);
@@ -79,10 +79,10 @@ std::vector<int64_t> known_lengths(const Group& group, int64_t own, const std::v
   const int64_t ranks = group->getSize(), rank = group->getRank();
   std::vector<int64_t> lengths(static_cast<size_t>(ranks), own);
   const auto size = std::ranges::find_if(
-      uneven, [&](int64_t candidate) { return slice_of({.size = candidate}, ranks, rank).size == own; });
+      uneven, [&](int64_t candidate) { return to_part_slice({.size = candidate}, ranks, rank).size == own; });
   if (size != uneven.end())
     for (int64_t other = 0; other < ranks; ++other)
-      lengths[static_cast<size_t>(other)] = slice_of({.size = *size}, ranks, other).size;
+      lengths[static_cast<size_t>(other)] = to_part_slice({.size = *size}, ranks, other).size;
   return lengths;
 }
 
@@ -180,13 +180,13 @@ struct VocabularyCrossEntropy : torch::autograd::Function<VocabularyCrossEntropy
 class GroupTensorParallel final : public tp::TensorParallel {
  public:
   GroupTensorParallel(Group group, std::map<int64_t, Group> neighbours, std::optional<std::vector<int64_t>> uneven)
-      : group_(std::move(group)), neighbours_(std::move(neighbours)), uneven_(std::move(uneven)) {}
+      : group_(std::move(group)), kv_groups_(std::move(neighbours)), uneven_(std::move(uneven)) {}
   int64_t size() const override { return group_->getSize(); }
   int64_t rank() const override { return group_->getRank(); }
   Tensor enter(const Tensor& x) override { return Enter::apply(x, group_); }
   Tensor reduce(const Tensor& partial) override { return Reduce::apply(partial, group_); }
-  Tensor sum_of_neighbours(const Tensor& partial, int64_t ranks) override {
-    return SumBothWays::apply(partial, neighbours_.at(ranks));
+  Tensor sum_over_kv_group(const Tensor& partial, int64_t ranks) override {
+    return SumBothWays::apply(partial, kv_groups_.at(ranks));
   }
   Tensor gather(const Tensor& shard, int64_t dim) override {
     dim = dim < 0 ? dim + shard.dim() : dim;
@@ -198,7 +198,7 @@ class GroupTensorParallel final : public tp::TensorParallel {
   Tensor embedding(const Tensor& ids, const Tensor& table_shard, int64_t rows,
                    std::optional<int64_t> padding_idx) override {
     TORCH_CHECK_INDEX(all_below(ids, rows), "index out of range in self");
-    const PartSlice own = slice_of({.size = rows}, size(), rank());
+    const PartSlice own = to_part_slice({.size = rows}, size(), rank());
     const Tensor local = ids - own.begin;
     const Tensor elsewhere = local.lt(0).logical_or(local.ge(own.size));
     // -1 means "no padding row"; a row that another rank holds does not exist here.
@@ -216,7 +216,7 @@ class GroupTensorParallel final : public tp::TensorParallel {
 
  private:
   Group group_;
-  std::map<int64_t, Group> neighbours_;
+  std::map<int64_t, Group> kv_groups_;
   std::optional<std::vector<int64_t>> uneven_;
 };
 

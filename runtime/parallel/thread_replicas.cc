@@ -19,13 +19,13 @@ namespace modular {
 namespace {
 
 /// What one exchange through the first device has moved.
-void count_exchange(double bytes) {
+void count_collective(double bytes) {
   ++traffic().exchanges;
   traffic().bytes += bytes;
 }
 
 /// Samples [first, first + count) of a batch, each with its `texts` rows, on `device`.
-Batch rows_of(Batch batch, int64_t first, int64_t count, int64_t texts, const at::Device& device) {
+Batch take_rows(Batch batch, int64_t first, int64_t count, int64_t texts, const at::Device& device) {
   const int64_t rows = batch.leading().size(0);
   batch.tensors([&](Tensor& tensor) {
     if (!tensor.defined()) return;
@@ -38,14 +38,14 @@ Batch rows_of(Batch batch, int64_t first, int64_t count, int64_t texts, const at
   return batch;
 }
 
-double bytes_of(Batch batch) {
+double get_bytes(Batch batch) {
   double bytes = 0.0;
   batch.tensors([&](Tensor& tensor) { bytes += tensor.defined() ? static_cast<double>(tensor.nbytes()) : 0.0; });
   return bytes;
 }
 
 /// The parameters of a model, each once, in the order of its module tree; then its buffers.
-std::pair<std::vector<Tensor>, std::vector<Tensor>> tensors_of(nn::Module& module) {
+std::pair<std::vector<Tensor>, std::vector<Tensor>> find_tensors(nn::Module& module) {
   std::vector<Tensor> parameters;
   std::set<const void*> seen;
   for (const Tensor& parameter : module.parameters())
@@ -59,10 +59,10 @@ struct ThreadReplicas::Replica {
   Model model;
   at::Device device = at::kCPU;
   std::vector<Tensor> parameters, buffers;
-  std::optional<DropoutDraws> dropout;
+  std::optional<StepDropoutRng> dropout;
 
   Replica(Model model, std::optional<uint64_t> dropout_seed) : model(std::move(model)) {
-    std::tie(parameters, buffers) = tensors_of(*this->model.module);
+    std::tie(parameters, buffers) = find_tensors(*this->model.module);
     if (dropout_seed) dropout.emplace(*this->model.module, *dropout_seed);
   }
 };
@@ -117,7 +117,7 @@ void ThreadReplicas::begin_step() {
   const Replica& main = *replicas_.front();
   double bytes = 0.0;
   for (const Tensor& parameter : main.parameters) bytes += static_cast<double>(parameter.nbytes());
-  count_exchange(bytes * static_cast<double>(replicas_.size() - 1));
+  count_collective(bytes * static_cast<double>(replicas_.size() - 1));
   on_threads(replicas_.size(), [&](size_t number) {
     if (number == 0) return;
     const at::NoGradGuard no_grad;
@@ -143,10 +143,10 @@ Outputs ThreadReplicas::run(const Batch& batch, double scale) {
   for (size_t i = 0; i < used; ++i) {
     const int64_t number = static_cast<int64_t>(i), first = samples * number / static_cast<int64_t>(used);
     const int64_t end = samples * (number + 1) / static_cast<int64_t>(used);
-    parts.push_back(rows_of(named, first, end - first, texts, replicas_[i]->device));
-    if (i > 0) dealt += bytes_of(parts.back());
+    parts.push_back(take_rows(named, first, end - first, texts, replicas_[i]->device));
+    if (i > 0) dealt += get_bytes(parts.back());
   }
-  count_exchange(dealt);
+  count_collective(dealt);
 
   std::vector<Outputs> outputs(used);
   const SampledClasses* const sampled = bound.sampled;
@@ -174,8 +174,8 @@ Outputs ThreadReplicas::run(const Batch& batch, double scale) {
     sum.loss_sum = sum.loss_sum + outputs[i].loss_sum.to(sum.loss_sum.device());
     sum.token_count = sum.token_count + outputs[i].token_count.to(sum.token_count.device());
   }
-  count_exchange(losses);
-  count_exchange(gradients_of_losses);
+  count_collective(losses);
+  count_collective(gradients_of_losses);
   return sum;
 }
 
@@ -192,7 +192,7 @@ void ThreadReplicas::end_step() {
       const Tensor here = gradient.to(main.device);
       sum = sum.defined() ? sum.add_(here) : here;
     }
-  count_exchange(bytes);
+  count_collective(bytes);
 }
 
 }  // namespace modular

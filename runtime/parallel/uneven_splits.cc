@@ -29,7 +29,7 @@ std::string describe_uneven_splits(ParameterTable& table, const Entry& entry, co
   const auto integers = config_integers(config);
   for (const Divides& rule : entry.plan->divides) {
     if (rule.axis != "tp" || !(may_be_shared(rule.field) || may_be_uneven(rule.field))) continue;
-    const int64_t count = evaluate_product(rule.field, integers);
+    const int64_t count = evaluate_monomial(rule.field, integers);
     if (count % tp == 0) continue;
     // Which parts they are shows where the count is another: that of the ranks, of which each has a head of its own.
     const auto changed = config.clone();
@@ -80,7 +80,8 @@ std::optional<std::vector<int64_t>> uneven_sizes(const ParameterTable& table, in
   for (const int64_t one : uneven)
     for (const int64_t other : sizes)
       for (int64_t rank = 0; rank < tp; ++rank)
-        if (one != other && slice_of({.size = one}, tp, rank).size == slice_of({.size = other}, tp, rank).size)
+        if (one != other &&
+            to_part_slice({.size = one}, tp, rank).size == to_part_slice({.size = other}, tp, rank).size)
           return {};
   return uneven;
 }
@@ -89,7 +90,7 @@ SharedSlices::SharedSlices(const ParameterTable& table, Mesh& mesh) {
   std::set<int64_t> numbers;
   for (const ModelParameter& parameter : table.parameters)
     for (const SplitPart& part : parameter.parts)
-      numbers.insert(slice_of(part, mesh.size(Axis::tp), /*tp_rank=*/0).sharers);
+      numbers.insert(to_part_slice(part, mesh.size(Axis::tp), /*tp_rank=*/0).sharers);
   for (const int64_t sharers : numbers)
     if (sharers > 1) groups_[sharers] = mesh.neighbours(Axis::tp, sharers);
 }
@@ -98,9 +99,9 @@ void SharedSlices::sum_gradients(std::vector<ShardedParameter>& parameters) cons
   for (const auto& [sharers, group] : groups_) {
     std::vector<at::Tensor> shared, flat;
     for (const ShardedParameter& parameter : parameters)
-      for (const ParameterBox& box : parameter.boxes)
-        if (parameter.trainable && box.sharers == sharers) {
-          shared.push_back(box.in_local(parameter.grad));
+      for (const ParameterSlice& slice : parameter.slices)
+        if (parameter.trainable && slice.sharers == sharers) {
+          shared.push_back(slice.in_local(parameter.grad));
           flat.push_back(shared.back().reshape(-1));
         }
     if (shared.empty()) continue;

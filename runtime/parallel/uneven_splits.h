@@ -22,7 +22,7 @@ bool may_be_shared(std::string_view field);
 bool may_be_uneven(std::string_view field);
 
 /// Finds the parts of `table`, of `entry` built from `config`, that `tp` ranks split in such a way, and writes that
-/// into them. Returns in one sentence why they cannot, or nothing.
+/// into them. Returns why they cannot, or nothing.
 std::string describe_uneven_splits(ParameterTable& table, const Entry& entry, const AnyConfig& config, int64_t tp);
 
 /// The sizes that `tp` ranks do not divide of what they split, each once; nothing where the length of a rank's slice
@@ -38,7 +38,7 @@ class SharedSlices {
   SharedSlices(const ParameterTable& table, Mesh& mesh);
   /// By their number of ranks.
   const std::map<int64_t, ProcessGroup>& groups() const { return groups_; }
-  /// Collective over those ranks, which have the same boxes. `grad` of each trainable parameter is defined.
+  /// Collective over those ranks, which have the same slices. `grad` of each trainable parameter is defined.
   void sum_gradients(std::vector<ShardedParameter>& parameters) const;
 
  private:

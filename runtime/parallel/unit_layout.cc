@@ -38,14 +38,14 @@ void UnitLayout::add(at::Tensor registered, std::vector<int64_t> shape) {
   parameters.push_back(std::move(parameter));
 }
 
-std::pair<int64_t, int64_t> UnitLayout::rows_of(const ParameterPlacement& parameter, int64_t rank) const {
+std::pair<int64_t, int64_t> UnitLayout::get_rows(const ParameterPlacement& parameter, int64_t rank) const {
   const int64_t first = std::min(rank * parameter.chunk_rows, parameter.rows);
   return {first, std::min(parameter.chunk_rows, parameter.rows - first)};
 }
 
 at::Tensor UnitLayout::local(const at::Tensor& flat_shard, const ParameterPlacement& parameter, int64_t rank) const {
   std::vector<int64_t> shape = parameter.shape;
-  const int64_t count = rows_of(parameter, rank).second;
+  const int64_t count = get_rows(parameter, rank).second;
   if (!shape.empty())
     shape[static_cast<size_t>(parameter.dim)] = count;
   else if (count == 0)
@@ -53,9 +53,9 @@ at::Tensor UnitLayout::local(const at::Tensor& flat_shard, const ParameterPlacem
   return flat_shard.narrow(0, parameter.offset, parameter.outer * count * parameter.row_size).view(shape);
 }
 
-at::Tensor UnitLayout::chunks(const at::Tensor& flat_whole, const ParameterPlacement& parameter) const {
+at::Tensor UnitLayout::chunks(const at::Tensor& flat_full, const ParameterPlacement& parameter) const {
   TORCH_INTERNAL_ASSERT(parameter.outer == 1);
-  return flat_whole.narrow(0, parameter.offset * ranks, parameter.chunk() * ranks).view({ranks, parameter.chunk()});
+  return flat_full.narrow(0, parameter.offset * ranks, parameter.chunk() * ranks).view({ranks, parameter.chunk()});
 }
 
 std::vector<UnitLayout::Places> UnitLayout::places(const at::Tensor& whole, const at::Tensor& by_rank,
@@ -84,8 +84,8 @@ void UnitLayout::clear_padding(const at::Tensor& by_rank, const ParameterPlaceme
   chunks.narrow(0, full + 1, ranks - full - 1).zero_();
 }
 
-at::Tensor UnitLayout::whole(const at::Tensor& flat_whole, const ParameterPlacement& parameter) const {
-  return flat_whole.narrow(0, parameter.offset * ranks, parameter.elements()).view(parameter.shape);
+at::Tensor UnitLayout::whole(const at::Tensor& flat_full, const ParameterPlacement& parameter) const {
+  return flat_full.narrow(0, parameter.offset * ranks, parameter.elements()).view(parameter.shape);
 }
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// Where the parameters of a unit lie in memory: this rank's shards in one flat tensor, the whole parameters in another.
+// Where the parameters of a unit lie in memory: this rank's shards in one flat tensor, the full parameters in another.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,7 +13,7 @@ namespace modular {
 /// the last ones partly or wholly padding where the ranks do not divide the rows.
 struct ParameterPlacement {
   at::Tensor registered;       // the tensor that the module computes with
-  std::vector<int64_t> shape;  // of `registered`: the whole parameter, or this tp rank's slice of it
+  std::vector<int64_t> shape;  // of `registered`: the full parameter, or this tp rank's slice of it
   int64_t dim = 0;             // which the ranks divide between them: of those with little padding the first
   int64_t outer = 1;           // elements of the dimensions before it: runs of rows
   int64_t rows = 0;            // shape[dim]; 1 of a number
@@ -37,12 +37,12 @@ struct UnitLayout {
   void add(at::Tensor registered, std::vector<int64_t> shape);
 
   /// The rows of a parameter that `rank` keeps: first and number, which may be 0.
-  std::pair<int64_t, int64_t> rows_of(const ParameterPlacement& parameter, int64_t rank) const;
+  std::pair<int64_t, int64_t> get_rows(const ParameterPlacement& parameter, int64_t rank) const;
   /// What `rank` keeps of a parameter, as a view of its flat shard.
   at::Tensor local(const at::Tensor& flat_shard, const ParameterPlacement& parameter, int64_t rank) const;
   /// All ranks' chunks of a parameter whose `outer` is 1, [ranks, chunk], contiguous, as a view of ranks * shard_size
   /// elements in which each parameter is whole.
-  at::Tensor chunks(const at::Tensor& flat_whole, const ParameterPlacement& parameter) const;
+  at::Tensor chunks(const at::Tensor& flat_full, const ParameterPlacement& parameter) const;
 
   /// The same elements in the parameter and in the ranks' flat shards: views of one shape.
   struct Places {
@@ -55,7 +55,7 @@ struct UnitLayout {
   void clear_padding(const at::Tensor& by_rank, const ParameterPlacement& parameter) const;
 
   /// The parameter itself as a view of the same.
-  at::Tensor whole(const at::Tensor& flat_whole, const ParameterPlacement& parameter) const;
+  at::Tensor whole(const at::Tensor& flat_full, const ParameterPlacement& parameter) const;
 };
 
 }  // namespace modular

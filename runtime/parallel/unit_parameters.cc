@@ -20,10 +20,10 @@ UnitParameters::UnitParameters(std::string name, UnitLayout layout, const DataPa
   shard_ = in_host_memory_ ? on_host() : at::zeros({layout_.shard_size}, on_device_);
   if (offload.optimizer && !in_host_memory_) master_ = on_host();
   if (is_freed() || compute != at::kFloat)
-    whole_ = at::empty({layout_.ranks * layout_.shard_size}, on_device_.dtype(compute));
+    full_ = at::empty({layout_.ranks * layout_.shard_size}, on_device_.dtype(compute));
   for (ParameterPlacement& parameter : layout_.parameters)
-    make_real(parameter.registered, layout_.whole(whole_.defined() ? whole_ : shard_, parameter));
-  if (is_freed()) free_storage(whole_);
+    make_real(parameter.registered, layout_.whole(full_.defined() ? full_ : shard_, parameter));
+  if (is_freed()) free_storage(full_);
 }
 
 at::Tensor UnitParameters::local(const ParameterPlacement& parameter) const {
@@ -36,10 +36,10 @@ at::Tensor UnitParameters::gradient(const ParameterPlacement& parameter) const {
   return found.defined() ? found : at::zeros_like(parameter.registered);
 }
 
-bool UnitParameters::straight_to_their_places() const {
+bool UnitParameters::without_copies() const {
   // A message costs a backend about as much as the copy of this many bytes.
   constexpr size_t kWorthAMessage = 256 * 1024;
-  const auto bytes = static_cast<size_t>(layout_.shard_size) * whole_.element_size();
+  const auto bytes = static_cast<size_t>(layout_.shard_size) * full_.element_size();
   const auto in_one_piece = [](const ParameterPlacement& parameter) { return parameter.outer == 1; };
   return bytes >= kWorthAMessage * layout_.parameters.size() && std::ranges::all_of(layout_.parameters, in_one_piece);
 }
@@ -48,21 +48,21 @@ void UnitParameters::prefetch() {
   if (is_whole() || gathering_.active()) return;
   const AllocatesFor purpose(MemoryPurpose::gathered);
   if (!sharded()) {  // laid out as the shard is
-    allocate_storage(whole_);
-    whole_.copy_(shard_, /*non_blocking=*/true);
+    allocate_storage(full_);
+    full_.copy_(shard_, /*non_blocking=*/true);
     return;
   }
   std::vector<at::Tensor> gathered;
-  if (straight_to_their_places()) {
-    allocate_storage(whole_);
+  if (without_copies()) {
+    allocate_storage(full_);
     for (const ParameterPlacement& parameter : layout_.parameters) {
       if (parameter.chunk() == 0) continue;
-      gathered.push_back(layout_.chunks(whole_, parameter));
+      gathered.push_back(layout_.chunks(full_, parameter));
       gathered.back()[groups_.shard_rank].copy_(shard_.narrow(0, parameter.offset, parameter.chunk()),
                                                 /*non_blocking=*/true);
     }
   } else {
-    gathered_ = at::empty(whole_.sizes(), whole_.options());
+    gathered_ = at::empty(full_.sizes(), full_.options());
     gathered_.narrow(0, groups_.shard_rank * layout_.shard_size, layout_.shard_size)
         .copy_(shard_, /*non_blocking=*/true);
     gathered = {gathered_};
@@ -75,10 +75,10 @@ void UnitParameters::gather() {
   gathering_.wait();
   if (!gathered_.defined()) return;
   const AllocatesFor purpose(MemoryPurpose::gathered);
-  allocate_storage(whole_);
+  allocate_storage(full_);
   const at::Tensor by_rank = gathered_.view({layout_.ranks, layout_.shard_size});
   for (const ParameterPlacement& parameter : layout_.parameters)
-    for (const auto& [in_whole, in_shards] : layout_.places(layout_.whole(whole_, parameter), by_rank, parameter))
+    for (const auto& [in_whole, in_shards] : layout_.places(layout_.whole(full_, parameter), by_rank, parameter))
       in_whole.copy_(in_shards);
   free_storage(std::exchange(gathered_, {}));
 }
@@ -86,12 +86,12 @@ void UnitParameters::gather() {
 void UnitParameters::release() {
   gathering_.wait();  // for one that was begun in vain
   if (gathered_.defined()) free_storage(std::exchange(gathered_, {}));
-  if (is_freed() && is_whole()) free_storage(whole_);
+  if (is_freed() && is_whole()) free_storage(full_);
 }
 
 void UnitParameters::refresh() {
   if (master_.defined()) shard_.copy_(master_, /*non_blocking=*/true);
-  if (!is_freed() && whole_.defined()) whole_.copy_(shard_);
+  if (!is_freed() && full_.defined()) full_.copy_(shard_);
 }
 
 void UnitParameters::begin_step(bool of_one_backward) {

@@ -12,8 +12,8 @@
 
 namespace modular {
 
-/// Between gather and release the registered tensors hold the whole parameters; from prefetch on they have storage,
-/// else none. Where each rank keeps whole parameters anyway, on the device, these calls do nothing.
+/// Between gather and release the registered tensors hold the full parameters; from prefetch on they have storage,
+/// else none. Where each rank keeps full parameters anyway, on the device, these calls do nothing.
 class UnitParameters {
  public:
   /// Allocates this rank's shards in float32 and makes the layout's registered meta tensors real, in type `compute`.
@@ -33,7 +33,7 @@ class UnitParameters {
 
   /// Begins to gather; gather() then waits for less. No effect where that was done or is under way.
   void prefetch();
-  /// Returns with whole parameters.
+  /// Returns with full parameters.
   void gather();
   /// Frees them.
   void release();
@@ -50,7 +50,7 @@ class UnitParameters {
   /// Takes those gradients with what was kept, and begins to sum them over the ranks that share the parameters. Adds to
   /// what earlier sums of this step left.
   void start_reduction();
-  /// Whether such a sum is under way; not where each rank keeps whole parameters.
+  /// Whether such a sum is under way; not where each rank keeps full parameters.
   bool is_reducing() const { return reducing_.active(); }
   /// Waits for that sum. With `last`, for which the step has no further gradients of this unit, begins the sum over
   /// replicas.
@@ -60,10 +60,10 @@ class UnitParameters {
 
  private:
   bool sharded() const { return layout_.ranks > 1 && layout_.shard_size > 0; }
-  /// Whether whole parameters are there between gather and release alone.
+  /// Whether full parameters are there between gather and release alone.
   bool is_freed() const { return sharded() || (in_host_memory_ && layout_.shard_size > 0); }
-  bool is_whole() const { return !is_freed() || has_storage(whole_); }
-  bool straight_to_their_places() const;
+  bool is_whole() const { return !is_freed() || has_storage(full_); }
+  bool without_copies() const;
   void accumulate_gradients();
 
   std::string name_;
@@ -74,12 +74,12 @@ class UnitParameters {
   at::Tensor shard_;             // [shard_size] float32
   at::Tensor master_;            // the same in host memory, which the optimizer updates; undefined where that is shard_
   at::Tensor
-      whole_;  // [ranks * shard_size] in the type of the computation; undefined where the modules use shard_ itself
+      full_;  // [ranks * shard_size] in the type of the computation; undefined where the modules use shard_ itself
   at::Tensor gradient_;  // [shard_size] float32, summed over the micro-batches so far; undefined before the first
 
-  at::Tensor kept_;  // [ranks * shard_size] float32, laid out as whole_: this rank's gradients, not summed yet
+  at::Tensor kept_;  // [ranks * shard_size] float32, laid out as full_: this rank's gradients, not summed yet
 
-  at::Tensor gathered_;  // [ranks * shard_size], while a gather is under way that does not go straight to whole_
+  at::Tensor gathered_;  // [ranks * shard_size], while a gather is under way that does not go straight to full_
   Pending gathering_;
   at::Tensor unreduced_;  // [ranks * shard_size] float32, while a reduction is under way
   at::Tensor reduced_;    // [shard_size], what it gives

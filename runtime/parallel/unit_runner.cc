@@ -53,12 +53,12 @@ class UnitNode final : public torch::autograd::Node {
   /// The graph of the forward, of whose outputs only the history is kept.
   void keep_graph(const std::vector<at::Tensor>& outputs, InputNodes inputs,
                   std::shared_ptr<const OffloadedUnit> offloaded) {
-    outputs_ = edges_of(outputs);
+    outputs_ = to_edges(outputs);
     input_nodes_ = std::move(inputs);
     offloaded_ = std::move(offloaded);
   }
   void keep_body(fsdp::Units::Body body, const std::vector<at::Tensor>& inputs, RandomState before,
-                 DropoutDraws::Position dropout, RouterBalance::Position routers) {
+                 StepDropoutRng::Position dropout, RouterBalance::Position routers) {
     body_ = std::move(body);
     for (const at::Tensor& input : inputs) {
       differentiable_.push_back(input.requires_grad());
@@ -93,7 +93,7 @@ class UnitNode final : public torch::autograd::Node {
 
  private:
   /// Of outputs without a history, invalid ones.
-  static torch::autograd::edge_list edges_of(const std::vector<at::Tensor>& outputs) {
+  static torch::autograd::edge_list to_edges(const std::vector<at::Tensor>& outputs) {
     torch::autograd::edge_list edges;
     for (const at::Tensor& output : outputs)
       edges.push_back(output.requires_grad() ? torch::autograd::impl::gradient_edge(output) : torch::autograd::Edge());
@@ -105,11 +105,11 @@ class UnitNode final : public torch::autograd::Node {
     const Binding binding(parallel_);  // this may be autograd's thread for a GPU
     const RandomState now(runner_.device_);
     random_state_->restore();
-    DropoutDraws* dropout = runner_.options_.dropout;
+    StepDropoutRng* dropout = runner_.options_.dropout;
     if (dropout) dropout->set_position(std::move(dropout_));
     if (runner_.options_.routers) runner_.options_.routers->repeat_from(std::move(routers_));
     const auto inputs = begin_graph(std::exchange(inputs_, {}), differentiable_, input_nodes_);
-    outputs_ = edges_of(std::exchange(body_, nullptr)(inputs));
+    outputs_ = to_edges(std::exchange(body_, nullptr)(inputs));
     now.restore();
   }
 
@@ -146,7 +146,7 @@ class UnitNode final : public torch::autograd::Node {
   std::vector<at::Tensor> inputs_;
   std::vector<bool> differentiable_;  // beside them
   std::optional<RandomState> random_state_;
-  DropoutDraws::Position dropout_;
+  StepDropoutRng::Position dropout_;
   RouterBalance::Position routers_;
 };
 
@@ -205,7 +205,7 @@ std::vector<at::Tensor> UnitRunner::run_with_graph(size_t unit, size_t position,
   std::vector<at::Tensor> outputs;
   if (recomputed_[unit]) {
     RandomState before(device_);
-    DropoutDraws::Position dropout;
+    StepDropoutRng::Position dropout;
     if (options_.dropout) dropout = options_.dropout->position();
     RouterBalance::Position routers;
     if (options_.routers) routers = options_.routers->position();

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/model/fsdp.h"
-#include "runtime/parallel/dropout_draws.h"
+#include "runtime/parallel/dropout_rng.h"
 #include "runtime/parallel/memory_options.h"
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/parallel/router_balance.h"
@@ -27,9 +27,9 @@ struct UnitOptions {
   size_t prefetch = 1;           // units that are gathered ahead, in the order in which they ran last time
   Recomputation recompute = {};  // of units
   bool reduce = true;  // hand gradients to UnitParameters; false where they are complete as the backward leaves them
-  DropoutDraws* dropout = nullptr;   // what a unit that is recomputed draws again
-  RouterBalance* routers = nullptr;  // which do not count again then
-  SavedTensors* saved = nullptr;     // what becomes of what the other units' graphs save; null: it is kept
+  StepDropoutRng* dropout = nullptr;  // what a unit that is recomputed draws again
+  RouterBalance* routers = nullptr;   // which do not count again then
+  SavedTensors* saved = nullptr;      // what becomes of what the other units' graphs save; null: it is kept
 };
 
 /// A unit's forward under grad becomes one node of the outer graph; the unit's own graph lives in that node, so that

@@ -17,12 +17,12 @@ class UnitScopes final : public fsdp::Units {
   explicit UnitScopes(const std::vector<ModelUnit>& units) : units_(units) {}
 
   std::vector<Tensor> run(nn::Module& module, const std::vector<Tensor>& inputs, const Body& body) override {
-    RECORD_USER_SCOPE(name_of(module));
+    RECORD_USER_SCOPE(name_for(module));
     return body(inputs);
   }
 
  private:
-  std::string name_of(const nn::Module& module) const {
+  std::string name_for(const nn::Module& module) const {
     for (const ModelUnit& unit : units_)
       if (unit.module == &module && !unit.name.empty()) return unit.name;
     return module.name();

@@ -19,21 +19,21 @@ namespace {
 // Memory that a file's values may take. A file of some kilobytes can claim any number of equal values.
 constexpr int64_t kLeastMemory = int64_t{64} << 20, kMostOfSize = 1000;
 
-[[noreturn]] void refuse(const std::string& path, const std::string& sentence) {
+[[noreturn]] void reject(const std::string& path, const std::string& sentence) {
   throw std::runtime_error(path + ": " + sentence);
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-[[noreturn]] void refuse_file(const std::string& path, const std::string& why) {
-  refuse(path, "cannot be read as Parquet: " + first_line(why) + ": it was cut off or changed, write it again");
+[[noreturn]] void throw_file_error(const std::string& path, const std::string& why) {
+  reject(path, "cannot be read as Parquet: " + first_line(why) + ": it was cut off or changed, write it again");
 }
 
-[[noreturn]] void refuse_file(const std::string& path, const arrow::Status& status) {
+[[noreturn]] void throw_file_error(const std::string& path, const arrow::Status& status) {
   if (status.IsOutOfMemory())
-    refuse(path, "a row group takes more memory than " + std::to_string(kMostOfSize) + " times the file's size and " +
+    reject(path, "a row group takes more memory than " + std::to_string(kMostOfSize) + " times the file's size and " +
                      std::to_string(kLeastMemory >> 20) + " MiB: write the file again, in smaller row groups");
-  refuse_file(path, status.message());
+  throw_file_error(path, status.message());
 }
 
 /// Calls `run`, and turns whatever Arrow throws into a sentence about the file.
@@ -43,28 +43,28 @@ auto about(const std::string& path, Function&& run) {
   try {
     return run();
   } catch (const parquet::ParquetStatusException& error) {
-    refuse_file(path, error.status());
+    throw_file_error(path, error.status());
   } catch (const parquet::ParquetException& error) {
-    refuse_file(path, error.what());
+    throw_file_error(path, error.what());
   } catch (const std::bad_alloc&) {
-    refuse_file(path, "it asks for more memory than there is");
+    throw_file_error(path, "it asks for more memory than there is");
   } catch (const std::length_error& error) {
-    refuse_file(path, error.what());
+    throw_file_error(path, error.what());
   }
 }
 
 template <class T>
-T value_of(arrow::Result<T> result, const std::string& path) {
-  if (!result.ok()) refuse_file(path, result.status());
+T get_value(arrow::Result<T> result, const std::string& path) {
+  if (!result.ok()) throw_file_error(path, result.status());
   return std::move(result).ValueUnsafe();
 }
 
 void check(const arrow::Status& status, const std::string& path) {
-  if (!status.ok()) refuse_file(path, status);
+  if (!status.ok()) throw_file_error(path, status);
 }
 
 void check_written(const arrow::Status& status, const std::string& path) {
-  if (!status.ok()) refuse(path, "cannot be written: " + first_line(status.message()));
+  if (!status.ok()) reject(path, "cannot be written: " + first_line(status.message()));
 }
 
 template <class T>
@@ -73,7 +73,7 @@ T written(arrow::Result<T> result, const std::string& path) {
   return std::move(result).ValueUnsafe();
 }
 
-ParquetType type_of(arrow::Type::type id) {
+ParquetType to_type(arrow::Type::type id) {
   switch (id) {
     case arrow::Type::INT8:
       return ParquetType::int8;
@@ -108,13 +108,13 @@ ParquetColumn describe(const arrow::Field& field) {
   ParquetColumn column{field.name(), field.type()->ToString()};
   std::shared_ptr<arrow::DataType> type = field.type();
   for (; is_list(*type); ++column.lists) type = type->field(0)->type();
-  column.element = type_of(type->id());
+  column.element = to_type(type->id());
   return column;
 }
 
 /// Where lists of `array` begin among the values that `rest` is set to: as many as lists, and the last one's end.
 template <class Lists>
-std::vector<int64_t> offsets_of(const arrow::Array& array, std::shared_ptr<arrow::Array>& rest) {
+std::vector<int64_t> read_offsets(const arrow::Array& array, std::shared_ptr<arrow::Array>& rest) {
   const auto& lists = static_cast<const Lists&>(array);
   std::vector<int64_t> offsets;
   const auto first = static_cast<int64_t>(lists.length() > 0 ? lists.value_offset(0) : 0);
@@ -128,12 +128,12 @@ std::vector<int64_t> offsets_of(const arrow::Array& array, std::shared_ptr<arrow
 
 /// An open file, and the memory that is allocated for it, which has to outlive all values.
 struct LimitedFile {
-  explicit LimitedFile(const std::string& path) : file(value_of(arrow::io::ReadableFile::Open(path), path)) {
-    const int64_t size = value_of(file->GetSize(), path);
+  explicit LimitedFile(const std::string& path) : file(get_value(arrow::io::ReadableFile::Open(path), path)) {
+    const int64_t size = get_value(file->GetSize(), path);
     limited = std::make_unique<arrow::CappedMemoryPool>(&counted, kLeastMemory + kMostOfSize * size);
   }
   std::unique_ptr<parquet::arrow::FileReader> reader(const std::string& path) const {
-    return value_of(parquet::arrow::OpenFile(file, limited.get()), path);
+    return get_value(parquet::arrow::OpenFile(file, limited.get()), path);
   }
 
   std::shared_ptr<arrow::io::ReadableFile> file;
@@ -151,7 +151,7 @@ class ArrowFile final : public ParquetFile {
  public:
   explicit ArrowFile(const std::string& path)
       : path_(path), file_(std::make_shared<LimitedFile>(path)), reader_(file_->reader(path)) {
-    std::shared_ptr<arrow::Schema> schema = schema_of(*reader_, path);
+    std::shared_ptr<arrow::Schema> schema = read_schema(*reader_, path);
     for (const auto& field : schema->fields()) columns_.push_back(describe(*field));
     const auto metadata = reader_->parquet_reader()->metadata();
     for (int leaf = 0; leaf < metadata->num_columns(); ++leaf)
@@ -159,7 +159,7 @@ class ArrowFile final : public ParquetFile {
     for (int group = 0; group < metadata->num_row_groups(); ++group) {
       const int64_t rows = metadata->RowGroup(group)->num_rows();
       if (rows < 0 || rows > std::numeric_limits<int32_t>::max())
-        refuse_file(path, "row group " + std::to_string(group) + " has " + std::to_string(rows) + " rows");
+        throw_file_error(path, "row group " + std::to_string(group) + " has " + std::to_string(rows) + " rows");
       begin_.push_back(begin_.back() + rows);
       groups_.push_back({rows});
     }
@@ -173,22 +173,22 @@ class ArrowFile final : public ParquetFile {
       std::vector<int> leaves;
       for (int leaf = 0; leaf < static_cast<int>(leaves_.size()); ++leaf)
         if (std::ranges::find(names, leaves_[static_cast<size_t>(leaf)]) != names.end()) leaves.push_back(leaf);
-      const auto table = value_of(reader_->ReadRowGroup(static_cast<int>(group), leaves), path_);
+      const auto table = get_value(reader_->ReadRowGroup(static_cast<int>(group), leaves), path_);
       const int64_t rows = groups_[static_cast<size_t>(group)].rows;
       check(table->ValidateFull(), path_);
       std::vector<ParquetValues> columns;
       for (const std::string& name : names) {
         const auto column = table->GetColumnByName(name);
         if (!column || column->length() != rows)
-          refuse_file(path_,
-                      "\"" + name + "\" of row group " + std::to_string(group) + " has not as many rows as it says");
+          throw_file_error(
+              path_, "\"" + name + "\" of row group " + std::to_string(group) + " has not as many rows as it says");
         columns.push_back(decoded(name, *column, group));
       }
       return columns;
     });
   }
 
-  static std::shared_ptr<arrow::Schema> schema_of(parquet::arrow::FileReader& reader, const std::string& path) {
+  static std::shared_ptr<arrow::Schema> read_schema(parquet::arrow::FileReader& reader, const std::string& path) {
     std::shared_ptr<arrow::Schema> schema;
     check(reader.GetSchema(&schema), path);
     return schema;
@@ -200,26 +200,26 @@ class ArrowFile final : public ParquetFile {
     if (column.num_chunks() == 1)
       array = column.chunk(0);
     else if (column.num_chunks() == 0)
-      array = value_of(arrow::MakeEmptyArray(column.type()), path_);
+      array = get_value(arrow::MakeEmptyArray(column.type()), path_);
     else
-      array = value_of(arrow::Concatenate(column.chunks(), file_->limited.get()), path_);
+      array = get_value(arrow::Concatenate(column.chunks(), file_->limited.get()), path_);
     ParquetValues values;
-    refuse_null(name, *array, values.offsets, group);
+    reject_null(name, *array, values.offsets, group);
     while (is_list(*array->type())) {
       std::shared_ptr<arrow::Array> rest;
-      const auto offsets = array->type_id() == arrow::Type::LIST ? offsets_of<arrow::ListArray>(*array, rest)
+      const auto offsets = array->type_id() == arrow::Type::LIST ? read_offsets<arrow::ListArray>(*array, rest)
                            : array->type_id() == arrow::Type::LARGE_LIST
-                               ? offsets_of<arrow::LargeListArray>(*array, rest)
-                               : offsets_of<arrow::FixedSizeListArray>(*array, rest);
+                               ? read_offsets<arrow::LargeListArray>(*array, rest)
+                               : read_offsets<arrow::FixedSizeListArray>(*array, rest);
       if (offsets.back() > std::numeric_limits<int32_t>::max())
-        refuse(path_, "\"" + name + "\" holds more than 2147483647 values in row group " + std::to_string(group) +
+        reject(path_, "\"" + name + "\" holds more than 2147483647 values in row group " + std::to_string(group) +
                           ": cut the file into smaller ones with `modrun repartition`");
       values.offsets.emplace_back(offsets.begin(), offsets.end());
       array = std::move(rest);
-      refuse_null(name, *array, values.offsets, group);
+      reject_null(name, *array, values.offsets, group);
     }
     values.count = array->length();
-    values.element = type_of(array->type_id());
+    values.element = to_type(array->type_id());
     if (array->type_id() == arrow::Type::BOOL) {
       const auto& bits = static_cast<const arrow::BooleanArray&>(*array);
       const auto bytes = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(bits.length()));
@@ -236,14 +236,14 @@ class ArrowFile final : public ParquetFile {
   }
 
   /// Names the row of the first null, from which lists of `offsets` lead to `array`.
-  void refuse_null(const std::string& name, const arrow::Array& array, const std::vector<std::vector<int32_t>>& offsets,
+  void reject_null(const std::string& name, const arrow::Array& array, const std::vector<std::vector<int32_t>>& offsets,
                    int64_t group) const {
     if (array.null_count() == 0) return;
     int64_t place = 0;
     while (!array.IsNull(place)) ++place;
     for (size_t level = offsets.size(); level-- > 0;)
       place = std::ranges::upper_bound(offsets[level], place) - offsets[level].begin() - 1;
-    refuse(path_, "row " + std::to_string(begin_[static_cast<size_t>(group)] + place) + ": \"" + name +
+    reject(path_, "row " + std::to_string(begin_[static_cast<size_t>(group)] + place) + ": \"" + name +
                       "\" holds a null: write a value in its place, or leave the row out");
   }
 
@@ -264,7 +264,7 @@ void cut(const std::string& from, const std::string& to, int64_t rows) {
   about(from, [&] {
     const LimitedFile file(from);
     const auto reader = file.reader(from);
-    const auto schema = ArrowFile::schema_of(*reader, from);
+    const auto schema = ArrowFile::read_schema(*reader, from);
     const auto metadata = reader->parquet_reader()->metadata();
     parquet::WriterProperties::Builder properties;
     properties.max_row_group_length(rows);
@@ -278,7 +278,7 @@ void cut(const std::string& from, const std::string& to, int64_t rows) {
     std::vector<std::shared_ptr<arrow::Table>> waiting;  // rows that are not yet a row group
     int64_t count = 0;
     const auto write = [&](bool all) {
-      auto table = value_of(arrow::ConcatenateTables(waiting), from);
+      auto table = get_value(arrow::ConcatenateTables(waiting), from);
       int64_t begin = 0;
       for (; count - begin >= rows || (all && begin < count); begin += rows)
         check_written(writer->WriteTable(*table->Slice(begin, rows), rows), to);
@@ -286,7 +286,7 @@ void cut(const std::string& from, const std::string& to, int64_t rows) {
       count = std::max<int64_t>(count - begin, 0);
     };
     for (int group = 0; group < metadata->num_row_groups(); ++group) {
-      waiting.push_back(value_of(reader->ReadRowGroup(group), from));
+      waiting.push_back(get_value(reader->ReadRowGroup(group), from));
       count += waiting.back()->num_rows();
       if (count >= rows) write(/*all=*/false);
     }

@@ -40,7 +40,7 @@ struct ParquetValues {
   std::vector<std::vector<int32_t>> offsets;
 };
 
-/// An open file. Functions throw std::runtime_error in one sentence that names the file; reading, and where it can the
+/// An open file. Functions throw std::runtime_error that names the file; reading, and where it can the
 /// row, counted from 0.
 class ParquetFile {
  public:

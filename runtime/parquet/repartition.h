@@ -12,7 +12,7 @@ namespace modular {
 
 /// Writes each file again, under its own name and with all of its columns, into the new folder `out`, in row groups of
 /// `rows`, of which each file's last may have fewer. The folder appears when it is complete. Calls `done` with how many
-/// files are. Throws std::runtime_error in one sentence where `out` exists, two files have one name, or a file cannot
+/// files are. Throws std::runtime_error where `out` exists, two files have one name, or a file cannot
 /// be read.
 void repartition(const std::vector<std::filesystem::path>& files, int64_t rows, const std::filesystem::path& out,
                  const std::function<void(size_t)>& done);

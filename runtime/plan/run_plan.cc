@@ -15,7 +15,7 @@
 #include "runtime/ops/fused.h"
 #include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
-#include "runtime/parallel/schedule_play.h"
+#include "runtime/parallel/schedule_simulator.h"
 #include "runtime/plan/fake_groups.h"
 #include "runtime/plan/fake_kernels.h"
 #include "runtime/train/images.h"
@@ -28,14 +28,14 @@ namespace {
 using Rows = std::function<Batch(int64_t rows)>;
 
 /// A batch of the run's shapes. What a text says is of no matter; examples may have more tensors than a text.
-Rows batches_of(const RunConfig& config) {
+Rows to_batch_rows(const RunConfig& config) {
   if (config.reads("examples") || config.reads("parquet")) {
     std::shared_ptr<Samples> samples;  // of the set with the longest rows
     for (const DataSet& set : find_data_sets(config))
       if (auto one = prepare_samples(config, set, Split::training, 0); !samples || one->tokens() > samples->tokens())
         samples = std::move(one);
     return [samples](int64_t rows) {
-      const std::vector<SamplePlace> places(static_cast<size_t>(rows));
+      const std::vector<SamplePosition> places(static_cast<size_t>(rows));
       return samples->read(places, rows);
     };
   }
@@ -98,7 +98,7 @@ class LoggedSpans {
   at::CallbackHandle handle_;
 };
 
-Environment environment_of(int64_t rank, const MeshShape& shape) {
+Environment environment_for(int64_t rank, const MeshShape& shape) {
   Environment environment;
   environment.rank = rank;
   environment.world_size = shape.ranks();
@@ -127,9 +127,9 @@ class TrafficSince {
 int64_t copied_for_checkpoints(const RunConfig& config, ParallelModel& model, Optimizer& optimizer) {
   if (!config.checkpoint.background || config.checkpoint.every < 0) return 0;
   int64_t bytes = 0;
-  for (const std::vector<TensorBox>& boxes : {boxes_of(model), boxes_of(optimizer.state())})
-    for (const TensorBox& box : boxes)
-      if (box.owner) bytes += static_cast<int64_t>(box.local.nbytes());
+  for (const std::vector<TensorSlice>& slices : {get_slices(model), get_slices(optimizer.state())})
+    for (const TensorSlice& slice : slices)
+      if (slice.owner) bytes += static_cast<int64_t>(slice.local.nbytes());
   return bytes;
 }
 
@@ -148,7 +148,7 @@ RankPlan plan_rank(const RunConfig& config, const MeshShape& shape, const BatchS
   const LoggedSpans spans(*log);
 
   log->begin("construction");
-  Mesh mesh(environment_of(rank, shape), shape, {.device = at::kCPU});
+  Mesh mesh(environment_for(rank, shape), shape, {.device = at::kCPU});
   ParallelOptions options = config.parallel_options();
   options.initialize = false;
   ParallelModel model(*config.network.entry, *config.network.config, mesh, options, 1);
@@ -227,9 +227,9 @@ std::string described(int64_t bytes) {
 
 int64_t RunPlan::peak() const { return std::ranges::max(ranks, {}, &RankPlan::peak).peak(); }
 
-RunPlan plan_of(const RunConfig& config, int64_t world_size) {
+RunPlan make_run_plan(const RunConfig& config, int64_t world_size) {
   RunPlan plan;
-  plan.mesh = check_settings(config, world_size);
+  plan.mesh = check_run_config(config, world_size);
   if (config.parallel.dp_threads > 1)
     throw ConfigError(
         "there is no plan of replicas on threads: set parallel.dp_threads to 1, or leave out parallel.memory and a "
@@ -237,7 +237,7 @@ RunPlan plan_of(const RunConfig& config, int64_t world_size) {
   plan.batch = config.batch_shape(plan.mesh, 0);
   install_fused_functions();
   const OneThread one_thread;
-  const Rows rows = batches_of(config);
+  const Rows rows = to_batch_rows(config);
 
   const int64_t pp = plan.mesh[Axis::pp];
   std::vector<int64_t> order(static_cast<size_t>(pp)), stages = {0};
@@ -246,7 +246,7 @@ RunPlan plan_of(const RunConfig& config, int64_t world_size) {
   if (pp > 1) {
     const auto pipeline = config.parallel_options().pipeline;
     stages = stage_placement(pipeline, pp);
-    stored = play(training_schedule(pipeline, pp, plan.batch.micro_batches)).most_stored;
+    stored = simulate(training_schedule(pipeline, pp, plan.batch.micro_batches)).most_stored;
     std::swap(order[0], order[static_cast<size_t>(stages[0])]);  // whose activations have known shapes
   }
   plan.ranks = plan_ranks(config, plan, rows, order);
@@ -262,7 +262,7 @@ void fit_memory(RunConfig& config, int64_t world_size) {
   if (config.parallel.memory.empty())
     throw ConfigError(
         "train.micro_batches is 0, for as few as fit into parallel.memory, which is not given: set it, e.g. to 16GiB");
-  const int64_t memory = bytes_of(config.parallel.memory).value();
+  const int64_t memory = get_bytes(config.parallel.memory).value();
   const bool chooses = config.train.micro_batches == 0;
   if (chooses) config.train.micro_batches = 1;
   const MeshShape mesh = config.mesh_shape(world_size);
@@ -270,9 +270,9 @@ void fit_memory(RunConfig& config, int64_t world_size) {
   const auto peak = [&](int64_t micro_batches) {
     RunConfig tried = config;
     tried.train.micro_batches = micro_batches;
-    return plan_of(tried, world_size).peak();
+    return make_run_plan(tried, world_size).peak();
   };
-  const auto refuse_above = [&](int64_t micro_batches, const char* remedy) {
+  const auto reject_above = [&](int64_t micro_batches, const char* remedy) {
     const int64_t needed = peak(micro_batches);
     if (needed > memory)
       throw ConfigError(
@@ -280,23 +280,23 @@ void fit_memory(RunConfig& config, int64_t world_size) {
                       described(needed), rows / micro_batches, config.parallel.memory, described(memory), remedy));
   };
   if (!chooses)
-    return refuse_above(config.train.micro_batches,
+    return reject_above(config.train.micro_batches,
                         "set train.micro_batches to 0 for the fewest that fit, or raise parallel.memory");
 
   const auto pipeline = config.parallel_options().pipeline;
   std::vector<int64_t> choices;
-  std::string refusal;
+  std::string error;
   for (int64_t micro_batches = 1; micro_batches <= rows; ++micro_batches) {
     if (rows % micro_batches != 0) continue;
-    refusal = pipeline_refusal(pipeline, mesh[Axis::pp], micro_batches).sentence;
-    if (refusal.empty()) choices.push_back(micro_batches);
+    error = pipeline_error(pipeline, mesh[Axis::pp], micro_batches).sentence;
+    if (error.empty()) choices.push_back(micro_batches);
   }
-  if (choices.empty()) throw ConfigError(refusal);
+  if (choices.empty()) throw ConfigError(error);
   // Not by bisection: two micro-batches may need more than one, as the first one's gradients wait for the second.
   const auto fits = [&](int64_t micro_batches) { return peak(micro_batches) <= memory; };
   const auto first = std::ranges::find_if(choices, fits);
   if (first == choices.end())
-    refuse_above(choices.back(),
+    reject_above(choices.back(),
                  "raise parallel.memory, shorten train.seq_len, set parallel.recompute, or use more ranks");
   else
     config.train.micro_batches = *first;

@@ -44,10 +44,10 @@ struct RunPlan {
 /// taken to send every expert the same number of tokens, and what `muon` exchanges of matrices is counted too low.
 /// Throws ConfigError where the mesh or the batch cannot be, and DataError where data.format is "examples", whose
 /// shapes come from the files, and these cannot be read.
-RunPlan plan_of(const RunConfig& config, int64_t world_size);
+RunPlan make_run_plan(const RunConfig& config, int64_t world_size);
 
 /// Where train.micro_batches is 0, sets it to the fewest with which no rank needs more than parallel.memory. Where that
-/// is given, throws ConfigError in one sentence if the run needs more.
+/// is given, throws ConfigError if the run needs more.
 void fit_memory(RunConfig& config, int64_t world_size);
 
 }  // namespace modular

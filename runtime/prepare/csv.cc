@@ -22,7 +22,7 @@ class CsvText {
     if (rest_.empty()) return false;
     do fields.push_back(field());
     while (take(','));
-    if (!rest_.empty() && !skip_line_end()) throw Problem{"goes on after a quoted field: put a comma there"};
+    if (!rest_.empty() && !skip_line_end()) throw Problem{"continues after a quoted field: put a comma there"};
     return true;
   }
 
@@ -120,20 +120,20 @@ void read_csv(const Source& source, const Piece& piece, RecordReader& reader, st
   const std::vector<size_t> wanted = find_columns(source.path.string(), source.columns, reader.columns());
   const std::string bytes = read_bytes(source, piece.begin, piece.end);
   CsvText text(bytes);
-  const auto refuse = [&](const std::string& what) {
-    throw DataError(fmt::format("{} {}", place_of(source, piece, {{}, text.line()}), what));
+  const auto reject = [&](const std::string& what) {
+    throw DataError(fmt::format("{} {}", get_location(source, piece, {{}, text.line()}), what));
   };
   std::vector<std::string> fields;
   try {
     while (text.next(fields)) {
       if (fields.size() != source.columns.size())
-        refuse(fmt::format("has {} fields, and the first line names {} columns", fields.size(), source.columns.size()));
+        reject(fmt::format("has {} fields, and the first line names {} columns", fields.size(), source.columns.size()));
       Record record{{}, text.line()};
       for (const size_t column : wanted) record.values.emplace_back(fields[column]);
       records.push_back(std::move(record));
     }
   } catch (const CsvText::Problem& problem) {
-    refuse(problem.what);
+    reject(problem.what);
   }
 }
 

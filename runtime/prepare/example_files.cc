@@ -22,7 +22,7 @@ using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 constexpr int64_t kMultiple = 8;
 
-int64_t longest_of(const std::vector<int64_t>& lengths) {
+int64_t find_longest(const std::vector<int64_t>& lengths) {
   return lengths.empty() ? 0 : *std::ranges::max_element(lengths);
 }
 
@@ -33,7 +33,7 @@ int64_t padded_length(int64_t longest, const RowLength& length) {
 }
 
 /// A label as the name of its class.
-std::string name_of(const json& label) {
+std::string name_for(const json& label) {
   return label.is_string() ? label.get<std::string>() : std::to_string(label.get<int64_t>());
 }
 
@@ -69,7 +69,7 @@ class LabelKinds {
       has_names_ = has_names_ || one.is_string();
       any_real_ = any_real_ || one.is_number_float();
       any_number_ = any_number_ || one.is_number();
-      if (!one.is_number_float()) names_.insert(name_of(one));
+      if (!one.is_number_float()) names_.insert(name_for(one));
     });
     if (has_names_ && (any_real_ || (any_number_ && !plan_.problem.empty())))
       throw DataError(fmt::format("\"{}\" holds both names and numbers{}: write one of the two", plan_.columns.back(),
@@ -178,12 +178,12 @@ class ExampleTensors {
       return shape_.numbers > 0 ? all.view({-1, shape_.numbers}) : all;
     }
     std::vector<int64_t> ids;
-    for (const json& label : rows_.labels) ids.push_back(number_of(label));
+    for (const json& label : rows_.labels) ids.push_back(to_number(label));
     return at::tensor(ids, at::kLong);
   }
 
-  int64_t number_of(const json& label) const {
-    return shape_.named.numbers.empty() ? label.get<int64_t>() : shape_.named.numbers.at(name_of(label));
+  int64_t to_number(const json& label) const {
+    return shape_.named.numbers.empty() ? label.get<int64_t>() : shape_.named.numbers.at(name_for(label));
   }
 
   /// [rows, labels]: 1 for each label of a row.
@@ -191,7 +191,7 @@ class ExampleTensors {
     at::Tensor sets = at::zeros({static_cast<int64_t>(rows_.labels.size()), label_count(shape_)}, at::kFloat);
     auto values = sets.accessor<float, 2>();
     for (int64_t row = 0; row < sets.size(0); ++row)
-      for (const json& label : rows_.labels[static_cast<size_t>(row)]) values[row][number_of(label)] = 1.0F;
+      for (const json& label : rows_.labels[static_cast<size_t>(row)]) values[row][to_number(label)] = 1.0F;
     return sets;
   }
 
@@ -217,7 +217,7 @@ class ExampleTensors {
       for (int32_t before = -1; int64_t place : c10::irange(rows_.lengths[row])) {
         const int32_t word = rows_.words[id];
         if (word >= 0 && (place == 0 || word != before))
-          labels[id] = static_cast<int32_t>(number_of(rows_.labels.at(row).at(static_cast<size_t>(word))));
+          labels[id] = static_cast<int32_t>(to_number(rows_.labels.at(row).at(static_cast<size_t>(word))));
         before = rows_.words[id++];
       }
     return labels;
@@ -230,14 +230,14 @@ class ExampleTensors {
 
 }  // namespace
 
-ExampleShape shape_of(const std::vector<fs::path>& files, const RowPlan& plan, const RowLength& length,
-                      const LabelTable& model) {
+ExampleShape find_shape(const std::vector<fs::path>& files, const RowPlan& plan, const RowLength& length,
+                        const LabelTable& model) {
   ExampleShape shape{.model = model};
   LabelKinds kinds(plan);
   for (const fs::path& file : files) {
     const Rows rows = read_rows(file);
-    shape.ids = std::max(shape.ids, longest_of(rows.lengths));
-    shape.targets = std::max(shape.targets, longest_of(rows.target_lengths));
+    shape.ids = std::max(shape.ids, find_longest(rows.lengths));
+    shape.targets = std::max(shape.targets, find_longest(rows.target_lengths));
     for (const json& label : rows.labels) kinds.add(label);
   }
   shape.ids = padded_length(shape.ids, length);

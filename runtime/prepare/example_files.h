@@ -26,8 +26,8 @@ struct ExampleShape {
 /// Reads the files of rows for their longest ones and their labels, whose names are numbered as `model` does. Lengths
 /// are multiples of 8, unless that is more than the model's positions, or as asked. Throws DataError where labels are
 /// of several kinds: names and numbers that are not integers, or lists of several lengths.
-ExampleShape shape_of(const std::vector<std::filesystem::path>& files, const RowPlan& plan, const RowLength& length,
-                      const LabelTable& model);
+ExampleShape find_shape(const std::vector<std::filesystem::path>& files, const RowPlan& plan, const RowLength& length,
+                        const LabelTable& model);
 
 /// The name of each label by its number, those of `shape.model` that the data does not have too; empty where labels are
 /// numbers.

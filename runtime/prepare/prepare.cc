@@ -26,7 +26,7 @@ using Shards = std::vector<std::vector<Piece>>;
 
 json optional(const std::optional<int64_t>& value) { return value ? json(*value) : json(); }
 
-json manifest_of(const PrepareOptions& options, const ModelConfig& model, const RowPlan& plan,
+json to_manifest(const PrepareOptions& options, const ModelConfig& model, const RowPlan& plan,
                  const std::vector<Source>& sources) {
   json manifest = {{"entry", model.entry->architecture},
                    {"columns", plan.columns},
@@ -54,18 +54,18 @@ class ShardWork {
  public:
   ShardWork(const PrepareOptions& options, const RowPlan& plan, const std::vector<Source>& sources,
             const Shards& shards, const PreparedFolder& folder, const std::function<void(const PrepareProgress&)>& tell)
-      : options_(options), plan_(plan), sources_(sources), shards_(shards), folder_(folder), tell_(tell) {
+      : options_(options), plan_(plan), sources_(sources), shards_(shards), folder_(folder), notify_(tell) {
     progress_.all_shards = static_cast<int64_t>(shards.size());
     for (const Source& source : sources) progress_.all_bytes += source.bytes;
     for (size_t shard = 0; shard < shards.size(); ++shard)
-      if (fs::exists(file_of(shard)))
+      if (fs::exists(get_file(shard)))
         count(shard, 0);
       else
         todo_.push_back(shard);
   }
 
   /// The file that a shard's rows or ids are written to.
-  fs::path file_of(size_t shard) const {
+  fs::path get_file(size_t shard) const {
     if (plan_.form == RowPlan::Form::running_text) return folder_.part(shard, ".tokens");
     return folder_.work() / fmt::format("{:05}.safetensors", shard);
   }
@@ -73,7 +73,7 @@ class ShardWork {
   /// `tokenizer` is the calling thread's. Throws what the first shard that cannot be done threw, once all before it
   /// are done.
   void run(Tokenizer& tokenizer) {
-    if (!todo_.empty() && todo_.size() < shards_.size()) tell_(progress_);
+    if (!todo_.empty() && todo_.size() < shards_.size()) notify_(progress_);
     std::vector<std::thread> threads;
     {
       const auto join = c10::make_scope_exit([&] {
@@ -112,15 +112,15 @@ class ShardWork {
     }
     const Rows rows = encode_rows(pieces, plan_, options_.length, tokenizer);
     if (plan_.form == RowPlan::Form::running_text) {
-      const fs::path file = file_of(shard), partial = file.string() + ".partial";
+      const fs::path file = get_file(shard), partial = file.string() + ".partial";
       write_token_file(partial, std::vector<int64_t>(rows.ids.begin(), rows.ids.end()));
       publish_file(partial, file);
     } else {
-      write_rows(file_of(shard), rows);
+      write_rows(get_file(shard), rows);
     }
     const std::lock_guard lock(mutex_);
     count(shard, static_cast<int64_t>(rows.ids.size()));
-    tell_(progress_);
+    notify_(progress_);
   }
 
   void count(size_t shard, int64_t ids) {
@@ -138,7 +138,7 @@ class ShardWork {
   const std::vector<Source>& sources_;
   const Shards& shards_;
   const PreparedFolder& folder_;
-  const std::function<void(const PrepareProgress&)>& tell_;
+  const std::function<void(const PrepareProgress&)>& notify_;
   std::vector<size_t> todo_;  // in their order
   std::atomic<size_t> next_ = 0, failed_at_ = SIZE_MAX;
   std::mutex mutex_;
@@ -155,19 +155,19 @@ void check_vocabulary(const PrepareOptions& options, const ModelConfig& model, c
                         : fmt::format("set model.config.vocab_size to {}", tokenizer.vocabulary())));
 }
 
-[[noreturn]] void refuse_empty() { throw DataError("the sources hold no row: name files with at least one text"); }
+[[noreturn]] void reject_empty() { throw DataError("the sources hold no row: name files with at least one text"); }
 
 /// Brings rows into their last form, from files that are there, and returns the files that make up the data.
 std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork& work, size_t shards,
                                   const PreparedFolder& folder, const Tokenizer& tokenizer, Prepared& prepared) {
   std::vector<fs::path> parts, files;
-  for (size_t shard = 0; shard < shards; ++shard) files.push_back(work.file_of(shard));
+  for (size_t shard = 0; shard < shards; ++shard) files.push_back(work.get_file(shard));
   if (prepared.plan.form == RowPlan::Form::running_text) {
     for (const fs::path& file : files) prepared.ids += read_token_header(file).tokens();
-    if (prepared.ids == 0) refuse_empty();
+    if (prepared.ids == 0) reject_empty();
     return files;
   }
-  ExampleShape shape = shape_of(files, prepared.plan, options.length, options.labels);
+  ExampleShape shape = find_shape(files, prepared.plan, options.length, options.labels);
   const std::vector<std::string> names = label_names(shape);
   const bool has_scores = prepared.plan.problem == "regression" && prepared.plan.has_label;
   prepared.labels = !names.empty()      ? static_cast<int64_t>(names.size())
@@ -176,7 +176,7 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
   if (options.num_labels && (has_scores || shape.numbers > 0) && prepared.labels != *options.num_labels)
     throw ConfigError(fmt::format("\"{}\" has {} numbers a row, and model.config.num_labels is {}: set it to {}",
                                   prepared.plan.columns.back(), prepared.labels, *options.num_labels, prepared.labels));
-  if (!options.labels_of.empty()) prepared.note = labels_note(shape.named, options.labels, options.labels_of);
+  if (!options.labels_folder.empty()) prepared.note = labels_note(shape.named, options.labels, options.labels_folder);
   shape.padding = tokenizer.padding().value_or(tokenizer.end_of_text().value_or(0));
   shape.pads_left = tokenizer.pads_left();
   for (size_t shard = 0; shard < shards; ++shard) {
@@ -186,7 +186,7 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
     prepared.without_targets += rows_without_targets(rows);
     write_examples(parts.emplace_back(folder.part(shard, ".safetensors")), rows, prepared.plan, shape);
   }
-  if (parts.empty()) refuse_empty();
+  if (parts.empty()) reject_empty();
   if (prepared.without_targets == prepared.rows)
     throw DataError(
         fmt::format("no answer has an id within the first {} of its example, so that there is nothing to learn: raise "
@@ -207,11 +207,11 @@ Prepared prepare(const PrepareOptions& options, const ModelConfig& model,
   Prepared prepared{.plan = plan_rows(model, options.columns)};
   RecordReader reader(prepared.plan.columns, options.reading);
   const std::vector<Source> sources = find_sources(options.sources, reader);
-  const Shards shards = shards_of(sources, options.reading.piece_bytes);
-  if (shards.empty()) refuse_empty();
+  const Shards shards = split_into_shards(sources, options.reading.piece_bytes);
+  if (shards.empty()) reject_empty();
   if (prepared.plan.form == RowPlan::Form::running_text && options.length.asked)
     throw ConfigError("--seq-len is the length of examples, and running text is cut by train.seq_len: leave it out");
-  PreparedFolder folder(options.out, manifest_of(options, model, prepared.plan, sources), options.tokenizer);
+  PreparedFolder folder(options.out, to_manifest(options, model, prepared.plan, sources), options.tokenizer);
   if (folder.is_complete()) {
     prepared.was_complete = true;
     return prepared;

@@ -30,7 +30,7 @@ struct PrepareOptions {
   std::filesystem::path tokenizer;    // a folder with tokenizer.json or a .model file, or such a file
   std::optional<int64_t> vocabulary;  // ids that the model has, where that is known
   LabelTable labels;                  // of the model, where its folder is known
-  std::string labels_of;              // that folder, where its head has been trained for them
+  std::string labels_folder;          // that folder, where its head has been trained for them
   std::optional<int64_t> num_labels;  // as asked for
   bool adds_rows = false;             // whether model.resize_embeddings could give the model more ids
   int64_t jobs = 2;                   // threads, each with a process for its tokenizer
@@ -57,7 +57,7 @@ struct Prepared {
 };
 
 /// Prepares what is not done yet. The same sources and options give the same bytes, for any number of jobs and however
-/// often it was interrupted. Throws ConfigError, DataError or std::runtime_error in one sentence: what was done until
+/// often it was interrupted. Throws ConfigError, DataError or std::runtime_error: what was done until
 /// then is kept.
 Prepared prepare(const PrepareOptions& options, const ModelConfig& model,
                  const std::function<void(const PrepareProgress&)>& tell);

@@ -97,12 +97,13 @@ PreparedFolder::PreparedFolder(fs::path out, const json& manifest, const fs::pat
   if (other.empty() && tokenizer_with_class(place / kTokenizerFolder) != wanted) other = "with another tokenizer";
   if (!other.empty() && !complete_ && !has_shards(place, work())) {
     FolderLock::check(work());
-    begin();  // nothing of it was done: it was refused, say
+    begin();  // nothing of it was done: it was rejected, say
     return;
   }
   if (!other.empty())
-    throw ConfigError(fmt::format("{} was prepared {}: go on as it was begun, remove it, or name a new folder by --out",
-                                  place.string(), other));
+    throw ConfigError(
+        fmt::format("{} was prepared {}: continue as it was begun, remove it, or name a new folder by --out",
+                    place.string(), other));
   if (complete_) fs::remove_all(work());  // which a program that was killed then left
 }
 
@@ -125,10 +126,10 @@ void PreparedFolder::publish(const std::vector<fs::path>& parts) {
 
 void publish_file(const fs::path& partial, const fs::path& path) {
   const int file = ::open(partial.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) refuse_system(partial, "opened");
+  if (file < 0) throw_system_error(partial, "opened");
   const int failed = ::fsync(file);
   ::close(file);
-  if (failed != 0) refuse_system(partial, "written");
+  if (failed != 0) throw_system_error(partial, "written");
   fs::rename(partial, path);
 }
 

@@ -13,7 +13,7 @@ namespace modular {
 class PreparedFolder {
  public:
   /// Takes up what an interrupted program left of `out`, or begins it, with the files of the tokenizer. `manifest` says
-  /// what it is prepared of and how. Throws ConfigError in one sentence where `out` holds something else, or what was
+  /// what it is prepared of and how. Throws ConfigError where `out` holds something else, or what was
   /// begun had other options, sources or another tokenizer.
   PreparedFolder(std::filesystem::path out, const nlohmann::json& manifest, const std::filesystem::path& tokenizer);
 

@@ -15,7 +15,7 @@ namespace modular {
 /// A row. Values are as the source has them: those of CSV files and of texts are strings.
 struct Record {
   std::vector<nlohmann::json> values;  // one for each column that was asked for
-  int64_t place = 0;                   // of its kind's: place_of says where that is
+  int64_t place = 0;                   // of its kind's: get_location says where that is
 };
 
 /// Reads pieces of sources.
@@ -38,6 +38,6 @@ class RecordReader {
 };
 
 /// Where a row is, as a message names it: "a.csv:17".
-std::string place_of(const Source& source, const Piece& piece, const Record& record);
+std::string get_location(const Source& source, const Piece& piece, const Record& record);
 
 }  // namespace modular

@@ -29,7 +29,7 @@ void check(const Entry& entry, const RowPlan& plan, const AskedColumns& asked, c
     throw ConfigError(fmt::format("{}, which reads no prompt: leave --prompt out", who));
 }
 
-RowPlan::Form form_of(const Entry& entry, const AskedColumns& asked, size_t texts) {
+RowPlan::Form find_form(const Entry& entry, const AskedColumns& asked, size_t texts) {
   using enum RowPlan::Form;
   if (find_task(entry.task)->tokens != Task::Tokens::no_targets)
     return entry.task == "causal-lm" && !asked.prompt.empty() ? continuation : running_text;
@@ -43,7 +43,7 @@ RowPlan::Form form_of(const Entry& entry, const AskedColumns& asked, size_t text
                   entry.architecture, entry.task));
 }
 
-Needs needs_of(RowPlan::Form form) {
+Needs find_needs(RowPlan::Form form) {
   using enum RowPlan::Form;
   using Label = Needs::Label;
   if (form == running_text || form == continuation) return {1, Label::none};
@@ -68,20 +68,20 @@ RowPlan plan_conversations(const Entry& entry, const AskedColumns& asked) {
 
 RowPlan plan_rows(const ModelConfig& model, const AskedColumns& asked) {
   const Entry& entry = *model.entry;
-  if (!find_task(entry.task)) throw ConfigError(task_refusal(entry.architecture, entry.task));
+  if (!find_task(entry.task)) throw ConfigError(task_error(entry.architecture, entry.task));
   if (!asked.chat.empty()) return plan_conversations(entry, asked);
   RowPlan plan;
   plan.columns = asked.texts.empty() ? std::vector<std::string>{"text"} : asked.texts;
   plan.texts = plan.columns.size();
   plan.prompts = asked.prompts;
-  plan.form = form_of(entry, asked, plan.texts);
-  check(entry, plan, asked, needs_of(plan.form));
+  plan.form = find_form(entry, asked, plan.texts);
+  check(entry, plan, asked, find_needs(plan.form));
   if (plan.form == RowPlan::Form::continuation) plan.columns.insert(plan.columns.begin(), asked.prompt);
   if (!asked.label.empty()) plan.columns.push_back(asked.label);
   if (plan.form == RowPlan::Form::continuation || plan.form == RowPlan::Form::source) plan.texts = 2;
   plan.has_label = plan.columns.size() > plan.texts;
-  plan.problem = problem_of(model);
-  plan.infers_problem = plan.has_label && problem_of(model, /*real_labels=*/true) != plan.problem;
+  plan.problem = find_problem(model);
+  plan.infers_problem = plan.has_label && find_problem(model, /*real_labels=*/true) != plan.problem;
   plan.labels_may_be_real = entry.task == "sentence-embedding" || plan.problem == "regression";
   const ConfigIntegers integers = config_integers(*model.config);
   const auto types = integers.find("type_vocab_size");

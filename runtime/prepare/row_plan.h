@@ -38,7 +38,7 @@ struct RowPlan {
   std::vector<std::string> prompts;  // before the texts of each column; nothing when empty
   bool has_label = false;
   bool labels_may_be_real = false;  // scores
-  std::string problem;              // of a classifier of rows (problem_of())
+  std::string problem;              // of a classifier of rows (find_problem())
   bool infers_problem = false;      // as there is no problem_type
   bool has_types = false;           // the model reads which text of a pair a token is of
 
@@ -46,7 +46,7 @@ struct RowPlan {
   size_t texts_of_row() const { return form == Form::several_texts ? texts : 1; }
 };
 
-/// Throws ConfigError in one sentence where the model's task reads no texts, or other columns than those.
+/// Throws ConfigError where the model's task reads no texts, or other columns than those.
 RowPlan plan_rows(const ModelConfig& model, const AskedColumns& asked);
 
 }  // namespace modular

@@ -19,8 +19,8 @@ using Form = RowPlan::Form;
 
 constexpr size_t kBatchBytes = size_t{1} << 20, kBatchRows = 4096;  // of what the tokenizer is asked at once
 
-[[noreturn]] void refuse(const PieceRecords& piece, const Record& record, const std::string& what) {
-  throw DataError(fmt::format("{}: {}", place_of(*piece.source, piece.piece, record), what));
+[[noreturn]] void reject(const PieceRecords& piece, const Record& record, const std::string& what) {
+  throw DataError(fmt::format("{}: {}", get_location(*piece.source, piece.piece, record), what));
 }
 
 bool is_text(const json& value) { return value.is_string() && is_utf8(value.get_ref<const std::string&>()); }
@@ -32,7 +32,7 @@ void check_conversation(const PieceRecords& piece, const Record& record, const s
   const json& text = record.values.front();
   const json value = is_text(text) ? parse_json(text.get_ref<const std::string&>()) : json();
   if (!value.is_array() || value.empty() || !std::ranges::all_of(value, is_message))
-    refuse(piece, record,
+    reject(piece, record,
            fmt::format("\"{}\" is {}, and a list of messages like {{\"role\": \"user\", \"content\": TEXT}} is read",
                        column, shown(value.is_discarded() ? text : value)));
 }
@@ -43,10 +43,10 @@ void check_text(const PieceRecords& piece, const Record& record, const RowPlan& 
     check_conversation(piece, record, plan.columns[column]);
   } else if (plan.form == Form::words) {
     if (!value.is_array() || !std::ranges::all_of(value, is_text))
-      refuse(piece, record,
+      reject(piece, record,
              fmt::format("\"{}\" is {}, and a list of words is read", plan.columns[column], shown(value)));
   } else if (!is_text(value)) {
-    refuse(piece, record,
+    reject(piece, record,
            value.is_string() ? fmt::format("\"{}\" is no text in UTF-8", plan.columns[column])
                              : fmt::format("\"{}\" is {}, which is no text", plan.columns[column], shown(value)));
   }
@@ -54,7 +54,7 @@ void check_text(const PieceRecords& piece, const Record& record, const RowPlan& 
 
 /// The number that the whole of a text writes, as a label has it.
 template <class Number>
-std::optional<Number> number_of(const std::string& text) {
+std::optional<Number> to_number(const std::string& text) {
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return {};
@@ -63,9 +63,9 @@ std::optional<Number> number_of(const std::string& text) {
 
 /// A label of a file whose values are all texts.
 json untyped_label(const std::string& text, bool may_be_real) {
-  const auto integer = number_of<int64_t>(text);
+  const auto integer = to_number<int64_t>(text);
   if (integer && std::to_string(*integer) == text) return *integer;  // "007" is a name
-  if (const auto real = number_of<double>(text); may_be_real && real && std::isfinite(*real)) return *real;
+  if (const auto real = to_number<double>(text); may_be_real && real && std::isfinite(*real)) return *real;
   return text;
 }
 
@@ -75,7 +75,7 @@ json numeric_label(const PieceRecords& piece, const Record& record, const RowPla
   json label = value;
   if (value.is_string() && !piece.source->kind->typed) {
     const std::string& text = value.get_ref<const std::string&>();
-    const auto number = number_of<double>(text);
+    const auto number = to_number<double>(text);
     if (number) label = *number;
     if (text.starts_with('[')) label = parse_json(text);
   }
@@ -90,7 +90,7 @@ json numeric_label(const PieceRecords& piece, const Record& record, const RowPla
   const bool fits =
       is_score ? is_number(label) || (all_are(is_number) && !label.empty()) : all_are(is_text) || all_are(is_one);
   if (!fits)
-    refuse(piece, record,
+    reject(piece, record,
            fmt::format("its label, \"{}\", is {}, and the problem of the model is {}: write {}", plan.columns.back(),
                        shown(value), plan.problem,
                        is_score ? "a finite number, or a list of them"
@@ -102,15 +102,15 @@ json numeric_label(const PieceRecords& piece, const Record& record, const RowPla
   return label;
 }
 
-json label_of(const PieceRecords& piece, const Record& record, const RowPlan& plan, const json& value) {
+json get_label(const PieceRecords& piece, const Record& record, const RowPlan& plan, const json& value) {
   const std::string& column = plan.columns.back();
   if (value.is_null() || (value.is_string() && value.get_ref<const std::string&>().empty()))
-    refuse(piece, record, fmt::format("its label, \"{}\", is missing", column));
+    reject(piece, record, fmt::format("its label, \"{}\", is missing", column));
   if (!plan.problem.empty()) return numeric_label(piece, record, plan, value);
   if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
   const bool fits = value.is_number_integer() || is_text(value) || (value.is_number() && plan.labels_may_be_real);
   if (!fits)
-    refuse(piece, record,
+    reject(piece, record,
            fmt::format("its label, \"{}\", is {}: write {}{}", column, shown(value),
                        plan.labels_may_be_real ? "a number or a name" : "an integer or a name",
                        plan.infers_problem ? fmt::format("; for scores {}, for several labels a row {}", kForScores,
@@ -124,11 +124,11 @@ json labels_of_words(const PieceRecords& piece, const Record& record, const RowP
   const json& values = record.values.back();
   const size_t words = record.values.front().size();
   if (!values.is_array() || values.size() != words)
-    refuse(piece, record,
+    reject(piece, record,
            fmt::format("\"{}\" is {}: write a list with a label for each of the {} words", plan.columns.back(),
                        shown(values), words));
   json labels = json::array();
-  for (const json& value : values) labels.push_back(label_of(piece, record, plan, value));
+  for (const json& value : values) labels.push_back(get_label(piece, record, plan, value));
   return labels;
 }
 
@@ -145,7 +145,7 @@ void append(std::vector<Value>& values, const std::vector<Value>& more) {
   values.insert(values.end(), more.begin(), more.end());
 }
 
-json column_of(std::span<const Row> rows, size_t column) {
+json get_column(std::span<const Row> rows, size_t column) {
   json texts = json::array();
   for (const Row& row : rows) texts.push_back(row.value(column));
   return texts;
@@ -159,7 +159,7 @@ json with_prompt(const RowPlan& plan, const Row& row, size_t column) {
 
 void check_length(const Row& row, int64_t ids, const RowLength& length) {
   if (!length.asked && length.positions && ids > *length.positions)
-    refuse(*row.piece, *row.record,
+    reject(*row.piece, *row.record,
            fmt::format("has {} ids, and the model has positions for {}: give --seq-len {}, which truncates", ids,
                        *length.positions, *length.positions));
 }
@@ -189,7 +189,7 @@ class Encoder {
       if (plan_.has_label)
         rows_.labels.push_back(plan_.form == Form::words
                                    ? labels_of_words(*row.piece, *row.record, plan_)
-                                   : label_of(*row.piece, *row.record, plan_, row.record->values.back()));
+                                   : get_label(*row.piece, *row.record, plan_, row.record->values.back()));
   }
 
  private:
@@ -200,7 +200,7 @@ class Encoder {
   }
 
   void add_documents(std::span<const Row> batch) {
-    const EncodedTexts encoded = tokenizer_.encode({.texts = column_of(batch, 0)});
+    const EncodedTexts encoded = tokenizer_.encode({.texts = get_column(batch, 0)});
     for (auto id = encoded.ids.begin(); const int64_t length : encoded.lengths) {
       const size_t begin = rows_.ids.size();
       rows_.ids.insert(rows_.ids.end(), id, id + length);
@@ -212,8 +212,8 @@ class Encoder {
 
   /// A prompt's ids are those that a model is later asked with: without what the tokenizer puts after a text.
   void add_continuations(std::span<const Row> batch) {
-    const EncodedTexts prompts = tokenizer_.encode({.texts = column_of(batch, 0)});
-    const EncodedTexts texts = tokenizer_.encode({.texts = column_of(batch, 1), .special = false});
+    const EncodedTexts prompts = tokenizer_.encode({.texts = get_column(batch, 0)});
+    const EncodedTexts texts = tokenizer_.encode({.texts = get_column(batch, 1), .special = false});
     auto prompt = prompts.ids.begin(), text = texts.ids.begin();
     for (size_t row = 0; row < batch.size(); ++row) {
       const size_t begin = rows_.ids.size();
@@ -232,9 +232,9 @@ class Encoder {
   void add_conversations(std::span<const Row> batch) {
     EncodedChats encoded;
     try {
-      encoded = tokenizer_.encode_chats(column_of(batch, 0));
-    } catch (const RefusedConversation& error) {
-      refuse(*batch[error.row].piece, *batch[error.row].record, error.what());
+      encoded = tokenizer_.encode_chats(get_column(batch, 0));
+    } catch (const UnsupportedConversation& error) {
+      reject(*batch[error.row].piece, *batch[error.row].record, error.what());
     }
     for (size_t begin = 0; const int64_t length : encoded.lengths) {
       const int64_t kept = std::min(length, length_.asked.value_or(length));
@@ -260,7 +260,7 @@ class Encoder {
     json texts = json::array();
     for (const Row& row : batch) texts.push_back(with_prompt(plan_, row, 0));
     const EncodedTexts encoded = tokenizer_.encode({.texts = std::move(texts),
-                                                    .pairs = plan_.form == Form::pair ? column_of(batch, 1) : json(),
+                                                    .pairs = plan_.form == Form::pair ? get_column(batch, 1) : json(),
                                                     .words = plan_.form == Form::words,
                                                     .longest = length_.truncated(),
                                                     .wants_types = plan_.has_types,
@@ -271,7 +271,7 @@ class Encoder {
     append(rows_.words, encoded.words);
     if (plan_.form != Form::source) return;
     const EncodedTexts targets =
-        tokenizer_.encode({.texts = column_of(batch, 1), .target = true, .longest = length_.asked});
+        tokenizer_.encode({.texts = get_column(batch, 1), .target = true, .longest = length_.asked});
     append(rows_.targets, targets.ids);
     append(rows_.target_lengths, targets.lengths);
   }

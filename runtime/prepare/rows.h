@@ -16,7 +16,7 @@ namespace modular {
 /// How long rows may be.
 struct RowLength {
   std::optional<int64_t> asked;       // longer ones are truncated
-  std::optional<int64_t> positions;   // longer ones are refused, where none is asked
+  std::optional<int64_t> positions;   // longer ones are rejected, where none is asked
   std::optional<int64_t> usual = {};  // default truncation, where none is asked
 
   std::optional<int64_t> truncated() const { return asked ? asked : usual; }

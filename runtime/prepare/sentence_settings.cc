@@ -61,7 +61,7 @@ struct Prompts {
   }
 };
 
-std::string note_of(const std::vector<std::string>& prompts, const Prompts& known, const SentenceSettings& settings) {
+std::string make_note(const std::vector<std::string>& prompts, const Prompts& known, const SentenceSettings& settings) {
   std::string note;
   const bool has_any = std::ranges::any_of(known.texts, [](const json& text) { return text != ""; });
   if (!std::ranges::all_of(prompts, &std::string::empty))
@@ -99,7 +99,7 @@ SentenceSettings read_sentence_settings(const fs::path& folder, const std::vecto
         fmt::format("{}: \"do_lower_case\" is true, which is supported with tokenizer.json alone: write "
                     "it by AutoTokenizer.from_pretrained(…).save_pretrained(…)",
                     (folder / "sentence_bert_config.json").string()));
-  settings.note = note_of(settings.prompts, known, settings);
+  settings.note = make_note(settings.prompts, known, settings);
   if (std::ranges::all_of(settings.prompts, &std::string::empty)) settings.prompts.clear();
   return settings;
 }

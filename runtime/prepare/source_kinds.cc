@@ -96,18 +96,18 @@ void read_json_lines(const Source& source, const Piece& piece, RecordReader& rea
       for (const std::string& column : reader.columns())
         if (row.value(column, json()) != other.value(column, json()))
           throw DataError(fmt::format("{}: \"{}\" has NaN or an infinite number: leave the row out",
-                                      place_of(source, piece, record), column));
+                                      get_location(source, piece, record), column));
       line = replaced;
     }
     if (!row.is_object())
-      throw DataError(fmt::format("{} is no JSON object{}", place_of(source, piece, record),
+      throw DataError(fmt::format("{} is no JSON object{}", get_location(source, piece, record),
                                   row.is_discarded() ? ": " + json_problem(line) : ""));
     for (const std::string& column : reader.columns()) {
       const auto value = row.find(column);
       if (value == row.end()) {
         std::vector<std::string> keys;
         for (const auto& [key, one] : row.items()) keys.push_back(key);
-        find_columns(place_of(source, piece, record), keys, reader.columns());
+        find_columns(get_location(source, piece, record), keys, reader.columns());
       }
       if (reader.options().as_json)
         record.values.push_back(nlohmann::ordered_json::parse(line).at(column).dump());
@@ -179,7 +179,7 @@ PythonHelper& RecordReader::parquet() {
   return *parquet_;
 }
 
-std::string place_of(const Source& source, const Piece& piece, const Record& record) {
+std::string get_location(const Source& source, const Piece& piece, const Record& record) {
   const std::string path = source.path.string();
   switch (source.kind->places) {
     case SourceKind::Places::rows_of_piece:

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const SourceKind* kind_of(const fs::path& path) {
+const SourceKind* get_kind(const fs::path& path) {
   const auto kinds = source_kinds();
   const auto found = std::ranges::find(kinds, path.extension().string(), &SourceKind::suffix);
   return found == kinds.end() ? nullptr : &*found;
@@ -29,13 +29,13 @@ std::string known_suffixes() {
 void add_folder(const fs::path& folder, std::vector<fs::path>& files) {
   const size_t before = files.size();
   for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (entry.is_regular_file() && kind_of(entry.path())) files.push_back(entry.path());
+    if (entry.is_regular_file() && get_kind(entry.path())) files.push_back(entry.path());
   if (files.size() == before)
     throw DataError(fmt::format("{} holds no file that ends in one of {}", folder.string(), known_suffixes()));
 }
 
 Source found(const fs::path& path, RecordReader& reader) {
-  Source source{.path = path, .kind = kind_of(path), .columns = {}, .begins = {}};
+  Source source{.path = path, .kind = get_kind(path), .columns = {}, .begins = {}};
   source.bytes = static_cast<int64_t>(fs::file_size(path));
   source.modified =
       std::chrono::duration_cast<std::chrono::nanoseconds>(fs::last_write_time(path).time_since_epoch()).count();
@@ -53,7 +53,7 @@ std::vector<Source> find_sources(const std::vector<std::string>& paths, RecordRe
       add_folder(path, files);
     else if (!fs::is_regular_file(path))
       throw DataError(fmt::format("{} is not there: name files or folders to prepare", given));
-    else if (!kind_of(path))
+    else if (!get_kind(path))
       throw DataError(
           fmt::format("{} ends in none of {}, by which the kind of a file is known", given, known_suffixes()));
     else
@@ -68,7 +68,7 @@ std::vector<Source> find_sources(const std::vector<std::string>& paths, RecordRe
   throw DataError(fmt::format("{} cannot be read: {}", error.path1().string(), error.code().message()));
 }
 
-std::vector<std::vector<Piece>> shards_of(const std::vector<Source>& sources, int64_t bytes) {
+std::vector<std::vector<Piece>> split_into_shards(const std::vector<Source>& sources, int64_t bytes) {
   std::vector<std::vector<Piece>> shards;
   int64_t filled = 0;
   for (size_t number = 0; number < sources.size(); ++number) {

@@ -31,7 +31,7 @@ struct SourceOptions {
 class RecordReader;
 
 /// The files that `paths` name: files, and of folders, which are searched through, those of a known kind, ordered by
-/// path and cut as `reader` will read them. Throws DataError in one sentence where one is not there, is of no known
+/// path and cut as `reader` will read them. Throws DataError where one is not there, is of no known
 /// kind or cannot be read.
 std::vector<Source> find_sources(const std::vector<std::string>& paths, RecordReader& reader);
 
@@ -42,6 +42,6 @@ struct Piece {
 };
 
 /// All pieces in their order, as many in one shard as make `bytes`, or the one that is larger.
-std::vector<std::vector<Piece>> shards_of(const std::vector<Source>& sources, int64_t bytes);
+std::vector<std::vector<Piece>> split_into_shards(const std::vector<Source>& sources, int64_t bytes);
 
 }  // namespace modular

@@ -64,8 +64,8 @@ const UNITS = {
   memory_peak: {unit: 'of the fullest rank', text: bytes_text, binary: true},
   mfu: {unit: 'of the devices\' peak', text: percent_text},
 };
-const unit_of = (name) => UNITS[name] || {};
-const text_of = (name, value) => (unit_of(name).text || number_text)(value);
+const get_unit = (name) => UNITS[name] || {};
+const get_text = (name, value) => (get_unit(name).text || number_text)(value);
 
 // Scales: where a value lies between two places of the picture, and which values the axis names.
 
@@ -131,7 +131,7 @@ function axes(frame, x, y, {x_text = number_text, y_text = number_text, x_name =
 }
 
 /// Where a picture of that size has its axes.
-const frame_of = (width, height, {left = 50, bottom = 24} = {}) =>
+const get_frame = (width, height, {left = 50, bottom = 24} = {}) =>
     ({left, right: width - 8, top: 6, bottom: height - bottom});
 
 const figures = [];
@@ -181,8 +181,8 @@ function show_tip(tip, made, x, y, lines) {
 
 /// The place of a pointer within the picture.
 function place_in(picture, event) {
-  const box = picture.getBoundingClientRect();
-  return [event.clientX - box.left, event.clientY - box.top];
+  const slice = picture.getBoundingClientRect();
+  return [event.clientX - slice.left, event.clientY - slice.top];
 }
 
 /// A table; columns are {name, number, sort}, a cell a text or an element. `order(row, column)` tells by what rows are

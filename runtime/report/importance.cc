@@ -10,13 +10,13 @@
 namespace modular {
 namespace {
 
-double mean_of(std::span<const double> values) {
+double compute_mean(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 /// The sum of the products of two lists' distances from their means.
 double products(std::span<const double> one, std::span<const double> other) {
-  const double mean = mean_of(one), other_mean = mean_of(other);
+  const double mean = compute_mean(one), other_mean = compute_mean(other);
   double sum = 0.0;
   for (size_t i = 0; i < one.size(); ++i) sum += (one[i] - mean) * (other[i] - other_mean);
   return sum;
@@ -24,7 +24,7 @@ double products(std::span<const double> one, std::span<const double> other) {
 
 }  // namespace
 
-std::vector<double> ranks_of(std::span<const double> values) {
+std::vector<double> compute_ranks(std::span<const double> values) {
   std::vector<size_t> order(values.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, {}, [&](size_t i) { return values[i]; });
@@ -37,15 +37,15 @@ std::vector<double> ranks_of(std::span<const double> values) {
 }
 
 std::optional<double> rank_correlation(std::span<const double> one, std::span<const double> other) {
-  const std::vector<double> ranks = ranks_of(one), other_ranks = ranks_of(other);
+  const std::vector<double> ranks = compute_ranks(one), other_ranks = compute_ranks(other);
   const double spread = products(ranks, ranks) * products(other_ranks, other_ranks);
   if (!(spread > 0.0)) return std::nullopt;
   return products(ranks, other_ranks) / std::sqrt(spread);
 }
 
 std::optional<double> variance_between(std::span<const size_t> groups, std::span<const double> values) {
-  const std::vector<double> ranks = ranks_of(values);
-  const double whole = products(ranks, ranks), mean = mean_of(ranks);
+  const std::vector<double> ranks = compute_ranks(values);
+  const double whole = products(ranks, ranks), mean = compute_mean(ranks);
   const std::set<size_t> names(groups.begin(), groups.end());
   if (names.size() < 2 || !(whole > 0.0)) return std::nullopt;
   double between = 0.0;
@@ -53,13 +53,13 @@ std::optional<double> variance_between(std::span<const size_t> groups, std::span
     std::vector<double> members;
     for (size_t i = 0; i < groups.size(); ++i)
       if (groups[i] == name) members.push_back(ranks[i]);
-    between += static_cast<double>(members.size()) * std::pow(mean_of(members) - mean, 2);
+    between += static_cast<double>(members.size()) * std::pow(compute_mean(members) - mean, 2);
   }
   return between / whole;
 }
 
-std::optional<Importance> importance_of(const Dimension& dimension, std::span<const std::string> settings,
-                                        std::span<const double> values) {
+std::optional<Importance> compute_importance(const Dimension& dimension, std::span<const std::string> settings,
+                                             std::span<const double> values) {
   if (settings.size() < 3) return std::nullopt;
   const auto further = static_cast<double>(settings.size() - 1);
   if (dimension.choices.empty()) {

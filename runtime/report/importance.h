@@ -11,7 +11,7 @@
 namespace modular {
 
 /// Places in ascending order from 1; equal values share the mean of their places.
-std::vector<double> ranks_of(std::span<const double> values);
+std::vector<double> compute_ranks(std::span<const double> values);
 
 /// Spearman's rank correlation of two lists of one length, in [-1, 1]; nothing where one of them has fewer than two
 /// different values.
@@ -30,7 +30,7 @@ struct Importance {
 /// Of a range of numbers the square of Spearman's rank correlation, which sees effects that rise or fall throughout; of
 /// some values eta squared over ranks. `settings`, as TOML writes them, and `values`, an objective's, are those of the
 /// same trials. Nothing where they do not tell: with fewer than three trials, or where nothing varied.
-std::optional<Importance> importance_of(const Dimension& dimension, std::span<const std::string> settings,
-                                        std::span<const double> values);
+std::optional<Importance> compute_importance(const Dimension& dimension, std::span<const std::string> settings,
+                                             std::span<const double> values);
 
 }  // namespace modular

@@ -130,7 +130,7 @@ Json shown(const RunHistory& run, const std::string& name) {
 }
 
 /// The folders' names, or whole paths of those whose names are the same.
-std::vector<std::string> names_of(const std::vector<fs::path>& folders) {
+std::vector<std::string> get_names(const std::vector<fs::path>& folders) {
   std::vector<std::string> names;
   for (const fs::path& folder : folders)
     names.push_back((folder / "").lexically_normal().parent_path().filename().string());
@@ -161,8 +161,8 @@ Json differences(const std::vector<RunHistory>& runs) {
   return json;
 }
 
-std::string setting_of(const Trial& trial, const std::string& key) {
-  return std::ranges::find(trial.settings, key, &TrialSettings::value_type::first)->second;
+std::string option_value(const Trial& trial, const std::string& key) {
+  return std::ranges::find(trial.settings, key, &TrialConfig::value_type::first)->second;
 }
 
 Json shown(const Dimension& dimension) {
@@ -185,10 +185,10 @@ Json importances(const StudyRecord& study) {
       std::vector<double> values;
       for (const Trial& trial : study.trials) {
         if (!trial.failure.empty()) continue;
-        settings.push_back(setting_of(trial, dimension.key));
+        settings.push_back(option_value(trial, dimension.key));
         values.push_back(trial.values[objective]);
       }
-      const auto importance = importance_of(dimension, settings, values);
+      const auto importance = compute_importance(dimension, settings, values);
       Json json;
       if (importance) json = {{"share", shown(importance->share)}, {"by_chance", shown(importance->by_chance)}};
       if (importance && importance->correlation) json["correlation"] = shown(*importance->correlation);
@@ -209,7 +209,7 @@ Json shown(const SearchHistory& search, const std::string& name) {
   for (const Dimension& dimension : study.config.space) json["space"].push_back(shown(dimension));
   for (const Trial& trial : study.trials) {
     Json& one = json["trials"].emplace_back(Json{{"number", trial.number}, {"settings", Json::array()}});
-    for (const Dimension& dimension : study.config.space) one["settings"].push_back(setting_of(trial, dimension.key));
+    for (const Dimension& dimension : study.config.space) one["settings"].push_back(option_value(trial, dimension.key));
     if (trial.failure.empty())
       one["values"] = shown(trial.values);
     else
@@ -244,7 +244,7 @@ template <class History>
 Json all_shown(const std::vector<History>& histories) {
   std::vector<fs::path> folders;
   for (const History& history : histories) folders.push_back(history.folder);
-  const std::vector<std::string> names = names_of(folders);
+  const std::vector<std::string> names = get_names(folders);
   Json json = Json::array();
   for (size_t i = 0; i < histories.size(); ++i) json.push_back(shown(histories[i], names[i]));
   return json;

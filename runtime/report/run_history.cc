@@ -31,7 +31,7 @@ void flatten(const std::string& prefix, const toml::table& table, std::map<std::
     if (const auto* inner = value.as_table())
       flatten(path + ".", *inner, settings);
     else
-      settings[path] = text_of(value);
+      settings[path] = get_text(value);
   }
 }
 
@@ -42,7 +42,7 @@ std::map<std::string, std::string> read_settings(const fs::path& file) {
 }
 
 /// A number of a line; JSON has null for those that are not finite. Throws std::runtime_error where it is none.
-double number_of(const std::string& name, const JsonValue& value) {
+double to_number(const std::string& name, const JsonValue& value) {
   if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
   if (!value.is_number()) throw std::runtime_error(name + " is no number");
   return value.get<double>();
@@ -51,7 +51,7 @@ double number_of(const std::string& name, const JsonValue& value) {
 double number_at(const JsonValue& line, const char* name) {
   const auto found = line.find(name);
   if (found == line.end()) throw std::runtime_error(fmt::format("it has no {}", name));
-  return number_of(name, *found);
+  return to_number(name, *found);
 }
 
 std::string text_at(const JsonValue& line, const char* name) {
@@ -107,7 +107,7 @@ void add_numbers(int64_t step, const JsonValue& object, const std::vector<std::s
   for (const std::string& name : keys) {
     const auto found = object.find(name);
     if (name != "step" && name != "set" && found != object.end() && added.insert(name).second)
-      all[name].add(step, number_of(name, *found));
+      all[name].add(step, to_number(name, *found));
   }
 }
 

@@ -7,10 +7,10 @@ const view = {
   log: false
 };
 
-const colour_of = (run) => `var(--c${run % COLOURS})`;
-const dashes_of = (run) => ['', '6 3', '2 3', '8 3 2 3'][Math.floor(run / COLOURS) % 4];
+const get_colour = (run) => `var(--c${run % COLOURS})`;
+const get_dashes = (run) => ['', '6 3', '2 3', '8 3 2 3'][Math.floor(run / COLOURS) % 4];
 
-function swatch_of(run) {
+function get_swatch(run) {
   const picture = drawn('svg', {viewBox: '0 0 18 8', class: 'swatch', 'aria-hidden': 'true'});
   picture.append(drawn('line', {
     x1: 0,
@@ -18,8 +18,8 @@ function swatch_of(run) {
     y1: 4,
     y2: 4,
     'stroke-width': 3,
-    'stroke-dasharray': dashes_of(run),
-    style: `stroke: ${colour_of(run)}`
+    'stroke-dasharray': get_dashes(run),
+    style: `stroke: ${get_colour(run)}`
   }));
   return picture;
 }
@@ -36,7 +36,7 @@ function smoothed(values, weight) {
 }
 
 /// The path through points; it has a gap where a value is missing, and on a logarithmic axis where one is not above 0.
-function path_of(steps, values, x, y, log) {
+function path_to(steps, values, x, y, log) {
   let text = '', is_down = false;
   for (let i = 0; i < steps.length; ++i) {
     const value = values[i];
@@ -51,7 +51,7 @@ function path_of(steps, values, x, y, log) {
 }
 
 /// The area between the least and the largest value of each stretch of a thinned series.
-function band_of(series, x, y, log) {
+function get_band(series, x, y, log) {
   const edges = [];
   let place = 0;
   for (const end of series.mean_steps) {
@@ -81,7 +81,7 @@ function nearest(steps, step) {
 /// The picture of one number of all runs; `curves` are [run, series].
 function curves_figure(name, curves) {
   const draw = (made, width, tip) => {
-    const height = 210, frame = frame_of(width, height);
+    const height = 210, frame = get_frame(width, height);
     const visible = curves.filter(([run]) => shown_runs[run]);
     const all = visible.flatMap(([, series]) => series.values.filter((value) => value !== null));
     const log = view.log && all.some((value) => value > 0);
@@ -98,14 +98,14 @@ function curves_figure(name, curves) {
     x.ticks = x.ticks.filter(Number.isInteger);
     const room = log ? 0 : (high - low) * 0.04;
     const y = (log ? log_scale : linear_scale)(
-        low - room, high + room, frame.bottom, frame.top, {binary: unit_of(name).binary});
-    picture.append(axes(frame, x, y, {y_text: (value) => text_of(name, value)}));
+        low - room, high + room, frame.bottom, frame.top, {binary: get_unit(name).binary});
+    picture.append(axes(frame, x, y, {y_text: (value) => get_text(name, value)}));
     for (const [run, series] of visible) {
       const path = (kind, d) => picture.append(drawn('path', {
         class: kind,
         d,
-        style: kind === 'band' ? `fill: ${colour_of(run)}; stroke: ${colour_of(run)}` : `stroke: ${colour_of(run)}`,
-        'stroke-dasharray': kind === 'band' ? '' : dashes_of(run),
+        style: kind === 'band' ? `fill: ${get_colour(run)}; stroke: ${get_colour(run)}` : `stroke: ${get_colour(run)}`,
+        'stroke-dasharray': kind === 'band' ? '' : get_dashes(run),
         'data-run': data.runs[run].name,
         'data-name': name
       }));
@@ -118,22 +118,22 @@ function curves_figure(name, curves) {
                 x2: x.at(event.step),
                 y1: frame.top,
                 y2: frame.bottom,
-                style: `stroke: ${colour_of(run)}`
+                style: `stroke: ${get_colour(run)}`
               },
               drawn('title', {}, `${data.runs[run].name}: ${event.text}`)));
       const over_all = series.means || series.values, steps_over_all = series.mean_steps || series.steps;
       if (series.means)
-        path('band', band_of(series, x, y, log));
+        path('band', get_band(series, x, y, log));
       else if (view.smoothing > 0)
-        path('curve raw', path_of(series.steps, series.values, x, y, log));
+        path('curve raw', path_to(series.steps, series.values, x, y, log));
       path(
           'curve',
-          path_of(steps_over_all, view.smoothing > 0 ? smoothed(over_all, view.smoothing) : over_all, x, y, log));
+          path_to(steps_over_all, view.smoothing > 0 ? smoothed(over_all, view.smoothing) : over_all, x, y, log));
       if (series.steps.length <= 30)
         series.steps.forEach((step, i) => {
           if (series.values[i] !== null && !(log && series.values[i] <= 0))
             picture.append(drawn(
-                'circle', {cx: x.at(step), cy: y.at(series.values[i]), r: 2.2, style: `fill: ${colour_of(run)}`}));
+                'circle', {cx: x.at(step), cy: y.at(series.values[i]), r: 2.2, style: `fill: ${get_colour(run)}`}));
         });
     }
     const cross = drawn('line', {class: 'cross', y1: frame.top, y2: frame.bottom, visibility: 'hidden'});
@@ -161,13 +161,13 @@ function curves_figure(name, curves) {
           found.filter((one) => Math.abs(one.step - step) <= (x.high - x.low) / 50)
               .map(
                   (one) =>
-                      [swatch_of(one.run), data.runs[one.run].name + (one.step === step ? '' : ` (${one.step})`),
-                       `${text_of(name, one.value)}${one.is_mean ? ' on average' : ''}`]);
+                      [get_swatch(one.run), data.runs[one.run].name + (one.step === step ? '' : ` (${one.step})`),
+                       `${get_text(name, one.value)}${one.is_mean ? ' on average' : ''}`]);
       show_tip(tip, made, where, top, [[null, `step ${step}`], ...lines]);
     });
     return picture;
   };
-  return figure(name, unit_of(name).unit, draw);
+  return figure(name, get_unit(name).unit, draw);
 }
 
 /// Names under which the pictures stand together; other names of steps and evaluations come after the first two.
@@ -200,7 +200,7 @@ function curves_by_group() {
 function controls() {
   const legend = element('div', {class: 'legend'}, ...data.runs.map((run, i) => {
     const button = element(
-        'button', {type: 'button', 'aria-pressed': 'true', title: run.folder}, swatch_of(i),
+        'button', {type: 'button', 'aria-pressed': 'true', title: run.folder}, get_swatch(i),
         element('span', {}, run.name));
     button.addEventListener('click', () => {
       shown_runs[i] = !shown_runs[i];
@@ -227,12 +227,12 @@ function controls() {
       element('label', {}, log, 'log scale'));
 }
 
-const state_of = (run) => run.stopped_by ? `stopped by ${run.stopped_by}` : run.ended ? 'ended' : 'runs, or failed';
+const state_for = (run) => run.stopped_by ? `stopped by ${run.stopped_by}` : run.ended ? 'ended' : 'runs, or failed';
 const PARTS = [
   ['computing', 'steps'], ['waiting', 'waiting for data'], ['between', 'evaluations, checkpoints, samples'],
   ['before_steps', 'before the first step']
 ];
-const seconds_of = (run) => PARTS.reduce((sum, [part]) => sum + run.time[part], 0);
+const to_seconds = (run) => PARTS.reduce((sum, [part]) => sum + run.time[part], 0);
 
 function runs_table() {
   const columns = [
@@ -243,14 +243,14 @@ function runs_table() {
   const rows = data.runs.map(
       (run, i) => ({
         cells: [
-          element('span', {title: run.folder}, swatch_of(i), run.name), plain(run.entry), run.mesh || '–',
+          element('span', {title: run.folder}, get_swatch(i), run.name), plain(run.entry), run.mesh || '–',
           number_text(run.parameters, 3), `${run.last_step ?? 0}${run.planned ? ` / ${run.planned}` : ''}`,
           number_text(run.last_loss, 5), number_text(run.best_loss, 5), run.best_step ?? '–',
-          number_text(run.tokens_per_second), bytes_text(run.memory_peak), seconds_text(seconds_of(run)), state_of(run)
+          number_text(run.tokens_per_second), bytes_text(run.memory_peak), seconds_text(to_seconds(run)), state_for(run)
         ],
         keys: [
           run.name, run.entry, run.mesh, run.parameters, run.last_step, run.last_loss, run.best_loss, run.best_step,
-          run.tokens_per_second, run.memory_peak, seconds_of(run), state_of(run)
+          run.tokens_per_second, run.memory_peak, to_seconds(run), state_for(run)
         ],
       }));
   return table(columns, rows, {order: (row, column) => row.keys[column]});
@@ -269,7 +269,7 @@ function differences_table() {
 }
 
 function times_of_runs() {
-  const longest = Math.max(...data.runs.map(seconds_of), 1e-9);
+  const longest = Math.max(...data.runs.map(to_seconds), 1e-9);
   const bars = data.runs.flatMap(
       (run) =>
           [element('span', {class: 'name', title: run.name}, run.name),
@@ -279,9 +279,9 @@ function times_of_runs() {
                               'data-part': part,
                               style: `width: ${(100 * run.time[part]) / longest}%; background: var(--part${i})`,
                               title: `${name}: ${seconds_text(run.time[part])}, ${
-                                  percent_text(run.time[part] / Math.max(seconds_of(run), 1e-9))}`
+                                  percent_text(run.time[part] / Math.max(to_seconds(run), 1e-9))}`
                             }))),
-           element('span', {class: 'total'}, seconds_text(seconds_of(run)))]);
+           element('span', {class: 'total'}, seconds_text(to_seconds(run)))]);
   const keys = PARTS.map(
       ([, name], i) =>
           element('span', {}, element('i', {class: 'swatch', style: `background: var(--part${i})`}), name));

@@ -2,27 +2,27 @@
 
 const is_winner = (search, trial) => search.winners.includes(trial.number);
 const ended_trials = (search) => search.trials.filter((trial) => trial.values);
-const direction_of = (objective) => (objective.minimize ? 'less is better' : 'more is better');
-const axis_text = (name) => (value) => text_of(name, value);
+const get_direction = (objective) => (objective.minimize ? 'less is better' : 'more is better');
+const axis_text = (name) => (value) => get_text(name, value);
 
 /// Lines that say what a trial tried and found.
-function lines_of(search, trial) {
+function split_lines(search, trial) {
   return [
     [null, `trial ${trial.number}`], ...search.space.map((dimension, i) => [null, dimension.key, trial.settings[i]]),
     ...(trial.values ?
-            search.objectives.map((objective, i) => [null, objective.name, text_of(objective.name, trial.values[i])]) :
+            search.objectives.map((objective, i) => [null, objective.name, get_text(objective.name, trial.values[i])]) :
             [[null, trial.failure]])
   ];
 }
 
 /// The scale of a dimension of the space.
-function scale_of(dimension, from, to) {
+function get_scale(dimension, from, to) {
   if (dimension.choices) return choice_scale(dimension.choices, from, to);
   return (dimension.log ? log_scale : linear_scale)(dimension.low, dimension.high, from, to, {count: 4});
 }
 
 /// Where a trial lies on it.
-const place_of = (dimension, scale, setting) => scale.at(dimension.choices ? setting : Number(setting));
+const get_location = (dimension, scale, setting) => scale.at(dimension.choices ? setting : Number(setting));
 
 /// The scale of an objective over trials, with room around the outermost.
 function objective_scale(search, index, from, to) {
@@ -30,7 +30,7 @@ function objective_scale(search, index, from, to) {
         high = Math.max(...values);
   const room = (high - low) * 0.06,
         scale =
-            linear_scale(low - room, high + room, from, to, {binary: unit_of(search.objectives[index].name).binary});
+            linear_scale(low - room, high + room, from, to, {binary: get_unit(search.objectives[index].name).binary});
   return scale;
 }
 
@@ -46,7 +46,7 @@ function dots(search, places, made, tip) {
       r: is_winner(search, trial) ? 5 : 3.8,
       'data-trial': trial.number
     });
-    dot.addEventListener('pointerenter', () => show_tip(tip, made, x, y, lines_of(search, trial)));
+    dot.addEventListener('pointerenter', () => show_tip(tip, made, x, y, split_lines(search, trial)));
     dot.addEventListener('pointerleave', () => {
       tip.hidden = true;
     });
@@ -68,7 +68,7 @@ function history_figure(search, index) {
   const objective = search.objectives[index];
   return trials_figure(
       search, `${objective.name} over trials`, 'line: the best so far', 230, (picture, width, made, tip) => {
-        const frame = frame_of(width, 230), numbers = search.trials.map((trial) => trial.number);
+        const frame = get_frame(width, 230), numbers = search.trials.map((trial) => trial.number);
         const x = linear_scale(Math.min(...numbers) - 0.5, Math.max(...numbers) + 0.5, frame.left, frame.right);
         x.ticks = x.ticks.filter(Number.isInteger);
         const y = objective_scale(search, index, frame.bottom, frame.top);
@@ -82,7 +82,7 @@ function history_figure(search, index) {
                 'path',
                 {class: 'failed', d: `M${at - 4} ${frame.bottom - 8}l8 8m0 -8l-8 8`, 'data-failed': trial.number});
             cross.addEventListener(
-                'pointerenter', () => show_tip(tip, made, at, frame.bottom - 40, lines_of(search, trial)));
+                'pointerenter', () => show_tip(tip, made, at, frame.bottom - 40, split_lines(search, trial)));
             cross.addEventListener('pointerleave', () => {
               tip.hidden = true;
             });
@@ -138,14 +138,14 @@ function importance_figure(search, index) {
 function slice_figure(search, index, place) {
   const objective = search.objectives[index], dimension = search.space[place];
   return trials_figure(search, dimension.key, '', 180, (picture, width, made, tip) => {
-    const frame = frame_of(width, 180), x = scale_of(dimension, frame.left + 8, frame.right - 8),
+    const frame = get_frame(width, 180), x = get_scale(dimension, frame.left + 8, frame.right - 8),
           y = objective_scale(search, index, frame.bottom, frame.top);
     picture.append(
         axes(frame, x, y, {y_text: axis_text(objective.name), x_text: dimension.choices ? plain : number_text}));
     picture.append(dots(
         search,
         ended_trials(search).map(
-            (trial) => [trial, place_of(dimension, x, trial.settings[place]), y.at(trial.values[index])]),
+            (trial) => [trial, get_location(dimension, x, trial.settings[place]), y.at(trial.values[index])]),
         made, tip));
   });
 }
@@ -154,12 +154,12 @@ function front_figure(search, one, other) {
   const [across, up] = [search.objectives[one], search.objectives[other]];
   return trials_figure(
       search, `${up.name} and ${across.name}`, 'orange: unbeaten', 260, (picture, width, made, tip) => {
-        const frame = frame_of(width, 260, {bottom: 38}), x = objective_scale(search, one, frame.left, frame.right),
+        const frame = get_frame(width, 260, {bottom: 38}), x = objective_scale(search, one, frame.left, frame.right),
               y = objective_scale(search, other, frame.bottom, frame.top);
         picture.append(axes(frame, x, y, {
           x_text: axis_text(across.name),
           y_text: axis_text(up.name),
-          x_name: `${across.name}, ${direction_of(across)}`
+          x_name: `${across.name}, ${get_direction(across)}`
         }));
         const winners = ended_trials(search)
                             .filter((trial) => is_winner(search, trial))
@@ -186,7 +186,7 @@ function parallel_figure(search) {
               right = width - 50;
         const at = (i) => (count > 1 ? left + (i / (count - 1)) * (right - left) : left);
         const scales = [
-          ...search.space.map((dimension) => scale_of(dimension, bottom, top)),
+          ...search.space.map((dimension) => get_scale(dimension, bottom, top)),
           ...search.objectives.map((_, i) => objective_scale(search, i, bottom, top))
         ];
         const room = Math.max(Math.floor((right - left) / Math.max(count - 1, 1) / 6.4), 5);
@@ -195,7 +195,7 @@ function parallel_figure(search) {
         ranked.sort((a, b) => is_winner(search, a) - is_winner(search, b));
         ranked.forEach((trial, rank) => {
           const heights = [
-            ...search.space.map((dimension, i) => place_of(dimension, scales[i], trial.settings[i])),
+            ...search.space.map((dimension, i) => get_location(dimension, scales[i], trial.settings[i])),
             ...search.objectives.map((_, i) => scales[search.space.length + i].at(trial.values[i]))
           ];
           const line = drawn('path', {
@@ -207,7 +207,7 @@ function parallel_figure(search) {
             line.setAttribute('stroke-opacity', (0.12 + 0.6 * ((rank + 1) / ranked.length) ** 2).toFixed(2));
           line.addEventListener('pointerenter', (event) => {
             line.classList.add('pointed');
-            show_tip(tip, made, ...place_in(picture, event), lines_of(search, trial));
+            show_tip(tip, made, ...place_in(picture, event), split_lines(search, trial));
           });
           line.addEventListener('pointerleave', () => {
             line.classList.remove('pointed');
@@ -240,7 +240,7 @@ function parallel_figure(search) {
                 short(
                     dimension?.choices ? plain(tick) :
                         dimension      ? number_text(tick) :
-                                         text_of(name, tick),
+                                         get_text(name, tick),
                     9)));
           }
         });
@@ -261,7 +261,7 @@ function trials_table(search) {
           trial.number,
           ...trial.settings.map(
               (setting, i) => (search.space[i].choices ? plain(setting) : number_text(Number(setting)))),
-          ...search.objectives.map((objective, i) => (trial.values ? text_of(objective.name, trial.values[i]) : '–')),
+          ...search.objectives.map((objective, i) => (trial.values ? get_text(objective.name, trial.values[i]) : '–')),
           seconds_text(trial.seconds), trial.failure || ''
         ],
         keys: [
@@ -279,7 +279,7 @@ function trials_table(search) {
   });
 }
 
-function summary_of(search) {
+function get_summary(search) {
   const failed = search.trials.length - ended_trials(search).length,
         method = search.sampler ? `${search.backend} (${search.sampler})` : search.backend;
   const told = `${method}, ${search.trials.length} trials${failed ? `, ${failed} of them failed` : ''}`;
@@ -294,7 +294,7 @@ function summary_of(search) {
   return [element(
       'p', {},
       `${told}. The best is trial ${best.number}: ${search.objectives[0].name} ${
-          text_of(search.objectives[0].name, best.values[0])} with `,
+          get_text(search.objectives[0].name, best.values[0])} with `,
       element('code', {}, settings), '. ', element('code', {}, `modrun train ${search.folder}/best.toml`),
       ' trains it again.')];
 }
@@ -302,13 +302,13 @@ function summary_of(search) {
 function search_section(search) {
   return [
     element('h2', {}, `Search ${search.name}`),
-    ...summary_of(search),
-    ...(ended_trials(search).length ? pictures_of(search) : []),
+    ...get_summary(search),
+    ...(ended_trials(search).length ? get_pictures(search) : []),
     ...(search.trials.length ? [element('h3', {}, 'Trials'), trials_table(search)] : []),
   ];
 }
 
-function pictures_of(search) {
+function get_pictures(search) {
   const indices = search.objectives.map((_, i) => i);
   const pairs = indices.flatMap((one) => indices.filter((other) => other > one).map((other) => [one, other]));
   return [
@@ -324,7 +324,7 @@ function pictures_of(search) {
             'The stroke is what a setting without effect explains on average.'),
     ...indices.flatMap(
         (i) =>
-            [element('h3', {}, `${search.objectives[i].name} by setting, ${direction_of(search.objectives[i])}`),
+            [element('h3', {}, `${search.objectives[i].name} by setting, ${get_direction(search.objectives[i])}`),
              element('div', {class: 'grid small'}, ...search.space.map((_, place) => slice_figure(search, i, place)))]),
     parallel_figure(search),
   ];

@@ -26,7 +26,7 @@ std::set<size_t> extremes(const std::vector<double>& values, size_t begin, size_
 }
 
 /// The mean of the finite values in [begin, end); NaN where there are none.
-double mean_of(const std::vector<double>& values, size_t begin, size_t end) {
+double compute_mean(const std::vector<double>& values, size_t begin, size_t end) {
   double sum = 0.0;
   int64_t count = 0;
   for (size_t i = begin; i < end; ++i) {
@@ -62,7 +62,7 @@ Thinned thinned(const Series& series, size_t most) {
     const size_t begin = 1 + bucket * inner / buckets, end = 1 + (bucket + 1) * inner / buckets;
     if (begin == end) continue;
     for (const size_t i : extremes(series.values, begin, end)) keep(i);
-    result.means.add(series.steps[end - 1], mean_of(series.values, begin, end));
+    result.means.add(series.steps[end - 1], compute_mean(series.values, begin, end));
   }
   keep(count - 1);
   return result;

@@ -15,7 +15,7 @@ def suggested(trial, dimension):
     """What Optuna draws for a trial, as TOML, or has drawn: of a trial that was begun when the program was killed there may be some values."""
     key = dimension["key"]
     if "choices" in dimension:
-        return choice_of(dimension, trial.suggest_categorical(key, [native(choice) for choice in dimension["choices"]]))
+        return get_choice(dimension, trial.suggest_categorical(key, [native(choice) for choice in dimension["choices"]]))
     if dimension["whole"]:
         return repr(trial.suggest_int(key, int(dimension["low"]), int(dimension["high"]), log=dimension["log"], step=int(dimension["step"] or 1)))
     return repr(trial.suggest_float(key, dimension["low"], dimension["high"], log=dimension["log"], step=dimension["step"] or None))
@@ -24,9 +24,9 @@ def suggested(trial, dimension):
 SAMPLERS = {"tpe": "TPESampler", "random": "RandomSampler", "nsga2": "NSGAIISampler", "gp": "GPSampler"}
 
 
-def sampler_of(optuna, asked, trials):
+def get_sampler(optuna, asked, trials):
     """A sampler for a study that has so many trials."""
-    # From the same seed a study that goes on, and another machine in it, would draw again what was tried.
+    # From the same seed a study that continues, and another machine in it, would draw again what was tried.
     seed = asked["seed"]
     if trials or asked["shared"]:
         seed = zlib.crc32(f"{seed} {trials} {asked['place'] if asked['shared'] else ''}".encode())
@@ -62,7 +62,7 @@ def begin(optuna, asked):
     there = [direction.name.lower() for direction in study.directions]
     if there != directions:
         raise ValueError(f"the study {asked['study']} in {asked['storage']} wants {', '.join(there)}, and this search {', '.join(directions)}")
-    study.sampler = sampler_of(optuna, asked, len(study.get_trials(deepcopy=False)))
+    study.sampler = get_sampler(optuna, asked, len(study.get_trials(deepcopy=False)))
     # What the search has written down and was not told before it was killed; then what it was trying.
     running = {trial.number: trial for trial in study.get_trials(states=[optuna.trial.TrialState.RUNNING])}
     for ended in asked["ended"]:

@@ -1,4 +1,4 @@
-// Whether a trial that runs is worth going on with.
+// Whether a trial that runs is worth continuing with.
 #pragma once
 
 #include <cstdint>

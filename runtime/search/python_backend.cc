@@ -15,12 +15,12 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kOptunaProgram =
-#include "runtime/search/drawn_values.inc"
 #include "runtime/search/optuna_helper.inc"
+#include "runtime/search/sampled_values.inc"
     ;
 constexpr const char* kRayProgram =
-#include "runtime/search/drawn_values.inc"
 #include "runtime/search/ray_helper.inc"
+#include "runtime/search/sampled_values.inc"
     ;
 
 Json to_json(const Trial& trial) {
@@ -38,7 +38,7 @@ PythonHelper started(const SearchConfig& config) {
 }
 
 /// Asks what is answered with an error where the config is wrong.
-void ask_or_refuse(PythonHelper& helper, const std::string& backend, const Json& question) {
+void ask_or_throw(PythonHelper& helper, const std::string& backend, const Json& question) {
   try {
     helper.ask(question);
   } catch (const std::runtime_error& error) {
@@ -47,7 +47,7 @@ void ask_or_refuse(PythonHelper& helper, const std::string& backend, const Json&
 }
 
 /// The folder of a study as no other machine has it.
-std::string place_of(const SearchConfig& config) {
+std::string get_location(const SearchConfig& config) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   return fmt::format("{}:{}", host.data(), std::filesystem::absolute(config.dir).lexically_normal().string());
@@ -56,17 +56,17 @@ std::string place_of(const SearchConfig& config) {
 }  // namespace
 
 PythonBackend::PythonBackend(const SearchConfig& config) : config_(config), helper_(started(config)) {
-  ask_or_refuse(helper_, config_.backend, {{"sampler", config_.sampler}});
+  ask_or_throw(helper_, config_.backend, {{"sampler", config_.sampler}});
 }
 
 void PythonBackend::open(const std::vector<Trial>& ended, int64_t workers) {
-  const Json identity = Json::parse(identity_of(config_));
+  const Json identity = Json::parse(to_identity(config_));
   const auto file = config_.dir / "study.db";
   const std::string folder_name = (config_.dir / "").parent_path().filename().string();
   Json question = {{"storage", config_.storage.empty() ? "sqlite:///" + file.string() : config_.storage},
                    {"study", config_.study.empty() ? folder_name : config_.study},
                    {"shared", !config_.study.empty()},
-                   {"place", place_of(config_)},
+                   {"place", get_location(config_)},
                    {"journal", (config_.dir / "ray.jsonl").string()},
                    {"workers", workers},
                    {"sampler", config_.sampler},
@@ -77,12 +77,12 @@ void PythonBackend::open(const std::vector<Trial>& ended, int64_t workers) {
                    {"ended", Json::array()}};
   for (const Objective& objective : config_.objectives) question["minimize"].push_back(objective.minimize);
   for (const Trial& trial : ended) question["ended"].push_back(to_json(trial));
-  ask_or_refuse(helper_, config_.backend, question);
+  ask_or_throw(helper_, config_.backend, question);
 }
 
-std::pair<int64_t, TrialSettings> PythonBackend::next() {
+std::pair<int64_t, TrialConfig> PythonBackend::next() {
   const Json answer = ask({{"ask", true}});
-  TrialSettings settings;
+  TrialConfig settings;
   for (const Dimension& dimension : config_.space)
     settings.emplace_back(dimension.key, answer.at("settings").at(dimension.key).get<std::string>());
   return {answer.at("trial").get<int64_t>(), std::move(settings)};
@@ -98,7 +98,8 @@ nlohmann::json PythonBackend::ask(const nlohmann::json& question) {
   try {
     return helper_.ask(question);
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(fmt::format("{}, which drew the values, cannot go on: {}", config_.backend, error.what()));
+    throw std::runtime_error(
+        fmt::format("{}, which drew the values, cannot continue: {}", config_.backend, error.what()));
   }
 }
 

@@ -23,7 +23,7 @@ class PythonBackend {
   void open(const std::vector<Trial>& ended, int64_t workers);
 
   /// The number and the settings of the next trial: first those that were being tried when a search was killed.
-  std::pair<int64_t, TrialSettings> next();
+  std::pair<int64_t, TrialConfig> next();
 
   /// Tells what a trial of next() that runs has found after `step`, and returns whether it is worth no further step.
   bool is_hopeless(int64_t trial, int64_t step, double value);

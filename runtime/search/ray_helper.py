@@ -24,7 +24,7 @@ def domain(tune, dimension):
 
 def as_toml(dimension, value):
     if "choices" in dimension:
-        return choice_of(dimension, value)
+        return get_choice(dimension, value)
     if dimension["step"]:
         value = dimension["low"] + int(value) * dimension["step"]
     return repr(int(value) if dimension["whole"] else float(value))
@@ -54,7 +54,7 @@ class Random:
 SAMPLERS = {"random": ("variant_generator", None), "tpe": ("optuna", "optuna"), "hyperopt": ("hyperopt", "hyperopt")}
 
 
-def problem_of(sampler):
+def find_problem(sampler):
     """Why there is no such sampler, or nothing."""
     if sampler not in SAMPLERS:
         return f'search.sampler is "{sampler}": with Ray it must be one of {", ".join(SAMPLERS)}'
@@ -159,7 +159,7 @@ def begin(tune, asked):
     for number, line in enumerate(kept, 1):
         message, was = json.loads(line)
         if state.answer(message) != was:
-            raise ValueError(f"{asked['journal']}:{number}: another version of Ray, or of its search algorithm, answered otherwise: go on with that one, or name another search.dir")
+            raise ValueError(f"{asked['journal']}:{number}: another version of Ray, or of its search algorithm, answered otherwise: continue with that one, or name another search.dir")
         if "ask" in message:
             running[was["trial"]] = was
         elif "trial" in message:
@@ -189,7 +189,7 @@ def main():
         from ray import tune
     except ImportError as error:
         return answer({"error": lacks(error.name or "ray", '"ray[tune]"')})
-    if problem := problem_of(sampler):
+    if problem := find_problem(sampler):
         return answer({"error": problem})
     if sampler == "tpe":
         import optuna

@@ -31,7 +31,7 @@ struct Running {
   int64_t place = 0;
   std::unique_ptr<BackgroundTask> task;
   std::optional<Pruning> pruning;
-  bool was_told_to_end = false;  // as it was pruned
+  bool was_asked_to_end = false;  // as it was pruned
   Clock::time_point begun = Clock::now();
 };
 
@@ -66,7 +66,7 @@ class Trials {
       return 1;
     }
     if (!interrupted_by_ || unbegun() == 0) return 0;
-    print_to(stdout, "the search was interrupted: modrun search --resume goes on with {}\n",
+    print_to(stdout, "the search was interrupted: modrun search --resume continues with {}\n",
              interrupted_ == 1 ? "this trial" : fmt::format("these {} trials", interrupted_));
     return 128 + *interrupted_by_;
   }
@@ -92,7 +92,7 @@ class Trials {
       std::tie(next.trial.number, next.trial.settings) = backend_->next();
     } else {
       next.trial.number = free_number();
-      next.trial.settings = settings_of(config_, next.trial.number);
+      next.trial.settings = make_trial_config(config_, next.trial.number);
     }
     const auto is_taken = [&](const Running& one) { return one.place == next.place; };
     while (std::ranges::any_of(running_, is_taken)) ++next.place;
@@ -153,7 +153,7 @@ class Trials {
       if (answer.contains("values")) trial.values = answer.at("values").get<std::vector<double>>();
       trial.failure = answer.value("failure", "");
     } else if (asks_to_end(outcome.status - 128)) {
-      if (!ended.was_told_to_end) {  // neither is it one that fails
+      if (!ended.was_asked_to_end) {  // neither is it one that fails
         ++interrupted_;
         if (is_ending()) return;
         interrupted_by_ = outcome.status - 128;  // by who ended its ranks alone
@@ -183,8 +183,8 @@ class Trials {
 
   void prune() {
     for (Running& one : running_) {
-      if (one.was_told_to_end || !one.pruning->look()) continue;
-      one.was_told_to_end = true;
+      if (one.was_asked_to_end || !one.pruning->look()) continue;
+      one.was_asked_to_end = true;
       one.task->signal(SIGTERM);
     }
   }
@@ -203,13 +203,13 @@ class Trials {
 
 }  // namespace
 
-std::string answer_of(const std::vector<double>& values) { return Json{{"values", values}}.dump(); }
+std::string format_answer(const std::vector<double>& values) { return Json{{"values", values}}.dump(); }
 
 std::string answer_of_failure(const std::string& failure) {
   return Json{{"failure", failure}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-TrialSettings settings_of(const SearchConfig& config, int64_t number) {
+TrialConfig make_trial_config(const SearchConfig& config, int64_t number) {
   return config.backend == "grid" ? grid_point(config.space, number) : draw(config.space, config.seed, number);
 }
 
@@ -218,7 +218,7 @@ int run_trials(const SearchConfig& config, Study& study, PythonBackend* backend,
   return Trials(config, study, backend, workers, start).run();
 }
 
-std::string shown(const TrialSettings& settings) {
+std::string shown(const TrialConfig& settings) {
   std::string text;
   for (const auto& [key, value] : settings) text += fmt::format("{}{}={}", text.empty() ? "" : " ", key, value);
   return text;

@@ -45,11 +45,11 @@ constexpr int64_t kUsualTrials = 20;
 
 bool has_sampler(const SearchConfig& config) { return config.backend == "optuna" || config.backend == "ray"; }
 
-[[noreturn]] void refuse(const std::string& where, const std::string& sentence) {
+[[noreturn]] void reject(const std::string& where, const std::string& sentence) {
   throw ConfigError(where + ": " + sentence);
 }
 
-std::string where_of(const fs::path& file, const toml::node& node) {
+std::string to_location(const fs::path& file, const toml::node& node) {
   return fmt::format("{}:{}:{}", file.string(), node.source().begin.line, node.source().begin.column);
 }
 
@@ -59,7 +59,7 @@ Dimension read_range(const std::string& key, const toml::table& table, const std
   for (const auto& [name, node] : table) {
     const auto number = [&]() -> const toml::node* {
       if (!node.is_number())
-        refuse(where, fmt::format("{}: {} must be a number, but is {}", key, name.str(), describe(node)));
+        reject(where, fmt::format("{}: {} must be a number, but is {}", key, name.str(), describe(node)));
       return &node;
     };
     if (name == "low") {
@@ -71,26 +71,26 @@ Dimension read_range(const std::string& key, const toml::table& table, const std
     } else if (name == "log" && node.is_boolean()) {
       range.log = node.as_boolean()->get();
     } else {
-      refuse(where,
+      reject(where,
              fmt::format("{}: a range has low, high, step and log = true or false, but here is {}", key, name.str()));
     }
   }
-  if (!low || !high) refuse(where, fmt::format("{}: a range needs low and high", key));
-  range.low = number_of(*low), range.high = number_of(*high), range.step = step ? number_of(*step) : 0.0;
+  if (!low || !high) reject(where, fmt::format("{}: a range needs low and high", key));
+  range.low = to_number(*low), range.high = to_number(*high), range.step = step ? to_number(*step) : 0.0;
   range.whole = low->is_integer() && high->is_integer() && (!step || step->is_integer());
   if (!(range.low <= range.high))
-    refuse(where,
+    reject(where,
            fmt::format("{}: the range from {} to {} is empty: its low is above its high", key, range.low, range.high));
   constexpr double kLargest = 0x1p53;  // up to which all integers are doubles
   if (range.whole && (range.low < -kLargest || range.high > kLargest))
-    refuse(where, fmt::format("{}: a range of integers must lie within ±2^53, but is from {} to {}", key, range.low,
+    reject(where, fmt::format("{}: a range of integers must lie within ±2^53, but is from {} to {}", key, range.low,
                               range.high));
   if (range.step > 0.0 && (range.high - range.low) / range.step > kLargest)
-    refuse(where, fmt::format("{}: step {} is so small that the range has more than 2^53 values", key, range.step));
+    reject(where, fmt::format("{}: step {} is so small that the range has more than 2^53 values", key, range.step));
   if (range.log && !(range.low > 0.0))
-    refuse(where, fmt::format("{}: a range with log = true must lie above 0, but begins at {}", key, range.low));
-  if (step && !(range.step > 0.0)) refuse(where, fmt::format("{}: step must be above 0, but is {}", key, range.step));
-  if (step && range.log) refuse(where, fmt::format("{}: a range has either a step or log = true", key));
+    reject(where, fmt::format("{}: a range with log = true must lie above 0, but begins at {}", key, range.low));
+  if (step && !(range.step > 0.0)) reject(where, fmt::format("{}: step must be above 0, but is {}", key, range.step));
+  if (step && range.log) reject(where, fmt::format("{}: a range has either a step or log = true", key));
   return range;
 }
 
@@ -98,12 +98,12 @@ Dimension read_dimension(const std::string& key, const toml::node& node, const s
   if (const auto* table = node.as_table()) return read_range(key, *table, where);
   const auto* array = node.as_array();
   if (!array || array->empty())
-    refuse(where,
+    reject(where,
            fmt::format("{} must be an array of the values to try, or a range such as {{ low = 1e-6, high = 1e-4, "
                        "log = true }}, but is {}",
                        key, array ? "empty" : describe(node)));
   Dimension choices{.key = key};
-  for (const toml::node& value : *array) choices.choices.push_back(text_of(value));
+  for (const toml::node& value : *array) choices.choices.push_back(get_text(value));
   return choices;
 }
 
@@ -113,10 +113,10 @@ std::vector<std::string> read_names(const toml::node& node, const std::string& k
     names.push_back(name->get());
   } else if (const auto* array = node.as_array()) {
     for (const toml::node& element : *array)
-      if (const auto* name_of = element.as_string()) names.push_back(name_of->get());
+      if (const auto* name_for = element.as_string()) names.push_back(name_for->get());
     if (names.size() != array->size()) names.clear();
   }
-  if (names.empty()) refuse(where, fmt::format("search.{} must be a name or several, but is {}", key, describe(node)));
+  if (names.empty()) reject(where, fmt::format("search.{} must be a name or several, but is {}", key, describe(node)));
   return names;
 }
 
@@ -125,7 +125,7 @@ void read_space(const fs::path& file, const std::string& prefix, const toml::tab
                 const std::vector<std::string>& known, std::vector<Dimension>& space) {
   for (const auto& [name, node] : table) {
     const std::string key = prefix + std::string(name.str());
-    const std::string where = where_of(file, node);
+    const std::string where = to_location(file, node);
     const auto* inner = node.as_table();
     const bool is_known = std::ranges::find(known, key) != known.end();
     const bool is_section = std::ranges::any_of(known, [&](const auto& one) { return one.starts_with(key + "."); });
@@ -135,12 +135,12 @@ void read_space(const fs::path& file, const std::string& prefix, const toml::tab
     }
     if (!is_known) {
       const auto nearest = nearest_name(key, known);
-      refuse(where, fmt::format("search.space: there is no setting {}: {}", key,
+      reject(where, fmt::format("search.space: there is no setting {}: {}", key,
                                 nearest ? fmt::format("did you mean {}?", *nearest) : "modrun settings lists all"));
     }
     if (std::ranges::find(space, key, &Dimension::key) != space.end())
-      refuse(where, fmt::format("search.space has {} twice", key));
-    if (key == "train.dir") refuse(where, "search.space: train.dir is a folder of each trial's own");
+      reject(where, fmt::format("search.space has {} twice", key));
+    if (key == "train.dir") reject(where, "search.space: train.dir is a folder of each trial's own");
     space.push_back(read_dimension(key, node, where));
   }
 }
@@ -148,23 +148,23 @@ void read_space(const fs::path& file, const std::string& prefix, const toml::tab
 void check_backend(const SearchConfig& config, const fs::path& file) {
   const auto pruners = kPruners.find(config.backend);
   if (pruners == kPruners.end())
-    refuse(file.string(),
+    reject(file.string(),
            fmt::format("search.backend is \"{}\": it must be random, grid, optuna or ray", config.backend));
   if (!config.pruner.empty() && pruners->second.empty())
-    refuse(file.string(),
+    reject(file.string(),
            fmt::format("search.pruner is \"{}\", and search.backend {}: set that to optuna or ray, or leave the "
                        "pruner out",
                        config.pruner, config.backend));
   if (!config.pruner.empty() && std::ranges::find(pruners->second, config.pruner) == pruners->second.end())
-    refuse(file.string(), fmt::format("search.pruner is \"{}\": it must be {} with search.backend = \"{}\"",
+    reject(file.string(), fmt::format("search.pruner is \"{}\": it must be {} with search.backend = \"{}\"",
                                       config.pruner, fmt::join(pruners->second, " or "), config.backend));
   for (const auto& [key, value] : {std::pair("storage", config.storage), std::pair("study", config.study)})
     if (!value.empty() && config.backend != "optuna")
-      refuse(file.string(), fmt::format("search.{} is \"{}\", which is of Optuna, and search.backend {}: set that to "
+      reject(file.string(), fmt::format("search.{} is \"{}\", which is of Optuna, and search.backend {}: set that to "
                                         "optuna, or leave it out",
                                         key, value, config.backend));
   if (!config.study.empty() && config.storage.empty())
-    refuse(file.string(), fmt::format("search.study is \"{}\", a study that several machines are in: name its database "
+    reject(file.string(), fmt::format("search.study is \"{}\", a study that several machines are in: name its database "
                                       "in search.storage",
                                       config.study));
 }
@@ -174,14 +174,14 @@ void check_command(const SearchConfig& config, const std::vector<std::string>& n
                    const fs::path& file) {
   const bool is_asked = std::ranges::find(names, kCommandObjective) != names.end();
   if (is_asked && config.objective_command.empty())
-    refuse(file.string(), "search.objective is command: say in search.objective_command which prints its value");
+    reject(file.string(), "search.objective is command: say in search.objective_command which prints its value");
   if (!is_asked && !config.objective_command.empty())
-    refuse(file.string(),
+    reject(file.string(),
            fmt::format("search.objective_command is there, and search.objective is {}: add command to it, or leave one "
                        "of them out",
                        fmt::join(names, ", ")));
   if (is_asked && !has_directions)
-    refuse(file.string(),
+    reject(file.string(),
            "search.objective is command, of which this program cannot know whether less is better: set "
            "search.direction to minimize or maximize");
 }
@@ -198,15 +198,15 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
                                 const std::vector<std::string>& known, ConfigSource source) {
   toml::table whole = parse_toml_file(file, source == ConfigSource::user ? Links::followed : Links::none);
   auto* const search = whole["search"].as_table();
-  if (!search) refuse(file.string(), "there is no [search]: say in [search.space] which settings to try");
+  if (!search) reject(file.string(), "there is no [search]: say in [search.space] which settings to try");
   std::map<std::string, std::string, std::less<>> set_here;  // where a key of the command line was set
   for (const std::string& setting : settings) {
     if (!setting.starts_with("search.")) continue;
     const std::string where = "--set " + setting;
     const size_t equals = setting.find('=');
-    if (equals == std::string::npos) refuse(where, "expected key=value, e.g. --set search.trials=20");
+    if (equals == std::string::npos) reject(where, "expected key=value, e.g. --set search.trials=20");
     const std::string key = setting.substr(7, equals - 7);
-    if (key == "space" || key.starts_with("space.")) refuse(where, "the space of a search is said in its file");
+    if (key == "space" || key.starts_with("space.")) reject(where, "the space of a search is said in its file");
     const toml::table value = parse_setting(setting.substr(equals + 1));
     search->insert_or_assign(key, *value.get("value"));
     set_here[key] = where;
@@ -215,9 +215,10 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
   if (source == ConfigSource::run_folder)
     for (const auto& [key, named, use] : kOfUser)
       if (const auto* node = search->get(key); node && !set_here.contains(key))
-        refuse(where_of(file, *node), fmt::format("search.{} names {}, and what the folder of a run names is not {}: "
-                                                  "give it by --set, or add --trust-folder",
-                                                  key, named, use));
+        reject(to_location(file, *node),
+               fmt::format("search.{} names {}, and what the folder of a run names is not {}: "
+                           "give it by --set, or add --trust-folder",
+                           key, named, use));
 
   SearchConfig config;
   std::vector<std::string> names, directions;
@@ -225,7 +226,7 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
   for (auto& [name, node] : *search) {
     const std::string key(name.str());
     const auto set = set_here.find(key);
-    const std::string where = set != set_here.end() ? set->second : where_of(file, node);
+    const std::string where = set != set_here.end() ? set->second : to_location(file, node);
     std::string expected;
     int64_t seed = 0;
     std::string dir;
@@ -250,7 +251,7 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
       config.seed = static_cast<uint64_t>(seed);
     } else if (key == "dir") {
       expected = assign(dir, node);
-      if (expected.empty() && dir.empty()) refuse(where, "search.dir is empty: name the folder of the study");
+      if (expected.empty() && dir.empty()) reject(where, "search.dir is empty: name the folder of the study");
       config.dir = dir;
     } else if (key == "objective") {
       names = read_names(node, key, where);
@@ -258,35 +259,35 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
       directions = read_names(node, key, where);
       where_of_directions = where;
     } else if (key == "space") {
-      if (!node.is_table()) refuse(where, "search.space must be a table of settings");
+      if (!node.is_table()) reject(where, "search.space must be a table of settings");
       read_space(file, "", *node.as_table(), known, config.space);
     } else {
       const auto nearest = nearest_name(key, {kKeys.begin(), kKeys.end()});
-      refuse(where, fmt::format("unknown key search.{}: {}", key,
+      reject(where, fmt::format("unknown key search.{}: {}", key,
                                 nearest ? fmt::format("did you mean search.{}?", *nearest)
                                         : fmt::format("[search] has {}", fmt::join(kKeys, ", "))));
     }
-    if (!expected.empty()) refuse(where, fmt::format("search.{} must be {}, but is {}", key, expected, describe(node)));
+    if (!expected.empty()) reject(where, fmt::format("search.{} must be {}, but is {}", key, expected, describe(node)));
   }
-  if (config.space.empty()) refuse(file.string(), "search.space is empty: say which settings to try");
+  if (config.space.empty()) reject(file.string(), "search.space is empty: say which settings to try");
   check_backend(config, file);
   if (names.empty()) names = {config.objective_command.empty() ? "held_out_loss" : kCommandObjective};
   if (!config.pruner.empty() && names.size() > 1)
-    refuse(file.string(),
+    reject(file.string(),
            fmt::format("search.pruner is \"{}\", and search.objective has {}: a pruner compares trials by "
                        "one objective, as in Optuna",
                        config.pruner, names.size()));
   if (config.trials < 0)
-    refuse(file.string(), fmt::format("search.trials must be at least 0, but is {}", config.trials));
+    reject(file.string(), fmt::format("search.trials must be at least 0, but is {}", config.trials));
   if (!directions.empty() && directions.size() != names.size())
-    refuse(where_of_directions,
+    reject(where_of_directions,
            fmt::format("search.direction has {} of them, and search.objective {}: give one for each", directions.size(),
                        names.size()));
   check_command(config, names, !directions.empty(), file);
   for (size_t i = 0; i < names.size(); ++i) {
     const std::string direction = directions.empty() ? "" : directions[i];
     if (!direction.empty() && direction != "minimize" && direction != "maximize")
-      refuse(where_of_directions,
+      reject(where_of_directions,
              fmt::format("search.direction has \"{}\": it must be minimize or maximize", direction));
     const bool by_default = is_minimized(names[i]);
     config.objectives.push_back({names[i], direction.empty() ? by_default : direction == "minimize"});
@@ -295,7 +296,7 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
   if (config.backend == "grid")
     for (const Dimension& dimension : config.space)
       if (dimension.count() == 0)
-        refuse(file.string(), fmt::format("search.space: a grid cannot count the values of {}: give it a step, or an "
+        reject(file.string(), fmt::format("search.space: a grid cannot count the values of {}: give it a step, or an "
                                           "array of values",
                                           dimension.key));
   if (config.backend == "grid") {
@@ -304,13 +305,13 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
   }
   if (config.trials == 0) config.trials = kUsualTrials;
   if (config.trials > most_trials(names.size()))
-    refuse(file.string(), fmt::format("search.trials is {}{}: a study with {} objective{} has at most {} trials",
+    reject(file.string(), fmt::format("search.trials is {}{}: a study with {} objective{} has at most {} trials",
                                       config.trials, config.backend == "grid" ? " on this grid" : "", names.size(),
                                       names.size() == 1 ? "" : "s", most_trials(names.size())));
   return config;
 }
 
-std::string identity_of(const SearchConfig& config) {
+std::string to_identity(const SearchConfig& config) {
   nlohmann::ordered_json identity = {{"backend", config.backend}, {"seed", config.seed}};
   if (has_sampler(config)) identity["sampler"] = config.sampler;
   if (!config.pruner.empty()) identity["pruner"] = config.pruner;

@@ -35,7 +35,7 @@ struct SearchConfig {
 };
 
 /// Reads [search] of `file`, then those of `settings` ("a.b=c") that begin with "search.". Throws ConfigError with the
-/// place in one sentence where it is missing, or what it says cannot be, and where a file of a run's folder names a
+/// place where it is missing, or what it says cannot be, and where a file of a run's folder names a
 /// program, a database or the study's folder. `known` are the keys that a run has.
 SearchConfig read_search_config(const std::filesystem::path& file, const std::vector<std::string>& settings,
                                 const std::vector<std::string>& known, ConfigSource source = ConfigSource::user);
@@ -50,8 +50,8 @@ constexpr int64_t most_trials(size_t objectives) { return objectives > 1 ? 10'00
 /// The objective that search.objective_command prints.
 inline constexpr const char* kCommandObjective = "command";
 
-/// What must be the same for a study to go on: backend, seed, objectives and space, as JSON.
-std::string identity_of(const SearchConfig& config);
+/// What must be the same for a study to continue: backend, seed, objectives and space, as JSON.
+std::string to_identity(const SearchConfig& config);
 
 /// The config whose identity this is, with the rest at its defaults. Throws nlohmann::json::exception where it is none.
 SearchConfig searched(const std::string& identity);

@@ -42,8 +42,8 @@ std::string Dimension::at(double place) const {
   return number(std::clamp(std::exp(between(std::log(low), std::log(high))), low, high), whole);
 }
 
-TrialSettings draw(const std::vector<Dimension>& space, uint64_t seed, int64_t trial) {
-  TrialSettings drawn;
+TrialConfig draw(const std::vector<Dimension>& space, uint64_t seed, int64_t trial) {
+  TrialConfig drawn;
   uint64_t state = mixed(mixed(seed) + static_cast<uint64_t>(trial));
   for (const Dimension& dimension : space) {
     state = mixed(state);
@@ -59,8 +59,8 @@ int64_t grid_size(const std::vector<Dimension>& space) {
   return size;
 }
 
-TrialSettings grid_point(const std::vector<Dimension>& space, int64_t point) {
-  TrialSettings values(space.size());
+TrialConfig grid_point(const std::vector<Dimension>& space, int64_t point) {
+  TrialConfig values(space.size());
   for (size_t i = space.size(); i-- > 0;) {
     const int64_t count = space[i].count();
     values[i] = {space[i].key, space[i].value(point % count)};

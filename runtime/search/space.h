@@ -26,16 +26,16 @@ struct Dimension {
 };
 
 /// Values for a trial, each beside its key.
-using TrialSettings = std::vector<std::pair<std::string, std::string>>;
+using TrialConfig = std::vector<std::pair<std::string, std::string>>;
 
 /// Values that follow from the seed and the trial's number alone, so that a search that goes on draws what it would
 /// have drawn.
-TrialSettings draw(const std::vector<Dimension>& space, uint64_t seed, int64_t trial);
+TrialConfig draw(const std::vector<Dimension>& space, uint64_t seed, int64_t trial);
 
 /// How many combinations of values there are, at most the largest number; 0 where they cannot be counted.
 int64_t grid_size(const std::vector<Dimension>& space);
 
 /// The combination of that number, in which the last setting changes first.
-TrialSettings grid_point(const std::vector<Dimension>& space, int64_t number);
+TrialConfig grid_point(const std::vector<Dimension>& space, int64_t number);
 
 }  // namespace modular

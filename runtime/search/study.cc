@@ -67,9 +67,9 @@ bool is_before(const Trial& trial, const Trial& other, const Objective& objectiv
 }
 
 /// What is wrong with a trial's settings, which are by key, or nothing.
-std::string problem_of(const Trial& trial, const std::vector<Dimension>& space) {
+std::string find_problem(const Trial& trial, const std::vector<Dimension>& space) {
   for (const Dimension& dimension : space) {
-    const auto setting = std::ranges::lower_bound(trial.settings, dimension.key, {}, &TrialSettings::value_type::first);
+    const auto setting = std::ranges::lower_bound(trial.settings, dimension.key, {}, &TrialConfig::value_type::first);
     if (setting == trial.settings.end() || setting->first != dimension.key)
       return fmt::format("it has no {}", dimension.key);
     const char* const text = setting->second.c_str();
@@ -190,7 +190,7 @@ StudyRecord read_study(const fs::path& folder) {
   std::string kept;
   record.trials = read_trials(lines, file, record.config.objectives, kept);
   for (size_t i = 0; i < record.trials.size(); ++i)
-    if (const auto problem = problem_of(record.trials[i], record.config.space); !problem.empty())
+    if (const auto problem = find_problem(record.trials[i], record.config.space); !problem.empty())
       throw ConfigError(fmt::format("{}:{}: is no trial of this study ({}): restore the file, or remove the line",
                                     file.string(), i + 2, problem));
   return record;
@@ -216,7 +216,7 @@ Study::Study(const SearchConfig& config, const std::string& base, bool resumes, 
   check_files_of_helpers(config.dir);
   fs::create_directories(config.dir / "trials");
   lock_.emplace(config.dir);
-  std::string kept = OrderedJson{{"study", OrderedJson::parse(identity_of(config))}, {"config", base}}.dump() + "\n";
+  std::string kept = OrderedJson{{"study", OrderedJson::parse(to_identity(config))}, {"config", base}}.dump() + "\n";
   if (resumes) trials_ = take_up(file, config.dir, config.objectives, kept);
   write_file(file, kept);
   out_.open(file, std::ios::app);

@@ -1,4 +1,4 @@
-// The trials of a search and what they found, kept in a folder so that an interrupted search goes on.
+// The trials of a search and what they found, kept in a folder so that an interrupted search continues.
 //
 //   <dir>/trials.jsonl     what is searched, then a line for each trial in the order in which they have ended
 //   <dir>/trials/0003/     the run of trial 3, as modrun train leaves it
@@ -19,9 +19,9 @@ namespace modular {
 
 struct Trial {
   int64_t number = 0;
-  TrialSettings settings;
+  TrialConfig settings;
   std::string failure;         // why it has no values; empty where it has
-  bool pruned = false;         // that it has none as it was not worth going on with
+  bool pruned = false;         // that it has none as it was not worth continuing with
   std::vector<double> values;  // of the objectives
   double seconds = 0.0;
 };
@@ -50,11 +50,11 @@ void check_study_folder(const SearchConfig& config, bool resumes);
 
 class Study {
  public:
-  /// Begins the study in config.dir, or goes on with it, and holds the folder for this process. `base` are the settings
-  /// of all trials, as text, and `programs` those of them that program_settings() has. Throws ConfigError where there
-  /// is one and `resumes` is false, where there is none to resume, where it is one of another space, seed, objective or
-  /// base, or where it is damaged but for a last line that was cut off; std::runtime_error where another process holds
-  /// the folder.
+  /// Begins the study in config.dir, or continues with it, and holds the folder for this process. `base` are the
+  /// settings of all trials, as text, and `programs` those of them that program_options() has. Throws ConfigError where
+  /// there is one and `resumes` is false, where there is none to resume, where it is one of another space, seed,
+  /// objective or base, or where it is damaged but for a last line that was cut off; std::runtime_error where another
+  /// process holds the folder.
   Study(const SearchConfig& config, const std::string& base, bool resumes, std::vector<std::string> programs = {});
 
   const std::vector<Trial>& trials() const { return trials_; }

@@ -56,7 +56,7 @@ std::map<std::string, double> numbers_of_run(const fs::path& run) {
   return found;
 }
 
-std::string last_line_of(const fs::path& file) {
+std::string read_last_line(const fs::path& file) {
   LineReader lines(file);
   std::string last;
   for (std::string line; lines.next(line);)
@@ -71,7 +71,7 @@ int run_command(const std::string& command, const std::vector<std::string>& vari
   const OpenFile out = open_to_write(output, O_CREAT | O_TRUNC), err = open_to_write(error, O_CREAT | O_TRUNC);
   const pid_t process = start_process({"/bin/sh", "-c", command}, child_environment(variables, {"MODULAR_LAUNCHED"}),
                                       {.input = -1, .output = out.get(), .error = err.get()});
-  const int end = end_of(process);
+  const int end = open_pidfd(process);
   int status = 0, interrupted_by = 0;
   while (waitpid(process, &status, WNOHANG) == 0) {
     pollfd events[] = {{end, POLLIN, 0}, {signals.descriptor(), POLLIN, 0}};
@@ -94,14 +94,14 @@ double value_of_command(const std::string& command, const Trial& trial, const fs
                                  {fmt::format("MODULAR_TRIAL_DIR={}", fs::absolute(folder).string()),
                                   fmt::format("MODULAR_TRIAL={}", trial.number)},
                                  output, error);
-  const std::string said = last_line_of(error);
+  const std::string said = read_last_line(error);
   if (status != 0)
     throw std::runtime_error(fmt::format("search.objective_command {}{}{}",
                                          WIFSIGNALED(status)
                                              ? fmt::format("was ended by SIG{}", sigabbrev_np(WTERMSIG(status)))
                                              : fmt::format("ended with status {}", WEXITSTATUS(status)),
                                          said.empty() ? "" : ": ", said));
-  const std::string line = last_line_of(output);
+  const std::string line = read_last_line(output);
   char* end = nullptr;
   const double value = std::strtod(line.c_str(), &end);
   const bool is_number = end != line.c_str() && std::string(end).find_first_not_of(" \t\r") == std::string::npos;

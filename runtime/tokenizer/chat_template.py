@@ -69,7 +69,7 @@ def environment(written):
             written(text)
             return text
 
-    def refuse(message):
+    def reject(message):
         raise jinja2.exceptions.TemplateError(message)
 
     def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
@@ -78,7 +78,7 @@ def environment(written):
     made = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
     made.filters["tojson"] = to_json
     # Not strftime_now, by which templates write the day: data would differ from one to the next.
-    made.globals["raise_exception"] = refuse
+    made.globals["raise_exception"] = reject
     return made
 
 

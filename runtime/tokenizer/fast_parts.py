@@ -179,7 +179,7 @@ def index_of(making, token, otherwise):
     return making.vocabulary.index((token, 0.0)) if (token, 0.0) in making.vocabulary else otherwise
 
 
-def first_of(making, token):
+def first_lanes(making, token):
     return next((id for id, (text, _) in enumerate(making.vocabulary) if text == token), 0)
 
 

@@ -53,7 +53,7 @@ CLASSES = {
     "BigBirdTokenizer": Fast(big_bird, AROUND_BERT, named={**ROBERTA, "sep_token": "[SEP]", "mask_token": "[MASK]", "cls_token": "[CLS]"}, flags=ALL_PLAIN, options=PREFIX),
     "BlenderbotTokenizer": Fast(byte_level(), named=ROBERTA, flags={"mask_token": {"lstrip": True, "rstrip": False, "normalized": False}}, options=PREFIX),
     "CamembertTokenizer": Fast(
-        lambda making: unigram(making, first_of(making, making.text("unk")), "map", prefix=scheme(making)),
+        lambda making: unigram(making, first_lanes(making, making.text("unk")), "map", prefix=scheme(making)),
         AROUND_XLM,
         named=ROBERTA,
         flags={"mask_token": {"lstrip": True, "special": True}},

@@ -66,7 +66,7 @@ JsonHelper started(const fs::path& folder, const std::string& python) {
                   folder.string()));
 }
 
-std::optional<int64_t> id_of(const json& answer, const char* name) {
+std::optional<int64_t> id_for(const json& answer, const char* name) {
   return answer.at(name).is_null() ? std::nullopt : std::optional(answer.at(name).get<int64_t>());
 }
 
@@ -85,9 +85,9 @@ Tokenizer::Tokenizer(const fs::path& folder, const std::string& python) : helper
     const json answer = helper_.ask(
         {{"folder", fs::absolute(folder).string()}, {"model", sentencepiece_model(fs::absolute(folder)).string()}});
     vocabulary_ = answer.at("vocabulary").get<int64_t>();
-    end_of_text_ = id_of(answer, "eos");
-    padding_ = id_of(answer, "pad");
-    mask_ = id_of(answer, "mask");
+    end_of_text_ = id_for(answer, "eos");
+    padding_ = id_for(answer, "pad");
+    mask_ = id_for(answer, "mask");
     pads_left_ = answer.at("pads_left").get<bool>();
     closing_ = answer.at("closing").get<int64_t>();
     gives_types_ = answer.at("gives_types").get<bool>();
@@ -126,8 +126,8 @@ void Tokenizer::check_chat() {
 
 EncodedChats Tokenizer::encode_chats(const json& conversations) {
   const json answer = helper_.ask({{"chats", conversations}});
-  if (answer.contains("refused"))
-    throw RefusedConversation(answer["refused"].get<size_t>(), answer.at("why").get<std::string>());
+  if (answer.contains("rejected"))
+    throw UnsupportedConversation(answer["rejected"].get<size_t>(), answer.at("why").get<std::string>());
   EncodedChats encoded;
   answer.at("lengths").get_to(encoded.lengths);
   const auto count = static_cast<size_t>(std::accumulate(encoded.lengths.begin(), encoded.lengths.end(), int64_t{0}));

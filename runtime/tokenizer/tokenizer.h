@@ -40,15 +40,15 @@ struct EncodedChats {
 };
 
 /// Why a conversation cannot be written by a chat template.
-struct RefusedConversation : std::runtime_error {
-  RefusedConversation(size_t row, const std::string& why) : std::runtime_error(why), row(row) {}
+struct UnsupportedConversation : std::runtime_error {
+  UnsupportedConversation(size_t row, const std::string& why) : std::runtime_error(why), row(row) {}
   size_t row;
 };
 
 class Tokenizer {
  public:
   /// Opens the tokenizer of a folder: tokenizer.json with `python`, else a .model file, which needs no Python. Throws
-  /// ConfigError in one sentence where the folder has neither, it cannot be read, or `python` is not there or has no
+  /// ConfigError where the folder has neither, it cannot be read, or `python` is not there or has no
   /// package tokenizers.
   Tokenizer(const std::filesystem::path& folder, const std::string& python);
 
@@ -64,11 +64,11 @@ class Tokenizer {
   /// tokenizer has none for a text, or the process has died, as decode() does.
   EncodedTexts encode(const TextBatch& batch);
 
-  /// Throws ConfigError in one sentence where the folder has no chat template, or it cannot be rendered here.
+  /// Throws ConfigError where the folder has no chat template, or it cannot be rendered here.
   void check_chat();
 
   /// Conversations, each the JSON text of a list of messages with "role" and "content" (in which keys keep their
-  /// order), as the chat template writes them. Throws RefusedConversation where it does not take one.
+  /// order), as the chat template writes them. Throws UnsupportedConversation where it does not take one.
   EncodedChats encode_chats(const nlohmann::json& conversations);
 
   /// A user's message, and what the assistant's answer begins with. Throws as encode() does.

@@ -4,8 +4,8 @@ The first line is {"folder": path}. It is answered with {"vocabulary", "eos", "p
 {"texts": [text], "pairs": [text] or null, "words": bool, "special": bool, "target": bool, "longest": number or null, "asks": ["types", "words"]} is answered with {"lengths": [number]},
 and after that line the ids of all texts, 4 bytes each, and what else was asked for: a byte a token for types, 4 for the word it is of (-1: none). A text is a list of words where "words" is true.
 {"decode": [id]} is answered with {"text"}.
-{"chat": true} is answered with {}, or an error where conversations cannot be written. {"chats": [list of messages, as a text of JSON]} is answered as texts are, with a byte an id after the ids: 1 for what the assistant wrote; or with {"refused": row, "why": sentence}.
-{"asked": [message]} is answered with the ids of a prompt that the assistant goes on with, as one text.
+{"chat": true} is answered with {}, or an error where conversations cannot be written. {"chats": [list of messages, as a text of JSON]} is answered as texts are, with a byte an id after the ids: 1 for what the assistant wrote; or with {"rejected": row, "why": sentence}.
+{"asked": [message]} is answered with the ids of a prompt that the assistant continues with, as one text.
 """
 
 import array
@@ -111,7 +111,7 @@ class Opened:
             try:
                 text, written = self.chat().conversation(json.loads(messages))
             except Exception as error:  # of the template, which may do anything with a message
-                return answer({"refused": row, "why": str(error) if isinstance(error, ValueError) else f"the chat template cannot write it: {type(error).__name__}: {error}"})
+                return answer({"rejected": row, "why": str(error) if isinstance(error, ValueError) else f"the chat template cannot write it: {type(error).__name__}: {error}"})
             texts.append(text)
             places.append(written)
         ids, learned, lengths = array.array("I"), bytearray(), []
@@ -172,7 +172,7 @@ def serve():
             else:
                 opened.encode(asked)
         except Exception as error:  # a text that the tokenizer has no id for, say
-            answer({"error": f"the tokenizer refuses a text: {error}"})
+            answer({"error": f"the tokenizer rejects a text: {error}"})
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@
 #include "runtime/checkpoint/examples.h"
 #include "runtime/model/tasks.h"
 #include "runtime/train/config_field.h"
-#include "runtime/train/held_out.h"
+#include "runtime/train/validation.h"
 
 namespace modular {
 
@@ -41,11 +41,11 @@ int64_t product(std::initializer_list<int64_t> factors) {
 
 std::vector<Metric> RunConfig::eval_metrics() const {
   const std::string_view task = network.entry->task;
-  std::set<std::string> problems = {problem_of(network)};
+  std::set<std::string> problems = {find_problem(network)};
   if (find_task(task)->texts == kAnyTexts) {
     problems = {sentences.loss};
     if (!data.sets.empty()) problems.clear();
-    for (const SetSettings& set : data.sets) problems.insert(set.loss.empty() ? sentences.loss : set.loss);
+    for (const SetOptions& set : data.sets) problems.insert(set.loss.empty() ? sentences.loss : set.loss);
   }
   // Metrics that suit every set.
   std::vector<std::string> names = eval.metrics;
@@ -66,7 +66,7 @@ std::vector<Metric> RunConfig::eval_metrics() const {
 std::vector<std::string> RunConfig::data_formats() const {
   if (data.sets.empty()) return {data.format};
   std::vector<std::string> formats;
-  for (const SetSettings& set : data.sets) formats.push_back(set.format.value_or(data.format));
+  for (const SetOptions& set : data.sets) formats.push_back(set.format.value_or(data.format));
   return formats;
 }
 
@@ -115,7 +115,7 @@ ParallelOptions RunConfig::parallel_options() const {
   options.prefetch = parallel.prefetch;
   options.dp_threads = parallel.dp_threads;
   options.recompute = parallel.recompute;
-  options.offload = offload_of(parallel.offload);
+  options.offload = to_offload(parallel.offload);
   options.units = parallel.units;
   options.bf16 = parallel.bf16;
   options.float8 = parallel.float8;
@@ -131,11 +131,11 @@ ParallelOptions RunConfig::parallel_options() const {
   return options;
 }
 
-std::string checkpoint_best_refusal(const RunConfig& config) {
+std::string checkpoint_best_error(const RunConfig& config) {
   const std::string& best = config.checkpoint.best;
   std::vector<std::string> judges = {"loss"};
   for (const Metric& metric : config.eval_metrics())
-    if (config.data.sets.size() < 2 || is_told_of_all_sets(metric, config.network)) judges.push_back(metric.name);
+    if (config.data.sets.size() < 2 || has_value_over_all_sets(metric, config.network)) judges.push_back(metric.name);
   if (best.empty() || std::ranges::find(judges, best) != judges.end()) return {};
   return fmt::format("checkpoint.best is \"{}\": it must be one of {}, or among eval.metrics", best,
                      fmt::join(judges, ", "));
@@ -193,7 +193,7 @@ std::optional<Packing> RunConfig::packing() const {
   return Packing{.end_of_text = data.end_of_text, .is_next_predicted = !masking()};
 }
 
-std::optional<int64_t> bytes_of(const std::string& text) {
+std::optional<int64_t> get_bytes(const std::string& text) {
   static constexpr std::array<std::pair<std::string_view, double>, 9> kUnits = {{{"B", 1},
                                                                                  {"KB", 1e3},
                                                                                  {"MB", 1e6},
@@ -243,7 +243,7 @@ BatchShape RunConfig::batch_shape(const MeshShape& mesh, int64_t dp_rank) const 
   return {train.batch_size / parts, train.micro_batches, dp_rank, dp_size};
 }
 
-std::vector<std::string> program_settings(RunConfig& config) {
+std::vector<std::string> program_options(RunConfig& config) {
   RunConfig defaults;
   const auto usual = section_fields(defaults);
   const auto fields = section_fields(config);
@@ -261,7 +261,7 @@ std::string format_toml(RunConfig& config) {
     const auto value = toml_value(field.value);
     if (value.empty()) continue;
     if (field.path == "train.steps" && config.train.epochs > 0.0)
-      continue;  // which follow from them, and both are refused
+      continue;  // which follow from them, and both are rejected
     const auto dot = field.path.rfind('.');
     const auto name = field.path.substr(0, dot);
     auto section = std::ranges::find(sections, name, &std::pair<std::string, std::string>::first);

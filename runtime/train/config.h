@@ -63,7 +63,7 @@ struct ModelSection {
 };
 
 /// A table of [data.sets].
-struct SetSettings {
+struct SetOptions {
   std::string name;
   std::vector<std::string> paths;
   double weight = 1.0;
@@ -72,7 +72,7 @@ struct SetSettings {
 };
 
 struct DataSection : DataOptions {
-  std::vector<SetSettings> sets;
+  std::vector<SetOptions> sets;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
@@ -93,7 +93,7 @@ struct DataSection : DataOptions {
     visit("group_by_length", group_by_length, "examples: rows of similar length come together, by attention_mask");
     visit(
         "order", order,
-        "rows (any row may follow any other) or partitions (parquet: each data-parallel rank reads whole row groups of "
+        "rows (any row may follow any other) or partitions (parquet: each data-parallel rank reads full row groups of "
         "its own)");
     visit("partitions", partitions, "order: how many partitions; 0: the data-parallel ranks of the run's start", 0,
           kMostSamples);
@@ -262,7 +262,7 @@ struct ParallelSection {
         "of a shared library",
         Names::library);
     visit("memory", memory,
-          "what a rank may hold, e.g. '16GiB': a run whose plan needs more is refused; any when empty");
+          "what a rank may hold, e.g. '16GiB': a run whose plan needs more is rejected; any when empty");
     visit("timeout_minutes", timeout_minutes, "after which a collective that has not ended is an error", 1,
           kMostMinutes);
     visit("frozen_seconds", frozen_seconds,
@@ -293,7 +293,7 @@ struct CheckpointSection {
     visit("best", best,
           "what the best checkpoint is chosen by and kept beside the newest, at checkpoints/best: loss (of held-out "
           "samples) or one of eval.metrics; none when empty");
-    visit("background", background, "write from a copy in memory while the steps go on; false to wait for each");
+    visit("background", background, "write from a copy in memory while the steps continue; false to wait for each");
     visit("shared", shared,
           "all machines see train.dir; false where rank 0's alone has it, which then writes and reads for all");
     visit("form", form, "sharded, or full: with the parameters as a Hugging Face folder besides");
@@ -422,14 +422,14 @@ struct RunConfig {
 };
 
 /// Says in a sentence that no evaluation of the run has what checkpoint.best names, or nothing.
-std::string checkpoint_best_refusal(const RunConfig& config);
+std::string checkpoint_best_error(const RunConfig& config);
 
 /// The coefficient of the loss that balances experts where a config of transformers asks for one: of language models
 /// alone, as there.
 double configured_aux_loss(const ModelConfig& network);
 
 /// The bytes that "16GiB", "500MB" or "1000" say; nothing where a text is no such number.
-std::optional<int64_t> bytes_of(const std::string& text);
+std::optional<int64_t> get_bytes(const std::string& text);
 
 /// Who wrote a config. That of a run's folder may have been sent by a stranger: what it `Names` is not taken, and kept
 /// in RunConfig::untrusted.
@@ -443,7 +443,7 @@ RunConfig read_run_config(const std::filesystem::path& file, const std::vector<s
                           ConfigSource source = ConfigSource::user);
 
 /// The settings, as "a.b=c", of programs and libraries that are not at their defaults.
-std::vector<std::string> program_settings(RunConfig& config);
+std::vector<std::string> program_options(RunConfig& config);
 
 /// The config as a TOML file that reads back as the same config.
 std::string format_toml(RunConfig& config);

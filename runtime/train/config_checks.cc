@@ -11,9 +11,9 @@
 
 #include "runtime/model/tasks.h"
 #include "runtime/optim/optimizer.h"
+#include "runtime/train/config_errors.h"
 #include "runtime/train/config_field.h"
-#include "runtime/train/config_refusal.h"
-#include "runtime/train/held_out.h"
+#include "runtime/train/validation.h"
 
 namespace modular {
 namespace {
@@ -28,8 +28,8 @@ void check_together(const RunConfig& config) {
     if (fine) return;
     for (const char* key : keys)
       if (const auto origin = config.origins.find(key); origin != config.origins.end())
-        refuse(origin->second, sentence);
-    refuse("config", sentence);
+        reject(origin->second, sentence);
+    reject("config", sentence);
   };
   const auto& optim = config.optim;
   unless(optim.beta1 < 1.0, {"optim.beta1"}, fmt::format("optim.beta1 must be less than 1, but is {}", optim.beta1));
@@ -78,7 +78,7 @@ void check_together(const RunConfig& config) {
   for (const std::string& name : config.parallel.offload)
     unless(std::ranges::find(offload_names(), name) != offload_names().end(), {"parallel.offload"},
            fmt::format("parallel.offload has \"{}\": it may hold {}", name, fmt::join(offload_names(), ", ")));
-  const Offload offload = offload_of(config.parallel.offload);
+  const Offload offload = to_offload(config.parallel.offload);
   unless(!offload.optimizer || (optim.name != "adafactor" && optim.name != "muon"), {"parallel.offload", "optim.name"},
          fmt::format("parallel.offload keeps the optimizer in host memory, and optim.name = \"{}\" exchanges what it "
                      "updates between devices: use adamw or sgd, or leave {} out",
@@ -88,7 +88,7 @@ void check_together(const RunConfig& config) {
          "leave one of the two out, or recompute every second unit or operations");
   const std::string& memory = config.parallel.memory;
   unless(
-      memory.empty() || bytes_of(memory), {"parallel.memory"},
+      memory.empty() || get_bytes(memory), {"parallel.memory"},
       fmt::format(
           "parallel.memory is \"{}\": give a number with its unit: B, KB, MB, GB, TB, KiB, MiB, GiB or TiB, e.g. 16GiB",
           memory));
@@ -121,8 +121,8 @@ void check_together(const RunConfig& config) {
   const std::string& best = config.checkpoint.best;
   // Which metrics there are may follow from the data.
   const bool waits = find_task(config.network.entry->task)->texts == kAnyTexts && config.sentences.loss.empty();
-  const std::string best_refusal = waits ? "" : checkpoint_best_refusal(config);
-  unless(best_refusal.empty(), {"checkpoint.best"}, best_refusal);
+  const std::string best_checkpoint_error = waits ? "" : checkpoint_best_error(config);
+  unless(best_checkpoint_error.empty(), {"checkpoint.best"}, best_checkpoint_error);
   unless(best.empty() || config.checkpoint.every >= 0, {"checkpoint.best", "checkpoint.every"},
          fmt::format("checkpoint.best is \"{}\", and checkpoint.every is -1: no checkpoint would be written", best));
   constexpr double kLeastTemperature = 1e-6;  // logits that are divided by less overflow
@@ -143,7 +143,7 @@ void check_together(const RunConfig& config) {
                   data.held_out_part, data.held_out_every > 0 ? "data.held_out_every" : "data.held_out"));
   unless(data.sets.empty() || data.paths.empty(), {"data.sets", "data.paths"},
          "data.sets and data.paths both name data: give data.paths as a set, or leave one of the two out");
-  for (const SetSettings& set : data.sets) {
+  for (const SetOptions& set : data.sets) {
     unless(!set.paths.empty(), {"data.sets"},
            fmt::format("data.sets.{} has no paths: name files, folders or globs to train on", set.name));
     unless(std::ranges::find(sentence_loss_names, set.loss) != sentence_loss_names.end(), {"data.sets"},
@@ -179,7 +179,7 @@ void check_together(const RunConfig& config) {
       "leave it out");
   unless(
       !partitions || data.held_out_part == 0.0, {"data.order", "data.held_out_part"},
-      "data.order is \"partitions\", which draw from whole row groups, and data.held_out_part holds out rows: hold out "
+      "data.order is \"partitions\", which draw from full row groups, and data.held_out_part holds out rows: hold out "
       "files, by data.held_out or data.held_out_every");
   unless(!partitions || !data.group_by_length, {"data.order", "data.group_by_length"},
          "data.order is \"partitions\", and data.group_by_length another order: leave one of the two out");
@@ -207,7 +207,7 @@ void check_optimizer_settings(RunConfig& config) {
     if (readers.empty() || origin == config.origins.end() || !origin->second.starts_with("--set") ||
         std::ranges::find(readers, config.optim.name) != readers.end())
       continue;
-    refuse(origin->second,
+    reject(origin->second,
            fmt::format("{} is {}, which optim.name = \"{}\" does not read: leave it out, or set optim.name to {}",
                        field.path, toml_value(field.value), config.optim.name, fmt::join(readers, " or ")));
   }

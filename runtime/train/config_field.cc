@@ -58,9 +58,9 @@ std::string toml_text(const std::optional<T>& value) {
   return value ? toml_text(*value) : "";
 }
 
-std::string toml_text(const std::vector<SetSettings>& sets) {
+std::string toml_text(const std::vector<SetOptions>& sets) {
   std::string text;
-  for (const SetSettings& set : sets) {
+  for (const SetOptions& set : sets) {
     const std::string format = toml_text(set.format);
     text += fmt::format("{}{} = {{paths = {}, weight = {}{}{}}}", text.empty() ? "" : ", ", set.name,
                         toml_text(set.paths), toml_text(set.weight), format.empty() ? "" : ", format = " + format,

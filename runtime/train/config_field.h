@@ -16,7 +16,7 @@ using FieldPointer =
     std::variant<bool*, int64_t*, double*, std::string*, std::optional<bool>*, std::optional<int64_t>*,
                  std::optional<double>*, std::optional<std::string>*, std::vector<int64_t>*, std::vector<std::string>*,
                  std::optional<std::vector<int64_t>>*, std::optional<std::vector<double>>*, IntegerOrString*,
-                 std::optional<IntegerOrString>*, std::vector<ParameterGroup>*, std::vector<SetSettings>*,
+                 std::optional<IntegerOrString>*, std::vector<ParameterGroup>*, std::vector<SetOptions>*,
                  Recomputation*>;
 
 struct ConfigField {

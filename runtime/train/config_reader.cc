@@ -18,10 +18,10 @@
 #include "runtime/files/open_file.h"
 #include "runtime/model/tasks.h"
 #include "runtime/train/config_checks.h"
+#include "runtime/train/config_errors.h"
 #include "runtime/train/config_field.h"
-#include "runtime/train/config_refusal.h"
+#include "runtime/train/data_set_options.h"
 #include "runtime/train/resize_embeddings.h"
-#include "runtime/train/set_settings.h"
 #include "runtime/train/toml_text.h"
 #include "runtime/train/toml_values.h"
 
@@ -60,7 +60,7 @@ bool takes_text(const FieldPointer& value) {
 ParameterGroup read_group(const toml::node& node, const std::string& where) {
   const auto* table = node.as_table();
   if (!table)
-    refuse(where, fmt::format("optim.groups must be an array of tables, e.g. [{{match = ['model.layers.*.mlp'], "
+    reject(where, fmt::format("optim.groups must be an array of tables, e.g. [{{match = ['model.layers.*.mlp'], "
                               "lr_scale = 0.1}}], but an element is {}",
                               describe(node)));
   ParameterGroup group;
@@ -69,17 +69,17 @@ ParameterGroup read_group(const toml::node& node, const std::string& where) {
     if (key == "lr_scale") return assign(group.lr_scale, value);
     if (key == "weight_decay") return assign(group.weight_decay, value);
     const auto nearest = nearest_name(key, {"match", "lr_scale", "weight_decay"});
-    refuse(where, fmt::format("optim.groups: unknown key {}: {}", key,
+    reject(where, fmt::format("optim.groups: unknown key {}: {}", key,
                               nearest ? fmt::format("did you mean {}?", *nearest)
                                       : "a group has match, lr_scale and weight_decay"));
   };
   for (const auto& [key, value] : *table)
     if (const auto expected = assign_key(key.str(), value); !expected.empty())
-      refuse(where, fmt::format("optim.groups: {} must be {}, but is {}", key.str(), expected, describe(value)));
+      reject(where, fmt::format("optim.groups: {} must be {}, but is {}", key.str(), expected, describe(value)));
   for (const auto& [key, value] :
        {std::pair("lr_scale", group.lr_scale), std::pair("weight_decay", group.weight_decay.value_or(0.0))})
-    if (!(value >= 0.0)) refuse(where, fmt::format("optim.groups: {} must be at least 0, but is {}", key, value));
-  if (group.match.empty()) refuse(where, "optim.groups: a group has no match: name its modules and parameters");
+    if (!(value >= 0.0)) reject(where, fmt::format("optim.groups: {} must be at least 0, but is {}", key, value));
+  if (group.match.empty()) reject(where, "optim.groups: a group has no match: name its modules and parameters");
   return group;
 }
 
@@ -98,20 +98,20 @@ void apply(const Assignment& assignment, const ConfigField& field, RunConfig& co
   const auto read = [&](auto* value) -> std::string {
     if constexpr (std::is_same_v<decltype(value), std::vector<ParameterGroup>*>)
       return *value = read_groups(node, assignment.where), "";
-    else if constexpr (std::is_same_v<decltype(value), std::vector<SetSettings>*>)
+    else if constexpr (std::is_same_v<decltype(value), std::vector<SetOptions>*>)
       return "a table of sets, e.g. {web = {paths = ['web']}}";
     else
       return assign(*value, node);
   };
   const auto expected = std::visit(read, field.value);
   if (!expected.empty())
-    refuse(assignment.where, fmt::format("{} must be {}, but is {}", field.path, expected, describe(node)));
+    reject(assignment.where, fmt::format("{} must be {}, but is {}", field.path, expected, describe(node)));
   const std::string value = toml_value(field.value);
   const FieldRule& rule = field.rule;
-  if (rule.at_least && node.is_number() && !(number_of(node) >= *rule.at_least))
-    refuse(assignment.where, fmt::format("{} must be at least {}, but is {}", field.path, *rule.at_least, value));
-  if (rule.at_most && node.is_number() && !(number_of(node) <= *rule.at_most))
-    refuse(assignment.where, fmt::format("{} must be at most {}, but is {}", field.path, *rule.at_most, value));
+  if (rule.at_least && node.is_number() && !(to_number(node) >= *rule.at_least))
+    reject(assignment.where, fmt::format("{} must be at least {}, but is {}", field.path, *rule.at_least, value));
+  if (rule.at_most && node.is_number() && !(to_number(node) <= *rule.at_most))
+    reject(assignment.where, fmt::format("{} must be at most {}, but is {}", field.path, *rule.at_most, value));
   config.origins[field.path] = assignment.where;
 }
 
@@ -146,7 +146,7 @@ bool apply_set(const Assignment& assignment, RunConfig& config) {
   for (const Assignment& part : parts) {
     if (part.path == kSets) continue;
     const std::string wrong = assign_set(config.data.sets, part.path.substr(kSets.size() + 1), *part.value);
-    if (!wrong.empty()) refuse(assignment.where, wrong);
+    if (!wrong.empty()) reject(assignment.where, wrong);
   }
   config.origins[std::string(kSets)] = assignment.where;
   return true;
@@ -160,19 +160,19 @@ bool apply_older(const Assignment& assignment, RunConfig& config) {
   return true;
 }
 
-[[noreturn]] void refuse_unknown(const Assignment& assignment, const std::vector<ConfigField>& known) {
+[[noreturn]] void reject_unknown(const Assignment& assignment, const std::vector<ConfigField>& known) {
   const auto unknown = "unknown key " + assignment.path;
   std::vector<std::string> paths;
   std::ranges::transform(known, std::back_inserter(paths), &ConfigField::path);
   if (const auto nearest = nearest_name(assignment.path, paths))
-    refuse(assignment.where, fmt::format("{}: did you mean {}?", unknown, *nearest));
+    reject(assignment.where, fmt::format("{}: did you mean {}?", unknown, *nearest));
   const auto section = assignment.path.substr(0, assignment.path.rfind('.') + 1);
   std::string names;
   for (const auto& field : known)
     if (!section.empty() && field.path.starts_with(section))
       names += (names.empty() ? "" : ", ") + field.path.substr(section.size());
-  if (names.empty()) refuse(assignment.where, unknown + ": `modrun settings` lists all keys");
-  refuse(assignment.where, fmt::format("{}: [{}] has {}", unknown, section.substr(0, section.size() - 1), names));
+  if (names.empty()) reject(assignment.where, unknown + ": `modrun settings` lists all keys");
+  reject(assignment.where, fmt::format("{}: [{}] has {}", unknown, section.substr(0, section.size() - 1), names));
 }
 
 bool learns_from_text(const Entry& entry) {
@@ -193,11 +193,11 @@ const Entry& entry_named(const std::string& name, const std::string& where) {
   if (language_models.size() == 1) return *language_models.front();
   if (of_family.empty()) {
     const auto nearest = nearest_name(name, names);
-    refuse(where, fmt::format("model.entry \"{}\" is not in this program{}; `modrun entries` lists what is", name,
+    reject(where, fmt::format("model.entry \"{}\" is not in this program{}; `modrun entries` lists what is", name,
                               nearest ? fmt::format(": did you mean {}?", *nearest) : ""));
   }
   if (of_family.size() > 1)
-    refuse(where,
+    reject(where,
            fmt::format("the family {} has several entries: name one, e.g. {}", name, of_family.front()->architecture));
   return *of_family.front();
 }
@@ -217,15 +217,15 @@ void choose_model(RunConfig& config, const fs::path& file) {
         config.first_reads() ? read_config(source, wanted, base) : read_pretrained_config(source, wanted, base);
     if (const auto set = config.origins.find("model.base");
         !base.empty() && config.network.base.empty() && set != config.origins.end() && set->second.starts_with("--set"))
-      refuse(set->second, fmt::format("model.base is of a PEFT folder, which {} is not: leave it out", checkpoint));
+      reject(set->second, fmt::format("model.base is of a PEFT folder, which {} is not: leave it out", checkpoint));
     if (wanted && wanted->architecture != config.network.entry->architecture)
-      refuse(where, fmt::format("model.entry is {} but model.checkpoint holds a {}: leave one of the two out", entry,
+      reject(where, fmt::format("model.entry is {} but model.checkpoint holds a {}: leave one of the two out", entry,
                                 config.network.entry->architecture));
   } else if (!entry.empty()) {
     config.network.entry = &entry_named(entry, where);
     config.network.config = config.network.entry->make_config();
   } else {
-    refuse(where,
+    reject(where,
            "model.entry is not set: name the model, e.g. model.entry = \"llama\", or a folder with model.checkpoint");
   }
   config.model.entry = config.network.entry->architecture;
@@ -237,13 +237,13 @@ const ConfigField* find(const std::vector<ConfigField>& fields, std::string_view
   return nullptr;
 }
 
-/// Of train.steps and train.epochs the command line's counts. Two in one place are refused.
+/// Of train.steps and train.epochs the command line's counts. Two in one place are rejected.
 void choose_length(RunConfig& config) {
   const auto steps = config.origins.find("train.steps"), epochs = config.origins.find("train.epochs");
   if (steps == config.origins.end() || epochs == config.origins.end() || config.train.epochs == 0.0) return;
   const bool steps_set = steps->second.starts_with("--set"), epochs_set = epochs->second.starts_with("--set");
   if (steps_set == epochs_set)
-    refuse(epochs->second, fmt::format("train.epochs = {} beside train.steps = {} ({}): a run has one length, leave "
+    reject(epochs->second, fmt::format("train.epochs = {} beside train.steps = {} ({}): a run has one length, leave "
                                        "one of the two out",
                                        config.train.epochs, config.train.steps, steps->second));
   if (steps_set) config.train.epochs = 0.0;
@@ -252,7 +252,7 @@ void choose_length(RunConfig& config) {
 
 /// Gives the model the adapters of [lora], or those of the checkpoint that it begins from.
 void choose_adapters(RunConfig& config) {
-  const auto origin_of = [&](const char* key) {
+  const auto find_origin = [&](const char* key) {
     const auto origin = config.origins.find(key);
     return origin == config.origins.end() ? std::string() : origin->second;
   };
@@ -260,16 +260,16 @@ void choose_adapters(RunConfig& config) {
   if (config.network.lora) {
     LoraSection stored;
     static_cast<LoraOptions&>(stored) = config.network.lora->options;
-    const auto values_of = [](LoraSection& section) {
+    const auto get_values = [](LoraSection& section) {
       std::map<std::string, std::string> values;
       section.fields(
           [&](const char* name, auto& value, auto&&...) { values["lora." + std::string(name)] = toml_value(&value); });
       return values;
     };
-    const auto asked = values_of(wanted);
-    for (const auto& [key, value] : values_of(stored))
-      if (const std::string where = origin_of(key.c_str()); !where.empty() && asked.at(key) != value)
-        refuse(where,
+    const auto asked = get_values(wanted);
+    for (const auto& [key, value] : get_values(stored))
+      if (const std::string where = find_origin(key.c_str()); !where.empty() && asked.at(key) != value)
+        reject(where,
                fmt::format("{} is {}, and {} of the adapters in model.checkpoint \"{}\": leave it out to go on "
                            "with them, or begin from the folder that `modrun export` writes, into which they are "
                            "merged",
@@ -278,17 +278,17 @@ void choose_adapters(RunConfig& config) {
     config.network = without_adapters(config.network);
   }
   for (const char* key : {"lora.rank", "lora.alpha", "lora.dropout", "lora.trained"})
-    if (const std::string where = origin_of(key); wanted.layers.empty() && where.starts_with("--set"))
-      refuse(where,
+    if (const std::string where = find_origin(key); wanted.layers.empty() && where.starts_with("--set"))
+      reject(where,
              fmt::format("{} is set, and lora.layers names no layers: name some, e.g. ['q_proj', 'v_proj']", key));
   if (wanted.layers.empty()) return;
   if (wanted.dropout >= 1.0)
-    refuse(origin_of("lora.dropout"),
+    reject(find_origin("lora.dropout"),
            fmt::format("lora.dropout is {}: it is a share of the values, less than 1", wanted.dropout));
   try {
     adapt(config.network, wanted);
   } catch (const ConfigError& error) {
-    refuse(origin_of("lora.layers"), error.what());
+    reject(find_origin("lora.layers"), error.what());
   }
 }
 
@@ -333,9 +333,9 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   for (const auto& setting : settings) {
     const auto where = "--set " + setting;
     const auto equals = setting.find('=');
-    if (equals == std::string::npos || equals == 0) refuse(where, "expected key=value, e.g. --set train.steps=100");
+    if (equals == std::string::npos || equals == 0) reject(where, "expected key=value, e.g. --set train.steps=100");
     const auto text = setting.substr(equals + 1);
-    if (!is_utf8(setting)) refuse(where, "it is no text in UTF-8, as a run's config.toml has to be");
+    if (!is_utf8(setting)) reject(where, "it is no text in UTF-8, as a run's config.toml has to be");
     set_tables.push_back(parse_setting(text));
     assignments.push_back({setting.substr(0, equals), set_tables.back().get("value"), where, text});
   }
@@ -358,7 +358,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
         config.untrusted.erase(field->path);
       }
     } else if (!apply_older(assignment, config)) {
-      refuse_unknown(assignment, known);
+      reject_unknown(assignment, known);
     }
   }
 
@@ -373,13 +373,13 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   known.insert(known.end(), of_entry.begin(), of_entry.end());
   for (const auto* assignment : of_model) {
     const auto* field = find(of_entry, assignment->path);
-    if (!field) refuse_unknown(*assignment, known);
+    if (!field) reject_unknown(*assignment, known);
     apply(*assignment, *field, config);
   }
   try {
     finish_config(*config.network.config, "model.config");
   } catch (const ConfigError& error) {
-    refuse(origin_of_error(error.what(), of_model, config.model.entry), error.what());
+    reject(origin_of_error(error.what(), of_model, config.model.entry), error.what());
   }
   choose_adapters(config);
   resize_embeddings(config, stored_rows);

@@ -10,19 +10,19 @@
 namespace modular {
 namespace {
 
-int64_t size_of(const Continuation::Text& text) { return static_cast<int64_t>(text.size()); }
+int64_t find_size(const Continuation::Text& text) { return static_cast<int64_t>(text.size()); }
 
 const Continuation::Text& text_at(const std::vector<Continuation::Text>& texts, int64_t row) {
   return texts[static_cast<size_t>(row)];
 }
 
 /// The texts' last `size` tokens [rows, size], with 0 before those that are shorter.
-at::Tensor last_tokens_of(const std::vector<Continuation::Text>& texts, const std::vector<int64_t>& rows,
-                          int64_t size) {
+at::Tensor gather_last_tokens(const std::vector<Continuation::Text>& texts, const std::vector<int64_t>& rows,
+                              int64_t size) {
   const at::Tensor tokens = at::zeros({static_cast<int64_t>(rows.size()), size}, at::kLong);
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto& text = text_at(texts, rows[i]);
-    const int64_t count = std::min(size_of(text), size);
+    const int64_t count = std::min(find_size(text), size);
     std::copy(text.end() - count, text.end(),
               tokens.mutable_data_ptr<int64_t>() + static_cast<int64_t>(i) * size + size - count);
   }
@@ -49,7 +49,7 @@ at::Tensor Continuation::logits(const std::vector<Text>& texts, const std::vecto
   if (const auto sliding = leave(texts, rows); !sliding.empty()) find(sliding, whole(texts, sliding));
   for (size_t i = 0; i < groups_.size(); ++i) {
     std::vector<Group> divided;
-    if (const auto logits = logits_of(groups_[i], texts, divided)) {
+    if (const auto logits = get_logits(groups_[i], texts, divided)) {
       if (groups_[i].rows == rows) return *logits;
       find(groups_[i].rows, *logits);
     }
@@ -64,7 +64,7 @@ at::Tensor Continuation::logits(const std::vector<Text>& texts, const std::vecto
 
 std::vector<int64_t> Continuation::leave(const std::vector<Text>& texts, const std::vector<int64_t>& rows) {
   std::vector<int64_t> staying, sliding;
-  for (const int64_t row : rows) (size_of(text_at(texts, row)) > context_ ? sliding : staying).push_back(row);
+  for (const int64_t row : rows) (find_size(text_at(texts, row)) > context_ ? sliding : staying).push_back(row);
   for (Group& group : groups_) {
     std::vector<int64_t> kept, places;
     for (size_t i = 0; i < group.rows.size(); ++i)
@@ -80,9 +80,9 @@ std::vector<int64_t> Continuation::leave(const std::vector<Text>& texts, const s
   return sliding;
 }
 
-std::optional<at::Tensor> Continuation::logits_of(Group& group, const std::vector<Text>& texts,
-                                                  std::vector<Group>& divided) {
-  const auto length = [&](int64_t row) { return size_of(text_at(texts, row)); };
+std::optional<at::Tensor> Continuation::get_logits(Group& group, const std::vector<Text>& texts,
+                                                   std::vector<Group>& divided) {
+  const auto length = [&](int64_t row) { return find_size(text_at(texts, row)); };
   const auto [shortest, longest] = std::ranges::minmax_element(group.rows, {}, length);
   const bool one_length = length(*shortest) == length(*longest);
   const auto divide = [&]() -> std::optional<at::Tensor> {
@@ -97,7 +97,7 @@ std::optional<at::Tensor> Continuation::logits_of(Group& group, const std::vecto
   if (any_rank(group.cache->spoiled())) {
     group.cache.reset(), group.padding = at::Tensor();
     if (!one_length) return divide();
-    if (goes_on) return logits_of(group, texts, divided);  // as where rotary tables change with the length
+    if (goes_on) return get_logits(group, texts, divided);  // as where rotary tables change with the length
     group.may_cache = false;
     return whole(texts, group.rows);
   }
@@ -115,12 +115,12 @@ std::optional<at::Tensor> Continuation::logits_of(Group& group, const std::vecto
 }
 
 at::Tensor Continuation::begin(Group& group, const std::vector<Text>& texts) {
-  const auto length = [&](int64_t row) { return size_of(text_at(texts, row)); };
+  const auto length = [&](int64_t row) { return find_size(text_at(texts, row)); };
   const auto [shortest, longest] = std::ranges::minmax(group.rows, {}, length);
   const int64_t size = length(longest);
   group.cache.emplace(expected_ + size - length(shortest));
   Batch batch;
-  batch.input_ids = last_tokens_of(texts, group.rows, size);
+  batch.input_ids = gather_last_tokens(texts, group.rows, size);
   if (size > length(shortest)) {
     std::vector<at::Tensor> present;
     for (const int64_t row : group.rows) present.push_back(at::arange(size) >= size - length(row));
@@ -131,7 +131,7 @@ at::Tensor Continuation::begin(Group& group, const std::vector<Text>& texts) {
 
 at::Tensor Continuation::go_on(Group& group, const std::vector<Text>& texts) {
   Batch batch;
-  batch.input_ids = last_tokens_of(texts, group.rows, 1);
+  batch.input_ids = gather_last_tokens(texts, group.rows, 1);
   if (group.padding.defined()) {
     group.padding = at::constant_pad_nd(group.padding, {0, 1}, true);
     batch.attention_mask = group.padding;
@@ -141,7 +141,7 @@ at::Tensor Continuation::go_on(Group& group, const std::vector<Text>& texts) {
 
 at::Tensor Continuation::whole(const std::vector<Text>& texts, const std::vector<int64_t>& rows) {
   Batch batch;
-  batch.input_ids = last_tokens_of(texts, rows, std::min(size_of(text_at(texts, rows.front())), context_));
+  batch.input_ids = gather_last_tokens(texts, rows, std::min(find_size(text_at(texts, rows.front())), context_));
   return run(std::move(batch), nullptr);
 }
 

@@ -37,7 +37,7 @@ class Continuation {
   /// Has each group keep those of `rows` whose text is within the context; returns the others.
   std::vector<int64_t> leave(const std::vector<Text>& texts, const std::vector<int64_t>& rows);
   /// Logits of a group, or nothing where it has been divided into others, by length.
-  std::optional<at::Tensor> logits_of(Group& group, const std::vector<Text>& texts, std::vector<Group>& divided);
+  std::optional<at::Tensor> get_logits(Group& group, const std::vector<Text>& texts, std::vector<Group>& divided);
   /// The same, of texts of one length, without a cache.
   at::Tensor whole(const std::vector<Text>& texts, const std::vector<int64_t>& rows);
   at::Tensor begin(Group& group, const std::vector<Text>& texts);

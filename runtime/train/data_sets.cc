@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-DataSet find_set(const RunConfig& config, const SetSettings& settings, bool trains) {
+DataSet find_set(const RunConfig& config, const SetOptions& settings, bool trains) {
   DataSet set{settings.name, settings.weight, settings.loss, config.data, {}};
   set.options.paths = settings.paths;
   set.options.format = settings.format.value_or(config.data.format);
@@ -25,7 +25,7 @@ DataSet find_set(const RunConfig& config, const SetSettings& settings, bool trai
   return set;
 }
 
-void refuse_learning_from_held_out(const std::vector<DataSet>& sets) {
+void check_training_on_validation(const std::vector<DataSet>& sets) {
   std::map<fs::path, std::string> held_out;
   for (const DataSet& set : sets)
     for (const DataFile& file : set.files.held_out) held_out.emplace(file.path, set.name);
@@ -48,17 +48,17 @@ std::vector<std::string> DataSet::image_classes() const {
 std::vector<DataSet> find_data_sets(const RunConfig& config, bool trains) {
   if (config.data.sets.empty()) return {{{}, 1.0, {}, config.data, find_data_files(config.data, {.training = trains})}};
   std::vector<DataSet> sets;
-  for (const SetSettings& settings : config.data.sets) sets.push_back(find_set(config, settings, trains));
+  for (const SetOptions& settings : config.data.sets) sets.push_back(find_set(config, settings, trains));
   const bool asked = config.data.held_out_every > 0 || !config.data.held_out.empty();
   if (asked && std::ranges::none_of(sets, &DataSet::holds_out))
     throw DataError(
         "data.held_out: no file of any set is held out: the patterns match none, or there are fewer than "
         "data.held_out_every files");
-  refuse_learning_from_held_out(sets);
+  check_training_on_validation(sets);
   return sets;
 }
 
-DataFiles files_of(const std::vector<DataSet>& sets) {
+DataFiles get_files(const std::vector<DataSet>& sets) {
   DataFiles all;
   std::set<fs::path> seen;
   const auto add = [&](const std::vector<DataFile>& files, std::vector<DataFile>& to) {

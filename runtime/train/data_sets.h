@@ -29,6 +29,6 @@ struct DataSet {
 std::vector<DataSet> find_data_sets(const RunConfig& config, bool trains = true);
 
 /// The files of all sets, each once.
-DataFiles files_of(const std::vector<DataSet>& sets);
+DataFiles get_files(const std::vector<DataSet>& sets);
 
 }  // namespace modular

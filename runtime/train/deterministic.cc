@@ -13,7 +13,7 @@ constexpr const char* kWorkspace = "CUBLAS_WORKSPACE_CONFIG";
 
 }  // namespace
 
-std::string deterministic_refusal() {
+std::string deterministic_error() {
   const char* const workspace = std::getenv(kWorkspace);
   if (!workspace || std::string_view(workspace) == ":4096:8" || std::string_view(workspace) == ":16:8") return {};
   return fmt::format(

@@ -7,9 +7,9 @@
 
 namespace modular {
 
-/// Why this process's environment lets cuBLAS choose among algorithms, in one sentence with the remedy; empty where it
+/// Why this process's environment lets cuBLAS choose among algorithms with the remedy; empty where it
 /// does not.
-std::string deterministic_refusal();
+std::string deterministic_error();
 
 /// From here on libtorch, cuDNN and cuBLAS take no operation on `device` whose result differs between runs; one that
 /// has no other kernel throws c10::Error, which names it. Called before the first operation there; does nothing on

@@ -15,7 +15,7 @@ namespace modular {
 namespace {
 
 /// The first of these integers that the model's own config has; 0 where it has none of them.
-int64_t count_of(const ModelConfig& model, std::initializer_list<std::string_view> names) {
+int64_t get_count(const ModelConfig& model, std::initializer_list<std::string_view> names) {
   const auto fields = model_fields(*model.config);
   for (const std::string_view name : names)
     for (const auto& field : fields) {
@@ -43,13 +43,13 @@ std::optional<double> flops_per_row(const ModelConfig& model, int64_t parameters
   const auto fields = model_fields(*model.config);
   if (std::ranges::any_of(fields, [](const auto& field) { return field.path.ends_with("_config.hidden_size"); }))
     return {};
-  const int64_t patch = count_of(model, {"patch_size"});
-  const int64_t side = patch > 0 ? count_of(model, {"image_size"}) / patch : 0;
+  const int64_t patch = get_count(model, {"patch_size"});
+  const int64_t side = patch > 0 ? get_count(model, {"image_size"}) / patch : 0;
   const int64_t positions = side > 0 ? side * side + 1 : tokens;
-  const int64_t layers = count_of(model, {"num_hidden_layers", "n_layer", "num_layers"}),
-                heads = count_of(model, {"num_attention_heads", "n_head", "num_heads"}),
-                head_dim = count_of(model, {"head_dim", "d_kv"}),
-                width = head_dim > 0 ? heads * head_dim : count_of(model, {"hidden_size", "n_embd", "d_model"});
+  const int64_t layers = get_count(model, {"num_hidden_layers", "n_layer", "num_layers"}),
+                heads = get_count(model, {"num_attention_heads", "n_head", "num_heads"}),
+                head_dim = get_count(model, {"head_dim", "d_kv"}),
+                width = head_dim > 0 ? heads * head_dim : get_count(model, {"hidden_size", "n_embd", "d_model"});
   return static_cast<double>(positions) *
          (6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(layers * width * positions));
 }
@@ -62,7 +62,7 @@ std::optional<double> peak_of_make(std::string_view make, bool bf16) {
 
 std::optional<double> device_peak(const at::Device& device, bool bf16) {
   if (!device.is_cuda()) return {};
-  return peak_of_make(cuda_library().make_of(device), bf16);
+  return peak_of_make(cuda_library().device_model(device), bf16);
 }
 
 }  // namespace modular

@@ -97,7 +97,7 @@ constexpr uint32_t kType = 1, kShape = 2, kStrings = 8, kDimension = 2, kSize = 
 constexpr int64_t kString = 7;
 }  // namespace tensor
 
-int64_t seconds_of(std::string_view name) {
+int64_t to_seconds(std::string_view name) {
   int64_t seconds = 0;
   std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), seconds);
   return seconds;
@@ -113,7 +113,7 @@ std::string next_name(const fs::path& folder) {
   auto seconds = static_cast<int64_t>(wall_time());
   for (const auto& entry : fs::directory_iterator(folder))
     if (const auto name = entry.path().filename().string(); name.starts_with(kPrefix))
-      seconds = std::max(seconds, seconds_of(name) + 1);
+      seconds = std::max(seconds, to_seconds(name) + 1);
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
   return fmt::format("{}{}.{}.{}.modular", kPrefix, seconds, host.data(), getpid());

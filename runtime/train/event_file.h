@@ -21,7 +21,7 @@ class EventFile {
  public:
   /// Begins a new file in `folder`, which is made where it is not there, after the files that are there in the order in
   /// which TensorBoard reads them. Says that `first_step` comes next, so that a reader forgets what earlier files say
-  /// of that step and later ones. Throws std::runtime_error in one sentence where it cannot be written, as the others
+  /// of that step and later ones. Throws std::runtime_error where it cannot be written, as the others
   /// do.
   EventFile(const std::filesystem::path& folder, int64_t first_step);
 

@@ -50,7 +50,7 @@ OpenFile lock(const fs::path& folder, int flags, int operation) {
 
 /// Whether `folder` is the one whose lock tells that. That it is not is known after some seconds, as file systems over
 /// a network may show late what others write.
-bool is_folder_of(const fs::path& folder, const std::string& told) {
+bool is_folder_for(const fs::path& folder, const std::string& told) {
   for (int look = 0; look < 50; ++look) {
     if (look > 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     // NFS asks the server for what a folder holds when that is opened, and else remembers what was not there.
@@ -80,11 +80,11 @@ FolderLock::FolderLock(const fs::path& folder) : path_(folder / kLockName), file
   ::gethostname(host.data(), host.size() - 1);
   holder_ = fmt::format("process {} on {}, since {}", ::getpid(), host.data(), time_now());
   if (::ftruncate(file_.get(), 0) != 0 || ::pwrite(file_.get(), holder_.data(), holder_.size(), 0) < 0)
-    refuse_system(path_, "written");
+    throw_system_error(path_, "written");
 }
 
 std::string FolderLock::told() const {
-  if (::fsync(file_.get()) != 0) refuse_system(path_, "written");
+  if (::fsync(file_.get()) != 0) throw_system_error(path_, "written");
   return holder_;
 }
 
@@ -108,7 +108,7 @@ void check_shared(const fs::path& folder, bool shared, const FolderLock* lock, M
   if (mesh.world_size() == 1) return;
   const std::string told =
       broadcast_text(mesh.control(), lock && shared ? lock->told() : "", "who holds the run's folder");
-  const bool is_other = !lock && (told.empty() ? shared : !shared || !is_folder_of(folder, told));
+  const bool is_other = !lock && (told.empty() ? shared : !shared || !is_folder_for(folder, told));
   if (any_rank(mesh.control(), is_other, "whether all ranks see the run's folder"))
     throw std::runtime_error(
         fmt::format("train.dir {} is not the same folder on all machines, as checkpoint.shared = true asks for: set "

@@ -1,4 +1,4 @@
-// What a program of one's own does as its runs go on.
+// What a program of one's own does as its runs continue.
 #pragma once
 
 #include <filesystem>

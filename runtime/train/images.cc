@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 
 /// Numbers of a preprocessor's config; `otherwise` where it has none.
-std::vector<double> numbers_of(const json& preprocessor, const std::string& file, const char* key, int64_t channels,
+std::vector<double> to_numbers(const json& preprocessor, const std::string& file, const char* key, int64_t channels,
                                std::vector<double> otherwise) {
   if (!preprocessor.contains(key)) return otherwise;
   const json& given = preprocessor[key];
@@ -53,8 +53,8 @@ ImageShape image_shape(const RunConfig& config) {
   if (config.model.checkpoint.empty() || !is_there(file)) return shape;
   const json preprocessor = parse_json(read_file(file));
   if (!preprocessor.is_object()) throw ConfigError(file.string() + ": is no JSON object: restore it");
-  shape.mean = numbers_of(preprocessor, file.string(), "image_mean", shape.channels, shape.mean);
-  shape.std = numbers_of(preprocessor, file.string(), "image_std", shape.channels, shape.std);
+  shape.mean = to_numbers(preprocessor, file.string(), "image_mean", shape.channels, shape.mean);
+  shape.std = to_numbers(preprocessor, file.string(), "image_std", shape.channels, shape.std);
   return shape;
 }
 
@@ -85,7 +85,7 @@ void check_images(const RunConfig& config, const DataSet& set) {
                     "instead (docs/training.md)",
                     entry.architecture, entry.task));
   image_shape(config);
-  if (const std::string problem = problem_of(config.network); !problem.empty())
+  if (const std::string problem = find_problem(config.network); !problem.empty())
     throw ConfigError(
         fmt::format("the images of data.paths have one class each, and the problem of {} is {}: set "
                     "model.config.problem_type to single_label_classification, and num_labels to at least 2",

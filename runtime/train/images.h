@@ -12,14 +12,14 @@
 namespace modular {
 
 /// As the model's config says, with the mean and the deviation that preprocessor_config.json in model.checkpoint has,
-/// 0.5 without one. Throws ConfigError in one sentence where the config or that file says none.
+/// 0.5 without one. Throws ConfigError where the config or that file says none.
 ImageShape image_shape(const RunConfig& config);
 
 /// The label of each class: the model's number for the name of its folder; where the model's labels have no names, the
 /// place in sorted order. Throws ConfigError where a class is not a label of a model that names its labels.
 std::map<std::string, int64_t> image_labels(const RunConfig& config, const DataSet& set);
 
-/// Throws ConfigError in one sentence where the set has images, and the entry is no classifier of so many classes.
+/// Throws ConfigError where the set has images, and the entry is no classifier of so many classes.
 void check_images(const RunConfig& config, const DataSet& set);
 
 }  // namespace modular

@@ -36,7 +36,7 @@ void add_labels(const fs::path& file, int64_t count, NamedLabels& found) {
   }
 }
 
-NamedLabels labels_of(const std::vector<DataSet>& sets, int64_t count) {
+NamedLabels get_labels(const std::vector<DataSet>& sets, int64_t count) {
   NamedLabels found;
   std::set<fs::path> seen;
   for (const DataSet& set : sets) {
@@ -69,7 +69,7 @@ bool has_trained_head(const RunConfig& config, const json& keys, int64_t count) 
 std::string name_labels(RunConfig& config, const std::vector<DataSet>& sets) {
   const LabelTable model = LabelTable::of(config.network);
   if (model.count() == 0) return {};
-  const NamedLabels data = labels_of(sets, model.count());
+  const NamedLabels data = get_labels(sets, model.count());
   if (data.names.empty()) return {};
   const auto is_known = [&](const std::string& name) { return model.find(name) || model.find_in_any_case(name); };
   const bool any_known = std::ranges::any_of(data.names, is_known);
@@ -107,8 +107,8 @@ std::string infer_problem(RunConfig& config, const std::vector<DataSet>& sets) {
     const auto labels = file.tensors().find("labels");
     return labels != file.tensors().end() && at::isFloatingType(labels->second.dtype);
   };
-  const std::string problem = problem_of(config.network, /*real_labels=*/true);
-  if (problem == problem_of(config.network) || std::ranges::none_of(sets, has_real_labels)) return {};
+  const std::string problem = find_problem(config.network, /*real_labels=*/true);
+  if (problem == find_problem(config.network) || std::ranges::none_of(sets, has_real_labels)) return {};
   std::shared_ptr<AnyConfig> changed = config.network.config->clone();
   for (const ConfigField& field : model_fields(*changed)) {
     if (field.path != "model.config.problem_type") continue;

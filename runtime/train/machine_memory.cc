@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "runtime/checkpoint/stored_tensors.h"
-#include "runtime/train/config_refusal.h"
+#include "runtime/train/config_errors.h"
 #include "runtime/train/model_checks.h"
 
 namespace modular {
@@ -55,7 +55,7 @@ void check_batch_memory(const RunConfig& config, const MeshShape& mesh, int64_t 
   const double samples = samples_of_rank(config, mesh);
   const auto unless_it_fits = [&](double bytes, std::string_view what, std::string_view remedy) {
     if (bytes * ranks <= static_cast<double>(memory)) return;
-    refuse_setting(
+    throw_option_error(
         config, "train.batch_size",
         fmt::format("train.batch_size = {} samples of train.seq_len = {} tokens: {} take {} on {}, which has "
                     "{} of memory: {}",

@@ -33,7 +33,7 @@ bool is_kept(const std::string& line, int64_t step) {
 }
 
 /// The lines of a run's file, one after the other; none where it is not there.
-std::optional<LineReader> lines_of(const std::filesystem::path& path) {
+std::optional<LineReader> split_lines(const std::filesystem::path& path) {
   if (!is_there(path)) return {};
   return std::optional<LineReader>(std::in_place, path);
 }
@@ -41,7 +41,7 @@ std::optional<LineReader> lines_of(const std::filesystem::path& path) {
 }  // namespace
 
 MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t step) : path_(path) {
-  auto lines = step > 0 ? lines_of(path) : std::nullopt;
+  auto lines = step > 0 ? split_lines(path) : std::nullopt;
   write_file(path, [&]() -> std::optional<std::string> {
     for (std::string line; lines && lines->next(line);)
       if (is_kept(line, step)) return line + '\n';
@@ -126,7 +126,7 @@ void forget_after(int64_t step, std::vector<Evaluation>& evaluations) {
 
 std::vector<Evaluation> read_evaluations(const std::filesystem::path& path) {
   std::vector<Evaluation> evaluations;
-  auto lines = lines_of(path);
+  auto lines = split_lines(path);
   for (std::string line; lines && lines->next(line);) {
     const auto json = parse_json(line);
     if (!json.is_object()) continue;
@@ -148,7 +148,7 @@ std::vector<Evaluation> read_evaluations(const std::filesystem::path& path) {
 }
 
 bool has_ended(const std::filesystem::path& path, int64_t step) {
-  auto lines = lines_of(path);
+  auto lines = split_lines(path);
   for (std::string line; lines && lines->next(line);) {
     const auto json = parse_json(line);
     if (json.is_object() && json.value("event", nlohmann::json()) == "end" &&

@@ -59,8 +59,8 @@ class MetricsFile {
   void step(const StepMetrics& metrics);
   /// {"event": "evaluation", …, "metrics": {"accuracy": 0.91}}
   void evaluation(const Evaluation& evaluation);
-  /// {"event": "rollback", …}: step `failed` had no finite numbers, and the run goes on after `step`, whose lines then
-  /// come again.
+  /// {"event": "rollback", …}: step `failed` had no finite numbers, and the run continues after `step`, whose lines
+  /// then come again.
   void rollback(int64_t failed, int64_t step);
   /// {"event": "sample", …}: bytes that are not UTF-8 are replaced.
   void sample(int64_t step, const std::string& text);
@@ -74,7 +74,7 @@ class MetricsFile {
   std::ofstream out_;
 };
 
-/// Removes those that a run that goes on after `step` has not made.
+/// Removes those that a run that continues after `step` has not made.
 void forget_after(int64_t step, std::vector<Evaluation>& evaluations);
 
 /// The evaluations of a run whose metrics.jsonl this is, in their order; none where there is no such file.

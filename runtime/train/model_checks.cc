@@ -11,8 +11,8 @@
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/float8_layers.h"
 #include "runtime/parallel/meta_construction.h"
+#include "runtime/train/config_errors.h"
 #include "runtime/train/config_field.h"
-#include "runtime/train/config_refusal.h"
 
 namespace modular {
 namespace {
@@ -38,7 +38,7 @@ bool has_rotary_positions(AnyConfig& config) {
   return has;
 }
 
-/// Refuses a path that means none of the parameters, with the nearest of those that do.
+/// Rejects a path that means none of the parameters, with the nearest of those that do.
 void check_pattern(const RunConfig& config, const char* key, const std::string& pattern,
                    const std::vector<ModelParameter>& parameters) {
   std::vector<std::string> paths;
@@ -47,12 +47,13 @@ void check_pattern(const RunConfig& config, const char* key, const std::string& 
     for (const std::string& name : parameter.names) add_paths(name, pattern.find('*') != std::string::npos, paths);
   }
   const auto nearest = nearest_name(pattern, paths);
-  refuse_setting(config, key,
-                 fmt::format("{}: {} has no \"{}\"{}", key, config.network.entry->architecture, pattern,
-                             nearest ? fmt::format(": did you mean {}?", *nearest)
-                                     : fmt::format("; its parameters are called {} and so on, where * is any one part "
-                                                   "of a name",
-                                                   parameters.front().name)));
+  throw_option_error(
+      config, key,
+      fmt::format("{}: {} has no \"{}\"{}", key, config.network.entry->architecture, pattern,
+                  nearest ? fmt::format(": did you mean {}?", *nearest)
+                          : fmt::format("; its parameters are called {} and so on, where * is any one part "
+                                        "of a name",
+                                        parameters.front().name)));
 }
 
 }  // namespace
@@ -72,7 +73,7 @@ void check_dropout(const RunConfig& config) {
     const auto* const* optional = std::get_if<std::optional<double>*>(&field.value);
     const double value = always ? **always : optional ? (*optional)->value_or(0.0) : 0.0;
     if (!(value >= 0.0 && value < 1.0))
-      refuse_setting(
+      throw_option_error(
           config, field.path,
           fmt::format("{} is {}: the share that is dropped is at least 0 and less than 1", field.path, value));
   }
@@ -112,18 +113,18 @@ std::string advice_on_positions(const RunConfig& config) {
 }
 
 void check_reading(const RunConfig& config) {
-  const auto refuse = [&](const char* key, const std::string& sentence) { refuse_setting(config, key, sentence); };
-  // Which are what the model reads, or are refused.
+  const auto reject = [&](const char* key, const std::string& sentence) { throw_option_error(config, key, sentence); };
+  // Which are what the model reads, or are rejected.
   if (config.reads("examples") || config.reads("parquet") || config.reads("images")) return;
   const auto vocabulary = vocab_size(config.network);
   if (config.reads("bytes") && vocabulary < 256)
-    refuse("model.config.vocab_size",
+    reject("model.config.vocab_size",
            fmt::format("model.config.vocab_size must be at least 256 to read bytes, but is {}", vocabulary));
   const auto longest = longest_sequence(config.network);
   if (!longest || config.train.seq_len <= *longest) return;
   const char* const name = model_count(config.network, "n_positions") ? "n_positions" : "max_position_embeddings";
   const auto positions = *model_count(config.network, name);
-  refuse("train.seq_len",
+  reject("train.seq_len",
          fmt::format("train.seq_len ({}) must not exceed model.config.{} ({}){}", config.train.seq_len, name, positions,
                      *longest == positions ? ", as its positions are a table of learned ones"
                                            : fmt::format(" less {}, as positions begin after that "
@@ -133,7 +134,7 @@ void check_reading(const RunConfig& config) {
 
 void check_targets(const RunConfig& config) {
   const Entry& entry = *config.network.entry;
-  refuse_if(task_refusal(entry.architecture, entry.task));
+  reject_if(task_error(entry.architecture, entry.task));
   if (config.reads("examples") || config.reads("parquet") || config.reads("images")) return;
   const Task& task = *find_task(entry.task);
   if (task.tokens == Task::Tokens::no_targets)
@@ -144,17 +145,18 @@ void check_targets(const RunConfig& config) {
   const auto vocabulary = vocab_size(config.network);
   const int64_t least = config.reads("bytes") ? 256 : 0;
   if (const auto masking = config.masking(); masking && (masking->token < least || masking->token >= vocabulary))
-    refuse_setting(config, "data.mask_token",
-                   fmt::format("data.mask_token is {}: set it to the id that replaces a masked token, from {} to {} "
-                               "(model.config.vocab_size less 1){}",
-                               masking->token, least, vocabulary - 1, least > 0 ? "; ids below are bytes" : ""));
+    throw_option_error(
+        config, "data.mask_token",
+        fmt::format("data.mask_token is {}: set it to the id that replaces a masked token, from {} to {} "
+                    "(model.config.vocab_size less 1){}",
+                    masking->token, least, vocabulary - 1, least > 0 ? "; ids below are bytes" : ""));
 }
 
 void check_sampling(const RunConfig& config) {
   if (config.network.entry->task == "causal-lm") return;
-  refuse_setting(config, "sample.prompt",
-                 fmt::format("{} is for {} and does not continue a text: set sample.prompt to \"\"",
-                             config.network.entry->architecture, config.network.entry->task));
+  throw_option_error(config, "sample.prompt",
+                     fmt::format("{} is for {} and does not continue a text: set sample.prompt to \"\"",
+                                 config.network.entry->architecture, config.network.entry->task));
 }
 
 void check_router(const RunConfig& config) {
@@ -167,21 +169,22 @@ void check_router(const RunConfig& config) {
   for (const auto& [key, value] : settings) {
     if (value == 0.0) continue;
     if (experts == 0)
-      refuse_setting(
+      throw_option_error(
           config, key,
           fmt::format("{} is {}, and {} has no experts: leave it out", key, value, config.network.entry->architecture));
     const auto is_bias = [&](const ModelParameter& buffer) {
       return !buffer.trainable && buffer.global_shape == std::vector{experts};
     };
     if (std::string_view(key) == "router.bias_speed" && config.network.lora)
-      refuse_setting(config, key,
-                     fmt::format("{} is {}, which moves biases of the model, and lora.layers keeps all but adapters as "
-                                 "it is: set router.aux_loss instead",
-                                 key, value));
+      throw_option_error(
+          config, key,
+          fmt::format("{} is {}, which moves biases of the model, and lora.layers keeps all but adapters as "
+                      "it is: set router.aux_loss instead",
+                      key, value));
     if (std::string_view(key) == "router.bias_speed" && std::ranges::none_of(parameters, is_bias))
-      refuse_setting(config, key,
-                     fmt::format("{} is {}, and the routers of {} have no bias: set router.aux_loss instead", key,
-                                 value, config.network.entry->architecture));
+      throw_option_error(config, key,
+                         fmt::format("{} is {}, and the routers of {} have no bias: set router.aux_loss instead", key,
+                                     value, config.network.entry->architecture));
   }
 }
 
@@ -191,23 +194,25 @@ void check_sampled_softmax(const RunConfig& config) {
   if (samples == 0) return;
   const Entry& entry = *config.network.entry;
   if (!find_task(entry.task)->samples_classes)
-    refuse_setting(config, kKey,
-                   fmt::format("{} is {}, which is of models of sessions, and {} is for {}: leave it out", kKey,
-                               samples, entry.architecture, entry.task));
+    throw_option_error(config, kKey,
+                       fmt::format("{} is {}, which is of models of sessions, and {} is for {}: leave it out", kKey,
+                                   samples, entry.architecture, entry.task));
   const int64_t items = vocab_size(config.network) - 1;
   if (samples >= items)
-    refuse_setting(config, kKey,
-                   fmt::format("{} is {}, and there are {} items beside padding: set it to fewer, or to 0 for a loss "
-                               "over all of them",
-                               kKey, samples, items));
+    throw_option_error(
+        config, kKey,
+        fmt::format("{} is {}, and there are {} items beside padding: set it to fewer, or to 0 for a loss "
+                    "over all of them",
+                    kKey, samples, items));
   if (!config.network.lora) return;
   for (const ModelParameter& parameter : model_parameters(config.network)) {
     const AdaptedLayer* const layer = config.network.lora->find_weight(parameter.name);
     if (layer && parameter.global_shape[0] == items + 1)
-      refuse_setting(config, kKey,
-                     fmt::format("{} is {}, which looks up rows of {}, and lora.layers adapts that layer: leave one of "
-                                 "the two out",
-                                 kKey, samples, layer->name));
+      throw_option_error(
+          config, kKey,
+          fmt::format("{} is {}, which looks up rows of {}, and lora.layers adapts that layer: leave one of "
+                      "the two out",
+                      kKey, samples, layer->name));
   }
 }
 
@@ -216,7 +221,7 @@ void check_new_head(const RunConfig& config) {
   for (const std::string& name : new_parameters(config.model.checkpoint, config.network)) {
     const auto holds_it = [&](const std::string& pattern) { return lies_in(pattern, name); };
     if (std::ranges::none_of(config.lora.trained, holds_it))
-      refuse_setting(
+      throw_option_error(
           config, "lora.layers",
           fmt::format("model.checkpoint has no \"{}\", and lora.layers trains adapters alone, so that it would "
                       "stay as it is drawn: add it to lora.trained",
@@ -230,10 +235,10 @@ void check_float8(const RunConfig& config, const std::vector<ModelParameter>& pa
   for (const std::string& pattern : config.parallel.float8) {
     check_pattern(config, "parallel.float8", pattern, parameters);
     if (float8_layers(*model.module, {pattern}).empty())
-      refuse_setting(config, "parallel.float8",
-                     fmt::format("parallel.float8 has \"{}\", where {} has no linear layer whose sizes {} divides: "
-                                 "leave it out",
-                                 pattern, config.network.entry->architecture, kFloat8Multiple));
+      throw_option_error(config, "parallel.float8",
+                         fmt::format("parallel.float8 has \"{}\", where {} has no linear layer whose sizes {} divides: "
+                                     "leave it out",
+                                     pattern, config.network.entry->architecture, kFloat8Multiple));
   }
 }
 
@@ -252,12 +257,12 @@ void check_named_parameters(const RunConfig& config) {
   freeze(parameters, options.frozen, options.trained);
   std::erase_if(parameters, [](const ModelParameter& parameter) { return !parameter.trainable; });
   if (parameters.empty())
-    refuse_setting(config, "optim.frozen", "optim.frozen leaves nothing to train: name fewer modules");
+    throw_option_error(config, "optim.frozen", "optim.frozen leaves nothing to train: name fewer modules");
   for (const ParameterGroup& group : groups)
     for (const std::string& pattern : group.match)
       if (std::ranges::none_of(parameters,
                                [&](const ModelParameter& parameter) { return lies_in_any({pattern}, parameter); }))
-        refuse_setting(
+        throw_option_error(
             config, "optim.groups",
             fmt::format("optim.groups has \"{}\", of which nothing is trained: leave the group out", pattern));
 }

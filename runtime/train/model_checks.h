@@ -51,7 +51,7 @@ void check_new_head(const RunConfig& config);
 void check_named_parameters(const RunConfig& config);
 
 /// Throws ConfigError where the model's config has a probability of dropout outside of [0, 1). The layers themselves
-/// refuse it too, but only when they are built.
+/// reject it too, but only when they are built.
 void check_dropout(const RunConfig& config);
 
 }  // namespace modular

@@ -23,7 +23,7 @@ std::vector<int64_t> table_size(const nlohmann::json& fields, std::string_view k
   return {found->get<int64_t>()};
 }
 
-RowColumn labels_of(const Task& task, const ModelConfig& model, const nlohmann::json& fields) {
+RowColumn get_labels(const Task& task, const ModelConfig& model, const nlohmann::json& fields) {
   RowColumn labels = {.name = "labels",
                       .of = Of::input,
                       .padding = kIgnoredTarget,
@@ -35,10 +35,10 @@ RowColumn labels_of(const Task& task, const ModelConfig& model, const nlohmann::
   if (task.labels != Task::Labels::each_row) return labels;
   labels.of = Of::row;
   labels.lists = 0;
-  if (problem_of(model).empty()) return labels;
+  if (find_problem(model).empty()) return labels;
   labels.values = Values::either;
   labels.as_numbers = true;
-  labels.zero_or_one = problem_of(model) == "multi_label_classification";
+  labels.zero_or_one = find_problem(model) == "multi_label_classification";
   labels.below = {};
   labels.width = fields.value("num_labels", int64_t{1});
   if (labels.width > 1) labels.lists = 1;
@@ -58,7 +58,7 @@ std::string type_text(const RowColumn& column) {
 
 std::vector<RowColumn> row_columns(const ModelConfig& model) {
   const Task* const task = find_task(model.entry->task);
-  if (!task) throw std::runtime_error(task_refusal(model.entry->architecture, model.entry->task));
+  if (!task) throw std::runtime_error(task_error(model.entry->architecture, model.entry->task));
   if (task->reads != Task::Reads::tokens || task->texts != 1)
     throw std::runtime_error(fmt::format(
         "{} is for {}, whose examples have {}, which are not read of Parquet files: write them as "
@@ -75,7 +75,7 @@ std::vector<RowColumn> row_columns(const ModelConfig& model) {
                                      .below = table_size(fields, "type_vocab_size"),
                                      .below_key = "type_vocab_size",
                                      .required = false}};
-  columns.push_back(labels_of(*task, model, fields));
+  columns.push_back(get_labels(*task, model, fields));
   if (task->labels == Task::Labels::each_target_token) {
     columns.push_back({.name = "decoder_input_ids",
                        .of = Of::target,

@@ -65,7 +65,7 @@ std::pair<int64_t, int64_t> values_of_row(const ParquetValues& values, int64_t r
 }
 
 /// The row that a value is of.
-int64_t row_of(const ParquetValues& values, int64_t place) {
+int64_t get_row(const ParquetValues& values, int64_t place) {
   for (size_t level = values.offsets.size(); level-- > 0;)
     place = std::ranges::upper_bound(values.offsets[level], place) - values.offsets[level].begin() - 1;
   return place;
@@ -179,7 +179,7 @@ void ParquetSamples::measure() const {
   });
 }
 
-void ParquetSamples::refuse(size_t number, int64_t row, const std::string& sentence) const {
+void ParquetSamples::reject(size_t number, int64_t row, const std::string& sentence) const {
   const Place& place = groups_[number];
   throw DataError(fmt::format("{}: row {}: {}", files_[place.file].path.string(), place.first + row, sentence));
 }
@@ -190,7 +190,7 @@ void ParquetSamples::measure_lists(size_t number, const RowColumn& column, const
     const int64_t length = list_length(values, row);
     if (column.of == Of::row) {
       if (length != column.width)
-        refuse(
+        reject(
             number, row,
             fmt::format("\"{}\" has {} values, and num_labels of the model's config is {}: write equal numbers of them",
                         column.name, length, column.width));
@@ -200,9 +200,9 @@ void ParquetSamples::measure_lists(size_t number, const RowColumn& column, const
     int64_t& expected = column.of == Of::input ? known.input : known.target;
     if (expected == 0) expected = length;  // of the first column, which others follow
     if (length == 0)
-      refuse(number, row, fmt::format("\"{}\" is empty: write at least one value, or leave the row out", column.name));
+      reject(number, row, fmt::format("\"{}\" is empty: write at least one value, or leave the row out", column.name));
     if (length != expected)
-      refuse(number, row,
+      reject(number, row,
              fmt::format("\"{}\" has {} values and \"{}\" has {}: write as many", column.name, length,
                          column.of == Of::input ? "input_ids" : "labels", expected));
     if (column.lists < 2) continue;
@@ -210,7 +210,7 @@ void ParquetSamples::measure_lists(size_t number, const RowColumn& column, const
     const auto first = static_cast<size_t>(values.offsets[0][static_cast<size_t>(row)]);
     for (size_t list = first; list < first + static_cast<size_t>(length); ++list)
       if (inner[list + 1] - inner[list] != column.width)
-        refuse(
+        reject(
             number, row,
             fmt::format("\"{}\" has a list of {} values, and the model's config says {} for each item: write so many",
                         column.name, inner[list + 1] - inner[list], column.width));
@@ -226,7 +226,7 @@ bool ParquetSamples::check_values(size_t number, const RowColumn& column, const 
       any = true;
       if (column.as_numbers) {
         if (!std::isfinite(number_there) || (column.zero_or_one && number_there != 0.0 && number_there != 1.0))
-          refuse(number, row_of(values, place),
+          reject(number, get_row(values, place),
                  fmt::format("\"{}\" holds {}: write {}", column.name, number_there,
                              column.zero_or_one ? "0 or 1" : "finite numbers"));
         continue;
@@ -234,7 +234,7 @@ bool ParquetSamples::check_values(size_t number, const RowColumn& column, const 
       if (column.below.empty()) continue;
       const int64_t below = column.below[static_cast<size_t>(place) % column.below.size()];
       if (const auto id = static_cast<int64_t>(data[place]); id < 0 || id >= below)
-        refuse(number, row_of(values, place),
+        reject(number, get_row(values, place),
                fmt::format("\"{}\" holds {}: write ids from 0 to {} ({} of the model's config is {}){}", column.name,
                            id, below - 1, column.below_key, below,
                            column.may_ignore ? fmt::format(", or {} where there is no target", kIgnoredTarget) : ""));
@@ -262,10 +262,10 @@ int64_t ParquetSamples::length(int64_t sample) const {
   return row.input + row.target;
 }
 
-Batch ParquetSamples::read(std::span<const SamplePlace> places, int64_t samples) const {
+Batch ParquetSamples::read(std::span<const SamplePosition> places, int64_t samples) const {
   const std::vector<UnpaddedLength>& lengths = this->lengths();
   std::vector<int64_t> numbers;
-  for (const SamplePlace& place : places) numbers.push_back(place.sample);
+  for (const SamplePosition& place : places) numbers.push_back(place.sample);
   numbers.resize(static_cast<size_t>(samples), places.empty() ? 0 : places.front().sample);
 
   std::vector<at::Tensor> tensors;

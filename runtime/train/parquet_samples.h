@@ -23,7 +23,7 @@ struct Task;
 class ParquetSamples final : public Samples {
  public:
   /// Opens the files and checks their columns and types, which are the same in all files. With `partitions` above 0
-  /// samples have the order of so many. Throws std::runtime_error in one sentence where a file is cut off or has not
+  /// samples have the order of so many. Throws std::runtime_error where a file is cut off or has not
   /// the columns that the model's task reads.
   ParquetSamples(std::vector<DataFile> files, const ModelConfig& model, int64_t partitions = 0);
 
@@ -34,7 +34,7 @@ class ParquetSamples final : public Samples {
   int64_t count() const override { return begin_.back(); }
   int64_t tokens() const override;
   /// Padded to the longest row of all; cut() leaves of that what the longest row of a step needs.
-  Batch read(std::span<const SamplePlace> places, int64_t samples) const override;
+  Batch read(std::span<const SamplePosition> places, int64_t samples) const override;
   Batch cut(Batch batch, std::span<const int64_t> step) const override;
   int64_t length(int64_t sample) const override;
   bool has_labels() const { return !makes_labels_; }
@@ -58,7 +58,7 @@ class ParquetSamples final : public Samples {
                      std::vector<UnpaddedLength>& lengths) const;
   /// Throws where a value is none that the model reads. Returns whether there is a target.
   bool check_values(size_t number, const RowColumn& column, const ParquetValues& values) const;
-  [[noreturn]] void refuse(size_t number, int64_t row, const std::string& sentence) const;
+  [[noreturn]] void reject(size_t number, int64_t row, const std::string& sentence) const;
   bool makes_mask() const;
 
   std::vector<DataFile> files_;

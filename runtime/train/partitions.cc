@@ -24,7 +24,7 @@ struct Sizes {
   int64_t groups = 0;          // that hold any, of all files
 };
 
-Sizes sizes_of(const std::vector<DataFile>& files) {
+Sizes get_sizes(const std::vector<DataFile>& files) {
   Sizes sizes;
   for (const DataFile& file : files) {
     int64_t rows = 0;
@@ -38,18 +38,18 @@ Sizes sizes_of(const std::vector<DataFile>& files) {
   return sizes;
 }
 
-fs::path folder_of(const RunConfig& config, const DataSet& set) {
+fs::path get_folder(const RunConfig& config, const DataSet& set) {
   return fs::path(config.train.dir) / "row-groups" / (set.name.empty() ? "data" : set.name);
 }
 
 /// What a folder is of: the files as they were, and the partitions.
-std::string sources_of(const RunConfig& config, const DataSet& set) {
+std::string describe_sources(const RunConfig& config, const DataSet& set) {
   return fmt::format("{} partitions\n{}", config.data.partitions, format_manifest({set.files.training, {}}));
 }
 
 bool is_cut(const RunConfig& config, const DataSet& set) {
-  const fs::path sources = folder_of(config, set) / kSources;
-  return config.data.repartition && is_there(sources) && read_file(sources) == sources_of(config, set);
+  const fs::path sources = get_folder(config, set) / kSources;
+  return config.data.repartition && is_there(sources) && read_file(sources) == describe_sources(config, set);
 }
 
 /// "a.parquet b.parquet", or what stands for many.
@@ -67,7 +67,7 @@ void prepare_partitions(RunConfig& config, const std::vector<DataSet>& sets, int
   int64_t& partitions = config.data.partitions;
   if (partitions == 0) partitions = ranks;
   for (const DataSet& set : sets) {
-    const auto [rows, groups] = sizes_of(set.files.training);
+    const auto [rows, groups] = get_sizes(set.files.training);
     if (groups % partitions == 0) continue;
     const std::optional<int64_t> size = rows_for_parts(rows, partitions);
     const std::string what = fmt::format(
@@ -88,18 +88,18 @@ std::vector<std::string> cut_row_groups(const RunConfig& config, const std::vect
   std::vector<std::string> warnings;
   if (config.data.order != "partitions" || !config.data.repartition) return warnings;
   for (const DataSet& set : sets) {
-    const auto [rows, groups] = sizes_of(set.files.training);
+    const auto [rows, groups] = get_sizes(set.files.training);
     if (groups % config.data.partitions == 0 || is_cut(config, set)) continue;
     const std::optional<int64_t> size = rows_for_parts(rows, config.data.partitions);
     if (!size) throw ConfigError("data.repartition: the files have changed since they were looked at: start again");
-    const fs::path folder = folder_of(config, set);
+    const fs::path folder = get_folder(config, set);
     fs::create_directories(folder.parent_path());
     NewFolder cut(folder);
     // Numbers, as files of several folders may have one name.
     for (size_t file = 0; file < set.files.training.size(); ++file)
       parquet_library().cut(set.files.training[file].path.string(), cut.partial() / fmt::format("{:06}.parquet", file),
                             *size);
-    write_file(cut.partial() / kSources, sources_of(config, set));
+    write_file(cut.partial() / kSources, describe_sources(config, set));
     cut.publish();
     warnings.push_back(fmt::format(
         "data.repartition: {} row groups are no multiple of {} data-parallel ranks: the rows are cut into {} "
@@ -113,7 +113,7 @@ std::vector<DataFile> partitioned_files(const RunConfig& config, const DataSet& 
   if (config.data.order != "partitions" || !is_cut(config, set)) return set.files.training;
   std::vector<DataFile> files;
   for (size_t file = 0; file < set.files.training.size(); ++file) {
-    const fs::path path = folder_of(config, set) / fmt::format("{:06}.parquet", file);
+    const fs::path path = get_folder(config, set) / fmt::format("{:06}.parquet", file);
     open_to_read(path);  // Arrow would follow a link
     files.push_back({path, static_cast<int64_t>(fs::file_size(path))});
   }

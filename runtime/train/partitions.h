@@ -15,7 +15,7 @@ namespace modular {
 /// would do.
 void prepare_partitions(RunConfig& config, const std::vector<DataSet>& sets, int64_t ranks);
 
-/// Cuts the files of those sets anew whose row groups the partitions do not divide, in a folder of train.dir that
+/// Cuts the files of those sets again whose row groups the partitions do not divide, in a folder of train.dir that
 /// appears when it is complete; one that is there and of the same files is kept. Returns a warning for each that was
 /// cut. train.dir exists.
 std::vector<std::string> cut_row_groups(const RunConfig& config, const std::vector<DataSet>& sets);

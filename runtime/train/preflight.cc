@@ -17,14 +17,14 @@
 #include "runtime/files/open_file.h"
 #include "runtime/files/run_path.h"
 #include "runtime/parallel/meta_construction.h"
+#include "runtime/train/config_errors.h"
 #include "runtime/train/config_field.h"
-#include "runtime/train/config_refusal.h"
 #include "runtime/train/deterministic.h"
 #include "runtime/train/folder_lock.h"
 #include "runtime/train/images.h"
 #include "runtime/train/label_names.h"
 #include "runtime/train/model_checks.h"
-#include "runtime/train/packing_refusal.h"
+#include "runtime/train/packing_check.h"
 #include "runtime/train/parquet_samples.h"
 #include "runtime/train/partitions.h"
 #include "runtime/train/resize_embeddings.h"
@@ -40,22 +40,22 @@ namespace {
 void check_trace(const RunConfig& config, int64_t world_size) {
   const auto& trace = config.metrics.trace;
   if (!trace.empty() && !config.checkpoint.shared && world_size > 1)
-    refuse_setting(
+    throw_option_error(
         config, "metrics.trace",
         "metrics.trace has every rank write a file into train.dir, which with checkpoint.shared = false rank "
         "0 alone has: leave it out, or trace a run on one machine, with checkpoint.shared = true");
   const int64_t steps = config.train.steps;
   if (trace.empty() || (trace.size() == 2 && 1 <= trace[0] && trace[0] <= trace[1] && trace[1] <= steps)) return;
-  refuse_setting(
+  throw_option_error(
       config, "metrics.trace",
       fmt::format("metrics.trace is [{}]: give the first and the last step to trace, from 1 to train.steps "
                   "({}), e.g. [{}, {}]",
                   fmt::join(trace, ", "), steps, std::min<int64_t>(10, steps), std::min<int64_t>(12, steps)));
 }
 
-/// Refuses images that the model does not take. Which these are, its forward alone says, so it is run on the meta
+/// Rejects images that the model does not take. Which these are, its forward alone says, so it is run on the meta
 /// device, where no tensor has values.
-void check_images_of(const ModelConfig& model, const ExampleSamples& examples) {
+void check_images_in(const ModelConfig& model, const ExampleSamples& examples) {
   const auto image = examples.examples().row_shape("pixel_values");
   if (image.empty()) return;
   const auto ids = examples.examples().row_shape("input_ids");
@@ -75,13 +75,14 @@ void check_images_of(const ModelConfig& model, const ExampleSamples& examples) {
   }
 }
 
-/// Refuses settings by which the samples after those that were trained on would not be the ones that the run left.
+/// Rejects settings by which the samples after those that were trained on would not be the ones that the run left.
 /// Returns what else changes the meaning of a setting, or nothing.
 std::string check_continued(RunConfig& config, int64_t samples) {
   const fs::path file = fs::path(config.train.dir) / "config.toml";
   if (!is_there(file))
     return fmt::format(
-        "--resume: {} is not there: the run goes on with the settings that are given now, which could not be compared "
+        "--resume: {} is not there: the run continues with the settings that are given now, which could not be "
+        "compared "
         "with those that it began with",
         file.string());
   RunConfig before = read_run_config(file, {"train.dir=" + config.train.dir}, ConfigSource::run_folder);
@@ -96,7 +97,7 @@ std::string check_continued(RunConfig& config, int64_t samples) {
     const std::string was = toml_value(std::ranges::find_if(then, is_it)->value),
                       is = toml_value(std::ranges::find_if(now, is_it)->value);
     if (was == is) continue;
-    refuse_setting(
+    throw_option_error(
         config, std::string(path),
         fmt::format(
             "--resume: {0} is {1}, and was {2} when the run began: {3}. Set it to {2}, or start a run in another "
@@ -107,7 +108,7 @@ std::string check_continued(RunConfig& config, int64_t samples) {
                                    : "its next samples would be those of other data"));
   }
   if (config.optim.name == "sgd" && (before.optim.momentum == 0.0) != (config.optim.momentum == 0.0))
-    refuse_setting(
+    throw_option_error(
         config, "optim.momentum",
         fmt::format("--resume: optim.momentum is {}, and was {} when the run began: its checkpoints hold {}. "
                     "Set it to {}, or start a run in another train.dir",
@@ -116,7 +117,7 @@ std::string check_continued(RunConfig& config, int64_t samples) {
   std::string note;
   if (before.train.batch_size != config.train.batch_size)
     note = fmt::format(
-        "--resume: train.batch_size was {} and is {}: the samples go on where they were, in steps of another size",
+        "--resume: train.batch_size was {} and is {}: the samples continue where they were, in steps of another size",
         before.train.batch_size, config.train.batch_size);
   if (before.train.steps == config.train.steps || !config.schedule().depends_on_steps()) return note;
   const auto length = [](const RunConfig& run) {
@@ -155,7 +156,7 @@ fs::path checkpoint_to_resume(const RunConfig& config, const std::string& name, 
   if (!fs::exists(checkpoint / "checkpoint.json"))
     throw ConfigError(fmt::format("--resume={}: {} is no checkpoint: name a folder of {}, or auto", name,
                                   checkpoint.string(), config.checkpoints().string()));
-  refuse_if(checkpoint_refusal(checkpoint, config.network));
+  reject_if(checkpoint_error(checkpoint, config.network));
   // The link to the best leads to another one later.
   return fs::is_symlink(checkpoint) ? config.checkpoints() / fs::read_symlink(checkpoint).filename() : checkpoint;
 }
@@ -164,8 +165,8 @@ fs::path checkpoint_to_resume(const RunConfig& config, const std::string& name, 
 
 void check_weights(const fs::path& folder, const ModelConfig& model, Head head) {
   const auto checkpoint = find_checkpoint(folder);
-  if (checkpoint.empty()) return refuse_if(pretrained_refusal(folder, model, head));
-  refuse_if(checkpoint_refusal(checkpoint, as_stored(model, checkpoint, head)));
+  if (checkpoint.empty()) return reject_if(pretrained_error(folder, model, head));
+  reject_if(checkpoint_error(checkpoint, as_stored(model, checkpoint, head)));
 }
 
 bool reads_weights(const RunConfig& config) {
@@ -189,7 +190,7 @@ std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet&
     throw ConfigError(fmt::format("the examples of data.paths have {} tokens, and {} has positions for {}: {}",
                                   shape.back(), config.network.entry->architecture, *longest,
                                   advice_on_positions(config)));
-  check_images_of(config.network, examples);
+  check_images_in(config.network, examples);
   check_sentence_data(config, set, examples.examples());
   return samples;
 }
@@ -200,24 +201,24 @@ void count_steps(RunConfig& config, int64_t samples) {
   config.train.steps = (all + config.train.batch_size - 1) / config.train.batch_size;
 }
 
-MeshShape check_settings(const RunConfig& settings, int64_t world_size) {
+MeshShape check_run_config(const RunConfig& settings, int64_t world_size) {
   const MeshShape mesh = settings.mesh_shape(world_size);
   const ParallelOptions parallel = settings.parallel_options();
-  if (const auto [key, sentence] = pipeline_refusal(parallel.pipeline, mesh[Axis::pp], settings.train.micro_batches);
+  if (const auto [key, sentence] = pipeline_error(parallel.pipeline, mesh[Axis::pp], settings.train.micro_batches);
       !sentence.empty())
-    refuse_setting(settings, key, sentence);
+    throw_option_error(settings, key, sentence);
   check_dropout(settings);
-  if (const auto [key, sentence] = memory_refusal(*settings.network.entry, *settings.network.config, parallel.units,
-                                                  parallel.recompute, parallel.offload);
+  if (const auto [key, sentence] = memory_error(*settings.network.entry, *settings.network.config, parallel.units,
+                                                parallel.recompute, parallel.offload);
       !sentence.empty())
-    refuse_setting(settings, key, sentence);
-  if (settings.train.deterministic) refuse_if(deterministic_refusal());
-  refuse_if(ParallelModel::refusal(*settings.network.entry, *settings.network.config, mesh, parallel.pipeline));
+    throw_option_error(settings, key, sentence);
+  if (settings.train.deterministic) reject_if(deterministic_error());
+  reject_if(ParallelModel::error(*settings.network.entry, *settings.network.config, mesh, parallel.pipeline));
   check_resized(settings);
   check_reading(settings);
   check_targets(settings);
-  if (const auto [key, sentence] = packing_refusal(settings); !sentence.empty())
-    refuse_setting(settings, key, sentence);
+  if (const auto [key, sentence] = packing_error(settings); !sentence.empty())
+    throw_option_error(settings, key, sentence);
   check_router(settings);
   check_sampled_softmax(settings);
   if (settings.train.epochs == 0.0) check_trace(settings, world_size);
@@ -232,14 +233,14 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   if (!run.has_folder()) run.request = {.rank = asked.rank};
   if (run.request.automatic) run.request.resume = !find_checkpoint(settings.checkpoints()).empty();
   const RunRequest& request = run.request;
-  run.mesh = check_settings(settings, world_size);
+  run.mesh = check_run_config(settings, world_size);
   run.config.train.batch_size = settings.batch_shape(run.mesh, 0).global();
 
   run.sets = find_data_sets(settings);
   add_line(run.note, infer_problem(run.config, run.sets));
   add_line(run.note, name_labels(run.config, run.sets));
   choose_sentence_loss(run.config, run.sets);
-  refuse_if(checkpoint_best_refusal(settings));
+  reject_if(checkpoint_best_error(settings));
   int64_t samples = 0;
   for (const DataSet& set : run.sets) {
     samples += prepare_samples(settings, set, Split::training, 0)->count();
@@ -250,19 +251,20 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   for (const auto& [key, is_set] : {std::pair("checkpoint.best", !settings.checkpoint.best.empty()),
                                     std::pair("eval.patience", settings.eval.patience > 0)})
     if (is_set && std::ranges::none_of(run.sets, &DataSet::holds_out))
-      refuse_setting(settings, key,
-                     fmt::format("{} compares evaluations, and no file is held out: set data.held_out_every, "
-                                 "data.held_out or data.held_out_part, or leave it out",
-                                 key));
+      throw_option_error(settings, key,
+                         fmt::format("{} compares evaluations, and no file is held out: set data.held_out_every, "
+                                     "data.held_out or data.held_out_part, or leave it out",
+                                     key));
   if (settings.eval.patience > 0 && settings.eval.every <= 0)
-    refuse_setting(settings, "eval.patience",
-                   fmt::format("eval.patience is {}, and eval.every {}: there would be no evaluation to wait for; set "
-                               "eval.every to a number of steps",
-                               settings.eval.patience, settings.eval.every));
+    throw_option_error(
+        settings, "eval.patience",
+        fmt::format("eval.patience is {}, and eval.every {}: there would be no evaluation to wait for; set "
+                    "eval.every to a number of steps",
+                    settings.eval.patience, settings.eval.every));
   const fs::path best = settings.checkpoints() / "best";
   if (!settings.checkpoint.best.empty() && !fs::is_symlink(best) && fs::exists(best))
-    refuse_setting(settings, "checkpoint.best",
-                   fmt::format("{} is there and is no link, which it would be made: move it away", best.string()));
+    throw_option_error(settings, "checkpoint.best",
+                       fmt::format("{} is there and is no link, which it would be made: move it away", best.string()));
 
   const auto weights =
       fs::weakly_canonical(settings.model.checkpoint).lexically_relative(fs::weakly_canonical(settings.checkpoints()));
@@ -271,7 +273,7 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   if (request.resume) {
     run.checkpoint = checkpoint_to_resume(settings, request.checkpoint, request.rank);
     add_line(run.note, check_continued(run.config, samples));
-    check_manifest(fs::path(settings.train.dir) / "data.manifest", files_of(run.sets));
+    check_manifest(fs::path(settings.train.dir) / "data.manifest", get_files(run.sets));
   } else if (!request.follows && !settings.model.checkpoint.empty() && reads_weights(settings)) {
     check_weights(settings.model.checkpoint, settings.network, Head::may_be_new);
   }

@@ -33,15 +33,15 @@ struct Run {
   std::filesystem::path checkpoint;  // that is resumed; empty when the run starts again
   std::string note;                  // lines for a user to know before it starts; may be empty
 
-  /// Whether train.dir is this process's too. Elsewhere nothing is asked of it: rank 0 says whether the run goes on.
+  /// Whether train.dir is this process's too. Elsewhere nothing is asked of it: rank 0 says whether the run continues.
   bool has_folder() const { return config.checkpoint.shared || request.rank == 0; }
 };
 
-/// Checks what needs no file, and returns the mesh. Throws ConfigError in one sentence that says what to change.
-MeshShape check_settings(const RunConfig& settings, int64_t world_size);
+/// Checks what needs no file, and returns the mesh. Throws ConfigError that says what to change.
+MeshShape check_run_config(const RunConfig& settings, int64_t world_size);
 
 /// Checks mesh, batch, data and checkpoints of a run on `world_size` ranks. Throws ConfigError, DataError or
-/// std::runtime_error in one sentence that says what to change. Changes nothing and needs no process group.
+/// std::runtime_error that says what to change. Changes nothing and needs no process group.
 Run prepare_run(RunConfig config, const RunRequest& request, int64_t world_size);
 
 /// Throws ConfigError where train.dir already holds a run, or checkpoints, that are neither resumed nor overwritten, or

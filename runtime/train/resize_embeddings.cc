@@ -6,7 +6,7 @@
 
 #include "runtime/checkpoint/added_rows.h"
 #include "runtime/parallel/config_integers.h"
-#include "runtime/train/config_refusal.h"
+#include "runtime/train/config_errors.h"
 #include "runtime/train/run_tokenizer.h"
 
 namespace modular {
@@ -23,26 +23,27 @@ void resize_embeddings(RunConfig& config, int64_t stored) {
   const int64_t multiple = config.model.pad_vocab_to_multiple_of;
   if (!config.model.resize_embeddings) {
     if (multiple > 0)
-      refuse_setting(config, kPadding,
-                     fmt::format("{} is {}, and adds rows: set {} = true", kPadding, multiple, kResize));
+      throw_option_error(config, kPadding,
+                         fmt::format("{} is {}, and adds rows: set {} = true", kPadding, multiple, kResize));
     return;
   }
   if (config.model.checkpoint.empty())
-    refuse_setting(config, kResize,
-                   fmt::format("{} is true, and there are no weights to add rows to: name them with model.checkpoint, "
-                               "or set {} of a new model",
-                               kResize, rows_key(config)));
+    throw_option_error(
+        config, kResize,
+        fmt::format("{} is true, and there are no weights to add rows to: name them with model.checkpoint, "
+                    "or set {} of a new model",
+                    kResize, rows_key(config)));
   if (vocabulary_field(config.network).empty())
-    refuse_setting(
+    throw_option_error(
         config, kResize,
         fmt::format("{} is true, and {} reads no tokens: leave it out", kResize, config.network.entry->architecture));
   const std::string key = rows_key(config);
   const bool is_given = config.origins.contains(key);
   int64_t rows = vocabulary_rows(config.network);
   if (is_given && rows < stored)
-    refuse_setting(config, key,
-                   fmt::format("{} is {}, and the weights have {} rows: {} adds rows and takes none away", key, rows,
-                               stored, kResize));
+    throw_option_error(config, key,
+                       fmt::format("{} is {}, and the weights have {} rows: {} adds rows and takes none away", key,
+                                   rows, stored, kResize));
   if (!is_given) rows = std::max(stored, vocabulary_of_run(config));
   if (multiple > 0) rows = (rows + multiple - 1) / multiple * multiple;
   config.network = with_vocabulary_rows(config.network, rows);
@@ -54,7 +55,7 @@ void check_resized(const RunConfig& config) {
   if (!config.model.resize_embeddings || config.model.pad_vocab_to_multiple_of > 0) return;
   const std::string key = rows_key(config);
   if (!config.origins.contains(key) && vocabulary_of_run(config) == 0)
-    refuse_setting(
+    throw_option_error(
         config, kResize,
         fmt::format("{} is true, and there is no tokenizer whose ids say how many rows: name its folder with "
                     "model.tokenizer, or set {}",

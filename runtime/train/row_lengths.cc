@@ -18,7 +18,7 @@ bool is_of_decoder(std::string_view name, bool has_decoder) {
 
 /// Of each row, what follows the last position at which `of_texts`, in any of its texts.
 /// - of_texts [rows, seq] or [rows, texts, seq] bool
-at::Tensor ends_of(const at::Tensor& of_texts) {
+at::Tensor find_ends(const at::Tensor& of_texts) {
   const at::Tensor counts = of_texts.dim() == 3 ? of_texts.any(1) : of_texts;
   const int64_t seq = counts.size(1);
   return at::where(counts, at::arange(1, seq + 1), at::zeros({1}, at::kLong)).amax(1);
@@ -30,10 +30,10 @@ void lengthen(std::vector<UnpaddedLength>& lengths, size_t first, const Safetens
   const auto header = file.tensors().find(name);
   if (header == file.tensors().end()) return;
   const auto& shape = header->second.shape;
-  // Numbers are labels of whole rows.
+  // Numbers are labels of full rows.
   if ((shape.size() != 2 && shape.size() != 3) || shape[1] == 0 || at::isFloatingType(header->second.dtype)) return;
   for (const at::Tensor& some : file.tensor(name).split(std::max<int64_t>(kAtOnce / shape[1], 1))) {
-    const at::Tensor ends = ends_of(some.to(at::kLong).ne(padding));
+    const at::Tensor ends = find_ends(some.to(at::kLong).ne(padding));
     for (const int64_t end : std::span(ends.const_data_ptr<int64_t>(), static_cast<size_t>(ends.numel()))) {
       lengths[first].*length = std::max(lengths[first].*length, end);
       ++first;
@@ -65,7 +65,7 @@ Batch cut_to(Batch batch, const UnpaddedLength& length, bool has_decoder) {
   const int64_t input = batch.input_ids.size(1);
   batch.fields([&](std::string_view name, at::Tensor& tensor) {
     if (!tensor.defined() || name == "pixel_values" || tensor.dim() < 2) return;
-    if (name == "labels" && tensor.is_floating_point()) return;  // of whole rows
+    if (name == "labels" && tensor.is_floating_point()) return;  // of full rows
     const bool of_decoder = is_of_decoder(name, has_decoder);
     if (!of_decoder && tensor.size(1) != input) return;
     const int64_t kept = std::min(rounded(of_decoder ? length.target : length.input), tensor.size(1));

@@ -25,7 +25,7 @@ class RunReport {
   /// How the run came to its first step.
   void start(int64_t ranks, const std::string& mesh, int64_t parameters, double start_to_first_step);
   void step(const StepMetrics& metrics);
-  /// Step `failed` had no finite numbers: the run goes on after `step`.
+  /// Step `failed` had no finite numbers: the run continues after `step`.
   void rollback(int64_t failed, int64_t step);
   void evaluation(const Evaluation& evaluation);
   bool has_evaluated(int64_t step) const { return std::ranges::count(evaluations_, step, &Evaluation::step) > 0; }

@@ -31,7 +31,7 @@ fs::path tokenizer_of_data(const RunConfig& config) {
 }
 
 /// One more than the largest id, 0 where the tokenizer is of a kind that is not read here, and travels all the same.
-int64_t vocabulary_of(const fs::path& folder) {
+int64_t read_vocabulary_size(const fs::path& folder) {
   if (fs::exists(folder / "tokenizer.json") || sentencepiece_model(folder).empty()) return tokenizer_vocabulary(folder);
   try {
     return Tokenizer(folder, "").vocabulary();
@@ -53,7 +53,7 @@ fs::path tokenizer_of_run(const RunConfig& config) {
 int64_t vocabulary_of_run(const RunConfig& config) {
   const fs::path folder = tokenizer_of_run(config);
   if (folder.empty()) return reads_bytes(config) ? 256 : 0;
-  return vocabulary_of(folder);
+  return read_vocabulary_size(folder);
 }
 
 fs::path tokenizer_of_trained(const RunConfig& config) {
@@ -67,7 +67,7 @@ void check_tokenizer(const RunConfig& config) {
   const fs::path folder = tokenizer_of_run(config);
   // Weights may come with a tokenizer that has further ids, for images say; the data's own ids are checked in any case.
   if (folder.empty() || (config.model.tokenizer.empty() && folder != tokenizer_of_data(config))) return;
-  const int64_t vocabulary = vocabulary_of(folder);
+  const int64_t vocabulary = read_vocabulary_size(folder);
   const int64_t rows = vocabulary_rows(config.network);
   if (rows == 0 || vocabulary <= rows) return;
   const std::string key = "model.config." + vocabulary_field(config.network);

@@ -19,7 +19,7 @@
 namespace modular {
 namespace {
 
-std::vector<std::filesystem::path> paths_of(const std::vector<DataFile>& files) {
+std::vector<std::filesystem::path> get_paths(const std::vector<DataFile>& files) {
   std::vector<std::filesystem::path> paths;
   for (const DataFile& file : files) paths.push_back(file.path);
   return paths;
@@ -56,8 +56,8 @@ std::unique_ptr<Samples> all_samples(const RunConfig& config, const DataSet& set
 }
 
 /// What data.held_out_part makes of the samples of both splits.
-std::unique_ptr<Samples> part_of(std::unique_ptr<Samples> all, double part, Split split) {
-  const int64_t count = all->count(), held_out = held_out_of(count, part);
+std::unique_ptr<Samples> find_part(std::unique_ptr<Samples> all, double part, Split split) {
+  const int64_t count = all->count(), held_out = count_validation_samples(count, part);
   if (held_out == 0)
     throw DataError(
         "data.held_out_part: the data is one sample, of which no part can be held out: give more data, or leave it "
@@ -77,7 +77,7 @@ std::string describe_size(const DataSet& set, const Samples* samples) {
 }  // namespace
 
 ExampleSamples::ExampleSamples(const std::vector<DataFile>& files, const ModelConfig& model)
-    : paths_(paths_of(files)), examples_(paths_, model), has_decoder_(model.entry->task == "seq2seq") {
+    : paths_(get_paths(files)), examples_(paths_, model), has_decoder_(model.entry->task == "seq2seq") {
   if (examples_.size() == 0) throw DataError("the files of data.paths hold no example: write at least one row");
 }
 
@@ -114,9 +114,9 @@ int64_t ExampleSamples::tokens() const {
   return std::max<int64_t>(tokens, 1);
 }
 
-Batch ExampleSamples::read(std::span<const SamplePlace> places, int64_t samples) const {
+Batch ExampleSamples::read(std::span<const SamplePosition> places, int64_t samples) const {
   std::vector<int64_t> numbers;
-  for (const SamplePlace& place : places) numbers.push_back(place.sample);
+  for (const SamplePosition& place : places) numbers.push_back(place.sample);
   numbers.resize(static_cast<size_t>(samples));  // with the first row, which the model can read as well as any
   Batch batch = examples_.read(numbers);
   batch.labels.slice(0, static_cast<int64_t>(places.size())).fill_(kIgnoredTarget);
@@ -129,7 +129,7 @@ std::unique_ptr<Samples> open_samples(const RunConfig& config, const DataSet& se
   if (files.empty()) return nullptr;
   try {
     auto samples = all_samples(config, set, files, split, seed);
-    return part > 0.0 ? part_of(std::move(samples), part, split) : std::move(samples);
+    return part > 0.0 ? find_part(std::move(samples), part, split) : std::move(samples);
   } catch (const DataError& error) {
     if (set.name.empty()) throw;
     throw DataError(fmt::format("data.sets.{}: {}", set.name, error.what()));

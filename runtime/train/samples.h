@@ -26,7 +26,7 @@ class ExampleSamples final : public Samples {
 
   int64_t count() const override { return examples_.size(); }
   int64_t tokens() const override;
-  Batch read(std::span<const SamplePlace> places, int64_t rows) const override;
+  Batch read(std::span<const SamplePosition> places, int64_t rows) const override;
   Batch cut(Batch batch, std::span<const int64_t> step) const override;
   int64_t length(int64_t sample) const override;
 
@@ -42,7 +42,7 @@ class ExampleSamples final : public Samples {
 enum class Split { training, held_out };
 
 /// What the run reads of a set for training, or of what the set holds out: null where there is none. Throws DataError
-/// or std::runtime_error in one sentence where the set holds nothing that the run's model can learn from. `seed`
+/// or std::runtime_error where the set holds nothing that the run's model can learn from. `seed`
 /// decides what is masked.
 std::unique_ptr<Samples> open_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed);
 
@@ -61,7 +61,7 @@ std::string describe_sizes(const std::vector<DataSet>& sets, const std::vector<s
 /// What the loss is counted by: "token", "item", or "row" where a row has one target.
 std::string_view target_name(const ModelConfig& model);
 
-/// The unit of the loss: "nats a token".
+/// The unit of the loss: "nats/token".
 std::string loss_unit(const ModelConfig& model);
 
 }  // namespace modular

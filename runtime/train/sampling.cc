@@ -13,7 +13,7 @@ namespace modular {
 namespace {
 
 /// Who draws for the text at `place`: the first one's numbers are those of `seed` itself.
-at::Generator generator_of(uint64_t seed, size_t place) {
+at::Generator seeded_generator(uint64_t seed, size_t place) {
   return at::make_generator<at::CPUGeneratorImpl>(place == 0 ? seed : mixed(seed ^ mixed(place)));
 }
 
@@ -26,7 +26,7 @@ void grow(ParallelModel& model, std::vector<std::vector<int64_t>>& texts, size_t
   std::vector<int64_t> rows;  // of the texts that have not ended
   size_t longest = 0;
   for (size_t i = first; i < first + count; ++i) {
-    generators.push_back(generator_of(seed, i));
+    generators.push_back(seeded_generator(seed, i));
     rows.push_back(static_cast<int64_t>(i));
     longest = std::max(longest, texts[i].size());
   }
@@ -80,13 +80,13 @@ int64_t choose_token(const at::Tensor& logits, const SampleSection& options, at:
   return indices[chosen.item<int64_t>()].item<int64_t>();
 }
 
-std::vector<int64_t> tokens_of(const std::string& text) {
+std::vector<int64_t> to_tokens(const std::string& text) {
   std::vector<int64_t> tokens;
   for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
   return tokens;
 }
 
-std::string text_of(const std::vector<int64_t>& tokens) {
+std::string get_text(const std::vector<int64_t>& tokens) {
   std::string text;
   for (const int64_t token : tokens) text += static_cast<char>(token);
   return text;

@@ -31,7 +31,7 @@ std::vector<std::vector<int64_t>> sample(ParallelModel& model, const std::vector
 int64_t choose_token(const at::Tensor& logits, const SampleSection& options, at::Generator& generator);
 
 /// Text as tokens and back, a byte each.
-std::vector<int64_t> tokens_of(const std::string& text);
-std::string text_of(const std::vector<int64_t>& tokens);
+std::vector<int64_t> to_tokens(const std::string& text);
+std::string get_text(const std::vector<int64_t>& tokens);
 
 }  // namespace modular

@@ -22,16 +22,16 @@ void choose_sentence_loss(RunConfig& config, std::vector<DataSet>& sets) {
     if (set.loss.empty()) {
       const ExampleSamples samples(files, config.network);
       const Examples& examples = samples.examples();
-      set.loss = sentence_loss_of({}, examples.texts(), examples.labels_are_numbers()).name;
+      set.loss = find_sentence_loss({}, examples.texts(), examples.labels_are_numbers()).name;
     }
     // What is written as the run's settings.
     if (set.name.empty()) config.sentences.loss = set.loss;
-    for (SetSettings& settings : config.data.sets)
+    for (SetOptions& settings : config.data.sets)
       if (settings.name == set.name) settings.loss = set.loss;
   }
 }
 
-SentenceOptions sentences_of(const RunConfig& config, const DataSet& set) {
+SentenceOptions to_sentence_options(const RunConfig& config, const DataSet& set) {
   SentenceOptions options = config.sentences;
   if (!set.loss.empty()) options.loss = set.loss;
   return options;
@@ -42,9 +42,9 @@ void check_sentence_data(const RunConfig& config, const DataSet& set, const Exam
   const int64_t texts = examples.texts();
   const std::string key =
       set.loss.empty() || set.name.empty() ? "sentences.loss" : fmt::format("data.sets.{}.loss", set.name);
-  const std::string refusal =
-      sentence_refusal(sentences_of(config, set), texts, examples.has_labels(), examples.labels_are_numbers(), key);
-  if (!refusal.empty()) throw ConfigError(refusal);
+  const std::string error = sentence_error(to_sentence_options(config, set), texts, examples.has_labels(),
+                                           examples.labels_are_numbers(), key);
+  if (!error.empty()) throw ConfigError(error);
   for (const Metric& metric : config.eval_metrics())
     if (metric.kind->of == MetricKind::Of::numbers && (texts != 2 || !examples.has_labels()))
       throw ConfigError(
@@ -57,9 +57,9 @@ void check_sentence_data(const RunConfig& config, const DataSet& set, const Exam
 void check_label_values(const RunConfig& config, const DataSet& set, const Examples& examples) {
   const SentenceLoss::Labels labels =
       embeds_sentences(config)
-          ? sentence_loss_of(sentences_of(config, set), examples.texts(), examples.labels_are_numbers()).labels
+          ? find_sentence_loss(to_sentence_options(config, set), examples.texts(), examples.labels_are_numbers()).labels
           : SentenceLoss::Labels::none;
-  if (labels == SentenceLoss::Labels::alike || problem_of(config.network) == "multi_label_classification")
+  if (labels == SentenceLoss::Labels::alike || find_problem(config.network) == "multi_label_classification")
     examples.check_labels(0.0, 1.0, /*whole=*/true);
   else if (labels == SentenceLoss::Labels::scores)
     examples.check_labels(-1.0, 1.0, /*whole=*/false);

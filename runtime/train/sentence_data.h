@@ -14,9 +14,9 @@ namespace modular {
 void choose_sentence_loss(RunConfig& config, std::vector<DataSet>& sets);
 
 /// What a set's sentences are trained and judged for.
-SentenceOptions sentences_of(const RunConfig& config, const DataSet& set);
+SentenceOptions to_sentence_options(const RunConfig& config, const DataSet& set);
 
-/// Throws ConfigError in one sentence where the set's examples, learned from or held out, are not what its loss or a
+/// Throws ConfigError where the set's examples, learned from or held out, are not what its loss or a
 /// metric of the config compares.
 void check_sentence_data(const RunConfig& config, const DataSet& set, const Examples& examples);
 

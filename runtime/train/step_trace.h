@@ -25,7 +25,7 @@ class StepTrace {
   StepTrace& operator=(const StepTrace&) = delete;
 
   /// Before a step, and when it is done. After the last one the file is written, in place of an older one; throws
-  /// std::runtime_error in one sentence where it cannot be.
+  /// std::runtime_error where it cannot be.
   void begin(int64_t step);
   void end(int64_t step);
 

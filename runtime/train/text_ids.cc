@@ -32,7 +32,7 @@ std::vector<int64_t> TextIds::prompt(const std::string& text, bool chat) {
     if (ids.empty()) throw ConfigError("the chat template makes no ids of a message: give another prompt");
     return {ids.begin(), ids.end()};
   }
-  if (!tokenizer_) return tokens_of(text);
+  if (!tokenizer_) return to_tokens(text);
   const EncodedTexts encoded = tokenizer_->encode({.texts = nlohmann::json::array({text})});
   const int64_t count = encoded.lengths.front() - tokenizer_->closing();
   if (count <= 0) throw ConfigError(fmt::format("the tokenizer makes no ids of {:?}: give another prompt", text));
@@ -54,7 +54,7 @@ std::vector<int64_t> TextIds::ends() const {
 }
 
 std::string TextIds::text(const std::vector<int64_t>& ids) {
-  return tokenizer_ ? tokenizer_->decode(ids) : text_of(ids);
+  return tokenizer_ ? tokenizer_->decode(ids) : get_text(ids);
 }
 
 ContinuedText::ContinuedText(TextIds& texts, std::vector<int64_t> prompt)

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "runtime/train/config_refusal.h"
+#include "runtime/train/config_errors.h"
 
 namespace modular {
 namespace {
 
-constexpr size_t kDeepest = 100;         // levels; configs have four
-constexpr int64_t kLargest = 16 << 20;   // bytes; another file by mistake may have any size
+constexpr size_t kDeepest = 100;        // levels; configs have four
+constexpr int64_t kLargest = 16 << 20;  // bytes; another file by mistake may have any size
 
 /// The length of the string at the beginning of `text`, with its quotes: to the end of the line where one that has to
 /// end there does not.
@@ -72,12 +72,12 @@ toml::table parse_toml_file(const std::filesystem::path& file, Links links) {
     throw ConfigError(error.what());
   }
   if (const auto line = too_deep_line(text))
-    refuse(fmt::format("{}:{}", name, *line), fmt::format("nests more than {} levels deep", kDeepest));
+    reject(fmt::format("{}:{}", name, *line), fmt::format("nests more than {} levels deep", kDeepest));
   try {
     return toml::parse(text, name);
   } catch (const toml::parse_error& error) {
     const auto& begin = error.source().begin;
-    refuse(fmt::format("{}:{}:{}", name, begin.line, begin.column), std::string(error.description()));
+    reject(fmt::format("{}:{}:{}", name, begin.line, begin.column), std::string(error.description()));
   }
 }
 

@@ -37,7 +37,7 @@ inline std::string describe(const toml::node& node) {
 }
 
 /// A value as TOML writes it.
-inline std::string text_of(const toml::node& node) {
+inline std::string get_text(const toml::node& node) {
   if (const auto* number = node.as_floating_point()) {  // of which the library writes more digits than are needed
     double value = number->get();
     return toml_value(&value);
@@ -60,7 +60,7 @@ inline toml::table parse_setting(const std::string& text) {
 }
 
 /// An integer or a number with a point, as near as can be. The library's own conversion gives none for large integers.
-inline double number_of(const toml::node& node) {
+inline double to_number(const toml::node& node) {
   return node.is_integer() ? static_cast<double>(node.as_integer()->get()) : node.as_floating_point()->get();
 }
 
@@ -77,7 +77,7 @@ inline std::string assign(int64_t& value, const toml::node& node) {
 }
 inline std::string assign(double& value, const toml::node& node) {
   if (!node.is_number()) return "a number";
-  value = number_of(node);
+  value = to_number(node);
   return {};
 }
 inline std::string assign(std::string& value, const toml::node& node) {

@@ -25,12 +25,11 @@
 #include "runtime/train/best_evaluation.h"
 #include "runtime/train/device_usage.h"
 #include "runtime/train/folder_lock.h"
-#include "runtime/train/held_out.h"
 #include "runtime/train/hooks.h"
 #include "runtime/train/job_mark.h"
 #include "runtime/train/matrix_rate.h"
 #include "runtime/train/parameter_counts.h"
-#include "runtime/train/read_ahead.h"
+#include "runtime/train/prefetcher.h"
 #include "runtime/train/run_report.h"
 #include "runtime/train/run_sample.h"
 #include "runtime/train/run_tokenizer.h"
@@ -38,6 +37,7 @@
 #include "runtime/train/save_signals.h"
 #include "runtime/train/sentence_data.h"
 #include "runtime/train/step_trace.h"
+#include "runtime/train/validation.h"
 
 namespace modular {
 
@@ -53,7 +53,7 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
 int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 /// Draws initial values where no checkpoint has all of them.
-ParallelOptions options_of(const Run& run) {
+ParallelOptions to_options(const Run& run) {
   ParallelOptions options = run.config.parallel_options();
   const std::string& weights = run.config.model.checkpoint;
   options.initialize = run.checkpoint.empty() && (weights.empty() || find_checkpoint(weights).empty());
@@ -71,7 +71,7 @@ class Trainer {
         mesh_(mesh),
         signals_(signals),
         lock_(lock),
-        model_(*config_.network.entry, *config_.network.config, mesh, options_of(run),
+        model_(*config_.network.entry, *config_.network.config, mesh, to_options(run),
                static_cast<uint64_t>(config_.train.seed)),
         optimizer_(model_.parameters(), config_.optim, mesh),
         training_(open_sets(config_, run.sets, Split::training, config_.train.seed)),
@@ -86,9 +86,9 @@ class Trainer {
                config_.network, mesh),
         best_(config_.checkpoint.best.empty() ? "loss" : config_.checkpoint.best),
         trace_(config_.traces() / trace_file(mesh.rank()), config_.metrics.trace, mesh.device()) {
-    boxes_ = boxes_of(model_);
-    const auto moments = boxes_of(optimizer_.state());
-    boxes_.insert(boxes_.end(), moments.begin(), moments.end());
+    slices_ = get_slices(model_);
+    const auto moments = get_slices(optimizer_.state());
+    slices_.insert(slices_.end(), moments.begin(), moments.end());
   }
 
   /// Returns the signal that ended it before its last step, or 0.
@@ -97,7 +97,7 @@ class Trainer {
     count_steps();
     const auto counts = count_parameters(config_.network, config_.parallel_options());
     barrier(mesh_.control(), "what ranks load");
-    if (config_.checkpoint.every >= 0) saver_.reserve_copies(boxes_);
+    if (config_.checkpoint.every >= 0) saver_.reserve_copies(slices_);
     if (mesh_.rank() == 0) open_folder();  // all ranks have read what it may replace
     peak_ = config_.metrics.peak_tflops > 0.0 ? std::optional(config_.metrics.peak_tflops * 1e12)
                                               : device_peak(mesh_.device(), config_.parallel.bf16);
@@ -185,9 +185,9 @@ class Trainer {
       set_phase("loading " + config_.model.checkpoint);
       const fs::path folder = config_.model.checkpoint;
       if (config_.first_reads())
-        load_parameters_by_first(folder, config_.network, boxes_of(model_), Head::may_be_new, mesh_);
+        load_parameters_by_first(folder, config_.network, get_slices(model_), Head::may_be_new, mesh_);
       else
-        load_parameters(folder, config_.network, boxes_of(model_), Head::may_be_new);
+        load_parameters(folder, config_.network, get_slices(model_), Head::may_be_new);
       model_.parameters_changed();
     }
   }
@@ -202,8 +202,9 @@ class Trainer {
   /// Takes up a checkpoint, and returns the place in the data at which it was written.
   DataPosition restore(const fs::path& checkpoint) {
     set_phase("loading " + checkpoint.string());
-    const auto state = config_.checkpoint.shared ? load_checkpoint(checkpoint, config_.network, boxes_, mesh_)
-                                                 : load_checkpoint_by_first(checkpoint, config_.network, boxes_, mesh_);
+    const auto state = config_.checkpoint.shared
+                           ? load_checkpoint(checkpoint, config_.network, slices_, mesh_)
+                           : load_checkpoint_by_first(checkpoint, config_.network, slices_, mesh_);
     step_ = state.step;
     newest_ = checkpoint;
     optimizer_.set_steps(saved_number(checkpoint, state, "optimizer_steps"));
@@ -260,7 +261,7 @@ class Trainer {
     state.values["config"] = format_toml(config_);
     best_.write(state.values);
     if (!config_.checkpoint.best.empty()) state.best_step = best_.step();
-    saver_.begin(std::move(state), boxes_);
+    saver_.begin(std::move(state), slices_);
     saved_at_ = Clock::now();
     if (!config_.checkpoint.background) finish_save();
   }
@@ -297,7 +298,7 @@ class Trainer {
     mark_job(folder);
     keep_tokenizer(config_, /*resumed=*/!run_.checkpoint.empty());
     write_file(folder / "config.toml", format_toml(config_));
-    write_file(folder / "data.manifest", format_manifest(files_of(run_.sets)));
+    write_file(folder / "data.manifest", format_manifest(get_files(run_.sets)));
     report_.emplace(config_, step_, training_.front()->tokens() > 1);
   }
 
@@ -330,7 +331,7 @@ class Trainer {
     auto batches = next_batches();
     metrics.data_wait = seconds_between(begin, Clock::now());
     const size_t set = source_.set_at(position_);
-    model_.train_for(sentences_of(config_, run_.sets[set]));
+    model_.train_for(to_sentence_options(config_, run_.sets[set]));
     metrics.lr = config_.schedule().at(step_);
     const auto [result, gradient_norm, finite] = update(batches, metrics.lr);
     metrics.loss = result.loss, metrics.grad_norm = gradient_norm;
@@ -341,7 +342,7 @@ class Trainer {
       return {};
     }
     if (!finite) {
-      skip_or_refuse_step(metrics.loss, metrics.grad_norm);
+      skip_or_reject_step(metrics.loss, metrics.grad_norm);
     } else if (result.target_count > 0) {
       model_.move_router_biases();
     } else {
@@ -434,12 +435,12 @@ class Trainer {
     restore(newest_);
     count_steps();
     if (report_) report_->rollback(failed, step_);
-    print("{}: the run goes on from {} with the data after it\n", what, newest_.string());
-    save();  // with the place in the data from which it goes on: who resumes it must not meet the same data again
+    print("{}: the run continues from {} with the data after it\n", what, newest_.string());
+    save();  // with the place in the data from which it continues: who resumes it must not meet the same data again
   }
 
   /// What becomes of a step without finite numbers. Collective: the numbers that led here are the same on all ranks.
-  void skip_or_refuse_step(double loss, double norm) {
+  void skip_or_reject_step(double loss, double norm) {
     const at::Tensor spoiled = at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(mesh_.device()));
     for (const auto& parameter : model_.parameters())
       if (parameter.local.numel() > 0) spoiled.add_(parameter.local.isfinite().all().logical_not());
@@ -495,14 +496,14 @@ class Trainer {
   std::vector<std::unique_ptr<Samples>> training_, held_out_;  // of each set; null where one holds out nothing
   BatchShape shape_;
   MixedSource source_;
-  std::vector<TensorBox> boxes_;  // parameters, then the optimizer's state
+  std::vector<TensorSlice> slices_;  // parameters, then the optimizer's state
   CheckpointSaver saver_;
   std::optional<RunReport> report_;  // on rank 0
   BestEvaluation best_;
   StepTrace trace_;
 
-  ReadAhead reading_{[this](const DataPosition& position) { return read(position); }};  // the next step's
-  Clock::time_point saved_at_ = Clock::now();                                           // or begun
+  Prefetcher reading_{[this](const DataPosition& position) { return read(position); }};  // the next step's
+  Clock::time_point saved_at_ = Clock::now();                                            // or begun
 
   int64_t step_ = 0;     // done so far
   int64_t skipped_ = 0;  // of them, by train.on_nonfinite

@@ -15,7 +15,7 @@ namespace modular {
 ///   tensorboard/     event files, where metrics.tensorboard asks for them (event_file.h)
 /// and prints progress. Each rank writes trace/rank-<n>.json, where metrics.trace asks for it (step_trace.h). Hooks of
 /// the program (hooks.h) are called on every rank. Returns 0; or the signal (save_signals.h) after which it wrote a
-/// checkpoint and ended. Throws std::runtime_error in one sentence if a step cannot continue (a loss that is not
+/// checkpoint and ended. Throws std::runtime_error if a step cannot continue (a loss that is not
 /// finite, data that has changed, a checkpoint that cannot be written).
 int train(Run& run, Mesh& mesh, SaveSignals& signals);
 

@@ -28,9 +28,9 @@ constexpr const char* kProgram =
 
 /// What begins a run at W&B.
 nlohmann::json beginning(const RunConfig& config) {
-  RunConfig fields_of = config;
+  RunConfig get_fields = config;
   nlohmann::json settings = nlohmann::json::object();
-  for (const auto& fields : {section_fields(fields_of), model_fields(*fields_of.network.config)})
+  for (const auto& fields : {section_fields(get_fields), model_fields(*get_fields.network.config)})
     for (const ConfigField& field : fields)
       if (const std::string value = toml_value(field.value); !value.empty()) settings[field.path] = as_utf8(value);
   const fs::path folder = config.train.dir, id = wandb_id_file(config);
@@ -72,12 +72,12 @@ Wandb::Wandb(const RunConfig& config) {
   try {
     helper_.emplace(config.metrics.python, "wandb", kProgram);
   } catch (const std::runtime_error& error) {
-    print_to(stderr, "Weights & Biases gets nothing of this run, which goes on: {}\n", error.what());
+    print_to(stderr, "Weights & Biases gets nothing of this run, which continues: {}\n", error.what());
     is_over_ = true;
     return;
   }
   thread_ =
-      std::thread([this, begin = beginning(config), id_file = wandb_id_file(config)] { tell_all(begin, id_file); });
+      std::thread([this, begin = beginning(config), id_file = wandb_id_file(config)] { run_client(begin, id_file); });
 }
 
 Wandb::~Wandb() { end(1); }
@@ -110,7 +110,7 @@ std::optional<nlohmann::json> Wandb::take() {
   return std::exchange(lines_, nlohmann::json::array());
 }
 
-void Wandb::tell_all(const nlohmann::json& begin, const fs::path& id_file) {
+void Wandb::run_client(const nlohmann::json& begin, const fs::path& id_file) {
   try {
     helper_->ask(nlohmann::json::object());
     const nlohmann::json begun = helper_->ask(begin);
@@ -119,7 +119,7 @@ void Wandb::tell_all(const nlohmann::json& begin, const fs::path& id_file) {
     while (const auto lines = take()) helper_->ask({{"log", *lines}});
     helper_->ask({{"end", *ended_with_}});
   } catch (const std::exception& error) {
-    print_to(stderr, "Weights & Biases gets nothing more of this run, which goes on: {}\n", error.what());
+    print_to(stderr, "Weights & Biases gets nothing more of this run, which continues: {}\n", error.what());
   }
   const std::lock_guard lock(mutex_);
   is_over_ = true;

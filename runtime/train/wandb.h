@@ -20,7 +20,7 @@ namespace modular {
 /// where W&B is not offline. Asked once a job, before its first rank runs.
 void check_wandb(const RunConfig& config);
 
-/// Where the id of the run at W&B is kept, so that a run that is resumed goes on with it.
+/// Where the id of the run at W&B is kept, so that a run that is resumed continues with it.
 std::filesystem::path wandb_id_file(const RunConfig& config);
 
 /// What wandb writes into the run's folder, unless WANDB_DIR names another one.
@@ -30,8 +30,8 @@ std::filesystem::path wandb_files(const RunConfig& config);
 /// is said once on the terminal and ends the telling, and never the run.
 class Wandb {
  public:
-  /// Begins the run at W&B, or goes on with that of wandb_id_file(config), with all settings as its config. The thread
-  /// that makes it has to live as long as it, as the helper ends with that.
+  /// Begins the run at W&B, or continues with that of wandb_id_file(config), with all settings as its config. The
+  /// thread that makes it has to live as long as it, as the helper ends with that.
   explicit Wandb(const RunConfig& config);
   /// As end(1), where end() was not called: the run has failed.
   ~Wandb();
@@ -45,7 +45,7 @@ class Wandb {
   void end(int status);
 
  private:
-  void tell_all(const nlohmann::json& begin, const std::filesystem::path& id_file);
+  void run_client(const nlohmann::json& begin, const std::filesystem::path& id_file);
   std::optional<nlohmann::json> take();
 
   std::optional<PythonHelper> helper_;

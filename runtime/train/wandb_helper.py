@@ -1,7 +1,7 @@
 """Weights & Biases for modrun train: a line of JSON in, a line of JSON out, {"error": sentence} where something cannot be done.
 
 The first line, any, is answered with {} where there is the package, and an API key or no need of one. {"project", "folder", "name", "id",
-"settings": {key: TOML}} begins the run, or goes on with that of "id" where it is not empty, and is answered with {"id", "where"}. Then
+"settings": {key: TOML}} begins the run, or continues with that of "id" where it is not empty, and is answered with {"id", "where"}. Then
 {"log": [{"step", name: number or null}]} is answered with {}, and so is {"end": exit status}, after which this ends.
 """
 

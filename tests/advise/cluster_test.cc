@@ -14,12 +14,12 @@ Cluster h100() {
 }
 
 TEST(Speed, HasAUnitOfBytesOrBits) {
-  EXPECT_EQ(speed_of("450GB/s"), 450e9);
-  EXPECT_EQ(speed_of("3.35 TB/s"), 3.35e12);
-  EXPECT_EQ(speed_of("1GiB/s"), 0x1p30);
-  EXPECT_EQ(speed_of("400Gb/s"), 50e9);
+  EXPECT_EQ(parse_speed("450GB/s"), 450e9);
+  EXPECT_EQ(parse_speed("3.35 TB/s"), 3.35e12);
+  EXPECT_EQ(parse_speed("1GiB/s"), 0x1p30);
+  EXPECT_EQ(parse_speed("400Gb/s"), 50e9);
   for (const char* wrong : {"", "450", "450GB", "GB/s", "-1GB/s", "0GB/s", "nanGB/s", "450gb/s", "1e300TB/s"})
-    EXPECT_FALSE(speed_of(wrong)) << wrong;
+    EXPECT_FALSE(parse_speed(wrong)) << wrong;
 }
 
 TEST(Memory, IsToldInTheUnitThatSuits) {
@@ -27,32 +27,32 @@ TEST(Memory, IsToldInTheUnitThatSuits) {
   EXPECT_EQ(in_words(12.25 * 0x1p20), "12.2 MiB");
 }
 
-TEST(Cluster, RefusesWhatCannotBeByItsOption) {
-  EXPECT_EQ(refusal_of(h100()), "");
-  const auto refusal = [](auto change) {
+TEST(Cluster, RejectsWhatCannotBeByItsOption) {
+  EXPECT_EQ(find_error(h100()), "");
+  const auto error = [](auto change) {
     Cluster cluster = h100();
     change(cluster);
-    return refusal_of(cluster);
+    return find_error(cluster);
   };
-  EXPECT_THAT(refusal([](Cluster& c) { c.nodes = 0; }), HasSubstr("--nodes is 0"));
-  EXPECT_THAT(refusal([](Cluster& c) { c.per_node = -1; }), HasSubstr("--per-node is -1"));
-  EXPECT_THAT(refusal([](Cluster& c) { c.per_node = 1 << 20; }), HasSubstr("--per-node"));
-  EXPECT_THAT(refusal([](Cluster& c) { c.link = 0; }), HasSubstr("--link is not given: say it, e.g. --link 450GB/s"));
-  EXPECT_THAT(refusal([](Cluster& c) { c.between = 0; }), HasSubstr("--between is not given"));
-  EXPECT_THAT(refusal([](Cluster& c) { c.flops = 0; }), HasSubstr("--flops is not given"));
-  EXPECT_THAT(refusal([](Cluster& c) { c.attained = 1.5; }), HasSubstr("--attained is 1.5"));
-  EXPECT_THAT(refusal([](Cluster& c) { c.reserve = 1.0; }), HasSubstr("--reserve is 1"));
-  EXPECT_THAT(refusal([](Cluster& c) { c.cost = -1.0; }), HasSubstr("--cost is -1"));
+  EXPECT_THAT(error([](Cluster& c) { c.nodes = 0; }), HasSubstr("--nodes is 0"));
+  EXPECT_THAT(error([](Cluster& c) { c.per_node = -1; }), HasSubstr("--per-node is -1"));
+  EXPECT_THAT(error([](Cluster& c) { c.per_node = 1 << 20; }), HasSubstr("--per-node"));
+  EXPECT_THAT(error([](Cluster& c) { c.link = 0; }), HasSubstr("--link is not given: say it, e.g. --link 450GB/s"));
+  EXPECT_THAT(error([](Cluster& c) { c.between = 0; }), HasSubstr("--between is not given"));
+  EXPECT_THAT(error([](Cluster& c) { c.flops = 0; }), HasSubstr("--flops is not given"));
+  EXPECT_THAT(error([](Cluster& c) { c.attained = 1.5; }), HasSubstr("--attained is 1.5"));
+  EXPECT_THAT(error([](Cluster& c) { c.reserve = 1.0; }), HasSubstr("--reserve is 1"));
+  EXPECT_THAT(error([](Cluster& c) { c.cost = -1.0; }), HasSubstr("--cost is -1"));
 }
 
 TEST(Cluster, NeedsNoLineThatNothingCrosses) {
   Cluster one_node = h100();
   one_node.nodes = 1;
   one_node.between = 0.0;
-  EXPECT_EQ(refusal_of(one_node), "");
+  EXPECT_EQ(find_error(one_node), "");
   one_node.per_node = 1;
   one_node.link = 0.0;
-  EXPECT_EQ(refusal_of(one_node), "");
+  EXPECT_EQ(find_error(one_node), "");
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "generated/llama.h"
 #include "runtime/advise/advice.h"
-#include "runtime/advise/profile_of.h"
+#include "runtime/advise/profile_model.h"
 #include "runtime/advise/report.h"
 #include "runtime/plan/run_plan.h"
 #include "tests/advise/transformer_profile.h"
@@ -38,15 +38,15 @@ Cluster four_devices(double memory = 0x1p30) {
   return {.per_node = 4, .memory = memory, .link = 1e9, .flops = 1e11, .attained = 0.8, .memory_speed = 1e10};
 }
 
-int64_t peak_of(const RunConfig& config, int64_t ranks) {
+int64_t get_peak(const RunConfig& config, int64_t ranks) {
   int64_t peak = 0;
-  for (const RankPlan& rank : plan_of(config, ranks).ranks) peak = std::max(peak, rank.step.bytes);
+  for (const RankPlan& rank : make_run_plan(config, ranks).ranks) peak = std::max(peak, rank.step.bytes);
   return peak;
 }
 
 TEST(Profile, IsTheDecodersClosedForm) {
   const RunConfig config = llama({"parallel.bf16=true"});
-  const ModelProfile found = profile_of(config, usual_recomputations(config), {1, 2, 4}).profile;
+  const ModelProfile found = profile_model(config, usual_recomputations(config), {1, 2, 4}).profile;
   const ModelProfile known =
       decoder_profile(kSizes, 96, {{"none", 0.0}, {"[\"norm\", \"activation\"]", 0.06}, {"full", 1.0}});
   EXPECT_DOUBLE_EQ(found.root.whole, known.root.whole);
@@ -72,7 +72,7 @@ TEST(Profile, IsTheDecodersClosedForm) {
   // closed form.
   const RunConfig deeper = llama({"parallel.bf16=true", "model.config.num_hidden_layers=16"});
   const auto kept = [](const ModelProfile& profile) { return profile.keepings[2].activations.all(); };
-  const ModelProfile of_deeper = profile_of(deeper, usual_recomputations(deeper), {1, 2, 4}).profile;
+  const ModelProfile of_deeper = profile_model(deeper, usual_recomputations(deeper), {1, 2, 4}).profile;
   EXPECT_NEAR((kept(of_deeper) - kept(found)) / kept(known), 1.0, 0.2);
 }
 
@@ -86,10 +86,10 @@ class Estimates : public ::testing::TestWithParam<Laid> {};
 TEST_P(Estimates, AreNearThePlansBytesAndPeaks) {
   const RunConfig config = llama(GetParam().settings);
   const Choice choice = assess(config, four_devices()).choices.front();
-  ASSERT_EQ(choice.planned, peak_of(config, 4));
+  ASSERT_EQ(choice.planned, get_peak(config, 4));
   EXPECT_NEAR(choice.estimated.peak / static_cast<double>(*choice.planned), 1.0, 0.15);
 
-  const RunPlan plan = plan_of(config, 4);
+  const RunPlan plan = make_run_plan(config, 4);
   const auto most = [&](const std::string& axis) {
     double bytes = 0.0;
     for (const RankPlan& rank : plan.ranks)
@@ -129,7 +129,7 @@ TEST(Advice, ChoicesFitAndHaveThePlansMemory) {
   for (size_t i = 0; i < advice.choices.size(); ++i) {
     const Choice& choice = advice.choices[i];
     SCOPED_TRACE(choice.layout.describe());
-    EXPECT_EQ(choice.planned, peak_of(advice.configs[i], 4));
+    EXPECT_EQ(choice.planned, get_peak(advice.configs[i], 4));
     EXPECT_LE(static_cast<double>(*choice.planned), cluster.usable_memory());
     for (size_t j = 0; j < i; ++j) {
       EXPECT_FALSE(choice.layout.same_mesh(advice.choices[j].layout));
@@ -148,10 +148,10 @@ TEST(Advice, ConfigsReadBackAsWhatWasAdvised) {
   EXPECT_EQ(read.parallel.tp, layout.tp);
   EXPECT_EQ(read.parallel.dp_replicate, layout.dp_replicate);
   EXPECT_EQ(read.train.micro_batches, layout.micro_batches);
-  EXPECT_EQ(peak_of(read, 4), advice.choices.front().planned);
+  EXPECT_EQ(get_peak(read, 4), advice.choices.front().planned);
 }
 
-std::string refusal(const RunConfig& config, const Cluster& cluster) {
+std::string error(const RunConfig& config, const Cluster& cluster) {
   try {
     advise(config, cluster, 1);
   } catch (const ConfigError& error) {
@@ -161,17 +161,17 @@ std::string refusal(const RunConfig& config, const Cluster& cluster) {
 }
 
 TEST(Advice, SaysWhatWouldFitWhereNothingDoes) {
-  const std::string sentence = refusal(llama(), four_devices(4 * 0x1p20));
+  const std::string sentence = error(llama(), four_devices(4 * 0x1p20));
   EXPECT_THAT(sentence, HasSubstr("nothing fits: the least that a device needs is"));
   EXPECT_THAT(sentence, HasSubstr("give --memory"));
-  EXPECT_THAT(refusal(llama({"train.batch_size=3", "model.config.num_hidden_layers=1",
-                             "model.config.num_attention_heads=3", "model.config.num_key_value_heads=3"}),
-                      four_devices()),
-              HasSubstr("no mesh of 4 devices divides 3 rows a step"));
-  EXPECT_THAT(refusal(llama({"train.batch_size_per_rank=4"}), four_devices()), HasSubstr("set it to 0"));
+  EXPECT_THAT(error(llama({"train.batch_size=3", "model.config.num_hidden_layers=1",
+                           "model.config.num_attention_heads=3", "model.config.num_key_value_heads=3"}),
+                    four_devices()),
+              HasSubstr("no mesh of 4 devices divides 3 rows per step"));
+  EXPECT_THAT(error(llama({"train.batch_size_per_rank=4"}), four_devices()), HasSubstr("set it to 0"));
   Cluster none = four_devices();
   none.nodes = 0;
-  EXPECT_THAT(refusal(llama(), none), HasSubstr("--nodes is 0"));
+  EXPECT_THAT(error(llama(), none), HasSubstr("--nodes is 0"));
 }
 
 TEST(Advice, IsToldAsTextMarkdownAndJson) {
@@ -179,11 +179,11 @@ TEST(Advice, IsToldAsTextMarkdownAndJson) {
   const Cluster cluster = four_devices();
   const Advice advice = advise(config, cluster, 2);
   for (const char* format : {"text", "markdown", "json"}) {
-    const std::string report = report_of(advice, config, cluster, format);
+    const std::string report = format_report(advice, config, cluster, format);
     EXPECT_THAT(report, HasSubstr("LlamaForCausalLM"));
     EXPECT_THAT(report, HasSubstr("The model fits one device")) << format;
   }
-  EXPECT_THAT(report_of(advice, config, cluster, "markdown"), HasSubstr("| micro-batches x rows |"));
+  EXPECT_THAT(format_report(advice, config, cluster, "markdown"), HasSubstr("| micro-batches x rows |"));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace modular::testing {
 namespace {
 
 constexpr Recompute kNothing = {"none", 0.0}, kAll = {"full", 1.0}, kEverySecondLayer = {"2", 0.5};
-// torchtitan's "selective op" keeps every second product of matrices.
+// torchtitan's "selective op" keeps every second matmul.
 constexpr Recompute kEverySecondProduct = {"every second product", 0.45};
 // Korthikanti et al.: scores and what is made of them are computed again, 2.7 % of the operations of their 175B.
 constexpr Recompute kScores = {"attention", 0.08};
@@ -141,7 +141,7 @@ double predicted_seconds(const PublishedTable& table, const PublishedStep& step,
       .total;
 }
 
-double fitted_share(const PublishedTable& table) {
+double fitted_fraction(const PublishedTable& table) {
   const PublishedStep& first = table.steps.front();
   double low = 0.01, high = 3.0;  // Float8 attains more than the peak of bfloat16
   for (int i = 0; i < 60; ++i) {

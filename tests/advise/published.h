@@ -34,6 +34,6 @@ const std::vector<PublishedTable>& published_tables();
 double predicted_seconds(const PublishedTable& table, const PublishedStep& step, double attained);
 
 /// The share with which the prediction of the table's first step is what was measured.
-double fitted_share(const PublishedTable& table);
+double fitted_fraction(const PublishedTable& table);
 
 }  // namespace modular::testing

@@ -18,7 +18,7 @@ bool is_foreign(const PublishedTable& table, const PublishedStep& step) {
 TEST(Published, StepsArePredictedWithOneConstantOfATable) {
   fmt::print("| devices | source | model and mesh | published | predicted | error |\n|---|---|---|---|---|---|\n");
   for (const PublishedTable& table : published_tables()) {
-    const double attained = fitted_share(table);
+    const double attained = fitted_fraction(table);
     for (const PublishedStep& step : table.steps) {
       const double predicted = predicted_seconds(table, step, attained), error = predicted / step.seconds - 1.0;
       const bool is_fitted = &step == &table.steps.front();
@@ -33,7 +33,7 @@ TEST(Published, StepsArePredictedWithOneConstantOfATable) {
 // Which of two meshes of one table is faster is what advice is asked for.
 TEST(Published, OrderOfSchedulesAndRecomputationIsThatOfTheMeasurements) {
   for (const PublishedTable& table : published_tables()) {
-    const double attained = fitted_share(table);
+    const double attained = fitted_fraction(table);
     for (const PublishedStep& one : table.steps)
       for (const PublishedStep& other : table.steps) {
         if (one.sizes.layers != other.sizes.layers || one.layout.devices() != other.layout.devices()) continue;

@@ -36,7 +36,7 @@ Choice of(const ModelProfile& model, const Layout& layout, int64_t rows, const C
 TEST(Layouts, UseAllDevicesWithTensorParallelismInANode) {
   const ModelProfile model = llama(kOneB);
   const Cluster cluster = h100(3);
-  const auto layouts = layouts_of(cluster, search(model, 96));
+  const auto layouts = find_layouts(cluster, search(model, 96));
   ASSERT_FALSE(layouts.empty());
   for (const Layout& layout : layouts) {
     EXPECT_EQ(layout.devices(), 24);
@@ -54,7 +54,7 @@ TEST(Layouts, UseAllDevicesWithTensorParallelismInANode) {
 }
 
 TEST(Layouts, AreEachThereOnce) {
-  const auto layouts = layouts_of(h100(2), search(llama(kOneB), 64));
+  const auto layouts = find_layouts(h100(2), search(llama(kOneB), 64));
   for (size_t i = 0; i < layouts.size(); ++i)
     for (size_t j = i + 1; j < layouts.size(); ++j) ASSERT_FALSE(layouts[i] == layouts[j]) << layouts[i].describe();
 }
@@ -113,7 +113,7 @@ TEST(Memory, FallsWithEachStageOfZero) {
   EXPECT_LT(one, none);
   EXPECT_LT(two, one);
   EXPECT_LT(three, two);
-  // Of a state of 16 bytes an element (Rajbhandari et al., ZeRO) a rank keeps an eighth.
+  // Of a state of 16 bytes per element (Rajbhandari et al., ZeRO) a rank keeps an eighth.
   const auto kept = of(model, {.dp_shard = 8}, 64, h100(1)).estimated;
   EXPECT_NEAR(kept.parameters + kept.gradients + kept.optimizer, 16.0 * model.elements() / 8.0, 1e6);
 }
@@ -138,7 +138,7 @@ TEST(Step, IsTheSumOfItsParts) {
     sum += axis.waited;
   }
   EXPECT_DOUBLE_EQ(time.total, sum);
-  EXPECT_NEAR(time.idle_share(), 1.0 - (time.compute + time.update) / sum, 1e-12);
+  EXPECT_NEAR(time.idle_fraction(), 1.0 - (time.compute + time.update) / sum, 1e-12);
   EXPECT_GT(time.hidden(), 0.0);
 }
 

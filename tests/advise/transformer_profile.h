@@ -32,7 +32,7 @@ struct Recompute {
 };
 
 /// In bfloat16, on rows of `tokens`, with AdamW. Of activations a layer keeps what Korthikanti et al. (Reducing
-/// Activation Recomputation in Large Transformer Models, equation 2, without scores) count: 34 bytes a token and
+/// Activation Recomputation in Large Transformer Models, equation 2, without scores) count: 34 bytes per token and
 /// channel, of which tp divides 24, and with scores 5 a head and pair of tokens.
 inline ModelProfile decoder_profile(const DecoderSizes& sizes, int64_t tokens, std::vector<Recompute> recompute,
                                     bool keeps_scores = false) {

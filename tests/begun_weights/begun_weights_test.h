@@ -24,7 +24,7 @@ class BegunWeights : public testing::Test {
   std::filesystem::path written(const std::string& name) const { return written_ / name; }
   std::filesystem::path out(const std::string& name) const { return out_.path() / name; }
 
-  static std::string text_of(const std::filesystem::path& path) {
+  static std::string get_text(const std::filesystem::path& path) {
     std::ifstream in(path, std::ios::binary);
     EXPECT_TRUE(in) << path;
     return {std::istreambuf_iterator<char>(in), {}};
@@ -45,7 +45,7 @@ class BegunWeights : public testing::Test {
     std::string command = PARITY_PYTHON " " + checker_ + " '" + written_.string() + "' '" + out_.path().string() + "'";
     for (const std::string& name : cases) command += " " + name;
     const std::filesystem::path log = out("python.log");
-    EXPECT_EQ(std::system((command + " > " + log.string() + " 2>&1").c_str()), 0) << text_of(log);
+    EXPECT_EQ(std::system((command + " > " + log.string() + " 2>&1").c_str()), 0) << get_text(log);
   }
 
   TemporaryFolder out_;

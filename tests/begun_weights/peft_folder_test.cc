@@ -15,13 +15,13 @@ class PeftFolder : public BegunWeights {
  protected:
   PeftFolder() : BegunWeights("peft", PEFT_FOLDERS) {}
 
-  fs::path adapter_of(const std::string& name) const { return written(name) / "adapter"; }
-  std::string examples_of(const std::string& name) const { return written(name) / "examples/a.safetensors"; }
+  fs::path adapter_path(const std::string& name) const { return written(name) / "adapter"; }
+  std::string get_examples(const std::string& name) const { return written(name) / "examples/a.safetensors"; }
 
   /// Two steps of gradient descent on all examples of the case, from its adapter or what `weights` says.
   Words training(const std::string& name, const Words& more = {}) const {
     return with({"train"}, settings(with({"train.dir=" + (out(name) / "run").string(),
-                                          "model.checkpoint=" + adapter_of(name).string(), "data.format=examples",
+                                          "model.checkpoint=" + adapter_path(name).string(), "data.format=examples",
                                           "data.paths=['" + (written(name) / "examples").string() + "']",
                                           "eval.samples=0", "train.batch_size=6", "train.steps=2", "optim.name=sgd",
                                           "optim.momentum=0", "optim.lr=0.2", "optim.schedule=constant",
@@ -33,8 +33,8 @@ class PeftFolder : public BegunWeights {
   std::string message_with(const std::string& key, const nlohmann::json& value) const {
     const fs::path changed = out("changed");
     fs::remove_all(changed);
-    fs::copy(adapter_of("llama"), changed);
-    auto config = nlohmann::json::parse(text_of(changed / "adapter_config.json"));
+    fs::copy(adapter_path("llama"), changed);
+    auto config = nlohmann::json::parse(get_text(changed / "adapter_config.json"));
     config[key] = value;
     std::ofstream(changed / "adapter_config.json") << config;
     const Finished run = modrun({"import", changed.string(), out("imported").string()});
@@ -56,10 +56,10 @@ TEST_F(PeftFolder, IsComputedMergedAndTrainedAsInPeft) {
        {"llama", "layers", "rows", "head", "pattern", "bert", "roberta", "gpt2", "t5", "saved", "tied"}) {
     names.emplace_back(name);
     fs::create_directory(out(name));
-    expect_done({"forward", "--checkpoint", adapter_of(name).string(), "--inputs", examples_of(name), "--outputs",
+    expect_done({"forward", "--checkpoint", adapter_path(name).string(), "--inputs", get_examples(name), "--outputs",
                  (out(name) / "outputs.safetensors").string()});
     if (!meshes.contains(name)) continue;
-    expect_done({"export", adapter_of(name).string(), (out(name) / "merged").string()});
+    expect_done({"export", adapter_path(name).string(), (out(name) / "merged").string()});
     const Words& mesh = meshes.at(name);
     expect_done(with(mesh.empty() ? Words{} : Words{"--nproc-per-node", "2"}, training(name, mesh)));
     expect_done({"export", (out(name) / "run/checkpoints").string(), (out(name) / "trained").string(), "--adapter",
@@ -70,12 +70,12 @@ TEST_F(PeftFolder, IsComputedMergedAndTrainedAsInPeft) {
 
 TEST_F(PeftFolder, GoesOnWithoutTheFolderAndIsWrittenBackAsItWas) {
   const fs::path adapter = out("adapter");
-  fs::copy(adapter_of("pattern"), adapter);
+  fs::copy(adapter_path("pattern"), adapter);
   expect_done({"import", adapter.string(), out("imported").string()});
   expect_done({"export", out("imported").string(), out("from-import").string()});
   expect_done({"export", adapter.string(), out("merged").string()});
   for (const char* file : {"model.safetensors", "config.json"})
-    EXPECT_EQ(text_of(out("from-import") / file), text_of(out("merged") / file)) << file;
+    EXPECT_EQ(get_text(out("from-import") / file), get_text(out("merged") / file)) << file;
   expect_done({"export", out("imported").string(), out("back").string(), "--adapter", "--base", "base"});
   const SafetensorsFile before(adapter / "adapter_model.safetensors"), after(out("back") / "adapter_model.safetensors");
   EXPECT_EQ(before.tensors().size(), after.tensors().size());
@@ -84,19 +84,19 @@ TEST_F(PeftFolder, GoesOnWithoutTheFolderAndIsWrittenBackAsItWas) {
   expect_done(training("pattern", {"train.steps=1", "model.checkpoint=" + adapter.string()}));
   fs::remove_all(adapter);
   expect_done({"train", (out("pattern") / "run").string(), "--resume", "--set", "train.steps=2"});
-  expect_done({"predict", "--checkpoint", adapter_of("pattern").string(), "--inputs", examples_of("pattern"),
+  expect_done({"predict", "--checkpoint", adapter_path("pattern").string(), "--inputs", get_examples("pattern"),
                "--outputs", out("predicted.safetensors").string()});
-  expect_done({"sample", "--checkpoint", adapter_of("gpt2").string(), "--prompt", "a", "--set", "sample.tokens=4",
+  expect_done({"sample", "--checkpoint", adapter_path("gpt2").string(), "--prompt", "a", "--set", "sample.tokens=4",
                "--set", "train.seq_len=16"});
 }
 
 TEST_F(PeftFolder, FindsItsBaseWhereTheUserSays) {
   const fs::path lost = out("lost"), outputs = out("outputs.safetensors"), base = written("layers") / "base";
-  fs::copy(adapter_of("layers"), lost);
-  auto config = nlohmann::json::parse(text_of(lost / "adapter_config.json"));
+  fs::copy(adapter_path("layers"), lost);
+  auto config = nlohmann::json::parse(get_text(lost / "adapter_config.json"));
   config["base_model_name_or_path"] = "someone/llama";
   std::ofstream(lost / "adapter_config.json") << config;
-  const Words forward = {"forward",   "--checkpoint",  lost.string(), "--inputs", examples_of("layers"),
+  const Words forward = {"forward",   "--checkpoint",  lost.string(), "--inputs", get_examples("layers"),
                          "--outputs", outputs.string()};
   const Finished run = modrun(forward);
   EXPECT_EQ(run.status, 2);
@@ -138,8 +138,8 @@ TEST_F(PeftFolder, TensorsThatDoNotGoWithTheBaseAreErrors) {
   const auto message = [&](const std::string& name, const nlohmann::json& trained, const auto& change) {
     const fs::path changed = out("changed");
     fs::remove_all(changed);
-    fs::copy(adapter_of(name), changed);
-    auto config = nlohmann::json::parse(text_of(changed / "adapter_config.json"));
+    fs::copy(adapter_path(name), changed);
+    auto config = nlohmann::json::parse(get_text(changed / "adapter_config.json"));
     config["modules_to_save"] = trained;
     std::ofstream(changed / "adapter_config.json") << config;
     Tensors tensors;

@@ -33,12 +33,12 @@ class ResizeEmbeddings : public BegunWeights {
     const Finished trained =
         train(weights, name, exported + "-run", with({"model.resize_embeddings=true"}, more), ranks);
     EXPECT_EQ(trained.status, 0) << trained.output;
-    return export_of(exported + "-run", exported);
+    return run_export(exported + "-run", exported);
   }
 
-  std::string export_of(const std::string& run, const std::string& exported) const {
+  std::string run_export(const std::string& run, const std::string& exported) const {
     expect_done({"export", (out(run) / "checkpoints").string(), out(exported).string()});
-    return text_of(out(exported) / "model.safetensors");
+    return get_text(out(exported) / "model.safetensors");
   }
 };
 
@@ -70,7 +70,7 @@ TEST_F(ResizeEmbeddings, DrawsTheSameRowsOnEveryMeshAndFromEverySource) {
   EXPECT_TRUE(grown(out("imported"), "llama", "of-imported", {}) == expected);
   fs::remove_all(weights);
   expect_done(with({"train", out("alone-run").string(), "--resume"}, settings({"train.steps=2"})));
-  EXPECT_TRUE(export_of("alone-run", "resumed") == expected);
+  EXPECT_TRUE(run_export("alone-run", "resumed") == expected);
   // The table has as many rows as there are ids, and more after it was padded.
   const std::string padded = grown(out("alone"), "llama", "padded", {"model.pad_vocab_to_multiple_of=64"});
   EXPECT_TRUE(grown(out("padded"), "llama", "kept", {}) == padded);
@@ -115,7 +115,7 @@ TEST_F(ResizeEmbeddings, IsWhatPrepareAdvises) {
                               " --set train.seq_len=4 --set train.batch_size=1 --set train.steps=1"
                               " --set eval.samples=0 > " +
                               out("log").string() + " 2>&1";
-  EXPECT_EQ(std::system(command.c_str()), 0) << text_of(out("log"));
+  EXPECT_EQ(std::system(command.c_str()), 0) << get_text(out("log"));
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ def write(out, case):
     save_file(batch, out / f"{case}-data/a.safetensors")
 
 
-def rows_of(folder):
+def take_rows(folder):
     return load_file(folder / "model.safetensors")
 
 
@@ -64,7 +64,7 @@ def is_drawn(before):
 
 def check(written, out, case):
     name, config, rows = CASES[case]
-    old, new = rows_of(written / case), rows_of(out / f"{case}-grown")
+    old, new = take_rows(written / case), take_rows(out / f"{case}-grown")
     said = json.loads((out / f"{case}-grown/config.json").read_text())
     if said.get("text_config", said)["vocab_size"] != rows:
         sys.exit(f"{case}: config.json has another number of ids than {rows}")

@@ -30,8 +30,8 @@ const ModelConfig& tiny_llama() {
 }
 
 /// The model's parameters and as many moments, cut along dimension 0 between the ranks of dp_shard; all are `value`.
-std::vector<TensorBox> boxes_of_rank(const Mesh& mesh, double value) {
-  std::vector<TensorBox> boxes;
+std::vector<TensorSlice> get_slices_on_rank(const Mesh& mesh, double value) {
+  std::vector<TensorSlice> slices;
   const int64_t shards = mesh.size(Axis::dp_shard);
   for (const ModelParameter& parameter : model_parameters(tiny_llama()))
     for (const char* prefix : {"", "optimizer.exp_avg."}) {
@@ -39,14 +39,14 @@ std::vector<TensorBox> boxes_of_rank(const Mesh& mesh, double value) {
       const int64_t part = (shape[0] + shards - 1) / shards;
       offset[0] = std::min(mesh.coordinate(Axis::dp_shard) * part, shape[0]);
       shape[0] = std::min(part, shape[0] - offset[0]);
-      boxes.push_back({prefix + parameter.name, parameter.global_shape, offset, at::full(shape, value),
-                       mesh.coordinate(Axis::dp_replicate) == 0});
+      slices.push_back({prefix + parameter.name, parameter.global_shape, offset, at::full(shape, value),
+                        mesh.coordinate(Axis::dp_replicate) == 0});
     }
-  return boxes;
+  return slices;
 }
 
-void fill(std::vector<TensorBox>& boxes, double value) {
-  for (TensorBox& box : boxes) box.local.fill_(value);
+void fill(std::vector<TensorSlice>& slices, double value) {
+  for (TensorSlice& slice : slices) slice.local.fill_(value);
 }
 
 /// What happens between two steps: the ranks exchange how far they are.
@@ -56,7 +56,7 @@ std::optional<SavedCheckpoint> exchange(CheckpointSaver& saver, Mesh& mesh) {
   return saver.go_on(static_cast<SaveProgress>(slowest.item<int64_t>()));
 }
 
-Mesh mesh_of(const Environment& environment, Axis axis) {
+Mesh make_mesh(const Environment& environment, Axis axis) {
   MeshShape shape;
   shape[axis] = environment.world_size;
   return Mesh(environment, shape);
@@ -81,18 +81,18 @@ TEST(CheckpointSaver, WritesInTheBackgroundTheBytesThatItWritesInTheForeground) 
        {std::pair(1, Axis::dp_shard), std::pair(3, Axis::dp_shard), std::pair(3, Axis::dp_replicate)}) {
     const fs::path one = folder / std::to_string(number++), other = folder / std::to_string(number++);
     run_ranks(ranks, [&, ranks = ranks, axis = axis](const Environment& environment) {
-      Mesh mesh = mesh_of(environment, axis);
-      auto boxes = boxes_of_rank(mesh, 1.0);
+      Mesh mesh = make_mesh(environment, axis);
+      auto slices = get_slices_on_rank(mesh, 1.0);
       CheckpointSaver background({.folder = one, .keep_last = 2}, tiny_llama(), mesh);
-      if (ranks == 1) background.reserve_copies(boxes);  // or not: the bytes are the same
+      if (ranks == 1) background.reserve_copies(slices);  // or not: the bytes are the same
       for (const int64_t step : {1, 2, 3}) {
         at::manual_seed(static_cast<uint64_t>(step));
-        fill(boxes, static_cast<double>(step));
-        save_checkpoint(other, tiny_llama(), {.step = step, .values = {{"at", "7"}}}, boxes, mesh, 2);
-        background.begin({.step = step, .values = {{"at", "7"}}}, boxes);
+        fill(slices, static_cast<double>(step));
+        save_checkpoint(other, tiny_llama(), {.step = step, .values = {{"at", "7"}}}, slices, mesh, 2);
+        background.begin({.step = step, .values = {{"at", "7"}}}, slices);
         background.wait_for_copy();
         at::rand({3});
-        fill(boxes, -1.0);
+        fill(slices, -1.0);
         std::optional<SavedCheckpoint> saved;
         while (!saved) saved = step == 2 ? background.finish() : exchange(background, mesh);
         EXPECT_EQ(saved->step, step);
@@ -136,19 +136,19 @@ TEST(CheckpointSaver, WritesWhatRanksSendToTheFirstAsTheyWouldWriteItThemselves)
   for (const Axis axis : {Axis::dp_shard, Axis::dp_replicate}) {
     const fs::path folder = fs::path(testing::shared_folder()) / kAxisNames[static_cast<size_t>(axis)];
     run_ranks(3, [&](const Environment& environment) {
-      Mesh mesh = mesh_of(environment, axis);
-      auto boxes = boxes_of_rank(mesh, 1.0);
+      Mesh mesh = make_mesh(environment, axis);
+      auto slices = get_slices_on_rank(mesh, 1.0);
       // More than goes in one piece, which does not end where a piece does.
       constexpr int64_t kLarge = (int64_t{17} << 20) + 3;
       if (axis == Axis::dp_shard && mesh.rank() > 0) {
         const std::string name = "large" + std::to_string(mesh.rank());
-        boxes.push_back({name, {kLarge}, {0}, at::arange(kLarge, at::kFloat)});
+        slices.push_back({name, {kLarge}, {0}, at::arange(kLarge, at::kFloat)});
       }
       SaveOptions options{.folder = folder / "shared", .background = false, .full = true};
       const auto save = [&] {
         at::manual_seed(static_cast<uint64_t>(mesh.rank()));
         CheckpointSaver saver(options, tiny_llama(), mesh);
-        saver.begin({.step = 1, .values = {{"at", "7"}}}, boxes);
+        saver.begin({.step = 1, .values = {{"at", "7"}}}, slices);
         while (options.background && !exchange(saver, mesh)) continue;
         saver.finish();
       };
@@ -166,24 +166,24 @@ TEST(CheckpointSaver, WritesWhatRanksSendToTheFirstAsTheyWouldWriteItThemselves)
 }
 
 TEST(CheckpointSaver, WhatTheFirstCannotWriteAndAnotherCannotSendIsToldOnEveryRank) {
-  const fs::path folder = fs::path(testing::shared_folder()) / "refused";
+  const fs::path folder = fs::path(testing::shared_folder()) / "rejected";
   for (const bool background : {false, true})
     for (const bool full_disk : {false, true})
       run_ranks(3, [&](const Environment& environment) {
-        Mesh mesh = mesh_of(environment, Axis::dp_shard);
-        auto boxes = boxes_of_rank(mesh, 1.0);
+        Mesh mesh = make_mesh(environment, Axis::dp_shard);
+        auto slices = get_slices_on_rank(mesh, 1.0);
         if (full_disk && mesh.rank() == 0) {
           signal(SIGXFSZ, SIG_IGN);
           const rlimit limit = {1 << 20, 1 << 20};
           setrlimit(RLIMIT_FSIZE, &limit);
         }
         if (mesh.rank() == 1)
-          boxes.push_back({"more", {1 << 20}, {0}, at::ones({1 << 20}, full_disk ? at::kFloat : at::kComplexFloat)});
+          slices.push_back({"more", {1 << 20}, {0}, at::ones({1 << 20}, full_disk ? at::kFloat : at::kComplexFloat)});
         CheckpointSaver saver(
             {.folder = of_first(mesh, folder), .keep_last = 1, .background = background, .shared = false}, tiny_llama(),
             mesh);
-        saver.begin({.step = 1, .values = {}}, boxes);
-        const std::string message = message_of<std::runtime_error>([&] {
+        saver.begin({.step = 1, .values = {}}, slices);
+        const std::string message = get_message<std::runtime_error>([&] {
           while (background && !exchange(saver, mesh)) continue;
           saver.finish();
         });
@@ -200,7 +200,7 @@ TEST(CheckpointSaver, TensorsMayChangeOnceTheyAreCopied) {
   TemporaryFolder folder;
   Mesh mesh(Environment{}, MeshShape{});
   // Of other types and places too, and so much that a thread has not copied it before the next line runs.
-  std::vector<TensorBox> boxes = {
+  std::vector<TensorSlice> slices = {
       {"large", {int64_t{6} << 20}, {0}, at::ones({int64_t{6} << 20})},
       {"transposed", {300, 500}, {0, 0}, at::ones({500, 300}).t()},
       {"nothing", {0, 3}, {0, 0}, at::ones({0, 3})},
@@ -210,15 +210,16 @@ TEST(CheckpointSaver, TensorsMayChangeOnceTheyAreCopied) {
   };
   CheckpointSaver saver({.folder = folder.path()}, tiny_llama(), mesh);
   for (const int64_t step : {1, 2, 3}) {
-    fill(boxes, static_cast<double>(step));
-    saver.begin({.step = step, .values = {}}, boxes);
+    fill(slices, static_cast<double>(step));
+    saver.begin({.step = step, .values = {}}, slices);
     saver.wait_for_copy();
-    fill(boxes, -1.0);
+    fill(slices, -1.0);
     const fs::path rank_file = saver.finish()->folder / "rank-00000.safetensors";
     const SafetensorsFile file(rank_file);
-    for (const TensorBox& box : boxes) {
-      if (box.local.numel() == 0) continue;
-      EXPECT_EQ(file.tensor(box.name).eq(step).sum().item<int64_t>(), box.local.numel()) << box.name << " " << step;
+    for (const TensorSlice& slice : slices) {
+      if (slice.local.numel() == 0) continue;
+      EXPECT_EQ(file.tensor(slice.name).eq(step).sum().item<int64_t>(), slice.local.numel())
+          << slice.name << " " << step;
     }
   }
 }
@@ -226,18 +227,18 @@ TEST(CheckpointSaver, TensorsMayChangeOnceTheyAreCopied) {
 TEST(CheckpointSaver, AFullDiskIsToldOnEveryRankAndLeavesTheLatest) {
   const fs::path folder = testing::shared_folder();
   run_ranks(2, [&](const Environment& environment) {
-    Mesh mesh = mesh_of(environment, Axis::dp_shard);
-    auto boxes = boxes_of_rank(mesh, 1.0);
+    Mesh mesh = make_mesh(environment, Axis::dp_shard);
+    auto slices = get_slices_on_rank(mesh, 1.0);
     CheckpointSaver saver({.folder = folder, .keep_last = 1}, tiny_llama(), mesh);
-    saver.begin({.step = 1, .values = {}}, boxes);
+    saver.begin({.step = 1, .values = {}}, slices);
     saver.finish();
     if (mesh.rank() == 1) {
       signal(SIGXFSZ, SIG_IGN);
       const rlimit limit = {100, 100};
       setrlimit(RLIMIT_FSIZE, &limit);
     }
-    saver.begin({.step = 2, .values = {}}, boxes);
-    const std::string message = message_of<std::runtime_error>([&] {
+    saver.begin({.step = 2, .values = {}}, slices);
+    const std::string message = get_message<std::runtime_error>([&] {
       while (!exchange(saver, mesh)) continue;
     });
     EXPECT_THAT(message, HasSubstr(mesh.rank() == 1 ? "step-00000002.partial/rank-00001.safetensors cannot be written"

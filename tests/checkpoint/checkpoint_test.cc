@@ -1,4 +1,4 @@
-// Checkpoints over several ranks: whatever mesh reads them, every rank gets its boxes of the same tensors.
+// Checkpoints over several ranks: whatever mesh reads them, every rank gets its slices of the same tensors.
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <ATen/ATen.h>
@@ -40,7 +40,7 @@ ModelConfig tiny_llama(const nlohmann::json& changes = nlohmann::json::object())
 }
 
 /// Values that say where they belong, so that a value in a wrong place is a wrong value.
-at::Tensor values_of(const std::string& name, const std::vector<int64_t>& shape) {
+at::Tensor get_values(const std::string& name, const std::vector<int64_t>& shape) {
   const auto size = c10::multiply_integers(shape);
   const auto seed = static_cast<double>(std::hash<std::string>()(name) % 1000);
   return (at::arange(size, at::kFloat) + seed).view(shape);
@@ -48,25 +48,25 @@ at::Tensor values_of(const std::string& name, const std::vector<int64_t>& shape)
 
 /// How a tensor is cut for a rank: an equal part of dimension 0 (the last ranks may get less, or nothing), or of
 /// dimension 1.
-TensorBox cut(const std::string& name, const std::vector<int64_t>& shape, int64_t dim, int64_t rank, int64_t ranks) {
+TensorSlice cut(const std::string& name, const std::vector<int64_t>& shape, int64_t dim, int64_t rank, int64_t ranks) {
   dim = std::min<int64_t>(dim, static_cast<int64_t>(shape.size()) - 1);
   const int64_t part = (shape[dim] + ranks - 1) / ranks;
   const int64_t begin = std::min(rank * part, shape[dim]), end = std::min(begin + part, shape[dim]);
   std::vector<int64_t> offset(shape.size(), 0);
   offset[dim] = begin;
-  return {name, shape, offset, values_of(name, shape).narrow(dim, begin, end - begin).clone(), true};
+  return {name, shape, offset, get_values(name, shape).narrow(dim, begin, end - begin).clone(), true};
 }
 
 /// The parameters and the moments of an optimizer, as a rank holds them.
-std::vector<TensorBox> boxes_of(const ModelConfig& model, int64_t dim, int64_t rank, int64_t ranks) {
-  std::vector<TensorBox> boxes;
+std::vector<TensorSlice> get_slices(const ModelConfig& model, int64_t dim, int64_t rank, int64_t ranks) {
+  std::vector<TensorSlice> slices;
   for (const ModelParameter& parameter : model_parameters(model))
     for (const char* prefix : {"", "optimizer.exp_avg."})
-      boxes.push_back(cut(prefix + parameter.name, parameter.global_shape, dim, rank, ranks));
-  return boxes;
+      slices.push_back(cut(prefix + parameter.name, parameter.global_shape, dim, rank, ranks));
+  return slices;
 }
 
-Mesh mesh_of(const Environment& environment) {
+Mesh make_mesh(const Environment& environment) {
   MeshShape shape;
   shape[Axis::dp_shard] = environment.world_size;
   return Mesh(environment, shape);
@@ -74,31 +74,31 @@ Mesh mesh_of(const Environment& environment) {
 
 void save(const Environment& environment, const fs::path& folder, int64_t step, int64_t keep_last = 0,
           const ModelConfig& model = tiny_llama()) {
-  Mesh mesh = mesh_of(environment);
-  const auto boxes = boxes_of(model, /*dim=*/0, mesh.rank(), mesh.world_size());
-  save_checkpoint(folder, model, {.step = step, .values = {{"data", "at " + std::to_string(step)}}}, boxes, mesh,
+  Mesh mesh = make_mesh(environment);
+  const auto slices = get_slices(model, /*dim=*/0, mesh.rank(), mesh.world_size());
+  save_checkpoint(folder, model, {.step = step, .values = {{"data", "at " + std::to_string(step)}}}, slices, mesh,
                   keep_last);
 }
 
 /// Which ranks have the folder that is loaded.
 enum class Has { every_rank, the_first };
 
-/// Loads with boxes cut along `dim`, and expects every value where it belongs.
+/// Loads with slices cut along `dim`, and expects every value where it belongs.
 TrainingState load(const Environment& environment, const fs::path& folder, int64_t dim, Has has = Has::every_rank) {
-  Mesh mesh = mesh_of(environment);
+  Mesh mesh = make_mesh(environment);
   const ModelConfig model = tiny_llama();
-  auto boxes = boxes_of(model, dim, mesh.rank(), mesh.world_size());
+  auto slices = get_slices(model, dim, mesh.rank(), mesh.world_size());
   std::vector<at::Tensor> expected;
-  for (TensorBox& box : boxes) {
-    expected.push_back(box.local.clone());
-    if (box.local.dim() == 2) box.local = box.local.t().contiguous().t();  // boxes lie anyhow
-    box.local.fill_(-1);
+  for (TensorSlice& slice : slices) {
+    expected.push_back(slice.local.clone());
+    if (slice.local.dim() == 2) slice.local = slice.local.t().contiguous().t();  // slices lie anyhow
+    slice.local.fill_(-1);
   }
   TrainingState state =
       has == Has::every_rank
-          ? load_checkpoint(find_checkpoint(folder), model, boxes, mesh)
-          : load_checkpoint_by_first(mesh.rank() == 0 ? find_checkpoint(folder) : "/none", model, boxes, mesh);
-  for (size_t i = 0; i < boxes.size(); ++i) EXPECT_TRUE(at::equal(boxes[i].local, expected[i])) << boxes[i].name;
+          ? load_checkpoint(find_checkpoint(folder), model, slices, mesh)
+          : load_checkpoint_by_first(mesh.rank() == 0 ? find_checkpoint(folder) : "/none", model, slices, mesh);
+  for (size_t i = 0; i < slices.size(); ++i) EXPECT_TRUE(at::equal(slices[i].local, expected[i])) << slices[i].name;
   return state;
 }
 
@@ -139,7 +139,7 @@ TEST(Checkpoint, WhatTheFirstRankFindsDamagedEndsAllThatItReadsFor) {
   const auto place = static_cast<std::streamoff>(SafetensorsFile(file).data_begin());
   std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(place) << "x";
   run_ranks(3, [&](const Environment& environment) {
-    const std::string message = message_of<std::runtime_error>([&] { load(environment, folder, 0, Has::the_first); });
+    const std::string message = get_message<std::runtime_error>([&] { load(environment, folder, 0, Has::the_first); });
     EXPECT_NE(message.find(environment.rank == 0 ? "rank-00001.safetensors is damaged" : "rank 0, which reads /none"),
               std::string::npos)
         << message;
@@ -224,11 +224,11 @@ TEST(Checkpoint, AFailedSaveThrowsOnEveryRankAndLeavesTheLatest) {
   const fs::path folder = testing::shared_folder();
   run_ranks(2, [&](const Environment& environment) { save(environment, folder, 10); });
   run_ranks(2, [&](const Environment& environment) {
-    Mesh mesh = mesh_of(environment);
-    auto boxes = boxes_of(tiny_llama(), 0, mesh.rank(), mesh.world_size());
-    if (mesh.rank() == 1) boxes.erase(boxes.begin());  // a box without an owner
-    const auto saving = [&] { save_checkpoint(folder, tiny_llama(), {.step = 20, .values = {}}, boxes, mesh, 1); };
-    const std::string message = message_of<std::runtime_error>(saving);
+    Mesh mesh = make_mesh(environment);
+    auto slices = get_slices(tiny_llama(), 0, mesh.rank(), mesh.world_size());
+    if (mesh.rank() == 1) slices.erase(slices.begin());  // a slice without an owner
+    const auto saving = [&] { save_checkpoint(folder, tiny_llama(), {.step = 20, .values = {}}, slices, mesh, 1); };
+    const std::string message = get_message<std::runtime_error>(saving);
     EXPECT_NE(message.find(mesh.rank() == 0 ? "no owner or several" : "another rank failed in completing a checkpoint"),
               std::string::npos)
         << message;
@@ -237,37 +237,37 @@ TEST(Checkpoint, AFailedSaveThrowsOnEveryRankAndLeavesTheLatest) {
   EXPECT_FALSE(fs::exists(folder / "step-00000020"));
 }
 
-TEST(Checkpoint, OfAnotherModelIsRefusedInOneSentence) {
+TEST(Checkpoint, OfAnotherModelIsRejected) {
   TemporaryFolder folder;
   save({}, folder.path(), 10);
   const fs::path checkpoint = find_checkpoint(folder.path());
-  EXPECT_EQ(checkpoint_refusal(checkpoint, tiny_llama()), "");
-  EXPECT_NE(checkpoint_refusal(checkpoint, tiny_llama({{"intermediate_size", 16}}))
+  EXPECT_EQ(checkpoint_error(checkpoint, tiny_llama()), "");
+  EXPECT_NE(checkpoint_error(checkpoint, tiny_llama({{"intermediate_size", 16}}))
                 .find("step-00000010 does not fit: its \"intermediate_size\" is 12 and the run's is 16"),
             std::string::npos);
 }
 
-TEST(Checkpoint, WithoutATensorOfTheRunIsRefused) {
+TEST(Checkpoint, WithoutATensorOfTheRunIsRejected) {
   TemporaryFolder folder;
   save({}, folder.path(), 10);
-  Mesh mesh = mesh_of({});
-  const std::vector<TensorBox> wanted = {cut("optimizer.momentum.model.norm.weight", {8}, 0, 0, 1)};
-  const auto message = message_of<std::runtime_error>(
+  Mesh mesh = make_mesh({});
+  const std::vector<TensorSlice> wanted = {cut("optimizer.momentum.model.norm.weight", {8}, 0, 0, 1)};
+  const auto message = get_message<std::runtime_error>(
       [&] { load_checkpoint(find_checkpoint(folder.path()), tiny_llama(), wanted, mesh); });
   EXPECT_NE(message.find("does not fit: it has no \"optimizer.momentum.model.norm.weight\""), std::string::npos)
       << message;
 }
 
-TEST(Checkpoint, ACutOffFileIsRefusedBeforeARankStarts) {
+TEST(Checkpoint, ACutOffFileIsRejectedBeforeARankStarts) {
   TemporaryFolder folder;
   save({}, folder.path(), 10);
   const fs::path file = find_checkpoint(folder.path()) / "rank-00000.safetensors";
   fs::resize_file(file, fs::file_size(file) - 1);
-  EXPECT_NE(checkpoint_refusal(file.parent_path(), tiny_llama()).find("rank-00000.safetensors is cut off"),
+  EXPECT_NE(checkpoint_error(file.parent_path(), tiny_llama()).find("rank-00000.safetensors is cut off"),
             std::string::npos);
 }
 
-TEST(Checkpoint, ChangedBytesOfATensorAreRefused) {
+TEST(Checkpoint, ChangedBytesOfATensorAreRejected) {
   TemporaryFolder folder;
   save({}, folder.path(), 10);
   const fs::path path = find_checkpoint(folder.path()) / "rank-00000.safetensors";
@@ -281,7 +281,7 @@ TEST(Checkpoint, ChangedBytesOfATensorAreRefused) {
     TemporaryFolder other;
     fs::copy(folder.path(), other.path(), fs::copy_options::recursive);
     std::ofstream(other.path() / "step-00000010/rank-00000.safetensors", std::ios::binary) << changed;
-    const std::string message = message_of<std::runtime_error>([&] { load({}, other.path(), 0); });
+    const std::string message = get_message<std::runtime_error>([&] { load({}, other.path(), 0); });
     EXPECT_NE(message.find("rank-00000.safetensors is damaged: the values of \"" +
                            (damaged == "digests" ? "" : damaged + "\"")),
               std::string::npos)
@@ -289,38 +289,38 @@ TEST(Checkpoint, ChangedBytesOfATensorAreRefused) {
   }
 }
 
-TEST(Checkpoint, AnIndexThatPutsBoxesElsewhereIsRefused) {
+TEST(Checkpoint, AnIndexThatPutsBoxesElsewhereIsRejected) {
   const fs::path folder = testing::shared_folder();
   run_ranks(2, [&](const Environment& environment) { save(environment, folder, 10); });
   const fs::path path = folder / "step-00000010/checkpoint.json";
   const std::string text = read_file(path);
-  const auto refusal_of = [&](const auto& change) {
+  const auto find_error = [&](const auto& change) {
     nlohmann::json index = nlohmann::json::parse(text);
     change(index);
     std::ofstream(path) << index.dump();
-    return checkpoint_refusal(path.parent_path(), tiny_llama());
+    return checkpoint_error(path.parent_path(), tiny_llama());
   };
-  const auto boxes = [](nlohmann::json& index) -> nlohmann::json& {
+  const auto slices = [](nlohmann::json& index) -> nlohmann::json& {
     return index["tensors"]["lm_head.weight"]["boxes"];
   };
   const std::vector<std::function<void(nlohmann::json&)>> changes = {
-      [&](nlohmann::json& index) { std::swap(boxes(index)[0]["offset"], boxes(index)[1]["offset"]); },
-      [&](nlohmann::json& index) { boxes(index)[1]["offset"][0] = 4; },
-      [&](nlohmann::json& index) { boxes(index)[0]["offset"] = nlohmann::json::array(); },
+      [&](nlohmann::json& index) { std::swap(slices(index)[0]["offset"], slices(index)[1]["offset"]); },
+      [&](nlohmann::json& index) { slices(index)[1]["offset"][0] = 4; },
+      [&](nlohmann::json& index) { slices(index)[0]["offset"] = nlohmann::json::array(); },
       [&](nlohmann::json& index) { index["step"] = -5; },
       [&](nlohmann::json& index) { index["step"] = 3.7; },
       [&](nlohmann::json& index) { index = 3; }};
-  EXPECT_EQ(refusal_of([](nlohmann::json&) {}), "");
-  for (size_t i = 0; i < changes.size(); ++i) EXPECT_NE(refusal_of(changes[i]), "") << "change " << i;
+  EXPECT_EQ(find_error([](nlohmann::json&) {}), "");
+  for (size_t i = 0; i < changes.size(); ++i) EXPECT_NE(find_error(changes[i]), "") << "change " << i;
   std::ofstream(path) << std::string(300000, '[');
-  EXPECT_NE(checkpoint_refusal(path.parent_path(), tiny_llama()).find("it is not a JSON object"), std::string::npos);
+  EXPECT_NE(checkpoint_error(path.parent_path(), tiny_llama()).find("it is not a JSON object"), std::string::npos);
 }
 
-TEST(Checkpoint, APointerToNothingIsRefused) {
+TEST(Checkpoint, APointerToNothingIsRejected) {
   TemporaryFolder folder;
   save({}, folder.path(), 10);
   fs::remove_all(folder.path() / "step-00000010");
-  EXPECT_NE(message_of<std::runtime_error>([&] { find_checkpoint(folder.path()); }).find("which is not there"),
+  EXPECT_NE(get_message<std::runtime_error>([&] { find_checkpoint(folder.path()); }).find("which is not there"),
             std::string::npos);
 }
 
@@ -339,13 +339,13 @@ TEST(Pretrained, ExportAndImportKeepEveryValue) {
       import_pretrained(exported, imported);
       for (const fs::path& source : {exported, imported}) {
         EXPECT_EQ(config_difference(read_config(source), model), "");
-        auto boxes = boxes_of(model, 0, 0, 1);
-        std::erase_if(boxes, [](const TensorBox& box) { return box.name.starts_with("optimizer."); });
-        for (const TensorBox& box : boxes) {
-          const at::Tensor expected = box.local.clone();
-          box.local.zero_();
-          load_parameters(source, model, {&box, 1});
-          EXPECT_TRUE(at::equal(box.local, expected)) << box.name;
+        auto slices = get_slices(model, 0, 0, 1);
+        std::erase_if(slices, [](const TensorSlice& slice) { return slice.name.starts_with("optimizer."); });
+        for (const TensorSlice& slice : slices) {
+          const at::Tensor expected = slice.local.clone();
+          slice.local.zero_();
+          load_parameters(source, model, {&slice, 1});
+          EXPECT_TRUE(at::equal(slice.local, expected)) << slice.name;
         }
       }
     }
@@ -357,43 +357,43 @@ fs::path folder_with(const TemporaryFolder& folder, const ModelConfig& model,
                      const std::function<void(std::map<std::string, at::Tensor>&)>& change) {
   std::map<std::string, at::Tensor> tensors;
   for (const ModelParameter& parameter : model_parameters(model))
-    tensors[parameter.name] = values_of(parameter.name, parameter.global_shape);
+    tensors[parameter.name] = get_values(parameter.name, parameter.global_shape);
   change(tensors);
   write_safetensors(folder.path() / "model.safetensors", {tensors.begin(), tensors.end()});
   return folder.path();
 }
 
-TEST(Pretrained, TensorsThatAreNotTheModelsAreRefusedByName) {
+TEST(Pretrained, TensorsThatAreNotTheModelsAreRejectedByName) {
   TemporaryFolder folder;
   const ModelConfig model = tiny_llama(), tied = tiny_llama({{"tie_word_embeddings", true}});
   using Tensors = std::map<std::string, at::Tensor>;
-  EXPECT_EQ(pretrained_refusal(folder_with(folder, model, [](Tensors&) {}), model), "");
-  const auto refusal = [&](const ModelConfig& of, const std::function<void(Tensors&)>& change) {
-    const std::string text = pretrained_refusal(folder_with(folder, of, change), of);
+  EXPECT_EQ(pretrained_error(folder_with(folder, model, [](Tensors&) {}), model), "");
+  const auto error = [&](const ModelConfig& of, const std::function<void(Tensors&)>& change) {
+    const std::string text = pretrained_error(folder_with(folder, of, change), of);
     return text.empty() ? text : text.substr(folder.path().string().size());
   };
-  EXPECT_EQ(refusal(model, [](Tensors& t) { t.erase("model.norm.weight"); }),
+  EXPECT_EQ(error(model, [](Tensors& t) { t.erase("model.norm.weight"); }),
             " lacks \"model.norm.weight\" [8], which the LlamaForCausalLM of its config.json has");
-  EXPECT_EQ(refusal(model, [](Tensors& t) { t["lm_head.bias"] = at::ones({2, 8}); }),
+  EXPECT_EQ(error(model, [](Tensors& t) { t["lm_head.bias"] = at::ones({2, 8}); }),
             " holds \"lm_head.bias\" [2, 8], which the LlamaForCausalLM of its config.json does not have");
-  EXPECT_EQ(refusal(model, [](Tensors& t) { t["score.weight"] = at::ones({2, 8}); }), "");
-  EXPECT_EQ(refusal(model, [](Tensors& t) { t["model.norm.weight"] = at::ones({9}); }),
+  EXPECT_EQ(error(model, [](Tensors& t) { t["score.weight"] = at::ones({2, 8}); }), "");
+  EXPECT_EQ(error(model, [](Tensors& t) { t["model.norm.weight"] = at::ones({9}); }),
             ": \"model.norm.weight\" is [9] and the LlamaForCausalLM of its config.json has [8]");
-  EXPECT_EQ(refusal(model, [](Tensors& t) { t["model.norm.weight"] = at::ones({8}, at::kInt); }),
+  EXPECT_EQ(error(model, [](Tensors& t) { t["model.norm.weight"] = at::ones({8}, at::kInt); }),
             "/model.safetensors: \"model.norm.weight\" is of integers, and the model's \"model.norm.weight\" of "
             "floating-point numbers");
-  EXPECT_EQ(refusal(tied, [](Tensors& t) { t["lm_head.weight"] = t["model.embed_tokens.weight"].clone(); }), "");
-  EXPECT_NE(refusal(tied, [](Tensors& t) { t["lm_head.weight"] = t["model.embed_tokens.weight"] + 1; })
+  EXPECT_EQ(error(tied, [](Tensors& t) { t["lm_head.weight"] = t["model.embed_tokens.weight"].clone(); }), "");
+  EXPECT_NE(error(tied, [](Tensors& t) { t["lm_head.weight"] = t["model.embed_tokens.weight"] + 1; })
                 .find("differ though the config ties them"),
             std::string::npos);
-  EXPECT_EQ(refusal(model, [](Tensors& t) { t["model.layers.0.self_attn.rotary_emb.inv_freq"] = at::ones({2}); }), "");
-  EXPECT_EQ(refusal(model,
-                    [](Tensors& t) {
-                      Tensors stripped;
-                      for (const auto& [name, tensor] : t)
-                        stripped[name.starts_with("model.") ? name.substr(6) : name] = tensor;
-                      t = stripped;
-                    }),
+  EXPECT_EQ(error(model, [](Tensors& t) { t["model.layers.0.self_attn.rotary_emb.inv_freq"] = at::ones({2}); }), "");
+  EXPECT_EQ(error(model,
+                  [](Tensors& t) {
+                    Tensors stripped;
+                    for (const auto& [name, tensor] : t)
+                      stripped[name.starts_with("model.") ? name.substr(6) : name] = tensor;
+                    t = stripped;
+                  }),
             "");
 }
 
@@ -411,12 +411,12 @@ TEST(Pretrained, TiedTensorsThatAreBothInTheFileAndDifferAreReadAsNotTied) {
   EXPECT_EQ(config_difference(equal, tied), "");
   const ModelConfig different = read([](Tensors& t) { t["lm_head.weight"] = t["model.embed_tokens.weight"] + 1; });
   EXPECT_EQ(config_difference(different, untied), "");
-  EXPECT_EQ(pretrained_refusal(folder.path(), different), "");
+  EXPECT_EQ(pretrained_error(folder.path(), different), "");
 }
 
-TEST(Pretrained, AFolderWithoutSafetensorsIsRefused) {
+TEST(Pretrained, AFolderWithoutSafetensorsIsRejected) {
   TemporaryFolder folder;
-  EXPECT_NE(pretrained_refusal(folder.path(), tiny_llama()).find("holds neither model.safetensors nor"),
+  EXPECT_NE(pretrained_error(folder.path(), tiny_llama()).find("holds neither model.safetensors nor"),
             std::string::npos);
 }
 
@@ -426,7 +426,7 @@ TEST(Pretrained, ExportOverwritesNothing) {
   const fs::path exported = folder.path() / "exported";
   export_pretrained(find_checkpoint(folder.path() / "checkpoints"), exported, {});
   const auto again = [&] { export_pretrained(find_checkpoint(folder.path() / "checkpoints"), exported, {}); };
-  EXPECT_NE(message_of<std::runtime_error>(again).find("exists already"), std::string::npos);
+  EXPECT_NE(get_message<std::runtime_error>(again).find("exists already"), std::string::npos);
 }
 
 }  // namespace

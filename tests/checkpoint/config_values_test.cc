@@ -1,4 +1,4 @@
-// Settings of a config.json that no model can have, refused before one is built.
+// Settings of a config.json that no model can have, rejected before one is built.
 #include "runtime/checkpoint/config_values.h"
 
 #include <gtest/gtest.h>
@@ -21,40 +21,40 @@ ModelConfig parse(json object) {
   return parse_config(object.dump(), "config.json");
 }
 
-std::string refusal(const json& object) {
-  return message_of<ConfigError>([&] { parse(object); });
+std::string error(const json& object) {
+  return get_message<ConfigError>([&] { parse(object); });
 }
 
-TEST(ConfigValues, NumbersThatNoModelHasAreRefused) {
-  EXPECT_EQ(refusal({{"num_hidden_layers", 1'000'000}}),
+TEST(ConfigValues, NumbersThatNoModelHasAreRejected) {
+  EXPECT_EQ(error({{"num_hidden_layers", 1'000'000}}),
             "config.json: \"num_hidden_layers\" is 1000000: write at most 2048");
-  EXPECT_EQ(refusal({{"model_type", "gemma3_text"}, {"num_hidden_layers", int64_t{1} << 40}}),
+  EXPECT_EQ(error({{"model_type", "gemma3_text"}, {"num_hidden_layers", int64_t{1} << 40}}),
             "config.json: \"num_hidden_layers\" is 1099511627776: write at most 2048");
-  EXPECT_EQ(refusal({{"max_position_embeddings", INT64_MAX}}),
+  EXPECT_EQ(error({{"max_position_embeddings", INT64_MAX}}),
             "config.json: \"max_position_embeddings\" is 9223372036854775807: write a number from -2147483647 to "
             "2147483647");
-  EXPECT_EQ(refusal({{"model_type", "gemma3_text"}, {"sliding_window_pattern", 0}}),
+  EXPECT_EQ(error({{"model_type", "gemma3_text"}, {"sliding_window_pattern", 0}}),
             "config.json: \"sliding_window_pattern\" is 0: write at least 1");
 }
 
 TEST(ConfigValues, AnIntegerOfMoreThan63BitsIsNone) {
-  EXPECT_EQ(refusal({{"vocab_size", uint64_t{1} << 63}}),
+  EXPECT_EQ(error({{"vocab_size", uint64_t{1} << 63}}),
             "config.json: \"vocab_size\" is 9223372036854775808: write an integer");
 }
 
 TEST(ConfigValues, RotarySettingsAreFiniteAndOfAShortHead) {
   const json nan = {{"__float__", "NaN"}};
-  EXPECT_EQ(refusal({{"rope_theta", nan}}), "config.json: \"rope_theta\" is nan: write a number above 0");
-  EXPECT_NE(refusal({{"partial_rotary_factor", nan}}).find("\"partial_rotary_factor\" is nan"), std::string::npos);
-  EXPECT_EQ(refusal({{"head_dim", 1 << 20}}), "config.json: \"head_dim\" is 1048576: write at most 65536");
+  EXPECT_EQ(error({{"rope_theta", nan}}), "config.json: \"rope_theta\" is nan: write a number above 0");
+  EXPECT_NE(error({{"partial_rotary_factor", nan}}).find("\"partial_rotary_factor\" is nan"), std::string::npos);
+  EXPECT_EQ(error({{"head_dim", 1 << 20}}), "config.json: \"head_dim\" is 1048576: write at most 65536");
   EXPECT_EQ(
-      refusal({{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 2.0}, {"original_max_position_embeddings", 0}}}}),
+      error({{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 2.0}, {"original_max_position_embeddings", 0}}}}),
       "config.json: \"original_max_position_embeddings\" is 0: write a number from 1 to 2147483647");
 }
 
 TEST(ConfigValues, SizesWhoseProductNoTensorHasNameTheFile) {
   const ModelConfig model = parse({{"hidden_size", 2048 * 1048575}, {"num_attention_heads", 1048575}});
-  const auto message = message_of<ConfigError>([&] { model_parameters(model); });
+  const auto message = get_message<ConfigError>([&] { model_parameters(model); });
   EXPECT_EQ(message.find("config.json: no LlamaForCausalLM can be built with the settings of its config: "), 0u)
       << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;

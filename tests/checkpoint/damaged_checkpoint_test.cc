@@ -1,4 +1,4 @@
-// A checkpoint whose files say what cannot be is refused by a sentence that names the file.
+// A checkpoint whose files say what cannot be is rejected by a sentence that names the file.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -23,24 +23,24 @@ ModelConfig tiny_llama() {
   return parse_config(config.dump(), "config.json");
 }
 
-std::vector<TensorBox> whole_boxes(const ModelConfig& model) {
-  std::vector<TensorBox> boxes;
+std::vector<TensorSlice> full_slices(const ModelConfig& model) {
+  std::vector<TensorSlice> slices;
   for (const ModelParameter& parameter : model_parameters(model))
-    boxes.push_back({parameter.name, parameter.global_shape, std::vector<int64_t>(parameter.global_shape.size(), 0),
-                     at::ones(parameter.global_shape)});
-  return boxes;
+    slices.push_back({parameter.name, parameter.global_shape, std::vector<int64_t>(parameter.global_shape.size(), 0),
+                      at::ones(parameter.global_shape)});
+  return slices;
 }
 
 class DamagedCheckpoint : public testing::Test {
  protected:
-  DamagedCheckpoint() : checkpoint_(save_checkpoint(folder_.path(), model_, {7, {}}, whole_boxes(model_), mesh_, 1)) {}
+  DamagedCheckpoint() : checkpoint_(save_checkpoint(folder_.path(), model_, {7, {}}, full_slices(model_), mesh_, 1)) {}
 
-  /// The refusal of a checkpoint.json with a change, from the file's name on.
-  std::string refusal(const json& changes) {
+  /// The error of a checkpoint.json with a change, from the file's name on.
+  std::string error(const json& changes) {
     json index = json::parse(read_file(checkpoint_ / "checkpoint.json"));
     index.merge_patch(changes);
     write_file(checkpoint_ / "checkpoint.json", index.dump());
-    return from_name(message_of<std::runtime_error>([&] { open_checkpoint(checkpoint_); }), "checkpoint.json");
+    return from_name(get_message<std::runtime_error>([&] { open_checkpoint(checkpoint_); }), "checkpoint.json");
   }
   static std::string from_name(const std::string& message, const std::string& name) {
     return message.substr(std::min(message.find(name), message.size()));
@@ -52,44 +52,44 @@ class DamagedCheckpoint : public testing::Test {
   fs::path checkpoint_;
 };
 
-TEST_F(DamagedCheckpoint, NumbersThatAreNoSizesAreRefused) {
-  EXPECT_EQ(refusal({{"step", 1e308}}), "checkpoint.json is damaged: [1e+308] is no list of sizes");
-  EXPECT_EQ(refusal({{"step", -1}}), "checkpoint.json is damaged: [-1] is no list of sizes");
-  EXPECT_EQ(refusal({{"step", 7}, {"mesh", {1, 1}}}), "checkpoint.json is damaged: its mesh has 2 axes");
+TEST_F(DamagedCheckpoint, NumbersThatAreNoSizesAreRejected) {
+  EXPECT_EQ(error({{"step", 1e308}}), "checkpoint.json is damaged: [1e+308] is no list of sizes");
+  EXPECT_EQ(error({{"step", -1}}), "checkpoint.json is damaged: [-1] is no list of sizes");
+  EXPECT_EQ(error({{"step", 7}, {"mesh", {1, 1}}}), "checkpoint.json is damaged: its mesh has 2 axes");
 }
 
 TEST_F(DamagedCheckpoint, AnotherFormatNamesWhatWroteItAndWhatToDo) {
-  EXPECT_EQ(refusal({{"format", "2"}}),
+  EXPECT_EQ(error({{"format", "2"}}),
             "checkpoint.json is damaged, or another program wrote it: its format is \"2\", and modrun writes a number. "
             "Restore the file, or continue from another checkpoint");
-  const std::string newer = refusal({{"format", 3}, {"program", "modular 7.1"}});
+  const std::string newer = error({{"format", 3}, {"program", "modular 7.1"}});
   EXPECT_EQ(newer.find("checkpoint.json has the format 3, and this program, modular "), 0u) << newer;
   EXPECT_NE(newer.find("reads format 2: a newer version of modular (modular 7.1) wrote it. Continue with that version"),
             std::string::npos)
       << newer;
-  EXPECT_NE(refusal({{"format", 1}, {"program", nullptr}}).find("an older version of modular wrote it"),
+  EXPECT_NE(error({{"format", 1}, {"program", nullptr}}).find("an older version of modular wrote it"),
             std::string::npos);
 }
 
-TEST_F(DamagedCheckpoint, ShapesWhoseProductHasMoreThan63BitsAreRefused) {
+TEST_F(DamagedCheckpoint, ShapesWhoseProductHasMoreThan63BitsAreRejected) {
   const int64_t large = int64_t{1} << 40;
-  EXPECT_EQ(refusal({{"tensors", {{"more", {{"shape", {large, large}}, {"boxes", json::array()}}}}}}),
+  EXPECT_EQ(error({{"tensors", {{"more", {{"shape", {large, large}}, {"boxes", json::array()}}}}}}),
             "checkpoint.json is damaged: \"more\" is [1099511627776, 1099511627776], more values than there can be");
 }
 
-TEST_F(DamagedCheckpoint, ABoxThatStandsTwiceIsRefused) {
+TEST_F(DamagedCheckpoint, ABoxThatStandsTwiceIsRejected) {
   json index = json::parse(read_file(checkpoint_ / "checkpoint.json"));
-  json boxes = index["tensors"]["model.norm.weight"]["boxes"];
-  boxes.push_back(boxes[0]);
-  EXPECT_EQ(refusal({{"tensors", {{"model.norm.weight", {{"boxes", boxes}}}}}}),
-            "checkpoint.json is damaged: it names the box \"model.norm.weight\" of rank-00000.safetensors twice");
+  json slices = index["tensors"]["model.norm.weight"]["boxes"];
+  slices.push_back(slices[0]);
+  EXPECT_EQ(error({{"tensors", {{"model.norm.weight", {{"boxes", slices}}}}}}),
+            "checkpoint.json is damaged: it names the slice \"model.norm.weight\" of rank-00000.safetensors twice");
 }
 
 TEST_F(DamagedCheckpoint, AFileElsewhereIsNotRead) {
   json index = json::parse(read_file(checkpoint_ / "checkpoint.json"));
-  json boxes = index["tensors"]["model.norm.weight"]["boxes"];
-  boxes[0]["file"] = "../rank-00000.safetensors";
-  EXPECT_EQ(refusal({{"tensors", {{"model.norm.weight", {{"boxes", boxes}}}}}}),
+  json slices = index["tensors"]["model.norm.weight"]["boxes"];
+  slices[0]["file"] = "../rank-00000.safetensors";
+  EXPECT_EQ(error({{"tensors", {{"model.norm.weight", {{"boxes", slices}}}}}}),
             "checkpoint.json is damaged: \"../rank-00000.safetensors\" is no name of a file beside it");
 }
 
@@ -107,9 +107,9 @@ TEST_F(DamagedCheckpoint, AStateThatIsNoneOfTheGeneratorNamesTheRanksFile) {
       if (name == "generator.cpu") tensor = tensor.narrow(0, 0, 10).clone();
   }
   write_safetensors(file, tensors, metadata);
-  std::vector<TensorBox> boxes = whole_boxes(model_);
+  std::vector<TensorSlice> slices = full_slices(model_);
   const std::string message =
-      message_of<std::runtime_error>([&] { load_checkpoint(checkpoint_, model_, boxes, mesh_); });
+      get_message<std::runtime_error>([&] { load_checkpoint(checkpoint_, model_, slices, mesh_); });
   EXPECT_EQ(from_name(message, "rank-"),
             "rank-00000.safetensors is damaged: its \"generator.cpu\" is no state of that random generator");
 }
@@ -124,7 +124,7 @@ TEST_F(DamagedCheckpoint, ANameInLatestThatNoCheckpointHasIsNotLookedFor) {
   };
   for (const auto& [name, shown] : names) {
     write_file(folder_.path() / "latest", name + "\n");
-    const auto message = message_of<std::runtime_error>([&] { find_checkpoint(folder_.path()); });
+    const auto message = get_message<std::runtime_error>([&] { find_checkpoint(folder_.path()); });
     EXPECT_EQ(from_name(message, "latest").find("latest names the checkpoint " + shown + ", which is not there"), 0u)
         << message.substr(0, 300);
   }

@@ -32,13 +32,13 @@ TEST(Examples, FilesMayHoldIdsOfDifferentTypes) {
   EXPECT_TRUE(at::equal(examples.read(rows).input_ids, at::full({2, 4}, 7, at::kLong)));
 }
 
-TEST(Examples, AnIdBeyondTheVocabularyIsRefusedInAnyRowAndType) {
+TEST(Examples, AnIdBeyondTheVocabularyIsRejectedInAnyRowAndType) {
   const TemporaryFolder folder;
   const at::Tensor ids = at::zeros({3, 4}, at::kLong);
   ids[2][3] = 65535;
   write_safetensors(folder.path() / "file", {{"input_ids", ids.to(at::kUInt16)}});
   const auto message =
-      message_of<std::runtime_error>([&] { Examples({folder.path() / "file"}, default_llama()).check_ids(); });
+      get_message<std::runtime_error>([&] { Examples({folder.path() / "file"}, default_llama()).check_ids(); });
   EXPECT_NE(message.find("file: \"input_ids\" holds 65535: write ids from 0 to 31999"), std::string::npos) << message;
 }
 

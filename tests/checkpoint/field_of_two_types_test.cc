@@ -49,9 +49,9 @@ TEST(FieldOfTwoTypes, IsWrittenAsItWasRead) {
     EXPECT_EQ(printed(taken({{"pattern", pattern}})), (json{{"kind", 3}, {"pattern", pattern}}));
 }
 
-TEST(FieldOfTwoTypes, OfAnotherTypeIsRefused) {
+TEST(FieldOfTwoTypes, OfAnotherTypeIsRejected) {
   for (const json& wrong : {json(2.5), json(true), json::array({1})})
-    EXPECT_EQ(message_of<ConfigError>([&] { taken({{"pattern", wrong}}); }),
+    EXPECT_EQ(get_message<ConfigError>([&] { taken({{"pattern", wrong}}); }),
               "config.json: \"pattern\" is " + wrong.dump() + ": write an integer or a string");
 }
 

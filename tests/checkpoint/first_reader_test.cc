@@ -25,7 +25,7 @@ const ModelConfig& tiny_llama() {
 void write_weights(const fs::path& checkpoint, const fs::path& pretrained) {
   Mesh mesh(Environment{}, MeshShape{});
   ParallelModel model(*tiny_llama().entry, *tiny_llama().config, mesh, {}, /*seed=*/1);
-  save_checkpoint(checkpoint, tiny_llama(), {.step = 1, .values = {}}, boxes_of(model), mesh, 0);
+  save_checkpoint(checkpoint, tiny_llama(), {.step = 1, .values = {}}, get_slices(model), mesh, 0);
   export_pretrained(checkpoint, pretrained, {});
 }
 
@@ -41,7 +41,7 @@ TEST(FirstReader, EveryRankGetsItsBoxesOfWhatTheFirstReads) {
       ParallelModel expected(*tiny_llama().entry, *tiny_llama().config, mesh, {}, /*seed=*/1);
       for (const char* name : {"checkpoints", "pretrained"}) {
         ParallelModel model(*tiny_llama().entry, *tiny_llama().config, mesh, {}, /*seed=*/2);
-        load_parameters_by_first(mesh.rank() == 0 ? folder / name : fs::path("/none"), tiny_llama(), boxes_of(model),
+        load_parameters_by_first(mesh.rank() == 0 ? folder / name : fs::path("/none"), tiny_llama(), get_slices(model),
                                  Head::stored, mesh);
         for (size_t i = 0; i < model.parameters().size(); ++i)
           EXPECT_TRUE(at::equal(model.parameters()[i].local, expected.parameters()[i].local))
@@ -57,9 +57,9 @@ TEST(FirstReader, WhatTheFirstCannotReadEndsAll) {
     shape[Axis::dp_shard] = 2;
     Mesh mesh(environment, shape);
     ParallelModel model(*tiny_llama().entry, *tiny_llama().config, mesh, {}, /*seed=*/2);
-    const auto loading = [&] { load_parameters_by_first(folder, tiny_llama(), boxes_of(model), Head::stored, mesh); };
+    const auto loading = [&] { load_parameters_by_first(folder, tiny_llama(), get_slices(model), Head::stored, mesh); };
     EXPECT_THAT(
-        message_of<std::runtime_error>(loading),
+        get_message<std::runtime_error>(loading),
         HasSubstr(mesh.rank() == 0 ? "holds neither model.safetensors nor" : "rank 0, which reads model.checkpoint "));
   });
 }

@@ -49,14 +49,14 @@ TEST_P(FusedParts, AreReadByEveryMesh) {
   run_ranks(4, [&](const Environment& environment) {
     Mesh mesh(environment, mesh_shape(2, 2), {.device = at::kCPU});
     ParallelModel model(*config().entry, *config().config, mesh, {}, kSeed);
-    save_checkpoint(folder, config(), {.step = 1, .values = {}}, boxes_of(model), mesh, 1);
+    save_checkpoint(folder, config(), {.step = 1, .values = {}}, get_slices(model), mesh, 1);
   });
   for (const auto& [tp, dp_shard] : {std::pair{1, 1}, std::pair{2, 1}, std::pair{1, 3}, std::pair{2, 2}}) {
     SCOPED_TRACE(mesh_shape(tp, dp_shard).describe());
     run_ranks(tp * dp_shard, [&](const Environment& environment) {
       Mesh mesh(environment, mesh_shape(tp, dp_shard), {.device = at::kCPU});
       ParallelModel model(*config().entry, *config().config, mesh, {}, kSeed + 1);
-      load_parameters(folder, config(), boxes_of(model));
+      load_parameters(folder, config(), get_slices(model));
       expect_initial(model, mesh);
     });
   }
@@ -67,7 +67,7 @@ TEST_P(FusedParts, AreExportedWhole) {
   run_ranks(2, [&](const Environment& environment) {
     Mesh mesh(environment, mesh_shape(2, 1), {.device = at::kCPU});
     ParallelModel model(*config().entry, *config().config, mesh, {}, kSeed);
-    save_checkpoint(folder / "checkpoints", config(), {.step = 1, .values = {}}, boxes_of(model), mesh, 1);
+    save_checkpoint(folder / "checkpoints", config(), {.step = 1, .values = {}}, get_slices(model), mesh, 1);
   });
   export_pretrained(folder / "checkpoints", folder / "exported", {});
   Mesh alone({}, {}, {.device = at::kCPU});

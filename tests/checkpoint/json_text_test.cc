@@ -42,12 +42,12 @@ TEST(JsonText, OfFarMoreValuesThanItsBytesCallForIsRejectedBeforeTheyTakeMemory)
 }
 
 TEST(JsonText, HoldsWhatRealFilesHold) {
-  nlohmann::json boxes = nlohmann::json::array(), merges = nlohmann::json::array();
-  for (int box = 0; box < 300'000; ++box)
-    boxes.push_back({{"file", "rank-00000.safetensors"}, {"key", "w"}, {"offset", {0, 0}}, {"shape", {8, 8}}});
+  nlohmann::json slices = nlohmann::json::array(), merges = nlohmann::json::array();
+  for (int slice = 0; slice < 300'000; ++slice)
+    slices.push_back({{"file", "rank-00000.safetensors"}, {"key", "w"}, {"offset", {0, 0}}, {"shape", {8, 8}}});
   for (int merge = 0; merge < 300'000; ++merge) merges.push_back({"a", "b"});
-  EXPECT_EQ(parse_json(boxes.dump(1)).size(), boxes.size()) << "of a checkpoint's index";
-  EXPECT_EQ(parse_json(boxes.dump()).size(), boxes.size());
+  EXPECT_EQ(parse_json(slices.dump(1)).size(), slices.size()) << "of a checkpoint's index";
+  EXPECT_EQ(parse_json(slices.dump()).size(), slices.size());
   EXPECT_EQ(parse_json(merges.dump()).size(), merges.size()) << "of a tokenizer";
   EXPECT_THAT(json_problem("[1,"), HasSubstr("parse error"));
   EXPECT_THAT(json_problem(std::string(200, '[')), HasSubstr("nests more than 100 levels deep"));
@@ -60,10 +60,10 @@ TEST(JsonText, HeadersAndIndexesOfManyValuesAreNamedWithTheReason) {
   const uint64_t length = header.size();
   std::ofstream(folder.path() / "a.safetensors", std::ios::binary)
       << std::string(reinterpret_cast<const char*>(&length), sizeof length) << header;
-  EXPECT_THAT(message_of<std::runtime_error>([&] { SafetensorsFile(folder.path() / "a.safetensors"); }),
+  EXPECT_THAT(get_message<std::runtime_error>([&] { SafetensorsFile(folder.path() / "a.safetensors"); }),
               HasSubstr("its header is not a JSON object (it has more than "));
   folder.write("checkpoint.json", "{\"tensors\":" + values + "}");
-  EXPECT_THAT(message_of<std::runtime_error>([&] { open_checkpoint(folder.path()); }),
+  EXPECT_THAT(get_message<std::runtime_error>([&] { open_checkpoint(folder.path()); }),
               HasSubstr("checkpoint.json is damaged: it is not a JSON object (it has more than "));
 }
 

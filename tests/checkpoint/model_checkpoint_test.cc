@@ -18,7 +18,7 @@ ModelConfig two_experts() {
                       "config.json");
 }
 
-Mesh mesh_of(const Environment& environment) {
+Mesh make_mesh(const Environment& environment) {
   MeshShape shape;
   shape[Axis::dp_shard] = environment.world_size;
   return Mesh(environment, shape, {.device = at::kCPU});
@@ -32,22 +32,22 @@ TEST(ModelCheckpoint, OfThreeRanksIsTheSameModelOnAnyOtherNumber) {
   const std::string folder = testing::shared_folder();
   run_ranks(3, [&](const Environment& environment) {
     const ModelConfig config = two_experts();
-    Mesh mesh = mesh_of(environment);
+    Mesh mesh = make_mesh(environment);
     ParallelModel model = model_on(mesh, config, /*seed=*/1);
-    const auto boxes = boxes_of(model);
-    const auto is_cut_unevenly = [](const TensorBox& box) {
-      return box.global_shape == std::vector<int64_t>{2, 100, 36} && box.local.size(0) == 2;
+    const auto slices = get_slices(model);
+    const auto is_cut_unevenly = [](const TensorSlice& slice) {
+      return slice.global_shape == std::vector<int64_t>{2, 100, 36} && slice.local.size(0) == 2;
     };
-    EXPECT_EQ(std::ranges::count_if(boxes, is_cut_unevenly), 2) << "the experts of two layers";
-    save_checkpoint(folder, config, {.step = 1, .values = {}}, boxes, mesh, /*keep_last=*/0);
+    EXPECT_EQ(std::ranges::count_if(slices, is_cut_unevenly), 2) << "the experts of two layers";
+    save_checkpoint(folder, config, {.step = 1, .values = {}}, slices, mesh, /*keep_last=*/0);
   });
   for (const int ranks : {1, 2, 3, 4})
     run_ranks(ranks, [&](const Environment& environment) {
       const ModelConfig config = two_experts();
-      Mesh mesh = mesh_of(environment);
+      Mesh mesh = make_mesh(environment);
       // Initial values are the same on every mesh.
       ParallelModel expected = model_on(mesh, config, /*seed=*/1), loaded = model_on(mesh, config, /*seed=*/2);
-      load_checkpoint(find_checkpoint(folder), config, boxes_of(loaded), mesh);
+      load_checkpoint(find_checkpoint(folder), config, get_slices(loaded), mesh);
       for (size_t i = 0; i < expected.parameters().size(); ++i)
         EXPECT_TRUE(loaded.parameters()[i].local.equal(expected.parameters()[i].local))
             << expected.parameters()[i].name;

@@ -19,17 +19,17 @@ ModelConfig parse(json object) {
   return parse_config(object.dump(), "config.json");
 }
 
-LlavaConfig llava_of(const json& object) {
+LlavaConfig read_llava(const json& object) {
   return dynamic_cast<const ConfigOf<LlavaConfig>&>(*parse(object).config).value;
 }
 
-std::string refusal(const json& object) {
-  return message_of<ConfigError>([&] { parse(object); });
+std::string error(const json& object) {
+  return get_message<ConfigError>([&] { parse(object); });
 }
 
 TEST(NestedConfig, WhatIsNotGivenAtAllHasTheOutersDefaults) {
   for (const json& given : {json::object(), json{{"vision_config", nullptr}}}) {
-    const LlavaConfig config = llava_of(given);
+    const LlavaConfig config = read_llava(given);
     EXPECT_EQ(config.vision_config.hidden_size, 1024);
     EXPECT_EQ(config.text_config.hidden_size, 4096);
     EXPECT_EQ(config.text_config.head_dim, 128);
@@ -37,20 +37,20 @@ TEST(NestedConfig, WhatIsNotGivenAtAllHasTheOutersDefaults) {
 }
 
 TEST(NestedConfig, APartThatIsGivenHasItsOwnTypesDefaults) {
-  const LlavaConfig config = llava_of({{"vision_config", {{"image_size", 112}}}});
+  const LlavaConfig config = read_llava({{"vision_config", {{"image_size", 112}}}});
   EXPECT_EQ(config.vision_config.image_size, 112);
   EXPECT_EQ(config.vision_config.hidden_size, 768);
 }
 
 TEST(NestedConfig, TheFirstReleasesKeyWinsWithAllThatItImplies) {
-  const LlavaConfig config = llava_of(
+  const LlavaConfig config = read_llava(
       {{"text_config", {{"hidden_size", 64}, {"vocab_size", 99}}}, {"text_config_dict", {{"hidden_size", 256}}}});
   EXPECT_EQ(config.text_config.hidden_size, 256);
   EXPECT_EQ(config.text_config.vocab_size, 32000);
 }
 
 TEST(NestedConfig, RotarySettingsAreReadInsideToo) {
-  EXPECT_EQ(llava_of({{"text_config", {{"rope_theta", 5e5}}}}).text_config.rope_parameters.rope_theta, 5e5);
+  EXPECT_EQ(read_llava({{"text_config", {{"rope_theta", 5e5}}}}).text_config.rope_parameters.rope_theta, 5e5);
 }
 
 TEST(NestedConfig, UnknownKeysAreNamedWithTheirPlaceAndKept) {
@@ -78,24 +78,23 @@ TEST(NestedConfig, IntegersAreNamedByTheirPath) {
   EXPECT_EQ(integers.find("hidden_size"), integers.end());
 }
 
-TEST(NestedConfig, RefusalsNameThePlace) {
-  EXPECT_EQ(refusal({{"text_config", {{"hidden_size", 0}}}}),
+TEST(NestedConfig, ErrorsNameThePlace) {
+  EXPECT_EQ(error({{"text_config", {{"hidden_size", 0}}}}),
             "config.json: text_config: \"hidden_size\" is 0: write at least 1");
-  EXPECT_EQ(refusal({{"text_config", {{"hidden_size", "wide"}}}}),
+  EXPECT_EQ(error({{"text_config", {{"hidden_size", "wide"}}}}),
             "config.json: text_config: \"hidden_size\" is \"wide\": write an integer");
-  EXPECT_EQ(refusal({{"text_config", 3}}),
-            "config.json: \"text_config\" is 3: write an object, the config of that part");
-  EXPECT_NE(refusal({{"vision_config", {{"hidden_act", "swoosh"}}}}).find("config.json: vision_config: \"hidden_act\""),
+  EXPECT_EQ(error({{"text_config", 3}}), "config.json: \"text_config\" is 3: write an object, the config of that part");
+  EXPECT_NE(error({{"vision_config", {{"hidden_act", "swoosh"}}}}).find("config.json: vision_config: \"hidden_act\""),
             std::string::npos);
-  EXPECT_NE(refusal({{"text_config", {{"quantization_config", {{"bits", 4}}}}}}).find("config.json: text_config: "),
+  EXPECT_NE(error({{"text_config", {{"quantization_config", {{"bits", 4}}}}}}).find("config.json: text_config: "),
             std::string::npos);
 }
 
-TEST(NestedConfig, OtherTowersAreRefusedInASentence) {
-  EXPECT_EQ(refusal({{"vision_config", {{"model_type", "siglip_vision_model"}}}}),
+TEST(NestedConfig, OtherTowersAreRejected) {
+  EXPECT_EQ(error({{"vision_config", {{"model_type", "siglip_vision_model"}}}}),
             "config.json: vision_config: model_type is siglip_vision_model, and only clip_vision_model is supported as "
             "the tower over images");
-  EXPECT_EQ(refusal({{"text_config", {{"model_type", "mistral"}}}}),
+  EXPECT_EQ(error({{"text_config", {{"model_type", "mistral"}}}}),
             "config.json: text_config: model_type is mistral, and only llama is supported as the language model");
 }
 

@@ -18,8 +18,8 @@ void write_bytes(const std::filesystem::path& path, const std::string& header, c
   file << header << data;
 }
 
-std::string refusal(const std::filesystem::path& path) {
-  return message_of<std::runtime_error>([&] { SafetensorsFile file(path); });
+std::string error(const std::filesystem::path& path) {
+  return get_message<std::runtime_error>([&] { SafetensorsFile file(path); });
 }
 
 TEST(Safetensors, KeepsValuesTypesShapesAndMetadata) {
@@ -84,7 +84,7 @@ TEST(Safetensors, WritingConvertsToTheTensorsType) {
   EXPECT_TRUE(at::equal(SafetensorsFile(folder.path() / "file").tensor("x"), x.to(at::kBFloat16)));
 }
 
-TEST(Safetensors, RefusesAFileThatIsCutOffAtAnyByte) {
+TEST(Safetensors, RejectsAFileThatIsCutOffAtAnyByte) {
   TemporaryFolder folder;
   write_safetensors(folder.path() / "whole", {{"x", at::ones({3})}});
   const auto size = std::filesystem::file_size(folder.path() / "whole");
@@ -92,53 +92,54 @@ TEST(Safetensors, RefusesAFileThatIsCutOffAtAnyByte) {
     std::filesystem::copy_file(folder.path() / "whole", folder.path() / "cut",
                                std::filesystem::copy_options::overwrite_existing);
     std::filesystem::resize_file(folder.path() / "cut", kept);
-    EXPECT_NE(refusal(folder.path() / "cut").find("is cut off"), std::string::npos)
-        << kept << ": " << refusal(folder.path() / "cut");
+    EXPECT_NE(error(folder.path() / "cut").find("is cut off"), std::string::npos)
+        << kept << ": " << error(folder.path() / "cut");
   }
 }
 
-TEST(Safetensors, RefusesHeadersThatContradictThemselves) {
+TEST(Safetensors, RejectsHeadersThatContradictThemselves) {
   TemporaryFolder folder;
-  const auto refused = [&](const std::string& header, const std::string& data) {
+  const auto rejected = [&](const std::string& header, const std::string& data) {
     write_bytes(folder.path() / "file", header, data);
-    return refusal(folder.path() / "file");
+    return error(folder.path() / "file");
   };
-  EXPECT_NE(refused("not json", "").find("not a JSON object"), std::string::npos);
-  EXPECT_NE(refused(R"({"x":{"dtype":"F32"}})", "").find("\"x\" lacks dtype, shape or data_offsets"),
+  EXPECT_NE(rejected("not json", "").find("not a JSON object"), std::string::npos);
+  EXPECT_NE(rejected(R"({"x":{"dtype":"F32"}})", "").find("\"x\" lacks dtype, shape or data_offsets"),
             std::string::npos);
-  EXPECT_NE(refused(R"({"x":{"dtype":"Q4","shape":[1],"data_offsets":[0,4]}})", "1234").find("dtype \"Q4\""),
+  EXPECT_NE(rejected(R"({"x":{"dtype":"Q4","shape":[1],"data_offsets":[0,4]}})", "1234").find("dtype \"Q4\""),
             std::string::npos);
-  EXPECT_NE(refused(R"({"x":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", "1234").find("not a list of sizes"),
+  EXPECT_NE(rejected(R"({"x":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", "1234").find("not a list of sizes"),
             std::string::npos);
-  EXPECT_NE(refused(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", "1234").find("do not agree"),
+  EXPECT_NE(rejected(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", "1234").find("do not agree"),
+            std::string::npos);
+  EXPECT_NE(rejected(R"({"x":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", "")
+                .find("do not agree"),
             std::string::npos);
   EXPECT_NE(
-      refused(R"({"x":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", "").find("do not agree"),
-      std::string::npos);
-  EXPECT_NE(
-      refused(
+      rejected(
           R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"y":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
           "123")
           .find("overlap"),
       std::string::npos);
-  EXPECT_NE(refused(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", "12").find("holes"), std::string::npos);
-  EXPECT_NE(refused(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "12").find("accounts for"),
+  EXPECT_NE(rejected(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", "12").find("holes"),
+            std::string::npos);
+  EXPECT_NE(rejected(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "12").find("accounts for"),
             std::string::npos);
 }
 
 TEST(Safetensors, SaysWhichFileOrTensorIsNotThere) {
   TemporaryFolder folder;
-  EXPECT_NE(refusal(folder.path() / "none").find("none cannot be read"), std::string::npos);
+  EXPECT_NE(error(folder.path() / "none").find("none cannot be read"), std::string::npos);
   write_safetensors(folder.path() / "file", {{"x", at::ones({3})}});
   const SafetensorsFile file(folder.path() / "file");
-  EXPECT_NE(message_of<std::runtime_error>([&] { file.tensor("y"); }).find("has no tensor \"y\""), std::string::npos);
+  EXPECT_NE(get_message<std::runtime_error>([&] { file.tensor("y"); }).find("has no tensor \"y\""), std::string::npos);
 }
 
-TEST(Safetensors, AShapeOfNoValuesWhoseStridesOverflowIsRefused) {
+TEST(Safetensors, AShapeOfNoValuesWhoseStridesOverflowIsRejected) {
   TemporaryFolder folder;
   write_bytes(folder.path() / "file", R"({"x":{"dtype":"F32","shape":[0,4611686018427387904,8],"data_offsets":[0,0]}})",
               "");
-  EXPECT_NE(refusal(folder.path() / "file").find("entry of \"x\" has data_offsets that do not agree with its shape"),
+  EXPECT_NE(error(folder.path() / "file").find("entry of \"x\" has data_offsets that do not agree with its shape"),
             std::string::npos);
 }
 

@@ -48,10 +48,10 @@ class SentenceModules : public testing::Test {
   }
 
   std::string error() const {
-    return message_of<ConfigError>([&] { read(); });
+    return get_message<ConfigError>([&] { read(); });
   }
   std::string error_of_pooling(const json& settings) const {
-    return message_of<ConfigError>([&] { pooling(settings); });
+    return get_message<ConfigError>([&] { pooling(settings); });
   }
   /// With a Dense of these settings, which are complete without them.
   std::string error_of_dense(const json& settings) {
@@ -96,10 +96,10 @@ TEST_F(SentenceModules, LayersAreThoseThatModulesNameInTheirOrder) {
   modules_.push_back(module("sentence_transformers.base.modules.dense.Dense", "head"));
   modules_.push_back(module(kOlder + "Dense", "other"));
   EXPECT_THAT(read().embedding_layers, ElementsAre("normalize", "dense 8 tanh", "dense 4 identity no-bias"));
-  EXPECT_THAT(message_of<ConfigError>([&] { dense_weights(folder_.path()); }),
+  EXPECT_THAT(get_message<ConfigError>([&] { dense_weights(folder_.path()); }),
               HasSubstr("head/model.safetensors is not there: load the folder with Sentence Transformers and save it"));
   folder_.write("head/pytorch_model.bin", "");
-  EXPECT_THAT(message_of<ConfigError>([&] { dense_weights(folder_.path()); }),
+  EXPECT_THAT(get_message<ConfigError>([&] { dense_weights(folder_.path()); }),
               HasSubstr("is not there, and pytorch_model.bin is not read: load the folder"));
 }
 
@@ -157,19 +157,19 @@ TEST_F(SentenceModules, AFolderThatEmbedsIsReadAsAnEntryForSentences) {
 }
 
 TEST_F(SentenceModules, FieldsThatMakeNoEmbeddingAreErrors) {
-  const auto error_of = [](json fields) {
+  const auto get_error = [](json fields) {
     fields.update({{"architectures", {"BertModel"}}});
-    return message_of<ConfigError>([&] { parse_config(fields.dump(), "config.json"); });
+    return get_message<ConfigError>([&] { parse_config(fields.dump(), "config.json"); });
   };
-  EXPECT_THAT(error_of({{"pooling", "first"}}), HasSubstr("pooling is \"first\": write one of cls, max, mean, "));
-  EXPECT_THAT(error_of({{"pooling", "cls+"}}), HasSubstr("pooling is \"cls+\""));
+  EXPECT_THAT(get_error({{"pooling", "first"}}), HasSubstr("pooling is \"first\": write one of cls, max, mean, "));
+  EXPECT_THAT(get_error({{"pooling", "cls+"}}), HasSubstr("pooling is \"cls+\""));
   for (const char* layer : {"dense", "dense 0 tanh", "dense 8", "dense 8x tanh", "dense 8 softmax", "dense 8 tanh bias",
                             "normalise", "", "dense 99999999999999999999 tanh"})
-    EXPECT_THAT(error_of({{"embedding_layers", {layer}}}),
+    EXPECT_THAT(get_error({{"embedding_layers", {layer}}}),
                 HasSubstr(std::string("embedding_layers has \"") + layer + "\": write \"normalize\", or \"dense\""));
   json pairs = {
       {"architectures", {"BertForSentencePairClassification"}}, {"model_type", "bert"}, {"pooling", "cls+max"}};
-  EXPECT_THAT(message_of<ConfigError>([&] { parse_config(pairs.dump(), "config.json"); }),
+  EXPECT_THAT(get_message<ConfigError>([&] { parse_config(pairs.dump(), "config.json"); }),
               HasSubstr("give embeddings of 1536 features, and a classifier of pairs reads 768"));
 }
 

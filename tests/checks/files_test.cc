@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string message_of(const std::function<void()>& what) {
+std::string get_message(const std::function<void()>& what) {
   try {
     what();
   } catch (const std::runtime_error& error) {
@@ -45,18 +45,18 @@ TEST_F(Files, AreReadWholeWhateverTheyHold) {
 }
 
 TEST_F(Files, ThatAreNoneAreSaidToBeNone) {
-  EXPECT_EQ(message_of([&] { read_file(folder); }), folder.string() + ": is a folder, not a file");
+  EXPECT_EQ(get_message([&] { read_file(folder); }), folder.string() + ": is a folder, not a file");
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
-  EXPECT_EQ(message_of([&] { read_file_if_any(folder / "pipe"); }),
+  EXPECT_EQ(get_message([&] { read_file_if_any(folder / "pipe"); }),
             (folder / "pipe").string() + ": is not a regular file");
-  EXPECT_EQ(message_of([&] { read_file(folder / "none"); }),
+  EXPECT_EQ(get_message([&] { read_file(folder / "none"); }),
             (folder / "none").string() + ": cannot be opened: No such file or directory");
 }
 
 TEST_F(Files, WrittenTogetherAreAllWrittenOrNone) {
   write_file(folder / "one", "before");
   fs::create_directories(folder / "three");
-  const std::string message = message_of(
+  const std::string message = get_message(
       [&] { write_files({{folder / "one", "after"}, {folder / "two", "after"}, {folder / "three", "after"}}); });
   EXPECT_EQ(message, (folder / "three").string() + ": is a folder, not a file");
   EXPECT_EQ(read_file(folder / "one"), "before");
@@ -66,7 +66,7 @@ TEST_F(Files, WrittenTogetherAreAllWrittenOrNone) {
 TEST_F(Files, ThatWereReplacedBeforeOneFailedArePutBack) {
   write_file(folder / "one", "before");
   ASSERT_EQ(mkfifo((folder / "two").c_str(), 0600), 0);  // found when "one" has been replaced
-  const std::string message = message_of([&] { write_files({{folder / "one", "after"}, {folder / "two", "after"}}); });
+  const std::string message = get_message([&] { write_files({{folder / "one", "after"}, {folder / "two", "after"}}); });
   EXPECT_EQ(message, (folder / "two").string() + ": is not a regular file");
   EXPECT_EQ(read_file(folder / "one"), "before");
   EXPECT_EQ(count(), 2u);
@@ -84,7 +84,7 @@ std::string edited(const std::string& text, ByteEdit edit) {
   const std::string lines = with_unix_lines(text);
   std::string expected = lines;
   expected.replace(edit.begin, edit.end - edit.begin, edit.text);
-  const ByteEdit own = with_endings_of(text, edit);
+  const ByteEdit own = with_endings_like(text, edit);
   std::string result = text;
   result.replace(own.begin, own.end - own.begin, own.text);
   EXPECT_EQ(with_unix_lines(result), expected);
@@ -109,7 +109,7 @@ TEST(Families, AreHeadersAndNothingElse) {
   EXPECT_EQ(find_spec(root.path(), root.path(), "folder"), std::nullopt);
   EXPECT_EQ(find_spec(root.path() / "none", root.path(), "beta"), root.path() / "modular/beta.h");
   EXPECT_EQ(
-      message_of([&] { families_in(root.path() / "modular"); }),
+      get_message([&] { families_in(root.path() / "modular"); }),
       (root.path() / "modular/modular").string() + ": no such folder: name the folder that holds modular/ with --root");
 }
 

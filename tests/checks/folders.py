@@ -42,7 +42,7 @@ MAY_INCLUDE = {
 INCLUDE = re.compile(r'^\s*#\s*include "((?:modular|generated|generator|checks|runtime)/[^"]+)"', re.MULTILINE)
 
 
-def folder_of(path):
+def get_folder(path):
     """The most exact of the folders above that `path` lies in."""
     return max((folder for folder in MAY_INCLUDE if path.startswith(folder + "/")), key=len, default=path)
 
@@ -63,7 +63,7 @@ def main():
             text = file.read_text()
             for match in INCLUDE.finditer(text):
                 seen += 1
-                target, here = folder_of(match[1]), folder_of(name)
+                target, here = get_folder(match[1]), get_folder(name)
                 line = text.count("\n", 0, match.start(1)) + 1
                 if match[1] not in built and not (project / match[1]).exists():
                     wrong.append(f"{name}:{line}: there is no {match[1]}")

@@ -1,4 +1,4 @@
-// The examples of docs/: the git hook refuses a commit whose generated files are not what its specs say, and what the
+// The examples of docs/: the git hook rejects a commit whose generated files are not what its specs say, and what the
 // pre-commit framework and the workflow run are commands that modcheck has.
 #include "tests/checks/modcheck_project.h"
 
@@ -36,12 +36,12 @@ std::string command_in(const fs::path& file, const std::string& key, const std::
   throw std::runtime_error(file.string() + " has no such command");
 }
 
-TEST_F(Hooks, TheGitHookRefusesACommitWithStaleFiles) {
+TEST_F(Hooks, TheGitHookRejectsACommitWithStaleFiles) {
   fs::copy_file(kSource / "docs/examples/pre-commit", root / ".git/hooks/pre-commit");
   append("modular/gemma.h", "// a comment that generates nothing\n");
-  const Outcome refused = commit("stale");
-  EXPECT_NE(refused.exit_code, 0);
-  EXPECT_NE(refused.output.find("generated/gemma.lock"), std::string::npos) << refused.output;
+  const Outcome rejected = commit("stale");
+  EXPECT_NE(rejected.exit_code, 0);
+  EXPECT_NE(rejected.output.find("generated/gemma.lock"), std::string::npos) << rejected.output;
   EXPECT_EQ(check("--fix").exit_code, 0);
   const Outcome accepted = commit("mended");
   EXPECT_EQ(accepted.exit_code, 0) << accepted.output;

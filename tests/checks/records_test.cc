@@ -47,14 +47,14 @@ TEST_F(RecordsTest, NamesFilesTheSameOnEveryMachine) {
   EXPECT_EQ(to_text(record).find(folder.path().string()), std::string::npos);
 }
 
-TEST_F(RecordsTest, RefusesADependencyOutsideOfBothTrees) {
+TEST_F(RecordsTest, RejectsADependencyOutsideOfBothTrees) {
   TreeFiles files(tree);
   EXPECT_THROW(make_record(files, "tiny", "", {"/usr/include/stdio.h"}, {}), std::runtime_error);
 }
 
 TEST_F(RecordsTest, SurvivesItsText) { EXPECT_EQ(parse_record(to_text(record)), record); }
 
-TEST_F(RecordsTest, DamagedTextIsRefused) {
+TEST_F(RecordsTest, DamagedTextIsRejected) {
   const std::string text = to_text(record);
   EXPECT_THROW(parse_record(""), std::runtime_error);
   EXPECT_THROW(parse_record(text + "nonsense\n"), std::runtime_error);

@@ -17,7 +17,7 @@ class SpecErrors : public ModcheckProject {
   }
   /// An error of the parallel plan: a layer whose sum over ranks nothing takes.
   void break_the_plan() { replace("modular/llama.h", "TP_ROWWISE nn::Linear down_proj", "nn::Linear down_proj"); }
-  int line_of(const std::string& file, const std::string& text) {
+  int find_line(const std::string& file, const std::string& text) {
     const std::string all = bytes(file);
     return 1 + static_cast<int>(std::count(all.begin(), all.begin() + static_cast<long>(all.find(text)), '\n'));
   }
@@ -27,7 +27,7 @@ TEST_F(SpecErrors, ArePrintedAsModgenPrintsThem) {
   append("modular/gemma.h", "this is no C++\n");
   const Outcome found = check();
   EXPECT_EQ(found.exit_code, 2) << found.output;
-  const std::string line = std::to_string(line_of("modular/gemma.h", "this is no C++"));
+  const std::string line = std::to_string(find_line("modular/gemma.h", "this is no C++"));
   EXPECT_NE(found.output.find("modular/gemma.h:" + line + ":1: error: "), std::string::npos) << found.output;
   EXPECT_NE(found.output.find("\n  this is no C++\n  ^\n"), std::string::npos) << found.output;
   EXPECT_NE(found.output.find("generated/gemma.h:1: unchecked: nothing can be generated to compare with"),
@@ -42,9 +42,9 @@ TEST_F(SpecErrors, OfAPlanAreLocatedInTheSpecAndInThoseThatInheritThem) {
   size_t in_llama = 0, unchecked = 0;
   for (const Json& one : json) {
     unchecked += one["verdict"] == "unchecked";
-    if (one["verdict"] != "refused" || one["file"] != "modular/llama.h") continue;
+    if (one["verdict"] != "rejected" || one["file"] != "modular/llama.h") continue;
     ++in_llama;
-    EXPECT_EQ(one["line"], line_of("modular/llama.h", "return down_proj(")) << one.dump(1);
+    EXPECT_EQ(one["line"], find_line("modular/llama.h", "return down_proj(")) << one.dump(1);
     EXPECT_GT(one["column"], 1);
     EXPECT_FALSE(one["advice"].get<std::string>().empty());
     EXPECT_EQ(one["can_be_fixed"], false);
@@ -56,9 +56,9 @@ TEST_F(SpecErrors, OfAPlanAreLocatedInTheSpecAndInThoseThatInheritThem) {
 TEST_F(SpecErrors, AreAnnotationsOnGithub) {
   break_the_plan();
   const std::string output = check("--format github").output;
-  const std::string line = std::to_string(line_of("modular/llama.h", "return down_proj("));
+  const std::string line = std::to_string(find_line("modular/llama.h", "return down_proj("));
   EXPECT_NE(output.find("::error file=modular/llama.h,line=" + line + ",col="), std::string::npos) << output;
-  EXPECT_NE(output.find(",title=modcheck refused::"), std::string::npos) << output;
+  EXPECT_NE(output.find(",title=modcheck rejected::"), std::string::npos) << output;
 }
 
 TEST_F(SpecErrors, HaveRelatedPlacesAndFixesInSarif) {
@@ -71,15 +71,15 @@ TEST_F(SpecErrors, HaveRelatedPlacesAndFixesInSarif) {
   EXPECT_EQ(run["columnKind"], "unicodeCodePoints");
   std::vector<std::string> rules;
   for (const Json& rule : run["tool"]["driver"]["rules"]) rules.push_back(rule["id"]);
-  bool refused = false;
+  bool rejected = false;
   for (const Json& result : run["results"]) {
     EXPECT_EQ(std::count(rules.begin(), rules.end(), result["ruleId"].get<std::string>()), 1) << result.dump(1);
     const Json& place = result["locations"][0]["physicalLocation"];
     EXPECT_TRUE(place["artifactLocation"]["uri"].is_string() && place["region"]["startLine"] >= 1) << result.dump(1);
-    if (result["ruleId"] != "refused") continue;
-    refused = true;
+    if (result["ruleId"] != "rejected") continue;
+    rejected = true;
     EXPECT_EQ(place["artifactLocation"]["uri"], "modular/gemma.h");
-    EXPECT_EQ(place["region"]["startLine"], line_of("modular/gemma.h", "#define GEMMA_SIZE"));
+    EXPECT_EQ(place["region"]["startLine"], find_line("modular/gemma.h", "#define GEMMA_SIZE"));
     EXPECT_EQ(place["region"]["startColumn"], 9);
     const Json& change = result["fixes"][0]["artifactChanges"][0];
     EXPECT_EQ(change["artifactLocation"]["uri"], "modular/gemma.h");
@@ -90,7 +90,7 @@ TEST_F(SpecErrors, HaveRelatedPlacesAndFixesInSarif) {
     const auto characters = std::count_if(spec.begin(), spec.end(), [](char c) { return (c & 0xC0) != 0x80; });
     EXPECT_EQ(replacement["deletedRegion"]["charOffset"], characters);
   }
-  EXPECT_TRUE(refused) << log.dump(1);
+  EXPECT_TRUE(rejected) << log.dump(1);
 }
 
 }  // namespace

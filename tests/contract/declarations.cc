@@ -34,7 +34,7 @@ std::optional<std::string> comment_text(std::string_view line, std::string_view 
   return std::string(line);
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> split_lines(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
@@ -83,7 +83,7 @@ class Reader {
   void use(const clang::SourceManager& sources) { sources_ = &sources; }
 
   /// "runtime/model/functions.h" where the contract declares something there; else nothing.
-  std::string header_of(clang::SourceLocation location) const {
+  std::string get_header(clang::SourceLocation location) const {
     const std::string path = sources_->getFilename(sources_->getExpansionLoc(location)).str();
     if (!path.starts_with(root_ + "/")) return "";
     const std::string header = path.substr(root_.size() + 1);
@@ -91,7 +91,7 @@ class Reader {
   }
 
   void macro(const clang::Token& name, const clang::MacroInfo& info) {
-    const std::string header = header_of(name.getLocation());
+    const std::string header = get_header(name.getLocation());
     if (header.empty()) return;
     Declaration made = declaration(Declaration::Kind::macro, header, name.getLocation());
     made.name = name.getIdentifierInfo()->getName().str();
@@ -112,7 +112,7 @@ class Reader {
     context_ = &context;
     for (const clang::Decl* decl : context.getTranslationUnitDecl()->decls())
       if (const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(decl); space && space->getName() == "modular")
-        declarations_of(*space, "");
+        find_declarations(*space, "");
     std::stable_sort(contract_.declarations.begin(), contract_.declarations.end(),
                      [](const Declaration& one, const Declaration& other) {
                        return std::tie(one.header, one.line) < std::tie(other.header, other.line);
@@ -132,7 +132,7 @@ class Reader {
   Declaration declaration(Declaration::Kind kind, const std::string& header, clang::SourceLocation location) {
     if (!contract_.openings.contains(header)) {
       std::string opening;
-      for (const std::string& line : lines_of(buffer(location).str())) {
+      for (const std::string& line : split_lines(buffer(location).str())) {
         const auto text = comment_text(line, "//");
         if (!text) break;
         opening += (opening.empty() ? "" : " ") + *text;
@@ -157,7 +157,7 @@ class Reader {
   /// Comment lines that stand directly above a place.
   std::vector<std::string> lines_above(clang::SourceLocation location, std::string_view mark) const {
     const llvm::StringRef before = buffer(location).take_front(offset(location));
-    std::vector<std::string> lines = lines_of(before.take_front(before.rfind('\n') + 1).str()), found;
+    std::vector<std::string> lines = split_lines(before.take_front(before.rfind('\n') + 1).str()), found;
     for (; !lines.empty(); lines.pop_back()) {
       const auto comment = comment_text(lines.back(), mark);
       if (!comment) break;
@@ -166,11 +166,11 @@ class Reader {
     return found;
   }
 
-  void declarations_of(const clang::DeclContext& space, const std::string& prefix) {
+  void find_declarations(const clang::DeclContext& space, const std::string& prefix) {
     for (const clang::Decl* decl : space.decls()) {
-      if (decl->isImplicit() || header_of(decl->getLocation()).empty()) continue;
+      if (decl->isImplicit() || get_header(decl->getLocation()).empty()) continue;
       if (const auto* inner = llvm::dyn_cast<clang::NamespaceDecl>(decl)) {
-        if (inner->getName() != "detail") declarations_of(*inner, prefix + inner->getName().str() + "::");
+        if (inner->getName() != "detail") find_declarations(*inner, prefix + inner->getName().str() + "::");
         continue;
       }
       if (llvm::isa<clang::UsingDirectiveDecl, clang::EmptyDecl, clang::UsingShadowDecl>(decl)) continue;
@@ -198,7 +198,7 @@ class Reader {
       kind = Kind::variable;
     else if (!llvm::isa<clang::TypeDecl, clang::UsingDecl>(inner))
       throw std::runtime_error(place(named.getLocation()) + ": cannot describe this kind of declaration");
-    Declaration made = declaration(kind, header_of(named.getLocation()), named.getLocation());
+    Declaration made = declaration(kind, get_header(named.getLocation()), named.getLocation());
     made.name = prefix + named.getNameAsString();
     read_comment(lines_above(named.getBeginLoc(), "///"), made);
     if (function) {
@@ -286,7 +286,7 @@ class Consumer : public clang::ASTConsumer {
  public:
   explicit Consumer(Reader& reader) : reader_(reader) {}
   void HandleTranslationUnit(clang::ASTContext& context) override { reader_.translation_unit(context); }
-  bool shouldSkipFunctionBody(clang::Decl* decl) override { return reader_.header_of(decl->getLocation()).empty(); }
+  bool shouldSkipFunctionBody(clang::Decl* decl) override { return reader_.get_header(decl->getLocation()).empty(); }
 
  private:
   Reader& reader_;

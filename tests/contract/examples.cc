@@ -10,7 +10,7 @@ namespace contract {
 namespace {
 
 /// A line without its comment, and with nothing in its strings.
-std::string code_of(const std::string& line) {
+std::string get_code(const std::string& line) {
   static const std::regex string(R"("[^"]*")");
   const std::string code = std::regex_replace(line.substr(0, line.find("//")), string, "\"\"");
   return code.substr(0, code.find_last_not_of(' ') + 1);
@@ -19,7 +19,7 @@ std::string code_of(const std::string& line) {
 /// Whether a line is the last one of a statement, a declaration or the head of a block.
 bool ends_statement(const std::string& line) {
   static const std::regex last(R"(.*[;{}:]|\s*(if|for|while) \(.*\)|#.*|)");
-  return std::regex_match(code_of(line), last);
+  return std::regex_match(get_code(line), last);
 }
 
 /// The lines from the beginning of what line `at` is a part of to its end.
@@ -56,7 +56,7 @@ std::optional<Example> Examples::of(const std::string& name, bool called) const 
   std::optional<Example> shortest;
   for (const Spec& spec : specs_) {
     for (size_t at = 0; at < spec.lines.size(); ++at) {
-      const std::string code = code_of(spec.lines[at]);
+      const std::string code = get_code(spec.lines[at]);
       if (code.starts_with('#') || !std::regex_search(code, word)) continue;
       std::string found = without_indentation(statement(spec.lines, at));
       if (!shortest || found.size() < shortest->code.size()) shortest = Example{spec.file, std::move(found)};

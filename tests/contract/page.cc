@@ -61,7 +61,7 @@ const std::set<std::string>& not_for_specs() {
       "for_each_tensor",
       "Task",
       "find_task",
-      "task_refusal",
+      "task_error",
       "tie_parameter",
       "ModuleListOfImpl",
       "FusedFunctions",
@@ -86,7 +86,7 @@ const std::set<std::string>& not_for_specs() {
       "contrastive_losses",
       "in_batch_losses",
       "tp::TensorParallel",
-      "DropoutDraw",
+      "DropoutRng",
       "dropout",
       "tp::dropout",
       "tp::attention",
@@ -151,8 +151,8 @@ cmake --build --preset ci --target contract_page && build/ci/bin/contract_page .
 
 Shapes are written `[batch, seq, hidden]`; `…` stands for any number of dimensions. A table after a function says how
 [shard types](architecture.md#shard-types) go through it on tensor-parallel ranks: `I` is the same on every rank, `P` a part of a sum, `S(heads)` a
-slice along the dimension that the shapes call `heads`, "in parts" one that is split within equal parts of it; "entered" is a whole value whose gradient
-modgen has summed over ranks. Whatever is not in the table is refused, and so is all but whole values by a function without one. A result of
+slice along the dimension that the shapes call `heads`, "in parts" one that is split within equal parts of it; "entered" is a full value whose gradient
+modgen has summed over ranks. Whatever is not in the table is rejected, and so is all but full values by a function without one. A result of
 `S(…)` is split like its operands.
 )";
 
@@ -211,8 +211,8 @@ void check_comment(const Declaration& made, Problems& problems) {
   }
 }
 
-std::string entries_of(const Contract& contract, const Examples& examples, const std::string& header,
-                       Problems& problems) {
+std::string get_entries(const Contract& contract, const Examples& examples, const std::string& header,
+                        Problems& problems) {
   std::string text, last;
   for (size_t i = 0; i < contract.declarations.size(); ++i) {
     const Declaration& made = contract.declarations[i];
@@ -269,7 +269,7 @@ std::string page(const std::string& root, Problems& problems) {
         continue;
       }
       text += std::string("\n[`") + header + "`](../" + header + "): " + contract.openings.at(header) + "\n";
-      text += entries_of(contract, examples, header, problems);
+      text += get_entries(contract, examples, header, problems);
     }
   }
   text +=

@@ -44,8 +44,9 @@ bool is_tensor_parameter(const Parameter& parameter) { return parameter.type == 
 /// Whole, a sum to be, or split along each dimension, as one or, where `in_parts`, within two equal parts.
 std::vector<Candidate> candidates(const Declaration& function, const Parameter& parameter, bool in_parts) {
   if (!is_tensor_parameter(parameter)) {
-    if (parameter.type == "const Batch &") return {{modgen::invariant_of("modular::Batch", false), ""}};
-    if (parameter.type == "const AttentionMask &") return {{modgen::invariant_of("modular::AttentionMask", false), ""}};
+    if (parameter.type == "const Batch &") return {{modgen::make_invariant("modular::Batch", false), ""}};
+    if (parameter.type == "const AttentionMask &")
+      return {{modgen::make_invariant("modular::AttentionMask", false), ""}};
     std::vector<Candidate> numbers = {{Value::number(), ""}};
     if (parameter.type == "int64_t") numbers.push_back({Value::number(/*local=*/true), "TP_LOCAL"});
     return numbers;
@@ -151,8 +152,8 @@ std::optional<Row> apply(const std::string& name, const std::vector<Candidate>& 
 }
 
 /// The rows that all choices of operands make.
-std::vector<Row> rows_of(const std::string& name, const std::vector<std::vector<Candidate>>& choices,
-                         const char* cpp_type, const std::vector<std::string>& result_names) {
+std::vector<Row> make_rows(const std::string& name, const std::vector<std::vector<Candidate>>& choices,
+                           const char* cpp_type, const std::vector<std::string>& result_names) {
   std::vector<Row> rows;
   std::vector<size_t> chosen(choices.size(), 0);
   for (bool more = true; more;) {
@@ -250,8 +251,8 @@ std::string shard_table(const Declaration& function) {
   constexpr size_t kMost = 20'000;  // of six operands, parts would make hundreds of thousands
   std::vector<std::string> names;
   for (const Parameter& parameter : function.parameters) names.push_back(parameter.name);
-  return table(names, rows_of(function.name, count <= kMost ? in_parts : choices, type,
-                              is_mask ? std::vector<std::string>() : dimensions(*returned)));
+  return table(names, make_rows(function.name, count <= kMost ? in_parts : choices, type,
+                                is_mask ? std::vector<std::string>() : dimensions(*returned)));
 }
 
 std::string layer_table() {
@@ -269,7 +270,7 @@ std::string layer_table() {
                                      {Value::tensor(modgen::kPartial, !reads_ids, rank), "P"}};
     for (int64_t dim = 0; dim < rank; ++dim)
       values.push_back({Value::tensor(modgen::sharded(dim), !reads_ids, rank), "S(" + dims[dim] + ")"});
-    for (Row& row : rows_of(name, {{{layer, layer_name(name)}}, values}, "at::Tensor", {"batch", "seq", "features"}))
+    for (Row& row : make_rows(name, {{{layer, layer_name(name)}}, values}, "at::Tensor", {"batch", "seq", "features"}))
       rows.push_back(std::move(row));
   }
   return table({"layer", "x"}, std::move(rows));
@@ -280,7 +281,7 @@ std::string other_rules(const Contract& contract) {
   for (const Declaration& made : contract.declarations) own.insert(made.name);
   std::map<std::string, std::set<std::string>> kinds;
   for (const modgen::RuleTable* table :
-       {&modgen::arithmetic_rules(), &modgen::shape_rules(), &modgen::cutting_rules(), &modgen::product_rules(),
+       {&modgen::arithmetic_rules(), &modgen::shape_rules(), &modgen::cutting_rules(), &modgen::matmul_rules(),
         &modgen::function_rules(), &modgen::state_space_rules()})
     for (const auto& [key, rule] : *table) {
       const std::string name(key);

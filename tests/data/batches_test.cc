@@ -95,7 +95,7 @@ TEST_F(Batches, EvaluationSeesEachSampleOnceOnEveryMesh) {
     std::vector<int64_t> seen;
     for (int64_t rank = 0; rank < dp_size; ++rank) {
       const BatchSource source(*samples_, {2, 2, rank, dp_size}, 1);
-      for (int64_t step = 0; step < source.steps_of(11); ++step)
+      for (int64_t step = 0; step < source.steps_for(11); ++step)
         for (const auto& batch : source.step_of_first(11, step))
           for (int64_t row = 0; row < 2; ++row)
             if (const auto label = batch.labels[row][0].item<int64_t>(); label != kIgnoredTarget) seen.push_back(label);
@@ -108,18 +108,18 @@ TEST_F(Batches, EvaluationSeesEachSampleOnceOnEveryMesh) {
   }
 }
 
-TEST_F(Batches, TokenOutsideOfTheVocabularyIsRefused) {
+TEST_F(Batches, TokenOutsideOfTheVocabularyIsRejected) {
   const TokenSamples samples(TokenStream(find_data_files({.paths = {folder_.path()}}).training), kSeqLen, 63);
   const BatchSource source(samples, {64, 1, 0, 1}, 1);
-  EXPECT_EQ(message_of<DataError>([&] { source.at({0}); }),
+  EXPECT_EQ(get_message<DataError>([&] { source.at({0}); }),
             (folder_.path() / "text").string() +
                 ": holds token 63 but model.config.vocab_size is 63: use a model with a larger vocabulary, or other "
                 "data");
 }
 
-TEST_F(Batches, DataShorterThanASampleIsRefused) {
+TEST_F(Batches, DataShorterThanASampleIsRejected) {
   TokenStream stream(find_data_files({.paths = {folder_.path()}}).training);
-  EXPECT_EQ(message_of<DataError>([&] { TokenSamples(stream, 1000, 256); }),
+  EXPECT_EQ(get_message<DataError>([&] { TokenSamples(stream, 1000, 256); }),
             "the data has 256 tokens, less than one sample of train.seq_len = 1000: give more data or shorter samples");
 }
 

@@ -1,4 +1,4 @@
-// Which files a run reads, and which it refuses.
+// Which files a run reads, and which it rejects.
 #include "runtime/data/files.h"
 
 #include <gmock/gmock.h>
@@ -52,23 +52,23 @@ TEST(DataFiles, EveryNthFileAndPatternsAreHeldOut) {
   EXPECT_THAT(names(files.held_out), ElementsAre("b.h", "d.h", "e.h"));
 }
 
-TEST(DataFiles, WhatCannotBeUsedIsRefusedByName) {
+TEST(DataFiles, WhatCannotBeUsedIsRejectedByName) {
   TemporaryFolder folder;
-  const auto refusal = [](const DataOptions& options) {
-    return message_of<DataError>([&] { find_data_files(options); });
+  const auto error = [](const DataOptions& options) {
+    return get_message<DataError>([&] { find_data_files(options); });
   };
-  EXPECT_EQ(refusal({.paths = {folder.path() / "gone.txt"}}),
+  EXPECT_EQ(error({.paths = {folder.path() / "gone.txt"}}),
             (folder.path() / "gone.txt").string() + ": No such file or directory");
-  EXPECT_THAT(refusal({.paths = {folder.path() / "*.gone"}}), HasSubstr("nothing matches"));
-  EXPECT_THAT(refusal({.paths = {folder.path()}}), HasSubstr("there is no file in " + folder.path().string()));
-  EXPECT_THAT(refusal({.paths = {}}), HasSubstr("data.paths is empty"));
-  EXPECT_THAT(refusal({.format = "arrow", .paths = {folder.path()}}),
+  EXPECT_THAT(error({.paths = {folder.path() / "*.gone"}}), HasSubstr("nothing matches"));
+  EXPECT_THAT(error({.paths = {folder.path()}}), HasSubstr("there is no file in " + folder.path().string()));
+  EXPECT_THAT(error({.paths = {}}), HasSubstr("data.paths is empty"));
+  EXPECT_THAT(error({.format = "arrow", .paths = {folder.path()}}),
               HasSubstr("it must be one of bytes, tokens, nanogpt, llm.c, megatron, examples, parquet and images"));
   folder.write("one.h", "1");
-  EXPECT_THAT(refusal({.paths = {folder.path()}, .held_out = {"*/other.h"}}), HasSubstr("no file is held out"));
-  EXPECT_THAT(refusal({.paths = {folder.path()}, .held_out = {"*"}}), HasSubstr("as all are held out"));
+  EXPECT_THAT(error({.paths = {folder.path()}, .held_out = {"*/other.h"}}), HasSubstr("no file is held out"));
+  EXPECT_THAT(error({.paths = {folder.path()}, .held_out = {"*"}}), HasSubstr("as all are held out"));
   const auto empty = folder.write("nothing.txt", "");
-  EXPECT_THAT(refusal({.paths = {empty}}), HasSubstr(empty.string() + " is empty: "));
+  EXPECT_THAT(error({.paths = {empty}}), HasSubstr(empty.string() + " is empty: "));
 }
 
 TEST(DataFiles, NeedNoTrainingFilesWhereNothingIsTrained) {
@@ -78,7 +78,7 @@ TEST(DataFiles, NeedNoTrainingFilesWhereNothingIsTrained) {
   EXPECT_TRUE(files.training.empty());
   EXPECT_THAT(names(files.held_out), ElementsAre("test.txt"));
   const auto none = [&] { find_data_files({.paths = {test}, .held_out_every = 4}, {.training = false}); };
-  EXPECT_THAT(message_of<DataError>(none), HasSubstr("to evaluate on all files, set data.held_out=[\"*\"]"));
+  EXPECT_THAT(get_message<DataError>(none), HasSubstr("to evaluate on all files, set data.held_out=[\"*\"]"));
 }
 
 /// Names that are patterns too, or that lines cannot hold as they are.
@@ -115,17 +115,17 @@ TEST(DataFiles, OfFoldersThatWerePreparedAreNamed) {
   folder.write("c.partial/prepare.json", "{}");
   folder.write("c.partial/part-00000.tokens", "x");
   folder.write("c.partial/work/00001.safetensors", "x");
-  const auto refusal = [&](const std::filesystem::path& path, const char* format) {
-    return message_of<DataError>([&] { find_data_files({.format = format, .paths = {path}}); });
+  const auto error = [&](const std::filesystem::path& path, const char* format) {
+    return get_message<DataError>([&] { find_data_files({.format = format, .paths = {path}}); });
   };
   const std::string interrupted = (folder.path() / "c.partial").string() + ": its preparation was interrupted";
   for (const char* const format : {"bytes", "tokens", "examples"}) {
-    EXPECT_THAT(refusal(folder.path(), format), HasSubstr(interrupted));
-    EXPECT_THAT(refusal(folder.path() / "c.partial", format), HasSubstr(interrupted));
+    EXPECT_THAT(error(folder.path(), format), HasSubstr(interrupted));
+    EXPECT_THAT(error(folder.path() / "c.partial", format), HasSubstr(interrupted));
   }
-  EXPECT_THAT(refusal(folder.path() / "*", "examples"), HasSubstr(interrupted));
+  EXPECT_THAT(error(folder.path() / "*", "examples"), HasSubstr(interrupted));
   std::filesystem::remove_all(folder.path() / "c.partial");
-  EXPECT_THAT(refusal(folder.path(), "examples"),
+  EXPECT_THAT(error(folder.path(), "examples"),
               HasSubstr("holds folders of it: name these in data.paths, " + (folder.path() / "a").string() + ", " +
                         (folder.path() / "deep/b").string()));
   EXPECT_THAT(names(find_data_files({.format = "examples", .paths = {folder.path() / "a"}}).training),
@@ -146,7 +146,7 @@ TEST(CheckTokens, NamesTheFileWithAnIdThatTheModelLacks) {
       write("b.tokens", highest, place);
       const auto files = find_data_files({.format = "tokens", .paths = {folder.path()}}).training;
       check_tokens(files, highest + 1);
-      EXPECT_EQ(message_of<DataError>([&] { check_tokens(files, highest); }),
+      EXPECT_EQ(get_message<DataError>([&] { check_tokens(files, highest); }),
                 (folder.path() / "b.tokens").string() + ": holds token " + std::to_string(highest) +
                     " but model.config.vocab_size is " + std::to_string(highest) +
                     ": use a model with a larger vocabulary, or other data");
@@ -154,7 +154,7 @@ TEST(CheckTokens, NamesTheFileWithAnIdThatTheModelLacks) {
     }
   folder.write("c.bin", std::string("\xff\xff\xff\xff\xff\xff\xff\xff", 8));
   const DataFile negative{.path = folder.path() / "c.bin", .bytes = 8, .token_bytes = 8};
-  EXPECT_THAT(message_of<DataError>([&] { check_tokens({negative}, 100); }), HasSubstr("holds token -1 but"));
+  EXPECT_THAT(get_message<DataError>([&] { check_tokens({negative}, 100); }), HasSubstr("holds token -1 but"));
 }
 
 TEST(TokenFile, HoldsIdsOfEveryWidth) {
@@ -170,25 +170,25 @@ TEST(TokenFile, HoldsIdsOfEveryWidth) {
   }
 }
 
-TEST(TokenFile, CutOffFileIsRefusedBeforeItIsRead) {
+TEST(TokenFile, CutOffFileIsRejectedBeforeItIsRead) {
   TemporaryFolder folder;
   const auto path = folder.path() / "tokens.bin";
   write_token_file(path, std::vector<int64_t>(1000, 300));
   std::filesystem::resize_file(path, 24 + 2 * 999);
-  EXPECT_THAT(message_of<DataError>([&] { read_token_header(path); }),
+  EXPECT_THAT(get_message<DataError>([&] { read_token_header(path); }),
               HasSubstr("its header says 1000 tokens but 999 are there: the file is cut off"));
   std::filesystem::resize_file(path, 10);
-  EXPECT_THAT(message_of<DataError>([&] { read_token_header(path); }), HasSubstr("not a token file"));
+  EXPECT_THAT(get_message<DataError>([&] { read_token_header(path); }), HasSubstr("not a token file"));
 }
 
 TEST(Manifest, IsNamedWithAFileOfItThatIsNotThere) {
   TemporaryFolder folder;
   const auto manifest = folder.write("data.manifest", "5 gone\n");
-  EXPECT_THAT(message_of<DataError>([&] { find_data_files({.paths = {manifest}}); }),
+  EXPECT_THAT(get_message<DataError>([&] { find_data_files({.paths = {manifest}}); }),
               HasSubstr("gone: No such file or directory (a file of " + manifest.string() + ")"));
 }
 
-TEST(Manifest, RefusesFilesThatAreNoLongerWhatTheyWere) {
+TEST(Manifest, RejectsFilesThatAreNoLongerWhatTheyWere) {
   TemporaryFolder folder;
   const auto one = folder.write("one.txt", "first text");
   folder.write("two.txt", "second text");
@@ -199,16 +199,17 @@ TEST(Manifest, RefusesFilesThatAreNoLongerWhatTheyWere) {
   EXPECT_EQ(names(find_data_files({.paths = {manifest}}).training), names(find_data_files(options).training));
 
   std::filesystem::resize_file(one, 4);
-  EXPECT_THAT(message_of<DataError>([&] { check_manifest(manifest, find_data_files(options)); }),
+  EXPECT_THAT(get_message<DataError>([&] { check_manifest(manifest, find_data_files(options)); }),
               HasSubstr("has 4 bytes but"));
-  EXPECT_THAT(message_of<DataError>([&] { find_data_files({.paths = {manifest}}); }),
+  EXPECT_THAT(get_message<DataError>([&] { find_data_files({.paths = {manifest}}); }),
               HasSubstr("was cut off or changed"));
 
   std::filesystem::remove(one);
-  EXPECT_THAT(message_of<DataError>([&] { check_manifest(manifest, find_data_files(options)); }), HasSubstr("is gone"));
+  EXPECT_THAT(get_message<DataError>([&] { check_manifest(manifest, find_data_files(options)); }),
+              HasSubstr("is gone"));
   folder.write("one.txt", "first text");
   folder.write("three.txt", "third text");
-  EXPECT_THAT(message_of<DataError>([&] { check_manifest(manifest, find_data_files(options)); }),
+  EXPECT_THAT(get_message<DataError>([&] { check_manifest(manifest, find_data_files(options)); }),
               HasSubstr("began without this file"));
 }
 
@@ -224,7 +225,7 @@ TEST(TokenStream, ReadsAcrossFilesAndNoticesAChange) {
   EXPECT_THAT(tokens, ElementsAre('c', 'd', 'e', 'f', 'g', 'h'));
 
   std::filesystem::resize_file(second, 1);
-  EXPECT_THAT(message_of<DataError>([&] { stream.read(2, tokens); }),
+  EXPECT_THAT(get_message<DataError>([&] { stream.read(2, tokens); }),
               HasSubstr("had 2 bytes when the run began and has 1 now"));
 }
 

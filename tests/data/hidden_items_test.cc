@@ -14,7 +14,7 @@ class Sessions final : public Samples {
  public:
   int64_t count() const override { return kSessions; }
   int64_t tokens() const override { return kSeq; }
-  Batch read(std::span<const SamplePlace> places, int64_t samples) const override {
+  Batch read(std::span<const SamplePosition> places, int64_t samples) const override {
     Batch batch;
     batch.input_ids = at::zeros({samples, kSeq}, at::kLong);
     batch.labels = at::full({samples, kSeq}, kIgnoredTarget, at::kLong);
@@ -30,7 +30,7 @@ class Sessions final : public Samples {
 
 Batch hidden(std::optional<double> probability, int64_t first_position, uint64_t seed = 1) {
   const HiddenItems samples(std::make_unique<Sessions>(), probability, seed);
-  std::vector<SamplePlace> places;
+  std::vector<SamplePosition> places;
   for (int64_t sample = 0; sample < kSessions; ++sample) places.push_back({sample, first_position + sample});
   return samples.read(places, kSessions);
 }
@@ -73,7 +73,7 @@ TEST(HiddenItems, TheNextOneStandsAfterTheLastOfThoseThatFit) {
   const Batch longer = with_next_hidden(sessions, /*longest=*/kSeq + 4), full = with_next_hidden(sessions, kSeq);
   EXPECT_EQ(longer.input_ids.size(1), kSeq + 1);
   EXPECT_EQ(full.input_ids.size(1), kSeq);
-  // The same where padding stands before the items and amid them.
+  // The same where padding stands before the items and in the middle of them.
   Batch spread = sessions;
   spread.input_ids = at::zeros({kSessions, 2 * kSeq}, at::kLong);
   spread.input_ids.slice(1, 1, 2 * kSeq, 2).copy_(sessions.input_ids);

@@ -54,7 +54,7 @@ TEST(Images, AreResizedAsByPillow) {
 
 TEST(Images, ThatAreNoneOrCutOffAreNamed) {
   for (const char* const name : {"broken/a.jpg", "broken/c.png", "broken/text.png"}) {
-    const auto message = message_of<DataError>([&] { read_image(folder() / name, 3); });
+    const auto message = get_message<DataError>([&] { read_image(folder() / name, 3); });
     EXPECT_THAT(message, HasSubstr(std::string(name) + ": ")) << name;
     EXPECT_THAT(message, HasSubstr("write JPEG or PNG files that are whole"));
   }
@@ -71,13 +71,13 @@ TEST(Images, AreSamplesOfTheClassThatTheirFolderIs) {
   const ImageSamples samples(files, {{"cat", 2}, {"dog", 0}, {"owl", 1}},
                              {.height = 32, .width = 24, .mean = {0.5, 0.4, 0.3}, .std = {0.25}});
   EXPECT_EQ(samples.count(), 6);
-  const std::vector<SamplePlace> places = {{5, 0}, {0, 1}, {3, 2}};
+  const std::vector<SamplePosition> places = {{5, 0}, {0, 1}, {3, 2}};
   const Batch batch = samples.read(places, 4);
   EXPECT_TRUE(at::equal(batch.labels, at::tensor({1, 2, 0, -100}, at::kLong)));
   ASSERT_EQ(batch.pixel_values.sizes(), (at::IntArrayRef{4, 3, 32, 24}));
   const at::Tensor pixels = resized(read_image(files[5].path, 3), 32, 24).to(at::kFloat) / 255.0;
   EXPECT_TRUE(at::allclose(batch.pixel_values[0][1], (pixels[1] - 0.4) / 0.25));
-  EXPECT_THAT(message_of<DataError>([&] { ImageSamples(files, {{"cat", 0}, {"dog", 1}}, {}); }),
+  EXPECT_THAT(get_message<DataError>([&] { ImageSamples(files, {{"cat", 0}, {"dog", 1}}, {}); }),
               HasSubstr("its folder is none of the classes cat, dog"));
 }
 

@@ -1,4 +1,4 @@
-// Partitions draw each sample once a pass, from whole row groups of their own, in an order that can be entered
+// Partitions draw each sample once a pass, from full row groups of their own, in an order that can be entered
 // anywhere.
 #include "runtime/data/partition_order.h"
 

@@ -16,21 +16,21 @@ TEST(SampleRange, TokensOfAStreamAreInOneOfItsPartsEach) {
   std::string text;
   for (char token = 0; token < 103; ++token) text += token;
   folder.write("text", text);
-  const auto tokens_of = [&](int64_t first, int64_t count) {
+  const auto to_tokens = [&](int64_t first, int64_t count) {
     auto all =
         std::make_unique<TokenSamples>(TokenStream(find_data_files({.paths = {folder.path()}}).training), 4, 256);
     const SampleRange range(std::move(all), first, count);
     std::set<int64_t> tokens;
     for (int64_t sample = 0; sample < range.count(); ++sample) {
-      const std::vector<SamplePlace> places = {{sample, 0}};
+      const std::vector<SamplePosition> places = {{sample, 0}};
       const at::Tensor ids = range.read(places, 1).input_ids;
       for (int64_t i = 0; i < 4; ++i) tokens.insert(ids[0][i].item<int64_t>());
     }
     return tokens;
   };
-  const int64_t held_out = held_out_of(25, 0.2);
+  const int64_t held_out = count_validation_samples(25, 0.2);
   ASSERT_EQ(held_out, 5);
-  const auto training = tokens_of(0, 20), end = tokens_of(20, 5);
+  const auto training = to_tokens(0, 20), end = to_tokens(20, 5);
   EXPECT_EQ(training.size(), 80u);
   EXPECT_EQ(*training.rbegin(), 79);
   EXPECT_EQ(end.size(), 20u);
@@ -38,10 +38,10 @@ TEST(SampleRange, TokensOfAStreamAreInOneOfItsPartsEach) {
 }
 
 TEST(SampleRange, AtLeastOneSampleIsHeldOutAndOneIsLeft) {
-  EXPECT_EQ(held_out_of(1000, 0.01), 10);
-  EXPECT_EQ(held_out_of(10, 0.01), 1);
-  EXPECT_EQ(held_out_of(3, 0.99), 2);
-  EXPECT_EQ(held_out_of(1, 0.5), 0);
+  EXPECT_EQ(count_validation_samples(1000, 0.01), 10);
+  EXPECT_EQ(count_validation_samples(10, 0.01), 1);
+  EXPECT_EQ(count_validation_samples(3, 0.99), 2);
+  EXPECT_EQ(count_validation_samples(1, 0.5), 0);
 }
 
 }  // namespace

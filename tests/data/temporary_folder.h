@@ -36,7 +36,7 @@ class TemporaryFolder {
 
 /// The message of the `Error` that `action` throws; a failed test where it throws none.
 template <class Error, class Action>
-std::string message_of(Action&& action) {
+std::string get_message(Action&& action) {
   try {
     action();
   } catch (const Error& error) {

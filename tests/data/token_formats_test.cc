@@ -1,4 +1,4 @@
-// Files of ids of other projects hold the ids that they were written with; others are refused by what is wrong with
+// Files of ids of other projects hold the ids that they were written with; others are rejected by what is wrong with
 // them.
 #include "runtime/data/token_formats.h"
 
@@ -19,7 +19,7 @@ using testing::HasSubstr;
 
 /// The bytes of numbers, one after the other.
 template <class... Numbers>
-std::string bytes_of(Numbers... numbers) {
+std::string get_bytes(Numbers... numbers) {
   std::string bytes;
   const auto add = [&](auto number) {
     char raw[sizeof number];
@@ -30,20 +30,20 @@ std::string bytes_of(Numbers... numbers) {
   return bytes;
 }
 
-std::vector<int64_t> ids_of(const std::string& format, const fs::path& path) {
+std::vector<int64_t> get_ids(const std::string& format, const fs::path& path) {
   const TokenStream stream(find_data_files({.format = format, .paths = {path}}).training);
   std::vector<int64_t> ids(static_cast<size_t>(stream.size()));
   stream.read(0, ids);
   return ids;
 }
 
-std::string refusal(const std::string& format, const fs::path& path) {
-  return message_of<DataError>([&] { find_data_files({.format = format, .paths = {path}}); });
+std::string error(const std::string& format, const fs::path& path) {
+  return get_message<DataError>([&] { find_data_files({.format = format, .paths = {path}}); });
 }
 
 /// The header of 256 int32 that llm.c's tokens have.
 std::string llm_c_header(int32_t magic, int32_t version, int32_t count) {
-  std::string header = bytes_of(magic, version, count);
+  std::string header = get_bytes(magic, version, count);
   header.resize(1024, '\0');
   return header;
 }
@@ -51,76 +51,75 @@ std::string llm_c_header(int32_t magic, int32_t version, int32_t count) {
 /// An index of Megatron-LM's over sequences of these lengths, each a document.
 std::string megatron_index(uint8_t code, const std::vector<int32_t>& lengths) {
   std::string index("MMIDIDX\0\0", 9);
-  index += bytes_of(uint64_t{1}, code, uint64_t{lengths.size()}, uint64_t{lengths.size() + 1});
+  index += get_bytes(uint64_t{1}, code, uint64_t{lengths.size()}, uint64_t{lengths.size() + 1});
   int64_t place = 0;
-  std::string places, documents = bytes_of(int64_t{0});
+  std::string places, documents = get_bytes(int64_t{0});
   for (size_t i = 0; i < lengths.size(); ++i) {
-    index += bytes_of(lengths[i]);
-    places += bytes_of(place);
+    index += get_bytes(lengths[i]);
+    places += get_bytes(place);
     place += lengths[i] * (code == 8 ? 2 : code == 5 ? 8 : 4);
-    documents += bytes_of(static_cast<int64_t>(i + 1));
+    documents += get_bytes(static_cast<int64_t>(i + 1));
   }
   return index + places + documents;
 }
 
 TEST(TokenFormats, OfNanoGptAreIdsOfTwoBytes) {
   TemporaryFolder folder;
-  const auto file = folder.write("train.bin", bytes_of(uint16_t{5}, uint16_t{50256}, uint16_t{65535}));
-  EXPECT_THAT(ids_of("nanogpt", file), ElementsAre(5, 50256, 65535));
-  EXPECT_THAT(refusal("nanogpt", folder.write("odd.bin", "12345")),
-              HasSubstr("odd.bin: has an odd number of bytes (5)"));
+  const auto file = folder.write("train.bin", get_bytes(uint16_t{5}, uint16_t{50256}, uint16_t{65535}));
+  EXPECT_THAT(get_ids("nanogpt", file), ElementsAre(5, 50256, 65535));
+  EXPECT_THAT(error("nanogpt", folder.write("odd.bin", "12345")), HasSubstr("odd.bin: has an odd number of bytes (5)"));
 }
 
 TEST(TokenFormats, OfLlmCHaveAHeaderOfEitherVersion) {
   TemporaryFolder folder;
-  const auto gpt2 = folder.write("gpt2.bin", llm_c_header(20240520, 1, 2) + bytes_of(uint16_t{7}, uint16_t{50256}));
+  const auto gpt2 = folder.write("gpt2.bin", llm_c_header(20240520, 1, 2) + get_bytes(uint16_t{7}, uint16_t{50256}));
   const auto llama3 =
-      folder.write("llama3.bin", llm_c_header(20240801, 7, 2) + bytes_of(uint32_t{7}, uint32_t{128000}));
-  EXPECT_THAT(ids_of("llm.c", gpt2), ElementsAre(7, 50256));
-  EXPECT_THAT(ids_of("llm.c", llama3), ElementsAre(7, 128000));
+      folder.write("llama3.bin", llm_c_header(20240801, 7, 2) + get_bytes(uint32_t{7}, uint32_t{128000}));
+  EXPECT_THAT(get_ids("llm.c", gpt2), ElementsAre(7, 50256));
+  EXPECT_THAT(get_ids("llm.c", llama3), ElementsAre(7, 128000));
   fs::resize_file(gpt2, 1026);
-  EXPECT_THAT(refusal("llm.c", gpt2), HasSubstr("its header says 2 tokens but 1 are there: the file is cut off"));
-  EXPECT_THAT(refusal("llm.c", folder.write("3.bin", llm_c_header(20240520, 3, 0))),
+  EXPECT_THAT(error("llm.c", gpt2), HasSubstr("its header says 2 tokens but 1 are there: the file is cut off"));
+  EXPECT_THAT(error("llm.c", folder.write("3.bin", llm_c_header(20240520, 3, 0))),
               HasSubstr("is of version 3 of llm.c's format; this program reads version 1"));
-  EXPECT_THAT(refusal("llm.c", folder.write("short.bin", "short")), HasSubstr("is no file of llm.c's tokens"));
+  EXPECT_THAT(error("llm.c", folder.write("short.bin", "short")), HasSubstr("is no file of llm.c's tokens"));
 }
 
 TEST(TokenFormats, OfMegatronAreReadByTheTypeInTheirIndex) {
   TemporaryFolder folder;
-  folder.write("short.bin", bytes_of(uint16_t{1}, uint16_t{2}, uint16_t{65000}));
+  folder.write("short.bin", get_bytes(uint16_t{1}, uint16_t{2}, uint16_t{65000}));
   folder.write("short.idx", megatron_index(8, {2, 1}));
-  folder.write("int.bin", bytes_of(int32_t{4}, int32_t{128000}));
+  folder.write("int.bin", get_bytes(int32_t{4}, int32_t{128000}));
   folder.write("int.idx", megatron_index(4, {2}));
-  folder.write("long.bin", bytes_of(int64_t{9}));
+  folder.write("long.bin", get_bytes(int64_t{9}));
   folder.write("long.idx", megatron_index(5, {0, 1}));
-  EXPECT_THAT(ids_of("megatron", folder.path() / "short.bin"), ElementsAre(1, 2, 65000));
-  EXPECT_THAT(ids_of("megatron", folder.path() / "int"), ElementsAre(4, 128000)) << "as --data-path has it";
+  EXPECT_THAT(get_ids("megatron", folder.path() / "short.bin"), ElementsAre(1, 2, 65000));
+  EXPECT_THAT(get_ids("megatron", folder.path() / "int"), ElementsAre(4, 128000)) << "as --data-path has it";
   for (const char* all : {"", "*"})  // a folder, and all files of it
-    EXPECT_THAT(ids_of("megatron", folder.path() / all), ElementsAre(4, 128000, 9, 1, 2, 65000)) << all;
+    EXPECT_THAT(get_ids("megatron", folder.path() / all), ElementsAre(4, 128000, 9, 1, 2, 65000)) << all;
 }
 
-TEST(TokenFormats, OfMegatronThatAreDamagedAreRefused) {
+TEST(TokenFormats, OfMegatronThatAreDamagedAreRejected) {
   TemporaryFolder folder;
-  const auto refused = [&](const std::string& ids, const std::string& index) {
+  const auto rejected = [&](const std::string& ids, const std::string& index) {
     folder.write("a.bin", ids);
     folder.write("a.idx", index);
-    return refusal("megatron", folder.path() / "a.bin");
+    return error("megatron", folder.path() / "a.bin");
   };
-  const std::string ids = bytes_of(int32_t{1}, int32_t{2}), index = megatron_index(4, {2});
-  EXPECT_THAT(refused(ids + "1234", index), HasSubstr("a.bin: has 12 bytes, and its index says 2 ids of 4"));
-  EXPECT_THAT(refused(ids, index.substr(0, index.size() - 1)), HasSubstr("a.idx: does not have the size"));
-  EXPECT_THAT(refused(ids, index.substr(0, 20)), HasSubstr("a.idx: is cut off"));
-  EXPECT_THAT(refused(ids, "MMIDIDX"), HasSubstr("a.idx: is no index of Megatron-LM's"));
-  EXPECT_THAT(refused(ids, megatron_index(4, {-2})), HasSubstr("has a sequence of -2 ids"));
-  EXPECT_THAT(refused(ids, megatron_index(7, {2})), HasSubstr("its type of ids has the code 7"));
+  const std::string ids = get_bytes(int32_t{1}, int32_t{2}), index = megatron_index(4, {2});
+  EXPECT_THAT(rejected(ids + "1234", index), HasSubstr("a.bin: has 12 bytes, and its index says 2 ids of 4"));
+  EXPECT_THAT(rejected(ids, index.substr(0, index.size() - 1)), HasSubstr("a.idx: does not have the size"));
+  EXPECT_THAT(rejected(ids, index.substr(0, 20)), HasSubstr("a.idx: is cut off"));
+  EXPECT_THAT(rejected(ids, "MMIDIDX"), HasSubstr("a.idx: is no index of Megatron-LM's"));
+  EXPECT_THAT(rejected(ids, megatron_index(4, {-2})), HasSubstr("has a sequence of -2 ids"));
+  EXPECT_THAT(rejected(ids, megatron_index(7, {2})), HasSubstr("its type of ids has the code 7"));
   std::string many = index;
   const uint64_t sequences = uint64_t{1} << 61;
   std::memcpy(many.data() + 18, &sequences, sizeof sequences);
-  EXPECT_THAT(refused(ids, many), HasSubstr("a.idx: does not have the size"));
+  EXPECT_THAT(rejected(ids, many), HasSubstr("a.idx: does not have the size"));
   fs::remove(folder.path() / "a.idx");
-  EXPECT_THAT(refusal("megatron", folder.path() / "a.bin"), HasSubstr("a.idx: cannot be opened"));
-  EXPECT_THAT(refusal("megatron", folder.path()), HasSubstr("a.idx: cannot be opened")) << "in a folder too";
-  EXPECT_THAT(refusal("megatron", folder.path() / std::string(253, 'x')), HasSubstr("No such file or directory"));
+  EXPECT_THAT(error("megatron", folder.path() / "a.bin"), HasSubstr("a.idx: cannot be opened"));
+  EXPECT_THAT(error("megatron", folder.path()), HasSubstr("a.idx: cannot be opened")) << "in a folder too";
+  EXPECT_THAT(error("megatron", folder.path() / std::string(253, 'x')), HasSubstr("No such file or directory"));
 }
 
 }  // namespace

@@ -166,7 +166,7 @@ def write_data(folder):
     draw.integers(0, 256, 4000).astype(numpy.uint16).tofile("data/code/1.bin")
 
 
-def config_of(block):
+def to_config(block):
     return TOML[block.split("\n")[0]][0] + block
 
 
@@ -198,7 +198,7 @@ def main():
         given, place = pathlib.Path(folder) / "given", pathlib.Path(folder) / "place"
         given.mkdir()
         write_data(given)
-        pathlib.Path("search.toml").write_text(config_of(tables["[search]"]))
+        pathlib.Path("search.toml").write_text(to_config(tables["[search]"]))
         for setup, group in GROUPS:
             os.chdir(folder)
             shutil.rmtree(place, ignore_errors=True)
@@ -209,7 +209,7 @@ def main():
         os.chdir(given)
         for first, (_, arguments) in TOML.items():
             if first in tables:
-                pathlib.Path("block.toml").write_text(config_of(tables[first]))
+                pathlib.Path("block.toml").write_text(to_config(tables[first]))
                 run(f"modrun {arguments}", environment, failures)
         os.chdir("/")
     if failures:

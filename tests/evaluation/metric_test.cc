@@ -12,7 +12,7 @@
 namespace modular {
 namespace {
 
-std::string refusal(const std::string& name, std::string_view task) {
+std::string error(const std::string& name, std::string_view task) {
   try {
     find_metric(name, task);
   } catch (const std::invalid_argument& error) {
@@ -24,18 +24,18 @@ std::string refusal(const std::string& name, std::string_view task) {
 TEST(Metric, OfATaskAreNamedWithTheirCutoff) {
   EXPECT_EQ(find_metric("recall@20", "next-item").cutoff, 20);
   EXPECT_EQ(find_metric("mrr", "sentence-embedding").cutoff, 0);
-  EXPECT_EQ(refusal("accuracy", "sequence-classification"), "");
+  EXPECT_EQ(error("accuracy", "sequence-classification"), "");
   for (const Task& task : kTasks)
-    for (const std::string& name : usual_metrics(task.name)) EXPECT_EQ(refusal(name, task.name), "") << task.name;
+    for (const std::string& name : usual_metrics(task.name)) EXPECT_EQ(error(name, task.name), "") << task.name;
 }
 
-TEST(Metric, OthersAreRefusedWithThoseThatThereAre) {
-  EXPECT_EQ(refusal("perplexity", "next-item"),
+TEST(Metric, OthersAreRejectedWithThoseThatThereAre) {
+  EXPECT_EQ(error("perplexity", "next-item"),
             "\"perplexity\" is no metric of next-item: it has accuracy, f1, recall@20, mrr@20, ndcg@20");
-  EXPECT_EQ(refusal("precision", "sentence-embedding"),
+  EXPECT_EQ(error("precision", "sentence-embedding"),
             "\"precision\" is no metric of sentence-embedding: it has recall@20, mrr@20, ndcg@20, pearson, "
             "spearman, mse, mae");
-  const auto refusal_of = [](const char* name, const char* problem) {
+  const auto find_error = [](const char* name, const char* problem) {
     try {
       find_metric(name, "sequence-classification", problem);
     } catch (const std::invalid_argument& error) {
@@ -43,17 +43,17 @@ TEST(Metric, OthersAreRefusedWithThoseThatThereAre) {
     }
     return std::string();
   };
-  EXPECT_EQ(refusal_of("accuracy", "regression"),
+  EXPECT_EQ(find_error("accuracy", "regression"),
             "\"accuracy\" is no metric of sequence-classification: it has pearson, spearman, mse, mae");
-  EXPECT_EQ(refusal_of("recall@3", "multi_label_classification"),
+  EXPECT_EQ(find_error("recall@3", "multi_label_classification"),
             "\"recall@3\" is no metric of sequence-classification: it has accuracy, f1");
-  EXPECT_EQ(refusal_of("pearson", ""),
+  EXPECT_EQ(find_error("pearson", ""),
             "\"pearson\" is no metric of sequence-classification: it has accuracy, f1, recall@20, mrr@20, ndcg@20");
-  EXPECT_EQ(refusal("accuracy", "contrastive-pairs"), "\"accuracy\" is no metric of contrastive-pairs, which has none");
-  EXPECT_EQ(refusal("recall", "next-item"), "\"recall\" needs the number of places that count, e.g. recall@20");
-  EXPECT_EQ(refusal("f1@3", "next-item"), "\"f1@3\" takes no \"@\": it is f1");
+  EXPECT_EQ(error("accuracy", "contrastive-pairs"), "\"accuracy\" is no metric of contrastive-pairs, which has none");
+  EXPECT_EQ(error("recall", "next-item"), "\"recall\" needs the number of places that count, e.g. recall@20");
+  EXPECT_EQ(error("f1@3", "next-item"), "\"f1@3\" takes no \"@\": it is f1");
   for (const char* name : {"mrr@0", "mrr@-1", "mrr@", "mrr@1x", "mrr@99999999999999999999"})
-    EXPECT_EQ(refusal(name, "next-item"),
+    EXPECT_EQ(error(name, "next-item"),
               "\"" + std::string(name) + "\" needs a number of places from 1 after the \"@\", e.g. mrr@20");
 }
 
@@ -65,7 +65,7 @@ TEST(Metric, OfEqualLogitsTheLowerClassStandsFirst) {
   EXPECT_TRUE(counts.predicted.equal(at::tensor({1, 1, 0, 0}, at::kLong)));
   EXPECT_TRUE(counts.actual.equal(at::tensor({1, 0, 1, 0}, at::kLong)));
   EXPECT_TRUE(counts.right.equal(at::tensor({1, 0, 0, 0}, at::kLong)));
-  EXPECT_EQ(value_of(find_metric("mrr", "next-item"), counts, 0.0), 0.75);
+  EXPECT_EQ(get_value(find_metric("mrr", "next-item"), counts, 0.0), 0.75);
 }
 
 TEST(Metric, OfSeveralRightAnswersIsWhatItsDefinitionSays) {
@@ -81,8 +81,8 @@ TEST(Metric, OfSeveralRightAnswersIsWhatItsDefinitionSays) {
 TEST(Metric, OfNoTargetIsZero) {
   const ClassCounts counts = ClassCounts::of(3);
   for (const char* name : {"accuracy", "f1", "mrr", "ndcg@2"})
-    EXPECT_EQ(value_of(find_metric(name, "next-item"), counts, 0.0), 0.0);
-  EXPECT_EQ(value_of(find_metric("perplexity", "causal-lm"), {}, 2.0), std::exp(2.0));
+    EXPECT_EQ(get_value(find_metric(name, "next-item"), counts, 0.0), 0.0);
+  EXPECT_EQ(get_value(find_metric("perplexity", "causal-lm"), {}, 2.0), std::exp(2.0));
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ TEST_F(Oracle, OfClasses) {
       counts.add(logits.narrow(0, first, rows).unsqueeze(1), targets.narrow(0, first, rows).unsqueeze(1));
     }
     for (const auto& [metric, value] : metrics.items())
-      EXPECT_NEAR(value_of(find_metric(metric, "sequence-classification"), counts, /*loss=*/0.0), value.get<double>(),
+      EXPECT_NEAR(get_value(find_metric(metric, "sequence-classification"), counts, /*loss=*/0.0), value.get<double>(),
                   1e-9)
           << name << " " << metric;
   }

@@ -33,8 +33,8 @@ def of_classes(logits, targets):
     for k in CUTOFFS:
         metrics[f"ndcg@{k}"] = ndcg_score(one_hot, scores, k=k, ignore_ties=True)
         if classes == 2:  # for which scikit-learn wants one column
-            scores_of = scores[:, 1] - scores[:, 0]
-            metrics[f"recall@{k}"] = 1.0 if k > 1 else accuracy_score(right, scores_of > 0)
+            get_scores = scores[:, 1] - scores[:, 0]
+            metrics[f"recall@{k}"] = 1.0 if k > 1 else accuracy_score(right, get_scores > 0)
         else:
             metrics[f"recall@{k}"] = top_k_accuracy_score(right, scores, k=k, labels=range(classes)) if k < classes else 1.0
     return metrics

@@ -1,4 +1,4 @@
-"""Ends runs, or kills their ranks, at random moments, and sees whether they go on as if nothing had happened.
+"""Ends runs, or kills their ranks, at random moments, and sees whether they continue as if nothing had happened.
 
 usage: disturb.py --modrun build/ci/bin/modrun [--cause terminate] [--count 100] [--seed 1] [--strategies ddp,tp] [--only 17] [--torchrun FILE]
 
@@ -75,7 +75,7 @@ class Wrong(Exception):
     """What a disturbed run did that it must not."""
 
 
-def environment_of(process):
+def environment_for(process):
     try:
         return dict(entry.split(b"=", 1) for entry in pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0") if b"=" in entry)
     except OSError:
@@ -109,7 +109,7 @@ class Program:
     def living(self):
         mark = self.mark.encode()
         return [int(entry.name) for entry in pathlib.Path("/proc").iterdir()
-                if entry.name.isdigit() and environment_of(entry.name).get(MARK.encode()) == mark and is_alive(entry.name)]
+                if entry.name.isdigit() and environment_for(entry.name).get(MARK.encode()) == mark and is_alive(entry.name)]
 
     def ranks(self):
         """The processes of ranks that run, by rank."""
@@ -117,7 +117,7 @@ class Program:
             children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         except OSError:
             return {}
-        found = {environment_of(child).get(b"RANK"): int(child) for child in children if is_alive(child)}
+        found = {environment_for(child).get(b"RANK"): int(child) for child in children if is_alive(child)}
         return {int(rank): child for rank, child in found.items() if rank is not None}
 
     def wait(self, seconds):

@@ -49,7 +49,7 @@ objective = ['held_out_loss', 'samples_per_second']
 """
 
 
-def trials_of(study):
+def load_trials(study):
     try:
         lines = (study / "trials.jsonl").read_text().splitlines()
     except FileNotFoundError:
@@ -109,7 +109,7 @@ def main():
         else:
             kill_all(process)
             kills += 1
-        for trial in trials_of(study):
+        for trial in load_trials(study):
             check(seen.setdefault(trial["trial"], trial) == trial, f"trial {trial['trial']} was {seen[trial['trial']]} and is {trial} in {folder}")
         if ended:
             break
@@ -117,7 +117,7 @@ def main():
     output = process.communicate()[0]
     check(process.returncode == 0, f"the search ended with {process.returncode}:\n{output}")
 
-    trials = trials_of(study)
+    trials = load_trials(study)
     check(len(trials) == arguments.trials, f"{len(trials)} trials in {study}, and {arguments.trials} were asked for")
     check(len({trial["trial"] for trial in trials}) == len(trials), f"a trial is twice in {study}")
     for number, trial in seen.items():

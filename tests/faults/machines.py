@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 
-from disturb import MARK, Case, Program, Tool, Wrong, environment_of, where
+from disturb import MARK, Case, Program, Tool, Wrong, environment_for, where
 
 SHAPES = {"2x1": (2, 1), "3x1": (3, 1), "2x2": (2, 2), "3x2": (3, 2)}  # machines, ranks of each
 KINDS = [kind.split("/") for kind in """
@@ -75,7 +75,7 @@ class Network:
 def kill_marked(mark):
     """Kills the programs of this test whose mark ends so, and all that they have started."""
     for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit() and environment_of(entry.name).get(MARK.encode(), b"").endswith(mark.encode()):
+        if entry.name.isdigit() and environment_for(entry.name).get(MARK.encode(), b"").endswith(mark.encode()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(entry.name), signal.SIGKILL)
 

@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::vector<std::string> lines_of(LineReader& reader) {
+std::vector<std::string> split_lines(LineReader& reader) {
   std::vector<std::string> lines;
   for (std::string line; reader.next(line);) lines.push_back(line);
   return lines;
@@ -23,18 +23,18 @@ TEST(LineReader, ReturnsEachLineAndSaysWhetherTheLastIsCutOff) {
   const TemporaryFolder folder;
   LineReader whole(folder.write("whole", "a\n\nb\n")), cut_off(folder.write("cut", "a\nb")),
       empty(folder.write("e", ""));
-  EXPECT_THAT(lines_of(whole), ElementsAre("a", "", "b"));
+  EXPECT_THAT(split_lines(whole), ElementsAre("a", "", "b"));
   EXPECT_FALSE(whole.is_cut_off());
-  EXPECT_THAT(lines_of(cut_off), ElementsAre("a", "b"));
+  EXPECT_THAT(split_lines(cut_off), ElementsAre("a", "b"));
   EXPECT_TRUE(cut_off.is_cut_off());
-  EXPECT_THAT(lines_of(empty), ElementsAre());
+  EXPECT_THAT(split_lines(empty), ElementsAre());
 }
 
 TEST(LineReader, ReadsLinesThatAreLongerThanWhatIsReadAtOnce) {
   const TemporaryFolder folder;
   const std::string one(200'000, 'x'), other(70'000, 'y');
   LineReader reader(folder.write("long", one + "\n" + other + "\nend\n"));
-  EXPECT_THAT(lines_of(reader), ElementsAre(one, other, "end"));
+  EXPECT_THAT(split_lines(reader), ElementsAre(one, other, "end"));
 }
 
 TEST(LineReader, ALineWithoutAnEndIsAnError) {
@@ -44,7 +44,7 @@ TEST(LineReader, ALineWithoutAnEndIsAnError) {
   LineReader reader(file);
   std::string line;
   EXPECT_TRUE(reader.next(line));
-  EXPECT_THAT(message_of<std::runtime_error>([&] { reader.next(line); }),
+  EXPECT_THAT(get_message<std::runtime_error>([&] { reader.next(line); }),
               HasSubstr("metrics.jsonl has a line of more than 67108864 bytes"));
 }
 

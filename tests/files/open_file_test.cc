@@ -37,10 +37,10 @@ class OpenFiles : public testing::Test {
   }
 
   static std::string read_error(const fs::path& path, Links links = Links::none) {
-    return message_of<std::runtime_error>([&] { read_file(path, kMostTextBytes, links); });
+    return get_message<std::runtime_error>([&] { read_file(path, kMostTextBytes, links); });
   }
   static std::string write_error(const fs::path& path) {
-    return message_of<std::runtime_error>([&] { open_to_write(path, O_CREAT | O_TRUNC); });
+    return get_message<std::runtime_error>([&] { open_to_write(path, O_CREAT | O_TRUNC); });
   }
 
   const TemporaryFolder folder_;
@@ -129,7 +129,7 @@ TEST_F(OpenFiles, WhatIsNotRegularIsNamedAndNotWaitedFor) {
 TEST_F(OpenFiles, AFileWithAnotherNameIsNotWritten) {
   const fs::path file = folder_.write("run/run.lock", "outside");
   fs::create_hard_link(file, path("other"));
-  const std::string error = message_of<std::runtime_error>([&] { open_to_write(file, O_CREAT | O_TRUNC); });
+  const std::string error = get_message<std::runtime_error>([&] { open_to_write(file, O_CREAT | O_TRUNC); });
   EXPECT_THAT(error, HasSubstr("has 2 names (hard links)"));
   EXPECT_EQ(read_file(path("other")), "outside");
   EXPECT_EQ(read_file(file), "outside");

@@ -38,7 +38,7 @@ constexpr rlim_t kMostMemory = rlim_t{4} << 30;
 /// What the reading process tells the one that watches it, in memory that both see.
 struct Progress {
   std::atomic<uint64_t> next = 0;  // input
-  std::atomic<uint64_t> accepted = 0, refused = 0, kinds = 0;
+  std::atomic<uint64_t> accepted = 0, rejected = 0, kinds = 0;
   std::atomic<double> slowest = 0.0;
   std::atomic<bool> said = false;  // whether `words` are to be read
   std::array<char, 1000> words{};  // how the last input broke the rule
@@ -52,7 +52,7 @@ Progress& shared_progress() {
   return *new (memory) Progress();
 }
 
-Input input_of(const Reader& reader, uint64_t seed, uint64_t number) {
+Input get_input(const Reader& reader, uint64_t seed, uint64_t number) {
   Random of_seed(seed);
   uint64_t mixed = of_seed.next() + number;
   for (const char c : reader.name) mixed = Random(mixed ^ static_cast<unsigned char>(c)).next();
@@ -76,7 +76,7 @@ std::string read_input(const Reader& reader, const Input& input, Progress& progr
     ++progress.accepted;
     return {};
   } catch (const std::exception& error) {
-    ++progress.refused;
+    ++progress.rejected;
     kinds.insert(kind_of_message(error.what()));
     progress.kinds = kinds.size();
     const std::string broken = broken_rule(error, reader.places);
@@ -95,7 +95,7 @@ void read_inputs(const Reader& reader, const Campaign& campaign, Progress& progr
   }
   std::set<std::string> kinds;
   for (uint64_t number = progress.next; number < campaign.first + campaign.count; number = ++progress.next) {
-    const Input input = input_of(reader, campaign.seed, number);
+    const Input input = get_input(reader, campaign.seed, number);
     lay_out(input);
     const auto start = Clock::now();
     const std::string broken = read_input(reader, input, progress, kinds);
@@ -141,8 +141,8 @@ class Watch {
       start_process();
       while (!look()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    result_.accepted = progress_.accepted, result_.refused = progress_.refused;
-    result_.kinds_of_refusals = progress_.kinds, result_.slowest = progress_.slowest;
+    result_.accepted = progress_.accepted, result_.rejected = progress_.rejected;
+    result_.kinds_of_errors = progress_.kinds, result_.slowest = progress_.slowest;
     result_.time = Clock::now() - start;
     return std::move(result_);
   }
@@ -201,7 +201,7 @@ class Watch {
     if (!is_new) return void(++found->second.more);
     const fs::path folder = campaign_.found / (std::string(reader_.name) + "-" + std::to_string(campaign_.seed) + "-" +
                                                std::to_string(progress_.next));
-    write_files(folder, files_of(work_ / "input"));
+    write_files(folder, get_files(work_ / "input"));
     std::error_code none;
     fs::copy_file(work_ / "stderr", folder / "stderr", fs::copy_options::overwrite_existing, none);
     std::ofstream(folder / "what") << what << '\n';

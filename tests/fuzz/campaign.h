@@ -26,7 +26,7 @@ struct Found {
 };
 
 struct Result {
-  uint64_t accepted = 0, refused = 0, kinds_of_refusals = 0;
+  uint64_t accepted = 0, rejected = 0, kinds_of_errors = 0;
   std::map<std::string, Found> found;
   std::chrono::duration<double> time{};
   double slowest = 0.0;  // seconds of one input

@@ -165,7 +165,7 @@ Input make_run_config(Random& random) {
 }
 
 /// A key of the file, with its sections.
-std::string any_key_of(const std::string& toml, Random& random) {
+std::string pick_key(const std::string& toml, Random& random) {
   std::vector<std::string> keys;
   std::string section;
   for (size_t begin = 0; begin < toml.size();) {
@@ -202,7 +202,7 @@ Input make_settings(Random& random) {
   const size_t entry = toml.find("entry = ");
   input.files["run.toml"] = "[model]\n" + toml.substr(entry, toml.find('\n', entry) - entry) + "\n";
   for (size_t left = 1 + random.below(3); left > 0; --left) {
-    std::string setting = any_key_of(toml, random) + "=";
+    std::string setting = pick_key(toml, random) + "=";
     setting += any_value(toml, random);
     if (random.one_in(8)) setting = mutated_text(std::move(setting), kTomlWords, random);
     input.settings.push_back(setting.substr(0, setting.find('\0')).substr(0, kLongestSetting));

@@ -21,7 +21,7 @@ Input make_tokens(Random& random) {
     std::vector<std::string> files;
     for (const int64_t highest : {200, 60'000, 1 << 20}) {
       write_token_file(folder.path() / "file", std::vector<int64_t>{1, 2, 3, highest, 5});
-      files.push_back(files_of(folder.path()).at("file"));
+      files.push_back(get_files(folder.path()).at("file"));
     }
     return files;
   }();
@@ -39,7 +39,7 @@ void read_tokens(const std::string& format, const std::string& path) {
 }
 
 template <class... Numbers>
-std::string bytes_of(Numbers... numbers) {
+std::string get_bytes(Numbers... numbers) {
   std::string bytes;
   (bytes.append(reinterpret_cast<const char*>(&numbers), sizeof numbers), ...);
   return bytes;
@@ -48,12 +48,12 @@ std::string bytes_of(Numbers... numbers) {
 /// Ids as other projects write them; the name of the format is that of a file.
 Input make_foreign_tokens(Random& random) {
   static const std::vector<std::pair<std::string, std::map<std::string, std::string>>> valid = [] {
-    std::string llm_c = bytes_of(int32_t{20240520}, int32_t{1}, int32_t{3});
+    std::string llm_c = get_bytes(int32_t{20240520}, int32_t{1}, int32_t{3});
     llm_c.resize(1024, '\0');
-    const std::string ids = bytes_of(uint16_t{1}, uint16_t{2}, uint16_t{60'000});
-    const std::string index = std::string("MMIDIDX\0\0", 9) + bytes_of(uint64_t{1}, uint8_t{8}) +
-                              bytes_of(uint64_t{2}, uint64_t{2}) + bytes_of(int32_t{1}, int32_t{2}) +
-                              bytes_of(int64_t{0}, int64_t{2}, int64_t{0}, int64_t{2});
+    const std::string ids = get_bytes(uint16_t{1}, uint16_t{2}, uint16_t{60'000});
+    const std::string index = std::string("MMIDIDX\0\0", 9) + get_bytes(uint64_t{1}, uint8_t{8}) +
+                              get_bytes(uint64_t{2}, uint64_t{2}) + get_bytes(int32_t{1}, int32_t{2}) +
+                              get_bytes(int64_t{0}, int64_t{2}, int64_t{0}, int64_t{2});
     return std::vector<std::pair<std::string, std::map<std::string, std::string>>>{
         {"nanogpt", {{"a.bin", ids}}},
         {"llm.c", {{"a.bin", llm_c + ids}}},

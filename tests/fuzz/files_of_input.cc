@@ -7,7 +7,7 @@ namespace modular::fuzz {
 
 namespace fs = std::filesystem;
 
-std::map<std::string, std::string> files_of(const fs::path& folder) {
+std::map<std::string, std::string> get_files(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;

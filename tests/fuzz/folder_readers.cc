@@ -41,20 +41,20 @@ const ModelConfig& tiny_model() {
   return model;
 }
 
-/// What a rank without others keeps of the model: all, one tensor in two boxes.
-std::vector<TensorBox> whole_boxes() {
-  std::vector<TensorBox> boxes;
+/// What a rank without others keeps of the model: all, one tensor in two slices.
+std::vector<TensorSlice> full_slices() {
+  std::vector<TensorSlice> slices;
   for (const ModelParameter& parameter : model_parameters(tiny_model())) {
     const std::vector<int64_t>& shape = parameter.global_shape;
-    boxes.push_back({parameter.name, shape, std::vector<int64_t>(shape.size(), 0), at::ones(shape)});
+    slices.push_back({parameter.name, shape, std::vector<int64_t>(shape.size(), 0), at::ones(shape)});
     if (parameter.name != "model.embed_tokens.weight") continue;
-    TensorBox second = boxes.back();
-    boxes.back().local = boxes.back().local.narrow(0, 0, 2).clone();
+    TensorSlice second = slices.back();
+    slices.back().local = slices.back().local.narrow(0, 0, 2).clone();
     second.local = second.local.narrow(0, 2, shape[0] - 2).clone();
     second.offset[0] = 2;
-    boxes.push_back(std::move(second));
+    slices.push_back(std::move(second));
   }
-  return boxes;
+  return slices;
 }
 
 std::map<std::string, std::string> make_pretrained_files() {
@@ -94,18 +94,18 @@ Input make_folder(Random& random) {
   return input;
 }
 
-void refuse_if(const std::string& refusal) {
-  if (!refusal.empty()) throw std::runtime_error(refusal);
+void reject_if(const std::string& error) {
+  if (!error.empty()) throw std::runtime_error(error);
 }
 
 /// As `modrun train` reads model.checkpoint.
 void read_folder(const Input&) {
   const ModelConfig model = read_pretrained_config(".");
-  refuse_if(pretrained_refusal(".", model, Head::may_be_new));
+  reject_if(pretrained_error(".", model, Head::may_be_new));
   weights_note(".", model, Head::may_be_new);
-  refuse_if(pretrained_refusal(".", model));
-  std::vector<TensorBox> boxes = whole_boxes();
-  if (config_difference(model, tiny_model()).empty()) load_parameters(".", model, boxes);
+  reject_if(pretrained_error(".", model));
+  std::vector<TensorSlice> slices = full_slices();
+  if (config_difference(model, tiny_model()).empty()) load_parameters(".", model, slices);
 }
 
 constexpr std::array<std::string_view, 12> kAdapterKeys = {"peft_type",
@@ -155,7 +155,7 @@ Input make_adapter(Random& random) {
 /// As `modrun train` reads a model.checkpoint of PEFT.
 void read_adapter(const Input&) {
   const ModelConfig model = read_pretrained_config("adapter");
-  refuse_if(pretrained_refusal("adapter", model, Head::may_be_new));
+  reject_if(pretrained_error("adapter", model, Head::may_be_new));
 }
 
 const Mesh& single_rank() {
@@ -167,8 +167,8 @@ std::map<std::string, std::string> make_checkpoint_files() {
   const TemporaryFolder folder;
   Mesh mesh(Environment{}, MeshShape{});
   for (const int64_t step : {10, 20})
-    save_checkpoint(folder.path(), tiny_model(), {step, {{"data", "7"}}}, whole_boxes(), mesh, /*keep_last=*/0);
-  return files_of(folder.path());
+    save_checkpoint(folder.path(), tiny_model(), {step, {{"data", "7"}}}, full_slices(), mesh, /*keep_last=*/0);
+  return get_files(folder.path());
 }
 
 Input make_checkpoint(Random& random) {
@@ -186,10 +186,10 @@ Input make_checkpoint(Random& random) {
 void read_checkpoint(const Input&) {
   const std::filesystem::path checkpoint = find_checkpoint(".");
   if (checkpoint.empty()) throw std::runtime_error("./latest: no checkpoint");
-  refuse_if(checkpoint_refusal(checkpoint, tiny_model()));
-  std::vector<TensorBox> boxes = whole_boxes();
-  load_checkpoint(checkpoint, tiny_model(), boxes, single_rank());
-  load_parameters(".", tiny_model(), boxes);
+  reject_if(checkpoint_error(checkpoint, tiny_model()));
+  std::vector<TensorSlice> slices = full_slices();
+  load_checkpoint(checkpoint, tiny_model(), slices, single_rank());
+  load_parameters(".", tiny_model(), slices);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Gives the readers of files that users give damaged ones, and sees that each is refused in a sentence or read.
+// Gives the readers of files that users give damaged ones, and sees that each is rejected or read.
 //   fuzz_readers [--reader NAME]… [--count N] [--seed S] [--only INPUT] [--found FOLDER]
 #include <charconv>
 #include <cstdio>
@@ -16,7 +16,7 @@ struct Options {
   Campaign campaign{.count = 1000, .found = "found"};
 };
 
-uint64_t number_of(const std::string& flag, const std::string& text) {
+uint64_t to_number(const std::string& flag, const std::string& text) {
   uint64_t number = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || rest != text.data() + text.size())
@@ -24,7 +24,7 @@ uint64_t number_of(const std::string& flag, const std::string& text) {
   return number;
 }
 
-Options options_of(const std::vector<std::string>& words) {
+Options to_options(const std::vector<std::string>& words) {
   Options options;
   for (size_t at = 0; at < words.size(); at += 2) {
     const std::string& flag = words[at];
@@ -34,11 +34,11 @@ Options options_of(const std::vector<std::string>& words) {
     if (flag == "--reader")
       options.readers.push_back(value);
     else if (flag == "--count")
-      campaign.count = number_of(flag, value);
+      campaign.count = to_number(flag, value);
     else if (flag == "--seed")
-      campaign.seed = number_of(flag, value);
+      campaign.seed = to_number(flag, value);
     else if (flag == "--only")
-      campaign.first = number_of(flag, value), campaign.count = 1;
+      campaign.first = to_number(flag, value), campaign.count = 1;
     else if (flag == "--found")
       campaign.found = value;
     else
@@ -73,10 +73,11 @@ std::vector<Reader> chosen_readers(const std::vector<std::string>& names) {
 
 void print(const Reader& reader, const Campaign& campaign, const Result& result) {
   std::printf(
-      "%-12s %llu inputs: %llu accepted, %llu refused in %llu kinds of sentences, %zu faults; %.0f s, %.2f s at most\n",
+      "%-12s %llu inputs: %llu accepted, %llu rejected in %llu kinds of sentences, %zu faults; %.0f s, %.2f s at "
+      "most\n",
       std::string(reader.name).c_str(), static_cast<unsigned long long>(campaign.count),
-      static_cast<unsigned long long>(result.accepted), static_cast<unsigned long long>(result.refused),
-      static_cast<unsigned long long>(result.kinds_of_refusals), result.found.size(), result.time.count(),
+      static_cast<unsigned long long>(result.accepted), static_cast<unsigned long long>(result.rejected),
+      static_cast<unsigned long long>(result.kinds_of_errors), result.found.size(), result.time.count(),
       result.slowest);
   for (const auto& [key, found] : result.found)
     std::printf("  input %llu%s: %s\n", static_cast<unsigned long long>(found.input),
@@ -85,7 +86,7 @@ void print(const Reader& reader, const Campaign& campaign, const Result& result)
 }
 
 int run(const std::vector<std::string>& words) {
-  const Options options = options_of(words);
+  const Options options = to_options(words);
   bool is_clean = true;
   for (const Reader& reader : chosen_readers(options.readers)) {
     const Result result = run_campaign(reader, options.campaign);

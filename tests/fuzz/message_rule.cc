@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 9> kOfLibraries = {
 
 constexpr size_t kLongest = 100'000;  // a text of the input may be a part
 
-std::string name_of(const std::type_info& type) {
+std::string name_for(const std::type_info& type) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> name(abi::__cxa_demangle(type.name(), nullptr, nullptr, &status),
                                                     std::free);
@@ -35,7 +35,7 @@ std::string name_of(const std::type_info& type) {
 std::string broken_rule(const std::exception& error, std::span<const std::string_view> places) {
   const std::type_info& type = typeid(error);
   if (type != typeid(ConfigError) && type != typeid(DataError) && type != typeid(std::runtime_error))
-    return "it is a " + name_of(type);
+    return "it is a " + name_for(type);
   const std::string_view message = error.what();
   const auto holds = [&](std::string_view part) { return message.find(part) != std::string_view::npos; };
   if (std::ranges::none_of(places, holds)) return "it does not say where";

@@ -1,4 +1,4 @@
-// What a refusal has to be.
+// What a error has to be.
 #pragma once
 
 #include <exception>
@@ -8,7 +8,7 @@
 
 namespace modular::fuzz {
 
-/// Says why a program could not print this error as its refusal of a file, or nothing: it has to be a ConfigError, a
+/// Says why a program could not print this error as its error of a file, or nothing: it has to be a ConfigError, a
 /// DataError or a std::runtime_error itself, of one sentence that holds one of `places`, and no library's own words
 /// alone.
 std::string broken_rule(const std::exception& error, std::span<const std::string_view> places);

@@ -24,9 +24,9 @@ struct Reader {
   /// A valid input with some changes.
   Input (*make)(Random& random);
   /// Reads the input, whose files lie in the working directory, as the programs do, and uses what it says. Throws where
-  /// it is refused.
+  /// it is rejected.
   void (*read)(const Input& input);
-  /// Of which the message of a refusal has to hold one: what tells a user where to look.
+  /// Of which the message of a error has to hold one: what tells a user where to look.
   std::vector<std::string_view> places;
 };
 
@@ -40,7 +40,7 @@ std::vector<Reader> report_readers();
 void use_one_thread();
 
 /// Files of a folder and the folders in it, by their paths in it.
-std::map<std::string, std::string> files_of(const std::filesystem::path& folder);
+std::map<std::string, std::string> get_files(const std::filesystem::path& folder);
 void write_files(const std::filesystem::path& folder, const std::map<std::string, std::string>& files);
 
 }  // namespace modular::fuzz

@@ -25,7 +25,7 @@ constexpr std::array kTypes = {
 constexpr std::array<std::string_view, 9> kHeaderWords = {"dtype", "shape", "data_offsets", "__metadata__", "digests",
                                                           "boxes", "F32",   "I64",          "BOOL"};
 
-int64_t width_of(std::string_view dtype) {
+int64_t get_width(std::string_view dtype) {
   const auto* const known = std::ranges::find(kTypes, dtype, &Type::name);
   return known == kTypes.end() ? 1 : known->bytes;
 }
@@ -38,7 +38,7 @@ int64_t volume(const std::vector<int64_t>& shape) {
   return count;
 }
 
-json header_of(const std::vector<StoredBytes>& tensors, const Metadata& metadata) {
+json get_header(const std::vector<StoredBytes>& tensors, const Metadata& metadata) {
   json header = json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   size_t begin = 0;
@@ -57,7 +57,7 @@ std::string with_length(const std::string& header) {
   return text + header;
 }
 
-std::string data_of(const std::vector<StoredBytes>& tensors) {
+std::string get_data(const std::vector<StoredBytes>& tensors) {
   std::string data;
   for (const StoredBytes& tensor : tensors) data += tensor.bytes;
   return data;
@@ -66,7 +66,7 @@ std::string data_of(const std::vector<StoredBytes>& tensors) {
 /// Values of the tensor's own kind at the limits that ids and labels have.
 void fill_anew(StoredBytes& tensor, Random& random) {
   if (volume(tensor.shape) > kMostValues) tensor.shape = {kMostValues};
-  const auto width = static_cast<size_t>(width_of(tensor.dtype));
+  const auto width = static_cast<size_t>(get_width(tensor.dtype));
   std::string bytes(static_cast<size_t>(volume(tensor.shape)) * width, '\0');
   for (size_t at = 0; at + width <= bytes.size(); at += width) {
     const int64_t id = random.one_in(20) ? static_cast<int64_t>(random.next()) : static_cast<int64_t>(random.below(4));
@@ -139,7 +139,7 @@ StoredBytes stored_bytes(const std::string& name, const at::Tensor& values) {
 }
 
 std::string safetensors_file(const std::vector<StoredBytes>& tensors, const Metadata& metadata) {
-  return with_length(header_of(tensors, metadata).dump()) + data_of(tensors);
+  return with_length(get_header(tensors, metadata).dump()) + get_data(tensors);
 }
 
 std::string mutated_safetensors_file(const std::string& file, std::span<const std::string_view> words, Random& random) {

@@ -28,7 +28,7 @@ const std::string& file_with_digests() {
     writer.write("weight", values.view({20, 30}));
     writer.write("half", values);
     writer.close();
-    return files_of(folder.path()).at("file");
+    return get_files(folder.path()).at("file");
   }();
   return bytes;
 }
@@ -134,7 +134,7 @@ void read_all_examples(const Input& input) {
   const Batch batch = read_examples(SafetensorsFile(paths.front()), model);
   const int64_t rows = batch.leading().size(0);
   try {
-    rows_of(batch, model, rows / 2, rows - rows / 2);
+    take_rows(batch, model, rows / 2, rows - rows / 2);
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(paths.front().string() + ": " + error.what());  // as forward.cc says where
   }

@@ -1,5 +1,5 @@
 // Every annotation of some specs, taken away, exchanged for another of its kind, and moved to the next member. What
-// would compute something else on some mesh is refused at a place in the spec; the few that would not are listed.
+// would compute something else on some mesh is rejected at a place in the spec; the few that would not are listed.
 #include <regex>
 #include <set>
 
@@ -39,9 +39,9 @@ struct Site {
   size_t begin = 0, end = 0;
 };
 
-std::string kind_of(const std::string& macro) { return macro.substr(0, macro.find('(')); }
+std::string get_kind(const std::string& macro) { return macro.substr(0, macro.find('(')); }
 
-std::vector<Site> sites_of(const std::string& spec) {
+std::vector<Site> find_sites(const std::string& spec) {
   static const std::regex annotation(
       R"((TP_COLWISE_PARTS|TP_SHARD)\([^)]*\)|TP_COLWISE|TP_ROWWISE|TP_VOCAB|TP_LOCAL|PP_FIRST|PP_SPLIT|PP_LAST|PP_ALL)");
   std::vector<Site> sites;
@@ -58,7 +58,7 @@ std::vector<Site> sites_of(const std::string& spec) {
   return sites;
 }
 
-std::vector<std::string> others_of(const std::string& kind) {
+std::vector<std::string> get_others(const std::string& kind) {
   std::vector<std::string> group = {"TP_COLWISE", "TP_ROWWISE", "TP_VOCAB"};
   if (kind.starts_with("PP_")) group = {"PP_FIRST", "PP_SPLIT", "PP_LAST"};
   if (kind == "TP_LOCAL") group.clear();
@@ -66,14 +66,14 @@ std::vector<std::string> others_of(const std::string& kind) {
   return group;
 }
 
-std::vector<Mutant> mutants_of(const std::string& family, const std::string& spec) {
+std::vector<Mutant> make_mutants(const std::string& family, const std::string& spec) {
   std::vector<Mutant> mutants;
-  const auto sites = sites_of(spec);
+  const auto sites = find_sites(spec);
   for (const Site& site : sites) {
-    const std::string what = family + ": " + kind_of(site.macro) + " of " + site.member;
+    const std::string what = family + ": " + get_kind(site.macro) + " of " + site.member;
     const std::string without = std::string(spec).erase(site.begin, site.end - site.begin);
     mutants.push_back({what + " removed", without});
-    for (const std::string& other : others_of(kind_of(site.macro)))
+    for (const std::string& other : get_others(get_kind(site.macro)))
       mutants.push_back({what + " exchanged for " + other, std::string(without).insert(site.begin, other)});
     // Before the declaration after this one, where that is a member.
     const size_t next_line = without.find('\n', without.find(';', site.begin)) + 1;
@@ -88,9 +88,9 @@ std::vector<Mutant> mutants_of(const std::string& family, const std::string& spe
 
 class AnnotationMutations : public testing::TestWithParam<const char*> {};
 
-TEST_P(AnnotationMutations, AreRefusedAtAPlaceInTheSpec) {
+TEST_P(AnnotationMutations, AreRejectedAtAPlaceInTheSpec) {
   const std::string family = GetParam();
-  const auto mutants = mutants_of(family, parallel_spec(family));
+  const auto mutants = make_mutants(family, parallel_spec(family));
   ASSERT_GE(mutants.size(), 1u);
   for (const Mutant& mutant : mutants) {
     const GenerateResult result = generate_parallel(family, mutant.spec);

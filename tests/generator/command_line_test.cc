@@ -88,7 +88,7 @@ TEST_F(CommandLine, ExplainListsWhatIsNoResolvedReference) {
 }
 
 TEST_F(CommandLine, AnErrorLeavesEveryFileAsItWas) {
-  use("refused/several_errors");
+  use("rejected/several_errors");
   const Outcome outcome = modgen(in_root + "--all");
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_TRUE(says(outcome, "modular/beta.h:9:8: error: ")) << outcome.output;
@@ -97,7 +97,7 @@ TEST_F(CommandLine, AnErrorLeavesEveryFileAsItWas) {
   EXPECT_FALSE(fs::exists(generated));
 }
 
-TEST_F(CommandLine, RefusesWhatContradictsItself) {
+TEST_F(CommandLine, RejectsWhatContradictsItself) {
   use("golden/alias_and_inferred_classes");
   for (const auto& [arguments, why] :
        {std::pair{"--check --diff beta", "--check and --diff exclude each other"},
@@ -122,7 +122,7 @@ TEST_F(CommandLine, SaysWhatItIs) {
   EXPECT_TRUE(says(modgen("--version"), "modgen "));
 }
 
-TEST_F(CommandLine, DeepCodeIsTakenOrRefusedAndNeverOverflowsTheStack) {
+TEST_F(CommandLine, DeepCodeIsTakenOrRejectedAndNeverOverflowsTheStack) {
   const auto generate_sum = [&](int terms) {
     std::string spec =
         "// A sum of many terms.\n#pragma once\n\n#include \"modular/modular.h\"\n\nnamespace modular::alpha {\n"
@@ -135,9 +135,9 @@ TEST_F(CommandLine, DeepCodeIsTakenOrRefusedAndNeverOverflowsTheStack) {
   };
   const Outcome taken = generate_sum(1900);
   EXPECT_EQ(taken.exit_code, 0) << taken.output.substr(0, 1000);
-  const Outcome refused = generate_sum(20000);
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_TRUE(says(refused, "modular/alpha.h:2005:9: error: this code nests too deeply")) << refused.output;
+  const Outcome rejected = generate_sum(20000);
+  EXPECT_EQ(rejected.exit_code, 2);
+  EXPECT_TRUE(says(rejected, "modular/alpha.h:2005:9: error: this code nests too deeply")) << rejected.output;
 }
 
 }  // namespace

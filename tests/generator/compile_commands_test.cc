@@ -20,7 +20,7 @@ class CompileCommands : public CommandLine {
   }
 };
 
-std::string command_of(const Json& entry) {
+std::string get_command(const Json& entry) {
   std::string command;
   for (const std::string argument : entry["arguments"])
     command += (command.empty() ? std::string(CLANGXX) : " '" + argument + "'");
@@ -36,7 +36,7 @@ TEST_F(CompileCommands, SpecsCompileByThem) {
   ASSERT_EQ(entries.size(), 2u);
   const Json beta = entry(entries, "beta");
   EXPECT_EQ(beta["directory"], fs::canonical(root).string());
-  EXPECT_EQ(std::system(command_of(beta).c_str()), 0);
+  EXPECT_EQ(std::system(get_command(beta).c_str()), 0);
 }
 
 TEST_F(CompileCommands, DeclareTheHoldersThatSpecsLeaveOut) {
@@ -45,7 +45,7 @@ TEST_F(CompileCommands, DeclareTheHoldersThatSpecsLeaveOut) {
   const std::string holders = read_file(root / "modular/spec_holders.inc");
   EXPECT_TRUE(holders.find("class AlphaProjection : public EarlyHolder<AlphaProjectionImpl>") != std::string::npos)
       << holders;
-  EXPECT_EQ(std::system(command_of(entry(database(root / "modular/compile_commands.json"), "beta")).c_str()), 0);
+  EXPECT_EQ(std::system(get_command(entry(database(root / "modular/compile_commands.json"), "beta")).c_str()), 0);
 }
 
 TEST_F(CompileCommands, JoinThoseThatAreThere) {

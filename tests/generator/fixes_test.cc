@@ -1,4 +1,4 @@
-// modgen --apply-fixes, on the trees of refused/: where mended.txt stands beside expected.txt it is what modgen prints
+// modgen --apply-fixes, on the trees of rejected/: where mended.txt stands beside expected.txt it is what modgen prints
 // and so changes; all other trees are left alone. MODULAR_UPDATE_GOLDENS=1 rewrites mended.txt.
 #include <algorithm>
 #include <map>
@@ -9,16 +9,16 @@
 namespace modgen {
 namespace {
 
-const fs::path kRefused = fs::path(MODULAR_SOURCE_DIR) / "tests/generator/refused";
+const fs::path kRejectedSpecs = fs::path(MODULAR_SOURCE_DIR) / "tests/generator/rejected";
 
-std::vector<std::string> refused_names() {
+std::vector<std::string> rejected_names() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(kRefused)) names.push_back(entry.path().filename().string());
+  for (const auto& entry : fs::directory_iterator(kRejectedSpecs)) names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
 }
 
-std::map<std::string, std::string> files_of(const fs::path& folder) {
+std::map<std::string, std::string> get_files(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::directory_iterator(folder))
     files[entry.path().filename().string()] = read_file(entry.path());
@@ -28,18 +28,18 @@ std::map<std::string, std::string> files_of(const fs::path& folder) {
 class ApplyFixes : public CommandLine, public testing::WithParamInterface<std::string> {};
 
 TEST_P(ApplyFixes, MendsWhatIsKnownAndNothingElse) {
-  use("refused/" + GetParam());
-  const auto before = files_of(root / "modular");
+  use("rejected/" + GetParam());
+  const auto before = get_files(root / "modular");
   const Outcome outcome = modgen(in_root + "--all --apply-fixes", " 2>/dev/null");
-  const fs::path expected = kRefused / GetParam() / "mended.txt";
+  const fs::path expected = kRejectedSpecs / GetParam() / "mended.txt";
   if (std::getenv("MODULAR_UPDATE_GOLDENS") && !outcome.output.empty()) write_file(expected, outcome.output);
   EXPECT_EQ(outcome.output, read_file_if_any(expected).value_or(""));
-  EXPECT_EQ(files_of(root / "modular") == before, outcome.output.empty());
+  EXPECT_EQ(get_files(root / "modular") == before, outcome.output.empty());
   EXPECT_EQ(outcome.exit_code, fs::exists(generated) ? 0 : 2)
       << "files are generated only where nothing is left to say";
 }
 
-INSTANTIATE_TEST_SUITE_P(Refused, ApplyFixes, testing::ValuesIn(refused_names()),
+INSTANTIATE_TEST_SUITE_P(Rejected, ApplyFixes, testing::ValuesIn(rejected_names()),
                          [](const auto& info) { return info.param; });
 
 class Fixes : public CommandLine {
@@ -92,7 +92,7 @@ Diagnostic with_fix(const std::string& path, uint32_t line, std::vector<FixIt> f
   return diagnostic;
 }
 
-TEST_F(Fixes, ThatOverlapAreRefusedWithBothPlaces) {
+TEST_F(Fixes, ThatOverlapAreRejectedWithBothPlaces) {
   write("alpha", "abcdef");
   const std::string path = root / "modular/alpha.h";
   try {

@@ -3,8 +3,8 @@
 usage: hostile.py --modgen MODGEN [--count N] [--first N] [--seconds S] [--seed S] [--jobs J] [--keep FOLDER] [--compile CLANG…]
 
 Each mutant has one to three changes: a token or a line dropped, doubled, swapped with another of the file, or replaced by one of
-another family. A quarter of the golden trees are generated whole. modgen must accept or refuse a mutant within its processor time and
-memory; a refusal names a place and leaves no file, and what is accepted compiles where --compile gives the command that does (it is
+another family. A quarter of the golden trees are generated whole. modgen must accept or reject a mutant within its processor time and
+memory; a error names a place and leaves no file, and what is accepted compiles where --compile gives the command that does (it is
 called with the file's name after it). Clang's own crashes over what is not C++ are survived; one of modgen's own code is a defect. A
 mutant depends on the seed and its number alone: --first with --count 1 repeats one. Mutants that show a defect are kept in FOLDER.
 """
@@ -79,7 +79,7 @@ def includers(specs, name):
         reached = more
 
 
-def code_of(text):
+def get_code(text):
     """The tokens that a compiler sees."""
     return [part for part in TOKEN.findall(text) if not part.isspace() and not part.startswith(("//", "/*"))]
 
@@ -112,7 +112,7 @@ class Mutant:
 
     def changes_code(self, family, output):
         unchanged = self.source / "generated" / f"{family}.h"
-        return not unchanged.exists() or code_of(unchanged.read_text()) != code_of(output)
+        return not unchanged.exists() or get_code(unchanged.read_text()) != get_code(output)
 
     def __str__(self):
         return f"mutant {self.number}: {self.source.name}/{self.name}, generated {', '.join(self.families)}"
@@ -155,7 +155,7 @@ class Hostile:
         if OWN_FRAME.search(said.partition("CrashRecoveryContext::RunSafely")[0]) or "runtime error: " in said or "Sanitizer: " in said:
             return "fails", f"a crash or a sanitizer's report, exit code {done.returncode}:\n{said[:8000]}"
         if done.returncode == 2 and not written:
-            return "refused", "" if LOCATED.search(said) else f"refused without a place:\n{said[-2000:]}"
+            return "rejected", "" if LOCATED.search(said) else f"rejected without a place:\n{said[-2000:]}"
         if done.returncode != 0 or written != sorted(f"{family}.{kind}" for family in mutant.families for kind in ("h", "lock")):
             return "fails", f"exit code {done.returncode}, files {written}:\n{said[-4000:]}"
         return "accepted", ""

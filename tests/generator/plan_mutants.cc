@@ -22,38 +22,38 @@ bool is_linear(const Field& field) {
 // ---- Annotations ----
 
 /// What becomes of a family in which annotation `from` of a layer says `to` instead; empty: it is taken away.
-struct Exchange {
+struct CommVolume {
   const char* from;
   const char* to;
   Verdict verdict;
 };
 
-constexpr Exchange kExchanges[] = {
-    {"tp_colwise", "", refused},
-    {"tp_colwise", "TP_ROWWISE", refused},
+constexpr CommVolume kExchanges[] = {
+    {"tp_colwise", "", rejected},
+    {"tp_colwise", "TP_ROWWISE", rejected},
     {"tp_colwise", "TP_VOCAB", accepted},  // of a linear layer both split by output feature
-    {"tp_rowwise", "", refused},
-    {"tp_rowwise", "TP_COLWISE", refused},
-    {"tp_rowwise", "TP_VOCAB", refused},
-    {"tp_colwise_parts", "", refused},
-    {"tp_colwise_parts", "TP_COLWISE", refused},
-    {"tp_colwise_parts", "TP_ROWWISE", refused},
-    {"tp_shard", "", refused},
-    {"tp_local", "", refused},
+    {"tp_rowwise", "", rejected},
+    {"tp_rowwise", "TP_COLWISE", rejected},
+    {"tp_rowwise", "TP_VOCAB", rejected},
+    {"tp_colwise_parts", "", rejected},
+    {"tp_colwise_parts", "TP_COLWISE", rejected},
+    {"tp_colwise_parts", "TP_ROWWISE", rejected},
+    {"tp_shard", "", rejected},
+    {"tp_local", "", rejected},
     {"tp_vocab", "", accepted},  // whole on every rank
-    {"tp_vocab", "TP_ROWWISE", refused},
-    {"pp_first", "", refused},
-    {"pp_first", "PP_LAST", refused},
+    {"tp_vocab", "TP_ROWWISE", rejected},
+    {"pp_first", "", rejected},
+    {"pp_first", "PP_LAST", rejected},
     {"pp_first", "PP_ALL", accepted},
-    {"pp_last", "", refused},
-    {"pp_last", "PP_FIRST", refused},
+    {"pp_last", "", rejected},
+    {"pp_last", "PP_FIRST", rejected},
     {"pp_last", "PP_ALL", accepted},
-    {"pp_split", "", refused},
-    {"pp_split", "PP_FIRST", refused},
-    {"pp_split", "PP_LAST", refused},
-    {"pp_all", "", refused},
-    {"pp_all", "PP_FIRST", refused},
-    {"pp_all", "PP_LAST", refused},
+    {"pp_split", "", rejected},
+    {"pp_split", "PP_FIRST", rejected},
+    {"pp_split", "PP_LAST", rejected},
+    {"pp_all", "", rejected},
+    {"pp_all", "PP_FIRST", rejected},
+    {"pp_all", "PP_LAST", rejected},
 };
 
 /// The fields whose layers some entry ties to another: then both have to be split in the same way.
@@ -92,7 +92,7 @@ constexpr Exception kExceptions[] = {
     {"BloomForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
     {"T5ForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
     // Its table is read before the unit that would own it then.
-    {"RelativeAttentionBiasImpl: FSDP_UNIT removed", refused},
+    {"RelativeAttentionBiasImpl: FSDP_UNIT removed", rejected},
     // Held for checkpoints; no entry runs them.
     {"RobertaPoolerImpl::dense: TP_COLWISE added", accepted},
     {"MPNetPoolerImpl::dense: TP_COLWISE added", accepted},
@@ -103,27 +103,27 @@ constexpr Exception kExceptions[] = {
     // How many dimensions the value has is not known there, and the sizes of the view that follows are no longer those
     // of
     // the layer.
-    {"T5AttentionImpl::forward 6: turned_twice of q", refused},
-    {"T5AttentionImpl::forward 6: product instead of q", refused},
-    {"T5SelfAttentionImpl::forward 6: turned_twice of q", refused},
-    {"T5SelfAttentionImpl::forward 6: product instead of q", refused},
-    {"T5SelfAttentionImpl::forward 9: turned_twice of k", refused},
-    {"T5SelfAttentionImpl::forward 9: product instead of k", refused},
-    {"T5SelfAttentionImpl::forward 12: turned_twice of v", refused},
-    {"T5SelfAttentionImpl::forward 12: product instead of v", refused},
-    {"LlavaTextAttentionImpl::forward 6: turned_twice of q_proj", refused},
-    {"LlavaTextAttentionImpl::forward 6: product instead of q_proj", refused},
-    {"LlavaTextAttentionImpl::forward 10: turned_twice of k_proj", refused},
-    {"LlavaTextAttentionImpl::forward 10: product instead of k_proj", refused},
-    {"LlavaTextAttentionImpl::forward 13: turned_twice of v_proj", refused},
-    {"LlavaTextAttentionImpl::forward 13: product instead of v_proj", refused},
+    {"T5AttentionImpl::forward 6: turned_twice of q", rejected},
+    {"T5AttentionImpl::forward 6: product instead of q", rejected},
+    {"T5SelfAttentionImpl::forward 6: turned_twice of q", rejected},
+    {"T5SelfAttentionImpl::forward 6: product instead of q", rejected},
+    {"T5SelfAttentionImpl::forward 9: turned_twice of k", rejected},
+    {"T5SelfAttentionImpl::forward 9: product instead of k", rejected},
+    {"T5SelfAttentionImpl::forward 12: turned_twice of v", rejected},
+    {"T5SelfAttentionImpl::forward 12: product instead of v", rejected},
+    {"LlavaTextAttentionImpl::forward 6: turned_twice of q_proj", rejected},
+    {"LlavaTextAttentionImpl::forward 6: product instead of q_proj", rejected},
+    {"LlavaTextAttentionImpl::forward 10: turned_twice of k_proj", rejected},
+    {"LlavaTextAttentionImpl::forward 10: product instead of k_proj", rejected},
+    {"LlavaTextAttentionImpl::forward 13: turned_twice of v_proj", rejected},
+    {"LlavaTextAttentionImpl::forward 13: product instead of v_proj", rejected},
     // There are not two towers any more.
-    {"T5ModelImpl::encoder: PP_FIRST exchanged for PP_ALL", refused},
-    {"T5ModelImpl::decoder: PP_LAST exchanged for PP_ALL", refused},
-    {"T5ForConditionalGenerationImpl::encoder: PP_FIRST exchanged for PP_ALL", refused},
-    {"T5ForConditionalGenerationImpl::decoder: PP_LAST exchanged for PP_ALL", refused},
-    {"ModelImpl::vision_model: PP_FIRST exchanged for PP_ALL", refused},
-    {"ModelImpl::text_model: PP_LAST exchanged for PP_ALL", refused},
+    {"T5ModelImpl::encoder: PP_FIRST exchanged for PP_ALL", rejected},
+    {"T5ModelImpl::decoder: PP_LAST exchanged for PP_ALL", rejected},
+    {"T5ForConditionalGenerationImpl::encoder: PP_FIRST exchanged for PP_ALL", rejected},
+    {"T5ForConditionalGenerationImpl::decoder: PP_LAST exchanged for PP_ALL", rejected},
+    {"ModelImpl::vision_model: PP_FIRST exchanged for PP_ALL", rejected},
+    {"ModelImpl::text_model: PP_LAST exchanged for PP_ALL", rejected},
     // A tower whose list is not marked is one piece, which the stage runs that begins and ends it.
     {"T5DecoderImpl::block: PP_SPLIT removed", accepted},
     {"T5DecoderImpl::block: PP_SPLIT exchanged for", accepted},
@@ -142,7 +142,7 @@ constexpr Exception kExceptions[] = {
     {"LlavaVisionModelImpl::post_layernorm: PP_LAST", accepted},
 };
 
-Verdict verdict_of(const std::string& name, Verdict verdict) {
+Verdict get_verdict(const std::string& name, Verdict verdict) {
   for (const Exception& one : kExceptions)
     if (name.find(one.part) != std::string::npos) return one.verdict;
   return verdict;
@@ -154,20 +154,20 @@ Verdict verdict_of(const std::string& name, Verdict verdict) {
 struct Wrap {
   const char* name;
   const char* code;
-  Verdict on_split, on_whole;
+  Verdict on_split, on_full;
 };
 
 constexpr Wrap kWraps[] = {
-    {"softmax", "torch::softmax($, -1)", refused, accepted},
-    {"mean", "($ - $.mean(-1, true))", refused, accepted},
-    {"layer_norm", "torch::layer_norm($, {$.size(-1)}, {}, {}, 1e-5)", refused, accepted},
-    {"norm", "($ / ($.norm(2, -1, true) + 1.0))", refused, accepted},
-    {"amax", "($ - $.amax(-1, true))", refused, accepted},
-    {"partial_sum_added", "($ + 0.01 * $.sum(-1, true))", refused, accepted},
-    {"size_as_factor", "($ * (0.01 * static_cast<double>($.size(-1))))", refused, accepted},
-    {"roll", "$.roll(1, -1)", refused, accepted},
-    {"chunks_exchanged", "torch::cat({$.chunk(2, -1)[1], $.chunk(2, -1)[0]}, -1)", refused, accepted},
-    {"cumsum", "$.cumsum(-1)", refused, accepted},
+    {"softmax", "torch::softmax($, -1)", rejected, accepted},
+    {"mean", "($ - $.mean(-1, true))", rejected, accepted},
+    {"layer_norm", "torch::layer_norm($, {$.size(-1)}, {}, {}, 1e-5)", rejected, accepted},
+    {"norm", "($ / ($.norm(2, -1, true) + 1.0))", rejected, accepted},
+    {"amax", "($ - $.amax(-1, true))", rejected, accepted},
+    {"partial_sum_added", "($ + 0.01 * $.sum(-1, true))", rejected, accepted},
+    {"size_as_factor", "($ * (0.01 * static_cast<double>($.size(-1))))", rejected, accepted},
+    {"roll", "$.roll(1, -1)", rejected, accepted},
+    {"chunks_exchanged", "torch::cat({$.chunk(2, -1)[1], $.chunk(2, -1)[0]}, -1)", rejected, accepted},
+    {"cumsum", "$.cumsum(-1)", rejected, accepted},
     {"tanh", "torch::tanh($)", accepted, accepted},
     {"scaled", "($ * 0.5)", accepted, accepted},
     {"turned_twice", "$.transpose(-1, -2).transpose(-1, -2)", accepted, accepted},
@@ -198,7 +198,7 @@ class Mutator {
   std::string at(SourceSpan span) const { return text_.substr(span.begin, span.end - span.begin); }
 
   void add(std::string name, Verdict verdict, std::vector<Change> changes) {
-    verdict = verdict_of(name, verdict);
+    verdict = get_verdict(name, verdict);
     mutants_.push_back({std::move(name), verdict, std::move(changes), owner_, method_});
   }
 
@@ -206,7 +206,7 @@ class Mutator {
   void annotate(const Class& owner, std::string name, Verdict verdict, std::vector<Change> changes,
                 std::function<void(Class&)> edit) {
     const size_t index = static_cast<size_t>(&owner - model_.classes.data());
-    mutants_.push_back({owner.name + name, verdict_of(owner.name + name, verdict), std::move(changes), "", "",
+    mutants_.push_back({owner.name + name, get_verdict(owner.name + name, verdict), std::move(changes), "", "",
                         [index, edit](FamilyModel& model) { edit(model.classes[index]); }});
   }
 
@@ -240,21 +240,21 @@ class Mutator {
     for (const Function& function : owner.functions) {
       if (function.is_constructor || function.name == "reset_parameters") continue;
       Body body = function.body;
-      for_each_expr(body, [&](Expr& expr) { read |= field_of(owner, expr) == &field; });
+      for_each_expr(body, [&](Expr& expr) { read |= get_field(owner, expr) == &field; });
     }
     return read;
   }
 
   void add_annotation(const Class& owner, size_t field, const std::string& macro) {
-    annotate(owner, "::" + owner.fields[field].name + ": " + macro + " added", refused,
+    annotate(owner, "::" + owner.fields[field].name + ": " + macro + " added", rejected,
              {{declaration(owner.fields[field]), macro + " "}},
-             [=, annotation = annotation_of(macro, owner.fields[field].where)](Class& changed) {
+             [=, annotation = make_annotation(macro, owner.fields[field].where)](Class& changed) {
                changed.fields[field].annotations.push_back(annotation);
              });
   }
 
   /// "TP_SHARD(0)" as it is read.
-  static Annotation annotation_of(const std::string& macro, SourceSpan where) {
+  static Annotation make_annotation(const std::string& macro, SourceSpan where) {
     Annotation annotation;
     const size_t open = std::min(macro.find('('), macro.size());
     for (const char letter : macro.substr(0, open))
@@ -270,7 +270,7 @@ class Mutator {
     const std::string what = "::" + field.name + ": " + at(annotation.where);
     const auto exchange = [&](const std::string& to, Verdict verdict) {
       annotate(owner, what + (to.empty() ? " removed" : " exchanged for " + to), verdict, {{annotation.where, to}},
-               [=, replacement = annotation_of(to, annotation.where)](Class& changed) {
+               [=, replacement = make_annotation(to, annotation.where)](Class& changed) {
                  std::vector<Annotation>& list = changed.fields[i].annotations;
                  if (to.empty())
                    list.erase(list.begin() + static_cast<std::ptrdiff_t>(place));
@@ -278,16 +278,16 @@ class Mutator {
                    list[place] = replacement;
                });
     };
-    for (const Exchange& one : kExchanges) {
+    for (const CommVolume& one : kExchanges) {
       if (annotation.kind != one.from) continue;
       const bool tied = annotation.kind == "tp_vocab" && tied_.contains(&field);
       // A count that only names the size of a part says the same as the product does.
       const bool names_a_part = annotation.kind == "tp_local" && !is_read(owner, field);
-      exchange(one.to, tied ? refused : names_a_part ? accepted : one.verdict);
+      exchange(one.to, tied ? rejected : names_a_part ? accepted : one.verdict);
     }
     if (annotation.kind == "tp_vocab" && is_linear(field)) exchange("TP_COLWISE", accepted);
     if (annotation.kind == "tp_shard" && annotation.arguments.size() == 1)
-      exchange(annotation.arguments[0] == "1" ? "TP_SHARD(0)" : "TP_SHARD(1)", refused);
+      exchange(annotation.arguments[0] == "1" ? "TP_SHARD(0)" : "TP_SHARD(1)", rejected);
     const bool is_plan = annotation.kind.starts_with("tp_") || annotation.kind.starts_with("pp_");
     if (!is_plan || i + 1 >= owner.fields.size()) return;
     const Field& next = owner.fields[i + 1];
@@ -296,7 +296,7 @@ class Mutator {
     // Any table that is only looked up may be split by row.
     const bool between_tables = annotation.kind == "tp_vocab" && !tied_.contains(&field) && field.type == next.type &&
                                 next.type.ends_with("nn::Embedding");
-    annotate(owner, what + " moved to " + next.name, between_parts || between_tables ? accepted : refused,
+    annotate(owner, what + " moved to " + next.name, between_parts || between_tables ? accepted : rejected,
              {{annotation.where, ""}, {declaration(next), at(annotation.where) + " "}}, [=](Class& changed) {
                std::vector<Annotation>& list = changed.fields[i].annotations;
                changed.fields[i + 1].annotations.push_back(list[place]);
@@ -317,7 +317,7 @@ class Mutator {
       const std::string where = owner.name + "::" + function.name + " " + std::to_string(++number) + ": ";
       if (expr.name == "view" || expr.name == "reshape") change_view(owner, expr, where);
       if (expr.name == "transpose" && views_share(owner, expr.operands[0]))
-        add(where + "heads not moved before positions", refused, {{expr.span, at(expr.operands[0].span)}});
+        add(where + "heads not moved before positions", rejected, {{expr.span, at(expr.operands[0].span)}});
       if (expr.name != "forward" || expr.operands[0].kind != Expr::Kind::field || !expr.operands[0].operands.empty())
         return;
       const auto field = std::find_if(owner.fields.begin(), owner.fields.end(),
@@ -331,21 +331,21 @@ class Mutator {
     const bool gives_split = split && split->kind != "tp_rowwise", takes_split = split && split->kind == "tp_rowwise";
     const std::string call = at(expr.span);
     for (const Wrap& wrap : kWraps) {
-      add(where + wrap.name + " of " + field.name, gives_split ? wrap.on_split : wrap.on_whole,
+      add(where + wrap.name + " of " + field.name, gives_split ? wrap.on_split : wrap.on_full,
           {{expr.span, filled(wrap.code, call)}});
       if (expr.operands.size() == 2)
-        add(where + wrap.name + " into " + field.name, takes_split ? wrap.on_split : wrap.on_whole,
+        add(where + wrap.name + " into " + field.name, takes_split ? wrap.on_split : wrap.on_full,
             {{expr.operands[1].span, filled(wrap.code, "(" + at(expr.operands[1].span) + ")")}});
     }
     if (expr.operands.size() != 2) return;
     const std::string argument = at(expr.operands[1].span);
-    add(where + "product instead of " + field.name, takes_split ? refused : accepted,
+    add(where + "product instead of " + field.name, takes_split ? rejected : accepted,
         {{expr.span, unqualified(field.type) == "Linear"
                          ? "torch::linear(" + argument + ", " + field.name + "->weight)"
                          : "torch::matmul(" + argument + ", " + field.name + "->weight)"}});
   }
 
-  static const Field* field_of(const Class& owner, const Expr& expr) {
+  static const Field* get_field(const Class& owner, const Expr& expr) {
     if (expr.kind != Expr::Kind::field || !expr.operands.empty()) return nullptr;
     const auto field =
         std::find_if(owner.fields.begin(), owner.fields.end(), [&](const Field& f) { return f.name == expr.name; });
@@ -353,7 +353,7 @@ class Mutator {
   }
 
   static bool is_share(const Class& owner, const Expr& expr) {
-    const Field* field = field_of(owner, expr);
+    const Field* field = get_field(owner, expr);
     return field && find_annotation(field->annotations, "tp_local");
   }
 
@@ -385,7 +385,7 @@ class Mutator {
     const std::vector<Stmt>& statements = function.body.statements;
     const auto loop = std::find_if(statements.begin(), statements.end(), [&](const Stmt& statement) {
       if (statement.kind != Stmt::Kind::range_for || statement.exprs[0].operands.size() != 1) return false;
-      const Field* list = field_of(owner, statement.exprs[0].operands[0]);
+      const Field* list = get_field(owner, statement.exprs[0].operands[0]);
       return list && find_annotation(list->annotations, "pp_split");
     });
     if (loop == statements.end()) return;
@@ -404,34 +404,34 @@ class Mutator {
       return Change{after(*loop), "\n" + carried + " = " + value + ";"};
     };
 
-    add(where + "what is fed is kept for the end", refused,
+    add(where + "what is fed is kept for the end", rejected,
         {{before(*loop), "const Tensor kept = " + carried + ";\n"}, appended(carried + " + kept")});
-    add(where + "elements counted", refused,
+    add(where + "elements counted", rejected,
         {{before(*loop), "int64_t walked = 0;\n"},
          {body, "{ ++walked; " + at(body) + " }"},
          appended(carried + " * static_cast<double>(walked)")});
-    add(where + "walk in a branch", refused, {{before(*loop), "if (" + carried + ".dim() > 0) "}});
+    add(where + "walk in a branch", rejected, {{before(*loop), "if (" + carried + ".dim() > 0) "}});
     add(where + "scaled after the walk", accepted, {appended(carried + " * 0.5")});
     add(where + "scaled where it is fed", accepted, {{after(*feed), "\n" + carried + " = " + carried + " * 0.5;"}});
     add(where + "scaled in the walk", accepted, {{next->span, "(" + at(next->span) + ") * 0.9"}});
     for (const Field& field : owner.fields) {
       if (find_annotation(field.annotations, "pp_last") && takes_and_gives_a_tensor(field)) {
-        add(where + field.name + " within the walk", refused, {{next->span, field.name + "(" + at(next->span) + ")"}});
-        add(where + field.name + " where it is fed", refused,
+        add(where + field.name + " within the walk", rejected, {{next->span, field.name + "(" + at(next->span) + ")"}});
+        add(where + field.name + " where it is fed", rejected,
             {{feed->exprs[0].span, field.name + "(" + at(feed->exprs[0].span) + ")"}});
       }
       if (find_annotation(field.annotations, "pp_first") && unqualified(field.type) == "Embedding") {
         const std::string mean = field.name + "->weight.mean()";
-        add(where + field.name + " after the walk", refused, {appended(carried + " + " + mean)});
-        add(where + field.name + " within the walk", refused, {{next->span, "(" + at(next->span) + ") + " + mean}});
-        add(where + field.name + " on every stage", refused,
+        add(where + field.name + " after the walk", rejected, {appended(carried + " + " + mean)});
+        add(where + field.name + " within the walk", rejected, {{next->span, "(" + at(next->span) + ") + " + mean}});
+        add(where + field.name + " on every stage", rejected,
             {{before(*loop), "const Tensor everywhere = " + mean + ";\n"}, appended(carried + " + everywhere")});
       }
     }
   }
 
   /// Whether the member holds lists of layers, without being one.
-  bool is_tower(const Class& owner, const Field& field) const {
+  bool is_layer_stack(const Class& owner, const Field& field) const {
     const auto tree = build_tree(model_, owner);
     const ModuleNode* node = tree->child(field.name);
     bool holds = false;
@@ -442,8 +442,8 @@ class Mutator {
 
   /// Whether `expr`, or a method of `owner` that it calls, names a tower that is marked so.
   bool names_marked(const Class& owner, const Expr& expr, const char* kind) const {
-    const Field* field = field_of(owner, expr);
-    if (field && find_annotation(field->annotations, kind) && is_tower(owner, *field)) return true;
+    const Field* field = get_field(owner, expr);
+    if (field && find_annotation(field->annotations, kind) && is_layer_stack(owner, *field)) return true;
     if (expr.kind == Expr::Kind::method && expr.operands[0].kind == Expr::Kind::self)
       if (const Function* method = find_method(owner, expr.name, expr.operands.size() - 1)) {
         bool named = false;
@@ -459,12 +459,13 @@ class Mutator {
 
   /// Changes the statement after which the model is cut between two towers.
   void change_towers(const Class& owner, const Function& function) {
-    // What runs layers that are cut gives other values amid a tower: nothing but a name may be given to them.
+    // What runs layers that are cut gives other values in the middle of a tower: nothing but a name may be given to
+    // them.
     const bool is_cut = std::ranges::any_of(model_.classes, [](const Class& one) {
       return std::ranges::any_of(
           one.fields, [](const Field& field) { return find_annotation(field.annotations, "pp_split") != nullptr; });
     });
-    const Verdict verdict = is_cut ? refused : accepted;
+    const Verdict verdict = is_cut ? rejected : accepted;
     const std::vector<Stmt>& statements = function.body.statements;
     const auto crossing = std::find_if(statements.begin(), statements.end(), [&](const Stmt& statement) {
       return statement.kind == Stmt::Kind::declare && statement.names.size() == 1 && !statement.exprs.empty() &&
@@ -476,13 +477,13 @@ class Mutator {
     if (!has_last) return;
     const std::string where = owner.name + "::" + function.name + ": ", name = crossing->names[0];
     const SourceSpan made = crossing->exprs[0].span;
-    add(where + "what crosses made twice", refused, {{before(*crossing), "const Tensor kept = " + at(made) + ";\n"}});
+    add(where + "what crosses made twice", rejected, {{before(*crossing), "const Tensor kept = " + at(made) + ";\n"}});
     add(where + "what crosses scaled", verdict, {{made, "(" + at(made) + ") * 0.5"}});
     add(where + "what crosses made in a branch", verdict,
         {{crossing->span, "Tensor " + name + ";\nif (!batch.position_ids.defined() || batch.position_ids.defined()) " +
                               name + " = " + at(made) + ";"}});
     if (const auto next = crossing + 1; next != statements.end() && next->kind == Stmt::Kind::declare)
-      add(where + "towers exchanged", refused, {{crossing->span, at(next->span)}, {next->span, at(crossing->span)}});
+      add(where + "towers exchanged", rejected, {{crossing->span, at(next->span)}, {next->span, at(crossing->span)}});
   }
 
   bool takes_and_gives_a_tensor(const Field& field) const {
@@ -504,17 +505,17 @@ class Mutator {
       if (!is_share(owner, sizes[i])) continue;
       const std::string count = at(sizes[i].span);
       if (i + 1 < sizes.size()) {
-        add(where + "sizes exchanged after " + count, refused,
+        add(where + "sizes exchanged after " + count, rejected,
             {{sizes[i].span, at(sizes[i + 1].span)}, {sizes[i + 1].span, count}});
         if (i > 0)
-          add(where + "size before " + count + " doubled", refused,
+          add(where + "size before " + count + " doubled", rejected,
               {{sizes[i - 1].span, "2 * " + at(sizes[i - 1].span)},
                {sizes[i + 1].span, at(sizes[i + 1].span) + " / 2"}});
       }
       if (i > 0)
-        add(where + "sizes exchanged before " + count, refused,
+        add(where + "sizes exchanged before " + count, rejected,
             {{sizes[i].span, at(sizes[i - 1].span)}, {sizes[i - 1].span, count}});
-      add(where + count + " as the rest", refused, {{sizes[i].span, "-1"}});
+      add(where + count + " as the rest", rejected, {{sizes[i].span, "-1"}});
     }
   }
 
@@ -525,7 +526,7 @@ class Mutator {
   std::string owner_, method_;
 };
 
-Class& class_of(FamilyModel& model, const std::string& name) {
+Class& get_class(FamilyModel& model, const std::string& name) {
   return *std::find_if(model.classes.begin(), model.classes.end(), [&](const Class& c) { return c.name == name; });
 }
 
@@ -567,9 +568,9 @@ std::vector<FamilyModel> mutated(const GenerateOptions& options, const Flattened
       continue;
     }
     const std::string name = mutants[i].method + kMutant + std::to_string(i);
-    for (const Function& body : class_of(read, mutants[i].owner).functions) {
+    for (const Function& body : get_class(read, mutants[i].owner).functions) {
       if (body.name != name) continue;
-      for (Function& function : class_of(one, mutants[i].owner).functions)
+      for (Function& function : get_class(one, mutants[i].owner).functions)
         if (function.name == mutants[i].method && function.parameters.size() == body.parameters.size())
           function.body = body.body, function.text = body.text, function.where = body.where;
     }
@@ -577,7 +578,7 @@ std::vector<FamilyModel> mutated(const GenerateOptions& options, const Flattened
   return models;
 }
 
-std::vector<Mutant> mutants_of(const FlattenedSpec& spec, const FamilyModel& model) {
+std::vector<Mutant> make_mutants(const FlattenedSpec& spec, const FamilyModel& model) {
   return Mutator(spec, model).all();
 }
 

@@ -1,4 +1,4 @@
-// Changes to the specs of the catalogue that a plan must survive or be refused for: annotations taken away, exchanged
+// Changes to the specs of the catalogue that a plan must survive or be rejected for: annotations taken away, exchanged
 // and moved, views, norms and sums in the wrong place, regions of stages that reach into each other. What is to become
 // of each is said by the operator that makes it and by what it changes, not by what modgen does.
 #pragma once
@@ -14,7 +14,7 @@
 namespace modgen {
 
 enum class Verdict {
-  refused,   // computes something else, or nothing, on some mesh
+  rejected,  // computes something else, or nothing, on some mesh
   accepted,  // computes on every mesh what it computes on one process
 };
 
@@ -27,7 +27,7 @@ struct Mutant {
 };
 
 /// Every mutant of a family: `model` is `spec` as read, not woven.
-std::vector<Mutant> mutants_of(const FlattenedSpec& spec, const FamilyModel& model);
+std::vector<Mutant> make_mutants(const FlattenedSpec& spec, const FamilyModel& model);
 
 /// The families that the mutants are, as read: all of them in one parse.
 std::vector<FamilyModel> mutated(const GenerateOptions& options, const FlattenedSpec& spec, const FamilyModel& model,

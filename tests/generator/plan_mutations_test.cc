@@ -19,29 +19,29 @@ GenerateOptions catalogue(std::vector<std::string> families) {
 
 class PlanMutations : public testing::TestWithParam<std::string> {};
 
-TEST_P(PlanMutations, AreRefusedAtAPlaceOrComputeTheSame) {
+TEST_P(PlanMutations, AreRejectedAtAPlaceOrComputeTheSame) {
   const GenerateOptions options = catalogue({GetParam()});
   const FlattenedSpec spec = flatten_specs(options).front();
   const FamilyModel model = read_flattened(options, {spec}).front();
-  const std::vector<Mutant> mutants = mutants_of(spec, model);
+  const std::vector<Mutant> mutants = make_mutants(spec, model);
   FamilyModel itself = model;
   EXPECT_TRUE(weave(itself).empty()) << "the family itself";
 
   std::vector<FamilyModel> models = mutated(options, spec, model, mutants);
-  size_t refused = 0;
+  size_t rejected = 0;
   for (size_t i = 0; i < mutants.size(); ++i) {
     const std::vector<Finding> findings = weave(models[i]);
-    const bool is_refused =
+    const bool is_rejected =
         std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.is_error; });
-    refused += is_refused;
+    rejected += is_rejected;
     if (mutants[i].verdict == Verdict::accepted) {
-      EXPECT_FALSE(is_refused) << spec.family << ": " << mutants[i].name << "\n  " << findings.front().message;
+      EXPECT_FALSE(is_rejected) << spec.family << ": " << mutants[i].name << "\n  " << findings.front().message;
       continue;
     }
-    EXPECT_TRUE(is_refused) << spec.family << ": " << mutants[i].name;
+    EXPECT_TRUE(is_rejected) << spec.family << ": " << mutants[i].name;
     for (const Finding& finding : findings) EXPECT_FALSE(finding.where.empty()) << finding.message;
   }
-  std::cout << spec.family << ": " << mutants.size() << " mutants, " << refused << " refused\n";
+  std::cout << spec.family << ": " << mutants.size() << " mutants, " << rejected << " rejected\n";
 }
 
 INSTANTIATE_TEST_SUITE_P(Catalogue, PlanMutations, testing::ValuesIn(families_in(MODULAR_SOURCE_DIR)),

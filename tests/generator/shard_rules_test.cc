@@ -1,5 +1,5 @@
 // The rules of shard types, one by one: what each operation makes of whole, partial and split values, and what it
-// refuses.
+// rejects.
 #include <gtest/gtest.h>
 
 #include "generator/weave/shard_types.h"
@@ -25,7 +25,7 @@ Value factors(std::vector<std::string> names, bool local = false) {
   return value;
 }
 
-/// What x.size(dim) gives of a whole dimension.
+/// What x.size(dim) gives of a full dimension.
 Value size(int64_t dim = 0) { return factors({"#" + std::to_string(dim)}); }
 
 /// A value whose split dimension has that size over all ranks.
@@ -62,18 +62,18 @@ struct Applied {
     if (rule) result = apply_rule(op, rule);
   }
 
-  bool refused() const { return !op.message.empty(); }
+  bool rejected() const { return !op.message.empty(); }
 
   Expr expr;
   Operation op;
   Value result;
 };
 
-#define EXPECT_TYPE(expected, ...)                         \
-  do {                                                     \
-    const Applied applied(__VA_ARGS__);                    \
-    EXPECT_FALSE(applied.refused()) << applied.op.message; \
-    EXPECT_EQ(applied.result.type, expected);              \
+#define EXPECT_TYPE(expected, ...)                          \
+  do {                                                      \
+    const Applied applied(__VA_ARGS__);                     \
+    EXPECT_FALSE(applied.rejected()) << applied.op.message; \
+    EXPECT_EQ(applied.result.type, expected);               \
   } while (false)
 
 #define EXPECT_REFUSED(part, ...)                                                                     \
@@ -82,7 +82,7 @@ struct Applied {
     EXPECT_NE(applied.op.message.find(part), std::string::npos) << "message: " << applied.op.message; \
   } while (false)
 
-TEST(ShardRules, ColumnWiseLayerEntersWholeValuesAndRefusesSplitOnes) {
+TEST(ShardRules, ColumnWiseLayerEntersWholeValuesAndRejectsSplitOnes) {
   const Applied applied("tp_colwise", {Value(), whole(3)});
   EXPECT_EQ(applied.result.type, sharded(2));
   EXPECT_EQ(applied.op.entered, std::vector<size_t>{1});
@@ -122,7 +122,7 @@ TEST(ShardRules, LayerWithoutAnnotationWantsWholeValues) {
   EXPECT_REFUSED("a layer reads a partial sum", "linear layer", {Value(), partial(3)});
 }
 
-TEST(ShardRules, FunctionsOfEachElementKeepASplitAndRefuseAPartialSum) {
+TEST(ShardRules, FunctionsOfEachElementKeepASplitAndRejectAPartialSum) {
   for (const char* name : {"silu", "gelu", "sigmoid", ".pow", ".exp"}) {
     EXPECT_TYPE(sharded(2), name, {split(2, 3)});
     EXPECT_REFUSED("is not linear", name, {partial(3)});
@@ -537,8 +537,8 @@ TEST(ShardRules, SinksAreSplitWhereHeadsAre) {
 TEST(ShardRules, ConvolutionsReadWholeValues) {
   const Applied patches("Conv2d layer", {Value(), whole(4, /*gradient=*/false)});
   EXPECT_EQ(patches.result, Value::tensor(kInvariant, true, 4));
-  EXPECT_TRUE(Applied("Conv2d layer", {Value(), split(1, 4)}).refused());
-  EXPECT_TRUE(Applied("Conv2d layer", {Value(), partial(4)}).refused());
+  EXPECT_TRUE(Applied("Conv2d layer", {Value(), split(1, 4)}).rejected());
+  EXPECT_TRUE(Applied("Conv2d layer", {Value(), partial(4)}).rejected());
 }
 
 TEST(ShardRules, LayerNormEntersBothParametersOverHeads) {
@@ -633,10 +633,10 @@ TEST(ShardRules, ExpertsSplitWithinGateAndUpGiveAPartialSum) {
   const Applied split_experts("mix_experts", experts(gate_up, down));
   EXPECT_EQ(split_experts.op.call, Call::sum);
   EXPECT_EQ(split_experts.op.entered, (std::vector<size_t>{1, 5})) << "rows and weights, not what is chosen";
-  const Applied whole_experts("mix_experts", experts(whole(3), whole(3)));
-  EXPECT_EQ(whole_experts.op.call, Call::none);
-  EXPECT_EQ(whole_experts.result.type, kInvariant);
-  EXPECT_TRUE(whole_experts.op.entered.empty());
+  const Applied full_experts("mix_experts", experts(whole(3), whole(3)));
+  EXPECT_EQ(full_experts.op.call, Call::none);
+  EXPECT_EQ(full_experts.result.type, kInvariant);
+  EXPECT_TRUE(full_experts.op.entered.empty());
   EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(gate_up, whole(3)));
   EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(whole(3), down));
   EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(split(1, 3), down));

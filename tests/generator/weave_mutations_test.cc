@@ -1,5 +1,5 @@
 // Each of these is a spec of Llama, or of a family of golden/parallel, that computes the same on one process, and
-// something else (or nothing) on some mesh. Each is refused, at its line.
+// something else (or nothing) on some mesh. Each is rejected, at its line.
 #include "tests/generator/weave_support.h"
 
 namespace modgen {
@@ -18,7 +18,7 @@ void PrintTo(const Mutation& mutation, std::ostream* out) { *out << mutation.nam
 
 class WeaveMutation : public testing::TestWithParam<Mutation> {};
 
-TEST_P(WeaveMutation, IsRefusedAtItsPlace) {
+TEST_P(WeaveMutation, IsRejectedAtItsPlace) {
   const Mutation& mutation = GetParam();
   const std::string family = mutation.family;
   const GenerateResult result =

@@ -16,7 +16,7 @@
 namespace modular {
 namespace {
 
-BackgroundTask::Outcome end_of(BackgroundTask& task) {
+BackgroundTask::Outcome open_pidfd(BackgroundTask& task) {
   pollfd event = {task.descriptor(), POLLIN, 0};
   EXPECT_EQ(poll(&event, 1, 60000), 1) << "hung";
   return task.outcome().value_or(BackgroundTask::Outcome{.status = -1, .answer = "no end"});
@@ -35,7 +35,7 @@ TEST_F(Task, AnswersAndIsLogged) {
     answer = known;
     return 3;
   });
-  const auto [status, answer] = end_of(task);
+  const auto [status, answer] = open_pidfd(task);
   EXPECT_EQ(status, 3);
   EXPECT_TRUE(answer == known);
   std::string line;
@@ -45,7 +45,7 @@ TEST_F(Task, AnswersAndIsLogged) {
 
 TEST_F(Task, ThatThrowsSaysWhy) {
   BackgroundTask task(log(), [](std::string&) -> int { throw std::runtime_error("no such thing"); });
-  const auto [status, answer] = end_of(task);
+  const auto [status, answer] = open_pidfd(task);
   EXPECT_EQ(status, 1);
   EXPECT_EQ(answer, "no such thing");
 }
@@ -57,7 +57,7 @@ TEST_F(Task, EndsByASignalAndWithItsObject) {
   BackgroundTask task(log(), wait);
   EXPECT_FALSE(task.outcome()) << "it runs";
   task.signal(SIGTERM);
-  EXPECT_EQ(end_of(task).status, 128 + SIGTERM);
+  EXPECT_EQ(open_pidfd(task).status, 128 + SIGTERM);
   int end = -1;
   {
     const BackgroundTask another(log(), wait);

@@ -8,7 +8,7 @@
 namespace modular {
 namespace {
 
-std::string refusal(const std::vector<std::string>& arguments) {
+std::string error(const std::vector<std::string>& arguments) {
   try {
     parse_launch_flags(arguments);
   } catch (const std::runtime_error& error) {
@@ -43,22 +43,22 @@ TEST(LaunchFlags, AWorldOfOneNeedsNoLauncher) {
   EXPECT_EQ(parse_launch_flags({"--help"}).rest, std::vector<std::string>{"--help"});
 }
 
-TEST(LaunchFlags, WrongOnesAreRefusedInOneSentence) {
-  EXPECT_EQ(refusal({"--nproc-per-node", "two"}),
+TEST(LaunchFlags, WrongOnesAreRejected) {
+  EXPECT_EQ(error({"--nproc-per-node", "two"}),
             "--nproc-per-node is \"two\": it must be a whole number from 1 to 2147483647");
-  EXPECT_EQ(refusal({"--nproc-per-node"}), "--nproc-per-node needs a value");
-  EXPECT_EQ(refusal({"--nnodes=2", "--node-rank=2", "--master-addr=a", "--master-port=1"}),
+  EXPECT_EQ(error({"--nproc-per-node"}), "--nproc-per-node needs a value");
+  EXPECT_EQ(error({"--nnodes=2", "--node-rank=2", "--master-addr=a", "--master-port=1"}),
             "--node-rank 2 must be below --nnodes 2");
   EXPECT_EQ(
-      refusal({"--nnodes=2"}),
+      error({"--nnodes=2"}),
       "--nnodes above 1 needs --master-addr and --master-port: node 0's host name and a free port of it, the same "
       "on all nodes");
 }
 
-TEST(LaunchFlags, AreRefusedUnderAnotherLauncher) {
+TEST(LaunchFlags, AreRejectedUnderAnotherLauncher) {
   setenv("RANK", "0", 1);
-  EXPECT_NE(refusal({"--nproc-per-node", "2", "train"}).find("RANK is set"), std::string::npos);
-  EXPECT_EQ(refusal({"train"}), "accepted");
+  EXPECT_NE(error({"--nproc-per-node", "2", "train"}).find("RANK is set"), std::string::npos);
+  EXPECT_EQ(error({"train"}), "accepted");
   unsetenv("RANK");
 }
 

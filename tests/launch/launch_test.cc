@@ -27,7 +27,7 @@ namespace modular {
 namespace {
 
 using testing::await_output;
-using testing::children_of;
+using testing::child_processes;
 using testing::Ended;
 using testing::free_port;
 using testing::Started;
@@ -109,7 +109,7 @@ TEST_F(LaunchTest, KeysOfAJobHaveAPrefixThatAStrangerCannotGuess) {
   const Started run = probe({"--nproc-per-node", "2", "hang", "0"});
   await_output(run, "is up");
   std::string port;
-  for (const pid_t rank : children_of(run.pid)) {
+  for (const pid_t rank : child_processes(run.pid)) {
     std::ifstream environment(fmt::format("/proc/{}/environ", rank));
     for (std::string variable; std::getline(environment, variable, '\0');)
       if (variable.starts_with("MASTER_PORT=")) port = variable.substr(12);
@@ -244,7 +244,7 @@ TEST_F(LaunchTest, RanksEndWithAKilledLauncher) {
   const Started run = probe({"--nproc-per-node", "2", "hang", "0"});
   await_output(run, "is up");
   std::vector<pollfd> ranks;
-  for (const pid_t rank : children_of(run.pid)) ranks.push_back({end_of(rank), POLLIN, 0});
+  for (const pid_t rank : child_processes(run.pid)) ranks.push_back({open_pidfd(rank), POLLIN, 0});
   ASSERT_EQ(ranks.size(), 2U);
   kill(run.pid, SIGKILL);
   EXPECT_EQ(end(run).status, 128 + SIGKILL);

@@ -42,7 +42,7 @@ class NodesTest : public LaunchTest {
   const std::string port_ = std::to_string(free_port());
 };
 
-TEST_F(NodesTest, APortThatIsTakenIsRefusedInOneSentence) {
+TEST_F(NodesTest, APortThatIsTakenIsRejected) {
   c10d::TCPStoreOptions options;
   options.isServer = true;
   options.waitWorkers = false;

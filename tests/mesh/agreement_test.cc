@@ -34,7 +34,7 @@ class AgreementTest : public ::testing::Test {
     return errors;
   }
 
-  static void agree_on(const Environment& environment, const ResolvedSettings& settings,
+  static void agree_on(const Environment& environment, const ResolvedConfig& settings,
                        milliseconds timeout = std::chrono::minutes(1)) {
     agree(connect_store(environment, std::chrono::minutes(1)), environment, settings, timeout);
   }
@@ -64,7 +64,7 @@ TEST_F(AgreementTest, AllRanksNameTheFirstSettingThatDiffersWithBothValuesAndMac
 
 TEST_F(AgreementTest, ASettingThatOneRankAloneHasDiffers) {
   const auto errors = run(2, 2, [](const Environment& environment) {
-    ResolvedSettings settings = {{"train.steps", "10"}};
+    ResolvedConfig settings = {{"train.steps", "10"}};
     if (environment.rank == 1) settings.emplace_back("model.config.rope_theta", "10000.0");
     agree_on(environment, settings);
   });

@@ -20,7 +20,7 @@ class EnvironmentTest : public ::testing::Test {
     for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
     return Environment::from_process();
   }
-  static std::string refusal(const std::map<std::string, std::string>& variables) {
+  static std::string error(const std::map<std::string, std::string>& variables) {
     try {
       with(variables);
     } catch (const std::runtime_error& error) {
@@ -123,18 +123,18 @@ TEST_F(EnvironmentTest, ReadsOpenMpi) {
   EXPECT_EQ(environment.master_addr, "127.0.0.1");
 }
 
-TEST_F(EnvironmentTest, RefusesInOneSentenceThatNamesTheVariable) {
-  EXPECT_EQ(refusal({{"RANK", "1"}}), "RANK is set but WORLD_SIZE is not: set both, or neither");
+TEST_F(EnvironmentTest, IsRejectedThatNamesTheVariable) {
+  EXPECT_EQ(error({{"RANK", "1"}}), "RANK is set but WORLD_SIZE is not: set both, or neither");
   SetUp();
-  EXPECT_EQ(refusal({{"RANK", "two"}, {"WORLD_SIZE", "2"}}),
+  EXPECT_EQ(error({{"RANK", "two"}, {"WORLD_SIZE", "2"}}),
             "the environment variable RANK is \"two\": it must be a whole number from 0 to 2147483647");
   SetUp();
-  EXPECT_EQ(refusal({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), "RANK=2 must be below WORLD_SIZE=2");
+  EXPECT_EQ(error({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), "RANK=2 must be below WORLD_SIZE=2");
   SetUp();
-  EXPECT_EQ(refusal({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}}),
+  EXPECT_EQ(error({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}}),
             "MASTER_PORT is not set: set it to a free port of rank 0's machine, the same on all ranks");
   SetUp();
-  EXPECT_EQ(refusal({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1234"}}),
+  EXPECT_EQ(error({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1234"}}),
             "the job spans machines but MASTER_ADDR is not set: set it to the host name of rank 0");
 }
 
@@ -157,10 +157,10 @@ TEST_F(EnvironmentTest, SlurmsTasksPerNodeBeginWithANumber) {
   EXPECT_EQ(tasks("4(x2)"), 4);
   EXPECT_EQ(tasks("8"), 8);
   for (const std::string text : {"99999999999999999999", "-1", "0", "(x2)", "four"})
-    EXPECT_NE(refusal({{"SLURM_STEP_NUM_TASKS", "8"},
-                       {"SLURM_PROCID", "0"},
-                       {"SLURM_STEP_TASKS_PER_NODE", text},
-                       {"MASTER_ADDR", "a"}})
+    EXPECT_NE(error({{"SLURM_STEP_NUM_TASKS", "8"},
+                     {"SLURM_PROCID", "0"},
+                     {"SLURM_STEP_TASKS_PER_NODE", text},
+                     {"MASTER_ADDR", "a"}})
                   .find("the environment variable SLURM_STEP_TASKS_PER_NODE is \"" + text +
                         "\": it must begin with a "
                         "whole number from 1 to 2147483647"),

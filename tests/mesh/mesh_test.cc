@@ -35,7 +35,7 @@ TEST(Mesh, AWorldOfOneNeedsNoNetwork) {
   EXPECT_FALSE(mesh.store());
 }
 
-TEST(Mesh, RefusesAShapeThatIsNotTheWorlds) {
+TEST(Mesh, RejectsAShapeThatIsNotTheWorlds) {
   try {
     Mesh mesh(Environment(), shape({{Axis::dp_shard, 2}}));
     FAIL() << "accepted";
@@ -102,21 +102,21 @@ TEST(Mesh, TheHostsGroupIsOfGlooWhateverMovesTheData) {
   });
 }
 
-TEST(Mesh, RefusesTwoRanksOnOneDevice) {
+TEST(Mesh, RejectsTwoRanksOnOneDevice) {
   const auto reports = run_ranks(3, [](const Environment& environment) {
     Mesh mesh(environment, shape({{Axis::dp_shard, 3}}), {.device = at::kCPU});
     // Ranks 0 and 2 see the same one.
     const std::string device = environment.rank == 1 ? "GPU-b" : "GPU-a";
-    std::string refusal;
+    std::string error;
     try {
       claim_device(mesh.store(), device, environment.rank);
     } catch (const std::runtime_error& error) {
-      refusal = error.what();
+      error = error.what();
     }
-    const bool names_both = refusal.starts_with("ranks 0 and 2 both") || refusal.starts_with("ranks 2 and 0 both");
-    EXPECT_TRUE(refusal.empty() || names_both) << refusal;
+    const bool names_both = error.starts_with("ranks 0 and 2 both") || error.starts_with("ranks 2 and 0 both");
+    EXPECT_TRUE(error.empty() || names_both) << error;
     barrier(mesh.world(), "the claims");
-    return testing::Report{refusal.empty() ? 0.0 : 1.0};
+    return testing::Report{error.empty() ? 0.0 : 1.0};
   });
   EXPECT_EQ(reports[0][0] + reports[2][0], 1.0);
   EXPECT_EQ(reports[1][0], 0.0);

@@ -1,4 +1,4 @@
-// modrun advise: what it prints, that the config which it writes trains, and what it refuses.
+// modrun advise: what it prints, that the config which it writes trains, and what it rejects.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -79,7 +79,7 @@ TEST_F(Advise, KnowsDevicesByTheirDataSheets) {
 }
 
 TEST_F(Advise, TheDocumentHasTheTableOfDevices) {
-  const std::string document = bytes_of(ADVISE_DOCUMENT);
+  const std::string document = get_bytes(ADVISE_DOCUMENT);
   const auto cell = [](double value, double unit) { return value == 0.0 ? " " : fmt::format(" {:g} ", value / unit); };
   for (const KnownDevice& device : known_devices())
     EXPECT_THAT(document,
@@ -99,32 +99,32 @@ TEST_F(Advise, MeasuresThisMachineWhereNothingIsSaidOfDevices) {
 }
 
 TEST_F(Advise, NamesTheDevicesThatItKnows) {
-  const auto refusal = [&](const std::vector<std::string>& options) {
+  const auto error = [&](const std::vector<std::string>& options) {
     const auto run = modrun(with({"advise", config_.string()}, options));
     EXPECT_EQ(run.status, 2) << run.output;
     return run.output;
   };
-  EXPECT_THAT(refusal({"--device", "v100"}), HasSubstr("--device is \"v100\": write cpu, or one of a100-40gb, "));
-  EXPECT_THAT(refusal({"--flops", "1e12"}), HasSubstr("--memory is not given: say it, e.g. --memory 80GiB, or name the "
-                                                      "device by --device"));
-  EXPECT_THAT(refusal({"--device", "mi300x", "--nodes", "2"}), HasSubstr("--between is not given"));
-  EXPECT_THAT(refusal({"--device", "a100", "--set", "parallel.bf16=true", "--set", "parallel.float8=['model.layers']"}),
+  EXPECT_THAT(error({"--device", "v100"}), HasSubstr("--device is \"v100\": write cpu, or one of a100-40gb, "));
+  EXPECT_THAT(error({"--flops", "1e12"}), HasSubstr("--memory is not given: say it, e.g. --memory 80GiB, or name the "
+                                                    "device by --device"));
+  EXPECT_THAT(error({"--device", "mi300x", "--nodes", "2"}), HasSubstr("--between is not given"));
+  EXPECT_THAT(error({"--device", "a100", "--set", "parallel.bf16=true", "--set", "parallel.float8=['model.layers']"}),
               HasSubstr("matmuls of eight bits, which a100 does not have"));
 }
 
-TEST_F(Advise, RefusesInOneSentence) {
-  const auto refusal = [&](const std::vector<std::string>& options) {
+TEST_F(Advise, IsRejected) {
+  const auto error = [&](const std::vector<std::string>& options) {
     const auto finished = advise(options);
     EXPECT_EQ(finished.status, 2) << finished.output;
     EXPECT_THAT(finished.output, StartsWith("modrun: "));
     EXPECT_EQ(finished.output.find('\n'), finished.output.size() - 1) << finished.output;
     return finished.output;
   };
-  EXPECT_THAT(refusal({"--nodes", "0"}), HasSubstr("--nodes is 0"));
-  EXPECT_THAT(refusal({"--nodes", "2"}), HasSubstr("--between is not given"));
-  EXPECT_THAT(refusal({"--nodes", "2", "--between", "25GB"}), HasSubstr("--between is \"25GB\": give a number"));
-  EXPECT_THAT(refusal({"--set", "train.batch_size_per_rank=2"}), HasSubstr("train.batch_size_per_rank"));
-  EXPECT_THAT(refusal({"--out", (folder_.path() / "missing" / "best.toml").string()}), HasSubstr("cannot be written"));
+  EXPECT_THAT(error({"--nodes", "0"}), HasSubstr("--nodes is 0"));
+  EXPECT_THAT(error({"--nodes", "2"}), HasSubstr("--between is not given"));
+  EXPECT_THAT(error({"--nodes", "2", "--between", "25GB"}), HasSubstr("--between is \"25GB\": give a number"));
+  EXPECT_THAT(error({"--set", "train.batch_size_per_rank=2"}), HasSubstr("train.batch_size_per_rank"));
+  EXPECT_THAT(error({"--out", (folder_.path() / "missing" / "best.toml").string()}), HasSubstr("cannot be written"));
   const auto small = modrun(
       {"advise", config_.string(), "--per-node", "2", "--memory", "100KiB", "--link", "1GB/s", "--flops", "1e11"});
   EXPECT_EQ(small.status, 2);

@@ -1,4 +1,4 @@
-// parallel.backend: the data's collectives through a library of the user's, and what is refused.
+// parallel.backend: the data's collectives through a library of the user's, and what is rejected.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -14,7 +14,7 @@ class BackendTest : public ModrunTest {
  protected:
   std::string calls() const {
     const auto file = folder_.path() / "calls";
-    return std::filesystem::exists(file) ? bytes_of(file) : "";
+    return std::filesystem::exists(file) ? get_bytes(file) : "";
   }
   /// Sets a variable of the programs that the test starts.
   struct Variable {
@@ -71,20 +71,19 @@ TEST_F(BackendTest, GlooIsWhatCpusHaveInAnyCase) {
   EXPECT_EQ(run.status, 0) << run.output;
 }
 
-TEST_F(BackendTest, WhatCannotBeUsedIsRefusedBeforeARankStarts) {
-  const auto refusal = [&](const std::vector<std::string>& settings) {
-    const auto refused = train("run", settings, {"--nproc-per-node", "2"});
-    EXPECT_EQ(refused.status, 2) << refused.output;
-    EXPECT_EQ(std::count(refused.output.begin(), refused.output.end(), '\n'), 1) << refused.output;
-    return refused.output;
+TEST_F(BackendTest, WhatCannotBeUsedIsRejectedBeforeARankStarts) {
+  const auto error = [&](const std::vector<std::string>& settings) {
+    const auto rejected = train("run", settings, {"--nproc-per-node", "2"});
+    EXPECT_EQ(rejected.status, 2) << rejected.output;
+    EXPECT_EQ(std::count(rejected.output.begin(), rejected.output.end(), '\n'), 1) << rejected.output;
+    return rejected.output;
   };
-  EXPECT_THAT(refusal({"--set", "parallel.backend=./none.so"}), HasSubstr("parallel.backend: the library cannot be "));
-  EXPECT_THAT(refusal({"--set", "parallel.backend=" LIBC10}),
-              HasSubstr("libc10.so lacks modular_make_backend: define"));
-  EXPECT_THAT(refusal({"--set", "parallel.backend=mpi"}), HasSubstr("parallel.backend is \"mpi\": it must be auto, "));
-  EXPECT_THAT(refusal({"--set", "parallel.backend=nccl", "--set", "train.device=cpu"}),
+  EXPECT_THAT(error({"--set", "parallel.backend=./none.so"}), HasSubstr("parallel.backend: the library cannot be "));
+  EXPECT_THAT(error({"--set", "parallel.backend=" LIBC10}), HasSubstr("libc10.so lacks modular_make_backend: define"));
+  EXPECT_THAT(error({"--set", "parallel.backend=mpi"}), HasSubstr("parallel.backend is \"mpi\": it must be auto, "));
+  EXPECT_THAT(error({"--set", "parallel.backend=nccl", "--set", "train.device=cpu"}),
               HasSubstr("parallel.backend is nccl, which moves the memory of GPUs, and train.device is cpu"));
-  EXPECT_THAT(refusal({"--set", "parallel.backend=gloo", "--set", "train.device=cuda"}),
+  EXPECT_THAT(error({"--set", "parallel.backend=gloo", "--set", "train.device=cuda"}),
               HasSubstr("parallel.backend is gloo, which moves host memory, and train.device is cuda"));
 }
 
@@ -96,12 +95,13 @@ TEST_F(BackendTest, WhatALibraryThrowsIsTheReason) {
   EXPECT_THAT(failed.output, HasSubstr("cannot join the process group dp_shard: the switch is off"));
 }
 
-TEST_F(BackendTest, DeterminismRefusesWhatKeepsCublasFromIt) {
+TEST_F(BackendTest, DeterminismRejectsWhatKeepsCublasFromIt) {
   EXPECT_EQ(train("run", {"--set", "train.deterministic=true"}).status, 0);
   const Variable workspace("CUBLAS_WORKSPACE_CONFIG", ":0:0");
-  const auto refused = train("other", {"--set", "train.deterministic=true"});
-  EXPECT_EQ(refused.status, 2) << refused.output;
-  EXPECT_THAT(refused.output, HasSubstr("train.deterministic: CUBLAS_WORKSPACE_CONFIG is \":0:0\", with which cuBLAS"));
+  const auto rejected = train("other", {"--set", "train.deterministic=true"});
+  EXPECT_EQ(rejected.status, 2) << rejected.output;
+  EXPECT_THAT(rejected.output,
+              HasSubstr("train.deterministic: CUBLAS_WORKSPACE_CONFIG is \":0:0\", with which cuBLAS"));
 }
 
 }  // namespace

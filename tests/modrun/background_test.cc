@@ -28,7 +28,7 @@ class Background : public ModrunTest {
       }
     EXPECT_EQ(found, expected);
     for (const char* name : {"background", "foreground"})
-      EXPECT_EQ(bytes_of(run_folder(name) / "checkpoints/latest").substr(0, 14), "step-00000010\n");
+      EXPECT_EQ(get_bytes(run_folder(name) / "checkpoints/latest").substr(0, 14), "step-00000010\n");
   }
 };
 

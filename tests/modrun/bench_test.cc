@@ -25,7 +25,7 @@ class Bench : public ModrunTest {
 };
 
 /// The JSON after the lines that say how far it is.
-nlohmann::json json_of(const Finished& finished) {
+nlohmann::json to_json_value(const Finished& finished) {
   const size_t begin = finished.output.find("[\n");
   EXPECT_NE(begin, std::string::npos) << finished.output;
   return nlohmann::json::parse(finished.output.substr(begin));
@@ -34,7 +34,7 @@ nlohmann::json json_of(const Finished& finished) {
 TEST_F(Bench, TellsTrafficAndTheSameLossForEachStrategy) {
   const auto finished = bench("none,dp,ddp,zero1,zero2,fsdp,tp,pp", {"--format", "json"});
   ASSERT_EQ(finished.status, 0) << finished.output;
-  const auto rows = json_of(finished);
+  const auto rows = to_json_value(finished);
   ASSERT_EQ(rows.size(), 8U);
   // Table and head, and two layers of attention 4 x 32 x 32, network 3 x 32 x 48 and two norms; the last norm.
   const double parameters = 2 * 256 * 32 + 2 * (4 * 32 * 32 + 3 * 32 * 48 + 2 * 32) + 32;
@@ -46,9 +46,9 @@ TEST_F(Bench, TellsTrafficAndTheSameLossForEachStrategy) {
     const std::string strategy = row.at("strategy");
     // The loss and the targets, the norm's squares, and what the strategy itself exchanges.
     if (strategy == "none") {
-      EXPECT_EQ(row.at("exchanges_per_step"), 0.0);
+      EXPECT_EQ(row.at("collectives_per_step"), 0.0);
     } else if (strategy == "dp") {
-      EXPECT_EQ(row.at("exchanges_per_step"), 5.0);  // rows, parameters, losses, their gradients, gradients
+      EXPECT_EQ(row.at("collectives_per_step"), 5.0);  // rows, parameters, losses, their gradients, gradients
       EXPECT_NEAR(row.at("bytes_per_step").get<double>(), 2 * parameters * 4, parameters * 4 * 0.05);
     } else if (strategy == "ddp" || strategy == "zero1" || strategy == "zero2") {
       EXPECT_NEAR(row.at("bytes_per_step").get<double>(), parameters * 4, parameters * 4 * 0.02);
@@ -69,7 +69,7 @@ TEST_F(Bench, LaunchLinesAreWhatAShellTakes) {
   const std::string setting = "sample.prompt='it is \"so\" $HOME'";
   const auto finished = bench("none", {"--format", "json", "--set", setting});
   ASSERT_EQ(finished.status, 0) << finished.output;
-  const std::string line = json_of(finished)[0].at("launch");
+  const std::string line = to_json_value(finished)[0].at("launch");
   const auto words = testing::end_of_program(testing::start_program(
       {"/bin/sh", "-c", "for word in " + line + "; do printf '%s\\n' \"$word\"; done"}, folder_.path()));
   EXPECT_THAT(words.output, HasSubstr("\n" + setting + "\n")) << line;
@@ -79,7 +79,7 @@ TEST_F(Bench, CountsWhatAStageReceives) {
   const auto finished = bench("pp", {"--format", "json", "--set", "train.micro_batches=4"});
   ASSERT_EQ(finished.status, 0) << finished.output;
   // Either stage receives one message a micro-batch; both sum the loss and the norm.
-  EXPECT_EQ(json_of(finished)[0].at("exchanges_per_step"), 4.0 + 2.0);
+  EXPECT_EQ(to_json_value(finished)[0].at("collectives_per_step"), 4.0 + 2.0);
 }
 
 TEST_F(Bench, GoesOnWhereALossIsNotFinite) {
@@ -88,7 +88,7 @@ TEST_F(Bench, GoesOnWhereALossIsNotFinite) {
   EXPECT_THAT(finished.output, HasSubstr("nan"));
 }
 
-TEST_F(Bench, RefusesAStrategyThatIsNotKnown) {
+TEST_F(Bench, RejectsAStrategyThatIsNotKnown) {
   const auto finished = bench("none,fsdp2");
   EXPECT_EQ(finished.status, 2);
   EXPECT_THAT(finished.output,

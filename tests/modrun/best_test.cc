@@ -123,22 +123,22 @@ TEST_F(Best, IsForgottenWithItsCheckpoint) {
 }
 
 TEST_F(Best, NeedsHeldOutFilesCheckpointsAndAMetricThatThereIs) {
-  const auto refusal = [&](const Words& settings) {
+  const auto error = [&](const Words& settings) {
     Words words;
     for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
-    const auto run = train("refused", words);
+    const auto run = train("rejected", words);
     EXPECT_EQ(run.status, 2) << run.output;
-    EXPECT_FALSE(fs::exists(run_folder("refused")));
+    EXPECT_FALSE(fs::exists(run_folder("rejected")));
     return run.output;
   };
-  EXPECT_THAT(refusal({"checkpoint.best=loss", "data.held_out_every=0"}),
+  EXPECT_THAT(error({"checkpoint.best=loss", "data.held_out_every=0"}),
               HasSubstr("checkpoint.best compares evaluations, and no file is held out"));
-  EXPECT_THAT(refusal({"eval.patience=2", "data.held_out_every=0"}),
+  EXPECT_THAT(error({"eval.patience=2", "data.held_out_every=0"}),
               HasSubstr("eval.patience compares evaluations, and no file is held out"));
-  EXPECT_THAT(refusal({"eval.patience=2"}), HasSubstr("eval.patience is 2, and eval.every 0"));
-  EXPECT_THAT(refusal({"checkpoint.best=accuracy"}),
+  EXPECT_THAT(error({"eval.patience=2"}), HasSubstr("eval.patience is 2, and eval.every 0"));
+  EXPECT_THAT(error({"checkpoint.best=accuracy"}),
               HasSubstr("checkpoint.best is \"accuracy\": it must be one of loss, perplexity, or among eval.metrics"));
-  EXPECT_THAT(refusal({"checkpoint.best=loss", "checkpoint.every=-1"}),
+  EXPECT_THAT(error({"checkpoint.best=loss", "checkpoint.every=-1"}),
               HasSubstr("checkpoint.best is \"loss\", and checkpoint.every is -1"));
 }
 

@@ -1,4 +1,4 @@
-// What modrun refuses, and how: one sentence, exit status 2, no rank started.
+// What modrun rejects, and how: one sentence, exit status 2, no rank started.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -15,8 +15,8 @@ using testing::StartsWith;
 
 class CommandLine : public ModrunTest {
  protected:
-  /// The one line that `finished` printed before it refused.
-  static std::string refusal(const Finished& finished) {
+  /// The one line that `finished` printed before it rejected.
+  static std::string error(const Finished& finished) {
     EXPECT_EQ(finished.status, 2) << finished.output;
     EXPECT_THAT(finished.output, StartsWith("modrun: "));
     EXPECT_EQ(finished.output.find('\n'), finished.output.size() - 1) << finished.output;
@@ -56,10 +56,10 @@ TEST_F(CommandLine, EntriesAndSettingsAreListed) {
   EXPECT_THAT(settings, HasSubstr("model.config.hidden_size"));
 }
 
-TEST_F(CommandLine, WrongConfigIsRefused) {
-  EXPECT_EQ(refusal(train("run", {"--set", "train.stepps=1"})),
+TEST_F(CommandLine, WrongConfigIsRejected) {
+  EXPECT_EQ(error(train("run", {"--set", "train.stepps=1"})),
             "--set train.stepps=1: unknown key train.stepps: did you mean train.steps?");
-  EXPECT_THAT(refusal(modrun({"train", "/nowhere.toml"})), HasSubstr("/nowhere.toml cannot be read: "));
+  EXPECT_THAT(error(modrun({"train", "/nowhere.toml"})), HasSubstr("/nowhere.toml cannot be read: "));
 }
 
 TEST_F(CommandLine, SettingsMayStandAfterDashes) {
@@ -67,25 +67,25 @@ TEST_F(CommandLine, SettingsMayStandAfterDashes) {
       train("run", {"--set", "train.steps=2", "--", "train.steps=3", "optim.lr=1e-5"}, {"--nproc-per-node", "2"});
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(steps("run").size(), 3u) << "the last one wins";
-  EXPECT_THAT(bytes_of(run_folder("run") / "config.toml"), HasSubstr("lr = 1e-05"));
-  EXPECT_EQ(refusal(train("none", {"--", "train.steps"})),
+  EXPECT_THAT(get_bytes(run_folder("run") / "config.toml"), HasSubstr("lr = 1e-05"));
+  EXPECT_EQ(error(train("none", {"--", "train.steps"})),
             "after -- come settings as KEY=VALUE, but here is \"train.steps\"");
-  EXPECT_EQ(refusal(train("none", {"--", "train.stepps=1"})),
+  EXPECT_EQ(error(train("none", {"--", "train.stepps=1"})),
             "--set train.stepps=1: unknown key train.stepps: did you mean train.steps?");
 }
 
-TEST_F(CommandLine, MeshThatThePlanCannotDivideIsRefusedBeforeARankStarts) {
-  EXPECT_THAT(refusal(train("run", {"--set", "parallel.tp=3"}, {"--nproc-per-node", "3"})), HasSubstr("tp"));
-  EXPECT_THAT(refusal(train("run", {"--set", "parallel.dp_shard=4"}, {"--nproc-per-node", "2"})),
+TEST_F(CommandLine, MeshThatThePlanCannotDivideIsRejectedBeforeARankStarts) {
+  EXPECT_THAT(error(train("run", {"--set", "parallel.tp=3"}, {"--nproc-per-node", "3"})), HasSubstr("tp"));
+  EXPECT_THAT(error(train("run", {"--set", "parallel.dp_shard=4"}, {"--nproc-per-node", "2"})),
               HasSubstr("make 4 ranks, but the job has 2"));
   EXPECT_FALSE(std::filesystem::exists(run_folder("run")));
 }
 
-TEST_F(CommandLine, PipelineThatCannotRunIsRefusedBeforeARankStarts) {
+TEST_F(CommandLine, PipelineThatCannotRunIsRejectedBeforeARankStarts) {
   const auto staged = [&](std::vector<std::string> settings) {
     std::vector<std::string> arguments = {"--set", "parallel.pp=2"};
     for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
-    return refusal(train("run", arguments, {"--nproc-per-node", "2"}));
+    return error(train("run", arguments, {"--nproc-per-node", "2"}));
   };
   EXPECT_THAT(staged({"parallel.schedule=interleaved", "train.micro_batches=1"}),
               StartsWith("--set parallel.schedule=interleaved: parallel.schedule: interleaved needs a number of "
@@ -97,22 +97,22 @@ TEST_F(CommandLine, PipelineThatCannotRunIsRefusedBeforeARankStarts) {
   EXPECT_FALSE(std::filesystem::exists(run_folder("run")));
 }
 
-TEST_F(CommandLine, DataThatCannotBeReadIsRefused) {
-  EXPECT_THAT(refusal(train("run", {"--set", "data.paths=/nowhere/text"}, {"--nproc-per-node", "2"})),
+TEST_F(CommandLine, DataThatCannotBeReadIsRejected) {
+  EXPECT_THAT(error(train("run", {"--set", "data.paths=/nowhere/text"}, {"--nproc-per-node", "2"})),
               StartsWith("/nowhere/text: No such file"));
   const auto tokens = folder_.path() / "tokens.bin";
   write_token_file(tokens, std::vector<int64_t>(1000, 7));
   std::filesystem::resize_file(tokens, 500);
-  EXPECT_THAT(refusal(train("run", {"--set", "data.format=tokens", "--set", "data.held_out_every=0", "--set",
-                                    "data.paths=" + tokens.string()})),
+  EXPECT_THAT(error(train("run", {"--set", "data.format=tokens", "--set", "data.held_out_every=0", "--set",
+                                  "data.paths=" + tokens.string()})),
               EndsWith("the file is cut off, write or copy it again"));
 }
 
-TEST_F(CommandLine, CheckpointThatIsNotThereIsRefused) {
-  EXPECT_THAT(refusal(train("run", {"--resume"})), HasSubstr("holds no checkpoint"));
-  EXPECT_THAT(refusal(modrun(
-                  {"sample", config_.string(), "--prompt", "x", "--set", "train.dir=" + run_folder("none").string()})),
-              HasSubstr("holds no checkpoint"));
+TEST_F(CommandLine, CheckpointThatIsNotThereIsRejected) {
+  EXPECT_THAT(error(train("run", {"--resume"})), HasSubstr("holds no checkpoint"));
+  EXPECT_THAT(
+      error(modrun({"sample", config_.string(), "--prompt", "x", "--set", "train.dir=" + run_folder("none").string()})),
+      HasSubstr("holds no checkpoint"));
 }
 
 TEST_F(CommandLine, PlanShowsTheLayoutWithoutRanks) {

@@ -28,14 +28,14 @@ class Data : public ModrunTest {
     return bytes / 32;
   }
 
-  std::string refusal(const Words& settings) const {
-    const auto run = train("refused", set(settings));
+  std::string error(const Words& settings) const {
+    const auto run = train("rejected", set(settings));
     EXPECT_EQ(run.status, 2) << run.output;
-    EXPECT_FALSE(fs::exists(run_folder("refused")));
+    EXPECT_FALSE(fs::exists(run_folder("rejected")));
     return run.output;
   }
 
-  /// Kills a run after some step and lets it go on to its end.
+  /// Kills a run after some step and lets it continue to its end.
   void kill_and_resume(const std::string& name, const Words& options, int64_t after, const Words& launcher = {}) const {
     const Words words = with({MODRUN}, training(name, options, launcher));
     const auto run = testing::start_program(words, folder_.path());
@@ -71,7 +71,7 @@ TEST_F(Data, EpochsAreAsManyStepsAsTheSamplesMakeOnEveryMesh) {
 
 TEST_F(Data, EpochsGoOnAndAreCountedBySamples) {
   const int64_t count = samples(4);
-  const auto steps_of = [&](double epochs, int64_t batch) {
+  const auto steps_for = [&](double epochs, int64_t batch) {
     return static_cast<int64_t>(std::ceil(epochs * static_cast<double>(count) / static_cast<double>(batch)));
   };
   ASSERT_EQ(train("run", set({"train.epochs=0.5"})).status, 0);
@@ -79,8 +79,8 @@ TEST_F(Data, EpochsGoOnAndAreCountedBySamples) {
   ASSERT_EQ(longer.status, 0) << longer.output;
   EXPECT_THAT(longer.output,
               HasSubstr(fmt::format("--resume: train.steps was {} by train.epochs = 0.5 and is {} by train.epochs = 1",
-                                    steps_of(0.5, 8), steps_of(1, 8))));
-  EXPECT_EQ(static_cast<int64_t>(steps("run").size()), steps_of(1, 8));
+                                    steps_for(0.5, 8), steps_for(1, 8))));
+  EXPECT_EQ(static_cast<int64_t>(steps("run").size()), steps_for(1, 8));
   const auto ended = modrun({"train", run_folder("run").string(), "--resume"});
   EXPECT_THAT(ended.output, HasSubstr("raise train.epochs to train on"));
 
@@ -88,9 +88,9 @@ TEST_F(Data, EpochsGoOnAndAreCountedBySamples) {
   ASSERT_EQ(train("run", set({"train.epochs=1.5", "train.batch_size=16"}), {}).status, 2) << "holds a run";
   const auto wider = train("run", with({"--resume"}, set({"train.epochs=1.5", "train.batch_size=16"})));
   ASSERT_EQ(wider.status, 0) << wider.output;
-  const int64_t seen = 8 * steps_of(1, 8);
+  const int64_t seen = 8 * steps_for(1, 8);
   const auto left = static_cast<int64_t>(std::ceil(1.5 * static_cast<double>(count))) - seen;
-  EXPECT_EQ(static_cast<int64_t>(steps("run").size()), steps_of(1, 8) + (left + 15) / 16);
+  EXPECT_EQ(static_cast<int64_t>(steps("run").size()), steps_for(1, 8) + (left + 15) / 16);
   EXPECT_EQ(steps("run").back()["samples"], seen + (left + 15) / 16 * 16);
 }
 
@@ -103,12 +103,12 @@ TEST_F(Data, ARunOfEpochsThatWasKilledGoesOnToTheBit) {
 }
 
 TEST_F(Data, ARunHasOneLength) {
-  EXPECT_THAT(refusal({"train.steps=10", "train.epochs=2"}),
+  EXPECT_THAT(error({"train.steps=10", "train.epochs=2"}),
               HasSubstr("--set train.epochs=2: train.epochs = 2 beside train.steps = 10 (--set train.steps=10): a run "
                         "has one length, leave one of the two out"));
-  EXPECT_THAT(refusal({"train.epochs=-1"}), HasSubstr("train.epochs must be at least 0"));
-  EXPECT_THAT(refusal({"train.epochs=1e300"}), HasSubstr("are too many to count: lower it"));
-  EXPECT_THAT(refusal({"train.epochs=inf"}), HasSubstr("train.epochs must be a finite number"));
+  EXPECT_THAT(error({"train.epochs=-1"}), HasSubstr("train.epochs must be at least 0"));
+  EXPECT_THAT(error({"train.epochs=1e300"}), HasSubstr("are too many to count: lower it"));
+  EXPECT_THAT(error({"train.epochs=inf"}), HasSubstr("train.epochs must be a finite number"));
   ASSERT_EQ(train("run", set({"train.epochs=0.1"})).status, 0);
   const auto longer = modrun({"train", run_folder("run").string(), "--resume", "--set", "train.steps=30"});
   EXPECT_EQ(longer.status, 0) << longer.output;
@@ -118,7 +118,7 @@ TEST_F(Data, ARunHasOneLength) {
 TEST_F(Data, TheEndOfOneFileIsHeldOut) {
   const int64_t count = samples(0), held_out = std::llround(0.1 * static_cast<double>(count));
   std::string all;
-  for (int file = 0; file < 8; ++file) all += bytes_of(folder_.path() / "data" / fmt::format("{}.txt", file));
+  for (int file = 0; file < 8; ++file) all += get_bytes(folder_.path() / "data" / fmt::format("{}.txt", file));
   const std::string one = folder_.write("one.txt", all).string();
   const std::string paths = fmt::format("data.paths=['{}']", one);
   const Words part = set({"data.held_out_every=0", paths, "data.held_out_part=0.1", "eval.samples=0"});
@@ -146,13 +146,13 @@ TEST_F(Data, TheEndOfOneFileIsHeldOut) {
 
 TEST_F(Data, WhatIsHeldOutIsSaidInOneWay) {
   EXPECT_THAT(
-      refusal({"data.held_out_part=0.1"}),
+      error({"data.held_out_part=0.1"}),
       HasSubstr("data.held_out_part = 0.1 holds out the last samples of all files, and data.held_out_every whole "
                 "files: leave one of the two out"));
-  EXPECT_THAT(refusal({"data.held_out_part=1", "data.held_out_every=0"}),
+  EXPECT_THAT(error({"data.held_out_part=1", "data.held_out_every=0"}),
               HasSubstr("data.held_out_part is 1: it is a share of the samples, less than 1"));
   const std::string one = folder_.write("one.txt", std::string(40, 'a')).string();
-  EXPECT_THAT(refusal({"data.held_out_part=0.5", "data.held_out_every=0", fmt::format("data.paths=['{}']", one)}),
+  EXPECT_THAT(error({"data.held_out_part=0.5", "data.held_out_every=0", fmt::format("data.paths=['{}']", one)}),
               HasSubstr("data.held_out_part: the data is one sample, of which no part can be held out"));
 }
 
@@ -173,7 +173,7 @@ TEST_F(Data, DocumentsOfARowTrainAlikeOnEveryMeshAndDoNotSeeEachOther) {
   // Of each held-out row, what begins a document is no target.
   int64_t targets = 0;
   std::string text;
-  for (const int file : {3, 7}) text += bytes_of(folder_.path() / fmt::format("data/{}.txt", file));
+  for (const int file : {3, 7}) text += get_bytes(folder_.path() / fmt::format("data/{}.txt", file));
   for (size_t i = 0; i < text.size() / 32 * 32; ++i) targets += i % 32 > 0 && text[i - 1] != '\n' ? 1 : 0;
   EXPECT_EQ(events("alone", "evaluation").at(0)["targets"], targets);
 
@@ -186,12 +186,12 @@ TEST_F(Data, DocumentsOfARowTrainAlikeOnEveryMeshAndDoNotSeeEachOther) {
 }
 
 TEST_F(Data, WhatHasNoDocumentsIsNotPacked) {
-  EXPECT_THAT(refusal({"data.end_of_text=10"}), HasSubstr("data.end_of_text is 10, which only data.pack reads"));
-  EXPECT_THAT(refusal({"data.pack=true", "data.end_of_text=256"}),
+  EXPECT_THAT(error({"data.end_of_text=10"}), HasSubstr("data.end_of_text is 10, which only data.pack reads"));
+  EXPECT_THAT(error({"data.pack=true", "data.end_of_text=256"}),
               HasSubstr("data.end_of_text is 256, and model.config.vocab_size 256: no token ends a document"));
-  EXPECT_THAT(refusal({"data.pack=true", "data.format=nanogpt"}),
+  EXPECT_THAT(error({"data.pack=true", "data.format=nanogpt"}),
               HasSubstr("files of nanogpt do not say where one ends: set data.end_of_text"));
-  EXPECT_THAT(refusal({"data.pack=true", "data.format=examples"}), HasSubstr("data.pack is for texts"));
+  EXPECT_THAT(error({"data.pack=true", "data.format=examples"}), HasSubstr("data.pack is for texts"));
   folder_.write("tiny.toml", fmt::format("[train]\nsteps = 2\nbatch_size = 8\nseq_len = 32\n[data]\npaths = ['{}']\n",
                                          (folder_.path() / "data").string()));
   const std::string entries = modrun({"entries"}).output;
@@ -199,8 +199,8 @@ TEST_F(Data, WhatHasNoDocumentsIsNotPacked) {
   for (const std::string entry : {"Mamba2ForCausalLM", "BambaForCausalLM", "JambaForCausalLM"}) {
     if (entries.find(entry) == entries.npos) continue;  // built with other families
     ++tried;
-    EXPECT_THAT(refusal({"data.pack=true", "model.entry=" + entry, "model.config.num_hidden_layers=4"}),
-                HasSubstr(entry + "'s states go on from one document of a row into the next"));
+    EXPECT_THAT(error({"data.pack=true", "model.entry=" + entry, "model.config.num_hidden_layers=4"}),
+                HasSubstr(entry + "'s states continue from one document of a row into the next"));
   }
   EXPECT_EQ(tried > 0, entries.find("Mamba2") != entries.npos);
 }
@@ -280,26 +280,26 @@ TEST_F(Sets, ARunThatWasKilledGoesOnToTheBit) {
   expect_same_checkpoint("whole", "killed", "step-00000060");
 }
 
-TEST_F(Sets, WhatIsNoSetIsRefusedInASentence) {
-  EXPECT_THAT(refusal({"data.sets.lines.weights=2"}),
+TEST_F(Sets, WhatIsNoSetIsRejected) {
+  EXPECT_THAT(error({"data.sets.lines.weights=2"}),
               HasSubstr("unknown key data.sets.lines.weights: did you mean weight?"));
   for (const char* weight : {"0", "-1", "inf", "nan"})
-    EXPECT_THAT(refusal({fmt::format("data.sets.lines.weight={}", weight)}),
+    EXPECT_THAT(error({fmt::format("data.sets.lines.weight={}", weight)}),
                 HasSubstr("data.sets.lines.weight must be a finite number above 0, but is"));
-  EXPECT_THAT(refusal({"data.sets.more.weight=2"}), HasSubstr("data.sets.more has no paths: name files"));
-  EXPECT_THAT(refusal({"data.sets={more={}}"}), HasSubstr("data.sets.more has no paths: name files"));
-  EXPECT_THAT(refusal({"data.sets=3"}), HasSubstr("data.sets must be a table of sets"));
-  EXPECT_THAT(refusal({"data.sets.lines=3"}),
+  EXPECT_THAT(error({"data.sets.more.weight=2"}), HasSubstr("data.sets.more has no paths: name files"));
+  EXPECT_THAT(error({"data.sets={more={}}"}), HasSubstr("data.sets.more has no paths: name files"));
+  EXPECT_THAT(error({"data.sets=3"}), HasSubstr("data.sets must be a table of sets"));
+  EXPECT_THAT(error({"data.sets.lines=3"}),
               HasSubstr("data.sets.lines must be a table of paths, weight, format and loss"));
-  EXPECT_THAT(refusal({"data.sets.lines.paths=3"}), HasSubstr("data.sets.lines.paths must be an array"));
-  EXPECT_THAT(refusal({"data.sets.more.format=word", "data.sets.more.paths=x"}),
+  EXPECT_THAT(error({"data.sets.lines.paths=3"}), HasSubstr("data.sets.lines.paths must be an array"));
+  EXPECT_THAT(error({"data.sets.more.format=word", "data.sets.more.paths=x"}),
               HasSubstr("data.sets.more: data.format is \"word\""));
-  EXPECT_THAT(refusal({"data.sets.lines.format=examples"}), HasSubstr("sets of examples beside others"));
-  EXPECT_THAT(refusal({"data.paths=['x']"}), HasSubstr("data.sets and data.paths both name data"));
+  EXPECT_THAT(error({"data.sets.lines.format=examples"}), HasSubstr("sets of examples beside others"));
+  EXPECT_THAT(error({"data.paths=['x']"}), HasSubstr("data.sets and data.paths both name data"));
   const auto short_one = folder_.write("short.txt", "few").string();
-  EXPECT_THAT(refusal({"data.sets.more.paths=" + short_one}),
+  EXPECT_THAT(error({"data.sets.more.paths=" + short_one}),
               HasSubstr("data.sets.more: the data has 3 tokens, less than one sample"));
-  EXPECT_THAT(refusal({"data.sets.more.paths=" + (folder_.path() / "data/2.txt").string()}),
+  EXPECT_THAT(error({"data.sets.more.paths=" + (folder_.path() / "data/2.txt").string()}),
               HasSubstr("2.txt: data.sets.more learns from it and data.sets.lines holds it out"));
 
   ASSERT_EQ(train("run").status, 0);

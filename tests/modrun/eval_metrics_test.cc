@@ -18,7 +18,7 @@ using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
 using Words = std::vector<std::string>;
 
 // Of the held-out rows the last step of 12 has one: most ranks of a mesh have only padding then.
-constexpr int64_t kRows = 48, kHeldOut = 13, kSeq = 6, kVocabulary = 40;
+constexpr int64_t kRows = 48, kValidation = 13, kSeq = 6, kVocabulary = 40;
 
 struct Case {
   const char* entry;
@@ -52,7 +52,7 @@ class EvalMetrics : public ModrunTest {
     fs::remove_all(run_folder("run"));
     fs::create_directories(folder_.path() / "examples");
     write_safetensors(folder_.path() / "examples/a.safetensors", given.rows(kRows));
-    write_safetensors(held_out(), given.rows(kHeldOut));
+    write_safetensors(held_out(), given.rows(kValidation));
     const auto run = train("run", options(given, more));
     ASSERT_EQ(run.status, 0) << run.output;
   }
@@ -125,12 +125,12 @@ TEST_F(EvalMetrics, OfClassesAreThoseOfTheLogitsOnEveryMesh) {
   ClassCounts counts = ClassCounts::of(3);
   counts.add(logits(), SafetensorsFile(held_out()).tensor("labels"));
   for (const char* name : {"accuracy", "f1"})
-    EXPECT_NEAR(alone.at(name), value_of(find_metric(name, "sequence-classification"), counts, 0.0), 1e-6) << name;
+    EXPECT_NEAR(alone.at(name), get_value(find_metric(name, "sequence-classification"), counts, 0.0), 1e-6) << name;
   expect_same_on_meshes(alone, kMeshes);
 
   const auto evaluations = events("run", "evaluation");
   ASSERT_EQ(evaluations.size(), 1u);
-  EXPECT_EQ(evaluations[0]["targets"], kHeldOut);
+  EXPECT_EQ(evaluations[0]["targets"], kValidation);
   EXPECT_NEAR(evaluations[0]["metrics"]["accuracy"].get<double>(), alone.at("accuracy"), 1e-6);
 }
 
@@ -147,7 +147,7 @@ TEST_F(EvalMetrics, OfItemsAreThoseOfTheLogitsOnEveryMesh) {
   ClassCounts counts = ClassCounts::of(kVocabulary);
   counts.add(logits().narrow(1, 0, kSeq - 1), SafetensorsFile(held_out()).tensor("input_ids").narrow(1, 1, kSeq - 1));
   for (const char* name : {"recall@3", "ndcg@5", "mrr", "accuracy"})
-    EXPECT_NEAR(alone.at(name), value_of(find_metric(name, "next-item"), counts, 0.0), 1e-6) << name;
+    EXPECT_NEAR(alone.at(name), get_value(find_metric(name, "next-item"), counts, 0.0), 1e-6) << name;
   expect_same_on_meshes(alone, kMeshes);
 }
 
@@ -158,7 +158,7 @@ TEST_F(EvalMetrics, OfEmbeddingsAreThoseOfAllRowsOnEveryMesh) {
   train_case(given, {"eval.metrics=['mrr@10', 'recall@3']"});
   const auto alone = evaluated({}, 1);
   RowRanking ranking;
-  ranking.add(logits().unsqueeze(1), SafetensorsFile(held_out()).tensor("labels"), at::arange(kHeldOut));
+  ranking.add(logits().unsqueeze(1), SafetensorsFile(held_out()).tensor("labels"), at::arange(kValidation));
   const std::vector<double> expected = ranking.values(
       {find_metric("mrr@10", "sentence-embedding"), find_metric("recall@3", "sentence-embedding")}, Mesh({}, {}));
   EXPECT_NEAR(alone.at("mrr@10"), expected[0], 1e-6);
@@ -182,7 +182,7 @@ TEST_F(EvalMetrics, OfQuestionsAndAnswersAreTheSameOnEveryMesh) {
   train_case(given);
   const auto alone = evaluated({}, 1);
   RowRanking ranking;
-  ranking.add(logits().unflatten(0, {-1, 2}), at::zeros({kHeldOut}, at::kLong), at::arange(kHeldOut));
+  ranking.add(logits().unflatten(0, {-1, 2}), at::zeros({kValidation}, at::kLong), at::arange(kValidation));
   const auto expected = ranking.values({find_metric("mrr@10", "sentence-embedding")}, Mesh({}, {}));
   EXPECT_NEAR(alone.at("mrr@10"), expected[0], 1e-6);
   expect_same_on_meshes(alone, kMeshes);
@@ -237,9 +237,9 @@ TEST_F(EvalMetrics, OfSeveralLabelsARowAreThoseOfItsLogitsOnEveryMesh) {
   expect_same_on_meshes(alone, {{"parallel.dp_shard=2"}, {"parallel.pp=2", "train.micro_batches=3"}});
 }
 
-TEST_F(EvalMetrics, ThatATaskHasNotAreRefusedBeforeARankStarts) {
-  const auto run = train("refused", {"--set", "model.entry=llama", "--set", "eval.metrics=['recall@20', 'f2']", "--set",
-                                     "data.paths=['" + (folder_.path() / "data").string() + "']"});
+TEST_F(EvalMetrics, ThatATaskHasNotAreRejectedBeforeARankStarts) {
+  const auto run = train("rejected", {"--set", "model.entry=llama", "--set", "eval.metrics=['recall@20', 'f2']",
+                                      "--set", "data.paths=['" + (folder_.path() / "data").string() + "']"});
   EXPECT_EQ(run.status, 2) << run.output;
   EXPECT_THAT(run.output, HasSubstr("eval.metrics: \"f2\" is no metric of causal-lm: it has perplexity, accuracy, f1, "
                                     "recall@20, mrr@20, ndcg@20"));

@@ -1,4 +1,4 @@
-// Training on labelled examples: every task, the same on every mesh and resumed; and what is refused before a rank
+// Training on labelled examples: every task, the same on every mesh and resumed; and what is rejected before a rank
 // starts.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -61,10 +61,10 @@ class Examples : public ModrunTest {
     return all;
   }
 
-  std::string refusal(const std::string& entry, const Words& more = kBert) const {
-    const auto run = train("refused", options(entry, more), {"--nproc-per-node", "2"});
+  std::string error(const std::string& entry, const Words& more = kBert) const {
+    const auto run = train("rejected", options(entry, more), {"--nproc-per-node", "2"});
     EXPECT_EQ(run.status, 2) << run.output;
-    EXPECT_FALSE(std::filesystem::exists(run_folder("refused")));
+    EXPECT_FALSE(std::filesystem::exists(run_folder("rejected")));
     return run.output;
   }
 
@@ -232,14 +232,14 @@ TEST_F(Examples, RowsOfSimilarLengthComeTogetherAndGoOnToTheBit) {
 
   Words other = options(entry, kBert);
   other.insert(other.end(), {"--resume", "--set", "train.steps=12"});
-  const auto refused = train("run", other);
-  EXPECT_EQ(refused.status, 2) << refused.output;
-  EXPECT_THAT(refused.output, HasSubstr("--resume: data.group_by_length is false, and was true when the run began"));
+  const auto rejected = train("run", other);
+  EXPECT_EQ(rejected.status, 2) << rejected.output;
+  EXPECT_THAT(rejected.output, HasSubstr("--resume: data.group_by_length is false, and was true when the run began"));
 
   write("all.safetensors",
         {{"input_ids", at::ones({kRows, kSeq}, at::kLong)}, {"labels", at::zeros({kRows}, at::kLong)}});
-  EXPECT_THAT(refusal(entry, all), HasSubstr("go by attention_mask, which the files of data.paths do not have"));
-  const auto of_text = train("refused", {"--set", "data.trim=true"});
+  EXPECT_THAT(error(entry, all), HasSubstr("go by attention_mask, which the files of data.paths do not have"));
+  const auto of_text = train("rejected", {"--set", "data.trim=true"});
   EXPECT_EQ(of_text.status, 2);
   EXPECT_THAT(of_text.output, HasSubstr("data.trim is for examples, whose attention_mask says how long they are"));
 }
@@ -345,7 +345,7 @@ TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheData
   small.insert(small.end(), {"--set", "checkpoint.every=2"});
   const auto alone = train("alone", options(entry, small));
   ASSERT_EQ(alone.status, 0) << alone.output;
-  EXPECT_THAT(alone.output, HasSubstr("the run goes on from"));
+  EXPECT_THAT(alone.output, HasSubstr("the run continues from"));
   const auto all = steps("alone");
   EXPECT_EQ(all.back()["step"], 10);
   for (const auto& step : all) EXPECT_TRUE(step["loss"].is_number()) << step;
@@ -359,7 +359,7 @@ TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheData
   const auto again = train("resumed", options(entry, wild));
   EXPECT_EQ(again.status, 1) << again.output;
   EXPECT_THAT(again.output,
-              HasSubstr("the run goes on from " + run_folder("resumed").string() + "/checkpoints/step-00000008"));
+              HasSubstr("the run continues from " + run_folder("resumed").string() + "/checkpoints/step-00000008"));
   EXPECT_THAT(again.output, HasSubstr("again after going back to"));
 
   const auto split = train("split", options(entry, small), {"--nproc-per-node", "2"});
@@ -372,7 +372,7 @@ TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheData
   }
 }
 
-TEST_F(Examples, ImagesThatTheModelDoesNotTakeAreRefusedBeforeARankStarts) {
+TEST_F(Examples, ImagesThatTheModelDoesNotTakeAreRejectedBeforeARankStarts) {
   const Words small = {"--set", "model.config.image_size=8",   "--set", "model.config.patch_size=4",
                        "--set", "model.config.hidden_size=16", "--set", "model.config.num_hidden_layers=2",
                        "--set", "model.config.num_channels=1", "--set", "model.config.num_attention_heads=2"};
@@ -381,44 +381,44 @@ TEST_F(Examples, ImagesThatTheModelDoesNotTakeAreRefusedBeforeARankStarts) {
   const std::string sized = "ViTForImageClassification", free = "Dinov2ForImageClassification";
   if (has(sized)) {  // built with it
     write("all.safetensors", {{"pixel_values", at::randn({kRows, 1, 12, 8})}, {"labels", labels}});
-    EXPECT_THAT(refusal(sized, small), HasSubstr("images have 1 channels and 12 x 8 pixels, and the model takes 1 "
-                                                 "channels and 8 x 8: write images of that size, or set image_size"));
+    EXPECT_THAT(error(sized, small), HasSubstr("images have 1 channels and 12 x 8 pixels, and the model takes 1 "
+                                               "channels and 8 x 8: write images of that size, or set image_size"));
   }
   if (has(free)) {
     write("all.safetensors", {{"pixel_values", at::randn({kRows, 1, 12, 8})}, {"labels", labels}});
     const auto run = train("other-size", options(free, small));
     EXPECT_EQ(run.status, 0) << run.output;
     write("all.safetensors", {{"pixel_values", at::randn({kRows, 3, 8, 8})}, {"labels", labels}});
-    EXPECT_THAT(refusal(free, small), HasSubstr("images have 3 channels"));
+    EXPECT_THAT(error(free, small), HasSubstr("images have 3 channels"));
   }
 }
 
-TEST_F(Examples, FilesThatTheModelCannotLearnFromAreRefusedBeforeARankStarts) {
+TEST_F(Examples, FilesThatTheModelCannotLearnFromAreRejectedBeforeARankStarts) {
   const std::string entry = "BertForSequenceClassification";
   write("all.safetensors", padded_ids());
-  EXPECT_THAT(refusal(entry), HasSubstr("all.safetensors holds no \"labels\": BertForSequenceClassification, for "
-                                        "sequence-classification, reads input_ids"));
+  EXPECT_THAT(error(entry), HasSubstr("all.safetensors holds no \"labels\": BertForSequenceClassification, for "
+                                      "sequence-classification, reads input_ids"));
   write("all.safetensors", with(padded_ids(), "labels", at::full({kRows}, 2)));
-  EXPECT_THAT(refusal(entry),
+  EXPECT_THAT(error(entry),
               HasSubstr("\"labels\" holds 2: write ids from 0 to 1 (num_labels of the model's config is 2)"));
   write("all.safetensors", with(padded_ids(), "labels", at::zeros({kRows, kSeq}, at::kLong)));
-  EXPECT_THAT(refusal(entry), HasSubstr("\"labels\" is [48, 12] of Long: write [batch] of integers"));
+  EXPECT_THAT(error(entry), HasSubstr("\"labels\" is [48, 12] of Long: write [batch] of integers"));
   write("all.safetensors", with(padded_ids(), "labels", at::full({kRows}, -100)));
-  EXPECT_THAT(refusal(entry), HasSubstr("all.safetensors: all labels are -100, which is no target"));
+  EXPECT_THAT(error(entry), HasSubstr("all.safetensors: all labels are -100, which is no target"));
   write("all.safetensors", with(parities(), "position_ids", at::zeros({kRows, kSeq + 1}, at::kLong)));
-  EXPECT_THAT(refusal(entry), HasSubstr("write equal sizes"));
+  EXPECT_THAT(error(entry), HasSubstr("write equal sizes"));
 
   write("all.safetensors", parities());
   write("other.safetensors", {{"input_ids", at::ones({4, 9}, at::kLong)}, {"labels", at::zeros({4}, at::kLong)}});
-  EXPECT_THAT(refusal(entry), HasSubstr("write files whose rows have the same length"));
+  EXPECT_THAT(error(entry), HasSubstr("write files whose rows have the same length"));
   std::filesystem::remove(folder() / "other.safetensors");
 
   Words few = kBert;
   few.back() = "model.config.max_position_embeddings=8";
-  EXPECT_THAT(refusal(entry, few), HasSubstr("have 12 tokens, and BertForSequenceClassification has positions for 8"));
+  EXPECT_THAT(error(entry, few), HasSubstr("have 12 tokens, and BertForSequenceClassification has positions for 8"));
 
   std::filesystem::resize_file(folder() / "all.safetensors", 2000);
-  EXPECT_THAT(refusal(entry), HasSubstr("all.safetensors"));
+  EXPECT_THAT(error(entry), HasSubstr("all.safetensors"));
 }
 
 TEST_F(Examples, ClassifierStartsFromABaseModelWithANewHead) {
@@ -439,7 +439,7 @@ TEST_F(Examples, ClassifierStartsFromABaseModelWithANewHead) {
 
   Words deeper = more;
   deeper.insert(deeper.end(), {"--set", "model.config.num_hidden_layers=3"});
-  EXPECT_THAT(refusal("BertForSequenceClassification", deeper), HasSubstr("lacks \"bert.encoder.layer.2."));
+  EXPECT_THAT(error("BertForSequenceClassification", deeper), HasSubstr("lacks \"bert.encoder.layer.2."));
 
   // A classifier begins with the body of one of other labels.
   const auto of_two = folder_.path() / "of-two";

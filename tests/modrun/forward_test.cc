@@ -54,9 +54,9 @@ TEST_F(Forward, ComputesWithTheSettingsThatItIsGiven) {
   const at::Tensor of_folder = logits(folder);
   EXPECT_TRUE(of_folder.equal(logits(folder, {"--set", "model.config.attention_dropout=0"})));
   EXPECT_GT((of_folder - logits(folder, {"--set", "model.config.rms_norm_eps=10"})).abs().max().item<double>(), 1e-3);
-  const auto refused = forward(folder, {"--set", "model.config.intermediate_size=64"});
-  EXPECT_EQ(refused.status, 2) << refused.output;
-  EXPECT_THAT(refused.output, HasSubstr("model.layers.0.mlp"));
+  const auto rejected = forward(folder, {"--set", "model.config.intermediate_size=64"});
+  EXPECT_EQ(rejected.status, 2) << rejected.output;
+  EXPECT_THAT(rejected.output, HasSubstr("model.layers.0.mlp"));
 }
 
 }  // namespace

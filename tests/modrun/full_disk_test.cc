@@ -27,7 +27,7 @@ class FullDisk : public ModrunTest {
     const fs::path out = folder_.path() / "said";
     const int status = std::system(
         ("unshare --mount --map-root-user bash " + script.string() + " > " + out.string() + " 2>&1").c_str());
-    return {WEXITSTATUS(status), bytes_of(out)};
+    return {WEXITSTATUS(status), get_bytes(out)};
   }
 };
 

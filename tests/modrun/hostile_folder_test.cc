@@ -120,11 +120,11 @@ class HostileFolder : public ModrunTest {
     std::map<std::string, std::string> seen;
     for (const auto& entry : fs::recursive_directory_iterator(outside()))
       seen[entry.path()] = fmt::format("{} {}", entry.last_write_time().time_since_epoch().count(),
-                                       entry.is_regular_file() ? bytes_of(entry.path()) : "");
+                                       entry.is_regular_file() ? get_bytes(entry.path()) : "");
     return seen;
   }
 
-  Words words_of(const std::string& command) const {
+  Words split_words(const std::string& command) const {
     const std::string folder = run().string();
     if (command == "resume")
       return with({"train", folder, "--resume"},
@@ -143,7 +143,7 @@ class HostileFolder : public ModrunTest {
   Measured expect_contained(const std::string& command) const {
     fs::remove_all(exported());
     const auto before = seen_outside();
-    const Measured ended = measured(words_of(command), folder_.path() / "output");
+    const Measured ended = measured(split_words(command), folder_.path() / "output");
     EXPECT_GE(ended.status, 0) << "it did not end";
     EXPECT_LT(ended.status, 128) << ended.output;
     EXPECT_LT(ended.most_bytes, int64_t{1} << 30);
@@ -211,7 +211,7 @@ TEST_F(HostileFolder, ACheckpointThatIsListedByAPathIsAnError) {
   const fs::path outside = folder_.path() / "outside";
   fs::create_directories(outside);
   fs::copy(run_folder("whole") / "checkpoints", outside, fs::copy_options::recursive);
-  const std::string name = bytes_of(outside / "latest").substr(0, 13);
+  const std::string name = get_bytes(outside / "latest").substr(0, 13);
   for (const std::string& listed : {"../../../outside/" + name, (outside / name).string(), "./" + name}) {
     folder_.write("runs/whole/checkpoints/latest", listed + "\n");
     const Finished ended = modrun({"eval", run_folder("whole").string()});

@@ -1,4 +1,4 @@
-// Images in folders train as their pixels in a file of examples do, on every mesh; what does not suit is refused.
+// Images in folders train as their pixels in a file of examples do, on every mesh; what does not suit is rejected.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <png.h>
@@ -73,20 +73,20 @@ TEST_F(ImageData, TrainsAsItsPixelsDoOnEveryMesh) {
       EXPECT_NEAR(losses(name)[step], expected[step], 1e-5) << name << " " << step;
 }
 
-TEST_F(ImageData, WhatDoesNotSuitIsRefusedBeforeARankStarts) {
-  const auto refusal = [&](const Words& more) {
-    const auto run = train("refused", options("images", images().string(), more));
+TEST_F(ImageData, WhatDoesNotSuitIsRejectedBeforeARankStarts) {
+  const auto error = [&](const Words& more) {
+    const auto run = train("rejected", options("images", images().string(), more));
     EXPECT_EQ(run.status, 2) << run.output;
     return run.output;
   };
-  EXPECT_THAT(refusal({"model.config.num_labels=2"}),
+  EXPECT_THAT(error({"model.config.num_labels=2"}),
               HasSubstr("the images of data.paths are in 3 folders, which are classes, and num_labels of the model's "
                         "config is 2: set model.config.num_labels to 3"));
-  EXPECT_THAT(refusal({"model.config.num_channels=4"}), HasSubstr("num_channels of ViTForImageClassification is 4"));
-  EXPECT_THAT(refusal({"data.held_out_part=0.3"}), HasSubstr("set data.held_out_every or data.held_out"));
-  EXPECT_THAT(refusal({"model.config.problem_type=regression"}), HasSubstr("the images of data.paths have one class"));
-  const auto text = train("refused", {"--set", "data.format=images", "--set", "model.entry=llama", "--set",
-                                      "data.paths=['" + images().string() + "']"});
+  EXPECT_THAT(error({"model.config.num_channels=4"}), HasSubstr("num_channels of ViTForImageClassification is 4"));
+  EXPECT_THAT(error({"data.held_out_part=0.3"}), HasSubstr("set data.held_out_every or data.held_out"));
+  EXPECT_THAT(error({"model.config.problem_type=regression"}), HasSubstr("the images of data.paths have one class"));
+  const auto text = train("rejected", {"--set", "data.format=images", "--set", "model.entry=llama", "--set",
+                                       "data.paths=['" + images().string() + "']"});
   EXPECT_EQ(text.status, 2);
   EXPECT_THAT(text.output, HasSubstr("data.format is \"images\", folders of classes, and LlamaForCausalLM is for "
                                      "causal-lm"));

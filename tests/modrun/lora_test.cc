@@ -78,11 +78,11 @@ class Lora : public ModrunTest {
           exported("six", "merged", {}), examples.string(), std::string("0.5"), std::string("4")})
       command += " '" + argument + "'";
     EXPECT_EQ(std::system((command + " 2> " + (folder_.path() / "peft.log").string()).c_str()), 0)
-        << bytes_of(folder_.path() / "peft.log");
+        << get_bytes(folder_.path() / "peft.log");
   }
 
-  std::string refusal(const Words& settings) const {
-    const auto run = train("refused", set(settings));
+  std::string error(const Words& settings) const {
+    const auto run = train("rejected", set(settings));
     EXPECT_EQ(run.status, 2) << run.output;
     return run.output;
   }
@@ -145,7 +145,8 @@ TEST_F(Lora, GoesOnFromACheckpointToTheBitAndWithoutItsBase) {
       train("further",
             set({"model.entry=LlamaForCausalLM", "model.checkpoint=" + checkpoints("half").string(), "train.steps=1"}));
   ASSERT_EQ(further.status, 0) << further.output;
-  EXPECT_THAT(bytes_of(run_folder("further") / "config.toml"), HasSubstr("layers = [\"q_proj\", \"v_proj\", \"mlp\"]"));
+  EXPECT_THAT(get_bytes(run_folder("further") / "config.toml"),
+              HasSubstr("layers = [\"q_proj\", \"v_proj\", \"mlp\"]"));
   const auto other =
       train("other", set({"model.entry=LlamaForCausalLM", "model.checkpoint=" + checkpoints("half").string(),
                           "lora.layers=['q_proj']"}));
@@ -203,8 +204,8 @@ TEST_F(Lora, EvaluatesSamplesAndPredictsWithItsAdapters) {
   const auto of_merged =
       modrun({"eval", config_.string(), "--checkpoint", merged.string(), "--set", "train.batch_size=12"});
   ASSERT_EQ(of_merged.status, 0) << of_merged.output;
-  const auto loss_of = [](const std::string& text) { return std::stod(text.substr(text.find("loss ") + 5)); };
-  EXPECT_NEAR(loss_of(evaluated.output), loss_of(of_merged.output), 2e-4);
+  const auto get_loss = [](const std::string& text) { return std::stod(text.substr(text.find("loss ") + 5)); };
+  EXPECT_NEAR(get_loss(evaluated.output), get_loss(of_merged.output), 2e-4);
   const auto plain = modrun({"eval", run_folder("adapted").string(), "--checkpoint", weights.string()});
   EXPECT_EQ(plain.status, 2);
   EXPECT_THAT(plain.output, HasSubstr("holds no adapters, which lora.layers asks for: leave it out"));
@@ -219,42 +220,42 @@ TEST_F(Lora, ParametersInFullAreMerged) {
   for (const char* file : {"config.json", "model.safetensors"})
     fs::copy(checkpoints("adapted") / "step-00000006" / file, whole / file);
   ASSERT_EQ(modrun({"export", checkpoints("adapted").string(), merged.string()}).status, 0);
-  EXPECT_EQ(bytes_of(whole / "model.safetensors"), bytes_of(merged / "model.safetensors"));
+  EXPECT_EQ(get_bytes(whole / "model.safetensors"), get_bytes(merged / "model.safetensors"));
   const auto imported = modrun({"import", whole.string(), (folder_.path() / "imported").string()});
   EXPECT_EQ(imported.status, 0) << imported.output;
 }
 
-TEST_F(Lora, WhatCannotBeAdaptedIsRefusedInOneSentence) {
+TEST_F(Lora, WhatCannotBeAdaptedIsRejected) {
   EXPECT_THAT(
-      refusal({"lora.layers=['q_prj']"}),
+      error({"lora.layers=['q_prj']"}),
       HasSubstr("lora.layers has \"q_prj\", which is no linear layer of LlamaForCausalLM: its are called down_proj, "
                 "gate_proj, k_proj, lm_head, o_proj, q_proj, up_proj, v_proj"));
-  EXPECT_THAT(refusal({"lora.layers=['lm_head']", "model.config.tie_word_embeddings=true"}),
+  EXPECT_THAT(error({"lora.layers=['lm_head']", "model.config.tie_word_embeddings=true"}),
               HasSubstr("a layer of LlamaForCausalLM whose weight is two at once, model.embed_tokens.weight and "
                         "lm_head.weight"));
-  EXPECT_THAT(refusal({"lora.rank=4"}), HasSubstr("lora.rank is set, and lora.layers names no layers"));
-  EXPECT_THAT(refusal({"lora.layers=['q_proj']", "lora.rank=0"}), HasSubstr("lora.rank"));
-  EXPECT_THAT(refusal({"lora.layers=['q_proj']", "lora.dropout=1"}),
+  EXPECT_THAT(error({"lora.rank=4"}), HasSubstr("lora.rank is set, and lora.layers names no layers"));
+  EXPECT_THAT(error({"lora.layers=['q_proj']", "lora.rank=0"}), HasSubstr("lora.rank"));
+  EXPECT_THAT(error({"lora.layers=['q_proj']", "lora.dropout=1"}),
               HasSubstr("lora.dropout is 1: it is a share of the values, less than 1"));
-  EXPECT_THAT(refusal({"lora.layers=['q_proj']", "lora.trained=['lm_haed']"}),
+  EXPECT_THAT(error({"lora.layers=['q_proj']", "lora.trained=['lm_haed']"}),
               HasSubstr("lora.trained: LlamaForCausalLM has no \"lm_haed\": did you mean lm_head?"));
   EXPECT_THAT(
-      refusal({"lora.layers=['q_proj']", "lora.trained=['model.layers']"}),
+      error({"lora.layers=['q_proj']", "lora.trained=['model.layers']"}),
       HasSubstr("lora.trained has \"model.layers\", which is or has model.layers.0.self_attn.q_proj, a layer with "
                 "an adapter"));
-  EXPECT_THAT(refusal({"lora.layers=['q_proj']", "optim.frozen=['model.layers']"}),
+  EXPECT_THAT(error({"lora.layers=['q_proj']", "optim.frozen=['model.layers']"}),
               HasSubstr("optim.frozen leaves nothing to train"));
-  EXPECT_THAT(refusal({"lora.layers=['q_proj']", "optim.groups=[{match=['lm_head']}]"}),
+  EXPECT_THAT(error({"lora.layers=['q_proj']", "optim.groups=[{match=['lm_head']}]"}),
               HasSubstr("optim.groups has \"lm_head\", of which nothing is trained"));
   for (const char* alpha : {"0", "-1", "nan", "inf"})
-    EXPECT_THAT(refusal({"lora.layers=['q_proj']", std::string("lora.alpha=") + alpha}), HasSubstr("lora.alpha"));
+    EXPECT_THAT(error({"lora.layers=['q_proj']", std::string("lora.alpha=") + alpha}), HasSubstr("lora.alpha"));
   const fs::path weights = base("whole", {"train.steps=1"});
   fs::create_directories(folder_.path() / "rows");
   write_safetensors(folder_.path() / "rows/a.safetensors",
                     {{"input_ids", at::ones({8, 4}, at::kLong)}, {"labels", at::arange(8).remainder(2)}});
-  EXPECT_THAT(refusal({"model.entry=LlamaForSequenceClassification", "model.checkpoint=" + weights.string(),
-                       "lora.layers=['q_proj']", "data.format=examples", "data.held_out_every=0", "eval.samples=0",
-                       "data.paths=['" + (folder_.path() / "rows").string() + "']"}),
+  EXPECT_THAT(error({"model.entry=LlamaForSequenceClassification", "model.checkpoint=" + weights.string(),
+                     "lora.layers=['q_proj']", "data.format=examples", "data.held_out_every=0", "eval.samples=0",
+                     "data.paths=['" + (folder_.path() / "rows").string() + "']"}),
               HasSubstr("model.checkpoint has no \"score.weight\", and lora.layers trains adapters alone"));
   ASSERT_EQ(train("plain", set({"train.steps=1"})).status, 0);
   const auto exported = modrun(

@@ -81,7 +81,7 @@ class ModrunTest : public testing::Test {
     return modrun(training(name, options, launcher));
   }
 
-  static std::string bytes_of(const std::filesystem::path& path) {
+  static std::string get_bytes(const std::filesystem::path& path) {
     std::ifstream in(path, std::ios::binary);
     EXPECT_TRUE(in) << path;
     return {std::istreambuf_iterator<char>(in), {}};
@@ -93,8 +93,8 @@ class ModrunTest : public testing::Test {
     for (const auto& file : std::filesystem::directory_iterator(run_folder(one) / "checkpoints" / checkpoint)) {
       if (file.path().extension() != ".safetensors") continue;
       ++files;
-      EXPECT_TRUE(bytes_of(file.path()) ==
-                  bytes_of(run_folder(other) / "checkpoints" / checkpoint / file.path().filename()))
+      EXPECT_TRUE(get_bytes(file.path()) ==
+                  get_bytes(run_folder(other) / "checkpoints" / checkpoint / file.path().filename()))
           << file.path();
     }
     EXPECT_GT(files, 0);

@@ -64,7 +64,7 @@ TEST_F(NodesOfModrunTest, TheFirstSettingThatDiffersIsNamedWithBothValues) {
 
 TEST_F(NodesOfModrunTest, DataOfTheSameNamesAndSizesIsComparedByItsBytes) {
   for (int file = 0; file < 8; ++file) {
-    std::string text = bytes_of(folder_.path() / fmt::format("data/{}.txt", file));
+    std::string text = get_bytes(folder_.path() / fmt::format("data/{}.txt", file));
     if (file == 5) text[0] = 'L';
     folder_.write(fmt::format("copy/{}.txt", file), text);
   }
@@ -73,7 +73,7 @@ TEST_F(NodesOfModrunTest, DataOfTheSameNamesAndSizesIsComparedByItsBytes) {
     EXPECT_NE(ended.status, 0);
     EXPECT_NE(ended.output.find("data.paths (file "), std::string::npos) << ended.output;
   }
-  folder_.write("copy/5.txt", bytes_of(folder_.path() / "data/5.txt"));
+  folder_.write("copy/5.txt", get_bytes(folder_.path() / "data/5.txt"));
   for (const Ended& ended : train_on_two("copied", {}, {"--set", copy})) EXPECT_EQ(ended.status, 0) << ended.output;
 }
 

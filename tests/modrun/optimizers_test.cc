@@ -1,4 +1,4 @@
-// Every optimizer in training runs: meshes change nothing, a run that was stopped goes on to the bit, a checkpoint of
+// Every optimizer in training runs: meshes change nothing, a run that was stopped continues to the bit, a checkpoint of
 // one mesh is continued on another, and groups of parameters have rates and decays of their own.
 #include <gmock/gmock.h>
 
@@ -107,7 +107,7 @@ TEST_F(Groups, LastThatMatchesAParameterCounts) {
   // The run's own config.toml has them.
   const auto resumed = modrun({"train", run_folder("groups").string(), "--resume", "--set", "train.steps=11"});
   ASSERT_EQ(resumed.status, 0) << resumed.output;
-  EXPECT_THAT(bytes_of(run_folder("groups") / "config.toml"),
+  EXPECT_THAT(get_bytes(run_folder("groups") / "config.toml"),
               HasSubstr("groups = [{match = [\"model.layers.*.mlp\", \"lm_head\"], lr_scale = 0.0}, "
                         "{match = [\"model.layers.1\"], lr_scale = 0.5, weight_decay = 0.0}]"));
 }
@@ -115,10 +115,10 @@ TEST_F(Groups, LastThatMatchesAParameterCounts) {
 TEST_F(Groups, TablesOfAFileAreRead) {
   std::ofstream(config_, std::ios::app) << "[[optim.groups]]\nmatch = ['model.layers']\nlr_scale = 0.0\n"
                                            "[[optim.groups]]\nmatch = ['*']\nlr_scale = 0.0\n";
-  const auto refused = train("run", {"--set", "optim.groups=[{match=['model.layers.*.mlpp']}]"}, kTwo);
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.output, HasSubstr("LlamaForCausalLM has no \"model.layers.*.mlpp\": did you mean "
-                                        "model.layers.*.mlp?"));
+  const auto rejected = train("run", {"--set", "optim.groups=[{match=['model.layers.*.mlpp']}]"}, kTwo);
+  EXPECT_EQ(rejected.status, 2);
+  EXPECT_THAT(rejected.output, HasSubstr("LlamaForCausalLM has no \"model.layers.*.mlpp\": did you mean "
+                                         "model.layers.*.mlp?"));
   EXPECT_FALSE(std::filesystem::exists(run_folder("run")));
   const auto run = train("run");
   ASSERT_EQ(run.status, 0) << run.output;
@@ -126,7 +126,7 @@ TEST_F(Groups, TablesOfAFileAreRead) {
   EXPECT_TRUE(weights("run", "lm_head.weight").equal(weights("still", "lm_head.weight")));
 }
 
-TEST_F(Groups, AnotherOptimizerIsRefusedOnResuming) {
+TEST_F(Groups, AnotherOptimizerIsRejectedOnResuming) {
   ASSERT_EQ(train("run").status, 0);
   const auto resumed = train("run", {"--resume", "--set", "train.steps=12", "--set", "optim.name=muon"});
   EXPECT_EQ(resumed.status, 2) << resumed.output;

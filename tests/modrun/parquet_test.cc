@@ -1,5 +1,5 @@
 // Rows of Parquet files train as the same rows do as examples, whatever their row groups, compression and types, on
-// every mesh and resumed; partitions draw each row once a pass; what does not fit is refused before a rank starts.
+// every mesh and resumed; partitions draw each row once a pass; what does not fit is rejected before a rank starts.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -66,9 +66,9 @@ class Parquet : public ModrunTest {
     return train(name, options, launcher);
   }
 
-  /// What refuses the run, with exit status 2.
-  std::string refusal(const Words& settings = kBert, const Words& launcher = {"--nproc-per-node", "2"}) const {
-    const auto run = learn("refused", "parquet", settings, launcher);
+  /// What rejects the run, with exit status 2.
+  std::string error(const Words& settings = kBert, const Words& launcher = {"--nproc-per-node", "2"}) const {
+    const auto run = learn("rejected", "parquet", settings, launcher);
     EXPECT_EQ(run.status, 2) << run.output;
     EXPECT_EQ(std::ranges::count(run.output, '\n'), 1) << run.output;
     return run.output;
@@ -188,14 +188,14 @@ TEST_F(Parquet, PartitionsDrawEachRowOnceAPassAndResumeOnAnyMesh) {
   EXPECT_THAT(other.output, HasSubstr("data.order is \"rows\", and was \"partitions\""));
 }
 
-TEST_F(Parquet, RowGroupsThatRanksDoNotDivideAreRefusedOrCutAnew) {
+TEST_F(Parquet, RowGroupsThatRanksDoNotDivideAreRejectedOrCutAnew) {
   write("classes", {"group=16"});  // 3 row groups
   const Words order = with(kBert, {"data.order=partitions"});
   const std::string file = (data() / "parquet/0.parquet").string();
-  EXPECT_THAT(refusal(order), AllOf(HasSubstr("have 3 row groups, which is no multiple of 2 data-parallel ranks"),
-                                    HasSubstr("`modrun repartition " + file + " --rows 24 --out DIR`"),
-                                    HasSubstr("data.repartition = true")));
-  EXPECT_FALSE(fs::exists(run_folder("refused")));
+  EXPECT_THAT(error(order), AllOf(HasSubstr("have 3 row groups, which is no multiple of 2 data-parallel ranks"),
+                                  HasSubstr("`modrun repartition " + file + " --rows 24 --out DIR`"),
+                                  HasSubstr("data.repartition = true")));
+  EXPECT_FALSE(fs::exists(run_folder("rejected")));
 
   const auto cut =
       learn("cut", "parquet", with(order, {"data.repartition=true", "checkpoint.every=5"}), {"--nproc-per-node", "2"});
@@ -211,7 +211,7 @@ TEST_F(Parquet, RowGroupsThatRanksDoNotDivideAreRefusedOrCutAnew) {
   EXPECT_EQ(losses("by-command"), losses("cut"));
 
   write("classes", {"group=1", "rows=1"});
-  EXPECT_THAT(refusal(with(order, {"data.repartition=true"})), HasSubstr("no other size of row groups makes it one"));
+  EXPECT_THAT(error(with(order, {"data.repartition=true"})), HasSubstr("no other size of row groups makes it one"));
 }
 
 TEST_F(Parquet, RepartitionKeepsRowsTypesAndCompression) {
@@ -244,7 +244,7 @@ TEST_F(Parquet, RepartitionKeepsRowsTypesAndCompression) {
                               (data() / "parquet").string() + " --out " + (folder_.path() / "new").string() + "\" 2> " +
                               written;
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 2);
-  EXPECT_THAT(bytes_of(written), HasSubstr("0.parquet: cannot be written: "));
+  EXPECT_THAT(get_bytes(written), HasSubstr("0.parquet: cannot be written: "));
   for (const auto& entry : fs::directory_iterator(folder_.path()))
     EXPECT_THAT(entry.path().filename().string(), ::testing::Not(::testing::StartsWith("new")));
 }
@@ -259,7 +259,7 @@ TEST(Repartition, FindsRowsThatMakeAMultipleOfGroups) {
       }
 }
 
-TEST_F(Parquet, WhatDoesNotFitIsRefusedByFileAndRow) {
+TEST_F(Parquet, WhatDoesNotFitIsRejectedByFileAndRow) {
   for (const auto& [line, expected] : std::vector<std::pair<std::string, std::string>>{
            {"pq.write_table(pa.table({'input_ids': [[2, 3]], 'text': ['a']}), path)",
             "0.parquet has no column \"labels\", which BertForSequenceClassification, for sequence-classification, "
@@ -293,12 +293,12 @@ TEST_F(Parquet, WhatDoesNotFitIsRefusedByFileAndRow) {
             "0.parquet has a column \"attention_mask\", and "},
            {"open(path, 'wb').write(b'PAR1 and then nothing of the kind')", "0.parquet: cannot be read as Parquet"}}) {
     write_file(line);
-    EXPECT_THAT(refusal(), HasSubstr(expected)) << line;
-    EXPECT_FALSE(fs::exists(run_folder("refused"))) << line;
+    EXPECT_THAT(error(), HasSubstr(expected)) << line;
+    EXPECT_FALSE(fs::exists(run_folder("rejected"))) << line;
   }
 }
 
-TEST_F(Parquet, SettingsThatDoNotGoTogetherAreRefused) {
+TEST_F(Parquet, SettingsThatDoNotGoTogetherAreRejected) {
   write("classes");
   for (const auto& [settings, expected] : std::vector<std::pair<Words, std::string>>{
            {{"data.order=any"}, "data.order is \"any\": it must be one of rows, partitions"},
@@ -306,11 +306,11 @@ TEST_F(Parquet, SettingsThatDoNotGoTogetherAreRefused) {
            {{"data.order=partitions", "data.held_out_part=0.1"}, "data.held_out_part holds out rows"},
            {{"data.order=partitions", "data.group_by_length=true"}, "data.group_by_length another order"},
            {{"data.order=partitions", "data.format=examples"}, "which are of the row groups of Parquet files"}})
-    EXPECT_THAT(refusal(with(kBert, settings)), HasSubstr(expected));
+    EXPECT_THAT(error(with(kBert, settings)), HasSubstr(expected));
   if (has("ViTForImageClassification"))
     EXPECT_THAT(modrun({"train", "--set", "model.entry=ViTForImageClassification", "--set", "data.format=parquet",
                         "--set", "data.paths=['" + (data() / "parquet").string() + "']", "--set",
-                        "train.dir=" + run_folder("refused").string()})
+                        "train.dir=" + run_folder("rejected").string()})
                     .output,
                 HasSubstr("whose examples have images, which are not read of Parquet files"));
 }
@@ -323,11 +323,11 @@ TEST_F(Parquet, AProgramWithoutTheLibrarySaysWhatToInstall) {
   const std::string command = (bin / "modrun").string() +
                               " train --set model.entry=BertForSequenceClassification --set data.format=parquet --set "
                               "train.dir=" +
-                              run_folder("refused").string() + " --set data.paths=" + (data() / "parquet").string();
+                              run_folder("rejected").string() + " --set data.paths=" + (data() / "parquet").string();
   const auto output = [&] {
     folder_.write("said", "");
     EXPECT_EQ(WEXITSTATUS(std::system((command + " > " + (folder_.path() / "said").string() + " 2>&1").c_str())), 2);
-    return bytes_of(folder_.path() / "said");
+    return get_bytes(folder_.path() / "said");
   };
   EXPECT_THAT(output(),
               HasSubstr("libmodular_parquet.so is not beside this program, as it was built without pyarrow: run "
@@ -358,11 +358,11 @@ TEST_F(Parquet, ValuesTakeNoMoreThanAFileOfThatSizeCanHold) {
   EXPECT_THAT(cut.output, HasSubstr("a row group takes more memory"));
 }
 
-TEST_F(Parquet, DamagedFilesAreReadOrRefusedAndNeverEndTheProgram) {
+TEST_F(Parquet, DamagedFilesAreReadOrRejectedAndNeverEndTheProgram) {
   write("sessions", {"group=7", "compression=none"});
-  const std::string whole = bytes_of(data() / "parquet/0.parquet");
+  const std::string whole = get_bytes(data() / "parquet/0.parquet");
   std::mt19937 draw(1);
-  int refused = 0;
+  int rejected = 0;
   for (int input = 0; input < 300; ++input) {
     std::string bytes = whole;
     if (input % 3 == 0) bytes.resize(draw() % bytes.size());
@@ -379,11 +379,11 @@ TEST_F(Parquet, DamagedFilesAreReadOrRefusedAndNeverEndTheProgram) {
         if (column.element != ParquetType::other) names.push_back(column.name);
       for (size_t group = 0; group < file->groups().size(); ++group) file->read(static_cast<int64_t>(group), names);
     } catch (const std::runtime_error& error) {
-      ++refused;
+      ++rejected;
       EXPECT_THAT(error.what(), HasSubstr("damaged.parquet")) << input;
     }
   }
-  EXPECT_GT(refused, 100);
+  EXPECT_GT(rejected, 100);
 }
 
 // Arrow's own threads take no signal from the launcher, which waits for them.

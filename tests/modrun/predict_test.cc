@@ -116,7 +116,7 @@ TEST_F(Predict, TheItemsThatAreLikeliestAfterASession) {
   expect_same_on_meshes(found);
 }
 
-TEST_F(Predict, OutputsThatCannotBeWrittenAreRefusedBeforeARankStarts) {
+TEST_F(Predict, OutputsThatCannotBeWrittenAreRejectedBeforeARankStarts) {
   train_case("BertModel", kBert, {{"input_ids", ids({kRows, 2, kSeq})}});
   for (const std::string& outputs : {(folder_.path() / "none/x").string(), folder_.path().string()}) {
     const auto run =
@@ -126,10 +126,10 @@ TEST_F(Predict, OutputsThatCannotBeWrittenAreRefusedBeforeARankStarts) {
   }
   write_safetensors(inputs(), {{"input_ids", ids({kRows, 2, 40})}});
   const auto run = modrun({"predict", run_folder("run").string(), "--inputs", inputs().string(), "--outputs", "x"});
-  EXPECT_THAT(run.output, HasSubstr("has 40 tokens a row, and BertModel has positions for 16"));
+  EXPECT_THAT(run.output, HasSubstr("has 40 tokens per row, and BertModel has positions for 16"));
 }
 
-TEST_F(Predict, OfALanguageModelIsRefusedWithWhatThereIs) {
+TEST_F(Predict, OfALanguageModelIsRejectedWithWhatThereIs) {
   train_case(
       "llama",
       {"vocab_size=40", "hidden_size=32", "intermediate_size=48", "num_hidden_layers=2", "num_attention_heads=4"},

@@ -1,4 +1,4 @@
-// Runs that go on, begin again, or are refused: what is kept in their folders.
+// Runs that continue, begin again, or are rejected: what is kept in their folders.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -38,9 +38,9 @@ TEST_F(Resume, ContinuesFromTheCheckpointThatIsNamed) {
   const auto resumed = train("run", {"--resume=step-00000005", "--set", "checkpoint.every=5"});
   ASSERT_EQ(resumed.status, 0) << resumed.output;
   EXPECT_EQ(steps("run").size(), 10u);
-  const auto refused = train("run", {"--resume=step-7"});
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.output, HasSubstr("step-7 is no checkpoint: name a folder of"));
+  const auto rejected = train("run", {"--resume=step-7"});
+  EXPECT_EQ(rejected.status, 2);
+  EXPECT_THAT(rejected.output, HasSubstr("step-7 is no checkpoint: name a folder of"));
 }
 
 TEST_F(Resume, SettingsThatCannotBeComparedAreSaidToBeSo) {
@@ -48,8 +48,9 @@ TEST_F(Resume, SettingsThatCannotBeComparedAreSaidToBeSo) {
   std::filesystem::remove(run_folder("run") / "config.toml");
   const auto resumed = train("run", {"--resume", "--set", "train.steps=12"});
   ASSERT_EQ(resumed.status, 0) << resumed.output;
-  EXPECT_THAT(resumed.output, HasSubstr("runs/run/config.toml is not there: the run goes on with the settings that are "
-                                        "given now, which could not be compared"));
+  EXPECT_THAT(resumed.output,
+              HasSubstr("runs/run/config.toml is not there: the run continues with the settings that are "
+                        "given now, which could not be compared"));
   const auto again = train("run", {"--resume", "--set", "train.steps=12"});
   EXPECT_EQ(again.output.find("config.toml is not there"), again.output.npos) << again.output;
 }
@@ -60,21 +61,21 @@ TEST_F(Resume, FilesOfTheFolderAreTheOldOnesOrTheNewOnesAtAnyTime) {
   for (const char* name : {"config.toml", "data.manifest", "metrics.jsonl"}) {
     // Another name of the file that is there: what is written into it shows here, what takes its place does not.
     std::filesystem::create_hard_link(run_folder("run") / name, run_folder("run") / (std::string("old-") + name));
-    before[name] = bytes_of(run_folder("run") / name);
+    before[name] = get_bytes(run_folder("run") / name);
   }
   ASSERT_EQ(train("run", {"--resume", "--set", "train.steps=12"}).status, 0);
-  for (const auto& [name, bytes] : before) EXPECT_EQ(bytes_of(run_folder("run") / ("old-" + name)), bytes) << name;
+  for (const auto& [name, bytes] : before) EXPECT_EQ(get_bytes(run_folder("run") / ("old-" + name)), bytes) << name;
 }
 
 TEST_F(Resume, AStateThatIsNoNumberIsNamed) {
   ASSERT_EQ(train("run").status, 0);
   const auto index = checkpoints("run") / "step-00000010/checkpoint.json";
-  auto json = nlohmann::json::parse(bytes_of(index));
+  auto json = nlohmann::json::parse(get_bytes(index));
   json["state"]["samples"] = "abc";
   std::ofstream(index) << json;
-  const auto refused = train("run", {"--resume", "--set", "train.steps=12"});
-  EXPECT_NE(refused.status, 0);
-  EXPECT_THAT(refused.output, HasSubstr("checkpoint.json: its state says \"abc\" for samples, which is no number"));
+  const auto rejected = train("run", {"--resume", "--set", "train.steps=12"});
+  EXPECT_NE(rejected.status, 0);
+  EXPECT_THAT(rejected.output, HasSubstr("checkpoint.json: its state says \"abc\" for samples, which is no number"));
 }
 
 TEST_F(Resume, RanksThatAreStartedAgainNeedNoMoreTheCheckpointThatWasNamed) {
@@ -85,7 +86,7 @@ TEST_F(Resume, RanksThatAreStartedAgainNeedNoMoreTheCheckpointThatWasNamed) {
   const auto run = start(command("run", options, {"--nproc-per-node", "2", "--max-restarts", "1"}));
   testing::await(
       run, [&] { return !std::filesystem::exists(checkpoints("run") / "step-00000010") && steps_so_far("run") >= 30; });
-  kill(testing::children_of(run.pid).at(1), SIGKILL);
+  kill(testing::child_processes(run.pid).at(1), SIGKILL);
   const auto ended = testing::end_of_program(run);
   EXPECT_EQ(ended.status, 0) << ended.output;
   EXPECT_THAT(ended.output, HasSubstr("starting the ranks again (1 of 1 times)"));
@@ -102,7 +103,7 @@ TEST_F(Resume, RanksThatAreStartedAgainGoOnFromTheCheckpointThatWasNamed) {
     const auto now = steps("run");
     return now.size() >= 7 && now[6].at("lr") != left[6].at("lr");
   });
-  kill(testing::children_of(run.pid).at(1), SIGKILL);
+  kill(testing::child_processes(run.pid).at(1), SIGKILL);
   const auto ended = testing::end_of_program(run);
   EXPECT_EQ(ended.status, 0) << ended.output;
   EXPECT_THAT(ended.output, HasSubstr("starting the ranks again (1 of 1 times)"));
@@ -126,16 +127,16 @@ TEST_F(Resume, RanksThatAreStartedAgainBeforeTheirRunBeganOverwriteWhatIsThere) 
     const auto ended = testing::end_of_program(rank);
     EXPECT_EQ(ended.status, 0) << ended.output;
   }
-  EXPECT_THAT(bytes_of(run_folder("run") / "config.toml"), HasSubstr("seed = 7"));
+  EXPECT_THAT(get_bytes(run_folder("run") / "config.toml"), HasSubstr("seed = 7"));
 }
 
 TEST_F(Resume, AutoRemovesNothing) {
   ASSERT_EQ(train("run").status, 0);
   std::filesystem::rename(checkpoints("run") / "step-00000010", checkpoints("run") / "best");
   std::filesystem::remove(checkpoints("run") / "latest");
-  const auto refused = train("run", {"--resume=auto", "--set", "train.steps=2"});
-  EXPECT_EQ(refused.status, 2) << refused.output;
-  EXPECT_THAT(refused.output, HasSubstr("holds something, but no complete checkpoint"));
+  const auto rejected = train("run", {"--resume=auto", "--set", "train.steps=2"});
+  EXPECT_EQ(rejected.status, 2) << rejected.output;
+  EXPECT_THAT(rejected.output, HasSubstr("holds something, but no complete checkpoint"));
   EXPECT_TRUE(std::filesystem::exists(checkpoints("run") / "best/checkpoint.json"));
   EXPECT_EQ(steps("run").size(), 10u);
 
@@ -151,9 +152,9 @@ TEST_F(Resume, OverwriteRemovesNothingBeforeTheNewRunHasBegun) {
   EXPECT_TRUE(std::filesystem::exists(checkpoints("run") / "step-00000010/checkpoint.json"));
   const auto linked = folder_.path() / "linked";
   std::filesystem::create_directory_symlink(checkpoints("run"), linked);
-  const auto refused = train("run", {"--overwrite", "--set", "model.checkpoint=" + linked.string()});
-  EXPECT_EQ(refused.status, 2) << refused.output;
-  EXPECT_THAT(refused.output, HasSubstr("--overwrite would remove model.checkpoint"));
+  const auto rejected = train("run", {"--overwrite", "--set", "model.checkpoint=" + linked.string()});
+  EXPECT_EQ(rejected.status, 2) << rejected.output;
+  EXPECT_THAT(rejected.output, HasSubstr("--overwrite would remove model.checkpoint"));
 }
 
 TEST_F(Resume, RanksThatALauncherStartsAgainGoOnWithTheirOwnRunAlone) {
@@ -164,9 +165,9 @@ TEST_F(Resume, RanksThatALauncherStartsAgainGoOnWithTheirOwnRunAlone) {
   std::string line = "RANK=0 WORLD_SIZE=1";
   for (const std::string& word : words) line += " '" + word + "'";
   ASSERT_EQ(testing::end_of_program(start({"bash", "-c", line + "; true"})).status, 0);
-  const auto refused = testing::end_of_program(start(command("run", {"--set", "train.steps=12"}), second));
-  EXPECT_EQ(refused.status, 2) << refused.output;
-  EXPECT_THAT(refused.output, HasSubstr("already holds a run"));
+  const auto rejected = testing::end_of_program(start(command("run", {"--set", "train.steps=12"}), second));
+  EXPECT_EQ(rejected.status, 2) << rejected.output;
+  EXPECT_THAT(rejected.output, HasSubstr("already holds a run"));
 
   ASSERT_EQ(testing::end_of_program(start(command("own"), first)).status, 0);
   const auto continued = testing::end_of_program(start(command("own", {"--set", "train.steps=12"}), second));
@@ -174,7 +175,7 @@ TEST_F(Resume, RanksThatALauncherStartsAgainGoOnWithTheirOwnRunAlone) {
   EXPECT_EQ(steps("own").size(), 12u);
 }
 
-TEST_F(Resume, AFolderInWhichARunTrainsIsRefusedToAutoToo) {
+TEST_F(Resume, AFolderInWhichARunTrainsIsRejectedToAutoToo) {
   const auto run = start(command("run", {"--resume=auto", "--set", "train.steps=100000"}));
   await_step(run, "run", 1);
   const auto other = testing::end_of_program(start(command("run", {"--resume=auto"})));
@@ -198,7 +199,7 @@ TEST_F(Resume, RunsNeedNoMoreTheWeightsThatTheyBeganFrom) {
 
 TEST_F(Resume, ReadsTheConfigOfAnOlderProgram) {
   ASSERT_EQ(train("run").status, 0);
-  std::string text = bytes_of(run_folder("run") / "config.toml");
+  std::string text = get_bytes(run_folder("run") / "config.toml");
   const std::string now = "zero_stage = 3";
   ASSERT_NE(text.find(now), std::string::npos);
   text.replace(text.find(now), now.size(), "reshard_after_forward = false");
@@ -232,7 +233,7 @@ TEST_F(Resume, OneRankIsStartedAgainToo) {
   const auto run =
       start(command("run", {"--set", "train.steps=300", "--set", "checkpoint.every=20"}, {"--max-restarts", "1"}));
   await_step(run, "run", 40);
-  for (const pid_t rank : testing::children_of(run.pid)) kill(rank, SIGKILL);
+  for (const pid_t rank : testing::child_processes(run.pid)) kill(rank, SIGKILL);
   const auto ended = testing::end_of_program(run);
   EXPECT_EQ(ended.status, 0) << ended.output;
   EXPECT_THAT(ended.output, HasSubstr("starting the ranks again (1 of 1 times)"));
@@ -266,11 +267,11 @@ TEST_F(Resume, MakesUpForTheEvaluationBeforeWhichARunEnded) {
   }
 }
 
-TEST_F(Resume, AFolderThatCannotBeWrittenIsRefusedBeforeARankStarts) {
+TEST_F(Resume, AFolderThatCannotBeWrittenIsRejectedBeforeARankStarts) {
   for (const std::string folder : {"/proc/none", ""}) {
-    const auto refused = modrun({"--nproc-per-node", "2", "train", config_.string(), "--set", "train.dir=" + folder});
-    EXPECT_EQ(refused.status, 2) << refused.output;
-    EXPECT_THAT(refused.output, HasSubstr(folder.empty() ? "train.dir is empty" : "cannot be written"));
+    const auto rejected = modrun({"--nproc-per-node", "2", "train", config_.string(), "--set", "train.dir=" + folder});
+    EXPECT_EQ(rejected.status, 2) << rejected.output;
+    EXPECT_THAT(rejected.output, HasSubstr(folder.empty() ? "train.dir is empty" : "cannot be written"));
   }
 }
 

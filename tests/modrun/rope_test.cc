@@ -1,5 +1,5 @@
-// Rows longer than max_position_embeddings: rotary positions go on as in transformers, by each row's own length where
-// frequencies depend on it, and tables of learned positions end.
+// Rows longer than max_position_embeddings: rotary positions continue as in transformers, by each row's own length
+// where frequencies depend on it, and tables of learned positions end.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -34,7 +34,7 @@ class Rope : public ModrunTest {
 TEST_F(Rope, TrainsRowsOfAnyLengthAsTransformersDoesOnEveryMesh) {
   const fs::path folder = folder_.path() / "rope", log = folder_.path() / "rope.log";
   const std::string command = std::string(PARITY_PYTHON " " ROPE_ROWS " ") + folder.string() + " > " + log.string();
-  ASSERT_EQ(std::system((command + " 2>&1").c_str()), 0) << bytes_of(log);
+  ASSERT_EQ(std::system((command + " 2>&1").c_str()), 0) << get_bytes(log);
   const std::vector<std::pair<Words, int>> meshes = {{{"parallel.dp_shard=2"}, 2},
                                                      {{"parallel.tp=2"}, 2},
                                                      {{"data.trim=true", "train.micro_batches=3"}, 1},

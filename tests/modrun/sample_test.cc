@@ -72,7 +72,7 @@ TEST_F(Sampling, TextIsPrintableOnATerminalAndUnchangedInAPipe) {
   const std::string command = "script -qec \"" MODRUN " sample " + run_folder("run").string() +
                               " --set sample.tokens=6 --prompt $'\\x1b[2Jline'\" /dev/null > " + out;
   ASSERT_EQ(std::system(("SHELL=/bin/bash " + command).c_str()), 0);
-  EXPECT_THAT(bytes_of(out), testing::AllOf(HasSubstr("?[2Jline"), testing::Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(get_bytes(out), testing::AllOf(HasSubstr("?[2Jline"), testing::Not(HasSubstr("\x1b"))));
 }
 
 TEST_F(Sampling, ReadsTextsOfJsonLines) {
@@ -84,16 +84,16 @@ TEST_F(Sampling, ReadsTextsOfJsonLines) {
   EXPECT_EQ(found[1].at("prompt"), "of");
 }
 
-TEST_F(Sampling, RefusesWhatHoldsNoTexts) {
-  const auto refusal = [&](const std::string& name, const std::string& text) {
+TEST_F(Sampling, RejectsWhatHoldsNoTexts) {
+  const auto error = [&](const std::string& name, const std::string& text) {
     const Finished run = sampled({"--prompts", folder_.write(name, text).string()});
     EXPECT_NE(run.status, 0);
     return run.output;
   };
-  EXPECT_THAT(refusal("empty.txt", ""), HasSubstr("empty.txt is empty: write a text to continue in each line"));
-  EXPECT_THAT(refusal("hole.txt", "a\n\nb\n"), HasSubstr("hole.txt:2: there is no text to continue"));
-  EXPECT_THAT(refusal("no.jsonl", "{\"prompt\": \"a\"}\n{\"text\": \"b\"}\n"), HasSubstr("no.jsonl:2: "));
-  EXPECT_THAT(refusal("broken.jsonl", "{\"prompt\": \"a\"\n"), HasSubstr("broken.jsonl:1: "));
+  EXPECT_THAT(error("empty.txt", ""), HasSubstr("empty.txt is empty: write a text to continue in each line"));
+  EXPECT_THAT(error("hole.txt", "a\n\nb\n"), HasSubstr("hole.txt:2: there is no text to continue"));
+  EXPECT_THAT(error("no.jsonl", "{\"prompt\": \"a\"}\n{\"text\": \"b\"}\n"), HasSubstr("no.jsonl:2: "));
+  EXPECT_THAT(error("broken.jsonl", "{\"prompt\": \"a\"\n"), HasSubstr("broken.jsonl:1: "));
   EXPECT_THAT(sampled({"--prompts", (folder_.path() / "none").string()}).output, HasSubstr("none is no file"));
 }
 

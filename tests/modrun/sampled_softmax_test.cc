@@ -1,5 +1,5 @@
 // Session models whose training loss is over a sample of the items: alike on every mesh, resumed to the bit, judged
-// over all items, and refused where it means nothing.
+// over all items, and rejected where it means nothing.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -42,8 +42,8 @@ class SampledSoftmaxOfRuns : public ModrunTest {
     return events(name, "evaluation").back().at("metrics").at(metric).get<double>();
   }
 
-  std::string refusal(const Words& settings) const {
-    const auto run = train("refused", set(settings));
+  std::string error(const Words& settings) const {
+    const auto run = train("rejected", set(settings));
     EXPECT_EQ(run.status, 2) << run.output;
     return run.output;
   }
@@ -105,24 +105,24 @@ TEST_F(SampledSoftmaxOfRuns, LearnAndAreJudgedOverAllItems) {
   EXPECT_EQ(judged("sampled_softmax.samples=12"), judged("sampled_softmax.samples=0"));
 }
 
-TEST_F(SampledSoftmaxOfRuns, AreRefusedWhereTheyMeanNothing) {
-  EXPECT_THAT(refusal({"sampled_softmax.samples=-1"}), HasSubstr("sampled_softmax.samples must be at least 0"));
+TEST_F(SampledSoftmaxOfRuns, AreRejectedWhereTheyMeanNothing) {
+  EXPECT_THAT(error({"sampled_softmax.samples=-1"}), HasSubstr("sampled_softmax.samples must be at least 0"));
   EXPECT_THAT(
-      refusal({"sampled_softmax.samples=49"}),
+      error({"sampled_softmax.samples=49"}),
       HasSubstr("sampled_softmax.samples is 49, and there are 49 items beside padding: set it to fewer, or to 0 "
                 "for a loss over all of them"));
-  EXPECT_THAT(refusal({"sampled_softmax.samples=1000"}), HasSubstr("there are 49 items"));
-  EXPECT_THAT(refusal({"sampled_softmax.distribution='zipf'"}),
+  EXPECT_THAT(error({"sampled_softmax.samples=1000"}), HasSubstr("there are 49 items"));
+  EXPECT_THAT(error({"sampled_softmax.distribution='zipf'"}),
               HasSubstr("sampled_softmax.distribution is \"zipf\": it must be one of log-uniform, uniform"));
   EXPECT_THAT(
-      refusal({"model.config.tie_word_embeddings=false", "lora.layers=['head']"}),
+      error({"model.config.tie_word_embeddings=false", "lora.layers=['head']"}),
       HasSubstr("sampled_softmax.samples is 12, which looks up rows of head, and lora.layers adapts that layer"));
   folder_.write("tiny.toml",
                 "[model]\nentry = 'llama'\n[model.config]\nvocab_size = 256\nhidden_size = 32\n"
                 "intermediate_size = 48\nnum_hidden_layers = 2\nnum_attention_heads = 4\n[data]\npaths = ['" +
                     (folder_.path() / "data").string() + "']\n[sampled_softmax]\nsamples = 12\n");
-  EXPECT_THAT(refusal({}), HasSubstr("sampled_softmax.samples is 12, which is of models of sessions, and "
-                                     "LlamaForCausalLM is for causal-lm: leave it out"));
+  EXPECT_THAT(error({}), HasSubstr("sampled_softmax.samples is 12, which is of models of sessions, and "
+                                   "LlamaForCausalLM is for causal-lm: leave it out"));
 }
 
 }  // namespace

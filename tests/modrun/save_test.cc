@@ -1,4 +1,4 @@
-// Runs that are told to end, or that lose a rank, at any moment: what they saved goes on as if nothing had happened.
+// Runs that are told to end, or that lose a rank, at any moment: what they saved continues as if nothing had happened.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -88,7 +88,7 @@ TEST_P(Save, ASignalSavesAndEndsAndTheRunGoesOnAsItWouldHave) {
     SCOPED_TRACE(::testing::Message() << "SIG" << sigabbrev_np(signal) << " after step " << step);
     const auto stopped = started(name, step);
     // As a scheduler that signals a whole group does: each gets it, and the ranks again from their launcher.
-    for (const pid_t rank : testing::children_of(stopped.pid)) kill(rank, signal);
+    for (const pid_t rank : testing::child_processes(stopped.pid)) kill(rank, signal);
     kill(stopped.pid, signal);
     const auto ended = testing::end_of_program(stopped);
     ASSERT_EQ(ended.status, 128 + signal) << ended.output;
@@ -104,7 +104,7 @@ TEST_P(Save, Sigusr1SavesAndTheRunGoesOn) {
   ASSERT_EQ(run(command("whole")).status, 0);
   const auto asked = started("asked", 5, {"--set", "checkpoint.every=0"});
   // One request, which each rank hears twice, perhaps on both sides of a step's end.
-  for (const pid_t rank : testing::children_of(asked.pid)) kill(rank, SIGUSR1);
+  for (const pid_t rank : testing::child_processes(asked.pid)) kill(rank, SIGUSR1);
   testing::await(asked, [&, heard = lines("asked")] { return lines("asked") > heard; });
   kill(asked.pid, SIGUSR1);
   ASSERT_EQ(testing::end_of_program(asked).status, 0);
@@ -121,7 +121,7 @@ TEST_P(Save, AKilledRankIsStartedAgainFromTheNewestCheckpoint) {
   for (const int64_t step : moments()) {
     const std::string name = "killed" + std::to_string(number++);
     const auto disturbed = started(name, step, {}, {"--max-restarts", "1"});
-    const auto ranks = testing::children_of(disturbed.pid);
+    const auto ranks = testing::child_processes(disturbed.pid);
     ASSERT_FALSE(ranks.empty());
     const size_t rank = random() % ranks.size();
     SCOPED_TRACE(::testing::Message() << "rank " << rank << " after step " << step);

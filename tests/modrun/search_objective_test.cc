@@ -46,7 +46,7 @@ TEST_F(SearchObjective, ASignalEndsTheCommandAndTheTrialHasNotEnded) {
                            " || { echo $$ > " + mark.string() + "; exec sleep 1000; }; echo 3'\n" + kSpace;
   const auto started = start(config(text));
   testing::await(started, [&] { return fs::exists(mark) && fs::file_size(mark) > 0; });
-  const auto sleeping = static_cast<pid_t>(std::stol(bytes_of(mark)));
+  const auto sleeping = static_cast<pid_t>(std::stol(get_bytes(mark)));
   ::kill(started.pid, SIGINT);
   const auto ended = testing::end_of_program(started);
   EXPECT_EQ(ended.status, 128 + SIGINT) << ended.output;
@@ -74,7 +74,7 @@ TEST_F(SearchObjective, OfAProgramsOwnFunctionIsOneOfItsObjectives) {
   for (const json& one : trials())
     EXPECT_EQ(one["values"]["twice"], 2.0 * held_out_loss(trial_folder(one["trial"].get<int64_t>())));
   const json head =
-      json::parse(bytes_of(study() / "trials.jsonl").substr(0, bytes_of(study() / "trials.jsonl").find('\n')));
+      json::parse(get_bytes(study() / "trials.jsonl").substr(0, get_bytes(study() / "trials.jsonl").find('\n')));
   EXPECT_EQ(head["study"]["objectives"][0]["minimize"], false) << "as it was registered";
   EXPECT_THAT(search(std::string("objective = 'twice'\n") + kSpace).output,
               HasSubstr("search.objective is twice, which no trial has"))

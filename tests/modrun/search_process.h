@@ -22,7 +22,7 @@ class SearchCommand : public ModrunTest {
 
   /// The tests' Llama with a search.
   std::filesystem::path config(const std::string& search) const {
-    return folder_.write("search.toml", bytes_of(config_) + "[checkpoint]\nevery = -1\n[search]\ndir = '" +
+    return folder_.write("search.toml", get_bytes(config_) + "[checkpoint]\nevery = -1\n[search]\ndir = '" +
                                             study().string() + "'\n" + search);
   }
 

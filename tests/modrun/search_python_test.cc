@@ -28,7 +28,7 @@ class SearchPython : public SearchCommand {
     return ended.status == 0 ? json::parse(ended.lines.back()) : json();
   }
 
-  static std::string helper_of(pid_t process) { return bytes_of(fmt::format("/proc/{}/cmdline", process)); }
+  static std::string get_helper(pid_t process) { return get_bytes(fmt::format("/proc/{}/cmdline", process)); }
 };
 
 // As a user of Tune writes the space kSpace.
@@ -87,7 +87,7 @@ TEST_F(SearchPython, RayGoesOnAfterAKillWithWhatItWouldHaveDrawn) {
     EXPECT_EQ(all[i]["values"], undisturbed[i]["values"]);
   }
   // What it answered is checked when it is asked again.
-  std::string journal = bytes_of(study() / "ray.jsonl");
+  std::string journal = get_bytes(study() / "ray.jsonl");
   journal.replace(journal.find("\"optim.lr\": \"0.00"), 16, "\"optim.lr\": \"0.01");
   std::ofstream(study() / "ray.jsonl") << journal;
   const auto other = search(text, {"--resume"});
@@ -130,13 +130,13 @@ TEST_F(SearchPython, DrawsEveryKindOfRangeWithinItsEnds) {
   }
 }
 
-TEST_F(SearchPython, WithoutRayOrASamplerThatItHasIsRefusedBeforeATrial) {
+TEST_F(SearchPython, WithoutRayOrASamplerThatItHasIsRejectedBeforeATrial) {
   const auto bare = folder_.write("python", std::string("#!/bin/sh\nexec ") + PARITY_PYTHON + " -I -S \"$@\"\n");
   fs::permissions(bare, fs::perms::owner_all);
-  const auto refused = search("backend = 'ray'\npython = '" + bare.string() + "'\n" + kSpace);
-  EXPECT_EQ(refused.status, 2) << refused.output;
-  EXPECT_THAT(refused.output, HasSubstr("search.backend is ray: Python has no package ray: "));
-  EXPECT_THAT(refused.output, HasSubstr(" -m pip install \"ray[tune]\""));
+  const auto rejected = search("backend = 'ray'\npython = '" + bare.string() + "'\n" + kSpace);
+  EXPECT_EQ(rejected.status, 2) << rejected.output;
+  EXPECT_THAT(rejected.output, HasSubstr("search.backend is ray: Python has no package ray: "));
+  EXPECT_THAT(rejected.output, HasSubstr(" -m pip install \"ray[tune]\""));
   EXPECT_FALSE(fs::exists(study()));
   const auto sampler = search(backend("ray", "gp", 2) + kSpace);
   EXPECT_EQ(sampler.status, 2) << sampler.output;
@@ -159,11 +159,11 @@ TEST_F(SearchPython, AHelperThatDiesEndsTheSearchAndWhatWasFoundIsKept) {
   const std::string text = backend("optuna", "tpe", 4) + kSpace;
   const auto started = start(config(text), {"--set", "train.steps=100"});
   testing::await(started, [&] { return !trials().empty(); });
-  for (const pid_t child : testing::children_of(started.pid))
-    if (helper_of(child).starts_with(PARITY_PYTHON)) ::kill(child, SIGKILL);
+  for (const pid_t child : testing::child_processes(started.pid))
+    if (get_helper(child).starts_with(PARITY_PYTHON)) ::kill(child, SIGKILL);
   const auto ended = testing::end_of_program(started);
   EXPECT_EQ(ended.status, 1) << ended.output;
-  EXPECT_THAT(ended.output, HasSubstr("modrun: optuna, which drew the values, cannot go on: " PARITY_PYTHON
+  EXPECT_THAT(ended.output, HasSubstr("modrun: optuna, which drew the values, cannot continue: " PARITY_PYTHON
                                       " ended without an answer; what trials have found is kept: modrun search "
                                       "--resume goes on"));
   const auto before = trials();
@@ -192,7 +192,7 @@ TEST_F(SearchPython, AStudyThatIsThereIsOneMessageAndNoTraceback) {
   ASSERT_EQ(search(shared + "[4, 8]\n", {"--set", "search.dir=" + (folder_.path() / "one").string()}).status, 0);
   const auto other = search(shared + "[4, 6]\n", {"--set", "search.dir=" + (folder_.path() / "two").string()});
   EXPECT_EQ(other.status, 1) << other.output;
-  EXPECT_THAT(other.output, HasSubstr("modrun: optuna, which drew the values, cannot go on: ValueError: "));
+  EXPECT_THAT(other.output, HasSubstr("modrun: optuna, which drew the values, cannot continue: ValueError: "));
   EXPECT_THAT(other.output, ::testing::Not(HasSubstr("Traceback")));
 }
 
@@ -207,7 +207,7 @@ TEST_F(SearchPython, SeveralMachinesShareAStudyOfOptuna) {
     for (const json& one : read_study(folder_.path() / name)) found.insert(one["trial"].get<int64_t>());
     return found;
   };
-  // One machine is amid its first trial when another one comes, goes, and comes again.
+  // One machine is in the middle of its first trial when another one comes, goes, and comes again.
   const auto first = start(config(text), with(folder("one"), {"--set", "train.steps=300"}));
   testing::await_output(first, "trial 0 (1 of 3)");
   const Words other = with(folder("two"), {"--set", "train.steps=3"});

@@ -1,4 +1,4 @@
-// modrun search: trials on two ranks, whose best trains again to the same loss; goes on where it was killed.
+// modrun search: trials on two ranks, whose best trains again to the same loss; continues where it was killed.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -48,9 +48,9 @@ TEST_F(SearchCommand, GoesOnAfterAKillWithWhatItWouldHaveDrawn) {
   const auto undisturbed = trials();
   fs::remove_all(study());
   kill_after_two_trials(config(std::string("trials = 5\n") + kSpace));
-  const auto refused = search(std::string("trials = 5\n") + kSpace);
-  EXPECT_EQ(refused.status, 2) << refused.output;
-  EXPECT_THAT(refused.output, HasSubstr("continue it by --resume"));
+  const auto rejected = search(std::string("trials = 5\n") + kSpace);
+  EXPECT_EQ(rejected.status, 2) << rejected.output;
+  EXPECT_THAT(rejected.output, HasSubstr("continue it by --resume"));
   const auto run = search(std::string("trials = 5\n") + kSpace, {"--resume"});
   ASSERT_EQ(run.status, 0) << run.output;
   const auto all = trials();
@@ -153,30 +153,30 @@ TEST_F(SearchCommand, ATrialThatIsPrunedEndsOnAllRanksAndHasNoValues) {
   EXPECT_EQ(WEXITSTATUS(std::system(count.c_str())), pruned);
 }
 
-TEST_F(SearchCommand, APrunerThatHasNothingToCompareIsRefused) {
-  const auto refusal = [&](const std::string& text, const Words& more = {}) {
+TEST_F(SearchCommand, APrunerThatHasNothingToCompareIsRejected) {
+  const auto error = [&](const std::string& text, const Words& more = {}) {
     const auto run = search(text + kSpace, more);
     EXPECT_EQ(run.status, 2) << run.output;
     return run.output;
   };
   const std::string optuna = "backend = 'optuna'\npruner = 'median'\npython = '" PARITY_PYTHON "'\n";
-  EXPECT_THAT(refusal("pruner = 'median'\n"), HasSubstr("search.pruner is \"median\", and search.backend random: set "
-                                                        "that to optuna or ray"));
-  EXPECT_THAT(refusal("backend = 'optuna'\npruner = 'best'\n"),
+  EXPECT_THAT(error("pruner = 'median'\n"), HasSubstr("search.pruner is \"median\", and search.backend random: set "
+                                                      "that to optuna or ray"));
+  EXPECT_THAT(error("backend = 'optuna'\npruner = 'best'\n"),
               HasSubstr("it must be median or hyperband with search.backend = \"optuna\""));
-  EXPECT_THAT(refusal(optuna + "objective = ['held_out_loss', 'seconds']\n"),
+  EXPECT_THAT(error(optuna + "objective = ['held_out_loss', 'seconds']\n"),
               HasSubstr("search.objective has 2: a pruner compares trials by one objective"));
-  EXPECT_THAT(refusal(optuna + "objective = 'seconds'\n"), HasSubstr("which is known when a trial has ended"));
-  EXPECT_THAT(refusal(optuna), HasSubstr("and eval.every 0: set it to a number of steps"));
+  EXPECT_THAT(error(optuna + "objective = 'seconds'\n"), HasSubstr("which is known when a trial has ended"));
+  EXPECT_THAT(error(optuna), HasSubstr("and eval.every 0: set it to a number of steps"));
 }
 
-TEST_F(SearchCommand, WithoutOptunaIsRefusedWithTheCommandThatInstallsIt) {
+TEST_F(SearchCommand, WithoutOptunaIsRejectedWithTheCommandThatInstallsIt) {
   const auto bare = folder_.write("python", std::string("#!/bin/sh\nexec ") + PARITY_PYTHON + " -I -S \"$@\"\n");
   fs::permissions(bare, fs::perms::owner_all);
-  const auto refused = search("backend = 'optuna'\npython = '" + bare.string() + "'\n" + kSpace);
-  EXPECT_EQ(refused.status, 2) << refused.output;
-  EXPECT_THAT(refused.output, HasSubstr("search.backend is optuna: Python has no package optuna: "));
-  EXPECT_THAT(refused.output, HasSubstr(" -m pip install optuna"));
+  const auto rejected = search("backend = 'optuna'\npython = '" + bare.string() + "'\n" + kSpace);
+  EXPECT_EQ(rejected.status, 2) << rejected.output;
+  EXPECT_THAT(rejected.output, HasSubstr("search.backend is optuna: Python has no package optuna: "));
+  EXPECT_THAT(rejected.output, HasSubstr(" -m pip install optuna"));
   EXPECT_FALSE(fs::exists(study()));
   const auto none = search(std::string("backend = 'optuna'\npython = '/no/such/python'\n") + kSpace);
   EXPECT_EQ(none.status, 2) << none.output;
@@ -222,7 +222,7 @@ TEST_F(SearchCommand, ValuesThatGoTogetherAreTakenThoughNoneGoesAlone) {
   EXPECT_EQ(run.status, 0) << run.output;
 }
 
-TEST_F(SearchCommand, AnObjectiveThatNoTrialHasIsRefusedBeforeATrial) {
+TEST_F(SearchCommand, AnObjectiveThatNoTrialHasIsRejectedBeforeATrial) {
   const auto typo = search(std::string("objective = 'acuracy'\n") + kSpace);
   EXPECT_EQ(typo.status, 2) << typo.output;
   EXPECT_THAT(typo.output, HasSubstr("search.objective is acuracy, which no trial has: it may be samples_per_second, "
@@ -234,11 +234,11 @@ TEST_F(SearchCommand, AnObjectiveThatNoTrialHasIsRefusedBeforeATrial) {
   EXPECT_THAT(base.output, HasSubstr("modrun: /nope: No such file or directory"));
 }
 
-TEST_F(SearchCommand, ValuesThatCannotBeAreRefusedBeforeATrial) {
-  const auto refused = search("[search.space]\noptim.name = ['adamw', 'adam']\n");
-  EXPECT_EQ(refused.status, 2) << refused.output;
-  EXPECT_THAT(refused.output, HasSubstr("search.space has optim.name = 'adam'"));
-  EXPECT_THAT(refused.output, HasSubstr("it must be one of adamw"));
+TEST_F(SearchCommand, ValuesThatCannotBeAreRejectedBeforeATrial) {
+  const auto rejected = search("[search.space]\noptim.name = ['adamw', 'adam']\n");
+  EXPECT_EQ(rejected.status, 2) << rejected.output;
+  EXPECT_THAT(rejected.output, HasSubstr("search.space has optim.name = 'adam'"));
+  EXPECT_THAT(rejected.output, HasSubstr("it must be one of adamw"));
   EXPECT_FALSE(fs::exists(study()));
 }
 

@@ -17,7 +17,7 @@ class SearchWorkers : public SearchCommand {
   /// Whether a trial has written a step.
   bool has_begun(int64_t number) const {
     const fs::path file = trial_folder(number) / "metrics.jsonl";
-    return fs::exists(file) && bytes_of(file).find("\"step\":2,") != std::string::npos;
+    return fs::exists(file) && get_bytes(file).find("\"step\":2,") != std::string::npos;
   }
 };
 
@@ -62,7 +62,7 @@ TEST_F(SearchWorkers, ASignalEndsAllTrialsInOrderAndResumeGoesOnWithEach) {
   const auto ended = testing::end_of_program(started);
   EXPECT_EQ(ended.status, 128 + SIGTERM) << ended.output;
   EXPECT_THAT(ended.output, HasSubstr("SIGTERM was passed on to the trials"));
-  EXPECT_THAT(ended.output, HasSubstr("modrun search --resume goes on with these 2 trials"));
+  EXPECT_THAT(ended.output, HasSubstr("modrun search --resume continues with these 2 trials"));
   EXPECT_TRUE(trials().empty());
   for (const int64_t number : {0, 1}) {
     const json end = events_in(trial_folder(number), "end").back();

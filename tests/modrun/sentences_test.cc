@@ -1,5 +1,5 @@
 // Samples of several texts: no shuffle, rank or micro-batch parts them, what they are trained for is the same on every
-// mesh, what does not suit the data is refused, and what is exported is what Sentence Transformers loads.
+// mesh, what does not suit the data is rejected, and what is exported is what Sentence Transformers loads.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -48,8 +48,8 @@ class Sentences : public ModrunTest {
     return all;
   }
 
-  std::string refusal(const Words& settings, const char* entry = "BertModel") const {
-    const auto run = train("refused", options(settings, entry));
+  std::string error(const Words& settings, const char* entry = "BertModel") const {
+    const auto run = train("rejected", options(settings, entry));
     EXPECT_EQ(run.status, 2) << run.output;
     return run.output;
   }
@@ -88,61 +88,61 @@ TEST_F(Sentences, ARunKeepsTheLossThatItsDataChose) {
   scored.emplace_back("labels", at::rand({kSamples}));
   write(scored);
   ASSERT_EQ(train("scored", options({})).status, 0);
-  EXPECT_THAT(bytes_of(run_folder("scored") / "config.toml"), HasSubstr("loss = \"cosine\""));
+  EXPECT_THAT(get_bytes(run_folder("scored") / "config.toml"), HasSubstr("loss = \"cosine\""));
   write(texts(2));
   ASSERT_EQ(train("pairs", options({})).status, 0);
-  EXPECT_THAT(bytes_of(run_folder("pairs") / "config.toml"), HasSubstr("loss = \"in-batch\""));
+  EXPECT_THAT(get_bytes(run_folder("pairs") / "config.toml"), HasSubstr("loss = \"in-batch\""));
 }
 
-TEST_F(Sentences, WhatDoesNotSuitTheDataIsRefusedBeforeARankStarts) {
+TEST_F(Sentences, WhatDoesNotSuitTheDataIsRejectedBeforeARankStarts) {
   write(texts(2));
-  EXPECT_THAT(refusal({"sentences.loss=triplet"}),
+  EXPECT_THAT(error({"sentences.loss=triplet"}),
               HasSubstr("sentences.loss is \"triplet\", which compares 3 texts of a sample, and the examples have 2: "
                         "write input_ids as [rows, texts, seq]"));
-  EXPECT_THAT(refusal({"sentences.loss=cosine"}),
+  EXPECT_THAT(error({"sentences.loss=cosine"}),
               HasSubstr("sentences.loss is \"cosine\", and the examples have no \"labels\": write how near the two "
                         "texts are, from -1 to 1"));
-  EXPECT_THAT(refusal({"sentences.loss=triplets"}),
+  EXPECT_THAT(error({"sentences.loss=triplets"}),
               HasSubstr("sentences.loss is \"triplets\": it must be one of , supervised, in-batch, contrastive, "
                         "cosine, triplet"));
-  EXPECT_THAT(refusal({"sentences.scale=0"}), HasSubstr("sentences.scale is 0: it must be above 0"));
-  EXPECT_THAT(refusal({}, "BertForMaskedLM"), HasSubstr("\"input_ids\" is [48, 2, 6] of Long: write [batch, seq] of "
-                                                        "integers"));
+  EXPECT_THAT(error({"sentences.scale=0"}), HasSubstr("sentences.scale is 0: it must be above 0"));
+  EXPECT_THAT(error({}, "BertForMaskedLM"), HasSubstr("\"input_ids\" is [48, 2, 6] of Long: write [batch, seq] of "
+                                                      "integers"));
   Tensors mixed = texts(2);
   mixed[1].second = mixed[1].second.select(1, 0).contiguous();
   write(mixed);
-  EXPECT_THAT(refusal({}), HasSubstr("write equal sizes"));
+  EXPECT_THAT(error({}), HasSubstr("write equal sizes"));
   Tensors three = texts(3);
   three.emplace_back("labels", at::zeros({kSamples}, at::kLong));
   write(three);
-  EXPECT_THAT(refusal({}, "BertForSentencePairClassification"),
+  EXPECT_THAT(error({}, "BertForSentencePairClassification"),
               HasSubstr("its samples have 3 texts, and BertForSentencePairClassification, for "
                         "sentence-pair-classification, reads 2"));
   Tensors numbers = texts(2);
   numbers.emplace_back("labels", at::rand({kSamples}));
   write(numbers);
-  EXPECT_THAT(refusal({"sentences.loss=in-batch"}),
+  EXPECT_THAT(error({"sentences.loss=in-batch"}),
               HasSubstr("the \"labels\" of the examples are floating-point numbers: write integers, or set "
                         "sentences.loss to \"cosine\""));
 }
 
-TEST_F(Sentences, LabelsThatTheLossDoesNotKnowAreRefusedBeforeARankStarts) {
+TEST_F(Sentences, LabelsThatTheLossDoesNotKnowAreRejectedBeforeARankStarts) {
   Tensors given = texts(2);
   given.emplace_back("labels", at::full({kSamples}, 2, at::kLong));
   write(given);
-  EXPECT_THAT(refusal({"sentences.loss=contrastive"}),
+  EXPECT_THAT(error({"sentences.loss=contrastive"}),
               HasSubstr("\"labels\" holds 2: write 0 or 1, or -100 where there is no target"));
   given.back().second = at::full({kSamples}, 4.5);
   write(given);
-  EXPECT_THAT(refusal({}), HasSubstr("\"labels\" holds 4.5: write numbers from -1 to 1"));
+  EXPECT_THAT(error({}), HasSubstr("\"labels\" holds 4.5: write numbers from -1 to 1"));
   given.back().second = at::full({kSamples}, std::nan(""));
   write(given);
-  EXPECT_THAT(refusal({}), HasSubstr("\"labels\" holds nan"));
+  EXPECT_THAT(error({}), HasSubstr("\"labels\" holds nan"));
   given.back().second = at::rand({kSamples});
   write(given);
   given.back().second = at::ones({kSamples}, at::kLong);
   write_safetensors(folder_.path() / "examples/b.safetensors", given);
-  EXPECT_THAT(refusal({}), HasSubstr("b.safetensors: \"labels\" are integers, and those of"));
+  EXPECT_THAT(error({}), HasSubstr("b.safetensors: \"labels\" are integers, and those of"));
   fs::remove(folder_.path() / "examples/b.safetensors");
 }
 
@@ -151,18 +151,18 @@ TEST_F(Sentences, HeldOutExamplesAreWhatTheLossComparesToo) {
   scored.emplace_back("labels", at::rand({kSamples}));
   write(scored);
   write_safetensors(folder_.path() / "examples/held.safetensors", texts(2));
-  EXPECT_THAT(refusal({"data.held_out=['*held*']"}), HasSubstr("the examples have no \"labels\""));
+  EXPECT_THAT(error({"data.held_out=['*held*']"}), HasSubstr("the examples have no \"labels\""));
   write_safetensors(folder_.path() / "examples/held.safetensors", scored);
   const auto run = train("best", with(options({"data.held_out=['*held*']"}), {"--set", "checkpoint.best=spearman"}));
   EXPECT_EQ(run.status, 0) << run.output;
-  EXPECT_THAT(refusal({"data.held_out=['*held*']", "checkpoint.best=mrr@10"}),
+  EXPECT_THAT(error({"data.held_out=['*held*']", "checkpoint.best=mrr@10"}),
               HasSubstr("checkpoint.best is \"mrr@10\": it must be one of loss, pearson, spearman"));
-  EXPECT_THAT(refusal({"data.held_out=['*held*']", "sentences.loss=in-batch", "eval.metrics=['recall']"}),
+  EXPECT_THAT(error({"data.held_out=['*held*']", "sentences.loss=in-batch", "eval.metrics=['recall']"}),
               HasSubstr("\"recall\" needs the number of places that count"));
   fs::remove(folder_.path() / "examples/held.safetensors");
 }
 
-// Dropout is off, as what it drops follows from the place in the whole row.
+// Dropout is off, as what it drops follows from the place in the full row.
 TEST_F(Sentences, TrainAlikeWithoutTheirPadding) {
   Tensors given = texts(2);
   for (auto& [name, tensor] : given) tensor = at::constant_pad_nd(tensor, {0, 10});
@@ -232,7 +232,7 @@ TEST_F(Sentences, SetsHaveTheirOwnLosses) {
   const Words three = with(options({"data.held_out_part=0.25"}), of_sets({"pairs:", "scored:", "triplets:triplet"}));
   const auto run = train("three", three);
   ASSERT_EQ(run.status, 0) << run.output;
-  EXPECT_THAT(bytes_of(run_folder("three") / "config.toml"), HasSubstr("loss = \"in-batch\""));
+  EXPECT_THAT(get_bytes(run_folder("three") / "config.toml"), HasSubstr("loss = \"in-batch\""));
   const std::vector<double> alone = losses("three");
   for (const auto& [mesh, ranks] :
        std::vector<std::pair<Words, int>>{{{"parallel.dp_shard=3"}, 3},

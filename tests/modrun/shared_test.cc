@@ -77,13 +77,13 @@ class Shared : public ModrunTest {
     EXPECT_EQ(names, others);
     for (const fs::path& name : names) {
       if (!fs::is_regular_file(one / name)) continue;
-      std::string text = bytes_of(other / name);
+      std::string text = get_bytes(other / name);
       const std::string is = "shared = false", would_be = "shared = true";
       if (name.filename() == "checkpoint.json") {
         ASSERT_NE(text.find(is), text.npos);
         text.replace(text.find(is), is.size(), would_be);
       }
-      EXPECT_TRUE(bytes_of(one / name) == text) << name;
+      EXPECT_TRUE(get_bytes(one / name) == text) << name;
     }
   }
 };
@@ -106,7 +106,7 @@ TEST_F(Shared, CheckpointsAreThoseOfACommonFolderAndAreResumedToTheBit) {
                             "checkpoint.background=false"};
     train_apart(name, options + resuming);
     expect_same_checkpoint(name + "-common", name, "step-00000010");
-    EXPECT_EQ(bytes_of(checkpoints(name) / "latest"), "step-00000010\n");
+    EXPECT_EQ(get_bytes(checkpoints(name) / "latest"), "step-00000010\n");
     EXPECT_FALSE(fs::exists(checkpoints(name) / "step-00000005")) << "one is kept";
     EXPECT_EQ(steps(name).size(), 10u);
   }
@@ -133,7 +133,7 @@ TEST_F(Shared, RanksThatAreStartedAgainGoOn) {
       start("run", Words{"--set", "train.steps=300", "--set", "checkpoint.every=20"} + not_shared_,
             {"--set", "train.dir=" + elsewhere("run").string()}, {"--max-restarts", "1"});
   testing::await(first, [&] { return fs::exists(run_folder("run")) && steps_so_far("run") >= 40; });
-  kill(testing::children_of(second.pid).front(), SIGKILL);
+  kill(testing::child_processes(second.pid).front(), SIGKILL);
   for (const Started& machine : {first, second}) {
     const Ended ended = testing::end_of_program(machine);
     EXPECT_EQ(ended.status, 0) << ended.output;
@@ -160,15 +160,15 @@ TEST_F(Shared, AFolderThatIsNotSharedIsFoundAtTheStart) {
 TEST_F(Shared, TheSecondMachineSaysWhatToSetWhereItFindsNothingToResume) {
   const Words second = {"--nproc-per-node", "2",         "--nnodes",      "2", "--node-rank", "1",
                         "--master-addr",    "127.0.0.1", "--master-port", "1"};
-  const auto refused = train("run", {"--resume"}, second);
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.output, HasSubstr("where rank 0's machine alone has that, set checkpoint.shared = false"));
+  const auto rejected = train("run", {"--resume"}, second);
+  EXPECT_EQ(rejected.status, 2);
+  EXPECT_THAT(rejected.output, HasSubstr("where rank 0's machine alone has that, set checkpoint.shared = false"));
 }
 
-TEST_F(Shared, TracesOfRanksWithoutTheFolderAreRefused) {
-  const auto refused = train("run", not_shared_ + Words{"--set", "metrics.trace=[1, 2]"}, {"--nproc-per-node", "2"});
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.output, HasSubstr("metrics.trace has every rank write a file into train.dir"));
+TEST_F(Shared, TracesOfRanksWithoutTheFolderAreRejected) {
+  const auto rejected = train("run", not_shared_ + Words{"--set", "metrics.trace=[1, 2]"}, {"--nproc-per-node", "2"});
+  EXPECT_EQ(rejected.status, 2);
+  EXPECT_THAT(rejected.output, HasSubstr("metrics.trace has every rank write a file into train.dir"));
 }
 
 }  // namespace

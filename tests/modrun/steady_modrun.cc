@@ -28,7 +28,7 @@ namespace {
 
 std::atomic<int64_t> opened = 0, mapped = 0, read_calls = 0, large = 0, threads = 0;
 
-mode_t mode_of(int flags, va_list arguments) {
+mode_t find_mode(int flags, va_list arguments) {
   return (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
 }
 
@@ -51,7 +51,7 @@ int open(const char* path, int flags, ...) {
   ++opened;
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = mode_of(flags, arguments);
+  const mode_t mode = find_mode(flags, arguments);
   va_end(arguments);
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }
@@ -59,7 +59,7 @@ int openat(int folder, const char* path, int flags, ...) {
   ++opened;
   va_list arguments;
   va_start(arguments, flags);
-  const mode_t mode = mode_of(flags, arguments);
+  const mode_t mode = find_mode(flags, arguments);
   va_end(arguments);
   return static_cast<int>(syscall(SYS_openat, folder, path, flags, mode));
 }

@@ -99,27 +99,27 @@ TEST_F(Train, CheckpointsWithoutARunAreNotRemovedUnasked) {
 TEST_F(Train, CopyOfARunsFolderIsARunOfItsOwn) {
   ASSERT_EQ(train("run", {"--set", "train.steps=4"}).status, 0);
   std::filesystem::copy(run_folder("run"), run_folder("copy"), std::filesystem::copy_options::recursive);
-  const std::string before = bytes_of(run_folder("run") / "metrics.jsonl");
+  const std::string before = get_bytes(run_folder("run") / "metrics.jsonl");
   for (const auto& copy : {run_folder("copy"), run_folder("copy") / "config.toml"}) {
     const auto again = modrun({"train", copy.string(), "--overwrite", "--set", "train.steps=6"});
     ASSERT_EQ(again.status, 0) << again.output;
     EXPECT_EQ(steps("copy").size(), 6u);
   }
-  EXPECT_EQ(bytes_of(run_folder("run") / "metrics.jsonl"), before);
+  EXPECT_EQ(get_bytes(run_folder("run") / "metrics.jsonl"), before);
   EXPECT_TRUE(std::filesystem::exists(run_folder("run") / "checkpoints/step-00000004"));
   EXPECT_FALSE(std::filesystem::exists(run_folder("run") / "checkpoints/step-00000006"));
 }
 
-TEST_F(Train, FolderOfARunThatGoesOnIsRefused) {
+TEST_F(Train, FolderOfARunThatGoesOnIsRejected) {
   ASSERT_EQ(train("run").status, 0);
-  const std::string before = bytes_of(run_folder("run") / "metrics.jsonl");
+  const std::string before = get_bytes(run_folder("run") / "metrics.jsonl");
   const FolderLock other(run_folder("run"));
   for (const char* option : {"--resume", "--overwrite"}) {
     const auto again = train("run", {option, "--set", "train.steps=12"});
     EXPECT_NE(again.status, 0) << again.output;
     EXPECT_THAT(again.output, HasSubstr("is in use by process " + std::to_string(getpid())));
   }
-  EXPECT_EQ(bytes_of(run_folder("run") / "metrics.jsonl"), before);
+  EXPECT_EQ(get_bytes(run_folder("run") / "metrics.jsonl"), before);
 }
 
 TEST_F(Train, TwoRunsOfASeedWriteTheSameBytes) {
@@ -127,7 +127,7 @@ TEST_F(Train, TwoRunsOfASeedWriteTheSameBytes) {
   expect_same_checkpoint("one", "other", "step-00000010");
 }
 
-TEST_F(Train, SettingsThatChangeTheDataAreRefusedOnResuming) {
+TEST_F(Train, SettingsThatChangeTheDataAreRejectedOnResuming) {
   ASSERT_EQ(train("run").status, 0);
   for (const std::string setting : {"train.seq_len=16", "train.seed=2", "data.held_out_every=3"}) {
     const auto resumed = train("run", {"--resume", "--set", "train.steps=12", "--set", setting});
@@ -139,13 +139,13 @@ TEST_F(Train, SettingsThatChangeTheDataAreRefusedOnResuming) {
   EXPECT_EQ(resumed.output.find("train.batch_size was"), resumed.output.npos) << resumed.output;
 }
 
-TEST_F(Train, AModelThatThisMachineCannotHoldIsRefusedBeforeARankStarts) {
-  const auto refused =
+TEST_F(Train, AModelThatThisMachineCannotHoldIsRejectedBeforeARankStarts) {
+  const auto rejected =
       train("run", {"--set", "model.config.hidden_size=65536", "--set", "model.config.num_hidden_layers=100"},
             {"--nproc-per-node", "2"});
-  EXPECT_EQ(refused.status, 2) << refused.output;
-  EXPECT_THAT(refused.output, HasSubstr("LlamaForCausalLM is too large"));
-  EXPECT_THAT(refused.output, HasSubstr("on the 2 ranks of this machine, which has"));
+  EXPECT_EQ(rejected.status, 2) << rejected.output;
+  EXPECT_THAT(rejected.output, HasSubstr("LlamaForCausalLM is too large"));
+  EXPECT_THAT(rejected.output, HasSubstr("on the 2 ranks of this machine, which has"));
   EXPECT_FALSE(std::filesystem::exists(run_folder("run")));
 }
 
@@ -153,7 +153,7 @@ TEST_F(Train, StepsOfAnotherSizeAreSaidToBeSo) {
   ASSERT_EQ(train("run").status, 0);
   const auto resumed = train("run", {"--resume", "--set", "train.steps=12", "--set", "train.batch_size=4"});
   ASSERT_EQ(resumed.status, 0) << resumed.output;
-  EXPECT_THAT(resumed.output, HasSubstr("train.batch_size was 8 and is 4: the samples go on where they were"));
+  EXPECT_THAT(resumed.output, HasSubstr("train.batch_size was 8 and is 4: the samples continue where they were"));
   EXPECT_EQ(steps("run").back().at("samples"), 88);
 }
 
@@ -184,9 +184,9 @@ TEST_F(Train, FrozenPartsStayAsTheyWereOnEveryMesh) {
        {std::pair("optim.frozen=['model.embed']",
                   "has no \"model.embed\"; its parameters are called model.embed_tokens"),
         std::pair("optim.frozen=['model', 'lm_head']", "leaves nothing to train")}) {
-    const auto refused = train("refused", {"--set", setting});
-    EXPECT_EQ(refused.status, 2) << refused.output;
-    EXPECT_THAT(refused.output, HasSubstr(answer));
+    const auto rejected = train("rejected", {"--set", setting});
+    EXPECT_EQ(rejected.status, 2) << rejected.output;
+    EXPECT_THAT(rejected.output, HasSubstr(answer));
   }
 }
 
@@ -257,23 +257,23 @@ TEST_F(Train, ARunFailsWhereMoreThanHalfOfItsStepsAreSkippedThoseBeforeAResumeCo
   EXPECT_THAT(more.output, HasSubstr("6 of 11 steps were skipped"));
 }
 
-TEST_F(Train, SettingsOutsideOfWhatThereIsAreRefusedByName) {
+TEST_F(Train, SettingsOutsideOfWhatThereIsAreRejectedByName) {
   for (const auto& [setting, answer] :
        {std::pair("optim.schedule=cosin", "it must be one of cosine, linear, constant, wsd, inverse-sqrt"),
         std::pair("optim.schedule=wsd", "optim.decay_steps is 0"),
         std::pair("parallel.zero_stage=4", "must be at most 3"),
         std::pair("train.device=gpu", "it must be one of auto, cpu, cuda"),
         std::pair("train.on_nonfinite=ignore", "it must be one of stop, skip, rollback")}) {
-    const auto refused = train("run", {"--set", setting});
-    EXPECT_EQ(refused.status, 2) << refused.output;
-    EXPECT_THAT(refused.output, HasSubstr(answer));
+    const auto rejected = train("run", {"--set", setting});
+    EXPECT_EQ(rejected.status, 2) << rejected.output;
+    EXPECT_THAT(rejected.output, HasSubstr(answer));
   }
 }
 
 TEST_F(Train, MessagesShowWhatAKeyHoldsWithoutWhatATerminalObeys) {
-  const auto refused = train("run", {"--set", "tra\x1b[31min.steps=1"});
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.output,
+  const auto rejected = train("run", {"--set", "tra\x1b[31min.steps=1"});
+  EXPECT_EQ(rejected.status, 2);
+  EXPECT_THAT(rejected.output,
               testing::AllOf(HasSubstr("unknown key tra?[31min.steps"), testing::Not(HasSubstr("\x1b"))));
   const auto unknown = modrun({"tra\x1b[31min"});
   EXPECT_THAT(unknown.output, testing::AllOf(HasSubstr("\"tra?[31min\""), testing::Not(HasSubstr("\x1b"))));
@@ -288,7 +288,7 @@ TEST_F(Train, AFileLargerThanTheLimitIsAnErrorThatNamesIt) {
   for (const std::string& word : training("run")) words += " " + word;
   const int status = std::system(("bash -c 'ulimit -f 8; exec " MODRUN + words + "' > " + out + " 2>&1").c_str());
   EXPECT_EQ(WEXITSTATUS(status), 1);
-  EXPECT_THAT(bytes_of(out), testing::ContainsRegex("checkpoints/.*safetensors cannot be written: File too large"));
+  EXPECT_THAT(get_bytes(out), testing::ContainsRegex("checkpoints/.*safetensors cannot be written: File too large"));
 }
 
 TEST_F(Train, ResumingOnTheSameMeshIsBitIdentical) {
@@ -383,7 +383,7 @@ TEST_F(Train, ResumesOnAnotherNumberOfRanks) {
   expect_same_losses("two", "one", 5);
 }
 
-TEST_F(Train, DataThatChangedSinceTheRunBeganIsRefused) {
+TEST_F(Train, DataThatChangedSinceTheRunBeganIsRejected) {
   ASSERT_EQ(train("run", {"--set", "checkpoint.every=5"}).status, 0);
   std::filesystem::resize_file(folder_.path() / "data/2.txt", 100);
   const auto resumed = train("run", {"--resume", "--set", "train.steps=20"});
@@ -391,7 +391,7 @@ TEST_F(Train, DataThatChangedSinceTheRunBeganIsRefused) {
   EXPECT_THAT(resumed.output, HasSubstr("data/2.txt: has 100 bytes but"));
 }
 
-TEST_F(Train, TextThatWasCutOffBeforeTheFirstRunIsRefusedAgainstAManifest) {
+TEST_F(Train, TextThatWasCutOffBeforeTheFirstRunIsRejectedAgainstAManifest) {
   const auto data = folder_.path() / "data";
   const std::string list = "cd '" + data.string() + "' && find . -name '*.txt' -printf '%s %P\\n' > texts.manifest";
   ASSERT_EQ(std::system(list.c_str()), 0);
@@ -427,7 +427,7 @@ TEST_F(Train, MaskedLanguageModelLearnsAlikeOnEveryMeshAndResumed) {
   EXPECT_EQ(steps("alone")[9]["loss"], steps("resumed")[9]["loss"]);
 }
 
-TEST_F(Train, WhatDataOrModelCannotTrainIsRefused) {
+TEST_F(Train, WhatDataOrModelCannotTrainIsRejected) {
   const auto labels = train("run", {"--set", "model.entry=BertForSequenceClassification"});
   EXPECT_EQ(labels.status, 2);
   EXPECT_THAT(labels.output, HasSubstr("needs labelled examples"));

@@ -28,7 +28,7 @@ class TrustFolder : public ModrunTest {
 
   /// Writes `value` for a key of the run's config.toml, whose line begins so within its section.
   void name_in_folder(const std::string& section, const std::string& key, const std::string& value) const {
-    std::string text = bytes_of(run_folder("run") / "config.toml");
+    std::string text = get_bytes(run_folder("run") / "config.toml");
     const size_t begin = text.find("\n" + key + " = ", text.find("[" + section + "]")) + 1;
     text.replace(begin, text.find('\n', begin) - begin, fmt::format("{} = '{}'", key, value));
     folder_.write("runs/run/config.toml", text);
@@ -49,7 +49,7 @@ class TrustFolder : public ModrunTest {
 TEST_F(TrustFolder, AConfigThatModrunStoredIsAFoldersAlsoWithoutItsManifest) {
   name_in_folder("metrics", "python", program_.string());
   name_in_folder("metrics", "wandb", "project");
-  const std::string config = bytes_of(run_folder("run") / "config.toml");
+  const std::string config = get_bytes(run_folder("run") / "config.toml");
   fs::remove(run_folder("run") / "data.manifest");
   folder_.write("study/trials.jsonl", "");
   folder_.write("study/best.toml", config);
@@ -148,7 +148,7 @@ TEST_F(TrustFolder, ThePythonOfAFolderIsRunWhereTheUserSaysSo) {
 
 TEST_F(TrustFolder, AConfigThatTheUserNamesAsAFileIsTaken) {
   name_in_folder("sample", "python", program_.string());
-  const auto copy = folder_.write("mine.toml", bytes_of(run_folder("run") / "config.toml"));
+  const auto copy = folder_.write("mine.toml", get_bytes(run_folder("run") / "config.toml"));
   const auto run = modrun(with({"sample", copy.string()}, with(with_tokenizer(), {"--prompt", "a"})));
   EXPECT_TRUE(fs::exists(executed())) << run.output;
 }

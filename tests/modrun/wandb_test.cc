@@ -115,7 +115,7 @@ TEST_F(WandbTest, ARunThatItsHelperLeavesGoesOnAndSaysSoOnce) {
   const auto run = train("run", telling(python_with(kDies)));
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(steps("run").size(), 10u);
-  const std::string sentence = "Weights & Biases gets nothing more of this run, which goes on: ";
+  const std::string sentence = "Weights & Biases gets nothing more of this run, which continues: ";
   const size_t at = run.output.find(sentence);
   ASSERT_NE(at, std::string::npos) << run.output;
   EXPECT_EQ(run.output.find(sentence, at + 1), std::string::npos);
@@ -125,7 +125,7 @@ TEST_F(WandbTest, WhatItRaisesIsSaidAndTheRunGoesOn) {
   const auto run = train("run", telling(python_with("def init(**_): raise ValueError('no\\nroom')\n")));
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_THAT(run.output,
-              HasSubstr("Weights & Biases gets nothing more of this run, which goes on: ValueError: no room\n"));
+              HasSubstr("Weights & Biases gets nothing more of this run, which continues: ValueError: no room\n"));
   EXPECT_EQ(steps("run").size(), 10u);
 }
 
@@ -147,7 +147,7 @@ TEST_F(WandbTest, NoStepWaitsForIt) {
       "def init(**_): return Run()\n";
   const auto run = train("run", telling(python_with(package)));
   ASSERT_EQ(run.status, 0) << run.output;
-  EXPECT_EQ(bytes_of(folder_.path() / "told"), "1 2 3 4 5 5 6 7 8 9 10 10 ") << "all of it, at the end";
+  EXPECT_EQ(get_bytes(folder_.path() / "told"), "1 2 3 4 5 5 6 7 8 9 10 10 ") << "all of it, at the end";
 }
 
 TEST_F(WandbTest, SettingsInTheFolderOfARunDoNotChooseTheServer) {
@@ -157,23 +157,23 @@ TEST_F(WandbTest, SettingsInTheFolderOfARunDoNotChooseTheServer) {
   EXPECT_THAT(ended.output, HasSubstr("wandb/settings is there, which names settings of Weights & Biases"));
 }
 
-TEST_F(WandbTest, WithoutThePackageOrAKeyItIsRefusedBeforeARankStarts) {
-  const auto refusal = [&](const std::string& python) {
-    const auto refused = train("none", telling(python), {"--nproc-per-node", "2"});
-    EXPECT_EQ(refused.status, 2) << refused.output;
+TEST_F(WandbTest, WithoutThePackageOrAKeyItIsRejectedBeforeARankStarts) {
+  const auto error = [&](const std::string& python) {
+    const auto rejected = train("none", telling(python), {"--nproc-per-node", "2"});
+    EXPECT_EQ(rejected.status, 2) << rejected.output;
     EXPECT_FALSE(fs::exists(run_folder("none")));
-    return refused.output;
+    return rejected.output;
   };
   const auto bare = folder_.write("bare", std::string("#!/bin/sh\nexec ") + PARITY_PYTHON + " -I -S \"$@\"\n");
   fs::permissions(bare, fs::perms::owner_all);
-  EXPECT_THAT(refusal(bare.string()),
+  EXPECT_THAT(error(bare.string()),
               ::testing::AllOf(StartsWith("modrun: metrics.wandb asks for Weights & Biases"),
                                HasSubstr("Python has no package wandb: "), HasSubstr(" -m pip install wandb")));
-  EXPECT_THAT(refusal("/no/such/python"), HasSubstr("cannot start /no/such/python"));
+  EXPECT_THAT(error("/no/such/python"), HasSubstr("cannot start /no/such/python"));
   setenv("WANDB_MODE", "online", 1);
   const std::string python =
       python_with("setup.settings.mode = 'online'\ndef login(): raise errors.Error('No API key configured.')\n");
-  EXPECT_THAT(refusal(python), HasSubstr("No API key configured. (or set WANDB_MODE=offline"));
+  EXPECT_THAT(error(python), HasSubstr("No API key configured. (or set WANDB_MODE=offline"));
 }
 
 TEST_F(WandbTest, TheDocumentsSweepTrainsWithWhatTheAgentChose) {
@@ -184,7 +184,7 @@ TEST_F(WandbTest, TheDocumentsSweepTrainsWithWhatTheAgentChose) {
   Words words = json::parse(read.lines.back());
   // As the agent starts it, but with the tests' config, folder and Python.
   const fs::path bin = fs::path(MODRUN).parent_path();
-  folder_.write("CONFIG", bytes_of(config_) + "[metrics]\npython = '" PARITY_PYTHON "'\n");
+  folder_.write("CONFIG", get_bytes(config_) + "[metrics]\npython = '" PARITY_PYTHON "'\n");
   const auto swept = testing::end_of_program(
       testing::start_program(with({"/usr/bin/env", "-C", folder_.path().string(),
                                    "PATH=" + bin.string() + ":" + std::getenv("PATH"), "WANDB_RUN_ID=abc123"},
@@ -192,8 +192,8 @@ TEST_F(WandbTest, TheDocumentsSweepTrainsWithWhatTheAgentChose) {
                              folder_.path()));
   ASSERT_EQ(swept.status, 0) << swept.output;
   const auto run = folder_.path() / "runs/sweep/abc123";
-  EXPECT_THAT(bytes_of(run / "config.toml"), ::testing::AllOf(HasSubstr("lr = 0.00125"), HasSubstr("batch_size = 4")));
-  EXPECT_EQ(bytes_of(run / "wandb.id"), "abc123") << "the agent's run, and none of its own";
+  EXPECT_THAT(get_bytes(run / "config.toml"), ::testing::AllOf(HasSubstr("lr = 0.00125"), HasSubstr("batch_size = 4")));
+  EXPECT_EQ(get_bytes(run / "wandb.id"), "abc123") << "the agent's run, and none of its own";
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ class Watch : public ModrunTest {
 
   /// A rank's trace as names of events.
   std::multiset<std::string> traced(const std::string& name, int rank) const {
-    const auto trace = json::parse(bytes_of(run_folder(name) / "trace" / ("rank-" + std::to_string(rank) + ".json")));
+    const auto trace = json::parse(get_bytes(run_folder(name) / "trace" / ("rank-" + std::to_string(rank) + ".json")));
     std::multiset<std::string> names;
     for (const json& event : trace.at("traceEvents")) {
       if (event.value("ph", "") != "X") continue;
@@ -207,7 +207,7 @@ TEST_F(Watch, RunThatEndsWithinATraceWritesIt) {
   EXPECT_EQ(names.count("step 5"), 1u);
 }
 
-TEST_F(Watch, StepsThatAreNoneAreRefusedBeforeARankStarts) {
+TEST_F(Watch, StepsThatAreNoneAreRejectedBeforeARankStarts) {
   for (const std::string steps : {"[10, 12]", "[0, 3]", "[3, 2]", "[1, 2, 3]", "4"}) {
     const auto run = train("run", {"--set", "metrics.trace=" + steps}, {"--nproc-per-node", "2"});
     EXPECT_EQ(run.status, 2) << run.output;

@@ -42,7 +42,7 @@ TEST_F(Weights, RanksThatDoNotReadThemNeedOnlyTheConfig) {
   fs::create_directories(folder);
   ASSERT_EQ(train("first").status, 0);
   fs::copy(checkpoint("first") / "config.json", folder / "config.json");
-  const auto refusal_of = [&](const std::string& readers) -> std::string {
+  const auto find_error = [&](const std::string& readers) -> std::string {
     try {
       prepare_run(read_run_config(config_, {"model.entry=LlamaForCausalLM", "model.checkpoint=" + folder.string(),
                                             "model.readers=" + readers}),
@@ -58,11 +58,11 @@ TEST_F(Weights, RanksThatDoNotReadThemNeedOnlyTheConfig) {
   setenv("LOCAL_WORLD_SIZE", "1", 1);
   setenv("MASTER_ADDR", "127.0.0.1", 1);
   setenv("MASTER_PORT", "1", 1);
-  EXPECT_THAT(refusal_of("all"), HasSubstr("holds neither model.safetensors nor"));
-  EXPECT_EQ(refusal_of("first"), "");
+  EXPECT_THAT(find_error("all"), HasSubstr("holds neither model.safetensors nor"));
+  EXPECT_EQ(find_error("first"), "");
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
     unsetenv(name);
-  EXPECT_THAT(refusal_of("both"), HasSubstr("model.readers is \"both\": it must be one of all, first"));
+  EXPECT_THAT(find_error("both"), HasSubstr("model.readers is \"both\": it must be one of all, first"));
 }
 
 TEST_F(Weights, FullCheckpointsAreHuggingFaceFoldersAndAreResumed) {
@@ -73,7 +73,7 @@ TEST_F(Weights, FullCheckpointsAreHuggingFaceFoldersAndAreResumed) {
   const auto exported = folder_.path() / "exported";
   ASSERT_EQ(modrun({"export", checkpoint("full").string(), exported.string()}).status, 0);
   for (const char* name : {"model.safetensors", "config.json"})
-    EXPECT_TRUE(bytes_of(checkpoint("full") / name) == bytes_of(exported / name)) << name;
+    EXPECT_TRUE(get_bytes(checkpoint("full") / name) == get_bytes(exported / name)) << name;
 
   // Alone, as another program reads it.
   const auto alone = folder_.path() / "alone";

@@ -35,7 +35,7 @@ class WithFused {
   FusedFunctions before_ = fused;
 };
 
-AttentionMask mask_of(const Case& of) {
+AttentionMask make_mask(const Case& of) {
   Tensor padding;
   if (of.padding) {
     padding = at::ones({of.batch, of.seq}, at::kLong);
@@ -90,7 +90,7 @@ TEST_P(FusedAttentionTest, AgreesWithTheFormula) {
     inputs.push_back(memory.transpose(1, 2).requires_grad_());
     wide.push_back(memory.transpose(1, 2).to(at::kDouble).requires_grad_());
   }
-  const AttentionMask mask = mask_of(of);
+  const AttentionMask mask = make_mask(of);
   const double scale = 1.0 / std::sqrt(static_cast<double>(of.dim));
 
   const Tensor found = attention(inputs[0], inputs[1], inputs[2], mask, scale);
@@ -136,7 +136,7 @@ struct BiasCase {
 };
 
 /// Numbers of a case's sizes; the least value hides every third key, or from every third query all keys.
-Tensor biases_of(const BiasCase& of, at::ScalarType type) {
+Tensor make_biases(const BiasCase& of, at::ScalarType type) {
   const Tensor biases = at::randn(of.biases);
   const Tensor place = at::arange(of.biases[3]);
   if (of.hidden == BiasCase::Hidden::some) return biases.masked_fill(place.remainder(3).eq(1), plain::lowest(type));
@@ -158,8 +158,8 @@ TEST_P(FusedBiasesTest, AgreeWithTheFormula) {
   };
   input(at::randn({of.batch, of.seq, of.heads, of.dim}).transpose(1, 2));
   for (int i = 0; i < 2; ++i) input(at::randn({of.batch, of.keys, of.key_value_heads, of.dim}).transpose(1, 2));
-  input(biases_of(of, type));
-  const DropoutDraw draw = {.samples = at::arange(of.batch, at::kLong) + 3, .key = 99, .p = of.drop, .part = 1};
+  input(make_biases(of, type));
+  const DropoutRng draw = {.samples = at::arange(of.batch, at::kLong) + 3, .key = 99, .p = of.drop, .part = 1};
   const double scale = 0.4;
 
   const Tensor found =
@@ -260,7 +260,7 @@ TEST(PlainAttention, IsThatUnderTheMaskAsATensor) {
                                      plain::attention(query, key, value, visible, 0.3)));
             EXPECT_TRUE(at::allclose(plain::capped_attention(query, key, value, mask, 0.3, 2.0),
                                      plain::capped_attention(query, key, value, visible, 0.3, 2.0)));
-            const Tensor shares = plain::attention_shares(query, key, mask, 0.3, std::nullopt);
+            const Tensor shares = plain::attention_weights(query, key, mask, 0.3, std::nullopt);
             EXPECT_EQ(shares.gt(0).logical_and(visible.logical_not()).sum().item<int64_t>(), 0);
           }
   }
@@ -312,15 +312,15 @@ Tensor but(int64_t first, int64_t last, int64_t seq) {
 
 TEST(FusedAttention, OfNumbersThatAreNoneIsNone) {
   const WithFused installed;
-  for (const auto& [whole_query, type] : {std::pair(false, at::kFloat), std::pair(true, at::kFloat),
-                                          std::pair(false, at::kBFloat16), std::pair(true, at::kBFloat16)}) {
+  for (const auto& [full_query, type] : {std::pair(false, at::kFloat), std::pair(true, at::kFloat),
+                                         std::pair(false, at::kBFloat16), std::pair(true, at::kBFloat16)}) {
     std::vector<Tensor> inputs;
     for (int i = 0; i < 3; ++i) inputs.push_back(at::randn({1, 1, 40, 8}).to(type));
-    inputs[whole_query ? 0 : 1].select(2, 20).fill_(std::nan(""));
+    inputs[full_query ? 0 : 1].select(2, 20).fill_(std::nan(""));
     const Tensor is_nan =
         attention(inputs[0], inputs[1], inputs[2], causal_mask(Tensor(), /*window=*/0), 0.25).isnan().all(-1);
-    const Tensor expected = whole_query ? at::arange(40).eq(20) : at::arange(40).ge(20);  // or of one of the keys
-    EXPECT_TRUE(at::equal(is_nan.view({40}), expected)) << (whole_query ? "of a query" : "of a key");
+    const Tensor expected = full_query ? at::arange(40).eq(20) : at::arange(40).ge(20);  // or of one of the keys
+    EXPECT_TRUE(at::equal(is_nan.view({40}), expected)) << (full_query ? "of a query" : "of a key");
   }
 }
 

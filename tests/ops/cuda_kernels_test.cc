@@ -241,7 +241,7 @@ TYPED_TEST(CudaKernels, Dropout) {
   for (const int64_t columns : {3, 64, 200}) {
     for (const int64_t part : {0, 1}) {
       const Tensor x = this->random({2, 5, columns}), samples = at::tensor({3, 71}, at::kLong);
-      const DropoutDraw drawn = {.samples = samples, .key = 12345, .p = 0.3, .part = part};
+      const DropoutRng drawn = {.samples = samples, .key = 12345, .p = 0.3, .part = part};
       const cuda::Drop drop = {.samples = data<int64_t>(samples),
                                .key = drawn.key,
                                .threshold = static_cast<uint32_t>(plain::dropout_threshold(drawn.p)),

@@ -13,13 +13,13 @@
 namespace modular {
 namespace {
 
-DropoutDraw draw_of(int64_t batch, double p, uint64_t key = 0x123456789abcdef0) {
+DropoutRng to_dropout_rng(int64_t batch, double p, uint64_t key = 0x123456789abcdef0) {
   // Samples anywhere in a run, also beyond 32 bits.
   return {.samples = at::arange(batch, at::kLong) * 3 + (int64_t{1} << 33) + 5, .key = key, .p = p};
 }
 
 /// The word of one element by libtorch's Philox, whose four words come in their order.
-uint32_t word_of(const DropoutDraw& draw, int64_t sample, int64_t plane, int64_t row, int64_t column) {
+uint32_t philox_word(const DropoutRng& draw, int64_t sample, int64_t plane, int64_t row, int64_t column) {
   const auto block = static_cast<uint64_t>(column / 64 * 16 + column % 16);
   const auto low = block | static_cast<uint64_t>(row) << 32;
   const auto high = (static_cast<uint64_t>(sample) & 0xffffffff) | static_cast<uint64_t>(plane) << 32;
@@ -30,7 +30,7 @@ uint32_t word_of(const DropoutDraw& draw, int64_t sample, int64_t plane, int64_t
 }
 
 /// Which elements of [batch, planes, rows, columns] are kept, one by one.
-Tensor kept_one_by_one(const DropoutDraw& draw, int64_t planes, int64_t rows, int64_t columns) {
+Tensor kept_one_by_one(const DropoutRng& draw, int64_t planes, int64_t rows, int64_t columns) {
   const int64_t batch = draw.samples.size(0);
   const Tensor kept = at::empty({batch, planes, rows, columns}, at::kBool);
   auto places = kept.accessor<bool, 4>();
@@ -38,7 +38,7 @@ Tensor kept_one_by_one(const DropoutDraw& draw, int64_t planes, int64_t rows, in
     for (int64_t p = 0; p < planes; ++p)
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < columns; ++c)
-          places[b][p][r][c] = word_of(draw, draw.samples[b].item<int64_t>(), p, r, c) >= draw.p * 4294967296.0;
+          places[b][p][r][c] = philox_word(draw, draw.samples[b].item<int64_t>(), p, r, c) >= draw.p * 4294967296.0;
   return kept;
 }
 
@@ -55,7 +55,7 @@ class DropoutForms : public testing::TestWithParam<std::tuple<int64_t, at::Scala
 
 TEST_P(DropoutForms, DropWhatLibtorchsPhiloxSays) {
   const auto [columns, type] = GetParam();
-  const DropoutDraw draw = draw_of(3, 0.3);
+  const DropoutRng draw = to_dropout_rng(3, 0.3);
   const Tensor x = at::rand({3, 5, columns}).to(type).add_(1.0);  // nothing is 0 by itself
   const Tensor expected = kept_one_by_one(draw, 1, 5, columns).view(x.sizes());
   const Tensor scaled = (x.to(at::kDouble) / 0.7).where(expected, 0.0);
@@ -69,7 +69,7 @@ TEST_P(DropoutForms, DropWhatLibtorchsPhiloxSays) {
 TEST_P(DropoutForms, PartsOfTheColumnsDropWhatTheWholeDoes) {
   const auto [columns, type] = GetParam();
   const Tensor x = at::rand({2, 3, 3 * columns}).to(type).add_(1.0);
-  DropoutDraw draw = draw_of(2, 0.4);
+  DropoutRng draw = to_dropout_rng(2, 0.4);
   const WithFused installed;
   const Tensor whole = fused.dropout(x, draw);
   for (draw.part = 0; draw.part < 3; ++draw.part) {
@@ -91,7 +91,7 @@ TEST(Dropout, DropsAsManyAsTheProbabilitySays) {
   const WithFused installed;
   const int64_t batch = 8, rows = 256, columns = 512;
   for (const double p : {0.001, 0.1, 0.5, 0.9}) {
-    const Tensor kept = fused.dropout(at::ones({batch, rows, columns}), draw_of(batch, p)).ne(0).to(at::kDouble);
+    const Tensor kept = fused.dropout(at::ones({batch, rows, columns}), to_dropout_rng(batch, p)).ne(0).to(at::kDouble);
     // Of all, of each sample, and in pairs of neighbours along each dimension, which must not know of each other.
     const auto within = [](const Tensor& share, double expected, int64_t count) {
       const double deviation = std::sqrt(expected * (1.0 - expected) / static_cast<double>(count));
@@ -111,7 +111,7 @@ TEST(Dropout, DropsAsManyAsTheProbabilitySays) {
 
 TEST(Dropout, GradientsPassWhereValuesDid) {
   const WithFused installed;
-  const DropoutDraw draw = draw_of(4, 0.3);
+  const DropoutRng draw = to_dropout_rng(4, 0.3);
   const Tensor x = at::randn({4, 6, 70}).requires_grad_(), upstream = at::randn({4, 6, 70});
   const Tensor y = fused.dropout(x, draw);
   const Tensor found = torch::autograd::grad({y}, {x}, {upstream})[0];
@@ -119,8 +119,8 @@ TEST(Dropout, GradientsPassWhereValuesDid) {
   EXPECT_TRUE(at::allclose(found, (upstream / 0.7f).where(kept, 0.0)));
 }
 
-TEST(Dropout, OfValuesThatAreNotTheBatchsIsRefused) {
-  EXPECT_THROW(plain::dropout(at::ones({3, 4}), draw_of(2, 0.5)), c10::Error);
+TEST(Dropout, OfValuesThatAreNotTheBatchsIsRejected) {
+  EXPECT_THROW(plain::dropout(at::ones({3, 4}), to_dropout_rng(2, 0.5)), c10::Error);
   EXPECT_THROW(nn::Dropout(1.0), c10::Error);
   EXPECT_THROW(nn::Dropout(-0.1), c10::Error);
 }
@@ -140,7 +140,7 @@ struct AttentionCase {
   enum class Mask { causal, window, padding, documents } mask;
 };
 
-AttentionMask mask_of(const AttentionCase& of) {
+AttentionMask make_mask(const AttentionCase& of) {
   if (of.mask == AttentionCase::Mask::causal) return causal_mask(Tensor(), /*window=*/0);
   if (of.mask == AttentionCase::Mask::window) return causal_mask(Tensor(), /*window=*/5);
   AttentionMask mask = whole_mask();
@@ -157,9 +157,9 @@ class DroppingAttention : public testing::TestWithParam<std::tuple<AttentionCase
 
 TEST_P(DroppingAttention, AgreesWithTheFormula) {
   const auto& [of, type] = GetParam();
-  const DropoutDraw draw = draw_of(of.batch, 0.25);
+  const DropoutRng draw = to_dropout_rng(of.batch, 0.25);
   const double scale = 1.0 / std::sqrt(static_cast<double>(of.dim));
-  const AttentionMask mask = mask_of(of);
+  const AttentionMask mask = make_mask(of);
   std::vector<Tensor> inputs, wide;
   for (const int64_t heads : {of.heads, of.key_value_heads, of.key_value_heads}) {
     const Tensor memory = at::randn({of.batch, of.seq, heads, of.dim}).to(type);
@@ -206,17 +206,17 @@ INSTANTIATE_TEST_SUITE_P(Shapes, DroppingAttention,
 /// Draws the same for every call.
 class OneDraw final : public dropout::Draws {
  public:
-  explicit OneDraw(const DropoutDraw& drawn) : drawn_(drawn) { bound.dropout = this; }
+  explicit OneDraw(const DropoutRng& drawn) : drawn_(drawn) { bound.dropout = this; }
   ~OneDraw() override { bound.dropout = nullptr; }
-  DropoutDraw draw(const nn::DropoutImpl&) override { return drawn_; }
+  DropoutRng draw(const nn::DropoutImpl&) override { return drawn_; }
 
  private:
-  DropoutDraw drawn_;
+  DropoutRng drawn_;
 };
 
-// As a decoder sees an encoder's states: fewer queries than keys, and a query or a whole row that sees none.
+// As a decoder sees an encoder's states: fewer queries than keys, and a query or a full row that sees none.
 TEST(DroppingAttention, UnderTruthsIsThePlainForm) {
-  const DropoutDraw draw = draw_of(3, 0.3);
+  const DropoutRng draw = to_dropout_rng(3, 0.3);
   const OneDraw bound_here(draw);
   const Tensor query = at::randn({3, 4, 11, 16}), key = at::randn({3, 2, 37, 16}), value = at::randn({3, 2, 37, 16});
   Tensor padding = at::ones({3, 1, 1, 37}, at::kBool);
@@ -232,7 +232,7 @@ TEST(DroppingAttention, UnderTruthsIsThePlainForm) {
 
 TEST(DroppingAttention, PartsOfTheHeadsDropWhatTheWholeDoes) {
   const WithFused installed;
-  DropoutDraw draw = draw_of(2, 0.3);
+  DropoutRng draw = to_dropout_rng(2, 0.3);
   const Tensor query = at::randn({2, 6, 40, 16}), key = at::randn({2, 6, 40, 16}), value = at::randn({2, 6, 40, 16});
   const AttentionMask mask = causal_mask(Tensor(), /*window=*/0);
   const Tensor whole = fused.attention(query, key, value, mask, 0.25, &draw);

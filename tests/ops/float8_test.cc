@@ -67,9 +67,9 @@ TEST_F(Float8Test, AProductAndItsGradientsAreNearThoseOfFloat64) {
           leaves.push_back(input.to(device, at::kBFloat16).requires_grad_());
           wide.push_back(leaves.back().detach().to(at::kDouble).requires_grad_());
         }
-        const auto bias_of = [&](const std::vector<Tensor>& of) { return has_bias ? of[2] : Tensor(); };
-        const Tensor y = float8_linear(leaves[0], leaves[1], bias_of(leaves), is_transposed);
-        const Tensor exact = detail::ordinary_product(wide[0], wide[1], bias_of(wide), is_transposed);
+        const auto get_bias = [&](const std::vector<Tensor>& of) { return has_bias ? of[2] : Tensor(); };
+        const Tensor y = float8_linear(leaves[0], leaves[1], get_bias(leaves), is_transposed);
+        const Tensor exact = detail::plain_matmul(wide[0], wide[1], get_bias(wide), is_transposed);
         EXPECT_EQ(y.scalar_type(), at::kBFloat16);
         EXPECT_LE(relative_difference(y.detach(), exact.detach()), 0.05);
         EXPECT_GE(relative_difference(y.detach(), exact.detach()), 0.01) << "of more digits than float8 has";

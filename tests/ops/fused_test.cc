@@ -195,7 +195,7 @@ TEST_P(FusedTest, CrossEntropyOfIgnoredTargetsIsZero) {
   EXPECT_EQ(torch::autograd::grad({loss}, {logits})[0].abs().max().item<float>(), 0.0f);
 }
 
-TEST_P(FusedTest, CrossEntropyRefusesATargetThatIsNoClass) {
+TEST_P(FusedTest, CrossEntropyRejectsATargetThatIsNoClass) {
   EXPECT_THROW(cross_entropy(random({2, 10}), at::tensor({3, 10}, at::kLong)), c10::IndexError);
 }
 
@@ -216,7 +216,7 @@ TEST(Fused, DecayBetweenKeepsTheDigitsOfWhatLiesBetween) {
   fused = before;
 }
 
-TEST_P(FusedTest, SecondDerivativesAreRefused) {
+TEST_P(FusedTest, SecondDerivativesAreRejected) {
   const Tensor x = random({2, 8}).requires_grad_(), weight = random({8});
   const Tensor y = rms_norm(x, weight, 1e-6).sum();
   EXPECT_THROW(torch::autograd::grad({y}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true), c10::Error);

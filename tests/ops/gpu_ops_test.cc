@@ -141,7 +141,7 @@ TEST_P(GpuOps, DropoutDropsWhatACpuDrops) {
   const Tensor samples = at::tensor({5, 71}, at::kLong);
   for (const int64_t columns : {3, 64, 200}) {
     const auto drop = [&](const auto& in) {
-      const DropoutDraw drawn = {.samples = samples.to(in[0].device()), .key = 12345, .p = 0.3, .part = 1};
+      const DropoutRng drawn = {.samples = samples.to(in[0].device()), .key = 12345, .p = 0.3, .part = 1};
       return fused.dropout ? fused.dropout(in[0], drawn) : plain::dropout(in[0], drawn);
     };
     expect_agreement(drop, {random({2, 4, columns})});
@@ -184,7 +184,7 @@ TEST_P(GpuOps, AttentionUnderEveryKindOfMask) {
 TEST_P(GpuOps, AttentionThatDrops) {
   const Tensor samples = at::tensor({5, 71}, at::kLong);
   const auto mix = [&](const auto& in) {
-    const DropoutDraw drawn = {.samples = samples.to(in[0].device()), .key = 12345, .p = 0.3, .part = 0};
+    const DropoutRng drawn = {.samples = samples.to(in[0].device()), .key = 12345, .p = 0.3, .part = 0};
     const AttentionMask mask = {.causal = true};
     return fused.attention ? fused.attention(in[0], in[1], in[2], mask, 0.125, &drawn)
                            : plain::attention_dropping(in[0], in[1], in[2], mask, 0.125, std::nullopt, drawn);

@@ -16,7 +16,7 @@ void expect_close(const Tensor& found, const Tensor& expected, const char* what)
   EXPECT_LE((found - expected).norm().item<double>(), 1e-12 * (expected.norm().item<double>() + 1e-30)) << what;
 }
 
-Batch batch_of(int64_t rows, int64_t seq) {
+Batch to_batch(int64_t rows, int64_t seq) {
   Batch batch;
   batch.input_ids = at::zeros({rows, seq}, at::kLong);
   return batch;
@@ -51,7 +51,7 @@ TEST(AttentionWithBiases, MixesAllAlikeWhereAQuerySeesNoKey) {
   at::manual_seed(2);
   std::vector<Tensor> inputs;
   for (const int64_t heads : {4, 2, 2}) inputs.push_back(at::randn({2, heads, 5, 4}).requires_grad_());
-  Batch batch = batch_of(2, 5);
+  Batch batch = to_batch(2, 5);
   batch.attention_mask = at::ones({2, 5}, at::kLong);
   batch.attention_mask[0].slice(0, 0, 3).zero_();
   const Tensor biases = alibi_mask(batch, alibi_slopes(4, at::kCPU), at::kFloat);
@@ -81,11 +81,11 @@ TEST(Alibi, LowersScoresByTheDistanceOfWhatIsNoPadding) {
   const Tensor seen = at::ones({seq, seq}, at::kBool).tril();
   const Tensor expected =
       (scores - slopes.view({4, 1, 1}) * distance).masked_fill(~seen, -std::numeric_limits<double>::infinity());
-  const Batch whole = batch_of(2, seq);
-  expect_close((scores + alibi_mask(whole, slopes, at::kDouble)).softmax(-1), expected.softmax(-1), "whole rows");
+  const Batch whole = to_batch(2, seq);
+  expect_close((scores + alibi_mask(whole, slopes, at::kDouble)).softmax(-1), expected.softmax(-1), "full rows");
 
   // Padding in the middle does not count: what is after it is as near as if it were not there.
-  Batch padded = batch_of(2, seq + 2);
+  Batch padded = to_batch(2, seq + 2);
   padded.attention_mask = at::ones({2, seq + 2}, at::kLong);
   padded.attention_mask.slice(1, 4, 6).zero_();
   const Tensor kept = at::cat({at::arange(4), at::arange(6, seq + 2)});

@@ -118,7 +118,7 @@ TEST_P(ReplacedKernels, LayerNormKeepsItsStatisticsInFloat32) {
   EXPECT_EQ(inverse.sizes(), at::IntArrayRef({5, 1}));
 }
 
-TEST_P(ReplacedKernels, AWeightOfAnotherSizeIsRefusedByALayerNorm) {
+TEST_P(ReplacedKernels, AWeightOfAnotherSizeIsRejectedByALayerNorm) {
   EXPECT_THROW(at::layer_norm(random({2, 64}), {64}, random({32})), c10::Error);
   EXPECT_THROW(at::layer_norm(random({2, 64}), {64}, random({64}), random({1})), c10::Error);
 }

@@ -47,7 +47,7 @@ TEST(AdamW, NormsBiasesAndStatesLogarithmsDoNotDecay) {
                                               parameter("weight", at::ones({4, 1})),
                                               parameter("layers.0.mamba.A_log", at::ones({4, 2}))};
   Optimizer optimizer(parameters, kOptions, alone());
-  for (auto& box : parameters) box.grad = at::zeros_like(box.local);
+  for (auto& slice : parameters) slice.grad = at::zeros_like(slice.local);
   optimizer.step(0.5);
   EXPECT_TRUE(parameters[0].local.equal(at::ones({4})));
   EXPECT_TRUE(at::allclose(parameters[1].local, at::full({4, 1}, 0.95)));
@@ -60,7 +60,7 @@ TEST(AdamW, BoxesAreUpdatedAsTheWholeParameterIs) {
   std::vector<ShardedParameter> whole = {parameter("weight", value)};
   std::vector<ShardedParameter> halves = {parameter("weight", value.slice(0, 0, 2)),
                                           parameter("weight", value.slice(0, 2))};
-  for (auto& box : halves) box.global_shape = {6, 5};
+  for (auto& slice : halves) slice.global_shape = {6, 5};
   whole[0].grad = gradient;
   halves[0].grad = gradient.slice(0, 0, 2);
   halves[1].grad = gradient.slice(0, 2);

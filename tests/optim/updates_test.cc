@@ -109,8 +109,8 @@ SafetensorsFile oracle() {
   return SafetensorsFile(path);
 }
 
-/// This rank's boxes of the oracle's parameters, laid out as a model lays out its own.
-std::vector<ShardedParameter> boxes_on(const Mesh& mesh, const SafetensorsFile& file) {
+/// This rank's slices of the oracle's parameters, laid out as a model lays out its own.
+std::vector<ShardedParameter> slices_on(const Mesh& mesh, const SafetensorsFile& file) {
   const int64_t tp = mesh.size(Axis::tp), shard_rank = mesh.coordinate(Axis::dp_shard);
   std::vector<ModelParameter> parameters;
   UnitLayout unit(mesh.size(Axis::dp_shard));
@@ -123,42 +123,43 @@ std::vector<ShardedParameter> boxes_on(const Mesh& mesh, const SafetensorsFile& 
     unit.add({}, local_shape(parameter, tp, mesh.coordinate(Axis::tp)));
   }
   const at::Tensor flat = at::zeros({unit.shard_size});
-  std::vector<ShardedParameter> boxes;
+  std::vector<ShardedParameter> slices;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const ModelParameter& parameter = parameters[i];
     const ParameterPlacement& place = unit.parameters[i];
-    const auto [first, count] = unit.rows_of(place, shard_rank);
-    ShardedParameter& box = boxes.emplace_back();
-    box.name = parameter.name;
-    box.names = {parameter.name};
-    box.global_shape = parameter.global_shape;
-    box.boxes = boxes_of_rank(parameter, tp, mesh.coordinate(Axis::tp), {place.dim, first, count});
-    box.local = unit.local(flat, place, shard_rank);
-    box.layer_matrix = layouts().at(parameter.name).layer_matrix;
-    for (const ParameterBox& part : box.boxes)
-      part.in_local(box.local).copy_(part.in_global(file.tensor("initial/" + parameter.name)));
+    const auto [first, count] = unit.get_rows(place, shard_rank);
+    ShardedParameter& slice = slices.emplace_back();
+    slice.name = parameter.name;
+    slice.names = {parameter.name};
+    slice.global_shape = parameter.global_shape;
+    slice.slices = get_slices_on_rank(parameter, tp, mesh.coordinate(Axis::tp), {place.dim, first, count});
+    slice.local = unit.local(flat, place, shard_rank);
+    slice.layer_matrix = layouts().at(parameter.name).layer_matrix;
+    for (const ParameterSlice& part : slice.slices)
+      part.in_local(slice.local).copy_(part.in_global(file.tensor("initial/" + parameter.name)));
   }
-  return boxes;
+  return slices;
 }
 
-/// Makes the case's updates and compares this rank's boxes with torch's after each. Returns them by name.
+/// Makes the case's updates and compares this rank's slices with torch's after each. Returns them by name.
 std::map<std::string, at::Tensor> expect_updates(const Case& test, Mesh& mesh) {
   const SafetensorsFile file = oracle();
-  std::vector<ShardedParameter> parameters = boxes_on(mesh, file);
+  std::vector<ShardedParameter> parameters = slices_on(mesh, file);
   Optimizer optimizer(parameters, test.options, mesh);
   for (int64_t step = 0; step < 5; ++step) {
     for (ShardedParameter& parameter : parameters) {
       const at::Tensor gradient =
           file.tensor("gradient/" + parameter.name + "/" + std::to_string(step)) * test.gradient_factor;
       parameter.grad = at::empty_like(parameter.local);
-      for (const ParameterBox& box : parameter.boxes) box.in_local(parameter.grad).copy_(box.in_global(gradient));
+      for (const ParameterSlice& slice : parameter.slices)
+        slice.in_local(parameter.grad).copy_(slice.in_global(gradient));
     }
     optimizer.step(test.lr * (1.0 + 0.5 * static_cast<double>(step)));
     for (const ShardedParameter& parameter : parameters)
-      for (const ParameterBox& box : parameter.boxes) {
+      for (const ParameterSlice& slice : parameter.slices) {
         const at::Tensor expected =
-            box.in_global(file.tensor(std::string(test.name) + "/" + parameter.name + "/" + std::to_string(step)));
-        const at::Tensor found = box.in_local(parameter.local);
+            slice.in_global(file.tensor(std::string(test.name) + "/" + parameter.name + "/" + std::to_string(step)));
+        const at::Tensor found = slice.in_local(parameter.local);
         EXPECT_TRUE(at::allclose(found, expected, test.tolerance, test.tolerance))
             << test.name << ", " << parameter.name << ", step " << step + 1 << " on " << mesh.shape().describe()
             << ": off by " << (found - expected).abs().max().item<double>();

@@ -48,7 +48,7 @@ class ActivationMemory : public ::testing::Test {
 
   /// Floats that the second step's forward leaves.
   static double kept(const std::string& architecture, const ParallelOptions& options) {
-    const Entry& entry = entry_of(architecture);
+    const Entry& entry = get_entry(architecture);
     const auto config = tiny_config(entry, {{"num_hidden_layers", kLayers},
                                             {"hidden_size", kHidden},
                                             {"intermediate_size", kInner},

@@ -16,7 +16,7 @@ const Fields kUntied = {{"tie_word_embeddings", false}};
 const Fields kBiases = {{"attention_bias", true}, {"mlp_bias", true}, {"tie_word_embeddings", false}};
 const Fields kTied = {{"tie_word_embeddings", true}};
 
-MeshShape mesh_of(std::initializer_list<std::pair<Axis, int64_t>> sizes) {
+MeshShape make_mesh(std::initializer_list<std::pair<Axis, int64_t>> sizes) {
   MeshShape shape;
   for (const auto& [axis, size] : sizes) shape[axis] = size;
   return shape;
@@ -28,14 +28,14 @@ TEST(OneProcess, AccumulatesAndRecomputes) {
                         {.name = "recomputation", .fields = kTied, .options = {.recompute = true}}},
                        2e-5);
   Mesh mesh({}, {}, {.device = at::kCPU});
-  const Report report = train(mesh, entry_of(kLlama), {.name = "plain", .fields = kTied});
+  const Report report = train(mesh, get_entry(kLlama), {.name = "plain", .fields = kTied});
   EXPECT_LT(report[2 * kSteps - 2], report[0]) << "nothing was learned";
 }
 
 class Families : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Families, ReplicatedOnTwoRanks) {
-  expect_same_training(GetParam(), mesh_of({{Axis::dp_replicate, 2}}),
+  expect_same_training(GetParam(), make_mesh({{Axis::dp_replicate, 2}}),
                        {{.name = "plain", .fields = kUntied},
                         {.name = "accumulation, biases", .fields = kBiases, .micro_batches = 4},
                         {.name = "recomputation, tied", .fields = kTied, .options = {.recompute = true}}});
@@ -43,7 +43,7 @@ TEST_P(Families, ReplicatedOnTwoRanks) {
 
 TEST_P(Families, ReplicatedOnFourRanks) {
   expect_same_training(
-      GetParam(), mesh_of({{Axis::dp_replicate, 4}}),
+      GetParam(), make_mesh({{Axis::dp_replicate, 4}}),
       {{.name = "biases", .fields = kBiases}, {.name = "accumulation, tied", .fields = kTied, .micro_batches = 2}});
 }
 
@@ -59,11 +59,11 @@ const std::vector<Variant> kShardedVariants = {
 };
 
 TEST_P(Families, ShardedOnTwoRanks) {
-  expect_same_training(GetParam(), mesh_of({{Axis::dp_shard, 2}}), kShardedVariants);
+  expect_same_training(GetParam(), make_mesh({{Axis::dp_shard, 2}}), kShardedVariants);
 }
 
 TEST_P(Families, ShardedOnFourRanks) {
-  expect_same_training(GetParam(), mesh_of({{Axis::dp_shard, 4}}), kShardedVariants);
+  expect_same_training(GetParam(), make_mesh({{Axis::dp_shard, 4}}), kShardedVariants);
 }
 
 INSTANTIATE_TEST_SUITE_P(DataParallel, Families,
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(DataParallel, Families,
 
 TEST(Fsdp, WithFewerRowsThanRanksAndWithoutPrefetch) {
   expect_same_training(
-      kLlama, mesh_of({{Axis::dp_shard, 4}}),
+      kLlama, make_mesh({{Axis::dp_shard, 4}}),
       {{.name = "all at once",
         .fields = {{"num_key_value_heads", int64_t{1}}, {"head_dim", int64_t{2}}, {"attention_bias", true}},
         .options = {.zero_stage = 2, .prefetch = 0, .recompute = true},
@@ -82,7 +82,7 @@ TEST(Fsdp, WithFewerRowsThanRanksAndWithoutPrefetch) {
 /// Parameters of two rows on three ranks, which each keep columns of both rows, the last one fewer.
 void expect_same_training_of_two_rows(const std::string& architecture, const Fields& fields) {
   expect_same_training(
-      architecture, mesh_of({{Axis::dp_shard, 3}}),
+      architecture, make_mesh({{Axis::dp_shard, 3}}),
       {{.name = "plain", .fields = fields},
        {.name = "accumulation, two units ahead", .fields = fields, .options = {.prefetch = 2}, .micro_batches = 2},
        {.name = "ZeRO-2", .fields = fields, .options = {.zero_stage = 2}, .micro_batches = 2},
@@ -99,7 +99,7 @@ TEST(Fsdp, OfTwoKindsOfSegmentsOnThreeRanks) {
 }
 
 TEST(Fsdp, InReplicas) {
-  expect_same_training(kLlama, mesh_of({{Axis::dp_replicate, 2}, {Axis::dp_shard, 2}}),
+  expect_same_training(kLlama, make_mesh({{Axis::dp_replicate, 2}, {Axis::dp_shard, 2}}),
                        {{.name = "plain"}, {.name = "accumulation, tied", .fields = kTied, .micro_batches = 2}});
 }
 
@@ -108,7 +108,7 @@ TEST(Fsdp, InReplicas) {
 constexpr double kBfloat16Tolerance = 5e-3;
 
 TEST(Bfloat16, ShardedTrainsLikeOneProcess) {
-  expect_same_training(kLlama, mesh_of({{Axis::dp_shard, 2}}),
+  expect_same_training(kLlama, make_mesh({{Axis::dp_shard, 2}}),
                        {{.name = "plain", .options = {.bf16 = true}},
                         {.name = "accumulation, recomputation, tied",
                          .fields = kTied,
@@ -119,14 +119,14 @@ TEST(Bfloat16, ShardedTrainsLikeOneProcess) {
 }
 
 TEST(Bfloat16, ReplicatedTrainsLikeOneProcess) {
-  expect_same_training(kLlama, mesh_of({{Axis::dp_replicate, 2}}),
+  expect_same_training(kLlama, make_mesh({{Axis::dp_replicate, 2}}),
                        {{.name = "accumulation", .options = {.bf16 = true}, .micro_batches = 2}}, kBfloat16Tolerance);
 }
 
 /// The gradients of one step, by name, of `count` micro-batches that are all the same, shared out over the ranks.
 std::map<std::string, at::Tensor> gradients_of_equal_batches(Mesh& mesh, const ParallelOptions& options,
                                                              int64_t count) {
-  const Entry& entry = entry_of(kLlama);
+  const Entry& entry = get_entry(kLlama);
   ParallelModel model(entry, *tiny_config(entry, kUntied), mesh, options, /*seed=*/1);
   Batch batch;
   batch.input_ids = at::arange(24).view({2, 12});
@@ -147,7 +147,7 @@ TEST(Bfloat16, ManyMicroBatchesAreSummedInFloat32) {
     EXPECT_TRUE(gradient.equal(one.at(name))) << name;
   for (const Axis axis : {Axis::dp_replicate, Axis::dp_shard})
     run_ranks(2, [axis](const Environment& environment) {
-      Mesh mesh(environment, mesh_of({{axis, 2}}), {.device = at::kCPU});
+      Mesh mesh(environment, make_mesh({{axis, 2}}), {.device = at::kCPU});
       for (const int64_t stage : {1, 2, 3}) {
         const ParallelOptions options = {.zero_stage = stage, .bf16 = true};
         const auto few = gradients_of_equal_batches(mesh, options, 2);

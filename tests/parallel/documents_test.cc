@@ -27,7 +27,7 @@ class Documents : public ::testing::TestWithParam<std::tuple<std::string, bool>>
 };
 
 TEST_P(Documents, OfARowAreReadAsIfEachWereAlone) {
-  const Entry& entry = entry_of(architecture());
+  const Entry& entry = get_entry(architecture());
   Mesh alone({}, {}, {.device = at::kCPU});
   ParallelModel model(entry, *tiny_config(entry, kFields), alone, {}, /*seed=*/11);
   const std::vector<int64_t> lengths = {5, 1, 7};

@@ -1,5 +1,5 @@
 // Dropout drops the same elements on every mesh, in recomputed units and in every cut of a step into micro-batches, so
-// that training is that of one process: of whole values, of features and heads that are split, and inside attention.
+// that training is that of one process: of full values, of features and heads that are split, and inside attention.
 #include <gtest/gtest.h>
 
 #include "generated/bert.h"
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Families, DropoutOnMesh,
 // evaluation.
 TEST(Dropout, ChangesTrainingAndNotEvaluation) {
   Mesh alone({}, {}, {.device = at::kCPU});
-  const Entry& entry = entry_of("BertForMaskedLM");
+  const Entry& entry = get_entry("BertForMaskedLM");
   const Report without =
       train(alone, entry,
             {.name = "without", .fields = {{"hidden_dropout_prob", 0.0}, {"attention_probs_dropout_prob", 0.0}}});
@@ -71,13 +71,13 @@ TEST(Dropout, ChangesTrainingAndNotEvaluation) {
   Batch batch;
   batch.input_ids = at::randint(0, 62, {4, 12}, at::kLong);
   batch.labels = batch.input_ids;
-  const auto loss_of = [&](int64_t first_sample) {
+  const auto get_loss = [&](int64_t first_sample) {
     batch.samples = at::arange(first_sample, first_sample + 4, at::kLong);
     return model.step({&batch, 1}).loss;
   };
-  const double first = loss_of(0);
-  EXPECT_EQ(loss_of(0), first);
-  EXPECT_NE(loss_of(4), first);
+  const double first = get_loss(0);
+  EXPECT_EQ(get_loss(0), first);
+  EXPECT_NE(get_loss(4), first);
   const double evaluated = model.evaluate({&batch, 1}).loss;
   EXPECT_EQ(model.evaluate({&batch, 1}).loss, evaluated);
   EXPECT_NE(evaluated, first);
@@ -86,7 +86,7 @@ TEST(Dropout, ChangesTrainingAndNotEvaluation) {
     other_seed.parameters()[i].local.copy_(model.parameters()[i].local);
   other_seed.parameters_changed();
   EXPECT_EQ(other_seed.evaluate({&batch, 1}).loss, evaluated);
-  EXPECT_NE(other_seed.step({&batch, 1}).loss, loss_of(4));
+  EXPECT_NE(other_seed.step({&batch, 1}).loss, get_loss(4));
 }
 
 }  // namespace

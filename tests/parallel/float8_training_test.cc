@@ -22,7 +22,7 @@ const Fields kGpt2 = {
 using Paths = std::vector<std::string>;
 
 TEST(Float8Layers, AreThoseThatLieThereAndWhoseSizesFit) {
-  const Entry& entry = entry_of("LlamaForCausalLM");
+  const Entry& entry = get_entry("LlamaForCausalLM");
   const auto layers = [&](const Fields& fields, const Paths& patterns) {
     return float8_layers(*build_on_meta(entry, *tiny_config(entry, fields)).module, patterns);
   };
@@ -42,9 +42,9 @@ TEST(Float8, TrainsAsBfloat16DoesWithinWhatItRounds) {
     variant.options.bf16 = true;
     variant.options.dropout = false;
     Mesh alone({}, {}, {.device = at::kCPU});
-    const Report expected = train(alone, entry_of(architecture), variant);
+    const Report expected = train(alone, get_entry(architecture), variant);
     variant.options.float8 = {layers};
-    const Report found = train(alone, entry_of(architecture), variant);
+    const Report found = train(alone, get_entry(architecture), variant);
     EXPECT_NE(found[0], expected[0]) << "nothing is in float8";
     for (size_t step = 0; step < kSteps; ++step) {
       EXPECT_NEAR(found[2 * step], expected[2 * step], 0.02 * expected[2 * step]) << "the loss of step " << step;
@@ -61,7 +61,7 @@ TEST(Float8, TrainsOnRanksAsOnOne) {
   variant.options.float8 = {"model.layers"};
   const auto train_on = [&](Mesh& mesh) {
     install_fused_functions();
-    return train(mesh, entry_of("LlamaForCausalLM"), variant);
+    return train(mesh, get_entry("LlamaForCausalLM"), variant);
   };
   const auto reports = run_ranks(4, [&](const Environment& environment) {
     Mesh mesh(environment, fsdp_and_tp, {.device = at::kCPU});

@@ -38,7 +38,7 @@ class GpuTraining : public ::testing::TestWithParam<Case> {
 
 TEST_P(GpuTraining, ComputesWhatACpuComputes) {
   const auto& [architecture, variant, shape, tolerance] = GetParam();
-  const Entry& entry = entry_of(architecture);
+  const Entry& entry = get_entry(architecture);
   const auto train_on_gpu = [&](const Environment& environment) {
     install_fused_functions();
     Mesh mesh(environment, shape, {.device = at::kCUDA, .make_backend = make_staged_backend});

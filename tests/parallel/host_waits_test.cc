@@ -30,8 +30,8 @@ struct Training {
   Training(const std::string& architecture, const Variant& variant, const at::Device& device,
            const Environment& environment = {}, const MeshShape& shape = {})
       : mesh(environment, shape, {.device = device, .make_backend = device.is_cpu() ? nullptr : make_counted_backend}),
-        config(tiny_config(entry_of(architecture), variant.fields)),
-        model(entry_of(architecture), *config, mesh, variant.options, /*seed=*/11),
+        config(tiny_config(get_entry(architecture), variant.fields)),
+        model(get_entry(architecture), *config, mesh, variant.options, /*seed=*/11),
         optimizer(model.parameters(), {.name = variant.optimizer, .eps = 1e-5}, mesh) {}
 
   LaunchedStep launch(const std::vector<Batch>& batches, int64_t number) {
@@ -59,8 +59,8 @@ TEST_P(HostWaits, AreNoneInAStepAndOneForWhatItFound) {
   const auto& [name, architecture, variant, expected_waits] = GetParam();
   Training counted(architecture, variant, counted_device()), on_cpu(architecture, variant, at::kCPU);
   for (int64_t step = 0; step < 3; ++step) {
-    const std::vector<Batch> batches = {global_batch(entry_of(architecture), static_cast<size_t>(2 * step)),
-                                        global_batch(entry_of(architecture), static_cast<size_t>(2 * step + 1))};
+    const std::vector<Batch> batches = {global_batch(get_entry(architecture), static_cast<size_t>(2 * step)),
+                                        global_batch(get_entry(architecture), static_cast<size_t>(2 * step + 1))};
     LaunchedStep launched;
     const Waits waits = host_waits([&] { launched = counted.launch(batches, step); });
     EXPECT_EQ(waits, expected_waits) << "in step " << step;
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(HostWaits, BackwardsOfADeviceRunAfterOthersOfTheSameProcess) {
   at::set_num_threads(1);
   const std::string architecture = "LlamaForCausalLM";
-  const std::vector<Batch> batches = {global_batch(entry_of(architecture), 0)};
+  const std::vector<Batch> batches = {global_batch(get_entry(architecture), 0)};
   const auto first_loss = [&](const ParallelOptions& options) {
     Training training(architecture, {.options = options}, counted_device());
     return training.model.finish_step(training.launch(batches, 0)).loss;
@@ -140,10 +140,10 @@ class HostWaitsOnMesh : public ::testing::TestWithParam<Strategy> {};
 TEST_P(HostWaitsOnMesh, AreNoneInAStepEither) {
   const auto& [name, shape, options] = GetParam();
   const std::string architecture = "LlamaForCausalLM";
-  const auto batches_of = [&](int64_t step, int64_t rank, int64_t ranks) {
+  const auto to_batch_rows = [&](int64_t step, int64_t rank, int64_t ranks) {
     std::vector<Batch> parts;
     for (const int64_t part : {2 * rank, 2 * rank + 1}) {
-      Batch& batch = parts.emplace_back(global_batch(entry_of(architecture), static_cast<size_t>(step)));
+      Batch& batch = parts.emplace_back(global_batch(get_entry(architecture), static_cast<size_t>(step)));
       const int64_t rows = batch.leading().size(0) / (2 * ranks);
       batch.tensors([&](at::Tensor& tensor) {
         if (tensor.defined()) tensor = tensor.narrow(0, part * rows, rows);
@@ -158,7 +158,7 @@ TEST_P(HostWaitsOnMesh, AreNoneInAStepEither) {
     const bool divides_rows = shape[Axis::dp_shard] * shape[Axis::dp_replicate] > 1;
     Report losses;
     for (int64_t step = 0; step < kTaken; ++step) {
-      const auto batches = batches_of(step, divides_rows ? environment.rank : 0, divides_rows ? 2 : 1);
+      const auto batches = to_batch_rows(step, divides_rows ? environment.rank : 0, divides_rows ? 2 : 1);
       LaunchedStep launched;
       EXPECT_EQ(host_waits([&] { launched = training.launch(batches, step); }), Waits{}) << "in step " << step;
       losses.push_back(training.model.finish_step(launched).loss);
@@ -167,7 +167,7 @@ TEST_P(HostWaitsOnMesh, AreNoneInAStepEither) {
   });
   Training alone(architecture, {}, at::kCPU);
   for (int64_t step = 0; step < kTaken; ++step) {
-    const double loss = alone.model.finish_step(alone.launch(batches_of(step, 0, 1), step)).loss;
+    const double loss = alone.model.finish_step(alone.launch(to_batch_rows(step, 0, 1), step)).loss;
     for (const Report& report : reports)
       if (report.size() == kTaken) EXPECT_NEAR(report[static_cast<size_t>(step)] / loss, 1.0, 1e-4);
   }

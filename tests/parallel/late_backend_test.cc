@@ -26,7 +26,7 @@ Report first_ranks_training(const Strategy& strategy, bool late) {
     options.collective_timeout = std::chrono::seconds(30);
     if (late) options.make_backend = load_backend(LATE_BACKEND);
     Mesh mesh(environment, strategy.shape, options);
-    return train(mesh, entry_of(strategy.architecture), strategy.variant);
+    return train(mesh, get_entry(strategy.architecture), strategy.variant);
   });
   for (const Report& report : reports) EXPECT_EQ(report, reports.front()) << "all ranks report the same numbers";
   return reports.front();

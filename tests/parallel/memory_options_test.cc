@@ -25,7 +25,7 @@ Recomputation operations() {
 }
 
 Offload offload(const std::vector<std::string>& names) {
-  Offload offload = offload_of(names);
+  Offload offload = to_offload(names);
   offload.least_bytes = 256;
   return offload;
 }
@@ -61,7 +61,7 @@ TEST_P(SameBits, AsWithoutThem) {
     Mesh mesh(environment, shape, {.device = at::kCPU});
     Report all;
     for (const auto& [option, options] : kOptions) {
-      const Report one = train(mesh, entry_of(architecture),
+      const Report one = train(mesh, get_entry(architecture),
                                {.name = option, .fields = kDropping, .options = options, .micro_batches = count});
       all.insert(all.end(), one.begin(), one.end());
     }
@@ -91,27 +91,27 @@ INSTANTIATE_TEST_SUITE_P(Meshes, SameBits,
                                            Case{"Gemma2Tensor2", "Gemma2ForCausalLM", {.size = {1, 1, 1, 1, 1, 2}}, 1}),
                          [](const auto& info) { return info.param.name; });
 
-TEST(MemoryOptions, RefuseNamesThatDoNotExist) {
-  const Entry& entry = entry_of("LlamaForCausalLM");
+TEST(MemoryOptions, RejectNamesThatDoNotExist) {
+  const Entry& entry = get_entry("LlamaForCausalLM");
   const auto config = tiny_config(entry);
   using Found = std::pair<std::string, std::string>;
-  const auto refusal = [&](const std::vector<std::string>& units, const Recomputation& recompute,
-                           const Offload& offload = {}) {
-    return memory_refusal(entry, *config, units, recompute, offload);
+  const auto error = [&](const std::vector<std::string>& units, const Recomputation& recompute,
+                         const Offload& offload = {}) {
+    return memory_error(entry, *config, units, recompute, offload);
   };
-  EXPECT_EQ(refusal({"*"}, true), Found());
-  EXPECT_EQ(refusal({"LlamaDecoderLayer"}, true), Found());
-  EXPECT_EQ(refusal({"LlamaMLP"}, {}),
+  EXPECT_EQ(error({"*"}, true), Found());
+  EXPECT_EQ(error({"LlamaDecoderLayer"}, true), Found());
+  EXPECT_EQ(error({"LlamaMLP"}, {}),
             Found("parallel.units",
                   "parallel.units: LlamaForCausalLM has no unit class \"LlamaMLP\"; its unit classes are "
                   "LlamaDecoderLayer, and [\"*\"] is all of them"));
-  EXPECT_EQ(refusal({}, operations()), Found());
-  EXPECT_EQ(refusal({}, true).first, "parallel.recompute");
-  EXPECT_EQ(refusal({}, {}, offload_of({"activations"})).first, "parallel.offload");
+  EXPECT_EQ(error({}, operations()), Found());
+  EXPECT_EQ(error({}, true).first, "parallel.recompute");
+  EXPECT_EQ(error({}, {}, to_offload({"activations"})).first, "parallel.offload");
   Recomputation wrong;
   wrong.operations = {"norm", "atention"};
   EXPECT_EQ(
-      refusal({"*"}, wrong),
+      error({"*"}, wrong),
       Found(
           "parallel.recompute",
           "parallel.recompute has no operation \"atention\": it is \"none\" or \"full\", an integer without quotes, or "

@@ -95,7 +95,7 @@ const std::vector<Family>& families() {
 }
 
 /// All ways to lay `ranks` over pp, dp_replicate, dp_shard and tp that tiny models can carry.
-std::vector<MeshShape> shapes_of(int64_t ranks) {
+std::vector<MeshShape> find_shapes(int64_t ranks) {
   std::vector<MeshShape> shapes;
   for (const int64_t pp : {1, 2, 3, 4})
     for (const int64_t tp : {1, 2, 4})
@@ -122,13 +122,13 @@ bool runs_all() { return std::getenv("MODULAR_LONG_TESTS") != nullptr; }
 std::vector<Case> cases(bool every) {
   std::vector<Case> all;
   for (const Family& family : families()) {
-    const auto config = tiny_config(entry_of(family.architecture), family.fields);
+    const auto config = tiny_config(get_entry(family.architecture), family.fields);
     size_t number = 0;
     for (const int64_t ranks : {2, 3, 4, 6, 8})
-      for (const MeshShape& shape : shapes_of(ranks)) {
+      for (const MeshShape& shape : find_shapes(ranks)) {
         const bool by_default = family.architecture == "LlamaForCausalLM" && ranks <= 4;
         // Groups of heads that tp does not divide.
-        const bool runs = ParallelModel::refusal(entry_of(family.architecture), *config, shape).empty();
+        const bool runs = ParallelModel::error(get_entry(family.architecture), *config, shape).empty();
         if (runs && (every || by_default)) all.push_back({family, shape, number});
         ++number;
       }
@@ -137,7 +137,7 @@ std::vector<Case> cases(bool every) {
 }
 
 /// Of a step's rows a data-parallel rank has 24 / dp: as many micro-batches as the schedule wants, where they divide.
-Variant variant_of(const Case& of, size_t turn) {
+Variant get_variant(const Case& of, size_t turn) {
   static constexpr const char* kSchedules[] = {"1f1b",      "interleaved", "zbv", "gpipe", "interleaved-zero-bubble",
                                                "dualpipev", "looped-bfs"};
   const int64_t pp = of.shape[Axis::pp], rows = 24 / (of.shape[Axis::dp_replicate] * of.shape[Axis::dp_shard]);
@@ -165,7 +165,7 @@ class Meshes : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Meshes, TrainWhatOneProcessTrains) {
   expect_same_training(GetParam().family.architecture, GetParam().shape,
-                       {variant_of(GetParam(), 0), variant_of(GetParam(), 1)});
+                       {get_variant(GetParam(), 0), get_variant(GetParam(), 1)});
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Meshes, ::testing::ValuesIn(cases(runs_all())), [](const auto& info) {
@@ -179,7 +179,7 @@ TEST(Cases, AreAtLeastSixtyMeshesOfAFamilyWithAllPolicies) {
   std::map<std::string, std::set<std::string>> policies;
   for (const Case& one : cases(/*every=*/true))
     for (const size_t turn : {0, 1}) {
-      const Variant variant = variant_of(one, turn);
+      const Variant variant = get_variant(one, turn);
       const std::string& family = one.family.architecture;
       ++meshes[family];
       if (one.shape[Axis::pp] > 1) policies[family].insert(variant.options.pipeline.schedule);

@@ -1,4 +1,4 @@
-// How a model becomes parameters, units and boxes, and why a mesh may not carry it; one process is enough for all of
+// How a model becomes parameters, units and slices, and why a mesh may not carry it; one process is enough for all of
 // it.
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@
 namespace modular::testing {
 namespace {
 
-const Entry& llama() { return entry_of("LlamaForCausalLM"); }
+const Entry& llama() { return get_entry("LlamaForCausalLM"); }
 
 TEST(Patterns, MatchComponentByComponent) {
   EXPECT_TRUE(matches("model.layers.*", "model.layers.11"));
@@ -77,7 +77,7 @@ TEST(ParameterTable, KnowsUnitsSplitsAndTies) {
 
 TEST(ParameterTable, KnowsTheMatricesOfLayers) {
   const auto matrices = [](const std::string& architecture) {
-    const Entry& entry = entry_of(architecture);
+    const Entry& entry = get_entry(architecture);
     const auto config = tiny_config(entry, {});
     const Model model = build_on_meta(entry, *config);
     std::map<std::string, bool> found;
@@ -103,7 +103,7 @@ TEST(ParameterTable, KnowsTheMatricesOfLayers) {
 }
 
 TEST(ParameterTable, GivesEachStageItsParameters) {
-  const PlacedStage stage(1, {2});
+  const StageOnRank stage(1, {2});
   for (const bool tied : {false, true}) {
     const auto config = tiny_config(llama(), {{"tie_word_embeddings", tied}});
     const Model model = build_on_meta(llama(), *config);
@@ -118,11 +118,11 @@ TEST(ParameterTable, GivesEachStageItsParameters) {
   }
 }
 
-std::vector<int64_t> costs_of(const Entry& entry, const Fields& fields) {
+std::vector<int64_t> compute_costs(const Entry& entry, const Fields& fields) {
   const auto config = tiny_config(entry, fields);
   const Model model = build_on_meta(entry, *config);
   const ParameterTable table = parameter_table(*model.module, *entry.plan, *config, {});
-  return layer_costs(table, *entry.plan, tower_sizes(*model.module, *entry.plan));
+  return layer_costs(table, *entry.plan, stack_sizes(*model.module, *entry.plan));
 }
 
 TEST(LayerCosts, AreTheParametersOfALayerAndOfTheHeadBehindTheLast) {
@@ -130,7 +130,7 @@ TEST(LayerCosts, AreTheParametersOfALayerAndOfTheHeadBehindTheLast) {
   constexpr int64_t kLayer = 2 * 36 * 32 + 2 * 36 * 16 + 3 * 36 * 50 + 2 * 36, kNorm = 36;
   for (const bool tied : {false, true})
     for (const int64_t words : {62, 1000}) {
-      const auto costs = costs_of(llama(), {{"tie_word_embeddings", tied}, {"vocab_size", words}});
+      const auto costs = compute_costs(llama(), {{"tie_word_embeddings", tied}, {"vocab_size", words}});
       EXPECT_EQ(costs, (std::vector<int64_t>{kLayer, kLayer, kLayer, kLayer + kNorm + 36 * words}))
           << "looking a token up costs nothing; tied: " << tied;
       EXPECT_EQ(stage_cuts({}, 2, costs), std::vector<int64_t>{words == 62 ? 2 : 3}) << "a head of four layers' cost";
@@ -139,19 +139,19 @@ TEST(LayerCosts, AreTheParametersOfALayerAndOfTheHeadBehindTheLast) {
 
 TEST(LayerCosts, OfExpertsAreThoseThatATokenIsSentTo) {
   const auto costs_with = [](int64_t chosen) {
-    return costs_of(entry_of("MixtralForCausalLM"),
-                    {{"num_local_experts", int64_t{8}}, {"num_experts_per_tok", chosen}});
+    return compute_costs(get_entry("MixtralForCausalLM"),
+                         {{"num_local_experts", int64_t{8}}, {"num_experts_per_tok", chosen}});
   };
   const auto two = costs_with(2), three = costs_with(3);
   for (size_t layer = 0; layer < two.size(); ++layer) EXPECT_EQ(three[layer] - two[layer], 3 * 36 * 50);
 }
 
 TEST(LayerCosts, OfTowersAreOneAfterTheOther) {
-  const Entry& t5 = entry_of("T5ForConditionalGeneration");
+  const Entry& t5 = get_entry("T5ForConditionalGeneration");
   const Fields fields = {{"num_layers", int64_t{3}}, {"num_decoder_layers", int64_t{2}}};
   const auto integers = config_integers(*tiny_config(t5, fields));
   const int64_t width = integers.at("d_model"), heads = integers.at("num_heads") * integers.at("d_kv");
-  const auto costs = costs_of(t5, fields);
+  const auto costs = compute_costs(t5, fields);
   ASSERT_EQ(costs.size(), 5u);
   EXPECT_EQ(costs[0], costs[1]) << "tables of tokens and of relative biases are looked up";
   EXPECT_EQ(costs[2], costs[1] + width) << "the norm behind the encoder";
@@ -168,7 +168,7 @@ void expect_rows_on_all_ranks(const UnitLayout& layout, const ParameterPlacement
   layout.clear_padding(by_rank, parameter);
   int64_t next = 0;
   for (int64_t rank = 0; rank < layout.ranks; ++rank) {
-    const auto [first, count] = layout.rows_of(parameter, rank);
+    const auto [first, count] = layout.get_rows(parameter, rank);
     EXPECT_EQ(first, next);
     next += count;
     const at::Tensor local = layout.local(by_rank[rank], parameter, rank);
@@ -243,7 +243,7 @@ TEST(Initialization, DependsOnSeedAndNameAlone) {
     const auto config = tiny_config(llama(), {{"num_hidden_layers", layers}});
     ParallelModel model(llama(), *config, mesh, {}, seed);
     std::map<std::string, at::Tensor> found;
-    for (const ShardedParameter& box : model.parameters()) found[box.name] = box.local.clone();
+    for (const ShardedParameter& slice : model.parameters()) found[slice.name] = slice.local.clone();
     return found;
   };
   at::manual_seed(5);
@@ -261,29 +261,29 @@ TEST(Initialization, DependsOnSeedAndNameAlone) {
   EXPECT_FALSE(small.at("model.layers.0.mlp.up_proj.weight").equal(small.at("model.layers.1.mlp.up_proj.weight")));
 }
 
-TEST(Refusal, SaysInOneSentenceWhatDoesNotDivide) {
-  const auto refusal = [](const Fields& fields, std::initializer_list<std::pair<Axis, int64_t>> sizes) {
+TEST(ModelErrors, SaysInOneSentenceWhatDoesNotDivide) {
+  const auto error = [](const Fields& fields, std::initializer_list<std::pair<Axis, int64_t>> sizes) {
     MeshShape shape;
     for (const auto& [axis, size] : sizes) shape[axis] = size;
-    return ParallelModel::refusal(llama(), *tiny_config(llama(), fields), shape);
+    return ParallelModel::error(llama(), *tiny_config(llama(), fields), shape);
   };
-  EXPECT_EQ(refusal({}, {{Axis::tp, 2}, {Axis::pp, 4}, {Axis::dp_shard, 3}, {Axis::dp_replicate, 5}}), "");
-  EXPECT_EQ(refusal({{"intermediate_size", int64_t{63}}}, {{Axis::tp, 2}}),
+  EXPECT_EQ(error({}, {{Axis::tp, 2}, {Axis::pp, 4}, {Axis::dp_shard, 3}, {Axis::dp_replicate, 5}}), "");
+  EXPECT_EQ(error({{"intermediate_size", int64_t{63}}}, {{Axis::tp, 2}}),
             "intermediate_size = 63 cannot be split over tp = 2: choose a tp that divides it");
-  EXPECT_EQ(refusal({{"num_attention_heads", int64_t{6}}}, {{Axis::tp, 4}}),
+  EXPECT_EQ(error({{"num_attention_heads", int64_t{6}}}, {{Axis::tp, 4}}),
             "num_attention_heads = 6 cannot be split over tp = 4: choose a tp that divides it");
-  EXPECT_EQ(refusal({{"num_attention_heads", int64_t{6}}}, {{Axis::tp, 3}}),
+  EXPECT_EQ(error({{"num_attention_heads", int64_t{6}}}, {{Axis::tp, 3}}),
             "num_key_value_heads = 2 cannot be split over tp = 3: choose a tp that divides it or is a multiple of it");
-  EXPECT_EQ(refusal({}, {{Axis::pp, 5}}),
+  EXPECT_EQ(error({}, {{Axis::pp, 5}}),
             "pp = 5 needs at least as many layers, and model.layers has 4: choose a smaller pp");
-  EXPECT_EQ(refusal({}, {{Axis::cp, 2}}), "cp = 2 is not supported: set it to 1");
-  EXPECT_EQ(refusal({}, {{Axis::tp, 0}}), "tp = 0: an axis has at least 1 rank");
+  EXPECT_EQ(error({}, {{Axis::cp, 2}}), "cp = 2 is not supported: set it to 1");
+  EXPECT_EQ(error({}, {{Axis::tp, 0}}), "tp = 0: an axis has at least 1 rank");
 }
 
-TEST(Refusal, NamesTheKnownTasksWhereAnEntrysIsUnknown) {
+TEST(ModelErrors, NamesTheKnownTasksWhereAnEntrysIsUnknown) {
   Entry unknown = llama();
   unknown.task = "juggling";
-  EXPECT_EQ(ParallelModel::refusal(unknown, *tiny_config(llama()), MeshShape{}),
+  EXPECT_EQ(ParallelModel::error(unknown, *tiny_config(llama()), MeshShape{}),
             "LlamaForCausalLM is an entry for \"juggling\", a task that is not known: write MODEL_ENTRY with one of "
             "causal-lm, masked-lm, seq2seq, next-item, masked-item, sequence-classification, token-classification, "
             "sentence-embedding, "

@@ -23,7 +23,7 @@ struct Sizes {
   double shard = 0, root = 0, head = 0, unit = 0;
 };
 
-Sizes sizes_of(std::vector<ShardedParameter>& parameters) {
+Sizes get_sizes(std::vector<ShardedParameter>& parameters) {
   Sizes sizes;
   for (const ShardedParameter& parameter : parameters) {
     const double bytes = 4.0 * static_cast<double>(c10::multiply_integers(parameter.global_shape));
@@ -43,7 +43,7 @@ struct Peaks {
 Peaks measure(CountingAllocator& counting, const Entry& entry, const AnyConfig& config, Mesh& mesh, int64_t prefetch,
               Sizes& sizes) {
   ParallelModel model(entry, config, mesh, {.prefetch = prefetch}, 1);
-  sizes = sizes_of(model.parameters());
+  sizes = get_sizes(model.parameters());
   // So few tokens that activations do not count.
   Batch batch;
   batch.input_ids = at::arange(4).view({1, 4});
@@ -70,7 +70,7 @@ TEST_P(ParameterMemory, IsTheShardTheRootAndTheUnitsAtWork) {
     at::set_num_threads(1);
     CountingAllocator& counting = CountingAllocator::installed();
     Mesh mesh(environment, mesh_shape, {.device = at::kCPU});
-    const Entry& entry = entry_of("LlamaForCausalLM");
+    const Entry& entry = get_entry("LlamaForCausalLM");
     const auto config = tiny_config(entry, {{"num_hidden_layers", layers},
                                             {"hidden_size", width},
                                             {"intermediate_size", 2 * width},

@@ -29,7 +29,7 @@ TEST(PipelineMemory, OfTwiceAsManyMicroBatchesIsTheSame) {
     MeshShape shape;
     shape[Axis::pp] = 4;
     Mesh mesh(environment, shape, {.device = at::kCPU});
-    const Entry& entry = entry_of("LlamaForCausalLM");
+    const Entry& entry = get_entry("LlamaForCausalLM");
     ParallelModel model(entry, *tiny_config(entry), mesh, {}, 1);
     const int64_t few = peak_of_step(model, 16), many = peak_of_step(model, 32);
     EXPECT_GT(few, 0);

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "runtime/parallel/known_schedules.h"
-#include "runtime/parallel/schedule_play.h"
+#include "runtime/parallel/schedule_simulator.h"
 
 namespace modular {
 namespace {
@@ -19,14 +19,14 @@ std::string text(const std::vector<PipelineAction>& actions) {
   std::string result;
   for (const PipelineAction& action : actions) {
     if (!result.empty()) result += ' ';
-    result += cell_of(action);
+    result += format_cell(action);
   }
   return result;
 }
 
 /// One stage a rank.
 PipelineSchedule one_each(std::vector<std::vector<PipelineAction>> ranks) {
-  return {placed_in_loops(static_cast<int64_t>(ranks.size()), 1), std::move(ranks)};
+  return {looped_stages(static_cast<int64_t>(ranks.size()), 1), std::move(ranks)};
 }
 
 struct Sizes {
@@ -39,7 +39,7 @@ void for_all_sizes(const KnownSchedule& known, Check&& check) {
   for (const int64_t ranks : {2, 3, 4, 5, 8})
     for (int64_t stages = known.least_stages; stages <= std::min(known.most_stages, int64_t{4}); ++stages)
       for (const int64_t micro_batches : {1, 2, 3, 4, 6, 8, 9, 12, 15, 16, 24, 40}) {
-        if (!known.refusal(ranks, stages, micro_batches).empty()) continue;
+        if (!known.error(ranks, stages, micro_batches).empty()) continue;
         SCOPED_TRACE(std::string(known.name) + ", " + std::to_string(ranks) + " ranks, " + std::to_string(stages) +
                      " stages each, " + std::to_string(micro_batches) + " micro-batches");
         check(known.make(ranks, stages, micro_batches), Sizes{ranks, stages, micro_batches});
@@ -78,7 +78,7 @@ TEST(ScheduleInterleavedZeroBubble, OfOneStageARankIsH1) {
 
 TEST(ScheduleZbv, TurnsOnTheLastRank) {
   const auto schedule = schedule_zbv(2, 3);
-  EXPECT_EQ(schedule.rank_of, (std::vector<int64_t>{0, 1, 1, 0}));
+  EXPECT_EQ(schedule.stage_ranks, (std::vector<int64_t>{0, 1, 1, 0}));
   EXPECT_EQ(text(schedule.ranks[0]), "0F0 0F1 0F2 3F0 3I0 3W0 3F1 3I1 3W1 0I0 0W0 3F2 3I2 3W2 0I1 0W1 0I2 0W2");
   EXPECT_EQ(text(schedule.ranks[1]), "1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 2W1 1I1 2I2 1I2 1W1 2W2 1W2");
 }
@@ -87,12 +87,13 @@ class KnownSchedules : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(KnownSchedules, CanRunForAllSizes) {
   for_all_sizes(known(GetParam()), [](const PipelineSchedule& schedule, const Sizes& sizes) {
-    EXPECT_EQ(problem_of(schedule, sizes.micro_batches), "");
+    EXPECT_EQ(find_problem(schedule, sizes.micro_batches), "");
     EXPECT_EQ(static_cast<int64_t>(schedule.ranks.size()), sizes.ranks);
     EXPECT_EQ(schedule.stages(), sizes.ranks * sizes.stages_per_rank);
-    EXPECT_EQ(problem_of(schedule_forward(schedule.rank_of, sizes.ranks, sizes.micro_batches), sizes.micro_batches,
-                         /*trains=*/false),
-              "");
+    EXPECT_EQ(
+        find_problem(schedule_forward(schedule.stage_ranks, sizes.ranks, sizes.micro_batches), sizes.micro_batches,
+                     /*trains=*/false),
+        "");
   });
 }
 
@@ -122,11 +123,12 @@ int64_t expected_stored(std::string_view name, const Sizes& sizes, int64_t rank)
 TEST_P(KnownSchedules, WaitAndStoreAsTheirClosedFormsSay) {
   const std::string_view name = GetParam();
   for_all_sizes(known(name), [&](const PipelineSchedule& schedule, const Sizes& sizes) {
-    const Play played = play(schedule);
+    const Simulation simulated = simulate(schedule);
     if (!is_full(name, sizes)) return;
-    EXPECT_NEAR(played.idle_share, expected_idle_share(name, sizes), 1e-12);
+    EXPECT_NEAR(simulated.idle_fraction, expected_idle_share(name, sizes), 1e-12);
     for (int64_t rank = 0; rank < sizes.ranks; ++rank)
-      EXPECT_EQ(played.most_stored[static_cast<size_t>(rank)], expected_stored(name, sizes, rank)) << "rank " << rank;
+      EXPECT_EQ(simulated.most_stored[static_cast<size_t>(rank)], expected_stored(name, sizes, rank))
+          << "rank " << rank;
   });
 }
 
@@ -136,8 +138,8 @@ TEST_P(KnownSchedules, WaitLessThan1F1BWhereTheBackwardIsCut) {
   for (const ActionTimes& times : {ActionTimes{1.0, 1.0, 1.0, 2.0}, ActionTimes{1.0, 1.3, 0.7, 2.0}})
     for_all_sizes(known(name), [&](const PipelineSchedule& schedule, const Sizes& sizes) {
       if (!is_full(name, sizes)) return;
-      EXPECT_LT(play(schedule, times).idle_share,
-                play(schedule_1f1b(sizes.ranks, sizes.micro_batches), times).idle_share);
+      EXPECT_LT(simulate(schedule, times).idle_fraction,
+                simulate(schedule_1f1b(sizes.ranks, sizes.micro_batches), times).idle_fraction);
     });
 }
 
@@ -151,19 +153,21 @@ INSTANTIATE_TEST_SUITE_P(Names, KnownSchedules,
                          });
 
 TEST(ScheduleForward, PassesAllStagesOfAnyPlacement) {
-  for (const std::vector<int64_t>& rank_of : {std::vector<int64_t>{0, 1, 2}, {0, 1, 0, 1}, {0, 1, 1, 0}, {1, 1, 0, 0}})
+  for (const std::vector<int64_t>& stage_ranks :
+       {std::vector<int64_t>{0, 1, 2}, {0, 1, 0, 1}, {0, 1, 1, 0}, {1, 1, 0, 0}})
     for (int64_t micro_batches = 0; micro_batches < 9; ++micro_batches)
-      EXPECT_EQ(problem_of(schedule_forward(rank_of, 1 + std::ranges::max(rank_of), micro_batches), micro_batches,
-                           /*trains=*/false),
-                "");
+      EXPECT_EQ(
+          find_problem(schedule_forward(stage_ranks, 1 + std::ranges::max(stage_ranks), micro_batches), micro_batches,
+                       /*trains=*/false),
+          "");
 }
 
-TEST(Play, TakesTheTimesOfTheActions) {
+TEST(Simulation, TakesTheTimesOfTheActions) {
   // 0F0 1F0 1B0 0B0, one after the other.
-  const Play played = play(schedule_1f1b(2, 1), {.forward = 3.0, .backward = 5.0});
-  EXPECT_DOUBLE_EQ(played.time, 16.0);
-  EXPECT_DOUBLE_EQ(played.idle_share, 0.5);
-  EXPECT_EQ(played.starts, (std::vector<std::vector<double>>{{0.0, 11.0}, {3.0, 6.0}}));
+  const Simulation simulated = simulate(schedule_1f1b(2, 1), {.forward = 3.0, .backward = 5.0});
+  EXPECT_DOUBLE_EQ(simulated.time, 16.0);
+  EXPECT_DOUBLE_EQ(simulated.idle_fraction, 0.5);
+  EXPECT_EQ(simulated.starts, (std::vector<std::vector<double>>{{0.0, 11.0}, {3.0, 6.0}}));
 }
 
 TEST(ProblemOf, NamesAStageThatWaitsForever) {
@@ -172,58 +176,58 @@ TEST(ProblemOf, NamesAStageThatWaitsForever) {
       {{Kind::forward, 0, 0}, {Kind::backward, 0, 0}, {Kind::forward, 0, 1}, {Kind::backward, 0, 1}},
       {{Kind::forward, 1, 0}, {Kind::forward, 1, 1}, {Kind::backward, 1, 0}, {Kind::backward, 1, 1}},
   });
-  EXPECT_EQ(problem_of(schedule, 2), "stage 0 waits forever before the backward of micro-batch 0");
+  EXPECT_EQ(find_problem(schedule, 2), "stage 0 waits forever before the backward of micro-batch 0");
 }
 
 TEST(ProblemOf, NamesAMicroBatchThatIsLeftOutOrDoneTwice) {
-  EXPECT_EQ(problem_of(one_each({{{Kind::forward, 0, 0}, {Kind::backward, 0, 0}}}), 2),
+  EXPECT_EQ(find_problem(one_each({{{Kind::forward, 0, 0}, {Kind::backward, 0, 0}}}), 2),
             "stage 0 does not run the forward of each of 2 micro-batches once");
-  EXPECT_EQ(problem_of(one_each({{{Kind::forward, 0, 0}, {Kind::backward, 0, 0}, {Kind::backward, 0, 0}}}), 1),
+  EXPECT_EQ(find_problem(one_each({{{Kind::forward, 0, 0}, {Kind::backward, 0, 0}, {Kind::backward, 0, 0}}}), 1),
             "stage 0 does not run the backward of each of 1 micro-batches once");
   for (const std::vector<PipelineAction>& actions :
        {std::vector<PipelineAction>{{Kind::forward, 0, 0}, {Kind::backward_input, 0, 0}},
         {{Kind::forward, 0, 0}, {Kind::backward_weight, 0, 0}},
         {{Kind::forward, 0, 0}, {Kind::backward_input, 0, 0}, {Kind::backward_weight, 0, 0}, {Kind::backward, 0, 0}}})
-    EXPECT_EQ(problem_of(one_each({actions}), 1),
+    EXPECT_EQ(find_problem(one_each({actions}), 1),
               "stage 0 does not run the backward of each of 1 micro-batches once, whole or as inputs and weights");
 }
 
 TEST(ProblemOf, TakesForwardsAloneForAnEvaluationAndForNothingElse) {
   const PipelineSchedule forwards = schedule_forward({0, 1}, 2, 2);
-  EXPECT_EQ(problem_of(forwards, 2, /*trains=*/false), "");
-  EXPECT_EQ(problem_of(forwards, 2), "stage 0 does not run the backward of each of 2 micro-batches once");
-  EXPECT_EQ(problem_of(schedule_gpipe(2, 2), 2, /*trains=*/false),
+  EXPECT_EQ(find_problem(forwards, 2, /*trains=*/false), "");
+  EXPECT_EQ(find_problem(forwards, 2), "stage 0 does not run the backward of each of 2 micro-batches once");
+  EXPECT_EQ(find_problem(schedule_gpipe(2, 2), 2, /*trains=*/false),
             "stage 0 runs backwards, and there are to be forwards alone");
 }
 
 TEST(ProblemOf, NamesWhatComesBeforeWhatItNeeds) {
-  EXPECT_EQ(problem_of(one_each({{{Kind::backward, 0, 0}, {Kind::forward, 0, 0}}}), 1),
+  EXPECT_EQ(find_problem(one_each({{{Kind::backward, 0, 0}, {Kind::forward, 0, 0}}}), 1),
             "stage 0 waits forever before the backward of micro-batch 0");
   EXPECT_EQ(
-      problem_of(one_each({{{Kind::forward, 0, 0}, {Kind::backward_weight, 0, 0}, {Kind::backward_input, 0, 0}}}), 1),
+      find_problem(one_each({{{Kind::forward, 0, 0}, {Kind::backward_weight, 0, 0}, {Kind::backward_input, 0, 0}}}), 1),
       "stage 0 waits forever before the backward of weights of micro-batch 0");
 }
 
 TEST(ProblemOf, NamesRanksThatDisagreeOnTheOrder) {
   const PipelineSchedule forwards =
       one_each({{{Kind::forward, 0, 0}, {Kind::forward, 0, 1}}, {{Kind::forward, 1, 1}, {Kind::forward, 1, 0}}});
-  EXPECT_EQ(problem_of(forwards, 2, /*trains=*/false),
+  EXPECT_EQ(find_problem(forwards, 2, /*trains=*/false),
             "rank 0 sends the activations of stage 0 and micro-batch 0 where rank 1 takes those of stage 0 and "
             "micro-batch 1");
   PipelineSchedule backwards = schedule_gpipe(2, 2);
   std::swap(backwards.ranks[0][2], backwards.ranks[0][3]);
-  EXPECT_EQ(problem_of(backwards, 2),
+  EXPECT_EQ(find_problem(backwards, 2),
             "rank 1 sends the gradients of stage 1 and micro-batch 0 where rank 0 takes those of stage 1 and "
             "micro-batch 1");
 }
 
 TEST(ProblemOf, NamesWhatLiesWhereItCannot) {
-  EXPECT_EQ(problem_of({{0, 0}, {{}, {}}}, 0), "rank 1 has no stage");
-  EXPECT_EQ(problem_of({{0, 2}, {{}, {}}}, 0), "stage 1 lies on rank 2 of 2");
-  EXPECT_EQ(problem_of({{0, 1}, {{{Kind::forward, 1, 0}}, {}}}, 1),
+  EXPECT_EQ(find_problem({{0, 0}, {{}, {}}}, 0), "rank 1 has no stage");
+  EXPECT_EQ(find_problem({{0, 2}, {{}, {}}}, 0), "stage 1 lies on rank 2 of 2");
+  EXPECT_EQ(find_problem({{0, 1}, {{{Kind::forward, 1, 0}}, {}}}, 1),
             "1F0 is given to rank 0, and its stage lies on rank 1");
-  EXPECT_EQ(problem_of({{0}, {{{Kind::forward, 1, 0}}}}, 1), "1F0 is of a stage that there is not");
-  EXPECT_EQ(problem_of({{0}, {{{Kind::forward, 0, 1}}}}, 1), "0F1 is of a micro-batch that a step of 1 has not");
+  EXPECT_EQ(find_problem({{0}, {{{Kind::forward, 1, 0}}}}, 1), "1F0 is of a stage that there is not");
+  EXPECT_EQ(find_problem({{0}, {{{Kind::forward, 0, 1}}}}, 1), "0F1 is of a micro-batch that a step of 1 has not");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Between which layers stages are cut, and which settings of a pipeline are refused.
+// Between which layers stages are cut, and which settings of a pipeline are rejected.
 #include "runtime/parallel/pipeline_stages.h"
 
 #include <gtest/gtest.h>
@@ -94,26 +94,26 @@ TEST(StageCuts, AreThoseOfTheSettingsOrBalanced) {
   EXPECT_EQ(stage_cuts({.schedule = "zbv"}, 2, {1, 1, 1, 1, 4}), Numbers({2, 3, 4})) << "four stages of two ranks";
 }
 
-TEST(PlacedStage, RunsTheLayersBetweenItsCuts) {
-  EXPECT_EQ(PlacedStage(0, {1, 6}).span(7), (std::pair<int64_t, int64_t>(0, 1)));
-  EXPECT_EQ(PlacedStage(1, {1, 6}).span(7), (std::pair<int64_t, int64_t>(1, 6)));
-  EXPECT_EQ(PlacedStage(2, {1, 6}).span(7), (std::pair<int64_t, int64_t>(6, 7)));
-  for (int64_t layer = 0; layer < 7; ++layer) EXPECT_EQ(PlacedStage(1, {1, 6}).holds(layer), 1 <= layer && layer < 6);
-  EXPECT_TRUE(PlacedStage(2, {1, 6}).holds(6));
+TEST(StageOnRank, RunsTheLayersBetweenItsCuts) {
+  EXPECT_EQ(StageOnRank(0, {1, 6}).span(7), (std::pair<int64_t, int64_t>(0, 1)));
+  EXPECT_EQ(StageOnRank(1, {1, 6}).span(7), (std::pair<int64_t, int64_t>(1, 6)));
+  EXPECT_EQ(StageOnRank(2, {1, 6}).span(7), (std::pair<int64_t, int64_t>(6, 7)));
+  for (int64_t layer = 0; layer < 7; ++layer) EXPECT_EQ(StageOnRank(1, {1, 6}).holds(layer), 1 <= layer && layer < 6);
+  EXPECT_TRUE(StageOnRank(2, {1, 6}).holds(6));
 }
 
-std::string refusal(const PipelineOptions& options, int64_t ranks, int64_t micro_batches) {
-  const auto [key, sentence] = pipeline_refusal(options, ranks, micro_batches);
+std::string error(const PipelineOptions& options, int64_t ranks, int64_t micro_batches) {
+  const auto [key, sentence] = pipeline_error(options, ranks, micro_batches);
   EXPECT_EQ(key.empty(), sentence.empty());
   return sentence.empty() ? "" : key + ": " + sentence;
 }
 
-TEST(PlacedStage, KnowsWhereTwoTowersBeginAndEnd) {
+TEST(StageOnRank, KnowsWhereTwoTowersBeginAndEnd) {
   // Of 3 and 4 layers, in stages [0, 2), [2, 3), [3, 5), [5, 7) and, cut elsewhere, of both towers.
   const auto stage = [](int64_t number, std::vector<int64_t> cuts) {
-    return PlacedStage(number, std::move(cuts), {3, 4});
+    return StageOnRank(number, std::move(cuts), {3, 4});
   };
-  const auto ends = [](const PlacedStage& one) {
+  const auto ends = [](const StageOnRank& one) {
     std::string text;
     for (const size_t tower : {0, 1})
       text += std::string(one.begins(tower) ? "b" : "-") + (one.ends(tower) ? "e" : "-");
@@ -127,60 +127,60 @@ TEST(PlacedStage, KnowsWhereTwoTowersBeginAndEnd) {
   EXPECT_EQ(stage(2, {4, 5}).layers(0, 3).first, stage(2, {4, 5}).layers(0, 3).second);
 }
 
-TEST(PipelineRefusal, SaysNothingOfWhatCanBe) {
+TEST(PipelineError, SaysNothingOfWhatCanBe) {
   for (const char* name :
        {"gpipe", "1f1b", "interleaved", "looped-bfs", "interleaved-zero-bubble", "zbv", "dualpipev"}) {
-    EXPECT_EQ(refusal({.schedule = name}, 2, 4), "");
-    EXPECT_EQ(refusal({.schedule = name}, 1, 3), "") << "without a pipeline no schedule is run";
+    EXPECT_EQ(error({.schedule = name}, 2, 4), "");
+    EXPECT_EQ(error({.schedule = name}, 1, 3), "") << "without a pipeline no schedule is run";
   }
-  EXPECT_EQ(refusal({.schedule = "interleaved", .stages_per_rank = 3, .cuts = {2, 3, 4, 9, 11}}, 2, 8), "");
-  EXPECT_EQ(refusal({.schedule = "interleaved"}, 2, 0), "") << "evaluation takes any number";
+  EXPECT_EQ(error({.schedule = "interleaved", .stages_per_rank = 3, .cuts = {2, 3, 4, 9, 11}}, 2, 8), "");
+  EXPECT_EQ(error({.schedule = "interleaved"}, 2, 0), "") << "evaluation takes any number";
 }
 
-TEST(PipelineRefusal, NamesTheSettingAndTheRemedy) {
-  EXPECT_EQ(refusal({.schedule = "zigzag"}, 2, 4),
+TEST(PipelineError, NamesTheSettingAndTheRemedy) {
+  EXPECT_EQ(error({.schedule = "zigzag"}, 2, 4),
             "parallel.schedule: parallel.schedule is \"zigzag\": it must be one of gpipe, 1f1b, interleaved, "
             "looped-bfs, interleaved-zero-bubble, zbv, dualpipev, or a path that ends in .csv");
   EXPECT_EQ(
-      refusal({.schedule = "interleaved"}, 4, 6),
+      error({.schedule = "interleaved"}, 4, 6),
       "parallel.schedule: parallel.schedule: interleaved needs a number of micro-batches that pp = 4 divides, and "
       "train.micro_batches is 6: make it 8, or choose another schedule");
-  EXPECT_EQ(refusal({.schedule = "dualpipev"}, 4, 6),
+  EXPECT_EQ(error({.schedule = "dualpipev"}, 4, 6),
             "parallel.schedule: parallel.schedule: dualpipev needs at least 8 micro-batches with pp = 4, and "
             "train.micro_batches is 6: raise it, or choose another schedule");
   EXPECT_EQ(
-      refusal({.schedule = "1f1b", .stages_per_rank = 2}, 2, 4),
+      error({.schedule = "1f1b", .stages_per_rank = 2}, 2, 4),
       "parallel.stages_per_rank: parallel.stages_per_rank is 2, and 1f1b has 1 stage a rank: set it to 1, or to 0");
   EXPECT_EQ(
-      refusal({.schedule = "interleaved", .stages_per_rank = 1}, 2, 4),
-      "parallel.stages_per_rank: parallel.stages_per_rank is 1, and interleaved has at least 2 stages a rank: set "
+      error({.schedule = "interleaved", .stages_per_rank = 1}, 2, 4),
+      "parallel.stages_per_rank: parallel.stages_per_rank is 1, and interleaved has at least 2 stages per rank: set "
       "it to 2, or to 0");
-  EXPECT_EQ(refusal({.cuts = {3}}, 1, 1),
+  EXPECT_EQ(error({.cuts = {3}}, 1, 1),
             "parallel.cuts: parallel.cuts says where stages begin, and parallel.pp is 1: leave it empty");
-  EXPECT_EQ(refusal({.cuts = {3, 4}}, 2, 1),
+  EXPECT_EQ(error({.cuts = {3, 4}}, 2, 1),
             "parallel.cuts: parallel.cuts is [3, 4], and parallel.pp and parallel.schedule make 2 stages: give the 1 "
             "places where the later ones begin");
   for (const std::vector<int64_t>& cuts : {std::vector<int64_t>{0, 3}, {3, 3}, {4, 3}})
-    EXPECT_NE(refusal({.cuts = cuts}, 3, 1).find("let the numbers ascend from at least 1"), std::string::npos);
+    EXPECT_NE(error({.cuts = cuts}, 3, 1).find("let the numbers ascend from at least 1"), std::string::npos);
 }
 
-TEST(PipelineRefusal, OfAFile) {
-  const std::string file = ::testing::TempDir() + "/refused.csv";
+TEST(PipelineError, OfAFile) {
+  const std::string file = ::testing::TempDir() + "/rejected.csv";
   std::ofstream(file) << "0F0,0B0\n1F0,1B0\n";
   const PipelineOptions options{.schedule = file};
-  EXPECT_EQ(refusal(options, 2, 1), "");
-  EXPECT_EQ(refusal(options, 3, 1), "parallel.schedule: parallel.schedule: " + file +
-                                        " has rows for 2 ranks, and parallel.pp is 3: set parallel.pp to 2, or choose "
-                                        "another schedule");
-  EXPECT_EQ(refusal(options, 2, 4),
+  EXPECT_EQ(error(options, 2, 1), "");
+  EXPECT_EQ(error(options, 3, 1), "parallel.schedule: parallel.schedule: " + file +
+                                      " has rows for 2 ranks, and parallel.pp is 3: set parallel.pp to 2, or choose "
+                                      "another schedule");
+  EXPECT_EQ(error(options, 2, 4),
             "parallel.schedule: parallel.schedule: " + file +
                 " cannot run with train.micro_batches = 4, as stage 0 does not run the forward of each of 4 "
                 "micro-batches once: correct the file or the number");
-  EXPECT_EQ(refusal({.schedule = file, .stages_per_rank = 2}, 2, 1),
+  EXPECT_EQ(error({.schedule = file, .stages_per_rank = 2}, 2, 1),
             "parallel.stages_per_rank: parallel.stages_per_rank is 2, and " + file +
                 " says itself which stages lie on a rank: set it to 0");
   std::ofstream(file) << "0F0,0B0\n1F0,1Q0\n";
-  EXPECT_EQ(refusal(options, 2, 1).find("parallel.schedule: " + file + ":2:5: "), 0U);
+  EXPECT_EQ(error(options, 2, 1).find("parallel.schedule: " + file + ":2:5: "), 0U);
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ struct Case {
 };
 
 /// Of so many layers that cost the same.
-PipelineOptions options_of(const Case& given, int64_t layers) {
+PipelineOptions to_options(const Case& given, int64_t layers) {
   PipelineOptions options = {.schedule = given.schedule, .stages_per_rank = given.stages_per_rank, .cuts = given.cuts};
   options.cuts = stage_cuts(options, given.ranks, std::vector<int64_t>(static_cast<size_t>(layers), 1));
   return options;
@@ -106,10 +106,10 @@ void expect_same_gradients(const Environment& environment, const Case& given) {
   for (Tensor& layer : whole.layers) layer = layer.detach().clone().requires_grad_();
 
   Mesh mesh = pipeline_mesh(environment);
-  Pipeline pipeline(mesh, options_of(given, kLayers));
+  Pipeline pipeline(mesh, to_options(given, kLayers));
   StageFunctions functions = model.functions();
   functions.can_cut = given.can_cut;
-  const std::vector<PlacedStage> stages = pipeline.own_stages();
+  const std::vector<StageOnRank> stages = pipeline.own_stages();
   for (int step = 0; step < 2; ++step) {  // twice: shapes are known the second time
     const auto batches = micro_batches(given.micro_batches);
     double expected_loss = 0.0;
@@ -129,7 +129,7 @@ void expect_same_gradients(const Environment& environment, const Case& given) {
     EXPECT_NEAR(sums.loss_sum, expected_loss, 1e-5 * expected_loss);
     EXPECT_EQ(sums.token_count, expected_count);
 
-    for (const PlacedStage& stage : stages) {
+    for (const StageOnRank& stage : stages) {
       const auto [first, last] = stage.span(kLayers);
       EXPECT_LT(first, last);
       for (int64_t i = first; i < last; ++i)
@@ -137,7 +137,7 @@ void expect_same_gradients(const Environment& environment, const Case& given) {
     }
   }
   std::vector<Tensor> shared;
-  if (std::ranges::any_of(stages, [](const PlacedStage& stage) { return stage.is_first() || stage.is_last(); }))
+  if (std::ranges::any_of(stages, [](const StageOnRank& stage) { return stage.is_first() || stage.is_last(); }))
     shared.push_back(model.table.grad());
   pipeline.sum_between_ends(shared);
   for (const Tensor& gradient : shared)
@@ -197,8 +197,8 @@ struct TinyTowers {
     return x.mean(1, /*keepdim=*/true);
   }
   Outputs forward(const Batch& batch) const {
-    const Tensor mean = pp::first_tower() ? read(batch) : pp::received();
-    if (!pp::second_tower(mean)) return pp::pass_on(mean);
+    const Tensor mean = pp::first_stack() ? read(batch) : pp::received();
+    if (!pp::second_stack(mean)) return pp::pass_on(mean);
     Tensor y = pp::is_first() ? at::embedding(table, batch.input_ids.flip(1)) : pp::received();
     const auto [begin, end] = span(second);
     for (int64_t i = begin; i < end; ++i) y = at::tanh(at::matmul(y, second[static_cast<size_t>(i)]) + mean);
@@ -219,7 +219,7 @@ void expect_same_towers(const Environment& environment, const Case& given, int64
   for (auto* layers : {&whole.first, &whole.second})
     for (Tensor& layer : *layers) layer = layer.detach().clone().requires_grad_();
   Mesh mesh = pipeline_mesh(environment);
-  Pipeline pipeline(mesh, options_of(given, of_first + of_second), {of_first, of_second});
+  Pipeline pipeline(mesh, to_options(given, of_first + of_second), {of_first, of_second});
   StageFunctions functions = {[&](const Batch& batch) { return model.forward(batch); },
                               [](const PipelineAction&, const std::function<void()>& autograd) { autograd(); }};
   functions.can_cut = given.can_cut;
@@ -294,7 +294,7 @@ TEST_P(PipelineEvaluation, GivesTheLogitsToAllRanks) {
       expected_logits = model.forward(asked).logits;
     }
     Mesh mesh = pipeline_mesh(environment);
-    Pipeline pipeline(mesh, options_of({.ranks = 3, .schedule = schedule, .micro_batches = 20}, /*layers=*/7));
+    Pipeline pipeline(mesh, to_options({.ranks = 3, .schedule = schedule, .micro_batches = 20}, /*layers=*/7));
     const Binding binding({.stage = &pipeline});
     const Sums sums = over_stages(pipeline, pipeline.evaluate(batches, model.functions()));
     EXPECT_NEAR(sums.loss_sum, expected_loss, 1e-5 * expected_loss);

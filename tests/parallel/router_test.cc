@@ -26,7 +26,7 @@ const Fields kFields = {{"num_local_experts", int64_t{4}},
                         {"qk_rope_head_dim", int64_t{4}},
                         {"v_head_dim", int64_t{8}}};
 
-Fields fields_of(const std::string& architecture) {
+Fields get_fields(const std::string& architecture) {
   Fields fields = kFields;
   if (architecture == kDeepseek) fields["num_key_value_heads"] = int64_t{4};
   return fields;
@@ -39,7 +39,7 @@ class RoutersOnMesh : public ::testing::TestWithParam<std::string> {
  protected:
   Variant variant(std::string name, ParallelOptions options, int64_t micro_batches = 1) {
     return {
-        .name = std::move(name), .fields = fields_of(GetParam()), .options = options, .micro_batches = micro_batches};
+        .name = std::move(name), .fields = get_fields(GetParam()), .options = options, .micro_batches = micro_batches};
   }
 };
 
@@ -81,7 +81,7 @@ TEST_P(RoutersOnMesh, Pipeline2Sharded2) {
 INSTANTIATE_TEST_SUITE_P(Families, RoutersOnMesh, ::testing::Values(kMixtral, kDeepseek),
                          [](const auto& info) { return info.param; });
 
-Batch batch_of(int64_t rows, int64_t seq) {
+Batch to_batch(int64_t rows, int64_t seq) {
   Batch batch;
   batch.input_ids = at::arange(rows * seq, at::kLong).view({rows, seq}) * 7 % 62;
   batch.labels = batch.input_ids;
@@ -91,12 +91,12 @@ Batch batch_of(int64_t rows, int64_t seq) {
 /// A DeepSeek-V3 whose routers score all experts alike, so that biases decide: experts 0 and 1 are chosen.
 struct Undecided {
   Mesh mesh{{}, {}, {.device = at::kCPU}};
-  std::unique_ptr<AnyConfig> config = tiny_config(entry_of(kDeepseek), fields_of(kDeepseek));
+  std::unique_ptr<AnyConfig> config = tiny_config(get_entry(kDeepseek), get_fields(kDeepseek));
   ParallelModel model;
   const at::Tensor biases = at::tensor({0.4, 0.3, 0.2, 0.1}, at::kFloat);
 
   explicit Undecided(const RouterOptions& options)
-      : model(entry_of(kDeepseek), *config, mesh, {.router = options}, /*seed=*/5) {
+      : model(get_entry(kDeepseek), *config, mesh, {.router = options}, /*seed=*/5) {
     for (ShardedParameter& parameter : model.parameters())
       if (parameter.name.ends_with("mlp.gate.weight")) parameter.local.zero_();
     for (ShardedParameter& buffer : model.buffers()) buffer.local.copy_(biases);
@@ -106,7 +106,7 @@ struct Undecided {
 
 TEST(Routers, BiasesMoveTowardsBalance) {
   Undecided undecided({.bias_speed = 0.01});
-  const Batch batch = batch_of(4, 8);
+  const Batch batch = to_batch(4, 8);
   const StepResult result = undecided.model.step({&batch, 1});
   EXPECT_NEAR(result.expert_load, 2.0, 1e-12) << "two of four experts have all rows";
   EXPECT_EQ(result.router_loss, 0.0);
@@ -121,22 +121,22 @@ TEST(Routers, BiasesMoveTowardsBalance) {
 
 // n experts of equal scores and no others: f is n/k for each of the k that are chosen, and shares are 1/n.
 TEST(Routers, LossesOfEqualScoresAreKnown) {
-  const Batch batch = batch_of(4, 8);
-  const auto loss_of = [&](const RouterOptions& options) {
+  const Batch batch = to_batch(4, 8);
+  const auto get_loss = [&](const RouterOptions& options) {
     return Undecided(options).model.step({&batch, 1}).router_loss;
   };
-  EXPECT_NEAR(loss_of({.aux_loss = 0.5}), 0.5 * 2, 1e-6) << "k times the coefficient";
-  EXPECT_NEAR(loss_of({.aux_loss = 0.5, .by_sequence = true}), 0.5 * 3, 1e-6) << "once for each layer";
+  EXPECT_NEAR(get_loss({.aux_loss = 0.5}), 0.5 * 2, 1e-6) << "k times the coefficient";
+  EXPECT_NEAR(get_loss({.aux_loss = 0.5, .by_sequence = true}), 0.5 * 3, 1e-6) << "once for each layer";
   const double log_sum = std::log(4.0);
-  EXPECT_NEAR(loss_of({.z_loss = 0.5}), 0.5 * 3 * log_sum * log_sum, 1e-6);
+  EXPECT_NEAR(get_loss({.z_loss = 0.5}), 0.5 * 3 * log_sum * log_sum, 1e-6);
 }
 
 TEST(Routers, LossesAreTrainedAndReportedBesideTheLoss) {
   Mesh mesh({}, {}, {.device = at::kCPU});
-  const auto config = tiny_config(entry_of(kMixtral), fields_of(kMixtral));
-  const Batch batch = batch_of(4, 8);
-  ParallelModel with(entry_of(kMixtral), *config, mesh, {.router = kOverTheStep}, /*seed=*/5),
-      without(entry_of(kMixtral), *config, mesh, {}, /*seed=*/5);
+  const auto config = tiny_config(get_entry(kMixtral), get_fields(kMixtral));
+  const Batch batch = to_batch(4, 8);
+  ParallelModel with(get_entry(kMixtral), *config, mesh, {.router = kOverTheStep}, /*seed=*/5),
+      without(get_entry(kMixtral), *config, mesh, {}, /*seed=*/5);
   const StepResult balanced = with.step({&batch, 1}), plain = without.step({&batch, 1});
   EXPECT_EQ(balanced.loss, plain.loss);
   EXPECT_GT(balanced.router_loss, 0.0);
@@ -158,19 +158,19 @@ TEST(Routers, ExchangeNothingForTheLoadOfExpertsAlone) {
   for (const MeshShape& shape : shapes) {
     run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
       Mesh mesh(environment, shape, {.device = at::kCPU});
-      const auto exchanges_of_a_step = [&](const std::string& architecture) {
+      const auto traffic_per_step = [&](const std::string& architecture) {
         ParallelOptions options;
         if (shape[Axis::pp] > 1) options.pipeline.cuts = {2};
-        const auto config = tiny_config(entry_of(architecture), kFields);
-        ParallelModel model(entry_of(architecture), *config, mesh, options, /*seed=*/5);
-        const std::vector<Batch> micro_batches(2, batch_of(4, 8));
+        const auto config = tiny_config(get_entry(architecture), kFields);
+        ParallelModel model(get_entry(architecture), *config, mesh, options, /*seed=*/5);
+        const std::vector<Batch> micro_batches(2, to_batch(4, 8));
         model.step(micro_batches);  // after which shapes and the order of units are known
         const int64_t before = traffic().exchanges;
         const StepResult result = model.step(micro_batches);
         EXPECT_EQ(result.expert_load > 0.0, architecture == kMixtral);
         return traffic().exchanges - before;
       };
-      EXPECT_EQ(exchanges_of_a_step(kMixtral), exchanges_of_a_step("LlamaForCausalLM")) << shape.describe();
+      EXPECT_EQ(traffic_per_step(kMixtral), traffic_per_step("LlamaForCausalLM")) << shape.describe();
     });
   }
 }
@@ -178,10 +178,10 @@ TEST(Routers, ExchangeNothingForTheLoadOfExpertsAlone) {
 // Descending the gradient of the loss evens out what was skewed.
 TEST(Routers, TrainingWithTheLossBalances) {
   Mesh mesh({}, {}, {.device = at::kCPU});
-  const auto config = tiny_config(entry_of(kMixtral), fields_of(kMixtral));
-  const Batch batch = batch_of(8, 12);
+  const auto config = tiny_config(get_entry(kMixtral), get_fields(kMixtral));
+  const Batch batch = to_batch(8, 12);
   const auto load_after = [&](const RouterOptions& options) {
-    ParallelModel model(entry_of(kMixtral), *config, mesh, {.router = options}, /*seed=*/5);
+    ParallelModel model(get_entry(kMixtral), *config, mesh, {.router = options}, /*seed=*/5);
     double load = 0.0;
     for (int step = 0; step < 40; ++step) {
       load = model.step({&batch, 1}).expert_load;

@@ -158,7 +158,7 @@ TEST(SampledSoftmax, DrawsByTheSeedAndTheStepAlone) {
 /// Nearly all of the classes can be asked for.
 TEST(SampledSoftmax, DrawsUntilAsManyAreExpectedAsAreAsked) {
   for (const auto distribution : {ClassDistribution::log_uniform, ClassDistribution::uniform})
-    EXPECT_GE(drawn_classes(distribution, 30, draws_for(distribution, 30, 28), /*key=*/1).size(), 26u);
+    EXPECT_GE(sample_classes(distribution, 30, count_draws(distribution, 30, 28), /*key=*/1).size(), 26u);
 }
 
 Variant sampled(std::string name, int64_t micro_batches, ParallelOptions options = {}) {
@@ -216,7 +216,7 @@ INSTANTIATE_TEST_SUITE_P(Meshes, SampledSoftmaxOnMeshes, ::testing::ValuesIn(cas
 
 /// The same parameters have the same loss in evaluations, whatever training samples; and another one in training.
 TEST(SampledSoftmax, IsOfTrainingAlone) {
-  const Entry& entry = entry_of("SessionForNextItem");
+  const Entry& entry = get_entry("SessionForNextItem");
   Mesh alone({}, {}, {.device = at::kCPU});
   Batch batch;
   at::manual_seed(4);

@@ -21,7 +21,7 @@ class ScheduleFile : public ::testing::Test {
     return read_schedule(file_);
   }
   /// The sentence after the file's path.
-  std::string refusal(const std::string& text) const {
+  std::string error(const std::string& text) const {
     try {
       read(text);
     } catch (const std::runtime_error& error) {
@@ -40,7 +40,7 @@ class ScheduleFile : public ::testing::Test {
 TEST_F(ScheduleFile, ReadsWhatItWrites) {
   for (const KnownSchedule& known : known_schedules()) {
     const PipelineSchedule schedule = known.make(2, known.usual_stages, 4), found = read(format_schedule(schedule));
-    EXPECT_EQ(found.rank_of, schedule.rank_of) << known.name;
+    EXPECT_EQ(found.stage_ranks, schedule.stage_ranks) << known.name;
     EXPECT_EQ(found.ranks, schedule.ranks) << known.name;
   }
 }
@@ -49,27 +49,27 @@ TEST_F(ScheduleFile, ReadsPyTorchsForm) {
   // As csv.writer writes it, with ends of lines of its own, and padding.
   const PipelineSchedule schedule = read("0F0,,(0F1;0B0)OVERLAP_F_B,0B1\r\n,1F0,1I0, 1W0,1F1,1B1\r\n");
   EXPECT_EQ(format_schedule(schedule), "0F0,0F1,0B0,0B1\n1F0,1I0,1W0,1F1,1B1\n");
-  EXPECT_EQ(schedule.rank_of, (std::vector<int64_t>{0, 1}));
-  EXPECT_EQ(problem_of(schedule, 2), "");
+  EXPECT_EQ(schedule.stage_ranks, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(find_problem(schedule, 2), "");
 }
 
 TEST_F(ScheduleFile, NamesTheCellThatIsWrong) {
   const std::string remedy =
       " is no cell: write a stage, one of F, I, W and B, and a micro-batch, as in 0F1, or nothing where the rank waits";
-  EXPECT_EQ(refusal("0F0,0B0\n1F0, 1X0\n"), ":2:6: \"1X0\"" + remedy);
-  EXPECT_EQ(refusal("0F0,F0"), ":1:5: \"F0\"" + remedy);
-  EXPECT_EQ(refusal("0F0,0B"), ":1:5: \"0B\"" + remedy);
-  EXPECT_EQ(refusal("0SEND_F0"), ":1:1: \"0SEND_F0\"" + remedy);
-  EXPECT_EQ(refusal("-1F0"), ":1:1: \"-1F0\"" + remedy);
-  EXPECT_EQ(refusal("0F0,(0F1;x)OVERLAP_F_B"), ":1:10: \"x\"" + remedy);
-  EXPECT_EQ(refusal("(0F1;0B0)BOTH"), ":1:1: \"(0F1;0B0)BOTH\"" + remedy);
-  EXPECT_EQ(refusal("99999999F0"), ":1:1: stage 99999999 is more than 65536 can be");
-  EXPECT_EQ(refusal("0F0\n1F0,0B0\n"), ":2:5: stage 0 lies on rank 0, whose row is line 1: a stage has one rank");
+  EXPECT_EQ(error("0F0,0B0\n1F0, 1X0\n"), ":2:6: \"1X0\"" + remedy);
+  EXPECT_EQ(error("0F0,F0"), ":1:5: \"F0\"" + remedy);
+  EXPECT_EQ(error("0F0,0B"), ":1:5: \"0B\"" + remedy);
+  EXPECT_EQ(error("0SEND_F0"), ":1:1: \"0SEND_F0\"" + remedy);
+  EXPECT_EQ(error("-1F0"), ":1:1: \"-1F0\"" + remedy);
+  EXPECT_EQ(error("0F0,(0F1;x)OVERLAP_F_B"), ":1:10: \"x\"" + remedy);
+  EXPECT_EQ(error("(0F1;0B0)BOTH"), ":1:1: \"(0F1;0B0)BOTH\"" + remedy);
+  EXPECT_EQ(error("99999999F0"), ":1:1: stage 99999999 is more than 65536 can be");
+  EXPECT_EQ(error("0F0\n1F0,0B0\n"), ":2:5: stage 0 lies on rank 0, whose row is line 1: a stage has one rank");
 }
 
-TEST_F(ScheduleFile, RefusesFilesWithoutActionsOrWithGaps) {
-  EXPECT_EQ(refusal("\n,,\n"), " holds no action: write a row of cells like 0F0 for each rank");
-  EXPECT_EQ(refusal("0F0\n2F0\n"), " has stage 2 and lacks stage 1: number the stages from 0 without a gap");
+TEST_F(ScheduleFile, RejectsFilesWithoutActionsOrWithGaps) {
+  EXPECT_EQ(error("\n,,\n"), " holds no action: write a row of cells like 0F0 for each rank");
+  EXPECT_EQ(error("0F0\n2F0\n"), " has stage 2 and lacks stage 1: number the stages from 0 without a gap");
   EXPECT_THROW(read_schedule("no/such/file.csv"), std::runtime_error);
 }
 

@@ -29,8 +29,7 @@ MeshShape mesh(int64_t tp, int64_t pp = 1, int64_t dp_shard = 1) {
 class SplitLayers : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(SplitLayers, TrainTheSameOverTensorParallelRanks) {
-  expect_same_training(GetParam(), mesh(2),
-                       {{.name = "plain"}, {.name = "recomputed", .options = {.recompute = true}}},
+  expect_same_training(GetParam(), mesh(2), {{.name = "plain"}, {.name = "recomputed", .options = {.recompute = true}}},
                        // AdamW divides by gradients that are near 0, whose rounding differs between meshes.
                        /*tolerance=*/2e-5);
 }
@@ -53,34 +52,34 @@ TEST(SplitLayers, TrainTheSameWhereSumsAreTakenOneByOne) {
   expect_same_training("OneSumForCausalLM", mesh(2), {{.name = "sequential", .fields = {{"beside", false}}}});
 }
 
-TEST(SplitLayers, ExpertsThatCannotBeDividedAreRefused) {
-  const Entry& entry = testing::entry_of("OneSumForCausalLM");
+TEST(SplitLayers, ExpertsThatCannotBeDividedAreRejected) {
+  const Entry& entry = testing::get_entry("OneSumForCausalLM");
   const auto config = testing::tiny_config(entry, {{"intermediate_size", int64_t{49}}});
-  EXPECT_EQ(ParallelModel::refusal(entry, *config, mesh(2)),
+  EXPECT_EQ(ParallelModel::error(entry, *config, mesh(2)),
             "intermediate_size = 49 cannot be split over tp = 2: choose a tp that divides it");
 }
 
 /// As it is for a layer whose size is not a product of config fields.
-TEST(SplitLayers, SizesThatThePlanHasNoRuleForAreRefusedByTheParameters) {
-  const Entry& entry = testing::entry_of("TinyForCausalLM");
+TEST(SplitLayers, SizesThatThePlanHasNoRuleForAreRejectedByTheParameters) {
+  const Entry& entry = testing::get_entry("TinyForCausalLM");
   Plan plan = *entry.plan;
   std::erase_if(plan.divides, [](const Divides& rule) { return rule.field == "intermediate_size"; });
   Entry without = entry;
   without.plan = &plan;
   const auto config = testing::tiny_config(entry, {{"intermediate_size", int64_t{49}}});
-  EXPECT_EQ(ParallelModel::refusal(without, *config, mesh(2)),
+  EXPECT_EQ(ParallelModel::error(without, *config, mesh(2)),
             "model.layers.0.mlp.up_proj.weight has 49 elements along dimension 0, which cannot be split over tp = 2");
 }
 
-TEST(SplitLayers, PartsThatDoNotAddUpAreRefused) {
-  const Entry& entry = testing::entry_of("FusedPartsForCausalLM");
+TEST(SplitLayers, PartsThatDoNotAddUpAreRejected) {
+  const Entry& entry = testing::get_entry("FusedPartsForCausalLM");
   Plan plan = *entry.plan;
   for (TensorSplit& split : plan.tensor_splits)
     if (!split.parts.empty()) split.parts.pop_back();
   Entry wrong = entry;
   wrong.plan = &plan;
-  const std::string refusal = ParallelModel::refusal(wrong, *testing::tiny_config(entry), mesh(2));
-  EXPECT_NE(refusal.find("the parts of "), std::string::npos) << refusal;
+  const std::string error = ParallelModel::error(wrong, *testing::tiny_config(entry), mesh(2));
+  EXPECT_NE(error.find("the parts of "), std::string::npos) << error;
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ void on_2_and_4_ranks(const Body& body) {
 }
 
 /// A rank's slice as torch.chunk makes them: the last ones may be shorter, or empty.
-Tensor shard_of(const Tensor& whole, int64_t dim, int64_t rank, int64_t size) {
+Tensor take_shard(const Tensor& whole, int64_t dim, int64_t rank, int64_t size) {
   const auto chunks = whole.chunk(size, dim);
   if (rank < static_cast<int64_t>(chunks.size())) return chunks[rank].detach().contiguous();
   return whole.narrow(dim, 0, 0).detach().contiguous();
@@ -65,19 +65,19 @@ TEST(TensorParallel, EnterIsTheIdentityAndSumsGradients) {
 TEST(TensorParallel, AColumnAndARowSplitLinearAreTheWholeOnes) {
   on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
     const Tensor input = at::randn({2, 5, 8}), up = at::randn({16, 8}), down = at::randn({8, 16});
-    Tensor whole_x = input.clone().requires_grad_(), whole_up = up.clone().requires_grad_(),
-           whole_down = down.clone().requires_grad_();
-    const Tensor expected = at::linear(at::silu(at::linear(whole_x, whole_up)), whole_down);
+    Tensor full_x = input.clone().requires_grad_(), full_up = up.clone().requires_grad_(),
+           full_down = down.clone().requires_grad_();
+    const Tensor expected = at::linear(at::silu(at::linear(full_x, full_up)), full_down);
     expected.pow(2).sum().backward();
 
-    Tensor x = input.clone().requires_grad_(), local_up = shard_of(up, 0, rank, size).requires_grad_(),
-           local_down = shard_of(down, 1, rank, size).requires_grad_();
+    Tensor x = input.clone().requires_grad_(), local_up = take_shard(up, 0, rank, size).requires_grad_(),
+           local_down = take_shard(down, 1, rank, size).requires_grad_();
     const Tensor result = parallel.reduce(at::linear(at::silu(at::linear(parallel.enter(x), local_up)), local_down));
     expect_close(result, expected, 1e-5, "result");
     result.pow(2).sum().backward();
-    expect_close(x.grad(), whole_x.grad(), 1e-5, "input's gradient");
-    expect_close(local_up.grad(), shard_of(whole_up.grad(), 0, rank, size), 1e-5, "column-split weight's gradient");
-    expect_close(local_down.grad(), shard_of(whole_down.grad(), 1, rank, size), 1e-5, "row-split weight's gradient");
+    expect_close(x.grad(), full_x.grad(), 1e-5, "input's gradient");
+    expect_close(local_up.grad(), take_shard(full_up.grad(), 0, rank, size), 1e-5, "column-split weight's gradient");
+    expect_close(local_down.grad(), take_shard(full_down.grad(), 1, rank, size), 1e-5, "row-split weight's gradient");
   });
 }
 
@@ -96,14 +96,14 @@ void expect_gathered(tp::TensorParallel& parallel, int64_t rank, int64_t size, i
   std::vector<int64_t> shape = {4, 8, 12};
   shape[static_cast<size_t>(dim < 0 ? dim + 3 : dim)] = length;
   const Tensor whole = at::randn(shape), weight = at::randn(shape);
-  Tensor shard = shard_of(whole, dim, rank, size).requires_grad_();
+  Tensor shard = take_shard(whole, dim, rank, size).requires_grad_();
   const int64_t before = traffic().exchanges;
   const Tensor gathered = parallel.gather(shard, dim);
   EXPECT_EQ(traffic().exchanges - before, exchanges) << length << " elements along " << dim;
   EXPECT_TRUE(gathered.equal(whole)) << dim;
   (gathered * weight).sum().backward();
   EXPECT_EQ(traffic().exchanges - before, exchanges) << "its backward needs none";
-  EXPECT_TRUE(shard.grad().equal(shard_of(weight, dim, rank, size))) << dim;
+  EXPECT_TRUE(shard.grad().equal(take_shard(weight, dim, rank, size))) << dim;
 }
 
 constexpr std::pair<int64_t, int64_t> kGathered[] = {{0, 12}, {1, 12}, {-1, 12}, {0, 5}, {1, 7}, {-1, 5}, {-1, 3}};
@@ -143,16 +143,16 @@ TEST(TensorParallel, AVocabularySplitEmbeddingIsTheWholeOne) {
       const Tensor expected = at::embedding(whole, ids, padding.value_or(-1));
       (expected * weight).sum().backward();
 
-      Tensor local = shard_of(table, 0, rank, size).requires_grad_();
+      Tensor local = take_shard(table, 0, rank, size).requires_grad_();
       const Tensor result = parallel.embedding(ids, local, rows, padding);
       EXPECT_TRUE(result.equal(expected));
       (result * weight).sum().backward();
-      expect_close(local.grad(), shard_of(whole.grad(), 0, rank, size), 1e-12, "table's gradient");
+      expect_close(local.grad(), take_shard(whole.grad(), 0, rank, size), 1e-12, "table's gradient");
     }
   });
 }
 
-/// Targets of which some are ignored, and one whole row is.
+/// Targets of which some are ignored, and one full row is.
 Tensor some_targets(int64_t vocabulary) {
   Tensor targets = at::randint(0, vocabulary, {3, 5}, at::kLong);
   targets[0][1] = kIgnoredTarget;
@@ -172,11 +172,12 @@ TEST(TensorParallel, AVocabularySplitCrossEntropyIsTheWholeOne) {
       const Tensor expected = modular::cross_entropy(whole, targets);
       (expected * 0.25).backward();
 
-      Tensor local = shard_of(logits, -1, rank, size).requires_grad_();
+      Tensor local = take_shard(logits, -1, rank, size).requires_grad_();
       const Tensor loss = parallel.cross_entropy(local, targets);
       expect_close(loss, expected, 1e-6, "loss");
       (loss * 0.25).backward();
-      expect_close(local.grad(), shard_of(whole.grad(), -1, rank, size), type == at::kFloat ? 1e-5 : 1e-2, "gradient");
+      expect_close(local.grad(), take_shard(whole.grad(), -1, rank, size), type == at::kFloat ? 1e-5 : 1e-2,
+                   "gradient");
     }
   });
 }
@@ -196,7 +197,7 @@ TEST(TensorParallel, ACrossEntropySelectsNoTargets) {
         at::addThreadLocalCallback(at::RecordFunctionCallback(note_selection).scopes({at::RecordScope::FUNCTION}));
     targets.masked_select(targets.eq(0));
     EXPECT_EQ(selections, 1) << "of this test, which is seen";
-    parallel.cross_entropy(shard_of(logits, -1, rank, size), targets);
+    parallel.cross_entropy(take_shard(logits, -1, rank, size), targets);
     EXPECT_EQ(selections, 1);
     at::removeCallback(callback);
   });
@@ -207,19 +208,19 @@ TEST(TensorParallel, ANormOverSplitValuesIsTheWholeOne) {
     for (const auto type : {at::kDouble, at::kFloat, at::kBFloat16}) {
       const Tensor values = at::randn({3, 5, 16}, at::kDouble).to(type), scale = at::randn({16}, at::kDouble).to(type),
                    upstream = at::randn({3, 5, 16}, at::kDouble).to(type);
-      Tensor whole_x = values.clone().requires_grad_(), whole_weight = scale.clone().requires_grad_();
-      const Tensor expected = modular::rms_norm(whole_x, whole_weight, 1e-3);
+      Tensor full_x = values.clone().requires_grad_(), full_weight = scale.clone().requires_grad_();
+      const Tensor expected = modular::rms_norm(full_x, full_weight, 1e-3);
       expected.backward(upstream);
 
-      Tensor x = shard_of(values, -1, rank, size).requires_grad_(),
-             weight = shard_of(scale, 0, rank, size).requires_grad_();
+      Tensor x = take_shard(values, -1, rank, size).requires_grad_(),
+             weight = take_shard(scale, 0, rank, size).requires_grad_();
       const Binding woven({.tp = &parallel});
       const Tensor result = tp::rms_norm(x, weight, 1e-3);
       const double tolerance = type == at::kDouble ? 1e-12 : type == at::kFloat ? 1e-6 : 1e-2;
-      expect_close(result, shard_of(expected, -1, rank, size), tolerance, "result");
-      result.backward(shard_of(upstream, -1, rank, size));
-      expect_close(x.grad(), shard_of(whole_x.grad(), -1, rank, size), tolerance, "input's gradient");
-      expect_close(weight.grad(), shard_of(whole_weight.grad(), 0, rank, size), tolerance, "weight's gradient");
+      expect_close(result, take_shard(expected, -1, rank, size), tolerance, "result");
+      result.backward(take_shard(upstream, -1, rank, size));
+      expect_close(x.grad(), take_shard(full_x.grad(), -1, rank, size), tolerance, "input's gradient");
+      expect_close(weight.grad(), take_shard(full_weight.grad(), 0, rank, size), tolerance, "weight's gradient");
     }
   });
 }
@@ -231,7 +232,7 @@ TEST(TensorParallel, SinksAndAlibiOfARanksHeadsAreItsPartOfTheWhole) {
       for (int i = 0; i < 3; ++i) whole.push_back(at::randn({2, heads, 7, 6}, at::kDouble).requires_grad_());
       whole.push_back(at::randn({heads}, at::kDouble).requires_grad_());
       for (const Tensor& tensor : whole)
-        own.push_back(shard_of(tensor, tensor.dim() == 1 ? 0 : 1, rank, size).requires_grad_());
+        own.push_back(take_shard(tensor, tensor.dim() == 1 ? 0 : 1, rank, size).requires_grad_());
       Batch batch;
       batch.input_ids = at::zeros({2, 7}, at::kLong);
       batch.attention_mask = at::ones({2, 7}, at::kLong);
@@ -246,16 +247,16 @@ TEST(TensorParallel, SinksAndAlibiOfARanksHeadsAreItsPartOfTheWhole) {
 
       const Binding woven({.tp = &parallel});
       const Tensor result = attend(own, tp::alibi_slopes(heads / size, at::kCPU));
-      expect_close(result, shard_of(expected, -1, rank, size), 1e-12, "result");
-      result.backward(shard_of(upstream, -1, rank, size));
+      expect_close(result, take_shard(expected, -1, rank, size), 1e-12, "result");
+      result.backward(take_shard(upstream, -1, rank, size));
       for (size_t i = 0; i < own.size(); ++i)
-        expect_close(own[i].grad(), shard_of(whole[i].grad(), i == 3 ? 0 : 1, rank, size), 1e-12, "gradient");
+        expect_close(own[i].grad(), take_shard(whole[i].grad(), i == 3 ? 0 : 1, rank, size), 1e-12, "gradient");
     }
   });
 }
 
-/// What `run` refuses.
-std::string refusal_of(const std::function<void()>& run) {
+/// What `run` rejects.
+std::string find_error(const std::function<void()>& run) {
   try {
     run();
   } catch (const c10::IndexError& error) {
@@ -264,18 +265,18 @@ std::string refusal_of(const std::function<void()>& run) {
   return "nothing";
 }
 
-TEST(TensorParallel, IdsAndTargetsBeyondTheVocabularyAreRefusedAsOnOneRank) {
+TEST(TensorParallel, IdsAndTargetsBeyondTheVocabularyAreRejectedAsOnOneRank) {
   on_ranks(2, [](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
     for (const auto& [words, wrong] : {std::pair(16, 16), std::pair(16, -1), std::pair(15, 15), std::pair(15, -1)}) {
       const Tensor logits = at::randn({1, 3, words}), table = at::randn({words, 4});
       const Tensor targets = at::tensor({int64_t{3}, kIgnoredTarget, int64_t{wrong}}).view({1, 3});
-      const std::string expected = refusal_of([&] { modular::cross_entropy(logits, targets); });
+      const std::string expected = find_error([&] { modular::cross_entropy(logits, targets); });
       EXPECT_EQ(expected, "Target " + std::to_string(wrong) + " is out of bounds.");
-      EXPECT_EQ(refusal_of([&] { parallel.cross_entropy(shard_of(logits, -1, rank, size), targets); }), expected);
+      EXPECT_EQ(find_error([&] { parallel.cross_entropy(take_shard(logits, -1, rank, size), targets); }), expected);
 
       const Tensor ids = at::tensor({int64_t{3}, int64_t{wrong}}).view({1, 2});
-      EXPECT_EQ(refusal_of([&] { parallel.embedding(ids, shard_of(table, 0, rank, size), words, {}); }),
-                refusal_of([&] { at::embedding(table, ids); }));
+      EXPECT_EQ(find_error([&] { parallel.embedding(ids, take_shard(table, 0, rank, size), words, {}); }),
+                find_error([&] { at::embedding(table, ids); }));
     }
   });
 }
@@ -294,7 +295,7 @@ TEST(TensorParallel, WorksInBfloat16AndWithoutGradients) {
   on_ranks(2, [](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
     at::NoGradGuard no_grad;
     const Tensor whole = at::randn({4, 8}).to(at::kBFloat16);
-    EXPECT_TRUE(parallel.gather(shard_of(whole, -1, rank, size), -1).equal(whole));
+    EXPECT_TRUE(parallel.gather(take_shard(whole, -1, rank, size), -1).equal(whole));
     EXPECT_EQ(parallel.reduce(whole).scalar_type(), at::kBFloat16);
     EXPECT_FALSE(parallel.enter(whole).requires_grad());
   });

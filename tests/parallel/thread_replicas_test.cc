@@ -21,7 +21,7 @@ Variant on_threads(int64_t threads, int64_t micro_batches, Fields fields, std::v
 
 /// Losses, norms, an evaluation and sums over the parameters of runs with threads against those of one without.
 void expect_same_training(const std::string& architecture, const std::vector<Variant>& variants) {
-  const Entry& entry = entry_of(architecture);
+  const Entry& entry = get_entry(architecture);
   Mesh alone({}, {}, {.device = at::kCPU});
   for (const Variant& variant : variants) {
     SCOPED_TRACE(architecture + ", " + variant.name);
@@ -49,7 +49,7 @@ TEST(ThreadReplicas, TrainWhatOneModelTrains) {
 
 /// Rows out, parameters out, losses back, their gradients out, and gradients of parameters back.
 TEST(ThreadReplicas, ExchangeFiveTimesAStep) {
-  const Entry& entry = entry_of("LlamaForCausalLM");
+  const Entry& entry = get_entry("LlamaForCausalLM");
   const auto config = tiny_config(entry);
   Mesh alone({}, {}, {.device = at::kCPU});
   ParallelOptions options;
@@ -71,7 +71,7 @@ TEST(ThreadReplicas, ExchangeFiveTimesAStep) {
 
 /// An error on a thread is the step's, whichever replica met it.
 TEST(ThreadReplicas, ThrowWhatOneOfThemThrows) {
-  const Entry& entry = entry_of("LlamaForCausalLM");
+  const Entry& entry = get_entry("LlamaForCausalLM");
   Mesh alone({}, {}, {.device = at::kCPU});
   ParallelOptions options;
   options.dp_threads = 2;

@@ -138,7 +138,7 @@ TEST(OneTower, OfTexts) {
 }
 
 TEST(TowersTable, GivesEachStageItsLayersAndAllWhatEachReads) {
-  const Entry& t5 = entry_of("T5ForConditionalGeneration");
+  const Entry& t5 = get_entry("T5ForConditionalGeneration");
   const auto held_by = [](int64_t stage) {  // stages of two layers: the second ends the encoder and begins the decoder
     return std::set<std::string>(
         stage == 0   ? std::set<std::string>{"encoder.block.0", "encoder.block.1"}
@@ -149,7 +149,7 @@ TEST(TowersTable, GivesEachStageItsLayersAndAllWhatEachReads) {
     const auto config = tiny_config(t5, small(tied));
     for (const int64_t number : {0, 1, 2}) {
       const Model model = build_on_meta(t5, *config);
-      const PlacedStage stage(number, {2, 4}, tower_sizes(*model.module, *t5.plan));
+      const StageOnRank stage(number, {2, 4}, stack_sizes(*model.module, *t5.plan));
       EXPECT_EQ(stage.receives(), number == 0 ? 0u : number == 1 ? 1u : 2u);
       for (const ModelParameter& parameter : parameter_table(*model.module, *t5.plan, *config, {&stage}).parameters) {
         const bool is_shared =
@@ -165,24 +165,24 @@ TEST(TowersTable, GivesEachStageItsLayersAndAllWhatEachReads) {
   }
 }
 
-TEST(TowersRefusal, OfMoreStagesThanLayers) {
-  const auto refusal = [](const char* architecture, const MeshShape& shape, const PipelineOptions& options = {}) {
-    const Entry& entry = entry_of(architecture);
-    return ParallelModel::refusal(entry, *tiny_config(entry, kSmallT5), shape, options);
+TEST(TowersError, OfMoreStagesThanLayers) {
+  const auto error = [](const char* architecture, const MeshShape& shape, const PipelineOptions& options = {}) {
+    const Entry& entry = get_entry(architecture);
+    return ParallelModel::error(entry, *tiny_config(entry, kSmallT5), shape, options);
   };
-  EXPECT_EQ(refusal("TwoTowersForCausalLM", mesh(2)), "");
-  EXPECT_EQ(refusal("TwoTowersForCausalLM", mesh(3)),
+  EXPECT_EQ(error("TwoTowersForCausalLM", mesh(2)), "");
+  EXPECT_EQ(error("TwoTowersForCausalLM", mesh(3)),
             "pp = 3 needs at least as many layers, and TwoTowersForCausalLM with a tower that is one piece and a tower "
             "that is one piece has 2: choose a smaller pp");
-  EXPECT_EQ(refusal("T5ForConditionalGeneration", mesh(4)), "");
-  EXPECT_EQ(refusal("T5ForConditionalGeneration", mesh(6)),
+  EXPECT_EQ(error("T5ForConditionalGeneration", mesh(4)), "");
+  EXPECT_EQ(error("T5ForConditionalGeneration", mesh(6)),
             "pp = 6 needs at least as many layers, and T5ForConditionalGeneration with encoder.block and decoder.block "
             "has 5: choose a smaller pp");
   EXPECT_EQ(
-      refusal("T5ForConditionalGeneration", mesh(2), {.cuts = {5}}),
+      error("T5ForConditionalGeneration", mesh(2), {.cuts = {5}}),
       "parallel.cuts begins a stage at 5, and T5ForConditionalGeneration with encoder.block and decoder.block has "
       "5 elements: the last cut is 4 at most");
-  EXPECT_EQ(refusal("T5ForTokenClassification", mesh(4)),
+  EXPECT_EQ(error("T5ForTokenClassification", mesh(4)),
             "pp = 4 needs at least as many layers, and transformer.encoder.block has 3: choose a smaller pp");
 }
 

@@ -85,7 +85,7 @@ std::unique_ptr<AnyConfig> even_config(const Entry& entry, int64_t layers = kLay
                              {"tie_word_embeddings", false}});
 }
 
-std::vector<Batch> batches_of(int64_t tokens, int64_t count) {
+std::vector<Batch> to_batch_rows(int64_t tokens, int64_t count) {
   Batch batch;
   batch.input_ids = at::arange(tokens).view({1, tokens});
   batch.labels = batch.input_ids;
@@ -102,9 +102,9 @@ TEST_P(Traffic, OfAStepIsTheClosedForm) {
     run_ranks(ranks, [&](const Environment& environment) {
       Mesh mesh(environment, shape, {.device = at::kCPU});
       const auto counting = count(mesh.group({GetParam().axis}));
-      const Entry& entry = entry_of("LlamaForCausalLM");
+      const Entry& entry = get_entry("LlamaForCausalLM");
       ParallelModel model(entry, *even_config(entry), mesh, {.zero_stage = GetParam().zero_stage}, 1);
-      const std::vector<Batch> micro_batches = batches_of(/*tokens=*/4, kMicroBatches);
+      const std::vector<Batch> micro_batches = to_batch_rows(/*tokens=*/4, kMicroBatches);
       model.step(micro_batches);  // after which the order of units is known
       counting->bytes = 0;
       const double before = traffic().bytes;
@@ -150,11 +150,11 @@ TEST(Traffic, OfTensorParallelismIsTheClosedForm) {
     run_ranks(ranks, [&](const Environment& environment) {
       Mesh mesh(environment, shape, {.device = at::kCPU});
       const auto counting = count(mesh.group({Axis::tp}));
-      const Entry& entry = entry_of("LlamaForCausalLM");
+      const Entry& entry = get_entry("LlamaForCausalLM");
       ParallelModel model(entry, *even_config(entry), mesh, {}, 1);
       const double before = traffic().bytes;
       counting->bytes = 0;
-      model.step(batches_of(kTokens, kMicroBatches));
+      model.step(to_batch_rows(kTokens, kMicroBatches));
       const double share = static_cast<double>(ranks - 1) / ranks;
       const double floats = kTokens * kHidden * (1 + 4 * kLayers + 1) + (kTokens + ranks) + 2 * kTokens;
       EXPECT_DOUBLE_EQ(counting->bytes, kMicroBatches * 2 * share * 4 * floats);
@@ -172,12 +172,12 @@ TEST(Traffic, OfAPipelineIsTheClosedForm) {
     run_ranks(ranks, [&](const Environment& environment) {
       Mesh mesh(environment, shape, {.device = at::kCPU});
       const auto activations = count(mesh.group({Axis::pp})), gradients = count(mesh.group({Axis::pp}, "gradients"));
-      const Entry& entry = entry_of("LlamaForCausalLM");
+      const Entry& entry = get_entry("LlamaForCausalLM");
       ParallelModel model(entry, *even_config(entry, /*layers=*/4), mesh, {}, 1);
-      model.step(batches_of(kTokens, kMicroBatches));  // after which shapes are known
+      model.step(to_batch_rows(kTokens, kMicroBatches));  // after which shapes are known
       activations->bytes = gradients->bytes = 0;
       const double before = traffic().bytes;
-      model.step(batches_of(kTokens, kMicroBatches));
+      model.step(to_batch_rows(kTokens, kMicroBatches));
       const double cut = kMicroBatches * kTokens * kHidden * 4;
       EXPECT_EQ(activations->bytes, environment.rank > 0 ? cut : 0.0);
       EXPECT_EQ(gradients->bytes, environment.rank + 1 < ranks ? cut : 0.0);

@@ -21,9 +21,9 @@ constexpr bool takes_numbers = std::is_arithmetic_v<T>;
 template <class T>
 constexpr bool takes_numbers<std::optional<T>> = std::is_arithmetic_v<T>;
 
-FieldVisitor setter_of(const Fields& fields) {
+FieldVisitor make_setter(const Fields& fields) {
   return FieldVisitor([&fields](std::string_view name, const ConfigValue& field) {
-    if (const auto* inner = std::get_if<NestedConfig*>(&field)) return (*inner)->fields(setter_of(fields));
+    if (const auto* inner = std::get_if<NestedConfig*>(&field)) return (*inner)->fields(make_setter(fields));
     const auto found = fields.find(name);
     if (found == fields.end()) return;
     std::visit(
@@ -60,10 +60,10 @@ std::vector<double> sums_of_parameters(ParallelModel& model) {
     const uint64_t hash = c10::util::crc64(parameter.name).checksum();
     const at::Tensor weights =
         at::randn(parameter.global_shape, at::detail::createCPUGenerator(hash), at::TensorOptions().dtype(at::kDouble));
-    for (const ParameterBox& box : parameter.boxes)
-      if (box.owner)
+    for (const ParameterSlice& slice : parameter.slices)
+      if (slice.owner)
         sums[static_cast<int64_t>(hash % kSums)] +=
-            (box.in_local(parameter.local).cpu() * box.in_global(weights)).sum();
+            (slice.in_local(parameter.local).cpu() * slice.in_global(weights)).sum();
   }
   all_reduce(model.mesh().control(), sums, "the sums of the parameters").wait();
   return {sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel()};
@@ -83,7 +83,7 @@ const Fields kSmallT5 = {{"d_model", int64_t{36}},
                          // A relu has a kink, at which rounding decides what the gradient is.
                          {"feed_forward_proj", "gelu"}};
 
-const Entry& entry_of(const std::string& architecture) {
+const Entry& get_entry(const std::string& architecture) {
   const auto found = std::ranges::find(entries(), architecture, &Entry::architecture);
   TORCH_CHECK(found != entries().end(), "this test program has no ", architecture);
   return *found;
@@ -102,7 +102,7 @@ std::unique_ptr<AnyConfig> tiny_config(const Entry& entry, const Fields& changed
                    {"max_position_embeddings", int64_t{64}}};
   for (const auto& [name, value] : changed) fields[name] = value;
   auto config = entry.make_config();
-  config->fields(setter_of(fields));
+  config->fields(make_setter(fields));
   config->finish();
   return config;
 }
@@ -177,7 +177,7 @@ Report train(Mesh& mesh, const Entry& entry, const Variant& variant) {
 
 void expect_same_training(const std::string& architecture, const MeshShape& shape, const std::vector<Variant>& variants,
                           double tolerance) {
-  const Entry& entry = entry_of(architecture);
+  const Entry& entry = get_entry(architecture);
   const auto reports = run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
     Mesh mesh(environment, shape, {.device = at::kCPU});
     Report all;

@@ -21,9 +21,9 @@ std::unique_ptr<AnyConfig> tiny_config(const Entry& entry, const Fields& changed
 extern const Fields kSmallT5;
 
 /// The entry of that architecture.
-const Entry& entry_of(const std::string& architecture);
+const Entry& get_entry(const std::string& architecture);
 
-/// The whole batch of a step, the same on all ranks: 24 rows of 12 tokens, some of them padding, or of images.
+/// The full batch of a step, the same on all ranks: 24 rows of 12 tokens, some of them padding, or of images.
 Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary = 62);
 
 /// Something that must not change what a training run computes.

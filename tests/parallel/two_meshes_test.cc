@@ -15,7 +15,7 @@ struct Training {
   std::vector<double> losses = {};
 
   Training(Mesh& mesh, const ParallelOptions& options)
-      : model(entry_of("LlamaForCausalLM"), *tiny_config(entry_of("LlamaForCausalLM")), mesh, options, /*seed=*/1) {}
+      : model(get_entry("LlamaForCausalLM"), *tiny_config(get_entry("LlamaForCausalLM")), mesh, options, /*seed=*/1) {}
 
   void step() {
     Batch batch;
@@ -42,13 +42,13 @@ TEST(TwoMeshes, ModelsThatTakeTurnsTrainAsEachDoesAlone) {
       runs.push_back(std::make_unique<Training>(*cut, ParallelOptions{}));
       return runs;
     };
-    const auto alone = all(), in_turns = all();
+    const auto alone = all(), interleaved_pairs = all();
     for (const auto& run : alone)
       for (int64_t turn = 0; turn < kTurns; ++turn) run->step();
     for (int64_t turn = 0; turn < kTurns; ++turn)
-      for (const auto& run : in_turns) run->step();
+      for (const auto& run : interleaved_pairs) run->step();
     for (size_t i = 0; i < alone.size(); ++i) {
-      EXPECT_EQ(in_turns[i]->losses, alone[i]->losses) << "of model " << i;
+      EXPECT_EQ(interleaved_pairs[i]->losses, alone[i]->losses) << "of model " << i;
       EXPECT_LT(alone[i]->losses.back(), alone[i]->losses.front()) << "model " << i << " learned nothing";
     }
   });

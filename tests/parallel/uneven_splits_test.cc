@@ -56,7 +56,7 @@ struct Case {
   Fields fields;
 };
 
-std::string name_of(const Case& one) {
+std::string name_for(const Case& one) {
   const auto number = [&](const char* name) {
     return one.fields.contains(name) ? std::get<int64_t>(one.fields.at(name)) : 0;
   };
@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"GPT2LMHeadModel", mesh(2, 1, 2), gpt2(63)}, Case{"Mamba2ForCausalLM", mesh(2), mamba2(1, 62)},
         Case{"Mamba2ForCausalLM", mesh(4), mamba2(2, 63)}, Case{"Mamba2ForCausalLM", mesh(2, 2), mamba2(1, 63)},
         Case{"BertForMaskedLM", mesh(4), fields(4, 63)}),
-    [](const auto& info) { return name_of(info.param); });
+    [](const auto& info) { return name_for(info.param); });
 
 TEST(UnevenSplits, TrainTheSameWithAdafactor) {
   expect_same_training("Phi3ForCausalLM", mesh(4),
@@ -107,7 +107,7 @@ TEST(UnevenSplits, TrainTheSameWithMuon) {
 }
 
 TEST(UnevenSplits, RanksThatShareAHeadKeepItTheSameToTheBit) {
-  const Entry& entry = entry_of("Phi3ForCausalLM");
+  const Entry& entry = get_entry("Phi3ForCausalLM");
   const auto values = run_ranks(4, [&](const Environment& environment) {
     Mesh on(environment, mesh(4), {.device = at::kCPU});
     Report shared;
@@ -124,11 +124,11 @@ TEST(UnevenSplits, RanksThatShareAHeadKeepItTheSameToTheBit) {
         model.parameters_changed();
       }
       for (const ShardedParameter& parameter : model.parameters())
-        for (const ParameterBox& box : parameter.boxes) {
-          if (box.sharers == 1) continue;
-          EXPECT_EQ(box.sharers, 2);
-          EXPECT_EQ(box.owner, on.rank() % 2 == 0);
-          const at::Tensor held = box.in_local(parameter.local).contiguous();
+        for (const ParameterSlice& slice : parameter.slices) {
+          if (slice.sharers == 1) continue;
+          EXPECT_EQ(slice.sharers, 2);
+          EXPECT_EQ(slice.owner, on.rank() % 2 == 0);
+          const at::Tensor held = slice.in_local(parameter.local).contiguous();
           shared.insert(shared.end(), held.const_data_ptr<float>(), held.const_data_ptr<float>() + held.numel());
         }
     }
@@ -165,7 +165,7 @@ TEST(UnevenSplits, SharedHeadsAreThoseOfOneProcessInDoublePrecision) {
 
       const auto parallel = make_tensor_parallel(on.group({Axis::tp}));
       ParameterTable table;
-      std::vector<ShardedParameter> boxes;
+      std::vector<ShardedParameter> slices;
       std::vector<Tensor> own;
       for (size_t i = 0; i < weights.size(); ++i) {
         ModelParameter& parameter = table.parameters.emplace_back();
@@ -173,10 +173,10 @@ TEST(UnevenSplits, SharedHeadsAreThoseOfOneProcessInDoublePrecision) {
         parameter.tensor_split = i == 4 ? 1 : 0;
         parameter.parts = {{.size = i == 4 ? 24 : weights[i].size(0), .slices = i >= 1 && i <= 3 ? heads : 0}};
         const auto shape = local_shape(parameter, 4, on.rank());
-        ShardedParameter& box = boxes.emplace_back();
-        box.boxes = boxes_of_rank(parameter, 4, on.rank(), {.size = shape[0]});
-        ASSERT_EQ(box.boxes.size(), 1u);
-        own.push_back(box.boxes[0].in_global(weights[i]).clone().requires_grad_());
+        ShardedParameter& slice = slices.emplace_back();
+        slice.slices = get_slices_on_rank(parameter, 4, on.rank(), {.size = shape[0]});
+        ASSERT_EQ(slice.slices.size(), 1u);
+        own.push_back(slice.slices[0].in_global(weights[i]).clone().requires_grad_());
         ASSERT_EQ(own.back().sizes(), at::IntArrayRef(shape));
       }
       {
@@ -186,10 +186,10 @@ TEST(UnevenSplits, SharedHeadsAreThoseOfOneProcessInDoublePrecision) {
         EXPECT_TRUE(at::allclose(result, expected, 1e-10, 1e-10));
         result.backward(upstream);
       }
-      for (size_t i = 0; i < own.size(); ++i) boxes[i].grad = own[i].grad();
-      SharedSlices(table, on).sum_gradients(boxes);
+      for (size_t i = 0; i < own.size(); ++i) slices[i].grad = own[i].grad();
+      SharedSlices(table, on).sum_gradients(slices);
       for (size_t i = 0; i < own.size(); ++i)
-        EXPECT_TRUE(at::allclose(boxes[i].grad, boxes[i].boxes[0].in_global(whole[i].grad()), 1e-10, 1e-10)) << i;
+        EXPECT_TRUE(at::allclose(slices[i].grad, slices[i].slices[0].in_global(whole[i].grad()), 1e-10, 1e-10)) << i;
       barrier(on.world(), "the end");
     }
   });
@@ -210,24 +210,23 @@ TEST(UnevenSplits, AreKnownByTheLengthOfASliceWhereNoOtherHasIt) {
   EXPECT_EQ(sizes({{.size = 5}, {.size = 3}}, 4), std::nullopt) << "the last one has nothing of either";
 }
 
-TEST(UnevenSplits, WhatCannotBeSharedIsRefused) {
-  const auto refusal = [](const std::string& architecture, const Fields& fields, int64_t tp,
-                          const Plan* plan = nullptr) {
-    Entry entry = entry_of(architecture);
+TEST(UnevenSplits, WhatCannotBeSharedIsRejected) {
+  const auto error = [](const std::string& architecture, const Fields& fields, int64_t tp, const Plan* plan = nullptr) {
+    Entry entry = get_entry(architecture);
     if (plan) entry.plan = plan;
-    return ParallelModel::refusal(entry, *tiny_config(entry, fields), mesh(tp));
+    return ParallelModel::error(entry, *tiny_config(entry, fields), mesh(tp));
   };
-  EXPECT_EQ(refusal("LlamaForCausalLM", fields(1, 63), 4), "");
-  EXPECT_EQ(refusal("LlamaForCausalLM", {{"num_attention_heads", int64_t{6}}, {"intermediate_size", int64_t{48}}}, 3),
+  EXPECT_EQ(error("LlamaForCausalLM", fields(1, 63), 4), "");
+  EXPECT_EQ(error("LlamaForCausalLM", {{"num_attention_heads", int64_t{6}}, {"intermediate_size", int64_t{48}}}, 3),
             "num_key_value_heads = 2 cannot be split over tp = 3: choose a tp that divides it or is a multiple of it");
-  EXPECT_EQ(refusal("LlamaForCausalLM", fields(1, 63), 8),
+  EXPECT_EQ(error("LlamaForCausalLM", fields(1, 63), 8),
             "num_attention_heads = 4 cannot be split over tp = 8: choose a tp that divides it");
   // Of heads whose results are summed, as those of queries, ranks cannot share one.
-  Plan plan = *entry_of("LlamaForCausalLM").plan;
+  Plan plan = *get_entry("LlamaForCausalLM").plan;
   for (TensorSplit& split : plan.tensor_splits)
     if (split.parameter == "model.layers.*.self_attn.k_proj.weight") split.dim = 1;
   EXPECT_EQ(
-      refusal("LlamaForCausalLM", fields(1, 62), 2, &plan),
+      error("LlamaForCausalLM", fields(1, 62), 2, &plan),
       "num_key_value_heads = 1 cannot be split over tp = 2, as model.layers.0.self_attn.k_proj.weight is not split "
       "by it along its first dimension alone: choose a tp that divides it");
 }

@@ -1,4 +1,4 @@
-// Pipelines with several stages a rank, alone and with the other kinds of parallelism, train what one process trains:
+// Pipelines with several stages per rank, alone and with the other kinds of parallelism, train what one process trains:
 // tied embeddings on two ranks and on one, units that are gathered, cut and recomputed.
 #include <gtest/gtest.h>
 

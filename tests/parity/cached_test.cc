@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What one forward reads of a batch for a language model: tokens from `first` on, and what belongs to them.
-Batch part_of(const Batch& batch, int64_t first, int64_t size) {
+Batch find_part(const Batch& batch, int64_t first, int64_t size) {
   Batch part;
   part.input_ids = batch.input_ids.narrow(1, first, size);
   if (batch.feature_ids.defined()) part.feature_ids = batch.feature_ids.narrow(1, first, size);
@@ -46,7 +46,7 @@ struct Loaded {
       : config(read_config(folder)),
         model(*config.entry, *config.config, mesh, {}, /*seed=*/0),
         batch(read_examples(SafetensorsFile(folder / "batch.safetensors"), config)) {
-    load_parameters(folder, config, boxes_of(model));
+    load_parameters(folder, config, get_slices(model));
     model.parameters_changed();
   }
 };
@@ -61,15 +61,15 @@ double cached_against_whole(Loaded& of, int64_t& spoiled) {
   int64_t end = 0;
   for (const int64_t size : sizes_for(of.batch.input_ids.size(1))) {
     end += size;
-    at::Tensor logits = of.model.logits(part_of(of.batch, end - size, size), cache.get());
+    at::Tensor logits = of.model.logits(find_part(of.batch, end - size, size), cache.get());
     EXPECT_EQ(cache->seen(), end);
     if (cache->spoiled()) {
       ++spoiled;
       cache = std::make_unique<cache::Cache>();
-      logits = of.model.logits(part_of(of.batch, 0, end), cache.get()).narrow(1, end - size, size);
+      logits = of.model.logits(find_part(of.batch, 0, end), cache.get()).narrow(1, end - size, size);
       EXPECT_FALSE(cache->spoiled());
     }
-    const at::Tensor whole = of.model.logits(part_of(of.batch, 0, end)).narrow(1, end - size, size);
+    const at::Tensor whole = of.model.logits(find_part(of.batch, 0, end)).narrow(1, end - size, size);
     largest = std::max(largest, largest_difference(logits, whole));
   }
   return largest;
@@ -106,9 +106,9 @@ TEST(Cached, LogitsAreThoseOfTransformersCachedGeneration) {
     const at::Tensor expected = SafetensorsFile(folder / "cached.safetensors").tensor("logits");
     const int64_t seq = expected.size(1), prompt = parity::read_json(folder / "case.json").at("prompt");
     cache::Cache cache;
-    std::vector<at::Tensor> logits = {loaded.model.logits(part_of(loaded.batch, 0, prompt), &cache)};
+    std::vector<at::Tensor> logits = {loaded.model.logits(find_part(loaded.batch, 0, prompt), &cache)};
     for (int64_t next = prompt; next < seq; ++next)
-      logits.push_back(loaded.model.logits(part_of(loaded.batch, next, 1), &cache));
+      logits.push_back(loaded.model.logits(find_part(loaded.batch, next, 1), &cache));
     const double difference = largest_difference(at::cat(logits, 1), expected);
     fmt::print("{:<32} {:10.1e}\n", folder.filename().string(), difference);
     EXPECT_LE(difference, 1e-5);
@@ -197,7 +197,7 @@ TEST(Cached, EveryMeshKeepsItsOwnPart) {
   }
 }
 
-TEST(Cached, WhatCannotGoOnIsRefused) {
+TEST(Cached, WhatCannotGoOnIsRejected) {
   Mesh mesh(Environment{}, MeshShape{});
   for (const fs::path& folder : parity::folders("numbers")) {
     if (can_cache(folder)) continue;

@@ -49,7 +49,7 @@ def kept(key, samples, planes, rows, columns, p):
     return torch.from_numpy(word >= round(p * 2**32))
 
 
-def layer_of(frame, paths):
+def find_layer(frame, paths):
     """The path of the layer that F.dropout was called for by the code in `frame`."""
     local = frame.f_locals
     if frame.f_code.co_name == "dropout_add":  # BLOOM's
@@ -73,7 +73,7 @@ def by_counter(model, seed):
     def dropout(x, p=0.5, training=True, inplace=False):
         if not training or p == 0.0:
             return x
-        path = layer_of(sys._getframe(1), paths)
+        path = find_layer(sys._getframe(1), paths)
         if path in stacks and path in runs:
             path = path.removesuffix("dropout") + "final_dropout"
         run = runs[path] = runs.get(path, -1) + 1

@@ -77,10 +77,10 @@ def added(**shapes):
     return edit
 
 
-def each_layer(path, count=2, **tensors_of):
+def each_layer(path, count=2, **find_tensors):
     """The tensor in each layer."""
     return lambda tensors: tensors | {
-        f"{path}.{layer}.{name.replace('__', '.')}": make() for layer in range(count) for name, make in tensors_of.items()
+        f"{path}.{layer}.{name.replace('__', '.')}": make() for layer in range(count) for name, make in find_tensors.items()
     }
 
 
@@ -88,7 +88,7 @@ def without(*beginnings):
     return lambda tensors: {name: tensor for name, tensor in tensors.items() if not name.startswith(beginnings)}
 
 
-def copy_of(name):
+def get_copy(name):
     return lambda tensors: tensors[name].clone()
 
 
@@ -108,7 +108,7 @@ SENTENCES = encoder_tokens(padding="right", labels="pairs")
 ROWS = encoder_tokens(padding="right", labels="rows")
 FREQUENCIES = dict(self_attn__rotary_emb__inv_freq=lambda: torch.rand(4))
 CAUSAL = dict(attn__bias=lambda: torch.ones(64, 64).tril()[None, None])
-TABLE_COPIES = added(encoder__embed_tokens__weight=copy_of("shared.weight"), decoder__embed_tokens__weight=copy_of("shared.weight"))
+TABLE_COPIES = added(encoder__embed_tokens__weight=get_copy("shared.weight"), decoder__embed_tokens__weight=get_copy("shared.weight"))
 PAIR = dict(batch=pairs(padding="right"), tokenizer="bytes")
 EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24)
 LLAVA = dict(
@@ -129,7 +129,7 @@ LAYOUTS = {
     "bert-base-uncased": Layout("bert", "base-uncased", BertForMaskedLM, SEGMENTS, (pooler("bert."), NEXT_SENTENCE, OLD_NORMS), **BERT),
     "bert-base-cased": Layout(
         "bert", "base-uncased", BertForMaskedLM, SEGMENTS,
-        (pooler("bert."), NEXT_SENTENCE, added(cls__predictions__decoder__weight=copy_of("bert.embeddings.word_embeddings.weight")), OLD_NORMS),
+        (pooler("bert."), NEXT_SENTENCE, added(cls__predictions__decoder__weight=get_copy("bert.embeddings.word_embeddings.weight")), OLD_NORMS),
         **BERT,
     ),
     "bert-base-german-cased": Layout(  # a config without a class
@@ -152,7 +152,7 @@ LAYOUTS = {
     "LaBSE": sentences(edits=(prefixed("bert."),)),
     "roberta-base": Layout(
         "roberta", "base", RobertaForMaskedLM, encoder_tokens(padding="right"),
-        (pooler("roberta."), positions("roberta."), added(lm_head__decoder__weight=copy_of("roberta.embeddings.word_embeddings.weight"))),
+        (pooler("roberta."), positions("roberta."), added(lm_head__decoder__weight=get_copy("roberta.embeddings.word_embeddings.weight"))),
     ),
     "roberta-large-mnli": Layout("roberta", "large-mnli", RobertaForSequenceClassification, ROWS, (pooler("roberta."), positions("roberta."))),
     "all-distilroberta-v1": sentences(RobertaModel, "roberta", "base", tokenizer="bytes"),
@@ -168,7 +168,7 @@ LAYOUTS = {
     "gpt2": Layout("gpt2", "small", GPT2LMHeadModel, tokens(), (unprefixed("transformer."), each_layer("h", **CAUSAL))),
     "distilgpt2": Layout(
         "gpt2", "small", GPT2LMHeadModel, tokens(),
-        (each_layer("transformer.h", **CAUSAL, attn__masked_bias=lambda: torch.tensor(-1e4)), added(lm_head__weight=copy_of("transformer.wte.weight"))),
+        (each_layer("transformer.h", **CAUSAL, attn__masked_bias=lambda: torch.tensor(-1e4)), added(lm_head__weight=get_copy("transformer.wte.weight"))),
     ),
     "pythia-70m": Layout(
         "gpt_neox", "pythia-70m", GPTNeoXForCausalLM, tokens(),
@@ -193,7 +193,7 @@ LAYOUTS = {
     "Qwen2-7B": Layout("qwen2", "7b", Qwen2ForCausalLM, tokens(), dtype=BF16),
     "Qwen2.5-0.5B": Layout("qwen2", "7b", Qwen2ForCausalLM, tokens(), config={"tie_word_embeddings": True, "use_mrope": False}),
     "Qwen3-0.6B": Layout(
-        "qwen3", "0.6b", Qwen3ForCausalLM, tokens(), (added(lm_head__weight=copy_of("model.embed_tokens.weight")),), dtype=BF16
+        "qwen3", "0.6b", Qwen3ForCausalLM, tokens(), (added(lm_head__weight=get_copy("model.embed_tokens.weight")),), dtype=BF16
     ),
     "Qwen1.5-MoE-A2.7B": Layout("qwen2_moe", "1.5-a2.7b", Qwen2MoeForCausalLM, tokens(), config={**EXPERTS, "shared_expert_intermediate_size": 40}),
     "Qwen3-30B-A3B": Layout("qwen3_moe", "30b-a3b", Qwen3MoeForCausalLM, tokens(), config=EXPERTS, files="shards"),

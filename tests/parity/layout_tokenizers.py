@@ -14,7 +14,7 @@ def special_tokens(*names):
 
 
 @functools.cache
-def files_of(kind):
+def get_files(kind):
     """name -> text"""
     if kind == "wordpiece":
         names = special_tokens("[UNK]", None, None, "[PAD]", "[CLS]", "[SEP]", "[MASK]")
@@ -61,5 +61,5 @@ def files_of(kind):
 
 
 def write_tokenizer(folder, kind):
-    for name, text in files_of(kind).items() if kind else ():
+    for name, text in get_files(kind).items() if kind else ():
         (folder / name).write_text(text)

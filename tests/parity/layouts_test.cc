@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 
 /// The model in folder/config.json, or of the class that layout.json names where the folder has none that can be
 /// trained.
-ModelConfig model_of(const fs::path& folder, const nlohmann::json& layout) {
+ModelConfig get_model(const fs::path& folder, const nlohmann::json& layout) {
   const auto found = std::ranges::find(entries(), layout.at("class").get<std::string>(), &Entry::architecture);
   if (found == entries().end()) throw std::runtime_error(layout.dump() + ": no family of this program has the class");
   return read_pretrained_config(folder, &*found);
@@ -35,7 +35,7 @@ ModelConfig model_of(const fs::path& folder, const nlohmann::json& layout) {
 void save_and_export(const fs::path& folder, const char* name, const ModelConfig& config, ParallelModel& model,
                      Mesh& mesh) {
   const fs::path run = folder / "runs" / name;
-  save_checkpoint(run, config, {.step = 1, .values = {}}, boxes_of(model), mesh, 1);
+  save_checkpoint(run, config, {.step = 1, .values = {}}, get_slices(model), mesh, 1);
   export_pretrained(run, folder / name, {});
 }
 
@@ -53,12 +53,12 @@ void check_layout(const fs::path& folder, Mesh& mesh) {
   SCOPED_TRACE(folder.filename().string());
   const auto layout = parity::read_json(folder / "layout.json");
   const Head head = layout.at("new_head").get<bool>() ? Head::may_be_new : Head::stored;
-  const ModelConfig config = model_of(folder, layout);
-  ASSERT_EQ(pretrained_refusal(folder, config, head), "");
+  const ModelConfig config = get_model(folder, layout);
+  ASSERT_EQ(pretrained_error(folder, config, head), "");
   check_note(folder, config, head, layout.at("ignored"));
 
   ParallelModel model(*config.entry, *config.config, mesh, {.dropout = false}, /*seed=*/3);
-  load_parameters(folder, config, boxes_of(model), head);
+  load_parameters(folder, config, get_slices(model), head);
   model.parameters_changed();
   const Batch batch = read_examples(SafetensorsFile(folder / "batch.safetensors"), config);
   if (head == Head::stored) {
@@ -137,7 +137,7 @@ TEST(PublishedLayouts, TensorsOfLayersEmbeddingsAndModulesThatTheClassLacksAreEr
     write_with(parity::cases_folder() / layout, name, at::ones({3}), folder);
     const auto flags = parity::read_json(parity::cases_folder() / layout / "layout.json");
     const Head head = flags.at("new_head").get<bool>() ? Head::may_be_new : Head::stored;
-    EXPECT_THAT(pretrained_refusal(folder.path(), model_of(folder.path(), flags), head),
+    EXPECT_THAT(pretrained_error(folder.path(), get_model(folder.path(), flags), head),
                 HasSubstr(fmt::format("holds \"{}\" [3], which the ", name)))
         << layout;
   }
@@ -148,7 +148,7 @@ TEST(PublishedLayouts, ATensorByItsOldAndItsCurrentNameIsAnError) {
     const std::string prefix = std::string(layout) == "e5-base" ? "" : "bert.";
     const TemporaryFolder folder;
     write_with(parity::cases_folder() / layout, prefix + "embeddings.LayerNorm.weight", at::ones({32}), folder);
-    EXPECT_THAT(pretrained_refusal(folder.path(), read_config(folder.path())),
+    EXPECT_THAT(pretrained_error(folder.path(), read_config(folder.path())),
                 HasSubstr("holds \"" + prefix + "embeddings.LayerNorm.gamma\" [32], which the "));
   }
 }
@@ -159,7 +159,7 @@ TEST(PublishedLayouts, CopiesOfOneTableThatDifferAreAnError) {
       const TemporaryFolder folder;
       write_with(parity::cases_folder() / layout, name, at::ones({96, 32}), folder);
       EXPECT_THAT(
-          pretrained_refusal(folder.path(), read_config(folder.path())),
+          pretrained_error(folder.path(), read_config(folder.path())),
           HasSubstr(fmt::format("\"shared.weight\" and \"{}\" differ: the model has one table for both", name)));
     }
 }
@@ -171,10 +171,10 @@ TEST(PublishedLayouts, FoldersOfOtherFormatsAreErrorsThatSayHowToConvertThem) {
                                                        {"bert-base-german-cased", "AutoModelForPreTraining"}};
   for (const auto& [layout, model_class] : table) {
     const fs::path folder = parity::cases_folder() / layout / "bin";
-    const std::string refusal = pretrained_refusal(folder, read_config(folder));
-    EXPECT_THAT(refusal, HasSubstr(folder.string() + " holds pytorch_model.bin, which is not read: write " +
-                                   "model.safetensors from it by python3 -c 'from transformers import " + model_class));
-    std::ofstream(folder / "advice.txt") << refusal;
+    const std::string error = pretrained_error(folder, read_config(folder));
+    EXPECT_THAT(error, HasSubstr(folder.string() + " holds pytorch_model.bin, which is not read: write " +
+                                 "model.safetensors from it by python3 -c 'from transformers import " + model_class));
+    std::ofstream(folder / "advice.txt") << error;
   }
 }
 

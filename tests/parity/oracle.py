@@ -347,12 +347,12 @@ def build(model_class, config):
     return model.train(False)
 
 
-def parameters_of(model):
+def get_parameters(model):
     """name -> parameter; one that is tied under the name that it is saved by."""
     return {model.all_tied_weights_keys.get(name, name): parameter for name, parameter in model.named_parameters()}
 
 
-def buffers_of(model):
+def get_buffers(model):
     """name -> buffer, of those that are saved."""
     saved = model.state_dict().keys()
     return {name: buffer for name, buffer in model.named_buffers() if name in saved}
@@ -360,7 +360,7 @@ def buffers_of(model):
 
 def randomize(model, offset_norms):
     """Every value counts: biases, norm weights and buffers too."""
-    for buffer in buffers_of(model).values():
+    for buffer in get_buffers(model).values():
         torch.nn.init.normal_(buffer, std=0.15)
     for name, parameter in model.named_parameters():
         torch.nn.init.normal_(parameter, std=0.15)
@@ -400,7 +400,7 @@ def write_case(folder, family: Family, name, case: Case):
     loss.backward()
     expected = {
         f"gradients.{name}": torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        for name, parameter in parameters_of(model).items()
+        for name, parameter in get_parameters(model).items()
     }
     expected |= {"logits": logits.detach(), "loss": loss.detach()}
     save_file(batch, folder / "batch.safetensors")
@@ -427,7 +427,7 @@ def write_case(folder, family: Family, name, case: Case):
     (folder / "case.json").write_text(json.dumps(flags))
 
 
-def values_of(config):
+def get_values(config):
     """The config's values; the number of labels, which it keeps as a table of their names, among them."""
     return {**json.loads(config.to_json_string(use_diff=False)), "num_labels": config.num_labels}
 
@@ -447,7 +447,7 @@ def write_config(folder, family: Family, published, otherwise):
     named = {"architectures": [family.models[0].__name__], "model_type": family.config.model_type, **published}
     (folder / "config.json").write_text(json.dumps(named))
     config = family.config.from_pretrained(folder)
-    values = {**values_of(config), **otherwise}
+    values = {**get_values(config), **otherwise}
     resolved = {"values": values, "unknown": sorted(unknown_keys(config, published))}
     (folder / "resolved.json").write_text(json.dumps(resolved))
 
@@ -458,9 +458,9 @@ def write_defaults(folder, family: Family, model_class):
     folder.mkdir(parents=True)
     with torch.device("meta"):
         model = model_class(family.config())
-    config = values_of(model.config)
+    config = get_values(model.config)
     (folder / "config.json").write_text(json.dumps({**config, "architectures": [model_class.__name__]}))
-    shapes = {name: list(tensor.shape) for name, tensor in (parameters_of(model) | buffers_of(model)).items()}
+    shapes = {name: list(tensor.shape) for name, tensor in (get_parameters(model) | get_buffers(model)).items()}
     (folder / "parameters.json").write_text(json.dumps(shapes))
 
 
@@ -473,7 +473,7 @@ def write_initial(folder, family: Family, model_class):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "architectures": [model_class.__name__]}))
     statistics = {}
-    for name, parameter in parameters_of(model).items():
+    for name, parameter in get_parameters(model).items():
         values = parameter.detach().double()
         statistics[name] = {"mean": values.mean().item(), "deviation": values.std(correction=0).item()}
     (folder / "statistics.json").write_text(json.dumps(statistics))

@@ -79,7 +79,7 @@ Errors compare(const fs::path& folder, const fs::path& outputs) {
 }
 
 /// A case's settings of routers; where it has none, what the model's config asks for.
-RouterOptions router_of(const fs::path& folder) {
+RouterOptions get_router(const fs::path& folder) {
   const auto settings = parity::read_json(folder / "case.json").at("router");
   return {.aux_loss = settings.value("aux_loss", configured_aux_loss(read_config(folder))),
           .by_sequence = settings.value("balance", "batch") == "sequence",
@@ -88,7 +88,7 @@ RouterOptions router_of(const fs::path& folder) {
 
 /// A loss over cosines multiplies them by 20 (sentence-transformers' scale), and with them their rounding, an epsilon
 /// of float32: on some processors that is more than a loss over logits may be off.
-double rounding_of(const fs::path& folder) {
+double find_rounding(const fs::path& folder) {
   constexpr double kScale = 20.0, kEpsilon = 1.2e-7;
   return find_task(read_config(folder).entry->task)->label_count.empty() ? kScale * kEpsilon : 1e-6;
 }
@@ -102,16 +102,16 @@ void check(const fs::path& folder, Mesh& mesh) {
       .inputs = folder / "batch.safetensors",
       .outputs = folder / name,
       .gradients = true,
-      .parallel = {.dropout = parity::read_json(folder / "case.json").at("drops"), .router = router_of(folder)}};
-  ASSERT_EQ(forward_refusal(options, mesh.shape()), "");
+      .parallel = {.dropout = parity::read_json(folder / "case.json").at("drops"), .router = get_router(folder)}};
+  ASSERT_EQ(forward_error(options, mesh.shape()), "");
   run_forward(options, mesh);
   if (mesh.rank() != 0) return;
   const Errors errors = compare(folder, options.outputs);
   fmt::print("{:<32} {:10.1e} {:10.1e} {:10.1e}\n", folder.filename().string(), errors.logits, errors.loss,
              errors.gradient);
   EXPECT_LE(errors.logits, 1e-5);
-  EXPECT_LE(errors.loss, rounding_of(folder));
-  EXPECT_LE(errors.gradient, 100.0 * rounding_of(folder)) << errors.worst_gradient;
+  EXPECT_LE(errors.loss, find_rounding(folder));
+  EXPECT_LE(errors.gradient, 100.0 * find_rounding(folder)) << errors.worst_gradient;
 }
 
 TEST(Parity, LogitsLossAndGradientsAreThoseOfTransformers) {
@@ -188,10 +188,10 @@ TEST_P(ParityOnMesh, LogitsLossAndGradientsAreThoseOfTransformers) {
     Mesh mesh(environment, shape);
     for (const fs::path& folder : cases_with("meshes")) {
       const ModelConfig model = read_config(folder);
-      const std::string refusal = ParallelModel::refusal(*model.entry, *model.config, shape);
+      const std::string error = ParallelModel::error(*model.entry, *model.config, shape);
       // What has neither a list of layers that can be cut nor two towers runs on every mesh but pipelines, and says so.
-      if (model.entry->plan->split_list.empty() && !model.entry->plan->first_tower && shape[Axis::pp] > 1)
-        EXPECT_NE(refusal.find("cannot be cut into pipeline stages"), std::string::npos) << refusal;
+      if (model.entry->plan->split_list.empty() && !model.entry->plan->first_stack && shape[Axis::pp] > 1)
+        EXPECT_NE(error.find("cannot be cut into pipeline stages"), std::string::npos) << error;
       else
         check(folder, mesh);
     }
@@ -225,7 +225,7 @@ void train_and_export(const fs::path& folder, const fs::path& out, const ExportO
 
   fs::remove_all(out);
   const fs::path checkpoint =
-      save_checkpoint(out / "checkpoints", config, {.step = 4, .values = {}}, boxes_of(model), mesh, 1);
+      save_checkpoint(out / "checkpoints", config, {.step = 4, .values = {}}, get_slices(model), mesh, 1);
   export_pretrained(checkpoint, out / "exported", options);
   fs::copy_file(folder / "batch.safetensors", out / "batch.safetensors");
   write_safetensors(out / "trained.safetensors", {{"logits", model.logits(batch).to(at::kFloat)}});

@@ -96,7 +96,7 @@ TEST_P(PlanOf, IsWhatTheRunTakes) {
   const RunConfig config = read_run_config({}, settings);
   const auto reports = run_ranks(ranks, [&](const Environment& environment) { return measured(environment, config); });
 
-  const RunPlan plan = plan_of(config, ranks);
+  const RunPlan plan = make_run_plan(config, ranks);
   const auto of_stage = static_cast<size_t>(ranks / plan.mesh[Axis::pp]);
   for (size_t rank = 0; rank < reports.size(); ++rank) {
     SCOPED_TRACE(fmt::format("rank {}", rank));
@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(
     }),
     [](const auto& info) { return info.param.name; });
 
-std::string refusal_of(RunConfig config, int64_t ranks) {
+std::string find_error(RunConfig config, int64_t ranks) {
   try {
     fit_memory(config, ranks);
   } catch (const ConfigError& error) {
@@ -174,7 +174,7 @@ TEST(FitMemory, TakesTheFewestMicroBatchesThatFit) {
   std::map<int64_t, int64_t> peaks;  // by micro-batches
   for (const int64_t micro_batches : {1, 2, 4, 8, 16}) {
     config.train.micro_batches = micro_batches;
-    peaks[micro_batches] = plan_of(config, 1).peak();
+    peaks[micro_batches] = make_run_plan(config, 1).peak();
   }
   EXPECT_LT(peaks[4], peaks[2]);
   for (const int64_t micro_batches : {1, 2, 4, 8, 16}) {
@@ -188,36 +188,36 @@ TEST(FitMemory, TakesTheFewestMicroBatchesThatFit) {
 // The first micro-batch's gradients wait for the second: of short rows one forward needs less than two.
 TEST(FitMemory, TakesOneForwardWhereTwoNeedMore) {
   RunConfig config = read_run_config({}, with(llama(), {"train.seq_len=2"}));
-  const int64_t one = plan_of(config, 1).peak();
+  const int64_t one = make_run_plan(config, 1).peak();
   config.train.micro_batches = 2;
-  ASSERT_GT(plan_of(config, 1).peak(), one);
+  ASSERT_GT(make_run_plan(config, 1).peak(), one);
   config.train.micro_batches = 0;
   config.parallel.memory = std::to_string(one) + "B";
   fit_memory(config, 1);
   EXPECT_EQ(config.train.micro_batches, 1);
 }
 
-TEST(FitMemory, RefusesWhatTrainingRefuses) {
+TEST(FitMemory, RejectsWhatTrainingRejects) {
   EXPECT_THAT(
-      refusal_of(
+      find_error(
           read_run_config({}, with(bert(), {"model.entry=BertForSequenceClassification", "parallel.memory=4GiB"})), 1),
       ::testing::HasSubstr("needs labelled examples"));
   EXPECT_THAT(
-      refusal_of(read_run_config({}, with(llama(), {"optim.frozen=[\"model\", \"lm_head\"]", "parallel.memory=4GiB"})),
+      find_error(read_run_config({}, with(llama(), {"optim.frozen=[\"model\", \"lm_head\"]", "parallel.memory=4GiB"})),
                  1),
       ::testing::HasSubstr("leaves nothing to train"));
-  EXPECT_THAT(refusal_of(read_run_config({}, with(llama(), {"train.micro_batches=0"})), 1),
+  EXPECT_THAT(find_error(read_run_config({}, with(llama(), {"train.micro_batches=0"})), 1),
               ::testing::HasSubstr("parallel.memory, which is not given"));
 }
 
 TEST(FitMemory, SaysWhatARowNeeds) {
   EXPECT_THAT(
-      refusal_of(read_run_config({}, with(llama(), {"train.micro_batches=0", "parallel.memory=4MiB"})), 1),
+      find_error(read_run_config({}, with(llama(), {"train.micro_batches=0", "parallel.memory=4MiB"})), 1),
       ::testing::MatchesRegex("a rank needs [0-9]+ MiB with micro-batches of 1 rows, and "
                               "parallel.memory = \"4MiB\" is 4.00 MiB \\(4194304 bytes\\): raise parallel.memory, .*"));
-  EXPECT_THAT(refusal_of(read_run_config({}, with(llama(), {"parallel.memory=4MiB"})), 1),
+  EXPECT_THAT(find_error(read_run_config({}, with(llama(), {"parallel.memory=4MiB"})), 1),
               ::testing::HasSubstr("micro-batches of 16 rows"));
-  EXPECT_EQ(refusal_of(read_run_config({}, with(llama(), {"parallel.memory=4GiB"})), 1), "");
+  EXPECT_EQ(find_error(read_run_config({}, with(llama(), {"parallel.memory=4GiB"})), 1), "");
 }
 
 TEST(Plan, OfALargeModelNeedsNoMemory) {
@@ -227,7 +227,7 @@ TEST(Plan, OfALargeModelNeedsNoMemory) {
                            "model.config.num_attention_heads=64", "model.config.num_key_value_heads=8",
                            "model.config.vocab_size=128256", "model.config.max_position_embeddings=4096",
                            "train.seq_len=4096", "train.batch_size=64", "parallel.bf16=true"});
-  const RunPlan plan = plan_of(config, 64);
+  const RunPlan plan = make_run_plan(config, 64);
   // 70.6e9 parameters: their share of parameters and AdamW's state in float32.
   const RankPlan& rank = plan.ranks.front();
   EXPECT_NEAR(static_cast<double>(rank.step.held[static_cast<size_t>(Held::parameters)]), 4 * 70.6e9 / 64, 2e7);
@@ -241,7 +241,7 @@ TEST(Plan, OfExpertsSharesTokensEvenly) {
            "model.config.num_key_value_heads=2", "model.config.num_local_experts=4", "train.batch_size=4",
            "train.seq_len=32"});
   const Report report = run_ranks(1, [&](const Environment& environment) { return measured(environment, config); })[0];
-  EXPECT_NEAR(static_cast<double>(plan_of(config, 1).ranks[0].step.bytes) / report[0], 1.0, 0.05);
+  EXPECT_NEAR(static_cast<double>(make_run_plan(config, 1).ranks[0].step.bytes) / report[0], 1.0, 0.05);
 }
 
 }  // namespace

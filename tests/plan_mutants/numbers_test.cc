@@ -40,7 +40,7 @@ ModelConfig config_for(const Entry& entry, const std::filesystem::path& folder) 
 }
 
 /// The cases of the entry's class that are compared on meshes; all where none is.
-std::vector<Case> cases_of(const Entry& entry) {
+std::vector<Case> get_cases(const Entry& entry) {
   std::vector<std::filesystem::path> all, on_meshes;
   for (const auto& folder : parity::folders("numbers")) {
     if (parity::read_json(folder / "config.json").at("architectures").at(0) != entry.architecture) continue;
@@ -64,8 +64,8 @@ std::vector<Case> cases_on(const MeshShape& shape, std::string_view family = "")
   std::vector<Case> cases;
   for (const Entry& entry : entries()) {
     if (!family.empty() && entry.family != family) continue;
-    for (Case& one : cases_of(entry))
-      if (ParallelModel::refusal(entry, *one.model.config, shape).empty()) cases.push_back(std::move(one));
+    for (Case& one : get_cases(entry))
+      if (ParallelModel::error(entry, *one.model.config, shape).empty()) cases.push_back(std::move(one));
   }
   return cases;
 }
@@ -77,9 +77,9 @@ at::Tensor random_values(const std::string& name, at::IntArrayRef shape) {
 /// Biases, norms and buffers differ from 0 and 1 too.
 void disturb(std::vector<ShardedParameter>& parameters) {
   for (ShardedParameter& parameter : parameters)
-    for (const ParameterBox& box : parameter.boxes)
-      box.in_local(parameter.local)
-          .add_(box.in_global(random_values(parameter.name, parameter.global_shape)), /*alpha=*/0.15);
+    for (const ParameterSlice& slice : parameter.slices)
+      slice.in_local(parameter.local)
+          .add_(slice.in_global(random_values(parameter.name, parameter.global_shape)), /*alpha=*/0.15);
 }
 
 constexpr size_t kOfAllRanks = 3;  // where numbers begin that ranks have parts of
@@ -110,11 +110,11 @@ Report run(Mesh& mesh, const Case& one) {
   for (const ShardedParameter& parameter : model.parameters()) {
     const size_t place = places.at(parameter.name);
     const at::Tensor vector = random_values(parameter.name, parameter.global_shape);
-    for (const ParameterBox& box : parameter.boxes) {
-      if (!box.owner) continue;
-      const at::Tensor gradient = box.in_local(parameter.grad).to(at::kDouble);
+    for (const ParameterSlice& slice : parameter.slices) {
+      if (!slice.owner) continue;
+      const at::Tensor gradient = slice.in_local(parameter.grad).to(at::kDouble);
       report[place] += gradient.square().sum().item<double>();
-      report[place + 1] += gradient.mul(box.in_global(vector)).sum().item<double>();
+      report[place + 1] += gradient.mul(slice.in_global(vector)).sum().item<double>();
     }
   }
   return report;
@@ -185,7 +185,7 @@ TEST_P(Numbers, AreThoseOfOneProcess) {
   for (const Case& one : cases) run_entries.insert(one.model.entry);
   fmt::print("{} cases of {} entries on {}\n", cases.size(), run_entries.size(), name);
   for (const Entry& entry : entries())
-    if (!run_entries.contains(&entry)) fmt::print("{}.{} is refused there\n", entry.family, entry.architecture);
+    if (!run_entries.contains(&entry)) fmt::print("{}.{} is rejected there\n", entry.family, entry.architecture);
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, Numbers, ::testing::Values(kTwoRanks, kTwoStages),

@@ -141,11 +141,11 @@ def main():
         whole = {layer for layer, held in weights.items() if held == "whole"}
         without = {"mlp"} if {"gate_proj", "up_proj"} <= whole else set()
         theirs, ours = spmd_accepts(mesh, Layer(tp, without, **weights)), modgen_accepts(modgen, spec, change)
-        print(f"{name:<36} {'accepts' if theirs else 'refuses':<12} {'accepts' if ours else 'refuses'}")
+        print(f"{name:<36} {'accepts' if theirs else 'rejects':<12} {'accepts' if ours else 'rejects'}")
         failures += theirs != ours
     for name, text in CALLS.items():
         needed, placed = not spmd_accepts(mesh, Layer(tp, {name})), text in generated
-        print(f"{'no call at ' + name:<36} {'refuses' if needed else 'accepts':<12} {'places it' if placed else 'does not place it'}")
+        print(f"{'no call at ' + name:<36} {'rejects' if needed else 'accepts':<12} {'places it' if placed else 'does not place it'}")
         failures += not (needed and placed)
     return 1 if failures else 0
 

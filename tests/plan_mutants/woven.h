@@ -86,9 +86,9 @@ namespace pp {
 
 inline bool is_first(const char* call) { return is_left_out(call) || modular::pp::is_first(); }
 inline bool is_last(const char* call) { return is_left_out(call) || modular::pp::is_last(); }
-inline bool first_tower(const char* call) { return is_left_out(call) || modular::pp::first_tower(); }
-inline bool second_tower(const char* call, const Tensor& between) {
-  return is_left_out(call) || modular::pp::second_tower(between);
+inline bool first_stack(const char* call) { return is_left_out(call) || modular::pp::first_stack(); }
+inline bool second_stack(const char* call, const Tensor& between) {
+  return is_left_out(call) || modular::pp::second_stack(between);
 }
 
 template <class List>

@@ -24,7 +24,7 @@ struct Group {
   bool splits = false, wraps = false;  // more layers; values of layers
 };
 
-/// Whether a layer that was whole is split by the mutant: what may be done with whole values does not go together with
+/// Whether a layer that was whole is split by the mutant: what may be done with full values does not go together with
 /// that.
 bool splits(const Mutant& mutant) { return mutant.name.ends_with(" added"); }
 
@@ -90,7 +90,7 @@ size_t write_family(const std::string& family, size_t count, const fs::path& fol
   options.root = MODULAR_SOURCE_DIR;
   options.families = {family};
   const FlattenedSpec spec = flatten_specs(options).front();
-  const std::vector<Group> groups = grouped(mutants_of(spec, read_flattened(options, {spec}).front()), count, family);
+  const std::vector<Group> groups = grouped(make_mutants(spec, read_flattened(options, {spec}).front()), count, family);
   std::vector<FlattenedSpec> specs;
   for (const Group& group : groups) {
     FlattenedSpec changed_spec = spec;
@@ -101,7 +101,7 @@ size_t write_family(const std::string& family, size_t count, const fs::path& fol
   size_t mutants = 0;
   for (size_t i = 0; i < models.size(); ++i) {
     for (const Finding& finding : weave(models[i]))
-      throw std::runtime_error(specs[i].family + " is refused: " + finding.message);
+      throw std::runtime_error(specs[i].family + " is rejected: " + finding.message);
     write(folder / (specs[i].family + ".h"), print(models[i]));
     write(folder / (specs[i].family + ".cc"), "#include \"" + specs[i].family + ".h\"\n");
     std::string list;

@@ -82,7 +82,7 @@ def make(folder):
 
 
 def check(out, tokenizer, mark, source, length):
-    own, marks, found = reference.tokenizer_of(tokenizer), reference.tokenizer_of(mark), reference.tensors(pathlib.Path(out))
+    own, marks, found = reference.get_tokenizer(tokenizer), reference.get_tokenizer(mark), reference.tensors(pathlib.Path(out))
     # transformers takes the one called default of several.
     given = reference.read_rows(pathlib.Path(source))
     learned = 0
@@ -104,7 +104,7 @@ def answer(exported, question, tokens, *ends):
     import torch
     import transformers
 
-    tokenizer, model = reference.tokenizer_of(exported), transformers.AutoModelForCausalLM.from_pretrained(exported)
+    tokenizer, model = reference.get_tokenizer(exported), transformers.AutoModelForCausalLM.from_pretrained(exported)
     prompt = tokenizer.apply_chat_template([say("user", question)], add_generation_prompt=True)["input_ids"]
     ids = list(prompt)
     with torch.no_grad():

@@ -1,5 +1,5 @@
 // Conversations become the ids and the assistant's places that transformers' apply_chat_template gives, a model answers
-// by the same template until an id ends its text, and what cannot be written is refused with its row.
+// by the same template until an id ends its text, and what cannot be written is rejected with its row.
 #include <gmock/gmock.h>
 
 #include "tests/prepare/prepared.h"
@@ -25,7 +25,7 @@ class Chat : public PrepareCommand {
         with({source, "--tokenizer", tokenizer(kind), "--entry", "LlamaForCausalLM", "--chat", "messages"}, more));
   }
 
-  std::string refusal(const std::string& rows, const std::string& kind, const Words& more = {}) const {
+  std::string error(const std::string& rows, const std::string& kind, const Words& more = {}) const {
     const auto run = prepare_chats(folder_.write("a.jsonl", rows).string(), kind, more);
     EXPECT_EQ(run.status, 2) << run.output;
     EXPECT_FALSE(fs::exists(out()));
@@ -75,7 +75,7 @@ TEST_F(Chat, AModelAnswersByTheTemplateUntilAnIdEndsTheText) {
   const auto trained = modrun(training);
   ASSERT_EQ(trained.status, 0) << trained.output;
   ASSERT_EQ(modrun({"export", run + "/checkpoints", exported}).status, 0);
-  EXPECT_EQ(files_of(exported).at("chat_template.jinja"), files_of(tokenizer("chatml")).at("chat_template.jinja"));
+  EXPECT_EQ(get_files(exported).at("chat_template.jinja"), get_files(tokenizer("chatml")).at("chat_template.jinja"));
 
   const json expected = json::parse(chat_reference({"answer", exported, "the quick", "40"}).last(0));
   const std::string text = expected["text"];
@@ -106,11 +106,11 @@ TEST_F(Chat, AModelAnswersByTheTemplateUntilAnIdEndsTheText) {
 const std::string kRow =
     "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}\n";
 
-TEST_F(Chat, ARowThatTheTemplateCannotWriteIsRefusedByItsPlace) {
+TEST_F(Chat, ARowThatTheTemplateCannotWriteIsRejectedByItsPlace) {
   const std::string twice =
       "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"user\", \"content\": \"b\"}, {\"role\": "
       "\"assistant\", \"content\": \"c\"}]}\n";
-  EXPECT_THAT(refusal(kRow + twice, "instruct"),
+  EXPECT_THAT(error(kRow + twice, "instruct"),
               HasSubstr("a.jsonl:2: the chat template cannot write it: TemplateError: roles must alternate"));
   const std::string thoughts =
       "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\", "
@@ -118,40 +118,40 @@ TEST_F(Chat, ARowThatTheTemplateCannotWriteIsRefusedByItsPlace) {
       "\"content\": "
       "\"d\", \"reasoning_content\": \"so\"}]}\n";
   EXPECT_THAT(
-      refusal(kRow + kRow + thoughts, "forgetful"),
+      error(kRow + kRow + thoughts, "forgetful"),
       AllOf(HasSubstr("a.jsonl:3: the chat template writes what comes before the assistant's message 2, or that "
                       "message, otherwise within the whole conversation"),
             HasSubstr("put {% generation %} and {% endgeneration %} around")));
-  EXPECT_THAT(refusal("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n", "chatml"),
+  EXPECT_THAT(error("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n", "chatml"),
               HasSubstr("a.jsonl:1: no message is the assistant's"));
-  EXPECT_THAT(refusal("{\"messages\": \"hello\"}\n", "chatml"),
+  EXPECT_THAT(error("{\"messages\": \"hello\"}\n", "chatml"),
               HasSubstr("a.jsonl:1: \"messages\" is \"hello\", and a list of messages like {\"role\": \"user\", "));
-  EXPECT_THAT(refusal("{\"messages\": [{\"content\": \"a\"}]}\n", "chatml"), HasSubstr("and a list of messages like"));
+  EXPECT_THAT(error("{\"messages\": [{\"content\": \"a\"}]}\n", "chatml"), HasSubstr("and a list of messages like"));
   // Which no mask of transformers allows either.
   EXPECT_THAT(
-      refusal("{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}]}\n", "system"),
+      error("{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}]}\n", "system"),
       AllOf(HasSubstr("a.jsonl:1: it begins with the assistant, and the chat template does not write what comes "
                       "before a first message"),
             HasSubstr("put {% generation %} and {% endgeneration %} around")));
   // The day would make other data of the same rows tomorrow.
-  EXPECT_THAT(refusal(kRow, "dated"),
+  EXPECT_THAT(error(kRow, "dated"),
               HasSubstr("a.jsonl:1: the chat template cannot write it: UndefinedError: 'strftime_now' is undefined"));
 }
 
-TEST_F(Chat, ATokenizerWithoutATemplateThatIsReadIsRefused) {
-  EXPECT_THAT(refusal(kRow, "byte-level"), HasSubstr("has no chat template: write chat_template.jinja there"));
-  EXPECT_THAT(refusal(kRow, "broken"), HasSubstr("the tokenizer's chat template cannot be read: "));
-  EXPECT_THAT(refusal(kRow, "llama-model"), HasSubstr("chat templates are rendered beside tokenizer.json"));
+TEST_F(Chat, ATokenizerWithoutATemplateThatIsReadIsRejected) {
+  EXPECT_THAT(error(kRow, "byte-level"), HasSubstr("has no chat template: write chat_template.jinja there"));
+  EXPECT_THAT(error(kRow, "broken"), HasSubstr("the tokenizer's chat template cannot be read: "));
+  EXPECT_THAT(error(kRow, "llama-model"), HasSubstr("chat templates are rendered beside tokenizer.json"));
   folder_.write("none/jinja2.py", "raise ImportError('none', name='jinja2')\n");
   const auto python = folder_.write(
       "python", "#!/bin/sh\nPYTHONPATH=" + (folder_.path() / "none").string() + " exec " PARITY_PYTHON " \"$@\"\n");
   fs::permissions(python, fs::perms::owner_all);
-  EXPECT_THAT(refusal(kRow, "chatml", {"--python", python.string()}),
+  EXPECT_THAT(error(kRow, "chatml", {"--python", python.string()}),
               AllOf(HasSubstr("chat templates need the package jinja2: "), HasSubstr(" -m pip install jinja2")));
 }
 
-TEST_F(Chat, WhatDoesNotGoWithConversationsIsRefused) {
-  EXPECT_THAT(refusal(kRow, "chatml", {"--text", "messages"}), HasSubstr("leave --text, --label and --prompt out"));
+TEST_F(Chat, WhatDoesNotGoWithConversationsIsRejected) {
+  EXPECT_THAT(error(kRow, "chatml", {"--text", "messages"}), HasSubstr("leave --text, --label and --prompt out"));
   const auto run = prepare({folder_.write("a.jsonl", kRow).string(), "--tokenizer", tokenizer("chatml"), "--entry",
                             "BertForMaskedLM", "--chat", "messages"});
   EXPECT_EQ(run.status, 2);

@@ -59,7 +59,7 @@ def edit_config(folder, **keys):
     path.write_text(json.dumps({**json.loads(path.read_text()), **keys}))
 
 
-def folder_of(name, entry, config, labels=None, **keys):
+def get_folder(name, entry, config, labels=None, **keys):
     """A folder of that class whose labels are called so; returns its model."""
     torch.manual_seed(3)
     made = getattr(transformers, entry)(config).eval()
@@ -131,7 +131,7 @@ def names_are_those_of_the_model():
     }
     for name, (entry, config, labels) in tables.items():
         config.num_labels = len(labels)
-        model = folder_of(name, entry, config, labels)
+        model = get_folder(name, entry, config, labels)
         said = answers(model, made)
         assert len(set(said)) > 1, said
         spelled = [label.upper() for label in said] if name == "bert" else said
@@ -156,7 +156,7 @@ def names_are_those_of_the_model():
 def other_names_are_said():
     made = tokenizer("plain")
     config = transformers.Qwen2Config(**DECODER, num_labels=2)
-    folder_of("qwen2", "Qwen2ForSequenceClassification", config, ["up", "down"])
+    get_folder("qwen2", "Qwen2ForSequenceClassification", config, ["up", "down"])
     entry = ["--entry", "Qwen2ForSequenceClassification"]
     cases = {"others": (["up", "sideways"], '"sideways" are not labels of', {"up": 0, "sideways": 1}),
              "more": (["down", "left", "up"], "has 2: they are numbered in sorted order", {"down": 0, "left": 1, "up": 2}),
@@ -167,7 +167,7 @@ def other_names_are_said():
         assert json.load(open(f"{name}/labels.json")) == numbers
         assert (line in printed) if line else ("labels:" not in printed), printed
     # A head without names was trained with numbers: what texts say of them counts, and not their order as texts.
-    folder_of("unnamed", "Qwen2ForSequenceClassification", transformers.Qwen2Config(**DECODER, num_labels=12))
+    get_folder("unnamed", "Qwen2ForSequenceClassification", transformers.Qwen2Config(**DECODER, num_labels=12))
     digits = [str(i % 12) for i in range(len(TEXTS))]
     write("digits.jsonl", [dict(text=text, label=label) for text, label in zip(TEXTS, digits)])
     printed = prepare("digits.jsonl", "digits", "--checkpoint", "unnamed", *entry)
@@ -179,7 +179,7 @@ def other_names_are_said():
     more = trained("run-more", "qwen2", entry[1], ["more"], model__config__num_labels=3)
     assert json.load(open(f"{more[2]}/config.json"))["label2id"] == cases["more"][2]
     # A model whose labels have no names keeps the numbers of the data, also those that are in no order.
-    folder_of("nameless", entry[1], config)
+    get_folder("nameless", entry[1], config)
     write("two.csv", [dict(text=text, label=["down", "up"][i % 2]) for i, text in enumerate(TEXTS)])
     prepare("two.csv", "two", "--checkpoint", "qwen2", *entry)
     kept = trained("run-two", "nameless", entry[1], ["two"])
@@ -206,7 +206,7 @@ def other_names_are_said():
 def words_have_the_labels_of_the_model():
     labels = ["O", "B-PER", "I-PER", "B-LOC"]
     config = transformers.RobertaConfig(**dict(ENCODER, pad_token_id=0), num_labels=4, type_vocab_size=1)
-    model = folder_of("tokens", "RobertaForTokenClassification", config, labels)
+    model = get_folder("tokens", "RobertaForTokenClassification", config, labels)
     made = tokenizer("plain")
     rows = []
     with torch.no_grad():
@@ -245,7 +245,7 @@ def scores_and_several_labels_are_trained_on():
         config.num_labels, name = count, entry + "-model"
         config.problem_type = problem
         # In sorted order the names are numbered otherwise.
-        model = folder_of(name, entry, config, ["new", "hot", "odd"] if problem == several else None)
+        model = get_folder(name, entry, config, ["new", "hot", "odd"] if problem == several else None)
         write(source, [dict(text=text, label=label) for text, label in zip(texts, written)])
         out = f"{entry}-data"
         printed = prepare(source, out, "--checkpoint", name, "--entry", entry)
@@ -305,7 +305,7 @@ def problems_are_inferred():
         inputs = {"pixel_values": images} if "ViT" in entry else {"input_ids": ids}
         for count in (3, 1):
             config.num_labels, name = count, f"{entry}-{count}"
-            model = folder_of(name, entry, config)
+            model = get_folder(name, entry, config)
             labels = torch.randint(0, 2, (8, count)).float() if count > 1 else torch.rand(8)
             with torch.no_grad():
                 loss = float(model(**inputs, labels=labels).loss)
@@ -323,7 +323,7 @@ def folders_of_images_have_the_labels_of_the_model():
     from PIL import Image
     config = transformers.Dinov2Config(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, mlp_ratio=2, image_size=8, patch_size=4, num_labels=3, initializer_range=0.5)
     labels = ["owl", "cat", "dog"]
-    model = folder_of("images-model", "Dinov2ForImageClassification", config, labels)
+    model = get_folder("images-model", "Dinov2ForImageClassification", config, labels)
     for i in range(24):
         pixels = torch.randint(0, 256, (8, 8, 3), generator=torch.Generator().manual_seed(i), dtype=torch.uint8)
         values = (pixels.permute(2, 0, 1).float() / 255 - 0.5) / 0.5

@@ -1,4 +1,5 @@
-// CSV files are read as RFC 4180 has them, wherever they are cut into pieces; what it has not is refused with its line.
+// CSV files are read as RFC 4180 has them, wherever they are cut into pieces; what it has not is rejected with its
+// line.
 #include <gmock/gmock.h>
 
 #include "runtime/data/files.h"
@@ -19,7 +20,7 @@ class Csv : public testing::Test {
     RecordReader reader(columns, {.piece_bytes = piece_bytes});
     const std::vector<Source> sources = find_sources({path.string()}, reader);
     Table table;
-    for (const auto& shard : shards_of(sources, piece_bytes))
+    for (const auto& shard : split_into_shards(sources, piece_bytes))
       for (const Piece& piece : shard) {
         std::vector<Record> records;
         reader.read(sources[0], piece, records);
@@ -31,8 +32,8 @@ class Csv : public testing::Test {
     return table;
   }
 
-  std::string refusal(const std::string& text) const {
-    const std::string message = message_of<DataError>([&] { read(text, {"a"}); });
+  std::string error(const std::string& text) const {
+    const std::string message = get_message<DataError>([&] { read(text, {"a"}); });
     const std::string folder = folder_.path().string() + "/";
     return message.starts_with(folder) ? message.substr(folder.size()) : message;
   }
@@ -60,16 +61,16 @@ TEST_F(Csv, IsTheSameWhereverItIsCut) {
   for (int64_t bytes = 1; bytes < 60; ++bytes) EXPECT_EQ(read(text, {"a", "b"}, bytes), whole) << bytes;
 }
 
-TEST_F(Csv, WhatIsNoneIsRefusedWithItsLine) {
-  EXPECT_EQ(refusal("a,b\n1,2\n\"x\ny\",2\n3\n"), "a.csv:5 has 1 fields, and the first line names 2 columns");
-  EXPECT_EQ(refusal("a,b\n1,2\nx\"y,2\n"),
+TEST_F(Csv, WhatIsNoneIsRejectedWithItsLine) {
+  EXPECT_EQ(error("a,b\n1,2\n\"x\ny\",2\n3\n"), "a.csv:5 has 1 fields, and the first line names 2 columns");
+  EXPECT_EQ(error("a,b\n1,2\nx\"y,2\n"),
             "a.csv:3 has a quote within a field that does not begin with one: put the field into quotes, and write its "
             "own quotes twice");
-  EXPECT_EQ(refusal("a,b\n1,2\n\"x\"y,2\n"), "a.csv:3 goes on after a quoted field: put a comma there");
-  EXPECT_EQ(refusal("a,b\n1,\"2\n3,4\n"), "a.csv:2 begins a quoted field that does not end");
-  EXPECT_EQ(refusal("a,a\n"), "a.csv:1 names two columns \"a\"");
-  EXPECT_EQ(refusal(""), "a.csv is empty: its first line names columns");
-  EXPECT_EQ(refusal("b,c\n1,2\n"), "a.csv has no column \"a\": it has b, c");
+  EXPECT_EQ(error("a,b\n1,2\n\"x\"y,2\n"), "a.csv:3 continues after a quoted field: put a comma there");
+  EXPECT_EQ(error("a,b\n1,\"2\n3,4\n"), "a.csv:2 begins a quoted field that does not end");
+  EXPECT_EQ(error("a,a\n"), "a.csv:1 names two columns \"a\"");
+  EXPECT_EQ(error(""), "a.csv is empty: its first line names columns");
+  EXPECT_EQ(error("b,c\n1,2\n"), "a.csv has no column \"a\": it has b, c");
 }
 
 }  // namespace

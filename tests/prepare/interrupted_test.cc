@@ -1,5 +1,5 @@
-// A preparation that is killed goes on with the same command, and writes the same bytes as one that nobody disturbed,
-// with any number of jobs; one with other options or changed sources is refused.
+// A preparation that is killed continues with the same command, and writes the same bytes as one that nobody disturbed,
+// with any number of jobs; one with other options or changed sources is rejected.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -61,13 +61,13 @@ TEST_F(Interrupted, GoesOnToTheSameBytes) {
       EXPECT_FALSE(fs::exists(out("cut")));
       EXPECT_GE(done(), shards);
     }
-    // And amid what follows when all rows are encoded.
+    // And in the middle of what follows when all rows are encoded.
     kill_once(preparing(options(entry), "cut"),
               [&] { return fs::exists(out("cut") + ".partial/part-00003.safetensors"); });
     const auto rest = prepare(with(options(entry), {"--jobs", "3"}), "cut");
     ASSERT_EQ(rest.status, 0) << rest.output;
     EXPECT_FALSE(fs::exists(out("cut") + ".partial"));
-    EXPECT_TRUE(files_of(out("cut")) == files_of(out("whole")));
+    EXPECT_TRUE(get_files(out("cut")) == get_files(out("whole")));
     fs::remove_all(out("cut")), fs::remove_all(out("whole"));
   }
 }
@@ -81,20 +81,21 @@ TEST_F(Interrupted, GoesOnWithoutDoingAgainWhatIsDone) {
   EXPECT_EQ(fs::last_write_time(fs::path(out("cut")) / "part-00003.tokens"), written);
 }
 
-TEST_F(Interrupted, IsRefusedWithOtherOptionsOrSources) {
+TEST_F(Interrupted, IsRejectedWithOtherOptionsOrSources) {
   const Words all = options("BertForSequenceClassification");
   kill_after(5, preparing(all, "cut"));
-  const auto files = files_of(out("cut") + ".partial");
-  const auto refused = [&](const Words& words, const std::string& why) {
+  const auto files = get_files(out("cut") + ".partial");
+  const auto rejected = [&](const Words& words, const std::string& why) {
     const auto run = modrun(words);
     EXPECT_EQ(run.status, 2) << run.output;
     EXPECT_THAT(run.output, HasSubstr(why));
-    EXPECT_EQ(files_of(out("cut") + ".partial"), files) << "nothing of it is touched";
+    EXPECT_EQ(get_files(out("cut") + ".partial"), files) << "nothing of it is touched";
   };
-  refused(preparing(with(all, {"--seq-len", "16"}), "cut"), "was prepared with seq_len = null, and now that is 16");
-  refused(preparing(options("BertForSequenceClassification", "unigram"), "cut"), "was prepared with another tokenizer");
+  rejected(preparing(with(all, {"--seq-len", "16"}), "cut"), "was prepared with seq_len = null, and now that is 16");
+  rejected(preparing(options("BertForSequenceClassification", "unigram"), "cut"),
+           "was prepared with another tokenizer");
   std::ofstream(source_, std::ios::app) << "{\"text\":\"more\",\"label\":\"no\"}\n";
-  refused(preparing(all, "cut"), "rows.jsonl is another file or has changed since");
+  rejected(preparing(all, "cut"), "rows.jsonl is another file or has changed since");
 }
 
 TEST_F(Interrupted, OneProgramAtATimePreparesAFolder) {
@@ -112,14 +113,14 @@ TEST_F(Interrupted, OneProgramAtATimePreparesAFolder) {
 TEST_F(Interrupted, WhatIsCompleteIsLeftAsItIs) {
   const Words all = options("LlamaForCausalLM");
   ASSERT_EQ(prepare(all).status, 0);
-  const auto files = files_of(out());
+  const auto files = get_files(out());
   const auto again = prepare(all);
   EXPECT_EQ(again.status, 0);
   EXPECT_THAT(again.output, HasSubstr("is complete"));
   const auto other = prepare(options("BertForSequenceClassification"));
   EXPECT_EQ(other.status, 2);
   EXPECT_THAT(other.output, HasSubstr("was prepared with"));
-  EXPECT_EQ(files_of(out()), files);
+  EXPECT_EQ(get_files(out()), files);
 }
 
 }  // namespace

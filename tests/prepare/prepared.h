@@ -41,7 +41,7 @@ class PrepareCommand : public ::testing::Test {
   }
 
   /// The bytes of all files below a folder.
-  static std::map<std::string, std::string> files_of(const std::filesystem::path& folder) {
+  static std::map<std::string, std::string> get_files(const std::filesystem::path& folder) {
     std::map<std::string, std::string> files;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
       if (entry.is_regular_file()) {

@@ -109,11 +109,11 @@ def read_rows(path):
     return [json.loads(line) for line in path.read_text().split("\n") if line.strip()]
 
 
-def tokenizer_of(folder):
+def get_tokenizer(folder):
     from transformers import AutoTokenizer
 
     if not (pathlib.Path(folder) / "tokenizer.json").exists():
-        return sentencepiece_models.tokenizer_of(folder)
+        return sentencepiece_models.get_tokenizer(folder)
     return AutoTokenizer.from_pretrained(folder)
 
 
@@ -138,7 +138,7 @@ def same_rows(one, other, name):
 
 
 def running(out, tokenizer, source, column):
-    tokenizer, expected = tokenizer_of(tokenizer), []
+    tokenizer, expected = get_tokenizer(tokenizer), []
     for row in read_rows(pathlib.Path(source)):
         ids = tokenizer(row[column])["input_ids"]
         end = tokenizer.eos_token_id
@@ -152,7 +152,7 @@ def running(out, tokenizer, source, column):
 
 
 def rows(out, tokenizer, source, length, *columns):
-    tokenizer, found = tokenizer_of(tokenizer), tensors(pathlib.Path(out))
+    tokenizer, found = get_tokenizer(tokenizer), tensors(pathlib.Path(out))
     given = [[row[column] for row in read_rows(pathlib.Path(source))] for column in columns]
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -167,7 +167,7 @@ def rows(out, tokenizer, source, length, *columns):
 
 
 def continuations(out, tokenizer, source, prompt, text):
-    tokenizer, found = tokenizer_of(tokenizer), tensors(pathlib.Path(out))
+    tokenizer, found = get_tokenizer(tokenizer), tensors(pathlib.Path(out))
     for row, given in enumerate(read_rows(pathlib.Path(source))):
         before = tokenizer(given[prompt])["input_ids"]
         while before and tokenizer.eos_token_id == before[-1]:
@@ -181,7 +181,7 @@ def continuations(out, tokenizer, source, prompt, text):
 
 
 def texts_of_rows(out, tokenizer, source, *columns):
-    tokenizer, found = tokenizer_of(tokenizer), tensors(pathlib.Path(out))
+    tokenizer, found = get_tokenizer(tokenizer), tensors(pathlib.Path(out))
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     given = read_rows(pathlib.Path(source))
     flat = tokenizer([row[column] for row in given for column in columns], padding="longest", pad_to_multiple_of=8, return_tensors="np")
@@ -191,7 +191,7 @@ def texts_of_rows(out, tokenizer, source, *columns):
 
 
 def words(out, tokenizer, source, column, labels):
-    tokenizer, found = tokenizer_of(tokenizer), tensors(pathlib.Path(out))
+    tokenizer, found = get_tokenizer(tokenizer), tensors(pathlib.Path(out))
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     given = read_rows(pathlib.Path(source))
     classes = sorted({label for row in given for label in row[labels]})
@@ -206,7 +206,7 @@ def words(out, tokenizer, source, column, labels):
 
 
 def targets(out, tokenizer, source, text, target):
-    tokenizer, found = tokenizer_of(tokenizer), tensors(pathlib.Path(out))
+    tokenizer, found = get_tokenizer(tokenizer), tensors(pathlib.Path(out))
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
     given = read_rows(pathlib.Path(source))
     for name, column in [("input_ids", text), ("labels", target)]:
@@ -222,7 +222,7 @@ def labels(out):
 
 
 def encode(tokenizer, text):
-    print(json.dumps(tokenizer_of(tokenizer)(text, add_special_tokens=False)["input_ids"]))
+    print(json.dumps(get_tokenizer(tokenizer)(text, add_special_tokens=False)["input_ids"]))
 
 
 def pipeline(exported, logits, source, column):
@@ -242,7 +242,7 @@ def greedy(exported, prompt, tokens):
     import torch
     import transformers
 
-    tokenizer, model = tokenizer_of(exported), transformers.AutoModelForCausalLM.from_pretrained(exported)
+    tokenizer, model = get_tokenizer(exported), transformers.AutoModelForCausalLM.from_pretrained(exported)
     ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
     with torch.no_grad():
         for _ in range(int(tokens)):

@@ -78,7 +78,7 @@ TEST_F(PrepareCommand, LabelsThatAreNamesAreNumberedInTheirOrder) {
                             "BertForSequenceClassification", "--label", "label"});
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(reference({"labels", out()}).last(0), "[2, 1, 0, 2]");
-  EXPECT_EQ(nlohmann::json::parse(files_of(out()).at("labels.json")),
+  EXPECT_EQ(nlohmann::json::parse(get_files(out()).at("labels.json")),
             nlohmann::json({{"7", 0}, {"neg", 1}, {"pos", 2}}));
   EXPECT_THAT(run.output, HasSubstr("--set model.config.num_labels=3"));
 }
@@ -90,7 +90,7 @@ TEST_F(PrepareCommand, LabelsThatAreIntegersStay) {
                             "BertForSequenceClassification", "--label", "label"});
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(reference({"labels", out()}).last(0), "[3, 1, 0]");
-  EXPECT_FALSE(files_of(out()).contains("labels.json"));
+  EXPECT_FALSE(get_files(out()).contains("labels.json"));
 }
 
 TEST_F(PrepareCommand, NumbersThatJsonHasNotAreReadAsPyarrowReadsThem) {
@@ -112,7 +112,7 @@ TEST_F(PrepareCommand, NumbersThatJsonHasNotAreReadAsPyarrowReadsThem) {
     const auto run = with_tokenizer(path, name);
     ASSERT_EQ(run.status, 0) << run.output;
   }
-  EXPECT_EQ(files_of(out("a")).at("part-00000.tokens"), files_of(out("b")).at("part-00000.tokens"));
+  EXPECT_EQ(get_files(out("a")).at("part-00000.tokens"), get_files(out("b")).at("part-00000.tokens"));
   const auto read = testing::end_of_program(
       testing::start_program({PARITY_PYTHON, "-c",
                               "import sys, pyarrow, pyarrow.json as json\n"
@@ -125,10 +125,10 @@ TEST_F(PrepareCommand, NumbersThatJsonHasNotAreReadAsPyarrowReadsThem) {
   EXPECT_EQ(label.status, 2);
   EXPECT_THAT(label.output, HasSubstr("a.jsonl:1: \"score\" has NaN or an infinite number: leave the row out"));
   for (const std::string number : {"nan", "NAN", "+Inf", "NaNs", "-", "Infinit", "NaN NaN"}) {
-    const auto refused = with_tokenizer(
+    const auto rejected = with_tokenizer(
         folder_.write("c.jsonl", "{\"text\": \"x\"}\n{\"text\": \"x\", \"score\": " + number + "}\n").string(), "c");
-    EXPECT_EQ(refused.status, 2) << number;
-    EXPECT_THAT(refused.output, HasSubstr("c.jsonl:2 is no JSON object: "));
+    EXPECT_EQ(rejected.status, 2) << number;
+    EXPECT_THAT(rejected.output, HasSubstr("c.jsonl:2 is no JSON object: "));
   }
 }
 

@@ -53,13 +53,13 @@ def make(folder):
             (folder / name / "tokenizer_config.json").write_text(json.dumps(config))
         # The same without a config, under a name of its own.
         (folder / "bare.model").write_bytes(made["LlamaTokenizer"])
-        # What is refused.
+        # What is rejected.
         for name, algorithm, options in [("words", "word", {}), ("no-bytes", "bpe", {}), ("symbols", "unigram", {**TRAINING["T5Tokenizer"], "user_defined_symbols": ["modrun"]}), ("phrases", "unigram", {**TRAINING["T5Tokenizer"], "split_by_whitespace": False})]:
             (folder / f"{name}.model").write_bytes(train(pathlib.Path(work), name, algorithm, 900, **options))
     (folder / "hard.jsonl").write_text("".join(json.dumps({"text": text, "other": HARD[-1 - number], "label": number}) + "\n" for number, text in enumerate(HARD)))
 
 
-def tokenizer_of(folder):
+def get_tokenizer(folder):
     """As transformers' class for the file in a folder reads it."""
     import transformers
 
@@ -77,16 +77,16 @@ def answered(program, model):
 
 
 def damaged(program, model):
-    whole, draw, refused = pathlib.Path(model).read_bytes(), random.Random(7), 0
+    whole, draw, rejected = pathlib.Path(model).read_bytes(), random.Random(7), 0
     with tempfile.TemporaryDirectory() as work:
         path = pathlib.Path(work) / pathlib.Path(model).name
         cuts = [0, 1, 2, 3, *(draw.randrange(len(whole)) for _ in range(60))]
         for cut in cuts:
             path.write_bytes(whole[:cut])
-            refused += answered(program, path)
+            rejected += answered(program, path)
         # A cut between two fields leaves a whole message, with fewer of them.
-        if refused < len(cuts) - 3:
-            sys.exit(f"of {len(cuts)} files that were cut off, {refused} were refused")
+        if rejected < len(cuts) - 3:
+            sys.exit(f"of {len(cuts)} files that were cut off, {rejected} were rejected")
         for _ in range(60):
             changed = bytearray(whole)
             for _ in range(draw.randrange(1, 4)):

@@ -1,4 +1,4 @@
-// Models of SentencePiece are read without Python, travel with what was learned of their ids, and are refused in a
+// Models of SentencePiece are read without Python, travel with what was learned of their ids, and are rejected in a
 // sentence where they are damaged or of a kind whose ids cannot be given. That ids are transformers' is in
 // rows_test.cc.
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ class SentencePieceModel : public PrepareCommand {
   }
 
   /// What prepare says to a folder with a file of that name and tokenizer_config.json.
-  std::string refusal(const std::string& model, const std::string& name, const std::string& config) const {
+  std::string error(const std::string& model, const std::string& name, const std::string& config) const {
     const fs::path folder = folder_.path() / "tok";
     fs::remove_all(folder);
     fs::create_directory(folder);
@@ -52,22 +52,22 @@ TEST_F(SentencePieceModel, NeedsNoPythonAndGoesFromTheDataIntoTheExportedFolder)
   const auto trained = modrun(training);
   ASSERT_EQ(trained.status, 0) << trained.output;
   ASSERT_EQ(modrun({"export", run + "/checkpoints", exported}).status, 0);
-  for (const auto& [name, bytes] : files_of(tokenizer("llama-model"))) EXPECT_EQ(files_of(exported).at(name), bytes);
+  for (const auto& [name, bytes] : get_files(tokenizer("llama-model"))) EXPECT_EQ(get_files(exported).at(name), bytes);
   const auto expected = reference({"greedy", exported, "the fox", "12"});
   const auto sampled = modrun({"sample", run, "--prompt", "the fox"});
   EXPECT_EQ(sampled.status, 0) << sampled.output;
   EXPECT_THAT(sampled.output, HasSubstr(nlohmann::json::parse(expected.last(0)).get<std::string>()));
 
   training = with(training, {"--set", "model.config.vocab_size=899", "--overwrite"});
-  const auto refused = modrun(training);
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.output, HasSubstr("has ids up to 899, and model.config.vocab_size is 899: "));
+  const auto rejected = modrun(training);
+  EXPECT_EQ(rejected.status, 2);
+  EXPECT_THAT(rejected.output, HasSubstr("has ids up to 899, and model.config.vocab_size is 899: "));
 }
 
 TEST_F(SentencePieceModel, AFileAloneIsReadAsLlamaTokenizerReadsIt) {
   const auto run = prepare({hard(), "--tokenizer", (made() / "bare.model").string(), "--entry", "LlamaForCausalLM"});
   ASSERT_EQ(run.status, 0) << run.output;
-  EXPECT_THAT(files_of(out() + "/tokenizer"), ::testing::ElementsAre(::testing::Key("tokenizer.model")));
+  EXPECT_THAT(get_files(out() + "/tokenizer"), ::testing::ElementsAre(::testing::Key("tokenizer.model")));
   const auto same = reference({"running", out(), out() + "/tokenizer", hard(), "text"});
   EXPECT_EQ(same.status, 0) << same.output;
 }
@@ -88,7 +88,7 @@ TEST_F(SentencePieceModel, TokenizerJsonComesFirstUnlessTheModelIsNamed) {
   }
 }
 
-TEST_F(SentencePieceModel, ADamagedFileIsRefusedAndNeverACrash) {
+TEST_F(SentencePieceModel, ADamagedFileIsRejectedAndNeverACrash) {
   for (const std::string model : {"llama-model/tokenizer.model", "t5-model/spiece.model"}) {
     const auto run = models({"damaged", SENTENCEPIECE, tokenizer(model)});
     EXPECT_EQ(run.status, 0) << run.output;
@@ -100,22 +100,22 @@ TEST_F(SentencePieceModel, ADamagedFileIsRefusedAndNeverACrash) {
   EXPECT_THAT(run.output, HasSubstr("spiece.model is no model of SentencePiece, or was cut off"));
 }
 
-TEST_F(SentencePieceModel, WhatCannotBeGivenExactlyIsRefused) {
-  EXPECT_THAT(refusal("words.model", "tokenizer.model", "{\"tokenizer_class\": \"LlamaTokenizer\"}"),
+TEST_F(SentencePieceModel, WhatCannotBeGivenExactlyIsRejected) {
+  EXPECT_THAT(error("words.model", "tokenizer.model", "{\"tokenizer_class\": \"LlamaTokenizer\"}"),
               HasSubstr("is no BPE model, as LlamaTokenizer reads them"));
-  EXPECT_THAT(refusal("words.model", "tokenizer.model", "{}"), HasSubstr("does not follow from its name"));
-  EXPECT_THAT(refusal("no-bytes.model", "tokenizer.model", "{}"), HasSubstr("does not fall back to bytes"));
-  EXPECT_THAT(refusal("phrases.model", "spiece.model", "{}"), HasSubstr("has pieces of several words"));
+  EXPECT_THAT(error("words.model", "tokenizer.model", "{}"), HasSubstr("does not follow from its name"));
+  EXPECT_THAT(error("no-bytes.model", "tokenizer.model", "{}"), HasSubstr("does not fall back to bytes"));
+  EXPECT_THAT(error("phrases.model", "spiece.model", "{}"), HasSubstr("has pieces of several words"));
   EXPECT_THAT(
-      refusal("symbols.model", "spiece.model", "{\"extra_ids\": 1, \"additional_special_tokens\": [\"<extra_id_0>\"]}"),
+      error("symbols.model", "spiece.model", "{\"extra_ids\": 1, \"additional_special_tokens\": [\"<extra_id_0>\"]}"),
       HasSubstr("leave out the tokenizer's own \"modrun\""));
-  EXPECT_THAT(refusal("t5-model/spiece.model", "spiece.model", "{\"additional_special_tokens\": [\"<a>\"]}"),
+  EXPECT_THAT(error("t5-model/spiece.model", "spiece.model", "{\"additional_special_tokens\": [\"<a>\"]}"),
               HasSubstr("leave out the tokenizer's own \"<extra_id_99>\""));
-  EXPECT_THAT(refusal("llama-model/tokenizer.model", "tokenizer.model", "{\"tokenizer_class\": \"GemmaTokenizer\"}"),
+  EXPECT_THAT(error("llama-model/tokenizer.model", "tokenizer.model", "{\"tokenizer_class\": \"GemmaTokenizer\"}"),
               HasSubstr("is of GemmaTokenizer, and SentencePiece's models are read for LlamaTokenizer, T5Tokenizer, "));
-  EXPECT_THAT(refusal("llama-model/tokenizer.model", "tokenizer.model", "{\"add_bos_token\": \"yes\"}"),
+  EXPECT_THAT(error("llama-model/tokenizer.model", "tokenizer.model", "{\"add_bos_token\": \"yes\"}"),
               HasSubstr("is of another kind than transformers writes"));
-  EXPECT_THAT(refusal("llama-model/tokenizer.model", "tokenizer.model", "{"),
+  EXPECT_THAT(error("llama-model/tokenizer.model", "tokenizer.model", "{"),
               HasSubstr("tokenizer_config.json is no JSON object"));
 }
 

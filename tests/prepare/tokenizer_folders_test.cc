@@ -67,7 +67,7 @@ class TokenizerFolders : public PrepareCommand {
     return names;
   }
 
-  std::string refusal(const std::string& name, const json& config, const json& model = json()) const {
+  std::string error(const std::string& name, const json& config, const json& model = json()) const {
     const fs::path folder = folder_.path() / "tok";
     fs::remove_all(folder);
     fs::copy(classes() / name, folder);
@@ -147,34 +147,34 @@ TEST_F(TokenizerFolders, WithoutAClassIsReadTheSameNextToAModelOfAnotherTokenize
 
 TEST_F(TokenizerFolders, AnOptionOrAClassThatCannotBeReadIsNamed) {
   EXPECT_THAT(
-      refusal("BertTokenizer", {{"do_lower_case", "yes"}}),
+      error("BertTokenizer", {{"do_lower_case", "yes"}}),
       HasSubstr("\"do_lower_case\" in tokenizer_config.json is \"yes\", and BertTokenizer takes true or false"));
-  EXPECT_THAT(refusal("T5Tokenizer", {{"extra_ids", 2.5}}), HasSubstr("\"extra_ids\" in tokenizer_config.json is 2.5"));
-  EXPECT_THAT(refusal("BertTokenizer", {{"cls_token", {{"content", "[CLS]"}}}}),
+  EXPECT_THAT(error("T5Tokenizer", {{"extra_ids", 2.5}}), HasSubstr("\"extra_ids\" in tokenizer_config.json is 2.5"));
+  EXPECT_THAT(error("BertTokenizer", {{"cls_token", {{"content", "[CLS]"}}}}),
               HasSubstr("\"cls_token\" in tokenizer_config.json is {\"content\": \"[CLS]\"}, and has to be a text, or "
                         "an object with \"__type\": \"AddedToken\""));
-  EXPECT_THAT(refusal("BertTokenizer", {{"vocab", {{"a", 0}}}}),
+  EXPECT_THAT(error("BertTokenizer", {{"vocab", {{"a", 0}}}}),
               HasSubstr("\"vocab\" in tokenizer_config.json is not supported"));
-  EXPECT_THAT(refusal("BertTokenizer", {{"padding_side", "both"}}),
+  EXPECT_THAT(error("BertTokenizer", {{"padding_side", "both"}}),
               HasSubstr("\"padding_side\" in tokenizer_config.json is \"both\""));
-  EXPECT_THAT(refusal("BertTokenizer", {{"added_tokens_decoder", {{"one", "[CLS]"}}}}),
+  EXPECT_THAT(error("BertTokenizer", {{"added_tokens_decoder", {{"one", "[CLS]"}}}}),
               HasSubstr("\"added_tokens_decoder\" in tokenizer_config.json has {\"one\": \"[CLS]\"}"));
-  EXPECT_THAT(refusal("BertTokenizer", {{"extra_special_tokens", 3}}),
+  EXPECT_THAT(error("BertTokenizer", {{"extra_special_tokens", 3}}),
               HasSubstr("\"extra_special_tokens\" in tokenizer_config.json is 3, and has to be a list"));
-  EXPECT_THAT(refusal("WhisperTokenizer", {{"language", "english"}}),
+  EXPECT_THAT(error("WhisperTokenizer", {{"language", "english"}}),
               HasSubstr("\"language\" in tokenizer_config.json is not supported"));
   for (const char* name : {"LayoutLMv3Tokenizer", "SiglipTokenizer", "BertJapaneseTokenizer"})
-    EXPECT_THAT(refusal("BertTokenizer", {{"tokenizer_class", name}}),
+    EXPECT_THAT(error("BertTokenizer", {{"tokenizer_class", name}}),
                 AllOf(HasSubstr("is of the class " + std::string(name) + ", which is not supported"),
                       HasSubstr("set \"tokenizer_class\" there to \"TokenizersBackend\"")));
-  EXPECT_THAT(refusal("BertTokenizer",
-                      {{"tokenizer_class", "MyTokenizer"}, {"auto_map", {{"AutoTokenizer", {"my.T", nullptr}}}}}),
+  EXPECT_THAT(error("BertTokenizer",
+                    {{"tokenizer_class", "MyTokenizer"}, {"auto_map", {{"AutoTokenizer", {"my.T", nullptr}}}}}),
               HasSubstr("\"auto_map\" in tokenizer_config.json names Python code of the folder, which is not run"));
-  EXPECT_THAT(refusal("T5Tokenizer", {{"tokenizer_class", "MyTokenizer"}}), HasSubstr("it is read"));
-  EXPECT_THAT(refusal("BertTokenizer", {{"tokenizer_class", nullptr}}, {{"model_type", "siglip"}}),
+  EXPECT_THAT(error("T5Tokenizer", {{"tokenizer_class", "MyTokenizer"}}), HasSubstr("it is read"));
+  EXPECT_THAT(error("BertTokenizer", {{"tokenizer_class", nullptr}}, {{"model_type", "siglip"}}),
               HasSubstr("is of the class SiglipTokenizer"));
   EXPECT_THAT(
-      refusal("BertTokenizer", {{"tokenizer_class", "T5Tokenizer"}}),
+      error("BertTokenizer", {{"tokenizer_class", "T5Tokenizer"}}),
       HasSubstr("it is of the class T5Tokenizer, which cannot be built of tokenizer.json's WordPiece vocabulary"));
 }
 

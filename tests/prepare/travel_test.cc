@@ -58,18 +58,18 @@ TEST_F(Travel, AnExportedClassifierSaysInTransformersWhatForwardSays) {
 
 TEST_F(Travel, TheFilesAreTheSameFromTheDataToAnImportedCheckpoint) {
   train("unigram", {"--entry", "BertForSequenceClassification", "--label", "label"}, kClassifier);
-  const auto files = files_of(tokenizer("unigram"));
+  const auto files = get_files(tokenizer("unigram"));
   const auto imported = folder_.path() / "imported", again = folder_.path() / "again";
   ASSERT_EQ(modrun({"export", run_ + "/checkpoints", exported_}).status, 0);
   ASSERT_EQ(modrun({"import", exported_, imported.string()}).status, 0);
   ASSERT_EQ(modrun({"export", imported.string(), again.string()}).status, 0);
-  EXPECT_EQ(files_of(out() + "/tokenizer"), files);
-  EXPECT_EQ(files_of(run_ + "/tokenizer"), files);
+  EXPECT_EQ(get_files(out() + "/tokenizer"), files);
+  EXPECT_EQ(get_files(run_ + "/tokenizer"), files);
   auto with_class = files;
   with_class["config.json"] = "{\n  \"model_type\": \"bert\"\n}\n";  // by which transformers takes the class
-  EXPECT_EQ(files_of(imported / "tokenizer"), with_class);
+  EXPECT_EQ(get_files(imported / "tokenizer"), with_class);
   for (const auto& [name, bytes] : files)
-    for (const auto& folder : {fs::path(exported_), again}) EXPECT_EQ(files_of(folder).at(name), bytes) << name;
+    for (const auto& folder : {fs::path(exported_), again}) EXPECT_EQ(get_files(folder).at(name), bytes) << name;
 }
 
 TEST_F(Travel, AModelContinuesAPromptAsInTransformersOnEveryMesh) {
@@ -94,12 +94,12 @@ TEST_F(Travel, AModelContinuesAPromptAsInTransformersOnEveryMesh) {
   }
 }
 
-TEST_F(Travel, ASampleWithoutATokenizerIsRefused) {
+TEST_F(Travel, ASampleWithoutATokenizerIsRejected) {
   train("byte-level", {"--entry", "LlamaForCausalLM"}, kLanguageModel);
   fs::remove_all(out() + "/tokenizer"), fs::remove_all(run_ + "/tokenizer");
-  const auto refused = modrun({"sample", run_, "--prompt", "x"});
-  EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.output, HasSubstr("there is no tokenizer to write text with"));
+  const auto rejected = modrun({"sample", run_, "--prompt", "x"});
+  EXPECT_EQ(rejected.status, 2);
+  EXPECT_THAT(rejected.output, HasSubstr("there is no tokenizer to write text with"));
   const auto named = modrun(
       {"sample", run_, "--trust-folder", "--prompt", "x", "--set", "model.tokenizer=" + tokenizer("byte-level")});
   EXPECT_EQ(named.status, 0) << named.output;
@@ -114,7 +114,7 @@ TEST_F(Travel, ATokenizerWithMoreIdsThanTheModelIsNotTrainedWith) {
   EXPECT_FALSE(fs::exists(run_));
 }
 
-TEST_F(Travel, MoreLabelsThanTheModelHasAreRefused) {
+TEST_F(Travel, MoreLabelsThanTheModelHasAreRejected) {
   const Words options = {"--tokenizer", tokenizer("wordpiece"), "--entry", "BertForSequenceClassification", "--label",
                          "label"};
   ASSERT_EQ(prepare(with({texts(".jsonl")}, options)).status, 0);
@@ -147,7 +147,7 @@ TEST_F(Travel, TheCommandThatPrepareEndsWithTrains) {
   }
 }
 
-TEST_F(Travel, AFolderOfDataThatLostAFileIsRefused) {
+TEST_F(Travel, AFolderOfDataThatLostAFileIsRejected) {
   ASSERT_EQ(prepare({texts(".jsonl"), "--tokenizer", tokenizer("byte-level"), "--entry", "LlamaForCausalLM"}).status,
             0);
   fs::remove(out() + "/part-00001.tokens");

@@ -38,7 +38,7 @@ class Browser : public ReportedRuns {
 
   /// The page as the browser has it after its programs and `then` have run; what it logs comes along.
   std::string drawn(const std::string& then = "") const {
-    std::string text = bytes_of(page());
+    std::string text = get_bytes(page());
     text.insert(text.rfind("</body>"), "<script>" + then + "</script>");
     const auto file = folder_.write("drawn.html", text);
     const auto run = testing::end_of_program(
@@ -115,8 +115,8 @@ TEST_F(Browser, ThePointerShowsTheValuesOfAStep) {
   make_runs();
   ASSERT_EQ(report({run_folder("one").string()}).status, 0);
   const std::string page = drawn(
-      "const picture = document.querySelector('figure > svg'), box = picture.getBoundingClientRect();"
-      "picture.dispatchEvent(new PointerEvent('pointermove', { clientX: box.right - 8, clientY: box.top + 50 }));");
+      "const picture = document.querySelector('figure > svg'), slice = picture.getBoundingClientRect();"
+      "picture.dispatchEvent(new PointerEvent('pointermove', { clientX: slice.right - 8, clientY: slice.top + 50 }));");
   const double last = steps("one").back()["loss"];
   std::smatch found;
   ASSERT_TRUE(std::regex_search(page, found,

@@ -66,15 +66,15 @@ TEST(Importance, RankCorrelationAndEtaSquaredAreThoseOfScipy) {
 
 TEST(Importance, OfARangeIsByItsNumbersAndOfChoicesByTheirGroups) {
   const Dimension rate{.key = "optim.lr", .low = 1e-5, .high = 1.0, .log = true};
-  const auto falls = importance_of(rate, Settings{"1e-05", "0.001", "0.1", "1.0"}, Values{4.0, 3.0, 2.5, 1.0});
+  const auto falls = compute_importance(rate, Settings{"1e-05", "0.001", "0.1", "1.0"}, Values{4.0, 3.0, 2.5, 1.0});
   ASSERT_TRUE(falls && falls->correlation);
   EXPECT_DOUBLE_EQ(falls->share, 1.0) << "by their order as numbers, and not as texts";
   EXPECT_DOUBLE_EQ(*falls->correlation, -1.0);
   EXPECT_DOUBLE_EQ(falls->by_chance, 1.0 / 3.0);
-  EXPECT_DOUBLE_EQ(importance_of(rate, Settings{"1e-320", "1e-5", "0.1"}, Values{1.0, 2.0, 3.0})->share, 1.0)
+  EXPECT_DOUBLE_EQ(compute_importance(rate, Settings{"1e-320", "1e-5", "0.1"}, Values{1.0, 2.0, 3.0})->share, 1.0)
       << "of numbers that are hardly above 0 too";
   const Dimension name{.key = "optim.name", .choices = {"'a'", "'b'", "'c'"}};
-  const auto grouped = importance_of(name, Settings{"'a'", "'b'", "'a'", "'b'"}, Values{1.0, 3.0, 2.0, 4.0});
+  const auto grouped = compute_importance(name, Settings{"'a'", "'b'", "'a'", "'b'"}, Values{1.0, 3.0, 2.0, 4.0});
   ASSERT_TRUE(grouped);
   EXPECT_DOUBLE_EQ(grouped->share, 0.8);  // ranks 1, 2 and 3, 4: 4 of 5
   EXPECT_FALSE(grouped->correlation);
@@ -83,9 +83,9 @@ TEST(Importance, OfARangeIsByItsNumbersAndOfChoicesByTheirGroups) {
 
 TEST(Importance, IsNotToldWhereNothingVariedOrTooFewTrialsAreThere) {
   const Dimension rate{.key = "optim.lr", .low = 0.0, .high = 1.0};
-  EXPECT_FALSE(importance_of(rate, Settings{"0.1", "0.2"}, Values{1.0, 2.0}));
-  EXPECT_FALSE(importance_of(rate, Settings{"0.1", "0.2", "0.3"}, Values{1.0, 1.0, 1.0}));
-  EXPECT_FALSE(importance_of(rate, Settings{"0.1", "0.1", "0.1"}, Values{1.0, 2.0, 3.0}));
+  EXPECT_FALSE(compute_importance(rate, Settings{"0.1", "0.2"}, Values{1.0, 2.0}));
+  EXPECT_FALSE(compute_importance(rate, Settings{"0.1", "0.2", "0.3"}, Values{1.0, 1.0, 1.0}));
+  EXPECT_FALSE(compute_importance(rate, Settings{"0.1", "0.1", "0.1"}, Values{1.0, 2.0, 3.0}));
 }
 
 }  // namespace

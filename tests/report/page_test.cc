@@ -14,7 +14,7 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-json data_of(const std::string& page) {
+json get_data(const std::string& page) {
   const std::string begin = "id=\"data\">";
   const size_t at = page.find(begin) + begin.size();
   return json::parse(page.substr(at, page.find("</script>", at) - at));
@@ -44,14 +44,14 @@ TEST(Page, TextOfOthersCannotBecomePartOfThePage) {
   const std::string page = report_page({run}, {search});
   EXPECT_THAT(page, Not(HasSubstr("alert(1)</script>")));
   EXPECT_THAT(page, Not(HasSubstr("<!--")));
-  const json data = data_of(page);
+  const json data = get_data(page);
   EXPECT_EQ(data["runs"][0]["samples"][0]["text"], text);
   EXPECT_EQ(data["searches"][0]["trials"][0]["failure"], text);
   EXPECT_EQ(data["searches"][0]["objectives"][0]["name"], text);
 }
 
 TEST(Page, TextThatIsNoUtf8IsReplaced) {
-  const json data = data_of(report_page({RunHistory{.folder = "runs/\xff"}}, {}));
+  const json data = get_data(report_page({RunHistory{.folder = "runs/\xff"}}, {}));
   EXPECT_EQ(data["runs"][0]["name"], "\uFFFD");
 }
 
@@ -66,7 +66,7 @@ TEST(Page, OfALongRunIsSmallAndTheSameEachTime) {
   const std::string page = report_page({long_run(200000)}, {});
   EXPECT_LT(page.size(), 1u << 20);
   EXPECT_EQ(page, report_page({long_run(200000)}, {}));
-  const json loss = data_of(page)["runs"][0]["steps"][0];
+  const json loss = get_data(page)["runs"][0]["steps"][0];
   EXPECT_EQ(loss["points"], 200000);
   EXPECT_LE(loss["steps"].size(), kMostPoints);
   EXPECT_EQ(loss["steps"].size(), loss["values"].size());
@@ -80,7 +80,7 @@ TEST(Page, NamesRunsByTheirFoldersAndSaysWhereTheirSettingsDiffer) {
       .folder = "b/run",
       .settings = {{"optim.lr", "0.2"}, {"train.dir", "'b'"}, {"train.seed", "1"}, {"optim.eps", "1.0"}}};
   const RunHistory three{.folder = "c", .settings = two.settings};
-  const json data = data_of(report_page({one, two, three}, {}));
+  const json data = get_data(report_page({one, two, three}, {}));
   EXPECT_EQ(data["runs"][0]["name"], "a/run/");
   EXPECT_EQ(data["runs"][1]["name"], "b/run");
   EXPECT_EQ(data["runs"][2]["name"], "c");
@@ -94,7 +94,7 @@ TEST(Page, LossesSpeedAndMemoryOfTheTable) {
                {"seconds", {1, 2}, {1.0, 3.0}},
                {"tokens_per_second", {1, 2}, {100.0, 200.0}},
                {"memory_peak", {1, 2}, {7.0, 9.0}}};
-  const json shown = data_of(report_page({run}, {}))["runs"][0];
+  const json shown = get_data(report_page({run}, {}))["runs"][0];
   EXPECT_EQ(shown["last_loss"], 2.5);
   EXPECT_EQ(shown["best_loss"], 2.0);
   EXPECT_EQ(shown["best_step"], 10);
@@ -111,10 +111,10 @@ TEST(Page, WinnersAreTheBestTrialOrThoseThatNoOtherBeats) {
     return Trial{.number = number, .settings = {{"optim.lr", "0.5"}}, .values = std::move(values)};
   };
   search.study.trials = {trial(0, {3.0}), trial(1, {1.0}), trial(2, {2.0})};
-  EXPECT_EQ(data_of(report_page({}, {search}))["searches"][0]["winners"], json({1}));
+  EXPECT_EQ(get_data(report_page({}, {search}))["searches"][0]["winners"], json({1}));
   search.study.config.objectives.push_back({"tokens_per_second", false});
   search.study.trials = {trial(0, {3.0, 5.0}), trial(1, {1.0, 2.0}), trial(2, {2.0, 1.0})};
-  EXPECT_EQ(data_of(report_page({}, {search}))["searches"][0]["winners"], json({0, 1}));
+  EXPECT_EQ(get_data(report_page({}, {search}))["searches"][0]["winners"], json({0, 1}));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// modrun report: its page holds what metrics.jsonl and trials.jsonl hold; bad input is refused and leaves the page
+// modrun report: its page holds what metrics.jsonl and trials.jsonl hold; bad input is rejected and leaves the page
 // alone.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -16,18 +16,18 @@ using ::testing::StartsWith;
 class ReportCommand : public ReportedRuns {
  protected:
   json data() const {
-    const std::string text = bytes_of(page()), begin = "id=\"data\">";
+    const std::string text = get_bytes(page()), begin = "id=\"data\">";
     const size_t at = text.find(begin) + begin.size();
     return json::parse(text.substr(at, text.find("</script>", at) - at));
   }
 
-  /// The one sentence with which a report of `folders` is refused.
-  std::string refusal(const std::vector<std::string>& folders) const {
-    const auto refused = report(folders);
-    EXPECT_EQ(refused.status, 2) << refused.output;
-    EXPECT_THAT(refused.output, StartsWith("modrun: "));
-    EXPECT_EQ(refused.output.find('\n'), refused.output.size() - 1) << refused.output;
-    return refused.output.substr(8);
+  /// The one sentence with which a report of `folders` is rejected.
+  std::string error(const std::vector<std::string>& folders) const {
+    const auto rejected = report(folders);
+    EXPECT_EQ(rejected.status, 2) << rejected.output;
+    EXPECT_THAT(rejected.output, StartsWith("modrun: "));
+    EXPECT_EQ(rejected.output.find('\n'), rejected.output.size() - 1) << rejected.output;
+    return rejected.output.substr(8);
   }
 };
 
@@ -107,46 +107,46 @@ TEST_F(ReportCommand, HoldsEveryTrialOfASearch) {
 TEST_F(ReportCommand, IsTheSameBytesEachTimeAndReportHtmlWithoutOut) {
   ASSERT_EQ(train("run").status, 0);
   ASSERT_EQ(report({run_folder("run").string()}).status, 0);
-  const std::string first = bytes_of(page());
+  const std::string first = get_bytes(page());
   ASSERT_EQ(report({run_folder("run").string()}).status, 0);
-  EXPECT_TRUE(first == bytes_of(page()));
+  EXPECT_TRUE(first == get_bytes(page()));
   const fs::path here = fs::current_path();
   fs::current_path(folder_.path() / "data");
   const auto made = modrun({"report", run_folder("run").string()});
   fs::current_path(here);
   ASSERT_EQ(made.status, 0) << made.output;
-  EXPECT_TRUE(first == bytes_of(folder_.path() / "data/report.html"));
+  EXPECT_TRUE(first == get_bytes(folder_.path() / "data/report.html"));
 }
 
-TEST_F(ReportCommand, WhatIsNoRunOrSearchIsRefusedAndThePageThatWasThereStays) {
+TEST_F(ReportCommand, WhatIsNoRunOrSearchIsRejectedAndThePageThatWasThereStays) {
   folder_.write("report.html", "old");
   const std::string data = (folder_.path() / "data").string();
   EXPECT_EQ(
-      refusal({data}),
+      error({data}),
       data + " is neither a run nor a search: a run's folder has metrics.jsonl, and that of a search trials.jsonl\n");
-  EXPECT_THAT(refusal({"/no/such/run"}), StartsWith("/no/such/run is not there: "));
+  EXPECT_THAT(error({"/no/such/run"}), StartsWith("/no/such/run is not there: "));
   folder_.write("broken/metrics.jsonl", "{\"step\":1,\"seconds\":1}\n{\"step\":2,\n{\"step\":3,\"seconds\":1}\n");
   const std::string broken = (folder_.path() / "broken").string();
-  EXPECT_THAT(refusal({broken}), StartsWith(broken + "/metrics.jsonl:2: is no line of a run's metrics ("));
+  EXPECT_THAT(error({broken}), StartsWith(broken + "/metrics.jsonl:2: is no line of a run's metrics ("));
   folder_.write("study/trials.jsonl",
                 "{\"study\":{\"backend\":\"grid\",\"seed\":1,\"objectives\":[{\"name\":\"loss\",\"minimize\":true}],"
                 "\"space\":[{\"key\":\"optim.lr\",\"low\":0.1,\"high\":1,\"step\":0,\"log\":false,\"whole\":false}]}}\n"
                 "{\"trial\":0,\"settings\":{\"optim.lr\":\"high\"},\"values\":{\"loss\":1},\"seconds\":1}\n");
-  EXPECT_THAT(refusal({study().string()}),
+  EXPECT_THAT(error({study().string()}),
               StartsWith(study().string() + "/trials.jsonl:2: is no trial of this study (its optim.lr is no number)"));
   folder_.write("study/trials.jsonl", "{}\n");
-  EXPECT_THAT(refusal({study().string()}),
+  EXPECT_THAT(error({study().string()}),
               StartsWith(study().string() + "/trials.jsonl:1: does not say what is searched ("));
-  EXPECT_EQ(bytes_of(page()), "old");
+  EXPECT_EQ(get_bytes(page()), "old");
 }
 
-TEST_F(ReportCommand, APageThatCannotBeWrittenIsRefused) {
+TEST_F(ReportCommand, APageThatCannotBeWrittenIsRejected) {
   folder_.write("run/metrics.jsonl", "");
   const std::string run = (folder_.path() / "run").string();
   const auto into = [&](const std::string& out) {
-    const auto refused = modrun({"report", run, "--out", out});
-    EXPECT_EQ(refused.status, 2) << refused.output;
-    return refused.output;
+    const auto rejected = modrun({"report", run, "--out", out});
+    EXPECT_EQ(rejected.status, 2) << rejected.output;
+    return rejected.output;
   };
   EXPECT_THAT(into("/no/such/folder/report.html"), StartsWith("modrun: --out /no/such/folder/report.html: "));
   EXPECT_THAT(into(run), HasSubstr("is a folder: name a file in it"));

@@ -32,7 +32,7 @@ class ReportedRuns : public ModrunTest {
   void make_search() const {
     const auto config = folder_.write(
         "search.toml",
-        bytes_of(config_) + "[checkpoint]\nevery = -1\n[search]\nbackend = 'grid'\ndir = '" + study().string() +
+        get_bytes(config_) + "[checkpoint]\nevery = -1\n[search]\nbackend = 'grid'\ndir = '" + study().string() +
             "'\nobjective = ['held_out_loss', 'memory_peak']\n[search.space]\noptim.lr = [1e-3, 1e30, 1e-2]\n"
             "optim.warmup_steps = [0]\noptim.max_grad_norm = [0]\ntrain.steps = { low = 3, high = 4 }\n");
     const auto searched = modrun({"search", config.string()});

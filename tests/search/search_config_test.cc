@@ -1,4 +1,4 @@
-// What [search] may say, and what it is refused with where it cannot be meant.
+// What [search] may say, and what it is rejected with where it cannot be meant.
 #include "runtime/search/search_config.h"
 
 #include <gmock/gmock.h>
@@ -21,10 +21,10 @@ class Search : public testing::Test {
   SearchConfig read(const std::string& text, const std::vector<std::string>& settings = {}) const {
     return read_search_config(folder_.write("search.toml", text), settings, kKnown);
   }
-  std::string refusal(const std::string& text, const std::vector<std::string>& settings = {}) const {
-    return message_of<ConfigError>([&] { read(text, settings); });
+  std::string error(const std::string& text, const std::vector<std::string>& settings = {}) const {
+    return get_message<ConfigError>([&] { read(text, settings); });
   }
-  std::string space_refusal(const std::string& space) const { return refusal("[search.space]\n" + space); }
+  std::string space_error(const std::string& space) const { return error("[search.space]\n" + space); }
 
   mutable TemporaryFolder folder_;
 };
@@ -57,40 +57,39 @@ train.batch_size = { low = 16, high = 64, step = 16 }
 
 TEST_F(Search, SaysWhereARangeIsNone) {
   EXPECT_THAT(
-      space_refusal("optim.lr = { low = 1e-4, high = 1e-6 }"),
+      space_error("optim.lr = { low = 1e-4, high = 1e-6 }"),
       HasSubstr("search.toml:2:12: optim.lr: the range from 0.0001 to 1e-06 is empty: its low is above its high"));
-  EXPECT_THAT(space_refusal("optim.lr = { low = 0, high = 1, log = true }"),
+  EXPECT_THAT(space_error("optim.lr = { low = 0, high = 1, log = true }"),
               HasSubstr("a range with log = true must lie above 0, but begins at 0"));
-  EXPECT_THAT(space_refusal("optim.lr = { low = 1 }"), HasSubstr("a range needs low and high"));
-  EXPECT_THAT(space_refusal("optim.lr = { low = 1, high = '2' }"),
-              HasSubstr("high must be a number, but is the string"));
-  EXPECT_THAT(space_refusal("optim.lr = { low = 1, high = 2, steps = 3 }"), HasSubstr("here is steps"));
-  EXPECT_THAT(space_refusal("optim.lr = { low = nan, high = 2.0 }"), HasSubstr("is empty"));
-  EXPECT_THAT(space_refusal("optim.lr = { low = 1, high = 9223372036854775807 }"), HasSubstr("must lie within ±2^53"));
-  EXPECT_THAT(space_refusal("optim.lr = { low = 0.0, high = 1.0, step = 1e-300 }"), HasSubstr("more than 2^53 values"));
-  EXPECT_THAT(space_refusal("optim.lr = [1]\n'optim.lr' = [2]"), HasSubstr("search.space has optim.lr twice"));
-  EXPECT_THAT(space_refusal("train.dir = ['a']"), HasSubstr("train.dir is a folder of each trial's own"));
-  EXPECT_THAT(space_refusal("optim.lr = []"), HasSubstr("optim.lr must be an array of the values to try"));
-  EXPECT_THAT(space_refusal("optim.lr = 3"), HasSubstr("but is the integer 3"));
+  EXPECT_THAT(space_error("optim.lr = { low = 1 }"), HasSubstr("a range needs low and high"));
+  EXPECT_THAT(space_error("optim.lr = { low = 1, high = '2' }"), HasSubstr("high must be a number, but is the string"));
+  EXPECT_THAT(space_error("optim.lr = { low = 1, high = 2, steps = 3 }"), HasSubstr("here is steps"));
+  EXPECT_THAT(space_error("optim.lr = { low = nan, high = 2.0 }"), HasSubstr("is empty"));
+  EXPECT_THAT(space_error("optim.lr = { low = 1, high = 9223372036854775807 }"), HasSubstr("must lie within ±2^53"));
+  EXPECT_THAT(space_error("optim.lr = { low = 0.0, high = 1.0, step = 1e-300 }"), HasSubstr("more than 2^53 values"));
+  EXPECT_THAT(space_error("optim.lr = [1]\n'optim.lr' = [2]"), HasSubstr("search.space has optim.lr twice"));
+  EXPECT_THAT(space_error("train.dir = ['a']"), HasSubstr("train.dir is a folder of each trial's own"));
+  EXPECT_THAT(space_error("optim.lr = []"), HasSubstr("optim.lr must be an array of the values to try"));
+  EXPECT_THAT(space_error("optim.lr = 3"), HasSubstr("but is the integer 3"));
 }
 
 TEST_F(Search, NamesTheNearestOfWhatThereIs) {
-  EXPECT_THAT(space_refusal("optim.rl = [1]"),
+  EXPECT_THAT(space_error("optim.rl = [1]"),
               HasSubstr("search.toml:2:12: search.space: there is no setting optim.rl: did you mean optim.lr?"));
-  EXPECT_THAT(refusal("[search]\ntrails = 3\n[search.space]\noptim.lr = [1]"),
+  EXPECT_THAT(error("[search]\ntrails = 3\n[search.space]\noptim.lr = [1]"),
               HasSubstr("unknown key search.trails: did you mean search.trials?"));
 }
 
 TEST_F(Search, WantsASpaceAndDirectionsThatGoWithObjectives) {
-  EXPECT_THAT(refusal("[train]\nsteps = 3"), HasSubstr("there is no [search]"));
-  EXPECT_THAT(refusal("[search]\ntrials = 3"), HasSubstr("search.space is empty"));
+  EXPECT_THAT(error("[train]\nsteps = 3"), HasSubstr("there is no [search]"));
+  EXPECT_THAT(error("[search]\ntrials = 3"), HasSubstr("search.space is empty"));
   const std::string space = "\n[search.space]\noptim.lr = [1, 2]";
-  EXPECT_THAT(refusal("[search]\ndirection = ['minimize', 'maximize']" + space),
+  EXPECT_THAT(error("[search]\ndirection = ['minimize', 'maximize']" + space),
               HasSubstr("search.direction has 2 of them, and search.objective 1: give one for each"));
-  EXPECT_THAT(refusal("[search]\ndirection = 'down'" + space), HasSubstr("it must be minimize or maximize"));
-  EXPECT_THAT(refusal("[search]\nbackend = 'sigopt'" + space),
+  EXPECT_THAT(error("[search]\ndirection = 'down'" + space), HasSubstr("it must be minimize or maximize"));
+  EXPECT_THAT(error("[search]\nbackend = 'sigopt'" + space),
               HasSubstr("search.backend is \"sigopt\": it must be random, grid, optuna or ray"));
-  EXPECT_THAT(refusal("[search]\nbackend = 'grid'\n[search.space]\noptim.lr = {low = 0.1, high = 0.2}"),
+  EXPECT_THAT(error("[search]\nbackend = 'grid'\n[search.space]\noptim.lr = {low = 0.1, high = 0.2}"),
               HasSubstr("a grid cannot count the values of optim.lr: give it a step"));
 }
 
@@ -100,29 +99,28 @@ TEST_F(Search, ACommandAndItsObjectiveGoTogetherWithADirection) {
   ASSERT_EQ(config.objectives.size(), 1u);
   EXPECT_EQ(config.objectives[0].name, "command");
   EXPECT_FALSE(config.objectives[0].minimize);
-  EXPECT_THAT(refusal("[search]\nobjective_command = './score'" + space),
+  EXPECT_THAT(error("[search]\nobjective_command = './score'" + space),
               HasSubstr("cannot know whether less is better: set search.direction"));
-  EXPECT_THAT(refusal("[search]\nobjective = 'command'\ndirection = 'minimize'" + space),
+  EXPECT_THAT(error("[search]\nobjective = 'command'\ndirection = 'minimize'" + space),
               HasSubstr("say in search.objective_command which prints its value"));
-  EXPECT_THAT(refusal("[search]\nobjective = 'seconds'\nobjective_command = './score'" + space),
+  EXPECT_THAT(error("[search]\nobjective = 'seconds'\nobjective_command = './score'" + space),
               HasSubstr("and search.objective is seconds: add command to it"));
-  EXPECT_EQ(identity_of(searched(identity_of(config))), identity_of(config));
+  EXPECT_EQ(to_identity(searched(to_identity(config))), to_identity(config));
 }
 
-TEST_F(Search, WhatOneBackendHasIsRefusedWithAnother) {
+TEST_F(Search, WhatOneBackendHasIsRejectedWithAnother) {
   const std::string space = "\n[search.space]\noptim.lr = [1, 2]";
-  EXPECT_THAT(refusal("[search]\nbackend = 'ray'\npruner = 'hyperband'" + space),
+  EXPECT_THAT(error("[search]\nbackend = 'ray'\npruner = 'hyperband'" + space),
               HasSubstr("search.pruner is \"hyperband\": it must be median or asha with search.backend = \"ray\""));
-  EXPECT_THAT(refusal("[search]\nbackend = 'ray'\nstorage = 'sqlite:///a'" + space),
+  EXPECT_THAT(error("[search]\nbackend = 'ray'\nstorage = 'sqlite:///a'" + space),
               HasSubstr("search.storage is \"sqlite:///a\", which is of Optuna, and search.backend ray"));
-  EXPECT_THAT(refusal("[search]\nstudy = 'shared'" + space),
-              HasSubstr("search.study is \"shared\", which is of Optuna"));
-  EXPECT_THAT(refusal("[search]\nbackend = 'optuna'\nstudy = 'shared'" + space),
+  EXPECT_THAT(error("[search]\nstudy = 'shared'" + space), HasSubstr("search.study is \"shared\", which is of Optuna"));
+  EXPECT_THAT(error("[search]\nbackend = 'optuna'\nstudy = 'shared'" + space),
               HasSubstr("name its database in search.storage"));
   for (const char* backend : {"optuna", "ray"}) {
     const SearchConfig config =
         read(std::string("[search]\nbackend = '") + backend + "'\nsampler = 'random'\npruner = 'median'" + space);
-    EXPECT_EQ(identity_of(searched(identity_of(config))), identity_of(config));
+    EXPECT_EQ(to_identity(searched(to_identity(config))), to_identity(config));
   }
 }
 
@@ -138,11 +136,11 @@ TEST_F(Search, AGridIsWholeUnlessFewerTrialsAreAskedFor) {
 TEST_F(Search, MayHaveSoManyTrials) {
   const std::string space = "[search.space]\noptim.lr = {low = 1, high = 1000000}\n";
   EXPECT_EQ(read(space, {"search.trials=100000"}).trials, 100'000);
-  EXPECT_THAT(refusal(space, {"search.trials=100001"}),
+  EXPECT_THAT(error(space, {"search.trials=100001"}),
               HasSubstr("search.trials is 100001: a study with 1 objective has at most 100000 trials"));
-  EXPECT_THAT(refusal("[search]\nobjective = ['seconds', 'memory_peak']\n" + space, {"search.trials=10001"}),
+  EXPECT_THAT(error("[search]\nobjective = ['seconds', 'memory_peak']\n" + space, {"search.trials=10001"}),
               HasSubstr("a study with 2 objectives has at most 10000 trials"));
-  EXPECT_THAT(refusal("[search]\nbackend = 'grid'\n" + space), HasSubstr("search.trials is 1000000 on this grid"));
+  EXPECT_THAT(error("[search]\nbackend = 'grid'\n" + space), HasSubstr("search.trials is 1000000 on this grid"));
 }
 
 TEST_F(Search, AFolderOfARunNamesNoProgramDatabaseOrFolder) {
@@ -152,7 +150,7 @@ TEST_F(Search, AFolderOfARunNamesNoProgramDatabaseOrFolder) {
                                    {"python", "a program, and what the folder of a run names is not run"}}) {
     const auto file = folder_.write("config.toml", std::string("[search]\nbackend = 'optuna'\n") + key +
                                                        " = 'mysql://there/a'\n[search.space]\noptim.lr = [1, 2]\n");
-    EXPECT_THAT(message_of<ConfigError>([&] { read_search_config(file, {}, kKnown, ConfigSource::run_folder); }),
+    EXPECT_THAT(get_message<ConfigError>([&] { read_search_config(file, {}, kKnown, ConfigSource::run_folder); }),
                 AllOf(HasSubstr("config.toml:3:"), HasSubstr(std::string("search.") + key + " names " + names),
                       HasSubstr("give it by --set, or add --trust-folder")));
     const std::vector<std::string> mine = {std::string("search.") + key + "='mine'", "search.storage='sqlite:///mine'"};
@@ -162,16 +160,16 @@ TEST_F(Search, AFolderOfARunNamesNoProgramDatabaseOrFolder) {
 
 TEST_F(Search, OfTheCommandLineIsNamedAsItWasWritten) {
   const std::string space = "[search]\n[search.space]\noptim.lr = [1, 2]";
-  EXPECT_THAT(refusal(space, {"search.trials"}), HasSubstr("--set search.trials: expected key=value"));
-  EXPECT_THAT(refusal(space, {"search.trialz=3"}), HasSubstr("--set search.trialz=3: unknown key search.trialz"));
-  EXPECT_THAT(refusal(space, {"search.dir="}), HasSubstr("--set search.dir=: search.dir is empty"));
+  EXPECT_THAT(error(space, {"search.trials"}), HasSubstr("--set search.trials: expected key=value"));
+  EXPECT_THAT(error(space, {"search.trialz=3"}), HasSubstr("--set search.trialz=3: unknown key search.trialz"));
+  EXPECT_THAT(error(space, {"search.dir="}), HasSubstr("--set search.dir=: search.dir is empty"));
 }
 
 TEST_F(Search, IsAnotherStudyWithAnotherSpace) {
-  const std::string one = identity_of(read("[search.space]\noptim.lr = {low = 1e-6, high = 1e-4}"));
-  EXPECT_EQ(one, identity_of(read("[search]\ntrials = 3\n[search.space]\noptim.lr = {low = 1e-6, high = 1e-4}")));
-  EXPECT_NE(one, identity_of(read("[search.space]\noptim.lr = {low = 1e-6, high = 1e-3}")));
-  EXPECT_NE(one, identity_of(read("[search]\nseed = 3\n[search.space]\noptim.lr = {low = 1e-6, high = 1e-4}")));
+  const std::string one = to_identity(read("[search.space]\noptim.lr = {low = 1e-6, high = 1e-4}"));
+  EXPECT_EQ(one, to_identity(read("[search]\ntrials = 3\n[search.space]\noptim.lr = {low = 1e-6, high = 1e-4}")));
+  EXPECT_NE(one, to_identity(read("[search.space]\noptim.lr = {low = 1e-6, high = 1e-3}")));
+  EXPECT_NE(one, to_identity(read("[search]\nseed = 3\n[search.space]\noptim.lr = {low = 1e-6, high = 1e-4}")));
 }
 
 }  // namespace

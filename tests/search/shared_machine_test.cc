@@ -16,9 +16,9 @@ TEST(SharedMachine, EachTrialHasGpusOfItsOwn) {
   EXPECT_THAT(gpus_of_trials(4, "3,GPU-ab,7,1", 1, 4), ElementsAre("3", "GPU-ab", "7", "1"));
 }
 
-TEST(SharedMachine, WithTooFewGpusIsRefused) {
+TEST(SharedMachine, WithTooFewGpusIsRejected) {
   EXPECT_EQ(
-      message_of<ConfigError>([] { gpus_of_trials(3, "", 2, 2); }),
+      get_message<ConfigError>([] { gpus_of_trials(3, "", 2, 2); }),
       "--workers 2 with 2 ranks each need 4 GPUs, and this machine has 3: start fewer, or set train.device to cpu");
 }
 

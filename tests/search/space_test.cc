@@ -20,7 +20,7 @@ std::vector<double> drawn(const Dimension& dimension) {
   return values;
 }
 
-double share_below(const std::vector<double>& values, double limit) {
+double fraction_below(const std::vector<double>& values, double limit) {
   return static_cast<double>(std::ranges::count_if(values, [&](double value) { return value < limit; })) /
          static_cast<double>(values.size());
 }
@@ -29,7 +29,7 @@ TEST(Space, ARangeIsDrawnEvenly) {
   const auto values = drawn({.key = "optim.lr", .low = 2.0, .high = 6.0});
   EXPECT_GE(std::ranges::min(values), 2.0);
   EXPECT_LE(std::ranges::max(values), 6.0);
-  EXPECT_NEAR(share_below(values, 3.0), 0.25, 0.03);
+  EXPECT_NEAR(fraction_below(values, 3.0), 0.25, 0.03);
 }
 
 TEST(Space, ALogarithmicRangeHasAsManyOfEachPowerOfTen) {
@@ -37,7 +37,7 @@ TEST(Space, ALogarithmicRangeHasAsManyOfEachPowerOfTen) {
   EXPECT_GE(std::ranges::min(values), 1e-6);
   EXPECT_LE(std::ranges::max(values), 1e-2);
   for (const double limit : {1e-5, 1e-4, 1e-3})
-    EXPECT_NEAR(share_below(values, limit), (6 + std::log10(limit)) / 4, 0.03);
+    EXPECT_NEAR(fraction_below(values, limit), (6 + std::log10(limit)) / 4, 0.03);
 }
 
 TEST(Space, IntegersAndStepsAreHitAlike) {
@@ -51,7 +51,7 @@ TEST(Space, IntegersAndStepsAreHitAlike) {
   }
   const auto whole = drawn({.key = "a", .low = 1, .high = 1000, .log = true, .whole = true});
   EXPECT_EQ(std::ranges::min(whole), 1.0);
-  EXPECT_NEAR(share_below(whole, 31.5), 0.55, 0.04);
+  EXPECT_NEAR(fraction_below(whole, 31.5), 0.55, 0.04);
 }
 
 TEST(Space, AValueFollowsFromSeedAndTrialAlone) {

@@ -68,11 +68,11 @@ TEST(Study, LinksInItsFolderAreErrors) {
   std::filesystem::create_directories(folder.path() / "study");
   std::filesystem::create_symlink(folder.path() / "outside", folder.path() / "study/trials");
   const SearchConfig config = config_in(folder.path(), {{"accuracy", /*minimize=*/false}});
-  EXPECT_THAT(message_of<std::runtime_error>([&] { Study(config, kBase, false); }), HasSubstr("study/trials is "));
+  EXPECT_THAT(get_message<std::runtime_error>([&] { Study(config, kBase, false); }), HasSubstr("study/trials is "));
   std::filesystem::remove(folder.path() / "study/trials");
   Study study(config, kBase, false);
   std::filesystem::create_symlink(folder.path() / "outside/0000", folder.path() / "study/trials/0000");
-  EXPECT_THAT(message_of<std::runtime_error>([&] { study.run_folder(0); }),
+  EXPECT_THAT(get_message<std::runtime_error>([&] { study.run_folder(0); }),
               HasSubstr("trials/0000 is a symbolic link to "));
 }
 
@@ -84,7 +84,7 @@ TEST(Study, FilesOfItsHelpersThatLeadElsewhereAreErrors) {
   for (const char* name :
        {"study.db", "study.db-journal", "study.db-wal", "study.db-shm", "ray.jsonl", "ray.jsonl.new"}) {
     std::filesystem::create_symlink(outside, config.dir / name);
-    EXPECT_THAT(message_of<std::runtime_error>([&] { Study(config, kBase, /*resumes=*/true); }),
+    EXPECT_THAT(get_message<std::runtime_error>([&] { Study(config, kBase, /*resumes=*/true); }),
                 HasSubstr(std::string(name) + " is a symbolic link to "));
     std::filesystem::remove(config.dir / name);
   }
@@ -99,7 +99,7 @@ TEST(Study, AJournalOfSQLiteThatNamesAnotherFileIsAnError) {
   folder.write("study/study.db-journal", magic + std::string(600, '\0'));
   EXPECT_EQ(Study(config, kBase, /*resumes=*/true).trials().size(), 0u) << "as Optuna leaves it when it is killed";
   folder.write("study/study.db-journal", magic + std::string(600, '\0') + "/home/me/thesis" + magic);
-  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, /*resumes=*/true); }),
+  EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, /*resumes=*/true); }),
               HasSubstr("study/study.db-journal names another file, which SQLite would delete"));
 }
 
@@ -123,7 +123,7 @@ TEST(Study, AsManyTrialsAsItMayHaveAreReadInSecondsAndOneMoreIsAnError) {
     EXPECT_EQ(std::ssize(record.trials), most);
     if (objectives.size() > 1) EXPECT_EQ(std::ssize(unbeaten_trials(record.trials, objectives)), most);
     write_trials(config, 1);
-    EXPECT_THAT(message_of<ConfigError>([&] { read_study(config.dir); }),
+    EXPECT_THAT(get_message<ConfigError>([&] { read_study(config.dir); }),
                 HasSubstr("trials.jsonl:" + std::to_string(most + 2) + ": has more than " + std::to_string(most)));
   }
 }
@@ -142,7 +142,7 @@ TEST(Study, ATrialWithManySettingsIsReadInSeconds) {
 TEST(Study, AFirstLineThatNestsDeeplyIsAnError) {
   const TemporaryFolder folder;
   folder.write("trials.jsonl", R"({"study":)" + std::string(1 << 20, '[') + std::string(1 << 20, ']') + "}\n");
-  EXPECT_THAT(message_of<ConfigError>([&] { read_study(folder.path()); }),
+  EXPECT_THAT(get_message<ConfigError>([&] { read_study(folder.path()); }),
               HasSubstr("trials.jsonl:1: does not say what is searched"));
 }
 
@@ -172,7 +172,7 @@ TEST(Study, IsReadWhileASearchHoldsItsFolder) {
              .seconds = 5.0});
   std::ofstream(config.dir / "trials.jsonl", std::ios::app) << "{\"trial\":4,";
   const StudyRecord record = read_study(config.dir);
-  EXPECT_EQ(identity_of(record.config), identity_of(config));
+  EXPECT_EQ(to_identity(record.config), to_identity(config));
   ASSERT_EQ(record.trials.size(), 1u) << "without the line that is being written";
   EXPECT_EQ(record.trials[0].number, 3);
   EXPECT_EQ(record.trials[0].settings, study.trials()[0].settings);
@@ -201,7 +201,7 @@ TEST(Study, GoesOnWithTheTrialsThatHaveEnded) {
   EXPECT_EQ(Study(config, kBase, true).trials().size(), 3u);
 }
 
-TEST(Study, ThatIsDamagedAmidItsTrialsIsRefusedAndLeftAsItIs) {
+TEST(Study, ThatIsDamagedAmidItsTrialsIsRejectedAndLeftAsItIs) {
   const TemporaryFolder folder;
   const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
   {
@@ -212,7 +212,7 @@ TEST(Study, ThatIsDamagedAmidItsTrialsIsRefusedAndLeftAsItIs) {
   std::string text = read_file(file);
   text.erase(text.find("\"trial\":1") + 3, 4);
   write_file(file, text);
-  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, true); }),
+  EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, true); }),
               HasSubstr("trials.jsonl:3: is no trial of this study"));
   EXPECT_EQ(read_file(file), text);
 }
@@ -221,22 +221,22 @@ TEST(Study, IsHeldByOneProcess) {
   const TemporaryFolder folder;
   const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
   const Study study(config, kBase, false);
-  EXPECT_THAT(message_of<std::runtime_error>([&] { Study(config, kBase, true); }), HasSubstr("is in use by process"));
+  EXPECT_THAT(get_message<std::runtime_error>([&] { Study(config, kBase, true); }), HasSubstr("is in use by process"));
 }
 
-TEST(Study, OfAnotherSpaceOrThatIsThereAlreadyIsRefused) {
+TEST(Study, OfAnotherSpaceOrThatIsThereAlreadyIsRejected) {
   const TemporaryFolder folder;
   SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
-  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, true); }), HasSubstr("holds no study to resume"));
+  EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, true); }), HasSubstr("holds no study to resume"));
   Study(config, kBase, false);
-  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, false); }), HasSubstr("continue it by --resume"));
-  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase + "seed = 2\n", true); }),
+  EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, false); }), HasSubstr("continue it by --resume"));
+  EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase + "seed = 2\n", true); }),
               HasSubstr("with other settings beside them"));
   config.space[0].choices.emplace_back("0.2");
-  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, true); }),
+  EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, true); }),
               HasSubstr("holds a study of another space"));
   std::filesystem::remove(config.dir / "trials.jsonl");
-  EXPECT_THAT(message_of<ConfigError>([&] { Study(config, kBase, false); }), HasSubstr("trials is of another study"))
+  EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, false); }), HasSubstr("trials is of another study"))
       << "whose runs would go on";
 }
 

@@ -25,7 +25,7 @@ std::vector<double> values(const std::filesystem::path& run, std::vector<Objecti
 }
 
 std::string failure(const std::filesystem::path& run, const std::string& command) {
-  return message_of<std::runtime_error>([&] { values(run, {{"command"}}, command); });
+  return get_message<std::runtime_error>([&] { values(run, {{"command"}}, command); });
 }
 
 TEST(Values, AreThoseOfTheRunsEndAndItsLastEvaluation) {
@@ -38,7 +38,7 @@ TEST(Values, AreThoseOfTheRunsEndAndItsLastEvaluation) {
       "{\"event\":\"end\",\"step\":2,\"samples\":30,\"seconds\":2.0,\"memory_peak\":77}\n");
   EXPECT_THAT(values(folder.path(), {{"held_out_loss"}, {"accuracy"}, {"memory_peak"}, {"samples_per_second"}}),
               ElementsAre(2.0, 0.2, 77.0, 15.0));
-  EXPECT_EQ(message_of<std::runtime_error>([&] { values(folder.path(), {{"f1"}}); }),
+  EXPECT_EQ(get_message<std::runtime_error>([&] { values(folder.path(), {{"f1"}}); }),
             "the run has no f1 that is a finite number");
 }
 
@@ -51,7 +51,7 @@ TEST(Values, OfARunInPartsAreOfAllOfThem) {
       "{\"event\":\"end\",\"step\":2,\"samples\":30,\"tokens\":120,\"seconds\":3.0,\"memory_peak\":77}\n");
   EXPECT_THAT(values(folder.path(), {{"seconds"}, {"memory_peak"}, {"samples_per_second"}, {"tokens_per_second"}}),
               ElementsAre(4.0, 90.0, 10.0, 40.0));
-  EXPECT_EQ(message_of<std::runtime_error>([&] { values(folder.path(), {{"perplexity"}}); }),
+  EXPECT_EQ(get_message<std::runtime_error>([&] { values(folder.path(), {{"perplexity"}}); }),
             "the run has no perplexity that is a finite number");
 }
 
@@ -90,7 +90,7 @@ TEST(Values, OfAFunctionOfTheProgramAreOfTheRunsNumbersAndFolder) {
                       }});
   EXPECT_THAT(values(folder.path(), {{"own"}}), ElementsAre(2.5));
   register_objective({.name = "none", .minimize = true, .value = [](const EndedRun&) { return NAN; }});
-  EXPECT_EQ(message_of<std::runtime_error>([&] { values(folder.path(), {{"none"}}); }),
+  EXPECT_EQ(get_message<std::runtime_error>([&] { values(folder.path(), {{"none"}}); }),
             "the run has no none that is a finite number");
 }
 

@@ -37,7 +37,7 @@ const std::vector<Layout> kLayouts = {
 };
 
 /// Settings of a loss as ParallelOptions has them.
-SentenceOptions options_of(const nlohmann::json& settings) {
+SentenceOptions to_options(const nlohmann::json& settings) {
   SentenceOptions options;
   options.loss = settings.value("loss", "");
   options.scale = settings.value("scale", options.scale);
@@ -47,7 +47,7 @@ SentenceOptions options_of(const nlohmann::json& settings) {
 }
 
 /// This rank's micro-batches of the examples, sample by sample in turn with the other ranks.
-std::vector<Batch> micro_batches_of(const Examples& examples, const Mesh& mesh, int64_t count) {
+std::vector<Batch> make_micro_batches(const Examples& examples, const Mesh& mesh, int64_t count) {
   const int64_t dp = mesh.size(Axis::dp_replicate) * mesh.size(Axis::dp_shard);
   const int64_t rank =
       mesh.coordinate(Axis::dp_replicate) * mesh.size(Axis::dp_shard) + mesh.coordinate(Axis::dp_shard);
@@ -74,13 +74,13 @@ TEST_P(SentenceLosses, AreThoseOfSentenceTransformers) {
     Mesh mesh(environment, layout.shape, {.device = at::kCPU});
     ParallelOptions options = layout.options;
     options.initialize = false;
-    options.sentences = options_of(nlohmann::json::parse(expected.metadata().at("sentences")));
+    options.sentences = to_options(nlohmann::json::parse(expected.metadata().at("sentences")));
     if (layout.shape[Axis::pp] > 1) options.pipeline.cuts = {1};
     ParallelModel model(*config.entry, *config.config, mesh, options, /*seed=*/0);
-    load_parameters(path, config, boxes_of(model));
+    load_parameters(path, config, get_slices(model));
     model.parameters_changed();
     const Examples examples({path / "batch.safetensors"}, config);
-    const std::vector<Batch> batches = micro_batches_of(examples, mesh, layout.micro_batches);
+    const std::vector<Batch> batches = make_micro_batches(examples, mesh, layout.micro_batches);
     const double loss = expected.tensor("loss").item<double>();
     EXPECT_NEAR(model.evaluate(batches).loss, loss, 1e-6 * std::max(1.0, loss));
     const StepResult result = model.step(batches);
@@ -90,10 +90,10 @@ TEST_P(SentenceLosses, AreThoseOfSentenceTransformers) {
     for (const auto& [key, header] : expected.tensors())
       if (key != "loss") largest = std::max(largest, expected.tensor(key).abs().max().item<double>());
     for (const ShardedParameter& parameter : model.parameters())
-      for (const ParameterBox& box : parameter.boxes) {
+      for (const ParameterSlice& slice : parameter.slices) {
         const std::string key = "gradients." + parameter.name;
         if (!expected.tensors().contains(key) || parameter.local.numel() == 0) continue;
-        const at::Tensor difference = box.in_local(parameter.grad) - box.in_global(expected.tensor(key));
+        const at::Tensor difference = slice.in_local(parameter.grad) - slice.in_global(expected.tensor(key));
         EXPECT_LT(difference.abs().max().item<double>(), 1e-4 * largest) << key;
       }
   };

@@ -56,7 +56,7 @@ class Embedding(torch.nn.Module):
         return {"sentence_embedding": (hidden * mask).sum(1) / mask.sum(1)}
 
 
-def batch_of(texts, labels, vocabulary):
+def to_batch(texts, labels, vocabulary):
     lengths = torch.randint(3, SEQ + 1, (SAMPLES, texts, 1))
     mask = (torch.arange(SEQ) < lengths).long()
     batch = {"input_ids": torch.randint(1, vocabulary, (SAMPLES, texts, SEQ)) * mask, "attention_mask": mask}
@@ -76,7 +76,7 @@ def write(folder, name, texts, labels, make_loss, settings):
     )  # fmt: skip
     model = Embedding(BertModel(config))
     loss = make_loss(model)
-    batch = batch_of(texts, labels, config.vocab_size)
+    batch = to_batch(texts, labels, config.vocab_size)
     columns = [{key: batch[key][:, text] for key in ("input_ids", "attention_mask")} for text in range(texts)]
     targets = batch.get("labels", torch.zeros(SAMPLES))
     if labels == "classes":

@@ -20,21 +20,21 @@ class Counted final : public c10d::Backend {
   const std::string getBackendName() const override { return "counted"; }
 
   Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
-    Tensors memory = {host_memory_of(tensors[0])};
+    Tensors memory = {to_host_memory(tensors[0])};
     return done(inner_->allreduce(memory, options));
   }
 
   Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
-    Tensors memory = {host_memory_of(tensors[0])};
+    Tensors memory = {to_host_memory(tensors[0])};
     return done(inner_->broadcast(memory, options));
   }
 
   Work allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions&) override {
     for (size_t i = 0; i < outputs.size(); ++i) {
-      const at::Tensor parts = host_memory_of(outputs[i]).view({getSize(), -1});
+      const at::Tensor parts = to_host_memory(outputs[i]).view({getSize(), -1});
       for (int rank = 0; rank < getSize(); ++rank) {
         Tensors part = {parts[rank]};
-        if (rank == getRank()) part[0].copy_(host_memory_of(inputs[i]).view(-1));
+        if (rank == getRank()) part[0].copy_(to_host_memory(inputs[i]).view(-1));
         c10d::BroadcastOptions options;
         options.rootRank = rank;
         done(inner_->broadcast(part, options));
@@ -44,26 +44,26 @@ class Counted final : public c10d::Backend {
   }
 
   Work _reduce_scatter_base(at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions&) override {
-    Tensors sum = {host_memory_of(input).clone()};
+    Tensors sum = {to_host_memory(input).clone()};
     done(inner_->allreduce(sum));
-    host_memory_of(output).view(-1).copy_(sum[0].view({getSize(), -1})[getRank()]);
+    to_host_memory(output).view(-1).copy_(sum[0].view({getSize(), -1})[getRank()]);
     return c10::make_intrusive<Done>();
   }
 
   Work alltoall_base(at::Tensor& output, at::Tensor& input, Splits& output_sizes, Splits& input_sizes,
                      const c10d::AllToAllOptions& options) override {
-    at::Tensor to = host_memory_of(output), from = host_memory_of(input);
+    at::Tensor to = to_host_memory(output), from = to_host_memory(input);
     return done(inner_->alltoall_base(to, from, output_sizes, input_sizes, options));
   }
 
-  // A GPU's stream sends while the program goes on: what is sent here is a copy, which the work holds.
+  // A GPU's stream sends while the program continues: what is sent here is a copy, which the work holds.
   Work send(Tensors& tensors, int to, int tag) override {
-    Tensors memory = {host_memory_of(tensors[0]).clone()};
+    Tensors memory = {to_host_memory(tensors[0]).clone()};
     return inner_->send(memory, to, tag);
   }
 
   Work recv(Tensors& tensors, int from, int tag) override {
-    Tensors memory = {host_memory_of(tensors[0])};
+    Tensors memory = {to_host_memory(tensors[0])};
     return inner_->recv(memory, from, tag);
   }
 

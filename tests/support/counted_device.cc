@@ -335,7 +335,7 @@ c10::Device counted_device() {
   return registered ? kDevice : c10::Device(at::kCPU);
 }
 
-Tensor host_memory_of(const Tensor& tensor) { return on_host(tensor); }
+Tensor to_host_memory(const Tensor& tensor) { return on_host(tensor); }
 
 WatchedHost::WatchedHost() {
   take();

@@ -15,7 +15,7 @@ namespace modular::testing {
 c10::Device counted_device();
 
 /// The memory of a tensor on the device as a tensor in host memory.
-at::Tensor host_memory_of(const at::Tensor& tensor);
+at::Tensor to_host_memory(const at::Tensor& tensor);
 
 /// Notes what the host waits for while it lives; one at a time. That is operations whose result the host reads
 /// ("aten::_local_scalar_dense") or whose result's size it has to know ("aten::nonzero"), copies to host memory, those

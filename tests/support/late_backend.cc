@@ -81,7 +81,7 @@ class Queue {
 };
 
 /// The memory of a tensor that the program uses, apart from the program's own tensor, whose version stays as it is.
-at::Tensor memory_of(const at::Tensor& tensor) {
+at::Tensor get_memory(const at::Tensor& tensor) {
   TORCH_CHECK(tensor.is_contiguous(), "a backend moves contiguous tensors");
   TORCH_CHECK(
       static_cast<size_t>(tensor.storage_offset()) * tensor.itemsize() + tensor.nbytes() <= tensor.storage().nbytes(),
@@ -101,10 +101,10 @@ void poison(const at::Tensor& tensor) {
 /// What an operation reads: a copy that it works on, and the program's memory, which is to stay as it is.
 class Input {
  public:
-  explicit Input(at::Tensor tensor) : tensor_(std::move(tensor)), copy_(memory_of(tensor_).clone()) {}
+  explicit Input(at::Tensor tensor) : tensor_(std::move(tensor)), copy_(get_memory(tensor_).clone()) {}
   const at::Tensor& copy() const { return copy_; }
   void check() const {
-    TORCH_CHECK(same_bytes(memory_of(tensor_), copy_), "what a work reads changed before it was waited for");
+    TORCH_CHECK(same_bytes(get_memory(tensor_), copy_), "what a work reads changed before it was waited for");
   }
 
  private:
@@ -115,11 +115,11 @@ class Input {
 class Output {
  public:
   explicit Output(at::Tensor tensor) : tensor_(std::move(tensor)) {
-    poison(memory_of(tensor_));
-    poisoned_ = memory_of(tensor_).clone();
+    poison(get_memory(tensor_));
+    poisoned_ = get_memory(tensor_).clone();
   }
   void become(const at::Tensor& result) const {
-    const at::Tensor memory = memory_of(tensor_);
+    const at::Tensor memory = get_memory(tensor_);
     TORCH_CHECK(same_bytes(memory, poisoned_), "what a work writes was written to before it was waited for");
     memory.copy_(result);
   }
@@ -153,13 +153,13 @@ class Late final : public c10d::Backend {
 
   Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     meet_all();
-    const at::Tensor sum = memory_of(tensors[0]).clone();
+    const at::Tensor sum = get_memory(tensors[0]).clone();
     return add([this, sum, options] { wait(call(&Backend::allreduce, sum, options)); }, {}, tensors[0], sum);
   }
 
   Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
     meet_all();
-    const at::Tensor value = memory_of(tensors[0]).clone();
+    const at::Tensor value = get_memory(tensors[0]).clone();
     const auto run = [this, value, options] { wait(call(&Backend::broadcast, value, options)); };
     if (options.rootRank == getRank()) return add(run, Input(tensors[0]));
     return add(run, {}, tensors[0], value);

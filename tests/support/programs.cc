@@ -20,7 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::string text_of(const std::filesystem::path& file) {
+std::string get_text(const std::filesystem::path& file) {
   std::stringstream text;
   text << std::ifstream(file).rdbuf();
   return text.str();
@@ -41,7 +41,7 @@ Started start_program(const std::vector<std::string>& command, const std::filesy
 }
 
 Ended end_of_program(const Started& run) {
-  const int descriptor = end_of(run.pid);
+  const int descriptor = open_pidfd(run.pid);
   pollfd event = {descriptor, POLLIN, 0};
   Ended ended;
   const bool in_time = poll(&event, 1, 120000) == 1;
@@ -51,7 +51,7 @@ Ended end_of_program(const Started& run) {
   waitpid(run.pid, &status, 0);
   if (in_time) ended.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   ended.seconds = std::chrono::duration<double>(Clock::now() - run.started).count();
-  ended.output = text_of(run.output_file);
+  ended.output = get_text(run.output_file);
   std::istringstream stream(ended.output);
   for (std::string line; std::getline(stream, line);) ended.lines.push_back(line);
   EXPECT_TRUE(in_time) << "hung; it wrote\n" << ended.output;
@@ -59,7 +59,7 @@ Ended end_of_program(const Started& run) {
 }
 
 void await(const Started& run, const std::function<bool()>& holds) {
-  const int descriptor = end_of(run.pid);
+  const int descriptor = open_pidfd(run.pid);
   for (const auto deadline = Clock::now() + std::chrono::minutes(1); !holds() && Clock::now() < deadline;) {
     pollfd event = {descriptor, POLLIN, 0};
     if (poll(&event, 1, 20) == 1) break;
@@ -68,10 +68,10 @@ void await(const Started& run, const std::function<bool()>& holds) {
 }
 
 void await_output(const Started& run, const std::string& text) {
-  await(run, [&] { return text_of(run.output_file).find(text) != std::string::npos; });
+  await(run, [&] { return get_text(run.output_file).find(text) != std::string::npos; });
 }
 
-std::vector<pid_t> children_of(pid_t process) {
+std::vector<pid_t> child_processes(pid_t process) {
   std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", process));
   std::vector<pid_t> found;
   for (pid_t child; children >> child;) found.push_back(child);

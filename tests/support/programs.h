@@ -45,7 +45,7 @@ void await(const Started& run, const std::function<bool()>& holds);
 void await_output(const Started& run, const std::string& text);
 
 /// The processes that this one has started and that live.
-std::vector<pid_t> children_of(pid_t process);
+std::vector<pid_t> child_processes(pid_t process);
 
 /// A port of the loopback address that was free a moment ago. Nodes must be told one port before any of them opens it.
 uint16_t free_port();

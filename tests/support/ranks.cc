@@ -155,7 +155,7 @@ bool wait_for(std::vector<Rank>& ranks, Clock::time_point deadline) {
     if (left <= 0) return false;
     std::vector<pollfd> ends;
     for (const Rank& rank : ranks)
-      if (rank.running) ends.push_back({end_of(rank.pid), POLLIN, 0});
+      if (rank.running) ends.push_back({open_pidfd(rank.pid), POLLIN, 0});
     poll(ends.data(), ends.size(), static_cast<int>(left));
     for (const pollfd& end : ends) close(end.fd);
   }

@@ -78,7 +78,7 @@ def fields(data: bytes) -> dict[int, list]:
     return found
 
 
-def value_of(summary: dict[int, list]):
+def get_value(summary: dict[int, list]):
     if 2 in summary:
         return summary[2][0]
     tensor = fields(summary[8][0])
@@ -105,7 +105,7 @@ def main() -> None:
             else:
                 for value in fields(event[5][0])[1]:
                     summary = fields(value)
-                    points.append({"step": step, "tag": summary[1][0].decode(), "value": value_of(summary), "file": path.name})
+                    points.append({"step": step, "tag": summary[1][0].decode(), "value": get_value(summary), "file": path.name})
     for point in points:
         print(json.dumps(point))
 

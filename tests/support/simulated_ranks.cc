@@ -113,7 +113,7 @@ class SimulatedTensorParallel final : public tp::TensorParallel {
   int64_t rank() const override { return current_rank; }
   Tensor enter(const Tensor& x) override { return Enter::apply(x); }
   Tensor reduce(const Tensor& partial) override { return Reduce::apply(partial); }
-  Tensor sum_of_neighbours(const Tensor&, int64_t) override { TORCH_CHECK(false, "simulated ranks share no groups"); }
+  Tensor sum_over_kv_group(const Tensor&, int64_t) override { TORCH_CHECK(false, "simulated ranks share no groups"); }
   Tensor gather(const Tensor& shard, int64_t dim) override { return Gather::apply(shard, dim); }
 
   Tensor embedding(const Tensor& ids, const Tensor& table_shard, int64_t, std::optional<int64_t> padding_idx) override {

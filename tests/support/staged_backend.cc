@@ -64,7 +64,7 @@ class Stages final : public c10d::Backend {
     });
   }
 
-  // Of a copy, which the work holds: the program goes on.
+  // Of a copy, which the work holds: the program continues.
   Work send(Tensors& tensors, int to, int tag) override {
     Staged sent(tensors[0]);
     return inner_->send(sent.host(), to, tag);

@@ -1,4 +1,4 @@
-// Collectives of ranks that share a GPU, which NCCL refuses: by way of host memory and Gloo. For
+// Collectives of ranks that share a GPU, which NCCL rejects: by way of host memory and Gloo. For
 // MeshOptions::make_backend.
 #pragma once
 

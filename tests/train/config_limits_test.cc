@@ -16,25 +16,26 @@ RunConfig read(const std::vector<std::string>& settings) {
   return read_run_config({}, all);
 }
 
-std::string refusal(const std::vector<std::string>& settings) {
-  return message_of<ConfigError>([&] { read(settings); });
+std::string error(const std::vector<std::string>& settings) {
+  return get_message<ConfigError>([&] { read(settings); });
 }
 
 TEST(RunConfigLimits, SettingsOfTheModelAreHeldToWhatItsConfigJsonIs) {
-  EXPECT_EQ(refusal({"model.config.num_key_value_heads=0"}),
+  EXPECT_EQ(error({"model.config.num_key_value_heads=0"}),
             "--set model.config.num_key_value_heads=0: model.config: \"num_key_value_heads\" is 0: write at least 1");
   EXPECT_EQ(
-      refusal({"model.config.num_hidden_layers=1000000"}),
+      error({"model.config.num_hidden_layers=1000000"}),
       "--set model.config.num_hidden_layers=1000000: model.config: \"num_hidden_layers\" is 1000000: write at most "
       "2048");
 }
 
 TEST(RunConfigLimits, AxesWhoseProductHasMoreThan63BitsMakeMoreRanksThanTheJobHas) {
   const RunConfig config = read({"parallel.pp=4294967296", "parallel.tp=4294967296"});
-  EXPECT_NE(message_of<ConfigError>([&] { config.mesh_shape(1); }).find("parallel.pp = 4294967296"), std::string::npos);
+  EXPECT_NE(get_message<ConfigError>([&] { config.mesh_shape(1); }).find("parallel.pp = 4294967296"),
+            std::string::npos);
   const RunConfig batch = read({"parallel.dp_shard=1", "train.micro_batches=16777216"});
   EXPECT_NE(
-      message_of<ConfigError>([&] { batch.batch_shape({.size = {1, 2, 1, 1, 1, 1}}, 0); }).find("train.batch_size"),
+      get_message<ConfigError>([&] { batch.batch_shape({.size = {1, 2, 1, 1, 1, 1}}, 0); }).find("train.batch_size"),
       std::string::npos);
 }
 
@@ -54,7 +55,7 @@ TEST(RunConfigLimits, NumbersWithWhichNoRunEndsAreTooLarge) {
                                   {"sample.tokens", "1048576"},
                                   {"sample.batch", "65536"}}) {
     const std::string setting = std::string(key) + "=9223372036854775807";
-    EXPECT_EQ(refusal({setting}),
+    EXPECT_EQ(error({setting}),
               "--set " + setting + ": " + key + " must be at most " + most + ", but is 9223372036854775807");
     read({"optim.name=muon", std::string(key) + "=" + most});
   }
@@ -63,7 +64,7 @@ TEST(RunConfigLimits, NumbersWithWhichNoRunEndsAreTooLarge) {
 
 TEST(RunConfigLimits, TemperaturesByWhichLogitsCannotBeDividedAreErrors) {
   for (const std::string value : {"1e-320", "9e-7", "inf"})
-    EXPECT_NE(refusal({"sample.temperature=" + value}).find("sample.temperature must be 0, which"), std::string::npos);
+    EXPECT_NE(error({"sample.temperature=" + value}).find("sample.temperature must be 0, which"), std::string::npos);
   EXPECT_EQ(read({"sample.temperature=0"}).sample.temperature, 0.0);
   EXPECT_EQ(read({"sample.temperature=1e-6"}).sample.temperature, 1e-6);
 }
@@ -78,7 +79,7 @@ TEST(RunConfigLimits, DeepTomlIsAnErrorAtItsLine) {
   const TemporaryFolder folder;
   const auto message = [&](const std::string& toml) {
     const auto file = folder.write("run.toml", toml);
-    return message_of<ConfigError>([&] { read_run_config(file, {"model.entry=llama"}); });
+    return get_message<ConfigError>([&] { read_run_config(file, {"model.entry=llama"}); });
   };
   const std::string expected = (folder.path() / "run.toml").string() + ":2: nests more than 100 levels deep";
   for (const std::string& deep :
@@ -102,15 +103,15 @@ TEST(RunConfigLimits, DotsAndBracketsOfStringsCommentsAndNumbersAreNoLevels) {
 }
 
 TEST(RunConfigLimits, ADeepSettingIsAnErrorThatIsShort) {
-  EXPECT_LT(refusal({repeated("a.", 40'000) + "a=1"}).size(), 3000u);
-  EXPECT_NE(refusal({"data.sets={" + repeated("a.", 40'000) + "a=1}"}).find("data.sets must be a table of sets"),
+  EXPECT_LT(error({repeated("a.", 40'000) + "a=1"}).size(), 3000u);
+  EXPECT_NE(error({"data.sets={" + repeated("a.", 40'000) + "a=1}"}).find("data.sets must be a table of sets"),
             std::string::npos);
 }
 
 TEST(RunConfigLimits, AFileThatIsNoConfigIsNotRead) {
   const TemporaryFolder folder;
   const auto file = folder.write("run.toml", std::string((16U << 20U) + 1, '\n'));
-  EXPECT_NE(message_of<ConfigError>([&] {
+  EXPECT_NE(get_message<ConfigError>([&] {
               read_run_config(file, {});
             }).find("run.toml has 16777217 bytes, and such a file has at most 16777216"),
             std::string::npos);
@@ -121,7 +122,7 @@ TEST(RunConfigLimits, NoStringHoldsTheCharacterThatEndsPaths) {
   for (const std::string key :
        {"train.dir", "data.paths", "model.checkpoint", "parallel.schedule", "data.sets.a.paths"}) {
     const auto file = folder.write("run.toml", "model.entry = 'llama'\n" + key + " = \"a\\u0000b\"\n");
-    const std::string message = message_of<ConfigError>([&] { read_run_config(file, {}); });
+    const std::string message = get_message<ConfigError>([&] { read_run_config(file, {}); });
     EXPECT_NE(message.find("run.toml:2:"), std::string::npos) << message;
     EXPECT_NE(message.find(key + " must be "), std::string::npos) << message;
     EXPECT_NE(message.find("a string without the character U+0000, but is the string \"a\\u0000b\""), std::string::npos)
@@ -134,7 +135,7 @@ TEST(RunConfigLimits, AnErrorOfTheModelsConfigNamesTheSettingThatItIsAbout) {
   const auto file =
       folder.write("run.toml", "[model]\nentry = 'llama'\n[model.config]\nhidden_size = 32\nvocab_size = 256\n");
   const auto where = [&](const std::string& setting) {
-    const std::string message = message_of<ConfigError>([&] { read_run_config(file, {setting}); });
+    const std::string message = get_message<ConfigError>([&] { read_run_config(file, {setting}); });
     return message.substr(0, message.find(": model.config: "));
   };
   EXPECT_EQ(where("model.config.num_hidden_layers=1000000"), "--set model.config.num_hidden_layers=1000000");
@@ -149,16 +150,16 @@ TEST(RunConfigLimits, IntegersThatNoDoubleHoldsAreNumbers) {
 }
 
 TEST(RunConfigLimits, PathsThatNoFileSystemTakesAreNamed) {
-  EXPECT_EQ(refusal({"data.paths=['']"}).find("data.paths names \"\": "), 0u);
-  EXPECT_EQ(refusal({"model.checkpoint=" + std::string(5000, 'x')}).find("model.checkpoint \"xxx"), 0u);
+  EXPECT_EQ(error({"data.paths=['']"}).find("data.paths names \"\": "), 0u);
+  EXPECT_EQ(error({"model.checkpoint=" + std::string(5000, 'x')}).find("model.checkpoint \"xxx"), 0u);
 }
 
 TEST(RunConfigLimits, ALongSettingIsShortened) {
-  EXPECT_LT(refusal({"train.steps=" + std::string(100'000, 'x')}).size(), 3000u);
+  EXPECT_LT(error({"train.steps=" + std::string(100'000, 'x')}).size(), 3000u);
 }
 
 TEST(RunConfigLimits, ASettingIsAText) {
-  EXPECT_NE(refusal({"train.dir=\xff"}).find("it is no text in UTF-8"), std::string::npos);
+  EXPECT_NE(error({"train.dir=\xff"}).find("it is no text in UTF-8"), std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a run's config accepts, and how it refuses the rest.
+// What a run's config accepts, and how it rejects the rest.
 #include "runtime/train/config.h"
 
 #include <gmock/gmock.h>
@@ -24,13 +24,13 @@ class RunConfigTest : public testing::Test {
   RunConfig read(const std::string& toml, const Settings& settings = {}) {
     return read_run_config(folder_.write("run.toml", toml), settings);
   }
-  /// The refusal, from the file's name on.
-  std::string refusal(const std::string& toml, const Settings& settings = {}) {
-    const auto message = message_of<ConfigError>([&] { read(toml, settings); });
+  /// The error, from the file's name on.
+  std::string error(const std::string& toml, const Settings& settings = {}) {
+    const auto message = get_message<ConfigError>([&] { read(toml, settings); });
     const auto name = message.find("run.toml");
     return name == std::string::npos ? message : message.substr(name);
   }
-  std::string setting_refusal(const std::string& setting) { return refusal("model.entry = 'llama'", {setting}); }
+  std::string option_error(const std::string& setting) { return error("model.entry = 'llama'", {setting}); }
 
   static Settings with_entry(Settings settings) {
     settings.emplace_back("model.entry=llama");
@@ -70,7 +70,7 @@ TEST_F(RunConfigTest, ProgramsThatTheFolderOfARunNamesAreNotTaken) {
   ASSERT_EQ(config.untrusted.size(), 2u) << "the usual Python is not one of them";
   EXPECT_THAT(config.untrusted.at("sample.python"),
               AllOf(HasSubstr("run/config.toml:4:1: sample.python is \"/evil\""), HasSubstr("--trust-folder")));
-  EXPECT_THAT(message_of<ConfigError>([&] { config.mesh_options(); }),
+  EXPECT_THAT(get_message<ConfigError>([&] { config.mesh_options(); }),
               HasSubstr("config.toml:9:1: parallel.backend is \"./evil.so\", and what the folder of a run names is not "
                         "run: add --set parallel.backend=\"./evil.so\""));
 
@@ -79,8 +79,8 @@ TEST_F(RunConfigTest, ProgramsThatTheFolderOfARunNamesAreNotTaken) {
   EXPECT_TRUE(named.untrusted.empty());
   auto own = read_run_config(file, {});
   EXPECT_EQ(own.sample.python, "/evil");
-  EXPECT_EQ(program_settings(own).size(), 2u);
-  EXPECT_EQ(read_run_config({}, with_entry(program_settings(own))).sample.python, "/evil");
+  EXPECT_EQ(program_options(own).size(), 2u);
+  EXPECT_EQ(read_run_config({}, with_entry(program_options(own))).sample.python, "/evil");
 }
 
 TEST_F(RunConfigTest, EachFieldThatNamesAProgramSaysSo) {
@@ -96,56 +96,55 @@ TEST_F(RunConfigTest, EachFieldThatNamesAProgramSaysSo) {
 }
 
 TEST_F(RunConfigTest, UnknownKeyNamesTheNearestKnownOne) {
-  EXPECT_EQ(refusal("[model]\nentry = 'llama'\n[train]\nstep = 10\n"),
+  EXPECT_EQ(error("[model]\nentry = 'llama'\n[train]\nstep = 10\n"),
             "run.toml:4:1: unknown key train.step: did you mean train.steps?");
-  EXPECT_EQ(setting_refusal("train.lr=1"), "--set train.lr=1: unknown key train.lr: did you mean optim.lr?");
-  EXPECT_EQ(setting_refusal("batch_size=1"),
-            "--set batch_size=1: unknown key batch_size: did you mean train.batch_size?");
-  EXPECT_EQ(refusal("[model]\nentry = 'llama'\n[model.config]\nhiden_size = 64\n"),
+  EXPECT_EQ(option_error("train.lr=1"), "--set train.lr=1: unknown key train.lr: did you mean optim.lr?");
+  EXPECT_EQ(option_error("batch_size=1"), "--set batch_size=1: unknown key batch_size: did you mean train.batch_size?");
+  EXPECT_EQ(error("[model]\nentry = 'llama'\n[model.config]\nhiden_size = 64\n"),
             "run.toml:4:1: unknown key model.config.hiden_size: did you mean model.config.hidden_size?");
 }
 
 TEST_F(RunConfigTest, KeyThatIsNearNothingNamesTheSection) {
-  EXPECT_EQ(setting_refusal("checkpoint.zzzzzzzzz=1"),
+  EXPECT_EQ(option_error("checkpoint.zzzzzzzzz=1"),
             "--set checkpoint.zzzzzzzzz=1: unknown key checkpoint.zzzzzzzzz: [checkpoint] has every, every_minutes, "
             "keep, best, "
             "background, shared, form");
-  EXPECT_THAT(setting_refusal("qqqqqqqqqqqq=1"), HasSubstr("`modrun settings` lists all keys"));
+  EXPECT_THAT(option_error("qqqqqqqqqqqq=1"), HasSubstr("`modrun settings` lists all keys"));
 }
 
 TEST_F(RunConfigTest, WrongTypesAndValuesAreLocated) {
-  EXPECT_EQ(refusal("model.entry = 'llama'\ntrain.steps = 'many'\n"),
+  EXPECT_EQ(error("model.entry = 'llama'\ntrain.steps = 'many'\n"),
             "run.toml:2:7: train.steps must be an integer, but is the string \"many\"");
-  EXPECT_EQ(setting_refusal("train.steps=1.5"),
+  EXPECT_EQ(option_error("train.steps=1.5"),
             "--set train.steps=1.5: train.steps must be an integer, but is the number 1.5");
-  EXPECT_EQ(setting_refusal("train.steps=0"), "--set train.steps=0: train.steps must be at least 1, but is 0");
-  EXPECT_EQ(setting_refusal("parallel.bf16=yes"),
+  EXPECT_EQ(option_error("train.steps=0"), "--set train.steps=0: train.steps must be at least 1, but is 0");
+  EXPECT_EQ(option_error("parallel.bf16=yes"),
             "--set parallel.bf16=yes: parallel.bf16 must be true or false, but is the string \"yes\"");
-  EXPECT_EQ(setting_refusal("optim.beta1=1.0"), "--set optim.beta1=1.0: optim.beta1 must be less than 1, but is 1");
-  EXPECT_EQ(setting_refusal("optim.lr=nan"), "--set optim.lr=nan: optim.lr must be at least 0, but is nan");
+  EXPECT_EQ(option_error("optim.beta1=1.0"), "--set optim.beta1=1.0: optim.beta1 must be less than 1, but is 1");
+  EXPECT_EQ(option_error("optim.lr=nan"), "--set optim.lr=nan: optim.lr must be at least 0, but is nan");
   EXPECT_EQ(
-      setting_refusal("data.paths=[1]"),
+      option_error("data.paths=[1]"),
       "--set data.paths=[1]: data.paths must be an array, each element a string, but is an array of the integer 1");
-  EXPECT_EQ(setting_refusal("data.format=arrow"),
+  EXPECT_EQ(option_error("data.format=arrow"),
             "--set data.format=arrow: data.format is \"arrow\": it must be one of bytes, tokens, nanogpt, llm.c, "
             "megatron, examples, parquet and images");
-  EXPECT_EQ(setting_refusal("parallel.schedule=zigzag"),
+  EXPECT_EQ(option_error("parallel.schedule=zigzag"),
             "--set parallel.schedule=zigzag: parallel.schedule is \"zigzag\": it must be one of gpipe, 1f1b, "
             "interleaved, looped-bfs, interleaved-zero-bubble, zbv, dualpipev, or a path that ends in .csv");
-  EXPECT_EQ(setting_refusal("train.steps"), "--set train.steps: expected key=value, e.g. --set train.steps=100");
+  EXPECT_EQ(option_error("train.steps"), "--set train.steps: expected key=value, e.g. --set train.steps=100");
 }
 
 TEST_F(RunConfigTest, ModelsOwnConfigIsCheckedWithTheRun) {
-  EXPECT_THAT(setting_refusal("model.config.num_key_value_heads=5"),
+  EXPECT_THAT(option_error("model.config.num_key_value_heads=5"),
               HasSubstr("num_attention_heads must be a multiple of num_key_value_heads"));
-  const auto reading_refusal = [&](const std::string& setting, const std::string& entry = "llama") {
+  const auto reading_error = [&](const std::string& setting, const std::string& entry = "llama") {
     const auto config = read("model.entry = '" + entry + "'", {setting});
-    return message_of<ConfigError>([&] { check_reading(config); });
+    return get_message<ConfigError>([&] { check_reading(config); });
   };
   EXPECT_EQ(
-      reading_refusal("model.config.vocab_size=100"),
+      reading_error("model.config.vocab_size=100"),
       "--set model.config.vocab_size=100: model.config.vocab_size must be at least 256 to read bytes, but is 100");
-  EXPECT_EQ(reading_refusal("train.seq_len=4096", "gpt2"),
+  EXPECT_EQ(reading_error("train.seq_len=4096", "gpt2"),
             "--set train.seq_len=4096: train.seq_len (4096) must not exceed model.config.n_positions (1024), as its "
             "positions "
             "are a table of learned ones");
@@ -153,19 +152,19 @@ TEST_F(RunConfigTest, ModelsOwnConfigIsCheckedWithTheRun) {
 }
 
 TEST_F(RunConfigTest, SettingsOfRoutersAreForExpertsAndBiasesThatAreThere) {
-  const auto router_refusal = [&](const std::string& entry, const std::string& setting) {
+  const auto router_error = [&](const std::string& entry, const std::string& setting) {
     const auto config = read("model.entry = '" + entry + "'", {setting, "model.config.num_hidden_layers=4"});
-    return message_of<ConfigError>([&] { check_router(config); });
+    return get_message<ConfigError>([&] { check_router(config); });
   };
-  EXPECT_EQ(router_refusal("llama", "router.aux_loss=0.5"),
+  EXPECT_EQ(router_error("llama", "router.aux_loss=0.5"),
             "--set router.aux_loss=0.5: router.aux_loss is 0.5, and LlamaForCausalLM has no experts: leave it out");
-  EXPECT_EQ(router_refusal("mixtral", "router.bias_speed=0.001"),
+  EXPECT_EQ(router_error("mixtral", "router.bias_speed=0.001"),
             "--set router.bias_speed=0.001: router.bias_speed is 0.001, and the routers of MixtralForCausalLM have no "
             "bias: set router.aux_loss instead");
   check_router(read("model.entry = 'deepseek_v3'", {"router.bias_speed=0.001", "model.config.num_hidden_layers=4"}));
-  EXPECT_EQ(setting_refusal("router.balance=layer"),
+  EXPECT_EQ(option_error("router.balance=layer"),
             "--set router.balance=layer: router.balance is \"layer\": it must be one of batch, sequence");
-  EXPECT_EQ(setting_refusal("router.aux_loss=-1"),
+  EXPECT_EQ(option_error("router.aux_loss=-1"),
             "--set router.aux_loss=-1: router.aux_loss must be at least 0, but is -1.0");
 }
 
@@ -182,8 +181,8 @@ TEST_F(RunConfigTest, ConfigsOfTransformersAskLanguageModelsForTheRoutersLoss) {
 }
 
 TEST_F(RunConfigTest, BrokenTomlAndMissingFilesAreLocated) {
-  EXPECT_THAT(refusal("[train\nsteps = 1\n"), HasSubstr("run.toml:1:7: "));
-  EXPECT_THAT(message_of<ConfigError>([] { read_run_config("/nowhere/run.toml", {}); }),
+  EXPECT_THAT(error("[train\nsteps = 1\n"), HasSubstr("run.toml:1:7: "));
+  EXPECT_THAT(get_message<ConfigError>([] { read_run_config("/nowhere/run.toml", {}); }),
               HasSubstr("/nowhere/run.toml cannot be read: No such file"));
 }
 
@@ -193,8 +192,8 @@ TEST_F(RunConfigTest, FamilyStandsForItsLanguageModel) {
 }
 
 TEST_F(RunConfigTest, ModelMustBeNamedAndKnown) {
-  EXPECT_THAT(refusal("[train]\nsteps = 1\n"), HasSubstr("model.entry is not set"));
-  EXPECT_THAT(refusal("model.entry = 'lama'"),
+  EXPECT_THAT(error("[train]\nsteps = 1\n"), HasSubstr("model.entry is not set"));
+  EXPECT_THAT(error("model.entry = 'lama'"),
               AllOf(HasSubstr("run.toml:1:7: "), HasSubstr("\"lama\" is not in this program: did you mean llama?")));
 }
 
@@ -237,17 +236,17 @@ TEST_F(RunConfigTest, MemorySettingsReadBackAsThemselves) {
   EXPECT_TRUE(options.parallel_options().offload.optimizer);
 
   for (const char* wrong : {"0", "-1", "1.5", "{}"})
-    EXPECT_THAT(setting_refusal(std::string("parallel.recompute=") + wrong),
+    EXPECT_THAT(option_error(std::string("parallel.recompute=") + wrong),
                 HasSubstr("parallel.recompute must be \"none\", \"full\", an integer of at least 1, or an array of "
                           "operations"));
-  EXPECT_THAT(setting_refusal("parallel.recompute=[1]"), HasSubstr("must be an array of operations"));
-  EXPECT_THAT(setting_refusal("parallel.offload=[\"optimiser\"]"),
+  EXPECT_THAT(option_error("parallel.recompute=[1]"), HasSubstr("must be an array of operations"));
+  EXPECT_THAT(option_error("parallel.offload=[\"optimiser\"]"),
               HasSubstr("parallel.offload has \"optimiser\": it may hold optimizer, parameters, activations"));
-  EXPECT_THAT(refusal("model.entry = 'llama'", {"parallel.offload=optimizer", "optim.name=muon"}),
+  EXPECT_THAT(error("model.entry = 'llama'", {"parallel.offload=optimizer", "optim.name=muon"}),
               HasSubstr("use adamw or sgd, or leave optimizer out"));
-  EXPECT_THAT(refusal("model.entry = 'llama'", {"parallel.offload=activations", "parallel.recompute=full"}),
+  EXPECT_THAT(error("model.entry = 'llama'", {"parallel.offload=activations", "parallel.recompute=full"}),
               HasSubstr("units keep none but their inputs"));
-  EXPECT_THAT(refusal("model.entry = 'llama'", {"parallel.offload=optimizer", "parallel.dp_threads=2"}),
+  EXPECT_THAT(error("model.entry = 'llama'", {"parallel.offload=optimizer", "parallel.dp_threads=2"}),
               HasSubstr("replicas on threads keep all on their devices"));
 }
 
@@ -278,13 +277,13 @@ TEST_F(RunConfigTest, GroupsAreTablesOfAFileOrASetting) {
         std::pair("[{match = 'x', lr_scale = 'y'}]",
                   "optim.groups: lr_scale must be a number, but is the string \"y\""),
         std::pair("[{match = 'x', weight_decay = -1}]", "optim.groups: weight_decay must be at least 0, but is -1")})
-    EXPECT_THAT(setting_refusal(std::string("optim.groups=") + groups), HasSubstr(answer));
+    EXPECT_THAT(option_error(std::string("optim.groups=") + groups), HasSubstr(answer));
 }
 
-TEST_F(RunConfigTest, SettingsOfAnotherOptimizerAreRefused) {
-  EXPECT_EQ(setting_refusal("optim.name=adm"),
+TEST_F(RunConfigTest, SettingsOfAnotherOptimizerAreRejected) {
+  EXPECT_EQ(option_error("optim.name=adm"),
             "--set optim.name=adm: optim.name is \"adm\": it must be one of adamw, sgd, adafactor, muon");
-  EXPECT_EQ(setting_refusal("optim.momentum=0.5"),
+  EXPECT_EQ(option_error("optim.momentum=0.5"),
             "--set optim.momentum=0.5: optim.momentum is 0.5, which optim.name = \"adamw\" does not read: leave it "
             "out, or set optim.name to sgd or muon");
   EXPECT_EQ(read("[model]\nentry = 'llama'\n[optim]\nname = 'muon'\nmomentum = 0.5\nbeta2 = 0.99\n").optim.momentum,
@@ -298,15 +297,15 @@ TEST_F(RunConfigTest, SettingsOfAnotherOptimizerAreRefused) {
 
 TEST_F(RunConfigTest, MeshMustMakeTheRanksOfTheJob) {
   EXPECT_EQ(read("model.entry = 'llama'", {"parallel.tp=2"}).mesh_shape(8)[Axis::dp_shard], 4);
-  const auto refused = [&](const Settings& settings, int64_t ranks) {
-    return message_of<ConfigError>([&] { read("model.entry = 'llama'", settings).mesh_shape(ranks); });
+  const auto rejected = [&](const Settings& settings, int64_t ranks) {
+    return get_message<ConfigError>([&] { read("model.entry = 'llama'", settings).mesh_shape(ranks); });
   };
   EXPECT_EQ(
-      refused({"parallel.tp=2"}, 3),
+      rejected({"parallel.tp=2"}, 3),
       "parallel.pp = 1, dp_replicate = 1, tp = 2 need a multiple of 2 ranks, but the job has 3: change an axis or "
       "--nproc-per-node");
   EXPECT_EQ(
-      refused({"parallel.dp_shard=4", "parallel.pp=2"}, 4),
+      rejected({"parallel.dp_shard=4", "parallel.pp=2"}, 4),
       "parallel.pp = 2, dp_replicate = 1, tp = 1, dp_shard = 4 make 8 ranks, but the job has 4: change an axis or "
       "--nproc-per-node");
 }
@@ -320,7 +319,7 @@ TEST_F(RunConfigTest, BatchMustDivideAmongRanksAndMicroBatches) {
   EXPECT_EQ(shape.micro_batch, 2);
   EXPECT_EQ(shape.global(), 8);
   EXPECT_EQ(
-      message_of<ConfigError>(
+      get_message<ConfigError>(
           [&] { read("model.entry = 'llama'", {"train.batch_size=6", "train.micro_batches=2"}).batch_shape(mesh, 0); }),
       "train.batch_size = 6 does not divide into 2 data-parallel ranks x 2 micro-batches: make it a multiple of 4");
 }
@@ -332,10 +331,10 @@ TEST_F(RunConfigTest, BatchIsCountedOverAllRanksOrOnEach) {
       read("model.entry = 'llama'", {"train.batch_size_per_rank=6", "train.micro_batches=2"}).batch_shape(mesh, 1);
   EXPECT_EQ(shape.micro_batch, 3);
   EXPECT_EQ(shape.global(), 24);
-  const auto refusal = [&](const std::vector<std::string>& settings) {
-    return message_of<ConfigError>([&] { read("model.entry = 'llama'", settings).batch_shape(mesh, 0); });
+  const auto error = [&](const std::vector<std::string>& settings) {
+    return get_message<ConfigError>([&] { read("model.entry = 'llama'", settings).batch_shape(mesh, 0); });
   };
-  EXPECT_EQ(refusal({"train.batch_size_per_rank=6", "train.batch_size=16"}),
+  EXPECT_EQ(error({"train.batch_size_per_rank=6", "train.batch_size=16"}),
             "train.batch_size = 16, but train.batch_size_per_rank = 6 on 4 data-parallel ranks make 24: give only one "
             "of them; train.batch_size_per_rank=0 is not given");
   EXPECT_EQ(read("model.entry = 'llama'\n[train]\nbatch_size = 16", {"train.batch_size_per_rank=6"})
@@ -343,7 +342,7 @@ TEST_F(RunConfigTest, BatchIsCountedOverAllRanksOrOnEach) {
                 .global(),
             24)
       << "a run's file has both";
-  EXPECT_EQ(refusal({"train.batch_size_per_rank=6", "train.micro_batches=4"}),
+  EXPECT_EQ(error({"train.batch_size_per_rank=6", "train.micro_batches=4"}),
             "train.batch_size_per_rank = 6 does not divide into 4 micro-batches: make it a multiple of them");
 }
 

@@ -9,7 +9,7 @@
 namespace modular {
 namespace {
 
-RunConfig config_of(const std::vector<std::string>& settings) {
+RunConfig to_config(const std::vector<std::string>& settings) {
   std::vector<std::string> all = {"model.entry=llama",
                                   "train.device=cpu",
                                   "model.config.vocab_size=100",
@@ -26,19 +26,19 @@ constexpr double kLayer = 4 * 32 * 32 + 3 * 32 * 64 + 2 * 32, kElements = 100 * 
 const MeshShape kOne = {}, kFourShards = {.size = {1, 1, 4, 1, 1, 1}}, kAllAxes6 = {.size = {3, 2, 4, 1, 1, 2}};
 
 TEST(LeastMemory, IsEachRanksPartOfParametersGradientsAndState) {
-  EXPECT_EQ(least_memory(config_of({}), kOne), 4 * 4 * kElements);
-  EXPECT_EQ(least_memory(config_of({"optim.name=sgd", "optim.momentum=0"}), kOne), 4 * 2 * kElements);
-  EXPECT_EQ(least_memory(config_of({"parallel.zero_stage=3"}), kFourShards), 4 * 4 * kElements / 4);
-  EXPECT_EQ(least_memory(config_of({"parallel.zero_stage=2"}), kFourShards), 4 * (kElements + 3 * kElements / 4));
-  EXPECT_EQ(least_memory(config_of({"parallel.zero_stage=1"}), kFourShards), 4 * (2 * kElements + 2 * kElements / 4));
-  EXPECT_EQ(least_memory(config_of({}), kAllAxes6), 4 * 4 * kElements / (3 * 4 * 2));
+  EXPECT_EQ(least_memory(to_config({}), kOne), 4 * 4 * kElements);
+  EXPECT_EQ(least_memory(to_config({"optim.name=sgd", "optim.momentum=0"}), kOne), 4 * 2 * kElements);
+  EXPECT_EQ(least_memory(to_config({"parallel.zero_stage=3"}), kFourShards), 4 * 4 * kElements / 4);
+  EXPECT_EQ(least_memory(to_config({"parallel.zero_stage=2"}), kFourShards), 4 * (kElements + 3 * kElements / 4));
+  EXPECT_EQ(least_memory(to_config({"parallel.zero_stage=1"}), kFourShards), 4 * (2 * kElements + 2 * kElements / 4));
+  EXPECT_EQ(least_memory(to_config({}), kAllAxes6), 4 * 4 * kElements / (3 * 4 * 2));
 }
 
 TEST(MachineMemory, IsWhatTheRanksOfAMachineShare) {
   const auto needed = static_cast<int64_t>(4 * 4 * kElements);
-  check_machine_memory(config_of({}), kOne, 2, 2 * needed);
+  check_machine_memory(to_config({}), kOne, 2, 2 * needed);
   EXPECT_THAT(
-      message_of<ConfigError>([&] { check_machine_memory(config_of({}), kOne, 2, 2 * needed - 1); }),
+      get_message<ConfigError>([&] { check_machine_memory(to_config({}), kOne, 2, 2 * needed - 1); }),
       testing::HasSubstr("LlamaForCausalLM is too large: its parameters, their gradients and what adamw keeps take"));
   EXPECT_GT(machine_memory(), int64_t{1} << 28);
 }
@@ -47,10 +47,10 @@ TEST(MachineMemory, HoldsTheIdsOfAStepAndTheHiddenStatesOfAMicroBatch) {
   const auto check = [](const std::vector<std::string>& settings, int64_t memory) {
     std::vector<std::string> all = {"train.batch_size=16777216", "train.seq_len=1024"};
     all.insert(all.end(), settings.begin(), settings.end());
-    check_machine_memory(config_of(all), kFourShards, 2, memory);
+    check_machine_memory(to_config(all), kFourShards, 2, memory);
   };
   const auto message = [&](const std::vector<std::string>& settings, int64_t memory) {
-    return message_of<ConfigError>([&] { check(settings, memory); });
+    return get_message<ConfigError>([&] { check(settings, memory); });
   };
   constexpr int64_t kTokens = (int64_t{1} << 34) / 4 * 2;  // of two ranks
   check({"train.micro_batches=4096"}, kTokens * 16);

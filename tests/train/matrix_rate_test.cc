@@ -1,4 +1,4 @@
-// The processor's rate of matrix products.
+// The processor's rate of matmuls.
 #include "runtime/train/matrix_rate.h"
 
 #include <ATen/ATen.h>

@@ -166,7 +166,7 @@ const RunSummary kSummary = {.step = 30,
 
 TEST(FormatSummary, SaysWhereTheRunIs) {
   RunSummary summary = kSummary;
-  EXPECT_EQ(format_summary(summary, 30, "nats a token", /*has_text=*/true),
+  EXPECT_EQ(format_summary(summary, 30, "nats/token", /*has_text=*/true),
             "trained 20 steps in 1:15: 320 samples, 0.08 M tokens, 1280 tokens/s\n"
             "at most 1.50 GiB of memory on a rank; no checkpoint was written, as checkpoint.every is -1\n");
   summary.last = {30, 2.5, 100};

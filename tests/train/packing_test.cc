@@ -21,7 +21,7 @@ const testing::Fields kOfGpt2 = {
     {"n_embd", int64_t{32}}, {"n_layer", int64_t{2}}, {"n_head", int64_t{4}}, {"n_positions", int64_t{64}}};
 
 /// Documents of these lengths, each of which but the last of a file ends with kEnd.
-std::string text_of(const std::vector<int64_t>& lengths, bool ends) {
+std::string get_text(const std::vector<int64_t>& lengths, bool ends) {
   std::string text;
   for (const int64_t length : lengths) {
     for (int64_t i = 0; i + 1 < length; ++i)
@@ -32,7 +32,7 @@ std::string text_of(const std::vector<int64_t>& lengths, bool ends) {
 }
 
 /// The parts of a row, and where in `begins` files begin, cut after each kEnd.
-std::vector<std::vector<int64_t>> documents_of(const std::vector<int64_t>& row, const std::vector<int64_t>& begins) {
+std::vector<std::vector<int64_t>> get_documents(const std::vector<int64_t>& row, const std::vector<int64_t>& begins) {
   std::vector<std::vector<int64_t>> documents(1);
   for (size_t i = 0; i < row.size(); ++i) {
     const bool of_file = std::ranges::find(begins, static_cast<int64_t>(i)) != begins.end();
@@ -46,7 +46,7 @@ StepResult evaluate(ParallelModel& model, const Batch& batch) { return model.eva
 
 /// A Llama whose rotary frequencies depend on a document's length.
 std::unique_ptr<AnyConfig> dynamic_llama() {
-  auto config = testing::tiny_config(testing::entry_of("LlamaForCausalLM"), {{"max_position_embeddings", int64_t{6}}});
+  auto config = testing::tiny_config(testing::get_entry("LlamaForCausalLM"), {{"max_position_embeddings", int64_t{6}}});
   auto& rope = dynamic_cast<ConfigOf<llama::LlamaConfig>&>(*config).value.rope_parameters;
   rope.rope_type = "dynamic", rope.factor = 4.0, rope.rope_theta = 100.0;
   return config;
@@ -56,13 +56,13 @@ class PackedRows : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(PackedRows, HaveTheLossOfTheirDocumentsAlone) {
   const TemporaryFolder folder;
-  const std::string first = text_of({5, 1, 7, 20, 2, 9}, true), second = text_of({17}, false),
-                    third = text_of({35}, true);
+  const std::string first = get_text({5, 1, 7, 20, 2, 9}, true), second = get_text({17}, false),
+                    third = get_text({35}, true);
   for (const auto& [name, text] : {std::pair("a", first), std::pair("b", second), std::pair("c", third)})
     folder.write(name, text);
   const std::string all = first + second + third;
   const bool is_dynamic = GetParam() == "dynamic";
-  const Entry& entry = testing::entry_of(is_dynamic ? "LlamaForCausalLM" : GetParam());
+  const Entry& entry = testing::get_entry(is_dynamic ? "LlamaForCausalLM" : GetParam());
   const auto config =
       is_dynamic ? dynamic_llama() : testing::tiny_config(entry, entry.family == "gpt2" ? kOfGpt2 : testing::Fields());
   Mesh alone({}, {}, {.device = at::kCPU});
@@ -73,7 +73,7 @@ TEST_P(PackedRows, HaveTheLossOfTheirDocumentsAlone) {
   ASSERT_EQ(samples.count(), 4);
   int64_t documents = 0;
   for (int64_t sample = 0; sample < samples.count(); ++sample) {
-    const std::vector<SamplePlace> places = {{sample, 0}};
+    const std::vector<SamplePosition> places = {{sample, 0}};
     Batch packed = samples.read(places, 1);
     const std::vector<int64_t> row(all.begin() + sample * kSeqLen, all.begin() + (sample + 1) * kSeqLen);
     std::vector<int64_t> begins;
@@ -81,7 +81,7 @@ TEST_P(PackedRows, HaveTheLossOfTheirDocumentsAlone) {
       begins.push_back(static_cast<int64_t>(file) - sample * kSeqLen);
     double expected = 0.0;
     int64_t targets = 0;
-    for (const std::vector<int64_t>& document : documents_of(row, begins)) {
+    for (const std::vector<int64_t>& document : get_documents(row, begins)) {
       ++documents;
       Batch one;
       one.input_ids = one.labels = at::tensor(document, at::kLong).unsqueeze(0);
@@ -93,7 +93,7 @@ TEST_P(PackedRows, HaveTheLossOfTheirDocumentsAlone) {
     EXPECT_EQ(result.target_count, targets);
     EXPECT_NEAR(result.loss * static_cast<double>(result.target_count), expected, 1e-5 * expected) << "row " << sample;
 
-    if (documents_of(row, begins).size() == 1) continue;
+    if (get_documents(row, begins).size() == 1) continue;
     packed.documents = at::Tensor();
     EXPECT_GT(std::abs(evaluate(model, packed).loss * static_cast<double>(targets) - expected), 1e-3)
         << "row " << sample << ": the documents see each other";
@@ -106,9 +106,9 @@ INSTANTIATE_TEST_SUITE_P(Families, PackedRows, ::testing::Values("LlamaForCausal
 
 TEST(PackedRows, OfModelsThatCountPositionsFromPaddingsHaveTheLossOfTheirDocumentsAlone) {
   const TemporaryFolder folder;
-  const std::string text = text_of({5, 11, 8}, true);
+  const std::string text = get_text({5, 11, 8}, true);
   folder.write("a", text);
-  const Entry& entry = testing::entry_of("RobertaForMaskedLM");
+  const Entry& entry = testing::get_entry("RobertaForMaskedLM");
   ModelConfig network{.entry = &entry, .config = testing::tiny_config(entry)};
   ASSERT_EQ(first_position(network), 2);
   Mesh alone({}, {}, {.device = at::kCPU});
@@ -116,7 +116,7 @@ TEST(PackedRows, OfModelsThatCountPositionsFromPaddingsHaveTheLossOfTheirDocumen
   const TokenSamples samples(
       TokenStream(find_data_files({.paths = {folder.path()}}).training), kSeqLen, 62, Masking{0.5, 60}, 0,
       Packing{.end_of_text = kEnd, .first_position = first_position(network), .is_next_predicted = false});
-  const std::vector<SamplePlace> places = {{0, 0}};
+  const std::vector<SamplePosition> places = {{0, 0}};
   Batch packed = samples.read(places, 1);
   double expected = 0.0;
   for (const auto& [begin, length] : {std::pair(0, 5), std::pair(5, 11), std::pair(16, 8)}) {

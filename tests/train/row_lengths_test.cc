@@ -31,7 +31,7 @@ class RowLengths : public ::testing::Test {
                       {{"input_ids", at::arange(kRows, at::kInt).unsqueeze(1).mul(mask)},
                        {"attention_mask", mask},
                        {"labels", at::zeros({kRows}, at::kLong)}});
-    network_.entry = &testing::entry_of("RobertaForSequenceClassification");
+    network_.entry = &testing::get_entry("RobertaForSequenceClassification");
     network_.config = testing::tiny_config(*network_.entry);
     auto examples = std::make_unique<ExampleSamples>(
         find_data_files({.format = "examples", .paths = {folder_.path()}}).training, network_);

@@ -46,8 +46,8 @@ TEST(ChooseToken, FrequenciesFollowTheSoftmax) {
 
 TEST(Tokens, AreBytes) {
   const std::string text("a\xff\0b", 4);
-  EXPECT_EQ(tokens_of(text), (std::vector<int64_t>{'a', 255, 0, 'b'}));
-  EXPECT_EQ(text_of(tokens_of(text)), text);
+  EXPECT_EQ(to_tokens(text), (std::vector<int64_t>{'a', 255, 0, 'b'}));
+  EXPECT_EQ(get_text(to_tokens(text)), text);
 }
 
 constexpr int64_t kContext = 12, kPrompt = 4, kTokens = 16;
@@ -66,7 +66,7 @@ Sampled sampled(Mesh& mesh, const std::function<void(llama::LlamaConfig&)>& conf
                 const std::function<void(Outputs&)>& change = {}) {
   at::set_num_threads(1);
   Sizes sizes;
-  Entry entry = testing::entry_of("LlamaForCausalLM");
+  Entry entry = testing::get_entry("LlamaForCausalLM");
   entry.make = [&, make = entry.make](const AnyConfig& config) {
     Model model = make(config);
     model.forward = [&, forward = model.forward](const Batch& batch) {
@@ -178,7 +178,7 @@ class Batches {
   std::vector<std::pair<int64_t, int64_t>> forwards;
 
  private:
-  Entry entry_ = testing::entry_of("LlamaForCausalLM");
+  Entry entry_ = testing::get_entry("LlamaForCausalLM");
   std::unique_ptr<AnyConfig> config_;
   std::optional<ParallelModel> model_;
 };

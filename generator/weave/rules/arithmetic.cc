@@ -7,15 +7,15 @@ namespace {
 // ---- Tensors ----
 
 Value linear_map(Operation& op) { return elementwise(op, Algebra::linear); }
-Value sum_of(Operation& op) { return elementwise(op, Algebra::sum); }
-Value product_of(Operation& op) { return elementwise(op, Algebra::product); }
+Value reduce_sum(Operation& op) { return elementwise(op, Algebra::sum); }
+Value product_value(Operation& op) { return elementwise(op, Algebra::product); }
 Value non_linear(Operation& op) { return elementwise(op, Algebra::non_linear); }
 
 /// A quotient: a partial sum may be divided, and divides nothing. One that is rounded is linear in neither.
-Value quotient_of(Operation& op) {
+Value quotient_value(Operation& op) {
   if (op.values.size() > 2) return non_linear(op);
-  if (is_partial(op.values.back())) return op.refuse("division by a partial sum over tp", kForgottenExit);
-  return product_of(op);
+  if (is_partial(op.values.back())) return op.reject("division by a partial sum over tp", kForgottenExit);
+  return product_value(op);
 }
 
 /// A function of the first operand's elements; the others are settings.
@@ -38,7 +38,7 @@ bool keeps_fractions(const Operation& op, size_t i) {
 Value converted(Operation& op) {
   for (size_t i = 1; is_partial(op.values[0]) && i < op.values.size(); ++i)
     if (!keeps_fractions(op, i))
-      return op.refuse(quoted(op) + " of a partial sum over tp, to what is not known to be a floating type",
+      return op.reject(quoted(op) + " of a partial sum over tp, to what is not known to be a floating type",
                        kForgottenExit);
   return first_alone(op);
 }
@@ -60,7 +60,7 @@ Value detached(Operation& op) {
 /// A new tensor of the shape and split of another: `torch::zeros_like`.
 Value filled_like(Operation& op) {
   Value result = first_alone(op);
-  if (is_partial(result)) return op.refuse(quoted(op) + " of a partial sum over tp", kForgottenExit);
+  if (is_partial(result)) return op.reject(quoted(op) + " of a partial sum over tp", kForgottenExit);
   result.gradient = false;
   if (is_replicated(result)) result.type = kInvariant;
   return result;
@@ -84,7 +84,7 @@ Value number_product(Operation& op) {
   bool factors_known = true;
   for (const Value& value : op.values) {
     if (value.kind != Value::Kind::number && !value.is_invariant()) return unproven(op, value);
-    if (value.local && local) return op.refuse("a product of two tp ranks' shares");
+    if (value.local && local) return op.reject("a product of two tp ranks' shares");
     local = local || value.local;
     factors_known = factors_known && value.factors;
     if (value.factors) factors.insert(factors.end(), value.factors->begin(), value.factors->end());
@@ -98,20 +98,20 @@ Value number_product(Operation& op) {
 
 Value number_quotient(Operation& op) {
   if (op.values[0].local == op.values[1].local) return Value::number();
-  return op.refuse("unproven: a quotient of a tp rank's share of a count and a count that is not split",
+  return op.reject("unproven: a quotient of a tp rank's share of a count and a count that is not split",
                    "divide counts in the constructor, where they are global");
 }
 
 /// The remainder of one share by another is the share of the remainder.
 Value number_remainder(Operation& op) {
   if (op.values[0].local == op.values[1].local) return Value::number(op.values[0].local);
-  return op.refuse("unproven: a remainder of a tp rank's share of a count and a count that is not split",
+  return op.reject("unproven: a remainder of a tp rank's share of a count and a count that is not split",
                    "compute it in the constructor, where counts are global");
 }
 
 Value number_comparison(Operation& op) {
   if (op.values.size() == 2 && op.values[0].local != op.values[1].local)
-    return op.refuse("a tp rank's share of a count meets a number that is not split",
+    return op.reject("a tp rank's share of a count meets a number that is not split",
                      "compute it in the constructor, where counts are global");
   return Value::number();
 }
@@ -123,11 +123,11 @@ Value number_sum(Operation& op) {
     return result;
   }
   if (op.values[0].local != op.values[1].local)
-    return op.refuse("a tp rank's share of a count meets a number that is not split",
+    return op.reject("a tp rank's share of a count meets a number that is not split",
                      "compute it in the constructor, where counts are global");
   Value result = Value::number(op.values[0].local);
   result.known = known_result(op);
-  const std::vector<std::string> one = terms_of(op.values[0]), other = terms_of(op.values[1]);
+  const std::vector<std::string> one = get_terms(op.values[0]), other = get_terms(op.values[1]);
   if (quoted(op) == "+" && !one.empty() && !other.empty()) {
     result.terms = one;
     result.terms.insert(result.terms.end(), other.begin(), other.end());
@@ -143,10 +143,10 @@ bool has_tensor(const Operation& op) {
 }
 
 Value op_plus(Operation& op) {
-  return has_tensor(op) ? (op.values.size() == 1 ? linear_map(op) : sum_of(op)) : number_sum(op);
+  return has_tensor(op) ? (op.values.size() == 1 ? linear_map(op) : reduce_sum(op)) : number_sum(op);
 }
-Value op_times(Operation& op) { return has_tensor(op) ? product_of(op) : number_product(op); }
-Value op_divide(Operation& op) { return has_tensor(op) ? quotient_of(op) : number_quotient(op); }
+Value op_times(Operation& op) { return has_tensor(op) ? product_value(op) : number_product(op); }
+Value op_divide(Operation& op) { return has_tensor(op) ? quotient_value(op) : number_quotient(op); }
 Value op_remainder(Operation& op) { return has_tensor(op) ? non_linear(op) : number_remainder(op); }
 Value op_compare(Operation& op) { return has_tensor(op) ? comparison(op) : number_comparison(op); }
 
@@ -155,34 +155,13 @@ Value op_compare(Operation& op) { return has_tensor(op) ? comparison(op) : numbe
 const RuleTable& arithmetic_rules() {
   static const RuleTable table = [] {
     RuleTable rules = {
-        {"op +", op_plus},
-        {"op -", op_plus},
-        {"op *", op_times},
-        {"op /", op_divide},
-        {"op %", op_remainder},
-        {"op ==", op_compare},
-        {"op !=", op_compare},
-        {"op <", op_compare},
-        {"op >", op_compare},
-        {"op <=", op_compare},
-        {"op >=", op_compare},
-        {"add", sum_of},
-        {".add", sum_of},
-        {"sub", sum_of},
-        {".sub", sum_of},
-        {"mul", product_of},
-        {".mul", product_of},
-        {"div", quotient_of},
-        {".div", quotient_of},
-        {"neg", linear_map},
-        {".neg", linear_map},
-        {".to", converted},
-        {".contiguous", first_alone},
-        {".clone", first_alone},
-        {".type_as", converted},
-        {".detach", detached},
-        {"zeros_like", filled_like},
-        {"ones_like", filled_like},
+        {"op +", op_plus},          {"op -", op_plus},       {"op *", op_times},           {"op /", op_divide},
+        {"op %", op_remainder},     {"op ==", op_compare},   {"op !=", op_compare},        {"op <", op_compare},
+        {"op >", op_compare},       {"op <=", op_compare},   {"op >=", op_compare},        {"add", reduce_sum},
+        {".add", reduce_sum},       {"sub", reduce_sum},     {".sub", reduce_sum},         {"mul", product_value},
+        {".mul", product_value},    {"div", quotient_value}, {".div", quotient_value},     {"neg", linear_map},
+        {".neg", linear_map},       {".to", converted},      {".contiguous", first_alone}, {".clone", first_alone},
+        {".type_as", converted},    {".detach", detached},   {"zeros_like", filled_like},  {"ones_like", filled_like},
         {"full_like", filled_like},
     };
     for (const char* name : {".masked_fill", "where", ".where", "maximum", "minimum", ".maximum", ".minimum", ".pow",

@@ -4,14 +4,14 @@
 namespace modgen {
 namespace {
 
-Value list_of(Value element) {
+Value list_value(Value element) {
   Value list;
   list.kind = Value::Kind::list;
   list.elements = {std::move(element)};
   return list;
 }
 
-Value tuple_of(std::vector<Value> elements) {
+Value tuple_value(std::vector<Value> elements) {
   Value tuple;
   tuple.kind = Value::Kind::tuple;
   tuple.elements = std::move(elements);
@@ -23,7 +23,7 @@ bool is_split_within_parts(const Value& x, std::optional<int64_t> dim) {
 }
 
 /// A piece of a fused value: `parts` that follow one another.
-Value piece_of(const Value& x, const std::vector<std::string>& parts) {
+Value take_piece(const Value& x, const std::vector<std::string>& parts) {
   const bool is_one = parts.size() == 1;
   Value piece = like(x, is_one ? sharded(x.type.dim) : sharded(x.type.dim, parts));
   piece.split_size = is_one ? parts.front() : "";
@@ -35,8 +35,8 @@ Value piece_of(const Value& x, const std::vector<std::string>& parts) {
 /// The parts of a fused value, each split like a layer of its own.
 Value own_parts(const Value& x) {
   std::vector<Value> parts;
-  for (const std::string& size : x.type.parts) parts.push_back(piece_of(x, {size}));
-  return tuple_of(std::move(parts));
+  for (const std::string& size : x.type.parts) parts.push_back(take_piece(x, {size}));
+  return tuple_value(std::move(parts));
 }
 
 /// The pieces of a fused value by `sizes`, each the size of a part or the sum of several that follow one another;
@@ -45,10 +45,10 @@ std::optional<std::vector<Value>> runs_of_parts(const Value& x, const std::vecto
   std::vector<Value> pieces;
   std::vector<std::string> named;
   for (const Value& size : sizes) {
-    const std::vector<std::string> run = terms_of(size);
+    const std::vector<std::string> run = get_terms(size);
     if (!size.local || run.empty()) return std::nullopt;
     named.insert(named.end(), run.begin(), run.end());
-    pieces.push_back(piece_of(x, run));
+    pieces.push_back(take_piece(x, run));
   }
   return named == x.type.parts ? std::optional(std::move(pieces)) : std::nullopt;
 }
@@ -61,12 +61,12 @@ Value chunk(Operation& op) {
     const std::vector<std::string>& parts = x.type.parts;
     if (op.number(1) != static_cast<int64_t>(parts.size()) ||
         std::any_of(parts.begin(), parts.end(), [&](const std::string& part) { return part != parts.front(); }))
-      return op.refuse("chunks of a value that is " + describe(x) + ", which are not its parts",
+      return op.reject("chunks of a value that is " + describe(x) + ", which are not its parts",
                        "take it apart with split_with_sizes by the sizes of its parts");
     return own_parts(x);
   }
-  Value part = whole_dimension(op, dim, quoted(op));
-  return part.kind == Value::Kind::failed ? part : list_of(std::move(part));
+  Value part = full_dimension(op, dim, quoted(op));
+  return part.kind == Value::Kind::failed ? part : list_value(std::move(part));
 }
 
 /// x.split(size or sizes, dim), x.split_with_sizes(sizes, dim)
@@ -82,28 +82,28 @@ Value split(Operation& op) {
       const bool equal =
           std::all_of(parts.begin(), parts.end(), [&](const std::string& part) { return part == parts.front(); });
       if (equal && op.values[1].local && product_text(op.values[1]) == parts.front())
-        return list_of(own_parts(x).elements[0]);
-      return op.refuse("a split of a value that is " + describe(x) + " by one size that is not its parts'", wanted);
+        return list_value(own_parts(x).elements[0]);
+      return op.reject("a split of a value that is " + describe(x) + " by one size that is not its parts'", wanted);
     }
     std::optional<std::vector<Value>> pieces;
     if (listed) pieces = runs_of_parts(x, op.values[1].elements);
     if (!pieces)
-      return op.refuse("a split of a value that is " + describe(x) + " by other sizes than its parts'", wanted);
-    return tuple_of(std::move(*pieces));
+      return op.reject("a split of a value that is " + describe(x) + " by other sizes than its parts'", wanted);
+    return tuple_value(std::move(*pieces));
   }
-  Value part = whole_dimension(op, dim, quoted(op));
+  Value part = full_dimension(op, dim, quoted(op));
   if (part.kind == Value::Kind::failed) return part;
   const auto is_local = [](const Value& size) { return !size.is_invariant(); };
   if (std::any_of(op.values.begin() + 1, op.values.end(), is_local))
-    return op.refuse("a split by a tp rank's share of a count, of a dimension that is whole: " + describe(x),
+    return op.reject("a split by a tp rank's share of a count, of a dimension that is whole: " + describe(x),
                      "mark the layer that makes it TP_COLWISE_PARTS, or drop the count's TP_LOCAL");
-  if (!listed) return list_of(std::move(part));
-  return tuple_of(std::vector<Value>(op.values[1].elements.size(), part));
+  if (!listed) return list_value(std::move(part));
+  return tuple_value(std::vector<Value>(op.values[1].elements.size(), part));
 }
 
 /// Takes dimension `place` out of the first operand.
 Value without_dimension(Operation& op, std::optional<int64_t> place, const std::string& what) {
-  Value whole = whole_dimension(op, place, what);
+  Value whole = full_dimension(op, place, what);
   if (whole.kind == Value::Kind::failed) return whole;
   const Value& x = op.values[0];
   if (!x.rank) return is_split(x) ? unproven(op, x) : whole;
@@ -115,7 +115,7 @@ Value select(Operation& op) { return without_dimension(op, dimension(op, 1, 0), 
 /// x.unbind(dim): one for each index.
 Value unbind(Operation& op) {
   Value part = without_dimension(op, dimension(op, 1, 0), "unbind");
-  return part.kind == Value::Kind::failed ? part : list_of(std::move(part));
+  return part.kind == Value::Kind::failed ? part : list_value(std::move(part));
 }
 
 Value index(Operation& op) {
@@ -127,22 +127,22 @@ Value index(Operation& op) {
     if (!op.values[1].is_invariant()) return unproven(op, op.values[1]);
     Value any;  // of them, whichever it is
     for (const Value& element : x.elements) any = join(any, element);
-    return any.kind == Value::Kind::mismatch ? op.refuse("this is " + any.text, "make the elements the same") : any;
+    return any.kind == Value::Kind::mismatch ? op.reject("this is " + any.text, "make the elements the same") : any;
   }
-  if (!is_tensor(x)) return x.is_invariant() ? invariant_of(op.expr->type, true) : unproven(op, x);
+  if (!is_tensor(x)) return x.is_invariant() ? make_invariant(op.expr->type, true) : unproven(op, x);
   if (op.values[1].kind != Value::Kind::number || (is_split(x) && !x.rank))
     return is_split(x) || !op.values[1].is_invariant()
                ? unproven(op, is_split(x) ? x : op.values[1])
                : like(Value::tensor(kInvariant, x.gradient, std::nullopt), x.type);
-  if (is_split(x) && x.type.dim == 0) return op.refuse("an element of dimension 0, which is split over tp");
+  if (is_split(x) && x.type.dim == 0) return op.reject("an element of dimension 0, which is split over tp");
   return moved(op, x.rank ? std::optional(*x.rank - 1) : std::nullopt, [](int64_t dim) { return dim - 1; });
 }
 
 Value slice(Operation& op) {
   for (size_t i = 1; i < op.values.size(); ++i)
     if (!op.values[i].is_invariant())
-      return op.refuse(quoted(op) + " by a tp rank's share of a count, of a value that is " + describe(op.values[0]));
-  return whole_dimension(op, dimension(op, 1, 0), quoted(op));
+      return op.reject(quoted(op) + " by a tp rank's share of a count, of a value that is " + describe(op.values[0]));
+  return full_dimension(op, dimension(op, 1, 0), quoted(op));
 }
 
 Value cat(Operation& op) {
@@ -154,7 +154,7 @@ Value cat(Operation& op) {
     if (!is_tensor(value)) return unproven(op, value);
   for (const Value& value : each.values)
     if (value.type != each.values[0].type)
-      return op.refuse(quoted(op) + " of values that are " + describe(each.values[0]) + " and " + describe(value));
+      return op.reject(quoted(op) + " of values that are " + describe(each.values[0]) + " and " + describe(value));
   Value result = each.values[0];
   result.gradient = any_gradient(each);
   result.ones.clear();
@@ -163,7 +163,7 @@ Value cat(Operation& op) {
     const auto at = number_or(op, 1, 0), dim = at ? same_count(result, *at) : std::nullopt;
     if (!dim || quoted(op) == "stack") return unproven(op, result);
     if (*dim == result.type.dim)
-      return op.refuse("cat along dimension " + std::to_string(*dim) +
+      return op.reject("cat along dimension " + std::to_string(*dim) +
                        ", which is split over tp: the slices would interleave");
   }
   if (quoted(op) == "stack") result.rank = result.rank ? std::optional(*result.rank + 1) : std::nullopt;
@@ -184,11 +184,11 @@ Value repeat_interleave(Operation& op) {
 }
 
 /// x.flip({dim}): along a dimension that is whole.
-Value flip(Operation& op) { return whole_dimension(op, dimension(op, 1, 0), quoted(op)); }
+Value flip(Operation& op) { return full_dimension(op, dimension(op, 1, 0), quoted(op)); }
 
 /// x.roll(shift, dim), likewise. Without `dim` all elements are in a row.
 Value roll(Operation& op) {
-  return whole_dimension(op, op.values.size() > 2 ? dimension(op, 2, 0) : std::nullopt, quoted(op));
+  return full_dimension(op, op.values.size() > 2 ? dimension(op, 2, 0) : std::nullopt, quoted(op));
 }
 
 }  // namespace

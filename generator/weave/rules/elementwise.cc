@@ -40,8 +40,8 @@ Value like(const Value& value, ShardType type) {
 }
 
 Value unproven(Operation& op, const Value& value) {
-  return op.refuse("unproven: there is no rule for " + quoted(op) + " of a value that is " + describe(value),
-                   "apply it to whole values, or write it with operations that have a rule (docs/language.md)");
+  return op.reject("unproven: there is no rule for " + quoted(op) + " of a value that is " + describe(value),
+                   "apply it to full values, or write it with operations that have a rule (docs/language.md)");
 }
 
 bool any_gradient(const Operation& op) {
@@ -53,13 +53,13 @@ Value first_alone(Operation& op) {
   return is_tensor(result) ? result : unproven(op, result);
 }
 
-Value whole_dimension(Operation& op, std::optional<int64_t> dim, const std::string& what) {
+Value full_dimension(Operation& op, std::optional<int64_t> dim, const std::string& what) {
   const Value& x = op.values[0];
   if (!is_tensor(x)) return x.is_invariant() ? x : unproven(op, x);
   if (is_split(x)) {
     if (!dim) return unproven(op, x);
     if (*dim == x.type.dim)
-      return op.refuse(what + " over dimension " + std::to_string(*dim) +
+      return op.reject(what + " over dimension " + std::to_string(*dim) +
                        ", which is split over tp: each rank sees only its slice");
   }
   Value result = x;
@@ -124,21 +124,21 @@ Value of_partials(Operation& op, Algebra algebra, size_t first, size_t last, Val
   const auto begin = op.values.begin() + static_cast<std::ptrdiff_t>(first);
   const auto end = op.values.begin() + static_cast<std::ptrdiff_t>(last);
   if (algebra == Algebra::non_linear)
-    return op.refuse(quoted(op) + " is not linear, and meets " + what, kForgottenExit);
+    return op.reject(quoted(op) + " is not linear, and meets " + what, kForgottenExit);
   if (algebra == Algebra::sum) {
     const auto whole = std::find_if(begin, end, [](const Value& value) {
       return (is_tensor(value) || value.kind == Value::Kind::number) && !is_partial(value);
     });
     if (whole != end)
-      return op.refuse(
+      return op.reject(
           what + " meets a value that is " + describe(*whole) + ": the sum over tp would count it once for every rank",
           kForgottenExit);
   }
   if (algebra == Algebra::product) {
     if (std::count_if(begin, end, is_partial) > 1)
-      return op.refuse("a product of two partial sums over tp is not a partial sum of the product", kForgottenExit);
+      return op.reject("a product of two partial sums over tp is not a partial sum of the product", kForgottenExit);
     for (size_t i = first; i < last; ++i) {
-      if (is_split(op.values[i])) return op.refuse(what + " meets a factor that is " + describe(op.values[i]));
+      if (is_split(op.values[i])) return op.reject(what + " meets a factor that is " + describe(op.values[i]));
       op.enter(i);  // each rank's part of the sum gives a part of the factor's gradient
     }
   }
@@ -157,10 +157,10 @@ Value of_splits(Operation& op, size_t first, size_t last, size_t tensors, const 
     if (!dim && tensors > 1) return unproven(op, value);
     if (!dim) return like(result, value.type);
     if (split && split != dim)
-      return op.refuse("values that are split over tp along different dimensions meet: " + std::to_string(*split) +
+      return op.reject("values that are split over tp along different dimensions meet: " + std::to_string(*split) +
                        " and " + std::to_string(*dim) + " from the end");
     if (parts && *parts != value.type.parts)
-      return op.refuse("values that are split over tp within different parts of their dimension meet",
+      return op.reject("values that are split over tp within different parts of their dimension meet",
                        "take both apart into their parts first");
     size = !split || size == value.split_size ? value.split_size : "";
     split = dim;
@@ -171,7 +171,7 @@ Value of_splits(Operation& op, size_t first, size_t last, size_t tensors, const 
     if (!is_tensor(value) || is_split(value)) continue;
     const bool stretched = (value.rank && *value.rank < -*split) || has_one(value, *split);
     if (!stretched)
-      return op.refuse("a value that is " + describe(value) + " meets one that is split over tp",
+      return op.reject("a value that is " + describe(value) + " meets one that is split over tp",
                        "split both in the same way: is a TP_COLWISE, TP_ROWWISE or TP_LOCAL missing, or one too many?");
     op.enter(i);
   }
@@ -189,7 +189,7 @@ Value elementwise(Operation& op, Algebra algebra, size_t first, size_t last) {
   for (size_t i = first; i < last; ++i) {
     const Value& value = op.values[i];
     if (value.kind == Value::Kind::number && value.local)
-      return op.refuse("a tp rank's share of a count meets a tensor: the result differs from that of one process",
+      return op.reject("a tp rank's share of a count meets a tensor: the result differs from that of one process",
                        "compute the number in the constructor, where counts are global");
     if (is_tensor(value)) tensors.push_back(value);
   }

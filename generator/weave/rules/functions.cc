@@ -10,17 +10,17 @@ namespace {
 Value norm(Operation& op, size_t first, size_t last, int64_t dims = 1) {
   const Value& x = op.values[0];
   if (!is_tensor(x)) return unproven(op, x);
-  if (is_partial(x)) return op.refuse("a norm of a partial sum over tp", kForgottenExit);
+  if (is_partial(x)) return op.reject("a norm of a partial sum over tp", kForgottenExit);
   last = std::min(last, op.values.size());
   if (is_split(x)) {
     if (!from_end(x)) return unproven(op, x);
     if (*from_end(x) >= -dims)
-      return op.refuse(std::string("a norm over ") +
+      return op.reject(std::string("a norm over ") +
                        (dims == 1 ? "the last dimension, which" : "dimensions of which one") +
                        " is split over tp: each rank sees only its slice");
     for (size_t i = first; i < last; ++i) {
       if (is_split(op.values[i]) || is_partial(op.values[i]))
-        return op.refuse("a norm whose weight is " + describe(op.values[i]));
+        return op.reject("a norm whose weight is " + describe(op.values[i]));
       op.enter(i);  // every rank's slice gives a part of its gradient
     }
     Value result = x;
@@ -32,7 +32,7 @@ Value norm(Operation& op, size_t first, size_t last, int64_t dims = 1) {
   operands.values = {x};
   for (size_t i = first; i < last; ++i) operands.values.push_back(op.values[i]);
   Value result = elementwise(operands, Algebra::non_linear);
-  if (!operands.message.empty()) return op.refuse(operands.message, operands.advice);
+  if (!operands.message.empty()) return op.reject(operands.message, operands.advice);
   for (const size_t i : operands.entered) op.entered.push_back(i == 0 ? 0 : first + i - 1);
   result.rank = x.rank;
   result.last_size = x.last_size;
@@ -44,10 +44,10 @@ Value rms_norm(Operation& op) {
   const Value &x = op.values[0], &weight = op.values[1];
   if (!is_split(x) || from_end(x) != -1 || !is_tensor(weight)) return norm(op, 1, 2);
   if (!is_split(weight) || from_end(weight) != -1 || weight.type.parts != x.type.parts)
-    return op.refuse(
+    return op.reject(
         "a norm over the last dimension, which is split over tp, whose weight is " + describe(weight),
         "split the weight of a norm over all heads together in the same way, TP_SHARD(0), in a class of its own where "
-        "the norm's class serves whole values as well");
+        "the norm's class serves full values as well");
   op.call = Call::rms_norm;
   Value result = x;
   result.gradient = true;
@@ -69,16 +69,16 @@ Value soft_cap(Operation& op) { return elementwise_of_first(op, Algebra::non_lin
 
 Value rotary(Operation& op) {
   const Value& x = op.values[0];
-  if (is_partial(x)) return op.refuse("rotary positions of a partial sum over tp", kForgottenExit);
+  if (is_partial(x)) return op.reject("rotary positions of a partial sum over tp", kForgottenExit);
   if (!is_tensor(x)) return unproven(op, x);
   for (size_t i = 1; i < op.values.size(); ++i) {
     if (op.values[i].kind == Value::Kind::number && !op.values[i].local) continue;
     if (!is_whole(op.values[i])) return unproven(op, op.values[i]);
     if (op.values[i].gradient && !is_whole(x))
-      return op.refuse("rotary tables with a gradient meet a value that is " + describe(x));
+      return op.reject("rotary tables with a gradient meet a value that is " + describe(x));
   }
   if (is_split(x) && !(x.rank == 4 && x.type.dim == 1))
-    return op.refuse(
+    return op.reject(
         "rotary positions of a value that is " + describe(x),
         "it wants [batch, heads, seq, head_dim] split by heads: view with the count of heads, then transpose(1, 2)");
   Value result = x;
@@ -97,27 +97,27 @@ Value attention(Operation& op) {
   const Value* split = nullptr;
   for (size_t i = 0; i < 3; ++i) {
     const Value& value = op.values[i];
-    if (is_partial(value)) return op.refuse("attention of a partial sum over tp", kForgottenExit);
+    if (is_partial(value)) return op.reject("attention of a partial sum over tp", kForgottenExit);
     if (!is_tensor(value)) return unproven(op, value);
     if (!is_split(value)) continue;
     if (!(value.rank == 4 && value.type.dim == 1 && value.type.parts.empty()))
-      return op.refuse("attention over a value that is " + describe(value),
+      return op.reject("attention over a value that is " + describe(value),
                        "it wants [batch, heads, seq, head_dim] split by heads");
     split = &value;
   }
   if (op.values.size() > 3 && op.values[3].kind == Value::Kind::object && !op.values[3].is_invariant())
-    return op.refuse("attention with a mask that is " + describe(op.values[3]),
+    return op.reject("attention with a mask that is " + describe(op.values[3]),
                      "what hides keys has to be whole: it is the same for every head");
   if (op.values.size() > 3 && is_tensor(op.values[3])) {
     const Value& mask = op.values[3];
     if (split && is_split(mask)) {
       if (!(mask.rank == 4 && mask.type.dim == 1 && mask.type.parts.empty()))
-        return op.refuse("attention with a mask that is " + describe(mask),
+        return op.reject("attention with a mask that is " + describe(mask),
                          "it wants [batch, heads, seq, seq] split by heads, or a mask that is the same for every head");
     } else if (split && is_whole(mask)) {
       const bool same_for_all = (mask.rank && *mask.rank < 3) || has_one(mask, -3);
       if (!same_for_all)
-        return op.refuse(
+        return op.reject(
             "unproven: attention over heads that are split over tp, with a mask that is not known to be "
             "the same for every head",
             "give the mask size 1 at the heads' dimension where it is made: [batch, 1, seq, seq]");
@@ -136,14 +136,14 @@ Value attention(Operation& op) {
     if (op.values[i].kind == Value::Kind::nothing || is_whole(op.values[i]) ||
         (op.values[i].kind == Value::Kind::number && !op.values[i].local) || op.values[i].kind == Value::Kind::object)
       continue;
-    return op.values[i].local ? op.refuse(
+    return op.values[i].local ? op.reject(
                                     "attention with a tp rank's share of a count as a number: the result differs from "
                                     "that of one process")
                               : unproven(op, op.values[i]);
   }
   const bool merged = quoted(op) == "attention";  // the prelude's returns [batch, seq, heads * head_dim]
   if (quoted(op) == "scaled_dot_product_attention" && !is_zero(op, 4))
-    return op.refuse("libtorch's attention with dropout, which drops in evaluation too and differs from mesh to mesh",
+    return op.reject("libtorch's attention with dropout, which drops in evaluation too and differs from mesh to mesh",
                      "leave it 0.0, or use attention(query, key, value, mask, scale, dropout) with an nn::Dropout");
   if (!split) {
     Value result = elementwise_of_first(op, Algebra::non_linear, 3);
@@ -156,7 +156,7 @@ Value attention(Operation& op) {
   }
   for (size_t i = 0; i < 3; ++i)
     if (!is_split(op.values[i]))
-      return op.refuse(
+      return op.reject(
           "attention over heads that are split over tp and others that are not",
           "mark the layers that make query, key and value alike (TP_COLWISE), and their counts of heads TP_LOCAL");
   if (drops) op.call = Call::attention;
@@ -167,7 +167,7 @@ Value attention(Operation& op) {
 Value attention_mask(Operation& op) {
   for (const Value& value : op.values)
     if (!value.is_invariant()) return unproven(op, value);
-  return invariant_of("modular::AttentionMask", false);
+  return make_invariant("modular::AttentionMask", false);
 }
 
 /// visible_keys(mask, seq, device): [batch or 1, 1, seq, keys].
@@ -180,7 +180,7 @@ Value visible_keys(Operation& op) {
 }
 
 Value rotary_tables(Operation& op) {
-  Value tables = invariant_of("std::pair<at::Tensor, at::Tensor>", false);
+  Value tables = make_invariant("std::pair<at::Tensor, at::Tensor>", false);
   for (const Value& value : op.values)
     if (!value.is_invariant()) return unproven(op, value);
   for (Value& table : tables.elements) table.rank = 3, table.gradient = any_gradient(op);
@@ -193,9 +193,9 @@ Value rotary_tables(Operation& op) {
 Value mix_experts(Operation& op) {
   const Value &x = op.values[1], &gate_up = op.values[2], &down = op.values[3];
   for (const size_t i : {1, 4, 5}) {
-    if (is_partial(op.values[i])) return op.refuse("experts of a partial sum over tp", kForgottenExit);
+    if (is_partial(op.values[i])) return op.reject("experts of a partial sum over tp", kForgottenExit);
     if (!is_whole(op.values[i]))
-      return op.refuse("experts with a value that is " + describe(op.values[i]),
+      return op.reject("experts with a value that is " + describe(op.values[i]),
                        "rows and what the router says of them have to be whole");
   }
   Value result = Value::tensor(kInvariant, any_gradient(op), x.rank);
@@ -204,7 +204,7 @@ Value mix_experts(Operation& op) {
   const bool in_halves = is_split(gate_up) && from_end(gate_up) == -2 && gate_up.type.parts.size() == 2 &&
                          gate_up.type.parts[0] == gate_up.type.parts[1];
   if (!in_halves || !is_split(down) || from_end(down) != -1 || !down.type.parts.empty())
-    return op.refuse("experts whose gate and up are " + describe(gate_up) + ", and whose down is " + describe(down),
+    return op.reject("experts whose gate and up are " + describe(gate_up) + ", and whose down is " + describe(down),
                      "split each expert's inner features: gate and up by TP_SHARD(1, intermediate_size, "
                      "intermediate_size), down by TP_SHARD(2); or leave both whole");
   op.enter(1), op.enter(5);
@@ -216,11 +216,11 @@ Value mix_experts(Operation& op) {
 
 Value cross_entropy(Operation& op) {
   const Value &logits = op.values[0], &targets = op.values[1];
-  if (is_partial(logits)) return op.refuse("a loss of a partial sum over tp", kForgottenExit);
+  if (is_partial(logits)) return op.reject("a loss of a partial sum over tp", kForgottenExit);
   if (!is_tensor(logits) || !is_whole(targets)) return unproven(op, is_tensor(logits) ? targets : logits);
   if (is_split(logits)) {
     if (from_end(logits) != -1 || !logits.type.parts.empty())
-      return op.refuse("a loss over logits that are " + describe(logits));
+      return op.reject("a loss over logits that are " + describe(logits));
     op.call = Call::cross_entropy;
   } else if (is_replicated(logits)) {
     return unproven(op, logits);
@@ -229,10 +229,10 @@ Value cross_entropy(Operation& op) {
 }
 
 /// sampled_cross_entropy(hidden, weight, bias, targets, temperature): of rows that are split, every rank looks up those
-/// of the sample, and computes the whole loss from whole values.
+/// of the sample, and computes the whole loss from full values.
 Value sampled_cross_entropy(Operation& op) {
   const Value &hidden = op.values[0], &weight = op.values[1], &bias = op.values[2];
-  if (is_partial(hidden)) return op.refuse("a loss of a partial sum over tp", kForgottenExit);
+  if (is_partial(hidden)) return op.reject("a loss of a partial sum over tp", kForgottenExit);
   for (const size_t i : {0, 3})
     if (!is_whole(op.values[i])) return unproven(op, op.values[i]);
   const auto is_by_row = [](const Value& table, int64_t row) {
@@ -242,7 +242,7 @@ Value sampled_cross_entropy(Operation& op) {
   if (is_by_row(weight, -2) && (!has_bias || is_by_row(bias, -1)))
     op.call = Call::sampled_cross_entropy;
   else if (!is_whole(weight) || (has_bias && !is_whole(bias)))
-    return op.refuse("a loss over a sample of classes whose weight is " + describe(weight) + ", and whose bias is " +
+    return op.reject("a loss over a sample of classes whose weight is " + describe(weight) + ", and whose bias is " +
                          (has_bias ? describe(bias) : "undefined"),
                      "give it weight and bias of a layer that is TP_VOCAB, or of one without an annotation");
   return Value::tensor(kInvariant, any_gradient(op), 0);
@@ -267,28 +267,28 @@ Value interpolated_positions(Operation& op) {
 
 Value scalar_tensor(Operation& op) {
   if (op.values[0].local)
-    return op.refuse("a tensor of a tp rank's share of a count: it differs from that of one process");
+    return op.reject("a tensor of a tp rank's share of a count: it differs from that of one process");
   return Value::tensor(kInvariant, false, 0);
 }
 
 // ---- The woven calls ----
 
 Value tp_enter(Operation& op) {
-  if (!is_whole(op.values[0])) return op.refuse("tp::enter of a value that is " + describe(op.values[0]));
+  if (!is_whole(op.values[0])) return op.reject("tp::enter of a value that is " + describe(op.values[0]));
   return like(op.values[0], kReplicated);
 }
 
 Value tp_gather(Operation& op) {
   const Value& x = op.values[0];
   if (!is_split(x) || from_end(x) != -1 || !x.type.parts.empty())
-    return op.refuse("tp::gather of a value that is " + describe(x),
+    return op.reject("tp::gather of a value that is " + describe(x),
                      "it wants one that is split along its last dimension");
   return like(x, kInvariant);
 }
 
 Value tp_local(Operation& op) {
   if (op.values[0].kind != Value::Kind::number || op.values[0].local)
-    return op.refuse("tp::local of what is a tp rank's share already");
+    return op.reject("tp::local of what is a tp rank's share already");
   return Value::number(true);
 }
 

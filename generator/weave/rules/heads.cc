@@ -32,7 +32,7 @@ Value attention(Operation& op, size_t count) {
   first.name = "attention";
   first.values.resize(count), first.operands.resize(count);
   const Value result = apply_rule(first, find_rule(first.name));
-  if (!first.message.empty()) return op.refuse(first.message, first.advice);
+  if (!first.message.empty()) return op.reject(first.message, first.advice);
   op.entered = first.entered;
   op.call = first.call;
   return result;
@@ -48,7 +48,7 @@ Value attention_with_sinks(Operation& op) {
   const Value &sinks = op.values.back(), &query = op.values[0];
   if (!is_tensor(sinks) || is_partial(sinks) || is_replicated(sinks)) return unproven(op, sinks);
   if (is_split(query) ? !is_split_by_heads(sinks) : is_split(sinks))
-    return op.refuse("attention over heads that are " + describe(query) + ", with sinks that are " + describe(sinks),
+    return op.reject("attention over heads that are " + describe(query) + ", with sinks that are " + describe(sinks),
                      "split the sinks by heads where query, key and value are, and only there: TP_SHARD(0)");
   if (is_replicated(result)) op.enter(op.values.size() - 1);
   result.gradient = result.gradient || sinks.gradient;

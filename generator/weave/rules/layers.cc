@@ -7,7 +7,7 @@ namespace {
 std::optional<int64_t> rank_of_rows(const Value& ids) { return ids.rank ? std::optional(*ids.rank + 1) : std::nullopt; }
 
 /// Whole values with as many features as the layer gives.
-Value outputs_of(const Operation& op, std::optional<int64_t> rank) {
+Value make_outputs(const Operation& op, std::optional<int64_t> rank) {
   Value result = Value::tensor(kInvariant, true, rank);
   result.last_size = op.values[0].last_size;
   return result;
@@ -17,11 +17,11 @@ Value column_wise(Operation& op) {
   const Value& x = op.values[1];
   if (!is_tensor(x)) return unproven(op, x);
   if (is_split(x))
-    return op.refuse("a layer that is split by output feature reads a value that is " + describe(x),
-                     "it wants the whole value: mark this layer TP_ROWWISE, or drop the annotation of the layer that "
+    return op.reject("a layer that is split by output feature reads a value that is " + describe(x),
+                     "it wants the full value: mark this layer TP_ROWWISE, or drop the annotation of the layer that "
                      "made the value");
   if (is_partial(x))
-    return op.refuse("a layer that is split by output feature reads a partial sum over tp", kForgottenExit);
+    return op.reject("a layer that is split by output feature reads a partial sum over tp", kForgottenExit);
   op.enter(1);
   Value result = Value::tensor(sharded(-1, op.values[0].type.parts), true, x.rank);
   result.split_size = result.last_size = op.values[0].last_size;
@@ -32,20 +32,20 @@ Value row_wise(Operation& op) {
   const Value& x = op.values[1];
   if (!is_tensor(x)) return unproven(op, x);
   if (!is_split(x) || from_end(x) != -1)
-    return op.refuse("a layer that is split by input feature (TP_ROWWISE) reads a value that is " + describe(x),
+    return op.reject("a layer that is split by input feature (TP_ROWWISE) reads a value that is " + describe(x),
                      "it wants a value that is split along its last dimension, as TP_COLWISE layers make it");
   if (x.type.parts != op.values[0].type.parts)
-    return op.refuse("a layer that is split by input feature (TP_ROWWISE) reads a value that is " + describe(x),
+    return op.reject("a layer that is split by input feature (TP_ROWWISE) reads a value that is " + describe(x),
                      "take the value apart into its parts first");
   op.call = Call::exit;
-  return outputs_of(op, x.rank);
+  return make_outputs(op, x.rank);
 }
 
 Value vocabulary_rows(Operation& op) {
   const Value& ids = op.values[1];
-  if (!is_whole(ids)) return op.refuse("an embedding that is split by vocabulary reads ids that are " + describe(ids));
+  if (!is_whole(ids)) return op.reject("an embedding that is split by vocabulary reads ids that are " + describe(ids));
   op.call = Call::embedding;
-  return outputs_of(op, rank_of_rows(ids));
+  return make_outputs(op, rank_of_rows(ids));
 }
 
 /// An embedding whose rows are split: each rank looks up its slice of every row.
@@ -53,7 +53,7 @@ Value slices_of_rows(Operation& op) {
   const Value& ids = op.values[1];
   if (!is_whole(ids)) return unproven(op, ids);
   if (op.values[0].type.dim != 1)
-    return op.refuse("an embedding that TP_SHARD splits by row: ids of other ranks' rows are not found",
+    return op.reject("an embedding that TP_SHARD splits by row: ids of other ranks' rows are not found",
                      "mark it TP_VOCAB, or TP_SHARD(1) to split each row");
   return Value::tensor(sharded(-1, op.values[0].type.parts), true, rank_of_rows(ids));
 }
@@ -71,29 +71,29 @@ Value rows_of_table(Operation& op) {
   return slices_of_rows(op);
 }
 
-Value whole_linear(Operation& op) {
+Value full_linear(Operation& op) {
   const Value& x = op.values[1];
   if (!is_tensor(x)) return unproven(op, x);
   if (is_split(x))
-    return op.refuse("a layer without an annotation reads a value that is " + describe(x),
+    return op.reject("a layer without an annotation reads a value that is " + describe(x),
                      from_end(x) == -1
                          ? "mark the layer TP_ROWWISE, or drop TP_COLWISE of the layers before it"
-                         : "its parameters' gradients would be short of the other ranks': apply it to the whole value");
-  if (is_partial(x)) return op.refuse("a layer reads a partial sum over tp", kForgottenExit);
+                         : "its parameters' gradients would be short of the other ranks': apply it to the full value");
+  if (is_partial(x)) return op.reject("a layer reads a partial sum over tp", kForgottenExit);
   if (is_replicated(x)) return unproven(op, x);
-  return outputs_of(op, x.rank);
+  return make_outputs(op, x.rank);
 }
 
-Value whole_embedding(Operation& op) {
+Value full_embedding(Operation& op) {
   const Value& ids = op.values[1];
   if (!is_whole(ids)) return unproven(op, ids);
-  return outputs_of(op, rank_of_rows(ids));
+  return make_outputs(op, rank_of_rows(ids));
 }
 
 /// A convolution over whole channels and places.
-Value whole_convolution(Operation& op) {
+Value full_convolution(Operation& op) {
   const Value& x = op.values[1];
-  if (is_partial(x)) return op.refuse("a convolution reads a partial sum over tp", kForgottenExit);
+  if (is_partial(x)) return op.reject("a convolution reads a partial sum over tp", kForgottenExit);
   if (!is_whole(x)) return unproven(op, x);
   return Value::tensor(kInvariant, true, x.rank);
 }
@@ -102,14 +102,14 @@ Value whole_convolution(Operation& op) {
 Value layer_norm(Operation& op) {
   const Value& x = op.values[1];
   if (!is_tensor(x) || is_replicated(x)) return unproven(op, x);
-  if (is_partial(x)) return op.refuse("a norm of a partial sum over tp", kForgottenExit);
+  if (is_partial(x)) return op.reject("a norm of a partial sum over tp", kForgottenExit);
   if (!is_split(x)) {
     Value result = Value::tensor(kInvariant, true, x.rank);
     result.last_size = x.last_size;
     return result;
   }
   if (from_end(x) == -1 || !from_end(x))
-    return op.refuse("a norm over the last dimension, which is split over tp: each rank sees only its slice");
+    return op.reject("a norm over the last dimension, which is split over tp: each rank sees only its slice");
   op.call = Call::layer_norm;
   Value result = x;
   result.gradient = true;
@@ -121,17 +121,17 @@ Value function_of_each(Operation& op) { return elementwise(op, Algebra::non_line
 
 /// libtorch's own draws numbers that differ from mesh to mesh, and the runtime never lets it.
 Value torch_dropout(Operation& op) {
-  return op.refuse("libtorch's Dropout, of which the runtime cannot say what it drops", "write nn::Dropout");
+  return op.reject("libtorch's Dropout, of which the runtime cannot say what it drops", "write nn::Dropout");
 }
 
-/// What is dropped follows from an element's place in the whole value, of which a slice has to know which it is.
+/// What is dropped follows from an element's place in the full value, of which a slice has to know which it is.
 Value dropout(Operation& op) {
   const Value& x = op.values[1];
   Value result = elementwise(op, Algebra::linear, 1, 2);
   if (!is_split(x)) return result;
   if (from_end(x) != -1 || !x.type.parts.empty())
-    return op.refuse("unproven: dropout of a value that is " + describe(x),
-                     "apply it to the whole value, or to features that are split as one");
+    return op.reject("unproven: dropout of a value that is " + describe(x),
+                     "apply it to the full value, or to features that are split as one");
   op.call = Call::dropout;
   return result;
 }
@@ -148,9 +148,9 @@ const RuleTable& layer_rules() {
       {"tp_vocab embedding", vocabulary_rows},
       {"tp_shard embedding", slices_of_rows},
       {"embedding", rows_of_table},
-      {"linear layer", whole_linear},
-      {"embedding layer", whole_embedding},
-      {"Conv2d layer", whole_convolution},
+      {"linear layer", full_linear},
+      {"embedding layer", full_embedding},
+      {"Conv2d layer", full_convolution},
       {"LayerNorm layer", layer_norm},
       {"GELU layer", function_of_each},
       {"SiLU layer", function_of_each},

@@ -18,7 +18,7 @@ using RuleTable = std::map<std::string_view, Rule>;
 const RuleTable& arithmetic_rules();
 const RuleTable& shape_rules();
 const RuleTable& cutting_rules();
-const RuleTable& product_rules();
+const RuleTable& matmul_rules();
 const RuleTable& layer_rules();
 const RuleTable& function_rules();
 const RuleTable& head_rules();
@@ -59,7 +59,7 @@ std::optional<int64_t> dimension(const Operation& op, size_t i, int64_t fallback
 /// `value` with another type.
 Value like(const Value& value, ShardType type);
 
-/// Refuses an operation of `value` that no rule covers.
+/// Rejects an operation of `value` that no rule covers.
 Value unproven(Operation& op, const Value& value);
 
 bool any_gradient(const Operation& op);
@@ -86,7 +86,7 @@ Value moved(Operation& op, std::optional<int64_t> rank, Move&& to) {
 }
 
 /// The first operand unchanged, where dimension `dim` of it is not the split one; `what` works along that dimension.
-Value whole_dimension(Operation& op, std::optional<int64_t> dim, const std::string& what);
+Value full_dimension(Operation& op, std::optional<int64_t> dim, const std::string& what);
 
 /// Only the first operand is a tensor that flows on: `.to(…)`, `.contiguous()`.
 Value first_alone(Operation& op);

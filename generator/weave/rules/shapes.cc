@@ -8,9 +8,9 @@ namespace {
 constexpr char kOwnSize = '#';
 
 /// A property of a tensor that is the same for every shard of it.
-Value property(Operation& op) { return invariant_of(op.expr->type, false); }
+Value property(Operation& op) { return make_invariant(op.expr->type, false); }
 
-Value size_of(Operation& op) {
+Value find_size(Operation& op) {
   const Value& x = op.values[0];
   const auto dim = op.number(1);
   if (!dim) return is_split(x) ? unproven(op, x) : Value::number();
@@ -63,7 +63,7 @@ bool takes_apart(const Value& x, const Sizes& sizes, int64_t split) {
 
 Value number_of_elements(Operation& op) { return Value::number(is_split(op.values[0])); }
 
-/// The dimension of the result of a view of `x` that is split, or nothing where the view is refused. A split dimension
+/// The dimension of the result of a view of `x` that is split, or nothing where the view is rejected. A split dimension
 /// is taken apart by this rank's share of a count, which comes first: [.., 12] of 4 heads as [.., local heads, 3].
 /// Where it is split within equal parts, the number of parts comes before it: [.., 3 * 12] as [.., 3, local heads, 3].
 /// Where the rank of `x` is not known, what stands before the split dimension may be less than all that is before it.
@@ -72,7 +72,7 @@ std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::opti
   const auto rank = static_cast<int64_t>(sizes.size());
   int64_t split = x.type.dim;
   if (!rank_known && !takes_apart(x, sizes, split)) {
-    op.refuse("unproven: a view of a value that is " + describe(x) +
+    op.reject("unproven: a view of a value that is " + describe(x) +
                   ", and of which is not known how many dimensions "
                   "come before that",
               "let the sizes that take the dimension apart be factors of the layer's size, as in "
@@ -80,7 +80,7 @@ std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::opti
     return std::nullopt;
   }
   if (split >= rank || !(keeps_leading(sizes, split) || takes_apart(x, sizes, split))) {
-    op.refuse("unproven: a view of a value that is " + describe(x) +
+    op.reject("unproven: a view of a value that is " + describe(x) +
                   ", whose sizes before that dimension are not "
                   "known to be the value's own",
               "give each as the value's own size, as in x.size(0)");
@@ -93,7 +93,7 @@ std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::opti
     const bool apart =
         equal && split + 1 < rank && sizes[split].second.known == static_cast<int64_t>(x.type.parts.size());
     if (!apart) {
-      op.refuse("a view of a value that is " + describe(x) + ": its parts would interleave",
+      op.reject("a view of a value that is " + describe(x) + ": its parts would interleave",
                 "take it apart with split_with_sizes by the sizes of its parts, or where they are equal view it with "
                 "their number first");
       return std::nullopt;
@@ -104,7 +104,7 @@ std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::opti
     // As the last size, -1 takes up all that follows the sizes before it.
     const bool kept = x.type.parts.empty() && sizes[split].second.known == -1 && split == rank - 1;
     if (kept) return split;
-    op.refuse("a view of a value that is " + describe(x) + ", without a tp rank's share of a count in its place",
+    op.reject("a view of a value that is " + describe(x) + ", without a tp rank's share of a count in its place",
               "mark the count of heads or parts TP_LOCAL: modgen then reads this rank's share of it here");
     return std::nullopt;
   }
@@ -113,7 +113,7 @@ std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::opti
   const bool only_ones =
       std::all_of(sizes.begin(), sizes.begin() + *local, [](const auto& size) { return size.second.known == 1; });
   if (rank_known && x.type.dim == 0 && x.type.parts.empty() && only_ones) return local;
-  op.refuse("a view that moves the share of a count to dimension " + std::to_string(*local) + ", of a value that is " +
+  op.reject("a view that moves the share of a count to dimension " + std::to_string(*local) + ", of a value that is " +
                 describe(x),
             "the count has to be the first of the sizes that dimension " + std::to_string(split) + " is viewed as");
   return std::nullopt;
@@ -135,7 +135,7 @@ bool lists_sizes(const Operation& op, size_t first) {
 Value view(Operation& op) {
   const Value& x = op.values[0];
   const bool listed = op.operands.size() == 2 && op.operands[1]->kind == Expr::Kind::list;
-  if (!listed && has_share(op)) return op.refuse(kSharesUnlisted, kListThem);
+  if (!listed && has_share(op)) return op.reject(kSharesUnlisted, kListThem);
   if (!listed && is_split(x)) return unproven(op, x);
   if (!listed) return like(Value::tensor(kInvariant, x.gradient, std::nullopt), x.type);
   const auto sizes = sizes_from(op, 1);
@@ -144,10 +144,10 @@ Value view(Operation& op) {
   for (int64_t i = 0; i < rank; ++i) {
     if (!sizes[i].second.local) continue;
     if (!is_split(x))
-      return op.refuse("a view by a tp rank's share of a count, of a value that is " + describe(x),
+      return op.reject("a view by a tp rank's share of a count, of a value that is " + describe(x),
                        "mark the layer that makes it TP_COLWISE, or drop the count's TP_LOCAL");
     if (local)
-      return op.refuse("a view with two shares of counts: one dimension is split over tp", "mark one count TP_LOCAL");
+      return op.reject("a view with two shares of counts: one dimension is split over tp", "mark one count TP_LOCAL");
     local = i;
   }
   Value result = Value::tensor(kInvariant, x.gradient, rank);
@@ -172,7 +172,7 @@ Value view(Operation& op) {
 Value created(Operation& op) {
   for (const Value& value : op.values)
     if (!value.is_invariant())
-      return op.refuse(quoted(op) + " of a tp rank's share of a count: the result differs from that of one process",
+      return op.reject(quoted(op) + " of a tp rank's share of a count: the result differs from that of one process",
                        "make it of whole sizes, or of size 1 where operations broadcast it");
   const bool listed = !op.operands.empty() && op.operands[0]->kind == Expr::Kind::list;
   if (!listed) return Value::tensor(kInvariant, false, std::nullopt);
@@ -207,7 +207,7 @@ Value shaped_like(Operation& op) {
 Value expand(Operation& op) {
   const Value& x = op.values[0];
   if (!lists_sizes(op, 1)) {
-    if (has_share(op)) return op.refuse(kSharesUnlisted, kListThem);
+    if (has_share(op)) return op.reject(kSharesUnlisted, kListThem);
     return is_split(x) ? unproven(op, x) : like(Value::tensor(kInvariant, x.gradient, std::nullopt), x.type);
   }
   const auto sizes = sizes_from(op, 1);
@@ -217,11 +217,11 @@ Value expand(Operation& op) {
     // One for all heads becomes each rank's own heads; their gradients add.
     const bool is_one = std::find(x.ones.begin(), x.ones.end(), i - rank) != x.ones.end();
     if (!is_one || is_partial(x))
-      return op.refuse("an expansion to a tp rank's share of a count, of a value that is " + describe(x) +
+      return op.reject("an expansion to a tp rank's share of a count, of a value that is " + describe(x) +
                            (is_one ? "" : " and not known to have size 1 there"),
                        "leave that dimension 1: operations broadcast it; or give it size 1 by a literal in a view");
     if (std::any_of(sizes.begin() + i + 1, sizes.end(), [](const auto& size) { return size.second.local; }))
-      return op.refuse("an expansion to two shares of counts: one dimension is split over tp",
+      return op.reject("an expansion to two shares of counts: one dimension is split over tp",
                        "mark one count TP_LOCAL");
     if (is_whole(x)) op.enter(0);
     return Value::tensor(sharded(i), x.gradient, rank);
@@ -286,7 +286,7 @@ Value flatten(Operation& op) {
     if (dim == *begin && merged > 0 && !x.type.parts.empty()) return std::nullopt;
     if (dim <= *begin) return dim;
     if (dim > *end) return dim - merged;
-    op.refuse("flatten puts dimension " + std::to_string(dim) +
+    op.reject("flatten puts dimension " + std::to_string(dim) +
               ", which is split over tp, after another one: the slices would interleave");
     return std::nullopt;
   });
@@ -331,7 +331,7 @@ Value squeeze(Operation& op) {
 
 const RuleTable& shape_rules() {
   static const RuleTable table = {
-      {".size", size_of},
+      {".size", find_size},
       {".numel", number_of_elements},
       {".dim", property},
       {".defined", property},

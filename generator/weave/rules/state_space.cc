@@ -19,12 +19,12 @@ Value by_slices(Operation& op, const std::vector<Split>& splits, const std::vect
   for (const auto& [operand, dim] : splits) {
     if (!given(operand)) continue;
     const Value& value = op.values[operand];
-    if (is_partial(value)) return op.refuse(quoted(op) + " of a partial sum over tp", kForgottenExit);
+    if (is_partial(value)) return op.reject(quoted(op) + " of a partial sum over tp", kForgottenExit);
     if (!is_tensor(value) || is_replicated(value)) return unproven(op, value);
     if (is_split(value) != is_split(x))
-      return op.refuse(quoted(op) + " of values of which some are split over tp and others are whole", advice);
+      return op.reject(quoted(op) + " of values of which some are split over tp and others are whole", advice);
     if (is_split(value) && (from_end(value) != dim || value.type.parts != x.type.parts))
-      return op.refuse(quoted(op) + " of a value that is " + describe(value), advice);
+      return op.reject(quoted(op) + " of a value that is " + describe(value), advice);
   }
   for (const size_t i : shared) {
     if (!is_whole(op.values[i])) return unproven(op, op.values[i]);
@@ -48,18 +48,18 @@ Value causal_conv1d(Operation& op) {
 /// gated_rms_norm(x, gate, weight, groups, eps)
 Value gated_rms_norm(Operation& op) {
   if (is_tensor(op.values[0]) && op.values[3].local != is_split(op.values[0]))
-    return op.refuse("a norm by groups of a value that is " + describe(op.values[0]) +
+    return op.reject("a norm by groups of a value that is " + describe(op.values[0]) +
                          ", with a count of groups that is " + describe(op.values[3]),
                      "split whole groups: mark their count TP_LOCAL where the value is split, and only there");
   if (is_split(op.values[0]) && !op.values[0].type.parts.empty())
-    return op.refuse("a norm by groups of a value that is " + describe(op.values[0]) + ": groups may lie across parts",
+    return op.reject("a norm by groups of a value that is " + describe(op.values[0]) + ": groups may lie across parts",
                      "take the value apart into its parts first");
   return by_slices(op, {{0, -1}, {1, -1}, {2, -1}}, {}, "split value, gate and weight (TP_SHARD(0)) alike");
 }
 
 /// state_space_duality(x, dt, A, B, C, D, chunk_size)
 Value state_space_duality(Operation& op) {
-  if (has_share(op)) return op.refuse(quoted(op) + " by a tp rank's share of a count");
+  if (has_share(op)) return op.reject(quoted(op) + " by a tp rank's share of a count");
   return by_slices(op, {{0, -2}, {1, -1}, {2, -1}, {3, -2}, {4, -2}, {5, -1}}, {},
                    "split heads, and their groups: view both by counts that are TP_LOCAL");
 }

@@ -27,14 +27,14 @@ class NvidiaLibrary final : public CudaLibrary {
       c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
   }
 
-  std::string name_of(const at::Device& device) const override {
+  std::string name_for(const at::Device& device) const override {
     std::string name = "GPU-";
-    for (const char byte : properties_of(device).uuid.bytes)
+    for (const char byte : get_properties(device).uuid.bytes)
       name += fmt::format("{:02x}", static_cast<unsigned char>(byte));
     return name;
   }
 
-  std::string make_of(const at::Device& device) const override { return properties_of(device).name; }
+  std::string device_model(const at::Device& device) const override { return get_properties(device).name; }
 
   c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const Store& store, const GroupSpec& spec,
                                                       const at::Device& device) const override {
@@ -51,7 +51,7 @@ class NvidiaLibrary final : public CudaLibrary {
   }
 
  private:
-  static cudaDeviceProp properties_of(const at::Device& device) {
+  static cudaDeviceProp get_properties(const at::Device& device) {
     cudaDeviceProp properties;
     if (const cudaError_t error = cudaGetDeviceProperties(&properties, device.index()); error != cudaSuccess)
       throw std::runtime_error(fmt::format("the GPU {} cannot be asked: {}", device.str(), cudaGetErrorString(error)));

@@ -13,19 +13,19 @@ using at::Tensor;
 
 bool has_loops(const Tensor& x) { return has_kernels(x) && x.numel() > 0; }
 
-Activation gelu_of(std::string_view approximate) {
+Activation to_gelu(std::string_view approximate) {
   return approximate == "tanh" ? Activation::gelu_tanh : Activation::gelu;
 }
 
 Tensor gelu(const Tensor& x, std::string_view approximate) {
   if (!has_loops(x) || (approximate != "tanh" && approximate != "none")) return at::cpu::gelu(x, approximate);
-  return activate(gelu_of(approximate), x);
+  return activate(to_gelu(approximate), x);
 }
 
 Tensor gelu_backward(const Tensor& grad, const Tensor& x, std::string_view approximate) {
   if (!has_loops(x) || grad.scalar_type() != x.scalar_type() || grad.sizes() != x.sizes())
     return at::cpu::gelu_backward(grad, x, approximate);
-  return activate_backward(gelu_of(approximate), grad, x);
+  return activate_backward(to_gelu(approximate), grad, x);
 }
 
 Tensor silu(const Tensor& x) { return has_loops(x) ? activate(Activation::silu, x) : at::cpu::silu(x); }

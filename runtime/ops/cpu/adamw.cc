@@ -16,7 +16,7 @@ struct Piece {
 };
 
 template <class Sizes>
-std::vector<Piece> pieces_of(size_t tensors, const Sizes& size) {
+std::vector<Piece> split_pieces(size_t tensors, const Sizes& size) {
   std::vector<Piece> pieces;
   for (size_t tensor = 0; tensor < tensors; ++tensor)
     for (int64_t first = 0; first < size(tensor); first += kGrain)
@@ -37,7 +37,7 @@ void adamw(const std::vector<AdamWParameter>& parameters, const AdamWFactors& fa
            const std::optional<at::Tensor>& divisor, const std::optional<at::Tensor>& skipped) {
   if (skipped && skipped->item<float>() != 0.0F) return;
   const float divide_by = divisor ? divisor->item<float>() : 1.0F;
-  const auto pieces = pieces_of(parameters.size(), [&](size_t i) { return parameters[i].value.numel(); });
+  const auto pieces = split_pieces(parameters.size(), [&](size_t i) { return parameters[i].value.numel(); });
   for_each(pieces, [&](size_t, const Piece& piece) {
     const AdamWParameter& of = parameters[piece.tensor];
     kernels<Bf16>().adamw(read<Bf16>(of.gradient) + piece.first, write<float>(of.value) + piece.first,
@@ -47,7 +47,7 @@ void adamw(const std::vector<AdamWParameter>& parameters, const AdamWFactors& fa
 }
 
 at::Tensor sum_of_squares(const std::vector<at::Tensor>& tensors) {
-  const auto pieces = pieces_of(tensors.size(), [&](size_t i) { return tensors[i].numel(); });
+  const auto pieces = split_pieces(tensors.size(), [&](size_t i) { return tensors[i].numel(); });
   const at::Tensor sums = at::zeros({static_cast<int64_t>(pieces.size())}, at::kDouble);
   double* const sum = write<double>(sums);
   for_each(pieces, [&](size_t i, const Piece& piece) {

@@ -55,7 +55,7 @@ void multiply_values(const Block& block, const Bf16* weights, int64_t width, con
       _tile_loadd(4, weights + key, width * 2);
       _tile_loadd(5, weights + kTile * width + key, width * 2);
       load_right(panels + (d / kAmxPanel * steps + key / kTileDepth) * kPanelStep);
-      add_products();
+      add_matmuls();
     }
     store_sums(result + d, dim_width);
   }
@@ -72,7 +72,7 @@ void add_weighted(const Block& block, const char* rows, const Bf16* weights, int
       load_sums(sums + d * keys + key, keys);
       _tile_loadd(6, weights + 2 * key, width * 4);
       _tile_loadd(7, weights + 2 * (key + kTile), width * 4);
-      add_products();
+      add_matmuls();
       store_sums(sums + d * keys + key, keys);
     }
   }
@@ -81,7 +81,7 @@ void add_weighted(const Block& block, const char* rows, const Bf16* weights, int
 
 inline void store_elements(__m512 values, float factor, int64_t count, Bf16* to) {
   const auto rounded = _mm512_cvtneps_pbh(_mm512_mul_ps(values, _mm512_set1_ps(factor)));
-  _mm256_mask_storeu_epi16(to, first_of(count), reinterpret_cast<const __m256i&>(rounded));
+  _mm256_mask_storeu_epi16(to, first_lanes(count), reinterpret_cast<const __m256i&>(rounded));
 }
 
 void store_scaled(const float* from, float factor, int64_t dim, Bf16* to) {
@@ -182,7 +182,7 @@ void backward(const AttentionShape& shape, const Bf16* query, const Bf16* key, c
       multiply_keys(block, upstream, value_panels, dweights, width);
       float dots[kQueryBlock];  // the softmax's backward needs that of the output and its gradient
       for (int64_t i = 0; i < count; ++i)
-        dots[i] = dot_of(given + i * shape.output.row, mixed + i * shape.output.row, dim);
+        dots[i] = compute_dot(given + i * shape.output.row, mixed + i * shape.output.row, dim);
       differentiate_rows(block, head, count, products, dweights, width,
                          {.dots = dots,
                           .normalizers = log_sum_exp + head * shape.seq + start,

@@ -14,21 +14,21 @@ void add_panels(const float*, const char* left_panel, const char* right_panel, i
   for (int64_t i = 0; i < tiles; ++i, left += kStep, right += kStep) {
     load_left(left);
     load_right(right + 2 * kPart);
-    add_products();  // 0 · 2
+    add_matmuls();  // 0 · 2
     load_right(right + kPart);
-    add_products();  // 0 · 1
+    add_matmuls();  // 0 · 1
     load_left(left + kPart);
-    add_products();  // 1 · 1
+    add_matmuls();  // 1 · 1
     load_right(right);
-    add_products();  // 1 · 0
+    add_matmuls();  // 1 · 0
     load_left(left + 2 * kPart);
-    add_products();  // 2 · 0
+    add_matmuls();  // 2 · 0
   }
   left = left_panel, right = right_panel;
   for (int64_t i = 0; i < tiles; ++i, left += kStep, right += kStep) {
     load_left(left);
     load_right(right);
-    add_products();  // 0 · 0
+    add_matmuls();  // 0 · 0
   }
 }
 
@@ -43,7 +43,7 @@ struct Corner {
 inline void write(const float* sums, const Corner<float>& to, bool add) {
   for (int64_t i = 0; i < to.rows; ++i)
     for (int64_t half = 0; half < to.columns; half += kTile) {
-      const __mmask16 present = first_of(to.columns - half);
+      const __mmask16 present = first_lanes(to.columns - half);
       float* const at = to.at + i * to.row + half;
       __m512 sum = _mm512_load_ps(sums + i * kAmxPanel + half);
       if (add) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(present, at));
@@ -52,7 +52,7 @@ inline void write(const float* sums, const Corner<float>& to, bool add) {
     }
 }
 inline void write_rows(const float* sums, const Corner<Bf16>& to, int64_t row, int64_t end) {
-  const __mmask16 first = first_of(to.columns), second = to.columns > kTile ? first_of(to.columns - kTile) : 0;
+  const __mmask16 first = first_lanes(to.columns), second = to.columns > kTile ? first_lanes(to.columns - kTile) : 0;
   const __mmask32 present = first | static_cast<__mmask32>(second) << 16;
   for (; row < end; ++row) {
     __m512 low = _mm512_load_ps(sums + row * kAmxPanel), high = _mm512_load_ps(sums + row * kAmxPanel + kTile);
@@ -132,7 +132,7 @@ inline void multiply_panels(const DepthBlock& block, LeftPanel left, const char*
     _tile_loadd(4, left.at, left.row);
     _tile_loadd(5, left.at + left.half, left.row);
     load_right(right);
-    add_products();
+    add_matmuls();
     pending.write(rows_a_step);
     for (int64_t row = ahead.first; row < ahead.last; ++row) ask_for(ahead.at + row * ahead.row + i * 64);
   }
@@ -151,7 +151,7 @@ static_assert(kRightBytes / (amx_depth_block<Bf16>() * kAmxPanel * 2) * kAmxPane
 constexpr int64_t kPanelInPlace = 32 << 10;
 
 template <class T>
-bool multiply(const MatrixProduct<T>& product, const MatrixPart& part, char* scratch) {
+bool multiply(const GemmProblem<T>& product, const MatrixPart& part, char* scratch) {
   constexpr int64_t kBlock = amx_depth_block<T>(), kPanelBytes = kAmxPanel * 2 * kParts<T>;
   const TileConfiguration configuration;
   _tile_loadconfig(&configuration);
@@ -211,10 +211,10 @@ bool multiply(const MatrixProduct<T>& product, const MatrixPart& part, char* scr
 
 }  // namespace
 
-bool amx_multiply(const MatrixProduct<float>& product, const MatrixPart& part, char* scratch) {
+bool amx_multiply(const GemmProblem<float>& product, const MatrixPart& part, char* scratch) {
   return multiply(product, part, scratch);
 }
-bool amx_multiply(const MatrixProduct<Bf16>& product, const MatrixPart& part, char* scratch) {
+bool amx_multiply(const GemmProblem<Bf16>& product, const MatrixPart& part, char* scratch) {
   return multiply(product, part, scratch);
 }
 

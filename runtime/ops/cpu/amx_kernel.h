@@ -1,4 +1,4 @@
-// Products of matrices by the tile unit of Intel's processors (Advanced Matrix Extensions), over plain memory. The unit
+// Matmuls by the tile unit of Intel's processors (Advanced Matrix Extensions), over plain memory. The unit
 // multiplies bfloat16 and sums in float32. A float32 number is the sum of three bfloat16 ones, exactly, and six of the
 // nine products of their parts give what a product in float32 gives (Henry, Tang & Heinecke, Leveraging the bfloat16
 // Artificial Intelligence Datatype For Higher-Precision Computations).
@@ -20,7 +20,7 @@ struct MatrixOperand {
 
 /// result (i, j) = bias (j) + the sum over k of left (i, k) * right (j, k).
 template <class T>
-struct MatrixProduct {
+struct GemmProblem {
   int64_t rows, columns, depth;
   MatrixOperand<T> left, right;
   const float* bias;  // [columns], or null
@@ -48,7 +48,7 @@ inline constexpr int64_t kAmxSums = 640;
 
 /// Writes a part of the result. What an element is does not depend on how a result is divided. Of float32, false where
 /// an operand holds infinities, NaNs, or numbers that bfloat16 rounds to infinity: what was written is then of no use.
-bool amx_multiply(const MatrixProduct<float>& product, const MatrixPart& part, char* scratch);
-bool amx_multiply(const MatrixProduct<Bf16>& product, const MatrixPart& part, char* scratch);
+bool amx_multiply(const GemmProblem<float>& product, const MatrixPart& part, char* scratch);
+bool amx_multiply(const GemmProblem<Bf16>& product, const MatrixPart& part, char* scratch);
 
 }  // namespace modular::cpu

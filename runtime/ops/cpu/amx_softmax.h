@@ -36,7 +36,7 @@ struct QueryRow {
 
   QueryRow(const Block& block, int64_t head, int64_t i)
       : shape(block.shape),
-        range(block.range_of(i)),
+        range(block.find_range(i)),
         document(shape.documents ? shape.documents[block.start + i] : 0),
         biases(biased ? shape.biases + head * shape.bias.head + (block.start + i) * shape.bias.row : nullptr) {}
 
@@ -78,7 +78,7 @@ struct QueryRow {
 
 // The largest score of a row, -infinity where it sees nothing or nothing but NaN, which is not larger than anything.
 template <bool biased>
-float largest_of(const QueryRow<biased>& row, const Block& block, const float* products) {
+float find_largest(const QueryRow<biased>& row, const Block& block, const float* products) {
   __m512 largest = _mm512_set1_ps(-__builtin_inff());
   for (int64_t j = block.first_key; j < block.last_key(); j += kTile) {
     const __mmask16 keys = row.seen(j);
@@ -104,7 +104,7 @@ inline void drop_factors(const Block& block, int64_t head, int64_t i, float* fac
   drop(block, head, i, factors, [](int64_t, float) {});
 }
 
-inline void store_rounded(Bf16* to, __m512 values) {
+inline void store_bf16(Bf16* to, __m512 values) {
   const auto rounded = _mm512_cvtneps_pbh(values);
   _mm256_store_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<const __m256i&>(rounded));
 }
@@ -118,7 +118,7 @@ void soften(const Block& block, int64_t head, int64_t count, const float* produc
   const int64_t end = block.last_key();
   float largest[kQueryBlock];
   for (int64_t i = 0; i < count; ++i)
-    largest[i] = largest_of(QueryRow<biased>(block, head, i), block, products + i * width);
+    largest[i] = find_largest(QueryRow<biased>(block, head, i), block, products + i * width);
   for (int64_t i = 0; i < kQueryBlock; ++i, products += width, weights += width) {
     const bool is_query = i < count;
     const QueryRow<biased> row(block, head, is_query ? i : 0);
@@ -128,7 +128,7 @@ void soften(const Block& block, int64_t head, int64_t count, const float* produc
       is_seen = true;
     }
     if (!is_seen) {
-      for (int64_t j = block.first_key; j < end; j += kTile) store_rounded(weights + j, _mm512_setzero_ps());
+      for (int64_t j = block.first_key; j < end; j += kTile) store_bf16(weights + j, _mm512_setzero_ps());
       if (!is_query) continue;
       factors[i] = 0.0f;
       log_sum_exp[i] = __builtin_inff();  // so that the backward's weights are 0 as well
@@ -142,7 +142,7 @@ void soften(const Block& block, int64_t head, int64_t count, const float* produc
       __m512 weight = row.weights(row.scores(_mm512_load_ps(products + j), j, keys), largest[i], 0.0f, keys);
       sums = _mm512_add_ps(sums, weight);
       if (drops) weight = _mm512_maskz_mul_ps(keys, weight, _mm512_load_ps(dropped + j));
-      store_rounded(weights + j, weight);
+      store_bf16(weights + j, weight);
     }
     const float sum = _mm512_reduce_add_ps(sums);
     factors[i] = 1.0f / sum;
@@ -157,7 +157,7 @@ inline __m512i in_pairs(__m512i rows) {
   return _mm512_permutexvar_epi16(_mm512_load_si512(kPlaces), rows);
 }
 
-inline __m512i rounded_rows(__m512 first, __m512 second) {
+inline __m512i bf16_rows(__m512 first, __m512 second) {
   const auto rounded = _mm512_cvtne2ps_pbh(second, first);
   return reinterpret_cast<const __m512i&>(rounded);
 }
@@ -186,7 +186,7 @@ void differentiate(const Block& block, int64_t head, int64_t count, const float*
       if (i + r >= count) continue;
       dots[r] = to.dots[i + r];
       normalizers[r] = to.normalizers[i + r];
-      if constexpr (biased) largest[r] = largest_of(rows[r], block, products + (i + r) * width);
+      if constexpr (biased) largest[r] = find_largest(rows[r], block, products + (i + r) * width);
       if (largest[r] == -__builtin_inff()) largest[r] = 0.0f;
       if (drops) drop_factors(block, head, i + r, to.dropped + r * width);
     }
@@ -210,12 +210,12 @@ void differentiate(const Block& block, int64_t head, int64_t count, const float*
           _mm512_mask_storeu_ps(sum, keys, _mm512_add_ps(_mm512_maskz_loadu_ps(keys, sum), dscore[r]));
         }
       }
-      const __m512i rounded = rounded_rows(dscore[0], dscore[1]);
+      const __m512i rounded = bf16_rows(dscore[0], dscore[1]);
       _mm256_store_si256(reinterpret_cast<__m256i*>(to.rows + i * width + j), _mm512_castsi512_si256(rounded));
       _mm256_store_si256(reinterpret_cast<__m256i*>(to.rows + (i + 1) * width + j),
                          _mm512_extracti64x4_epi64(rounded, 1));
       _mm512_store_si512(to.pairs + i * width + 2 * j, in_pairs(rounded));
-      _mm512_store_si512(to.weight_pairs + i * width + 2 * j, in_pairs(rounded_rows(weight[0], weight[1])));
+      _mm512_store_si512(to.weight_pairs + i * width + 2 * j, in_pairs(bf16_rows(weight[0], weight[1])));
     }
   }
 }

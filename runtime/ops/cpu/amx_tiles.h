@@ -13,7 +13,9 @@ namespace {
 constexpr int64_t kTile = 16, kTileBytes = 1024, kTileDepth = 32;
 
 // The first elements of a vector of float32.
-inline __mmask16 first_of(int64_t count) { return static_cast<__mmask16>(count >= kTile ? 0xffff : (1 << count) - 1); }
+inline __mmask16 first_lanes(int64_t count) {
+  return static_cast<__mmask16>(count >= kTile ? 0xffff : (1 << count) - 1);
+}
 
 // Parts that an element consists of.
 template <class T>
@@ -187,7 +189,7 @@ inline void load_right(const char* at) {
   _tile_loadd(6, at, 64);
   _tile_loadd(7, at + kTileBytes, 64);
 }
-inline void add_products() {
+inline void add_matmuls() {
   _tile_dpbf16ps(0, 4, 6);
   _tile_dpbf16ps(1, 4, 7);
   _tile_dpbf16ps(2, 5, 6);
@@ -221,7 +223,7 @@ inline void add_panels(const Bf16*, const char* left, const char* right, int64_t
   for (int64_t i = 0; i < tiles; ++i, left += 2 * kTileBytes, right += 2 * kTileBytes) {
     load_left(left);
     load_right(right);
-    add_products();
+    add_matmuls();
   }
 }
 

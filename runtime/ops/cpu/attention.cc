@@ -19,10 +19,10 @@ struct Given {
   int64_t batch, heads, seq, dim, kv_heads, keys;
   cpu::VisibleKeys visible;
   double scale;
-  const DropoutDraw* drawn;
+  const DropoutRng* drawn;
 
   Given(const Tensor& query_given, const Tensor& key_given, const Tensor& value_given, const AttentionMask& mask,
-        const Tensor& biases_given, double scale, const DropoutDraw* drawn)
+        const Tensor& biases_given, double scale, const DropoutRng* drawn)
       : query(with_contiguous_vectors(query_given)),
         key(with_contiguous_vectors(key_given)),
         value(with_contiguous_vectors(value_given)),
@@ -67,7 +67,7 @@ struct Given {
     if (biases.defined())
       shape.biases =
           read<float>(biases) + (biases.size(0) == 1 ? 0 : sequence) * biases.stride(0) + head * shape.bias.head;
-    const cpu::Drop drop = drawn ? cpu::drop_of(*drawn, sequence, drawn->part * heads + head, 0) : cpu::Drop();
+    const cpu::Drop drop = drawn ? cpu::to_drop(*drawn, sequence, drawn->part * heads + head, 0) : cpu::Drop();
     if (drawn) shape.drop = &drop;
     apply(shape);
   }
@@ -75,7 +75,7 @@ struct Given {
 
 /// The vectors of a head of a sequence; x [batch, heads, positions, dim].
 template <class T>
-const T* head_of(const Tensor& x, int64_t sequence, int64_t head) {
+const T* get_head(const Tensor& x, int64_t sequence, int64_t head) {
   return read<T>(x) + sequence * x.stride(0) + head * x.stride(1);
 }
 template <class T>
@@ -87,7 +87,7 @@ T* head_of_result(const Tensor& x, int64_t sequence, int64_t head) {
 
 std::pair<Tensor, Tensor> cpu_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                         const AttentionMask& mask, const Tensor& biases, double scale,
-                                        const DropoutDraw* drawn) {
+                                        const DropoutRng* drawn) {
   const Given given(query, key, value, mask, biases, scale, drawn);
   const int64_t heads = given.heads, seq = given.seq, kv_heads = given.kv_heads;
   const Tensor output = at::empty({given.batch, seq, heads, given.dim}, query.options());
@@ -102,8 +102,8 @@ std::pair<Tensor, Tensor> cpu_attention(const Tensor& query, const Tensor& key, 
         const int64_t sequence = piece / kv_heads, kv_head = piece % kv_heads, head = kv_head * given.group();
         given.apply_to(shape, sequence, kv_head, [&](const cpu::AttentionShape& own) {
           cpu::attention_kernels<T>().forward(
-              own, head_of<T>(given.query, sequence, head), head_of<T>(given.key, sequence, kv_head),
-              head_of<T>(given.value, sequence, kv_head), head_of_result<T>(by_head, sequence, head),
+              own, get_head<T>(given.query, sequence, head), get_head<T>(given.key, sequence, kv_head),
+              get_head<T>(given.value, sequence, kv_head), head_of_result<T>(by_head, sequence, head),
               head_of_result<float>(normalizer, sequence, head), write<float>(scratch));
         });
       }
@@ -114,16 +114,16 @@ std::pair<Tensor, Tensor> cpu_attention(const Tensor& query, const Tensor& key, 
 
 std::array<Tensor, 4> cpu_attention_backward(const Tensor& grad, const Tensor& query, const Tensor& key,
                                              const Tensor& value, const AttentionMask& mask, const Tensor& biases,
-                                             bool of_biases, double scale, const DropoutDraw* drawn,
+                                             bool of_biases, double scale, const DropoutRng* drawn,
                                              const Tensor& output, const Tensor& normalizer) {
   const Given given(query, key, value, mask, biases, scale, drawn);
   const int64_t batch = given.batch, heads = given.heads, kv_heads = given.kv_heads, dim = given.dim;
   // In memory as the projections have them, so that their backward copies nothing.
-  const auto gradient_of = [&](const Tensor& x) {
+  const auto get_gradient = [&](const Tensor& x) {
     return at::empty({batch, x.size(2), x.size(1), dim}, x.options()).transpose(1, 2);
   };
   const auto of_heads = [&](const Tensor& x) { return x.view({batch, given.seq, heads, dim}).transpose(1, 2); };
-  const Tensor dquery = gradient_of(query), dkey = gradient_of(key), dvalue = gradient_of(value);
+  const Tensor dquery = get_gradient(query), dkey = get_gradient(key), dvalue = get_gradient(value);
   const Tensor upstream = of_heads(grad.contiguous()), mixed = of_heads(output);
   const Tensor dbiases =
       of_biases ? at::zeros({biases.size(0), heads, given.seq, given.keys}, biases.options()) : Tensor();
@@ -140,9 +140,9 @@ std::array<Tensor, 4> cpu_attention_backward(const Tensor& grad, const Tensor& q
         given.apply_to(shape, sequence, kv_head, [&](const cpu::AttentionShape& own) {
           float* to_biases = of_biases ? head_of_result<float>(dbiases, at_once > 1 ? 0 : sequence, head) : nullptr;
           cpu::attention_kernels<T>().backward(
-              own, head_of<T>(given.query, sequence, head), head_of<T>(given.key, sequence, kv_head),
-              head_of<T>(given.value, sequence, kv_head), head_of<T>(mixed, sequence, head),
-              head_of<T>(upstream, sequence, head), head_of<float>(normalizer, sequence, head),
+              own, get_head<T>(given.query, sequence, head), get_head<T>(given.key, sequence, kv_head),
+              get_head<T>(given.value, sequence, kv_head), get_head<T>(mixed, sequence, head),
+              get_head<T>(upstream, sequence, head), get_head<float>(normalizer, sequence, head),
               head_of_result<T>(dquery, sequence, head), head_of_result<T>(dkey, sequence, kv_head),
               head_of_result<T>(dvalue, sequence, kv_head), dkey.stride(2), to_biases, write<float>(scratch));
         });

@@ -187,7 +187,7 @@ void backward(const AttentionShape& shape, const T* query, const T* key, const T
         float *const weight = weights + i * width, *const dweight = dweights + i * width;
         if (i < count) {
           // The softmax's backward needs that of the output and its gradient.
-          const float dot = dot_of(given + i * shape.output.row, mixed + i * shape.output.row, dim);
+          const float dot = compute_dot(given + i * shape.output.row, mixed + i * shape.output.row, dim);
           differentiate_row(block, head, i, weight, dweight, dot, log_sum_exp[head * shape.seq + start + i], dbiases);
         } else {
           zero(weight, block.first_key, block.end_of_tile(i));

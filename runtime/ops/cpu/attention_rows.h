@@ -48,7 +48,7 @@ struct Block {
   int64_t last_key() const { return ends[kQueryBlock / kTileRows - 1]; }
 
   // The keys that query i sees, from first_key on; both ends are that where it sees none.
-  KeyRange range_of(int64_t i) const {
+  KeyRange find_range(int64_t i) const {
     const KeyRange& range = shape.visible[start + i];
     return range.first < range.last ? range : KeyRange{first_key, first_key};
   }
@@ -61,7 +61,7 @@ inline void zero(float* row, int64_t first, int64_t last) {
 // Scores that query i must not see become -infinity in the whole vectors that hold its range, which is returned widened
 // to them: a scalar exponential at each row's end costs as much as the row.
 inline KeyRange hide(const Block& block, int64_t i, float* scores) {
-  const KeyRange range = block.range_of(i);
+  const KeyRange range = block.find_range(i);
   const int64_t first = block.first_key + (range.first - block.first_key) / kVector * kVector;
   const int64_t last = first + (range.last - first + kVector - 1) / kVector * kVector;
   for (int64_t j = first; j < range.first; ++j) scores[j] = -__builtin_inff();
@@ -81,7 +81,7 @@ inline KeyRange hide(const Block& block, int64_t i, float* scores) {
 inline void add_biases(const Block& block, int64_t head, int64_t i, float* scores) {
   const AttentionShape& shape = block.shape;
   const float* biases = shape.biases + head * shape.bias.head + (block.start + i) * shape.bias.row;
-  const KeyRange range = block.range_of(i);
+  const KeyRange range = block.find_range(i);
 #pragma omp simd
   for (int64_t j = range.first; j < range.last; ++j) scores[j] += biases[j];
 }
@@ -90,11 +90,11 @@ inline float larger(float one, float other) { return one > other ? one : other; 
 
 // The largest of whole vectors of scores. NaN is not larger than anything.
 inline float largest_score(const float* row, const KeyRange& range) {
-  float largest_of[kVector];
-  for (int64_t v = 0; v < kVector; ++v) largest_of[v] = -__builtin_inff();
+  float find_largest[kVector];
+  for (int64_t v = 0; v < kVector; ++v) find_largest[v] = -__builtin_inff();
   for (int64_t j = range.first; j < range.last; j += kVector)
-    for (int64_t v = 0; v < kVector; ++v) largest_of[v] = larger(row[j + v], largest_of[v]);
-  return combined(largest_of, larger);
+    for (int64_t v = 0; v < kVector; ++v) find_largest[v] = larger(row[j + v], find_largest[v]);
+  return combined(find_largest, larger);
 }
 
 // Leaves exp(score - largest) in the row, 0 in what of it query i does not see, and returns 1 / their sum; 0 for a
@@ -119,8 +119,8 @@ inline float exponentiate(const Block& block, int64_t i, float* row, float* log_
       row[j + v] = weight;
       sums[v] += weight;
     }
-  zero(row, block.range_of(i).last, block.end_of_tile(i));
-  const float sum = sum_of(sums);
+  zero(row, block.find_range(i).last, block.end_of_tile(i));
+  const float sum = reduce_sum(sums);
   *log_sum_exp = (block.shape.biases ? 0.0f : largest) + __builtin_logf(sum);
   return 1.0f / sum;
 }
@@ -130,7 +130,7 @@ template <class Before>
 inline void drop(const Block& block, int64_t head, int64_t i, float* row, Before&& before) {
   Drop drop = *block.shape.drop;
   drop.plane += static_cast<uint32_t>(head);
-  for_each_word(drop, static_cast<uint32_t>(block.start + i), block.first_key, block.range_of(i).last,
+  for_each_word(drop, static_cast<uint32_t>(block.start + i), block.first_key, block.find_range(i).last,
                 [&](int64_t key, const uint32_t* words, int64_t count) {
 #pragma omp simd
                   for (int64_t j = 0; j < count; ++j) {
@@ -149,7 +149,7 @@ inline void differentiate_row(const Block& block, int64_t head, int64_t i, float
   const AttentionShape& shape = block.shape;
   if (shape.biases) add_biases(block, head, i, weight);
   const KeyRange range = hide(block, i, weight);
-  const int64_t last = block.range_of(i).last;
+  const int64_t last = block.find_range(i).last;
   if (shape.biases) {
     const float largest = largest_score(weight, range);
     if (largest > -__builtin_inff())
@@ -174,7 +174,7 @@ inline void differentiate_row(const Block& block, int64_t head, int64_t i, float
   if (dbiases) {
     float* const sums = dbiases + (head * shape.seq + block.start + i) * shape.keys;
 #pragma omp simd
-    for (int64_t j = block.range_of(i).first; j < last; ++j) sums[j] += dweight[j];
+    for (int64_t j = block.find_range(i).first; j < last; ++j) sums[j] += dweight[j];
   }
   zero(weight, last, block.end_of_tile(i));
   zero(dweight, last, block.end_of_tile(i));
@@ -182,7 +182,7 @@ inline void differentiate_row(const Block& block, int64_t head, int64_t i, float
 
 // The dot product of two rows.
 template <class T>
-inline float dot_of(const T* one, const T* other, int64_t count) {
+inline float compute_dot(const T* one, const T* other, int64_t count) {
   float dot = 0.0f;
 #pragma omp simd reduction(+ : dot)
   for (int64_t d = 0; d < count; ++d) dot += load(one + d) * load(other + d);

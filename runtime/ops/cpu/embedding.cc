@@ -36,19 +36,19 @@ Tensor embedding_dense_backward(const Tensor& gradient, const Tensor& indices, i
   if (tokens == 0) return result;
   const Tensor by_token = gradient.reshape({tokens, columns}).contiguous();
   const auto [sorted, order] = indices.reshape({tokens}).to(at::kLong).sort(/*stable=*/true, 0, /*descending=*/false);
-  const int64_t* const row_of = sorted.const_data_ptr<int64_t>();
-  const int64_t* const token_of = order.const_data_ptr<int64_t>();
+  const int64_t* const get_row = sorted.const_data_ptr<int64_t>();
+  const int64_t* const row_of_token = order.const_data_ptr<int64_t>();
   const auto* const from = by_token.const_data_ptr<c10::BFloat16>();
   auto* const to = result.mutable_data_ptr<c10::BFloat16>();
-  const std::vector<int64_t> begins = begins_of_groups(row_of, tokens);
+  const std::vector<int64_t> begins = begins_of_groups(get_row, tokens);
   at::parallel_for(0, static_cast<int64_t>(begins.size()) - 1, 1, [&](int64_t first, int64_t last) {
     std::vector<float> sums(static_cast<size_t>(columns));
     for (int64_t group = first; group < last; ++group) {
-      const int64_t row = row_of[begins[group]];
+      const int64_t row = get_row[begins[group]];
       if (row == padding_idx) continue;
       std::ranges::fill(sums, 0.0F);
       for (int64_t i = begins[group]; i < begins[group + 1]; ++i) {
-        const auto* const added = from + token_of[i] * columns;
+        const auto* const added = from + row_of_token[i] * columns;
         for (int64_t column = 0; column < columns; ++column) sums[column] += added[column];
       }
       std::ranges::copy(sums, to + row * columns);

@@ -19,7 +19,7 @@ enum class Gate { silu, gelu_tanh };
 /// Activation functions. quick_gelu is x * sigmoid(1.702 x).
 enum class Activation { silu, gelu, gelu_tanh, quick_gelu };
 
-/// What dropout drops of one plane of one sample: modular::DropoutDraw.
+/// What dropout drops of one plane of one sample: modular::DropoutRng.
 struct Drop {
   uint32_t key[2];
   uint32_t sample, plane;

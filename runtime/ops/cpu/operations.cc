@@ -198,7 +198,7 @@ Tensor decay_between_backward(const Tensor& grad_given, const Tensor& decay) {
   return gradient.flip(-1).cumsum(-1).flip(-1).to(at::kFloat);
 }
 
-Tensor drop_elements(const Tensor& x_given, const DropoutDraw& drawn) {
+Tensor drop_elements(const Tensor& x_given, const DropoutRng& drawn) {
   const Tensor x = x_given.contiguous();
   const int64_t columns = x.size(-1), rows_of_sample = plain::dropout_rows(x, drawn);
   const Tensor y = at::empty_like(x);
@@ -211,7 +211,7 @@ Tensor drop_elements(const Tensor& x_given, const DropoutDraw& drawn) {
           for (int64_t row = first; row < last;) {
             const int64_t sample = row / rows_of_sample, row_of_sample = row % rows_of_sample;
             const int64_t rows = std::min(last - row, rows_of_sample - row_of_sample);
-            cpu::kernels<T>().dropout(cpu::drop_of(drawn, sample, 0, drawn.part * columns), from + row * columns,
+            cpu::kernels<T>().dropout(cpu::to_drop(drawn, sample, 0, drawn.part * columns), from + row * columns,
                                       to + row * columns, row_of_sample, rows, columns);
             row += rows;
           }

@@ -1,4 +1,4 @@
-// The words that dropout compares with its threshold, as modular::DropoutDraw lays them out. Included only by files
+// The words that dropout compares with its threshold, as modular::DropoutRng lays them out. Included only by files
 // that are compiled once for each instruction set (see kernels.cc).
 #pragma once
 

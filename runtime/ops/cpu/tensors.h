@@ -33,7 +33,7 @@ T* write(const at::Tensor& tensor) {
 
 /// What `drawn` drops of row `row` of the batch: of a value's plane of which `first_column` is the first column that is
 /// here.
-inline Drop drop_of(const DropoutDraw& drawn, int64_t row, int64_t plane, int64_t first_column) {
+inline Drop to_drop(const DropoutRng& drawn, int64_t row, int64_t plane, int64_t first_column) {
   return {.key = {static_cast<uint32_t>(drawn.key), static_cast<uint32_t>(drawn.key >> 32)},
           .sample = static_cast<uint32_t>(drawn.samples.const_data_ptr<int64_t>()[row]),
           .plane = static_cast<uint32_t>(plane),

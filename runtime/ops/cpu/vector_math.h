@@ -78,7 +78,7 @@ inline float combined(float (&lanes)[kVector], Combine&& combine) {
   return lanes[0];
 }
 
-inline float sum_of(float (&lanes)[kVector]) {
+inline float reduce_sum(float (&lanes)[kVector]) {
   return combined(lanes, [](float one, float other) { return one + other; });
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 /// Row `row` of a tensor [batch or 1, seq]; null where it is undefined.
 template <class T>
-const T* row_of(const at::Tensor& tensor, size_t row) {
+const T* get_row(const at::Tensor& tensor, size_t row) {
   if (!tensor.defined()) return nullptr;
   return read<T>(tensor) + (tensor.size(0) == 1 ? 0 : static_cast<int64_t>(row) * tensor.size(1));
 }
@@ -65,7 +65,7 @@ VisibleKeys::VisibleKeys(const AttentionMask& mask, int64_t seq, int64_t keys)
   for (const at::Tensor& each : {padding_, documents_})
     rows_.resize(std::max(rows_.size(), each.defined() ? static_cast<size_t>(each.size(0)) : 1));
   for (size_t i = 0; i < rows_.size(); ++i) {
-    Row& row = rows_[i] = {ranges, row_of<bool>(padding_, i), row_of<int64_t>(documents_, i)};
+    Row& row = rows_[i] = {ranges, get_row<bool>(padding_, i), get_row<int64_t>(documents_, i)};
     if (row.documents && narrow_to_documents(row.documents, row.ranges)) row.documents = nullptr;
     if (row.present && narrow_to_present(row.present, row.ranges)) row.present = nullptr;
     for (KeyRange& range : row.ranges)

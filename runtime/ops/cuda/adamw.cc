@@ -30,7 +30,7 @@ AdamWTensor described(const Tensor& gradient) {
 
 /// As many tensors a launch as it takes.
 template <class Of>
-std::vector<AdamWTensors> launches_of(const std::vector<Of>& all) {
+std::vector<AdamWTensors> to_launches(const std::vector<Of>& all) {
   std::vector<AdamWTensors> launches;
   for (const Of& one : all) {
     if (launches.empty() || launches.back().count == AdamWTensors::kMost) launches.push_back({});
@@ -46,13 +46,13 @@ const float* number(const std::optional<Tensor>& tensor) { return tensor ? read<
 void adamw(const std::vector<AdamWParameter>& parameters, const AdamWFactors& factors,
            const std::optional<Tensor>& divisor, const std::optional<Tensor>& skipped) {
   with_stream(parameters.front().value, [&](cudaStream_t stream) {
-    for (const AdamWTensors& launch : launches_of(parameters))
+    for (const AdamWTensors& launch : to_launches(parameters))
       launch_adamw(launch, factors, number(divisor), number(skipped), stream);
   });
 }
 
 Tensor sum_of_squares(const std::vector<Tensor>& tensors) {
-  const std::vector<AdamWTensors> launches = launches_of(tensors);
+  const std::vector<AdamWTensors> launches = to_launches(tensors);
   int64_t blocks = 0;
   for (const AdamWTensors& launch : launches) blocks += blocks_of_adamw(launch);
   const Tensor sums = at::empty({blocks}, tensors.front().options().dtype(at::kFloat));

@@ -9,7 +9,7 @@ namespace {
 constexpr int kOfABlock = 16384;  // elements
 constexpr int kVector = kWidth<__nv_bfloat16>;
 
-__host__ __device__ inline int blocks_of(int64_t elements) {
+__host__ __device__ inline int count_blocks(int64_t elements) {
   return static_cast<int>((elements + kOfABlock - 1) / kOfABlock);
 }
 
@@ -21,7 +21,7 @@ struct Piece {
 
 __device__ inline Piece piece_of_block(const AdamWTensors& tensors) {
   int tensor = 0, block = static_cast<int>(blockIdx.x);
-  while (block >= blocks_of(tensors.of[tensor].count)) block -= blocks_of(tensors.of[tensor++].count);
+  while (block >= count_blocks(tensors.of[tensor].count)) block -= count_blocks(tensors.of[tensor++].count);
   const int64_t first = static_cast<int64_t>(block) * kOfABlock, end = first + kOfABlock;
   return {tensor, first, end < tensors.of[tensor].count ? end : tensors.of[tensor].count};
 }
@@ -81,7 +81,7 @@ __global__ void sums_of_squares(AdamWTensors tensors, float* sums) {
 
 int64_t blocks_of_adamw(const AdamWTensors& tensors) {
   int64_t blocks = 0;
-  for (int i = 0; i < tensors.count; ++i) blocks += blocks_of(tensors.of[i].count);
+  for (int i = 0; i < tensors.count; ++i) blocks += count_blocks(tensors.of[i].count);
   return blocks;
 }
 

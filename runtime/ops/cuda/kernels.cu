@@ -12,7 +12,7 @@ __device__ inline float gelu_inner(float x) { return x * (1.5957691216057308f + 
 __device__ inline float gelu_inner_slope(float x) { return 1.5957691216057308f + 0.21406444881781292f * x * x; }
 
 // Counters of Philox that a row of columns from `first` on needs: sixteen for each 64 columns.
-__host__ __device__ inline int64_t counters_of(int64_t first, int64_t columns) {
+__host__ __device__ inline int64_t count_counters(int64_t first, int64_t columns) {
   return 16 * ((first + columns + 63) / 64 - first / 64);
 }
 
@@ -34,7 +34,7 @@ __device__ inline void philox(uint32_t (&counter)[4], uint64_t key) {
 // A thread draws the four words of one counter: those of four columns, 16 apart.
 template <class T>
 __global__ void dropout(const T* x, T* y, Drop drop, int64_t samples, int64_t rows, int64_t columns) {
-  const int64_t of_row = counters_of(drop.first_column, columns), first = 16 * (drop.first_column / 64);
+  const int64_t of_row = count_counters(drop.first_column, columns), first = 16 * (drop.first_column / 64);
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < samples * rows * of_row;
        i += step) {
@@ -195,7 +195,7 @@ unsigned blocks_for(int64_t count) {
 template <class T>
 void Launch<T>::dropout(const T* x, T* y, const Drop& drop, int64_t samples, int64_t rows, int64_t columns,
                         cudaStream_t stream) {
-  const int64_t counters = samples * rows * counters_of(drop.first_column, columns);
+  const int64_t counters = samples * rows * count_counters(drop.first_column, columns);
   if (counters) cuda::dropout<<<blocks_for(counters), kThreads, 0, stream>>>(x, y, drop, samples, rows, columns);
 }
 

@@ -15,7 +15,7 @@ struct RotaryShape {
   int64_t table_batch_stride;  // 0 where all sequences share one table
 };
 
-/// What dropout drops of [samples, rows, columns] (modular::DropoutDraw).
+/// What dropout drops of [samples, rows, columns] (modular::DropoutRng).
 struct Drop {
   const int64_t* samples;
   uint64_t key;

@@ -103,7 +103,7 @@ void cross_entropy_backward(const Tensor& grad, const Tensor& logits_given, cons
   });
 }
 
-Tensor drop_elements(const Tensor& x_given, const DropoutDraw& drawn) {
+Tensor drop_elements(const Tensor& x_given, const DropoutRng& drawn) {
   const Tensor x = x_given.contiguous();
   const int64_t columns = x.size(-1);
   const Tensor y = at::empty_like(x);

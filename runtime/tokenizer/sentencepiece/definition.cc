@@ -22,7 +22,7 @@ constexpr const char* kOtherwise =
 constexpr std::array kNamed = {"bos_token", "eos_token", "unk_token", "sep_token",
                                "pad_token", "cls_token", "mask_token"};
 
-[[noreturn]] void refuse(const std::string& what) { throw std::runtime_error(fmt::format("{}: {}", what, kOtherwise)); }
+[[noreturn]] void reject(const std::string& what) { throw std::runtime_error(fmt::format("{}: {}", what, kOtherwise)); }
 
 /// A class of transformers.
 struct Class {
@@ -72,7 +72,7 @@ const std::vector<Class>& classes() {
 std::string text_of_token(const json& token) { return token.is_string() ? token : token.at("content"); }
 
 /// The class that the config names, else the one whose models have the file's name, else for BPE LlamaTokenizer.
-const Class& class_of(const std::string& model, const ModelFile& file, const json& config) {
+const Class& get_class(const std::string& model, const ModelFile& file, const json& config) {
   std::string name = config.value("tokenizer_class", "");
   if (name.ends_with("Fast")) name.resize(name.size() - 4);
   for (const Class& one : classes())
@@ -87,7 +87,7 @@ const Class& class_of(const std::string& model, const ModelFile& file, const jso
         fmt::format("whose tokenizer {} is does not follow from its name: write {{\"tokenizer_class\": NAME}}, of {}, "
                     "into a tokenizer_config.json beside it",
                     model, fmt::join(known, ", ")));
-  refuse(fmt::format("{} is of {}, and SentencePiece's models are read for {}", model, name, fmt::join(known, ", ")));
+  reject(fmt::format("{} is of {}, and SentencePiece's models are read for {}", model, name, fmt::join(known, ", ")));
 }
 
 /// Adds what has no id yet to a definition's tokens.
@@ -100,14 +100,14 @@ class Adding {
 
   int32_t add(const json& token, bool special) {
     const std::string text = text_of_token(token);
-    if (text.empty()) refuse("the tokenizer has an added token without text");
+    if (text.empty()) reject("the tokenizer has an added token without text");
     const auto [found, is_new] = ids_.emplace(text, static_cast<int32_t>(definition_.tokens.size()));
     if (is_new) definition_.tokens.push_back(text);
     if (!added_.insert(text).second) return found->second;
     const auto is = [&](const char* key) { return token.is_object() && token.value(key, false); };
-    if (is("single_word")) refuse(fmt::format("{:?} is a token for single words", text));
+    if (is("single_word")) reject(fmt::format("{:?} is a token for single words", text));
     if (is("normalized") && !definition_.file.character_map.empty() && definition_.spaces == Spaces::one_a_word)
-      refuse(fmt::format("{:?} is a token that is looked for in normalized text", text));
+      reject(fmt::format("{:?} is a token that is looked for in normalized text", text));
     definition_.added.push_back({text, found->second, special, is("lstrip"), is("rstrip")});
     return found->second;
   }
@@ -134,7 +134,7 @@ std::vector<std::pair<std::string, json>> named_tokens(const Class& of, const js
 json further_tokens(const json& config) {
   for (const char* key : {"extra_special_tokens", "additional_special_tokens"})
     if (config.contains(key) && !config[key].empty()) {
-      if (!config[key].is_array()) refuse(fmt::format("{} in tokenizer_config.json is no list", key));
+      if (!config[key].is_array()) reject(fmt::format("{} in tokenizer_config.json is no list", key));
       return config[key];
     }
   return json();
@@ -161,7 +161,7 @@ void add_further_tokens(Definition& definition, Adding& adding, const Class& of,
   }
   const auto check = [&](const std::string& text) {
     if (std::ranges::find(definition.added, text, &AddedToken::text) == definition.added.end())
-      refuse(fmt::format("the special tokens of tokenizer_config.json leave out the tokenizer's own {:?}", text));
+      reject(fmt::format("the special tokens of tokenizer_config.json leave out the tokenizer's own {:?}", text));
   };
   std::ranges::for_each(own, check);
   for (const Piece& piece : definition.file.pieces)
@@ -175,7 +175,7 @@ void add_tokens(Definition& definition, const Class& of, const json& config) {
   for (const auto& [id, token] : by_id.items()) decoder[json::parse(id).get<int64_t>()] = token;
   for (const auto& [id, token] : decoder)
     if (const int32_t made = adding.add(token, token.value("special", false)); made != id)
-      refuse(
+      reject(
           fmt::format("added_tokens_decoder gives {:?} the id {}, and it comes to {}", text_of_token(token), id, made));
   for (const auto& [name, token] : named_tokens(of, config)) {
     const int32_t id = adding.add(token, /*special=*/true);
@@ -186,9 +186,9 @@ void add_tokens(Definition& definition, const Class& of, const json& config) {
   add_further_tokens(definition, adding, of, config);
 }
 
-int32_t id_of(const Definition& definition, const std::string& text) {
+int32_t id_for(const Definition& definition, const std::string& text) {
   const auto found = std::ranges::find(definition.tokens, text);
-  if (found == definition.tokens.end()) refuse(fmt::format("the tokenizer has no token {:?}", text));
+  if (found == definition.tokens.end()) reject(fmt::format("the tokenizer has no token {:?}", text));
   return static_cast<int32_t>(found - definition.tokens.begin());
 }
 
@@ -206,10 +206,10 @@ void tokens_are_pieces(Definition& definition) {
 void check_words(const Definition& definition, const std::string& model) {
   const ModelFile& file = definition.file;
   if (file.byte_fallback)
-    refuse(fmt::format("{} falls back to bytes, as Unigram models in transformers do not", model));
+    reject(fmt::format("{} falls back to bytes, as Unigram models in transformers do not", model));
   for (const Piece& piece : file.pieces)
     if (piece.type == Piece::Type::normal && piece.text.find(kSpaceSign, 1) != std::string::npos)
-      refuse(fmt::format("{} has pieces of several words", model));
+      reject(fmt::format("{} has pieces of several words", model));
 }
 
 void define_llama(Definition& definition, const json& config, const std::string& model) {
@@ -219,7 +219,7 @@ void define_llama(Definition& definition, const json& config, const std::string&
   if (config.contains("legacy") && config["legacy"] == true) definition.prefix = Prefix::every_part;
   if (config.contains("add_prefix_space") && config["add_prefix_space"] == false) definition.prefix = Prefix::never;
   if (std::ranges::count(definition.file.pieces, Piece::Type::byte, &Piece::type) != 256)
-    refuse(fmt::format("{} does not fall back to bytes, and Llama's models do", model));
+    reject(fmt::format("{} does not fall back to bytes, and Llama's models do", model));
 }
 
 void define_t5(Definition& definition, const json& config, const std::string& model) {
@@ -229,16 +229,16 @@ void define_t5(Definition& definition, const json& config, const std::string& mo
   check_words(definition, model);
   const auto& pieces = definition.file.pieces;
   if (pieces.size() < 3 || pieces[2].type != Piece::Type::unknown)
-    refuse(fmt::format("{} has another piece than the unknown one as its third, and T5's have that", model));
+    reject(fmt::format("{} has another piece than the unknown one as its third, and T5's have that", model));
 }
 
 void define_xlm_roberta(Definition& definition, const json& config, const std::string& model) {
   const auto& pieces = definition.file.pieces;
   if (pieces.size() < 3 || pieces[0].type != Piece::Type::unknown || pieces[1].type != Piece::Type::control ||
       pieces[2].type != Piece::Type::control)
-    refuse(fmt::format("{} does not begin with the unknown piece and two marks, as XLM-RoBERTa's do", model));
+    reject(fmt::format("{} does not begin with the unknown piece and two marks, as XLM-RoBERTa's do", model));
   if (config.contains("add_prefix_space") && config["add_prefix_space"] == false)
-    refuse("add_prefix_space is false in tokenizer_config.json");
+    reject("add_prefix_space is false in tokenizer_config.json");
   definition.tokens = {name_in(config, "bos_token", "<s>"), name_in(config, "pad_token", "<pad>"),
                        name_in(config, "eos_token", "</s>"), name_in(config, "unk_token", "<unk>")};
   definition.ids = {3, 0, 2};
@@ -256,8 +256,8 @@ void define_around(Definition& definition, const Class& of, const json& config) 
   const std::string bos = name_in(config, "bos_token", "<s>"), eos = name_in(config, "eos_token", "</s>");
   if (of.define == define_llama) {
     const bool begins = config.value("add_bos_token", false), ends = config.value("add_eos_token", false);
-    if (begins) definition.before = {id_of(definition, bos)};
-    if (ends) definition.after = {id_of(definition, eos)};
+    if (begins) definition.before = {id_for(definition, bos)};
+    if (ends) definition.after = {id_for(definition, eos)};
     definition.between = definition.after;
     definition.between.insert(definition.between.end(), definition.before.begin(), definition.before.end());
     definition.second_has_type = true;
@@ -265,8 +265,8 @@ void define_around(Definition& definition, const Class& of, const json& config) 
     definition.after = {*definition.end_of_text};
     definition.between = definition.after;
   } else {
-    definition.before = {id_of(definition, bos)};
-    definition.after = {id_of(definition, eos)};
+    definition.before = {id_for(definition, bos)};
+    definition.after = {id_for(definition, eos)};
     definition.between = {definition.after.front(), definition.after.front()};
   }
 }
@@ -280,13 +280,13 @@ bool Definition::is_special(int32_t id) const {
 Definition define_tokenizer(const std::string& model, const json& config) {
   Definition definition;
   definition.file = read_model_file(model);
-  const Class& of = class_of(model, definition.file, config);
+  const Class& of = get_class(model, definition.file, config);
   if (definition.file.algorithm != of.algorithm)
-    refuse(fmt::format("{} is no {} model, as {} reads them", model,
+    reject(fmt::format("{} is no {} model, as {} reads them", model,
                        of.algorithm == ModelFile::Algorithm::bpe ? "BPE" : "Unigram", of.name));
-  if (definition.file.space_is_suffix) refuse(fmt::format("{} has spaces at the ends of words", model));
+  if (definition.file.space_is_suffix) reject(fmt::format("{} has spaces at the ends of words", model));
   if (std::ranges::count(definition.file.pieces, Piece::Type::unused, &Piece::type) > 0)
-    refuse(fmt::format("{} has pieces that are marked as unused", model));
+    reject(fmt::format("{} has pieces that are marked as unused", model));
   of.define(definition, config, model);
   add_tokens(definition, of, config);
   define_around(definition, of, config);

@@ -157,7 +157,7 @@ json config_beside(const fs::path& model) {
 /// libsentencepiece trusts the inner tables of a model: where these are damaged, it reads what is not there.
 extern "C" void answer_and_end(int) {
   constexpr std::string_view sentence =
-      "{\"error\": \"libsentencepiece cannot go on with the tokenizer's model, which is damaged: write or copy the "
+      "{\"error\": \"libsentencepiece cannot continue with the tokenizer's model, which is damaged: write or copy the "
       "file "
       "again\"}\n";
   _exit(::write(STDOUT_FILENO, sentence.data(), sentence.size()) < 0 ? 1 : 0);
@@ -198,7 +198,7 @@ int serve() {
       else
         answer_texts(*texts, asked);
     } catch (const std::exception& error) {
-      answer({{"error", std::string("the tokenizer refuses a text: ") + error.what()}});
+      answer({{"error", std::string("the tokenizer rejects a text: ") + error.what()}});
     }
     std::cout.flush();
   }

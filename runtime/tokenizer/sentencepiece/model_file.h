@@ -33,7 +33,7 @@ enum class Spaces {
   one_a_word  // before each word, also the first
 };
 
-/// Throws std::runtime_error in one sentence where the file cannot be read or is no SentencePiece model.
+/// Throws std::runtime_error where the file cannot be read or is no SentencePiece model.
 ModelFile read_model_file(const std::string& path);
 
 /// The message for a SentencePieceProcessor which treats spaces so.

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kShortGrapheme = 6;  // bytes
 
-[[noreturn]] void refuse_map() {
+[[noreturn]] void reject_map() {
   throw std::runtime_error("the model's map of characters is damaged: write or copy the file again");
 }
 
@@ -35,10 +35,10 @@ size_t character_size(char first) {
 Normalization::Normalization(std::string_view character_map) {
   if (character_map.empty()) return;
   uint32_t bytes = 0;
-  if (character_map.size() < sizeof(bytes)) refuse_map();
+  if (character_map.size() < sizeof(bytes)) reject_map();
   std::memcpy(&bytes, character_map.data(), sizeof(bytes));
   character_map.remove_prefix(sizeof(bytes));
-  if (bytes == 0 || bytes % sizeof(uint32_t) != 0 || bytes > character_map.size()) refuse_map();
+  if (bytes == 0 || bytes % sizeof(uint32_t) != 0 || bytes > character_map.size()) reject_map();
   trie_.resize(bytes / sizeof(uint32_t));
   std::memcpy(trie_.data(), character_map.data(), bytes);
   replacements_ = character_map.substr(bytes);
@@ -49,7 +49,7 @@ Normalization::Normalization(std::string_view character_map) {
 
 std::optional<std::string_view> Normalization::replacement(std::string_view characters) const {
   const auto unit = [&](size_t at) {
-    if (at >= trie_.size()) refuse_map();
+    if (at >= trie_.size()) reject_map();
     return Unit{trie_[at]};
   };
   size_t node = unit(0).offset();
@@ -62,7 +62,7 @@ std::optional<std::string_view> Normalization::replacement(std::string_view char
     node ^= here.offset();
     if (!here.has_leaf()) continue;
     const size_t begin = unit(node).value();
-    if (begin > replacements_.size()) refuse_map();
+    if (begin > replacements_.size()) reject_map();
     return std::string_view(replacements_).substr(begin, replacements_.find('\0', begin) - begin);
   }
   return {};

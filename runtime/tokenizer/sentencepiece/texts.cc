@@ -44,7 +44,7 @@ std::string text_of_bytes(const std::string& bytes) {
 }
 
 /// The byte that a token like "<0x41>" is for; -1 for none.
-int byte_of(const std::string& token) {
+int to_byte(const std::string& token) {
   int byte = -1;
   if (token.size() == 6 && token.starts_with("<0x") && token.back() == '>')
     std::from_chars(token.data() + 3, token.data() + 5, byte, 16);
@@ -99,7 +99,7 @@ std::string Texts::decode(const std::vector<int64_t>& ids) const {
     if (id < 0 || id >= static_cast<int64_t>(definition_.tokens.size())) continue;
     if (definition_.is_special(static_cast<int32_t>(id))) continue;
     std::string token = definition_.tokens[static_cast<size_t>(id)];
-    if (const int byte = is_by_word ? -1 : byte_of(token); byte >= 0) {
+    if (const int byte = is_by_word ? -1 : to_byte(token); byte >= 0) {
       bytes += static_cast<char>(byte);
       is_first = false;
       continue;

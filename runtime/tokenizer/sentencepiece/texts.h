@@ -16,7 +16,7 @@ namespace modular {
 
 class Texts {
  public:
-  /// Throws std::runtime_error in one sentence where libsentencepiece does not take the model.
+  /// Throws std::runtime_error where libsentencepiece does not take the model.
   explicit Texts(Definition definition);
 
   const Definition& definition() const { return definition_; }

@@ -177,8 +177,8 @@ class ConstructorWriter:
         return Either([made], Lazy(oracle)) if field.type in RANKS and not field.const else made
 
     def registered(self, field, context, again=False):
-        value_of = cast(value(context.inside(limit=0), DOUBLE, 0), DOUBLE)
-        filled = Node("fixed", "torch::full({3}, ", value_of, ", torch::kDouble)")
+        get_value = cast(value(context.inside(limit=0), DOUBLE, 0), DOUBLE)
+        filled = Node("fixed", "torch::full({3}, ", get_value, ", torch::kDouble)")
         spec = [f'register_parameter("{field.name}", ', filled, ")"]
         return Node("fixed", Either(spec, [f'oracle::registered_again(*this, "{field.name}", ', filled, ")"] if again else spec))
 
@@ -299,7 +299,7 @@ class ConstructorWriter:
         return parts
 
     def registrations(self, context):
-        """Tensors of the base that are registered anew: in their place, or at the end after `remove`."""
+        """Tensors of the base that are registered again: in their place, or at the end after `remove`."""
         parts = []
         path = self.chain.path(self.base)
         fields = [one for one in self.chain.fields(self.klass, self.base) if one.registered and one not in self.skipped]

@@ -52,7 +52,7 @@ def torch_folder():
 
 
 def message_kind(message):
-    """A refusal without the names in it."""
+    """A error without the names in it."""
     line = message.partition("\n")[0].partition("error: ")[2] or message.partition("\n")[0]
     return re.sub(r"'[^']*'", "'…'", re.sub(r"\d+", "N", line))
 
@@ -89,7 +89,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1e9, help="after which no further batch is begun")
     parser.add_argument("--stop", action="store_true", help="end with the first batch that has a defect")
     parser.add_argument("--reduce", type=int, default=3, help="how many failing chains are made small")
-    parser.add_argument("--refused", type=float, default=0.1, help="the share of families that modgen may refuse")
+    parser.add_argument("--rejected", type=float, default=0.1, help="the share of families that modgen may reject")
     parser.add_argument("--keep", type=pathlib.Path, help="where failing chains are kept")
     parser.add_argument("--shipped", type=pathlib.Path, default=ROOT, help="the tree with the prelude and runtime/model/")
     parser.add_argument("--cache", type=pathlib.Path, default=ROOT / "build/differential", help="where the compiled contract is kept")
@@ -126,7 +126,7 @@ def main():
             for name, verdict, program in results:
                 counts[verdict.kind] += 1
                 families += len(program.specs)
-                messages.update(message_kind(message) for message in verdict.refused.values())
+                messages.update(message_kind(message) for message in verdict.rejected.values())
                 if verdict.kind in DEFECTS:
                     failing.append((name, verdict, program))
                     print(f"{name}: {verdict.kind}: {verdict.detail.strip().partition(chr(10))[0][:200]}", flush=True)
@@ -135,7 +135,7 @@ def main():
             if failing and arguments.stop:
                 stopped.append(True)
     for message, count in messages.most_common():
-        print(f"refused {count:4}: {message}")
+        print(f"rejected {count:4}: {message}")
     if arguments.keep and arguments.keep.exists():
         shutil.rmtree(arguments.keep)
     for name, verdict, program in failing:
@@ -148,11 +148,11 @@ def main():
             report(judge, f"{name} reduced", why, small, arguments.keep)
     total = sum(counts.values())
     shares = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-    print(f"{families} families in {total} chains in {time.monotonic() - began:.0f} s: {messages.total()} families refused; chains: {shares}")
-    refused = messages.total() > arguments.refused * families
-    if refused:
-        print(f"more than {arguments.refused:.0%} are refused")
-    sys.exit(1 if failing or refused or not total else 0)
+    print(f"{families} families in {total} chains in {time.monotonic() - began:.0f} s: {messages.total()} families rejected; chains: {shares}")
+    rejected = messages.total() > arguments.rejected * families
+    if rejected:
+        print(f"more than {arguments.rejected:.0%} are rejected")
+    sys.exit(1 if failing or rejected or not total else 0)
 
 
 def distinct(failing):

@@ -89,7 +89,7 @@ def shown_fields(chain, klass, family, label, names):
     inner = {f"{one.name}.{old}": new for one in chain.fields(klass, family) if one.type == "holder"
              for old, new in new_names(chain, one.values["class"], family).items()}
     renamed = "".join(f'{{"{old}", "{new}"}}, ' for old, new in {**names, **inner}.items())
-    parts.append(Node("optional", f'show("{label} state", names_of(*object, ', Either(["{}"], [f"{{{renamed}}}"]), "));\n"))
+    parts.append(Node("optional", f'show("{label} state", get_names(*object, ', Either(["{}"], [f"{{{renamed}}}"]), "));\n"))
     return parts
 
 

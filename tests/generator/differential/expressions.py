@@ -233,11 +233,11 @@ def called_lambda(context, limit, depth, floating):
     type = DOUBLE if floating or (floating is None and context.chance(0.5)) else INTEGER
     sides = limits(context, limit, 2)
     inner = context.inside(frames=[*context.frames, {name: parameter}], limit=min(1, sides[0]), nesting=context.nesting + 1)
-    value_of = value(inner, type, inner.limit, exact=True)
+    get_value = value(inner, type, inner.limit, exact=True)
     given = value(context, parameter.type, sides[1], parameter.low, parameter.high, exact=True)
     capture = "[&]" if context.klass is not None or context.function is not None else "[]"
-    return Node("expression", f"{capture}({parameter.type} {name}) {{ return ", value_of, "; }(", given, ")", type=type, low=-BOUND, high=BOUND,
-                effects=max(value_of.effects, given.effects))
+    return Node("expression", f"{capture}({parameter.type} {name}) {{ return ", get_value, "; }(", given, ")", type=type, low=-BOUND, high=BOUND,
+                effects=max(get_value.effects, given.effects))
 
 
 def binary(context, limit, depth, floating):
@@ -349,7 +349,7 @@ def condition(context, limit, depth=0):
         return Node("expression", "!", parenthesized(inner), type=BOOL, low=0, high=1, level=UNARY, effects=inner.effects)
     texts = variables(context, limit, lambda one: one.type == STRING) if chance < 0.65 else []
     if texts:
-        return around("", context.random.choice(texts), f' == "{text_of(context)}"', type=BOOL, low=0, high=1, level=EQUALITY)
+        return around("", context.random.choice(texts), f' == "{get_text(context)}"', type=BOOL, low=0, high=1, level=EQUALITY)
     left, right = (number(context, one, 2) for one in limits(context, limit, 2))
     return Node("expression", parenthesized(left, SUM), f" {context.random.choice(['<', '>', '<=', '>='])} ", parenthesized(right, SUM),
                 type=BOOL, low=0, high=1, level=RELATION, effects=max(left.effects, right.effects))
@@ -376,7 +376,7 @@ def value(context, type, limit, low=-BOUND, high=BOUND, exact=False):
     return cast(node, type) if exact and node.type != type else node
 
 
-def text_of(context):
+def get_text(context):
     return context.random.choice(TEXTS + FAMILY_TEXTS * context.chain.has("names of families in strings"))
 
 
@@ -391,9 +391,9 @@ def string(context, limit):
             return called
     if chance < 0.8:
         shown = cast(number(context, limit, 2), INTEGER)
-        return Node("expression", f'"{text_of(context)}" + std::to_string(', shown, ")", type=STRING, level=SUM,
+        return Node("expression", f'"{get_text(context)}" + std::to_string(', shown, ")", type=STRING, level=SUM,
                     effects=shown.effects)
-    return Node("expression", f'std::string("{text_of(context)}")', type=STRING)
+    return Node("expression", f'std::string("{get_text(context)}")', type=STRING)
 
 
 def vector(context, limit):

@@ -1,7 +1,7 @@
 """Compares programs: their specs as C++ and what modgen makes of them, many in one translation unit.
 
 Two programs are built of a batch, as both have the same namespaces: the oracle, and the generated files. Each has the batch's drivers
-and prints what its objects compute. What does not compile is taken out, by the errors' file names or by halves, and the rest goes on.
+and prints what its objects compute. What does not compile is taken out, by the errors' file names or by halves, and the rest continues.
 """
 
 import dataclasses
@@ -25,11 +25,11 @@ SLOW = 14  # SIGALRM: a program that would run for long is no defect if the orac
 
 @dataclasses.dataclass
 class Verdict:
-    """What became of a chain; `refused` has the messages for those of its families that modgen does not take, by level."""
+    """What became of a chain; `rejected` has the messages for those of its families that modgen does not take, by level."""
 
-    kind: str  # same, differs, refused (all of it), crash, invalid (what was generated is no C++), slow, unlocated, fuzzer (the oracle is no C++)
+    kind: str  # same, differs, rejected (all of it), crash, invalid (what was generated is no C++), slow, unlocated, fuzzer (the oracle is no C++)
     detail: str = ""
-    refused: dict = dataclasses.field(default_factory=dict)
+    rejected: dict = dataclasses.field(default_factory=dict)
 
 
 class Judge:
@@ -46,7 +46,7 @@ class Judge:
         """Compiles what both programs include, once."""
         for oracle, prelude in ((True, "modular/modular.h"), (False, "runtime/model/model.h")):
             name = "oracle" if oracle else "generated"
-            code = f'#include "{prelude}"\n#include "support.h"\nusing differential::show;\nusing differential::names_of;\n'
+            code = f'#include "{prelude}"\n#include "support.h"\nusing differential::show;\nusing differential::get_names;\n'
             key = hashlib.sha256(repr((self.flags, code)).encode())
             for file in sorted([HERE / "support.h", self.shipped / "modular/modular.h", *(self.shipped / "runtime/model").glob("*.h")]):
                 key.update(file.read_bytes())
@@ -65,22 +65,22 @@ class Judge:
     def compiled(self, arguments):
         return subprocess.run([self.clang, *self.flags, *arguments], capture_output=True, text=True, errors="replace")
 
-    def build(self, folder, programs, generated, checks=(), refused=None):
+    def build(self, folder, programs, generated, checks=(), rejected=None):
         """Builds and runs one of the two programs: outputs by number and level, and errors by number. `generated`: whether it is of the
-        generated files; `checks`: further flags for the compiler; `refused`: levels by number that there is nothing of."""
+        generated files; `checks`: further flags for the compiler; `rejected`: levels by number that there is nothing of."""
         errors, left = {}, dict(programs)
         while left:
-            found, stderr = self.try_build(folder, left, generated, checks, refused or {})
+            found, stderr = self.try_build(folder, left, generated, checks, rejected or {})
             if found is not None:
                 return found, errors
             failed = {number: error for number, error in attributed(stderr).items() if number in left}
             if not failed:
-                failed = self.halved(folder, left, generated, checks, refused or {}, stderr)
+                failed = self.halved(folder, left, generated, checks, rejected or {}, stderr)
             errors.update(failed)
             left = {number: program for number, program in left.items() if number not in failed}
         return {}, errors
 
-    def halved(self, folder, programs, generated, checks, refused, stderr):
+    def halved(self, folder, programs, generated, checks, rejected, stderr):
         """Which programs fail where no error says so."""
         if "precompiled header" in stderr:
             raise RuntimeError(stderr[:4000])
@@ -89,24 +89,24 @@ class Judge:
         numbers, failed = sorted(programs), {}
         for half in (numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]):
             some = {number: programs[number] for number in half}
-            found, stderr = self.try_build(folder, some, generated, checks, refused)
+            found, stderr = self.try_build(folder, some, generated, checks, rejected)
             if found is None:
-                failed.update(self.halved(folder, some, generated, checks, refused, stderr))
+                failed.update(self.halved(folder, some, generated, checks, rejected, stderr))
         return failed
 
-    def try_build(self, folder, programs, generated, checks, refused):
+    def try_build(self, folder, programs, generated, checks, rejected):
         name = "generated" if generated else "oracle"
         cases, includes = [], []
         for number, program in sorted(programs.items()):
             parts = []
             if generated:
                 parts = [f'#include "{folder}/generated/{FAMILIES[level]}{number}.h"\n'
-                         for level in sorted(program.specs) if level not in refused.get(number, ())]
+                         for level in sorted(program.specs) if level not in rejected.get(number, ())]
             else:
                 parts += [text(spec, True, number) for _, spec in sorted(program.specs.items())]
                 parts.append(text(program.tail, True, number))
             for level, driver in sorted(program.drivers.items()):
-                if level in refused.get(number, ()):
+                if level in rejected.get(number, ()):
                     continue
                 parts.append(f"inline void run_{number}_{level}() {{\n{text(driver, not generated, number)}}}\n")
                 cases.append(f"{{{number}, {level}, &run_{number}_{level}}}, ")
@@ -137,7 +137,7 @@ class Judge:
     def flatten(self, folder, programs):
         """Runs modgen over a batch: messages for the families that it does not take, by number and level, and verdicts of chains where
         it fails otherwise. It writes all families of a run or none, and says what is wrong with several at once."""
-        refused, verdicts = {}, {}
+        rejected, verdicts = {}, {}
         for number, program in programs.items():
             for level, spec in program.specs.items():
                 path = folder / f"modular/{FAMILIES[level]}{number}.h"
@@ -147,7 +147,7 @@ class Judge:
         while groups:
             numbers = groups.pop()
             left = [(number, level) for number in numbers for level in sorted(programs[number].specs)
-                    if level not in refused.get(number, {})]
+                    if level not in rejected.get(number, {})]
             if not left:
                 continue
             done = self.run_modgen(folder, left)
@@ -156,7 +156,7 @@ class Judge:
             found = located(done.stderr, programs) if done.returncode == 2 else {}
             found = {one: message for place, message in found.items() for one in stopped_by(place, programs, left)}
             for (number, level), message in found.items():
-                refused.setdefault(number, {})[level] = message
+                rejected.setdefault(number, {})[level] = message
             if found:
                 groups.append(numbers)
             elif len(numbers) > 1:
@@ -164,7 +164,7 @@ class Judge:
             else:
                 kind = "unlocated" if done.returncode == 2 else "crash"
                 verdicts[numbers[0]] = Verdict(kind, f"modgen: {done.returncode}\n{done.stderr[-3000:]}")
-        return refused, verdicts
+        return rejected, verdicts
 
     def run_modgen(self, folder, families):
         """Over families, each a number and a level."""
@@ -181,20 +181,20 @@ class Judge:
         """The verdicts over programs, by number."""
         with tempfile.TemporaryDirectory(prefix="differential-") as name:
             folder = pathlib.Path(name)
-            refused, verdicts = self.flatten(folder, programs)
+            rejected, verdicts = self.flatten(folder, programs)
             expected, wrong = self.build(folder, programs, generated=False)
             verdicts.update({number: Verdict("fuzzer", error[:3000]) for number, error in wrong.items()})
-            for number, messages in refused.items():
+            for number, messages in rejected.items():
                 if number not in verdicts and len(messages) == len(programs[number].specs):
-                    verdicts[number] = Verdict("refused", messages[min(messages)])
+                    verdicts[number] = Verdict("rejected", messages[min(messages)])
             left = {number: program for number, program in programs.items() if number not in verdicts}
-            made, invalid = self.build(folder, left, generated=True, refused=refused) if left else ({}, {})
+            made, invalid = self.build(folder, left, generated=True, rejected=rejected) if left else ({}, {})
             verdicts.update({number: Verdict("invalid", error[:3000]) for number, error in invalid.items()})
             for number in left:
                 if number not in verdicts:
                     verdicts[number] = compared(expected[number], made[number])
-            for number, messages in refused.items():
-                verdicts[number].refused = messages
+            for number, messages in rejected.items():
+                verdicts[number].rejected = messages
             return {number: verdicts[number] for number in sorted(verdicts)}
 
     def check_oracle(self, programs):

@@ -52,7 +52,7 @@ class Variable:
     retyped: bool = False  # declared again as double
     spare: bool = False  # nothing but its initializer names it
     registered: bool = False  # a tensor
-    qualified: bool = False  # some code names it with its class, which modgen refuses where a family declares it again
+    qualified: bool = False  # some code names it with its class, which modgen rejects where a family declares it again
     removed: set = dataclasses.field(default_factory=set)  # in these families
 
     @property

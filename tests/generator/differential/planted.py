@@ -4,8 +4,8 @@ usage: planted.py --build build/ci [--only NAME,…] [--families 500] [--seed 1]
 
 Each file of planted/ is a patch of one source file of the generator, with a line before it that says what goes wrong. The file is
 compiled as the build folder compiles it and linked with what was built there, twice: as it is, and without translation validation
-(planted/without_validation.patch), which would refuse most of it before the fuzzer could see it. Without validation the fuzzer has to find
-the defect within so many families; with it, the same chains are flattened again, to see whether validation alone would refuse one. What the
+(planted/without_validation.patch), which would reject most of it before the fuzzer could see it. Without validation the fuzzer has to find
+the defect within so many families; with it, the same chains are flattened again, to see whether validation alone would reject one. What the
 modgen of the build folder gets wrong by itself, without validation too, does not count. The build folder has to be up to date; half an hour for all of them.
 
 `--check` only sees whether the patches still apply to the sources.
@@ -40,7 +40,7 @@ def applied(name, folder):
     done = subprocess.run(["git", "apply", "-C1", patch], cwd=folder, env={**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)},
                           capture_output=True, text=True)
     if done.returncode != 0 or changed.read_bytes() == (ROOT / file).read_bytes():
-        raise RuntimeError(f"{patch} does not apply: {done.stderr.strip()}\nmake it anew from {file} as it is now")
+        raise RuntimeError(f"{patch} does not apply: {done.stderr.strip()}\nmake it again from {file} as it is now")
     return file, changed
 
 
@@ -80,9 +80,9 @@ class Builder:
 class Search:
     """Looks through the chains of a seed."""
 
-    def __init__(self, judge_of, plain, unchecked, seed, families):
+    def __init__(self, make_judge, plain, unchecked, seed, families):
         """`plain` and `unchecked`: modgens without a planted defect, with validation and without."""
-        self.judge_of, self.plain, self.unchecked = judge_of, judge_of(plain), judge_of(unchecked)
+        self.make_judge, self.plain, self.unchecked = make_judge, make_judge(plain), make_judge(unchecked)
         self.seed, self.families = seed, families
 
     def batches(self, most):
@@ -95,7 +95,7 @@ class Search:
 
     def defect(self, modgen):
         """What the fuzzer says of the first chain that is wrong, and how many families it took; None where none is."""
-        judge, count = self.judge_of(modgen), 0
+        judge, count = self.make_judge(modgen), 0
         for programs in self.batches(self.families):
             verdicts = judge.judge(programs)
             for number, program in programs.items():
@@ -105,20 +105,20 @@ class Search:
                     return f"{kind} ({self.seed}/{number})", count
         return None, count
 
-    def refusal(self, modgen, most):
-        """After how many families validation refuses one that the plain modgen takes; None where it refuses none of so many."""
-        judge, count = self.judge_of(modgen), 0
+    def error(self, modgen, most):
+        """After how many families validation rejects one that the plain modgen takes; None where it rejects none of so many."""
+        judge, count = self.make_judge(modgen), 0
         for programs in self.batches(most):
-            refused = self.refused(judge, programs)
+            rejected = self.rejected(judge, programs)
             for number, program in programs.items():
                 count += len(program.specs)
-                if refused.get(number) and refused[number] - self.refused(self.plain, {number: program}).get(number, set()):
+                if rejected.get(number) and rejected[number] - self.rejected(self.plain, {number: program}).get(number, set()):
                     return count
         return None
 
     @staticmethod
-    def refused(judge, programs):
-        """The levels that validation refuses, by number."""
+    def rejected(judge, programs):
+        """The levels that validation rejects, by number."""
         with tempfile.TemporaryDirectory(prefix="planted-") as name:
             messages, _ = judge.flatten(pathlib.Path(name), programs)
         return {number: {level for level, message in of.items() if "would not mean what the spec means" in message}
@@ -147,7 +147,7 @@ def main():
             print(f"{len(names)} defects can be planted")
             return
 
-        def judge_of(modgen):
+        def make_judge(modgen):
             judge = Judge(modgen, arguments.clang, arguments.torch, arguments.cache.resolve())
             judge.prepare()
             return judge
@@ -155,15 +155,15 @@ def main():
         builder = Builder(arguments.build.resolve())
         without = builder.compiled(WITHOUT_VALIDATION, folder / WITHOUT_VALIDATION)
         plain, unchecked = builder.linked(folder / "plain", []), builder.linked(folder / "unchecked", [without])
-        search = Search(judge_of, plain, unchecked, arguments.seed, arguments.families)
+        search = Search(make_judge, plain, unchecked, arguments.seed, arguments.families)
         missed = []
         print(f"{'defect':28} {'the fuzzer, without validation':40} validation alone", flush=True)
         for one in names:
             planted = builder.compiled(one, folder / one)
             kind, count = search.defect(builder.linked(folder / one / "without_validation", [planted, without]))
-            refused = search.refusal(builder.linked(folder / one / "validating", [planted]), count)
+            rejected = search.error(builder.linked(folder / one / "validating", [planted]), count)
             found = f"{kind} after {count} families" if kind else f"not found in {count} families"
-            alone = f"refuses after {refused} families" if refused else "refuses none of these"
+            alone = f"rejects after {rejected} families" if rejected else "rejects none of these"
             print(f"{one:28} {found:40} {alone}", flush=True)
             if not kind:
                 missed.append(one)

@@ -56,7 +56,7 @@ def failure(verdict):
     """What a smaller program must have in common with the original: the kind, and what is said of it without names and values."""
     if verdict.kind == "differs":
         return verdict.kind
-    if verdict.kind in ("invalid", "refused"):
+    if verdict.kind in ("invalid", "rejected"):
         line = re.search(r"error: (.*)", verdict.detail)
         return verdict.kind, re.sub(r"'[^']*'|\d+", "…", line[1]) if line else ""
     return verdict.kind
@@ -126,12 +126,12 @@ def unnamed(program, verdict):
         if node.kind == "optional" and node.group and not node.group.startswith("family"):
             by_group.setdefault(node.group, []).append(node)
     inside = {id(one) for parts in by_group.values() for node in parts for one in nodes(node)}
-    words_of = {group: set(re.findall(r"\w+", " ".join(text(node, False, 0) for node in parts))) for group, parts in by_group.items()}
+    split_words = {group: set(re.findall(r"\w+", " ".join(text(node, False, 0) for node in parts))) for group, parts in by_group.items()}
     reached = set()
     for node in all_nodes(program):
         if id(node) not in inside:
             reached.update(word for part in texts(node.parts) for word in re.findall(r"\w+", part))
-    left = dict(words_of)
+    left = dict(split_words)
     while found := [group for group in left if reached.intersection(re.findall(r"\w+", group.split(" ", 1)[1]))]:
         for group in found:
             reached |= left.pop(group)

@@ -215,7 +215,7 @@ def counter(context):
     if name is None or context.times > 1:
         return None
     first = context.random.randint(1, 5)
-    changes = context.chance(0.05)  # proofs refuse one that does
+    changes = context.chance(0.05)  # proofs reject one that does
     context.frames[-1][name] = Variable(name, INTEGER, const=not changes, clean=False)
     if not changes:
         return statement(f"static const int64_t {name} = {first};")

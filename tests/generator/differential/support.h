@@ -26,7 +26,7 @@ template <int n>
 struct Skip {};
 
 struct Registry : torch::nn::Module {
-  static torch::OrderedDict<std::string, at::Tensor>& parameters_of(torch::nn::Module& module) {
+  static torch::OrderedDict<std::string, at::Tensor>& get_parameters(torch::nn::Module& module) {
     return module.*(&Registry::parameters_);
   }
 };
@@ -34,11 +34,11 @@ struct Registry : torch::nn::Module {
 /// register_parameter of a name that a base registers: at its place.
 inline at::Tensor registered_again(torch::nn::Module& module, const std::string& name, at::Tensor value) {
   value.set_requires_grad(true);
-  return Registry::parameters_of(module)[name] = value;
+  return Registry::get_parameters(module)[name] = value;
 }
 
 /// remove(): the parameter is registered no more.
-inline void forget(torch::nn::Module& module, const std::string& name) { Registry::parameters_of(module).erase(name); }
+inline void forget(torch::nn::Module& module, const std::string& name) { Registry::get_parameters(module).erase(name); }
 
 }  // namespace oracle
 
@@ -62,8 +62,10 @@ inline void show(const char* label, const at::Tensor& tensor) {
   show(label, std::vector<double>(values.data_ptr<double>(), values.data_ptr<double>() + values.numel()));
 }
 
-/// The names of the state dict in their order, after members that a family calls otherwise: `renamed` has them with what holds them.
-inline std::vector<std::string> names_of(const torch::nn::Module& module, const std::map<std::string, std::string>& renamed) {
+/// The names of the state dict in their order, after members that a family calls otherwise: `renamed` has them with
+/// what holds them.
+inline std::vector<std::string> get_names(const torch::nn::Module& module,
+                                          const std::map<std::string, std::string>& renamed) {
   std::vector<std::string> names;
   for (const auto& item : module.named_parameters()) {
     std::string name;

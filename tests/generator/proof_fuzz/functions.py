@@ -135,7 +135,7 @@ class Functions(Statements):
         return Value(f"torch::stack({name}, 0).{self.pick(['sum', 'mean'])}(0)", v.shape, self.typed(None if bad else WHOLE))
 
     def lambda_call(self, v, scope):
-        """A lambda that is called; where it is split, or captures what is, modgen refuses it."""
+        """A lambda that is called; where it is split, or captures what is, modgen rejects it."""
         if v.type != WHOLE and not self.wild():
             return None
         others = [w for w in scope if w.type == WHOLE and w.shape == v.shape]

@@ -2,8 +2,8 @@
 
 Random modules (modules.py) are woven by modgen; those that it accepts are compiled, many in one program, and run on one
 process and on 2 and 4 simulated ranks, forward and backward, in double precision. None may differ. Half of the modules
-are right by construction, the others have mistakes now and then. Those that modgen refuses are woven all the same, with
-guesses in the place of what it cannot prove: of all modules that compute the same, the share that is refused is reported.
+are right by construction, the others have mistakes now and then. Those that modgen rejects are woven all the same, with
+guesses in the place of what it cannot prove: of all modules that compute the same, the share that is rejected is reported.
 
     build/ci/bin/fuzz_proofs --count 5000 --seed 1
     build/ci/bin/fuzz_proofs --seed 1 --only m1_000042     one module, kept in the work folder
@@ -40,12 +40,12 @@ def is_finding(judgement):
 
 
 class Batch:
-    """Modules with what modgen says of each, and what came of those that it accepts or refuses."""
+    """Modules with what modgen says of each, and what came of those that it accepts or rejects."""
 
     def __init__(self, written, said):
         self.written, self.said = written, said
         self.accepted = {}  # what came of each
-        self.refused = {}  # likewise, woven all the same
+        self.rejected = {}  # likewise, woven all the same
 
 
 class Fuzzer:
@@ -131,13 +131,13 @@ class Fuzzer:
                 judged[ended] = f"crashes: exit status {result.returncode}, {result.stderr[-300:]}"
         return judged
 
-    def woven_regardless(self, folder, seed, refused):
-        """Modules that modgen refuses, by the numbers of their names, woven by each guess: who they are, by the names that
+    def woven_regardless(self, folder, seed, rejected):
+        """Modules that modgen rejects, by the numbers of their names, woven by each guess: who they are, by the names that
         they have then."""
         others = {}
         for guess in GUESSES:
             texts = {}
-            for family in refused:
+            for family in rejected:
                 name = f"{family}_{guess}"
                 texts[name] = self.module(seed, int(family.split("_")[-1]), name).text
                 others[name] = family
@@ -151,13 +151,13 @@ class Fuzzer:
         texts = {one.family: one.text for one in written}
         result = Batch(written, self.weave(folder, texts, ("--wrong", wrong) if wrong else ()))
         accepted = [family for family in texts if result.said[family] == "accepted"]
-        refused = [family for family, said in result.said.items() if said != "accepted" and not said.startswith("invalid")]
-        others = self.woven_regardless(folder, seed, [] if wrong or self.arguments.no_refused else refused)
+        rejected = [family for family, said in result.said.items() if said != "accepted" and not said.startswith("invalid")]
+        others = self.woven_regardless(folder, seed, [] if wrong or self.arguments.no_rejected else rejected)
         judged = self.judge(folder, accepted + list(others))
         result.accepted = {family: judged[family] for family in accepted}
         for name, family in others.items():
-            if result.refused.get(family) != "same":
-                result.refused[family] = judged[name]
+            if result.rejected.get(family) != "same":
+                result.rejected[family] = judged[name]
         if not any(map(is_finding, result.accepted.values())) and not self.arguments.keep:
             shutil.rmtree(folder)
         return result
@@ -185,29 +185,29 @@ class Report:
                 elif judgement.startswith("invalid") and arguments.show:
                     print(f"{one.family}: {judgement}", flush=True)
                 continue
-            self.tally["refused"] += 1
-            self.tally[f"{kind} refused"] += 1
-            judgement = batch.refused.get(one.family, "")
+            self.tally["rejected"] += 1
+            self.tally[f"{kind} rejected"] += 1
+            judgement = batch.rejected.get(one.family, "")
             if judgement.startswith("invalid"):
-                self.tally["refused, invalid"] += 1
+                self.tally["rejected, invalid"] += 1
                 continue
             if judgement == "same" or one.is_right:
-                self.tally["refused, same"] += 1
+                self.tally["rejected, same"] += 1
                 self.reasons[re.sub(r"\d+", "#", said)] += 1
             if arguments.show and (judgement == "same" or one.is_right):
-                print(f"{one.family} is {kind}, {judgement or 'not run'} and refused: {said}", flush=True)
+                print(f"{one.family} is {kind}, {judgement or 'not run'} and rejected: {said}", flush=True)
 
     def print(self, arguments, seconds):
         tally = self.tally
         count = tally["right"] + tally["wild"]
-        invalid = tally["no valid C++"] + tally["accepted, invalid"] + tally["refused, invalid"]
-        same = tally["accepted, same"] + tally["refused, same"]
+        invalid = tally["no valid C++"] + tally["accepted, invalid"] + tally["rejected, invalid"]
+        same = tally["accepted, same"] + tally["rejected, same"]
         print(f"{count} modules in {seconds:.0f} s: {tally['accepted, same']} are accepted and compute the same on 2 and 4 "
-              f"ranks, {len(self.findings)} findings; {tally['refused']} are refused, {invalid} cannot be computed by one "
+              f"ranks, {len(self.findings)} findings; {tally['rejected']} are rejected, {invalid} cannot be computed by one "
               "process")
-        print(f"  of {same} that compute the same {tally['refused, same']} are refused "
-              f"({100 * tally['refused, same'] / max(same, 1):.1f} %); of {tally['right']} that are right by construction "
-              f"{tally['right refused']}")
+        print(f"  of {same} that compute the same {tally['rejected, same']} are rejected "
+              f"({100 * tally['rejected, same'] / max(same, 1):.1f} %); of {tally['right']} that are right by construction "
+              f"{tally['right rejected']}")
         for reason, number in self.reasons.most_common(arguments.show):
             print(f"    {number} times: {reason[:300]}")
         for one, judgement in self.findings:
@@ -216,8 +216,8 @@ class Report:
         if invalid * 10 > count:
             print("too many modules cannot be computed by one process: modules.py writes nonsense")
             return 1
-        if 3 * tally["refused, same"] > same:
-            print("more than a third of the modules that compute the same are refused")
+        if 3 * tally["rejected, same"] > same:
+            print("more than a third of the modules that compute the same are rejected")
             return 1
         return 1 if self.findings else 0
 
@@ -275,7 +275,7 @@ def reduce_module(fuzzer, arguments):
     def outcome(text):
         said = fuzzer.weave(folder, {written.family: text}, options)[written.family]
         if said != "accepted":
-            return "invalid" if said.startswith("invalid") else "refused"
+            return "invalid" if said.startswith("invalid") else "rejected"
         judged = fuzzer.judge(folder, [written.family])[written.family]
         return judged.split()[0].rstrip(":")
 
@@ -298,9 +298,9 @@ def main():
     parser.add_argument("--reduce", help="one module, by its name, made small")
     parser.add_argument("--wrong", help="with that wrong rule planted, until it is found")
     parser.add_argument("--all-wrong", action="store_true", help="with each wrong rule")
-    parser.add_argument("--no-refused", action="store_true", help="do not run what is refused")
+    parser.add_argument("--no-rejected", action="store_true", help="do not run what is rejected")
     parser.add_argument("--keep", action="store_true", help="keep all modules in the work folder")
-    parser.add_argument("--show", type=int, default=0, help="show that many reasons for which right modules are refused")
+    parser.add_argument("--show", type=int, default=0, help="show that many reasons for which right modules are rejected")
     arguments = parser.parse_args()
     fuzzer = Fuzzer(arguments)
     fuzzer.prepare()

@@ -8,12 +8,12 @@ class Holders(Functions):
     def held(self, scope, _depth=0):
         """Values that are read and changed by way of something that holds them or refers to them."""
         ways = [(self.container, 12), (self.optional, 10), (self.changing_lambda, 2), (self.mutable_lambda, 1), (self.referring, 1),
-                (self.pointer, 1)]  # of the last four modgen refuses most
+                (self.pointer, 1)]  # of the last four modgen rejects most
         choices, weights = zip(*ways)
         self.random.choices(choices, weights)[0](scope)
 
     def target(self, scope):
-        """A local that is changed; mostly one that all ranks have whole, since modgen refuses much of what is split."""
+        """A local that is changed; mostly one that all ranks have whole, since modgen rejects much of what is split."""
         whole = [v for v in scope if v.type == WHOLE]
         return self.fresh(whole if whole and self.chance(0.75) and any(not v.is_const for v in whole) else scope)
 
@@ -78,7 +78,7 @@ class Holders(Functions):
                        [f"for (Tensor& {item} : {name}) {item} = {changed};"],
                        [f"{name}.back() = {changed.replace(item, f'{name}.front()')};"],
                        [f"std::swap({name}[0], {name}[1]);"]]
-            if self.chance(0.2):  # which modgen refuses
+            if self.chance(0.2):  # which modgen rejects
                 changes += [[f"for (auto {item}_at = {name}.begin(); {item}_at != {name}.end(); ++{item}_at) "
                              f"*{item}_at = {changed.replace(item, f'(*{item}_at)')};"]]
             if kind.startswith("std::vector"):

@@ -7,8 +7,8 @@ from parts import WHOLE, WRONG, Dim, Value, split
 class Layers(Operations):
     def layer_ways(self):
         """Operations with parameters, and with sizes that members know."""
-        return [self.normed, self.repeated, self.layered, self.layered, self.layered, self.by_weight, self.heads_of,
-                self.heads_of, self.attended, self.attended, self.fused, self.experts, self.convolved, self.gathered,
+        return [self.normed, self.repeated, self.layered, self.layered, self.layered, self.by_weight, self.split_heads,
+                self.split_heads, self.attended, self.attended, self.fused, self.experts, self.convolved, self.gathered,
                 self.gained, self.submodule]
 
     # ---- Layers ----
@@ -74,7 +74,7 @@ class Layers(Operations):
                                 f'{gains}(register_buffer("{gains}", torch::ones({{config.num_heads}})))'))
         return Value(f"{v.name} * {gains}.view({{{count}{back}}})", v.shape, self.typed(type))
 
-    def heads_of(self, v):
+    def split_heads(self, v):
         """The last dimension by heads, and back."""
         rank = len(v.shape)
         if rank == 3 and v.shape == [self.B, self.S, self.hd] and self.wild():

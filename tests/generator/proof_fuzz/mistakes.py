@@ -1,5 +1,5 @@
-"""One mistake on purpose: an operation that is taken for another, after which the module goes on as a wrong rule would let
-it. In everything else the module is right, so that nothing but the rule of that operation can refuse it."""
+"""One mistake on purpose: an operation that is taken for another, after which the module continues as a wrong rule would let
+it. In everything else the module is right, so that nothing but the rule of that operation can reject it."""
 
 from holders import Holders
 from parts import WHOLE, Value, split
@@ -17,7 +17,7 @@ class Mistakes(Holders):
             if self.chance(0.5):  # the split stands elsewhere too
                 v = parted[0]
                 parted = [self.declared(self.transposed(v), scope)]
-        ways = [self.along_the_split, self.apart_at_the_split, self.mean_of_slices, self.whole_meets_split,
+        ways = [self.along_the_split, self.apart_at_the_split, self.mean_of_slices, self.full_meets_split,
                 self.split_stays, self.kept_is_dropped]
         self.random.shuffle(ways)
         for way in ways:
@@ -56,7 +56,7 @@ class Mistakes(Holders):
         shape = v.shape[:at] + ([self.one] if keeps else []) + v.shape[at + 1:]
         return Value(f"{v.name}.{function}({self.dim(at, len(v.shape))}{', true' if keeps else ''})", shape, WHOLE)
 
-    def whole_meets_split(self, v):
+    def full_meets_split(self, v):
         """A parameter that every rank has whole, with a value that is split."""
         at = v.type[1]
         if not v.shape[at].made:

@@ -3,7 +3,7 @@
 A module is a whole family: a config, one class with a `forward` that computes with locals, references, branches, loops and
 methods, and an entry around it. Shapes are tracked, so that every module runs on one process. Shard types are tracked
 too, by rules of this file's own: a module that follows them is right by construction, and modgen should accept it. A wild
-module leaves them now and then, in its operands or in its annotations: modgen may refuse it, and what it accepts has to
+module leaves them now and then, in its operands or in its annotations: modgen may reject it, and what it accepts has to
 compute the same on ranks.
 """
 
@@ -124,7 +124,7 @@ class Parts:
         return type
 
     def mistaken(self, type):
-        """The type that a wrong rule would give: a wild module goes on with that."""
+        """The type that a wrong rule would give: a wild module continues with that."""
         self.is_right = False
         return type
 

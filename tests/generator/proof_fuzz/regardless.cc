@@ -1,8 +1,8 @@
 #include "tests/generator/proof_fuzz/regardless.h"
 
+#include "generator/weave/insert_calls.h"
 #include "generator/weave/interpreter.h"
 #include "generator/weave/module_tree.h"
-#include "generator/weave/place_calls.h"
 #include "generator/weave/plan.h"
 #include "generator/weave/rules/rules.h"
 
@@ -50,7 +50,7 @@ void weave_regardless(FamilyModel& family) {
       family.plans.push_back(derive_plan(family, *root, findings));
       family.plans.back().proof = std::move(proof);
     }
-  place_calls(family, interpretation, findings);
+  insert_calls(family, interpretation, findings);
 }
 
 }  // namespace modgen

@@ -25,7 +25,7 @@ Tensor random_values(const std::string& name, at::IntArrayRef sizes) {
   return at::randn(sizes, at::detail::createCPUGenerator(std::hash<std::string>()(name)), at::kDouble);
 }
 
-Batch batch_of(int64_t vocabulary) {
+Batch to_batch(int64_t vocabulary) {
   const at::Generator generator = at::detail::createCPUGenerator(7);
   Batch batch;
   batch.input_ids = at::randint(vocabulary, {2, 3}, generator, at::kLong);
@@ -81,10 +81,10 @@ class Subject {
   /// Whether the runtime would start the entry on that many ranks.
   bool divides(int64_t ranks) {
     for (const Divides& divided : entry_.plan->divides)
-      if (evaluate_product(divided.field, entry_.integers) % ranks != 0) return false;
+      if (evaluate_monomial(divided.field, entry_.integers) % ranks != 0) return false;
     const std::shared_ptr<nn::Module> whole = entry_.make();
     for (const auto& parameter : whole->named_parameters())
-      for (const int64_t part : split_of(parameter.key(), parameter.value()).parts)
+      for (const int64_t part : find_split(parameter.key(), parameter.value()).parts)
         if (part % ranks != 0) return false;
     return true;
   }
@@ -105,11 +105,11 @@ class Subject {
     return pattern.empty() && name.empty();
   }
 
-  Split split_of(const std::string& name, const Tensor& parameter) const {
+  Split find_split(const std::string& name, const Tensor& parameter) const {
     for (const TensorSplit& split : entry_.plan->tensor_splits) {
       if (!names(split.parameter, name)) continue;
       Split result{split.dim, {}};
-      for (const std::string_view part : split.parts) result.parts.push_back(evaluate_product(part, entry_.integers));
+      for (const std::string_view part : split.parts) result.parts.push_back(evaluate_monomial(part, entry_.integers));
       if (result.parts.empty()) result.parts.push_back(parameter.size(split.dim));
       return result;
     }
@@ -135,18 +135,18 @@ class Subject {
     for (const auto& parameter : model->named_parameters()) {
       const Tensor values = random_values(parameter.key(), parameter.value().sizes()) * 0.4;
       Tensor held = parameter.value();
-      held.set_data(slice(values, split_of(parameter.key(), held), rank, ranks).clone(at::MemoryFormat::Contiguous));
+      held.set_data(slice(values, find_split(parameter.key(), held), rank, ranks).clone(at::MemoryFormat::Contiguous));
     }
     for (const auto& buffer : model->named_buffers()) {
       const Tensor values = random_values(buffer.key(), buffer.value().sizes());
       Tensor held = buffer.value();
-      held.set_data(slice(values, split_of(buffer.key(), held), rank, ranks).clone(at::MemoryFormat::Contiguous));
+      held.set_data(slice(values, find_split(buffer.key(), held), rank, ranks).clone(at::MemoryFormat::Contiguous));
     }
     return model;
   }
 
   Result run(const std::shared_ptr<nn::Module>& model) const {
-    const Outputs outputs = entry_.forward(*model, batch_of(evaluate_product("vocab_size", entry_.integers)));
+    const Outputs outputs = entry_.forward(*model, to_batch(evaluate_monomial("vocab_size", entry_.integers)));
     const Tensor total = outputs.loss_sum + (outputs.logits * random_values("logits", outputs.logits.sizes())).sum();
     torch::autograd::backward({total}, {});
     Result result{outputs.logits.detach(), outputs.loss_sum.detach(), {}};
@@ -169,7 +169,7 @@ class Subject {
     if (std::string text = apart("logits", whole.logits, found.logits); !text.empty()) return text;
     if (std::string text = apart("the loss", whole.loss, found.loss); !text.empty()) return text;
     for (const auto& [name, gradient] : whole.gradients) {
-      const Tensor expected = slice(gradient, split_of(name, gradient), rank, ranks);
+      const Tensor expected = slice(gradient, find_split(name, gradient), rank, ranks);
       if (std::string text = apart("the gradient of " + name, expected, found.gradients.at(name)); !text.empty())
         return text;
     }

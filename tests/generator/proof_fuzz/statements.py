@@ -64,7 +64,7 @@ class Statements(Layers):
         self.lines.append(f"{target.name} = {self.same_type(target, scope)};")
 
     def fresh(self, scope):
-        """A local that can be assigned to, made anew where there is none."""
+        """A local that can be assigned to, made again where there is none."""
         targets = [v for v in scope if not v.is_const]
         if not targets or self.chance(0.3):
             v = self.pick(scope)

@@ -1,7 +1,7 @@
 // Weaves the families of a folder of specs, each by itself: weave_modules [--wrong RULE | --regardless GUESS] ROOT OUT
 // FAMILY…
-// What modgen accepts is written to OUT; a line for each family says "accepted" or why it is refused. With --regardless
-// all are written, woven as if the types that rules refuse were those that are guessed.
+// What modgen accepts is written to OUT; a line for each family says "accepted" or why it is rejected. With
+// --regardless all are written, woven as if the types that rules reject were those that are guessed.
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -31,8 +31,8 @@ void write(const fs::path& path, const std::string& text) {
   if (!out.flush()) throw std::runtime_error("cannot write " + path.string());
 }
 
-/// Why `model` is refused; empty where it is not.
-std::string refusal(FamilyModel& model) {
+/// Why `model` is rejected; empty where it is not.
+std::string error(FamilyModel& model) {
   for (const Finding& finding : check_constructors(model))
     if (finding.is_error) return finding.message;
   for (const Finding& finding : weave(model))
@@ -48,7 +48,7 @@ void weave_families(const std::string& root, const fs::path& out, std::vector<st
   std::vector<FamilyModel> models = read_flattened(options, specs);
   for (size_t i = 0; i < models.size(); ++i) {
     if (guesses()) weave_regardless(models[i]);
-    const std::string why = guesses() ? "" : refusal(models[i]);
+    const std::string why = guesses() ? "" : error(models[i]);
     std::cout << specs[i].family << '\t' << (why.empty() ? "accepted" : why) << '\n';
     if (why.empty()) write(out / (specs[i].family + ".h"), print(models[i]));
   }

@@ -16,7 +16,7 @@ Value apply_true_rule(Operation& op, Rule rule);
 
 namespace {
 
-/// The true rule for the operation, for wrong ones to go on with.
+/// The true rule for the operation, for wrong ones to continue with.
 Value truly(Operation& op) { return apply_true_rule(op, find_true_rule(op.name)); }
 
 /// Forgets which operands have to be entered: their gradients are short of the other ranks'.
@@ -26,7 +26,7 @@ Value without_entering(Operation& op) {
   return result;
 }
 
-/// A reduction over the split dimension counts as whole rather than be refused or a partial sum.
+/// A reduction over the split dimension counts as whole rather than be rejected or a partial sum.
 Value whole_reduction(Operation& op) {
   Value result = truly(op);
   if (!op.message.empty() || is_partial(result)) {
@@ -86,7 +86,7 @@ const std::vector<Planted>& planted_rules() {
        without_entering},
       {{"softmax-of-slices", "a softmax over the split dimension"}, {".softmax", "softmax", ".log_softmax"}, along_any},
       {{"unmoved-split", "transposing leaves the split where it was"}, {".transpose"}, unmoved},
-      {{"whole-meets-split", "a whole value is added to a split one"}, {"op +", "op *"}, any_meeting},
+      {{"whole-meets-split", "a full value is added to a split one"}, {"op +", "op *"}, any_meeting},
       {{"cut-slices", "a split dimension is taken apart as if it were whole"},
        {".chunk", ".split", ".narrow"},
        along_any},

@@ -8,7 +8,7 @@ namespace {
 
 using at::Tensor;
 
-Tensor tensor_of(const Concrete& value) {
+Tensor to_tensor(const Concrete& value) {
   return value.tensor.defined() ? value.tensor : at::scalar_tensor(value.number, at::kDouble);
 }
 
@@ -26,7 +26,7 @@ Draw binary(Binary function, Elements elements = Elements::any) {
       operands[first ? 0 : 1] = draw.chance(0.5) ? draw.real(1.5) : draw.literal(3);
     }
     return application(std::move(operands),
-                       [=](const Arguments& a) { return function(tensor_of(a[0]), tensor_of(a[1])); });
+                       [=](const Arguments& a) { return function(to_tensor(a[0]), to_tensor(a[1])); });
   };
 }
 
@@ -35,7 +35,7 @@ Draw method(Binary function, Elements elements = Elements::any) {
   return [=](Drawing& draw) {
     std::vector<Operand> operands = draw.tensors(draw.broadcasting(2), elements);
     if (draw.chance(0.25)) operands[1] = draw.chance(0.5) ? draw.real(1.5) : draw.literal(3);
-    return application(std::move(operands), [=](const Arguments& a) { return function(a[0].tensor, tensor_of(a[1])); });
+    return application(std::move(operands), [=](const Arguments& a) { return function(a[0].tensor, to_tensor(a[1])); });
   };
 }
 
@@ -64,7 +64,7 @@ Draw division() {
     if (draw.chance(0.25)) operands[1] = draw.real(1.5);
     if (draw.chance(0.2)) operands.push_back(draw.text(draw.chance(0.5) ? "floor" : "trunc"));
     return application(std::move(operands), [](const Arguments& a) {
-      return a.size() > 2 ? a[0].tensor.div(tensor_of(a[1]), a[2].text) : a[0].tensor.div(tensor_of(a[1]));
+      return a.size() > 2 ? a[0].tensor.div(to_tensor(a[1]), a[2].text) : a[0].tensor.div(to_tensor(a[1]));
     });
   };
 }
@@ -89,7 +89,7 @@ Draw choice(bool is_method) {
     if (draw.chance(0.2)) operands[2] = draw.real(0.5);
     if (is_method) std::swap(operands[0], operands[1]);
     return application(std::move(operands), [=](const Arguments& a) {
-      return at::where(a[is_method ? 1 : 0].tensor, a[is_method ? 0 : 1].tensor, tensor_of(a[2]));
+      return at::where(a[is_method ? 1 : 0].tensor, a[is_method ? 0 : 1].tensor, to_tensor(a[2]));
     });
   };
 }
@@ -100,7 +100,7 @@ Application masked_fill(Drawing& draw) {
                                    draw.constant(typed[1].shape, typed[1].type, Elements::flags), draw.real(-1.0)};
   if (draw.chance(0.2)) operands[2] = draw.tensor({}, kInvariant);
   return application(std::move(operands),
-                     [](const Arguments& a) { return a[0].tensor.masked_fill(a[1].tensor, tensor_of(a[2])); });
+                     [](const Arguments& a) { return a[0].tensor.masked_fill(a[1].tensor, to_tensor(a[2])); });
 }
 
 /// x.clamp(least, most), by numbers or by tensors.
@@ -108,7 +108,7 @@ Application clamp(Drawing& draw) {
   std::vector<Operand> operands = draw.tensors(draw.broadcasting(3));
   if (draw.chance(0.5)) operands[1] = draw.real(-0.5), operands[2] = draw.real(0.5);
   return application(std::move(operands), [](const Arguments& a) {
-    return at::clamp(a[0].tensor, std::optional(tensor_of(a[1])), std::optional(tensor_of(a[2])));
+    return at::clamp(a[0].tensor, std::optional(to_tensor(a[1])), std::optional(to_tensor(a[2])));
   });
 }
 
@@ -132,7 +132,7 @@ Application converted(Drawing& draw) {
   }
 }
 
-Application of_type_of(Drawing& draw) {
+Application with_type_like(Drawing& draw) {
   return application({draw.tensor(draw.shape(0, 4)), draw.tensor(draw.shape(0, 3))},
                      [](const Arguments& a) { return a[0].tensor.type_as(a[1].tensor); });
 }
@@ -148,7 +148,7 @@ Draw comparison(Binary function) {
                              ? draw.constant(one.shape, one.type, Elements::indices)
                              : draw.tensor(one.shape, one.type));
     if (draw.chance(0.25)) operands[1] = draw.literal(1);
-    return application(std::move(operands), [=](const Arguments& a) { return function(a[0].tensor, tensor_of(a[1])); });
+    return application(std::move(operands), [=](const Arguments& a) { return function(a[0].tensor, to_tensor(a[1])); });
   };
 }
 
@@ -256,7 +256,7 @@ const OperationTable& arithmetic_operations() {
       {".to", converted},
       {".contiguous", unary([](const Tensor& x) { return x.contiguous(); })},
       {".clone", unary([](const Tensor& x) { return x.clone(); })},
-      {".type_as", of_type_of},
+      {".type_as", with_type_like},
       {".detach", unary([](const Tensor& x) { return x.detach(); })},
       {"zeros_like", unary([](const Tensor& x) { return at::zeros_like(x); })},
       {"ones_like", unary([](const Tensor& x) { return at::ones_like(x); })},

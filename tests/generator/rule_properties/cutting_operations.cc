@@ -177,7 +177,7 @@ Application repeat_interleave(Drawing& draw) {
   });
 }
 
-std::vector<Tensor> tensors_of(const Concrete& list) {
+std::vector<Tensor> find_tensors(const Concrete& list) {
   std::vector<Tensor> tensors;
   for (const Concrete& element : list.elements) tensors.push_back(element.tensor);
   return tensors;
@@ -203,14 +203,14 @@ Application cat(Drawing& draw) {
   std::vector<Operand> operands = {draw.list(joined_tensors(draw, at, /*like=*/false))};
   if (at.dim != 0 || draw.chance(0.5)) operands.push_back(draw.dim(at.dim, at.rank));
   return application(std::move(operands),
-                     [](const Arguments& a) { return at::cat(tensors_of(a[0]), a.size() > 1 ? a[1].integer() : 0); });
+                     [](const Arguments& a) { return at::cat(find_tensors(a[0]), a.size() > 1 ? a[1].integer() : 0); });
 }
 
 Application stack(Drawing& draw) {
   const Cut at = cut(draw);
   return application(
       {draw.list(joined_tensors(draw, at, /*like=*/true)), draw.dim(draw.integer(0, at.rank), at.rank + 1)},
-      [](const Arguments& a) { return at::stack(tensors_of(a[0]), a[1].integer()); });
+      [](const Arguments& a) { return at::stack(find_tensors(a[0]), a[1].integer()); });
 }
 
 /// x[i] of a tensor, of chunks and of a tuple.

@@ -33,7 +33,7 @@ int64_t evaluate(const std::string& product) {
   return result;
 }
 
-std::vector<int64_t> sizes_of(const Shape& shape) {
+std::vector<int64_t> get_sizes(const Shape& shape) {
   std::vector<int64_t> sizes;
   for (const Dimension& dimension : shape) sizes.push_back(dimension.size);
   return sizes;
@@ -122,7 +122,7 @@ Operand Drawing::tensor(const Shape& shape, const ShardType& type, Elements elem
   const auto rank = static_cast<int64_t>(shape.size());
   const bool differentiable = elements == Elements::any || elements == Elements::positive;
   operand.type = type;
-  operand.whole.tensor = values(sizes_of(shape), elements, limit, next_seed());
+  operand.whole.tensor = values(get_sizes(shape), elements, limit, next_seed());
   const bool gradient = differentiable && chance(0.75);
   operand.whole.tensor.requires_grad_(gradient);
   operand.expr.type = "at::Tensor";
@@ -203,7 +203,7 @@ Operand Drawing::text(const std::string& value) {
 
 Operand Drawing::setting(const std::string& spelling, const std::string& type) {
   Operand operand;
-  operand.value = invariant_of(type, false);
+  operand.value = make_invariant(type, false);
   operand.expr.kind = Expr::Kind::global;
   operand.expr.name = spelling;
   operand.expr.type = type;

@@ -26,7 +26,7 @@ struct Dimension {
 
 using Shape = std::vector<Dimension>;
 
-std::vector<int64_t> sizes_of(const Shape& shape);
+std::vector<int64_t> get_sizes(const Shape& shape);
 
 /// What the elements of a tensor are.
 enum class Elements { any, positive, indices, flags };

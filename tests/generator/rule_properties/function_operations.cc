@@ -113,7 +113,7 @@ Application attention(Drawing& draw) {
               return call == Call::attention ? modular::tp::attention(query, key, value, mask, a[4].number, layer)
                                              : modular::attention(query, key, value, mask, a[4].number, layer);
             };
-            return hidden == Hidden::by_mask ? attend(mask_of(a[3])) : attend(a[3].tensor);
+            return hidden == Hidden::by_mask ? attend(make_mask(a[3])) : attend(a[3].tensor);
           }};
 }
 
@@ -169,7 +169,7 @@ Application visible_keys(Drawing& draw) {
   const int64_t seq = draw.integer(2, 4);
   return application({attention_mask(draw, seq), draw.number(seq), draw.setting("at::kCPU", "c10::Device")},
                      [](const Arguments& a) {
-                       return modular::visible_keys(mask_of(a[0]), a[1].integer(), at::kCPU).to(at::kDouble);
+                       return modular::visible_keys(make_mask(a[0]), a[1].integer(), at::kCPU).to(at::kDouble);
                      });
 }
 
@@ -315,7 +315,7 @@ Operand attention_mask(Drawing& draw, int64_t seq) {
   return operand;
 }
 
-modular::AttentionMask mask_of(const Concrete& argument) {
+modular::AttentionMask make_mask(const Concrete& argument) {
   return modular::causal_mask(argument.elements[0].tensor, /*window=*/2);
 }
 

@@ -56,7 +56,7 @@ Application attention_with_sinks(Drawing& draw) {
   operands.push_back(draw.real(0.5));
   operands.push_back(draw.tensor(sinks, type));
   return application(std::move(operands), [](const Arguments& a) {
-    return modular::attention_with_sinks(a[0].tensor, a[1].tensor, a[2].tensor, mask_of(a[3]), a[4].number,
+    return modular::attention_with_sinks(a[0].tensor, a[1].tensor, a[2].tensor, make_mask(a[3]), a[4].number,
                                          a[5].tensor);
   });
 }

@@ -33,14 +33,14 @@ Application layer_application(std::vector<Operand> operands, Make make, Run run)
           }};
 }
 
-nn::Linear linear_of(const Arguments& parameters) {
+nn::Linear make_linear(const Arguments& parameters) {
   nn::Linear made(nn::LinearOptions(1, 1).bias(false));
   made->weight = parameters[0].tensor;
   made->bias = parameters[1].tensor;
   return made;
 }
 
-modular::TransposedLinear transposed_of(const Arguments& parameters) {
+modular::TransposedLinear make_transposed(const Arguments& parameters) {
   modular::TransposedLinear made(1, 1);
   made->weight = parameters[0].tensor;
   made->bias = parameters[1].tensor;
@@ -79,8 +79,8 @@ Draw linear_layer(Types of, bool by_input) {
               {parameter(draw, weight, of_weight), has_bias ? parameter(draw, {out}, of_bias) : draw.undefined()},
               out.text),
         draw.tensor(x, of_x)};
-    return transposed ? layer_application(std::move(operands), transposed_of, kApply)
-                      : layer_application(std::move(operands), linear_of, kApply);
+    return transposed ? layer_application(std::move(operands), make_transposed, kApply)
+                      : layer_application(std::move(operands), make_linear, kApply);
   };
 }
 
@@ -189,7 +189,7 @@ Draw without_parameters(Tensor (*function)(const Tensor&)) {
 /// Every layer's first call, for a batch whose rows are all of one sample.
 class OneDraw final : public modular::dropout::Draws {
  public:
-  modular::DropoutDraw draw(const nn::DropoutImpl& layer) override {
+  modular::DropoutRng draw(const nn::DropoutImpl& layer) override {
     return {.samples = at::zeros({1}, at::kLong), .key = 7, .p = layer.p};
   }
 };

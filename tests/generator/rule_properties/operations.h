@@ -21,7 +21,7 @@ using OperationTable = std::map<std::string_view, Draw>;
 const OperationTable& arithmetic_operations();
 const OperationTable& shape_operations();
 const OperationTable& cutting_operations();
-const OperationTable& product_operations();
+const OperationTable& matmul_operations();
 const OperationTable& layer_operations();
 const OperationTable& function_operations();
 const OperationTable& head_operations();
@@ -31,7 +31,7 @@ const OperationTable& state_space_operations();
 Operand batch(Drawing& draw);
 /// An AttentionMask of padding, and the one that an argument is.
 Operand attention_mask(Drawing& draw, int64_t seq);
-modular::AttentionMask mask_of(const Concrete& argument);
+modular::AttentionMask make_mask(const Concrete& argument);
 /// What hides keys: nothing, a tensor of numbers, or an AttentionMask.
 enum class Hidden { by_nothing, by_numbers, by_mask };
 /// Query, key, value and what hides keys; of heads that are split alike more often than not.

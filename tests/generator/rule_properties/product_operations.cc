@@ -1,4 +1,4 @@
-// Reductions and products of matrices.
+// Reductions and matmuls.
 #include <algorithm>
 
 #include "tests/generator/rule_properties/operations.h"
@@ -212,7 +212,7 @@ Application linear(Drawing& draw) {
 
 }  // namespace
 
-const OperationTable& product_operations() {
+const OperationTable& matmul_operations() {
   const Draw all = reduction(of_all, [](const Tensor& x, const Settings& s) {
     return s.dims ? x.to(at::kBool).all((*s.dims)[0], s.keeps) : x.to(at::kBool).all();
   });

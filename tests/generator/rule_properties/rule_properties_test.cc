@@ -23,7 +23,7 @@ constexpr Kind kKinds[] = {
     {"arithmetic", arithmetic_rules, arithmetic_operations},
     {"shapes", shape_rules, shape_operations},
     {"cutting", cutting_rules, cutting_operations},
-    {"products", product_rules, product_operations},
+    {"products", matmul_rules, matmul_operations},
     {"layers", layer_rules, layer_operations},
     {"functions", function_rules, function_operations},
     {"heads", head_rules, head_operations},
@@ -31,7 +31,7 @@ constexpr Kind kKinds[] = {
 };
 
 /// Rules that take what is the same on every rank and nothing else, and why they stand in the tables.
-const std::map<std::string_view, std::string_view> kOfWholeValues = {
+const std::map<std::string_view, std::string_view> kOfFullValues = {
     {"ones", "it makes a tensor by its sizes, and says which are 1"},
     {"zeros", "as ones"},
     {"full", "as ones"},
@@ -50,7 +50,7 @@ const std::map<std::string_view, std::string_view> kOfWholeValues = {
     {"linear layer", "without an annotation its parameters are whole"},
     {"embedding layer", "without an annotation its table is whole"},
     {"Conv2d layer", "it has no annotation"},
-    {"torch::nn::Dropout layer", "it is refused"},
+    {"torch::nn::Dropout layer", "it is rejected"},
 };
 
 /// Rules that have another call woven in the operation's place, where a value is split.
@@ -70,7 +70,7 @@ const std::map<std::string_view, Call> kWoven = {
 
 /// How often each verdict was given.
 struct Tally {
-  int refused = 0, invalid = 0, whole = 0, others = 0;
+  int rejected = 0, invalid = 0, whole = 0, others = 0;
   std::map<Call, int> woven;  // of what is right
 };
 
@@ -96,10 +96,10 @@ TEST_P(RulesOf, HoldOnRanks) {
       Drawing draw(std::hash<std::string_view>()(name) + static_cast<uint64_t>(i));
       const Application application = operation->second(draw);
       const Judgement judgement = judge(std::string(name), application);
-      tally.refused += judgement.verdict == Verdict::refused;
+      tally.rejected += judgement.verdict == Verdict::rejected;
       tally.invalid += judgement.verdict == Verdict::invalid;
-      tally.whole += judgement.verdict == Verdict::right && judgement.all_whole;
-      tally.others += judgement.verdict == Verdict::right && !judgement.all_whole;
+      tally.whole += judgement.verdict == Verdict::right && judgement.all_full;
+      tally.others += judgement.verdict == Verdict::right && !judgement.all_full;
       if (judgement.verdict == Verdict::right && judgement.call != Call::none) ++tally.woven[judgement.call];
       if (judgement.verdict == Verdict::wrong && ++wrong <= 3)
         ADD_FAILURE() << "draw " << i << " of " << describe(std::string(name), application) << "\n  "
@@ -109,15 +109,15 @@ TEST_P(RulesOf, HoldOnRanks) {
     }
     if (wrong > 0) ADD_FAILURE() << name << ": " << wrong << " draws are wrong";
     EXPECT_LE(tally.invalid, least / 2) << name << ": one process cannot compute most draws";
-    EXPECT_EQ(tally.others == 0, kOfWholeValues.contains(name))
+    EXPECT_EQ(tally.others == 0, kOfFullValues.contains(name))
         << name << ": " << tally.others << " draws with values that are not alike on all ranks were accepted";
     const auto woven = kWoven.find(name);
     EXPECT_EQ(tally.woven.size(), woven == kWoven.end() ? 0U : 1U) << name;
     if (woven != kWoven.end()) {
       EXPECT_GE(tally.woven[woven->second], least / 20) << name << ": too few draws of what is woven in its place";
     }
-    std::cout << name << ": " << tally.others << " draws are right, " << tally.whole << " more of whole values, "
-              << tally.refused << " refused, " << tally.invalid << " invalid\n";
+    std::cout << name << ": " << tally.others << " draws are right, " << tally.whole << " more of full values, "
+              << tally.rejected << " rejected, " << tally.invalid << " invalid\n";
   }
 }
 

@@ -1,4 +1,4 @@
-// What asks for a shape, views a value anew or moves its dimensions.
+// What asks for a shape, views a value again or moves its dimensions.
 #include <algorithm>
 #include <numeric>
 
@@ -19,7 +19,7 @@ Draw property(const std::string& type, double (*function)(const Tensor&)) {
   };
 }
 
-Application size_of(Drawing& draw) {
+Application find_size(Drawing& draw) {
   const Shape shape = draw.shape(1, 4);
   const auto rank = static_cast<int64_t>(shape.size());
   Application size =
@@ -127,8 +127,8 @@ Application view(Drawing& draw) {
   Operand x = draw.tensor(shape, type);
   if (draw.chance(0.05)) {  // by a value's sizes, which are no list that is written
     Operand other = draw.setting("sizes", "c10::ArrayRef<long>");
-    for (const int64_t size : sizes_of(target)) other.whole.elements.emplace_back(static_cast<double>(size));
-    for (const int64_t size : sizes_of(target)) other.elements.push_back(draw.variable(size));
+    for (const int64_t size : get_sizes(target)) other.whole.elements.emplace_back(static_cast<double>(size));
+    for (const int64_t size : get_sizes(target)) other.elements.push_back(draw.variable(size));
     return application({x, other}, [](const Arguments& a) { return a[0].tensor.view(a[1].integers()); });
   }
   return application({x, draw.list(std::move(sizes))},
@@ -239,7 +239,7 @@ Draw triangle(Tensor (*function)(const Tensor&, int64_t)) {
 
 const OperationTable& shape_operations() {
   static const OperationTable table = {
-      {".size", size_of},
+      {".size", find_size},
       {".numel", property("long", [](const Tensor& x) { return static_cast<double>(x.numel()); })},
       {".dim", property("long", [](const Tensor& x) { return static_cast<double>(x.dim()); })},
       {".defined", property("bool", [](const Tensor& x) { return static_cast<double>(x.defined()); })},

@@ -204,7 +204,7 @@ void types_in(const Operand& operand, std::vector<ShardType>& types) {
   for (const Operand& element : operand.elements) types_in(element, types);
 }
 
-Tensor gradient_of(const Tensor& leaf) { return leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf); }
+Tensor get_gradient(const Tensor& leaf) { return leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf); }
 
 /// What a run left: its result and the leaves that it began with, whose gradients are there.
 struct Run {
@@ -273,16 +273,16 @@ void compare(const Application& application, const Operation& op, Call call, con
       expect_equal(value_on_rank(expected, said.type, rank, ranks), outputs[static_cast<size_t>(rank)][i],
                    of_type(said));
   }
-  const std::vector<Tensor> whole_leaves = tensors_in(whole.arguments);
+  const std::vector<Tensor> full_leaves = tensors_in(whole.arguments);
   std::vector<ShardType> types;
   for (const Operand& operand : application.operands) types_in(operand, types);
-  for (size_t i = 0; i < whole_leaves.size(); ++i) {
-    if (!whole_leaves[i].requires_grad()) continue;
+  for (size_t i = 0; i < full_leaves.size(); ++i) {
+    if (!full_leaves[i].requires_grad()) continue;
     const std::string what = "the gradient of operand " + std::to_string(i) + " of type " +
-                             modgen::describe(Value::tensor(types[i], true, whole_leaves[i].dim()));
+                             modgen::describe(Value::tensor(types[i], true, full_leaves[i].dim()));
     std::vector<Tensor> found = of_all(leaves, i);
-    std::transform(found.begin(), found.end(), found.begin(), gradient_of);
-    const Tensor expected = gradient_of(whole_leaves[i]);
+    std::transform(found.begin(), found.end(), found.begin(), get_gradient);
+    const Tensor expected = get_gradient(full_leaves[i]);
     if (types[i].kind == Kind::replicated) {
       expect_equal(expected, sum(found), what);
       continue;
@@ -322,12 +322,12 @@ Judgement judge(const std::string& name, const Application& application) {
   }
   const std::vector<Value> given = op.values;
   Value claim = apply_rule(op, find_rule(name));
-  if (!op.message.empty()) return {Verdict::refused, false, op.message, Call::none};
+  if (!op.message.empty()) return {Verdict::rejected, false, op.message, Call::none};
 
   Judgement judgement;
   judgement.call = op.call;
-  judgement.all_whole = claim.is_invariant() && op.call == Call::none && op.entered.empty() &&
-                        std::all_of(given.begin(), given.end(), [](const Value& v) { return v.is_invariant(); });
+  judgement.all_full = claim.is_invariant() && op.call == Call::none && op.entered.empty() &&
+                       std::all_of(given.begin(), given.end(), [](const Value& v) { return v.is_invariant(); });
   try {
     if (claim.kind == Value::Kind::failed || claim.kind == Value::Kind::mismatch) throw Mistake("fails without a word");
     std::vector<Result> results;
@@ -348,10 +348,10 @@ Judgement judge(const std::string& name, const Application& application) {
       compare(application, op, op.call == Call::exit ? Call::partial : Call::none, open, whole, open_results, ranks);
     }
   } catch (const c10::Error& error) {
-    return {Verdict::wrong, judgement.all_whole, std::string("a rank fails: ") + error.what_without_backtrace(),
+    return {Verdict::wrong, judgement.all_full, std::string("a rank fails: ") + error.what_without_backtrace(),
             op.call};
   } catch (const std::exception& error) {
-    return {Verdict::wrong, judgement.all_whole, error.what(), op.call};
+    return {Verdict::wrong, judgement.all_full, error.what(), op.call};
   }
   return judgement;
 }

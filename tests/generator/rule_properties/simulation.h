@@ -9,16 +9,16 @@
 namespace modgen::rule_properties {
 
 enum class Verdict {
-  refused,  // by the rule
-  invalid,  // one process cannot compute it: a bad draw
-  right,    // what the rule says holds
+  rejected,  // by the rule
+  invalid,   // one process cannot compute it: a bad draw
+  right,     // what the rule says holds
   wrong,
 };
 
 struct Judgement {
   Verdict verdict = Verdict::right;
-  bool all_whole = false;  // operands and result are the same on every rank
-  std::string message;     // why it is wrong, refused or invalid
+  bool all_full = false;   // operands and result are the same on every rank
+  std::string message;     // why it is wrong, rejected or invalid
   Call call = Call::none;  // what is woven in the operation's place
 };
 

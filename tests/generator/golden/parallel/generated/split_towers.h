@@ -174,7 +174,7 @@ class SplitTowersModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     const AttentionMask mask = causal_mask(batch.attention_mask, /*window=*/0);
     Tensor crossing;
-    if (pp::first_tower()) {
+    if (pp::first_stack()) {
       const Tensor states = read(batch, mask);
       if (!pp::is_last()) return states;
       crossing = states;
@@ -182,7 +182,7 @@ class SplitTowersModelImpl : public Module {
     } else {
       crossing = pp::received();
     }
-    if (!pp::second_tower(crossing)) return crossing;
+    if (!pp::second_stack(crossing)) return crossing;
     Tensor hidden_states = pp::is_first() ? tp::embedding(table, batch.input_ids) : pp::received();
     for (auto& layer : pp::local(right->layers)) hidden_states = layer(hidden_states + crossing, mask);
     if (!pp::is_last()) return hidden_states;
@@ -278,7 +278,7 @@ inline const Plan split_towers_for_causal_lm_plan = {
     .split_list = "model.right.layers",
     .first = {},
     .last = {"model.right.norm", "model.gate", "lm_head"},
-    .first_tower = split_towers_for_causal_lm_first_tower,
+    .first_stack = split_towers_for_causal_lm_first_tower,
     .divides =
         {
             {"vocab_size", "tp"},

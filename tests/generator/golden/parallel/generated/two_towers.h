@@ -170,14 +170,14 @@ class TwoTowersModelImpl : public Module {
   Tensor forward(const Batch& batch) {
     const AttentionMask mask = causal_mask(batch.attention_mask, /*window=*/0);
     Tensor crossing;
-    if (pp::first_tower()) {
+    if (pp::first_stack()) {
       const Tensor states = read(batch, mask);
       crossing = states;
       crossing = crossing + bridge(states);
     } else {
       crossing = pp::received();
     }
-    if (!pp::second_tower(crossing)) return crossing;
+    if (!pp::second_stack(crossing)) return crossing;
     const Tensor again = tp::embedding(table, batch.input_ids) * gate;
     return right(again + crossing, mask);
   }
@@ -271,7 +271,7 @@ inline const Plan two_towers_for_causal_lm_plan = {
     .split_list = "",
     .first = {},
     .last = {"model.right", "model.gate", "lm_head"},
-    .first_tower = two_towers_for_causal_lm_first_tower,
+    .first_stack = two_towers_for_causal_lm_first_tower,
     .divides =
         {
             {"vocab_size", "tp"},

@@ -1,4 +1,4 @@
-// Dropout of whole values is a call of its layer; of features and heads that are split it is told which part they are,
+// Dropout of full values is a call of its layer; of features and heads that are split it is told which part they are,
 // and of partial sums that are added it stands before their sum.
 #pragma once
 

@@ -1,5 +1,5 @@
 // A norm over each head, whose parameters are whole where the heads are split: they are entered, so that their
-// gradients are summed. One norm class serves heads and whole values, so it gets a second form.
+// gradients are summed. One norm class serves heads and full values, so it gets a second form.
 #pragma once
 
 #include "modular/tiny.h"

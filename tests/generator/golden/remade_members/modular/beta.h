@@ -1,4 +1,4 @@
-// remake: members made anew under the names that they have, and as what they are.
+// remake: members made again under the names that they have, and as what they are.
 #pragma once
 
 #include "modular/alpha.h"

@@ -11,7 +11,7 @@ struct MODEL_ENTRY("causal-lm") BetaForCausalLMImpl : alpha::AlphaForCausalLMImp
 
   Tensor halved(const Tensor& x) { return x / 2; }
 
-  Tensor scores_of(const Tensor& hidden_states) { return head(hidden_states) * 2; }
+  Tensor get_scores(const Tensor& hidden_states) { return head(hidden_states) * 2; }
 };
 
 }  // namespace modular::beta

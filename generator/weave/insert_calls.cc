@@ -1,0 +1,385 @@
+#include "generator/weave/insert_calls.h"
+
+#include <algorithm>
+#include <cassert>
+#include <set>
+
+#include "generator/source/slices.h"
+#include "generator/weave/editor.h"
+#include "generator/weave/plan.h"
+#include "generator/weave/units.h"
+
+namespace modgen {
+namespace {
+
+bool contains(const Stmt& statement, const Expr& expr) { return statement.span.contains(expr.span); }
+
+/// The innermost list of statements in which all of `uses` stand, and the index of the first statement there that holds
+/// one.
+std::pair<const std::vector<Stmt>*, size_t> common_block(const std::vector<Stmt>& statements,
+                                                         const std::vector<const Expr*>& uses) {
+  for (size_t i = 0; i < statements.size(); ++i) {
+    const bool holds_first = contains(statements[i], *uses.front());
+    if (!holds_first) continue;
+    const bool holds_all =
+        std::all_of(uses.begin(), uses.end(), [&](const Expr* use) { return contains(statements[i], *use); });
+    if (holds_all) {
+      for (const auto* body : {&statements[i].then_body, &statements[i].else_body}) {
+        const bool inside = std::all_of(uses.begin(), uses.end(), [&](const Expr* use) {
+          return std::any_of(body->begin(), body->end(), [&](const Stmt& inner) { return contains(inner, *use); });
+        });
+        if (inside && !body->empty()) return common_block(*body, uses);
+      }
+    }
+    return {&statements, i};
+  }
+  return {&statements, 0};
+}
+
+bool asks_whether_defined(const Expr& expr, uint32_t variable) {
+  if (expr.kind == Expr::Kind::method && expr.name == "defined" && expr.operands[0].variable == variable) return true;
+  return std::ranges::any_of(expr.operands, [&](const Expr& one) { return asks_whether_defined(one, variable); });
+}
+
+/// Whether `use` is evaluated only where the variable that it names turned out to be defined.
+bool waits_for_defined(const Expr& expr, const Expr& use) {
+  if (&expr == &use) return false;
+  const bool is_conditional =
+      expr.kind == Expr::Kind::op && (expr.name == "?:" || expr.name == "&&" || expr.name == "||");
+  for (size_t i = 0; i < expr.operands.size(); ++i) {
+    if (!expr.operands[i].span.contains(use.span)) continue;
+    return (is_conditional && i > 0 && asks_whether_defined(expr.operands[0], use.variable)) ||
+           waits_for_defined(expr.operands[i], use);
+  }
+  return false;
+}
+
+/// Whether a statement before `statement` can make what `uses`, all of one variable's value, stand for.
+bool can_be_made_before(const Stmt& statement, const std::vector<const Expr*>& uses) {
+  if (!statement.has_room) return false;
+  const auto stands_in = [&](const std::vector<Expr>& exprs) {
+    return std::ranges::any_of(uses, [&](const Expr* use) {
+      return std::ranges::any_of(exprs, [&](const Expr& expr) { return expr.span.contains(use->span); });
+    });
+  };
+  // What a loop asks before each round may be another value each time.
+  if (statement.kind == Stmt::Kind::loop && stands_in(statement.exprs)) return false;
+  if (std::ranges::find(statement.variables, uses.front()->variable) != statement.variables.end()) return false;
+  for (const Expr& expr : statement.exprs)
+    for (const Expr* use : uses)
+      if (expr.span.contains(use->span) && waits_for_defined(expr, *use)) return false;
+  return true;
+}
+
+/// The span of a layer's or module's name in a call: `*layer` and `layer.get()` name what `layer` holds.
+const Expr& holder_in(const Expr& object) {
+  const bool opens = object.type.find("Impl") != std::string::npos && object.operands.size() == 1 &&
+                     ((object.kind == Expr::Kind::op && object.name == "*") ||
+                      (object.kind == Expr::Kind::method && (object.name == "get" || object.name == "ptr")));
+  return opens ? holder_in(object.operands[0]) : object;
+}
+
+class Weaver {
+ public:
+  Weaver(FamilyModel& family, const Interpretation& interpretation, std::vector<Finding>& findings)
+      : family_(family), interpretation_(interpretation), findings_(findings) {}
+
+  void weave() {
+    for (Class& owner : family_.classes) {
+      for (Function& function : owner.functions) {
+        weave_calls(function, &owner);
+        if (function.is_constructor) weave_ties(owner, function);
+      }
+    }
+    for (Function& function : family_.functions) weave_calls(function, nullptr);
+  }
+
+ private:
+  // ---- Tensor parallelism ----
+
+  void weave_calls(Function& function, const Class* owner) {
+    Editor editor(family_.text, function);
+    const auto found = interpretation_.find(&function);
+    if (found != interpretation_.end()) {
+      weave_pipeline(editor, function, found->second);
+      weave_placements(editor, function, found->second.placements);
+      if (found->second.on_shards) weave_second_form(function, *found->second.on_shards);
+    }
+    if (owner && function.name == "forward" && find_annotation(owner->annotations, "fsdp_unit")) {
+      function.method_before = unit_wrapper(family_, *owner, function);
+      editor.replace(function.where, "forward_unit");
+    }
+    add_edits(function, editor.finish());
+  }
+
+  static void add_edits(Function& function, std::vector<Edit> edits) {
+    for (Edit& edit : edits) {
+      const auto text = std::find_if(function.text.begin(), function.text.end(),
+                                     [&](const Text& t) { return t.slice.contains(edit.where); });
+      assert(text != function.text.end());
+      text->edits.push_back(std::move(edit));
+    }
+  }
+
+  /// The method once more after itself, with the calls that it needs where its arguments are split.
+  void weave_second_form(Function& function, const std::vector<Placement>& placements) {
+    Editor editor(family_.text, function);
+    weave_placements(editor, function, placements);
+    editor.replace(function.where, on_shards(function));
+    const uint32_t begin = next_code(family_.text, function.text.front().slice.begin);
+    function.method_after = "/// " + function.name + " where what it is given is split over tensor-parallel ranks.\n" +
+                            edited(family_.text, editor.finish(), begin, function.body.span.end);
+  }
+
+  static std::string on_shards(const Function& function) { return function.name + "_on_shards"; }
+
+  void weave_placements(Editor& editor, const Function& function, const std::vector<Placement>& placements) {
+    std::set<std::string> names = names_in(function);
+    std::set<std::pair<uint32_t, uint64_t>> done;
+    for (const Placement& placement : placements) {
+      const Expr& expr = *placement.expr;
+      switch (placement.call) {
+        case Call::enter:
+          if (placement.variable.empty())
+            editor.wrap(expr.span, "tp::enter(", ")");
+          else if (done.emplace(placement.number, placement.version).second)
+            weave_enter(editor, function, placements, placement, names);
+          break;
+        case Call::exit:
+          weave_layer(editor, expr, "tp::exit(");
+          break;
+        case Call::partial:
+          weave_layer(editor, expr, "tp::partial(");
+          break;
+        case Call::sum:
+          editor.wrap(expr.span, "tp::exit(", ")");
+          break;
+        case Call::embedding:
+          weave_layer(editor, expr, "tp::embedding(");
+          break;
+        case Call::layer_norm:
+          weave_layer(editor, expr, "tp::layer_norm(");
+          break;
+        case Call::dropout:
+          weave_layer(editor, expr, "tp::dropout(");
+          break;
+        case Call::on_shards:
+          if (interpretation_.at(placement.callee).on_shards) weave_call_on_shards(editor, expr, *placement.callee);
+          break;
+        case Call::attention:
+        case Call::cross_entropy:
+        case Call::sampled_cross_entropy:
+        case Call::rms_norm:
+        case Call::alibi_slopes:  // what has the same name in tp
+          editor.replace(expr.callee->written, "tp::" + std::string(unqualified(expr.name)));
+          break;
+        case Call::gather:
+          editor.wrap(expr.span, "tp::gather(", ")");
+          break;
+        case Call::local:
+          editor.wrap(expr.span, "tp::local(", ")");
+          break;
+        case Call::none:
+          break;
+      }
+    }
+  }
+
+  /// Everything that a new variable could hide, or be hidden by.
+  static std::set<std::string> names_in(const Function& function) {
+    std::set<std::string> names;
+    for (const Parameter& parameter : function.parameters) names.insert(parameter.name);
+    Body body = function.body;
+    for_each_stmt(body, [&](Stmt& statement) { names.insert(statement.names.begin(), statement.names.end()); });
+    for_each_expr(body, [&](Expr& expr) { names.emplace(unqualified(expr.name)); });
+    return names;
+  }
+
+  /// One `auto x_tp = tp::enter(x);` for all layers that read the same value; in place where there is no room for a
+  /// statement or the name is taken.
+  void weave_enter(Editor& editor, const Function& function, const std::vector<Placement>& placements,
+                   const Placement& first, std::set<std::string>& names) {
+    std::vector<const Expr*> uses;
+    for (const Placement& other : placements)
+      if (other.call == Call::enter && other.number == first.number && other.version == first.version)
+        uses.push_back(other.expr);
+    const auto [block, index] = common_block(function.body.statements, uses);
+    const Stmt& statement = (*block)[index];
+    const std::string name = first.variable + "_tp";
+    if (!can_be_made_before(statement, uses) || !names.insert(name).second) {
+      for (const Expr* use : uses) editor.wrap(use->span, "tp::enter(", ")");
+      return;
+    }
+    editor.insert_before(statement, "auto " + name + " = tp::enter(" + first.variable + ");");
+    for (const Expr* use : uses) editor.wrap(use->span, "", "_tp");
+  }
+
+  /// `layer(x)` or `layer->forward(x)` becomes `call(layer, x)`.
+  void weave_layer(Editor& editor, const Expr& expr, const std::string& call) {
+    const Expr &object = expr.operands[0], &layer = holder_in(object);
+    if (layer.type.ends_with("Impl") || !layer.is_lvalue)
+      return reject(expr, "a parallel call would have to be placed around a layer that is not named by its holder",
+                    "call the member itself, as in down_proj(x)");
+    editor.wrap(expr.span, call, "");
+    if (object.outer.begin != layer.outer.begin)
+      editor.replace({expr.span.file, object.outer.begin, layer.outer.begin}, "");
+    editor.replace({expr.span.file, layer.outer.end, expr.callee->open + 1}, ", ");
+  }
+
+  /// `norm(x)`, `norm->forward(x)` or `forward(x)` becomes a call of the method's second form.
+  void weave_call_on_shards(Editor& editor, const Expr& expr, const Function& callee) {
+    const Expr& object = expr.operands[0];
+    if (object.type.starts_with("modular::OneOf<"))
+      return reject(expr,
+                    "one of several classes is called with values that are split over tp, and elsewhere with others",
+                    "use a class of its own for one of them");
+    if (expr.callee->name_at.empty())
+      editor.replace({expr.span.file, object.outer.end, object.outer.end}, "->" + on_shards(callee));
+    else
+      editor.replace(expr.callee->name_at, on_shards(callee));
+  }
+
+  void reject(const Expr& expr, std::string message, std::string advice) {
+    findings_.push_back({true, expr.span, std::move(message), std::move(advice), {}});
+  }
+
+  // ---- Pipeline ----
+
+  static std::string return_from_stage(const Function& function, const std::string& carried,
+                                       const std::string& goes_on = "pp::is_last()") {
+    return "if (!" + goes_on + ") return " +
+           (function.result == "modular::Outputs" ? "pp::pass_on(" + carried + ");" : carried + ";");
+  }
+
+  static void weave_pipeline(Editor& editor, const Function& function, const MethodFindings& found) {
+    const std::vector<Stmt>& statements = function.body.statements;
+    if (found.cut) {
+      weave_feed(editor, statements, *found.cut, "pp::first_stack()");
+      editor.insert_before(
+          statements[*found.cut->cut],
+          return_from_stage(function, found.cut->carried, "pp::second_stack(" + found.cut->carried + ")"));
+    }
+    if (found.walk) {
+      const Traversal& walk = *found.walk;
+      weave_feed(editor, statements, walk, "pp::is_first()");
+      const Expr& range = statements[walk.loop].exprs[0];
+      const Expr& list = range.kind == Expr::Kind::op ? range.operands[0] : range;
+      editor.replace({range.span.file, range.span.begin, list.outer.begin}, "pp::local(");
+      editor.wrap(list.outer, "", ")");
+      if (walk.cut) editor.insert_before(statements[*walk.cut], return_from_stage(function, walk.carried));
+    }
+    for (const PassOn& pass_on : found.pass_ons) {
+      if (pass_on.carried.empty()) continue;
+      const auto at = std::find_if(statements.begin(), statements.end(),
+                                   [&](const Stmt& statement) { return &statement == pass_on.statement; });
+      const std::string code = return_from_stage(function, pass_on.carried);
+      if (at + 1 != statements.end())
+        editor.insert_before(*(at + 1), code);
+      else
+        editor.insert_after(*at, code);
+    }
+  }
+
+  /// The carried value is received instead of made where a stage does not `begin` with it.
+  static void weave_feed(Editor& editor, const std::vector<Stmt>& statements, const Traversal& walk,
+                         const std::string& begin) {
+    const Stmt& first = statements[walk.feed.front()];
+    if (walk.feed.size() == 1 && first.kind == Stmt::Kind::declare && first.names.size() == 1 &&
+        first.exprs[0].type == "at::Tensor" && first.exprs[0].kind != Expr::Kind::list) {
+      editor.wrap(first.exprs[0].outer, begin + " ? ", " : pp::received()");
+      return;
+    }
+    std::string opening;
+    for (const size_t i : walk.feed) {
+      const Stmt& statement = statements[i];
+      if (statement.kind != Stmt::Kind::declare || statement.names != std::vector<std::string>{walk.carried}) continue;
+      opening = "Tensor " + walk.carried + ";\n";
+      const SourceSpan& made = statement.exprs[0].outer;
+      editor.replace({made.file, statement.span.begin, made.begin}, walk.carried + " = ");
+      if (made.end + 1 != statement.span.end) editor.replace({made.file, made.end, statement.span.end}, ";");
+    }
+    editor.insert_before(first, opening + "if (" + begin + ") {");
+    editor.insert_after(statements[walk.feed.back()], "} else {\n" + walk.carried + " = pp::received();\n}");
+  }
+
+  // ---- Ties ----
+
+  void weave_ties(const Class& owner, Function& constructor) {
+    const std::string config = to_config(family_, owner, constructor);
+    const auto tie = [&](const std::string& module, const std::string& parameter, const std::string& source) {
+      constructor.appended_statements.push_back("if (" + config + "." + kTieFlag + ") tie_parameter(*" + module + ", " +
+                                                parameter + ", " + source + ");");
+    };
+    for (const Field& field : owner.fields) {
+      for (const Annotation& tied : field.annotations) {
+        if (tied.kind == "tied_to" && tied.arguments.size() == 1) {
+          const bool is_parameter = field.canonical == "at::Tensor";
+          tie(is_parameter ? "this" : field.name, is_parameter ? field.name : field.name + "->weight",
+              tied.arguments[0]);
+        } else if (tied.kind == "ties" && tied.arguments.size() == 2) {
+          const std::string inner = field.name + "->" + inside(tied.arguments[0]);
+          tie(inner.substr(0, inner.rfind("->")), inner, tied.arguments[1]);
+        }
+      }
+    }
+  }
+
+ public:
+  /// What a constructor calls the config that says whether to tie; empty where it has none with that flag.
+  static std::string to_config(const FamilyModel& family, const Class& owner, const Function& constructor) {
+    const auto says = [&](const std::string& canonical) {
+      const Class* one = class_of_type(family, canonical);
+      return one && one->is_config &&
+             std::ranges::any_of(one->fields, [](const Field& field) { return field.name == kTieFlag; });
+    };
+    for (const Parameter& parameter : constructor.parameters)
+      if (!parameter.name.empty() && says(parameter.canonical)) return parameter.name;
+    for (const Field& field : owner.fields)
+      if (says(field.canonical)) return field.name;
+    return "";
+  }
+
+ private:
+  FamilyModel& family_;
+  const Interpretation& interpretation_;
+  std::vector<Finding>& findings_;
+};
+
+}  // namespace
+
+void insert_calls(FamilyModel& family, const Interpretation& interpretation, std::vector<Finding>& findings) {
+  Weaver(family, interpretation, findings).weave();
+}
+
+void check_ties(const FamilyModel& family, std::vector<Finding>& findings) {
+  for (const Class& owner : family.classes) {
+    const Annotation* tie = nullptr;
+    for (const Field& field : owner.fields)
+      for (const char* kind : {"tied_to", "ties"})
+        if (const Annotation* found = find_annotation(field.annotations, kind); found && !tie) tie = found;
+    if (!tie) continue;
+    for (const Function& function : owner.functions) {
+      if (!function.is_constructor) continue;
+      if (Weaver::to_config(family, owner, function).empty())
+        findings.push_back({true,
+                            function.where,
+                            "a constructor of " + owner.name +
+                                ", whose parameters are tied where a config says so, has "
+                                "no config with " +
+                                kTieFlag,
+                            "give it the config as a parameter with a name, or keep it in a member",
+                            {{false, tie->where, "the tie", "", {}}}});
+      Body body = function.body;
+      for_each_stmt(body, [&](Stmt& statement) {
+        if (statement.kind == Stmt::Kind::ret)
+          findings.push_back({true,
+                              statement.span,
+                              "a constructor that ties parameters at its end returns before",
+                              "put the rest into the other branch",
+                              {{false, tie->where, "the tie", "", {}}}});
+      });
+    }
+  }
+}
+
+}  // namespace modgen

@@ -1,0 +1,261 @@
+#include "runtime/advise/profile_model.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "runtime/advise/stages_on_ranks.h"
+#include "runtime/parallel/meta_construction.h"
+#include "runtime/parallel/parallel_model.h"
+#include "runtime/parallel/parameter_table.h"
+#include "runtime/plan/run_plan.h"
+#include "runtime/train/config_field.h"
+#include "runtime/train/device_usage.h"
+#include "runtime/train/preflight.h"
+#include "runtime/train/samples.h"
+
+namespace modular {
+namespace {
+
+double as_double(int64_t number) { return static_cast<double>(number); }
+
+struct Table {
+  Model model;
+  ParameterTable parameters;
+};
+
+Table get_table(const RunConfig& config) {
+  const ModelConfig& network = config.network;
+  Table table{build_on_meta(*network.entry, *network.config), {}};
+  table.parameters =
+      parameter_table(*table.model.module, *network.entry->plan, *network.config, {}, config.parallel.units);
+  return table;
+}
+
+/// Returns how many parameters a token is multiplied by.
+int64_t add_parameters(ModelProfile& profile, const ParameterTable& table) {
+  std::vector<Share> units(table.units.size());
+  int64_t multiplied = 0;
+  double matrices = 0.0, widths = 0.0;
+  for (const ModelParameter& parameter : table.parameters) {
+    const double elements = as_double(c10::multiply_integers(parameter.global_shape));
+    (parameter.tensor_split ? units[parameter.unit].split : units[parameter.unit].whole) += elements;
+    for (const int64_t count : parameter.multiplied) multiplied += count;
+    if (!parameter.layer_matrix) continue;
+    const auto& shape = parameter.global_shape;
+    matrices += elements;
+    widths += elements * as_double(std::min(shape[shape.size() - 1], shape[shape.size() - 2]));
+  }
+  profile.root = units.front();
+  profile.width = matrices > 0.0 ? widths / matrices : 1.0;
+  for (size_t unit = 1; unit < units.size(); ++unit) {
+    profile.units.whole += units[unit].whole;
+    profile.units.split += units[unit].split;
+    if (units[unit].all() > profile.largest_unit.all()) profile.largest_unit = units[unit];
+    if (units[unit].all() > 0.0) profile.last_unit = units[unit];
+    profile.unit_count += units[unit].all() > 0.0 ? 1 : 0;
+  }
+  if (profile.unit_count == 0) profile.largest_unit = profile.root;
+  return multiplied;
+}
+
+int64_t tokens_of_row(const RunConfig& config) {
+  if (!config.reads("examples") && !config.reads("parquet")) return config.train.seq_len;
+  const DataSet set = find_data_sets(config).front();
+  const auto samples = prepare_samples(config, set, Split::training, 0);
+  if (set.has_parquet()) return samples->tokens();
+  const auto shape = ExampleSamples(set.files.training, config.network).examples().row_shape("input_ids");
+  return std::reduce(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());  // of all texts of a sample
+}
+
+/// The share of a forward that is run again, by the time that each takes of one.
+double run_again(const Recomputation& recompute) {
+  if (recompute.every > 0) return 1.0 / as_double(recompute.every);
+  static constexpr std::pair<std::string_view, double> kOperations[] = {
+      {"norm", 0.03}, {"activation", 0.03}, {"attention", 0.1}};
+  double share = 0.0;
+  for (const auto& [name, time] : kOperations)
+    if (std::ranges::find(recompute.operations, name) != recompute.operations.end()) share += time;
+  return share;
+}
+
+double at_peak(const RankPlan& rank, Held held) { return as_double(rank.step.held[static_cast<size_t>(held)]); }
+
+/// What of `one` rank's bytes tp divides, where `several` are those on `tp` ranks.
+Share compute_fraction(double one, double several, int64_t tp) {
+  if (tp == 1) return {one, 0.0};
+  const double split = std::clamp((one - several) * as_double(tp) / as_double(tp - 1), 0.0, one);
+  return {one - split, split};
+}
+
+Exchanged over(const RankPlan& rank, const std::string& axis) {
+  const auto found = rank.traffic.find(axis);
+  return found == rank.traffic.end() ? Exchanged() : found->second;
+}
+
+Keeping to_keeping(const RunConfig& config, Recomputation recompute, int64_t tp) {
+  RunConfig tried = on_one_rank(config);
+  tried.parallel.recompute = recompute;
+  const RankPlan one = make_run_plan(tried, 1).ranks.front();
+  tried.parallel.tp = tp;
+  const RankPlan several = tp > 1 ? make_run_plan(tried, tp).ranks.front() : one;
+  Keeping keeping;
+  keeping.setting = toml_value(&recompute);
+  keeping.again = run_again(recompute);
+  keeping.one_piece = static_cast<bool>(recompute);
+  keeping.activations = compute_fraction(as_double(one.step.one_forward), as_double(several.step.one_forward), tp);
+  keeping.working = compute_fraction(at_peak(one, Held::working), at_peak(several, Held::working), tp);
+  const Exchanged sums = over(several, "tp");
+  // Of an all-reduce a rank receives 2 (tp - 1) / tp of the tensor.
+  if (tp > 1) keeping.summed_over_tp = sums.bytes * as_double(tp) / (2.0 * as_double(tp - 1));
+  keeping.sums_over_tp = sums.exchanges;
+  return keeping;
+}
+
+/// What crosses a cut, and what only the last stage keeps, from pipelines of two stages.
+void add_pipeline(ModelProfile& profile, const RunConfig& config, const Table& table) {
+  const Plan& plan = *config.network.entry->plan;
+  RunConfig tried = on_one_rank(config);
+  tried.parallel.pp = 2;
+  if (!ParallelModel::error(*config.network.entry, *config.network.config, tried.mesh_shape(2),
+                            tried.parallel_options().pipeline)
+           .empty())
+    return;
+  const auto costs = layer_costs(table.parameters, plan, stack_sizes(*table.model.module, plan));
+  const double first = as_double(stage_cuts(tried.parallel_options().pipeline, 2, costs).front());
+  const RunPlan once = make_run_plan(tried, 2);
+  tried.train.batch_size = tried.train.micro_batches = 2;
+  const RunPlan twice = make_run_plan(tried, 2);
+  // Tables that two stages share are summed over pp too, once a step.
+  profile.boundary = over(twice.ranks.back(), "pp").bytes - over(once.ranks.back(), "pp").bytes;
+  const double of_layer = as_double(once.ranks.front().step.one_forward) / first;
+  const double head =
+      std::max(0.0, as_double(once.ranks.back().step.one_forward) - of_layer * (as_double(profile.layers) - first));
+  // Logits are what tp divides, and no unit's that is run again.
+  for (Keeping& keeping : profile.keepings) {
+    Share& kept = keeping.activations;
+    keeping.head = {std::max(0.0, std::min(head - kept.split, kept.whole)), std::min(head, kept.split)};
+    kept = {kept.whole - keeping.head.whole, kept.split - keeping.head.split};
+    // A backward begins with the gradient of the logits; a unit that is run again has its values while its own
+    // continues.
+    keeping.working = keeping.head;
+    if (keeping.again < 1.0) continue;
+    keeping.working.whole += profile.values.whole / as_double(profile.layers);
+    keeping.working.split += profile.values.split / as_double(profile.layers);
+  }
+}
+
+}  // namespace
+
+RunConfig on_one_rank(const RunConfig& config) {
+  RunConfig one = config;
+  auto& parallel = one.parallel;
+  parallel.pp = parallel.dp_replicate = parallel.dp_shard = parallel.tp = parallel.dp_threads = 1;
+  parallel.zero_stage = 3;
+  parallel.schedule = "1f1b";
+  parallel.stages_per_rank = 0;
+  parallel.cuts.clear();
+  parallel.offload.clear();
+  parallel.memory.clear();
+  parallel.recompute = {};
+  one.train.batch_size = one.train.micro_batches = 1;
+  one.train.batch_size_per_rank = 0;
+  return one;
+}
+
+std::vector<Recomputation> usual_recomputations(const RunConfig& config) {
+  std::vector<Recomputation> usual(2);
+  usual[1].operations = {"norm", "activation"};
+  if (!config.parallel.units.empty()) usual.emplace_back(/*all_units=*/true);
+  return usual;
+}
+
+ProfiledModel profile_model(const RunConfig& config, const std::vector<Recomputation>& recomputations,
+                            const std::vector<int64_t>& tps) {
+  ProfiledModel model{{}, recomputations, {}};
+  ModelProfile& profile = model.profile;
+  const RunConfig one = on_one_rank(config);
+  for (const int64_t tp : tps) {
+    MeshShape shape;
+    shape[Axis::tp] = tp;
+    if (tp == 1 || ParallelModel::error(*config.network.entry, *config.network.config, shape).empty())
+      model.tps.push_back(tp);
+  }
+  check_run_config(one, 1);
+
+  const Table table = get_table(config);
+  const int64_t multiplied = add_parameters(profile, table.parameters);
+  const auto sizes = stack_sizes(*table.model.module, *config.network.entry->plan);
+  profile.layers = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  profile.tokens_of_row = tokens_of_row(config);
+  profile.flops_of_row = flops_per_row(config.network, multiplied, profile.tokens_of_row)
+                             .value_or(6.0 * as_double(multiplied) * as_double(profile.tokens_of_row));
+  profile.gathered_bytes = config.parallel.bf16 ? 2.0 : 4.0;
+  profile.prefetch = config.parallel.prefetch;
+  profile.optimizer_bytes =
+      at_peak(make_run_plan(one, 1).ranks.front(), Held::optimizer) / std::max(profile.elements(), 1.0);
+
+  const auto several = std::ranges::find_if(model.tps, [](int64_t tp) { return tp > 1; });
+  profile.keepings.clear();
+  for (const Recomputation& recompute : recomputations)
+    profile.keepings.push_back(to_keeping(config, recompute, several == model.tps.end() ? 1 : *several));
+  const Keeping all = recomputations.front() ? to_keeping(config, {}, several == model.tps.end() ? 1 : *several)
+                                             : profile.keepings.front();
+  profile.values = all.activations;
+  if (profile.layers > 1) add_pipeline(profile, config, table);
+  return model;
+}
+
+void add_stages(ModelProfile& profile, const RunConfig& config, const std::vector<Layout>& pipelines) {
+  const Plan& plan = *config.network.entry->plan;
+  const Table table = get_table(config);
+  const auto sizes = stack_sizes(*table.model.module, plan);
+  if (sizes.empty()) return;
+  const auto costs = layer_costs(table.parameters, plan, sizes);
+  for (const Layout& layout : pipelines) {
+    const int64_t stages = layout.pp * stages_per_rank(layout);
+    const std::tuple key{layout.pp, stages_per_rank(layout), find_schedule(layout).is_v};
+    if (layout.pp == 1 || stages > static_cast<int64_t>(costs.size()) || profile.stages.contains(key)) continue;
+    const PipelineOptions options{layout.schedule, layout.stages_of_rank, config.parallel.cuts};
+    auto bounds = stage_cuts(options, layout.pp, costs);
+    bounds.insert(bounds.begin(), 0);
+    bounds.push_back(static_cast<int64_t>(costs.size()));
+    const auto placement = stage_placement(options, layout.pp);
+    std::vector<int64_t> layers_of_rank(static_cast<size_t>(layout.pp));
+    int64_t costliest = 0;
+    for (size_t stage = 0; stage < placement.size(); ++stage) {
+      layers_of_rank[static_cast<size_t>(placement[stage])] += bounds[stage + 1] - bounds[stage];
+      costliest = std::max(
+          costliest, std::accumulate(costs.begin() + bounds[stage], costs.begin() + bounds[stage + 1], int64_t{0}));
+    }
+    const double all = as_double(std::accumulate(costs.begin(), costs.end(), int64_t{0}));
+    profile.stages[key] = {as_double(std::ranges::max(layers_of_rank)) / as_double(static_cast<int64_t>(costs.size())),
+                           as_double(costliest * stages) / std::max(all, 1.0)};
+  }
+}
+
+RunConfig to_config(const RunConfig& config, const Layout& layout, const std::vector<Recomputation>& recomputations) {
+  RunConfig laid = config;
+  auto& parallel = laid.parallel;
+  parallel.pp = layout.pp;
+  parallel.dp_replicate = layout.dp_replicate;
+  parallel.dp_shard = layout.dp_shard;
+  parallel.tp = layout.tp;
+  parallel.dp_threads = 1;
+  parallel.zero_stage = layout.zero_stage;
+  parallel.schedule = layout.schedule;
+  parallel.stages_per_rank = layout.pp > 1 ? layout.stages_of_rank : 0;
+  if (layout.pp != config.parallel.pp || layout.schedule != config.parallel.schedule) parallel.cuts.clear();
+  parallel.recompute = recomputations.at(layout.keeping);
+  parallel.offload.clear();
+  if (layout.offload == Offloaded::optimizer) parallel.offload = {"optimizer"};
+  if (layout.offload == Offloaded::parameters) parallel.offload = {"parameters"};
+  parallel.memory.clear();
+  laid.train.micro_batches = layout.micro_batches;
+  laid.train.batch_size_per_rank = 0;
+  return laid;
+}
+
+}  // namespace modular
