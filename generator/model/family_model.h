@@ -124,14 +124,14 @@ struct EntryPlan {
     std::vector<std::string> shape;  // "batch", "seq", products of config fields; "?" where a size is not known
   };
   /// What stages are cut between, and what only the stages at its ends hold.
-  struct Tower {
+  struct Stack {
     std::string split_list;
     std::vector<std::string> first, last;
   };
   std::vector<std::string> units;
   std::vector<Split> tensor_splits;
   std::vector<Tie> ties;
-  std::vector<Tower> towers;            // none where pipelines cannot cut it, else one or two
+  std::vector<Stack> stacks;            // none where pipelines cannot cut it, else one or two
   std::vector<std::string> everywhere;  // what every stage holds of what is in them
   std::vector<Divides> divides;
   std::vector<StageCut> cuts;

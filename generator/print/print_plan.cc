@@ -100,11 +100,11 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
       });
   });
   json.attributeArray("towers", [&] {
-    for (const EntryPlan::Tower& tower : plan.towers)
+    for (const EntryPlan::Stack& stack : plan.stacks)
       json.object([&] {
-        json.attribute("split_list", tower.split_list);
-        write_names(json, "first", tower.first);
-        write_names(json, "last", tower.last);
+        json.attribute("split_list", stack.split_list);
+        write_names(json, "first", stack.first);
+        write_names(json, "last", stack.last);
       });
   });
   write_names(json, "everywhere", plan.everywhere);
@@ -134,8 +134,8 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
 PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
   const std::string name = name_of_plan(family, plan.entry);
   std::string text;
-  if (plan.towers.size() > 1) {
-    const EntryPlan::Tower& first = plan.towers.front();
+  if (plan.stacks.size() > 1) {
+    const EntryPlan::Stack& first = plan.stacks.front();
     text += "// The tower of " + plan.entry + " that runs first.\n";
     text += "inline const Tower " + name + "_first_tower = {\n";
     text += "    .split_list = " + quoted(first.split_list) + ",\n";
@@ -153,11 +153,11 @@ PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
   text += member("ties", each(plan.ties, [](const EntryPlan::Tie& tie) {
                    return "{" + quoted(tie.parameter) + ", " + quoted(tie.source) + ", " + quoted(tie.flag) + "}";
                  }));
-  const EntryPlan::Tower tower = plan.towers.empty() ? EntryPlan::Tower() : plan.towers.back();
-  text += "    .split_list = " + quoted(tower.split_list) + ",\n";
-  text += member("first", each(tower.first, quoted));
-  text += member("last", each(tower.last, quoted));
-  if (plan.towers.size() > 1) text += "    .first_stack = " + name + "_first_tower,\n";
+  const EntryPlan::Stack stack = plan.stacks.empty() ? EntryPlan::Stack() : plan.stacks.back();
+  text += "    .split_list = " + quoted(stack.split_list) + ",\n";
+  text += member("first", each(stack.first, quoted));
+  text += member("last", each(stack.last, quoted));
+  if (plan.stacks.size() > 1) text += "    .first_stack = " + name + "_first_tower,\n";
   if (!plan.everywhere.empty()) text += member("everywhere", each(plan.everywhere, quoted));
   text += member("divides", each(plan.divides, [](const EntryPlan::Divides& divides) {
                    return "{" + quoted(divides.field) + ", " + quoted(divides.axis) + "}";

@@ -96,7 +96,7 @@ TEST(ShardRules, RowWiseLayerWantsItsInputSplitByFeatureAndSumsAtItsExit) {
   const Applied applied("tp_rowwise", {Value(), split(2, 3)});
   EXPECT_EQ(applied.op.call, Call::exit);
   EXPECT_EQ(applied.result.type, kInvariant);
-  EXPECT_REFUSED("reads a value that is whole", "tp_rowwise", {Value(), whole(3)});
+  EXPECT_REFUSED("reads a value that is full", "tp_rowwise", {Value(), whole(3)});
   EXPECT_REFUSED("split over tp along dimension 1", "tp_rowwise", {Value(), split(1, 3)});
 }
 
@@ -173,28 +173,28 @@ TEST(ShardRules, DimensionsOfUnknownRanksAreComparedFromTheEnd) {
 }
 
 TEST(ShardRules, ShareOfACountIsNoFactor) {
-  EXPECT_REFUSED("a tp rank's share of a count", "op *", {whole(3), count(/*local=*/true)});
-  EXPECT_REFUSED("a tp rank's share of a count", "op /", {split(2, 3), count(true)});
+  EXPECT_REFUSED("a tp-local count", "op *", {whole(3), count(/*local=*/true)});
+  EXPECT_REFUSED("a tp-local count", "op /", {split(2, 3), count(true)});
 }
 
 TEST(ShardRules, SharesOfCounts) {
   EXPECT_TRUE(Applied("op *", {count(true), count()}, "long").result.local);
   EXPECT_FALSE(Applied("op /", {count(true), count(true)}, "long").result.local)
       << "heads per key head are the same for every share";
-  EXPECT_REFUSED("two tp ranks' shares", "op *", {count(true), count(true)}, "long");
+  EXPECT_REFUSED("two tp-local counts", "op *", {count(true), count(true)}, "long");
   EXPECT_REFUSED("unproven", "op /", {count(true), literal(2)}, "long");
   EXPECT_REFUSED("meets a number that is not split", "op +", {count(true), literal(1)}, "long");
 }
 
 TEST(ShardRules, ViewTakesTheSplitDimensionApartByALocalCount) {
   EXPECT_TYPE(sharded(2), ".view", {split(2, 3), list({size(0), size(1), count(true), count()})});
-  EXPECT_REFUSED("without a tp rank's share", ".view", {split(2, 3), list({size(0), size(1), count(), count()})});
+  EXPECT_REFUSED("without a tp-local count", ".view", {split(2, 3), list({size(0), size(1), count(), count()})});
   EXPECT_REFUSED("to dimension 3", ".view", {split(2, 3), list({size(0), size(1), count(), count(true)})});
-  EXPECT_REFUSED("two shares", ".view", {split(2, 3), list({size(0), size(1), count(true), count(true)})});
-  EXPECT_REFUSED("of a value that is whole", ".view", {whole(3), list({size(0), size(1), count(true), count()})});
+  EXPECT_REFUSED("two tp-local counts", ".view", {split(2, 3), list({size(0), size(1), count(true), count(true)})});
+  EXPECT_REFUSED("of a value that is full", ".view", {whole(3), list({size(0), size(1), count(true), count()})});
   EXPECT_TYPE(sharded(2), ".view", {split(2, 4), list({size(0), size(1), count(true)})});
   EXPECT_TYPE(sharded(2), ".view", {split(2, 4), list({size(0), size(1), literal(-1)})});
-  EXPECT_REFUSED("without a tp rank's share", ".view", {split(2, 3), list({size(0), size(1), literal(-1), count()})});
+  EXPECT_REFUSED("without a tp-local count", ".view", {split(2, 3), list({size(0), size(1), literal(-1), count()})});
 }
 
 TEST(ShardRules, ViewWantsTheSizesBeforeTheSplitToBeTheValuesOwn) {
@@ -228,14 +228,14 @@ TEST(ShardRules, SizeOfTheSplitDimensionGoesAlongWhereAllAgree) {
 }
 
 TEST(ShardRules, ShareOfACountIsReadOnlyWhereARuleKnowsIt) {
-  EXPECT_REFUSED("a tp rank's share of a count in select", ".select", {whole(3), literal(1), count(true)});
-  EXPECT_REFUSED("a tp rank's share of a count in chunk", ".chunk", {whole(3), count(true), literal(1)});
-  EXPECT_REFUSED("a tp rank's share of a count in repeat_interleave", ".repeat_interleave",
+  EXPECT_REFUSED("a tp-local count in select", ".select", {whole(3), literal(1), count(true)});
+  EXPECT_REFUSED("a tp-local count in chunk", ".chunk", {whole(3), count(true), literal(1)});
+  EXPECT_REFUSED("a tp-local count in repeat_interleave", ".repeat_interleave",
                  {whole(3), count(true), literal(1)});
-  EXPECT_REFUSED("a tp rank's share of a count in roll", ".roll", {whole(3), count(true), literal(1)});
-  EXPECT_REFUSED("a tp rank's share of a count in tril", ".tril", {whole(3), count(true)});
-  EXPECT_REFUSED("a tp rank's share of a count in soft_cap", "soft_cap", {whole(3), count(true)});
-  EXPECT_REFUSED("a tp rank's share of a count in rms_norm", "rms_norm", {whole(3), whole(1), count(true)});
+  EXPECT_REFUSED("a tp-local count in roll", ".roll", {whole(3), count(true), literal(1)});
+  EXPECT_REFUSED("a tp-local count in tril", ".tril", {whole(3), count(true)});
+  EXPECT_REFUSED("a tp-local count in soft_cap", "soft_cap", {whole(3), count(true)});
+  EXPECT_REFUSED("a tp-local count in rms_norm", "rms_norm", {whole(3), whole(1), count(true)});
 }
 
 TEST(ShardRules, OperandThatARuleDoesNotReadIsNotOverlooked) {
@@ -314,7 +314,7 @@ TEST(ShardRules, OneForAllHeadsIsExpandedToEachRanksHeads) {
   EXPECT_EQ(applied.result.type, sharded(1));
   EXPECT_EQ(applied.op.entered, std::vector<size_t>{0}) << "the heads' gradients add";
   EXPECT_REFUSED("not known to have size 1 there", ".expand", {whole(4), list({size(), count(true), size(), size()})});
-  EXPECT_REFUSED("two shares", ".expand", {one, list({size(), count(true), count(true), size()})});
+  EXPECT_REFUSED("two tp-local counts", ".expand", {one, list({size(), count(true), count(true), size()})});
   Value sum = partial(4);
   sum.ones = {-3};
   EXPECT_REFUSED("an expansion", ".expand", {sum, list({size(), count(true), size(), size()})});
@@ -428,7 +428,7 @@ TEST(ShardRules, SizesCountedFromBothSidesMayBeTheSame) {
 
 TEST(ShardRules, ViewOfAnUnknownRankWantsItsSizes) {
   Value x = Value::tensor(sharded(-1), true, std::nullopt);
-  EXPECT_REFUSED("how many dimensions come before", ".view", {x, list({size(0), literal(-1)})});
+  EXPECT_REFUSED("with an unknown number of dimensions before", ".view", {x, list({size(0), literal(-1)})});
   x.split_size = "d * n";
   EXPECT_TYPE(sharded(2), ".view", {x, list({size(0), size(1), factors({"n"}, true), factors({"d"})})});
 }
@@ -438,7 +438,7 @@ TEST(ShardRules, PartsThatStandForHeadsOrGroups) {
   EXPECT_REFUSED("within the parts", "attention", {heads, heads, heads, Value(), count()});
   const Value x = Value::tensor(sharded(2, {"a", "b"}), true, 3),
               weight = Value::tensor(sharded(0, {"a", "b"}), true, 1);
-  EXPECT_REFUSED("groups may lie across parts", "gated_rms_norm", {x, x, weight, count(true), count()});
+  EXPECT_REFUSED("groups may span parts", "gated_rms_norm", {x, x, weight, count(true), count()});
 }
 
 TEST(ShardRules, LastSizeOfWhatIsBroadcast) {
@@ -494,10 +494,10 @@ TEST(ShardRules, NormOverASplitDimensionSumsItsSquaresWhereTheWeightIsSplitAlike
   EXPECT_EQ(applied.op.call, Call::rms_norm);
   EXPECT_EQ(applied.result.type, sharded(2));
   EXPECT_TRUE(applied.op.entered.empty());
-  EXPECT_REFUSED("whose weight is whole", "rms_norm", {split(2, 3), whole(1), count()});
+  EXPECT_REFUSED("whose weight is full", "rms_norm", {split(2, 3), whole(1), count()});
   const Value fused = Value::tensor(sharded(2, {"a", "b"}), true, 3);
   EXPECT_REFUSED("whose weight is split over tp along its last dimension", "rms_norm", {fused, split(0, 1), count()});
-  EXPECT_REFUSED("whole on every tp rank meets one that is split", "rms_norm", {whole(3), split(0, 1), count()});
+  EXPECT_REFUSED("full on every tp rank meets one that is split", "rms_norm", {whole(3), split(0, 1), count()});
   EXPECT_REFUSED("a norm whose weight is split", "rms_norm", {split(1, 3), split(0, 1), count()});
 }
 
@@ -527,7 +527,7 @@ TEST(ShardRules, SinksAreSplitWhereHeadsAre) {
   };
   EXPECT_EQ(attend(split(1, 4), split(0, 1)).result, Value::tensor(sharded(2), true, 3));
   EXPECT_EQ(attend(whole(4), whole(1)).result, Value::tensor(kInvariant, true, 3));
-  EXPECT_NE(attend(split(1, 4), whole(1)).op.message.find("with sinks that are whole"), std::string::npos);
+  EXPECT_NE(attend(split(1, 4), whole(1)).op.message.find("with sinks that are full"), std::string::npos);
   EXPECT_NE(attend(whole(4), split(0, 1)).op.message.find("with sinks that are split"), std::string::npos);
   EXPECT_NE(attend(split(1, 4), partial(1)).op.message.find("unproven"), std::string::npos);
   EXPECT_NE(attend(split(2, 4), split(0, 1)).op.message.find("attention over a value that is split"),
@@ -601,7 +601,7 @@ TEST(ShardRules, StateSpacesByHeadsAndTheirGroups) {
   };
   EXPECT_TYPE(sharded(2), "state_space_duality", duality(split(2, 4), split(2, 3), split(0, 1), split(2, 4)));
   EXPECT_TYPE(kInvariant, "state_space_duality", duality(whole(4), whole(3), whole(1), whole(4)));
-  EXPECT_REFUSED("some are split over tp and others are whole", "state_space_duality",
+  EXPECT_REFUSED("some are split over tp and others are full", "state_space_duality",
                  duality(split(2, 4), split(2, 3), split(0, 1), whole(4)));
   EXPECT_REFUSED("a value that is split over tp along its last dimension", "state_space_duality",
                  duality(split(2, 4), split(2, 3), split(0, 1), split(3, 4)));
