@@ -12,7 +12,7 @@
 namespace modgen {
 namespace {
 
-/// "LlamaForCausalLM" gives "llama_for_causal_lm", with the family's part as the family writes it: "vit", no "vi_t".
+/// Converts "LlamaForCausalLM" to "llama_for_causal_lm", with the family's own spelling: "vit", not "vi_t".
 std::string name_of_plan(const FamilyModel& family, const std::string& entry) {
   std::string letters;
   for (const char c : family.name)
@@ -26,7 +26,7 @@ std::string name_of_plan(const FamilyModel& family, const std::string& entry) {
 
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 
-/// `.name = {a, b},`, and where elements are lists themselves and several, a line for each.
+/// `.name = {a, b},`, with one element per line if there are several and they are lists.
 std::string member(const std::string& name, const std::vector<std::string>& elements) {
   std::string text = "    ." + name;
   if (elements.size() > 1 && elements[0].starts_with("{")) {
@@ -52,13 +52,13 @@ void write_names(llvm::json::OStream& json, llvm::StringRef key, const std::vect
   });
 }
 
-/// The one owner of a parameter on each axis.
+/// Writes the owner of a parameter on each mesh axis.
 void write_parameter(llvm::json::OStream& json, const ParameterLayout& layout) {
   json.attribute("name", layout.name);
   if (layout.shape) write_names(json, "shape", *layout.shape);
   json.attribute("unit", layout.unit);
   if (!layout.stage.empty()) json.attribute("stage", layout.stage);
-  json.attribute("layout", layout.dim ? "split" : "whole");
+  json.attribute("layout", layout.dim ? "split" : "full");
   if (layout.dim) json.attribute("dim", *layout.dim);
   if (!layout.parts.empty()) write_names(json, "parts", layout.parts);
   if (!layout.tied_to.empty()) json.attribute("tied_to", layout.tied_to);
@@ -189,7 +189,7 @@ std::string proof_text(const FamilyModel& family) {
     text.append(family.name).append(": ").append(plan.entry).append(": ");
     text.append(std::to_string(by_rule)).append(" operations proven by a rule, ");
     text.append(std::to_string(plan.proof.alike)).append(" on values that are the same on all ranks, ");
-    text.append(std::to_string(plan.proof.trusted.size())).append(" on trust\n");
+    text.append(std::to_string(plan.proof.trusted.size())).append(" assumed\n");
     for (const EntryPlan::Trust& trust : plan.proof.trusted)
       text.append("  ")
           .append(trust.place)

@@ -101,7 +101,7 @@ TEST_F(CommandLine, RejectsWhatContradictsItself) {
   use("golden/alias_and_inferred_classes");
   for (const auto& [arguments, why] :
        {std::pair{"--check --diff beta", "--check and --diff exclude each other"},
-        std::pair{"--all beta", "name families or give --all, not both"}, std::pair{"", "nothing to do: name a family"},
+        std::pair{"--all beta", "give either families or --all, not both"}, std::pair{"", "nothing to do: name a family"},
         std::pair{"gamma", "there is no spec modular/gamma.h below"}}) {
     const Outcome outcome = modgen(in_root + arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments;

@@ -121,7 +121,7 @@ TEST_F(Fixes, OutsideOfTheRootAreNotMade) {
 TEST_F(Fixes, GoWithNoFlagThatWritesNothing) {
   for (const char* flag : {"--check", "--diff", "--explain", "--emit plan"})
     EXPECT_TRUE(
-        says(modgen(in_root + "--apply-fixes --all " + flag), "--apply-fixes writes specs and goes with none of"));
+        says(modgen(in_root + "--apply-fixes --all " + flag), "--apply-fixes writes specs and cannot be combined with"));
 }
 
 }  // namespace

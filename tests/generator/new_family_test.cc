@@ -126,12 +126,12 @@ TEST_F(NewFamily, SaysWhatCannotBe) {
         std::pair{"mine --from llama --prefix mine", "'mine' cannot begin the names of classes"},
         std::pair{"mine", "--new needs a family to derive from"}, std::pair{"mine --from nothing", "there is no spec"},
         std::pair{"mine --from llama --watch",
-                  "--new, --suggest, --watch and --compile-commands each go without the others"}}) {
+                  "--new, --suggest, --watch and --compile-commands cannot be combined with each other"}}) {
     const Outcome outcome = make(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments;
     EXPECT_TRUE(says(outcome, why)) << outcome.output;
   }
-  EXPECT_TRUE(says(modgen(in_root + "--from llama mine"), "--from and --prefix belong to --new"));
+  EXPECT_TRUE(says(modgen(in_root + "--from llama mine"), "--from and --prefix require --new"));
   EXPECT_FALSE(fs::exists(root / "modular"));
 }
 

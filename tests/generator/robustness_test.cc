@@ -222,7 +222,7 @@ TEST_F(Robustness, ForceWritesWhatHasNotChanged) {
   ASSERT_EQ(modgen(in_root + "--force --all").exit_code, 0);
   stat((generated / "beta.h").c_str(), &after);
   EXPECT_NE(after.st_ino, before.st_ino);
-  EXPECT_TRUE(says(modgen(in_root + "--force --check --all"), "--force writes files and goes with none of"));
+  EXPECT_TRUE(says(modgen(in_root + "--force --check --all"), "--force writes files and cannot be combined with"));
 }
 
 TEST_F(Robustness, AFolderNamedAsASpecIsNone) {
