@@ -7,7 +7,7 @@
 namespace modgen {
 namespace {
 
-Value whole(int64_t rank, bool gradient = true) { return Value::tensor(kInvariant, gradient, rank); }
+Value full(int64_t rank, bool gradient = true) { return Value::tensor(kInvariant, gradient, rank); }
 Value partial(int64_t rank) { return Value::tensor(kPartial, true, rank); }
 Value split(int64_t dim, int64_t rank) { return Value::tensor(sharded(dim), true, rank); }
 Value count(bool local = false) { return Value::number(local); }
@@ -82,11 +82,11 @@ struct Applied {
     EXPECT_NE(applied.op.message.find(part), std::string::npos) << "message: " << applied.op.message; \
   } while (false)
 
-TEST(ShardRules, ColumnWiseLayerEntersWholeValuesAndRejectsSplitOnes) {
-  const Applied applied("tp_colwise", {Value(), whole(3)});
+TEST(ShardRules, ColumnWiseLayerEntersFullValuesAndRejectsSplitOnes) {
+  const Applied applied("tp_colwise", {Value(), full(3)});
   EXPECT_EQ(applied.result.type, sharded(2));
   EXPECT_EQ(applied.op.entered, std::vector<size_t>{1});
-  EXPECT_TRUE(Applied("tp_colwise", {Value(), whole(3, /*gradient=*/false)}).op.entered.empty())
+  EXPECT_TRUE(Applied("tp_colwise", {Value(), full(3, /*gradient=*/false)}).op.entered.empty())
       << "nothing flows back into it";
   EXPECT_REFUSED("reads a value that is split", "tp_colwise", {Value(), split(2, 3)});
   EXPECT_REFUSED("reads a partial sum", "tp_colwise", {Value(), partial(3)});
@@ -96,27 +96,27 @@ TEST(ShardRules, RowWiseLayerWantsItsInputSplitByFeatureAndSumsAtItsExit) {
   const Applied applied("tp_rowwise", {Value(), split(2, 3)});
   EXPECT_EQ(applied.op.call, Call::exit);
   EXPECT_EQ(applied.result.type, kInvariant);
-  EXPECT_REFUSED("reads a value that is full", "tp_rowwise", {Value(), whole(3)});
+  EXPECT_REFUSED("reads a value that is full", "tp_rowwise", {Value(), full(3)});
   EXPECT_REFUSED("split over tp along dimension 1", "tp_rowwise", {Value(), split(1, 3)});
 }
 
-TEST(ShardRules, VocabularyEmbeddingGivesWholeRows) {
-  const Applied applied("tp_vocab embedding", {Value(), whole(2, false)});
+TEST(ShardRules, VocabularyEmbeddingReturnsFullRows) {
+  const Applied applied("tp_vocab embedding", {Value(), full(2, false)});
   EXPECT_EQ(applied.op.call, Call::embedding);
   EXPECT_EQ(applied.result.type, kInvariant);
   EXPECT_EQ(applied.result.rank, 3);
 }
 
 TEST(ShardRules, RowsOfATableThatIsSplitByColumnAreSplit) {
-  const Applied applied("embedding", {split(1, 2), whole(2, false)});
+  const Applied applied("embedding", {split(1, 2), full(2, false)});
   EXPECT_EQ(applied.result.type, sharded(2));
   EXPECT_EQ(applied.result.rank, 3);
-  EXPECT_TYPE(kInvariant, "embedding", {whole(2), whole(2, false)});
-  EXPECT_REFUSED("splits by row", "embedding", {split(0, 2), whole(2, false)});
+  EXPECT_TYPE(kInvariant, "embedding", {full(2), full(2, false)});
+  EXPECT_REFUSED("splits by row", "embedding", {split(0, 2), full(2, false)});
 }
 
-TEST(ShardRules, LayerWithoutAnnotationWantsWholeValues) {
-  EXPECT_TYPE(kInvariant, "linear layer", {Value(), whole(3)});
+TEST(ShardRules, LayerWithoutAnnotationTakesFullValues) {
+  EXPECT_TYPE(kInvariant, "linear layer", {Value(), full(3)});
   EXPECT_REFUSED("a layer without an annotation", "linear layer", {Value(), split(2, 3)});
   EXPECT_REFUSED("a layer without an annotation", "linear layer", {Value(), split(1, 3)});
   EXPECT_REFUSED("a layer reads a partial sum", "linear layer", {Value(), partial(3)});
@@ -133,19 +133,19 @@ TEST(ShardRules, FunctionsOfEachElementKeepASplitAndRejectAPartialSum) {
 
 TEST(ShardRules, SumsWantPartialSumsOnBothSides) {
   EXPECT_TYPE(kPartial, "op +", {partial(3), partial(3)});
-  EXPECT_REFUSED("would count it once for every rank", "op +", {partial(3), whole(3)});
-  EXPECT_REFUSED("would count it once for every rank", "op -", {whole(3, false), partial(3)});
+  EXPECT_REFUSED("would count it once for every rank", "op +", {partial(3), full(3)});
+  EXPECT_REFUSED("would count it once for every rank", "op -", {full(3, false), partial(3)});
   EXPECT_REFUSED("would count it once for every rank", "op +", {partial(3), literal(1)});
 }
 
 TEST(ShardRules, ProductsWantOnePartialSum) {
   EXPECT_TYPE(kPartial, "op *", {partial(3), literal(2)});
-  EXPECT_TYPE(kPartial, "op *", {partial(3), whole(3, false)});
+  EXPECT_TYPE(kPartial, "op *", {partial(3), full(3, false)});
   EXPECT_TYPE(kPartial, "op /", {partial(3), literal(2)});
   EXPECT_REFUSED("product of two partial sums", "op *", {partial(3), partial(3)});
-  EXPECT_REFUSED("division by a partial sum", "op /", {whole(3, false), partial(3)});
+  EXPECT_REFUSED("division by a partial sum", "op /", {full(3, false), partial(3)});
   EXPECT_REFUSED("meets a factor", "op *", {partial(3), split(2, 3)});
-  const Applied gated("op *", {whole(3), partial(3)});
+  const Applied gated("op *", {full(3), partial(3)});
   EXPECT_EQ(gated.result.type, kPartial);
   EXPECT_EQ(gated.op.entered, std::vector<size_t>{0}) << "its gradient on each rank is of that rank's part";
 }
@@ -153,16 +153,16 @@ TEST(ShardRules, ProductsWantOnePartialSum) {
 TEST(ShardRules, SplitValuesMeetWhereTheyAreSplitAlike) {
   EXPECT_TYPE(sharded(2), "op *", {split(2, 3), split(2, 3)});
   EXPECT_REFUSED("along different dimensions", "op *", {split(2, 3), split(1, 3)});
-  EXPECT_REFUSED("meets one that is split", "op *", {split(2, 3), whole(3)});
-  EXPECT_REFUSED("meets one that is split", "op *", {split(2, 3), whole(1)});
+  EXPECT_REFUSED("meets one that is split", "op *", {split(2, 3), full(3)});
+  EXPECT_REFUSED("meets one that is split", "op *", {split(2, 3), full(1)});
   EXPECT_TYPE(sharded(2), "op *", {split(2, 3), literal(3)});
 }
 
-TEST(ShardRules, WholeValueThatIsBroadcastAlongTheSplitIsEnteredWhereAGradientFlowsBack) {
-  const Applied scale("op *", {split(1, 4), whole(1)});  // [head_dim] on [batch, heads, seq, head_dim]
+TEST(ShardRules, FullValueBroadcastAlongTheSplitIsEnteredIfItHasAGradient) {
+  const Applied scale("op *", {split(1, 4), full(1)});  // [head_dim] on [batch, heads, seq, head_dim]
   EXPECT_EQ(scale.result.type, sharded(1));
   EXPECT_EQ(scale.op.entered, std::vector<size_t>{1});
-  const Applied table("op *", {split(1, 4), whole(1, false)});
+  const Applied table("op *", {split(1, 4), full(1, false)});
   EXPECT_TRUE(table.op.entered.empty());
 }
 
@@ -173,7 +173,7 @@ TEST(ShardRules, DimensionsOfUnknownRanksAreComparedFromTheEnd) {
 }
 
 TEST(ShardRules, ShareOfACountIsNoFactor) {
-  EXPECT_REFUSED("a tp-local count", "op *", {whole(3), count(/*local=*/true)});
+  EXPECT_REFUSED("a tp-local count", "op *", {full(3), count(/*local=*/true)});
   EXPECT_REFUSED("a tp-local count", "op /", {split(2, 3), count(true)});
 }
 
@@ -191,7 +191,7 @@ TEST(ShardRules, ViewTakesTheSplitDimensionApartByALocalCount) {
   EXPECT_REFUSED("without a tp-local count", ".view", {split(2, 3), list({size(0), size(1), count(), count()})});
   EXPECT_REFUSED("to dimension 3", ".view", {split(2, 3), list({size(0), size(1), count(), count(true)})});
   EXPECT_REFUSED("two tp-local counts", ".view", {split(2, 3), list({size(0), size(1), count(true), count(true)})});
-  EXPECT_REFUSED("of a value that is full", ".view", {whole(3), list({size(0), size(1), count(true), count()})});
+  EXPECT_REFUSED("of a value that is full", ".view", {full(3), list({size(0), size(1), count(true), count()})});
   EXPECT_TYPE(sharded(2), ".view", {split(2, 4), list({size(0), size(1), count(true)})});
   EXPECT_TYPE(sharded(2), ".view", {split(2, 4), list({size(0), size(1), literal(-1)})});
   EXPECT_REFUSED("without a tp-local count", ".view", {split(2, 3), list({size(0), size(1), literal(-1), count()})});
@@ -228,20 +228,19 @@ TEST(ShardRules, SizeOfTheSplitDimensionGoesAlongWhereAllAgree) {
 }
 
 TEST(ShardRules, ShareOfACountIsReadOnlyWhereARuleKnowsIt) {
-  EXPECT_REFUSED("a tp-local count in select", ".select", {whole(3), literal(1), count(true)});
-  EXPECT_REFUSED("a tp-local count in chunk", ".chunk", {whole(3), count(true), literal(1)});
-  EXPECT_REFUSED("a tp-local count in repeat_interleave", ".repeat_interleave",
-                 {whole(3), count(true), literal(1)});
-  EXPECT_REFUSED("a tp-local count in roll", ".roll", {whole(3), count(true), literal(1)});
-  EXPECT_REFUSED("a tp-local count in tril", ".tril", {whole(3), count(true)});
-  EXPECT_REFUSED("a tp-local count in soft_cap", "soft_cap", {whole(3), count(true)});
-  EXPECT_REFUSED("a tp-local count in rms_norm", "rms_norm", {whole(3), whole(1), count(true)});
+  EXPECT_REFUSED("a tp-local count in select", ".select", {full(3), literal(1), count(true)});
+  EXPECT_REFUSED("a tp-local count in chunk", ".chunk", {full(3), count(true), literal(1)});
+  EXPECT_REFUSED("a tp-local count in repeat_interleave", ".repeat_interleave", {full(3), count(true), literal(1)});
+  EXPECT_REFUSED("a tp-local count in roll", ".roll", {full(3), count(true), literal(1)});
+  EXPECT_REFUSED("a tp-local count in tril", ".tril", {full(3), count(true)});
+  EXPECT_REFUSED("a tp-local count in soft_cap", "soft_cap", {full(3), count(true)});
+  EXPECT_REFUSED("a tp-local count in rms_norm", "rms_norm", {full(3), full(1), count(true)});
 }
 
 TEST(ShardRules, OperandThatARuleDoesNotReadIsNotOverlooked) {
-  EXPECT_REFUSED("unproven", "soft_cap", {whole(3), split(2, 3)});
-  EXPECT_REFUSED("unproven", "soft_cap", {whole(3), partial(3)});
-  EXPECT_TYPE(kInvariant, ".type_as", {whole(3), split(2, 3)});
+  EXPECT_REFUSED("unproven", "soft_cap", {full(3), split(2, 3)});
+  EXPECT_REFUSED("unproven", "soft_cap", {full(3), partial(3)});
+  EXPECT_TYPE(kInvariant, ".type_as", {full(3), split(2, 3)});
 }
 
 TEST(ShardRules, PartsOfAFusedLayerAreSplitEachByItself) {
@@ -267,7 +266,7 @@ TEST(ShardRules, PartsOfAFusedLayerAreSplitEachByItself) {
   EXPECT_REFUSED("within different parts", "op +", {fused, split(2, 3)});
   EXPECT_REFUSED("reads a value that is split over tp along its last dimension within the parts", "tp_rowwise",
                  {Value(), fused});
-  EXPECT_REFUSED("a loss over logits", "cross_entropy", {fused, whole(2, false)});
+  EXPECT_REFUSED("a loss over logits", "cross_entropy", {fused, full(2, false)});
 }
 
 TEST(ShardRules, EqualPartsAreChunksAndADimensionOfTheirOwn) {
@@ -284,16 +283,16 @@ TEST(ShardRules, ColumnWiseLayerOfParts) {
   Value layer;
   layer.kind = Value::Kind::module;
   layer.type = sharded(0, {"a", "b"});
-  EXPECT_TYPE(sharded(2, {"a", "b"}), "tp_colwise", {layer, whole(3)});
+  EXPECT_TYPE(sharded(2, {"a", "b"}), "tp_colwise", {layer, full(3)});
 }
 
 TEST(ShardRules, TableOfWhichEachRankHasColumns) {
   Value table;
   table.kind = Value::Kind::module;
   table.type = sharded(1);
-  EXPECT_TYPE(sharded(2), "tp_shard embedding", {table, whole(2, false)});
+  EXPECT_TYPE(sharded(2), "tp_shard embedding", {table, full(2, false)});
   table.type = sharded(0);
-  EXPECT_REFUSED("splits by row", "tp_shard embedding", {table, whole(2, false)});
+  EXPECT_REFUSED("splits by row", "tp_shard embedding", {table, full(2, false)});
 }
 
 TEST(ShardRules, ShapeOperationsCarryTheSplitAlong) {
@@ -308,12 +307,12 @@ TEST(ShardRules, ShapeOperationsCarryTheSplitAlong) {
 }
 
 TEST(ShardRules, OneForAllHeadsIsExpandedToEachRanksHeads) {
-  Value one = whole(4);
+  Value one = full(4);
   one.ones = {-3};
   const Applied applied(".expand", {one, list({size(), count(true), size(), size()})});
   EXPECT_EQ(applied.result.type, sharded(1));
   EXPECT_EQ(applied.op.entered, std::vector<size_t>{0}) << "the heads' gradients add";
-  EXPECT_REFUSED("not known to have size 1 there", ".expand", {whole(4), list({size(), count(true), size(), size()})});
+  EXPECT_REFUSED("not known to have size 1 there", ".expand", {full(4), list({size(), count(true), size(), size()})});
   EXPECT_REFUSED("two tp-local counts", ".expand", {one, list({size(), count(true), count(true), size()})});
   Value sum = partial(4);
   sum.ones = {-3};
@@ -325,7 +324,7 @@ TEST(ShardRules, SplitDimensionIsNotTakenApart) {
   EXPECT_REFUSED("each rank sees only its slice", ".narrow", {split(2, 3), literal(2), literal(0), literal(5)});
   EXPECT_REFUSED("would interleave", "cat", {list({split(2, 3), split(2, 3)}), literal(-1)});
   EXPECT_TYPE(sharded(2), "cat", {list({split(2, 3), split(2, 3)}), literal(1)});
-  EXPECT_REFUSED("cat of values", "cat", {list({split(2, 3), whole(3)}), literal(1)});
+  EXPECT_REFUSED("cat of values", "cat", {list({split(2, 3), full(3)}), literal(1)});
 }
 
 TEST(ShardRules, ReductionsOverTheSplit) {
@@ -342,7 +341,7 @@ Value flag() { return Value::number(); }
 
 TEST(ShardRules, ReductionThatMayKeepItsDimensionIsUnproven) {
   EXPECT_REFUSED("no rule for sum", ".sum", {split(2, 4), literal(1), flag()});
-  EXPECT_FALSE(Applied(".sum", {whole(4), literal(1), flag()}).result.rank) << "it may have one dimension less";
+  EXPECT_FALSE(Applied(".sum", {full(4), literal(1), flag()}).result.rank) << "it may have one dimension less";
   EXPECT_TYPE(kPartial, ".sum", {split(2, 4), literal(2), flag()});
 }
 
@@ -357,20 +356,20 @@ TEST(ShardRules, ReductionsOverSeveralDimensions) {
   EXPECT_TYPE(sharded(0), ".mean", {split(1, 4), list({literal(0), literal(-1)})});
   EXPECT_TYPE(kPartial, ".sum", {split(1, 4), list({literal(0), literal(1)})});
   EXPECT_REFUSED("each rank sees only its slice", ".mean", {split(1, 4), list({literal(0), literal(-3)})});
-  EXPECT_EQ(Applied(".mean", {whole(4), list({literal(0), literal(1)})}).result.rank, 2);
+  EXPECT_EQ(Applied(".mean", {full(4), list({literal(0), literal(1)})}).result.rank, 2);
 }
 
 TEST(ShardRules, QuotientsAreLinearInWhatIsDivided) {
   for (const char* name : {"div", ".div", "op /"}) {
     EXPECT_TYPE(kPartial, name, {partial(3), literal(2)});
-    EXPECT_REFUSED("division by a partial sum", name, {whole(3, false), partial(3)});
+    EXPECT_REFUSED("division by a partial sum", name, {full(3, false), partial(3)});
   }
   EXPECT_REFUSED("is not linear", ".div", {partial(3), literal(2), Value::number()});  // rounding_mode
 }
 
 TEST(ShardRules, PartialSumsAreNotRounded) {
-  EXPECT_REFUSED("not known to be a floating type", ".type_as", {partial(3), whole(2, /*gradient=*/false)});
-  EXPECT_TYPE(kPartial, ".type_as", {partial(3), whole(2)});
+  EXPECT_REFUSED("not known to be a floating type", ".type_as", {partial(3), full(2, /*gradient=*/false)});
+  EXPECT_TYPE(kPartial, ".type_as", {partial(3), full(2)});
 }
 
 TEST(ShardRules, SqueezedDimensionMayStay) {
@@ -382,7 +381,7 @@ TEST(ShardRules, SqueezedDimensionMayStay) {
   EXPECT_EQ(before.result.type, sharded(-2)) << "counted from the end it stays where it is";
   EXPECT_EQ(after.result.type, sharded(1));
   EXPECT_FALSE(before.result.rank || after.result.rank);
-  EXPECT_FALSE(Applied(".squeeze", {whole(3), literal(0)}).result.rank);
+  EXPECT_FALSE(Applied(".squeeze", {full(3), literal(0)}).result.rank);
 }
 
 TEST(ShardRules, RollOfAllElementsMovesThemAcrossSlices) {
@@ -392,10 +391,10 @@ TEST(ShardRules, RollOfAllElementsMovesThemAcrossSlices) {
 }
 
 TEST(ShardRules, RepeatedDimensionHasNoLongerSizeOne) {
-  Value mask = whole(4, false);
+  Value mask = full(4, false);
   mask.ones = {-3};
   EXPECT_TRUE(Applied(".repeat_interleave", {mask, literal(4), literal(1)}).result.ones.empty());
-  EXPECT_EQ(Applied(".repeat_interleave", {whole(4), literal(4)}).result.rank, 1);
+  EXPECT_EQ(Applied(".repeat_interleave", {full(4), literal(4)}).result.rank, 1);
 }
 
 TEST(ShardRules, ExpandToOneShareAlone) {
@@ -411,8 +410,8 @@ TEST(ShardRules, RemainderOfSharesIsAShare) {
 }
 
 TEST(ShardRules, VectorHasNoRows) {
-  EXPECT_EQ(Applied("matmul", {whole(3), whole(1)}).result.rank, 2);
-  EXPECT_EQ(Applied("matmul", {whole(1), whole(1)}).result.rank, 0);
+  EXPECT_EQ(Applied("matmul", {full(3), full(1)}).result.rank, 2);
+  EXPECT_EQ(Applied("matmul", {full(1), full(1)}).result.rank, 0);
   const Value unknown = Value::tensor(kInvariant, true, std::nullopt);
   EXPECT_REFUSED("unproven", "matmul", {split(1, 3), unknown});
   EXPECT_TYPE(sharded(0), ".t", {split(0, 1)});
@@ -423,7 +422,7 @@ TEST(ShardRules, SizesCountedFromBothSidesMayBeTheSame) {
   const Value first = factors({"#0"}), from_end = factors({"#-3"});
   EXPECT_REFUSED("not known to be the value's own", ".view",
                  {split(2, 3), list({first, from_end, count(true), count()})});
-  EXPECT_EQ(Applied(".size", {whole(3), literal(-3)}, "long").result.factors, std::vector<std::string>{"#0"});
+  EXPECT_EQ(Applied(".size", {full(3), literal(-3)}, "long").result.factors, std::vector<std::string>{"#0"});
 }
 
 TEST(ShardRules, ViewOfAnUnknownRankWantsItsSizes) {
@@ -442,7 +441,7 @@ TEST(ShardRules, PartsThatStandForHeadsOrGroups) {
 }
 
 TEST(ShardRules, LastSizeOfWhatIsBroadcast) {
-  Value x = whole(3), y = whole(3);
+  Value x = full(3), y = full(3);
   x.last_size = "n";
   EXPECT_EQ(Applied("op +", {x, y}).result.last_size, "") << "n may be 1";
   y.ones = {-1};
@@ -465,27 +464,27 @@ TEST(ShardRules, SizesOfTheSplitDimensionAreShares) {
 TEST(ShardRules, ProductsOfMatrices) {
   EXPECT_TYPE(kPartial, "matmul", {split(3, 4), split(2, 4)});
   EXPECT_TYPE(sharded(1), "matmul", {split(1, 4), split(1, 4)});
-  EXPECT_REFUSED("only one side is split", "matmul", {split(3, 4), whole(4)});
-  const Applied columns("matmul", {whole(3), split(1, 2)});
+  EXPECT_REFUSED("only one side is split", "matmul", {split(3, 4), full(4)});
+  const Applied columns("matmul", {full(3), split(1, 2)});
   EXPECT_EQ(columns.result.type, sharded(2));
   EXPECT_EQ(columns.op.entered, std::vector<size_t>{0});
-  EXPECT_REFUSED("unproven", "matmul", {whole(3), split(0, 1)});  // a vector has no columns
+  EXPECT_REFUSED("unproven", "matmul", {full(3), split(0, 1)});  // a vector has no columns
 }
 
 TEST(ShardRules, LinearFunctionOfSplitWeights) {
   EXPECT_TYPE(kPartial, "linear", {split(2, 3), split(1, 2)});
-  EXPECT_REFUSED("a bias is added to a partial sum", "linear", {split(2, 3), split(1, 2), whole(1)});
-  EXPECT_REFUSED("split by input feature meets", "linear", {whole(3), split(1, 2)});
-  EXPECT_TYPE(sharded(2), "linear", {whole(3), split(0, 2)});
+  EXPECT_REFUSED("a bias is added to a partial sum", "linear", {split(2, 3), split(1, 2), full(1)});
+  EXPECT_REFUSED("split by input feature meets", "linear", {full(3), split(1, 2)});
+  EXPECT_TYPE(sharded(2), "linear", {full(3), split(0, 2)});
 }
 
 TEST(ShardRules, Norm) {
-  EXPECT_TYPE(kInvariant, "rms_norm", {whole(3), whole(1), count()});
-  EXPECT_REFUSED("over the last dimension, which is split", "rms_norm", {split(2, 3), whole(1), count()});
-  EXPECT_REFUSED("a norm of a partial sum", "rms_norm", {partial(3), whole(1), count()});
-  const Applied heads("rms_norm", {split(2, 4), whole(1), count()});
+  EXPECT_TYPE(kInvariant, "rms_norm", {full(3), full(1), count()});
+  EXPECT_REFUSED("over the last dimension, which is split", "rms_norm", {split(2, 3), full(1), count()});
+  EXPECT_REFUSED("a norm of a partial sum", "rms_norm", {partial(3), full(1), count()});
+  const Applied heads("rms_norm", {split(2, 4), full(1), count()});
   EXPECT_EQ(heads.op.entered, std::vector<size_t>{1}) << "each rank has a part of the weight's gradient";
-  EXPECT_REFUSED("unproven", "rms_norm", {Value::tensor(sharded(1), true, std::nullopt), whole(1), count()});
+  EXPECT_REFUSED("unproven", "rms_norm", {Value::tensor(sharded(1), true, std::nullopt), full(1), count()});
   EXPECT_REFUSED("a norm whose weight is a partial sum", "rms_norm", {split(1, 4), partial(1), count()});
 }
 
@@ -494,10 +493,10 @@ TEST(ShardRules, NormOverASplitDimensionSumsItsSquaresWhereTheWeightIsSplitAlike
   EXPECT_EQ(applied.op.call, Call::rms_norm);
   EXPECT_EQ(applied.result.type, sharded(2));
   EXPECT_TRUE(applied.op.entered.empty());
-  EXPECT_REFUSED("whose weight is full", "rms_norm", {split(2, 3), whole(1), count()});
+  EXPECT_REFUSED("whose weight is full", "rms_norm", {split(2, 3), full(1), count()});
   const Value fused = Value::tensor(sharded(2, {"a", "b"}), true, 3);
   EXPECT_REFUSED("whose weight is split over tp along its last dimension", "rms_norm", {fused, split(0, 1), count()});
-  EXPECT_REFUSED("full on every tp rank meets one that is split", "rms_norm", {whole(3), split(0, 1), count()});
+  EXPECT_REFUSED("full on every tp rank meets one that is split", "rms_norm", {full(3), split(0, 1), count()});
   EXPECT_REFUSED("a norm whose weight is split", "rms_norm", {split(1, 3), split(0, 1), count()});
 }
 
@@ -509,7 +508,7 @@ TEST(ShardRules, SlopesOfAlibiAreThoseOfARanksHeads) {
 
   EXPECT_EQ(Applied("alibi_mask", {Value(), own.result, Value()}).result, Value::tensor(sharded(1), false, 4));
   EXPECT_EQ(Applied("alibi_mask", {Value(), split(0, 1), Value()}).result, Value::tensor(sharded(1), true, 4));
-  EXPECT_EQ(Applied("alibi_mask", {Value(), whole(1, false), Value()}).result, Value::tensor(kInvariant, false, 4));
+  EXPECT_EQ(Applied("alibi_mask", {Value(), full(1, false), Value()}).result, Value::tensor(kInvariant, false, 4));
   EXPECT_REFUSED("unproven", "alibi_mask", {Value(), split(1, 2), Value()});
   EXPECT_REFUSED("unproven", "alibi_mask", {Value(), partial(1), Value()});
   for (const char* name : {"attention", "attention_with_biases"}) {
@@ -517,7 +516,7 @@ TEST(ShardRules, SlopesOfAlibiAreThoseOfARanksHeads) {
       return std::vector<Value>{split(1, 4), split(1, 4), split(1, 4), biases, count()};
     };
     EXPECT_TYPE(sharded(2), name, with(Value::tensor(sharded(1), false, 4)));
-    EXPECT_REFUSED("not known to be the same for every head", name, with(whole(4, false)));
+    EXPECT_REFUSED("not known to be the same for every head", name, with(full(4, false)));
   }
 }
 
@@ -526,49 +525,49 @@ TEST(ShardRules, SinksAreSplitWhereHeadsAre) {
     return Applied("attention_with_sinks", {heads, heads, heads, Value(), count(), sinks});
   };
   EXPECT_EQ(attend(split(1, 4), split(0, 1)).result, Value::tensor(sharded(2), true, 3));
-  EXPECT_EQ(attend(whole(4), whole(1)).result, Value::tensor(kInvariant, true, 3));
-  EXPECT_NE(attend(split(1, 4), whole(1)).op.message.find("with sinks that are full"), std::string::npos);
-  EXPECT_NE(attend(whole(4), split(0, 1)).op.message.find("with sinks that are split"), std::string::npos);
+  EXPECT_EQ(attend(full(4), full(1)).result, Value::tensor(kInvariant, true, 3));
+  EXPECT_NE(attend(split(1, 4), full(1)).op.message.find("with sinks that are full"), std::string::npos);
+  EXPECT_NE(attend(full(4), split(0, 1)).op.message.find("with sinks that are split"), std::string::npos);
   EXPECT_NE(attend(split(1, 4), partial(1)).op.message.find("unproven"), std::string::npos);
   EXPECT_NE(attend(split(2, 4), split(0, 1)).op.message.find("attention over a value that is split"),
             std::string::npos);
 }
 
-TEST(ShardRules, ConvolutionsReadWholeValues) {
-  const Applied patches("Conv2d layer", {Value(), whole(4, /*gradient=*/false)});
+TEST(ShardRules, ConvolutionsTakeFullValues) {
+  const Applied patches("Conv2d layer", {Value(), full(4, /*gradient=*/false)});
   EXPECT_EQ(patches.result, Value::tensor(kInvariant, true, 4));
   EXPECT_TRUE(Applied("Conv2d layer", {Value(), split(1, 4)}).rejected());
   EXPECT_TRUE(Applied("Conv2d layer", {Value(), partial(4)}).rejected());
 }
 
 TEST(ShardRules, LayerNormEntersBothParametersOverHeads) {
-  const Applied heads("layer_norm", {split(2, 4), list({count()}), whole(1), whole(1), count()});
+  const Applied heads("layer_norm", {split(2, 4), list({count()}), full(1), full(1), count()});
   EXPECT_EQ(heads.op.entered, (std::vector<size_t>{2, 3}));
   EXPECT_REFUSED("over the last dimension, which is split", "layer_norm",
-                 {split(2, 3), list({count()}), whole(1), whole(1), count()});
+                 {split(2, 3), list({count()}), full(1), full(1), count()});
   EXPECT_REFUSED("a norm over dimensions of which one is split", "layer_norm",
-                 {split(2, 4), list({count(), count()}), whole(2), whole(2), count()});
+                 {split(2, 4), list({count(), count()}), full(2), full(2), count()});
   EXPECT_EQ(Applied("LayerNorm layer", {Value(), split(2, 4)}).op.call, Call::layer_norm);
-  EXPECT_TYPE(kInvariant, "LayerNorm layer", {Value(), whole(3)});
+  EXPECT_TYPE(kInvariant, "LayerNorm layer", {Value(), full(3)});
 }
 
 TEST(ShardRules, BiasAddedToAProductOfMatrices) {
-  const Applied columns("addmm", {split(0, 1), whole(2), split(1, 2)});
+  const Applied columns("addmm", {split(0, 1), full(2), split(1, 2)});
   EXPECT_EQ(columns.result.type, sharded(1)) << columns.op.message;
   EXPECT_EQ(columns.op.entered, std::vector<size_t>{1});
-  EXPECT_REFUSED("would count it once for every rank", "addmm", {whole(1), split(1, 2), split(0, 2)});
+  EXPECT_REFUSED("would count it once for every rank", "addmm", {full(1), split(1, 2), split(0, 2)});
 }
 
 TEST(ShardRules, AttentionByHeads) {
   const Value heads = split(1, 4);
-  Value mask = whole(4, false);
+  Value mask = full(4, false);
   mask.ones = {-3};
   EXPECT_TYPE(sharded(2), "attention", {heads, heads, heads, mask, count()});
   EXPECT_TYPE(sharded(2), "attention", {heads, heads, heads, split(1, 4), count()});
   EXPECT_REFUSED("a mask that is not known to be the same for every head", "attention",
-                 {heads, heads, heads, whole(4, false), count()});
+                 {heads, heads, heads, full(4, false), count()});
   EXPECT_REFUSED("heads that are split over tp and others that are not", "attention",
-                 {heads, whole(4), whole(4), mask, count()});
+                 {heads, full(4), full(4), mask, count()});
   EXPECT_REFUSED("attention over a value that is split over tp along dimension 2", "attention",
                  {split(2, 4), split(2, 4), split(2, 4), mask, count()});
 }
@@ -592,7 +591,7 @@ TEST(ShardRules, AttentionMasks) {
   mask.members["documents"] = partial(2);
   EXPECT_REFUSED("unproven", "visible_keys", {mask, count(), Value()});
   EXPECT_REFUSED("unproven", "causal_mask", {split(1, 2), count()});
-  EXPECT_EQ(Applied("causal_mask", {whole(2), count()}).result.kind, Value::Kind::object);
+  EXPECT_EQ(Applied("causal_mask", {full(2), count()}).result.kind, Value::Kind::object);
 }
 
 TEST(ShardRules, StateSpacesByHeadsAndTheirGroups) {
@@ -600,9 +599,9 @@ TEST(ShardRules, StateSpacesByHeadsAndTheirGroups) {
     return std::vector<Value>{x, step, rates, shared, shared, rates, count()};
   };
   EXPECT_TYPE(sharded(2), "state_space_duality", duality(split(2, 4), split(2, 3), split(0, 1), split(2, 4)));
-  EXPECT_TYPE(kInvariant, "state_space_duality", duality(whole(4), whole(3), whole(1), whole(4)));
+  EXPECT_TYPE(kInvariant, "state_space_duality", duality(full(4), full(3), full(1), full(4)));
   EXPECT_REFUSED("some are split over tp and others are full", "state_space_duality",
-                 duality(split(2, 4), split(2, 3), split(0, 1), whole(4)));
+                 duality(split(2, 4), split(2, 3), split(0, 1), full(4)));
   EXPECT_REFUSED("a value that is split over tp along its last dimension", "state_space_duality",
                  duality(split(2, 4), split(2, 3), split(0, 1), split(3, 4)));
   EXPECT_TYPE(sharded(2), "gated_rms_norm", {split(2, 3), split(2, 3), split(0, 1), count(true), count()});
@@ -611,7 +610,7 @@ TEST(ShardRules, StateSpacesByHeadsAndTheirGroups) {
 }
 
 TEST(ShardRules, StateSpacesByChannels) {
-  const Applied scan("selective_scan", {split(2, 3), split(2, 3), split(0, 2), whole(3), whole(3), split(0, 1)});
+  const Applied scan("selective_scan", {split(2, 3), split(2, 3), split(0, 2), full(3), full(3), split(0, 1)});
   EXPECT_EQ(scan.result.type, sharded(2)) << scan.op.message;
   EXPECT_EQ(scan.op.entered, (std::vector<size_t>{3, 4}));
   const Value fused = Value::tensor(sharded(-1, {"a", "b"}), true, 3);
@@ -620,25 +619,25 @@ TEST(ShardRules, StateSpacesByChannels) {
   EXPECT_TYPE(sharded(2, {"a", "b"}), "causal_conv1d", {fused, weight, bias});
   EXPECT_TYPE(sharded(2), "causal_conv1d", {split(2, 3), split(0, 3), Value()});
   EXPECT_REFUSED("causal_conv1d of a value that is split", "causal_conv1d", {fused, split(0, 3), Value()});
-  EXPECT_REFUSED("causal_conv1d of a partial sum", "causal_conv1d", {partial(3), whole(3), whole(1)});
-  EXPECT_TYPE(sharded(2), "without_padding", {split(2, 3), whole(2, false)});
-  EXPECT_REFUSED("no rule for without_padding", "without_padding", {split(1, 3), whole(2, false)});
+  EXPECT_REFUSED("causal_conv1d of a partial sum", "causal_conv1d", {partial(3), full(3), full(1)});
+  EXPECT_TYPE(sharded(2), "without_padding", {split(2, 3), full(2, false)});
+  EXPECT_REFUSED("no rule for without_padding", "without_padding", {split(1, 3), full(2, false)});
 }
 
 TEST(ShardRules, ExpertsSplitWithinGateAndUpGiveAPartialSum) {
   const Value gate_up = Value::tensor(sharded(1, {"inner", "inner"}), true, 3), down = split(2, 3);
   const auto experts = [](const Value& one, const Value& other) {
-    return std::vector<Value>{Value(), whole(2), one, other, whole(2, false), whole(2)};
+    return std::vector<Value>{Value(), full(2), one, other, full(2, false), full(2)};
   };
   const Applied split_experts("mix_experts", experts(gate_up, down));
   EXPECT_EQ(split_experts.op.call, Call::sum);
   EXPECT_EQ(split_experts.op.entered, (std::vector<size_t>{1, 5})) << "rows and weights, not what is chosen";
-  const Applied full_experts("mix_experts", experts(whole(3), whole(3)));
+  const Applied full_experts("mix_experts", experts(full(3), full(3)));
   EXPECT_EQ(full_experts.op.call, Call::none);
   EXPECT_EQ(full_experts.result.type, kInvariant);
   EXPECT_TRUE(full_experts.op.entered.empty());
-  EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(gate_up, whole(3)));
-  EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(whole(3), down));
+  EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(gate_up, full(3)));
+  EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(full(3), down));
   EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(split(1, 3), down));
   EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(gate_up, split(1, 3)));
   EXPECT_REFUSED("experts whose gate and up are", "mix_experts",
@@ -652,27 +651,27 @@ TEST(ShardRules, ExpertsSplitWithinGateAndUpGiveAPartialSum) {
 }
 
 TEST(ShardRules, LossOverASplitVocabulary) {
-  const Applied loss("cross_entropy", {split(2, 3), whole(2, false)});
+  const Applied loss("cross_entropy", {split(2, 3), full(2, false)});
   EXPECT_EQ(loss.op.call, Call::cross_entropy);
   EXPECT_EQ(loss.result.type, kInvariant);
-  EXPECT_EQ(Applied("cross_entropy", {whole(3), whole(2, false)}).op.call, Call::none);
-  EXPECT_REFUSED("a loss of a partial sum", "cross_entropy", {partial(3), whole(2, false)});
+  EXPECT_EQ(Applied("cross_entropy", {full(3), full(2, false)}).op.call, Call::none);
+  EXPECT_REFUSED("a loss of a partial sum", "cross_entropy", {partial(3), full(2, false)});
 }
 
 TEST(ShardRules, LossOverASampleOfClasses) {
-  const Value targets = whole(2, false), temperature = Value::number();
+  const Value targets = full(2, false), temperature = Value::number();
   const auto of = [&](const Value& hidden, const Value& weight, const Value& bias) {
     return Applied("sampled_cross_entropy", {hidden, weight, bias, targets, temperature});
   };
-  const Applied loss = of(whole(3), split(0, 2), split(0, 1));
+  const Applied loss = of(full(3), split(0, 2), split(0, 1));
   EXPECT_EQ(loss.op.call, Call::sampled_cross_entropy);
   EXPECT_TRUE(loss.result.is_invariant());
   EXPECT_TRUE(loss.op.entered.empty());  // its gradients are whole on every rank
-  EXPECT_EQ(of(whole(3), whole(2), whole(1)).op.call, Call::none);
+  EXPECT_EQ(of(full(3), full(2), full(1)).op.call, Call::none);
   EXPECT_REFUSED("a loss of a partial sum", "sampled_cross_entropy",
                  {partial(3), split(0, 2), split(0, 1), targets, temperature});
   EXPECT_REFUSED("a loss over a sample of classes", "sampled_cross_entropy",
-                 {whole(3), split(1, 2), whole(1), targets, temperature});
+                 {full(3), split(1, 2), full(1), targets, temperature});
 }
 
 TEST(ShardRules, DimensionsThatAreNotKnownAreNotTakenForTheDefault) {
@@ -694,7 +693,7 @@ TEST(ShardRules, NumbersTooLargeForAnyDimensionAreNotKnown) {
 
 TEST(ShardRules, PathsThatDisagree) {
   EXPECT_EQ(join(split(2, 3), split(2, 3)), split(2, 3));
-  EXPECT_EQ(join(split(2, 3), whole(3)).kind, Value::Kind::mismatch);
+  EXPECT_EQ(join(split(2, 3), full(3)).kind, Value::Kind::mismatch);
   EXPECT_EQ(join(Value(), split(2, 3)), split(2, 3)) << "an undefined tensor has every type";
 }
 

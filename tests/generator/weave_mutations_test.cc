@@ -70,8 +70,7 @@ const Mutation kTensorParallel[] = {
     {"SplitSizeAsFactor", "Tensor logits = project(hidden_states);",
      "Tensor logits = project(hidden_states);\n    logits = logits / logits.size(-1);",
      "a tp-local count meets a tensor", "logits.size(-1)"},
-    {"LocalCountAsScale", "mask, scaling,", "mask, scaling / num_heads,", "a tp-local count",
-     "scaling / num_heads"},
+    {"LocalCountAsScale", "mask, scaling,", "mask, scaling / num_heads,", "a tp-local count", "scaling / num_heads"},
     {"PartialLoss", "outputs.loss_sum = cross_entropy(logits, targets)", "outputs.loss_sum = logits.sum()",
      "output loss_sum is a partial sum over tp", "logits.sum()"},
     {"ForgottenExit", "return residual + mlp(post_attention_layernorm(residual));",
@@ -290,7 +289,8 @@ const Mutation kTowers[] = {
      "const Tensor other = left(table(batch.input_ids), mask);\n    const Tensor both = batch.input_ids.unsqueeze(-1) "
      "+ other;\n    Tensor "
      "crossing = states;",
-     "the first pipeline stage computes other in addition to crossing, which it passes on", "const Tensor other", "two_towers"},
+     "the first pipeline stage computes other in addition to crossing, which it passes on", "const Tensor other",
+     "two_towers"},
     {"SeveralNames", "Tensor crossing = states;\n    crossing = crossing + bridge(states);",
      "const auto [crossing, other] = std::pair<Tensor, Tensor>(states, bridge(states));",
      "the first pipeline stage computes several values: crossing, other", "const auto [crossing, other]", "two_towers"},
@@ -307,7 +307,8 @@ const Mutation kTowers[] = {
      "the output of bridge for the last pipeline stage is not assigned to a variable", "bridge(states);", "two_towers"},
     {"InterruptedFeed", "Tensor crossing = states;",
      "Tensor crossing = states;\n    const Tensor doubled = crossing * 2.0;",
-     "the computation of crossing for the first stage is interrupted", "crossing = crossing + bridge(states)", "two_towers"},
+     "the computation of crossing for the first stage is interrupted", "crossing = crossing + bridge(states)",
+     "two_towers"},
     {"CallInABranch", kTwoTowers,
      "  Outputs forward(const Batch& batch) {\n    Outputs outputs;\n    if (batch.want_logits) outputs.logits = "
      "lm_head(model(batch));\n    return outputs;\n  }\n  TwoTowersModel model{nullptr};",
@@ -363,12 +364,14 @@ const Mutation kCutTowers[] = {
     {"TwoTensorsOfTheFirstTower", "Tensor crossing = states;",
      "const Tensor other = bridge(states);\n    const Tensor both = batch.input_ids.unsqueeze(-1) + other;\n    Tensor "
      "crossing = states;",
-     "the first pipeline stage computes states in addition to crossing, which it passes on", "const Tensor states", "split_towers"},
+     "the first pipeline stage computes states in addition to crossing, which it passes on", "const Tensor states",
+     "split_towers"},
     {"LayersReachedInto", "return bridge(seen);", "return bridge(seen) + left->layers[0]->mlp(seen);",
      "is accessed outside its loop: a stage holds only some of its elements", "left->layers[0]", "split_towers"},
     {"CallInABranch", "const Tensor states = read(batch, mask);",
      "Tensor states = table(batch.input_ids);\n    if (batch.input_ids.size(1) > 0) states = read(batch, mask);",
-     "a call that loops over the PP_SPLIT list is inside another statement", "states = read(batch, mask)", "split_towers"},
+     "a call that loops over the PP_SPLIT list is inside another statement", "states = read(batch, mask)",
+     "split_towers"},
 };
 
 const Mutation kSharding[] = {
