@@ -136,8 +136,8 @@ PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
   std::string text;
   if (plan.stacks.size() > 1) {
     const EntryPlan::Stack& first = plan.stacks.front();
-    text += "// The tower of " + plan.entry + " that runs first.\n";
-    text += "inline const Tower " + name + "_first_tower = {\n";
+    text += "// The stack of " + plan.entry + " that runs first.\n";
+    text += "inline const Tower " + name + "_first_stack = {\n";
     text += "    .split_list = " + quoted(first.split_list) + ",\n";
     text += member("first", each(first.first, quoted)) + member("last", each(first.last, quoted)) + "};\n\n";
   }
@@ -157,7 +157,7 @@ PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
   text += "    .split_list = " + quoted(stack.split_list) + ",\n";
   text += member("first", each(stack.first, quoted));
   text += member("last", each(stack.last, quoted));
-  if (plan.stacks.size() > 1) text += "    .first_stack = " + name + "_first_tower,\n";
+  if (plan.stacks.size() > 1) text += "    .first_stack = " + name + "_first_stack,\n";
   if (!plan.everywhere.empty()) text += member("everywhere", each(plan.everywhere, quoted));
   text += member("divides", each(plan.divides, [](const EntryPlan::Divides& divides) {
                    return "{" + quoted(divides.field) + ", " + quoted(divides.axis) + "}";

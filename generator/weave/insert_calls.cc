@@ -126,7 +126,8 @@ class Weaver {
     weave_placements(editor, function, placements);
     editor.replace(function.where, on_shards(function));
     const uint32_t begin = next_code(family_.text, function.text.front().slice.begin);
-    function.method_after = "/// " + function.name + " where what it is given is split over tensor-parallel ranks.\n" +
+    function.method_after = "/// Overload of " + function.name +
+                            " for arguments that are split over tensor-parallel ranks.\n" +
                             edited(family_.text, editor.finish(), begin, function.body.span.end);
   }
 
