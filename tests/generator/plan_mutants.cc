@@ -21,17 +21,17 @@ bool is_linear(const Field& field) {
 
 // ---- Annotations ----
 
-/// What becomes of a family in which annotation `from` of a layer says `to` instead; empty: it is taken away.
-struct CommVolume {
+/// The verdict on replacing annotation `from` of a layer by `to`; an empty `to` removes it.
+struct Replacement {
   const char* from;
   const char* to;
   Verdict verdict;
 };
 
-constexpr CommVolume kExchanges[] = {
+constexpr Replacement kReplacements[] = {
     {"tp_colwise", "", rejected},
     {"tp_colwise", "TP_ROWWISE", rejected},
-    {"tp_colwise", "TP_VOCAB", accepted},  // of a linear layer both split by output feature
+    {"tp_colwise", "TP_VOCAB", accepted},  // both split a linear layer by output feature
     {"tp_rowwise", "", rejected},
     {"tp_rowwise", "TP_COLWISE", rejected},
     {"tp_rowwise", "TP_VOCAB", rejected},
@@ -40,7 +40,7 @@ constexpr CommVolume kExchanges[] = {
     {"tp_colwise_parts", "TP_ROWWISE", rejected},
     {"tp_shard", "", rejected},
     {"tp_local", "", rejected},
-    {"tp_vocab", "", accepted},  // whole on every rank
+    {"tp_vocab", "", accepted},  // full on every rank
     {"tp_vocab", "TP_ROWWISE", rejected},
     {"pp_first", "", rejected},
     {"pp_first", "PP_LAST", rejected},
@@ -56,7 +56,7 @@ constexpr CommVolume kExchanges[] = {
     {"pp_all", "PP_LAST", rejected},
 };
 
-/// The fields whose layers some entry ties to another: then both have to be split in the same way.
+/// The fields whose layers an entry ties to another layer: both have to be split the same way.
 std::set<const Field*> tied_fields(const FamilyModel& model) {
   std::set<const Field*> tied;
   for (const Class& entry : model.classes) {
@@ -79,30 +79,28 @@ std::set<const Field*> tied_fields(const FamilyModel& model) {
   return tied;
 }
 
-/// What computes the same where the rules above say otherwise, and why.
+/// An exception to the verdicts above.
 struct Exception {
-  const char* part;  // of the mutant's name
+  const char* part;  // part of the mutant's name
   Verdict verdict;
 };
 
 constexpr Exception kExceptions[] = {
-    // Scores of classes split by class, which are gathered at the output and where the loss is computed. Those whose
-    // loss may be one of numbers (classification_loss) stay whole.
+    // Class scores that are split by class, and gathered at the output and for the loss. Scores whose loss may be a
+    // regression loss (classification_loss) stay full.
     {"GPT2ForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
     {"BloomForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
     {"T5ForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
-    // Its table is read before the unit that would own it then.
+    // Its table is read before the unit that would own it.
     {"RelativeAttentionBiasImpl: FSDP_UNIT removed", rejected},
-    // Held for checkpoints; no entry runs them.
+    // Only kept for checkpoints; no entry runs them.
     {"RobertaPoolerImpl::dense: TP_COLWISE added", accepted},
     {"MPNetPoolerImpl::dense: TP_COLWISE added", accepted},
     {"RobertaModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
     {"MPNetModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
     {"ForSentenceEmbeddingImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
     {"ForSentencePairClassificationImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
-    // How many dimensions the value has is not known there, and the sizes of the view that follows are no longer those
-    // of
-    // the layer.
+    // The number of dimensions is not known there, and the sizes of the following view no longer match the layer.
     {"T5AttentionImpl::forward 6: turned_twice of q", rejected},
     {"T5AttentionImpl::forward 6: product instead of q", rejected},
     {"T5SelfAttentionImpl::forward 6: turned_twice of q", rejected},
@@ -117,24 +115,24 @@ constexpr Exception kExceptions[] = {
     {"LlavaTextAttentionImpl::forward 10: product instead of k_proj", rejected},
     {"LlavaTextAttentionImpl::forward 13: turned_twice of v_proj", rejected},
     {"LlavaTextAttentionImpl::forward 13: product instead of v_proj", rejected},
-    // There are not two towers any more.
+    // The model no longer has two stacks.
     {"T5ModelImpl::encoder: PP_FIRST exchanged for PP_ALL", rejected},
     {"T5ModelImpl::decoder: PP_LAST exchanged for PP_ALL", rejected},
     {"T5ForConditionalGenerationImpl::encoder: PP_FIRST exchanged for PP_ALL", rejected},
     {"T5ForConditionalGenerationImpl::decoder: PP_LAST exchanged for PP_ALL", rejected},
     {"ModelImpl::vision_model: PP_FIRST exchanged for PP_ALL", rejected},
     {"ModelImpl::text_model: PP_LAST exchanged for PP_ALL", rejected},
-    // A tower whose list is not marked is one piece, which the stage runs that begins and ends it.
+    // A stack without a PP_SPLIT list runs on a single stage, which is both its first and its last.
     {"T5DecoderImpl::block: PP_SPLIT removed", accepted},
     {"T5DecoderImpl::block: PP_SPLIT exchanged for", accepted},
-    // Which tower runs first is seen from what the second one reads.
+    // The order of the stacks follows from the reads of the second one.
     {"T5ModelImpl::encoder: PP_FIRST removed", accepted},
     {"T5ForConditionalGenerationImpl::encoder: PP_FIRST removed", accepted},
     {"SiglipModelImpl::vision_model: PP_FIRST removed", accepted},
-    // What follows the first tower there is a mask of its batch, which each stage makes.
-    {"T5ModelImpl::forward: towers exchanged", accepted},
-    {"T5ForConditionalGenerationImpl::inherited_forward: towers exchanged", accepted},
-    // It lies within a tower that is marked as a whole: the outermost mark decides.
+    // The statement after the first stack computes a mask from the batch, which every stage does.
+    {"T5ModelImpl::forward: stacks exchanged", accepted},
+    {"T5ForConditionalGenerationImpl::inherited_forward: stacks exchanged", accepted},
+    // It is inside a module that is marked itself: the outermost annotation decides.
     {"LlavaEncoderImpl::layers: PP_SPLIT", accepted},
     {"LlavaVisionModelImpl::embeddings: PP_FIRST removed", accepted},
     {"LlavaVisionModelImpl::embeddings: PP_FIRST exchanged for PP_LAST", accepted},
@@ -143,14 +141,14 @@ constexpr Exception kExceptions[] = {
 };
 
 Verdict get_verdict(const std::string& name, Verdict verdict) {
-  for (const Exception& one : kExceptions)
-    if (name.find(one.part) != std::string::npos) return one.verdict;
+  for (const Exception& exception : kExceptions)
+    if (name.find(exception.part) != std::string::npos) return exception.verdict;
   return verdict;
 }
 
 // ---- Bodies ----
 
-/// What stands in the place of a value `$`: on one that is split along its last dimension, and on a whole one.
+/// Code that replaces a value `$`, with the verdicts for a value that is split along its last dimension and a full value.
 struct Wrap {
   const char* name;
   const char* code;
@@ -202,7 +200,7 @@ class Mutator {
     mutants_.push_back({std::move(name), verdict, std::move(changes), owner_, method_});
   }
 
-  /// A change of annotations: `edit` makes it to the class as read.
+  /// Adds a change of annotations; `edit` applies it to the parsed class.
   void annotate(const Class& owner, std::string name, Verdict verdict, std::vector<Change> changes,
                 std::function<void(Class&)> edit) {
     const size_t index = static_cast<size_t>(&owner - model_.classes.data());
@@ -210,7 +208,7 @@ class Mutator {
                         [index, edit](FamilyModel& model) { edit(model.classes[index]); }});
   }
 
-  /// Where the declaration of `field` begins: the first code of its line.
+  /// The start of the declaration of `field`: the first code on its line.
   SourceSpan declaration(const Field& field) const {
     uint32_t begin = field.where.begin;
     while (begin > 0 && text_[begin - 1] != '\n' && text_[begin - 1] != ';') --begin;
@@ -222,7 +220,7 @@ class Mutator {
     for (const Annotation& annotation : owner.annotations)
       if (annotation.kind == "fsdp_unit" && !find_annotation(owner.annotations, "entry"))
         annotate(owner, ": FSDP_UNIT removed", accepted, {{annotation.where, ""}}, [](Class& changed) {
-          std::erase_if(changed.annotations, [](const Annotation& one) { return one.kind == "fsdp_unit"; });
+          std::erase_if(changed.annotations, [](const Annotation& other) { return other.kind == "fsdp_unit"; });
         });
     for (size_t i = 0; i < owner.fields.size(); ++i) {
       const Field& field = owner.fields[i];
@@ -234,7 +232,7 @@ class Mutator {
     }
   }
 
-  /// Whether a method reads `field`: a constructor knows whole counts alone.
+  /// Whether a method reads `field`. Constructors only see global counts.
   static bool is_read(const Class& owner, const Field& field) {
     bool read = false;
     for (const Function& function : owner.functions) {
@@ -253,7 +251,7 @@ class Mutator {
              });
   }
 
-  /// "TP_SHARD(0)" as it is read.
+  /// The parsed annotation for "TP_SHARD(0)".
   static Annotation make_annotation(const std::string& macro, SourceSpan where) {
     Annotation annotation;
     const size_t open = std::min(macro.find('('), macro.size());
@@ -266,24 +264,24 @@ class Mutator {
 
   void change_annotation(const Class& owner, size_t i, const Annotation& annotation) {
     const Field& field = owner.fields[i];
-    const size_t place = static_cast<size_t>(&annotation - field.annotations.data());
+    const size_t index = static_cast<size_t>(&annotation - field.annotations.data());
     const std::string what = "::" + field.name + ": " + at(annotation.where);
     const auto exchange = [&](const std::string& to, Verdict verdict) {
       annotate(owner, what + (to.empty() ? " removed" : " exchanged for " + to), verdict, {{annotation.where, to}},
                [=, replacement = make_annotation(to, annotation.where)](Class& changed) {
                  std::vector<Annotation>& list = changed.fields[i].annotations;
                  if (to.empty())
-                   list.erase(list.begin() + static_cast<std::ptrdiff_t>(place));
+                   list.erase(list.begin() + static_cast<std::ptrdiff_t>(index));
                  else
-                   list[place] = replacement;
+                   list[index] = replacement;
                });
     };
-    for (const CommVolume& one : kExchanges) {
-      if (annotation.kind != one.from) continue;
+    for (const Replacement& replacement : kReplacements) {
+      if (annotation.kind != replacement.from) continue;
       const bool tied = annotation.kind == "tp_vocab" && tied_.contains(&field);
-      // A count that only names the size of a part says the same as the product does.
+      // A count that only names the size of a part is equivalent to the product.
       const bool names_a_part = annotation.kind == "tp_local" && !is_read(owner, field);
-      exchange(one.to, tied ? rejected : names_a_part ? accepted : one.verdict);
+      exchange(replacement.to, tied ? rejected : names_a_part ? accepted : replacement.verdict);
     }
     if (annotation.kind == "tp_vocab" && is_linear(field)) exchange("TP_COLWISE", accepted);
     if (annotation.kind == "tp_shard" && annotation.arguments.size() == 1)
@@ -293,14 +291,14 @@ class Mutator {
     const Field& next = owner.fields[i + 1];
     const bool between_parts = annotation.kind == "tp_local" && next.type == "int64_t" && !is_read(owner, field) &&
                                (find_annotation(next.annotations, "tp_local") || !is_read(owner, next));
-    // Any table that is only looked up may be split by row.
+    // A table that is only used for lookups may be split by row.
     const bool between_tables = annotation.kind == "tp_vocab" && !tied_.contains(&field) && field.type == next.type &&
                                 next.type.ends_with("nn::Embedding");
     annotate(owner, what + " moved to " + next.name, between_parts || between_tables ? accepted : rejected,
              {{annotation.where, ""}, {declaration(next), at(annotation.where) + " "}}, [=](Class& changed) {
                std::vector<Annotation>& list = changed.fields[i].annotations;
-               changed.fields[i + 1].annotations.push_back(list[place]);
-               list.erase(list.begin() + static_cast<std::ptrdiff_t>(place));
+               changed.fields[i + 1].annotations.push_back(list[index]);
+               list.erase(list.begin() + static_cast<std::ptrdiff_t>(index));
              });
   }
 
@@ -308,15 +306,15 @@ class Mutator {
 
   void change_method(const Class& owner, const Function& function) {
     owner_ = owner.name, method_ = function.name;
-    change_walk(owner, function);
-    change_towers(owner, function);
+    change_layer_loop(owner, function);
+    change_stacks(owner, function);
     Body body = function.body;
     int number = 0;
     for_each_expr(body, [&](Expr& expr) {
       if (expr.kind != Expr::Kind::method || expr.operands.empty()) return;
       const std::string where = owner.name + "::" + function.name + " " + std::to_string(++number) + ": ";
       if (expr.name == "view" || expr.name == "reshape") change_view(owner, expr, where);
-      if (expr.name == "transpose" && views_share(owner, expr.operands[0]))
+      if (expr.name == "transpose" && views_local_count(owner, expr.operands[0]))
         add(where + "heads not moved before positions", rejected, {{expr.span, at(expr.operands[0].span)}});
       if (expr.name != "forward" || expr.operands[0].kind != Expr::Kind::field || !expr.operands[0].operands.empty())
         return;
@@ -352,18 +350,18 @@ class Mutator {
     return field == owner.fields.end() ? nullptr : &*field;
   }
 
-  static bool is_share(const Class& owner, const Expr& expr) {
+  static bool is_local_count(const Class& owner, const Expr& expr) {
     const Field* field = get_field(owner, expr);
     return field && find_annotation(field->annotations, "tp_local");
   }
 
-  static bool views_share(const Class& owner, const Expr& expr) {
+  static bool views_local_count(const Class& owner, const Expr& expr) {
     if (expr.kind != Expr::Kind::method || expr.name != "view" || expr.operands.size() != 2) return false;
     const std::vector<Expr>& sizes = expr.operands[1].operands;
-    return std::any_of(sizes.begin(), sizes.end(), [&](const Expr& size) { return is_share(owner, size); });
+    return std::any_of(sizes.begin(), sizes.end(), [&](const Expr& size) { return is_local_count(owner, size); });
   }
 
-  /// The variable that the loop hands from element to element.
+  /// The variable that the loop carries from element to element.
   static std::string carried_by(const Stmt& loop) {
     for (const Stmt& inner : loop.then_body) {
       if (inner.kind != Stmt::Kind::expression || inner.exprs[0].name != "=") continue;
@@ -380,8 +378,8 @@ class Mutator {
     return {statement.span.file, statement.span.end, statement.span.end};
   }
 
-  /// Moves what only some stages run or hold to others.
-  void change_walk(const Class& owner, const Function& function) {
+  /// Moves code and modules of some stages to others.
+  void change_layer_loop(const Class& owner, const Function& function) {
     const std::vector<Stmt>& statements = function.body.statements;
     const auto loop = std::find_if(statements.begin(), statements.end(), [&](const Stmt& statement) {
       if (statement.kind != Stmt::Kind::range_for || statement.exprs[0].operands.size() != 1) return false;
@@ -394,7 +392,7 @@ class Mutator {
       return statement.kind == Stmt::Kind::declare && statement.names == std::vector<std::string>{carried} &&
              !statement.exprs.empty();
     });
-    const Expr* next = nullptr;  // what an element gives
+    const Expr* next = nullptr;  // the result of an element
     for (const Stmt& inner : loop->then_body)
       if (inner.kind == Stmt::Kind::expression && inner.exprs[0].name == "=" && !next)
         next = &inner.exprs[0].operands[1];
@@ -404,33 +402,33 @@ class Mutator {
       return Change{after(*loop), "\n" + carried + " = " + value + ";"};
     };
 
-    add(where + "what is fed is kept for the end", rejected,
+    add(where + "the fed value is kept for the end", rejected,
         {{before(*loop), "const Tensor kept = " + carried + ";\n"}, appended(carried + " + kept")});
     add(where + "elements counted", rejected,
-        {{before(*loop), "int64_t walked = 0;\n"},
-         {body, "{ ++walked; " + at(body) + " }"},
-         appended(carried + " * static_cast<double>(walked)")});
-    add(where + "walk in a branch", rejected, {{before(*loop), "if (" + carried + ".dim() > 0) "}});
-    add(where + "scaled after the walk", accepted, {appended(carried + " * 0.5")});
+        {{before(*loop), "int64_t iterations = 0;\n"},
+         {body, "{ ++iterations; " + at(body) + " }"},
+         appended(carried + " * static_cast<double>(iterations)")});
+    add(where + "loop in a branch", rejected, {{before(*loop), "if (" + carried + ".dim() > 0) "}});
+    add(where + "scaled after the loop", accepted, {appended(carried + " * 0.5")});
     add(where + "scaled where it is fed", accepted, {{after(*feed), "\n" + carried + " = " + carried + " * 0.5;"}});
-    add(where + "scaled in the walk", accepted, {{next->span, "(" + at(next->span) + ") * 0.9"}});
+    add(where + "scaled in the loop", accepted, {{next->span, "(" + at(next->span) + ") * 0.9"}});
     for (const Field& field : owner.fields) {
-      if (find_annotation(field.annotations, "pp_last") && takes_and_gives_a_tensor(field)) {
-        add(where + field.name + " within the walk", rejected, {{next->span, field.name + "(" + at(next->span) + ")"}});
+      if (find_annotation(field.annotations, "pp_last") && maps_tensor_to_tensor(field)) {
+        add(where + field.name + " within the loop", rejected, {{next->span, field.name + "(" + at(next->span) + ")"}});
         add(where + field.name + " where it is fed", rejected,
             {{feed->exprs[0].span, field.name + "(" + at(feed->exprs[0].span) + ")"}});
       }
       if (find_annotation(field.annotations, "pp_first") && unqualified(field.type) == "Embedding") {
         const std::string mean = field.name + "->weight.mean()";
-        add(where + field.name + " after the walk", rejected, {appended(carried + " + " + mean)});
-        add(where + field.name + " within the walk", rejected, {{next->span, "(" + at(next->span) + ") + " + mean}});
+        add(where + field.name + " after the loop", rejected, {appended(carried + " + " + mean)});
+        add(where + field.name + " within the loop", rejected, {{next->span, "(" + at(next->span) + ") + " + mean}});
         add(where + field.name + " on every stage", rejected,
             {{before(*loop), "const Tensor everywhere = " + mean + ";\n"}, appended(carried + " + everywhere")});
       }
     }
   }
 
-  /// Whether the member holds lists of layers, without being one.
+  /// Whether the member contains lists of layers, without being one.
   bool is_layer_stack(const Class& owner, const Field& field) const {
     const auto tree = build_tree(model_, owner);
     const ModuleNode* node = tree->child(field.name);
@@ -440,7 +438,7 @@ class Mutator {
     return holds;
   }
 
-  /// Whether `expr`, or a method of `owner` that it calls, names a tower that is marked so.
+  /// Whether `expr`, or a method of `owner` that it calls, names a stack with that annotation.
   bool names_marked(const Class& owner, const Expr& expr, const char* kind) const {
     const Field* field = get_field(owner, expr);
     if (field && find_annotation(field->annotations, kind) && is_layer_stack(owner, *field)) return true;
@@ -457,13 +455,12 @@ class Mutator {
                        [&](const Expr& operand) { return names_marked(owner, operand, kind); });
   }
 
-  /// Changes the statement after which the model is cut between two towers.
-  void change_towers(const Class& owner, const Function& function) {
-    // What runs layers that are cut gives other values in the middle of a tower: nothing but a name may be given to
-    // them.
-    const bool is_cut = std::ranges::any_of(model_.classes, [](const Class& one) {
+  /// Changes the statement after which the model is cut between two stacks.
+  void change_stacks(const Class& owner, const Function& function) {
+    // If a stack is cut, its result has other values on stages in the middle: it may only be assigned to a variable.
+    const bool is_cut = std::ranges::any_of(model_.classes, [](const Class& candidate) {
       return std::ranges::any_of(
-          one.fields, [](const Field& field) { return find_annotation(field.annotations, "pp_split") != nullptr; });
+          candidate.fields, [](const Field& field) { return find_annotation(field.annotations, "pp_split") != nullptr; });
     });
     const Verdict verdict = is_cut ? rejected : accepted;
     const std::vector<Stmt>& statements = function.body.statements;
@@ -476,33 +473,34 @@ class Mutator {
     });
     if (!has_last) return;
     const std::string where = owner.name + "::" + function.name + ": ", name = crossing->names[0];
-    const SourceSpan made = crossing->exprs[0].span;
-    add(where + "what crosses made twice", rejected, {{before(*crossing), "const Tensor kept = " + at(made) + ";\n"}});
-    add(where + "what crosses scaled", verdict, {{made, "(" + at(made) + ") * 0.5"}});
-    add(where + "what crosses made in a branch", verdict,
+    const SourceSpan value = crossing->exprs[0].span;
+    add(where + "crossing value computed twice", rejected,
+        {{before(*crossing), "const Tensor kept = " + at(value) + ";\n"}});
+    add(where + "crossing value scaled", verdict, {{value, "(" + at(value) + ") * 0.5"}});
+    add(where + "crossing value computed in a branch", verdict,
         {{crossing->span, "Tensor " + name + ";\nif (!batch.position_ids.defined() || batch.position_ids.defined()) " +
-                              name + " = " + at(made) + ";"}});
+                              name + " = " + at(value) + ";"}});
     if (const auto next = crossing + 1; next != statements.end() && next->kind == Stmt::Kind::declare)
-      add(where + "towers exchanged", rejected, {{crossing->span, at(next->span)}, {next->span, at(crossing->span)}});
+      add(where + "stacks exchanged", rejected, {{crossing->span, at(next->span)}, {next->span, at(crossing->span)}});
   }
 
-  bool takes_and_gives_a_tensor(const Field& field) const {
+  bool maps_tensor_to_tensor(const Field& field) const {
     if (unqualified(field.type) == "LayerNorm") return true;
-    for (const Class& one : model_.classes) {
-      if (one.holder != field.type) continue;
-      const Function* forward = find_method(one, "forward", 1);
+    for (const Class& owner : model_.classes) {
+      if (owner.holder != field.type) continue;
+      const Function* forward = find_method(owner, "forward", 1);
       return forward && forward->parameters.size() == 1 && forward->return_type == "Tensor" &&
              forward->parameters[0].type.find("Tensor") != std::string::npos;
     }
     return false;
   }
 
-  /// Exchanges and scales the sizes of a view that has a share of a count.
+  /// Exchanges and scales the sizes of a view that has a tp-local count.
   void change_view(const Class& owner, const Expr& expr, const std::string& where) {
     if (expr.operands.size() != 2 || expr.operands[1].kind != Expr::Kind::list) return;
     const std::vector<Expr>& sizes = expr.operands[1].operands;
     for (size_t i = 0; i < sizes.size(); ++i) {
-      if (!is_share(owner, sizes[i])) continue;
+      if (!is_local_count(owner, sizes[i])) continue;
       const std::string count = at(sizes[i].span);
       if (i + 1 < sizes.size()) {
         add(where + "sizes exchanged after " + count, rejected,
@@ -536,7 +534,7 @@ constexpr const char* kMutant = "_mutant_";
 
 std::vector<FamilyModel> mutated(const GenerateOptions& options, const FlattenedSpec& spec, const FamilyModel& model,
                                  const std::vector<Mutant>& mutants) {
-  // Each changed method is placed after the original under a name of its own, and takes its place afterwards.
+  // Each changed method is inserted after the original under a unique name, and replaces it after parsing.
   std::vector<Change> added;
   for (size_t i = 0; i < mutants.size(); ++i) {
     if (mutants[i].method.empty()) continue;
@@ -558,19 +556,19 @@ std::vector<FamilyModel> mutated(const GenerateOptions& options, const Flattened
   all.text = changed(all.text, added);
   FamilyModel read = read_flattened(options, {all}).front();
   FamilyModel unchanged = read;
-  const auto is_mutant = [](const Function& one) { return one.name.find(kMutant) != std::string::npos; };
+  const auto is_mutant = [](const Function& function) { return function.name.find(kMutant) != std::string::npos; };
   for (Class& owner : unchanged.classes) std::erase_if(owner.functions, is_mutant);
   std::vector<FamilyModel> models;
   for (size_t i = 0; i < mutants.size(); ++i) {
-    FamilyModel& one = models.emplace_back(unchanged);
+    FamilyModel& mutant = models.emplace_back(unchanged);
     if (mutants[i].edit) {
-      mutants[i].edit(one);
+      mutants[i].edit(mutant);
       continue;
     }
     const std::string name = mutants[i].method + kMutant + std::to_string(i);
     for (const Function& body : get_class(read, mutants[i].owner).functions) {
       if (body.name != name) continue;
-      for (Function& function : get_class(one, mutants[i].owner).functions)
+      for (Function& function : get_class(mutant, mutants[i].owner).functions)
         if (function.name == mutants[i].method && function.parameters.size() == body.parameters.size())
           function.body = body.body, function.text = body.text, function.where = body.where;
     }

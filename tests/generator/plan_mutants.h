@@ -1,6 +1,6 @@
-// Changes to the specs of the catalogue that a plan must survive or be rejected for: annotations taken away, exchanged
-// and moved, views, norms and sums in the wrong place, regions of stages that reach into each other. What is to become
-// of each is said by the operator that makes it and by what it changes, not by what modgen does.
+// Mutants of the catalogue's specs, which modgen must either accept or reject: removed, replaced and moved annotations,
+// misplaced views, norms and sums, and stage regions that overlap. The expected verdict follows from the mutation operator
+// and the code that it changes, not from modgen's behavior.
 #pragma once
 
 #include <functional>
@@ -14,22 +14,22 @@
 namespace modgen {
 
 enum class Verdict {
-  rejected,  // computes something else, or nothing, on some mesh
-  accepted,  // computes on every mesh what it computes on one process
+  rejected,  // computes a different result, or none, on some mesh
+  accepted,  // computes the same on every mesh as on a single process
 };
 
 struct Mutant {
   std::string name;  // "LlamaMLPImpl::up_proj: TP_COLWISE removed"
   Verdict verdict;
-  std::vector<Change> changes;                  // to the family's flattened text
-  std::string owner, method;                    // that they lie in; empty where annotations change
-  std::function<void(FamilyModel&)> edit = {};  // the same change to annotations, of the family as read
+  std::vector<Change> changes;                  // changes to the family's flattened text
+  std::string owner, method;                    // the changed method and its class; empty if annotations change
+  std::function<void(FamilyModel&)> edit = {};  // the same change of annotations, applied to the parsed family
 };
 
-/// Every mutant of a family: `model` is `spec` as read, not woven.
+/// Returns all mutants of a family. `model` is the parsed `spec`, before weaving.
 std::vector<Mutant> make_mutants(const FlattenedSpec& spec, const FamilyModel& model);
 
-/// The families that the mutants are, as read: all of them in one parse.
+/// Returns the parsed family of each mutant, using a single parse for all of them.
 std::vector<FamilyModel> mutated(const GenerateOptions& options, const FlattenedSpec& spec, const FamilyModel& model,
                                  const std::vector<Mutant>& mutants);
 

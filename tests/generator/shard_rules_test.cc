@@ -1,5 +1,4 @@
-// The rules of shard types, one by one: what each operation makes of whole, partial and split values, and what it
-// rejects.
+// Tests of the shard-type rules: the result of each operation on full, partial and split values, and its errors.
 #include <gtest/gtest.h>
 
 #include "generator/weave/shard_types.h"
@@ -18,17 +17,17 @@ Value literal(int64_t number) {
   return value;
 }
 
-/// A count, and a product of it, as members of a module are traced to the config.
+/// A count or a product of counts, traced to config fields.
 Value factors(std::vector<std::string> names, bool local = false) {
   Value value = Value::number(local);
   value.factors = std::move(names);
   return value;
 }
 
-/// What x.size(dim) gives of a full dimension.
+/// The value of x.size(dim) for a dimension that is not split.
 Value size(int64_t dim = 0) { return factors({"#" + std::to_string(dim)}); }
 
-/// A value whose split dimension has that size over all ranks.
+/// A value whose split dimension has that global size.
 Value split_of_size(int64_t dim, int64_t rank, const std::string& size) {
   Value value = split(dim, rank);
   value.split_size = size;
@@ -42,7 +41,7 @@ Value list(std::vector<Value> elements) {
   return value;
 }
 
-/// Applies rule `name`; expressions are made up to fit the values.
+/// Applies rule `name` to expressions that match the values.
 struct Applied {
   Applied(std::string name, std::vector<Value> values, std::string type = "at::Tensor") {
     expr.type = std::move(type);
@@ -92,7 +91,7 @@ TEST(ShardRules, ColumnWiseLayerEntersFullValuesAndRejectsSplitOnes) {
   EXPECT_REFUSED("reads a partial sum", "tp_colwise", {Value(), partial(3)});
 }
 
-TEST(ShardRules, RowWiseLayerWantsItsInputSplitByFeatureAndSumsAtItsExit) {
+TEST(ShardRules, RowWiseLayerTakesAnInputSplitByFeatureAndSumsAtItsExit) {
   const Applied applied("tp_rowwise", {Value(), split(2, 3)});
   EXPECT_EQ(applied.op.call, Call::exit);
   EXPECT_EQ(applied.result.type, kInvariant);
@@ -122,7 +121,7 @@ TEST(ShardRules, LayerWithoutAnnotationTakesFullValues) {
   EXPECT_REFUSED("a layer reads a partial sum", "linear layer", {Value(), partial(3)});
 }
 
-TEST(ShardRules, FunctionsOfEachElementKeepASplitAndRejectAPartialSum) {
+TEST(ShardRules, ElementwiseFunctionsKeepASplitAndRejectAPartialSum) {
   for (const char* name : {"silu", "gelu", "sigmoid", ".pow", ".exp"}) {
     EXPECT_TYPE(sharded(2), name, {split(2, 3)});
     EXPECT_REFUSED("is not linear", name, {partial(3)});
@@ -131,14 +130,14 @@ TEST(ShardRules, FunctionsOfEachElementKeepASplitAndRejectAPartialSum) {
   EXPECT_TYPE(kPartial, ".to", {partial(3), Value()});
 }
 
-TEST(ShardRules, SumsWantPartialSumsOnBothSides) {
+TEST(ShardRules, SumsTakePartialSumsOnBothSides) {
   EXPECT_TYPE(kPartial, "op +", {partial(3), partial(3)});
   EXPECT_REFUSED("would count it once for every rank", "op +", {partial(3), full(3)});
   EXPECT_REFUSED("would count it once for every rank", "op -", {full(3, false), partial(3)});
   EXPECT_REFUSED("would count it once for every rank", "op +", {partial(3), literal(1)});
 }
 
-TEST(ShardRules, ProductsWantOnePartialSum) {
+TEST(ShardRules, ProductsTakeOnePartialSum) {
   EXPECT_TYPE(kPartial, "op *", {partial(3), literal(2)});
   EXPECT_TYPE(kPartial, "op *", {partial(3), full(3, false)});
   EXPECT_TYPE(kPartial, "op /", {partial(3), literal(2)});
@@ -150,7 +149,7 @@ TEST(ShardRules, ProductsWantOnePartialSum) {
   EXPECT_EQ(gated.op.entered, std::vector<size_t>{0}) << "its gradient on each rank is of that rank's part";
 }
 
-TEST(ShardRules, SplitValuesMeetWhereTheyAreSplitAlike) {
+TEST(ShardRules, SplitValuesCombineIfSplitTheSameWay) {
   EXPECT_TYPE(sharded(2), "op *", {split(2, 3), split(2, 3)});
   EXPECT_REFUSED("along different dimensions", "op *", {split(2, 3), split(1, 3)});
   EXPECT_REFUSED("meets one that is split", "op *", {split(2, 3), full(3)});
@@ -172,21 +171,21 @@ TEST(ShardRules, DimensionsOfUnknownRanksAreComparedFromTheEnd) {
   EXPECT_REFUSED("unproven", "op *", {Value::tensor(sharded(1), true, std::nullopt), split(1, 3)});
 }
 
-TEST(ShardRules, ShareOfACountIsNoFactor) {
+TEST(ShardRules, LocalCountIsNotAFactorOfATensor) {
   EXPECT_REFUSED("a tp-local count", "op *", {full(3), count(/*local=*/true)});
   EXPECT_REFUSED("a tp-local count", "op /", {split(2, 3), count(true)});
 }
 
-TEST(ShardRules, SharesOfCounts) {
+TEST(ShardRules, LocalCounts) {
   EXPECT_TRUE(Applied("op *", {count(true), count()}, "long").result.local);
   EXPECT_FALSE(Applied("op /", {count(true), count(true)}, "long").result.local)
-      << "heads per key head are the same for every share";
+      << "heads per key head are the same on every rank";
   EXPECT_REFUSED("two tp-local counts", "op *", {count(true), count(true)}, "long");
   EXPECT_REFUSED("unproven", "op /", {count(true), literal(2)}, "long");
   EXPECT_REFUSED("meets a number that is not split", "op +", {count(true), literal(1)}, "long");
 }
 
-TEST(ShardRules, ViewTakesTheSplitDimensionApartByALocalCount) {
+TEST(ShardRules, ViewFactorsTheSplitDimensionByALocalCount) {
   EXPECT_TYPE(sharded(2), ".view", {split(2, 3), list({size(0), size(1), count(true), count()})});
   EXPECT_REFUSED("without a tp-local count", ".view", {split(2, 3), list({size(0), size(1), count(), count()})});
   EXPECT_REFUSED("to dimension 3", ".view", {split(2, 3), list({size(0), size(1), count(), count(true)})});
@@ -197,26 +196,26 @@ TEST(ShardRules, ViewTakesTheSplitDimensionApartByALocalCount) {
   EXPECT_REFUSED("without a tp-local count", ".view", {split(2, 3), list({size(0), size(1), literal(-1), count()})});
 }
 
-TEST(ShardRules, ViewWantsTheSizesBeforeTheSplitToBeTheValuesOwn) {
-  // With [batch, 2 * seq, heads, head_dim / 2] each rank would see other elements than its share of the whole.
+TEST(ShardRules, ViewTakesTheValuesOwnSizesBeforeTheSplit) {
+  // With [batch, 2 * seq, heads, head_dim / 2] each rank would see other elements than its slice of the full view.
   EXPECT_REFUSED("not known to be the value's own", ".view",
                  {split(2, 3), list({size(0), factors({"#1", "2"}), count(true), count()})});
   EXPECT_REFUSED("not known to be the value's own", ".view", {split(2, 3), list({size(0), count(), count(true)})});
 }
 
-TEST(ShardRules, ViewIsProvenWhereItsSizesMakeUpTheSplitDimension) {
+TEST(ShardRules, ViewIsProvenIfItsSizesFactorTheSplitDimension) {
   const Value x = split_of_size(2, 3, "d * n"), n = factors({"n"}, true), d = factors({"d"});
   EXPECT_TYPE(sharded(2), ".view", {x, list({size(0), size(1), n, d})});
   EXPECT_TYPE(sharded(2), ".view", {x, list({literal(1), literal(-1), n, d})});
   EXPECT_TYPE(sharded(2), ".view", {x, list({factors({"#0", "2"}), count(), n, d})});
-  // [1, batch * seq, n, d / 2 …]: what is before the split may be anything.
+  // [1, batch * seq, n, d / 2 …]: the sizes before the split are arbitrary.
   EXPECT_REFUSED("not known to be the value's own", ".view", {x, list({literal(1), literal(-1), n, count()})});
-  // [batch, 1, n, seq * d]: rows of different positions in one.
+  // [batch, 1, n, seq * d]: merges rows of different positions.
   EXPECT_REFUSED("not known to be the value's own", ".view", {x, list({size(0), literal(1), n, literal(-1)})});
   EXPECT_REFUSED("not known to be the value's own", ".view", {x, list({size(0), size(0), n, count()})});
 }
 
-TEST(ShardRules, SizeOfTheSplitDimensionGoesAlongWhereAllAgree) {
+TEST(ShardRules, SizeOfTheSplitDimensionIsKeptIfAllAgree) {
   EXPECT_EQ(Applied("op *", {split_of_size(2, 3, "n"), split_of_size(2, 3, "n")}).result.split_size, "n");
   EXPECT_EQ(Applied("op *", {split_of_size(2, 3, "n"), split(2, 3)}).result.split_size, "");
   EXPECT_EQ(Applied("silu", {split_of_size(2, 3, "n")}).result.split_size, "n");
@@ -227,7 +226,7 @@ TEST(ShardRules, SizeOfTheSplitDimensionGoesAlongWhereAllAgree) {
   EXPECT_EQ(parts.result.elements[1].split_size, "b");
 }
 
-TEST(ShardRules, ShareOfACountIsReadOnlyWhereARuleKnowsIt) {
+TEST(ShardRules, LocalCountIsReadOnlyByRulesThatSupportIt) {
   EXPECT_REFUSED("a tp-local count in select", ".select", {full(3), literal(1), count(true)});
   EXPECT_REFUSED("a tp-local count in chunk", ".chunk", {full(3), count(true), literal(1)});
   EXPECT_REFUSED("a tp-local count in repeat_interleave", ".repeat_interleave", {full(3), count(true), literal(1)});
@@ -237,13 +236,13 @@ TEST(ShardRules, ShareOfACountIsReadOnlyWhereARuleKnowsIt) {
   EXPECT_REFUSED("a tp-local count in rms_norm", "rms_norm", {full(3), full(1), count(true)});
 }
 
-TEST(ShardRules, OperandThatARuleDoesNotReadIsNotOverlooked) {
+TEST(ShardRules, OperandsThatARuleDoesNotReadAreChecked) {
   EXPECT_REFUSED("unproven", "soft_cap", {full(3), split(2, 3)});
   EXPECT_REFUSED("unproven", "soft_cap", {full(3), partial(3)});
   EXPECT_TYPE(kInvariant, ".type_as", {full(3), split(2, 3)});
 }
 
-TEST(ShardRules, PartsOfAFusedLayerAreSplitEachByItself) {
+TEST(ShardRules, PartsOfAFusedLayerAreSplitSeparately) {
   const Value fused = Value::tensor(sharded(-1, {"a * d", "b * d", "b * d"}), true, 3);
   const Value a = factors({"a", "d"}, true), b = factors({"b", "d"}, true);
   for (const char* name : {".split", ".split_with_sizes"}) {
@@ -269,7 +268,7 @@ TEST(ShardRules, PartsOfAFusedLayerAreSplitEachByItself) {
   EXPECT_REFUSED("a loss over logits", "cross_entropy", {fused, full(2, false)});
 }
 
-TEST(ShardRules, EqualPartsAreChunksAndADimensionOfTheirOwn) {
+TEST(ShardRules, EqualPartsAreChunksOrASeparateDimension) {
   const Value fused = Value::tensor(sharded(-1, {"a", "a"}), true, 3);
   const Applied halves(".chunk", {fused, literal(2), literal(-1)});
   ASSERT_EQ(halves.result.elements.size(), 2u) << halves.op.message;
@@ -286,7 +285,7 @@ TEST(ShardRules, ColumnWiseLayerOfParts) {
   EXPECT_TYPE(sharded(2, {"a", "b"}), "tp_colwise", {layer, full(3)});
 }
 
-TEST(ShardRules, TableOfWhichEachRankHasColumns) {
+TEST(ShardRules, TableThatIsSplitByColumn) {
   Value table;
   table.kind = Value::Kind::module;
   table.type = sharded(1);
@@ -319,7 +318,7 @@ TEST(ShardRules, OneForAllHeadsIsExpandedToEachRanksHeads) {
   EXPECT_REFUSED("an expansion", ".expand", {sum, list({size(), count(true), size(), size()})});
 }
 
-TEST(ShardRules, SplitDimensionIsNotTakenApart) {
+TEST(ShardRules, SplitDimensionIsNotCut) {
   EXPECT_REFUSED("each rank sees only its slice", ".chunk", {split(2, 3), literal(2), literal(-1)});
   EXPECT_REFUSED("each rank sees only its slice", ".narrow", {split(2, 3), literal(2), literal(0), literal(5)});
   EXPECT_REFUSED("would interleave", "cat", {list({split(2, 3), split(2, 3)}), literal(-1)});
@@ -359,7 +358,7 @@ TEST(ShardRules, ReductionsOverSeveralDimensions) {
   EXPECT_EQ(Applied(".mean", {full(4), list({literal(0), literal(1)})}).result.rank, 2);
 }
 
-TEST(ShardRules, QuotientsAreLinearInWhatIsDivided) {
+TEST(ShardRules, QuotientsAreLinearInTheDividend) {
   for (const char* name : {"div", ".div", "op /"}) {
     EXPECT_TYPE(kPartial, name, {partial(3), literal(2)});
     EXPECT_REFUSED("division by a partial sum", name, {full(3, false), partial(3)});
@@ -397,14 +396,14 @@ TEST(ShardRules, RepeatedDimensionHasNoLongerSizeOne) {
   EXPECT_EQ(Applied(".repeat_interleave", {full(4), literal(4)}).result.rank, 1);
 }
 
-TEST(ShardRules, ExpandToOneShareAlone) {
+TEST(ShardRules, ExpandToOneLocalCountOnly) {
   Value x = split(2, 4);
   x.ones = {-3};
   EXPECT_TYPE(sharded(2), ".expand", {x, list({size(), literal(1), count(true), size()})});
   EXPECT_REFUSED("no rule for expand", ".expand", {x, list({size(), count(true), count(true), size()})});
 }
 
-TEST(ShardRules, RemainderOfSharesIsAShare) {
+TEST(ShardRules, RemainderOfLocalCountsIsLocal) {
   EXPECT_TRUE(Applied("op %", {count(true), count(true)}, "long").result.local);
   EXPECT_REFUSED("unproven: a remainder", "op %", {count(true), literal(2)}, "long");
 }
@@ -425,14 +424,14 @@ TEST(ShardRules, SizesCountedFromBothSidesMayBeTheSame) {
   EXPECT_EQ(Applied(".size", {full(3), literal(-3)}, "long").result.factors, std::vector<std::string>{"#0"});
 }
 
-TEST(ShardRules, ViewOfAnUnknownRankWantsItsSizes) {
+TEST(ShardRules, ViewOfAnUnknownRankNeedsItsSizes) {
   Value x = Value::tensor(sharded(-1), true, std::nullopt);
   EXPECT_REFUSED("with an unknown number of dimensions before", ".view", {x, list({size(0), literal(-1)})});
   x.split_size = "d * n";
   EXPECT_TYPE(sharded(2), ".view", {x, list({size(0), size(1), factors({"n"}, true), factors({"d"})})});
 }
 
-TEST(ShardRules, PartsThatStandForHeadsOrGroups) {
+TEST(ShardRules, PartsThatRepresentHeadsOrGroups) {
   const Value heads = Value::tensor(sharded(1, {"a", "a"}), true, 4);
   EXPECT_REFUSED("within the parts", "attention", {heads, heads, heads, Value(), count()});
   const Value x = Value::tensor(sharded(2, {"a", "b"}), true, 3),
@@ -440,7 +439,7 @@ TEST(ShardRules, PartsThatStandForHeadsOrGroups) {
   EXPECT_REFUSED("groups may span parts", "gated_rms_norm", {x, x, weight, count(true), count()});
 }
 
-TEST(ShardRules, LastSizeOfWhatIsBroadcast) {
+TEST(ShardRules, LastSizeOfABroadcastResult) {
   Value x = full(3), y = full(3);
   x.last_size = "n";
   EXPECT_EQ(Applied("op +", {x, y}).result.last_size, "") << "n may be 1";
@@ -456,12 +455,12 @@ TEST(ShardRules, NormOfAVectorReadsItsPowerFirst) {
   EXPECT_REFUSED("each rank sees only its slice", ".norm", {split(1, 4), literal(1)});
 }
 
-TEST(ShardRules, SizesOfTheSplitDimensionAreShares) {
+TEST(ShardRules, SizesOfTheSplitDimensionAreLocal) {
   EXPECT_TRUE(Applied(".size", {split(2, 3), literal(-1)}, "long").result.local);
   EXPECT_FALSE(Applied(".size", {split(2, 3), literal(1)}, "long").result.local);
 }
 
-TEST(ShardRules, ProductsOfMatrices) {
+TEST(ShardRules, Matmuls) {
   EXPECT_TYPE(kPartial, "matmul", {split(3, 4), split(2, 4)});
   EXPECT_TYPE(sharded(1), "matmul", {split(1, 4), split(1, 4)});
   EXPECT_REFUSED("only one side is split", "matmul", {split(3, 4), full(4)});
@@ -488,7 +487,7 @@ TEST(ShardRules, Norm) {
   EXPECT_REFUSED("a norm whose weight is a partial sum", "rms_norm", {split(1, 4), partial(1), count()});
 }
 
-TEST(ShardRules, NormOverASplitDimensionSumsItsSquaresWhereTheWeightIsSplitAlike) {
+TEST(ShardRules, NormOverASplitDimensionSumsSquaresIfTheWeightIsSplitTheSameWay) {
   const Applied applied("rms_norm", {split(2, 3), split(0, 1), count()});
   EXPECT_EQ(applied.op.call, Call::rms_norm);
   EXPECT_EQ(applied.result.type, sharded(2));
@@ -500,7 +499,7 @@ TEST(ShardRules, NormOverASplitDimensionSumsItsSquaresWhereTheWeightIsSplitAlike
   EXPECT_REFUSED("a norm whose weight is split", "rms_norm", {split(1, 3), split(0, 1), count()});
 }
 
-TEST(ShardRules, SlopesOfAlibiAreThoseOfARanksHeads) {
+TEST(ShardRules, AlibiSlopesAreThoseOfLocalHeads) {
   EXPECT_TYPE(kInvariant, "alibi_slopes", {count(), Value()});
   const Applied own("alibi_slopes", {count(/*local=*/true), Value()});
   EXPECT_EQ(own.op.call, Call::alibi_slopes);
@@ -520,7 +519,7 @@ TEST(ShardRules, SlopesOfAlibiAreThoseOfARanksHeads) {
   }
 }
 
-TEST(ShardRules, SinksAreSplitWhereHeadsAre) {
+TEST(ShardRules, SinksAreSplitIfHeadsAre) {
   const auto attend = [](const Value& heads, const Value& sinks) {
     return Applied("attention_with_sinks", {heads, heads, heads, Value(), count(), sinks});
   };
@@ -551,7 +550,7 @@ TEST(ShardRules, LayerNormEntersBothParametersOverHeads) {
   EXPECT_TYPE(kInvariant, "LayerNorm layer", {Value(), full(3)});
 }
 
-TEST(ShardRules, BiasAddedToAProductOfMatrices) {
+TEST(ShardRules, BiasAddedToAMatmul) {
   const Applied columns("addmm", {split(0, 1), full(2), split(1, 2)});
   EXPECT_EQ(columns.result.type, sharded(1)) << columns.op.message;
   EXPECT_EQ(columns.op.entered, std::vector<size_t>{1});
@@ -666,7 +665,7 @@ TEST(ShardRules, LossOverASampleOfClasses) {
   const Applied loss = of(full(3), split(0, 2), split(0, 1));
   EXPECT_EQ(loss.op.call, Call::sampled_cross_entropy);
   EXPECT_TRUE(loss.result.is_invariant());
-  EXPECT_TRUE(loss.op.entered.empty());  // its gradients are whole on every rank
+  EXPECT_TRUE(loss.op.entered.empty());  // its gradients are full on every rank
   EXPECT_EQ(of(full(3), full(2), full(1)).op.call, Call::none);
   EXPECT_REFUSED("a loss of a partial sum", "sampled_cross_entropy",
                  {partial(3), split(0, 2), split(0, 1), targets, temperature});
@@ -674,7 +673,7 @@ TEST(ShardRules, LossOverASampleOfClasses) {
                  {full(3), split(1, 2), full(1), targets, temperature});
 }
 
-TEST(ShardRules, DimensionsThatAreNotKnownAreNotTakenForTheDefault) {
+TEST(ShardRules, UnknownDimensionsAreNotTheDefault) {
   EXPECT_REFUSED("no rule", ".softmax", {split(2, 4), count()});
   EXPECT_REFUSED("no rule", ".select", {split(2, 4), count(), literal(0)});
   EXPECT_REFUSED("no rule", ".chunk", {split(2, 4), literal(2), count()});
@@ -684,7 +683,7 @@ TEST(ShardRules, DimensionsThatAreNotKnownAreNotTakenForTheDefault) {
   EXPECT_REFUSED("no rule", ".squeeze", {split(2, 4), count()});
 }
 
-TEST(ShardRules, NumbersTooLargeForAnyDimensionAreNotKnown) {
+TEST(ShardRules, NumbersTooLargeForADimensionAreUnknown) {
   const Applied product("op *", {literal(1 << 30), literal(1 << 30)}, "int64_t");
   EXPECT_FALSE(product.result.known);
   const Applied sum("op +", {literal(2), literal(3)}, "int64_t");

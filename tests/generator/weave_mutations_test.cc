@@ -1,5 +1,5 @@
-// Each of these is a spec of Llama, or of a family of golden/parallel, that computes the same on one process, and
-// something else (or nothing) on some mesh. Each is rejected, at its line.
+// Each mutation is a spec of Llama, or of a family in golden/parallel, that computes the same on a single process but a
+// different result (or none) on some mesh. Each is rejected at the line of the error.
 #include "tests/generator/weave_support.h"
 
 namespace modgen {
@@ -7,10 +7,10 @@ namespace {
 
 struct Mutation {
   const char* name;
-  const char* from;  // in modular/llama.h, once
+  const char* from;  // occurs once in the spec
   const char* to;
-  const char* message;  // a part of the error
-  const char* line;     // a part of the line that it points at
+  const char* message;  // part of the error
+  const char* line;     // part of the line of the error
   const char* family = "llama";
 };
 
@@ -18,19 +18,19 @@ void PrintTo(const Mutation& mutation, std::ostream* out) { *out << mutation.nam
 
 class WeaveMutation : public testing::TestWithParam<Mutation> {};
 
-TEST_P(WeaveMutation, IsRejectedAtItsPlace) {
+TEST_P(WeaveMutation, IsRejectedAtItsLine) {
   const Mutation& mutation = GetParam();
   const std::string family = mutation.family;
   const GenerateResult result =
       family == "llama" ? generate_spec(family, with(llama_spec(), mutation.from, mutation.to))
                         : generate_parallel(family, with(parallel_spec(family), mutation.from, mutation.to));
   EXPECT_FALSE(result.ok());
-  for (const Output& output : result.outputs) EXPECT_TRUE(output.bytes.empty()) << "written in spite of an error";
+  for (const Output& output : result.outputs) EXPECT_TRUE(output.bytes.empty()) << "written despite an error";
   bool found = false;
   for (const Diagnostic& diagnostic : result.diagnostics)
     found |= diagnostic.message.find(mutation.message) != std::string::npos &&
              diagnostic.where.source_line.find(mutation.line) != std::string::npos;
-  EXPECT_TRUE(found) << "wanted: " << mutation.message << "\nat: " << mutation.line << "\ngot:\n"
+  EXPECT_TRUE(found) << "expected: " << mutation.message << "\nat: " << mutation.line << "\ngot:\n"
                      << all_text(result.diagnostics);
 }
 
@@ -121,7 +121,7 @@ const Mutation kPipeline[] = {
     {"NormOnFirstStage", "PP_LAST LlamaRMSNorm norm;", "PP_FIRST LlamaRMSNorm norm;",
      "model.norm.weight is held by the first pipeline stage alone, but is used on the last", "return rms_norm("},
     {"StagesWithoutSplit", "PP_SPLIT ModuleListOf", "ModuleListOf", "neither a PP_SPLIT list", "embed_tokens"},
-    {"WalkByIndex", "for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);",
+    {"LoopByIndex", "for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);",
      "for (size_t i = 0; i < layers->size(); ++i) hidden_states = (*layers)[i](hidden_states, rotary_embeddings, "
      "mask);",
      "is accessed outside its loop", "(*layers)[i]"},
@@ -129,21 +129,21 @@ const Mutation kPipeline[] = {
      "Tensor sum = hidden_states;\n    for (auto& layer : *layers) {\n      hidden_states = layer(hidden_states, "
      "rotary_embeddings, mask);\n      sum = sum + hidden_states;\n    }",
      "carries several values: hidden_states, sum", "for (auto& layer : *layers)"},
-    {"SplitListIsNoList", "PP_LAST LlamaRMSNorm norm;", "PP_SPLIT LlamaRMSNorm norm;", "PP_SPLIT marks norm",
+    {"SplitListIsNotAList", "PP_LAST LlamaRMSNorm norm;", "PP_SPLIT LlamaRMSNorm norm;", "PP_SPLIT marks norm",
      "LlamaRMSNorm norm;"},
     {"InterruptedFeed", "const AttentionMask mask = attention_mask(batch);",
      "const AttentionMask mask = attention_mask(batch);\n    hidden_states = hidden_states * 2.0;",
      "is interrupted by other statements", "hidden_states * 2.0"},
-    {"FedValueReadBeforeTheWalk", "const AttentionMask mask = attention_mask(batch);",
+    {"FedValueReadBeforeTheLoop", "const AttentionMask mask = attention_mask(batch);",
      "const AttentionMask mask = causal_mask(hidden_states.mean(-1), /*window=*/0);",
      "hidden_states is read before the loop over PP_SPLIT layers", "hidden_states.mean(-1)"},
-    {"CountedWalk",
+    {"CountedLoop",
      "for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);\n    return "
      "norm(hidden_states);",
-     "int64_t walked = 0;\n    for (auto& layer : *layers) {\n      ++walked;\n      hidden_states = "
+     "int64_t iterations = 0;\n    for (auto& layer : *layers) {\n      ++iterations;\n      hidden_states = "
      "layer(hidden_states, rotary_embeddings, mask);\n    }\n    return norm(hidden_states) * "
-     "static_cast<double>(walked);",
-     "carries several values: hidden_states, walked", "for (auto& layer : *layers)"},
+     "static_cast<double>(iterations);",
+     "carries several values: hidden_states, iterations", "for (auto& layer : *layers)"},
     {"ResultWithoutName", "Tensor hidden_states = model(batch);\n    Tensor logits = project(hidden_states);",
      "Tensor logits = project(model(batch));", "is passed to the next pipeline stage, but it is used at once",
      "project(model(batch))"},
@@ -163,12 +163,12 @@ const Mutation kViews[] = {
      "const Tensor bias = torch::zeros({1, 4, seq, seq});\n    return o_proj(attention(query, key, value, bias, "
      "scaling));",
      "a mask that is not known to be the same for every head", "return o_proj(", "tiny"},
-    {"MaskOfAShare", "return o_proj(attention(query, key, value, mask, scaling));",
+    {"MaskOfALocalCount", "return o_proj(attention(query, key, value, mask, scaling));",
      "const Tensor bias = torch::zeros({1, num_heads, seq, seq});\n    return o_proj(attention(query, key, value, "
      "bias, "
      "scaling));",
      "zeros of a tp-local count", "const Tensor bias", "tiny"},
-    {"JointNormWithAWholeWeight", "TP_SHARD(0) Tensor weight;", "Tensor weight;",
+    {"JointNormWithAFullWeight", "TP_SHARD(0) Tensor weight;", "Tensor weight;",
      "which is split over tp, whose weight is full", "const Tensor query", "by_heads"},
     {"JointNormOfEachHead", "q_norm(q_proj(hidden_states)).view({batch, seq, num_heads, head_dim})",
      "q_norm(q_proj(hidden_states).view({batch, seq, num_heads, head_dim}))", "a norm whose weight is split",
@@ -193,13 +193,13 @@ const Mutation kViews[] = {
      "gate_up_proj(x).chunk", "fused_parts"},
     {"UnequalHalves", "TP_COLWISE_PARTS(intermediate_size, intermediate_size)",
      "TP_COLWISE_PARTS(intermediate_size, 1)", "which are not its parts", "gate_up_proj(x).chunk", "fused_parts"},
-    {"PartOfNoMember", "TP_COLWISE_PARTS(intermediate_size, intermediate_size)",
+    {"PartWithoutAMember", "TP_COLWISE_PARTS(intermediate_size, intermediate_size)",
      "TP_COLWISE_PARTS(intermediate_size, initializer_range > 0)", "cannot be traced to fields", "gate_up_proj;",
      "fused_parts"},
     {"FusedLayerIntoOutput", "const auto gate_and_up = gate_up_proj(x).chunk(2, -1);\n",
      "return down_proj(gate_up_proj(x));\n    const auto gate_and_up = gate_up_proj(x).chunk(2, -1);\n",
      "within the parts", "return down_proj(gate_up_proj(x))", "fused_parts"},
-    {"NumberOfPartsBehindHeads", "view({batch, seq, 3, num_heads, head_dim}).unbind(2)",
+    {"NumberOfPartsAfterHeads", "view({batch, seq, 3, num_heads, head_dim}).unbind(2)",
      "view({batch, seq, num_heads, 3, head_dim}).unbind(3)", "its parts would interleave", "c_attn(hidden_states)",
      "transposed"},
     {"TableByRow", "TP_SHARD(1) nn::Embedding", "TP_SHARD(0) nn::Embedding", "splits by row", "position_bias(distance)",
@@ -212,10 +212,10 @@ const Mutation kViews[] = {
 };
 
 const Mutation kSums[] = {
-    {"GateAndUpAsOne", "TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up", "TP_SHARD(1) Tensor gate_up",
+    {"GateAndUpSplitAsOne", "TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up", "TP_SHARD(1) Tensor gate_up",
      "experts whose gate and up are split over tp along dimension 1, and", "const Tensor mixed", "one_sum"},
-    {"DownWhole", "TP_SHARD(2) Tensor down", "Tensor down", "and whose down is full", "const Tensor mixed", "one_sum"},
-    {"GateAndUpWhole", "TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up", "Tensor gate_up",
+    {"DownFull", "TP_SHARD(2) Tensor down", "Tensor down", "and whose down is full", "const Tensor mixed", "one_sum"},
+    {"GateAndUpFull", "TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up", "Tensor gate_up",
      "experts whose gate and up are full", "const Tensor mixed", "one_sum"},
     {"DownByOutput", "TP_SHARD(2) Tensor down", "TP_SHARD(1) Tensor down", "and whose down is split over tp along",
      "const Tensor mixed", "one_sum"},
@@ -233,12 +233,12 @@ const Mutation kSums[] = {
 };
 
 const Mutation kStages[] = {
-    {"NormInsideOfTheWalk", "hidden_states = layer(hidden_states, mask);",
+    {"NormInsideTheLoop", "hidden_states = layer(hidden_states, mask);",
      "hidden_states = norm(layer(hidden_states, mask));",
      "is held by the last pipeline stage alone, but is used within the loop", "LocalGlobal", "local_global"},
-    {"NormBeforeTheWalk", "Tensor hidden_states = embedded * scale;", "Tensor hidden_states = norm(embedded * scale);",
+    {"NormBeforeTheLoop", "Tensor hidden_states = embedded * scale;", "Tensor hidden_states = norm(embedded * scale);",
      "is held by the last pipeline stage alone, but is used on the first stage only", "LocalGlobal", "local_global"},
-    {"EmbeddingBehindTheWalk", "hidden_states = norm(hidden_states);",
+    {"EmbeddingAfterTheLoop", "hidden_states = norm(hidden_states);",
      "hidden_states = norm(hidden_states + embed(batch.input_ids));",
      "is held by the first pipeline stage alone, but is used on the last stage only", "embed(batch.input_ids)",
      "local_global"},
@@ -246,41 +246,41 @@ const Mutation kStages[] = {
      "const AttentionMask full = causal_mask(batch.attention_mask, embed(batch.input_ids).size(1));",
      "is held by the first pipeline stage alone, but is used on every stage", "embed(batch.input_ids).size(1)",
      "local_global"},
-    {"FeedBehindAMask", "Tensor hidden_states = embedded * scale;\n",
+    {"FeedAfterAMask", "Tensor hidden_states = embedded * scale;\n",
      "Tensor hidden_states = embedded;\n    const Tensor every = position_ids(batch);\n    hidden_states = "
      "hidden_states * "
      "scale;\n",
      "is interrupted by other statements", "hidden_states = hidden_states * scale", "local_global"},
-    {"WalkInABranch", "for (auto& layer : *layers) {", "if (config.sliding_window > 0) for (auto& layer : *layers) {",
+    {"LoopInABranch", "for (auto& layer : *layers) {", "if (config.sliding_window > 0) for (auto& layer : *layers) {",
      "is inside another statement", "for (auto& layer : *layers)", "local_global"},
-    {"TwoWalks", "hidden_states = norm(hidden_states);",
+    {"TwoLoops", "hidden_states = norm(hidden_states);",
      "for (auto& layer : *layers) hidden_states = layer(hidden_states, full);\n    hidden_states = "
      "norm(hidden_states);",
      "a second loop over a PP_SPLIT list", "hidden_states = layer(hidden_states, full)", "local_global"},
 };
 
-/// Before the last member of two_towers' entry.
-const char* const kTwoTowers = "  TwoTowersModel model{nullptr};";
+/// The last member of the entry of two_towers, before which code is inserted.
+const char* const kLastMember = "  TwoTowersModel model{nullptr};";
 
-const Mutation kTowers[] = {
+const Mutation kStacks[] = {
     {"TableOnFirstStage", "PP_ALL TP_VOCAB", "PP_FIRST TP_VOCAB",
      "model.gate, which the last pipeline stage alone holds, is used in one statement with model.table, which the "
      "first",
      "table(batch.input_ids) * gate", "two_towers"},
     {"TableOnNoStage", "PP_ALL TP_VOCAB", "TP_VOCAB", "the parameters of model.table belong to no pipeline stage",
      "nn::Embedding table", "two_towers"},
-    {"FirstTowerOnEveryStage", "PP_FIRST TwoTowersTower left", "PP_ALL TwoTowersTower left",
+    {"FirstStackOnEveryStage", "PP_FIRST TwoTowersTower left", "PP_ALL TwoTowersTower left",
      "nor two stacks to cut between", "bridge;", "two_towers"},
-    {"LastTowerOnEveryStage", "PP_LAST TwoTowersTower right", "PP_ALL TwoTowersTower right",
+    {"LastStackOnEveryStage", "PP_LAST TwoTowersTower right", "PP_ALL TwoTowersTower right",
      "nor two stacks to cut between", "TwoTowersTower left;", "two_towers"},
-    {"FirstTowerOnBothStages", "return right(again + crossing, mask);",
+    {"FirstStackOnBothStages", "return right(again + crossing, mask);",
      "return right(again + left(crossing, mask), mask);", "is used in one statement with model.left.layers",
      "return right(", "two_towers"},
-    {"FirstTowerBehindTheLast", "return right(again + crossing, mask);",
+    {"FirstStackAfterTheLast", "return right(again + crossing, mask);",
      "const Tensor once = right(again + crossing, mask);\n    return left(once, mask);",
      "is held by the first pipeline stage alone, but is used after the last stage's computation", "return left(once",
      "two_towers"},
-    {"LastTowerBeforeTheFirst", "const Tensor states = read(batch, mask);",
+    {"LastStackBeforeTheFirst", "const Tensor states = read(batch, mask);",
      "const Tensor early = right(table(batch.input_ids), mask);\n    const Tensor states = read(batch, "
      "causal_mask(early.mean(-1), 0));",
      "is held by the last pipeline stage alone, but is used before the first stage's computation", "const Tensor early",
@@ -294,7 +294,7 @@ const Mutation kTowers[] = {
     {"SeveralNames", "Tensor crossing = states;\n    crossing = crossing + bridge(states);",
      "const auto [crossing, other] = std::pair<Tensor, Tensor>(states, bridge(states));",
      "the first pipeline stage computes several values: crossing, other", "const auto [crossing, other]", "two_towers"},
-    {"NoTensor",
+    {"NotATensor",
      "Tensor crossing = states;\n    crossing = crossing + bridge(states);\n    const Tensor again = "
      "table(batch.input_ids) "
      "* gate;\n    return right(again + crossing, mask);",
@@ -309,64 +309,64 @@ const Mutation kTowers[] = {
      "Tensor crossing = states;\n    const Tensor doubled = crossing * 2.0;",
      "the computation of crossing for the first stage is interrupted", "crossing = crossing + bridge(states)",
      "two_towers"},
-    {"CallInABranch", kTwoTowers,
+    {"CallInABranch", kLastMember,
      "  Outputs forward(const Batch& batch) {\n    Outputs outputs;\n    if (batch.want_logits) outputs.logits = "
      "lm_head(model(batch));\n    return outputs;\n  }\n  TwoTowersModel model{nullptr};",
      "a call in which the model is cut between its stacks is inside another statement", "lm_head(model(batch))",
      "two_towers"},
-    {"CallUsedAtOnce", kTwoTowers,
+    {"CallUsedAtOnce", kLastMember,
      "  Outputs forward(const Batch& batch) {\n    Outputs outputs;\n    outputs.logits = lm_head(model(batch));\n    "
      "return outputs;\n  }\n  TwoTowersModel model{nullptr};",
      "is passed to the next pipeline stage, but it is used at once", "lm_head(model(batch))", "two_towers"},
-    {"CutTwice", kTwoTowers,
+    {"CutTwice", kLastMember,
      "  Outputs forward(const Batch& batch) {\n    const Tensor once = model(batch);\n    const Tensor twice = "
      "model(batch);\n    Outputs outputs;\n    outputs.logits = lm_head(once + twice);\n    return outputs;\n  }\n  "
      "TwoTowersModel model{nullptr};",
      "the model is cut between its stacks more than once", "const Tensor twice", "two_towers"},
-    {"FirstTowerBesideTheCall", kTwoTowers,
+    {"FirstStackOutsideTheCall", kLastMember,
      "  Outputs forward(const Batch& batch) {\n    const Tensor hidden_states = model(batch);\n    Outputs outputs;\n  "
      "  "
      "outputs.logits = model->bridge(hidden_states);\n    return outputs;\n  }\n  TwoTowersModel model{nullptr};",
      "model.bridge is held by the first pipeline stage alone, but is used outside the call in which the model is cut",
      "model->bridge(hidden_states)", "two_towers"},
-    {"HeadBeforeTheCall", kTwoTowers,
+    {"HeadBeforeTheCall", kLastMember,
      "  Outputs forward(const Batch& batch) {\n    const Tensor scores = lm_head(model->table(batch.input_ids));\n    "
      "const Tensor hidden_states = model(batch);\n    Outputs outputs;\n    outputs.logits = scores;\n    return "
      "outputs;\n  }\n  TwoTowersModel model{nullptr};",
      "lm_head is held by the last pipeline stage alone, but is used before the call in which the model is cut",
      "const Tensor scores", "two_towers"},
-    {"OneTowerRun", kTwoTowers,
+    {"OnlyOneStackRun", kLastMember,
      "  Outputs forward(const Batch& batch) {\n    Outputs outputs;\n    outputs.logits = model->left("
      "model->table(batch.input_ids), whole_mask());\n    return outputs;\n  }\n  TwoTowersModel "
      "model{nullptr};",
      "the PP_FIRST and the PP_LAST modules of TwoTowersForCausalLM are not both run", "Outputs forward", "two_towers"},
 };
 
-const Mutation kCutTowers[] = {
-    {"EndOfATowerUsedAtOnce", "const Tensor seen = left(table(batch.input_ids), mask);\n    return bridge(seen);",
+const Mutation kCutStacks[] = {
+    {"EndOfAStackUsedAtOnce", "const Tensor seen = left(table(batch.input_ids), mask);\n    return bridge(seen);",
      "return bridge(left(table(batch.input_ids), mask));",
      "is passed to the next pipeline stage, but it is used at once", "return bridge(left(", "split_towers"},
-    {"EndOfATowerBeforeItsWalk", "left(table(batch.input_ids), mask);", "left(bridge(table(batch.input_ids)), mask);",
+    {"EndOfAStackBeforeItsLoop", "left(table(batch.input_ids), mask);", "left(bridge(table(batch.input_ids)), mask);",
      "model.bridge is held by the last pipeline stage of its stack alone, but is used on every stage",
      "const Tensor seen = left(bridge(", "split_towers"},
-    {"EndOfTheSecondBeforeItsWalk", "Tensor hidden_states = table(batch.input_ids);",
+    {"EndOfTheSecondStackBeforeItsLoop", "Tensor hidden_states = table(batch.input_ids);",
      "Tensor hidden_states = table(batch.input_ids) * gate;",
      "model.gate is held by the last pipeline stage of its stack alone, but is used on the first stage only",
      "table(batch.input_ids) * gate", "split_towers"},
-    {"EndOfATowerOnNoStage", "PP_LAST tiny::TinyNorm norm;", "tiny::TinyNorm norm;",
+    {"EndOfAStackOnNoStage", "PP_LAST tiny::TinyNorm norm;", "tiny::TinyNorm norm;",
      "the parameters of model.left.norm.weight belong to no pipeline stage", "tiny::TinyNorm(config.hidden_size)",
      "split_towers"},
-    {"FirstTowerWalkedBesideTheSecond", "const Tensor states = read(batch, mask);",
+    {"BothStacksLoopedInOneMethod", "const Tensor states = read(batch, mask);",
      "Tensor states = table(batch.input_ids);\n    for (auto& layer : *left->layers) states = layer(states, mask);",
      "a second loop over a PP_SPLIT list in one method", "for (auto& layer : *right->layers)", "split_towers"},
-    {"TowerWalkedTwice", "return bridge(seen);", "const Tensor again = left(seen, mask);\n    return bridge(again);",
+    {"StackLoopedTwice", "return bridge(seen);", "const Tensor again = left(seen, mask);\n    return bridge(again);",
      "the PP_SPLIT list layers is looped over more than once", "const Tensor again = left(seen", "split_towers"},
-    {"TwoTensorsOfTheFirstTower", "Tensor crossing = states;",
+    {"TwoTensorsOfTheFirstStack", "Tensor crossing = states;",
      "const Tensor other = bridge(states);\n    const Tensor both = batch.input_ids.unsqueeze(-1) + other;\n    Tensor "
      "crossing = states;",
      "the first pipeline stage computes states in addition to crossing, which it passes on", "const Tensor states",
      "split_towers"},
-    {"LayersReachedInto", "return bridge(seen);", "return bridge(seen) + left->layers[0]->mlp(seen);",
+    {"LayersAccessedByIndex", "return bridge(seen);", "return bridge(seen) + left->layers[0]->mlp(seen);",
      "is accessed outside its loop: a stage holds only some of its elements", "left->layers[0]", "split_towers"},
     {"CallInABranch", "const Tensor states = read(batch, mask);",
      "Tensor states = table(batch.input_ids);\n    if (batch.input_ids.size(1) > 0) states = read(batch, mask);",
@@ -396,8 +396,8 @@ INSTANTIATE_TEST_SUITE_P(Pipeline, WeaveMutation, testing::ValuesIn(kPipeline), 
 INSTANTIATE_TEST_SUITE_P(Views, WeaveMutation, testing::ValuesIn(kViews), kName);
 INSTANTIATE_TEST_SUITE_P(Sums, WeaveMutation, testing::ValuesIn(kSums), kName);
 INSTANTIATE_TEST_SUITE_P(Stages, WeaveMutation, testing::ValuesIn(kStages), kName);
-INSTANTIATE_TEST_SUITE_P(Towers, WeaveMutation, testing::ValuesIn(kTowers), kName);
-INSTANTIATE_TEST_SUITE_P(CutTowers, WeaveMutation, testing::ValuesIn(kCutTowers), kName);
+INSTANTIATE_TEST_SUITE_P(Stacks, WeaveMutation, testing::ValuesIn(kStacks), kName);
+INSTANTIATE_TEST_SUITE_P(CutStacks, WeaveMutation, testing::ValuesIn(kCutStacks), kName);
 INSTANTIATE_TEST_SUITE_P(Sharding, WeaveMutation, testing::ValuesIn(kSharding), kName);
 
 }  // namespace

@@ -1,6 +1,6 @@
 """Functions of the module: methods, static ones, overloads, free functions, lambdas, other modules."""
 
-from parts import WHOLE, WRONG, Value, Var
+from parts import FULL, WRONG, Value, Var
 from statements import Statements
 
 # Functions of the contract whose names a module's own functions may take; with that, the module calls the contract's by
@@ -123,7 +123,7 @@ class Functions(Statements):
 
     def listed(self, v):
         """Values in a vector, put together; where they are split, modgen knows nothing of what is pushed back."""
-        if v.type != WHOLE and not self.wild():
+        if v.type != FULL and not self.wild():
             return None
         self.use("vectors")
         name = self.name("list")
@@ -131,32 +131,32 @@ class Functions(Statements):
             self.lines += [f"std::vector<Tensor> {name};", f"{name}.push_back({v.name});", f"{name}.push_back(-{v.name});"]
         else:
             self.lines.append(f"const std::vector<Tensor> {name} = {{{v.name}, torch::tanh({v.name})}};")
-        bad = v.type != WHOLE
-        return Value(f"torch::stack({name}, 0).{self.pick(['sum', 'mean'])}(0)", v.shape, self.typed(None if bad else WHOLE))
+        bad = v.type != FULL
+        return Value(f"torch::stack({name}, 0).{self.pick(['sum', 'mean'])}(0)", v.shape, self.typed(None if bad else FULL))
 
     def lambda_call(self, v, scope):
         """A lambda that is called; where it is split, or captures what is, modgen rejects it."""
-        if v.type != WHOLE and not self.wild():
+        if v.type != FULL and not self.wild():
             return None
-        others = [w for w in scope if w.type == WHOLE and w.shape == v.shape]
+        others = [w for w in scope if w.type == FULL and w.shape == v.shape]
         name, parameter = self.name("mix"), self.name("p")
         captured = self.pick(others).name if others and self.chance(0.6) else parameter
         capture = self.pick(["[&]", "[=]"]) if captured != parameter else "[]"
-        if self.is_right and v.type != WHOLE:
+        if self.is_right and v.type != FULL:
             self.is_right = False
         self.use("lambdas")
         self.lines.append(f"const auto {name} = {capture}(const Tensor& {parameter}) {{ "
                           f"return torch::tanh({parameter}) * 0.5 + {captured}; }};")
-        return Value(f"{name}({v.name})", v.shape, WHOLE if v.type == WHOLE else WRONG)
+        return Value(f"{name}({v.name})", v.shape, FULL if v.type == FULL else WRONG)
 
     # ---- Other modules ----
 
     def submodule(self, v):
-        """A norm that serves whole and split values, or a small network, as a module of its own."""
+        """A norm that serves full and split values, or a small network, as a module of its own."""
         if not v.shape or v.type == WRONG:
             return None
         last = v.shape[-1]
-        if v.shape == [self.B, self.S, self.H] and v.type == WHOLE and self.chance(0.7):
+        if v.shape == [self.B, self.S, self.H] and v.type == FULL and self.chance(0.7):
             return self.network(v)
         if last not in (self.d, self.H) or v.type[0] == "partial" or v.type == ("split", len(v.shape) - 1):
             return None

@@ -1,7 +1,7 @@
 """What holds values: containers, lambdas that change what they capture, pointers, references in objects."""
 
 from functions import Functions
-from parts import PARTIAL, WHOLE, WRONG, Value, Var
+from parts import PARTIAL, FULL, WRONG, Value, Var
 
 
 class Holders(Functions):
@@ -13,9 +13,9 @@ class Holders(Functions):
         self.random.choices(choices, weights)[0](scope)
 
     def target(self, scope):
-        """A local that is changed; mostly one that all ranks have whole, since modgen rejects much of what is split."""
-        whole = [v for v in scope if v.type == WHOLE]
-        return self.fresh(whole if whole and self.chance(0.75) and any(not v.is_const for v in whole) else scope)
+        """A local that is changed; mostly one that all ranks have full, since modgen rejects much of what is split."""
+        full = [v for v in scope if v.type == FULL]
+        return self.fresh(full if full and self.chance(0.75) and any(not v.is_const for v in full) else scope)
 
     def another(self, name, v):
         """A value of the shape and type of `v`, which `name` holds; in a wild module perhaps of another type."""
@@ -60,8 +60,8 @@ class Holders(Functions):
 
     def container(self, scope):
         self.use("containers that change")
-        whole = [v for v in scope if v.type == WHOLE]
-        v, name, item = self.pick(whole if whole and self.chance(0.75) else scope), self.name("list"), self.name("item")
+        full = [v for v in scope if v.type == FULL]
+        v, name, item = self.pick(full if full and self.chance(0.75) else scope), self.name("list"), self.name("item")
         kind = self.pick(["std::vector<Tensor>", "std::array<Tensor, 2>", "std::vector<Tensor>"])
         one, is_linear = Var(item, v.shape, v.type), v.type in (PARTIAL, WRONG)
         self.lines.append(f"{kind} {name} = {{{v.name}, {self.linear_map(v).text}}};")
@@ -91,8 +91,8 @@ class Holders(Functions):
                           f"{name}.begin()->neg()", f"*std::next({name}.begin()) * 0.75"])
         if not is_linear and kind.startswith("std::vector") and self.chance(0.2):
             read = f"torch::stack({name}, 0).mean(0)"
-            one.type = one.type if one.type == WHOLE else WRONG
-            self.is_right = self.is_right and one.type == WHOLE
+            one.type = one.type if one.type == FULL else WRONG
+            self.is_right = self.is_right and one.type == FULL
         self.declared(Value(f"({read})", v.shape, one.type), scope)
 
     def optional(self, scope):

@@ -2,7 +2,7 @@
 it. In everything else the module is right, so that nothing but the rule of that operation can reject it."""
 
 from holders import Holders
-from parts import WHOLE, Value, split
+from parts import FULL, Value, split
 
 
 class Mistakes(Holders):
@@ -54,10 +54,10 @@ class Mistakes(Holders):
             return None
         function = self.pick(["mean", "mean", "amax", "logsumexp"])
         shape = v.shape[:at] + ([self.one] if keeps else []) + v.shape[at + 1:]
-        return Value(f"{v.name}.{function}({self.dim(at, len(v.shape))}{', true' if keeps else ''})", shape, WHOLE)
+        return Value(f"{v.name}.{function}({self.dim(at, len(v.shape))}{', true' if keeps else ''})", shape, FULL)
 
     def full_meets_split(self, v):
-        """A parameter that every rank has whole, with a value that is split."""
+        """A parameter that every rank has full, with a value that is split."""
         at = v.type[1]
         if not v.shape[at].made:
             return None

@@ -3,7 +3,7 @@
 import random
 
 from mistakes import Mistakes
-from parts import PARTIAL, WHOLE, WRONG, Module, Var
+from parts import PARTIAL, FULL, WRONG, Module, Var
 
 
 NORM = """class {p}NormImpl : public Module {{
@@ -40,7 +40,7 @@ class Writer(Mistakes):
         rank = len(v.shape)
         if v.type in (PARTIAL,):
             return None
-        if v.type == WHOLE or v.type == WRONG:
+        if v.type == FULL or v.type == WRONG:
             if v.shape == [self.B, self.S, self.H]:
                 return v.name
             return f"{v.name}.mean() * 0.1"
@@ -53,7 +53,7 @@ class Writer(Mistakes):
             f"{layer}({moved})"
 
     def write(self):
-        scope = [Var("x", [self.B, self.S, self.H], WHOLE)]
+        scope = [Var("x", [self.B, self.S, self.H], FULL)]
         count = self.random.randint(4, 11)
         mistaken_after = self.random.randint(max(count - 4, 0), count - 1) if self.has_one_mistake else None
         for index in range(count):

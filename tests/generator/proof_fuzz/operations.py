@@ -1,6 +1,6 @@
 """Operations of values that have no parameters."""
 
-from parts import PARTIAL, WHOLE, WRONG, Dim, Parts, Value, split
+from parts import PARTIAL, FULL, WRONG, Dim, Parts, Value, split
 
 
 class Operations(Parts):
@@ -120,7 +120,7 @@ class Operations(Parts):
         shape = v.shape[:at] + ([self.one] if keeps else []) + v.shape[at + 1:]
         type = v.type
         if type == split(at):
-            type = PARTIAL if function == "sum" else self.mistaken(WHOLE)
+            type = PARTIAL if function == "sum" else self.mistaken(FULL)
         elif type[0] == "split" and not keeps:
             type = split(type[1] - (type[1] > at))
         elif type == PARTIAL and function != "sum":
@@ -129,7 +129,7 @@ class Operations(Parts):
 
     def over_all(self, v):
         function = self.pick(["sum", "mean"])
-        type = {"split": PARTIAL if function == "sum" else None, "whole": WHOLE,
+        type = {"split": PARTIAL if function == "sum" else None, "full": FULL,
                 "partial": PARTIAL if function == "sum" else None}.get(v.type[0])
         return Value(f"{v.name}.{function}() * 0.01", [], self.typed(type))
 
@@ -196,7 +196,7 @@ class Operations(Parts):
         weight = self.parameter([v.shape[-1]])
         bad = v.type in (WRONG, PARTIAL) or v.type == split(len(v.shape) - 1)
         text = self.pick([rms.format(weight),
-                          f"torch::layer_norm({v.name}, {{{v.shape[-1].whole}}}, {weight}, {{}}, 1e-3)"])
+                          f"torch::layer_norm({v.name}, {{{v.shape[-1].full}}}, {weight}, {{}}, 1e-3)"])
         return Value(text, v.shape, self.typed(None if bad else v.type))
 
     def repeated(self, v):
@@ -205,13 +205,13 @@ class Operations(Parts):
             return None
         at = self.pick(ones)
         shape = list(v.shape)
-        if self.chance(0.5) and v.type == WHOLE:
+        if self.chance(0.5) and v.type == FULL:
             shape[at] = self.h
             sizes = ["-1"] * len(shape)
             sizes[at] = self.pick(["num_heads", "config.num_heads"])
             if self.wild():
                 sizes[at] = "num_heads"
-            type = split(at) if sizes[at] == "num_heads" else WHOLE
+            type = split(at) if sizes[at] == "num_heads" else FULL
             # That the size is 1 has to be known: of a reduction that keeps it, of an unsqueeze.
             return Value(f"{v.name}.expand({{{', '.join(sizes)}}})", shape, type)
         shape[at] = self.d
@@ -245,9 +245,9 @@ class Operations(Parts):
         if PARTIAL in (v.type, w.type):
             if operation in "+-":
                 return PARTIAL if v.type == w.type else None
-            return PARTIAL if operation == "*" and v.type != w.type and WHOLE in (v.type, w.type) else None
-        if v.type == WHOLE and w.type == WHOLE:
-            return WHOLE
+            return PARTIAL if operation == "*" and v.type != w.type and FULL in (v.type, w.type) else None
+        if v.type == FULL and w.type == FULL:
+            return FULL
         ends = set()
         for one in (v, w):
             if one.type[0] == "split":
@@ -256,7 +256,7 @@ class Operations(Parts):
             return None
         end = ends.pop()
         for one in (v, w):
-            if one.type == WHOLE and len(one.shape) >= -end and one.shape[end].size != 1:
+            if one.type == FULL and len(one.shape) >= -end and one.shape[end].size != 1:
                 return None
         return split(end + len(shape))
 
@@ -279,8 +279,8 @@ class Operations(Parts):
         form = self.pick(forms)
         if "gated" in form and type == PARTIAL:
             form = "{} * {}"
-        if type is None and WHOLE in (v.type, w.type) and "split" in (v.type[0], w.type[0]):
-            parted = w if v.type == WHOLE else v
+        if type is None and FULL in (v.type, w.type) and "split" in (v.type[0], w.type[0]):
+            parted = w if v.type == FULL else v
             type = self.mistaken(split(parted.type[1] - len(parted.shape) + len(shape)))
         return Value(form.format(v.name, w.name), shape, self.typed(type))
 
@@ -293,8 +293,8 @@ class Operations(Parts):
             return None
         w, rank = self.pick(same), len(v.shape)
         type = None
-        if v.type == w.type == WHOLE:
-            type = WHOLE
+        if v.type == w.type == FULL:
+            type = FULL
         elif v.type == w.type and v.type[0] == "split":
             type = PARTIAL if v.type[1] == rank - 1 else v.type if v.type[1] < rank - 2 else None
         if type is None and not self.wild():

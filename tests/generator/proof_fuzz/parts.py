@@ -1,6 +1,6 @@
 """Random modules over the operations that shard types have rules for.
 
-A module is a whole family: a config, one class with a `forward` that computes with locals, references, branches, loops and
+A module is a full family: a config, one class with a `forward` that computes with locals, references, branches, loops and
 methods, and an entry around it. Shapes are tracked, so that every module runs on one process. Shard types are tracked
 too, by rules of this file's own: a module that follows them is right by construction, and modgen should accept it. A wild
 module leaves them now and then, in its operands or in its annotations: modgen may reject it, and what it accepts has to
@@ -10,7 +10,7 @@ compute the same on ranks.
 import random
 from dataclasses import dataclass, field
 
-WHOLE = ("whole",)
+FULL = ("full",)
 PARTIAL = ("partial",)
 WRONG = ("wrong",)  # no type: what uses it is right on one process only
 
@@ -25,7 +25,7 @@ class Dim:
 
     size: int
     made: str  # in the constructor
-    whole: str  # in a method
+    full: str  # in a method
     share: str = ""  # in a method, of a split dimension
 
     @property
@@ -132,10 +132,10 @@ class Parts:
 
     def layer(self, kind, inputs, outputs):
         """A linear layer with an annotation: the member's name."""
-        annotation = {"columns": "TP_COLWISE ", "rows": "TP_ROWWISE ", "whole": ""}[kind]
+        annotation = {"columns": "TP_COLWISE ", "rows": "TP_ROWWISE ", "full": ""}[kind]
         if self.wild():
             annotation = self.pick(["TP_COLWISE ", "TP_ROWWISE ", "TP_VOCAB ", "", ""])
-            if annotation != {"columns": "TP_COLWISE ", "rows": "TP_ROWWISE ", "whole": ""}[kind]:
+            if annotation != {"columns": "TP_COLWISE ", "rows": "TP_ROWWISE ", "full": ""}[kind]:
                 self.is_right = self.is_right and kind == "columns" and annotation == "TP_VOCAB "
         name = self.name("proj")
         bias = self.pick(["true", "false"])
@@ -172,7 +172,7 @@ class Parts:
             if own and dim in (self.B, self.S) and self.chance(0.3):
                 texts.append(f"{own.name}.size({own.shape.index(dim)})")
             else:
-                texts.append((is_split and dim.share) or dim.whole)
+                texts.append((is_split and dim.share) or dim.full)
         if self.chance(0.1):
             self.use("sizes in variables")
             at, size = self.random.randrange(len(texts)), self.name("size")

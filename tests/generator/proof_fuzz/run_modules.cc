@@ -34,7 +34,7 @@ Batch to_batch(int64_t vocabulary) {
   return batch;
 }
 
-/// How a parameter is split: the sizes of its parts along `dim`; none where it is whole.
+/// How a parameter is split: the sizes of its parts along `dim`; none where it is full.
 struct Split {
   int64_t dim = 0;
   std::vector<int64_t> parts;
@@ -47,8 +47,8 @@ class Subject {
 
   /// "same", or what differs.
   std::string judge() {
-    const Result whole = run(build());
-    if (!whole.logits.isfinite().all().item<bool>()) return "invalid: its numbers are not finite";
+    const Result full = run(build());
+    if (!full.logits.isfinite().all().item<bool>()) return "invalid: its numbers are not finite";
     for (const int64_t ranks : {2, 4}) {
       if (!divides(ranks)) continue;
       std::vector<Result> results(static_cast<size_t>(ranks));
@@ -64,7 +64,7 @@ class Subject {
         return "differs on " + std::to_string(ranks) + " ranks: " + first_line(error.what());
       }
       for (int64_t rank = 0; rank < ranks; ++rank)
-        if (const std::string text = difference(whole, results[static_cast<size_t>(rank)], rank, ranks); !text.empty())
+        if (const std::string text = difference(full, results[static_cast<size_t>(rank)], rank, ranks); !text.empty())
           return "differs on " + std::to_string(ranks) + " ranks: " + text;
     }
     return "same";
@@ -82,8 +82,8 @@ class Subject {
   bool divides(int64_t ranks) {
     for (const Divides& divided : entry_.plan->divides)
       if (evaluate_monomial(divided.field, entry_.integers) % ranks != 0) return false;
-    const std::shared_ptr<nn::Module> whole = entry_.make();
-    for (const auto& parameter : whole->named_parameters())
+    const std::shared_ptr<nn::Module> full = entry_.make();
+    for (const auto& parameter : full->named_parameters())
       for (const int64_t part : find_split(parameter.key(), parameter.value()).parts)
         if (part % ranks != 0) return false;
     return true;
@@ -116,15 +116,15 @@ class Subject {
     return {};
   }
 
-  static Tensor slice(const Tensor& whole, const Split& split, int64_t rank, int64_t ranks) {
-    if (split.parts.empty()) return whole;
+  static Tensor slice(const Tensor& full, const Split& split, int64_t rank, int64_t ranks) {
+    if (split.parts.empty()) return full;
     std::vector<Tensor> slices;
     int64_t begin = 0;
     for (const int64_t part : split.parts) {
-      slices.push_back(whole.narrow(split.dim, begin + rank * (part / ranks), part / ranks));
+      slices.push_back(full.narrow(split.dim, begin + rank * (part / ranks), part / ranks));
       begin += part;
     }
-    TORCH_CHECK(begin == whole.size(split.dim), "the plan's parts do not make up a dimension");
+    TORCH_CHECK(begin == full.size(split.dim), "the plan's parts do not make up a dimension");
     return at::cat(slices, split.dim);
   }
 
@@ -165,10 +165,10 @@ class Subject {
     return most <= kTolerance * scale ? "" : what + " is off by " + std::to_string(most / scale);
   }
 
-  std::string difference(const Result& whole, const Result& found, int64_t rank, int64_t ranks) const {
-    if (std::string text = apart("logits", whole.logits, found.logits); !text.empty()) return text;
-    if (std::string text = apart("the loss", whole.loss, found.loss); !text.empty()) return text;
-    for (const auto& [name, gradient] : whole.gradients) {
+  std::string difference(const Result& full, const Result& found, int64_t rank, int64_t ranks) const {
+    if (std::string text = apart("logits", full.logits, found.logits); !text.empty()) return text;
+    if (std::string text = apart("the loss", full.loss, found.loss); !text.empty()) return text;
+    for (const auto& [name, gradient] : full.gradients) {
       const Tensor expected = slice(gradient, find_split(name, gradient), rank, ranks);
       if (std::string text = apart("the gradient of " + name, expected, found.gradients.at(name)); !text.empty())
         return text;

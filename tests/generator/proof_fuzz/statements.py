@@ -1,7 +1,7 @@
 """Statements: locals, references, changes in place, branches, loops."""
 
 from layers import Layers
-from parts import PARTIAL, WHOLE, WRONG, Value, Var
+from parts import PARTIAL, FULL, WRONG, Value, Var
 
 
 class Statements(Layers):
@@ -190,7 +190,7 @@ class Statements(Layers):
             pieces = self.pick(scope)
             self.lines.append(f"int64_t {index} = -1;")
             self.lines.append(f"for (const Tensor& {index}_piece : std::vector<Tensor>{{{pieces.name}, {pieces.name}}}) {{"
-                              if pieces.type == WHOLE and self.chance(0.5) else
+                              if pieces.type == FULL and self.chance(0.5) else
                               f"for (const int64_t {index}_number : {{0, 1, 2}}) {{")
             self.lines.append("  " + ("(void)" + self.lines[-1].split(" : ")[0].split()[-1] + ";"))
             self.lines.append(step)
