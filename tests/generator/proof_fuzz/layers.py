@@ -6,7 +6,7 @@ from parts import FULL, WRONG, Dim, Value, split
 
 class Layers(Operations):
     def layer_ways(self):
-        """Operations with parameters, and with sizes that members know."""
+        """Operations with parameters, and with sizes from members."""
         return [self.normed, self.repeated, self.layered, self.layered, self.layered, self.by_weight, self.split_heads,
                 self.split_heads, self.attended, self.attended, self.fused, self.experts, self.convolved, self.gathered,
                 self.gained, self.submodule]
@@ -15,7 +15,7 @@ class Layers(Operations):
 
     def layered(self, v):
         """A linear layer on the last dimension."""
-        if not v.shape or not v.shape[-1].made:
+        if not v.shape or not v.shape[-1].in_constructor:
             return None
         last, rank = v.shape[-1], len(v.shape)
         if v.type == split(rank - 1):
@@ -35,8 +35,8 @@ class Layers(Operations):
         return Value(f"{name}({v.name})", v.shape[:-1] + [out], self.typed(type))
 
     def by_weight(self, v):
-        """A product with a raw parameter."""
-        if not v.shape or not v.shape[-1].made:
+        """A matmul with a raw parameter."""
+        if not v.shape or not v.shape[-1].in_constructor:
             return None
         rank = len(v.shape)
         if v.type == FULL:
@@ -58,7 +58,7 @@ class Layers(Operations):
         return Value(f"tp::gather({v.name})", v.shape, self.typed(None if bad else FULL))
 
     def gained(self, v):
-        """Times a buffer that has one number for each head."""
+        """Multiplication by a buffer with one number per head."""
         heads = [i for i, dim in enumerate(v.shape) if dim == self.h]
         if not heads or v.type not in (FULL, split(heads[0])):
             return None
@@ -75,10 +75,10 @@ class Layers(Operations):
         return Value(f"{v.name} * {gains}.view({{{count}{back}}})", v.shape, self.typed(type))
 
     def split_heads(self, v):
-        """The last dimension by heads, and back."""
+        """A view of the last dimension by heads, and back."""
         rank = len(v.shape)
         if rank == 3 and v.shape == [self.B, self.S, self.hd] and self.wild():
-            # Features of a head before heads.
+            # The features of a head before the heads.
             self.is_right = False
             count = "num_heads" if v.type[0] == "split" else "config.num_heads"
             return Value(f"{v.name}.contiguous().view({{batch, seq, head_dim, {count}}})", [self.B, self.S, self.d, self.h],
@@ -134,7 +134,7 @@ class Layers(Operations):
         return Value(f"{self.layer('rows' if is_split else 'full', self.hd, self.H)}({mixed})", v.shape, FULL)
 
     def head_norm(self, made):
-        """Over the features of each head, by a weight that all heads share."""
+        """A norm over the features of each head, with a weight shared by all heads."""
         weight = self.parameter([self.d])
         return self.pick([self.contract(f"rms_norm({made}, {weight}, 1e-3)"),
                           f"torch::layer_norm({made}, {{head_dim}}, {weight}, {{}}, 1e-3)"])

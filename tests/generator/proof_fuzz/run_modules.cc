@@ -1,6 +1,6 @@
-// Runs every entry that this program holds on one process and on 2 and 4 simulated tensor-parallel ranks, in double
-// precision: logits, loss and the gradient of each parameter agree within 1e-9. A line for each family says "same", how
-// it differs, or why one process cannot compute it.
+// Runs every entry of this program on a single process and on 2 and 4 simulated tensor-parallel ranks, in double precision.
+// Logits, loss and the gradient of each parameter have to agree within 1e-9. Prints a line for each family: "same", how it
+// differs, or why a single process cannot run it.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -34,7 +34,7 @@ Batch to_batch(int64_t vocabulary) {
   return batch;
 }
 
-/// How a parameter is split: the sizes of its parts along `dim`; none where it is full.
+/// The split of a parameter: sizes of its parts along `dim`; empty if it is full.
 struct Split {
   int64_t dim = 0;
   std::vector<int64_t> parts;
@@ -45,10 +45,10 @@ class Subject {
  public:
   explicit Subject(const ModuleEntry& entry) : entry_(entry) {}
 
-  /// "same", or what differs.
+  /// Returns "same", or the difference.
   std::string judge() {
     const Result full = run(build());
-    if (!full.logits.isfinite().all().item<bool>()) return "invalid: its numbers are not finite";
+    if (!full.logits.isfinite().all().item<bool>()) return "invalid: the logits are not finite";
     for (const int64_t ranks : {2, 4}) {
       if (!divides(ranks)) continue;
       std::vector<Result> results(static_cast<size_t>(ranks));
@@ -78,7 +78,7 @@ class Subject {
     std::map<std::string, Tensor> gradients;
   };
 
-  /// Whether the runtime would start the entry on that many ranks.
+  /// Whether the runtime supports the entry on that many ranks.
   bool divides(int64_t ranks) {
     for (const Divides& divided : entry_.plan->divides)
       if (evaluate_monomial(divided.field, entry_.integers) % ranks != 0) return false;
@@ -89,7 +89,7 @@ class Subject {
     return true;
   }
 
-  /// Whether `pattern` names a parameter; "*" stands for every element of a list.
+  /// Whether `pattern` matches a parameter name; "*" matches every element of a list.
   static bool names(std::string_view pattern, std::string_view name) {
     while (!pattern.empty() && !name.empty()) {
       const auto first = [](std::string_view& path) {
@@ -124,11 +124,11 @@ class Subject {
       slices.push_back(full.narrow(split.dim, begin + rank * (part / ranks), part / ranks));
       begin += part;
     }
-    TORCH_CHECK(begin == full.size(split.dim), "the plan's parts do not make up a dimension");
+    TORCH_CHECK(begin == full.size(split.dim), "the plan's parts do not add up to the dimension");
     return at::cat(slices, split.dim);
   }
 
-  /// The model with values that follow from parameters' names, of which it holds the rank's slices.
+  /// The model with the rank's slices of parameters, whose values are derived from their names.
   std::shared_ptr<nn::Module> build(int64_t rank = 0, int64_t ranks = 1) const {
     std::shared_ptr<nn::Module> model = entry_.make();
     at::NoGradGuard no_grad;
@@ -192,7 +192,7 @@ std::string judge(const ModuleEntry& entry) {
 }  // namespace
 }  // namespace modular::testing
 
-/// All families, or those that are named.
+/// Runs all families, or those on the command line.
 int main(int count, char** arguments) {
   torch::set_default_dtype(caffe2::TypeMeta::Make<double>());
   at::set_num_threads(1);
