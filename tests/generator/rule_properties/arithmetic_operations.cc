@@ -70,11 +70,11 @@ SampleOperation division() {
 }
 
 /// A value, and options that are numbers.
-SampleOperation with_settings(std::vector<double> settings, Tensor (*function)(const Arguments&)) {
+SampleOperation with_options(std::vector<double> options, Tensor (*function)(const Arguments&)) {
   return [=](Sampler& sampler) {
     const Shape shape = sampler.shape(0, 4);
     std::vector<Operand> operands = {sampler.tensor(shape)};
-    for (const double setting : settings) operands.push_back(sampler.real(setting));
+    for (const double option : options) operands.push_back(sampler.real(option));
     return application(std::move(operands), [=](const Arguments& a) { return function(a); });
   };
 }
@@ -119,13 +119,13 @@ Application converted(Sampler& sampler) {
   Operand x = sampler.tensor(shape);
   switch (sampler.integer(0, 3)) {
     case 0:
-      return application({x, sampler.setting("c10::kDouble", "c10::ScalarType")},
+      return application({x, sampler.option("c10::kDouble", "c10::ScalarType")},
                          [](const Arguments& a) { return a[0].tensor.to(at::kDouble); });
     case 1:
-      return application({x, sampler.setting("c10::kLong", "c10::ScalarType")},
+      return application({x, sampler.option("c10::kLong", "c10::ScalarType")},
                          [](const Arguments& a) { return a[0].tensor.to(at::kLong); });
     case 2:
-      return application({x, sampler.setting("c10::kBool", "c10::ScalarType")},
+      return application({x, sampler.option("c10::kBool", "c10::ScalarType")},
                          [](const Arguments& a) { return a[0].tensor.to(at::kBool); });
     default:
       return application({x, sampler.tensor(sampler.shape(0, 3))},
@@ -263,7 +263,7 @@ const OperationTable& arithmetic_operations() {
       {".detach", unary([](const Tensor& x) { return x.detach(); })},
       {"zeros_like", unary([](const Tensor& x) { return at::zeros_like(x); })},
       {"ones_like", unary([](const Tensor& x) { return at::ones_like(x); })},
-      {"full_like", with_settings({2.5}, [](const Arguments& a) { return at::full_like(a[0].tensor, a[1].number); })},
+      {"full_like", with_options({2.5}, [](const Arguments& a) { return at::full_like(a[0].tensor, a[1].number); })},
       // Nonlinear functions.
       {".masked_fill", masked_fill},
       {"where", choice(/*is_method=*/false)},
@@ -294,8 +294,8 @@ const OperationTable& arithmetic_operations() {
       {"log", unary([](const Tensor& x) { return at::log(x); }, Elements::positive)},
       {".log", unary([](const Tensor& x) { return x.log(); }, Elements::positive)},
       {"softplus",
-       with_settings({2.0, 20.0},
-                     [](const Arguments& a) { return at::softplus(a[0].tensor, a[1].number, a[2].number); })},
+       with_options({2.0, 20.0},
+                    [](const Arguments& a) { return at::softplus(a[0].tensor, a[1].number, a[2].number); })},
       {"log_sigmoid", unary([](const Tensor& x) { return at::log_sigmoid(x); })},
       {"sqrt", unary([](const Tensor& x) { return at::sqrt(x); }, Elements::positive)},
       {".sqrt", unary([](const Tensor& x) { return x.sqrt(); }, Elements::positive)},
@@ -312,10 +312,10 @@ const OperationTable& arithmetic_operations() {
       {"erf", unary([](const Tensor& x) { return at::erf(x); })},
       {".erf", unary([](const Tensor& x) { return x.erf(); })},
       {"hardtanh",
-       with_settings({-0.5, 0.5},
-                     [](const Arguments& a) { return at::hardtanh(a[0].tensor, a[1].number, a[2].number); })},
-      {"elu", with_settings({0.7}, [](const Arguments& a) { return at::elu(a[0].tensor, a[1].number); })},
-      {"leaky_relu", with_settings({0.1}, [](const Arguments& a) { return at::leaky_relu(a[0].tensor, a[1].number); })},
+       with_options({-0.5, 0.5},
+                    [](const Arguments& a) { return at::hardtanh(a[0].tensor, a[1].number, a[2].number); })},
+      {"elu", with_options({0.7}, [](const Arguments& a) { return at::elu(a[0].tensor, a[1].number); })},
+      {"leaky_relu", with_options({0.1}, [](const Arguments& a) { return at::leaky_relu(a[0].tensor, a[1].number); })},
       {".reciprocal", unary([](const Tensor& x) { return x.reciprocal(); }, Elements::positive)},
       // Operations without a gradient.
       {".ge", comparison([](const Tensor& a, const Tensor& b) { return a.ge(b); })},

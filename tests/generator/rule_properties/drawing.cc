@@ -201,7 +201,7 @@ Operand Sampler::text(const std::string& value) {
   return operand;
 }
 
-Operand Sampler::setting(const std::string& spelling, const std::string& type) {
+Operand Sampler::option(const std::string& spelling, const std::string& type) {
   Operand operand;
   operand.value = make_invariant(type, false);
   operand.expr.kind = Expr::Kind::global;

@@ -75,7 +75,7 @@ class Sampler {
   Operand flag(bool value);
   Operand text(const std::string& value);
   /// An option that is not a number: a dtype or device. `spelling` is the name of a global.
-  Operand setting(const std::string& spelling, const std::string& type);
+  Operand option(const std::string& spelling, const std::string& type);
   /// A count that is a product of config fields; tp-local if `local`.
   Operand count(const std::string& product, bool local);
   /// The size of a tensor's dimension, as read from the tensor.

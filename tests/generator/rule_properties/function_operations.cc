@@ -168,17 +168,17 @@ Application whole_mask(Sampler&) {
 /// visible_keys(mask, seq, device)
 Application visible_keys(Sampler& sampler) {
   const int64_t seq = sampler.integer(2, 4);
-  return application({attention_mask(sampler, seq), sampler.number(seq), sampler.setting("at::kCPU", "c10::Device")},
+  return application({attention_mask(sampler, seq), sampler.number(seq), sampler.option("at::kCPU", "c10::Device")},
                      [](const Arguments& a) {
                        return modular::visible_keys(make_mask(a[0]), a[1].integer(), at::kCPU).to(at::kDouble);
                      });
 }
 
 Application rotary_tables(Sampler& sampler) {
-  Operand settings = sampler.setting("rope", "modular::RopeParameters");
-  settings.expr.kind = Expr::Kind::field;
-  return application({settings, sampler.count("b", sampler.chance(0.2)), sampler.literal(16),
-                      position_ids(sampler).operands[0], sampler.setting("c10::kDouble", "c10::ScalarType")},
+  Operand options = sampler.option("rope", "modular::RopeParameters");
+  options.expr.kind = Expr::Kind::field;
+  return application({options, sampler.count("b", sampler.chance(0.2)), sampler.literal(16),
+                      position_ids(sampler).operands[0], sampler.option("c10::kDouble", "c10::ScalarType")},
                      [](const Arguments& a) {
                        modular::Batch given;
                        given.input_ids = a[3].elements[0].tensor;

@@ -8,7 +8,7 @@ namespace {
 /// alibi_slopes(heads, device)
 Application alibi_slopes(Sampler& sampler) {
   return {
-      {sampler.count(sampler.chance(0.5) ? "a" : "b", sampler.chance(0.6)), sampler.setting("at::kCPU", "c10::Device")},
+      {sampler.count(sampler.chance(0.5) ? "a" : "b", sampler.chance(0.6)), sampler.option("at::kCPU", "c10::Device")},
       [](const Arguments& a, Call call) -> Concrete {
         return call == Call::alibi_slopes ? modular::tp::alibi_slopes(a[0].integer(), at::kCPU)
                                           : modular::alibi_slopes(a[0].integer(), at::kCPU);
@@ -21,7 +21,7 @@ Application alibi_mask(Sampler& sampler) {
   if (sampler.chance(0.1)) slopes.insert(slopes.begin(), sampler.small_dimension());
   const auto last = static_cast<int64_t>(slopes.size()) - 1;
   const ShardType type = sampler.chance(0.6) ? sampler.split_at(slopes, last) : sampler.type_for(slopes);
-  return application({batch(sampler), sampler.tensor(slopes, type), sampler.setting("c10::kDouble", "c10::ScalarType")},
+  return application({batch(sampler), sampler.tensor(slopes, type), sampler.option("c10::kDouble", "c10::ScalarType")},
                      [](const Arguments& a) {
                        modular::Batch given;
                        given.input_ids = a[0].elements[0].tensor;

@@ -11,13 +11,13 @@ using at::Tensor;
 // ---- Reductions ----
 
 /// Arguments of a reduction other than its tensor.
-struct Settings {
+struct Options {
   std::optional<std::vector<int64_t>> dims;  // all dimensions if empty
   bool keeps = false;
   bool further = false;  // the option between them: `unbiased`
 };
 
-using Reduction = Tensor (*)(const Tensor& x, const Settings& settings);
+using Reduction = Tensor (*)(const Tensor& x, const Options& options);
 
 enum Forms : unsigned {
   of_all = 1,       // x.sum()
@@ -37,7 +37,7 @@ SampleOperation reduction(unsigned forms, Reduction function, Elements elements 
     size_t flag_at = 0;
     if ((forms & of_all) && sampler.chance(0.25)) {
       if ((forms & with_type) && sampler.chance(0.3)) {
-        operands.push_back(sampler.setting("c10::kDouble", "c10::ScalarType"));
+        operands.push_back(sampler.option("c10::kDouble", "c10::ScalarType"));
       } else if ((forms & with_flag) && sampler.chance(0.5)) {
         operands.push_back(sampler.flag(sampler.chance(0.5)));
         return application(std::move(operands), [=](const Arguments& a) {
@@ -67,20 +67,20 @@ SampleOperation reduction(unsigned forms, Reduction function, Elements elements 
       keeps_at = operands.size();
       operands.push_back(sampler.flag(sampler.chance(0.6)));
       if ((forms & with_type) && sampler.chance(0.2))
-        operands.push_back(sampler.setting("c10::kDouble", "c10::ScalarType"));
+        operands.push_back(sampler.option("c10::kDouble", "c10::ScalarType"));
     }
     return application(std::move(operands), [=](const Arguments& a) {
-      Settings settings;
-      settings.dims = is_list ? a[first].integers() : std::vector{a[first].integer()};
-      settings.keeps = keeps_at > 0 && a[keeps_at].flag();
-      settings.further = flag_at == 0 || a[flag_at].flag();
-      return function(a[0].tensor, settings);
+      Options options;
+      options.dims = is_list ? a[first].integers() : std::vector{a[first].integer()};
+      options.keeps = keeps_at > 0 && a[keeps_at].flag();
+      options.further = flag_at == 0 || a[flag_at].flag();
+      return function(a[0].tensor, options);
     });
   };
 }
 
-Tensor sum(const Tensor& x, const Settings& s) { return s.dims ? x.sum(*s.dims, s.keeps) : x.sum(); }
-Tensor mean(const Tensor& x, const Settings& s) { return s.dims ? x.mean(*s.dims, s.keeps) : x.mean(); }
+Tensor sum(const Tensor& x, const Options& s) { return s.dims ? x.sum(*s.dims, s.keeps) : x.sum(); }
+Tensor mean(const Tensor& x, const Options& s) { return s.dims ? x.mean(*s.dims, s.keeps) : x.mean(); }
 
 /// x.max(), x.max(other)
 SampleOperation extreme(Tensor (*of_all_elements)(const Tensor&), Tensor (*of_two)(const Tensor&, const Tensor&)) {
@@ -97,7 +97,7 @@ SampleOperation along(Tensor (*function)(const Tensor&, int64_t)) {
     const Shape shape = sampler.shape(1, 4);
     const auto rank = static_cast<int64_t>(shape.size());
     std::vector<Operand> operands = {sampler.tensor(shape), sampler.dim(sampler.integer(0, rank - 1), rank)};
-    if (sampler.chance(0.2)) operands.push_back(sampler.setting("c10::kDouble", "c10::ScalarType"));
+    if (sampler.chance(0.2)) operands.push_back(sampler.option("c10::kDouble", "c10::ScalarType"));
     return application(std::move(operands), [=](const Arguments& a) { return function(a[0].tensor, a[1].integer()); });
   };
 }
@@ -215,7 +215,7 @@ Application linear(Sampler& sampler) {
 }  // namespace
 
 const OperationTable& matmul_operations() {
-  const SampleOperation all = reduction(of_all, [](const Tensor& x, const Settings& s) {
+  const SampleOperation all = reduction(of_all, [](const Tensor& x, const Options& s) {
     return s.dims ? x.to(at::kBool).all((*s.dims)[0], s.keeps) : x.to(at::kBool).all();
   });
   static const OperationTable table = {
@@ -225,36 +225,36 @@ const OperationTable& matmul_operations() {
       {"mean", reduction(of_all | of_lists | with_type, mean)},
       {".amax",
        reduction(of_all | of_lists,
-                 [](const Tensor& x, const Settings& s) { return s.dims ? x.amax(*s.dims, s.keeps) : x.amax(); })},
+                 [](const Tensor& x, const Options& s) { return s.dims ? x.amax(*s.dims, s.keeps) : x.amax(); })},
       {".amin",
        reduction(of_all | of_lists,
-                 [](const Tensor& x, const Settings& s) { return s.dims ? x.amin(*s.dims, s.keeps) : x.amin(); })},
+                 [](const Tensor& x, const Options& s) { return s.dims ? x.amin(*s.dims, s.keeps) : x.amin(); })},
       {".max",
        extreme([](const Tensor& x) { return x.max(); }, [](const Tensor& a, const Tensor& b) { return a.max(b); })},
       {".min",
        extreme([](const Tensor& x) { return x.min(); }, [](const Tensor& a, const Tensor& b) { return a.min(b); })},
       {".var", reduction(of_all | of_lists | with_flag,
-                         [](const Tensor& x, const Settings& s) {
+                         [](const Tensor& x, const Options& s) {
                            return s.dims ? x.var(at::OptionalIntArrayRef(*s.dims), s.further, s.keeps)
                                          : x.var(s.further);
                          })},
       {".std", reduction(of_all | of_lists | with_flag,
-                         [](const Tensor& x, const Settings& s) {
+                         [](const Tensor& x, const Options& s) {
                            return s.dims ? x.std(at::OptionalIntArrayRef(*s.dims), s.further, s.keeps)
                                          : x.std(s.further);
                          })},
       {".norm", reduction(of_all | of_lists | with_power,
-                          [](const Tensor& x, const Settings& s) {
+                          [](const Tensor& x, const Options& s) {
                             return s.dims ? x.norm(2, at::IntArrayRef(*s.dims), s.keeps) : x.norm(2);
                           })},
       {".logsumexp",
-       reduction(of_lists, [](const Tensor& x, const Settings& s) { return x.logsumexp(*s.dims, s.keeps); })},
+       reduction(of_lists, [](const Tensor& x, const Options& s) { return x.logsumexp(*s.dims, s.keeps); })},
       {".argmax",
        reduction(of_all, [](const Tensor& x,
-                            const Settings& s) { return s.dims ? x.argmax((*s.dims)[0], s.keeps) : x.argmax(); })},
+                            const Options& s) { return s.dims ? x.argmax((*s.dims)[0], s.keeps) : x.argmax(); })},
       {".all", all},
       {".any", reduction(of_all,
-                         [](const Tensor& x, const Settings& s) {
+                         [](const Tensor& x, const Options& s) {
                            return s.dims ? x.gt(1.0).any((*s.dims)[0], s.keeps) : x.gt(1.0).any();
                          })},
       {".softmax", along([](const Tensor& x, int64_t dim) { return x.softmax(dim); })},

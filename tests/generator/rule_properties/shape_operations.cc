@@ -127,7 +127,7 @@ Application view(Sampler& sampler) {
   }
   Operand x = sampler.tensor(shape, type);
   if (sampler.chance(0.05)) {  // by another tensor's sizes, which are not a list in the source
-    Operand other = sampler.setting("sizes", "c10::ArrayRef<long>");
+    Operand other = sampler.option("sizes", "c10::ArrayRef<long>");
     for (const int64_t size : get_sizes(target)) other.full.elements.emplace_back(static_cast<double>(size));
     for (const int64_t size : get_sizes(target)) other.elements.push_back(sampler.variable(size));
     return application({x, other}, [](const Arguments& a) { return a[0].tensor.view(a[1].integers()); });
