@@ -304,10 +304,10 @@ void BodyReader::read_cast(const clang::ExplicitCastExpr& cast_expr, Expr& resul
 void BodyReader::read_list(const clang::InitListExpr& list, Expr& result) {
   result.kind = Expr::Kind::list;
   const clang::InitListExpr* semantic = list.isSemanticForm() ? &list : list.getSemanticForm();
-  const clang::CXXRecordDecl* made = semantic ? semantic->getType()->getAsCXXRecordDecl() : nullptr;
-  if (made && is_project_struct(*made)) {
+  const clang::CXXRecordDecl* record = semantic ? semantic->getType()->getAsCXXRecordDecl() : nullptr;
+  if (record && is_project_struct(*record)) {
     unsigned i = 0;
-    for (const clang::FieldDecl* field : made->fields()) {
+    for (const clang::FieldDecl* field : record->fields()) {
       if (field->isUnnamedBitField()) continue;
       if (i >= semantic->getNumInits()) break;
       const clang::Expr& value = *semantic->getInit(i++);

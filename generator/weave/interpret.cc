@@ -35,10 +35,10 @@ bool runs_unit(const Frame& frame, const ModuleNode& root) {
 
 }  // namespace
 
-const ModuleNode* named_by(const ModuleNode& self, const Expr& expr) {
+const ModuleNode* find_named_module(const ModuleNode& self, const Expr& expr) {
   const bool is_element = expr.kind == Expr::Kind::op && expr.name == "[]";
   if (expr.kind != Expr::Kind::field && !is_element) return nullptr;
-  const ModuleNode* holder = expr.operands.empty() ? &self : named_by(self, expr.operands[0]);
+  const ModuleNode* holder = expr.operands.empty() ? &self : find_named_module(self, expr.operands[0]);
   if (!holder) return nullptr;
   if (is_element) return holder->kind == ModuleNode::Kind::list ? holder->children[0].get() : nullptr;
   return holder->child(expr.name);
@@ -277,7 +277,7 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
   if (self && has_pipeline_) {
     std::vector<Finding> traversal_findings;
     const auto split_list = [&](const Expr& list) {
-      const ModuleNode* node = named_by(*self, list);
+      const ModuleNode* node = find_named_module(*self, list);
       const StagePosition position = node ? find_stage_position(*node, stacks_) : StagePosition();
       if (position.kind != "pp_split") return static_cast<const Field*>(nullptr);
       stack = position.stack;
@@ -305,7 +305,7 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
   }
   frame_ = frame.caller;
 
-  keep(frame, found, first_time, at);
+  merge_findings(frame, found, first_time, at);
   if (at && frame_ && self && !frame.placements.empty()) insert_call(Call::on_shards, *at, &function);
   const SourceSpan here = at ? at->span : function.where;
   if (!first_time && is_entry_ && findings_.empty() && found.traversal.has_value() != traversal.has_value())
@@ -366,7 +366,7 @@ std::optional<Traversal> Interpreter::cut_between_stacks(Frame& frame, Frame* ca
   return traversal;
 }
 
-void Interpreter::keep(Frame& frame, MethodFindings& found, bool first_time, const Expr* at) {
+void Interpreter::merge_findings(Frame& frame, MethodFindings& found, bool first_time, const Expr* at) {
   std::vector<Placement> placements;
   for (auto& [expr, list] : frame.placements) placements.insert(placements.end(), list.begin(), list.end());
   std::stable_sort(placements.begin(), placements.end(), [](const Placement& a, const Placement& b) {

@@ -217,7 +217,7 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
   op.values = std::move(values);
   const std::vector<Value> given = op.values;
   Value result = apply_rule(op, rule);
-  if (!op.message.empty()) return rejected(op);
+  if (!op.message.empty()) return report_rejection(op);
   if (op.call == Call::exit || op.call == Call::sum)
     open_sum(op, result);
   else if (result.type == kPartial)
@@ -238,7 +238,7 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
   return result;
 }
 
-Value Interpreter::rejected(const Operation& op) {
+Value Interpreter::report_rejection(const Operation& op) {
   // If the error is about an argument of another module's method, report it at the call of that method.
   const Frame* frame = frame_;
   const Value* given = nullptr;
@@ -359,8 +359,8 @@ Value Interpreter::evaluate_method(const Expr& expr) {
     static const std::set<std::string_view> pointers = {"mutable_data_ptr",  "data_ptr",           "accessor",
                                                         "packed_accessor32", "packed_accessor64",  "set_data",
                                                         "storage",           "unsafeGetTensorImpl"};
-    if (pointers.contains(expr.name) && !hindrance(expr.operands[0], receiver).empty())
-      return fail(expr.span, hindrance(expr.operands[0], receiver), "compute a new tensor");
+    if (pointers.contains(expr.name) && !why_not_in_place(expr.operands[0], receiver).empty())
+      return fail(expr.span, why_not_in_place(expr.operands[0], receiver), "compute a new tensor");
     if (receiver.kind == Value::Kind::nothing && rule && !in_place) return make_invariant(expr.type, false);
     const Value result = apply(name, rule, expr, std::move(operands), std::move(values));
     if (in_place) change_in_place(expr, expr.operands[0], receiver, result);
@@ -434,8 +434,8 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
   if (is_assignment(expr) && !own) return evaluate_assignment(expr);
   if (expr.name == "?:") {
     evaluate_condition(expr.operands[0]);
-    const Value one = evaluate_perhaps(expr.operands[1]);
-    const Value result = join(one, evaluate_perhaps(expr.operands[2]));
+    const Value one = evaluate_conditionally(expr.operands[1]);
+    const Value result = join(one, evaluate_conditionally(expr.operands[2]));
     return result.kind == Value::Kind::mismatch
                ? fail(expr.span, "this is " + result.text, "make both alternatives the same")
                : result;
@@ -446,7 +446,7 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
     return evaluate(expr.operands[1]);
   }
   if (is_built_in && (expr.name == "&&" || expr.name == "||")) {
-    const Value one = evaluate(expr.operands[0]), other = evaluate_perhaps(expr.operands[1]);
+    const Value one = evaluate(expr.operands[0]), other = evaluate_conditionally(expr.operands[1]);
     return apply_unknown("op " + expr.name, expr, {&expr.operands[0], &expr.operands[1]}, {one, other});
   }
   auto [operands, values] = evaluate_operands(expr);
@@ -488,7 +488,7 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
 }
 
 Value Interpreter::evaluate_list(const Expr& expr) {
-  if (const std::string why = hindrance_of_class(expr.type); !why.empty()) return fail(expr.span, why, kNoOwnCopies);
+  if (const std::string why = why_unsupported(expr.type); !why.empty()) return fail(expr.span, why, kUseDefaultCopies);
   Value result;
   result.kind = expr.members.empty() ? Value::Kind::tuple : Value::Kind::object;
   for (size_t i = 0; i < expr.operands.size(); ++i) {
@@ -517,7 +517,7 @@ Value Interpreter::evaluate_lambda(const Expr& expr) {
                   "unproven: a lambda that captures a module whose parameters are split over tp or cut into stages",
                   "make it a method: no parallel calls are inserted into lambdas");
     if (!value.is_invariant()) return unproven(capture, value, "the capture");
-    storage = both(storage, get_storage(value));
+    storage = merged(storage, get_storage(value));
     has_gradient |= value.carries_gradient() || (capture.is_reference && value.kind != Value::Kind::number);
     if (!capture.is_reference) continue;
     if (const std::optional<AccessPath> path = get_access_path(capture))
@@ -598,7 +598,8 @@ Value Interpreter::evaluate_other(const Expr& expr) {
     return fail(expr.span, "unproven: a cast that removes const", "declare variables that change without const");
   if (expr.kind == Expr::Kind::cast) return values[0];
   if (expr.kind == Expr::Kind::construct) {
-    if (const std::string why = hindrance_of_class(expr.type); !why.empty()) return fail(expr.span, why, kNoOwnCopies);
+    if (const std::string why = why_unsupported(expr.type); !why.empty())
+      return fail(expr.span, why, kUseDefaultCopies);
     if (values.empty() && expr.name == "at::Tensor") return {};
     if (const Function* constructor = expr.callee ? functions_.find(*expr.callee) : nullptr;
         constructor && !expr.callee->of_module)
@@ -624,7 +625,7 @@ Value Interpreter::evaluate_other(const Expr& expr) {
   return result;
 }
 
-std::string Interpreter::hindrance_of_class(std::string_view type) const {
+std::string Interpreter::why_unsupported(std::string_view type) const {
   const Class* owner = class_of_type(family_, type);
   if (!owner || !owner->runs_unseen) return "";
   return "unproven: " + owner->name +

@@ -84,7 +84,7 @@ void Interpreter::execute_branch(const Stmt& statement) {
   if (!ends.empty()) restore(joined(std::move(ends)));
 }
 
-void Interpreter::execute_choice(const Stmt& statement) {
+void Interpreter::execute_switch(const Stmt& statement) {
   evaluate_condition(statement.exprs[0]);
   const State before = state();
   frame_->scopes.emplace_back();
@@ -111,7 +111,7 @@ void Interpreter::evaluate_condition(const Expr& condition) {
          "");
 }
 
-Value Interpreter::evaluate_perhaps(const Expr& expr) {
+Value Interpreter::evaluate_conditionally(const Expr& expr) {
   if (!has_effects(expr)) return evaluate(expr);
   const State before = state();
   Value result = evaluate(expr);
@@ -141,7 +141,7 @@ void Interpreter::execute_loop(const Stmt& statement) {
   std::vector<State> exits;
   // Joins only lose information, so a few iterations reach the fixed point.
   constexpr int kMostRounds = 64;
-  for (int round = 0; !gives_up(statement.span); ++round) {
+  for (int round = 0; !exceeds_limit(statement.span); ++round) {
     restore(entry);
     frame.ended = false;
     exits.clear();
@@ -156,8 +156,8 @@ void Interpreter::execute_loop(const Stmt& statement) {
     Enclosing rounds = std::move(frame.enclosing.back());
     frame.enclosing.pop_back();
     if (!frame.ended) rounds.continued.push_back(state());
-    const bool goes_round = !rounds.continued.empty();
-    if (goes_round) {
+    const bool iterates = !rounds.continued.empty();
+    if (iterates) {
       restore(joined(std::move(rounds.continued)));
       frame.ended = false;
       for (const Stmt& step : statement.else_body) execute_inner(step);
@@ -166,7 +166,7 @@ void Interpreter::execute_loop(const Stmt& statement) {
     }
     end_scope();
     std::move(rounds.left.begin(), rounds.left.end(), std::back_inserter(exits));
-    if (!goes_round) break;
+    if (!iterates) break;
     State next = joined(before, state());
     if (holds_same(next, entry)) break;
     if (round == kMostRounds) {

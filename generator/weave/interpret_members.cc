@@ -18,11 +18,11 @@ std::string wrong_stage_advice(Region owner) {
 }
 
 /// Number of dimensions of a tensor that is constructed as `torch::ones({heads, width})`.
-std::optional<int64_t> find_constructed_rank(const Expr* made) {
+std::optional<int64_t> find_constructed_rank(const Expr* construction) {
   static const std::set<std::string_view> by_sizes = {"ones", "zeros", "empty", "full", "rand", "randn"};
-  if (made && made->kind == Expr::Kind::call && by_sizes.contains(unqualified(made->name)) && !made->operands.empty() &&
-      made->operands[0].kind == Expr::Kind::list)
-    return static_cast<int64_t>(made->operands[0].operands.size());
+  if (construction && construction->kind == Expr::Kind::call && by_sizes.contains(unqualified(construction->name)) &&
+      !construction->operands.empty() && construction->operands[0].kind == Expr::Kind::list)
+    return static_cast<int64_t>(construction->operands[0].operands.size());
   return std::nullopt;
 }
 
@@ -53,7 +53,7 @@ Value Interpreter::evaluate_local(const Expr& expr) {
 
 Value Interpreter::evaluate_field(const Expr& expr) {
   if (!expr.operands.empty()) {
-    const ModuleNode* const named = frame_->self && has_pipeline_ ? named_by(*frame_->self, expr) : nullptr;
+    const ModuleNode* const named = frame_->self && has_pipeline_ ? find_named_module(*frame_->self, expr) : nullptr;
     const bool everywhere = named && find_stage_position(*named, stacks_).kind == "pp_all";
     const bool before = std::exchange(reaches_everywhere_, reaches_everywhere_ || everywhere);
     const Value holder = evaluate(expr.operands[0]);
@@ -65,10 +65,10 @@ Value Interpreter::evaluate_field(const Expr& expr) {
     return path ? read(*path, expr) : make_invariant(expr.type, true);
   }
   if (const ModuleNode* child = frame_->self->child(expr.name)) return evaluate_child(expr, *child);
-  return evaluate_setting(expr, *frame_->self);
+  return evaluate_plain_field(expr, *frame_->self);
 }
 
-Value Interpreter::evaluate_setting(const Expr& expr, const ModuleNode& owner) {
+Value Interpreter::evaluate_plain_field(const Expr& expr, const ModuleNode& owner) {
   Value value = make_invariant(expr.type, true);
   if (!owner.type) return value;
   const auto field = std::find_if(owner.type->fields.begin(), owner.type->fields.end(),
@@ -117,7 +117,7 @@ Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
       read_parameters(expr, node);
       return Value::tensor(to_type(find_partition(node, expr.name)), true, expr.name == "weight" ? 2 : 1);
     }
-    return evaluate_setting(expr, node);
+    return evaluate_plain_field(expr, node);
   }
   if (object.kind == Value::Kind::tuple && (expr.name == "first" || expr.name == "second")) {
     const size_t i = expr.name == "second";

@@ -98,7 +98,7 @@ void Interpreter::declare(const Stmt& statement) {
     report(statement.span, std::move(message), std::move(advice));
     declare_names(statement, Value::failure(), std::nullopt);
   };
-  if (std::string why = hindrance_of_class(statement.canonical); !why.empty()) return reject(why, kNoOwnCopies);
+  if (std::string why = why_unsupported(statement.canonical); !why.empty()) return reject(why, kUseDefaultCopies);
   if (statement.exprs.empty()) {
     Value value;
     if (statement.type.find("Tensor") == std::string::npos || statement.type.find('<') != std::string::npos)
@@ -150,7 +150,7 @@ void Interpreter::declare_names(const Stmt& statement, const Value& value, const
   }
 }
 
-bool Interpreter::gives_up(SourceSpan where) {
+bool Interpreter::exceeds_limit(SourceSpan where) {
   // The largest family in the catalogue takes a few thousand.
   constexpr int kMostStatements = 200'000;
   if (statements_ == kMostStatements)
@@ -159,7 +159,7 @@ bool Interpreter::gives_up(SourceSpan where) {
 }
 
 void Interpreter::execute(const Stmt& statement) {
-  if (gives_up(statement.span)) return;
+  if (exceeds_limit(statement.span)) return;
   switch (statement.kind) {
     case Stmt::Kind::declare:
       return declare(statement);
@@ -174,7 +174,7 @@ void Interpreter::execute(const Stmt& statement) {
     case Stmt::Kind::branch:
       return execute_branch(statement);
     case Stmt::Kind::choice:
-      return execute_choice(statement);
+      return execute_switch(statement);
     case Stmt::Kind::range_for:
     case Stmt::Kind::loop:
       return execute_loop(statement);

@@ -71,7 +71,7 @@ void put(Value& container, const std::vector<AccessPath::Step>& steps, size_t fr
   if (container.kind == Value::Kind::list) return put(container.elements[0], steps, from + 1, value, false);
   if (step.member.empty()) {  // an opaque container, known only to be the same on every rank
     container.gradient |= value.carries_gradient();
-    container.storage = both(get_storage(container), get_storage(value));
+    container.storage = merged(get_storage(container), get_storage(value));
     if (!value.is_invariant())
       container = join(value, container.kind == Value::Kind::nothing ? object_value() : container);
     return;
@@ -232,13 +232,13 @@ void Interpreter::assign(const Expr& target, const Expr* source, const Value& va
            "return the value, or keep it in a local variable");
 }
 
-std::string Interpreter::hindrance(const Expr& target, const Value& value) const {
+std::string Interpreter::why_not_in_place(const Expr& target, const Value& value) const {
   const std::string name = target.kind == Expr::Kind::local ? target.name : "this tensor";
-  if (!value.storage.is_known || value.storage.made_by.empty())
+  if (!value.storage.is_known || value.storage.allocated_by.empty())
     return name + " is changed in place, and may share its memory with an argument or with a module's tensor";
   const auto aliases = [&](const Storage& other) {
-    return std::ranges::any_of(value.storage.made_by, [&](uint32_t allocation) {
-      return std::ranges::binary_search(other.made_by, allocation);
+    return std::ranges::any_of(value.storage.allocated_by, [&](uint32_t allocation) {
+      return std::ranges::binary_search(other.allocated_by, allocation);
     });
   };
   const Expr* at = &target;
@@ -254,14 +254,16 @@ std::string Interpreter::hindrance(const Expr& target, const Value& value) const
       if (aliases(get_storage(variable.value)))
         return name + " is changed in place, and " + *variable.name + " may be the same tensor or share its memory";
     }
-  if (std::ranges::any_of(value.storage.made_by, [&](uint32_t allocation) { return read_again_.contains(allocation); }))
+  if (std::ranges::any_of(value.storage.allocated_by,
+                          [&](uint32_t allocation) { return saved_for_backward_.contains(allocation); }))
     return name + " is changed in place after a value was computed from it whose gradient may need the old value";
   return "";
 }
 
 void Interpreter::change_in_place(const Expr& expr, const Expr& target, const Value& before, const Value& after) {
   if (after.has_failed()) return;
-  if (const std::string why = hindrance(target, before); !why.empty()) return report(expr.span, why, kOutOfPlace);
+  if (const std::string why = why_not_in_place(target, before); !why.empty())
+    return report(expr.span, why, kOutOfPlace);
   if (after.kind != Value::Kind::tensor || after.type != before.type)
     return report(expr.span, "a value that is " + describe(before) + " would become " + describe(after) + " in place",
                   kOutOfPlace);
@@ -317,7 +319,7 @@ void Interpreter::forget_changed(const Expr& expr, const std::vector<const Expr*
   if (of_object && !(expr.is_lvalue && accessors.contains(expr.name))) changed.push_back(0);
   Storage given;
   given.is_known = true;
-  for (const Value& value : values) given = both(given, get_storage(value));
+  for (const Value& value : values) given = merged(given, get_storage(value));
   for (const size_t i : changed) {
     if (i >= operands.size()) continue;
     Value value = make_invariant(operands[i]->type, true);
@@ -334,21 +336,21 @@ void Interpreter::forget_changed(const Expr& expr, const std::vector<const Expr*
 
 void Interpreter::give_storage(const std::string& name, const Expr& expr, const std::vector<Value>& values,
                                Value& result) {
-  const bool own = makes_memory(name);
+  const bool own = allocates(name);
   Storage storage;
   storage.is_known = true;
   if (own) {
     const uint32_t allocation =
         allocations_.try_emplace({frame_->context, &expr}, static_cast<uint32_t>(allocations_.size() + 1))
             .first->second;
-    storage.made_by = {allocation};
-    read_again_.erase(allocation);
+    storage.allocated_by = {allocation};
+    saved_for_backward_.erase(allocation);
   }
   for (size_t i = 0; i < values.size(); ++i) {
     const Storage given = get_storage(values[i]);
-    if (!own) storage = both(storage, given);
-    if (!result.carries_gradient() || only_looks(name) || (i == 0 && changes_first(expr))) continue;
-    read_again_.insert(given.made_by.begin(), given.made_by.end());
+    if (!own) storage = merged(storage, given);
+    if (!result.carries_gradient() || is_view_or_query(name) || (i == 0 && changes_first(expr))) continue;
+    saved_for_backward_.insert(given.allocated_by.begin(), given.allocated_by.end());
   }
   set_storage(result, storage);
 }

@@ -132,7 +132,7 @@ class Interpreter {
   /// expression `at` calls it.
   std::optional<Traversal> cut_between_stacks(Frame& frame, Frame* caller, const Expr* at);
   /// Merges the findings of one call of a function; every call has to match one of the function's two overloads.
-  void keep(Frame& frame, MethodFindings& found, bool first_time, const Expr* at);
+  void merge_findings(Frame& frame, MethodFindings& found, bool first_time, const Expr* at);
 
   // ---- interpret_statements.cc ----
 
@@ -148,7 +148,7 @@ class Interpreter {
   void declare(const Stmt& statement);
   void declare_names(const Stmt& statement, const Value& value, const std::optional<AccessPath>& path);
   /// Counts a statement. Returns true if the limit is reached, so the rest is not run.
-  bool gives_up(SourceSpan where);
+  bool exceeds_limit(SourceSpan where);
   void execute(const Stmt& statement);
   void execute_return(const Stmt& statement);
   /// Evaluates a returned value; Outputs may be given as a list of its members.
@@ -165,10 +165,10 @@ class Interpreter {
   /// The state where all of `states` meet.
   State joined(std::vector<State> states);
   void execute_branch(const Stmt& statement);
-  void execute_choice(const Stmt& statement);
+  void execute_switch(const Stmt& statement);
   void evaluate_condition(const Expr& condition);
   /// Evaluates an operand that is evaluated on some paths only.
-  Value evaluate_perhaps(const Expr& expr);
+  Value evaluate_conditionally(const Expr& expr);
   void execute_loop(const Stmt& statement);
   /// Leaves the innermost loop or switch, or continues with the next iteration of the innermost loop.
   void jump(const Stmt& statement);
@@ -183,7 +183,7 @@ class Interpreter {
   Value evaluate_child(const Expr& expr, const ModuleNode& child);
   Value evaluate_member(const Expr& expr, const Value& object_value);
   /// Evaluates a field of `owner`'s class that holds neither a tensor nor a module.
-  Value evaluate_setting(const Expr& expr, const ModuleNode& owner);
+  Value evaluate_plain_field(const Expr& expr, const ModuleNode& owner);
   /// Checks that the parameters of `node` are unsharded when `expr` runs.
   void read_parameters(const Expr& expr, const ModuleNode& node);
   /// Checks that every stage that runs `expr` holds `node`; with two stacks, records the read.
@@ -210,7 +210,7 @@ class Interpreter {
   /// Handles an in-place change of the tensor `target` by `expr`, from `before` to `after`.
   void change_in_place(const Expr& expr, const Expr& target, const Value& before, const Value& after);
   /// Why `value`, which `target` names, cannot be changed in place; empty if it can.
-  std::string hindrance(const Expr& target, const Value& value) const;
+  std::string why_not_in_place(const Expr& target, const Value& value) const;
   /// Marks the variables that an object of C++ type `type`, constructed from `expr`, may refer to from now on. With
   /// `keeps`, the object recorded their current values, so they must not change.
   void refer_to(const Expr& expr, std::string_view type, bool keeps);
@@ -229,7 +229,7 @@ class Interpreter {
   Value apply(const std::string& name, Rule rule, const Expr& expr, std::vector<const Expr*> operands,
               std::vector<Value> values);
   /// Reports why a rule rejects `op`.
-  Value rejected(const Operation& op);
+  Value report_rejection(const Operation& op);
   /// Applies an operation without a rule: its result is the same on every rank if its operands are.
   Value apply_unknown(const std::string& name, const Expr& expr, const std::vector<const Expr*>& operands,
                       const std::vector<Value>& values);
@@ -253,7 +253,7 @@ class Interpreter {
   /// Runs a function whose address is taken, with unknown arguments.
   Value evaluate_function(const Expr& expr);
   /// Why objects of that C++ type, a class of the family, cannot be followed; empty if they can.
-  std::string hindrance_of_class(std::string_view type) const;
+  std::string why_unsupported(std::string_view type) const;
   /// Evaluates constructions, casts and all other expressions.
   Value evaluate_other(const Expr& expr);
 
@@ -277,7 +277,7 @@ class Interpreter {
   uint64_t versions_ = 0;
   std::map<std::tuple<uint32_t, const Expr*, const Function*>, uint32_t> contexts_;  // never iterated
   std::map<std::pair<uint32_t, const Expr*>, uint32_t> allocations_;                 // never iterated
-  std::set<uint32_t> read_again_;  // allocations that backward may read
+  std::set<uint32_t> saved_for_backward_;  // allocations that backward may read
   int statements_ = 0;
   std::vector<std::pair<const Function*, const ModuleNode*>> active_;  // calls, outermost first
   bool has_pipeline_ = false;
@@ -287,10 +287,10 @@ class Interpreter {
   bool cut_ = false;
 };
 
-inline constexpr const char* kNoOwnCopies = "use the defaults, and do the work in a method that the model calls";
+inline constexpr const char* kUseDefaultCopies = "use the defaults, and do the work in a method that the model calls";
 
 /// The module that `expr` names: a field of `self` or of a descendant, or a list element; null for anything else.
-const ModuleNode* named_by(const ModuleNode& self, const Expr& expr);
+const ModuleNode* find_named_module(const ModuleNode& self, const Expr& expr);
 Value object_value();
 Value module_value(const ModuleNode& node);
 }  // namespace modgen

@@ -119,9 +119,10 @@ Partition find_partition(const ModuleNode& layer, std::string_view parameter) {
 Size split_size(const ModuleNode& layer, int64_t dim) {
   const std::vector<Expr>* arguments = nullptr;
   if (layer.kind == ModuleNode::Kind::parameter || layer.kind == ModuleNode::Kind::buffer) {
-    const Expr* made = layer.construction;
-    if (made && made->kind == Expr::Kind::call && !made->operands.empty() && made->operands[0].kind == Expr::Kind::list)
-      arguments = &made->operands[0].operands;
+    const Expr* construction = layer.construction;
+    if (construction && construction->kind == Expr::Kind::call && !construction->operands.empty() &&
+        construction->operands[0].kind == Expr::Kind::list)
+      arguments = &construction->operands[0].operands;
   } else {
     arguments = layer_arguments(layer.construction);
   }

@@ -128,11 +128,11 @@ std::string describe(const Value& value) {
   }
 }
 
-Storage both(const Storage& one, const Storage& other) {
+Storage merged(const Storage& one, const Storage& other) {
   Storage result;
   result.is_known = one.is_known && other.is_known;
-  std::set_union(one.made_by.begin(), one.made_by.end(), other.made_by.begin(), other.made_by.end(),
-                 std::back_inserter(result.made_by));
+  std::set_union(one.allocated_by.begin(), one.allocated_by.end(), other.allocated_by.begin(), other.allocated_by.end(),
+                 std::back_inserter(result.allocated_by));
   return result;
 }
 
@@ -142,8 +142,8 @@ Storage get_storage(const Value& value) {
   // Values without tensors and undefined tensors have no storage.
   result.is_known |= value.kind == Value::Kind::nothing || value.kind == Value::Kind::number ||
                      !value.elements.empty() || !value.members.empty();
-  for (const Value& element : value.elements) result = both(result, get_storage(element));
-  for (const auto& [name, member] : value.members) result = both(result, get_storage(member));
+  for (const Value& element : value.elements) result = merged(result, get_storage(element));
+  for (const auto& [name, member] : value.members) result = merged(result, get_storage(member));
   return result;
 }
 
@@ -169,12 +169,12 @@ Value join(const Value& one, const Value& other) {
   const auto anything = [&] {
     Value value = make_invariant("", true);
     value.gradient = one.carries_gradient() || other.carries_gradient();
-    value.storage = both(get_storage(one), get_storage(other));
+    value.storage = merged(get_storage(one), get_storage(other));
     return value;
   };
   if (one.kind != other.kind) return one.is_invariant() && other.is_invariant() ? anything() : mismatch();
   Value result = one;
-  result.storage = both(one.storage, other.storage);
+  result.storage = merged(one.storage, other.storage);
   switch (one.kind) {
     case Kind::tensor: {
       ShardType theirs = other.type;

@@ -33,8 +33,8 @@ struct ShardType {
 
 /// Memory that tensors alias: an in-place change of one changes all of them.
 struct Storage {
-  bool is_known = false;          // only operations in `made_by` allocated it, and nothing else holds it
-  std::vector<uint32_t> made_by;  // operations that allocated it, as numbered by the interpreter; sorted
+  bool is_known = false;               // only operations in `allocated_by` allocated it, and nothing else holds it
+  std::vector<uint32_t> allocated_by;  // operations that allocated it, as numbered by the interpreter; sorted
   bool operator==(const Storage&) const = default;
 };
 
@@ -107,7 +107,7 @@ Storage get_storage(const Value& value);
 /// Sets the storage of every tensor in `value`.
 void set_storage(Value& value, const Storage& storage);
 /// The union of two storages.
-Storage both(const Storage& one, const Storage& other);
+Storage merged(const Storage& one, const Storage& other);
 
 /// Describes a value in messages: "full on every tp rank", "a partial sum over tp", …
 std::string describe(const Value& value);

@@ -7,9 +7,9 @@ namespace modgen {
 
 /// Whether the result of an operation, named as in the rule table, aliases no other tensor and is not saved for
 /// backward. If not, it may alias every operand.
-bool makes_memory(std::string_view operation);
+bool allocates(std::string_view operation);
 
 /// Whether an operation reads no values of its operand: it returns a view or a property.
-bool only_looks(std::string_view operation);
+bool is_view_or_query(std::string_view operation);
 
 }  // namespace modgen

@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kWrapped = "forward_unit";
 
 /// Why the runtime cannot run `forward` repeatedly with copies of its arguments, and the fix; both empty if it can.
-std::pair<std::string, std::string> hindrance(const Class& owner, const Function& forward) {
+std::pair<std::string, std::string> find_problem(const Class& owner, const Function& forward) {
   const std::string plain = "write it as Tensor forward(const Tensor& x, …)";
   if (forward.is_template) return {"is a template", plain};
   if (forward.is_static) return {"is static", plain};
@@ -75,7 +75,7 @@ void check_units(const FamilyModel& family, std::vector<Finding>& findings) {
                             "keep one, and rename the other",
                             {{false, forward->where, "the first one is here", "", {}}}});
       forward = &function;
-      const auto [why, advice] = hindrance(owner, function);
+      const auto [why, advice] = find_problem(owner, function);
       if (!why.empty())
         findings.push_back({true, function.where, "the forward of an FSDP_UNIT class " + why, advice, {}});
     }

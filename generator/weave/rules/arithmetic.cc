@@ -14,7 +14,7 @@ Value non_linear(Operation& op) { return elementwise(op, Algebra::non_linear); }
 /// A quotient: a partial sum may be the dividend but not the divisor. A rounded quotient is not linear.
 Value quotient_value(Operation& op) {
   if (op.values.size() > 2) return non_linear(op);
-  if (is_partial(op.values.back())) return op.reject("division by a partial sum over tp", kForgottenExit);
+  if (is_partial(op.values.back())) return op.reject("division by a partial sum over tp", kMissingSum);
   return product_value(op);
 }
 
@@ -39,7 +39,7 @@ Value converted(Operation& op) {
   for (size_t i = 1; is_partial(op.values[0]) && i < op.values.size(); ++i)
     if (!keeps_fractions(op, i))
       return op.reject(quoted(op) + " of a partial sum over tp, to a type that is not known to be a floating type",
-                       kForgottenExit);
+                       kMissingSum);
   return first_alone(op);
 }
 
@@ -60,7 +60,7 @@ Value detached(Operation& op) {
 /// A new tensor with the shape and split of another: `torch::zeros_like`.
 Value filled_like(Operation& op) {
   Value result = first_alone(op);
-  if (is_partial(result)) return op.reject(quoted(op) + " of a partial sum over tp", kForgottenExit);
+  if (is_partial(result)) return op.reject(quoted(op) + " of a partial sum over tp", kMissingSum);
   result.gradient = false;
   if (is_replicated(result)) result.type = kInvariant;
   return result;

@@ -123,8 +123,7 @@ Value combine_partials(Operation& op, Algebra algebra, size_t first, size_t last
   const std::string what = "a partial sum over tp";
   const auto begin = op.values.begin() + static_cast<std::ptrdiff_t>(first);
   const auto end = op.values.begin() + static_cast<std::ptrdiff_t>(last);
-  if (algebra == Algebra::non_linear)
-    return op.reject(quoted(op) + " is not linear, and meets " + what, kForgottenExit);
+  if (algebra == Algebra::non_linear) return op.reject(quoted(op) + " is not linear, and meets " + what, kMissingSum);
   if (algebra == Algebra::sum) {
     const auto full = std::find_if(begin, end, [](const Value& value) {
       return (is_tensor(value) || value.kind == Value::Kind::number) && !is_partial(value);
@@ -132,11 +131,11 @@ Value combine_partials(Operation& op, Algebra algebra, size_t first, size_t last
     if (full != end)
       return op.reject(
           what + " meets a value that is " + describe(*full) + ": the sum over tp would count it once for every rank",
-          kForgottenExit);
+          kMissingSum);
   }
   if (algebra == Algebra::product) {
     if (std::count_if(begin, end, is_partial) > 1)
-      return op.reject("a product of two partial sums over tp is not a partial sum of the product", kForgottenExit);
+      return op.reject("a product of two partial sums over tp is not a partial sum of the product", kMissingSum);
     for (size_t i = first; i < last; ++i) {
       if (is_split(op.values[i])) return op.reject(what + " meets a factor that is " + describe(op.values[i]));
       op.enter(i);  // each rank's partial sum contributes to the factor's gradient

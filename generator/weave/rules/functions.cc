@@ -10,7 +10,7 @@ namespace {
 Value norm(Operation& op, size_t first, size_t last, int64_t dims = 1) {
   const Value& x = op.values[0];
   if (!is_tensor(x)) return unproven(op, x);
-  if (is_partial(x)) return op.reject("a norm of a partial sum over tp", kForgottenExit);
+  if (is_partial(x)) return op.reject("a norm of a partial sum over tp", kMissingSum);
   last = std::min(last, op.values.size());
   if (is_split(x)) {
     if (!from_end(x)) return unproven(op, x);
@@ -69,7 +69,7 @@ Value soft_cap(Operation& op) { return elementwise_of_first(op, Algebra::non_lin
 
 Value rotary(Operation& op) {
   const Value& x = op.values[0];
-  if (is_partial(x)) return op.reject("rotary positions of a partial sum over tp", kForgottenExit);
+  if (is_partial(x)) return op.reject("rotary positions of a partial sum over tp", kMissingSum);
   if (!is_tensor(x)) return unproven(op, x);
   for (size_t i = 1; i < op.values.size(); ++i) {
     if (op.values[i].kind == Value::Kind::number && !op.values[i].local) continue;
@@ -97,7 +97,7 @@ Value attention(Operation& op) {
   const Value* split = nullptr;
   for (size_t i = 0; i < 3; ++i) {
     const Value& value = op.values[i];
-    if (is_partial(value)) return op.reject("attention of a partial sum over tp", kForgottenExit);
+    if (is_partial(value)) return op.reject("attention of a partial sum over tp", kMissingSum);
     if (!is_tensor(value)) return unproven(op, value);
     if (!is_split(value)) continue;
     if (!(value.rank == 4 && value.type.dim == 1 && value.type.parts.empty()))
@@ -194,7 +194,7 @@ Value rotary_tables(Operation& op) {
 Value mix_experts(Operation& op) {
   const Value &x = op.values[1], &gate_up = op.values[2], &down = op.values[3];
   for (const size_t i : {1, 4, 5}) {
-    if (is_partial(op.values[i])) return op.reject("experts of a partial sum over tp", kForgottenExit);
+    if (is_partial(op.values[i])) return op.reject("experts of a partial sum over tp", kMissingSum);
     if (!is_full(op.values[i]))
       return op.reject("experts with a value that is " + describe(op.values[i]),
                        "the rows and the router's choices for them have to be full");
@@ -217,7 +217,7 @@ Value mix_experts(Operation& op) {
 
 Value cross_entropy(Operation& op) {
   const Value &logits = op.values[0], &targets = op.values[1];
-  if (is_partial(logits)) return op.reject("a loss of a partial sum over tp", kForgottenExit);
+  if (is_partial(logits)) return op.reject("a loss of a partial sum over tp", kMissingSum);
   if (!is_tensor(logits) || !is_full(targets)) return unproven(op, is_tensor(logits) ? targets : logits);
   if (is_split(logits)) {
     if (from_end(logits) != -1 || !logits.type.parts.empty())
@@ -233,7 +233,7 @@ Value cross_entropy(Operation& op) {
 /// sampled rows, and every rank computes the full loss.
 Value sampled_cross_entropy(Operation& op) {
   const Value &hidden = op.values[0], &weight = op.values[1], &bias = op.values[2];
-  if (is_partial(hidden)) return op.reject("a loss of a partial sum over tp", kForgottenExit);
+  if (is_partial(hidden)) return op.reject("a loss of a partial sum over tp", kMissingSum);
   for (const size_t i : {0, 3})
     if (!is_full(op.values[i])) return unproven(op, op.values[i]);
   const auto is_by_row = [](const Value& table, int64_t row) {

@@ -21,7 +21,7 @@ Value column_wise(Operation& op) {
                      "it takes a full value: mark this layer TP_ROWWISE, or drop the annotation of the layer that "
                      "computes the value");
   if (is_partial(x))
-    return op.reject("a layer that is split by output feature reads a partial sum over tp", kForgottenExit);
+    return op.reject("a layer that is split by output feature reads a partial sum over tp", kMissingSum);
   op.enter(1);
   Value result = Value::tensor(sharded(-1, op.values[0].type.parts), true, x.rank);
   result.split_size = result.last_size = op.values[0].last_size;
@@ -81,7 +81,7 @@ Value full_linear(Operation& op) {
                          ? "mark the layer TP_ROWWISE, or drop TP_COLWISE of the layers before it"
                          : "its parameters' gradients would miss the other ranks' contributions: apply it to the full "
                            "value");
-  if (is_partial(x)) return op.reject("a layer reads a partial sum over tp", kForgottenExit);
+  if (is_partial(x)) return op.reject("a layer reads a partial sum over tp", kMissingSum);
   if (is_replicated(x)) return unproven(op, x);
   return make_outputs(op, x.rank);
 }
@@ -95,7 +95,7 @@ Value full_embedding(Operation& op) {
 /// A convolution over full channels and positions.
 Value full_convolution(Operation& op) {
   const Value& x = op.values[1];
-  if (is_partial(x)) return op.reject("a convolution reads a partial sum over tp", kForgottenExit);
+  if (is_partial(x)) return op.reject("a convolution reads a partial sum over tp", kMissingSum);
   if (!is_full(x)) return unproven(op, x);
   return Value::tensor(kInvariant, true, x.rank);
 }
@@ -104,7 +104,7 @@ Value full_convolution(Operation& op) {
 Value layer_norm(Operation& op) {
   const Value& x = op.values[1];
   if (!is_tensor(x) || is_replicated(x)) return unproven(op, x);
-  if (is_partial(x)) return op.reject("a norm of a partial sum over tp", kForgottenExit);
+  if (is_partial(x)) return op.reject("a norm of a partial sum over tp", kMissingSum);
   if (!is_split(x)) {
     Value result = Value::tensor(kInvariant, true, x.rank);
     result.last_size = x.last_size;

@@ -60,7 +60,7 @@ Value reduced(Operation& op, bool adds, size_t first = 1, size_t keeps = 2) {
   const Value& x = op.values[0];
   if (!is_tensor(x)) return x.is_invariant() ? make_invariant(op.expr->type, x.carries_gradient()) : unproven(op, x);
   if (is_partial(x) && !adds)
-    return op.reject(quoted(op) + " is not linear, and meets a partial sum over tp", kForgottenExit);
+    return op.reject(quoted(op) + " is not linear, and meets a partial sum over tp", kMissingSum);
   const Reduction over = read_reduction(op, first, keeps);
   if (!is_split(x)) return reduce_unsplit(x, over);
   int64_t split = x.type.dim, before = 0, after = 0;  // reduced dimensions before the split one, and after it
@@ -104,7 +104,7 @@ Value norm(Operation& op) { return reduced(op, false, 2, 3); }
 /// Operations along one dimension that keep the shape: softmax, cumulative sums.
 Value along(Operation& op) {
   if (is_partial(op.values[0]))
-    return op.reject(quoted(op) + " is not linear, and meets a partial sum over tp", kForgottenExit);
+    return op.reject(quoted(op) + " is not linear, and meets a partial sum over tp", kMissingSum);
   Value result = full_dimension(op, dimension(op, 1, -1), quoted(op));
   if (is_tensor(result)) result.ones = op.values[0].ones, result.last_size = op.values[0].last_size;
   return result;
@@ -132,13 +132,13 @@ Value matmul(Operation& op) {
   const Value &a = op.values[0], &b = op.values[1];
   if (!is_tensor(a) || !is_tensor(b)) return unproven(op, is_tensor(a) ? b : a);
   if (is_partial(a) && is_partial(b))
-    return op.reject("a product of two partial sums over tp is not a partial sum of the product", kForgottenExit);
+    return op.reject("a product of two partial sums over tp is not a partial sum of the product", kMissingSum);
   const auto rank = product_rank(a, b);
   const bool gradient = a.gradient || b.gradient;
   if (is_partial(a) || is_partial(b)) {
     const Value& factor = is_partial(a) ? b : a;
     if (factor.type != kInvariant || factor.gradient)
-      return op.reject("a partial sum over tp meets a factor that is " + describe(factor), kForgottenExit);
+      return op.reject("a partial sum over tp meets a factor that is " + describe(factor), kMissingSum);
     return Value::tensor(kPartial, gradient, rank);
   }
   if (!is_split(a) && !is_split(b)) {
@@ -211,7 +211,7 @@ Value linear_function(Operation& op) {
     if (!is_split(x) || from_end(x) != -1 || x.type.parts != weight.type.parts)
       return op.reject("a weight that is split by input feature meets a value that is " + describe(x));
     if (has_bias)
-      return op.reject("a bias is added to a partial sum over tp: it would count once for every rank", kForgottenExit);
+      return op.reject("a bias is added to a partial sum over tp: it would count once for every rank", kMissingSum);
     return Value::tensor(kPartial, true, x.rank);
   }
   if (is_split(x)) {
@@ -225,7 +225,7 @@ Value linear_function(Operation& op) {
     std::erase(result.ones, -1);
     return result;
   }
-  if (is_partial(x)) return op.reject("a layer of a partial sum over tp", kForgottenExit);
+  if (is_partial(x)) return op.reject("a layer of a partial sum over tp", kMissingSum);
   Value result = elementwise(op, Algebra::non_linear);
   result.rank = x.rank;
   result.ones.clear();

@@ -27,7 +27,7 @@ const RuleTable& state_space_rules();
 /// All rule tables.
 std::vector<const RuleTable*> rule_tables();
 
-inline constexpr const char* kForgottenExit =
+inline constexpr const char* kMissingSum =
     "a sum over tp is missing: mark the layer that computes it TP_ROWWISE and call it as a layer";
 
 inline bool is_tensor(const Value& value) { return value.kind == Value::Kind::tensor; }

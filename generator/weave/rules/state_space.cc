@@ -19,7 +19,7 @@ Value by_slices(Operation& op, const std::vector<Split>& splits, const std::vect
   for (const auto& [operand, dim] : splits) {
     if (!given(operand)) continue;
     const Value& value = op.values[operand];
-    if (is_partial(value)) return op.reject(quoted(op) + " of a partial sum over tp", kForgottenExit);
+    if (is_partial(value)) return op.reject(quoted(op) + " of a partial sum over tp", kMissingSum);
     if (!is_tensor(value) || is_replicated(value)) return unproven(op, value);
     if (is_split(value) != is_split(x))
       return op.reject(quoted(op) + " of values of which some are split over tp and others are full", advice);
