@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/config_values.h"
 #include "runtime/checkpoint/json_text.h"
@@ -213,6 +214,18 @@ void set_embedding_head(json& object, AnyConfig& config, const std::filesystem::
     head->fields([&](const char* name, const auto& value) { object[name] = value; });
 }
 
+[[noreturn]] void reject_without_config(const std::filesystem::path& folder) {
+  if (const std::filesystem::path checkpoint = find_checkpoint(folder); !checkpoint.empty())
+    throw ConfigError(fmt::format("{} holds checkpoints and is no model's folder: name one of them, {}",
+                                  folder.string(), checkpoint.string()));
+  if (is_there(folder / "config.toml") || std::filesystem::is_directory(folder / "checkpoints"))
+    throw ConfigError(
+        fmt::format("{} is the folder of a run that has no complete checkpoint: train first, or name other weights",
+                    folder.string()));
+  throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json",
+                                (folder / "config.json").string()));
+}
+
 /// parse_config(), with the files of Sentence Transformers in `folder`, which may be empty.
 ModelConfig parse_with(const std::filesystem::path& folder, std::string_view text, const std::string& where,
                        const Entry* as) {
@@ -269,8 +282,7 @@ ModelConfig parse_config(std::string_view text, const std::string& where, const 
 ModelConfig read_config(const std::filesystem::path& folder, const Entry* as, const std::filesystem::path& base) {
   if (is_peft_folder(folder)) return read_peft_config(folder, as, base);
   const auto path = folder / "config.json";
-  if (!is_there(path))
-    throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json", path.string()));
+  if (!is_there(path)) reject_without_config(folder);
   const bool is_checkpoint = std::filesystem::exists(folder / "checkpoint.json");
   ModelConfig model =
       parse_with(is_checkpoint ? std::filesystem::path() : folder, read_config_text(path), path.string(), as);

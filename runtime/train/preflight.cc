@@ -266,8 +266,9 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
     throw_option_error(settings, "checkpoint.best",
                        fmt::format("{} is there and is no link, which it would be made: move it away", best.string()));
 
-  const auto weights =
-      fs::weakly_canonical(settings.model.checkpoint).lexically_relative(fs::weakly_canonical(settings.checkpoints()));
+  const fs::path found = find_checkpoint(settings.model.checkpoint);
+  const auto weights = fs::weakly_canonical(found.empty() ? fs::path(settings.model.checkpoint) : found)
+                           .lexically_relative(fs::weakly_canonical(settings.checkpoints()));
   if (request.overwrite && !settings.model.checkpoint.empty() && *weights.begin() != "..")
     throw ConfigError("--overwrite would remove model.checkpoint, which is in train.dir: choose another train.dir");
   if (request.resume) {
