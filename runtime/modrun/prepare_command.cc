@@ -39,6 +39,7 @@ void take_labels(const RunConfig& config, PrepareOptions& options) {
   if (is_asked) options.num_labels = asked;
   std::filesystem::path folder = config.model.checkpoint;
   bool has_head = !folder.empty() && config.network.named.empty();
+  if (is_asked || has_head) options.classes = asked;
   if (!folder.empty()) {
     options.labels = LabelTable::of(config.network);
   } else {

@@ -42,6 +42,8 @@ struct RowPlan {
   bool infers_problem = false;      // as there is no problem_type
   bool has_types = false;           // the model reads which text of a pair a token is of
 
+  /// Whether labels are classes, by name or number, and neither scores nor several a row.
+  bool has_classes() const { return has_label && problem.empty() && !labels_may_be_real; }
   /// Texts of a row that have ids of their own, apart from a target.
   size_t texts_of_row() const { return form == Form::several_texts ? texts : 1; }
 };

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/prepare/records.h"
@@ -43,6 +44,10 @@ struct PieceRecords {
   Piece piece;
   std::vector<Record> records;
 };
+
+/// The number that the whole of a text writes, as Python's float() reads it, without underscores: spaces around it and
+/// a plus sign count for nothing, and "inf" and "nan" are numbers.
+std::optional<double> real_number(const std::string& text);
 
 /// Throws DataError, with the place of the row, where a value is no text or no label, or a row is too long.
 Rows encode_rows(const std::vector<PieceRecords>& pieces, const RowPlan& plan, const RowLength& length,

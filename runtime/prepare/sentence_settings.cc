@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/files/open_file.h"
-#include "runtime/model/config.h"
 
 namespace modular {
 namespace {
@@ -21,7 +21,7 @@ constexpr int64_t kNoLength = 1'000'000'000;  // transformers writes a larger nu
 /// The file's JSON object, or an empty one if there is no such file.
 json settings_in(const fs::path& path) {
   if (!is_there(path)) return json::object();
-  const json object = parse_json(read_file(path, int64_t{64} << 20));
+  const json object = parse_json(read_config_text(path));
   if (!object.is_object()) throw ConfigError(fmt::format("{} is not a JSON object", path.string()));
   return object;
 }

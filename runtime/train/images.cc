@@ -64,14 +64,13 @@ std::map<std::string, int64_t> image_labels(const RunConfig& config, const DataS
   if (!model.has_names()) return number_labels({classes.begin(), classes.end()}, model).numbers;
   std::map<std::string, int64_t> labels;
   for (const std::string& name : classes) {
-    const auto number = model.find(name);
-    const auto in_any_case = number ? number : model.find_in_any_case(name);
-    if (!in_any_case)
+    const auto number = model.find_in_any_case(name);
+    if (!number)
       throw ConfigError(
           fmt::format("the images of data.paths have a folder {}, which is not a label of the model: it "
                       "has {}",
                       name, fmt::join(model.names(), ", ")));
-    labels[name] = *in_any_case;
+    labels[name] = *number;
   }
   return labels;
 }

@@ -71,7 +71,7 @@ std::string name_labels(RunConfig& config, const std::vector<DataSet>& sets) {
   if (model.count() == 0) return {};
   const NamedLabels data = get_labels(sets, model.count());
   if (data.names.empty()) return {};
-  const auto is_known = [&](const std::string& name) { return model.find(name) || model.find_in_any_case(name); };
+  const auto is_known = [&](const std::string& name) { return model.find_in_any_case(name).has_value(); };
   const bool any_known = std::ranges::any_of(data.names, is_known);
   const bool has_images = std::ranges::any_of(sets, &DataSet::has_images);
   if (has_images && static_cast<int64_t>(data.names.size()) != model.count() &&
