@@ -149,8 +149,8 @@ TEST_F(Rejected, AParquetColumnWithoutTextsIsNamed) {
 TEST_F(Rejected, SettingsThatAreNoJsonObjectOrTooLarge) {
   const auto folder = folder_.path() / "settings";
   std::filesystem::copy(tokenizer("wordpiece"), folder, std::filesystem::copy_options::recursive);
-  const Words arguments = {folder_.write("a.csv", "text\nx\n").string(), "--entry", "BertForSentenceEmbedding",
-                           "--tokenizer", folder.string()};
+  const Words arguments = {folder_.write("a.csv", "text\nx\n").string(), "--entry", "BertModel", "--tokenizer",
+                           folder.string()};
   for (const char* name : {"config_sentence_transformers.json", "sentence_bert_config.json"}) {
     const std::string path = folder_.write("settings/" + std::string(name), "[]").string();
     EXPECT_THAT(find_error(arguments), HasSubstr(path + " is not a JSON object"));
