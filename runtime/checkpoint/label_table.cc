@@ -42,7 +42,7 @@ std::string in_lower_case(std::string name) {
   return name;
 }
 
-/// The name in Unicode's form NFC, in which "e" with an accent after it is one character, as in "é" of most keyboards.
+/// The name in Unicode's normalization form C, which has one character for a letter with an accent.
 std::string composed(const std::string& name) {
   if (std::ranges::all_of(name, [](unsigned char c) { return c < 0x80; }) || !is_utf8(name)) return name;
   UErrorCode status = U_ZERO_ERROR;
@@ -55,7 +55,7 @@ std::string composed(const std::string& name) {
   return result;
 }
 
-/// A name with escapes, as forms of Unicode look alike.
+/// A name with escapes for messages: normalization forms look alike when printed.
 std::string escaped(const std::string& name) { return json(name).dump(-1, ' ', /*ensure_ascii=*/true); }
 
 std::string text_of_name(const json& name) { return name.is_string() ? name.get<std::string>() : name.dump(); }
@@ -136,8 +136,9 @@ std::optional<int64_t> LabelTable::find_in_any_case(const std::string& name) con
 
 namespace {
 
-/// Throws where two names that the model does not both have are the same text.
-void reject_two_forms(const std::set<std::string>& names, const LabelTable& model) {
+/// Throws ConfigError where two names are the same text in two normalization forms, unless the model has both as
+/// labels.
+void check_unicode_forms(const std::set<std::string>& names, const LabelTable& model) {
   std::map<std::string, std::string> by_form;
   for (const std::string& name : names) {
     const auto [other, is_new] = by_form.emplace(composed(name), name);
@@ -152,7 +153,7 @@ void reject_two_forms(const std::set<std::string>& names, const LabelTable& mode
 }  // namespace
 
 NumberedLabels number_labels(const std::set<std::string>& names, const LabelTable& model) {
-  reject_two_forms(names, model);
+  check_unicode_forms(names, model);
   NumberedLabels labels;
   if (!model.has_names()) {
     if (std::ranges::all_of(names, [](const std::string& name) { return number_in_name(name).has_value(); })) {

@@ -214,7 +214,7 @@ void set_embedding_head(json& object, AnyConfig& config, const std::filesystem::
     head->fields([&](const char* name, const auto& value) { object[name] = value; });
 }
 
-[[noreturn]] void reject_without_config(const std::filesystem::path& folder) {
+[[noreturn]] void throw_no_config(const std::filesystem::path& folder) {
   if (const std::filesystem::path checkpoint = find_checkpoint(folder); !checkpoint.empty())
     throw ConfigError(fmt::format("{} holds checkpoints and is no model's folder: name one of them, {}",
                                   folder.string(), checkpoint.string()));
@@ -282,7 +282,7 @@ ModelConfig parse_config(std::string_view text, const std::string& where, const 
 ModelConfig read_config(const std::filesystem::path& folder, const Entry* as, const std::filesystem::path& base) {
   if (is_peft_folder(folder)) return read_peft_config(folder, as, base);
   const auto path = folder / "config.json";
-  if (!is_there(path)) reject_without_config(folder);
+  if (!is_there(path)) throw_no_config(folder);
   const bool is_checkpoint = std::filesystem::exists(folder / "checkpoint.json");
   ModelConfig model =
       parse_with(is_checkpoint ? std::filesystem::path() : folder, read_config_text(path), path.string(), as);

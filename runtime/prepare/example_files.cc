@@ -32,7 +32,7 @@ int64_t padded_length(int64_t longest, const RowLength& length) {
   return std::min(rounded, length.positions.value_or(rounded));
 }
 
-/// Whether a label stands for no target, beside names too.
+/// Whether a label means "no target". It does also where the other labels are names.
 bool is_ignored(const json& label) { return label.is_number_integer() && label.get<int64_t>() == kIgnoredTarget; }
 
 /// A label as the name of its class.
@@ -247,7 +247,7 @@ ExampleShape find_shape(const std::vector<fs::path>& files, const RowPlan& plan,
       });
     }
   }
-  if (kinds.has_names()) shape.wrong.reset();  // a number is then a name as others
+  if (kinds.has_names()) shape.wrong.reset();  // numbers are names there
   shape.ids = padded_length(shape.ids, length);
   shape.targets = padded_length(shape.targets, length);
   shape.real_labels = !plan.problem.empty() || kinds.any_real();

@@ -13,7 +13,7 @@
 
 namespace modular {
 
-/// A label of a row that cannot be the number of a class.
+/// Integer label outside the range of class numbers.
 struct WrongLabel {
   size_t file = 0, row = 0;
   int64_t label = 0;

@@ -71,7 +71,7 @@ class ShardWork {
     return folder_.work() / fmt::format("{:05}.safetensors", shard);
   }
 
-  /// Where a row of a shard is, as a message names it.
+  /// Location of a shard's row for messages. Reads the shard's sources again.
   std::string place_of_row(size_t shard, size_t row) const {
     RecordReader reader(plan_.columns, options_.reading);
     for (const Piece& piece : shards_[shard]) {

@@ -62,7 +62,7 @@ std::string_view without_spaces(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
 }
 
-/// A number's text without what Python's float() and int() pass over: spaces around it, and a plus sign.
+/// Text of a number without what Python's float() and int() skip: surrounding spaces and a plus sign.
 std::string_view plain_number(std::string_view text) {
   text = without_spaces(text);
   const bool has_plus = text.size() > 1 && text[0] == '+' && text[1] != '-';
