@@ -69,8 +69,8 @@ std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
   return paths;
 }
 
-/// The folder of checkpoints of a run, where `path` is a run's, and otherwise `path`. A model's own folder is none,
-/// whatever lies beside its files.
+/// <path>/checkpoints where `path` is a run's folder, otherwise `path`. A folder with a model's config is not a run's,
+/// even if it contains a folder of that name.
 fs::path get_checkpoints(const fs::path& path) {
   const bool is_model = is_there(path / "config.json") || is_there(path / "adapter_config.json");
   const bool is_run = !is_model && path.filename() != kCheckpoints && fs::is_directory(path / kCheckpoints);

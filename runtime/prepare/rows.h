@@ -45,8 +45,8 @@ struct PieceRecords {
   std::vector<Record> records;
 };
 
-/// The number that the whole of a text writes, as Python's float() reads it, without underscores: spaces around it and
-/// a plus sign count for nothing, and "inf" and "nan" are numbers.
+/// Parses the whole text as Python's float() does: surrounding spaces and a plus sign are skipped, "inf" and "nan" are
+/// numbers. Underscores between digits are not supported.
 std::optional<double> real_number(const std::string& text);
 
 /// Throws DataError, with the place of the row, where a value is no text or no label, or a row is too long.

@@ -266,11 +266,13 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
     throw_option_error(settings, "checkpoint.best",
                        fmt::format("{} is there and is no link, which it would be made: move it away", best.string()));
 
-  const fs::path found = find_checkpoint(settings.model.checkpoint);
-  const auto weights = fs::weakly_canonical(found.empty() ? fs::path(settings.model.checkpoint) : found)
-                           .lexically_relative(fs::weakly_canonical(settings.checkpoints()));
-  if (request.overwrite && !settings.model.checkpoint.empty() && *weights.begin() != "..")
-    throw ConfigError("--overwrite would remove model.checkpoint, which is in train.dir: choose another train.dir");
+  if (request.overwrite && !settings.model.checkpoint.empty()) {
+    const fs::path named = settings.model.checkpoint, found = find_checkpoint(named);
+    const fs::path within = fs::weakly_canonical(found.empty() ? named : found)
+                                .lexically_relative(fs::weakly_canonical(settings.checkpoints()));
+    if (*within.begin() != "..")
+      throw ConfigError("--overwrite would remove model.checkpoint, which is in train.dir: choose another train.dir");
+  }
   if (request.resume) {
     run.checkpoint = checkpoint_to_resume(settings, request.checkpoint, request.rank);
     add_line(run.note, check_continued(run.config, samples));
