@@ -43,7 +43,7 @@ def tensors(path):
         yield name, info["dtype"], info["shape"], data[8 + length + begin : 8 + length + end]
 
 
-def hash_of(parts):
+def compute_hash(parts):
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part if isinstance(part, bytes) else json.dumps(part).encode())
@@ -52,7 +52,7 @@ def hash_of(parts):
 
 
 def hash_tensors(paths):
-    return hash_of(part for path in sorted(paths) for part in (path.name, *(value for tensor in tensors(path) for value in tensor)))
+    return compute_hash(part for path in sorted(paths) for part in (path.name, *(value for tensor in tensors(path) for value in tensor)))
 
 
 def run(program, *arguments):
@@ -81,7 +81,7 @@ def train(program, folder, mesh, scratch):
     return {
         "losses": [[step["step"], step["loss"], step["grad_norm"]] for step in steps if "grad_norm" in step],
         "checkpoint": hash_tensors((target / "checkpoints").glob("step-*3/*.safetensors")),
-        "export": hash_of(part for path in exported for part in
+        "export": compute_hash(part for path in exported for part in
                           ((path.name, hash_tensors([path])) if path.suffix == ".safetensors" else (path.name, path.read_bytes()))),
     }
 
