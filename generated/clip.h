@@ -405,8 +405,8 @@ class CLIPModelImpl : public Module {
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &CLIPModelImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
-    const Tensor images = pp::first_tower() ? image_features(batch) : pp::received();
-    if (!pp::second_tower(images)) return pp::pass_on(images);
+    const Tensor images = pp::first_stack() ? image_features(batch) : pp::received();
+    if (!pp::second_stack(images)) return pp::pass_on(images);
     const Tensor texts = text_features(batch);
     if (!pp::is_last()) return pp::pass_on(texts);
     Outputs outputs;
@@ -514,7 +514,7 @@ inline const Plan clip_model_plan = {
     .split_list = "text_model.encoder.layers",
     .first = {"text_model.embeddings"},
     .last = {"text_model.final_layer_norm", "text_projection", "logit_scale"},
-    .first_tower = clip_model_first_tower,
+    .first_stack = clip_model_first_tower,
     .divides =
         {
             {"text_config.vocab_size", "tp"},

@@ -13,8 +13,8 @@
 
 namespace modular::llava {
 
-/// Refuses a tower whose type is not the one that is supported.
-inline void llava_refuse_other(std::string_view tower, std::string_view given, std::string_view supported,
+/// Rejects a tower whose type is not the one that is supported.
+inline void llava_reject_other(std::string_view tower, std::string_view given, std::string_view supported,
                                std::string_view use) {
   if (given == supported) return;
   std::string message(tower);
@@ -39,7 +39,7 @@ struct LlavaVisionConfig {
   std::string model_type = "clip_vision_model";
 
   void finish() {
-    llava_refuse_other("vision_config", model_type, "clip_vision_model", "as the tower over images");
+    llava_reject_other("vision_config", model_type, "clip_vision_model", "as the tower over images");
     if (hidden_size % num_attention_heads != 0)
       throw ConfigError("vision_config: hidden_size must be a multiple of num_attention_heads");
     if (image_size < patch_size) throw ConfigError("vision_config: image_size must be at least patch_size");
@@ -276,7 +276,7 @@ struct LlavaTextConfig {
   std::string model_type = "llama";
 
   void finish() {
-    llava_refuse_other("text_config", model_type, "llama", "as the language model");
+    llava_reject_other("text_config", model_type, "llama", "as the language model");
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
     if (!num_key_value_heads) num_key_value_heads = num_attention_heads;
     if (num_attention_heads % *num_key_value_heads != 0)

@@ -400,8 +400,8 @@ class MetaClip2ModelImpl : public Module {
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &MetaClip2ModelImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
-    const Tensor images = pp::first_tower() ? image_features(batch) : pp::received();
-    if (!pp::second_tower(images)) return pp::pass_on(images);
+    const Tensor images = pp::first_stack() ? image_features(batch) : pp::received();
+    if (!pp::second_stack(images)) return pp::pass_on(images);
     const Tensor texts = text_features(batch);
     if (!pp::is_last()) return pp::pass_on(texts);
     Outputs outputs;
@@ -509,7 +509,7 @@ inline const Plan metaclip_2_model_plan = {
     .split_list = "text_model.encoder.layers",
     .first = {"text_model.embeddings"},
     .last = {"text_model.final_layer_norm", "text_projection", "logit_scale"},
-    .first_tower = metaclip_2_model_first_tower,
+    .first_stack = metaclip_2_model_first_tower,
     .divides =
         {
             {"text_config.vocab_size", "tp"},

@@ -17,7 +17,7 @@ namespace modular::mt5 {
 inline bool is_gated(const std::string& feed_forward_proj) { return feed_forward_proj.starts_with("gated-"); }
 
 /// The activation that feed_forward_proj names. What it calls "gated-gelu" is the approximation by tanh.
-inline std::string activation_of(const std::string& feed_forward_proj) {
+inline std::string activation_name(const std::string& feed_forward_proj) {
   if (feed_forward_proj == "gated-gelu") return "gelu_new";
   return is_gated(feed_forward_proj) ? feed_forward_proj.substr(6) : feed_forward_proj;
 }
@@ -58,7 +58,7 @@ struct MT5Config {
     if (decoder_start_token_id && (*decoder_start_token_id < 0 || *decoder_start_token_id >= vocab_size))
       throw ConfigError("decoder_start_token_id must be an id below vocab_size");
     try {
-      activation(activation_of(feed_forward_proj), at::zeros({1}));
+      activation(activation_name(feed_forward_proj), at::zeros({1}));
     } catch (const c10::Error& error) {
       throw ConfigError(std::string("feed_forward_proj: ").append(error.what_without_backtrace()));
     }
@@ -124,7 +124,7 @@ class MT5DenseActDenseImpl : public Module {
       : config(config),
         wi(register_module("wi", linear(config.d_model, config.d_ff, /*bias=*/false))),
         wo(register_module("wo", linear(config.d_ff, config.d_model, /*bias=*/false))),
-        act(activation_of(config.feed_forward_proj)),
+        act(activation_name(config.feed_forward_proj)),
         dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {}
 
   Tensor forward(const Tensor& hidden_states) {
@@ -153,7 +153,7 @@ class MT5DenseGatedActDenseImpl : public Module {
         wi_0(register_module("wi_0", linear(config.d_model, config.d_ff, /*bias=*/false))),
         wi_1(register_module("wi_1", linear(config.d_model, config.d_ff, /*bias=*/false))),
         wo(register_module("wo", linear(config.d_ff, config.d_model, /*bias=*/false))),
-        act(activation_of(config.feed_forward_proj)),
+        act(activation_name(config.feed_forward_proj)),
         dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {}
 
   Tensor forward(const Tensor& hidden_states) {
@@ -488,7 +488,7 @@ class MT5DecoderImpl : public Module {
 TORCH_MODULE(MT5Decoder);
 
 /// `padding`, or that nothing of `ids` is padding.
-inline Tensor padding_of(const Tensor& ids, const Tensor& padding) {
+inline Tensor find_padding(const Tensor& ids, const Tensor& padding) {
   return padding.defined() ? padding : at::ones_like(ids);
 }
 
@@ -542,9 +542,9 @@ class MT5ForConditionalGenerationImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch, const Tensor& decoder_input_ids) {
-    const Tensor encoder_states = pp::first_tower() ? inherited_inherited_forward(batch) : pp::received();
-    if (!pp::second_tower(encoder_states)) return encoder_states;
-    const Tensor padding = padding_of(batch.input_ids, batch.attention_mask);
+    const Tensor encoder_states = pp::first_stack() ? inherited_inherited_forward(batch) : pp::received();
+    if (!pp::second_stack(encoder_states)) return encoder_states;
+    const Tensor padding = find_padding(batch.input_ids, batch.attention_mask);
     const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
     const AttentionMask looks_back = causal_mask(batch.decoder_attention_mask, /*window=*/0);
     const Tensor mask = decoder->mask(visible_keys(looks_back, decoder_input_ids.size(1), decoder_input_ids.device()));
@@ -617,9 +617,9 @@ class MT5ModelImpl : public Module {
 
   /// What the decoder makes of `decoder_input_ids` [batch, target_seq].
   Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
-    const Tensor encoder_states = pp::first_tower() ? inherited_forward(batch) : pp::received();
-    if (!pp::second_tower(encoder_states)) return encoder_states;
-    const Tensor padding = padding_of(batch.input_ids, batch.attention_mask);
+    const Tensor encoder_states = pp::first_stack() ? inherited_forward(batch) : pp::received();
+    if (!pp::second_stack(encoder_states)) return encoder_states;
+    const Tensor padding = find_padding(batch.input_ids, batch.attention_mask);
     const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
     const AttentionMask looks_back = causal_mask(batch.decoder_attention_mask, /*window=*/0);
     const Tensor mask = decoder->mask(visible_keys(looks_back, decoder_input_ids.size(1), decoder_input_ids.device()));
@@ -810,7 +810,7 @@ inline const Plan mt5_for_conditional_generation_plan = {
     .split_list = "decoder.block",
     .first = {},
     .last = {"decoder.final_layer_norm", "lm_head"},
-    .first_tower = mt5_for_conditional_generation_first_tower,
+    .first_stack = mt5_for_conditional_generation_first_tower,
     .everywhere = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias",
                    "decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =
@@ -902,7 +902,7 @@ inline const Plan mt5_for_sequence_classification_plan = {
     .split_list = "transformer.decoder.block",
     .first = {},
     .last = {"transformer.decoder.final_layer_norm", "classification_head"},
-    .first_tower = mt5_for_sequence_classification_first_tower,
+    .first_stack = mt5_for_sequence_classification_first_tower,
     .everywhere = {"transformer.encoder.block.*.layer.0.SelfAttention.relative_attention_bias",
                    "transformer.decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =

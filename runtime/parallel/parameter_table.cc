@@ -275,18 +275,18 @@ std::vector<ParameterSlice> get_slices_on_rank(const ModelParameter& parameter, 
   int64_t part_begin = 0, local_begin = 0;  // of the part, in the full parameter and in what the tp rank keeps of it
   for (const SplitPart& part : parameter.parts) {
     const PartSlice share = to_part_slice(part, tp, tp_rank);
-    ParameterSlice slice = all;
+    ParameterSlice shard = all;
     int64_t begin = local_begin, end = local_begin + share.size;
     if (split == dim) {
       begin = std::max(begin, slice.begin);
       end = std::min(end, slice.begin + slice.size);
     }
-    slice.offset[split] = part_begin + share.begin + begin - local_begin;
-    slice.start[split] = split == dim ? begin - slice.begin : begin;
-    slice.shape[split] = end - begin;
-    slice.sharers = share.sharers;
-    slice.owner = share.owner;
-    if (end > begin && slice.size > 0) slices.push_back(std::move(slice));
+    shard.offset[split] = part_begin + share.begin + begin - local_begin;
+    shard.start[split] = split == dim ? begin - slice.begin : begin;
+    shard.shape[split] = end - begin;
+    shard.sharers = share.sharers;
+    shard.owner = share.owner;
+    if (end > begin && slice.size > 0) slices.push_back(std::move(shard));
     part_begin += part.size;
     local_begin += share.size;
   }
