@@ -191,6 +191,20 @@ LoraOptions lora_of_json(const json& object, const std::string& where) {
                   where, kLoraKey, shown(object)));
 }
 
+constexpr const char* kTokenRowsKey = "token_rows";
+
+/// ModelConfig::token_rows, of a checkpoint's "lora".
+std::map<std::string, std::vector<int64_t>> token_rows_of_json(const json& lora, const std::string& where) {
+  const json rows = lora.value(kTokenRowsKey, json::object());
+  const auto is_id = [](const json& id) { return id.is_number_integer() && id >= 0; };
+  const auto are_ids = [&](const json& ids) { return ids.is_array() && std::ranges::all_of(ids, is_id); };
+  if (!rows.is_object() || !std::ranges::all_of(rows, are_ids))
+    throw ConfigError(fmt::format(
+        "{}: \"{}\" of \"{}\" is {}: it is written with a run's checkpoint, and is an object of lists of ids", where,
+        kTokenRowsKey, kLoraKey, shown(rows)));
+  return rows;
+}
+
 /// The entry for a folder whose config.json names `entry`. The base model of a decoder is a sentence entry only if the
 /// folder has modules.json or `pooling`, and a causal LM otherwise.
 const Entry& entry_of_folder(const Entry& entry, const json& object, const std::filesystem::path& folder) {
@@ -250,6 +264,7 @@ ModelConfig parse_with(const std::filesystem::path& folder, std::string_view tex
   std::optional<LoraOptions> lora;
   if (const auto found = object.find(kLoraKey); found != object.end()) {
     lora = lora_of_json(*found, where);
+    model.token_rows = token_rows_of_json(*found, where);
     object.erase(found);
   }
   count_labels(*model.config, object);
@@ -289,7 +304,9 @@ ModelConfig read_config(const std::filesystem::path& folder, const Entry* as, co
   // A checkpoint's parameters in full, taken out of it: its adapters are merged into them.
   const bool has_weights = std::filesystem::exists(folder / "model.safetensors") ||
                            std::filesystem::exists(folder / "model.safetensors.index.json");
-  return has_weights && !is_checkpoint ? without_adapters(std::move(model)) : model;
+  if (!has_weights || is_checkpoint) return model;
+  model.token_rows.clear();
+  return without_adapters(std::move(model));
 }
 
 std::string format_config(const ModelConfig& model, std::string_view dtype) {
@@ -310,6 +327,7 @@ std::string format_config(const ModelConfig& model, std::string_view dtype) {
   object["model_type"] = model.entry->model_type;
   object["dtype"] = dtype;
   if (model.lora) object[kLoraKey] = lora_as_json(model.lora->options);
+  if (model.lora && !model.token_rows.empty()) object[kLoraKey][kTokenRowsKey] = model.token_rows;
   return object.dump(2) + "\n";
 }
 

@@ -237,6 +237,7 @@ Prepared prepare(const PrepareOptions& options, const ModelConfig& model,
   }
   const FolderLock lock(folder.work());
   Tokenizer tokenizer(folder.tokenizer(), options.reading.python);
+  folder.check_program(tokenizer.program(), options.reading.python);
   check_vocabulary(options, model, tokenizer);
   if (prepared.plan.form == RowPlan::Form::conversation) tokenizer.check_chat();
   prepared.vocabulary = tokenizer.vocabulary();

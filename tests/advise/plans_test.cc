@@ -81,6 +81,8 @@ struct Laid {
   Settings settings;
 };
 
+void PrintTo(const Laid& one, std::ostream* out) { *out << one.name; }
+
 class Estimates : public ::testing::TestWithParam<Laid> {};
 
 TEST_P(Estimates, AreNearThePlansBytesAndPeaks) {
