@@ -176,7 +176,7 @@ TEST_F(Examples, NumbersAndSeveralLabelsGoOnToTheBit) {
       ASSERT_EQ(run.status, 0) << run.output;
     }
     std::filesystem::remove_all(run_folder("cut") / "checkpoints/step-00000010");
-    const auto resumed = modrun(modular::with(two, {"train", run_folder("cut").string(), "--resume"}));
+    const auto resumed = modrun(modular::with(two, {"train", run_folder("cut").string(), "--resume=step-00000005"}));
     ASSERT_EQ(resumed.status, 0) << resumed.output;
     expect_same_checkpoint("cut", "whole", "step-00000010");
   }

@@ -96,7 +96,7 @@ TEST_F(Sentences, GoOnToTheBit) {
       ASSERT_EQ(run.status, 0) << run.output;
     }
     fs::remove_all(run_folder("cut") / "checkpoints/step-00000006");
-    const auto resumed = modrun(with(two, {"train", run_folder("cut").string(), "--resume"}));
+    const auto resumed = modrun(with(two, {"train", run_folder("cut").string(), "--resume=step-00000003"}));
     ASSERT_EQ(resumed.status, 0) << resumed.output;
     expect_same_checkpoint("cut", "whole", "step-00000006");
   }
