@@ -117,6 +117,7 @@ TEST_F(PeftFolder, GoesOnToTheBitAndKeepsTheIdsOfTrainedRows) {
   train("cut", {"checkpoint.every=2", "checkpoint.keep=0"});
   fs::remove_all(out("cut") / "run/checkpoints/step-00000004");
   fs::remove_all(adapter);
+  std::ofstream(out("cut") / "run/checkpoints/latest") << "step-00000002\n";
   expect_done({"--nproc-per-node", "2", "train", (out("cut") / "run").string(), "--resume=step-00000002"});
   EXPECT_TRUE(exported("cut") == exported("whole"));
   const auto config = nlohmann::json::parse(get_text(out("cut") / "trained/adapter_config.json"));
