@@ -141,10 +141,11 @@ std::optional<StoredRows> saved_rows(PeftTensors& tensors, const Entry& entry, c
     const StoredTensor* const found = tensors.find(module + std::string(kPeftTokenRows));
     if (!found) continue;
     const std::string where = fmt::format("{}: \"{}{}\"", tensors.path().string(), module, kPeftTokenRows);
-    if (!key)
+    if (!key && !rows)
       throw ConfigError(fmt::format("{} has rows of a table, and \"trainable_token_indices\" of {} no ids for them",
                                     where, options.where));
-    const std::vector<int64_t>& ids = options.token_rows.at(*key);
+    // Of a tied head with rows for further ids the file repeats those of the table.
+    const std::vector<int64_t>& ids = key ? options.token_rows.at(*key) : rows->ids;
     if (found->shape != std::vector{std::ssize(ids), parameter.global_shape[1]})
       throw ConfigError(fmt::format("{} is {}, and \"trainable_token_indices\" are {} ids of a table of {}", where,
                                     shape_text(found->shape), ids.size(), shape_text(parameter.global_shape)));

@@ -36,7 +36,7 @@ CASES = {
     "tied": ("GPT2LMHeadModel", GPT2, "GPT2LMHeadModel", dict(task_type="CAUSAL_LM", r=4, target_modules=["c_attn"]), None),
     "tokens": ("LlamaForCausalLM", LLAMA, "LlamaForCausalLM", dict(task_type="CAUSAL_LM", r=4, target_modules=["q_proj", "v_proj"], trainable_token_indices={"embed_tokens": [200, 7, 31], "lm_head": [9]}), None),
     "tied-tokens": ("GPT2LMHeadModel", GPT2, "GPT2LMHeadModel", dict(task_type="CAUSAL_LM", r=4, target_modules=["c_attn"], trainable_token_indices=[5, 130, 6]), None),
-    "saved-tokens": ("LlamaForCausalLM", LLAMA, "LlamaForCausalLM", dict(task_type="CAUSAL_LM", r=4, target_modules=["q_proj"], trainable_token_indices=[260, 3, 258]), None),
+    "saved-tokens": ("LlamaForCausalLM", LLAMA, "LlamaForCausalLM", dict(task_type="CAUSAL_LM", r=4, target_modules=["q_proj", "v_proj"], trainable_token_indices=[260, 3, 258]), None),
     "grown-tokens": ("GPT2LMHeadModel", GPT2, "GPT2LMHeadModel", dict(task_type="CAUSAL_LM", r=4, target_modules=["c_attn"], trainable_token_indices={"wte": [8, 259]}), None),
     "t5-tokens": ("T5ForConditionalGeneration", T5, "T5ForConditionalGeneration", dict(task_type="SEQ_2_SEQ_LM", r=4, target_modules=["q", "v"], trainable_token_indices=[11, 100, 3]), None),
     "bert-tokens": ("BertForSequenceClassification", BERT, "BertForSequenceClassification", dict(task_type="SEQ_CLS", r=4, target_modules=["query"], trainable_token_indices={"word_embeddings": [77, 40]}), 3),
