@@ -100,8 +100,8 @@ TEST_F(PeftFolder, GoesOnWithoutTheFolderAndIsWrittenBackAsItWas) {
 TEST_F(PeftFolder, GoesOnToTheBitAndKeepsTheIdsOfTrainedRows) {
   const fs::path adapter = out("adapter");
   fs::copy(adapter_path("tokens"), adapter);
-  const Words four = {"train.steps=4",      "optim.name=adamw", "optim.lr=0.01",
-                      "train.batch_size=2", "parallel.tp=2",    "model.checkpoint=" + adapter.string()};
+  const Words four = {"train.steps=4",      "optim.momentum=0.9", "optim.lr=0.01",
+                      "train.batch_size=2", "parallel.tp=2",      "model.checkpoint=" + adapter.string()};
   const auto exported = [&](const std::string& name) {
     expect_done({"export", (out(name) / "run/checkpoints").string(), (out(name) / "trained").string(), "--adapter",
                  "--base", (written("tokens") / "base").string()});

@@ -59,6 +59,7 @@ TEST_F(NodesOfModrunTest, WithoutATargetSayThatThereIsNoMetric) {
       "--set", "data.format=examples",
       "--set", fmt::format("data.paths=['{}']", (folder_.path() / "examples").string()),
       "--set", "data.held_out_part=0.25",
+      "--set", "data.held_out_every=0",
       "--set", "train.steps=2"};
   for (const Ended& ended : train_on_two("run", settings, settings)) EXPECT_EQ(ended.status, 0) << ended.output;
   const std::vector<std::string> eval = {"eval", run_folder("run").string()};
