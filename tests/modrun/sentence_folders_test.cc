@@ -131,6 +131,7 @@ TEST_F(SentenceFolders, TextsBecomeTheIdsOfTheLibrary) {
     const auto run = modrun(words);
     ASSERT_EQ(run.status, 0) << run.output;
     EXPECT_THAT(run.output, testing::HasSubstr("texts are cut to 9 ids"));
+    EXPECT_EQ(run.output.find("pooling leaves the prompts' tokens out") != std::string::npos, folder == "left_out");
     expect_columns(out, texts / (folder == "left_out" ? "left_out.safetensors" : "usual.safetensors"));
     EXPECT_TRUE(fs::exists(out / "tokenizer" / "config_sentence_transformers.json")) << folder;
     EXPECT_TRUE(fs::exists(out / "tokenizer" / "sentence_bert_config.json")) << folder;
