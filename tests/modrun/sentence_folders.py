@@ -53,9 +53,9 @@ def backbone(name):
 class Case:
     """A model's kind, its poolings and what comes after, and how its folder is written."""
 
-    def __init__(self, model, pooling, after=(), left=False, old_form=False, names=None, architecture=None, before=(), prompt=0, place=""):
+    def __init__(self, model, pooling, after=(), left=False, old_form=False, names=None, architecture=None, before=(), prompt=0, place="", whole=False):
         self.model, self.pooling, self.after, self.left, self.old_form, self.names, self.architecture = model, pooling, after, left, old_form, names, architecture
-        self.before, self.prompt, self.place = before, prompt, place
+        self.before, self.prompt, self.place, self.whole = before, prompt, place, whole
 
 
 ALL_MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
@@ -83,6 +83,7 @@ CASES = {
     "bert-without-prompt": Case("bert", ALL_MODES, prompt=3),
     "llama-without-prompt-left": Case("llama", ALL_MODES, left=True, prompt=3),
     "bert-with-prompt-mask": Case("bert", ALL_MODES),
+    "bert-without-mask": Case("bert", ALL_MODES, whole=True),
 }
 OLD_KEYS = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens", "mean_sqrt_len_tokens": "mean_sqrt_len_tokens", "weightedmean": "weightedmean_tokens", "lasttoken": "lasttoken"}
 OLD_TYPES = "sentence_transformers.models."
@@ -128,11 +129,11 @@ def into_place(folder, place):
     (folder / "modules.json").write_text(json.dumps(modules))
 
 
-def batch(rows, left, seed, prompt=0):
+def batch(rows, case, seed):
     drawn = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(2 + prompt, 11, (rows, 1), generator=drawn)
+    lengths = torch.randint(10 if case.whole else 2 + case.prompt, 11, (rows, 1), generator=drawn)
     lengths[0] = 10
-    mask = (torch.arange(10).flip(0) if left else torch.arange(10)).lt(lengths).long()
+    mask = (torch.arange(10).flip(0) if case.left else torch.arange(10)).lt(lengths).long()
     return {"input_ids": torch.randint(2, WORDS, (rows, 10), generator=drawn) * mask, "attention_mask": mask}
 
 
@@ -140,11 +141,11 @@ def of_library(inputs, prompt):
     return {name: tensor.clone() for name, tensor in inputs.items()} | ({"prompt_length": prompt} if prompt else {})
 
 
-def of_modrun(inputs, prompt):
-    """The same with 2 in the masks of a prompt's tokens, the first of each row."""
+def of_modrun(inputs, prompt, whole=False):
+    """The same with 2 in the masks of a prompt's tokens, the first of each row; without masks where rows are whole."""
     mask = inputs["attention_mask"]
     of_prompt = (mask.cumsum(-1) <= prompt) & (mask == 1)
-    return {name: tensor.int() for name, tensor in (inputs | {"attention_mask": mask + of_prompt}).items()}
+    return {name: tensor.int() for name, tensor in (inputs | {"attention_mask": mask + of_prompt}).items() if name != "attention_mask" or not whole}
 
 
 def embed(model, inputs, prompt):
@@ -171,13 +172,14 @@ def make(name, case, root, number):
     if case.place:
         into_place(place / "model", case.place)
     model = SentenceTransformer(str(place / "model"), device="cpu").eval()
-    inputs = batch(9, case.left, number, case.prompt)
+    inputs = batch(9, case, number)
     # A pooling that includes prompts reads their tokens as others.
-    save_file(of_modrun(inputs, 2 if name == "bert-with-prompt-mask" else case.prompt), place / "in.safetensors")
+    save_file(of_modrun(inputs, 2 if name == "bert-with-prompt-mask" else case.prompt, case.whole), place / "in.safetensors")
     with torch.no_grad():
         save_file({"embeddings": embed(model, inputs, case.prompt)}, place / "embeddings.safetensors")
-    texts = [batch(6, case.left, seed, case.prompt) for seed in (number + 100, number + 200)]
-    save_file({key: torch.stack([of_modrun(text, case.prompt)[key] for text in texts], 1) for key in inputs}, place / "pairs.safetensors")
+    texts = [batch(6, case, seed) for seed in (number + 100, number + 200)]
+    columns = [of_modrun(text, case.prompt, case.whole) for text in texts]
+    save_file({key: torch.stack([column[key] for column in columns], 1) for key in columns[0]}, place / "pairs.safetensors")
     loss = losses.MultipleNegativesRankingLoss(model)
     loss([of_library(text, case.prompt) for text in texts], None).backward()
     with torch.no_grad():
@@ -242,7 +244,8 @@ def check(name, case, root):
     tokenizer(place / "exported")
     with torch.no_grad():
         inputs = {key: value.long() for key, value in load_file(place / "in.safetensors").items()}
-        found = embed(SentenceTransformer(str(place / "exported"), device="cpu").eval(), inputs | {"attention_mask": inputs["attention_mask"].clamp(max=1)}, case.prompt)
+        inputs["attention_mask"] = inputs["attention_mask"].clamp(max=1) if "attention_mask" in inputs else torch.ones_like(inputs["input_ids"])
+        found = embed(SentenceTransformer(str(place / "exported"), device="cpu").eval(), inputs, case.prompt)
     predicted = load_file(place / "predicted.safetensors")["embeddings"]
     difference = (found - predicted).abs().max().item() if found.shape == predicted.shape else float("inf")
     if not difference <= 1e-5:
