@@ -83,6 +83,7 @@ CASES = {
     "bert-without-prompt": Case("bert", ALL_MODES, prompt=3),
     "llama-without-prompt-left": Case("llama", ALL_MODES, left=True, prompt=3),
     "bert-with-prompt-mask": Case("bert", ALL_MODES),
+    "llama-left": Case("llama", ALL_MODES, left=True),
     "bert-without-mask": Case("bert", ALL_MODES, whole=True),
 }
 OLD_KEYS = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens", "mean_sqrt_len_tokens": "mean_sqrt_len_tokens", "weightedmean": "weightedmean_tokens", "lasttoken": "lasttoken"}
