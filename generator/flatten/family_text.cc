@@ -31,7 +31,7 @@ std::string Family::reference_text(const Reference& reference, const Level& leve
   const std::string spelled(parsed().sources.text(reference.where));
   if (reference.kind == Reference::Kind::marker) return "";
   if (reference.kind == Reference::Kind::config_flag) return flag_text(reference, level, user);
-  if (reference.kind == Reference::Kind::remade)
+  if (reference.kind == Reference::Kind::remake)
     return reference.registration.function + "(" + registered_text(reference.registration.name, level, user) + ",";
   if (reference.kind == Reference::Kind::qualifier) {
     const auto* space = llvm::cast<clang::NamespaceDecl>(reference.target);
