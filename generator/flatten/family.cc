@@ -297,8 +297,8 @@ std::vector<Entity*> Family::in_order() {
   std::map<const Spec*, size_t> files;  // included ones first, independent of the other families of this run
   size_t count = 0;
   const std::function<void(const Spec&)> include = [&](const Spec& spec) {
-    const auto [file, is_new] =
-        files.emplace(&spec, 0);  // before its includes: they may include it again, which is an error
+    // Before its includes: they may include it again, which is an error.
+    const auto [file, is_new] = files.emplace(&spec, 0);
     if (!is_new) return;
     for (const Spec* other : spec.includes) include(*other);
     file->second = count++;

@@ -183,8 +183,8 @@ struct KeptMethod {
 };
 struct Supers {
   std::vector<KeptMethod> kept;  // bodies of bases' methods that are kept under new names
-  std::function<bool(const clang::CXXMethodDecl&)> is_redefined =
-      {};  // if false, the flattened class has the method unchanged
+  /// If false, the flattened class has the method unchanged.
+  std::function<bool(const clang::CXXMethodDecl&)> is_redefined = {};
 };
 std::vector<Replacement> super_calls(Family& family, Entity& entity, size_t level, const clang::Decl& method,
                                      const Substitution& arguments, Supers& supers);

@@ -54,8 +54,8 @@ struct WrittenClass {
 class Scanner {
  public:
   explicit Scanner(const Tokens& tokens) : tokens_(tokens) {
-    for (size_t at = 0, others = 0; at < tokens_.size();
-         ++at) {  // others: open braces that do not belong to a namespace
+    // others: open braces that do not belong to a namespace
+    for (size_t at = 0, others = 0; at < tokens_.size(); ++at) {
       const std::string_view word = tokens_.word(at);
       if (const auto last = find_directive_end(tokens_, at)) {
         at = *last;

@@ -24,8 +24,8 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     for (const auto* note : decl->specific_attrs<clang::AnnotateAttr>())
       if (note->getAnnotation() == "modular.replaces") add_marker(*decl, *note);
     if (llvm::isa<clang::NamespaceDecl, clang::UsingDecl, clang::UsingShadowDecl>(decl)) return true;
-    if (llvm::isa<clang::ParmVarDecl>(
-            decl)) {  // a lambda's parameter may have to be renamed when inlined into other code
+    // A lambda's parameter may have to be renamed when inlined into other code.
+    if (llvm::isa<clang::ParmVarDecl>(decl)) {
       const auto* owner = llvm::dyn_cast<clang::CXXMethodDecl>(decl->getDeclContext());
       return !owner || !owner->getParent()->isLambda() || add(decl, decl->getLocation());
     }

@@ -243,7 +243,7 @@ TEST_F(Robustness, WhatIsMeantToBeASpecAndCannotBeReadIsSaidInASentence) {
     const Outcome outcome = modgen(in_root + asked);
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_EQ(outcome.output,
-              "modgen: " + fs::canonical(root).string() + "/modular/gamma.h: is a symbolic link to nothing\n");
+              "modgen: " + fs::canonical(root).string() + "/modular/gamma.h: is a dangling symbolic link\n");
   }
   fs::remove(gamma);
   ASSERT_EQ(mkfifo(gamma.c_str(), 0600), 0);
