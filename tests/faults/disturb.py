@@ -299,7 +299,7 @@ def end_rank(case, rng, whole, tool, by):
         os.kill(ranks[rank], by)
         stopped = time.monotonic()
         expected.append(rank)
-        while freezes and program.output().count("has frozen") <= attempt and program.process.poll() is None and time.monotonic() < stopped + 30:
+        while freezes and program.output().count("is frozen:") <= attempt and program.process.poll() is None and time.monotonic() < stopped + 30:
             time.sleep(0.005)
         if freezes and (taken := time.monotonic() - stopped) > NAMED_WITHIN + TOLERANCE and program.process.poll() is None:
             raise Wrong(f"rank {rank} was named {taken:.2f} s after it was stopped:\n{program.output()[-2000:]}")
