@@ -158,7 +158,7 @@ const Trial* best_trial(const std::vector<Trial>& trials, const std::vector<Obje
   return best;
 }
 
-std::vector<const Trial*> unbeaten_trials(const std::vector<Trial>& trials, const std::vector<Objective>& objectives) {
+std::vector<const Trial*> pareto_front(const std::vector<Trial>& trials, const std::vector<Objective>& objectives) {
   std::vector<const Trial*> unbeaten;
   for (const Trial& trial : trials) {
     if (!trial.failure.empty()) continue;

@@ -32,7 +32,7 @@ bool is_better(double value, double other, const Objective& objective);
 /// The best by the first objective, of several the one with the lowest number; null where none has values.
 const Trial* best_trial(const std::vector<Trial>& trials, const std::vector<Objective>& objectives);
 /// Those that no other one beats: none is at least as good in all objectives and better in one.
-std::vector<const Trial*> unbeaten_trials(const std::vector<Trial>& trials, const std::vector<Objective>& objectives);
+std::vector<const Trial*> pareto_front(const std::vector<Trial>& trials, const std::vector<Objective>& objectives);
 
 /// What a study has found so far, as trials.jsonl in its folder says.
 struct StudyRecord {
@@ -64,7 +64,7 @@ class Study {
   void add(Trial trial);
 
   const Trial* best() const { return best_trial(trials_, config_.objectives); }
-  std::vector<const Trial*> pareto() const { return unbeaten_trials(trials_, config_.objectives); }
+  std::vector<const Trial*> pareto() const { return pareto_front(trials_, config_.objectives); }
 
   /// Writes best.toml, or pareto/*.toml where there are several objectives, from the runs' config.toml.
   void write_winners() const;

@@ -121,7 +121,7 @@ TEST(Study, AsManyTrialsAsItMayHaveAreReadInSecondsAndOneMoreIsAnError) {
     write_trials(config, most);
     const StudyRecord record = read_study(config.dir);
     EXPECT_EQ(std::ssize(record.trials), most);
-    if (objectives.size() > 1) EXPECT_EQ(std::ssize(unbeaten_trials(record.trials, objectives)), most);
+    if (objectives.size() > 1) EXPECT_EQ(std::ssize(pareto_front(record.trials, objectives)), most);
     write_trials(config, 1);
     EXPECT_THAT(get_message<ConfigError>([&] { read_study(config.dir); }),
                 HasSubstr("trials.jsonl:" + std::to_string(most + 2) + ": has more than " + std::to_string(most)));
