@@ -35,7 +35,7 @@ void flatten(const std::string& prefix, const toml::table& table, std::map<std::
   }
 }
 
-std::map<std::string, std::string> read_config(const fs::path& file) {
+std::map<std::string, std::string> read_config_keys(const fs::path& file) {
   std::map<std::string, std::string> config;
   if (is_there(file)) flatten("", parse_toml_file(file), config);
   return config;
@@ -208,7 +208,7 @@ const Series* RunHistory::find_steps(const std::string& name) const {
 }
 
 RunHistory read_run_history(const fs::path& folder) {
-  RunHistory run{.folder = folder, .config = read_config(folder / "config.toml")};
+  RunHistory run{.folder = folder, .config = read_config_keys(folder / "config.toml")};
   const fs::path file = folder / "metrics.jsonl";
   LineReader lines(file);
   Reader reader(run);
