@@ -127,7 +127,7 @@ void read_space(const fs::path& file, const std::string& prefix, const toml::tab
     const std::string where = to_location(file, node);
     const auto* inner = node.as_table();
     const bool is_known = std::ranges::find(known, key) != known.end();
-    const bool is_section = std::ranges::any_of(known, [&](const auto& name) { return name.starts_with(key + "."); });
+    const bool is_section = std::ranges::any_of(known, [&](const auto& other) { return other.starts_with(key + "."); });
     if (inner && !is_known && is_section) {
       read_space(file, key + ".", *inner, known, space);
       continue;

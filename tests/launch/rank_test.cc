@@ -43,7 +43,7 @@ TEST_F(FrozenRankTest, AfterTheConfiguredTimeWithoutABeat) {
     write_status(beats, 2);
     rank_.check_frozen(milliseconds(500));
   }
-  for (int poll = 0; poll < 3; ++poll) rank_.check_frozen(milliseconds(500));
+  for (int i = 0; i < 3; ++i) rank_.check_frozen(milliseconds(500));
   EXPECT_FALSE(rank_.frozen());
   rank_.check_frozen(milliseconds(500));
   EXPECT_TRUE(rank_.frozen());
@@ -51,14 +51,14 @@ TEST_F(FrozenRankTest, AfterTheConfiguredTimeWithoutABeat) {
 }
 
 TEST_F(FrozenRankTest, NeverBeforeItsFirstBeatOrWithATimeoutOfZero) {
-  for (int poll = 0; poll < 100; ++poll) rank_.check_frozen(milliseconds(1000));
+  for (int i = 0; i < 100; ++i) rank_.check_frozen(milliseconds(1000));
   write_status(7, 0);
-  for (int poll = 0; poll < 100; ++poll) rank_.check_frozen(milliseconds(1000));
+  for (int i = 0; i < 100; ++i) rank_.check_frozen(milliseconds(1000));
   EXPECT_FALSE(rank_.frozen());
 }
 
 TEST_F(FrozenRankTest, NotForTheTimeBeforeItsFirstBeat) {
-  for (int poll = 0; poll < 100; ++poll) rank_.check_frozen(milliseconds(1000));
+  for (int i = 0; i < 100; ++i) rank_.check_frozen(milliseconds(1000));
   write_status(1, 5);
   rank_.check_frozen(milliseconds(500));
   EXPECT_FALSE(rank_.frozen());
@@ -74,7 +74,7 @@ TEST_F(FrozenRankTest, NotForTheTimeThatTheLauncherItselfWasStopped) {
 TEST_F(FrozenRankTest, NotWhileADebuggerHoldsIt) {
   write_status(7, 1);
   ASSERT_EQ(ptrace(PTRACE_SEIZE, rank_.process(), nullptr, nullptr), 0);
-  for (int poll = 0; poll < 10; ++poll) rank_.check_frozen(milliseconds(500));
+  for (int i = 0; i < 10; ++i) rank_.check_frozen(milliseconds(500));
   EXPECT_FALSE(rank_.frozen());
 }
 
@@ -86,11 +86,11 @@ TEST_F(FrozenRankTest, NotIfItsProcessIsContinuedWithinASecond) {
   rank_.check_frozen(milliseconds(500));
   ASSERT_EQ(kill(rank_.process(), SIGCONT), 0);
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(rank_.process()), &info, WCONTINUED | WNOWAIT), 0);
-  for (int poll = 0; poll < 10; ++poll) rank_.check_frozen(milliseconds(500));
+  for (int i = 0; i < 10; ++i) rank_.check_frozen(milliseconds(500));
   EXPECT_FALSE(rank_.frozen());
   ASSERT_EQ(kill(rank_.process(), SIGSTOP), 0);
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(rank_.process()), &info, WSTOPPED | WNOWAIT), 0);
-  for (int poll = 0; poll < 3; ++poll) rank_.check_frozen(milliseconds(500));
+  for (int i = 0; i < 3; ++i) rank_.check_frozen(milliseconds(500));
   EXPECT_TRUE(rank_.frozen());
 }
 
