@@ -92,7 +92,7 @@ SharedSlices::SharedSlices(const ParameterTable& table, Mesh& mesh) {
     for (const SplitPart& part : parameter.parts)
       numbers.insert(to_part_slice(part, mesh.size(Axis::tp), /*tp_rank=*/0).sharers);
   for (const int64_t sharers : numbers)
-    if (sharers > 1) groups_[sharers] = mesh.neighbours(Axis::tp, sharers);
+    if (sharers > 1) groups_[sharers] = mesh.subgroup(Axis::tp, sharers);
 }
 
 void SharedSlices::sum_gradients(std::vector<ShardedParameter>& parameters) const {

@@ -109,7 +109,7 @@ TEST_F(AgreementTest, AStoreThatHoldsSomethingElseIsAnError) {
     }
     agree_on(environment, {});
   });
-  EXPECT_EQ(errors[1], "the job's store holds something that is not rank 0's settings: is another job using it?");
+  EXPECT_EQ(errors[1], "the job's store holds something that is not rank 0's config: is another job using it?");
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ TEST_F(EnvironmentTest, IsRejectedThatNamesTheVariable) {
   EXPECT_EQ(error({{"RANK", "1"}}), "RANK is set but WORLD_SIZE is not: set both, or neither");
   SetUp();
   EXPECT_EQ(error({{"RANK", "two"}, {"WORLD_SIZE", "2"}}),
-            "the environment variable RANK is \"two\": it must be a whole number from 0 to 2147483647");
+            "the environment variable RANK is \"two\": it must be an integer from 0 to 2147483647");
   SetUp();
   EXPECT_EQ(error({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), "RANK=2 must be below WORLD_SIZE=2");
   SetUp();
@@ -162,8 +162,8 @@ TEST_F(EnvironmentTest, SlurmsTasksPerNodeBeginWithANumber) {
                      {"SLURM_STEP_TASKS_PER_NODE", text},
                      {"MASTER_ADDR", "a"}})
                   .find("the environment variable SLURM_STEP_TASKS_PER_NODE is \"" + text +
-                        "\": it must begin with a "
-                        "whole number from 1 to 2147483647"),
+                        "\": it must begin with an "
+                        "integer from 1 to 2147483647"),
               std::string::npos)
         << text;
 }
