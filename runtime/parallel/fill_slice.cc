@@ -14,7 +14,7 @@ namespace {
 
 using init::Distribution;
 
-constexpr int64_t kSegment = 16384;  // elements that one thread draws at a time
+constexpr int64_t kSegment = 16384;  // elements per task of a thread
 
 FloatDistribution in_floats(const Distribution& from) {
   const bool normal = from.kind == Distribution::Kind::normal;
@@ -35,8 +35,8 @@ bool can_fill_in_place(const at::Tensor& part) {
 void fill_in_place(const FloatDistribution& from, uint64_t key, at::IntArrayRef whole, at::IntArrayRef offset,
                    const at::Tensor& part) {
   const at::IntArrayRef shape = part.sizes(), strides = part.strides();
-  // Elements that follow one another in the part and in the whole: of the last dimensions, the first of which may be
-  // cut.
+  // Length of a run that is contiguous in both the part and the full tensor: the product of the innermost dimensions,
+  // of which only the outermost may be cut.
   int64_t run = 1;
   size_t outer_dims = shape.size();
   for (bool cut = false; outer_dims > 0 && !cut; --outer_dims) {
