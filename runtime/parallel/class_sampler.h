@@ -30,7 +30,7 @@ class ClassSampler {
 
  private:
   ClassDistribution distribution_;
-  int64_t classes_, draws_;
+  int64_t classes_, tries_;
   uint64_t seed_;
   SampledClasses sampled_;
 };

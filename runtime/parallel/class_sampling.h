@@ -19,9 +19,9 @@ inline constexpr std::string_view kLogUniform = "log-uniform", kUniform = "unifo
 
 /// Returns the smallest number of tries, with replacement, for which at least `samples` distinct classes are expected.
 /// Requires samples < classes - 1.
-int64_t count_draws(ClassDistribution distribution, int64_t classes, int64_t samples);
+int64_t count_tries(ClassDistribution distribution, int64_t classes, int64_t samples);
 
 /// Returns the distinct classes among `tries` tries, in ascending order. They depend only on `key` and the arguments.
-std::vector<int64_t> sample_classes(ClassDistribution distribution, int64_t classes, int64_t draws, uint64_t key);
+std::vector<int64_t> sample_classes(ClassDistribution distribution, int64_t classes, int64_t tries, uint64_t key);
 
 }  // namespace modular

@@ -9,7 +9,7 @@ namespace modular {
 StepDropoutRng::StepDropoutRng(const nn::Module& model, uint64_t seed) : seed_(mixed(seed)) {
   for (const auto& item : model.named_modules())
     if (const auto* layer = item.value()->as<nn::DropoutImpl>())
-      places_.emplace(layer, c10::util::crc64(item.key()).checksum());
+      layer_ids_.emplace(layer, c10::util::crc64(item.key()).checksum());
 }
 
 void StepDropoutRng::begin_forward(const Batch& batch) {
@@ -22,10 +22,10 @@ void StepDropoutRng::begin_forward(const Batch& batch) {
 }
 
 DropoutRng StepDropoutRng::draw(const nn::DropoutImpl& layer) {
-  const auto place = places_.find(&layer);
-  TORCH_INTERNAL_ASSERT(place != places_.end(), "a dropout layer that is not registered in the model was called");
+  const auto id = layer_ids_.find(&layer);
+  TORCH_INTERNAL_ASSERT(id != layer_ids_.end(), "a dropout layer that is not registered in the model was called");
   const uint64_t run = position_.runs[&layer]++;
-  return {.samples = position_.samples, .key = mixed(mixed(seed_ ^ place->second) + run), .p = layer.p};
+  return {.samples = position_.samples, .key = mixed(mixed(seed_ ^ id->second) + run), .p = layer.p};
 }
 
 }  // namespace modular

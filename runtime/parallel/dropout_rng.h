@@ -29,7 +29,7 @@ class StepDropoutRng final : public dropout::Draws {
 
  private:
   uint64_t seed_;
-  std::unordered_map<const nn::DropoutImpl*, uint64_t> places_;
+  std::unordered_map<const nn::DropoutImpl*, uint64_t> layer_ids_;
   Position position_;
 };
 

@@ -43,9 +43,9 @@ PipelineSchedule schedule_dualpipev(int64_t ranks, int64_t micro_batches);
 /// A schedule that parallel.schedule can name.
 struct KnownSchedule {
   std::string_view name;
-  int64_t least_stages, most_stages;  // per rank
-  int64_t usual_stages;               // per rank, if stages_per_rank is 0
-  bool is_v;                          // placement of stages: V-shaped or looped
+  int64_t min_stages, max_stages;  // per rank
+  int64_t usual_stages;            // per rank, if stages_per_rank is 0
+  bool is_v;                       // placement of stages: V-shaped or looped
   /// Reason why the schedule does not support this number of micro-batches; empty if it does.
   std::string (*error)(int64_t ranks, int64_t stages_per_rank, int64_t micro_batches);
   PipelineSchedule (*make)(int64_t ranks, int64_t stages_per_rank, int64_t micro_batches);

@@ -12,7 +12,7 @@
 
 namespace modular {
 
-bool Recomputation::of_unit(const std::string& path) const {
+bool Recomputation::includes_unit(const std::string& path) const {
   if (every == 0) return false;
   int64_t number = 0;  // last number in the path
   for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {

@@ -18,7 +18,7 @@ struct Recomputation {
   Recomputation(bool all_units = false) : every(all_units ? 1 : 0) {}
   explicit operator bool() const { return every > 0 || !operations.empty(); }
   /// Whether the forward of the unit at `path` in the module tree is recomputed. True for a unit that is in no list.
-  bool of_unit(const std::string& path) const;
+  bool includes_unit(const std::string& path) const;
 };
 
 /// Returns "attention", "norm" and "activation".

@@ -37,10 +37,10 @@ struct ParallelModel::State {
   std::vector<UnitParameters> units;  // parallel to table.units
   std::vector<ShardedParameter> slices;
   std::vector<ShardedParameter> buffers;
-  std::vector<std::pair<size_t, size_t>> places;  // parallel to slices: unit, and index in its layout
-  std::vector<size_t> shared_between_stages;      // slices whose gradient is summed over the first and the last stage
-  std::vector<size_t> in_every_stage;             // slices whose gradient is summed over all stages
-  std::set<int64_t> stages_with_root;             // stages of this rank that use parameters of the root unit
+  std::vector<std::pair<size_t, size_t>> layout_indices;  // parallel to slices: unit, and index in its layout
+  std::vector<size_t> shared_between_stages;  // slices whose gradient is summed over the first and the last stage
+  std::vector<size_t> in_every_stage;         // slices whose gradient is summed over all stages
+  std::set<int64_t> stages_with_root;         // stages of this rank that use parameters of the root unit
   // Whether the modules compute with the slices themselves, so that the backward accumulates gradients in their final
   // location.
   bool in_place = false;
@@ -65,7 +65,7 @@ struct ParallelModel::State {
   /// the first owns it.
   std::vector<ParameterSlice> owned_slices(const ModelParameter& parameter, const Slice& slice) const;
   const ParameterPlacement& placement(size_t slice) const {
-    return units[places[slice].first].layout().parameters[places[slice].second];
+    return units[layout_indices[slice].first].layout().parameters[layout_indices[slice].second];
   }
   Parallel parallel() {
     return {.units = runner ? &*runner : nullptr,
@@ -76,13 +76,13 @@ struct ParallelModel::State {
   }
 
   /// Whether the model computes with a bfloat16 copy of the parameters that exists only on this rank.
-  bool rounds_its_own() const {
+  bool has_local_compute_copy() const {
     return options.bf16 && mesh.shape().ranks() == 1 && !options.offload.optimizer && !options.offload.parameters;
   }
 
-  void lay_out();
+  void shard_parameters();
   void describe_slices();
-  void lay_out_buffers();
+  void allocate_buffers();
   void choose_reduction();
 
   void begin_step(size_t micro_batches);

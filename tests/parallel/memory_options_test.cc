@@ -119,13 +119,13 @@ TEST(MemoryOptions, RejectNamesThatDoNotExist) {
 }
 
 TEST(MemoryOptions, EveryNthCountsTheElementsOfAList) {
-  EXPECT_TRUE(every(1).of_unit("model.layers.3"));
-  EXPECT_FALSE(every(2).of_unit("model.layers.3"));
-  EXPECT_TRUE(every(3).of_unit("model.layers.3"));
-  EXPECT_TRUE(every(4).of_unit("encoder.2.layers.12"));
-  EXPECT_FALSE(every(5).of_unit("encoder.10.layers.12"));
-  EXPECT_TRUE(every(5).of_unit("pooler"));
-  EXPECT_FALSE(Recomputation().of_unit("model.layers.0"));
+  EXPECT_TRUE(every(1).includes_unit("model.layers.3"));
+  EXPECT_FALSE(every(2).includes_unit("model.layers.3"));
+  EXPECT_TRUE(every(3).includes_unit("model.layers.3"));
+  EXPECT_TRUE(every(4).includes_unit("encoder.2.layers.12"));
+  EXPECT_FALSE(every(5).includes_unit("encoder.10.layers.12"));
+  EXPECT_TRUE(every(5).includes_unit("pooler"));
+  EXPECT_FALSE(Recomputation().includes_unit("model.layers.0"));
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ TEST(LayerCosts, OfTowersAreOneAfterTheOther) {
 void expect_rows_on_all_ranks(const UnitLayout& layout, const ParameterPlacement& parameter) {
   const at::Tensor whole = at::arange(1, parameter.elements() + 1, at::kFloat).view(parameter.shape);
   const at::Tensor by_rank = at::full({layout.ranks, layout.shard_size}, std::nan("")), again = at::zeros_like(whole);
-  for (const auto& [in_whole, in_shards] : layout.places(whole, by_rank, parameter)) in_shards.copy_(in_whole);
+  for (const auto& [in_full, in_shards] : layout.shard_views(whole, by_rank, parameter)) in_shards.copy_(in_full);
   layout.clear_padding(by_rank, parameter);
   int64_t next = 0;
   for (int64_t rank = 0; rank < layout.ranks; ++rank) {
@@ -178,7 +178,7 @@ void expect_rows_on_all_ranks(const UnitLayout& layout, const ParameterPlacement
     EXPECT_TRUE(chunk.narrow(0, local.numel(), chunk.numel() - local.numel()).eq(0).all().item<bool>());
   }
   EXPECT_EQ(next, parameter.rows);
-  for (const auto& [in_whole, in_shards] : layout.places(again, by_rank, parameter)) in_whole.copy_(in_shards);
+  for (const auto& [in_full, in_shards] : layout.shard_views(again, by_rank, parameter)) in_full.copy_(in_shards);
   EXPECT_TRUE(again.equal(whole));
 }
 
@@ -233,7 +233,7 @@ TEST(UnitLayout, DividesRowsAndPadsTheLastRanks) {
     expect_rows_on_all_ranks(layout, parameter);
     // Chunks that are gathered one after the other are the parameter, then padding.
     const at::Tensor chunks = layout.chunks(whole, parameter).flatten();
-    EXPECT_TRUE(chunks.narrow(0, 0, parameter.elements()).equal(layout.whole(whole, parameter).flatten()));
+    EXPECT_TRUE(chunks.narrow(0, 0, parameter.elements()).equal(layout.full(whole, parameter).flatten()));
   }
 }
 

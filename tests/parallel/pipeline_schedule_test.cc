@@ -37,7 +37,7 @@ struct Sizes {
 template <class Check>
 void for_all_sizes(const KnownSchedule& known, Check&& check) {
   for (const int64_t ranks : {2, 3, 4, 5, 8})
-    for (int64_t stages = known.least_stages; stages <= std::min(known.most_stages, int64_t{4}); ++stages)
+    for (int64_t stages = known.min_stages; stages <= std::min(known.max_stages, int64_t{4}); ++stages)
       for (const int64_t micro_batches : {1, 2, 3, 4, 6, 8, 9, 12, 15, 16, 24, 40}) {
         if (!known.error(ranks, stages, micro_batches).empty()) continue;
         SCOPED_TRACE(std::string(known.name) + ", " + std::to_string(ranks) + " ranks, " + std::to_string(stages) +

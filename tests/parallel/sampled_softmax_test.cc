@@ -158,7 +158,7 @@ TEST(SampledSoftmax, DrawsByTheSeedAndTheStepAlone) {
 /// Nearly all of the classes can be asked for.
 TEST(SampledSoftmax, DrawsUntilAsManyAreExpectedAsAreAsked) {
   for (const auto distribution : {ClassDistribution::log_uniform, ClassDistribution::uniform})
-    EXPECT_GE(sample_classes(distribution, 30, count_draws(distribution, 30, 28), /*key=*/1).size(), 26u);
+    EXPECT_GE(sample_classes(distribution, 30, count_tries(distribution, 30, 28), /*key=*/1).size(), 26u);
 }
 
 Variant sampled(std::string name, int64_t micro_batches, ParallelOptions options = {}) {

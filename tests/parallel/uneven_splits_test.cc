@@ -125,8 +125,8 @@ TEST(UnevenSplits, RanksThatShareAHeadKeepItTheSameToTheBit) {
       }
       for (const ShardedParameter& parameter : model.parameters())
         for (const ParameterSlice& slice : parameter.slices) {
-          if (slice.sharers == 1) continue;
-          EXPECT_EQ(slice.sharers, 2);
+          if (slice.kv_replicas == 1) continue;
+          EXPECT_EQ(slice.kv_replicas, 2);
           EXPECT_EQ(slice.owner, on.rank() % 2 == 0);
           const at::Tensor held = slice.in_local(parameter.local).contiguous();
           shared.insert(shared.end(), held.const_data_ptr<float>(), held.const_data_ptr<float>() + held.numel());
