@@ -10,7 +10,8 @@
 
 namespace modular {
 
-/// What the backward recomputes instead of reading saved activations: entire units, or operations inside all units.
+/// Operations or units that the backward recomputes instead of reading saved activations: entire units, or operations
+/// inside all units.
 struct Recomputation {
   int64_t every = 0;                    // elements 0, every, 2 * every, … of each list of units; 0 for none
   std::vector<std::string> operations;  // names from recomputed_operations()
@@ -24,7 +25,7 @@ struct Recomputation {
 /// Returns "attention", "norm" and "activation".
 const std::vector<std::string>& recomputed_operations();
 
-/// What is kept in host memory until the device needs it.
+/// Data that is kept in host memory until the device needs it.
 struct Offload {
   bool optimizer = false;          // the update and its operands: float32 parameters and optimizer state
   bool parameters = false;         // also parameters, except those of the units that are running

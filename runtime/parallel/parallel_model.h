@@ -24,10 +24,10 @@ namespace modular {
 
 /// How a model is parallelized, in addition to the mesh's shape.
 struct ParallelOptions {
-  // What the dp_shard ranks shard (Rajbhandari et al., ZeRO). 1: optimizer state, and parameters between steps;
-  // parameters are all-gathered and gradients reduce-scattered once per step. 2: also gradients, which are
-  // reduce-scattered after each micro-batch. 3: also parameters, which are all-gathered for each forward and each
-  // backward of a unit.
+  // ZeRO stage over the dp_shard ranks (Rajbhandari et al., ZeRO). 1: shards optimizer state, and parameters between
+  // steps; parameters are all-gathered and gradients reduce-scattered once per step. 2: also shards gradients, which
+  // are reduce-scattered after each micro-batch. 3: also shards parameters, which are all-gathered for each forward and
+  // each backward of a unit.
   int64_t zero_stage = 3;
   int64_t prefetch = 1;  // FSDP: number of units to prefetch
   // Replicas on threads of this process, on a mesh of one rank: see thread_replicas.h.

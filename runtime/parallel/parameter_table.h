@@ -38,7 +38,7 @@ struct ModelParameter {
   // only the chosen experts' elements for experts.
   std::vector<int64_t> multiplied;
   at::Tensor tensor;                    // as registered; on the meta device until made real
-  std::vector<int64_t> global_shape;    // of the full parameter
+  std::vector<int64_t> global_shape;    // shape of the full parameter
   std::optional<int64_t> tensor_split;  // the dimension that tp shards
   std::vector<SplitPart> parts;         // parts along it, each of which is sharded separately; usually one
   size_t unit = 0;                      // index in ParameterTable::units of the smallest unit that holds all its uses

@@ -34,7 +34,7 @@ struct ParameterSlice {
 struct ShardedParameter {
   std::string name;                    // canonical name, e.g. "model.layers.0.mlp.up_proj.weight"
   std::vector<std::string> names;      // all names; a tied parameter has several
-  std::vector<int64_t> global_shape;   // of the full parameter
+  std::vector<int64_t> global_shape;   // shape of the full parameter
   std::vector<ParameterSlice> slices;  // slices that make up `local`: one, or one per part of a fused layer
   at::Tensor local;                    // float32; may be empty if there are more ranks than rows
   // Same shape as local, reduced over the mesh; undefined before the first step. Float32, or the compute type.
