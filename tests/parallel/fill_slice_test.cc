@@ -201,13 +201,13 @@ std::vector<ShardedParameter> fill_on_rank(const OnRanks& layout_case, int64_t t
     UnitLayout layout(shards);
     const at::Tensor registered = at::empty(layout_case.shape, at::kMeta);
     layout.add(registered, local_shape(parameter, tp, tp_rank));
-    const ParameterPlacement& place = layout.parameters[0];
-    const auto [first_row, rows] = layout.get_rows(place, shard);
+    const ParameterPlacement& placement = layout.parameters[0];
+    const auto [first_row, rows] = layout.get_rows(placement, shard);
     ShardedParameter& slice = kept.emplace_back();
     slice.name = "layers.0.weight";
     slice.global_shape = layout_case.shape;
-    slice.slices = get_slices_on_rank(parameter, tp, tp_rank, {place.dim, first_row, rows});
-    slice.local = layout.local(at::full({layout.shard_size}, std::nan("")), place, shard);
+    slice.slices = get_slices_on_rank(parameter, tp, tp_rank, {placement.dim, first_row, rows});
+    slice.local = layout.local(at::full({layout.shard_size}, std::nan("")), placement, shard);
     SliceInitializer initializer(/*seed=*/3);
     initializer.add(registered, slice);
     const Binding binding({.initializer = &initializer});

@@ -55,7 +55,7 @@ TEST_P(GpuTraining, MatchesTheCpu) {
   const Report expected = train(alone, entry, reference);
   for (const Report& found : reports) {
     ASSERT_EQ(found.size(), expected.size());
-    double scale = 0.0;  // of the sums over parameters, which are near 0 by chance
+    double scale = 0.0;  // scale of the sums over parameters, which are near 0 by chance
     for (size_t i = 2 * kSteps + 2; i < expected.size(); ++i) scale = std::max(scale, std::abs(expected[i]));
     for (size_t i = 0; i < expected.size(); ++i) {
       const bool is_sum = i >= 2 * kSteps + 2;

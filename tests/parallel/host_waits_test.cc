@@ -49,7 +49,7 @@ const Fields kSmallGpt2 = {
 struct Case {
   std::string name, architecture;
   Variant variant = {};
-  Waits waits = {};  // of a step
+  Waits waits = {};  // expected waits of a step
 };
 
 class HostWaits : public ::testing::TestWithParam<Case> {};

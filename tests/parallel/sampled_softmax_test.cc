@@ -13,7 +13,7 @@
 namespace modular::testing {
 namespace {
 
-// Three heads can be split over two and over three ranks, and 61 items beside padding over neither.
+// Six heads can be sharded over two and over three ranks; the 61 items without padding over neither.
 const Fields kSession = {{"n_embd", int64_t{36}},   {"n_head", int64_t{6}},       {"n_layer", int64_t{4}},
                          {"item_dim", int64_t{12}}, {"softmax_temperature", 0.7}, {"resid_pdrop", 0.1}};
 const SampledSoftmaxOptions kOptions = {.samples = 12};
@@ -26,15 +26,15 @@ struct Example {
 Example example() {
   at::manual_seed(3);
   const int64_t classes = 9, dim = 4;
-  Example example{at::randn({2, 3, dim}),
-                  at::randn({classes, dim}),
-                  at::randn({classes}),
-                  at::tensor(std::vector<int64_t>{1, 5, kIgnoredTarget, 8, 2, 5}, at::kLong).view({2, 3}),
-                  {}};
-  example.classes.ids = at::tensor(std::vector<int64_t>{1, 2, 4, 5, 7}, at::kLong);
-  example.classes.log_counts = at::randn({classes});
-  for (at::Tensor* tensor : {&example.hidden, &example.weight, &example.bias}) tensor->requires_grad_();
-  return example;
+  Example result{at::randn({2, 3, dim}),
+                 at::randn({classes, dim}),
+                 at::randn({classes}),
+                 at::tensor(std::vector<int64_t>{1, 5, kIgnoredTarget, 8, 2, 5}, at::kLong).view({2, 3}),
+                 {}};
+  result.classes.ids = at::tensor(std::vector<int64_t>{1, 2, 4, 5, 7}, at::kLong);
+  result.classes.log_counts = at::randn({classes});
+  for (at::Tensor* tensor : {&result.hidden, &result.weight, &result.bias}) tensor->requires_grad_();
+  return result;
 }
 
 /// The loss in scalar arithmetic for the example with `add` added to element `index` of tensor number `which`.
@@ -53,9 +53,9 @@ double loss_by_hand(const Example& given, double temperature, int which = 0, int
   double sum = 0.0;
   for (int64_t position = 0; position < given.targets.numel(); ++position) {
     const auto corrected = [&](int64_t item) {
-      const double product =
+      const double logit =
           std::inner_product(states + position * dim, states + (position + 1) * dim, weight + item * dim, bias[item]);
-      return product / temperature - logs[item];
+      return logit / temperature - logs[item];
     };
     if (targets[position] == kIgnoredTarget) continue;
     const double own = corrected(targets[position]);

@@ -90,19 +90,19 @@ TEST(TensorParallel, ReduceLeavesItsInputAlone) {
   });
 }
 
-/// Gathers slices of `length` elements in total along `dim`, and expects `exchanges` collectives.
+/// Gathers slices of `length` elements in total along `dim`, and expects this number of collectives.
 void expect_gathered(tp::TensorParallel& parallel, int64_t rank, int64_t size, int64_t dim, int64_t length,
-                     int64_t exchanges) {
+                     int64_t collectives) {
   std::vector<int64_t> shape = {4, 8, 12};
   shape[static_cast<size_t>(dim < 0 ? dim + 3 : dim)] = length;
   const Tensor full = at::randn(shape), weight = at::randn(shape);
   Tensor shard = take_shard(full, dim, rank, size).requires_grad_();
   const int64_t before = traffic().exchanges;
   const Tensor gathered = parallel.gather(shard, dim);
-  EXPECT_EQ(traffic().exchanges - before, exchanges) << length << " elements along " << dim;
+  EXPECT_EQ(traffic().exchanges - before, collectives) << length << " elements along " << dim;
   EXPECT_TRUE(gathered.equal(full)) << dim;
   (gathered * weight).sum().backward();
-  EXPECT_EQ(traffic().exchanges - before, exchanges) << "its backward needs none";
+  EXPECT_EQ(traffic().exchanges - before, collectives) << "its backward needs none";
   EXPECT_TRUE(shard.grad().equal(take_shard(weight, dim, rank, size))) << dim;
 }
 
@@ -111,7 +111,7 @@ constexpr std::pair<int64_t, int64_t> kGathered[] = {{0, 12}, {1, 12}, {-1, 12},
 TEST(TensorParallel, GatherConcatenatesAlongAnyDimension) {
   on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
     for (const auto& [dim, length] : kGathered)
-      expect_gathered(parallel, rank, size, dim, length, /*exchanges=*/2);  // the slices, and their lengths
+      expect_gathered(parallel, rank, size, dim, length, /*collectives=*/2);  // the slices, and their lengths
   });
 }
 
@@ -123,7 +123,7 @@ TEST(TensorParallel, GatherDoesNotCommunicateKnownLengths) {
           [&](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
             for (const auto& [dim, length] : kGathered)
               if (length == uneven || length % size == 0)
-                expect_gathered(parallel, rank, size, dim, length, /*exchanges=*/1);
+                expect_gathered(parallel, rank, size, dim, length, /*collectives=*/1);
           },
           std::vector<int64_t>{uneven});
     }

@@ -41,7 +41,7 @@ void expect_same_training(const std::string& architecture, const std::vector<Var
 /// Includes dropout: each replica drops what the single model drops in its rows.
 TEST(ThreadReplicas, TrainLikeOneModel) {
   const Fields bert = {{"hidden_dropout_prob", 0.1}, {"attention_probs_dropout_prob", 0.1}};
-  // Of 8 rows per micro-batch, three replicas have 2, 3 and 3; of 24 replicas, 8 have one row.
+  // With 8 rows per micro-batch, three replicas have 2, 3 and 3; of 24 replicas, 8 have one row.
   expect_same_training("LlamaForCausalLM", {on_threads(2, 1, {{"attention_dropout", 0.1}}), on_threads(3, 3, {}),
                                             on_threads(24, 3, {}), on_threads(3, 1, {}, {"model.layers.1"})});
   expect_same_training("BertForMaskedLM", {on_threads(2, 2, bert), on_threads(3, 3, bert)});

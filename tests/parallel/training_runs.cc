@@ -170,7 +170,7 @@ Report train(Mesh& mesh, const Entry& entry, const Variant& variant) {
     model.move_router_biases();
   }
   report.push_back(model.evaluate(own_rows(batch(kSteps))).loss);
-  // Their size, however often every rank compares the one row.
+  // Magnitude of the logits of one row, which every rank computes.
   report.push_back(model.logits(rows(batch(kSteps), 0, 1)).square().mean().sqrt().item<double>());
   for (const double sum : sums_of_parameters(model)) report.push_back(sum);
   return report;

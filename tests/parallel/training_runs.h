@@ -17,7 +17,7 @@ using Fields = std::map<std::string, std::variant<bool, int64_t, double, std::st
 /// A model of a few thousand parameters whose sizes are divisible by 2 tp ranks; `changed` overrides its fields.
 std::unique_ptr<AnyConfig> tiny_config(const Entry& entry, const Fields& changed = {});
 
-/// A T5 of sizes that differ from one another, with three layers and two.
+/// A T5 with distinct sizes and with three and two layers in its stacks.
 extern const Fields kSmallT5;
 
 /// Returns the entry of the architecture.
