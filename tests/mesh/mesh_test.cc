@@ -107,16 +107,16 @@ TEST(Mesh, RejectsTwoRanksOnOneDevice) {
     Mesh mesh(environment, shape({{Axis::dp_shard, 3}}), {.device = at::kCPU});
     // Ranks 0 and 2 see the same device.
     const std::string device = environment.rank == 1 ? "GPU-b" : "GPU-a";
-    std::string error;
+    std::string message;
     try {
       claim_device(mesh.store(), device, environment.rank);
     } catch (const std::runtime_error& error) {
-      error = error.what();
+      message = error.what();
     }
-    const bool names_both = error.starts_with("ranks 0 and 2 both") || error.starts_with("ranks 2 and 0 both");
-    EXPECT_TRUE(error.empty() || names_both) << error;
+    const bool names_both = message.starts_with("ranks 0 and 2 both") || message.starts_with("ranks 2 and 0 both");
+    EXPECT_TRUE(message.empty() || names_both) << message;
     barrier(mesh.world(), "the claims");
-    return testing::Report{error.empty() ? 0.0 : 1.0};
+    return testing::Report{message.empty() ? 0.0 : 1.0};
   });
   EXPECT_EQ(reports[0][0] + reports[2][0], 1.0);
   EXPECT_EQ(reports[1][0], 0.0);
