@@ -57,8 +57,7 @@ struct StepResult {
   double loss = 0.0;         // mean over all targets of all ranks' batches
   int64_t target_count = 0;  // number of those targets
   double router_loss = 0.0;  // router losses, coefficients included; step() differentiates the sum of both
-  double expert_load =
-      0.0;  // load of a router's most loaded expert over the mean load, averaged over routers; 0 without experts
+  double expert_load = 0.0;  // most loaded expert's load over the mean load, averaged over routers; 0 without experts
 };
 
 /// A launched step, which may still be running on a GPU. Its results are on the device.
