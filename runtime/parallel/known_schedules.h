@@ -26,8 +26,8 @@ PipelineSchedule schedule_interleaved(int64_t ranks, int64_t stages_per_rank, in
 /// (Lamy-Poirier, Breadth-First Pipeline Parallelism).
 PipelineSchedule schedule_looped_bfs(int64_t ranks, int64_t stages_per_rank, int64_t micro_batches);
 
-/// Interleaved 1F1B with split backwards: rank r delays its weight backwards by r actions to fill the bubble (Qi et
-/// al., Zero Bubble Pipeline Parallelism, ZB-H1; PyTorch's ScheduleInterleavedZeroBubble). `ranks` must divide
+/// Interleaved 1F1B with split backwards: rank r runs its weight backwards r micro-batches late, to fill the bubble (Qi
+/// et al., Zero Bubble Pipeline Parallelism, ZB-H1; PyTorch's ScheduleInterleavedZeroBubble). `ranks` must divide
 /// `micro_batches`, unless there is one stage per rank.
 PipelineSchedule schedule_interleaved_zero_bubble(int64_t ranks, int64_t stages_per_rank, int64_t micro_batches);
 

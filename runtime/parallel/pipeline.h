@@ -71,7 +71,7 @@ class Pipeline final : public pp::Stage {
   /// Runs only forwards, without gradients. Batches without labels add nothing to the sums.
   PipelineSums evaluate(std::span<const Batch> batches, const StageFunctions& functions);
 
-  /// Sums `values` over the ranks.
+  /// Sums `values` over the pp ranks.
   std::vector<double> sum(std::vector<double> values, const std::string& what) const;
 
   /// Returns the logits of one batch on every rank.
