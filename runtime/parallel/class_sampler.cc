@@ -11,20 +11,20 @@
 namespace modular {
 namespace {
 
-/// What tells these draws from others that follow from the run's seed.
-constexpr uint64_t kOfClasses = 0x73616d706c6564;
+/// Salt that separates this RNG stream from others derived from the run's seed.
+constexpr uint64_t kClassSamplingSalt = 0x73616d706c6564;
 
-/// The log of the probability with which each class is among the distinct ones of `draws` draws. Class 0 has that of
-/// what is hardly ever drawn, so that a target of it has a finite loss.
-Tensor compute_log_counts(ClassDistribution distribution, int64_t classes, int64_t draws, const at::Device& device) {
-  constexpr double kHardlyEver = 1e-16;
+/// Returns the log-probability that each class is among the distinct classes of `tries` tries. Class 0 gets that of an
+/// almost never sampled class, so that a target of it has a finite loss.
+Tensor compute_log_counts(ClassDistribution distribution, int64_t classes, int64_t tries, const at::Device& device) {
+  constexpr double kAlmostNever = 1e-16;
   const at::TensorOptions options = at::TensorOptions(at::kDouble).device(device);
   const Tensor rank = at::arange(1, classes, options);
   const Tensor probability = distribution == ClassDistribution::uniform
                                  ? at::full_like(rank, 1.0 / static_cast<double>(classes - 1))
                                  : rank.reciprocal().log1p() / std::log(static_cast<double>(classes));
-  const Tensor counts = -(probability.neg().log1p() * static_cast<double>(draws)).expm1();
-  return at::cat({at::full({1}, kHardlyEver, options), counts}).log().to(at::kFloat);
+  const Tensor counts = -(probability.neg().log1p() * static_cast<double>(tries)).expm1();
+  return at::cat({at::full({1}, kAlmostNever, options), counts}).log().to(at::kFloat);
 }
 
 }  // namespace
@@ -33,15 +33,15 @@ ClassSampler::ClassSampler(const SampledSoftmaxOptions& options, int64_t classes
                            const at::Device& device)
     : distribution_(options.distribution == kUniform ? ClassDistribution::uniform : ClassDistribution::log_uniform),
       classes_(classes),
-      draws_(count_draws(distribution_, classes, options.samples)),
-      seed_(mixed(seed ^ kOfClasses)) {
-  sampled_.log_counts = compute_log_counts(distribution_, classes_, draws_, device);
+      tries_(count_tries(distribution_, classes, options.samples)),
+      seed_(mixed(seed ^ kClassSamplingSalt)) {
+  sampled_.log_counts = compute_log_counts(distribution_, classes_, tries_, device);
 }
 
 void ClassSampler::begin_step(int64_t number) {
-  const std::vector<int64_t> drawn =
-      sample_classes(distribution_, classes_, draws_, seed_ + static_cast<uint64_t>(number));
-  sampled_.ids = copy_to_device(at::tensor(drawn, at::kLong), sampled_.log_counts.device());
+  const std::vector<int64_t> classes_of_step =
+      sample_classes(distribution_, classes_, tries_, seed_ + static_cast<uint64_t>(number));
+  sampled_.ids = copy_to_device(at::tensor(classes_of_step, at::kLong), sampled_.log_counts.device());
 }
 
 }  // namespace modular

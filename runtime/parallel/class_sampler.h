@@ -1,6 +1,6 @@
-// The classes that losses of training steps are taken over, where these are a sample of all: they follow from the run's
-// seed and the step's number alone, and so are the same on every rank, in every micro-batch and stage, in a forward
-// that is run again, and in a resumed run.
+// Samples the classes over which a training step's loss is computed. The sample depends only on the run's seed and the
+// step number, so it is the same on every rank, in every micro-batch and stage, in a recomputed forward and in a
+// resumed run.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@
 namespace modular {
 
 struct SampledSoftmaxOptions {
-  // Classes that are expected in a step's sample, which are all different; fewer than there are without padding's. 0:
-  // losses are over all classes.
+  // Expected number of distinct classes in a step's sample; less than the number of classes without padding. 0: the
+  // loss is over all classes.
   int64_t samples = 0;
   std::string distribution = std::string(kLogUniform);  // or kUniform
 };
 
 class ClassSampler {
  public:
-  /// Of `classes`, with padding's, for a model on `device`.
+  /// `classes` includes the padding class. The sample is placed on `device`.
   ClassSampler(const SampledSoftmaxOptions& options, int64_t classes, uint64_t seed, const at::Device& device);
 
-  /// Draws the sample of the step of that number.
+  /// Samples the classes of step `number`.
   void begin_step(int64_t number);
-  /// That sample.
+  /// Sample of the current step.
   const SampledClasses& sampled() const { return sampled_; }
 
  private:
   ClassDistribution distribution_;
-  int64_t classes_, draws_;
+  int64_t classes_, tries_;
   uint64_t seed_;
   SampledClasses sampled_;
 };

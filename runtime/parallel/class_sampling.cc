@@ -8,7 +8,7 @@
 namespace modular {
 namespace {
 
-/// log((1 + y) / (1 - y)) for |y| <= 1 / 3. libm's logarithms differ between libraries and processors.
+/// log((1 + y) / (1 - y)) for |y| <= 1 / 3. libm's logarithms differ between libraries and CPUs.
 double log_of_ratio(double y) {
   constexpr int kTerms = 18;
   const double square = y * y;
@@ -24,7 +24,7 @@ double logarithm(int64_t number) {
          static_cast<double>(exponent) * log_of_ratio(1.0 / 3.0);
 }
 
-/// `base` to the power of `exponent`, by products alone.
+/// `base` to the power of `exponent`, only by multiplications, for the same result on every CPU.
 double power(double base, int64_t exponent) {
   double result = 1.0;
   for (; exponent > 0; exponent /= 2, base *= base)
@@ -32,8 +32,9 @@ double power(double base, int64_t exponent) {
   return result;
 }
 
-/// Of each class but padding's the probability that a draw is another one; of the uniform distribution of one for all.
-std::vector<double> missed_by_a_draw(ClassDistribution distribution, int64_t classes) {
+/// Returns, for each class but padding, the probability that one try misses it; a single value for the uniform
+/// distribution.
+std::vector<double> miss_probabilities(ClassDistribution distribution, int64_t classes) {
   if (distribution == ClassDistribution::uniform) return {1.0 - 1.0 / static_cast<double>(classes - 1)};
   const double all = logarithm(classes);
   std::vector<double> missed;
@@ -42,12 +43,12 @@ std::vector<double> missed_by_a_draw(ClassDistribution distribution, int64_t cla
   return missed;
 }
 
-/// The class that a number from 0 to 1 stands for.
+/// Maps a number in [0, 1) to a class by the inverse distribution function.
 int64_t class_at(ClassDistribution distribution, int64_t classes, double all, double number) {
   if (distribution == ClassDistribution::uniform)
     return std::min(1 + static_cast<int64_t>(number * static_cast<double>(classes - 1)), classes - 1);
   const double wanted = number * all;
-  // libm's guess, which may be wrong by one at a boundary.
+  // libm's result may be off by one at a boundary.
   int64_t found = std::clamp(static_cast<int64_t>(std::exp(wanted)), int64_t{1}, classes - 1);
   while (found > 1 && logarithm(found) > wanted) --found;
   while (found < classes - 1 && logarithm(found + 1) <= wanted) ++found;
@@ -56,13 +57,13 @@ int64_t class_at(ClassDistribution distribution, int64_t classes, double all, do
 
 }  // namespace
 
-int64_t count_draws(ClassDistribution distribution, int64_t classes, int64_t samples) {
-  const std::vector<double> missed = missed_by_a_draw(distribution, classes);
-  const double alike = static_cast<double>(classes - 1) / static_cast<double>(missed.size());
-  const auto are_enough = [&](int64_t draws) {
+int64_t count_tries(ClassDistribution distribution, int64_t classes, int64_t samples) {
+  const std::vector<double> missed = miss_probabilities(distribution, classes);
+  const double classes_per_value = static_cast<double>(classes - 1) / static_cast<double>(missed.size());
+  const auto are_enough = [&](int64_t tries) {
     double distinct = 0.0;
-    for (const double each : missed) distinct += 1.0 - power(each, draws);
-    return alike * distinct >= static_cast<double>(samples);
+    for (const double each : missed) distinct += 1.0 - power(each, tries);
+    return classes_per_value * distinct >= static_cast<double>(samples);
   };
   int64_t least = samples, most = samples;
   while (!are_enough(most)) least = most + 1, most *= 2;
@@ -76,15 +77,15 @@ int64_t count_draws(ClassDistribution distribution, int64_t classes, int64_t sam
   return most;
 }
 
-std::vector<int64_t> sample_classes(ClassDistribution distribution, int64_t classes, int64_t draws, uint64_t key) {
+std::vector<int64_t> sample_classes(ClassDistribution distribution, int64_t classes, int64_t tries, uint64_t key) {
   const double all = logarithm(classes);
-  std::vector<int64_t> drawn(static_cast<size_t>(draws));
-  for (size_t i = 0; i < drawn.size(); ++i)
-    drawn[i] = class_at(distribution, classes, all, static_cast<double>(mixed(mixed(key) + i) >> 11) * 0x1p-53);
-  std::ranges::sort(drawn);
-  const auto repeated = std::ranges::unique(drawn);
-  drawn.erase(repeated.begin(), repeated.end());
-  return drawn;
+  std::vector<int64_t> sampled(static_cast<size_t>(tries));
+  for (size_t i = 0; i < sampled.size(); ++i)
+    sampled[i] = class_at(distribution, classes, all, static_cast<double>(mixed(mixed(key) + i) >> 11) * 0x1p-53);
+  std::ranges::sort(sampled);
+  const auto repeated = std::ranges::unique(sampled);
+  sampled.erase(repeated.begin(), repeated.end());
+  return sampled;
 }
 
 }  // namespace modular

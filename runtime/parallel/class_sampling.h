@@ -1,5 +1,5 @@
-// Classes drawn by counter for losses over a sample of them, in plain numbers: which are drawn is the same on every
-// processor.
+// Counter-based sampling of classes for sampled-softmax losses, in scalar arithmetic that gives the same classes on
+// every CPU.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 
 namespace modular {
 
-/// What classes are drawn from. Class 0, which is padding, is never drawn.
+/// Distribution over classes. Class 0, which is padding, is never sampled.
 enum class ClassDistribution {
-  log_uniform,  // class i with probability log((i + 1) / i) / log(classes): nearly Zipf's law, of the rank i
+  log_uniform,  // class i with probability log((i + 1) / i) / log(classes), close to Zipf's law with rank i
   uniform
 };
 
-/// The names that settings have for them.
+/// Names of the distributions in config files.
 inline constexpr std::string_view kLogUniform = "log-uniform", kUniform = "uniform";
 
-/// The fewest draws, with replacement, of which at least `samples` distinct classes are expected, for samples < classes
-/// - 1.
-int64_t count_draws(ClassDistribution distribution, int64_t classes, int64_t samples);
+/// Returns the smallest number of tries, with replacement, for which at least `samples` distinct classes are expected.
+/// Requires samples < classes - 1.
+int64_t count_tries(ClassDistribution distribution, int64_t classes, int64_t samples);
 
-/// The distinct classes among `draws` draws, in their order. `key` decides.
-std::vector<int64_t> sample_classes(ClassDistribution distribution, int64_t classes, int64_t draws, uint64_t key);
+/// Returns the distinct classes among `tries` tries, in ascending order. They depend only on `key` and the arguments.
+std::vector<int64_t> sample_classes(ClassDistribution distribution, int64_t classes, int64_t tries, uint64_t key);
 
 }  // namespace modular

@@ -10,7 +10,7 @@ namespace {
 
 using VisitInteger = std::function<void(const std::string& path, int64_t& value)>;
 
-/// Calls visit(path, value) for each integer among the fields that it sees; `prefix` begins the paths.
+/// Returns a visitor that calls visit(path, value) for each integer field; `prefix` is prepended to the paths.
 FieldVisitor each_integer(const VisitInteger& visit, const std::string& prefix = {}) {
   return FieldVisitor([visit, prefix](std::string_view name, const ConfigValue& field) {
     const std::string path = prefix + std::string(name);
@@ -45,12 +45,12 @@ void set_config_integer(AnyConfig& config, std::string_view field, int64_t value
   config.fields(each_integer([&](const std::string& path, int64_t& own) { own = path == field ? value : own; }));
 }
 
-int64_t evaluate_monomial(std::string_view product, const ConfigIntegers& integers) {
+int64_t evaluate_monomial(std::string_view monomial, const ConfigIntegers& integers) {
   int64_t value = 1;
-  while (!product.empty()) {
-    const size_t star = product.find(" * ");
-    const std::string_view factor = product.substr(0, star);
-    product = star == std::string_view::npos ? std::string_view() : product.substr(star + 3);
+  while (!monomial.empty()) {
+    const size_t star = monomial.find(" * ");
+    const std::string_view factor = monomial.substr(0, star);
+    monomial = star == std::string_view::npos ? std::string_view() : monomial.substr(star + 3);
     int64_t number = 0;
     const auto [end, error] = std::from_chars(factor.data(), factor.data() + factor.size(), number);
     if (error != std::errc() || end != factor.data() + factor.size()) {

@@ -1,4 +1,4 @@
-// The integers of a config by name, and the products of them that a plan writes down.
+// Integer fields of a config by name, and the monomials over them that a plan contains.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@ namespace modular {
 
 using ConfigIntegers = std::map<std::string, int64_t, std::less<>>;
 
-/// What is not given is left out. Those of a config inside of this one are "text_config.hidden_size".
+/// Returns the integer fields of `config`; unset ones are omitted. Fields of a nested config are named
+/// "text_config.hidden_size".
 ConfigIntegers config_integers(const AnyConfig& config);
 
-/// How many experts a token passes through; 0 for a model without.
+/// Number of experts per token; 0 for a model without experts.
 int64_t experts_per_token(const ConfigIntegers& integers);
 
-/// Gives a field among them another value, unchecked.
+/// Sets an integer field without validation.
 void set_config_integer(AnyConfig& config, std::string_view field, int64_t value);
 
-/// The value of "head_dim * num_attention_heads * 2".
-int64_t evaluate_monomial(std::string_view product, const ConfigIntegers& integers);
+/// Evaluates a monomial such as "head_dim * num_attention_heads * 2".
+int64_t evaluate_monomial(std::string_view monomial, const ConfigIntegers& integers);
 
 }  // namespace modular

@@ -1,20 +1,20 @@
-// The ranks that share the work of one copy of the model, and those that repeat it.
+// Groups of data-parallel ranks: the ranks that shard one copy of the model, and its replicas.
 #pragma once
 
 #include "runtime/mesh/mesh.h"
 
 namespace modular {
 
-/// A rank's groups for parameters and gradients. A null group is this rank alone.
+/// Groups over which a rank shards parameters and reduces gradients. A null group contains only this rank.
 struct DataParallelGroups {
-  ProcessGroup shard;  // ranks among which each parameter is divided
+  ProcessGroup shard;  // ranks that shard each parameter
   int64_t shard_size = 1;
   int64_t shard_rank = 0;
-  ProcessGroup replicate;  // ranks that keep the same shard
+  ProcessGroup replicate;  // ranks that hold the same shard
   int64_t replicate_size = 1;
 };
 
-/// Those of this rank of `mesh`.
+/// Returns the groups of this rank of `mesh`.
 inline DataParallelGroups data_parallel_groups(Mesh& mesh) {
   DataParallelGroups groups;
   groups.shard = mesh.group({Axis::dp_shard});

@@ -1,5 +1,5 @@
-// What dropout drops in training: the same for a sample of a run's order whichever ranks, micro-batches and stages it
-// meets, and whether its forward is run once or again in the backward.
+// Dropout RNG for training. A sample drops the same elements on every mesh, in any division into micro-batches and
+// stages, and in a recomputed forward.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@ namespace modular {
 
 class StepDropoutRng final : public dropout::Draws {
  public:
-  /// A layer's place is its path in `model`, which is the same on all ranks and stages.
+  /// Layers are identified by their path in `model`, which is the same on all ranks and stages.
   StepDropoutRng(const nn::Module& model, uint64_t seed);
 
-  /// Where a forward is in what it draws.
+  /// RNG position within a forward.
   struct Position {
     Tensor samples;                                             // [batch] int64
-    std::unordered_map<const nn::DropoutImpl*, uint64_t> runs;  // of each layer so far
+    std::unordered_map<const nn::DropoutImpl*, uint64_t> runs;  // calls of each layer so far
   };
 
-  /// Before each forward. A batch without samples counts its rows from 0.
+  /// Call before each forward. A batch without samples numbers its rows from 0.
   void begin_forward(const Batch& batch);
   const Position& position() const { return position_; }
   void set_position(Position position) { position_ = std::move(position); }
@@ -29,7 +29,7 @@ class StepDropoutRng final : public dropout::Draws {
 
  private:
   uint64_t seed_;
-  std::unordered_map<const nn::DropoutImpl*, uint64_t> places_;
+  std::unordered_map<const nn::DropoutImpl*, uint64_t> layer_ids_;
   Position position_;
 };
 

@@ -1,5 +1,5 @@
-// Random numbers of any part of a tensor, by counter: an element's number follows from the key and its place in the
-// full tensor alone.
+// Counter-based random values for any slice of a tensor: the value of an element depends only on the key and the
+// element's index in the full tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,9 +10,9 @@
 
 namespace modular {
 
-/// Writes elements [offset, offset + part's shape) of a tensor of the shape `whole` that is drawn from `from`. Drawn in
-/// float32 and in host memory: in place where `part` is there.
-void fill_slice(const init::Distribution& from, uint64_t key, at::IntArrayRef whole, at::IntArrayRef offset,
+/// Writes elements [offset, offset + part's shape) of a tensor of shape `global_shape` that is sampled from `from`.
+/// Values are sampled in float32 in host memory, in place if `part` is float32 host memory.
+void fill_slice(const init::Distribution& from, uint64_t key, at::IntArrayRef global_shape, at::IntArrayRef offset,
                 const at::Tensor& part);
 
 }  // namespace modular

@@ -7,7 +7,7 @@
 namespace modular {
 namespace {
 
-/// Calls `visit(path, layer)` for each.
+/// Calls `visit(path, layer)` for each selected layer.
 template <class Visit>
 void visit_layers(const nn::Module& root, const std::vector<std::string>& patterns, const Visit& visit) {
   for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {

@@ -1,4 +1,4 @@
-// Which linear layers are multiplied in float8.
+// Selects the linear layers that compute in float8.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace modular {
 
-/// The paths of the linear layers of `root` that lie in one of `patterns` (parameter_table.h), of both of whose sizes
-/// kFloat8Multiple is a divisor.
+/// Returns the paths of the linear layers of `root` that match one of `patterns` (parameter_table.h) and whose two
+/// sizes are multiples of kFloat8Multiple.
 std::vector<std::string> float8_layers(const nn::Module& root, const std::vector<std::string>& patterns);
 
-/// Has these be multiplied in float8.
+/// Makes these layers compute in float8.
 void multiply_in_float8(nn::Module& root, const std::vector<std::string>& patterns);
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// Gradients in host memory, for an optimizer that updates there.
+// Gradients in host memory, for an optimizer that updates on the CPU.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace modular {
 
 class HostGradients {
  public:
-  /// Puts the gradients of `slices`, which are complete and on `device`, into host memory of its own.
+  /// Moves the reduced gradients of `slices` from `device` into host buffers that this object owns.
   void take(std::vector<ShardedParameter>& slices, const at::Device& device) {
     gradients_.resize(slices.size());
     for (size_t i = 0; i < slices.size(); ++i) {
@@ -22,7 +22,7 @@ class HostGradients {
   }
 
  private:
-  std::vector<at::Tensor> gradients_;  // beside slices; memory that every step uses again
+  std::vector<at::Tensor> gradients_;  // parallel to slices; reused in every step
 };
 
 }  // namespace modular

@@ -31,7 +31,7 @@ at::Tensor HostTransfers::to_host(const at::Tensor& bytes) {
   follow();
   const c10::StreamGuard guard(*side_);
   host.copy_(bytes, /*non_blocking=*/true);
-  // The allocator does not hand the memory out again before the copy is done.
+  // The allocator must not reuse the memory before the copy is done.
   c10::impl::VirtualGuardImpl(device_.type()).recordDataPtrOnStream(bytes.storage().data_ptr(), *side_);
   return host;
 }
@@ -42,7 +42,7 @@ HostTransfers::Arriving HostTransfers::to_device(const at::Tensor& host) {
     arriving.bytes.copy_(host);
     return arriving;
   }
-  follow();  // which may still use the memory that the copy goes to
+  follow();  // the current stream may still use the destination memory
   const c10::StreamGuard guard(*side_);
   arriving.bytes.copy_(host, /*non_blocking=*/true);
   arriving.done.emplace(device_.type()).record(*side_);

@@ -1,5 +1,5 @@
-// Copies between a device and the host's memory. On a GPU they run on a stream of their own beside the computation,
-// through pinned memory; where the device is the CPU they are copies within its memory.
+// Copies between a device and host memory. On a GPU they use a side stream, which overlaps with the computation, and
+// pinned memory; if the device is the CPU, they are plain copies.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,30 +10,30 @@
 
 namespace modular {
 
-/// Host memory that a GPU copies from and to without the processor's help.
+/// Allocates host memory that a GPU can copy from and to asynchronously (pinned).
 at::Tensor empty_on_host(at::IntArrayRef sizes, at::ScalarType type, const at::Device& device);
 
-/// Waits until copies that the current stream of `device` was given are done.
+/// Waits until the copies that were enqueued on the current stream of `device` have finished.
 void wait_for_copies(const at::Device& device);
 
 class HostTransfers {
  public:
   explicit HostTransfers(const at::Device& device);
 
-  /// `bytes` [n] in host memory. They may be freed at once.
+  /// Returns `bytes` [n] in host memory. The caller may free `bytes` immediately.
   at::Tensor to_host(const at::Tensor& bytes);
 
-  /// A copy to the device under way.
+  /// A copy to the device in flight.
   struct Arriving {
     at::Tensor bytes;
     std::optional<c10::Event> done = {};
   };
   Arriving to_device(const at::Tensor& host);
-  /// Has the current stream wait for it.
+  /// Makes the current stream wait for the copy.
   at::Tensor arrived(Arriving arriving);
 
  private:
-  /// Has `side_` wait for what the current stream was given so far.
+  /// Makes `side_` wait for all work enqueued on the current stream so far.
   void follow();
   at::Device device_;
   std::optional<c10::Stream> side_;

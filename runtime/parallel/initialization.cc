@@ -11,7 +11,7 @@
 namespace modular {
 namespace {
 
-/// Seeds the default CPU generator for a scope; what it would have drawn outside of the scope stays as it was.
+/// Seeds the default CPU generator for a scope and restores its state afterwards.
 class SeededCpuGenerator {
  public:
   explicit SeededCpuGenerator(uint64_t seed) : generator_(at::detail::getDefaultCPUGenerator()) {
@@ -59,23 +59,23 @@ uint64_t SliceInitializer::make_key(const ShardedParameter& slice) const {
 }
 
 void SliceInitializer::draw(const at::Tensor& parameter,
-                            const std::function<init::Distribution(at::IntArrayRef shape)>& of) {
+                            const std::function<init::Distribution(at::IntArrayRef shape)>& distribution) {
   ShardedParameter* const slice = take(parameter);
   if (!slice) return;
   const at::NoGradGuard no_grad;
-  const init::Distribution from = of(slice->global_shape);
+  const init::Distribution from = distribution(slice->global_shape);
   for (const ParameterSlice& part : slice->slices)
     fill_slice(from, make_key(*slice), slice->global_shape, part.offset, part.in_local(slice->local));
 }
 
-void SliceInitializer::fill(const at::Tensor& parameter, const std::function<void(at::Tensor& whole)>& write) {
+void SliceInitializer::fill(const at::Tensor& parameter, const std::function<void(at::Tensor& full)>& write) {
   ShardedParameter* const slice = take(parameter);
   if (!slice || slice->local.numel() == 0) return;
   const at::NoGradGuard no_grad;
   const SeededCpuGenerator seeded(make_key(*slice));
-  at::Tensor whole = at::empty(slice->global_shape, at::kFloat);
-  write(whole);
-  for (const ParameterSlice& part : slice->slices) part.in_local(slice->local).copy_(part.in_global(whole));
+  at::Tensor full = at::empty(slice->global_shape, at::kFloat);
+  write(full);
+  for (const ParameterSlice& part : slice->slices) part.in_local(slice->local).copy_(part.in_global(full));
 }
 
 }  // namespace modular

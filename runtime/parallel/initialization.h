@@ -1,4 +1,4 @@
-// Initial values that are the same on every mesh and device, without a whole model on any rank.
+// Initial values that are the same on every mesh and device, without a full model on any rank.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,27 @@
 
 namespace modular {
 
-/// Draws this rank's slices of one parameter at a time, on the CPU, by counter and a key of `seed` and the parameter's
-/// name. What is no draw of each element by itself is written whole, from a generator with that key, and cut.
+/// Initializes this rank's slices one parameter at a time, on the CPU, with a counter-based RNG whose key depends on
+/// `seed` and the parameter's name. A parameter whose elements are not sampled independently is materialized in full,
+/// from a generator with that key, and sliced.
 class SliceInitializer final : public init::Initializer {
  public:
   explicit SliceInitializer(uint64_t seed) : seed_(seed) {}
 
-  /// Has `registered`, the tensor that the module holds, initialize `slice`. Parameters that were not added are
-  /// skipped.
+  /// Registers `slice` to be initialized when the module initializes `registered`, the tensor that it holds. Parameters
+  /// that were not added are skipped.
   void add(const at::Tensor& registered, ShardedParameter& slice);
 
-  /// Runs every reset_parameters() of `root`. Throws std::runtime_error naming a parameter that none of them writes.
+  /// Runs every reset_parameters() of `root`. Throws std::runtime_error that names a parameter that none of them
+  /// initializes.
   void run(nn::Module& root);
 
-  void draw(const at::Tensor& parameter, const std::function<init::Distribution(at::IntArrayRef shape)>& of) override;
-  void fill(const at::Tensor& parameter, const std::function<void(at::Tensor& whole)>& write) override;
+  void draw(const at::Tensor& parameter,
+            const std::function<init::Distribution(at::IntArrayRef shape)>& distribution) override;
+  void fill(const at::Tensor& parameter, const std::function<void(at::Tensor& full)>& write) override;
 
  private:
-  /// What was added for the parameter, which is filled now; null where nothing was.
+  /// Returns the slice added for the parameter, now being filled; null if there is none.
   ShardedParameter* take(const at::Tensor& parameter);
   uint64_t make_key(const ShardedParameter& slice) const;
 

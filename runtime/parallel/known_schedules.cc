@@ -13,7 +13,7 @@ namespace {
 
 using Kind = PipelineAction::Kind;
 
-/// A rank's actions while they are written down. Each stage handles its micro-batches in order.
+/// Builds the actions of one rank. Each stage processes its micro-batches in order.
 class RankActions {
  public:
   void forward(int64_t stage) { actions_.push_back({Kind::forward, stage, forwards_[stage]++}); }
@@ -22,32 +22,32 @@ class RankActions {
     actions_.push_back({Kind::backward_input, stage, backwards_[stage]++});
     weights_.emplace_back(actions_.back());
   }
-  /// The W of the oldest I that has none yet.
+  /// Appends the W of the oldest I that has none yet.
   void backward_weight() { write_weight(weights_.begin()); }
-  /// The same for the I of one stage.
+  /// Appends the W of the oldest such I of `stage`.
   void backward_weight(int64_t stage) { write_weight(std::ranges::find(weights_, stage, &PipelineAction::stage)); }
   bool lacks_weights() const { return !weights_.empty(); }
   int64_t forwards(int64_t stage) { return forwards_[stage]; }
 
-  /// Without micro-batches from `micro_batches` on.
+  /// Returns the actions without those of micro-batches >= `micro_batches`.
   std::vector<PipelineAction> take(int64_t micro_batches) {
     std::erase_if(actions_, [=](const PipelineAction& action) { return action.micro_batch >= micro_batches; });
     return std::move(actions_);
   }
 
  private:
-  void write_weight(std::deque<PipelineAction>::iterator of) {
-    actions_.push_back({Kind::backward_weight, of->stage, of->micro_batch});
-    weights_.erase(of);
+  void write_weight(std::deque<PipelineAction>::iterator input) {
+    actions_.push_back({Kind::backward_weight, input->stage, input->micro_batch});
+    weights_.erase(input);
   }
 
   std::vector<PipelineAction> actions_;
   std::map<int64_t, int64_t> forwards_, backwards_;  // by stage: the next micro-batch
-  std::deque<PipelineAction> weights_;               // I without W
+  std::deque<PipelineAction> weights_;               // I whose W has not been appended
 };
 
-/// The stages that a rank of an interleaved schedule runs, one after the other: groups of `ranks` micro-batches pass
-/// through its stages, forwards from its first and backwards from its last.
+/// Order of stages on a rank of an interleaved schedule: groups of `ranks` micro-batches pass through its stages, in
+/// the forward from the first, in the backward from the last.
 struct InterleavedOrder {
   int64_t rank, ranks, stages_per_rank;
 
@@ -62,7 +62,7 @@ std::string always_fits(int64_t, int64_t, int64_t) { return {}; }
 std::string unless_divisible(int64_t ranks, int64_t stages_per_rank, int64_t micro_batches) {
   if (stages_per_rank == 1 || micro_batches % ranks == 0) return {};
   return fmt::format(
-      "needs a number of micro-batches that pp = {} divides, and train.micro_batches is {}: make it {}, or choose "
+      "needs a number of micro-batches that pp = {} divides, but train.micro_batches is {}: set it to {}, or choose "
       "another schedule",
       ranks, micro_batches, (micro_batches / ranks + 1) * ranks);
 }
@@ -70,7 +70,7 @@ std::string unless_divisible(int64_t ranks, int64_t stages_per_rank, int64_t mic
 std::string unless_enough(int64_t ranks, int64_t, int64_t micro_batches) {
   if (micro_batches >= 2 * ranks) return {};
   return fmt::format(
-      "needs at least {} micro-batches with pp = {}, and train.micro_batches is {}: raise it, or choose another "
+      "needs at least {} micro-batches with pp = {}, but train.micro_batches is {}: raise it, or choose another "
       "schedule",
       2 * ranks, ranks, micro_batches);
 }
@@ -156,7 +156,8 @@ PipelineSchedule schedule_interleaved_zero_bubble(int64_t ranks, int64_t stages_
 
 PipelineSchedule schedule_zbv(int64_t ranks, int64_t micro_batches) {
   PipelineSchedule schedule{v_shaped_stages(ranks), {}};
-  // The order is that of a step that fills the pipeline; a smaller one leaves out what it has not.
+  // Builds the order for a step that fills the pipeline; take() drops the micro-batches that a smaller step does not
+  // have.
   const int64_t full = std::max(micro_batches, 2 * ranks - 1);
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const int64_t there = rank, back = 2 * ranks - 1 - rank;
@@ -221,7 +222,8 @@ PipelineSchedule schedule_dualpipev(int64_t ranks, int64_t micro_batches) {
       actions.forward(back);
       actions.backward(there);
     }
-    // The second half of what is left is cut in two, and its W fill the time until the ranks before are done.
+    // The second half of the remaining backwards is split, and their W fill the bubble until the previous ranks are
+    // done.
     bool cut = false;
     const auto backward = [&](int64_t stage) {
       if (cut)

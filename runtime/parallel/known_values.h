@@ -1,10 +1,10 @@
-// Whether tensors hold what operations computed.
+// Whether tensors hold computed values.
 #pragma once
 
 namespace modular {
 
-/// False on a thread that runs a step without arithmetic, and on one rank alone (runtime/plan): what is in tensors of
-/// numbers, or was to come from other ranks, is undefined there, and nothing is to be rejected for it.
+/// False on a thread that simulates a step on one rank, without arithmetic (runtime/plan). Numeric tensors, and data
+/// from other ranks, are then undefined and must not cause errors.
 inline thread_local bool values_are_known = true;
 
 }  // namespace modular

@@ -17,7 +17,7 @@
 namespace modular {
 namespace {
 
-/// A or B, in a module of its own for the sake of its name.
+/// A or B, in a separate module so that its name is lora_A.weight or lora_B.weight.
 class LoraMatrix final : public Module {
  public:
   LoraMatrix(int64_t rows, int64_t columns, bool starts_from_zero)
@@ -37,14 +37,14 @@ class LoraMatrix final : public Module {
   bool starts_from_zero_;
 };
 
-/// What a layer's adapter adds. A layer that is split by its outputs has all of A and a slice of B, and finds a part of
-/// A's gradient; one that is split by its inputs has a slice of A and all of B, finds a part of B's gradient, and adds
-/// a part of a sum.
+/// Adapter of a layer. If the layer is sharded along its outputs, a rank has the full A and a slice of B, and computes
+/// a partial gradient of A. If it is sharded along its inputs, a rank has a slice of A and the full B, and computes a
+/// partial sum of the output and a partial gradient of B.
 class Lora final : public Adapter {
  public:
-  Lora(nn::Module& layer, int64_t in, int64_t out, const AdaptedLayer& place, const LoraOptions& options)
-      : split_outputs_(place.split_outputs),
-        split_inputs_(place.split_inputs),
+  Lora(nn::Module& layer, int64_t in, int64_t out, const AdaptedLayer& adapted, const LoraOptions& options)
+      : split_outputs_(adapted.split_outputs),
+        split_inputs_(adapted.split_inputs),
         scaling_(options.alpha / static_cast<double>(options.rank)),
         a_(layer.register_module("lora_A", std::make_shared<LoraMatrix>(options.rank, in, false))),
         b_(layer.register_module("lora_B", std::make_shared<LoraMatrix>(out, options.rank, true))) {
@@ -62,24 +62,24 @@ class Lora final : public Adapter {
   bool split_outputs_, split_inputs_;
   double scaling_;
   std::shared_ptr<LoraMatrix> a_, b_;
-  std::shared_ptr<nn::DropoutImpl> dropout_;  // null: it drops nothing
+  std::shared_ptr<nn::DropoutImpl> dropout_;  // null: no dropout
 };
 
 template <class Layer>
-void adapt(Layer& layer, const AdaptedLayer& place, const LoraOptions& options) {
+void adapt(Layer& layer, const AdaptedLayer& adapted, const LoraOptions& options) {
   const auto sizes = layer.weight.sizes();
-  layer.adapter =
-      std::make_shared<Lora>(layer, sizes[place.transposed ? 0 : 1], sizes[place.transposed ? 1 : 0], place, options);
+  layer.adapter = std::make_shared<Lora>(layer, sizes[adapted.transposed ? 0 : 1], sizes[adapted.transposed ? 1 : 0],
+                                         adapted, options);
 }
 
 void adapt_model(nn::Module& root, const std::vector<AdaptedLayer>& layers, const LoraOptions& options) {
   const auto modules = root.named_modules(/*name_prefix=*/"", /*include_self=*/false);
-  for (const AdaptedLayer& place : layers) {
-    nn::Module& layer = *modules[place.name];
-    if (place.transposed)
-      adapt(*layer.as<TransposedLinearImpl>(), place, options);
+  for (const AdaptedLayer& adapted : layers) {
+    nn::Module& layer = *modules[adapted.name];
+    if (adapted.transposed)
+      adapt(*layer.as<TransposedLinearImpl>(), adapted, options);
     else
-      adapt(*layer.as<nn::LinearImpl>(), place, options);
+      adapt(*layer.as<nn::LinearImpl>(), adapted, options);
   }
 }
 
@@ -96,11 +96,11 @@ bool is_named(std::string_view layer, std::string_view pattern, const Plan& plan
 std::string_view last_component(std::string_view path) { return path.substr(path.rfind('.') + 1); }
 
 /// "model.layers.*.mlp.up_proj.weight" and "lora_B" make "model.layers.*.mlp.up_proj.lora_B.weight".
-std::string beside_weight(std::string_view weight, std::string_view matrix) {
+std::string adapter_pattern(std::string_view weight, std::string_view matrix) {
   return fmt::format("{}.{}.weight", weight.substr(0, weight.rfind('.')), matrix);
 }
 
-/// All linear layers of a model that runs them as layers, by their paths.
+/// Returns all linear layers that the model calls as modules, with their paths.
 std::vector<AdaptedLayer> linear_layers(const nn::Module& root) {
   std::vector<AdaptedLayer> layers;
   for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
@@ -120,10 +120,10 @@ void reject_shared(const nn::Module& root, const Entry& entry, const std::vector
       return layer.name + ".weight" == item.key() || layer.name + ".weight" == owner->second;
     };
     if (std::ranges::any_of(layers, belongs_to))
-      throw ConfigError(fmt::format(
-          "lora.layers has a layer of {} whose weight is two at once, {} and {}: an adapter would change one "
-          "of them alone, leave it out",
-          entry.architecture, owner->second, item.key()));
+      throw ConfigError(
+          fmt::format("lora.layers has a layer of {} whose weight is tied, {} and {}: an adapter would change only one "
+                      "of them, so leave the layer out",
+                      entry.architecture, owner->second, item.key()));
   }
 }
 
@@ -151,21 +151,22 @@ std::shared_ptr<const AdaptedEntry> with_lora(const Entry& base, const AnyConfig
   const Model model = build_on_meta(base, config);
   const std::vector<AdaptedLayer> layers = linear_layers(*model.module);
   for (const std::string& pattern : options.layers) {
-    const auto means = [&](const AdaptedLayer& layer) { return is_named(layer.name, pattern, *base.plan); };
-    if (std::ranges::any_of(layers, means)) continue;
+    const auto selects = [&](const AdaptedLayer& layer) { return is_named(layer.name, pattern, *base.plan); };
+    if (std::ranges::any_of(layers, selects)) continue;
     std::set<std::string_view> names;
     for (const AdaptedLayer& layer : layers) names.insert(last_component(layer.name));
-    throw ConfigError(fmt::format("lora.layers has \"{}\", which is no linear layer of {}: its are called {}", pattern,
-                                  base.architecture, fmt::join(names, ", ")));
+    throw ConfigError(
+        fmt::format("lora.layers has \"{}\", which is not a linear layer of {}: its linear layers are called {}",
+                    pattern, base.architecture, fmt::join(names, ", ")));
   }
   for (AdaptedLayer layer : layers) {
-    const auto means = [&](const std::string& pattern) { return is_named(layer.name, pattern, *base.plan); };
-    if (std::ranges::none_of(options.layers, means)) continue;
+    const auto selects = [&](const std::string& pattern) { return is_named(layer.name, pattern, *base.plan); };
+    if (std::ranges::none_of(options.layers, selects)) continue;
     for (const TensorSplit& split : base.plan->tensor_splits) {
       if (!matches(split.parameter, layer.name + ".weight")) continue;
       layer.split_outputs = split.dim == (layer.transposed ? 1 : 0);
       layer.split_inputs = !layer.split_outputs;
-      const std::string pattern = beside_weight(split.parameter, layer.split_outputs ? "lora_B" : "lora_A");
+      const std::string pattern = adapter_pattern(split.parameter, layer.split_outputs ? "lora_B" : "lora_A");
       if (std::ranges::find(adapted->names, pattern) == adapted->names.end())
         adapted->plan.tensor_splits.push_back(
             {adapted->names.emplace_back(pattern), layer.split_outputs ? 0 : 1, split.parts});
@@ -177,16 +178,16 @@ std::shared_ptr<const AdaptedEntry> with_lora(const Entry& base, const AnyConfig
     for (const std::string& pattern : options.trained)
       if (lies_in(pattern, layer.name + ".weight") || lies_in(pattern, layer.name + ".bias"))
         throw ConfigError(
-            fmt::format("lora.trained has \"{}\", which is or has {}, a layer with an adapter: leave it out of one of "
-                        "the two",
+            fmt::format("lora.trained has \"{}\", which contains {}, a layer with an adapter: remove it from one of "
+                        "lora.trained and lora.layers",
                         pattern, layer.name));
 
   adapted->entry = base;
   adapted->entry.plan = &adapted->plan;
   adapted->entry.make = [make = base.make, layers = adapted->layers, options](const AnyConfig& changed) {
-    Model made = make(changed);
-    adapt_model(*made.module, layers, options);
-    return made;
+    Model result = make(changed);
+    adapt_model(*result.module, layers, options);
+    return result;
   };
   return adapted;
 }

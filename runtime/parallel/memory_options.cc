@@ -12,9 +12,9 @@
 
 namespace modular {
 
-bool Recomputation::of_unit(const std::string& path) const {
+bool Recomputation::includes_unit(const std::string& path) const {
   if (every == 0) return false;
-  int64_t number = 0;  // the last one in the path
+  int64_t number = 0;  // last number in the path
   for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
     end = path.find('.', begin);
     std::from_chars(path.data() + begin, path.data() + std::min(end, path.size()), number);
@@ -46,14 +46,12 @@ std::pair<std::string, std::string> memory_error(const Entry& entry, const AnyCo
                                                  const Offload& offload) {
   for (const std::string& name : recompute.operations)
     if (std::ranges::find(recomputed_operations(), name) == recomputed_operations().end())
-      return {
-          "parallel.recompute",
-          fmt::format(
-              "parallel.recompute has no operation \"{}\": it is \"none\" or \"full\", an integer without quotes, or "
-              "an array of some of {}",
-              name, fmt::join(recomputed_operations(), ", "))};
+      return {"parallel.recompute", fmt::format("parallel.recompute has no operation \"{}\": it must be \"none\" or "
+                                                "\"full\", an integer without quotes, or "
+                                                "an array of some of {}",
+                                                name, fmt::join(recomputed_operations(), ", "))};
   const auto is_name = [](const std::string& name) { return name != "*"; };
-  if (std::ranges::any_of(units, is_name)) {  // a start that names none builds no model for it
+  if (std::ranges::any_of(units, is_name)) {  // without class names no model has to be built
     const Model model = build_on_meta(entry, config);
     std::set<std::string> known;
     for (const ModelUnit& unit : parameter_table(*model.module, *entry.plan, config, /*stages=*/{}).units)
@@ -69,10 +67,10 @@ std::pair<std::string, std::string> memory_error(const Entry& entry, const AnyCo
   if (recompute.every > 0)
     return {
         "parallel.recompute",
-        "parallel.recompute asks for units, and parallel.units is []: name unit classes, or operations to recompute"};
+        "parallel.recompute recomputes units, but parallel.units is []: name unit classes, or operations to recompute"};
   if (offload.activations)
     return {"parallel.offload",
-            "parallel.offload has activations, which are those of units, and parallel.units is []: name unit classes"};
+            "parallel.offload offloads activations of units, but parallel.units is []: name unit classes"};
   return {};
 }
 

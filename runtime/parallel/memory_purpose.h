@@ -1,4 +1,4 @@
-// What memory is allocated for, where who counts it (runtime/plan) could not tell by the time at which it lives.
+// Purpose of an allocation, for cases in which the memory counter (runtime/plan) cannot infer it from the lifetime.
 #pragma once
 
 #include <utility>
@@ -6,15 +6,15 @@
 namespace modular {
 
 enum class MemoryPurpose {
-  by_time,             // as its lifetime says
-  gathered,            // full parameters of which the rank keeps a part
-  gradients,           // what the rank keeps for the optimizer
-  unreduced_gradients  // full gradients, before and during their sum over ranks
+  by_time,             // inferred from the lifetime
+  gathered,            // unsharded parameters
+  gradients,           // reduced gradients for the optimizer
+  unreduced_gradients  // unsharded gradients, before and during their reduction over ranks
 };
 
 inline thread_local MemoryPurpose memory_purpose = MemoryPurpose::by_time;
 
-/// What this thread allocates in a scope is for `purpose`.
+/// Sets the purpose of this thread's allocations for a scope.
 class AllocatesFor {
  public:
   explicit AllocatesFor(MemoryPurpose purpose) : outer_(std::exchange(memory_purpose, purpose)) {}

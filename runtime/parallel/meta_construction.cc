@@ -18,7 +18,7 @@ void construct_on_meta(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   op.callBoxed(stack);
 }
 
-// A mode key that nothing else uses: it is off unless build_on_meta includes it.
+// No other code uses this mode key: it is off unless build_on_meta includes it.
 TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&construct_on_meta>());
 }
@@ -31,14 +31,15 @@ Model build_on_meta(const Entry& entry, const AnyConfig& config) {
     return entry.make(config);
   } catch (const c10::Error& error) {
     const std::string problem = error.what_without_backtrace();
-    throw ConfigError(fmt::format("no {} can be built with the settings of its config: {}", entry.architecture,
-                                  problem.substr(0, problem.find('\n'))));
+    throw ConfigError(
+        fmt::format("cannot build {} from its config: {}", entry.architecture, problem.substr(0, problem.find('\n'))));
   }
 }
 
 void make_real(at::Tensor& parameter, const at::Tensor& real) {
   TORCH_INTERNAL_ASSERT(parameter.is_meta());
-  // set_data rejects a tensor of another backend, so the backend is changed first; nothing has read the parameter yet.
+  // set_data rejects a tensor of a different backend, so the backend is changed first. Nothing has read the parameter
+  // yet.
   parameter.unsafeGetTensorImpl()->_change_backend_component_keys(real.device());
   parameter.set_data(real);
 }

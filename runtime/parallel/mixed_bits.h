@@ -1,11 +1,11 @@
-// A hash of 64 bits, for what is to follow from numbers alone.
+// A 64-bit hash for counter-based RNG keys.
 #pragma once
 
 #include <cstdint>
 
 namespace modular {
 
-/// Spreads each bit over all others (Steele et al., SplitMix).
+/// Mixes every input bit into all output bits (Steele et al., SplitMix).
 inline uint64_t mixed(uint64_t value) {
   value += 0x9e3779b97f4a7c15;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;

@@ -32,27 +32,27 @@ bool any_holds(const std::vector<std::string_view>& patterns, std::string_view n
 
 bool in_list(std::string_view name, std::string_view list) { return !list.empty() && starts_with_path(name, list); }
 
-/// The towers that stages are cut within, in the order in which they run.
-std::vector<Tower> find_stacks_in(const Plan& plan) {
-  std::vector<Tower> towers;
-  if (plan.first_stack) towers.push_back(*plan.first_stack);
-  towers.push_back({plan.split_list, plan.first, plan.last});
-  return towers;
+/// Returns the stacks that are cut into stages, in the order in which they run.
+std::vector<Tower> find_stacks(const Plan& plan) {
+  std::vector<Tower> stacks;
+  if (plan.first_stack) stacks.push_back(*plan.first_stack);
+  stacks.push_back({plan.split_list, plan.first, plan.last});
+  return stacks;
 }
 
-/// The layer, counted over the lists of both towers, with which a stage has what is called so; none where every stage
-/// has it. `sizes`: of the lists.
+/// Returns the layer, counted over the lists of both stacks, to whose stage `name` belongs; nullopt if every stage has
+/// it. `sizes` are the sizes of the lists.
 std::optional<int64_t> find_layer(std::string_view name, const Plan& plan, const std::vector<int64_t>& sizes) {
   if (sizes.empty() || any_holds(plan.everywhere, name)) return {};
-  const std::vector<Tower> towers = find_stacks_in(plan);
+  const std::vector<Tower> stacks = find_stacks(plan);
   int64_t begin = 0;
-  for (size_t number = 0; number < towers.size(); ++number) {
-    const Tower& tower = towers[number];
+  for (size_t number = 0; number < stacks.size(); ++number) {
+    const Tower& stack = stacks[number];
     const int64_t end = begin + sizes[number];
-    if (any_holds(tower.first, name)) return begin;
-    if (any_holds(tower.last, name)) return end - 1;
-    if (in_list(name, tower.split_list)) {
-      const std::string_view rest = name.substr(tower.split_list.size() + 1);
+    if (any_holds(stack.first, name)) return begin;
+    if (any_holds(stack.last, name)) return end - 1;
+    if (in_list(name, stack.split_list)) {
+      const std::string_view rest = name.substr(stack.split_list.size() + 1);
       int64_t index = 0;
       std::from_chars(rest.data(), rest.data() + rest.size(), index);
       return begin + index;
@@ -70,7 +70,7 @@ std::string canonical_name(const std::vector<std::string>& names, const Plan& pl
   return names.front();
 }
 
-// Units are in the order of the tree, so an inner unit comes after the one that holds it.
+// Units are in module-tree order, so an inner unit comes after the unit that contains it.
 size_t smallest_common_unit(const std::vector<std::string>& names, const std::vector<ModelUnit>& units) {
   for (size_t unit = units.size(); unit-- > 0;)
     if (std::ranges::all_of(names, [&](const std::string& name) { return starts_with_path(name, units[unit].name); }))
@@ -78,42 +78,42 @@ size_t smallest_common_unit(const std::vector<std::string>& names, const std::ve
   TORCH_INTERNAL_ASSERT(false, "the root unit holds every parameter");
 }
 
-/// Whether a layer multiplies by it: not a table that it looks up rows of, as that of T5's relative biases is, a
-/// convolution's filters or a state space's rates. What is tied to something outside of its layer is in the root unit.
+/// Whether the parameter is a matrix in a GEMM of a layer. Excludes lookup tables such as T5's relative biases,
+/// convolution filters and the rates of a state space. A parameter tied to one outside its layer is in the root unit.
 bool is_layer_matrix(const ModelParameter& parameter, const std::vector<ModelUnit>& planned,
                      const std::unordered_set<std::string>& tables) {
   const std::string& name = parameter.names.front();
   const size_t dims = parameter.global_shape.size();
   return smallest_common_unit(parameter.names, planned) > 0 &&
-         (dims == 2 || is_of_experts(name, parameter.global_shape)) && !name.ends_with("A_log") &&
+         (dims == 2 || is_expert_weight(name, parameter.global_shape)) && !name.ends_with("A_log") &&
          name.find("bias") == std::string::npos &&
          std::ranges::none_of(parameter.names, [&](const std::string& one) { return tables.contains(one); });
 }
 
-/// As ModelParameter::multiplied. `chosen`: experts of a token.
+/// Returns ModelParameter::multiplied. `chosen`: experts per token.
 std::vector<int64_t> multiplied_by_name(const ModelParameter& parameter, int64_t chosen,
                                         const std::unordered_set<std::string>& tables) {
   int64_t elements = c10::multiply_integers(parameter.global_shape);
-  if (chosen > 0 && is_of_experts(parameter.names.front(), parameter.global_shape))
+  if (chosen > 0 && is_expert_weight(parameter.names.front(), parameter.global_shape))
     elements = elements / parameter.global_shape[0] * chosen;
   std::vector<int64_t> multiplied;
   for (const std::string& name : parameter.names) multiplied.push_back(tables.contains(name) ? 0 : elements);
   return multiplied;
 }
 
-/// Each tensor once, with all its names.
+/// Returns each distinct tensor with all its names.
 std::vector<ModelParameter> distinct(const torch::OrderedDict<std::string, at::Tensor>& tensors, bool trainable) {
   std::vector<ModelParameter> found;
   std::unordered_map<const at::TensorImpl*, size_t> seen;
   for (const auto& item : tensors) {
-    const auto [place, is_new] = seen.try_emplace(item.value().unsafeGetTensorImpl(), found.size());
+    const auto [entry, is_new] = seen.try_emplace(item.value().unsafeGetTensorImpl(), found.size());
     if (is_new) {
       ModelParameter& parameter = found.emplace_back();
       parameter.tensor = item.value();
       parameter.global_shape = item.value().sizes().vec();
       parameter.trainable = trainable;
     }
-    found[place->second].names.push_back(item.key());
+    found[entry->second].names.push_back(item.key());
   }
   return found;
 }
@@ -129,21 +129,21 @@ bool matches(std::string_view pattern, std::string_view name) {
   return pattern.empty() && name.empty();
 }
 
-bool is_of_experts(std::string_view name, const std::vector<int64_t>& global_shape) {
+bool is_expert_weight(std::string_view name, const std::vector<int64_t>& global_shape) {
   return global_shape.size() == 3 && name.find(".experts.") != std::string_view::npos;
 }
 
 int64_t expert_count(const std::vector<ModelParameter>& parameters) {
   const auto found = std::ranges::find_if(parameters, [](const ModelParameter& parameter) {
-    return is_of_experts(parameter.names.front(), parameter.global_shape);
+    return is_expert_weight(parameter.names.front(), parameter.global_shape);
   });
   return found == parameters.end() ? 0 : found->global_shape[0];
 }
 
 std::string class_name(const nn::Module& module) {
-  const std::string whole = c10::demangle(typeid(module).name());  // "modular::llama::LlamaDecoderLayerImpl"
-  const size_t scope = whole.rfind("::");
-  std::string name = scope == std::string::npos ? whole : whole.substr(scope + 2);
+  const std::string full_name = c10::demangle(typeid(module).name());  // "modular::llama::LlamaDecoderLayerImpl"
+  const size_t scope = full_name.rfind("::");
+  std::string name = scope == std::string::npos ? full_name : full_name.substr(scope + 2);
   if (name.ends_with("Impl")) name.resize(name.size() - 4);
   return name;
 }
@@ -174,7 +174,7 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
                                [&](const std::string& name) { return name == "*" || name == class_name(module); });
   };
   const std::vector<int64_t> sizes = stack_sizes(root, plan);
-  std::unordered_set<std::string> tables;  // by name
+  std::unordered_set<std::string> tables;  // names
   for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
     if (std::ranges::any_of(plan.units, [&](std::string_view pattern) { return matches(pattern, item.key()); })) {
       planned.push_back({item.key(), item.value().get()});
@@ -213,7 +213,7 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
       parameter.in_every_stage =
           std::ranges::any_of(parameter.names, [&](const std::string& name) { return !find_layer(name, plan, sizes); });
       parameter.shared_between_stages =
-          !parameter.in_every_stage && used_by(find_stacks_in(plan).front().first) && used_by(plan.last);
+          !parameter.in_every_stage && used_by(find_stacks(plan).front().first) && used_by(plan.last);
     }
   };
   std::ranges::for_each(table.parameters, describe);
@@ -272,23 +272,23 @@ std::vector<ParameterSlice> get_slices_on_rank(const ModelParameter& parameter, 
 
   const auto split = static_cast<size_t>(*parameter.tensor_split);
   std::vector<ParameterSlice> slices;
-  int64_t part_begin = 0, local_begin = 0;  // of the part, in the full parameter and in what the tp rank keeps of it
+  int64_t part_begin = 0, local_begin = 0;  // start of the part in the full parameter and in this tp rank's tensor
   for (const SplitPart& part : parameter.parts) {
-    const PartSlice share = to_part_slice(part, tp, tp_rank);
-    ParameterSlice shard = all;
-    int64_t begin = local_begin, end = local_begin + share.size;
+    const PartSlice own = to_part_slice(part, tp, tp_rank);
+    ParameterSlice part_slice = all;
+    int64_t begin = local_begin, end = local_begin + own.size;
     if (split == dim) {
       begin = std::max(begin, slice.begin);
       end = std::min(end, slice.begin + slice.size);
     }
-    shard.offset[split] = part_begin + share.begin + begin - local_begin;
-    shard.start[split] = split == dim ? begin - slice.begin : begin;
-    shard.shape[split] = end - begin;
-    shard.sharers = share.sharers;
-    shard.owner = share.owner;
-    if (end > begin && slice.size > 0) slices.push_back(std::move(shard));
+    part_slice.offset[split] = part_begin + own.begin + begin - local_begin;
+    part_slice.start[split] = split == dim ? begin - slice.begin : begin;
+    part_slice.shape[split] = end - begin;
+    part_slice.kv_replicas = own.kv_replicas;
+    part_slice.owner = own.owner;
+    if (end > begin && slice.size > 0) slices.push_back(std::move(part_slice));
     part_begin += part.size;
-    local_begin += share.size;
+    local_begin += own.size;
   }
   return slices;
 }

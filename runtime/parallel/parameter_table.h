@@ -1,4 +1,4 @@
-// What a model's parameters and buffers are, read off the module tree and the plan: names, shapes, owners.
+// Names, shapes and owners of a model's parameters and buffers, derived from the module tree and the plan.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -18,75 +18,77 @@
 
 namespace modular {
 
-/// Whether `name` is what `pattern` says, component by component; "*" is any one component.
+/// Whether `name` matches `pattern`, component by component; "*" matches any one component.
 bool matches(std::string_view pattern, std::string_view name);
 
-/// Whether `name` or one of the paths that lead to it matches `pattern`.
+/// Whether `name` or one of its parent paths matches `pattern`.
 bool lies_in(std::string_view pattern, std::string_view name);
 
-/// A module whose parameters are gathered together.
+/// A module whose parameters are unsharded together.
 struct ModelUnit {
   std::string name;  // path in the module tree; empty for the root
   nn::Module* module = nullptr;
 };
 
-/// One parameter, whatever the number of its names; or one buffer.
+/// One parameter, which may have several names, or one buffer.
 struct ModelParameter {
-  std::string name;                 // canonical: the one that checkpoints use
-  std::vector<std::string> names;   // all, in the order of the module tree
-  std::vector<int64_t> multiplied;  // beside them: how many of its elements per token is multiplied by where it is used
-                                    // by that name; none where rows are looked up, and of experts those of the chosen
-  at::Tensor tensor;                // as registered; on meta until made real
-  std::vector<int64_t> global_shape;    // of the full parameter
-  std::optional<int64_t> tensor_split;  // the dimension that tp splits
-  std::vector<SplitPart> parts;         // along it, each of which is split on its own; one where it is split as a whole
+  std::string name;                // canonical: the name in checkpoints
+  std::vector<std::string> names;  // all names, in module-tree order
+  // Parallel to `names`: number of active elements per token in the use by that name; 0 for an embedding lookup, and
+  // only the chosen experts' elements for experts.
+  std::vector<int64_t> multiplied;
+  at::Tensor tensor;                    // as registered; on the meta device until made real
+  std::vector<int64_t> global_shape;    // shape of the full parameter
+  std::optional<int64_t> tensor_split;  // the dimension that tp shards
+  std::vector<SplitPart> parts;         // parts along it, each of which is sharded separately; usually one
   size_t unit = 0;                      // index in ParameterTable::units of the smallest unit that holds all its uses
-  bool held = true;                     // whether one of this rank's pipeline stages has it
-  bool shared_between_stages = false;   // tied, with uses on the first and on the last stage
-  bool in_every_stage = false;          // of a pipeline: the plan gives it, by one of its names, to none
-  bool layer_matrix = false;            // of a layer, [rows, columns] or [experts, rows, columns]: no table, no head
-  bool trainable = true;                // false for a buffer, and a parameter that is frozen: they have no gradient
+  bool held = true;                     // whether one of this rank's pipeline stages uses it
+  bool shared_between_stages = false;   // tied, and used by the first and the last stage
+  bool in_every_stage = false;  // in a pipeline: the plan assigns one of its names to no stage, so all stages have it
+  bool layer_matrix = false;    // matrix of a layer, [rows, columns] or [experts, rows, columns]: not a table or a head
+  bool trainable = true;        // false for buffers and frozen parameters, which have no gradient
 };
 
-/// The class of a module as specs call it: "LlamaDecoderLayer".
+/// Returns the class name of a module as in specs: "LlamaDecoderLayer".
 std::string class_name(const nn::Module& module);
 
 struct ParameterTable {
-  std::vector<ModelUnit> units;  // the root first, then as in the module tree
+  std::vector<ModelUnit> units;  // the root first, then in module-tree order
   std::vector<ModelParameter> parameters;
-  std::vector<ModelParameter> buffers;  // split over tp alone
+  std::vector<ModelParameter> buffers;  // sharded over tp only
 };
 
-/// Reads the table of a model that was built on meta from `config`. `stages` are this rank's stages of a pipeline; none
-/// without one. Of the plan's units those are units whose class is one of `unit_classes`; "*" is any.
+/// Returns the table of a model that was built on the meta device from `config`. `stages` are this rank's pipeline
+/// stages; empty without a pipeline. Of the plan's units, those whose class is in `unit_classes` become units; "*" is
+/// any class.
 ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConfig& config,
                                const std::vector<const StageOnRank*>& stages,
                                const std::vector<std::string>& unit_classes = {"*"});
 
-/// Parameters and buffers that this rank's stages have.
+/// Returns the parameters and buffers of this rank's stages.
 std::vector<at::Tensor> held_tensors(const ParameterTable& table);
 
-/// What each layer costs, counted over the lists of both towers: how many elements per token is multiplied by in it,
-/// and in what only the stage that runs it has, as a head's on the last one. `table` and `sizes` are those of the
-/// model, the latter as stack_sizes() has them.
+/// Returns the cost of each layer, over the lists of both stacks: the number of active elements per token in the layer
+/// and in the modules that only its stage has, e.g. the head of the last one. `table` covers the full model, and
+/// `sizes` are its stack_sizes().
 std::vector<int64_t> layer_costs(const ParameterTable& table, const Plan& plan, const std::vector<int64_t>& sizes);
 
-/// Whether a parameter holds a matrix of each expert of a mixture: [experts, rows, columns], in a module called
+/// Whether a parameter stacks the matrices of a mixture's experts: [experts, rows, columns], in a module named
 /// "experts".
-bool is_of_experts(std::string_view name, const std::vector<int64_t>& global_shape);
+bool is_expert_weight(std::string_view name, const std::vector<int64_t>& global_shape);
 
-/// How many experts there are in each of the model's mixtures; 0 without.
+/// Number of experts in each mixture of the model; 0 without experts.
 int64_t expert_count(const std::vector<ModelParameter>& parameters);
 
-/// Whether one of the parameter's names lies in one of `patterns`.
+/// Whether one of the parameter's names, or a parent path of it, matches one of `patterns`.
 bool lies_in_any(const std::vector<std::string>& patterns, const ModelParameter& parameter);
 
-/// Takes the gradient from the parameters of which a name lies in one of `frozen`; where `trained` is given, from all
-/// but adapters and those of which a name lies in it.
+/// Disables gradients of parameters with a name in one of `frozen`. If `trained` is given, also of all parameters
+/// except adapters and parameters with a name in `trained`.
 void freeze(std::vector<ModelParameter>& parameters, const std::vector<std::string>& frozen,
             const std::optional<std::vector<std::string>>& trained = {});
 
-/// The shape of what rank `tp_rank` of `tp` keeps of a parameter.
+/// Returns the shape of the part of a parameter that rank `tp_rank` of `tp` holds.
 std::vector<int64_t> local_shape(const ModelParameter& parameter, int64_t tp, int64_t tp_rank);
 
 /// Elements [begin, begin + size) along one dimension.
@@ -94,8 +96,8 @@ struct Slice {
   int64_t dim = 0, begin = 0, size = 0;
 };
 
-/// Where `slice` of what tp rank `tp_rank` of `tp` keeps of a parameter lies in the whole one, and whether this rank
-/// counts it among those of tp. A number is a slice of 1.
+/// Maps `slice` of the part that rank `tp_rank` of `tp` holds to slices of the full parameter, and decides whether this
+/// tp rank owns them. A scalar is a slice of size 1.
 std::vector<ParameterSlice> get_slices_on_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank,
                                                const Slice& slice);
 

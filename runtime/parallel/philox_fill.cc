@@ -16,7 +16,7 @@ inline float polynomial(float at, float highest, Rest... rest) {
   return sum;
 }
 
-/// For normal numbers > 0 (Moshier, Cephes). libm's differs between libraries and processors.
+/// Logarithm of normal floats > 0 (Moshier, Cephes). libm's logarithm differs between libraries and CPUs.
 inline float logarithm(float x) {
   constexpr int32_t kRootOfHalf = 0x3f3504f3;
   const auto bits = std::bit_cast<int32_t>(x);
@@ -26,13 +26,13 @@ inline float logarithm(float x) {
   const float series =
       polynomial(y, 7.0376836292e-2F, -1.1514610310e-1F, 1.1676998740e-1F, -1.2420140846e-1F, 1.4249322787e-1F,
                  -1.6668057665e-1F, 2.0000714765e-1F, -2.4999993993e-1F, 3.3333331174e-1F);
-  // Of log(2) the high bits, by which products are exact, and the rest.
+  // log(2) is split into its high bits, whose product with the exponent is exact, and the rest.
   const float small = series * y * square + exponent * -2.12194440e-4F - 0.5F * square;
   return y + small + exponent * 0.693359375F;
 }
 
-/// The deviation x > 0 of which [-x, x] has the probability `within` and the rest `beyond` = 1 - within, of both of
-/// which all digits count. Giles' form (Approximating the erfinv function), fitted as far as 6.4 deviations with a
+/// Returns the deviation x > 0 for which [-x, x] has probability `within` and the rest `beyond` = 1 - within, both
+/// given to full precision. Giles' form (Approximating the erfinv function), fitted up to 6.4 deviations with a
 /// relative error of 1e-7.
 inline float deviation(float within, float beyond) {
   const float w = -logarithm(beyond * (2.0F - beyond));
@@ -84,10 +84,10 @@ void philox_fill(const FloatDistribution& from, uint64_t key, int64_t first, int
       fill_group(from, key, static_cast<uint64_t>(group), values + (start - first));
       continue;
     }
-    float drawn[kPhiloxWords];
-    fill_group(from, key, static_cast<uint64_t>(group), drawn);
+    float filled[kPhiloxWords];
+    fill_group(from, key, static_cast<uint64_t>(group), filled);
     const int64_t begin = std::max(start, first);
-    std::copy(drawn + (begin - start), drawn + (std::min(stop, end) - start), values + (begin - first));
+    std::copy(filled + (begin - start), filled + (std::min(stop, end) - start), values + (begin - first));
   }
 }
 

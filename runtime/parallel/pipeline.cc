@@ -16,14 +16,15 @@ Pipeline::Pipeline(Mesh& mesh, const PipelineOptions& options, const std::vector
       stage_ranks_(stage_placement(options, mesh.size(Axis::pp))),
       messages_(mesh, stage_ranks_) {
   TORCH_INTERNAL_ASSERT(mesh.size(Axis::pp) > 1, "a pipeline needs a pp axis");
-  TORCH_INTERNAL_ASSERT(static_cast<int64_t>(options.cuts.size()) == stages() - 1, "a pipeline needs its cuts");
+  TORCH_INTERNAL_ASSERT(static_cast<int64_t>(options.cuts.size()) == stages() - 1,
+                        "a pipeline needs a cut before each stage but the first");
   backwards_ = mesh.group({Axis::pp}, "gradients");
   for (int64_t stage = 0; stage < stages(); ++stage) placed_.emplace_back(stage, options.cuts, sizes);
 }
 
 Tensor Pipeline::received() {
   TORCH_INTERNAL_ASSERT(!received_.empty(), "the first stage receives nothing");
-  return placed().tower() == 0 ? received_.back() : received_.front();
+  return placed().stack() == 0 ? received_.back() : received_.front();
 }
 
 bool Pipeline::second_stack(const Tensor& between) {
@@ -40,8 +41,8 @@ std::vector<StageOnRank> Pipeline::own_stages() const {
 }
 
 const Pipeline::Prepared& Pipeline::prepared(bool trains, int64_t micro_batches) {
-  const auto [place, is_new] = prepared_.try_emplace({trains, micro_batches});
-  Prepared& prepared = place->second;
+  const auto [entry, is_new] = prepared_.try_emplace({trains, micro_batches});
+  Prepared& prepared = entry->second;
   if (is_new) {
     const auto ranks = 1 + *std::ranges::max_element(stage_ranks_);
     prepared.schedule = trains ? training_schedule(options_, ranks, micro_batches)
@@ -69,17 +70,17 @@ class Pipeline::Run {
   PipelineSums run() {
     const auto& starts = simulation_.starts[static_cast<size_t>(pipeline_.own_)];
     for (size_t i = 0; i < actions_.size(); ++i) {
-      // What was sent is freed where the schedule's clock says that the receiver has had it for an action of this rank.
-      // So this wait gives memory back and rarely waits; and as all ranks wait only for what is earlier on one clock,
-      // none does so forever.
-      if (i > 0) messages_.release_until(starts[i - 1]);
+      // Frees a sent tensor once the simulated clock shows that the receiver has had it for the length of an action of
+      // this rank, so this wait frees memory and rarely blocks. It cannot deadlock: all ranks wait only for earlier
+      // events of one clock.
+      if (i > 0) messages_.free_sends_until(starts[i - 1]);
       std::vector<Tensor> arrivals = take_for(actions_[i]);
-      expect_after(i);
+      expect_next(i);
       pipeline_.running_ = actions_[i].stage;
       perform(actions_[i], std::move(arrivals));
       pipeline_.received_.clear();
     }
-    messages_.release_all();
+    messages_.free_all_sends();
 
     return {loss_.tensor(), count_.tensor()};
   }
@@ -93,11 +94,11 @@ class Pipeline::Run {
     return micro_batches_[static_cast<size_t>(action.micro_batch)];
   }
 
-  /// What the action begins with where that is not the batch, the loss or what this rank kept: what a neighbour hands
-  /// over, one after the other.
-  std::vector<Name> received_by(const PipelineAction& action) const {
+  /// Returns the tensors that the action receives from the adjacent stage: none if its inputs are the batch, the loss,
+  /// or tensors that this rank kept.
+  std::vector<Name> inputs_from_peer(const PipelineAction& action) const {
     const bool is_gradient = action.kind != Kind::forward;
-    const int64_t stage = is_gradient ? action.stage + 1 : action.stage;  // behind the cut
+    const int64_t stage = is_gradient ? action.stage + 1 : action.stage;  // the stage after the cut
     if (stage == pipeline_.stages() || (is_gradient && !passes_gradient(action.kind))) return {};
     std::vector<Name> names;
     for (size_t part = 0; part < pipeline_.placed_[static_cast<size_t>(stage)].receives(); ++part)
@@ -106,14 +107,14 @@ class Pipeline::Run {
   }
 
   std::vector<Tensor> take_for(const PipelineAction& action) {
-    const std::vector<Name> names = received_by(action);
+    const std::vector<Name> names = inputs_from_peer(action);
     if (!names.empty() && messages_.is_remote(names.front())) expect(action, names);
     std::vector<Tensor> arrivals;
     for (const Name& name : names) arrivals.push_back(messages_.take(name));
     return arrivals;
   }
 
-  /// Begins to receive what the action needs, unless that was done.
+  /// Starts to receive the inputs of the action, unless it has already been started.
   void expect(const PipelineAction& action, const std::vector<Name>& names) {
     if (messages_.is_expected(names.front())) return;
     std::vector<Tensor> gradients(names.size());
@@ -121,25 +122,26 @@ class Pipeline::Run {
     for (size_t i = 0; i < names.size(); ++i) messages_.expect(names[i], to_batch(action), gradients[i]);
   }
 
-  /// When what the action receives is made, on the schedule's clock.
-  double made_at(const PipelineAction& action) const {
+  /// Simulated time at which the received inputs of the action are produced.
+  double produced_at(const PipelineAction& action) const {
     const auto stage = static_cast<size_t>(action.stage);
     return action.kind == Kind::forward ? simulation_.forward_ends[stage - 1][index_of(action)]
                                         : simulation_.backward_ends[stage + 1][index_of(action)];
   }
 
-  /// Lets what the next action needs arrive while this one computes, where its shape is known. Not what is made after
-  /// this one has ended: that may follow from what this one sends, which must not have to wait behind it.
-  void expect_after(size_t number) {
+  /// Starts to receive the inputs of the next action while this one computes, if their shape is known. Skips inputs
+  /// that are produced after this action has ended: they may depend on what this action sends, and that send must not
+  /// queue behind the receive.
+  void expect_next(size_t number) {
     const auto& starts = simulation_.starts[static_cast<size_t>(pipeline_.own_)];
     const double end = starts[number] + ActionTimes().of(actions_[number].kind);
     for (size_t i = number + 1; i < actions_.size(); ++i) {
       const PipelineAction& action = actions_[i];
-      const std::vector<Name> names = received_by(action);
+      const std::vector<Name> names = inputs_from_peer(action);
       if (names.empty() || !messages_.is_remote(names.front())) continue;
       const bool knows_shape = names.front().is_gradient ? graphs_.contains(make_key(action))
                                                          : messages_.knows_shape(names.back(), to_batch(action));
-      if (knows_shape && made_at(action) <= end) expect(action, names);
+      if (knows_shape && produced_at(action) <= end) expect(action, names);
       return;
     }
   }
@@ -162,16 +164,18 @@ class Pipeline::Run {
       for (Tensor& arrival : arrivals) arrival.requires_grad_();
     pipeline_.received_ = arrivals;
     const Outputs outputs = functions_.forward(to_batch(action));
-    std::vector<Tensor> made = {is_last ? outputs.loss_sum : outputs.carried};
-    if (Tensor between = std::exchange(pipeline_.between_, {}); between.defined()) made.push_back(std::move(between));
-    if (with_graph) graphs_.emplace(make_key(action), StageGraph(made, std::move(arrivals)));
+    std::vector<Tensor> stage_outputs = {is_last ? outputs.loss_sum : outputs.carried};
+    if (Tensor between = std::exchange(pipeline_.between_, {}); between.defined())
+      stage_outputs.push_back(std::move(between));
+    if (with_graph) graphs_.emplace(make_key(action), StageGraph(stage_outputs, std::move(arrivals)));
     if (!is_last) {
-      TORCH_INTERNAL_ASSERT(outputs.carried.defined(), "a stage that is not the last must pass on");
+      TORCH_INTERNAL_ASSERT(outputs.carried.defined(), "a stage other than the last must set Outputs::carried");
       const auto next = static_cast<size_t>(action.stage + 1);
-      TORCH_INTERNAL_ASSERT(made.size() == pipeline_.placed_[next].receives(), "a stage passes on ", made.size(),
-                            " tensors, and the next expects ", pipeline_.placed_[next].receives());
-      for (size_t part = 0; part < made.size(); ++part)
-        messages_.send({false, action.stage + 1, action.micro_batch, part}, made[part],
+      TORCH_INTERNAL_ASSERT(stage_outputs.size() == pipeline_.placed_[next].receives(), "a stage sends ",
+                            stage_outputs.size(), " tensors, but the next stage expects ",
+                            pipeline_.placed_[next].receives());
+      for (size_t part = 0; part < stage_outputs.size(); ++part)
+        messages_.send({false, action.stage + 1, action.micro_batch, part}, stage_outputs[part],
                        simulation_.forward_ends[next][index_of(action)], to_batch(action));
     } else if (outputs.loss_sum.defined()) {
       loss_.add(outputs.loss_sum);
@@ -180,10 +184,10 @@ class Pipeline::Run {
   }
 
   void backward(const PipelineAction& action, std::vector<Tensor> arrivals) {
-    const auto place = graphs_.find(make_key(action));
-    StageGraph& graph = place->second;
+    const auto entry = graphs_.find(make_key(action));
+    StageGraph& graph = entry->second;
     const std::vector<Tensor> inputs = graph.inputs();
-    pipeline_.received_ = inputs;  // a forward that is recomputed asks for it again
+    pipeline_.received_ = inputs;  // a recomputed forward reads it again
     if (action.stage + 1 == pipeline_.stages()) {
       arrivals = graph.empty_gradients();
       arrivals.front().fill_(loss_scale_);
@@ -194,7 +198,7 @@ class Pipeline::Run {
       gradients =
           is_cut ? graph.backward_input(std::exchange(arrivals, {})) : graph.backward(std::exchange(arrivals, {}));
     });
-    if (!is_cut) graphs_.erase(place);
+    if (!is_cut) graphs_.erase(entry);
     for (size_t part = 0; part < inputs.size(); ++part) {
       if (!gradients[part].defined()) gradients[part] = at::zeros_like(inputs[part]);
       messages_.send({true, action.stage, action.micro_batch, part}, gradients[part],
@@ -218,7 +222,7 @@ class Pipeline::Run {
   std::span<const Batch> micro_batches_;
   const StageFunctions& functions_;
   double loss_scale_;
-  std::map<Key, StageGraph> graphs_;  // between a forward and its B or W
+  std::map<Key, StageGraph> graphs_;  // from a forward until its B or W
   RunningSum loss_, count_;
 };
 
@@ -240,15 +244,15 @@ std::vector<double> Pipeline::sum(std::vector<double> values, const std::string&
 }
 
 Tensor Pipeline::logits(const Batch& batch, const StageFunctions& functions) {
-  Batch asked = batch;
-  asked.want_logits = true;
+  Batch with_logits = batch;
+  with_logits.want_logits = true;
   Tensor logits;
-  const auto watched = [&](const Batch& given) {
-    Outputs outputs = functions.forward(given);
+  const auto forward = [&](const Batch& micro_batch) {
+    Outputs outputs = functions.forward(micro_batch);
     if (is_last()) logits = outputs.logits;
     return outputs;
   };
-  evaluate({&asked, 1}, {.forward = watched, .backward = nullptr});
+  evaluate({&with_logits, 1}, {.forward = forward, .backward = nullptr});
 
   const int64_t last = stage_ranks_.back();
   Tensor description = own_ == last ? make_description(logits) : empty_description();
@@ -266,8 +270,8 @@ bool Pipeline::is_at_an_end() const {
 Tensor Pipeline::communicate_between_ends(const Tensor& own, const std::string& what) {
   const bool is_first = own_ == stage_ranks_.front();
   const int64_t peer = is_first ? stage_ranks_.back() : stage_ranks_.front();
-  // Each direction has a group of its own, and both ranks come to the two in one order: NCCL connects two ranks of a
-  // group when the second of them comes, and has the first wait.
+  // Each direction uses a separate group, and both ranks use the two in the same order: NCCL connects two ranks of a
+  // group when the second one arrives, and blocks the first until then.
   const ProcessGroup &from_first = messages_.ranks(), &from_last = backwards_;
   Tensor other = at::empty_like(own);
   Pending first, second;
@@ -293,7 +297,7 @@ void Pipeline::sum_between_ends(std::span<Tensor> gradients) {
   std::vector<Tensor> flat;
   for (const Tensor& gradient : gradients) flat.push_back(gradient.detach().flatten());
   const Tensor own = at::cat(flat);
-  if (own.numel() == 0) return;  // of a table of which this tp rank has no rows
+  if (own.numel() == 0) return;  // this tp rank has no rows of the table
   const Tensor other =
       communicate_between_ends(own, "the gradients of parameters that the first and the last stage share");
   int64_t start = 0;

@@ -1,5 +1,5 @@
-// Pipeline parallelism over a mesh's `pp` axis: each rank runs its stages of the model on one micro-batch after the
-// other, in the order of a schedule.
+// Pipeline parallelism over a mesh's `pp` axis: each rank runs its stages of the model on one micro-batch after
+// another, in the order of a schedule.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -23,29 +23,29 @@
 
 namespace modular {
 
-/// How a stage runs the model. All ranks make the same calls.
+/// Functions that run a stage of the model. All ranks make the same calls.
 struct StageFunctions {
-  /// Runs the model's entry, with this pipeline's stage installed.
+  /// Runs the model's entry with this pipeline's stage bound.
   std::function<Outputs(const Batch& micro_batch)> forward;
-  /// Runs `autograd`, which is the backward of one forward, or one half of it. Parameters' gradients are left to
-  /// accumulate.
+  /// Runs `autograd`, which is the backward of one forward, or one half of it. Parameter gradients accumulate.
   std::function<void(const PipelineAction& action, const std::function<void()>& autograd)> backward;
-  /// Whether a backward can be cut in two. Else I computes all gradients, and W none; `backward` is not called for it.
+  /// Whether a backward can be split. Otherwise I computes all gradients and W does nothing; `backward` is not called
+  /// for W.
   bool can_cut = true;
 };
 
-/// Sums over the micro-batches of one run, [] float64 where they were computed, on the rank of the last stage;
-/// undefined on the others.
+/// Sums over the micro-batches of one run: scalar float64 tensors on the device of the last stage's rank; undefined on
+/// the other ranks.
 struct PipelineSums {
   Tensor loss_sum, token_count;
 };
 
 /// One rank's part of a pipeline. Collective over the `pp` axis: all ranks construct and call it in the same way, with
-/// the same micro-batches. It is to be bound (Parallel::stage) while the functions that it is given run, and answers
-/// for the stage that they run for.
+/// the same micro-batches. It must be bound (Parallel::stage) while the given functions run, and represents the stage
+/// that they run.
 class Pipeline final : public pp::Stage {
  public:
-  /// `mesh` has a `pp` axis larger than 1, for which pipeline_error(options) says nothing; `options.cuts` are given.
+  /// `mesh` must have a `pp` axis larger than 1, and pipeline_error(options) must be empty; `options.cuts` must be set.
   /// `sizes`: stack_sizes() of the model.
   Pipeline(Mesh& mesh, const PipelineOptions& options, const std::vector<int64_t>& sizes = {});
 
@@ -56,49 +56,49 @@ class Pipeline final : public pp::Stage {
   bool second_stack(const Tensor& between) override;
   std::pair<int64_t, int64_t> span(int64_t list_size) const override { return placed().span(list_size); }
 
-  /// The number of the stage that runs.
+  /// Index of the running stage.
   int64_t running() const { return running_; }
   int64_t stages() const { return static_cast<int64_t>(stage_ranks_.size()); }
-  /// The stages of this rank, ascending.
+  /// Stages of this rank, ascending.
   std::vector<StageOnRank> own_stages() const;
-  /// The pp rank that holds the first stage.
+  /// The pp rank of the first stage.
   int64_t first_rank() const { return stage_ranks_.front(); }
 
-  /// Forward and backward of every micro-batch, as the schedule says. Each micro-batch's loss_sum is differentiated
-  /// times `loss_scale`.
+  /// Runs forward and backward of every micro-batch in the order of the schedule. Each micro-batch's loss_sum is scaled
+  /// by `loss_scale` before it is differentiated.
   PipelineSums train(std::span<const Batch> micro_batches, const StageFunctions& functions, double loss_scale);
 
-  /// Forwards only, without gradients. Batches without labels add nothing.
+  /// Runs only forwards, without gradients. Batches without labels add nothing to the sums.
   PipelineSums evaluate(std::span<const Batch> batches, const StageFunctions& functions);
 
-  /// The sums over the ranks of what each found.
+  /// Sums `values` over the pp ranks.
   std::vector<double> sum(std::vector<double> values, const std::string& what) const;
 
-  /// The logits of one batch, on every rank.
+  /// Returns the logits of one batch on every rank.
   Tensor logits(const Batch& batch, const StageFunctions& functions);
 
-  /// Has the ranks of the first and the last stage meet before a step does, where they share parameters. Others return
-  /// at once.
+  /// Establishes the connection between the ranks of the first and the last stage before a step needs it, if these
+  /// share parameters. Other ranks return immediately.
   void connect_ends();
 
-  /// Makes each gradient of a parameter that the first and the last stage share the sum of the two; the ranks of both
-  /// give them in the same order. Ranks between give none. Where both stages lie on one rank, they have added already.
+  /// Sums the gradients of parameters that the first and the last stage share; both ranks pass them in the same order,
+  /// other ranks pass none. If both stages are on one rank, autograd has already added them.
   void sum_between_ends(std::span<Tensor> gradients);
 
  private:
   const StageOnRank& placed() const { return placed_[static_cast<size_t>(running_)]; }
   StageOnRank& placed() { return placed_[static_cast<size_t>(running_)]; }
 
-  /// A checked schedule.
+  /// A validated schedule.
   struct Prepared {
     PipelineSchedule schedule;
     Simulation simulation;
   };
   class Run;
 
-  /// Whether this rank has one of the first and the last stage, and another rank the other one.
+  /// Whether exactly one of the first and the last stage is on this rank.
   bool is_at_an_end() const;
-  /// What the other of these two ranks has of the shape of `own`. Both call it.
+  /// Sends `own` to the other of these two ranks and returns its tensor of the same shape. Both ranks must call it.
   Tensor communicate_between_ends(const Tensor& own, const std::string& what);
 
   const Prepared& prepared(bool trains, int64_t micro_batches);
@@ -110,12 +110,12 @@ class Pipeline final : public pp::Stage {
   std::vector<StageOnRank> placed_;  // all stages
   PipelineMessages messages_;
   ProcessGroup backwards_;
-  std::map<std::pair<bool, int64_t>, Prepared> prepared_;  // by whether it trains, and micro-batches
+  std::map<std::pair<bool, int64_t>, Prepared> prepared_;  // by (trains, micro-batches)
   int64_t running_ = 0;
-  // Of the micro-batch that is being run: what the stage before made, and within a second tower what goes along with
-  // it.
+  // Input of the running micro-batch: the output of the previous stage and, within the second stack, the output of the
+  // first stack.
   std::vector<Tensor> received_;
-  Tensor between_;  // what the first tower made, where a later stage runs some of the second
+  Tensor between_;  // output of the first stack, if a later stage runs part of the second
 };
 
 }  // namespace modular

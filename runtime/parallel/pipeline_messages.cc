@@ -8,10 +8,10 @@
 namespace modular {
 namespace {
 
-constexpr int64_t kMostDimensions = 8;
+constexpr int64_t kMaxDimensions = 8;
 
-/// What the shape of activations follows from: tokens and images, of which one batch may hold different numbers, and
-/// what a decoder reads.
+/// Returns the batch shapes that determine the shape of activations: tokens and images, whose numbers differ between
+/// batches, and the decoder's inputs.
 std::vector<int64_t> find_shapes(const Batch& batch) {
   std::vector<int64_t> shapes;
   for (const Tensor* tensor : {&batch.input_ids, &batch.pixel_values, &batch.decoder_input_ids, &batch.labels}) {
@@ -28,10 +28,10 @@ std::string describe(const PipelineMessages::Name& name) {
 
 }  // namespace
 
-Tensor empty_description() { return at::zeros({2 + kMostDimensions}, at::kLong); }
+Tensor empty_description() { return at::zeros({2 + kMaxDimensions}, at::kLong); }
 
 Tensor make_description(const Tensor& tensor) {
-  TORCH_INTERNAL_ASSERT(tensor.dim() <= kMostDimensions);
+  TORCH_INTERNAL_ASSERT(tensor.dim() <= kMaxDimensions);
   Tensor numbers = empty_description();
   auto* data = numbers.mutable_data_ptr<int64_t>();
   data[0] = static_cast<int64_t>(tensor.scalar_type());
@@ -49,8 +49,8 @@ Tensor empty_as_described(const Tensor& description, const at::Device& device) {
 PipelineMessages::PipelineMessages(Mesh& mesh, std::vector<int64_t> stage_ranks)
     : device_(mesh.device()), own_(mesh.coordinate(Axis::pp)), stage_ranks_(std::move(stage_ranks)) {
   ranks_ = mesh.group({Axis::pp});
-  // Each direction has a group of its own: with NCCL, what passes between two ranks both ways in one communicator would
-  // wait for each other.
+  // Each direction uses a separate group: with NCCL, messages in both directions through one communicator would block
+  // each other.
   const std::string names[2][2] = {{"activations to lower ranks", ""}, {"gradients", "gradients to higher ranks"}};
   for (const bool is_gradient : {false, true})
     for (const bool upwards : {false, true})
@@ -62,8 +62,8 @@ PipelineMessages::PipelineMessages(Mesh& mesh, std::vector<int64_t> stage_ranks)
   connect();
 }
 
-/// NCCL connects two ranks at their first message, and both wait meanwhile. So they meet here, all in one order, and
-/// not where one of them has something else to do first.
+/// NCCL connects two ranks at their first message, and both block until then. All ranks therefore connect here in the
+/// same order, not in a step, where one of them may have other work to do first.
 void PipelineMessages::connect() {
   Tensor empty = at::zeros({1}, at::TensorOptions().device(device_));
   for (const bool is_gradient : {false, true})
@@ -90,12 +90,12 @@ const ProcessGroup& PipelineMessages::group(bool is_gradient, int64_t from, int6
 }
 
 int64_t PipelineMessages::crossing(const Name& name) const {
-  return name.stage * static_cast<int64_t>(kMostParts) + static_cast<int64_t>(name.part);
+  return name.stage * static_cast<int64_t>(kMaxParts) + static_cast<int64_t>(name.part);
 }
 
 int PipelineMessages::tag(const Name& name) const {
-  // The numbers below are those of descriptions.
-  const auto crossings = static_cast<int64_t>(stage_ranks_.size() * kMostParts);
+  // Smaller tags are used for descriptions.
+  const auto crossings = static_cast<int64_t>(stage_ranks_.size() * kMaxParts);
   return static_cast<int>(crossings * (1 + name.micro_batch) + crossing(name));
 }
 
@@ -120,7 +120,7 @@ bool PipelineMessages::knows_shape(const Name& name, const Batch& batch) const {
 }
 
 void PipelineMessages::expect(const Name& name, const Batch& batch, const Tensor& gradient) {
-  TORCH_INTERNAL_ASSERT(!is_expected(name), describe(name), " would arrive twice");
+  TORCH_INTERNAL_ASSERT(!is_expected(name), describe(name), " is already expected");
   const int64_t from = source(name);
   const ProcessGroup& between = group(name.is_gradient, from, own_);
   Tensor tensor = gradient;
@@ -142,13 +142,13 @@ Tensor PipelineMessages::take(const Name& name) {
   return arrival.tensor;
 }
 
-void PipelineMessages::release_until(double time) {
+void PipelineMessages::free_sends_until(double time) {
   for (Sending& sending : sending_)
     if (sending.received_at <= time) sending.pending.wait();
   std::erase_if(sending_, [=](const Sending& sending) { return sending.received_at <= time; });
 }
 
-void PipelineMessages::release_all() {
+void PipelineMessages::free_all_sends() {
   for (Sending& sending : sending_) sending.pending.wait();
   sending_.clear();
 }

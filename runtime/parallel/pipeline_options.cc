@@ -28,15 +28,15 @@ int64_t stages_per_rank(const KnownSchedule& known, const PipelineOptions& optio
 PipelineError reject_known(const KnownSchedule& known, const PipelineOptions& options, int64_t ranks,
                            int64_t micro_batches) {
   const int64_t stages = stages_per_rank(known, options);
-  if (stages < known.least_stages || stages > known.most_stages)
+  if (stages < known.min_stages || stages > known.max_stages)
     return {"parallel.stages_per_rank",
-            fmt::format("parallel.stages_per_rank is {}, and {} has {}{} {} a rank: set it to {}, or to 0", stages,
-                        known.name, known.most_stages > known.least_stages ? "at least " : "", known.least_stages,
-                        known.least_stages == 1 ? "stage" : "stages", known.usual_stages)};
-  if (stages > kMostStages / ranks)
+            fmt::format("parallel.stages_per_rank is {}, but {} has {}{} {} per rank: set it to {}, or to 0", stages,
+                        known.name, known.max_stages > known.min_stages ? "at least " : "", known.min_stages,
+                        known.min_stages == 1 ? "stage" : "stages", known.usual_stages)};
+  if (stages > kMaxStages / ranks)
     return {"parallel.stages_per_rank",
-            fmt::format("parallel.stages_per_rank is {}, and a pipeline has at most {} stages in all: lower it", stages,
-                        kMostStages)};
+            fmt::format("parallel.stages_per_rank is {}, but a pipeline has at most {} stages in total: lower it",
+                        stages, kMaxStages)};
   if (micro_batches == 0) return {};
   if (const std::string reason = known.error(ranks, stages, micro_batches); !reason.empty())
     return {"parallel.schedule", fmt::format("parallel.schedule: {} {}", known.name, reason)};
@@ -54,21 +54,21 @@ PipelineError throw_file_error(const PipelineOptions& options, int64_t ranks, in
   }
   if (options.stages_per_rank != 0)
     return {"parallel.stages_per_rank",
-            fmt::format("parallel.stages_per_rank is {}, and {} says itself which stages lie on a rank: set it to 0",
+            fmt::format("parallel.stages_per_rank is {}, but {} defines which stages are on a rank: set it to 0",
                         options.stages_per_rank, file)};
   if (const auto rows = static_cast<int64_t>(schedule.ranks.size()); rows != ranks)
     return reject(
-        fmt::format("parallel.schedule: {} has rows for {} ranks, and parallel.pp is {}: set parallel.pp to "
+        fmt::format("parallel.schedule: {} has rows for {} ranks, but parallel.pp is {}: set parallel.pp to "
                     "{}, or choose another schedule",
                     file, rows, ranks, rows));
-  if (micro_batches == 0) {  // forwards alone, of which the file says where stages lie
+  if (micro_batches == 0) {  // forwards only; the file defines the placement of stages
     const std::string problem = find_problem(schedule_forward(schedule.stage_ranks, ranks, 0), 0, /*trains=*/false);
     return problem.empty() ? PipelineError() : reject(fmt::format("parallel.schedule: {}: {}", file, problem));
   }
   if (const std::string problem = find_problem(schedule, micro_batches); !problem.empty())
     return reject(
-        fmt::format("parallel.schedule: {} cannot run with train.micro_batches = {}, as {}: correct the "
-                    "file or the number",
+        fmt::format("parallel.schedule: {} cannot run with train.micro_batches = {}, because {}: correct the "
+                    "file or train.micro_batches",
                     file, micro_batches, problem));
   return {};
 }
@@ -94,9 +94,9 @@ PipelineError pipeline_error(const PipelineOptions& options, int64_t ranks, int6
     if (options.stages_per_rank > 1)
       return {
           "parallel.stages_per_rank",
-          fmt::format("parallel.stages_per_rank is {}, and parallel.pp is 1: set it to 0", options.stages_per_rank)};
+          fmt::format("parallel.stages_per_rank is {}, but parallel.pp is 1: set it to 0", options.stages_per_rank)};
     if (cuts.empty()) return {};
-    return {"parallel.cuts", "parallel.cuts says where stages begin, and parallel.pp is 1: leave it empty"};
+    return {"parallel.cuts", "parallel.cuts sets stage boundaries, but parallel.pp is 1: leave it empty"};
   }
   PipelineError error =
       known ? reject_known(*known, options, ranks, micro_batches) : throw_file_error(options, ranks, micro_batches);
@@ -105,12 +105,12 @@ PipelineError pipeline_error(const PipelineOptions& options, int64_t ranks, int6
   const int64_t stages = static_cast<int64_t>(stage_placement(options, ranks).size());
   if (static_cast<int64_t>(cuts.size()) != stages - 1)
     return {"parallel.cuts",
-            fmt::format("parallel.cuts is [{}], and parallel.pp and parallel.schedule make {} stages: give the {} "
-                        "places where the later ones begin",
+            fmt::format("parallel.cuts is [{}], but parallel.pp and parallel.schedule make {} stages: give the {} "
+                        "first layers of the later stages",
                         fmt::join(cuts, ", "), stages, stages - 1)};
   if (cuts.front() < 1 || std::ranges::adjacent_find(cuts, std::greater_equal<>()) != cuts.end())
-    return {"parallel.cuts", fmt::format("parallel.cuts is [{}], and stages without an element cannot be: let the "
-                                         "numbers ascend from at least 1",
+    return {"parallel.cuts", fmt::format("parallel.cuts is [{}], which makes a stage without layers: write ascending "
+                                         "numbers of at least 1",
                                          fmt::join(cuts, ", "))};
   return {};
 }

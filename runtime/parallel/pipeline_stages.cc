@@ -7,10 +7,10 @@
 namespace modular {
 namespace {
 
-/// Of the layers from one on between the stages from one on.
+/// Best division of the layers from some layer on into the stages from some stage on.
 struct Division {
-  std::vector<int64_t> costs;  // of these stages, descending
-  size_t end = 0;              // of the first of them
+  std::vector<int64_t> costs;  // costs of these stages, descending
+  size_t end = 0;              // end of the first of them
 };
 
 }  // namespace
@@ -18,10 +18,10 @@ struct Division {
 std::vector<int64_t> balanced_cuts(const std::vector<int64_t>& costs, int64_t stages) {
   const size_t layers = costs.size(), count = static_cast<size_t>(stages);
   TORCH_INTERNAL_ASSERT(0 < count && count <= layers, stages, " stages of ", layers, " layers");
-  std::vector<int64_t> before(layers + 1);  // what the layers before each cost
+  std::vector<int64_t> before(layers + 1);  // total cost of the layers before each layer
   std::partial_sum(costs.begin(), costs.end(), before.begin() + 1);
 
-  // The best division of the later layers stays the best whatever the stage before them costs.
+  // The best division of the later layers does not depend on the stages before them.
   std::vector<std::vector<Division>> best(count, std::vector<Division>(layers));
   for (size_t stage = count; stage-- > 0;) {
     const size_t later = count - 1 - stage;
@@ -69,23 +69,23 @@ bool StageOnRank::holds(int64_t layer) const {
   return first <= layer && layer < last;
 }
 
-std::pair<int64_t, int64_t> StageOnRank::layers(size_t tower, int64_t list_size) const {
+std::pair<int64_t, int64_t> StageOnRank::layers(size_t stack, int64_t list_size) const {
   if (!has_stacks()) return find_span(list_size);
   const auto [first, last] = find_span(sizes_[0] + sizes_[1]);
-  const int64_t begin = tower == 0 ? 0 : sizes_[0], size = sizes_[tower];
+  const int64_t begin = stack == 0 ? 0 : sizes_[0], size = sizes_[stack];
   return {std::clamp(first - begin, int64_t{0}, size), std::clamp(last - begin, int64_t{0}, size)};
 }
 
-bool StageOnRank::begins(size_t tower) const {
+bool StageOnRank::begins(size_t stack) const {
   if (!has_stacks()) return stage_ == 0;
-  const auto [first, last] = layers(tower, sizes_[tower]);
+  const auto [first, last] = layers(stack, sizes_[stack]);
   return first == 0 && last > 0;
 }
 
-bool StageOnRank::ends(size_t tower) const {
+bool StageOnRank::ends(size_t stack) const {
   if (!has_stacks()) return is_final();
-  const auto [first, last] = layers(tower, sizes_[tower]);
-  return first < last && last == sizes_[tower];
+  const auto [first, last] = layers(stack, sizes_[stack]);
+  return first < last && last == sizes_[stack];
 }
 
 size_t StageOnRank::receives() const {

@@ -1,4 +1,4 @@
-// Which elements of a model's list each pipeline stage runs.
+// Assignment of a model's layers to pipeline stages.
 #pragma once
 
 #include <cstdint>
@@ -10,55 +10,55 @@
 
 namespace modular {
 
-/// Which layers begin the stages but the first so that the costliest stage costs the least, then the second costliest,
-/// and so on; of equals the one whose earlier stages are longer. There are at least as many layers, of these costs, as
-/// stages.
+/// Returns the first layer of each stage but the first. The division minimizes the cost of the costliest stage, then of
+/// the second costliest, and so on; among equal divisions, earlier stages are longer. Needs at least as many layers, of
+/// these costs, as stages.
 std::vector<int64_t> balanced_cuts(const std::vector<int64_t>& costs, int64_t stages);
 
-/// The sizes of the lists that `plan` cuts between stages, in the order in which they run: one, or those of two towers,
-/// of which one that is a single piece counts 1. None where it cuts none.
+/// Returns the sizes of the lists that `plan` cuts into stages, in the order in which they run: one list, or the lists
+/// of two stacks, of which one that is not split counts as 1. Empty if the plan cuts none.
 std::vector<int64_t> stack_sizes(const nn::Module& root, const Plan& plan);
 
-/// A stage's place in a model. Stages divide the layers of two towers as if they were one list, the first tower's
-/// first.
+/// Position of a stage in a model. Stages divide the layers of two stacks as if they were one list, with the first
+/// stack's layers first.
 class StageOnRank final : public pp::Stage {
  public:
-  /// `cuts` are the layers that begin the stages but the first. `sizes` as stack_sizes() has them; of one list they may
-  /// be left out.
+  /// `cuts` are the first layers of the stages but the first. `sizes` are stack_sizes(); they may be omitted for one
+  /// list.
   StageOnRank(int64_t stage, std::vector<int64_t> cuts, std::vector<int64_t> sizes = {})
       : stage_(stage), cuts_(std::move(cuts)), sizes_(std::move(sizes)) {}
 
   int64_t number() const { return stage_; }
-  /// Whether it runs this layer, counted over both towers.
+  /// Whether the stage runs this layer, counted over both stacks.
   bool holds(int64_t layer) const;
-  /// First and one past the last of a tower's layers that the stage runs; equal where it runs none.
-  std::pair<int64_t, int64_t> layers(size_t tower, int64_t list_size) const;
-  /// Whether the stage runs the first, or the last, of a tower's layers.
-  bool begins(size_t tower) const;
-  bool ends(size_t tower) const;
-  /// How many tensors cross the cut before it: what the layer before made and, after the second tower's first layer,
-  /// what the first tower made.
+  /// First and one past the last of a stack's layers that the stage runs; equal if it runs none.
+  std::pair<int64_t, int64_t> layers(size_t stack, int64_t list_size) const;
+  /// Whether the stage runs the first, or the last, of a stack's layers.
+  bool begins(size_t stack) const;
+  bool ends(size_t stack) const;
+  /// Number of tensors that cross the cut before the stage: the output of the previous layer and, after the second
+  /// stack's first layer, the output of the first stack.
   size_t receives() const;
 
-  // While the model runs, of which nothing is received here.
+  // pp::Stage for the running model. This class itself receives nothing; see Pipeline.
   bool is_first() const override { return begins(stack_); }
   bool is_last() const override { return ends(stack_); }
   Tensor received() override { return {}; }
   bool first_stack() override;
   bool second_stack(const Tensor& between) override;
   std::pair<int64_t, int64_t> span(int64_t list_size) const override { return layers(stack_, list_size); }
-  size_t tower() const { return stack_; }
+  size_t stack() const { return stack_; }
 
  private:
   bool has_stacks() const { return sizes_.size() == 2; }
   bool is_final() const { return stage_ == static_cast<int64_t>(cuts_.size()); }
-  /// First and one past the last that it runs of so many layers.
+  /// First and one past the last of `layers` layers that the stage runs.
   std::pair<int64_t, int64_t> find_span(int64_t layers) const;
 
   int64_t stage_;
   std::vector<int64_t> cuts_;
   std::vector<int64_t> sizes_;
-  size_t stack_ = 0;  // that is being run
+  size_t stack_ = 0;  // index of the running stack
 };
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// The random numbers that a forward draws, so that a second run draws the same.
+// RNG state of a forward, so that recomputation samples the same values.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -9,14 +9,14 @@
 
 namespace modular {
 
-/// The state of the generators that operators on `device` use by default.
+/// State of the default generators for `device`.
 class RandomState {
  public:
   explicit RandomState(const at::Device& device) {
     save(at::Device(at::kCPU));
     if (!device.is_cpu()) save(device);
   }
-  /// Puts the generators back into this state.
+  /// Restores the generators to this state.
   void restore() const {
     for (const auto& [device, state] : states_) {
       at::Generator generator = at::globalContext().defaultGenerator(device);

@@ -15,7 +15,7 @@ namespace modular {
 namespace {
 
 thread_local SavedTensors* watching = nullptr;
-FusedFunctions unwatched;  // the program's, in the place of which the functions below are installed
+FusedFunctions unwatched;  // the program's functions, which the wrappers below replace
 
 bool watches(const char* operation) {
   return watching && watching->is_active() && at::GradMode::is_enabled() && watching->recomputes(operation);
@@ -41,54 +41,54 @@ Tensor watched_gated_activation(std::string_view name, const Tensor& gate, const
   return y;
 }
 
-/// What an operation of libtorch is to those that are recomputed.
+/// Role of a libtorch operation in recomputation.
 enum class Part {
-  whole,         // on its own
-  makes_scores,  // of attention, from two values
-  on_scores,     // of attention, where one of its inputs was made of scores
+  standalone,    // recomputed independently of other operations
+  makes_scores,  // attention: computes scores from queries and keys
+  on_scores,     // attention, if one of its inputs is derived from scores
 };
 struct Watched {
-  const char* of;
+  const char* operation;
   Part part;
 };
 
 const Watched* find_watched(std::string_view name) {
   static const std::unordered_map<std::string_view, Watched> table = {
-      {"aten::native_layer_norm", {"norm", Part::whole}},    {"aten::silu", {"activation", Part::whole}},
-      {"aten::gelu", {"activation", Part::whole}},           {"aten::bmm", {"attention", Part::makes_scores}},
-      {"aten::mul", {"attention", Part::on_scores}},         {"aten::div", {"attention", Part::on_scores}},
-      {"aten::tanh", {"attention", Part::on_scores}},        {"aten::add", {"attention", Part::on_scores}},
-      {"aten::cat", {"attention", Part::on_scores}},         {"aten::_softmax", {"attention", Part::on_scores}},
-      {"aten::masked_fill", {"attention", Part::on_scores}}, {"aten::_to_copy", {"attention", Part::on_scores}},
+      {"aten::native_layer_norm", {"norm", Part::standalone}}, {"aten::silu", {"activation", Part::standalone}},
+      {"aten::gelu", {"activation", Part::standalone}},        {"aten::bmm", {"attention", Part::makes_scores}},
+      {"aten::mul", {"attention", Part::on_scores}},           {"aten::div", {"attention", Part::on_scores}},
+      {"aten::tanh", {"attention", Part::on_scores}},          {"aten::add", {"attention", Part::on_scores}},
+      {"aten::cat", {"attention", Part::on_scores}},           {"aten::_softmax", {"attention", Part::on_scores}},
+      {"aten::masked_fill", {"attention", Part::on_scores}},   {"aten::_to_copy", {"attention", Part::on_scores}},
       {"aten::clone", {"attention", Part::on_scores}},
   };
   const auto found = table.find(name);
   return found == table.end() ? nullptr : &found->second;
 }
 
-/// Arguments of an operation, its tensors apart.
+/// Arguments of an operation, with its tensors stored separately.
 struct Call final : at::ObserverContext {
   Part part{};
-  std::vector<c10::IValue> arguments;           // in the place of tensors, nothing; of lists of them, their number
-  std::vector<std::pair<size_t, bool>> places;  // of tensors among the arguments, and whether they are a list
+  std::vector<c10::IValue> arguments;                   // empty for a tensor; the size for a tensor list
+  std::vector<std::pair<size_t, bool>> tensor_indices;  // indices of tensor arguments, and whether they are lists
   std::vector<Tensor> tensors;
 };
 
 std::unique_ptr<at::ObserverContext> begin_operation(const at::RecordFunction& operation) {
   if (!watching || !watching->is_active()) return nullptr;
   const Watched* const watched = find_watched(operation.name());
-  if (!watched || !watches(watched->of)) return nullptr;
+  if (!watched || !watches(watched->operation)) return nullptr;
   auto call = std::make_unique<Call>();
   call->part = watched->part;
   for (const c10::IValue& argument : operation.inputs()) {
-    const size_t place = call->arguments.size();
+    const size_t index = call->arguments.size();
     if (argument.isTensor()) {
-      call->places.emplace_back(place, false);
+      call->tensor_indices.emplace_back(index, false);
       call->tensors.push_back(argument.toTensor());
       call->arguments.emplace_back();
     } else if (argument.isTensorList()) {
       const auto list = argument.toTensorVector();
-      call->places.emplace_back(place, true);
+      call->tensor_indices.emplace_back(index, true);
       call->tensors.insert(call->tensors.end(), list.begin(), list.end());
       call->arguments.emplace_back(static_cast<int64_t>(list.size()));
     } else {
@@ -98,18 +98,18 @@ std::unique_ptr<at::ObserverContext> begin_operation(const at::RecordFunction& o
   return call;
 }
 
-/// Runs an operation on `tensors` in the places where the recorded call had its own.
+/// Runs an operation again, with `tensors` in place of the recorded call's tensors.
 Tensor call_again(const c10::OperatorHandle& handle, const std::vector<c10::IValue>& arguments,
-                  const std::vector<std::pair<size_t, bool>>& places, const std::vector<Tensor>& tensors) {
+                  const std::vector<std::pair<size_t, bool>>& tensor_indices, const std::vector<Tensor>& tensors) {
   std::vector<c10::IValue> stack = arguments;
   auto next = tensors.begin();
-  for (const auto& [place, is_list] : places) {
+  for (const auto& [index, is_list] : tensor_indices) {
     if (is_list) {
-      const auto end = next + arguments[place].toInt();
-      stack[place] = std::vector<Tensor>(next, end);
+      const auto end = next + arguments[index].toInt();
+      stack[index] = std::vector<Tensor>(next, end);
       next = end;
     } else {
-      stack[place] = *next++;
+      stack[index] = *next++;
     }
   }
   handle.callBoxed(&stack);
@@ -123,18 +123,19 @@ void end_operation(const at::RecordFunction& operation, at::ObserverContext* con
   const auto& outputs = operation.outputs();
   if (!name || outputs.empty() || !outputs.front().isTensor()) return;
   const bool on_scores =
-      std::ranges::any_of(call.tensors, [](const Tensor& tensor) { return watching->is_of_scores(tensor); });
+      std::ranges::any_of(call.tensors, [](const Tensor& tensor) { return watching->is_from_scores(tensor); });
   const bool by_weight =
       std::ranges::any_of(call.tensors, [](const Tensor& tensor) { return watching->is_persistent(tensor); });
-  if (call.part == Part::makes_scores && (on_scores || by_weight)) return;  // which mixes values, or is a layer
+  if (call.part == Part::makes_scores && (on_scores || by_weight))
+    return;  // the GEMM with the values, or a linear layer
   if (call.part == Part::on_scores && !on_scores) return;
   const auto handle = c10::Dispatcher::singleton().findOp(*name);
   if (!handle) return;
   watching->record(
       outputs.front().toTensor(), call.tensors,
-      [handle = *handle, arguments = std::move(call.arguments), places = std::move(call.places)](
-          const std::vector<Tensor>& tensors) { return call_again(handle, arguments, places, tensors); },
-      /*of_scores=*/call.part != Part::whole);
+      [handle = *handle, arguments = std::move(call.arguments), tensor_indices = std::move(call.tensor_indices)](
+          const std::vector<Tensor>& tensors) { return call_again(handle, arguments, tensor_indices, tensors); },
+      /*from_scores=*/call.part != Part::standalone);
 }
 
 }  // namespace

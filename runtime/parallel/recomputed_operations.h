@@ -1,5 +1,5 @@
-// Watches the operations of a forward and tells SavedTensors how those were computed whose results the backward may
-// compute again.
+// Observes the operations of a forward and records in SavedTensors how to recompute those results that the backward may
+// recompute.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -9,12 +9,12 @@
 
 namespace modular {
 
-/// "norm": results of rms_norm and layer norms. "activation": results of gated_activation, and of silu and gelu.
-/// "attention": products of queries and keys, and what is made of them until values are mixed, where these are
-/// operations of libtorch. A fused attention keeps none.
+/// "norm": results of rms_norm and layer norms. "activation": results of gated_activation, silu and gelu. "attention":
+/// attention scores and all values derived from them up to the GEMM with the values, if these are libtorch operations.
+/// A fused attention stores none of them.
 class WatchedOperations {
  public:
-  /// Watches this thread for a scope. Null `saved`, or one that recomputes no operation: no effect.
+  /// Observes this thread for a scope. Has no effect if `saved` is null or recomputes no operation.
   explicit WatchedOperations(SavedTensors* saved);
   ~WatchedOperations();
   WatchedOperations(const WatchedOperations&) = delete;

@@ -15,7 +15,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// x itself; its backward hands `gradient`, as it is then, to `value` (after Megatron-LM's MoEAuxLossAutoScaler).
+/// Identity of x. Its backward passes the value that `gradient` then has as the gradient of `value` (after
+/// Megatron-LM's MoEAuxLossAutoScaler).
 struct WithGradient : torch::autograd::Function<WithGradient> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& value, const Tensor& gradient) {
     context->saved_data["gradient"] = gradient;
@@ -34,7 +35,7 @@ RouterBalance::RouterBalance(const RouterOptions& options, int64_t experts, Mesh
     : options_(options),
       numbers_(at::TensorOptions().dtype(at::kDouble).device(mesh.device())),
       experts_(experts),
-      pull_(at::zeros({experts}, numbers_)) {
+      score_gradient_(at::zeros({experts}, numbers_)) {
   if (needs_counts()) data_parallel_and_stages_ = mesh.group({Axis::pp, Axis::dp_replicate, Axis::dp_shard});
 }
 
@@ -45,7 +46,7 @@ void RouterBalance::begin_step(double positions, double sequences) {
   routers_.clear();
   rows_ = at::zeros({}, numbers_);
   loss_ = at::zeros({}, numbers_);
-  shares_ = at::zeros({experts_}, numbers_);
+  score_sums_ = at::zeros({experts_}, numbers_);
 }
 
 void RouterBalance::begin_forward(const Batch& batch, int64_t stage) {
@@ -66,15 +67,15 @@ Tensor RouterBalance::add(const Tensor& weights, const Tensor& logits, const Ten
   const int64_t batch = position_.mask.size(0), seq = position_.mask.size(1), k = chosen.size(1);
   if (chosen.size(0) != batch * seq || scores.size(1) != experts_) {
     TORCH_CHECK(!options_.does_anything(), "a router chooses for ", chosen.size(0), " rows among ", scores.size(1),
-                " experts, of which only batches of texts, here ", batch * seq, " tokens, and ", experts_,
-                " experts can be balanced: leave out the settings of [router]");
+                " experts, but balancing supports only batches of texts, here ", batch * seq, " tokens, and ", experts_,
+                " experts: leave out the options of [router]");
     return weights;
   }
   Tensor choices;  // [batch, experts]
   {
     const at::NoGradGuard no_grad;
-    const Tensor of_each = position_.mask.unsqueeze(-1).expand({batch, seq, k}).reshape({batch, seq * k});
-    choices = at::zeros({batch, experts_}, numbers_).scatter_add_(1, chosen.reshape({batch, seq * k}), of_each);
+    const Tensor mask_per_choice = position_.mask.unsqueeze(-1).expand({batch, seq, k}).reshape({batch, seq * k});
+    choices = at::zeros({batch, experts_}, numbers_).scatter_add_(1, chosen.reshape({batch, seq * k}), mask_per_choice);
     if (counts_ && !position_.again) count(choices, bias);
   }
   if (only_counts_) return weights;
@@ -89,16 +90,16 @@ Tensor RouterBalance::add(const Tensor& weights, const Tensor& logits, const Ten
   };
   const Tensor mask = position_.mask.to(scores.scalar_type()).view({batch * seq, 1});
   if (options_.aux_loss > 0.0) {
-    const Tensor of_rows = scores / scores.sum(-1, /*keepdim=*/true) * mask;
-    const Tensor shares = of_rows.view({batch, seq, experts_}).sum(1);  // [batch, experts]
+    const Tensor normalized = scores / scores.sum(-1, /*keepdim=*/true) * mask;
+    const Tensor score_sums = normalized.view({batch, seq, experts_}).sum(1);  // [batch, experts]
     if (options_.by_sequence) {
       const Tensor lengths = position_.mask.sum(1, /*keepdim=*/true).clamp_min(1.0);
-      const Tensor pull = choices * (static_cast<double>(experts_) / static_cast<double>(k)) / lengths.square();
-      add_loss((pull.to(shares.scalar_type()) * shares).sum() / sequences_, options_.aux_loss);
+      const Tensor coefficients = choices * (static_cast<double>(experts_) / static_cast<double>(k)) / lengths.square();
+      add_loss((coefficients.to(score_sums.scalar_type()) * score_sums).sum() / sequences_, options_.aux_loss);
     } else {
-      const Tensor sum = shares.sum(0);
-      if (!position_.again) shares_.add_(sum.detach());
-      add_gradient(sum, pull_);
+      const Tensor sum = score_sums.sum(0);
+      if (!position_.again) score_sums_.add_(sum.detach());
+      add_gradient(sum, score_gradient_);
     }
   }
   if (options_.z_loss > 0.0)
@@ -117,18 +118,19 @@ void RouterBalance::settle() {
   if (!needs_counts() || !counts_) return;
   counts_ = false;
   Tensor sums = at::zeros({experts_ + 1}, numbers_);
-  for (const auto& [place, router] : routers_) sums.narrow(0, 0, experts_).add_(router.counts);
+  for (const auto& [key, router] : routers_) sums.narrow(0, 0, experts_).add_(router.counts);
   sums[experts_] = rows_;
   all_reduce(data_parallel_and_stages_, sums, "the experts' loads").wait();
   const Tensor rows = sums[experts_].clamp_min(1.0);
-  pull_.copy_(sums.narrow(0, 0, experts_) * (options_.aux_loss * static_cast<double>(experts_)) / rows.square());
+  score_gradient_.copy_(sums.narrow(0, 0, experts_) * (options_.aux_loss * static_cast<double>(experts_)) /
+                        rows.square());
 }
 
 Tensor RouterBalance::finish() {
   settle();
-  if (needs_counts()) loss_.add_((pull_ * shares_).sum());
+  if (needs_counts()) loss_.add_((score_gradient_ * score_sums_).sum());
   std::vector<Tensor> numbers = {loss_.view({1})};
-  for (const auto& [place, router] : routers_) numbers.push_back(router.counts);
+  for (const auto& [key, router] : routers_) numbers.push_back(router.counts);
   return at::cat(numbers);
 }
 
@@ -139,7 +141,7 @@ std::vector<double> RouterBalance::take_counts(std::span<const double> sums) {
   if (options_.bias_speed > 0.0) {
     const Tensor own = counts.to(numbers_.device());
     int64_t number = 0;
-    for (auto& [place, router] : routers_) router.counts = own[number++];
+    for (auto& [key, router] : routers_) router.counts = own[number++];
   }
   return {sums[0], load, static_cast<double>(counts.size(0))};
 }
@@ -148,15 +150,15 @@ RouterReport RouterBalance::report(std::span<const double> sums) const {
   const double loss = sums[0], load = sums[1], routers = sums[2];
   if (routers == 0.0 && options_.does_anything() && values_are_known)
     throw std::runtime_error(
-        "the settings of [router] have no effect on this model, as none of its routers calls balance_experts(): leave "
-        "them out");
+        "the options of [router] have no effect on this model, because none of its routers calls balance_experts(): "
+        "leave them out");
   return {loss, routers > 0.0 ? load / routers : 0.0};
 }
 
 void RouterBalance::move_biases() {
   if (options_.bias_speed <= 0.0) return;
   const at::NoGradGuard no_grad;
-  for (auto& [place, router] : routers_) {
+  for (auto& [key, router] : routers_) {
     if (!router.bias.defined()) continue;
     const Tensor direction = (router.counts.mean() - router.counts).sign();
     router.bias.add_(direction.to(router.bias.scalar_type()), options_.bias_speed);

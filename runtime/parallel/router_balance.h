@@ -1,5 +1,5 @@
-// Losses of routers and counts of what they choose: over the samples of a step, however these are divided between
-// ranks, micro-batches and stages, and whether a forward is run once or again in the backward.
+// Router losses and expert loads over the samples of a step, independent of how these are divided into ranks,
+// micro-batches and stages, and of recomputation.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,51 +16,51 @@
 
 namespace modular {
 
-/// What routers did in a step, over the whole mesh.
+/// Router statistics of a step, over the full mesh.
 struct RouterReport {
-  double loss = 0.0;  // that was added to the mean loss, coefficients included
-  double load = 0.0;  // choices of the expert that was chosen most, over the mean of all; the mean over routers
+  double loss = 0.0;  // router loss added to the mean loss, coefficients included
+  double load = 0.0;  // load of the most loaded expert over the mean load, averaged over routers
 };
 
-/// A step is begin_step(), its forwards, each after begin_forward(), and finish(); where needs_counts(), the gradients
-/// of the balance loss are only there after settle(), which comes between the step's last forward that counts and its
-/// first backward. What finish() gives is for the caller to sum, with numbers of its own, and to hand on as sums:
-/// to take_counts(), and what that gives to report(). Positions that are padding count for nothing.
+/// A step consists of begin_step(), its forwards, each after begin_forward(), and finish(). If needs_counts(), the
+/// gradients of the balance loss are available only after settle(), which comes between the step's last counting
+/// forward and its first backward. The caller sums the result of finish() over ranks, together with its own numbers,
+/// and passes the sums to take_counts(), and the sums of that result to report(). Padding positions are not counted.
 class RouterBalance final : public routing::Balance {
  public:
-  /// For `experts` in each mixture. Collective.
+  /// `experts`: number of experts per mixture. Collective.
   RouterBalance(const RouterOptions& options, int64_t experts, Mesh& mesh);
 
-  /// `positions` that are not padding, and `sequences`, over the whole mesh.
+  /// `positions` (without padding) and `sequences` are counts over the full mesh.
   void begin_step(double positions, double sequences);
-  /// Whether gradients follow from the choices of a whole step.
+  /// Whether gradients depend on the choices of the entire step.
   bool needs_counts() const { return options_.aux_loss > 0.0 && !options_.by_sequence; }
-  /// Whether the forwards that come only count, and add no losses.
+  /// Whether the following forwards only count choices and add no losses.
   void only_count(bool only) { only_counts_ = only; }
-  /// Sums counts over the mesh; forwards that follow in this step do not count. Collective where needs_counts().
+  /// Sums counts over the mesh; later forwards of this step do not count. Collective if needs_counts().
   void settle();
-  /// This rank's numbers, float64 where they were computed, to be summed over the ranks whose batches make up a step:
-  /// what it has added to the loss, and what each router of its stages chose. Collective where needs_counts() and
-  /// nothing settled.
+  /// Returns this rank's numbers as float64 on its device, to be summed over the ranks whose batches form a step: the
+  /// loss that it added, and the expert counts of each router of its stages. Collective if needs_counts() and settle()
+  /// was not called.
   Tensor finish();
   /// Takes these sums. Returns numbers of this rank's stages, to be summed over the stages.
   std::vector<double> take_counts(std::span<const double> sums);
-  /// Of those sums. Throws std::runtime_error where losses were asked for and no router knows of them.
+  /// Returns the report for those sums. Throws std::runtime_error if losses are configured but no router supports them.
   RouterReport report(std::span<const double> sums) const;
-  /// Moves the biases of routers by what the step's counts say. After take_counts().
+  /// Updates the router biases from the step's counts. Call it after take_counts().
   void move_biases();
 
-  /// Where a forward is.
+  /// Position within a forward.
   struct Position {
-    Tensor mask;         // [batch, seq] float64: 1, and 0 for padding
-    int64_t stage = 0;   // of the pipeline
-    int64_t router = 0;  // which one runs next
-    bool again = false;  // whether the forward ran before
+    Tensor mask;         // [batch, seq] float64: 1, or 0 for padding
+    int64_t stage = 0;   // pipeline stage
+    int64_t router = 0;  // index of the next router
+    bool again = false;  // whether the forward is recomputed
   };
-  /// Before each forward.
+  /// Call before each forward.
   void begin_forward(const Batch& batch, int64_t stage);
   const Position& position() const { return position_; }
-  /// Before a forward runs again from a position that it had.
+  /// Call before a forward is recomputed from an earlier position.
   void repeat_from(Position position);
 
   Tensor add(const Tensor& weights, const Tensor& logits, const Tensor& scores, const Tensor& chosen,
@@ -68,23 +68,23 @@ class RouterBalance final : public routing::Balance {
 
  private:
   struct Router {
-    Tensor counts;  // [experts] float64, of this step
-    Tensor bias;    // undefined where it has none
+    Tensor counts;  // [experts] float64, counts of this step
+    Tensor bias;    // undefined if the router has none
   };
   void count(const Tensor& choices, const Tensor& bias);
 
   RouterOptions options_;
-  at::TensorOptions numbers_;  // of float64 on the mesh's device
+  at::TensorOptions numbers_;  // float64 on the mesh's device
   int64_t experts_;
-  ProcessGroup data_parallel_and_stages_;     // where needs_counts()
-  double positions_ = 0.0, sequences_ = 0.0;  // of the step
+  ProcessGroup data_parallel_and_stages_;     // if needs_counts()
+  double positions_ = 0.0, sequences_ = 0.0;  // counts of the step
   bool counts_ = true, only_counts_ = false;
   Position position_;
-  std::map<std::pair<int64_t, int64_t>, Router> routers_;  // by stage and number in its forward
-  Tensor rows_;                                            // [] positions, once for each router
-  Tensor loss_;                                            // [] what this rank has added so far
-  Tensor shares_;                                          // [experts], for the loss over a whole step
-  Tensor pull_;  // [experts] the gradient of that loss by shares_; filled by settle()
+  std::map<std::pair<int64_t, int64_t>, Router> routers_;  // by (stage, index in its forward)
+  Tensor rows_;                                            // [] number of positions, summed over routers
+  Tensor loss_;                                            // [] loss that this rank has added so far
+  Tensor score_sums_;      // [experts] sums of normalized scores, for the loss over the entire step
+  Tensor score_gradient_;  // [experts] gradient of that loss with respect to score_sums_; filled by settle()
 };
 
 }  // namespace modular

@@ -5,13 +5,13 @@
 
 namespace modular {
 
-/// The sum of what forwards returned, for which the host does not wait.
+/// Sum of values that forwards return; the host does not wait for them.
 class RunningSum {
  public:
   void add(const at::Tensor& value) {
     if (value.defined()) sum_ = sum_.defined() ? sum_ + value.detach() : value.detach().to(at::kDouble);
   }
-  /// [] float64 where the values are; undefined where none was added.
+  /// Scalar float64 tensor on the device of the values; undefined if nothing was added.
   const at::Tensor& tensor() const { return sum_; }
 
  private:

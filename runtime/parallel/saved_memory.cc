@@ -53,7 +53,7 @@ void SavedMemory::trim() {
 }
 
 SavedTensor::SavedTensor(const at::Tensor& tensor) {
-  // Not the tensor that an operation returned: that one holds the node which saves this.
+  // Detached: the tensor that an operation returned holds the node that saves it.
   const at::NoGradGuard no_grad;
   itself_ = tensor.defined() && tensor.requires_grad() ? tensor.detach() : tensor;
 }
@@ -70,7 +70,7 @@ SavedTensor::SavedTensor(const at::Tensor& tensor, std::shared_ptr<SavedMemory> 
 at::Tensor SavedTensor::read() const {
   if (!memory_) return itself_;
   TORCH_CHECK(counter_.current_version() == version_, "a value of shape ", at::IntArrayRef(sizes_),
-              " that the backward needs was written in place after it was used, which parallel.recompute and "
+              " that the backward needs was modified in place after it was used, which parallel.recompute and "
               "parallel.offload do not allow");
   const at::NoGradGuard no_grad;
   at::Tensor tensor = at::empty({0}, options_).set_(memory_->storage(), offset_, sizes_, strides_);

@@ -1,5 +1,4 @@
-// Tensors that a backward needs, apart from the memory that they lie in, which may be computed again or be in host
-// memory until then.
+// Tensors that a backward needs, separated from their memory, which may be recomputed or be in host memory until then.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,7 +16,7 @@ namespace modular {
 
 struct Recipe;
 
-/// The memory of one storage.
+/// Memory of one storage.
 class SavedMemory {
  public:
   explicit SavedMemory(c10::Storage storage) : storage_(std::move(storage)) {}
@@ -25,17 +24,17 @@ class SavedMemory {
 
   bool is_here() const { return static_cast<bool>(storage_); }
   const c10::Storage& held() const { return storage_; }
-  /// Makes it what it was, where it is not here. Stays here while readers are to come.
+  /// Restores the storage if it is not on the device. It then stays there while readers remain.
   const c10::Storage& storage();
-  /// Frees it until it is asked for.
+  /// Frees the storage until it is needed again.
   void recompute_by(std::shared_ptr<const Recipe> recipe);
   void move_to_host(HostTransfers& transfers);
-  /// Begins to copy it from host memory, where it is there.
+  /// Starts to copy it from host memory if it is there.
   void fetch();
 
   void add_reader() { ++readers_; }
   void reader_done();
-  /// Frees what can be made again and no reader is known to ask for.
+  /// Frees the storage if it can be restored and has no remaining readers.
   void trim();
 
  private:
@@ -47,14 +46,14 @@ class SavedMemory {
   int64_t readers_ = 0;
 };
 
-/// A tensor in such memory. Reading it fails where it was written in place since.
+/// A tensor in SavedMemory. Reading it throws if it was modified in place after it was saved.
 class SavedTensor {
  public:
   SavedTensor() = default;
   /// Keeps the tensor itself.
   explicit SavedTensor(const at::Tensor& tensor);
   SavedTensor(const at::Tensor& tensor, std::shared_ptr<SavedMemory> memory);
-  /// Without history.
+  /// Returns the tensor, detached.
   at::Tensor read() const;
   const std::shared_ptr<SavedMemory>& memory() const { return memory_; }
 
@@ -68,14 +67,14 @@ class SavedTensor {
   uint32_t version_ = 0;
 };
 
-/// How a tensor that fills its storage was computed.
+/// How to compute a tensor that fills its storage.
 struct Recipe {
   using Function = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
   Function function;
   std::vector<SavedTensor> inputs;
 };
 
-/// The bytes of a storage.
+/// Returns a byte tensor that views the storage.
 at::Tensor get_bytes(const c10::Storage& storage);
 
 }  // namespace modular

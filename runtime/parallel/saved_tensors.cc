@@ -12,7 +12,7 @@ namespace {
 
 thread_local SavedTensors* installed = nullptr;
 
-/// What autograd holds in the place of a tensor.
+/// Hooks that autograd stores instead of a tensor.
 class Hooks final : public torch::autograd::SavedVariableHooks {
  public:
   ~Hooks() override { done(); }
@@ -22,7 +22,7 @@ class Hooks final : public torch::autograd::SavedVariableHooks {
   }
   at::Tensor call_unpack_hook() override {
     at::Tensor tensor = saved_.read();
-    done();  // a backward in two halves may read it again
+    done();  // a split backward may read it twice
     return tensor;
   }
 
@@ -34,14 +34,14 @@ class Hooks final : public torch::autograd::SavedVariableHooks {
   bool waiting_ = false;
 };
 
-/// libtorch asks the engine for the hooks of what it saves, which its own engine for C++ has none of.
-class EngineThatKeeps final : public torch::autograd::Engine {
+/// libtorch asks the engine for the hooks of saved tensors. Its default C++ engine has none.
+class EngineWithHooks final : public torch::autograd::Engine {
  public:
-  ~EngineThatKeeps() override { stop(); }
+  ~EngineWithHooks() override { stop(); }
 
  private:
-  /// libtorch starts a GPU's thread once in a process, for the first engine that runs: one that ran before this one
-  /// took that.
+  /// libtorch starts the device threads once per process, for the first engine that runs. Starts them for this engine
+  /// if another one ran first.
   torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
                                          const torch::autograd::variable_list& inputs, bool keep_graph,
                                          bool create_graph, bool accumulate_grad,
@@ -61,11 +61,11 @@ class EngineThatKeeps final : public torch::autograd::Engine {
 };
 
 torch::autograd::Engine& engine() {
-  static EngineThatKeeps engine;
+  static EngineWithHooks engine;
   return engine;
 }
 
-/// Whether a tensor is memory and a description of what lies where in it.
+/// Whether a tensor is fully described by its storage, sizes, strides and offset.
 bool is_plain(const at::Tensor& tensor) {
   return tensor.defined() && tensor.layout() == at::kStrided && tensor.has_storage() && tensor.storage().nbytes() > 0 &&
          tensor.dim() > 0 && !tensor.is_conj() && !tensor.is_neg();
@@ -88,16 +88,16 @@ SavedTensors::SavedTensors(const Recomputation& recompute, const Offload& offloa
   for (const at::Tensor& tensor : persistent) persistent_.insert(tensor.storage().unsafeGetStorageImpl());
 }
 
-SavedTensors::Entry& SavedTensors::Storages::of(const at::Tensor& tensor) {
-  const auto [place, is_new] = by_address.try_emplace(tensor.storage().unsafeGetStorageImpl(), nullptr);
-  if (is_new) place->second = &entries.emplace_back(Entry{tensor.storage().getWeakStorageImpl(), {}, {}});
-  return *place->second;
+SavedTensors::Entry& SavedTensors::Storages::entry_for(const at::Tensor& tensor) {
+  const auto [entry, is_new] = by_address.try_emplace(tensor.storage().unsafeGetStorageImpl(), nullptr);
+  if (is_new) entry->second = &entries.emplace_back(Entry{tensor.storage().getWeakStorageImpl(), {}, {}});
+  return *entry->second;
 }
 
 SavedTensor SavedTensors::keep(const at::Tensor& tensor) {
   if (!is_plain(tensor)) return SavedTensor(tensor);
-  Entry& entry = frames_.back().of(tensor);
-  if (entry.recipe && entry.version != tensor._version()) return SavedTensor(tensor);  // written in place since
+  Entry& entry = frames_.back().entry_for(tensor);
+  if (entry.recipe && entry.version != tensor._version()) return SavedTensor(tensor);  // modified in place since
   if (!entry.memory)
     entry.memory =
         entry.recipe ? std::make_shared<SavedMemory>(entry.recipe) : std::make_shared<SavedMemory>(tensor.storage());
@@ -105,23 +105,23 @@ SavedTensor SavedTensors::keep(const at::Tensor& tensor) {
 }
 
 void SavedTensors::record(const at::Tensor& output, const std::vector<at::Tensor>& inputs, Recipe::Function function,
-                          bool of_scores) {
+                          bool from_scores) {
   const auto is_output = [&](const at::Tensor& input) { return is_plain(input) && input.is_alias_of(output); };
   if (!is_plain(output) || std::ranges::any_of(inputs, is_output)) return;
   auto recipe = std::make_shared<Recipe>();
   recipe->function = std::move(function);
   for (const at::Tensor& input : inputs) recipe->inputs.push_back(keep(input));
-  Entry& entry = frames_.back().of(output);
+  Entry& entry = frames_.back().entry_for(output);
   entry.recipe = std::move(recipe);
   entry.version = static_cast<uint32_t>(output._version());
-  entry.of_scores = of_scores;
+  entry.from_scores = from_scores;
 }
 
-bool SavedTensors::is_of_scores(const at::Tensor& tensor) {
+bool SavedTensors::is_from_scores(const at::Tensor& tensor) {
   if (!is_plain(tensor)) return false;
   const auto& known = frames_.back().by_address;
   const auto found = known.find(tensor.storage().unsafeGetStorageImpl());
-  return found != known.end() && found->second->of_scores;
+  return found != known.end() && found->second->from_scores;
 }
 
 SavedTensors::Frame::Frame(SavedTensors* saved, const std::vector<at::Tensor>& inputs) : saved_(saved) {
@@ -141,7 +141,7 @@ std::shared_ptr<const OffloadedUnit> SavedTensors::Frame::finish(bool offload) {
   Storages& storages = saved_->frames_.back();
   for (Entry& entry : storages.entries)
     if (entry.recipe && entry.memory && entry.memory->is_here()) entry.memory->recompute_by(entry.recipe);
-  for (Entry& entry : storages.entries) entry.recipe.reset();  // those of which nothing is read, with their inputs
+  for (Entry& entry : storages.entries) entry.recipe.reset();  // drops unused recipes together with their inputs
   if (!offload || !saved_->offload_.activations) return nullptr;
 
   auto unit = std::make_shared<OffloadedUnit>();

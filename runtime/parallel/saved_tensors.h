@@ -1,6 +1,6 @@
-// What becomes of the tensors that autograd saves in a unit's forward: kept, computed again from what is kept
-// (Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models), or moved to host memory until
-// the unit's backward (Rhu et al., vDNN).
+// Policy for the tensors that autograd saves in a unit's forward: keep them, recompute them from kept ones (Korthikanti
+// et al., Reducing Activation Recomputation in Large Transformer Models), or offload them to host memory until the
+// unit's backward (Rhu et al., vDNN).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -18,10 +18,10 @@
 
 namespace modular {
 
-/// What a unit's forward left in host memory.
+/// Activations that a unit's forward offloaded to host memory.
 class OffloadedUnit {
  public:
-  /// Begins to bring it back, and what the unit left that ran before this one.
+  /// Starts to copy them back, and prefetches those of the unit that ran before this one.
   void fetch() const;
 
  private:
@@ -32,64 +32,64 @@ class OffloadedUnit {
 
 class SavedTensors {
  public:
-  /// `persistent` are tensors that live on in any case: parameters and buffers.
+  /// `persistent` are tensors that stay alive anyway: parameters and buffers.
   SavedTensors(const Recomputation& recompute, const Offload& offload, const at::Device& device,
                const std::vector<at::Tensor>& persistent);
 
   bool recomputes(const std::string& operation) const { return operations_.contains(operation); }
 
-  /// A forward of the model, or of a unit in it.
+  /// Scope of a forward of the model or of one of its units.
   class Frame {
    public:
-    /// Null `saved`: no effect.
+    /// No effect if `saved` is null.
     Frame(SavedTensors* saved, const std::vector<at::Tensor>& inputs);
     ~Frame();
     Frame(const Frame&) = delete;
     Frame& operator=(const Frame&) = delete;
-    /// At its end: frees what can be computed again and, with `offload`, what is moved to host memory.
+    /// Call at the end of the forward: frees what can be recomputed and, with `offload`, what is moved to host memory.
     std::shared_ptr<const OffloadedUnit> finish(bool offload);
 
    private:
     SavedTensors* saved_;
   };
 
-  /// Whether a forward runs.
+  /// Whether a forward is running.
   bool is_active() const { return !frames_.empty(); }
-  /// What stands for `tensor` from now on.
+  /// Returns the object that is saved instead of `tensor`.
   SavedTensor keep(const at::Tensor& tensor);
-  /// Tells how `output` was computed, without gradients. It is a tensor that fills a storage of its own.
+  /// Records how to recompute `output`, without gradients. It must fill a storage of its own.
   void record(const at::Tensor& output, const std::vector<at::Tensor>& inputs, Recipe::Function function,
-              bool of_scores = false);
-  /// Whether `tensor` was recorded as made of attention's scores.
-  bool is_of_scores(const at::Tensor& tensor);
+              bool from_scores = false);
+  /// Whether `tensor` was recorded as derived from attention scores.
+  bool is_from_scores(const at::Tensor& tensor);
   bool is_persistent(const at::Tensor& tensor) const {
     return tensor.defined() && tensor.has_storage() && persistent_.contains(tensor.storage().unsafeGetStorageImpl());
   }
 
  private:
   struct Entry {
-    c10::weak_intrusive_ptr<c10::StorageImpl> alive;  // so that no other storage gets this one's address
-    std::shared_ptr<SavedMemory> memory;              // null where nothing asked for it yet
+    c10::weak_intrusive_ptr<c10::StorageImpl> alive;  // prevents another storage from getting the same address
+    std::shared_ptr<SavedMemory> memory;              // null until first needed
     std::shared_ptr<const Recipe> recipe;
-    uint32_t version = 0;  // that the recipe gives
-    bool of_scores = false;
+    uint32_t version = 0;  // version that the recipe computes
+    bool from_scores = false;
   };
   struct Storages {
-    std::deque<Entry> entries;  // in the order in which they were met
+    std::deque<Entry> entries;  // in the order of first use
     std::unordered_map<const c10::StorageImpl*, Entry*> by_address;
-    std::unordered_set<const c10::StorageImpl*> shared;  // of the unit's caller, who keeps them
-    Entry& of(const at::Tensor& tensor);
+    std::unordered_set<const c10::StorageImpl*> shared;  // owned by the unit's caller, which keeps them alive
+    Entry& entry_for(const at::Tensor& tensor);
   };
 
   std::unordered_set<std::string> operations_;
   Offload offload_;
   HostTransfers transfers_;
   std::unordered_set<const c10::StorageImpl*> persistent_;
-  std::deque<Storages> frames_;  // the innermost last
+  std::deque<Storages> frames_;  // innermost last
   std::weak_ptr<const OffloadedUnit> last_;
 };
 
-/// Has autograd ask `saved`, which may be null, what to do with each tensor that it saves, for a scope.
+/// Makes autograd use `saved`, which may be null, for the tensors that it saves in a scope.
 class InstalledSavedTensors {
  public:
   explicit InstalledSavedTensors(SavedTensors* saved);

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kLetters = "FIWB";  // in the order of PipelineAction::Kind
 constexpr std::string_view kSpaces = " \t\r";
 
-/// A piece of a line, and the column where it begins, from 1.
+/// A piece of a line, and its 1-based column.
 struct Piece {
   std::string_view text;
   size_t column;
@@ -54,11 +54,11 @@ class Reader {
     while (!schedule_.ranks.empty() && schedule_.ranks.back().empty()) schedule_.ranks.pop_back();
     if (schedule_.ranks.empty())
       throw std::runtime_error(fmt::format(
-          "parallel.schedule: {} holds no action: write a row of cells like 0F0 for each rank", file_.string()));
+          "parallel.schedule: {} has no actions: write a row of cells like 0F0 for each rank", file_.string()));
     for (size_t stage = 0; stage < schedule_.stage_ranks.size(); ++stage)
       if (schedule_.stage_ranks[stage] < 0)
         throw std::runtime_error(
-            fmt::format("parallel.schedule: {} has stage {} and lacks stage {}: number the stages from 0 without a gap",
+            fmt::format("parallel.schedule: {} has stage {} but lacks stage {}: number the stages from 0 without gaps",
                         file_.string(), schedule_.stage_ranks.size() - 1, stage));
     return std::move(schedule_);
   }
@@ -71,8 +71,6 @@ class Reader {
       throw std::runtime_error(fmt::format("parallel.schedule: {}", error.what()));
     }
   }
-
-  // More than any machine has, so that a slip of the pen does not ask for all memory.
 
   [[noreturn]] void reject(const Piece& piece, const std::string& sentence) const {
     throw std::runtime_error(fmt::format("{}:{}:{}: {}", file_.string(), line_, piece.column, sentence));
@@ -95,25 +93,27 @@ class Reader {
     if (kind == std::string_view::npos) reject_cell(piece);
     const auto [rest, no_micro_batch] = std::from_chars(letter + 1, end, micro_batch);
     if (no_micro_batch != std::errc() || rest != end || stage < 0 || micro_batch < 0) reject_cell(piece);
-    if (stage >= kMostStages) reject(piece, fmt::format("stage {} is more than {} can be", stage, kMostStages));
-    place(piece, stage);
+    if (stage >= kMaxStages)
+      reject(piece, fmt::format("stage {} is too large: a pipeline has at most {} stages", stage, kMaxStages));
+    assign_rank(piece, stage);
     actions.push_back({static_cast<PipelineAction::Kind>(kind), stage, micro_batch});
   }
 
-  void place(const Piece& piece, int64_t stage) {
+  void assign_rank(const Piece& piece, int64_t stage) {
     const auto rank = static_cast<int64_t>(schedule_.ranks.size());
     if (stage >= schedule_.stages()) schedule_.stage_ranks.resize(static_cast<size_t>(stage) + 1, -1);
-    int64_t& placed = schedule_.stage_ranks[static_cast<size_t>(stage)];
-    if (placed >= 0 && placed != rank)
-      reject(piece, fmt::format("stage {} lies on rank {}, whose row is line {}: a stage has one rank", stage, placed,
-                                placed + 1));
-    placed = rank;
+    int64_t& assigned = schedule_.stage_ranks[static_cast<size_t>(stage)];
+    if (assigned >= 0 && assigned != rank)
+      reject(piece, fmt::format("stage {} is on rank {}, whose row is line {}: a stage has one rank", stage, assigned,
+                                assigned + 1));
+    assigned = rank;
   }
 
   [[noreturn]] void reject_cell(const Piece& piece) const {
-    reject(piece, fmt::format("\"{}\" is no cell: write a stage, one of F, I, W and B, and a micro-batch, as in 0F1, "
-                              "or nothing where the rank waits",
-                              piece.text));
+    reject(piece,
+           fmt::format("\"{}\" is not a cell: write a stage, one of F, I, W and B, and a micro-batch, as in 0F1, "
+                       "or nothing where the rank waits",
+                       piece.text));
   }
 
   const fs::path& file_;

@@ -15,9 +15,9 @@ std::string describe(const PipelineAction& action) {
   return fmt::format("{} of micro-batch {}", kNames[static_cast<size_t>(action.kind)], action.micro_batch);
 }
 
-class Player {
+class Simulator {
  public:
-  Player(const PipelineSchedule& schedule, const ActionTimes& times)
+  Simulator(const PipelineSchedule& schedule, const ActionTimes& times)
       : schedule_(schedule), times_(times), next_(schedule.ranks.size()), free_at_(schedule.ranks.size()) {
     int64_t micro_batches = 0;
     for (const auto& actions : schedule.ranks)
@@ -57,7 +57,7 @@ class Player {
     return most;
   }
 
-  /// Runs what can be run; returns whether anything could.
+  /// Runs all actions that are ready; returns whether there were any.
   bool advance() {
     bool moved = false;
     for (size_t rank = 0; rank < schedule_.ranks.size(); ++rank) {
@@ -78,12 +78,12 @@ class Player {
     return moved;
   }
 
-  /// When the action's neighbours are done; nothing where they are not yet.
+  /// Time at which the dependencies of the action are done; nullopt if they are not yet.
   std::optional<double> ready_at(const PipelineAction& action) const {
     const auto stage = static_cast<size_t>(action.stage), index = static_cast<size_t>(action.micro_batch);
     double ready = 0.0;
-    const auto wait = [&](const std::vector<std::vector<double>>& ends, size_t of_stage) {
-      const double end = ends[of_stage][index];
+    const auto wait = [&](const std::vector<std::vector<double>>& ends, size_t dependency) {
+      const double end = ends[dependency][index];
       if (end == kNever || ready == kNever)
         ready = kNever;
       else
@@ -124,7 +124,7 @@ double ActionTimes::of(PipelineAction::Kind kind) const {
 }
 
 Simulation simulate(const PipelineSchedule& schedule, const ActionTimes& times) {
-  return Player(schedule, times).run();
+  return Simulator(schedule, times).run();
 }
 
 }  // namespace modular

@@ -14,7 +14,7 @@ using at::Tensor;
 
 Tensor text(const Tensor& embeddings, int64_t number) { return embeddings.select(1, number); }
 
-/// 1 - cosine, or the length of the difference, of each row: [samples].
+/// Returns 1 - cosine, or the Euclidean distance, of each row: [samples].
 Tensor distance(const Tensor& a, const Tensor& b, std::string_view kind) {
   return kind == "cosine" ? 1.0 - at::cosine_similarity(a, b, -1) : at::pairwise_distance(a, b);
 }
@@ -23,7 +23,7 @@ std::string_view distance_or(const SentenceOptions& options, std::string_view us
   return options.distance.empty() ? usual : std::string_view(options.distance);
 }
 
-Tensor of_counted(const Tensor& losses, const Tensor& labels) {
+Tensor mask_ignored(const Tensor& losses, const Tensor& labels) {
   return losses.masked_fill(labels.eq(kIgnoredTarget), 0.0);
 }
 
@@ -39,12 +39,12 @@ Tensor in_batch(const Tensor& embeddings, const Tensor& labels, const SentenceOp
 Tensor contrastive(const Tensor& embeddings, const Tensor& labels, const SentenceOptions& options) {
   const Tensor far = distance(text(embeddings, 0), text(embeddings, 1), distance_or(options, "cosine"));
   const Tensor alike = labels.to(at::kFloat), near = (options.margin.value_or(0.5) - far).relu();
-  return of_counted((alike * far.square() + (1.0 - alike) * near.square()) / 2.0, labels);
+  return mask_ignored((alike * far.square() + (1.0 - alike) * near.square()) / 2.0, labels);
 }
 
 Tensor cosine(const Tensor& embeddings, const Tensor& labels, const SentenceOptions&) {
   const Tensor cosines = at::cosine_similarity(text(embeddings, 0), text(embeddings, 1), -1);
-  return of_counted((cosines - labels.to(at::kFloat)).square(), labels);
+  return mask_ignored((cosines - labels.to(at::kFloat)).square(), labels);
 }
 
 /// Schroff et al.
@@ -52,7 +52,7 @@ Tensor triplet(const Tensor& embeddings, const Tensor& labels, const SentenceOpt
   const std::string_view kind = distance_or(options, "euclidean");
   const Tensor near = distance(text(embeddings, 0), text(embeddings, 1), kind);
   const Tensor far = distance(text(embeddings, 0), text(embeddings, 2), kind);
-  return of_counted((near - far + options.margin.value_or(5.0)).relu(), labels);
+  return mask_ignored((near - far + options.margin.value_or(5.0)).relu(), labels);
 }
 
 constexpr int64_t kAny = INT64_MAX;
@@ -91,16 +91,16 @@ std::string sentence_error(const SentenceOptions& options, int64_t texts, bool h
   const std::string it = fmt::format("{} is \"{}\"", key, loss.name);
   if (texts < loss.least_texts || texts > loss.most_texts)
     return fmt::format(
-        "{}, which compares {} of a sample, and the examples have {}: write input_ids as [rows, texts, seq]", it,
+        "{}, which compares {} of a sample, but the examples have {}: write input_ids as [rows, texts, seq]", it,
         count_texts(loss), texts);
   if (!has_labels && loss.labels != Labels::none)
-    return fmt::format("{}, and the examples have no \"labels\": write {}", it,
+    return fmt::format("{}, but the examples have no \"labels\": write {}", it,
                        loss.labels == Labels::groups  ? "one label for rows that belong together"
                        : loss.labels == Labels::alike ? "1 for texts that belong together, and 0 for others"
-                                                      : "how near the two texts are, from -1 to 1");
+                                                      : "the similarity of the two texts, from -1 to 1");
   if (labels_are_numbers && (loss.labels == Labels::none || loss.labels == Labels::groups))
     return fmt::format(
-        "{}, and the \"labels\" of the examples are floating-point numbers: write integers, or set {} to \"cosine\"",
+        "{}, but the \"labels\" of the examples are floating-point numbers: write integers, or set {} to \"cosine\"",
         it, key);
   return {};
 }

@@ -1,4 +1,4 @@
-// What sentence embeddings can be trained for: the losses of Sentence Transformers.
+// Losses for sentence embeddings, as in Sentence Transformers.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,38 +12,39 @@
 namespace modular {
 
 struct SentenceOptions {
-  std::string loss;              // a name of sentence_losses(); what suits the data when empty
-  double scale = 20.0;           // of cosines in a softmax: one over the temperature
-  std::optional<double> margin;  // of distances; the loss's own when not given
-  std::string distance;          // "cosine" or "euclidean"; the loss's own when empty
+  std::string loss;              // name in sentence_losses(); chosen from the data if empty
+  double scale = 20.0;           // factor of cosines in a softmax: 1 / temperature
+  std::optional<double> margin;  // margin of distances; default of the loss if not set
+  std::string distance;          // "cosine" or "euclidean"; default of the loss if empty
 };
 
-/// A row of the table of losses.
+/// Table entry of a loss.
 struct SentenceLoss {
   std::string_view name;
-  int64_t least_texts, most_texts;  // that a sample has
+  int64_t least_texts, most_texts;  // texts per sample
   enum class Labels {
-    none,    // only say which samples count
-    groups,  // samples of one label belong together
+    none,    // only mark which samples count
+    groups,  // samples with the same label belong together
     alike,   // 1 for texts that belong together, 0 for others
-    scores,  // how near the two texts are
+    scores,  // similarity of the two texts
   } labels;
-  bool compares_samples;  // of a whole step with one another
+  bool compares_samples;  // compares the samples of a step with one another
   /// - embeddings [samples, texts, hidden] float32
   /// - labels [samples]; kIgnoredTarget for samples that do not count
   /// - returns [samples] float32, 0 for those
   at::Tensor (*losses)(const at::Tensor& embeddings, const at::Tensor& labels, const SentenceOptions& options);
-  /// The samples that have a loss, and kIgnoredTarget for others: [samples].
+  /// Returns [samples]: kIgnoredTarget for samples without a loss.
   at::Tensor (*targets)(const at::Tensor& labels);
 };
 
 const std::vector<SentenceLoss>& sentence_losses();
 
-/// The loss that the options name, or else the one that suits samples of so many texts, whose labels may be numbers.
+/// Returns the loss that the options name, or else the loss that suits samples with this number of texts, whose labels
+/// may be floating-point numbers.
 const SentenceLoss& find_sentence_loss(const SentenceOptions& options, int64_t texts, bool labels_are_numbers);
 
-/// Says in a sentence why the loss that the options name does not suit samples of so many texts, or nothing.
-/// `key` is what the loss is a setting of.
+/// Returns why the loss that the options name does not suit samples with this number of texts; empty if it does. `key`
+/// is the config key of the loss.
 std::string sentence_error(const SentenceOptions& options, int64_t texts, bool has_labels, bool labels_are_numbers,
                            const std::string& key = "sentences.loss");
 

@@ -16,7 +16,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// A loss whose gradient by the embeddings is known.
+/// A loss with a precomputed gradient with respect to the embeddings.
 struct KnownGradient : torch::autograd::Function<KnownGradient> {
   static Tensor forward(AutogradContext* context, const Tensor& embeddings, const Tensor& loss,
                         const Tensor& gradient) {
@@ -30,7 +30,7 @@ struct KnownGradient : torch::autograd::Function<KnownGradient> {
   }
 };
 
-/// The embeddings by sample: [samples, texts, hidden].
+/// Reshapes the embeddings to [samples, texts, hidden].
 Tensor by_sample(const Tensor& embeddings, const Tensor& labels) {
   return embeddings.unflatten(0, {labels.size(0), -1});
 }
@@ -60,7 +60,7 @@ Tensor SentenceObjective::in_order(const Tensor& own) const {
   const Tensor all = at::zeros(shape, own.options());
   all[data_parallel_->getRank()].copy_(own);
   all_gather(data_parallel_, {all}, "the embeddings of data-parallel ranks").wait();
-  return all.transpose(0, 1).flatten(0, 1);  // a step's samples are dealt out one by one
+  return all.transpose(0, 1).flatten(0, 1);  // the samples of a step are distributed round-robin
 }
 
 Tensor SentenceObjective::take_own(const Tensor& all) const {
@@ -76,7 +76,7 @@ int64_t SentenceObjective::targets(std::span<const Batch> micro_batches) const {
   const SentenceLoss& kind = get_kind(micro_batches.front().leading(), micro_batches.front().labels);
   const Tensor own = at::cat(labels);
   if (kind.targets == same_labels || !data_parallel_) return count_targets(kind.targets(own)).item<int64_t>();
-  // In host memory, so that no GPU is waited for.
+  // In host memory, to avoid waiting for a GPU.
   const Tensor all = at::zeros({own.size(0), data_parallel_->getSize()}, at::kDouble);
   all.select(1, data_parallel_->getRank()).copy_(own);
   all_reduce(data_parallel_, all, "the labels of data-parallel ranks").wait();
@@ -102,7 +102,7 @@ Tensor SentenceObjective::loss(const Tensor& embeddings, const Tensor& labels) {
   if (collects_) return at::zeros({}, texts.options().dtype(at::kFloat));
   if (!settled_) settle();
   const Part* const part = find_part(labels);
-  TORCH_INTERNAL_ASSERT(part, "a forward after the step's samples were compared has others");
+  TORCH_INTERNAL_ASSERT(part, "a forward has samples that were not part of the comparison");
   return trains_ ? KnownGradient::apply(embeddings, part->loss, part->gradient) : part->loss;
 }
 
@@ -111,7 +111,7 @@ Tensor SentenceObjective::count(const Tensor& embeddings, const Tensor& labels) 
   if (!kind.compares_samples) return count_targets(kind.targets(labels));
   if (collects_) return at::zeros({}, labels.options().dtype(at::kLong));
   const Part* const part = find_part(labels);
-  TORCH_INTERNAL_ASSERT(part, "samples are counted before their loss is taken");
+  TORCH_INTERNAL_ASSERT(part, "samples were counted before their loss was computed");
   return part->count;
 }
 
@@ -119,7 +119,7 @@ SentenceObjective::Sums SentenceObjective::settle() {
   collects_ = false;
   settled_ = true;
   if (parts_.empty()) return {};
-  // What is saved here is gone before the forward ends: nothing to compute again or to offload.
+  // Tensors saved here are freed before the forward ends, so there is nothing to recompute or to offload.
   const InstalledSavedTensors none(nullptr);
   const WatchedOperations unwatched(nullptr);
   std::vector<Tensor> embeddings, labels;
@@ -135,7 +135,7 @@ SentenceObjective::Sums SentenceObjective::settle() {
   int64_t first = 0;
   for (Part& part : parts_) {
     const int64_t samples = part.labels.size(0);
-    const auto own = [&](const Tensor& of_all) { return of_all.narrow(0, first, samples); };
+    const auto own = [&](const Tensor& all_own) { return all_own.narrow(0, first, samples); };
     part.loss = own(own_losses).sum();
     part.count = count_targets(own(own_targets));
     if (trains_) part.gradient = own(gradient).flatten(0, 1);

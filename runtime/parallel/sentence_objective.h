@@ -1,7 +1,7 @@
-// What sentence embeddings are trained for, with the samples of a whole step compared: those of all micro-batches and
-// of all data-parallel ranks, in the order of the samples, so that every mesh compares the same. Embeddings that are
-// compared across micro-batches are made twice, first without gradients (Gao et al., Scaling Deep Contrastive Learning
-// Batch Size under Memory Limited Setup): dropout, which follows from the sample alone, drops the same both times.
+// Training objective of sentence embeddings. Compares the samples of an entire step, of all micro-batches and
+// data-parallel ranks, in sample order, so that every mesh compares the same samples. Embeddings that are compared
+// across micro-batches are computed twice, first without gradients (Gao et al., Scaling Deep Contrastive Learning Batch
+// Size under Memory Limited Setup). Dropout depends only on the sample and is the same both times.
 #pragma once
 
 #include <span>
@@ -16,29 +16,29 @@ namespace modular {
 
 class SentenceObjective final : public sentences::Objective {
  public:
-  /// `data_parallel`: the ranks whose batches make up a step, in the order in which samples are dealt out to them; null
-  /// for this one alone.
+  /// `data_parallel`: the ranks whose batches form a step, in the order in which samples are distributed to them; null
+  /// if this is the only rank.
   SentenceObjective(const SentenceOptions& options, ProcessGroup data_parallel);
 
-  /// Of the steps and evaluations from now on.
+  /// Sets the options of the following steps and evaluations.
   void train_for(const SentenceOptions& options) { options_ = options; }
 
-  /// Whether samples of such a batch are compared with those of others.
+  /// Whether the loss of this batch compares its samples with those of other batches.
   bool compares_samples(const Batch& batch) const;
 
-  /// The targets of this rank's micro-batches of a step. Collective where samples are compared.
+  /// Number of targets of this rank's micro-batches of a step. Collective if samples are compared.
   int64_t targets(std::span<const Batch> micro_batches) const;
 
-  /// Before a step, or an evaluation of batches that are one step.
+  /// Call before a step, or before an evaluation of batches that form one step.
   void begin(bool trains);
-  /// From here on forwards only keep embeddings that are compared, and find no loss, until settle().
+  /// Until settle(), forwards only collect embeddings to compare, and return no loss.
   void collect() { collects_ = true; }
   struct Sums {
     double loss = 0.0;
     int64_t count = 0;
   };
-  /// Compares what was kept, and returns the loss and the targets of this rank's samples. Collective over the ranks
-  /// that kept something.
+  /// Compares the collected embeddings. Returns the loss and the number of targets of this rank's samples. Collective
+  /// over the ranks that collected embeddings.
   Sums settle();
 
   Tensor loss(const Tensor& embeddings, const Tensor& labels) override;
@@ -47,15 +47,15 @@ class SentenceObjective final : public sentences::Objective {
  private:
   /// The samples of one forward.
   struct Part {
-    Tensor labels;      // [samples], which tell the forward when it runs again
+    Tensor labels;      // [samples]; identify the forward when it runs again
     Tensor embeddings;  // [samples, texts, hidden] float32
     Tensor loss, count;
-    Tensor gradient;  // of the step's loss sum by `embeddings`
+    Tensor gradient;  // gradient of the step's loss sum with respect to `embeddings`
   };
   const SentenceLoss& get_kind(const Tensor& embeddings, const Tensor& labels) const;
-  /// Of each rank's samples, all in the order of the step: [samples, …].
+  /// All-gathers the samples of all ranks in the order of the step: [samples, …].
   Tensor in_order(const Tensor& own) const;
-  /// Which of all these are this rank's.
+  /// Selects this rank's samples.
   Tensor take_own(const Tensor& all) const;
   const Part* find_part(const Tensor& labels) const;
 

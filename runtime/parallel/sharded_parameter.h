@@ -1,4 +1,4 @@
-// What a rank keeps of a parameter, in the one form that optimizers, clipping and checkpoints see.
+// This rank's part of a parameter, in the form that optimizers, gradient clipping and checkpoints use.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -9,16 +9,17 @@
 
 namespace modular {
 
-/// A slice of a parameter's global tensor, global[offset, offset + shape), and where it is in the rank's local tensor,
+/// A slice of a parameter's global tensor, global[offset, offset + shape), and its location in the rank's local tensor,
 /// local[start, start + shape).
 struct ParameterSlice {
   std::vector<int64_t> offset, start, shape;
-  // Neighbouring tp ranks that hold the same slice; the gradient is the sum of what each of them finds.
-  int64_t sharers = 1;
-  bool owner = true;  // true on exactly one of the ranks that hold this slice: sums over all slices count owners only
+  // Size of the KV replication group: consecutive tp ranks that hold the same slice. The gradient is the sum of their
+  // partial gradients.
+  int64_t kv_replicas = 1;
+  bool owner = true;  // true on exactly one rank that holds this slice: sums over all slices count owners only
 
-  at::Tensor in_global(const at::Tensor& whole) const { return cut(whole, offset); }
-  /// In the rank's tensor, its gradient, or what an optimizer keeps beside it.
+  at::Tensor in_global(const at::Tensor& global) const { return cut(global, offset); }
+  /// Slices the rank's local tensor, its gradient, or an optimizer state of the same shape.
   at::Tensor in_local(const at::Tensor& local) const { return cut(local, start); }
 
  private:
@@ -29,21 +30,21 @@ struct ParameterSlice {
   }
 };
 
-/// What this rank keeps, updates and saves of one parameter.
+/// The part of one parameter that this rank holds, updates and saves.
 struct ShardedParameter {
   std::string name;                    // canonical name, e.g. "model.layers.0.mlp.up_proj.weight"
-  std::vector<std::string> names;      // all of its names: a tied parameter has several
-  std::vector<int64_t> global_shape;   // of the full parameter
-  std::vector<ParameterSlice> slices;  // that `local` is made of: one, or one for each part of a fused layer
-  at::Tensor local;                    // float32; may be empty where ranks outnumber rows
-  // Like local, summed over the mesh; undefined before the first step. Float32, or of the type that is computed in.
+  std::vector<std::string> names;      // all names; a tied parameter has several
+  std::vector<int64_t> global_shape;   // shape of the full parameter
+  std::vector<ParameterSlice> slices;  // slices that make up `local`: one, or one per part of a fused layer
+  at::Tensor local;                    // float32; may be empty if there are more ranks than rows
+  // Same shape as local, reduced over the mesh; undefined before the first step. Float32, or the compute type.
   at::Tensor grad;
-  // What is computed with, where that is a bfloat16 copy of local on this rank: an update may write it along with
-  // local, and then says so.
+  // The bf16 compute copy of local, if it exists only on this rank. An update may write it together with local, and
+  // then sets compute_copy_is_fresh.
   at::Tensor rounded;
   bool compute_copy_is_fresh = false;
-  bool trainable = true;      // false of one that never has a gradient
-  bool layer_matrix = false;  // a matrix of a layer, or a stack of its experts' matrices [experts, rows, columns]
+  bool trainable = true;      // false if it never has a gradient
+  bool layer_matrix = false;  // matrix of a layer, or its experts' stacked matrices [experts, rows, columns]
 };
 
 }  // namespace modular

@@ -18,10 +18,10 @@ using torch::autograd::Engine;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
-/// For each node that can be reached from one of `from`, whether edges lead from it to one of `targets`.
-std::unordered_map<Node*, bool> nodes_to(const std::unordered_set<const Node*>& targets, const edge_list& from) {
+/// Returns, for each node reachable from `from`, whether it leads to one of `targets`.
+std::unordered_map<Node*, bool> find_paths_to(const std::unordered_set<const Node*>& targets, const edge_list& from) {
   std::unordered_map<Node*, bool> leads;
-  std::vector<std::pair<Node*, uint32_t>> path;  // with the number of the next edge to follow
+  std::vector<std::pair<Node*, uint32_t>> path;  // with the index of the next edge to follow
   const auto visit = [&](Node* node) {
     if (leads.try_emplace(node, targets.contains(node)).second) path.emplace_back(node, 0);
   };
@@ -41,9 +41,9 @@ std::unordered_map<Node*, bool> nodes_to(const std::unordered_set<const Node*>& 
   return leads;
 }
 
-/// `one + other`, of which either may be undefined.
-at::Tensor sum(const at::Tensor& one, const at::Tensor& other) {
-  return one.defined() && other.defined() ? one + other : one.defined() ? one : other;
+/// Returns a + b; either may be undefined.
+at::Tensor sum(const at::Tensor& a, const at::Tensor& b) {
+  return a.defined() && b.defined() ? a + b : a.defined() ? a : b;
 }
 
 }  // namespace
@@ -71,17 +71,17 @@ StageGraph::Tensors StageGraph::passed_on(const Tensors& gradients) const {
 }
 
 StageGraph::Tensors StageGraph::backward(Tensors gradients) {
-  Tensors of_inputs = passed_on(gradients);
+  Tensors input_gradients = passed_on(gradients);
   for (size_t i = 0; i < outputs_.size(); ++i)
     if (outputs_[i].edge.is_valid())
       roots_.push_back(std::exchange(outputs_[i].edge, {})), root_gradients_.push_back(std::exchange(gradients[i], {}));
   backward_weight();
-  for (size_t i = 0; i < inputs_.size(); ++i) of_inputs[i] = sum(inputs_[i].grad(), of_inputs[i]);
-  return of_inputs;
+  for (size_t i = 0; i < inputs_.size(); ++i) input_gradients[i] = sum(inputs_[i].grad(), input_gradients[i]);
+  return input_gradients;
 }
 
 StageGraph::Tensors StageGraph::backward_input(Tensors gradients) {
-  Tensors of_inputs = passed_on(gradients);
+  Tensors input_gradients = passed_on(gradients);
   edge_list edges, arrivals;
   for (const Output& output : outputs_)
     if (output.edge.is_valid()) edges.push_back(output.edge);
@@ -90,8 +90,8 @@ StageGraph::Tensors StageGraph::backward_input(Tensors gradients) {
     arrivals.push_back(torch::autograd::impl::gradient_edge(input));
     targets.insert(arrivals.back().function.get());
   }
-  const std::unordered_map<Node*, bool> leads = nodes_to(targets, edges);
-  edge_list starts;  // what leads to an input; the rest waits for the second half
+  const std::unordered_map<Node*, bool> leads = find_paths_to(targets, edges);
+  edge_list starts;  // roots that lead to an input; the others wait for the second half
   variable_list start_gradients;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     Edge edge = std::exchange(outputs_[i].edge, {});
@@ -100,9 +100,9 @@ StageGraph::Tensors StageGraph::backward_input(Tensors gradients) {
     (leads_to_input ? starts : roots_).push_back(std::move(edge));
     (leads_to_input ? start_gradients : root_gradients_).push_back(std::exchange(gradients[i], {}));
   }
-  if (starts.empty()) return of_inputs;
+  if (starts.empty()) return input_gradients;
 
-  // Where a parameter's way meets an input's, and the gradients that arrive there.
+  // Nodes where a parameter's path meets an input's, and the gradients that arrive there.
   std::vector<std::shared_ptr<Node>> meeting, passed;
   for (const auto& [node, leads_to_input] : leads) {
     if (!leads_to_input) continue;
@@ -125,11 +125,11 @@ StageGraph::Tensors StageGraph::backward_input(Tensors gradients) {
   for (const std::shared_ptr<Node>& node : meeting)
     for (Edge& next : node->next_edges())
       if (next.is_valid() && leads.at(next.function.get())) next = Edge();
-  // The cuts alone do not free these: a value that a node has saved holds the node that made it.
+  // Cutting the edges does not free these: a value that a node has saved holds the node that computed it.
   for (const std::shared_ptr<Node>& node : passed) node->release_variables();
-  for (size_t i = 0; i < inputs_.size(); ++i) of_inputs[i] = sum(arrived[i], of_inputs[i]);
+  for (size_t i = 0; i < inputs_.size(); ++i) input_gradients[i] = sum(arrived[i], input_gradients[i]);
   inputs_.clear();
-  return of_inputs;
+  return input_gradients;
 }
 
 void StageGraph::backward_weight() {

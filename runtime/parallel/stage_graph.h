@@ -1,5 +1,4 @@
-// The backward of one forward of a pipeline stage, whole or in two halves (Qi et al., Zero Bubble Pipeline
-// Parallelism).
+// The backward of one forward of a pipeline stage, full or split in two (Qi et al., Zero Bubble Pipeline Parallelism).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,32 +11,32 @@
 
 namespace modular {
 
-/// The autograd graph between what a stage received and what it passes on. Of the outputs it holds what the graph saves
-/// of them, so that the rest is free once they were sent. Call backward() once, or backward_input() and then
-/// backward_weight().
+/// The autograd graph from a stage's inputs to its outputs. It does not hold the outputs themselves, only the tensors
+/// that the graph saves, so that outputs are freed once they are sent. Call backward() once, or backward_input() and
+/// then backward_weight().
 class StageGraph {
  public:
   using Tensors = std::vector<at::Tensor>;
 
-  /// `inputs` are leaves that require a gradient; none on the first stage. An output may require no gradient, where all
-  /// that leads to it is frozen, and may be an input that is passed on as it is.
+  /// `inputs` are leaves that require a gradient; empty on the first stage. An output may require no gradient, if
+  /// everything before it is frozen, and may be an input that is passed through.
   StageGraph(const Tensors& outputs, Tensors inputs);
 
   const Tensors& inputs() const { return inputs_; }
-  /// Tensors for the outputs' gradients.
+  /// Allocates tensors for the outputs' gradients.
   Tensors empty_gradients() const;
 
-  /// Adds to the gradients of all parameters. Returns the inputs', undefined where there is none.
+  /// Accumulates the gradients of all parameters. Returns the inputs' gradients, undefined if there is none.
   Tensors backward(Tensors gradients);
 
-  /// Returns the inputs' gradients, and keeps of the graph what the parameters' need. What leads from a parameter meets
-  /// what leads from an input in nodes like a matrix product's; the gradients that arrive there are kept, and the
-  /// nodes' ways to the inputs are cut, so that the rest of the graph is freed and nothing is computed twice.
-  /// (PyTorch's stage_backward_input keeps the graph whole.) A node that computes all its gradients at once, as the
-  /// fused norms do, runs in both halves.
+  /// Returns the inputs' gradients, and keeps only the part of the graph that the parameter gradients need. Paths from
+  /// parameters and from inputs meet in nodes such as a matmul. The gradients that arrive at these nodes are kept, and
+  /// the nodes' edges toward the inputs are cut, so that the rest of the graph is freed and nothing is computed twice.
+  /// (PyTorch's stage_backward_input keeps the full graph.) A node that computes all its gradients together, such as a
+  /// fused norm, runs in both halves.
   Tensors backward_input(Tensors gradients);
 
-  /// Adds to the gradients of all parameters.
+  /// Accumulates the gradients of all parameters.
   void backward_weight();
 
  private:
@@ -45,14 +44,14 @@ class StageGraph {
     std::vector<int64_t> sizes;
     at::TensorOptions options;
     torch::autograd::Edge edge;      // invalid where the output requires no gradient
-    std::optional<size_t> is_input;  // which of them, where it is one
+    std::optional<size_t> is_input;  // index of the input, if the output is an input
   };
-  /// The inputs' gradients so far: of the outputs that are inputs themselves.
+  /// Gradients of inputs that are outputs themselves.
   Tensors passed_on(const Tensors& gradients) const;
 
   std::vector<Output> outputs_;
   Tensors inputs_;
-  // From where backward_weight() starts, and with what.
+  // Roots of backward_weight(), and their gradients.
   torch::autograd::edge_list roots_;
   torch::autograd::variable_list root_gradients_;
 };

@@ -16,7 +16,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// A process group inside an autograd node: the graph may outlive the model, never the group.
+/// A process group inside an autograd node. The graph may outlive the model but not the group.
 using Group = ProcessGroup;
 
 Tensor summed(const Group& group, const Tensor& value, const char* what) {
@@ -26,9 +26,9 @@ Tensor summed(const Group& group, const Tensor& value, const char* what) {
   return sum;
 }
 
-/// Whether all of `values` are at least 0 and below `limit`. A GPU is not waited for: there a failed assertion on the
-/// device ends the process, as in the operations on one rank.
-template <class Limit>  // a number, or a tensor of one
+/// Whether all `values` are at least 0 and below `limit`. On a GPU it does not wait: a failed device assertion ends the
+/// process, like in the single-rank operations.
+template <class Limit>  // a number, or a tensor with one element
 bool all_below(const Tensor& values, const Limit& limit) {
   const Tensor right = values.ge(0).logical_and(values.lt(limit)).all();
   if (values.is_cpu()) return right.item<bool>();
@@ -36,9 +36,10 @@ bool all_below(const Tensor& values, const Limit& limit) {
   return true;
 }
 
-/// Rejects a target beyond the vocabulary in the sentence of the operation on one rank. All ranks see the same targets.
+/// Throws for a target beyond the vocabulary, with the error message of the single-rank operation. All ranks see the
+/// same targets.
 void check_targets(const Tensor& targets, const Tensor& classes) {
-  // How many are selected, a GPU would have to tell the host.
+  // Masked instead of selected: the size of a selection would require a GPU sync.
   const Tensor counted = targets.masked_fill(targets.eq(kIgnoredTarget), 0);
   if (all_below(counted, classes) || !values_are_known) return;
   const Tensor wrong = counted.masked_select(counted.lt(0).logical_or(counted.ge(classes)));
@@ -52,7 +53,7 @@ struct Enter : torch::autograd::Function<Enter> {
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto group = context->saved_data["group"].toCustomClass<c10d::ProcessGroup>();
-    return {summed(group, gradients[0], "the gradient of what enters a tensor parallel region"), Tensor()};
+    return {summed(group, gradients[0], "the gradient of the input of a tensor-parallel region"), Tensor()};
   }
 };
 
@@ -66,16 +67,16 @@ struct Reduce : torch::autograd::Function<Reduce> {
 struct SumBothWays : torch::autograd::Function<SumBothWays> {
   static Tensor forward(AutogradContext* context, const Tensor& partial, const Group& group) {
     context->saved_data["group"] = group;
-    return summed(group, partial, "sums of those that share a group");
+    return summed(group, partial, "sums over a KV replication group");
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto group = context->saved_data["group"].toCustomClass<c10d::ProcessGroup>();
-    return {summed(group, gradients[0], "the gradient of sums of those that share a group"), Tensor()};
+    return {summed(group, gradients[0], "the gradient of sums over a KV replication group"), Tensor()};
   }
 };
 
-/// How much each rank has of what this one has `own` elements of.
-std::vector<int64_t> known_lengths(const Group& group, int64_t own, const std::vector<int64_t>& uneven) {
+/// Infers the length of each rank's slice from the length `own` of this rank's slice.
+std::vector<int64_t> infer_lengths(const Group& group, int64_t own, const std::vector<int64_t>& uneven) {
   const int64_t ranks = group->getSize(), rank = group->getRank();
   std::vector<int64_t> lengths(static_cast<size_t>(ranks), own);
   const auto size = std::ranges::find_if(
@@ -86,8 +87,8 @@ std::vector<int64_t> known_lengths(const Group& group, int64_t own, const std::v
   return lengths;
 }
 
-/// The same, told by each.
-std::vector<int64_t> told_lengths(const Group& group, int64_t own, const at::TensorOptions& options) {
+/// All-gathers the lengths of the ranks' slices.
+std::vector<int64_t> gather_lengths(const Group& group, int64_t own, const at::TensorOptions& options) {
   Tensor lengths = at::zeros({group->getSize()}, options.dtype(at::kLong));
   lengths[group->getRank()].fill_(own);
   all_gather(group, {lengths}, "the sizes of shards").wait();
@@ -102,16 +103,16 @@ struct Gather : torch::autograd::Function<Gather> {
     context->saved_data["dim"] = dim;
     context->saved_data["start"] = std::accumulate(lengths.begin(), lengths.begin() + rank, int64_t{0});
     context->saved_data["length"] = own;
-    // The group concatenates along a new first dimension; moving that before `dim` makes the two one. The last ranks'
-    // may be shorter: what stands after them is cut off.
+    // The group gathers along a new first dimension, which is then moved before `dim` and merged with it. The last
+    // ranks' slices may be shorter: their padding is cut off.
     auto shape = shard.sizes().vec();
     shape[static_cast<size_t>(dim)] = std::ranges::max(lengths);
     shape.insert(shape.begin(), group->getSize());
     Tensor all = at::empty(shape, shard.options());
     all[rank].narrow(dim, 0, own).copy_(shard.detach());
     all_gather(group, {all}, "shards").wait();
-    const int64_t whole = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-    return all.movedim(0, dim).flatten(dim, dim + 1).narrow(dim, 0, whole).contiguous();
+    const int64_t full_size = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+    return all.movedim(0, dim).flatten(dim, dim + 1).narrow(dim, 0, full_size).contiguous();
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const Tensor own = gradients[0].narrow(context->saved_data["dim"].toInt(), context->saved_data["start"].toInt(),
@@ -120,18 +121,19 @@ struct Gather : torch::autograd::Function<Gather> {
   }
 };
 
-/// Cross entropy over a vocabulary of which each rank holds a slice of logits.size(-1), the last ones perhaps less or
-/// nothing. Keeps the exponentials in one float32 copy of the shard, which the backward turns into the gradient.
+/// Cross entropy over a vocabulary of which each rank holds a slice of size logits.size(-1); the last ranks may hold
+/// fewer classes or none. Keeps the exponentials in one float32 copy of the shard, which the backward turns into the
+/// gradient in place.
 struct VocabularyCrossEntropy : torch::autograd::Function<VocabularyCrossEntropy> {
   static Tensor forward(AutogradContext* context, const Tensor& logits, const Tensor& targets, const Group& group) {
     const int64_t local_size = logits.size(-1), ranks = group->getSize(), rank = group->getRank();
     const Tensor flat_targets = targets.reshape({-1});
     const int64_t tokens = flat_targets.numel();
     Tensor flat = logits.detach().flatten(0, -2);
-    // A rank of an empty slice has one word, which nothing is or chooses.
+    // A rank with an empty slice uses one dummy class with the lowest logit, which no target selects.
     if (local_size == 0) flat = at::full({tokens, 1}, plain::lowest(flat.scalar_type()), flat.options());
 
-    // The largest logits and, after them, how many each rank has: where a slice begins is known without waiting.
+    // Maximum logits followed by the slice sizes, so that the start of this rank's slice is known without waiting.
     const Tensor gathered = at::zeros({tokens + ranks}, flat.options().dtype(at::kFloat));
     const Tensor largest = gathered.narrow(0, 0, tokens), sizes = gathered.narrow(0, tokens, ranks);
     largest.copy_(flat.amax(-1));
@@ -165,7 +167,7 @@ struct VocabularyCrossEntropy : torch::autograd::Function<VocabularyCrossEntropy
     const auto saved = context->get_saved_variables();
     const Tensor &total = saved[0], &index = saved[1], &is_local = saved[2], &counts = saved[3];
     TORCH_CHECK(context->saved_data.count("exponentials"),
-                "the vocabulary-parallel cross entropy can be differentiated once");
+                "the vocabulary-parallel cross entropy can be differentiated only once");
     Tensor gradient = context->saved_data["exponentials"].toTensor();  // [tokens, local]
     context->saved_data.erase("exponentials");
     const Tensor scale = gradients[0].to(at::kFloat) * counts;  // [tokens]; 0 for ignored targets
@@ -179,8 +181,8 @@ struct VocabularyCrossEntropy : torch::autograd::Function<VocabularyCrossEntropy
 
 class GroupTensorParallel final : public tp::TensorParallel {
  public:
-  GroupTensorParallel(Group group, std::map<int64_t, Group> neighbours, std::optional<std::vector<int64_t>> uneven)
-      : group_(std::move(group)), kv_groups_(std::move(neighbours)), uneven_(std::move(uneven)) {}
+  GroupTensorParallel(Group group, std::map<int64_t, Group> kv_groups, std::optional<std::vector<int64_t>> uneven)
+      : group_(std::move(group)), kv_groups_(std::move(kv_groups)), uneven_(std::move(uneven)) {}
   int64_t size() const override { return group_->getSize(); }
   int64_t rank() const override { return group_->getRank(); }
   Tensor enter(const Tensor& x) override { return Enter::apply(x, group_); }
@@ -192,7 +194,7 @@ class GroupTensorParallel final : public tp::TensorParallel {
     dim = dim < 0 ? dim + shard.dim() : dim;
     const int64_t own = shard.size(dim);
     return Gather::apply(shard, group_, dim,
-                         uneven_ ? known_lengths(group_, own, *uneven_) : told_lengths(group_, own, shard.options()));
+                         uneven_ ? infer_lengths(group_, own, *uneven_) : gather_lengths(group_, own, shard.options()));
   }
 
   Tensor embedding(const Tensor& ids, const Tensor& table_shard, int64_t rows,
@@ -201,9 +203,9 @@ class GroupTensorParallel final : public tp::TensorParallel {
     const PartSlice own = to_part_slice({.size = rows}, size(), rank());
     const Tensor local = ids - own.begin;
     const Tensor elsewhere = local.lt(0).logical_or(local.ge(own.size));
-    // -1 means "no padding row"; a row that another rank holds does not exist here.
+    // -1 means "no padding row"; a row on another rank does not exist here.
     const int64_t padding = padding_idx.value_or(-1) - own.begin;
-    // A rank without rows looks up one of zeros, so that its graph leads to the table as those of the others do.
+    // A rank without rows looks up a row of zeros, so that its graph leads to the table on every rank.
     const Tensor table = own.size > 0 ? table_shard : at::constant_pad_nd(table_shard, {0, 0, 0, 1});
     const Tensor found = at::embedding(table, local.masked_fill(elsewhere, 0),
                                        padding_idx && padding >= 0 && padding < own.size ? padding : -1);
@@ -222,9 +224,9 @@ class GroupTensorParallel final : public tp::TensorParallel {
 
 }  // namespace
 
-std::unique_ptr<tp::TensorParallel> make_tensor_parallel(ProcessGroup group, std::map<int64_t, ProcessGroup> neighbours,
+std::unique_ptr<tp::TensorParallel> make_tensor_parallel(ProcessGroup group, std::map<int64_t, ProcessGroup> kv_groups,
                                                          std::optional<std::vector<int64_t>> uneven) {
-  return std::make_unique<GroupTensorParallel>(std::move(group), std::move(neighbours), std::move(uneven));
+  return std::make_unique<GroupTensorParallel>(std::move(group), std::move(kv_groups), std::move(uneven));
 }
 
 }  // namespace modular

@@ -12,7 +12,7 @@
 namespace modular {
 namespace {
 
-/// Fields are known by the names that config.json gives them; those of a config inside of another one by their last.
+/// Fields are identified by their names in config.json; fields of a nested config by the last component.
 bool is_named(std::string_view field, std::string_view name) {
   return field == name || (field.ends_with(name) && field[field.size() - name.size() - 1] == '.');
 }
@@ -31,7 +31,8 @@ std::string describe_uneven_splits(ParameterTable& table, const Entry& entry, co
     if (rule.axis != "tp" || !(may_be_shared(rule.field) || may_be_uneven(rule.field))) continue;
     const int64_t count = evaluate_monomial(rule.field, integers);
     if (count % tp == 0) continue;
-    // Which parts they are shows where the count is another: that of the ranks, of which each has a head of its own.
+    // Builds the model with a different count to find the affected parts: with as many heads as ranks, so that each has
+    // its own.
     const auto changed = config.clone();
     set_config_integer(*changed, rule.field, may_be_shared(rule.field) ? tp : count + tp);
     const Model other = build_on_meta(entry, *changed);
@@ -40,17 +41,19 @@ std::string describe_uneven_splits(ParameterTable& table, const Entry& entry, co
       for (size_t i = 0; i < parameters.size(); ++i) {
         ModelParameter& parameter = parameters[i];
         std::vector<int64_t> shape = parameter.global_shape;
-        const bool is_whole = !parameter.tensor_split && may_be_uneven(rule.field);
-        if (others[i].global_shape == shape || is_whole) continue;
+        const bool is_replicated = !parameter.tensor_split && may_be_uneven(rule.field);
+        if (others[i].global_shape == shape || is_replicated) continue;
         if (parameter.tensor_split) {
           const auto dim = static_cast<size_t>(*parameter.tensor_split);
           shape[dim] = others[i].global_shape[dim];
         }
-        // Along another dimension than the first a product sums over heads, and would count a shared one several times.
+        // Along any other dimension than the first, a matmul sums over heads and would count a shared head several
+        // times.
         const bool is_sum = may_be_shared(rule.field) && parameter.tensor_split.value_or(0) != 0;
         if (others[i].global_shape != shape || is_sum)
           return fmt::format(
-              "{} = {} cannot be split over tp = {}, as {} is not split by it along its first dimension alone: choose "
+              "{} = {} cannot be split over tp = {}, because {} is not split by it along only its first dimension: "
+              "choose "
               "a tp that divides it",
               rule.field, count, tp, parameter.name);
         for (size_t part = 0; part < parameter.parts.size(); ++part) {
@@ -71,17 +74,17 @@ std::string describe_uneven_splits(ParameterTable& table, const Entry& entry, co
 }
 
 std::optional<std::vector<int64_t>> uneven_sizes(const ParameterTable& table, int64_t tp) {
-  std::set<int64_t> sizes;  // of all that is split
+  std::set<int64_t> sizes;  // sizes of all sharded parts
   for (const ModelParameter& parameter : table.parameters)
     for (const SplitPart& part : parameter.parts)
       if (part.slices == 0) sizes.insert(part.size);
   std::vector<int64_t> uneven;
   std::ranges::copy_if(sizes, std::back_inserter(uneven), [&](int64_t size) { return size % tp != 0; });
-  for (const int64_t one : uneven)
+  for (const int64_t size : uneven)
     for (const int64_t other : sizes)
       for (int64_t rank = 0; rank < tp; ++rank)
-        if (one != other &&
-            to_part_slice({.size = one}, tp, rank).size == to_part_slice({.size = other}, tp, rank).size)
+        if (size != other &&
+            to_part_slice({.size = size}, tp, rank).size == to_part_slice({.size = other}, tp, rank).size)
           return {};
   return uneven;
 }
@@ -90,23 +93,23 @@ SharedSlices::SharedSlices(const ParameterTable& table, Mesh& mesh) {
   std::set<int64_t> numbers;
   for (const ModelParameter& parameter : table.parameters)
     for (const SplitPart& part : parameter.parts)
-      numbers.insert(to_part_slice(part, mesh.size(Axis::tp), /*tp_rank=*/0).sharers);
-  for (const int64_t sharers : numbers)
-    if (sharers > 1) groups_[sharers] = mesh.neighbours(Axis::tp, sharers);
+      numbers.insert(to_part_slice(part, mesh.size(Axis::tp), /*tp_rank=*/0).kv_replicas);
+  for (const int64_t kv_replicas : numbers)
+    if (kv_replicas > 1) groups_[kv_replicas] = mesh.subgroup(Axis::tp, kv_replicas);
 }
 
 void SharedSlices::sum_gradients(std::vector<ShardedParameter>& parameters) const {
-  for (const auto& [sharers, group] : groups_) {
+  for (const auto& [kv_replicas, group] : groups_) {
     std::vector<at::Tensor> shared, flat;
     for (const ShardedParameter& parameter : parameters)
       for (const ParameterSlice& slice : parameter.slices)
-        if (parameter.trainable && slice.sharers == sharers) {
+        if (parameter.trainable && slice.kv_replicas == kv_replicas) {
           shared.push_back(slice.in_local(parameter.grad));
           flat.push_back(shared.back().reshape(-1));
         }
     if (shared.empty()) continue;
     const at::Tensor sum = at::cat(flat);
-    all_reduce(group, sum, "the gradients of shared heads").wait();
+    all_reduce(group, sum, "the gradients of replicated KV heads").wait();
     int64_t start = 0;
     for (at::Tensor& gradient : shared) {
       gradient.copy_(sum.narrow(0, start, gradient.numel()).view_as(gradient));

@@ -1,5 +1,5 @@
-// Splits over tensor-parallel ranks that do not divide what they split: heads that are fewer than the ranks, which
-// share them, and vocabularies of which the last ranks keep less.
+// Shards over tensor-parallel ranks that do not divide the sharded size: fewer KV heads than ranks, which KV
+// replication groups share, and vocabularies of which the last ranks hold fewer rows.
 #pragma once
 
 #include <map>
@@ -14,31 +14,30 @@
 
 namespace modular {
 
-/// Whether `field` counts heads or groups that serve several heads: of fewer than there are ranks, each is kept by all
-/// ranks that it serves.
+/// Whether `field` counts heads or groups that serve several heads. If there are fewer than ranks, each is replicated
+/// on all ranks that it serves.
 bool may_be_shared(std::string_view field);
 
-/// Whether `field` is the size of a vocabulary.
+/// Whether `field` is a vocabulary size.
 bool may_be_uneven(std::string_view field);
 
-/// Finds the parts of `table`, of `entry` built from `config`, that `tp` ranks split in such a way, and writes that
-/// into them. Returns why they cannot, or nothing.
+/// Finds the parts of `table`, the table of `entry` built from `config`, that `tp` ranks shard unevenly or replicate,
+/// and records this in the parts. Returns why they cannot be sharded; empty if they can.
 std::string describe_uneven_splits(ParameterTable& table, const Entry& entry, const AnyConfig& config, int64_t tp);
 
-/// The sizes that `tp` ranks do not divide of what they split, each once; nothing where the length of a rank's slice
-/// may not tell of which of them, or of what is split evenly, it is one. `table` is described by
-/// describe_uneven_splits().
+/// Returns the distinct part sizes that `tp` ranks do not divide; nullopt if the length of a rank's slice does not
+/// identify the size of its part. `table` must have been processed by describe_uneven_splits().
 std::optional<std::vector<int64_t>> uneven_sizes(const ParameterTable& table, int64_t tp);
 
-/// Sums the gradients of slices that several tp ranks keep, of which each has found a part.
+/// Sums the partial gradients of slices over KV replication groups.
 class SharedSlices {
  public:
   SharedSlices() = default;
-  /// Collective: makes the groups of the ranks that share slices of `table`, held by this rank's stage or not.
+  /// Collective: creates the KV replication groups of `table`, including slices that this rank's stage does not hold.
   SharedSlices(const ParameterTable& table, Mesh& mesh);
-  /// By their number of ranks.
+  /// Groups by size.
   const std::map<int64_t, ProcessGroup>& groups() const { return groups_; }
-  /// Collective over those ranks, which have the same slices. `grad` of each trainable parameter is defined.
+  /// Collective over the groups, whose ranks hold the same slices. `grad` of each trainable parameter must be defined.
   void sum_gradients(std::vector<ShardedParameter>& parameters) const;
 
  private:

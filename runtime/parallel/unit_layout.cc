@@ -5,19 +5,20 @@
 namespace modular {
 
 namespace {
-// In elements; a cache line in bfloat16, two in float32.
+// In elements: a cache line in bfloat16, two in float32.
 constexpr int64_t kAlignment = 32;
 
-/// The first of the dimensions of which the ranks' parts, which are all as long as the longest, take the least memory,
-/// or a twentieth more at most: what lies in several runs is copied when it is gathered.
+/// Returns the first dimension whose sharding, padded to the longest shard, takes at most 5% more memory than the best
+/// dimension: a later dimension consists of several runs, which requires a copy-out after the all-gather.
 int64_t dimension_to_divide(const std::vector<int64_t>& shape, int64_t ranks) {
   constexpr double kWorthACopy = 1.05;
-  const auto taken = [=](int64_t size) {  // over what is needed
+  const auto padding_factor = [=](int64_t size) {  // padded size / size
     return size > 0 ? static_cast<double>((size + ranks - 1) / ranks * ranks) / static_cast<double>(size) : 1.0;
   };
   if (shape.empty()) return 0;
-  const double least = taken(*std::ranges::min_element(shape, {}, taken));
-  const auto found = std::ranges::find_if(shape, [&](int64_t size) { return taken(size) <= kWorthACopy * least; });
+  const double least = padding_factor(*std::ranges::min_element(shape, {}, padding_factor));
+  const auto found =
+      std::ranges::find_if(shape, [&](int64_t size) { return padding_factor(size) <= kWorthACopy * least; });
   return found - shape.begin();
 }
 
@@ -58,33 +59,33 @@ at::Tensor UnitLayout::chunks(const at::Tensor& flat_full, const ParameterPlacem
   return flat_full.narrow(0, parameter.offset * ranks, parameter.chunk() * ranks).view({ranks, parameter.chunk()});
 }
 
-std::vector<UnitLayout::Places> UnitLayout::places(const at::Tensor& whole, const at::Tensor& by_rank,
-                                                   const ParameterPlacement& parameter) const {
+std::vector<UnitLayout::ShardViews> UnitLayout::shard_views(const at::Tensor& full_parameter, const at::Tensor& by_rank,
+                                                            const ParameterPlacement& parameter) const {
   if (parameter.elements() == 0) return {};
-  const int64_t outer = parameter.outer, full = parameter.rows / parameter.chunk_rows;
-  const int64_t divided = full * parameter.chunk_rows, rest = parameter.rows - divided;
-  const at::Tensor rows = whole.view({outer, parameter.rows, parameter.row_size});
+  const int64_t outer = parameter.outer, full_ranks = parameter.rows / parameter.chunk_rows;
+  const int64_t divided = full_ranks * parameter.chunk_rows, rest = parameter.rows - divided;
+  const at::Tensor rows = full_parameter.view({outer, parameter.rows, parameter.row_size});
   const at::Tensor chunks = by_rank.narrow(1, parameter.offset, parameter.chunk());
-  std::vector<Places> places;
-  if (full > 0)
-    places.push_back({rows.narrow(1, 0, divided).view({outer, full, parameter.run()}),
-                      chunks.narrow(0, 0, full).view({full, outer, parameter.run()}).transpose(0, 1)});
+  std::vector<ShardViews> views;
+  if (full_ranks > 0)
+    views.push_back({rows.narrow(1, 0, divided).view({outer, full_ranks, parameter.run()}),
+                     chunks.narrow(0, 0, full_ranks).view({full_ranks, outer, parameter.run()}).transpose(0, 1)});
   if (rest > 0)
-    places.push_back({rows.narrow(1, divided, rest),
-                      chunks[full].narrow(0, 0, outer * rest * parameter.row_size).view({outer, rest, -1})});
-  return places;
+    views.push_back({rows.narrow(1, divided, rest),
+                     chunks[full_ranks].narrow(0, 0, outer * rest * parameter.row_size).view({outer, rest, -1})});
+  return views;
 }
 
 void UnitLayout::clear_padding(const at::Tensor& by_rank, const ParameterPlacement& parameter) const {
   if (parameter.chunk() == 0 || parameter.rows == ranks * parameter.chunk_rows) return;
-  const int64_t full = parameter.rows / parameter.chunk_rows, rest = parameter.rows % parameter.chunk_rows;
+  const int64_t full_ranks = parameter.rows / parameter.chunk_rows, rest = parameter.rows % parameter.chunk_rows;
   const int64_t kept = parameter.outer * rest * parameter.row_size;
   const at::Tensor chunks = by_rank.narrow(1, parameter.offset, parameter.chunk());
-  chunks[full].narrow(0, kept, parameter.chunk() - kept).zero_();
-  chunks.narrow(0, full + 1, ranks - full - 1).zero_();
+  chunks[full_ranks].narrow(0, kept, parameter.chunk() - kept).zero_();
+  chunks.narrow(0, full_ranks + 1, ranks - full_ranks - 1).zero_();
 }
 
-at::Tensor UnitLayout::whole(const at::Tensor& flat_full, const ParameterPlacement& parameter) const {
+at::Tensor UnitLayout::full(const at::Tensor& flat_full, const ParameterPlacement& parameter) const {
   return flat_full.narrow(0, parameter.offset * ranks, parameter.elements()).view(parameter.shape);
 }
 

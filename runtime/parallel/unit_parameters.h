@@ -1,5 +1,5 @@
-// The parameters and gradients of one FSDP unit (Zhao et al., PyTorch FSDP; Rajbhandari et al., ZeRO): gathered whole
-// in one collective, freed, and their gradients summed and scattered in one collective.
+// Parameters and gradients of one FSDP unit (Zhao et al., PyTorch FSDP; Rajbhandari et al., ZeRO): unsharded by one
+// all-gather, resharded, and their gradients reduced by one reduce-scatter.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@
 
 namespace modular {
 
-/// Between gather and release the registered tensors hold the full parameters; from prefetch on they have storage,
-/// else none. Where each rank keeps full parameters anyway, on the device, these calls do nothing.
+/// Between unshard() and reshard() the registered tensors hold the full parameters. They have storage from prefetch()
+/// on, otherwise none. If each rank holds the full parameters on the device anyway, these calls do nothing.
 class UnitParameters {
  public:
-  /// Allocates this rank's shards in float32 and makes the layout's registered meta tensors real, in type `compute`.
-  /// With `offload` local() is in host memory, of which refresh() makes a copy on the device or, where parameters are
-  /// offloaded, gather().
+  /// Allocates this rank's shards in float32 and materializes the layout's registered meta tensors, in type `compute`.
+  /// With `offload`, local() is in host memory. refresh() copies it to the device or, if parameters are offloaded,
+  /// unshard() does.
   UnitParameters(std::string name, UnitLayout layout, const DataParallelGroups& groups, at::ScalarType compute,
                  const at::Device& device, const Offload& offload);
   UnitParameters(UnitParameters&&) = default;
@@ -26,67 +26,67 @@ class UnitParameters {
   const std::string& name() const { return name_; }
   const UnitLayout& layout() const { return layout_; }
 
-  /// This rank's part of a parameter, float32.
+  /// This rank's shard of a parameter, float32.
   at::Tensor local(const ParameterPlacement& parameter) const;
-  /// Its gradient after finish_step; a view like local(), or what one backward left.
+  /// Gradient of the shard after finish_step(): a view like local(), or the tensor that a single backward left.
   at::Tensor gradient(const ParameterPlacement& parameter) const;
 
-  /// Begins to gather; gather() then waits for less. No effect where that was done or is under way.
+  /// Starts the all-gather, so that unshard() waits less. No effect if the parameters are unsharded or in flight.
   void prefetch();
-  /// Returns with full parameters.
-  void gather();
-  /// Frees them.
-  void release();
-  /// Takes over new values of the shards.
+  /// Unshards the parameters.
+  void unshard();
+  /// Frees the unsharded parameters.
+  void reshard();
+  /// Publishes new values of the shards to the compute copies.
   void refresh();
 
-  /// Forgets the gradients of the step before. Where one backward alone gives all of the next ones, on one rank, they
-  /// stay where it leaves them, and of the type that is computed in.
-  void begin_step(bool of_one_backward = false);
-  /// Takes the gradients that the backward left in the registered tensors, and adds them to what this rank keeps for a
-  /// later sum over the ranks, whole and in float32.
-  void keep_gradients();
-  bool has_kept_gradients() const { return kept_.defined(); }
-  /// Takes those gradients with what was kept, and begins to sum them over the ranks that share the parameters. Adds to
-  /// what earlier sums of this step left.
+  /// Drops the gradients of the previous step. If all gradients of the next step come from a single backward on one
+  /// rank, they stay where it leaves them, in the compute type.
+  void begin_step(bool single_backward = false);
+  /// Moves the gradients of a backward from the registered tensors into an unsharded float32 accumulator, to be reduced
+  /// later.
+  void accumulate_unsharded();
+  bool has_unsharded_gradients() const { return unsharded_gradients_.defined(); }
+  /// Moves the gradients of a backward, plus the accumulated unsharded ones, into a reduce-scatter over the sharding
+  /// ranks and starts it. The result is added to those of earlier reductions in this step.
   void start_reduction();
-  /// Whether such a sum is under way; not where each rank keeps full parameters.
-  bool is_reducing() const { return reducing_.active(); }
-  /// Waits for that sum. With `last`, for which the step has no further gradients of this unit, begins the sum over
-  /// replicas.
+  /// Whether a reduce-scatter is in flight; false if each rank holds the full parameters.
+  bool is_reducing() const { return reduce_scatter_.active(); }
+  /// Waits for the reduce-scatter. With `last`, no further gradients of this unit follow in the step, and the
+  /// all-reduce over replicas is started.
   void finish_reduction(bool last);
-  /// Waits for all sums.
+  /// Waits for all reductions.
   void finish_step();
 
  private:
   bool sharded() const { return layout_.ranks > 1 && layout_.shard_size > 0; }
-  /// Whether full parameters are there between gather and release alone.
-  bool is_freed() const { return sharded() || (in_host_memory_ && layout_.shard_size > 0); }
-  bool is_whole() const { return !is_freed() || has_storage(full_); }
-  bool without_copies() const;
+  /// Whether the full parameters exist only between unshard() and reshard().
+  bool frees_full() const { return sharded() || (in_host_memory_ && layout_.shard_size > 0); }
+  bool is_unsharded() const { return !frees_full() || has_storage(full_); }
+  bool skips_copy_out() const;
   void accumulate_gradients();
 
   std::string name_;
   UnitLayout layout_;
   DataParallelGroups groups_;
-  bool in_host_memory_;          // where the shard is
+  bool in_host_memory_;          // whether the shard is in host memory
   at::TensorOptions on_device_;  // float32
   at::Tensor shard_;             // [shard_size] float32
-  at::Tensor master_;            // the same in host memory, which the optimizer updates; undefined where that is shard_
-  at::Tensor
-      full_;  // [ranks * shard_size] in the type of the computation; undefined where the modules use shard_ itself
-  at::Tensor gradient_;  // [shard_size] float32, summed over the micro-batches so far; undefined before the first
+  at::Tensor master_;            // master copy in host memory, which the optimizer updates; undefined if that is shard_
+  at::Tensor full_;              // [ranks * shard_size] in the compute type; undefined if the modules use shard_ itself
+  at::Tensor gradient_;          // [shard_size] float32, sum over the micro-batches so far; undefined before the first
 
-  at::Tensor kept_;  // [ranks * shard_size] float32, laid out as full_: this rank's gradients, not summed yet
+  at::Tensor unsharded_gradients_;  // [ranks * shard_size] float32, same layout as full_: this rank's gradients, not
+                                    // reduced yet
 
-  at::Tensor gathered_;  // [ranks * shard_size], while a gather is under way that does not go straight to full_
-  Pending gathering_;
-  at::Tensor unreduced_;  // [ranks * shard_size] float32, while a reduction is under way
-  at::Tensor reduced_;    // [shard_size], what it gives
-  Pending reducing_;
-  bool replicas_started_ = false;
-  bool of_one_backward_ = false;  // and gradient_ is not used
-  Pending over_replicas_;
+  at::Tensor all_gather_output_;  // [ranks * shard_size], during an all-gather that needs a copy-out to full_
+  Pending all_gather_;
+  at::Tensor reduce_scatter_input_;   // [ranks * shard_size] float32, while a reduce-scatter is in flight
+  at::Tensor reduce_scatter_output_;  // [shard_size], result of the reduce-scatter
+  Pending reduce_scatter_;
+  bool all_reduce_started_ = false;
+  bool single_backward_ = false;  // gradient_ is not used then
+  Pending all_reduce_;
 };
 
 }  // namespace modular

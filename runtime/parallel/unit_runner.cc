@@ -14,7 +14,7 @@
 namespace modular {
 namespace {
 
-/// Where the graph of a unit ends: takes the gradient of one of its inputs, and does not hold the input.
+/// Leaf of a unit's graph: receives the gradient of one input without holding the input.
 class InputNode final : public torch::autograd::Node {
  public:
   std::string name() const override { return "UnitInput"; }
@@ -24,20 +24,20 @@ class InputNode final : public torch::autograd::Node {
   }
   at::Tensor gradient;
 };
-using InputNodes = std::vector<std::shared_ptr<InputNode>>;  // beside inputs; null for those without a gradient
+using InputNodes = std::vector<std::shared_ptr<InputNode>>;  // parallel to inputs; null for inputs without a gradient
 
-/// Inputs as those of a graph of their own.
-std::vector<at::Tensor> begin_graph(const std::vector<at::Tensor>& inputs, const std::vector<bool>& differentiable,
-                                    InputNodes& nodes) {
-  std::vector<at::Tensor> beginning;
+/// Returns the inputs as leaves of a separate graph.
+std::vector<at::Tensor> detach_inputs(const std::vector<at::Tensor>& inputs, const std::vector<bool>& differentiable,
+                                      InputNodes& nodes) {
+  std::vector<at::Tensor> detached;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    beginning.push_back(differentiable[i] ? inputs[i].detach() : inputs[i]);
+    detached.push_back(differentiable[i] ? inputs[i].detach() : inputs[i]);
     nodes.push_back(nullptr);
     if (!differentiable[i]) continue;
     nodes.back() = std::shared_ptr<InputNode>(new InputNode, torch::autograd::deleteNode);
-    torch::autograd::set_history(beginning.back(), nodes.back());
+    torch::autograd::set_history(detached.back(), nodes.back());
   }
-  return beginning;
+  return detached;
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ class UnitNode final : public torch::autograd::Node {
 
   std::string name() const override { return "UnitBackward of " + runner_.parameters_[unit_].name(); }
 
-  /// The graph of the forward, of whose outputs only the history is kept.
+  /// Keeps the graph of the forward; of the outputs it keeps only the history.
   void keep_graph(const std::vector<at::Tensor>& outputs, InputNodes inputs,
                   std::shared_ptr<const OffloadedUnit> offloaded) {
     outputs_ = to_edges(outputs);
@@ -69,20 +69,20 @@ class UnitNode final : public torch::autograd::Node {
     routers_ = std::move(routers);
   }
 
-  /// Makes this node the history of `output`, which is number `index` of the unit's.
+  /// Makes this node the history of `output`, the unit's output number `index`.
   void attach(const at::Tensor& output, size_t index, const std::shared_ptr<Node>& self) {
     torch::autograd::set_history(output, self);
     attached_.push_back(index);
   }
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    TORCH_CHECK(!std::exchange(done_, true), name(), " ran before: the graph of a unit can be used once");
+    TORCH_CHECK(!std::exchange(done_, true), name(), " already ran: the graph of a unit can be used only once");
     if (offloaded_) offloaded_->fetch();
     runner_.enter(unit_, order_, position_, -1);
     if (body_) recompute();
     run_backward(std::move(gradients));
-    --runner_.awaited_[unit_];
-    if (runner_.options_.reshard_after_forward) runner_.parameters_[unit_].release();
+    --runner_.pending_backwards_[unit_];
+    if (runner_.options_.reshard_after_forward) runner_.parameters_[unit_].reshard();
     runner_.reduce(unit_);
 
     torch::autograd::variable_list input_gradients;
@@ -92,7 +92,7 @@ class UnitNode final : public torch::autograd::Node {
   }
 
  private:
-  /// Of outputs without a history, invalid ones.
+  /// Returns the gradient edges of the outputs; invalid ones for outputs without history.
   static torch::autograd::edge_list to_edges(const std::vector<at::Tensor>& outputs) {
     torch::autograd::edge_list edges;
     for (const at::Tensor& output : outputs)
@@ -108,12 +108,12 @@ class UnitNode final : public torch::autograd::Node {
     StepDropoutRng* dropout = runner_.options_.dropout;
     if (dropout) dropout->set_position(std::move(dropout_));
     if (runner_.options_.routers) runner_.options_.routers->repeat_from(std::move(routers_));
-    const auto inputs = begin_graph(std::exchange(inputs_, {}), differentiable_, input_nodes_);
+    const auto inputs = detach_inputs(std::exchange(inputs_, {}), differentiable_, input_nodes_);
     outputs_ = to_edges(std::exchange(body_, nullptr)(inputs));
     now.restore();
   }
 
-  /// Leaves gradients in the unit's parameters and in `input_nodes_`.
+  /// Accumulates gradients in the unit's parameters and in `input_nodes_`.
   void run_backward(torch::autograd::variable_list gradients) {
     torch::autograd::edge_list roots;
     torch::autograd::variable_list root_gradients;
@@ -133,18 +133,18 @@ class UnitNode final : public torch::autograd::Node {
 
   UnitRunner& runner_;
   size_t unit_;
-  const UnitRunner::Order& order_;  // of the stage that it belongs to
+  const UnitRunner::Order& order_;  // order of the unit's stage
   size_t position_;
-  const Parallel parallel_;  // that the forward was bound to
+  const Parallel parallel_;  // binding of the forward
   bool done_ = false;
-  std::vector<size_t> attached_;  // the outputs that have this history, by their number among all
+  std::vector<size_t> attached_;  // indices of the outputs that have this node as history
   torch::autograd::edge_list outputs_;
   InputNodes input_nodes_;
-  std::shared_ptr<const OffloadedUnit> offloaded_;  // null where nothing is
-  // Of a unit that is recomputed:
+  std::shared_ptr<const OffloadedUnit> offloaded_;  // null if nothing is offloaded
+  // For a recomputed unit:
   fsdp::Units::Body body_;
   std::vector<at::Tensor> inputs_;
-  std::vector<bool> differentiable_;  // beside them
+  std::vector<bool> differentiable_;  // parallel to inputs_
   std::optional<RandomState> random_state_;
   StepDropoutRng::Position dropout_;
   RouterBalance::Position routers_;
@@ -155,11 +155,11 @@ UnitRunner::UnitRunner(const std::vector<ModelUnit>& units, std::span<UnitParame
     : parameters_(parameters),
       options_(options),
       device_(device),
-      stage_of_(units.size(), kUnknown),
-      awaited_(units.size(), 0) {
+      unit_stage_(units.size(), kUnknown),
+      pending_backwards_(units.size(), 0) {
   for (size_t unit = 0; unit < units.size(); ++unit) {
     index_.emplace(units[unit].module, unit);
-    recomputed_.push_back(unit > 0 && options.recompute.of_unit(units[unit].name));
+    recomputed_.push_back(unit > 0 && options.recompute.includes_unit(units[unit].name));
     if (unit > 0 && parameters_[unit].layout().shard_size > 0) order_in_tree_.push_back(unit);
   }
   enter_stage(0);
@@ -167,20 +167,20 @@ UnitRunner::UnitRunner(const std::vector<ModelUnit>& units, std::span<UnitParame
 
 std::vector<at::Tensor> UnitRunner::run(nn::Module& module, const std::vector<at::Tensor>& inputs, const Body& body) {
   const auto found = index_.find(&module);
-  if (found == index_.end()) return body(inputs);  // of a class that is not to be a unit
+  if (found == index_.end()) return body(inputs);  // the class is not in parallel.units
   const size_t unit = found->second;
   RECORD_USER_SCOPE(parameters_[unit].name());
   if (unit == 0) return run_root(inputs, body);
 
-  if (stage_of_[unit] != stage_) stage_of_[unit] = stage_of_[unit] == kUnknown ? stage_ : kSeveral;
+  if (unit_stage_[unit] != stage_) unit_stage_[unit] = unit_stage_[unit] == kUnknown ? stage_ : kSeveral;
   const size_t position = next_position(unit);
   const Order& order = orders_.at(stage_);
   enter(unit, order, position, 1);
   const bool with_graph = at::GradMode::is_enabled();
-  // The backward begins with the unit that ran last.
+  // The backward starts with the unit that ran last.
   const bool is_last = order.is_known && position + 1 == order.units.size();
   auto outputs = with_graph ? run_with_graph(unit, position, is_last, inputs, body) : body(inputs);
-  if (options_.reshard_after_forward && !(with_graph && is_last)) parameters_[unit].release();
+  if (options_.reshard_after_forward && !(with_graph && is_last)) parameters_[unit].reshard();
   return outputs;
 }
 
@@ -190,7 +190,7 @@ std::vector<at::Tensor> UnitRunner::run_root(const std::vector<at::Tensor>& inpu
   parameters_[0].prefetch();
   for (size_t next = 0; next < std::min(options_.prefetch, order.units.size()); ++next)
     parameters_[order.units[next]].prefetch();
-  parameters_[0].gather();
+  parameters_[0].unshard();
   auto outputs = body(inputs);
   order.units.resize(order.position);
   order.is_known = true;
@@ -218,12 +218,12 @@ std::vector<at::Tensor> UnitRunner::run_with_graph(size_t unit, size_t position,
     std::vector<bool> differentiable;
     for (const at::Tensor& input : inputs) differentiable.push_back(input.requires_grad());
     InputNodes nodes;
-    const auto beginning = begin_graph(inputs, differentiable, nodes);
+    const auto detached = detach_inputs(inputs, differentiable, nodes);
     SavedTensors::Frame frame(options_.saved, inputs);
-    outputs = body(beginning);
+    outputs = body(detached);
     node->keep_graph(outputs, std::move(nodes), frame.finish(/*offload=*/!is_last));
   }
-  ++awaited_[unit];
+  ++pending_backwards_[unit];
   for (size_t i = 0; i < outputs.size(); ++i) {
     const bool differentiable = torch::autograd::isDifferentiableType(outputs[i].scalar_type());
     if (!differentiable || !(recomputed_[unit] || outputs[i].requires_grad())) continue;
@@ -244,22 +244,22 @@ size_t UnitRunner::next_position(size_t unit) {
 }
 
 void UnitRunner::enter(size_t unit, const Order& order, size_t position, int direction) {
-  parameters_[unit].gather();
+  parameters_[unit].unshard();
   for (size_t ahead = 1; ahead <= options_.prefetch; ++ahead) {
-    const size_t next = direction > 0 ? position + ahead : position - ahead;  // wraps below 0, beyond the end
+    const size_t next = direction > 0 ? position + ahead : position - ahead;  // wraps around below 0, to beyond the end
     if (next < order.units.size()) parameters_[order.units[next]].prefetch();
   }
 }
 
 bool UnitRunner::is_last_backward(size_t unit) const {
-  // A backward comes after all stages' forwards of its micro-batch, so it is known by now which stages run the unit.
-  const bool of_one_stage = unit > 0 && stage_of_[unit] != kSeveral;
-  return (of_one_stage ? last_of_stage_ : last_of_step_) && awaited_[unit] == 0;
+  // A backward comes after all stages' forwards of its micro-batch, so the stages that run the unit are already known.
+  const bool in_single_stage = unit > 0 && unit_stage_[unit] != kSeveral;
+  return (in_single_stage ? last_of_stage_ : last_of_step_) && pending_backwards_[unit] == 0;
 }
 
 void UnitRunner::reduce(size_t unit) {
   if (!options_.reduce) return;
-  if (options_.reduce_once && !is_last_backward(unit)) return parameters_[unit].keep_gradients();
+  if (options_.reduce_once && !is_last_backward(unit)) return parameters_[unit].accumulate_unsharded();
   finish_reducing();
   parameters_[unit].start_reduction();
   reducing_ = unit;
@@ -274,7 +274,7 @@ void UnitRunner::finish_reducing() {
 
 void UnitRunner::begin_step() {
   last_of_stage_ = last_of_step_ = false;
-  std::ranges::fill(awaited_, 0);
+  std::ranges::fill(pending_backwards_, 0);
 }
 
 void UnitRunner::enter_stage(int64_t stage) {
@@ -288,22 +288,22 @@ void UnitRunner::begin_backward(bool last_of_stage, bool last_of_step) {
 }
 
 void UnitRunner::end_backward(bool with_root) {
-  if (last_of_step_) parameters_[0].release();  // before the reduction needs as much
+  if (last_of_step_) parameters_[0].reshard();  // frees memory before the reduction needs as much
   if (with_root || last_of_step_) reduce(0);
   finish_reducing();
 }
 
 void UnitRunner::end_step() {
   finish_reducing();
-  release_all();
+  reshard_all();
   if (!options_.reduce) return;
   for (UnitParameters& unit : parameters_)
-    if (unit.has_kept_gradients()) unit.start_reduction();  // the last backward did not reach it
+    if (unit.has_unsharded_gradients()) unit.start_reduction();  // not reached by the last backward
   for (UnitParameters& unit : parameters_) unit.finish_step();
 }
 
-void UnitRunner::release_all() {
-  for (UnitParameters& unit : parameters_) unit.release();
+void UnitRunner::reshard_all() {
+  for (UnitParameters& unit : parameters_) unit.reshard();
 }
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// Units that a profiler sees, where nothing else runs them.
+// Profiler scopes for units when no UnitRunner runs them.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -10,10 +10,10 @@
 
 namespace modular {
 
-/// Runs units as plain calls, each under its name.
+/// Runs units as plain calls, each in a profiler scope with its name.
 class UnitScopes final : public fsdp::Units {
  public:
-  /// `units` outlives it.
+  /// `units` must outlive this object.
   explicit UnitScopes(const std::vector<ModelUnit>& units) : units_(units) {}
 
   std::vector<Tensor> run(nn::Module& module, const std::vector<Tensor>& inputs, const Body& body) override {
