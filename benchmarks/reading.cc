@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/train/config.h"
-#include "runtime/train/data_sets.h"
-#include "runtime/train/samples.h"
+#include "runtime/config/config.h"
+#include "runtime/datasets/data_sets.h"
+#include "runtime/datasets/samples.h"
 
 namespace {
 

@@ -21,6 +21,7 @@
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/mesh.h"
+#include "runtime/metrics/step_trace.h"
 #include "runtime/model/tasks.h"
 #include "runtime/ops/cpu/cpu_caching_allocator.h"
 #include "runtime/ops/fused.h"
@@ -28,7 +29,6 @@
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
 #include "runtime/train/device_usage.h"
-#include "runtime/train/step_trace.h"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include "runtime/evaluation/row_ranking.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/config_integers.h"
+#include "runtime/parallel/parameters/config_integers.h"
 
 namespace modular {
 namespace {

@@ -149,4 +149,11 @@ double get_value(const Metric& metric, const ClassCounts& counts, double loss) {
   return metric.kind->of == Of::classes ? f1(counts) : mean_gain(metric, counts);
 }
 
+bool has_value_over_all_sets(const Metric& metric, const ModelConfig& network) {
+  if (metric.kind->of == MetricKind::Of::loss) return true;
+  if (metric.kind->of == MetricKind::Of::numbers) return false;  // a correlation over all is no mean of those over each
+  // Embeddings are ranked for those rows alone that have another of their label.
+  return metric.name != "f1" && !find_task(network.entry->task)->label_count.empty();
+}
+
 }  // namespace modular

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/checkpoint/model_config.h"
 #include "runtime/evaluation/class_counts.h"
 
 namespace modular {
@@ -53,5 +54,8 @@ double gain(const Metric& metric, std::span<const int64_t> places);
 
 /// The metric over all targets that were counted; the mean loss for those of the loss. 0 where there are none.
 double get_value(const Metric& metric, const ClassCounts& counts, double loss);
+
+/// Whether the metric over several sets follows from its value over each of them.
+bool has_value_over_all_sets(const Metric& metric, const ModelConfig& network);
 
 }  // namespace modular

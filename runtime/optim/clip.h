@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/mesh/mesh.h"
-#include "runtime/parallel/sharded_parameter.h"
+#include "runtime/parallel/parameters/sharded_parameter.h"
 
 namespace modular {
 

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "runtime/parallel/known_values.h"
-#include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/parameters/known_values.h"
+#include "runtime/parallel/parameters/parameter_table.h"
 
 namespace modular {
 namespace {

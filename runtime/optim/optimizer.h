@@ -14,7 +14,7 @@
 #include "runtime/optim/clip.h"
 #include "runtime/optim/options.h"
 #include "runtime/optim/update_rule.h"
-#include "runtime/parallel/sharded_parameter.h"
+#include "runtime/parallel/parameters/sharded_parameter.h"
 
 namespace modular {
 

@@ -12,7 +12,7 @@
 #include "runtime/mesh/mesh.h"
 #include "runtime/optim/holders.h"
 #include "runtime/optim/options.h"
-#include "runtime/parallel/sharded_parameter.h"
+#include "runtime/parallel/parameters/sharded_parameter.h"
 
 namespace modular {
 

@@ -12,12 +12,12 @@
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/copy_to_device.h"
-#include "runtime/parallel/known_values.h"
+#include "runtime/parallel/fsdp/unit_scopes.h"
+#include "runtime/parallel/memory/copy_to_device.h"
+#include "runtime/parallel/memory/recomputed_operations.h"
 #include "runtime/parallel/parallel_model_state.h"
-#include "runtime/parallel/recomputed_operations.h"
-#include "runtime/parallel/running_sum.h"
-#include "runtime/parallel/unit_scopes.h"
+#include "runtime/parallel/parameters/known_values.h"
+#include "runtime/parallel/pipeline/running_sum.h"
 
 namespace modular {
 namespace {

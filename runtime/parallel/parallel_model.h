@@ -13,12 +13,12 @@
 #include "runtime/mesh/mesh.h"
 #include "runtime/model/cache.h"
 #include "runtime/model/registry.h"
-#include "runtime/parallel/class_sampler.h"
-#include "runtime/parallel/memory_options.h"
-#include "runtime/parallel/pipeline_options.h"
-#include "runtime/parallel/router_options.h"
-#include "runtime/parallel/sentence_losses.h"
-#include "runtime/parallel/sharded_parameter.h"
+#include "runtime/parallel/memory/memory_options.h"
+#include "runtime/parallel/objectives/class_sampler.h"
+#include "runtime/parallel/objectives/router_options.h"
+#include "runtime/parallel/objectives/sentence_losses.h"
+#include "runtime/parallel/parameters/sharded_parameter.h"
+#include "runtime/parallel/pipeline/pipeline_options.h"
 
 namespace modular {
 

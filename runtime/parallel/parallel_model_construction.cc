@@ -3,11 +3,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "runtime/parallel/config_integers.h"
 #include "runtime/parallel/data_parallel_rows.h"
-#include "runtime/parallel/float8_layers.h"
-#include "runtime/parallel/initialization.h"
 #include "runtime/parallel/parallel_model_state.h"
+#include "runtime/parallel/parameters/config_integers.h"
+#include "runtime/parallel/parameters/float8_layers.h"
+#include "runtime/parallel/random/initialization.h"
 
 namespace modular {
 

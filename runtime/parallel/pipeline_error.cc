@@ -5,12 +5,12 @@
 #include <string>
 
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/config_integers.h"
-#include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parallel_model.h"
-#include "runtime/parallel/parameter_table.h"
-#include "runtime/parallel/pipeline_stages.h"
-#include "runtime/parallel/uneven_splits.h"
+#include "runtime/parallel/parameters/config_integers.h"
+#include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/parameter_table.h"
+#include "runtime/parallel/parameters/uneven_splits.h"
+#include "runtime/parallel/pipeline/pipeline_stages.h"
 
 namespace modular {
 namespace {

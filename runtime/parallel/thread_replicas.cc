@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "runtime/mesh/traffic.h"
-#include "runtime/parallel/meta_construction.h"
+#include "runtime/parallel/parameters/meta_construction.h"
 
 namespace modular {
 namespace {

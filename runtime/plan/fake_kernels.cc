@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "runtime/ops/cpu/kernels.h"
-#include "runtime/parallel/known_values.h"
+#include "runtime/parallel/parameters/known_values.h"
 
 namespace modular {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/parallel/memory_purpose.h"
+#include "runtime/parallel/memory/memory_purpose.h"
 
 namespace modular {
 

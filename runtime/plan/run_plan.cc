@@ -12,15 +12,15 @@
 #include <utility>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/datasets/images.h"
+#include "runtime/datasets/samples.h"
 #include "runtime/ops/fused.h"
 #include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
-#include "runtime/parallel/schedule_simulator.h"
+#include "runtime/parallel/pipeline/schedule_simulator.h"
 #include "runtime/plan/fake_groups.h"
 #include "runtime/plan/fake_kernels.h"
-#include "runtime/train/images.h"
 #include "runtime/train/preflight.h"
-#include "runtime/train/samples.h"
 
 namespace modular {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/config/config.h"
 #include "runtime/mesh/traffic.h"
 #include "runtime/plan/memory_log.h"
-#include "runtime/train/config.h"
 
 namespace modular {
 

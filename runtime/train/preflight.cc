@@ -14,23 +14,23 @@
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/sentence_transformers.h"
 #include "runtime/checkpoint/stored_tensors.h"
+#include "runtime/config/config_errors.h"
+#include "runtime/config/config_field.h"
+#include "runtime/config/resize_embeddings.h"
 #include "runtime/data/token_check.h"
+#include "runtime/datasets/images.h"
+#include "runtime/datasets/label_names.h"
+#include "runtime/datasets/model_checks.h"
+#include "runtime/datasets/packing_check.h"
+#include "runtime/datasets/parquet_samples.h"
+#include "runtime/datasets/partitions.h"
+#include "runtime/datasets/samples.h"
+#include "runtime/datasets/sentence_data.h"
 #include "runtime/files/open_file.h"
 #include "runtime/files/run_path.h"
-#include "runtime/parallel/meta_construction.h"
-#include "runtime/train/config_errors.h"
-#include "runtime/train/config_field.h"
+#include "runtime/parallel/parameters/meta_construction.h"
 #include "runtime/train/deterministic.h"
 #include "runtime/train/folder_lock.h"
-#include "runtime/train/images.h"
-#include "runtime/train/label_names.h"
-#include "runtime/train/model_checks.h"
-#include "runtime/train/packing_check.h"
-#include "runtime/train/parquet_samples.h"
-#include "runtime/train/partitions.h"
-#include "runtime/train/resize_embeddings.h"
-#include "runtime/train/samples.h"
-#include "runtime/train/sentence_data.h"
 
 namespace modular {
 
@@ -176,24 +176,6 @@ bool reads_weights(const RunConfig& config) {
   return Environment::from_process().rank == 0 &&
          (fs::exists(place / kPretrainedFile) || fs::exists(place / kPretrainedIndex) ||
           !find_checkpoint(folder).empty());
-}
-
-std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed) {
-  check_images(config, set);
-  auto samples = open_samples(config, set, split, seed);
-  if (!samples || !set.has_examples()) return samples;
-  const ExampleSamples examples(
-      split == Split::held_out && !set.files.held_out.empty() ? set.files.held_out : set.files.training,
-      config.network);
-  const auto shape = examples.examples().row_shape("input_ids");
-  const auto longest = longest_sequence(config.network);
-  if (!shape.empty() && longest && shape.back() > *longest)
-    throw ConfigError(fmt::format("the examples of data.paths have {} tokens, and {} has positions for {}: {}",
-                                  shape.back(), config.network.entry->architecture, *longest,
-                                  advice_on_positions(config)));
-  check_images_in(config.network, examples);
-  check_sentence_data(config, set, examples.examples());
-  return samples;
 }
 
 void count_steps(RunConfig& config, int64_t samples) {

@@ -7,8 +7,8 @@
 
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/optim/optimizer.h"
-#include "runtime/parallel/parameter_table.h"
-#include "runtime/parallel/unit_layout.h"
+#include "runtime/parallel/fsdp/unit_layout.h"
+#include "runtime/parallel/parameters/parameter_table.h"
 #include "tests/support/ranks.h"
 
 namespace modular {

@@ -9,8 +9,8 @@
 #include "generated/llama.h"
 #include "runtime/model/functions.h"
 #include "runtime/ops/fused.h"
-#include "runtime/parallel/recomputed_operations.h"
-#include "runtime/parallel/saved_tensors.h"
+#include "runtime/parallel/memory/recomputed_operations.h"
+#include "runtime/parallel/memory/saved_tensors.h"
 #include "tests/parallel/training_runs.h"
 #include "tests/support/counting_allocator.h"
 

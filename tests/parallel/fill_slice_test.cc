@@ -1,6 +1,6 @@
 // Counter-based initial values, compared with libtorch's Philox and its quantiles in double precision, with closed
 // forms of the distributions, and each rank's slice with the full tensor.
-#include "runtime/parallel/fill_slice.h"
+#include "runtime/parallel/random/fill_slice.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/parallel/initialization.h"
-#include "runtime/parallel/parameter_table.h"
-#include "runtime/parallel/unit_layout.h"
+#include "runtime/parallel/fsdp/unit_layout.h"
+#include "runtime/parallel/parameters/parameter_table.h"
+#include "runtime/parallel/random/initialization.h"
 
 namespace modular {
 namespace {

@@ -5,8 +5,8 @@
 #include "generated/gpt2.h"
 #include "generated/llama.h"
 #include "runtime/ops/fused.h"
-#include "runtime/parallel/float8_layers.h"
-#include "runtime/parallel/meta_construction.h"
+#include "runtime/parallel/parameters/float8_layers.h"
+#include "runtime/parallel/parameters/meta_construction.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

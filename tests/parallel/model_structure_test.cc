@@ -9,11 +9,11 @@
 #include "generated/llama.h"
 #include "generated/mixtral.h"
 #include "generated/t5.h"
-#include "runtime/parallel/config_integers.h"
-#include "runtime/parallel/meta_construction.h"
-#include "runtime/parallel/parameter_table.h"
-#include "runtime/parallel/pipeline_options.h"
-#include "runtime/parallel/unit_layout.h"
+#include "runtime/parallel/fsdp/unit_layout.h"
+#include "runtime/parallel/parameters/config_integers.h"
+#include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/parameter_table.h"
+#include "runtime/parallel/pipeline/pipeline_options.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

@@ -1,13 +1,13 @@
 // Pipeline schedules, compared with the closed forms of their papers, and the validation that every schedule passes
 // before a rank starts.
-#include "runtime/parallel/pipeline_schedule.h"
+#include "runtime/parallel/pipeline/pipeline_schedule.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "runtime/parallel/known_schedules.h"
-#include "runtime/parallel/schedule_simulator.h"
+#include "runtime/parallel/pipeline/known_schedules.h"
+#include "runtime/parallel/pipeline/schedule_simulator.h"
 
 namespace modular {
 namespace {

@@ -1,5 +1,5 @@
 // Cuts between pipeline stages, and errors for invalid pipeline options.
-#include "runtime/parallel/pipeline_stages.h"
+#include "runtime/parallel/pipeline/pipeline_stages.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <numeric>
 #include <random>
 
-#include "runtime/parallel/pipeline_options.h"
+#include "runtime/parallel/pipeline/pipeline_options.h"
 
 namespace modular {
 namespace {

@@ -1,5 +1,5 @@
 // A small model split into stages, compared with the same model on one process.
-#include "runtime/parallel/pipeline.h"
+#include "runtime/parallel/pipeline/pipeline.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "generated/session.h"
-#include "runtime/parallel/class_sampler.h"
+#include "runtime/parallel/objectives/class_sampler.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

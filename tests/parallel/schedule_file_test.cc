@@ -1,5 +1,5 @@
 // Pipeline schedule files, and errors for invalid ones.
-#include "runtime/parallel/schedule_file.h"
+#include "runtime/parallel/pipeline/schedule_file.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "runtime/parallel/known_schedules.h"
+#include "runtime/parallel/pipeline/known_schedules.h"
 
 namespace modular {
 namespace {

@@ -1,5 +1,5 @@
 // A split backward of a stage computes the same as a full one, each operation once, and keeps only what it needs.
-#include "runtime/parallel/stage_graph.h"
+#include "runtime/parallel/pipeline/stage_graph.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>

@@ -1,5 +1,5 @@
 // Each tensor-parallel operation compared with the same operation on one process, forward and backward.
-#include "runtime/parallel/tensor_parallel.h"
+#include "runtime/parallel/tensor/tensor_parallel.h"
 
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>

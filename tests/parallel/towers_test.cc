@@ -8,9 +8,9 @@
 
 #include "generated/clip.h"
 #include "generated/t5.h"
-#include "runtime/parallel/meta_construction.h"
-#include "runtime/parallel/parameter_table.h"
-#include "runtime/parallel/pipeline_stages.h"
+#include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/parameter_table.h"
+#include "runtime/parallel/pipeline/pipeline_stages.h"
 #include "tests/generator/golden/parallel/generated/split_towers.h"
 #include "tests/generator/golden/parallel/generated/two_towers.h"
 #include "tests/parallel/training_runs.h"

@@ -1,6 +1,6 @@
 // Tensor parallelism with sizes that the ranks do not divide: KV heads in KV replication groups, and vocabularies of
 // which the last ranks hold fewer rows.
-#include "runtime/parallel/uneven_splits.h"
+#include "runtime/parallel/parameters/uneven_splits.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include "runtime/mesh/collectives.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
-#include "runtime/parallel/tensor_parallel.h"
+#include "runtime/parallel/tensor/tensor_parallel.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
