@@ -269,13 +269,13 @@ TEST(CudaAdamW, IsThatOfTheCpu) {
         AdamWParameter{value.clone(), mean.clone(), square.clone(), gradient, at::empty_like(gradient)});
     on_cpu.push_back({value, mean, square, gradient, at::empty_like(gradient)});
     gradients.push_back(gradient);
-    tensors.of[tensors.count++] = {data<__nv_bfloat16>(gradient),
-                                   data<float>(of.value),
-                                   data<float>(of.exp_avg),
-                                   data<float>(of.exp_avg_sq),
-                                   data<__nv_bfloat16>(of.rounded),
-                                   size,
-                                   first == 0};
+    tensors.items[tensors.count++] = {data<__nv_bfloat16>(gradient),
+                                      data<float>(of.value),
+                                      data<float>(of.exp_avg),
+                                      data<float>(of.exp_avg_sq),
+                                      data<__nv_bfloat16>(of.compute_copy),
+                                      size,
+                                      first == 0};
   }
   const AdamWFactors factors = adamw_factors(1e-2, 0.9, 0.98, 1e-8, 0.1, 3);
   const Tensor divisor = at::full({}, 2.5f), skipped = at::zeros({});
@@ -285,9 +285,9 @@ TEST(CudaAdamW, IsThatOfTheCpu) {
     EXPECT_TRUE(at::allclose(on_gpu[i].value, on_cpu[i].value, 1e-6, 1e-7));
     EXPECT_TRUE(at::allclose(on_gpu[i].exp_avg, on_cpu[i].exp_avg, 1e-6, 1e-7));
     EXPECT_TRUE(at::allclose(on_gpu[i].exp_avg_sq, on_cpu[i].exp_avg_sq, 1e-6, 1e-7));
-    EXPECT_TRUE(on_gpu[i].rounded.equal(on_gpu[i].value.to(at::kBFloat16)));
+    EXPECT_TRUE(on_gpu[i].compute_copy.equal(on_gpu[i].value.to(at::kBFloat16)));
   }
-  const Tensor sums = at::full({cuda::blocks_of_adamw(tensors)}, NAN);
+  const Tensor sums = at::full({cuda::count_adamw_blocks(tensors)}, NAN);
   cuda::launch_sums_of_squares(tensors, data<float>(sums), nullptr);
   const double expected = sum_of_squares(gradients).item<double>();
   EXPECT_NEAR(sums.sum(at::kDouble).item<double>(), expected, 1e-6 * expected);
