@@ -49,8 +49,8 @@ struct Float8Linear : torch::autograd::Function<Float8Linear> {
                                 x.requires_grad() ? weight : Tensor(), by.largest});
     context->saved_data["is_transposed"] = is_transposed;
     context->saved_data["has_bias"] = bias.has_value();
-    const at::AutoDispatchBelowADInplaceOrView
-        below;  // so that the result is not a view, which could not be modified in place
+    // The result must not be a view, which could not be modified in place.
+    const at::AutoDispatchBelowADInplaceOrView below;
     const Tensor y = float8_matmul(input.values, input.scale, is_transposed ? by.transposed : by.values, by.scale, bias,
                                    /*is_fast=*/true);
     std::vector<int64_t> sizes = x.sizes().vec();

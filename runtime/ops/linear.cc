@@ -26,8 +26,8 @@ struct Linear : torch::autograd::Function<Linear> {
     context->saved_data["has_bias"] = bias.has_value();
     const bool pads = is_worth_padding(x, weight);
     context->saved_data["pads"] = pads;
-    const at::AutoDispatchBelowADInplaceOrView
-        below;  // so that the result is not a view, which could not be modified in place
+    // The result must not be a view, which could not be modified in place.
+    const at::AutoDispatchBelowADInplaceOrView below;
     return pads ? padded_linear(x, weight, bias) : at::compositeimplicitautograd::linear(x, weight, bias);
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {

@@ -31,9 +31,9 @@ TEST(Metric, OfATaskAreNamedWithTheirCutoff) {
 
 TEST(Metric, OthersAreRejectedWithThoseThatThereAre) {
   EXPECT_EQ(error("perplexity", "next-item"),
-            "\"perplexity\" is no metric of next-item: it has accuracy, f1, recall@20, mrr@20, ndcg@20");
+            "\"perplexity\" is not a metric of next-item: use one of accuracy, f1, recall@20, mrr@20, ndcg@20");
   EXPECT_EQ(error("precision", "sentence-embedding"),
-            "\"precision\" is no metric of sentence-embedding: it has recall@20, mrr@20, ndcg@20, pearson, "
+            "\"precision\" is not a metric of sentence-embedding: use one of recall@20, mrr@20, ndcg@20, pearson, "
             "spearman, mse, mae");
   const auto find_error = [](const char* name, const char* problem) {
     try {
@@ -44,27 +44,29 @@ TEST(Metric, OthersAreRejectedWithThoseThatThereAre) {
     return std::string();
   };
   EXPECT_EQ(find_error("accuracy", "regression"),
-            "\"accuracy\" is no metric of sequence-classification: it has pearson, spearman, mse, mae");
+            "\"accuracy\" is not a metric of sequence-classification: use one of pearson, spearman, mse, mae");
   EXPECT_EQ(find_error("recall@3", "multi_label_classification"),
-            "\"recall@3\" is no metric of sequence-classification: it has accuracy, f1");
-  EXPECT_EQ(find_error("pearson", ""),
-            "\"pearson\" is no metric of sequence-classification: it has accuracy, f1, recall@20, mrr@20, ndcg@20");
-  EXPECT_EQ(error("accuracy", "contrastive-pairs"), "\"accuracy\" is no metric of contrastive-pairs, which has none");
-  EXPECT_EQ(error("recall", "next-item"), "\"recall\" needs the number of places that count, e.g. recall@20");
-  EXPECT_EQ(error("f1@3", "next-item"), "\"f1@3\" takes no \"@\": it is f1");
+            "\"recall@3\" is not a metric of sequence-classification: use one of accuracy, f1");
+  EXPECT_EQ(
+      find_error("pearson", ""),
+      "\"pearson\" is not a metric of sequence-classification: use one of accuracy, f1, recall@20, mrr@20, ndcg@20");
+  EXPECT_EQ(error("accuracy", "contrastive-pairs"),
+            "\"accuracy\" is not a metric of contrastive-pairs, which has none");
+  EXPECT_EQ(error("recall", "next-item"), "\"recall\" needs a cutoff, e.g. recall@20");
+  EXPECT_EQ(error("f1@3", "next-item"), "\"f1@3\" takes no cutoff: write f1");
   for (const char* name : {"mrr@0", "mrr@-1", "mrr@", "mrr@1x", "mrr@99999999999999999999"})
     EXPECT_EQ(error(name, "next-item"),
-              "\"" + std::string(name) + "\" needs a number of places from 1 after the \"@\", e.g. mrr@20");
+              "\"" + std::string(name) + "\" needs a cutoff of at least 1 after the \"@\", e.g. mrr@20");
 }
 
 TEST(Metric, OfEqualLogitsTheLowerClassStandsFirst) {
-  ClassCounts counts = ClassCounts::of(4);
+  ClassCounts counts = ClassCounts::zeros(4);
   counts.add(at::tensor({1.0, 2.0, 2.0, 2.0}).unsqueeze(0), at::tensor({2}, at::kLong));
   counts.add(at::zeros({2, 4}), at::tensor({int64_t{0}, kIgnoredTarget}));
-  EXPECT_TRUE(counts.places.equal(at::tensor({1, 1, 0, 0}, at::kLong)));
+  EXPECT_TRUE(counts.target_ranks.equal(at::tensor({1, 1, 0, 0}, at::kLong)));
   EXPECT_TRUE(counts.predicted.equal(at::tensor({1, 1, 0, 0}, at::kLong)));
   EXPECT_TRUE(counts.actual.equal(at::tensor({1, 0, 1, 0}, at::kLong)));
-  EXPECT_TRUE(counts.right.equal(at::tensor({1, 0, 0, 0}, at::kLong)));
+  EXPECT_TRUE(counts.correct.equal(at::tensor({1, 0, 0, 0}, at::kLong)));
   EXPECT_EQ(get_value(find_metric("mrr", "next-item"), counts, 0.0), 0.75);
 }
 
@@ -79,7 +81,7 @@ TEST(Metric, OfSeveralRightAnswersIsWhatItsDefinitionSays) {
 }
 
 TEST(Metric, OfNoTargetIsZero) {
-  const ClassCounts counts = ClassCounts::of(3);
+  const ClassCounts counts = ClassCounts::zeros(3);
   for (const char* name : {"accuracy", "f1", "mrr", "ndcg@2"})
     EXPECT_EQ(get_value(find_metric(name, "next-item"), counts, 0.0), 0.0);
   EXPECT_EQ(get_value(find_metric("perplexity", "causal-lm"), {}, 2.0), std::exp(2.0));

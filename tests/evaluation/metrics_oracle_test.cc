@@ -34,7 +34,7 @@ TEST_F(Oracle, OfClasses) {
     if (!name.starts_with("classes_")) continue;
     ++cases;
     const at::Tensor logits = file_.tensor(name + "/logits"), targets = file_.tensor(name + "/targets");
-    ClassCounts counts = ClassCounts::of(logits.size(1));
+    ClassCounts counts = ClassCounts::zeros(logits.size(1));
     for (int64_t first = 0; first < logits.size(0); first += kPart) {
       const int64_t rows = std::min(kPart, logits.size(0) - first);
       counts.add(logits.narrow(0, first, rows).unsqueeze(1), targets.narrow(0, first, rows).unsqueeze(1));

@@ -207,7 +207,7 @@ TEST(FitMemory, RejectsWhatTrainingRejects) {
                  1),
       ::testing::HasSubstr("leaves nothing to train"));
   EXPECT_THAT(find_error(read_run_config({}, with(llama(), {"train.micro_batches=0"})), 1),
-              ::testing::HasSubstr("parallel.memory, which is not given"));
+              ::testing::HasSubstr("parallel.memory, but parallel.memory is not set"));
 }
 
 TEST(FitMemory, SaysWhatARowNeeds) {

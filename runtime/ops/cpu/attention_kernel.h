@@ -36,8 +36,7 @@ struct AttentionShape {
   int64_t key_row, value_row;
   const float* biases;  // of the first query head: rows of [keys] with strides `bias`; null for none
   Strides bias;
-  const Drop*
-      drop;  // of the weights: columns are keys, rows are queries, `plane` is the first query head; null for none
+  const Drop* drop;  // of the weights: columns are keys, rows queries, `plane` the first query head; null for none
 };
 
 template <class T>
