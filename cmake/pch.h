@@ -1,7 +1,7 @@
 // Headers from outside the runtime that nearly all of its files include, compiled once.
-
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/conv.h>
@@ -9,7 +9,6 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 #include <torch/types.h>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <functional>
 #include <memory>

@@ -1,5 +1,6 @@
 // Linear layers in float8, on CPUs and, if there is one, on a GPU: conversion is as accurate as float8 allows; values
 // and gradients of GEMMs match float64 within float8 rounding; unsupported operands use the ordinary GEMM.
+#include "runtime/ops/float8.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
