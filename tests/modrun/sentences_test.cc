@@ -178,7 +178,7 @@ TEST_F(Sentences, HeldOutExamplesAreWhatTheLossComparesToo) {
   EXPECT_THAT(error({"data.held_out=['*held*']", "checkpoint.best=mrr@10"}),
               HasSubstr("checkpoint.best is \"mrr@10\": it must be one of loss, pearson, spearman"));
   EXPECT_THAT(error({"data.held_out=['*held*']", "sentences.loss=in-batch", "eval.metrics=['recall']"}),
-              HasSubstr("\"recall\" needs the number of places that count"));
+              HasSubstr("\"recall\" needs a cutoff"));
   fs::remove(folder_.path() / "examples/held.safetensors");
 }
 

@@ -284,7 +284,7 @@ TEST(ModelErrors, ListKnownTasksForAnUnknownTask) {
   Entry unknown = llama();
   unknown.task = "juggling";
   EXPECT_EQ(ParallelModel::error(unknown, *tiny_config(llama()), MeshShape{}),
-            "LlamaForCausalLM is an entry for \"juggling\", a task that is not known: write MODEL_ENTRY with one of "
+            "LlamaForCausalLM is an entry for \"juggling\", an unknown task: write MODEL_ENTRY with one of "
             "causal-lm, masked-lm, seq2seq, next-item, masked-item, sequence-classification, token-classification, "
             "sentence-embedding, "
             "sentence-pair-classification, image-classification, contrastive-pairs, image-text-to-text");
