@@ -17,6 +17,7 @@
 #include "runtime/datasets/partitions.h"
 #include "runtime/datasets/sentence_data.h"
 #include "runtime/model/tasks.h"
+#include "runtime/parallel/parameters/meta_construction.h"
 
 namespace modular {
 namespace {
@@ -74,6 +75,28 @@ std::string describe_size(const DataSet& set, const Samples* samples) {
   if (set.has_examples() || set.has_parquet()) return fmt::format("{} examples", count);
   if (set.has_images()) return fmt::format("{} images", count);
   return fmt::format("{:.1f} M tokens", samples ? static_cast<double>(count * samples->tokens()) * 1e-6 : 0.0);
+}
+
+/// Rejects images that the model does not take. Which these are, its forward alone says, so it is run on the meta
+/// device, where no tensor has values.
+void check_images_in(const ModelConfig& model, const ExampleSamples& examples) {
+  const auto image = examples.examples().row_shape("pixel_values");
+  if (image.empty()) return;
+  const auto ids = examples.examples().row_shape("input_ids");
+  Batch batch;
+  batch.pixel_values = at::empty({1, image[0], image[1], image[2]}, at::kMeta);
+  if (!ids.empty()) batch.input_ids = at::empty({1, ids[0]}, at::TensorOptions(at::kMeta).dtype(at::kLong));
+  const at::NoGradGuard no_grad;
+  try {
+    build_on_meta(*model.entry, *model.config).forward(batch);
+  } catch (const ConfigError& error) {
+    throw ConfigError(
+        fmt::format("the examples of data.paths do not fit {}: {}: write images of that size, or set "
+                    "image_size and num_channels of the model's config",
+                    model.entry->architecture, error.what()));
+  } catch (const c10::Error&) {
+    // It asked for values, after the images' check or without one.
+  }
 }
 
 }  // namespace

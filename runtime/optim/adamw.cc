@@ -27,7 +27,7 @@ void update(std::span<const Updated> parameters, const Step& step) {
                                    .exp_avg = moments[0].local,
                                    .exp_avg_sq = moments[1].local,
                                    .gradient = parameter->grad.contiguous(),
-                                   .rounded = parameter->rounded});
+                                   .compute_copy = parameter->rounded});
       parameter->compute_copy_is_fresh = true;
       continue;
     }

@@ -54,28 +54,6 @@ void check_trace(const RunConfig& config, int64_t world_size) {
                   fmt::join(trace, ", "), steps, std::min<int64_t>(10, steps), std::min<int64_t>(12, steps)));
 }
 
-/// Rejects images that the model does not take. Which these are, its forward alone says, so it is run on the meta
-/// device, where no tensor has values.
-void check_images_in(const ModelConfig& model, const ExampleSamples& examples) {
-  const auto image = examples.examples().row_shape("pixel_values");
-  if (image.empty()) return;
-  const auto ids = examples.examples().row_shape("input_ids");
-  Batch batch;
-  batch.pixel_values = at::empty({1, image[0], image[1], image[2]}, at::kMeta);
-  if (!ids.empty()) batch.input_ids = at::empty({1, ids[0]}, at::TensorOptions(at::kMeta).dtype(at::kLong));
-  const at::NoGradGuard no_grad;
-  try {
-    build_on_meta(*model.entry, *model.config).forward(batch);
-  } catch (const ConfigError& error) {
-    throw ConfigError(
-        fmt::format("the examples of data.paths do not fit {}: {}: write images of that size, or set "
-                    "image_size and num_channels of the model's config",
-                    model.entry->architecture, error.what()));
-  } catch (const c10::Error&) {
-    // It asked for values, after the images' check or without one.
-  }
-}
-
 /// Rejects settings by which the samples after those that were trained on would not be the ones that the run left.
 /// Returns what else changes the meaning of a setting, or nothing.
 std::string check_continued(RunConfig& config, int64_t samples) {
