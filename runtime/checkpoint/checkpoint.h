@@ -24,7 +24,7 @@
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/parallel/parallel_model.h"
-#include "runtime/parallel/sharded_parameter.h"
+#include "runtime/parallel/parameters/sharded_parameter.h"
 
 namespace modular {
 
@@ -60,10 +60,10 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& folder, const
                                       const TrainingState& state, std::span<const TensorSlice> tensors, Mesh& mesh,
                                       int64_t keep_last);
 
-/// The checkpoint that `path` means: itself, or the latest one of a folder of checkpoints. Empty where `path` holds
-/// none. Throws std::runtime_error where `latest` names a checkpoint that is not there, or a link within the folder of
-/// a run leads to it (run_path.h).
-std::filesystem::path find_checkpoint(const std::filesystem::path& path);
+/// The checkpoint that a path means: itself, or the latest one of a folder of checkpoints or of a run. Empty where
+/// there is none. Throws std::runtime_error where `latest` names a checkpoint that is not there, or a link within the
+/// folder of a run leads to it (run_path.h).
+std::filesystem::path find_checkpoint(const std::filesystem::path& named);
 
 /// Says why a checkpoint cannot be continued with this model, or nothing. Needs no process group.
 std::string checkpoint_error(const std::filesystem::path& checkpoint, const ModelConfig& model);

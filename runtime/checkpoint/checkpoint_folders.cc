@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kStepPrefix = "step-";
+constexpr const char* kCheckpoints = "checkpoints";
 
 std::string name_of_step(int64_t step) { return fmt::format("{}{:08}", kStepPrefix, step); }
 
@@ -68,6 +69,14 @@ std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
   return paths;
 }
 
+/// <path>/checkpoints where `path` is a run's folder, otherwise `path`. A folder with a model's config is not a run's,
+/// even if it contains a folder of that name.
+fs::path get_checkpoints(const fs::path& path) {
+  const bool is_model = is_there(path / "config.json") || is_there(path / "adapter_config.json");
+  const bool is_run = !is_model && path.filename() != kCheckpoints && fs::is_directory(path / kCheckpoints);
+  return is_run ? path / kCheckpoints : path;
+}
+
 }  // namespace
 
 fs::path checkpoint_of_step(const fs::path& folder, int64_t step) { return folder / name_of_step(step); }
@@ -102,10 +111,12 @@ void remove_leftovers(const fs::path& folder) {
   }
 }
 
-fs::path find_checkpoint(const fs::path& path) {
+fs::path find_checkpoint(const fs::path& named) {
   const auto check = [](const fs::path& checkpoint) { check_no_links(run_path(checkpoint / "checkpoint.json")); };
+  check(named);
+  if (fs::exists(named / "checkpoint.json")) return named;
+  const fs::path path = get_checkpoints(named);
   check(path);
-  if (fs::exists(path / "checkpoint.json")) return path;
   if (const std::vector<std::string> names = saved_names(path); !names.empty()) {
     const std::string& name = names.front();
     const bool is_step = parse_step(name).has_value();  // other names may be no names of files

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unicode/bytestream.h>
+#include <unicode/normalizer2.h>
 
 #include <algorithm>
 #include <charconv>
@@ -39,6 +41,22 @@ std::string in_lower_case(std::string name) {
   std::ranges::transform(name, name.begin(), [](char c) { return 'A' <= c && c <= 'Z' ? c - 'A' + 'a' : c; });
   return name;
 }
+
+/// The name in Unicode's normalization form C, which has one character for a letter with an accent.
+std::string composed(const std::string& name) {
+  if (std::ranges::all_of(name, [](unsigned char c) { return c < 0x80; }) || !is_utf8(name)) return name;
+  UErrorCode status = U_ZERO_ERROR;
+  const icu::Normalizer2* const composer = icu::Normalizer2::getNFCInstance(status);
+  if (U_FAILURE(status)) throw std::runtime_error(fmt::format("ICU has no form NFC: {}", u_errorName(status)));
+  std::string result;
+  icu::StringByteSink<std::string> sink(&result);
+  composer->normalizeUTF8(0, name, sink, nullptr, status);
+  if (U_FAILURE(status)) throw std::runtime_error(fmt::format("ICU cannot compose a name: {}", u_errorName(status)));
+  return result;
+}
+
+/// A name with escapes for messages: normalization forms look alike when printed.
+std::string escaped(const std::string& name) { return json(name).dump(-1, ' ', /*ensure_ascii=*/true); }
 
 std::string text_of_name(const json& name) { return name.is_string() ? name.get<std::string>() : name.dump(); }
 
@@ -101,13 +119,41 @@ std::optional<int64_t> LabelTable::find(const std::string& name) const {
 }
 
 std::optional<int64_t> LabelTable::find_in_any_case(const std::string& name) const {
+  if (const auto number = find(name)) return number;
   std::set<int64_t> found;
   for (const auto& [one, numbers] : numbers_)
     if (in_lower_case(one) == in_lower_case(name)) found.insert(numbers.begin(), numbers.end());
-  return found.size() == 1 ? std::optional(*found.begin()) : std::nullopt;
+  if (found.size() == 1) return *found.begin();
+  const std::string form = composed(name);
+  for (const auto& [one, numbers] : numbers_)
+    if (composed(one) == form)
+      throw ConfigError(
+          fmt::format("the data has a label {}, and the model's config.json calls it {}: the same text in another "
+                      "form of Unicode (NFC, NFD), which would be another label: write the one of the model",
+                      escaped(name), escaped(one)));
+  return {};
 }
 
+namespace {
+
+/// Throws ConfigError where two names are the same text in two normalization forms, unless the model has both as
+/// labels.
+void check_unicode_forms(const std::set<std::string>& names, const LabelTable& model) {
+  std::map<std::string, std::string> by_form;
+  for (const std::string& name : names) {
+    const auto [other, is_new] = by_form.emplace(composed(name), name);
+    if (!is_new && !(model.has(name) && model.has(other->second)))
+      throw ConfigError(
+          fmt::format("the data has the labels {} and {}: the same text in two forms of Unicode (NFC, NFD), which "
+                      "would be two labels: write one of the two",
+                      escaped(other->second), escaped(name)));
+  }
+}
+
+}  // namespace
+
 NumberedLabels number_labels(const std::set<std::string>& names, const LabelTable& model) {
+  check_unicode_forms(names, model);
   NumberedLabels labels;
   if (!model.has_names()) {
     if (std::ranges::all_of(names, [](const std::string& name) { return number_in_name(name).has_value(); })) {
@@ -187,8 +233,7 @@ std::optional<LabelMap> LabelMap::of(const fs::path& file, const ModelConfig& mo
   map.numbers_ = at::full({size}, -1, at::kLong);
   bool is_same = size == table.count();
   for (const auto& [name, number] : labels) {
-    auto found = table.find(name);
-    if (!found) found = table.find_in_any_case(name);
+    const auto found = table.find_in_any_case(name);
     map.names_[static_cast<size_t>(number)] = name;
     map.numbers_[number] = found.value_or(-1);
     is_same = is_same && found == number;

@@ -38,9 +38,11 @@ class LabelTable {
   /// Whether any label has a name of its own.
   bool has_names() const;
   const std::vector<std::string>& names() const { return names_; }
+  bool has(const std::string& name) const { return numbers_.contains(name); }
   /// The number of a label. Throws ConfigError where id2label and label2id give it two.
   std::optional<int64_t> find(const std::string& name) const;
-  /// The number of the only label whose name differs from this one in case alone.
+  /// The same; where no label has this name, the number of the only one whose name differs from it in case alone.
+  /// Throws ConfigError where a name is the same text in another form of Unicode.
   std::optional<int64_t> find_in_any_case(const std::string& name) const;
 
  private:
@@ -57,7 +59,8 @@ struct NumberedLabels {
 
 /// The model's numbers for its labels; for others the lowest that are left, in sorted order. Of more names than the
 /// model has labels, which takes a new head, all are numbered in sorted order; LABEL_0, LABEL_1, … always by what they
-/// say, and "0", "1", … where the model has a label of each number and no names.
+/// say, and "0", "1", … where the model has a label of each number and no names. Throws ConfigError where two names are
+/// the same text in two forms of Unicode, or one is a name of the model in another form.
 NumberedLabels number_labels(const std::set<std::string>& names, const LabelTable& model);
 
 /// A line that says where `labels` are not just those of `folder`, whose head is `model`'s; empty where they are.

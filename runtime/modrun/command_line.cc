@@ -3,10 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "runtime/config/config_field.h"
+#include "runtime/config/known_devices.h"
 #include "runtime/launch/launcher.h"
 #include "runtime/mesh/print.h"
-#include "runtime/train/config_field.h"
-#include "runtime/train/known_devices.h"
 
 namespace modular {
 
@@ -55,9 +55,9 @@ void add_run_options(CLI::App* command, Arguments& arguments) {
 }
 
 void add_checkpoint_option(CLI::App* command, Arguments& arguments) {
-  command->add_option(
-      "--checkpoint", arguments.checkpoint,
-      "a checkpoint, a folder of checkpoints, or a Hugging Face folder; the run's newest when not given");
+  command->add_option("--checkpoint", arguments.checkpoint,
+                      "a checkpoint, a folder of checkpoints, a run's folder, or a Hugging Face folder; the run's "
+                      "newest when not given");
 }
 
 void add_advise_options(CLI::App* command, Arguments& arguments) {
@@ -230,8 +230,9 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
 
   auto* export_command = app.add_subcommand("export", "Write a checkpoint as a Hugging Face folder");
   export_command
-      ->add_option("CHECKPOINT", arguments.source,
-                   "a checkpoint, a folder of checkpoints, or a PEFT folder, which is merged into its base")
+      ->add_option(
+          "CHECKPOINT", arguments.source,
+          "a checkpoint, a folder of checkpoints, a run's folder, or a PEFT folder, which is merged into its base")
       ->required();
   export_command->add_option("FOLDER", arguments.target, "Hugging Face folder to write")->required();
   export_command->add_option("--dtype", arguments.dtype, "float32, bfloat16 or float16")

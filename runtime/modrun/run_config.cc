@@ -68,6 +68,8 @@ void choose_weights(RunConfig& config, const Arguments& arguments) {
   if (config.model.checkpoint.empty())
     throw ConfigError(fmt::format("{} holds no checkpoint: train first, or name weights with --checkpoint",
                                   config.checkpoints().string()));
+  if (const auto checkpoint = find_checkpoint(config.model.checkpoint); !checkpoint.empty())
+    config.model.checkpoint = checkpoint;
   check_weights(config.model.checkpoint, config.network);
 }
 

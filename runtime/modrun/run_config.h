@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
+#include "runtime/config/config.h"
 #include "runtime/modrun/command_line.h"
-#include "runtime/train/config.h"
 
 namespace modular {
 
@@ -17,7 +17,8 @@ bool is_run_folder(const Arguments& arguments);
 RunConfig read_run_config_for(const Arguments& arguments);
 
 /// For a command on a trained model: unless --checkpoint names weights, sets model.checkpoint to the run's newest
-/// checkpoint, where it has one; checks that the weights fit. Throws ConfigError where there are none.
+/// checkpoint, where it has one; of a folder of checkpoints or of a run, to its newest. Checks that the weights fit.
+/// Throws ConfigError where there are none.
 void choose_weights(RunConfig& config, const Arguments& arguments);
 
 /// What is worth knowing of weights that a command uses as they are, a line each: keys of config.json that no field

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -31,6 +31,9 @@ int64_t padded_length(int64_t longest, const RowLength& length) {
   const int64_t rounded = (std::max<int64_t>(longest, 1) + kMultiple - 1) / kMultiple * kMultiple;
   return std::min(rounded, length.positions.value_or(rounded));
 }
+
+/// Whether a label means "no target". It does also where the other labels are names.
+bool is_ignored(const json& label) { return label.is_number_integer() && label.get<int64_t>() == kIgnoredTarget; }
 
 /// A label as the name of its class.
 std::string name_for(const json& label) {
@@ -69,7 +72,7 @@ class LabelKinds {
       has_names_ = has_names_ || one.is_string();
       any_real_ = any_real_ || one.is_number_float();
       any_number_ = any_number_ || one.is_number();
-      if (!one.is_number_float()) names_.insert(name_for(one));
+      if (!one.is_number_float() && !is_ignored(one)) names_.insert(name_for(one));
     });
     if (has_names_ && (any_real_ || (any_number_ && !plan_.problem.empty())))
       throw DataError(fmt::format("\"{}\" holds both names and numbers{}: write one of the two", plan_.columns.back(),
@@ -79,7 +82,8 @@ class LabelKinds {
   /// Throws DataError where names are numbers that are scores.
   bool has_names() const {
     const bool are_scores =
-        plan_.infers_problem && std::ranges::all_of(names_, is_decimal) &&
+        plan_.infers_problem &&
+        std::ranges::all_of(names_, [](const std::string& name) { return real_number(name).has_value(); }) &&
         std::ranges::any_of(names_, [](const std::string& name) { return name.find('.') != name.npos; });
     if (has_names_ && are_scores)
       throw DataError(
@@ -96,12 +100,6 @@ class LabelKinds {
  private:
   static bool holds_name(const json& label) {
     return label.is_array() && std::ranges::any_of(label, [](const json& one) { return one.is_string(); });
-  }
-
-  static bool is_decimal(const std::string& text) {
-    double value = 0.0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size();
   }
 
   void add_length(int64_t length) {
@@ -142,9 +140,8 @@ class ExampleTensors {
       : rows_(rows), plan_(plan), shape_(shape) {}
 
   Tensors all() const {
-    Tensors tensors = {
-        {"input_ids", by_row(of_ids(rows_.ids, static_cast<int32_t>(shape_.padding)))},
-        {"attention_mask", by_row(of_ids(std::vector<uint8_t>(rows_.ids.size(), 1), uint8_t{0}).to(at::kBool))}};
+    Tensors tensors = {{"input_ids", by_row(of_ids(rows_.ids, static_cast<int32_t>(shape_.padding)))},
+                       {"attention_mask", by_row(attention_mask())}};
     if (plan_.has_types) tensors.emplace_back("token_type_ids", of_ids(rows_.types, uint8_t{0}));
     if (const at::Tensor labels = made_labels(); labels.defined()) tensors.emplace_back("labels", labels);
     return tensors;
@@ -154,6 +151,18 @@ class ExampleTensors {
   template <class Number>
   at::Tensor of_ids(const std::vector<Number>& numbers, Number padding) const {
     return padded(numbers, rows_.lengths, shape_.ids, padding, shape_.pads_left);
+  }
+
+  /// 1 for tokens, and 2 for those of a prompt that pooling leaves out.
+  at::Tensor attention_mask() const {
+    std::vector<uint8_t> tokens(rows_.ids.size(), 1);
+    if (!plan_.leaves_prompts_out) return of_ids(tokens, uint8_t{0}).to(at::kBool);
+    auto first = tokens.begin();
+    for (size_t text = 0; text < rows_.lengths.size(); ++text) {
+      std::fill_n(first, rows_.prompts[text], uint8_t{2});
+      first += rows_.lengths[text];
+    }
+    return of_ids(tokens, uint8_t{0});
   }
 
   /// [texts, seq] as [rows, texts, seq], where rows have several.
@@ -183,7 +192,8 @@ class ExampleTensors {
   }
 
   int64_t to_number(const json& label) const {
-    return shape_.named.numbers.empty() ? label.get<int64_t>() : shape_.named.numbers.at(name_for(label));
+    if (shape_.named.numbers.empty() || is_ignored(label)) return label.get<int64_t>();
+    return shape_.named.numbers.at(name_for(label));
   }
 
   /// [rows, labels]: 1 for each label of a row.
@@ -231,15 +241,24 @@ class ExampleTensors {
 }  // namespace
 
 ExampleShape find_shape(const std::vector<fs::path>& files, const RowPlan& plan, const RowLength& length,
-                        const LabelTable& model) {
+                        const LabelTable& model, std::optional<int64_t> classes) {
   ExampleShape shape{.model = model};
   LabelKinds kinds(plan);
-  for (const fs::path& file : files) {
-    const Rows rows = read_rows(file);
+  const int64_t end = classes.value_or(std::numeric_limits<int32_t>::max());
+  for (size_t file = 0; file < files.size(); ++file) {
+    const Rows rows = read_rows(files[file]);
     shape.ids = std::max(shape.ids, find_longest(rows.lengths));
     shape.targets = std::max(shape.targets, find_longest(rows.target_lengths));
-    for (const json& label : rows.labels) kinds.add(label);
+    for (size_t row = 0; row < rows.labels.size(); ++row) {
+      kinds.add(rows.labels[row]);
+      if (shape.wrong || !plan.has_classes()) continue;
+      for_each_label(json::array({rows.labels[row]}), [&](const json& one) {
+        const int64_t label = one.is_number_integer() ? one.get<int64_t>() : 0;
+        if (!shape.wrong && (label < 0 || label >= end) && !is_ignored(one)) shape.wrong = {file, row, label};
+      });
+    }
   }
+  if (kinds.has_names()) shape.wrong.reset();  // numbers are names there
   shape.ids = padded_length(shape.ids, length);
   shape.targets = padded_length(shape.targets, length);
   shape.real_labels = !plan.problem.empty() || kinds.any_real();

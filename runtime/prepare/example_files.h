@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,12 @@
 #include "runtime/prepare/rows.h"
 
 namespace modular {
+
+/// Integer label outside the range of class numbers.
+struct WrongLabel {
+  size_t file = 0, row = 0;
+  int64_t label = 0;
+};
 
 /// What all files of examples have in common.
 struct ExampleShape {
@@ -21,13 +28,15 @@ struct ExampleShape {
   bool real_labels = false;
   int64_t padding = 0;
   bool pads_left = false;
+  std::optional<WrongLabel> wrong;  // the first, where labels are numbers of classes
 };
 
 /// Reads the files of rows for their longest ones and their labels, whose names are numbered as `model` does. Lengths
-/// are multiples of 8, unless that is more than the model's positions, or as asked. Throws DataError where labels are
-/// of several kinds: names and numbers that are not integers, or lists of several lengths.
+/// are multiples of 8, unless that is more than the model's positions, or as asked. Numbers of classes are those below
+/// `classes`, where that is known, and -100. Throws DataError where labels are of several kinds: names and numbers that
+/// are not integers, or lists of several lengths.
 ExampleShape find_shape(const std::vector<std::filesystem::path>& files, const RowPlan& plan, const RowLength& length,
-                        const LabelTable& model);
+                        const LabelTable& model, std::optional<int64_t> classes);
 
 /// The name of each label by its number, those of `shape.model` that the data does not have too; empty where labels are
 /// numbers.

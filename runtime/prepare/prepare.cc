@@ -12,6 +12,7 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/files.h"
 #include "runtime/data/token_file.h"
+#include "runtime/model/tensors.h"
 #include "runtime/prepare/example_files.h"
 #include "runtime/prepare/prepared_folder.h"
 #include "runtime/prepare/source_kinds.h"
@@ -38,6 +39,7 @@ json to_manifest(const PrepareOptions& options, const ModelConfig& model, const 
                    {"positions", optional(options.length.positions)},
                    {"longest", optional(options.length.usual)},
                    {"prompts", plan.prompts.empty() ? json() : json(plan.prompts)},
+                   {"leaves_prompts_out", plan.leaves_prompts_out ? json(true) : json()},
                    {"token_type_ids", plan.has_types},
                    {"shard_bytes", options.reading.piece_bytes},
                    {"sources", json::array()}};
@@ -68,6 +70,18 @@ class ShardWork {
   fs::path get_file(size_t shard) const {
     if (plan_.form == RowPlan::Form::running_text) return folder_.part(shard, ".tokens");
     return folder_.work() / fmt::format("{:05}.safetensors", shard);
+  }
+
+  /// Location of a shard's row for messages. Reads the shard's sources again.
+  std::string place_of_row(size_t shard, size_t row) const {
+    RecordReader reader(plan_.columns, options_.reading);
+    for (const Piece& piece : shards_[shard]) {
+      std::vector<Record> records;
+      reader.read(sources_[piece.source], piece, records);
+      if (row < records.size()) return get_location(sources_[piece.source], piece, records[row]);
+      row -= records.size();
+    }
+    return sources_[shards_[shard].back().source].path.string();  // which has changed since
   }
 
   /// `tokenizer` is the calling thread's. Throws what the first shard that cannot be done threw, once all before it
@@ -167,7 +181,13 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
     if (prepared.ids == 0) reject_empty();
     return files;
   }
-  ExampleShape shape = find_shape(files, prepared.plan, options.length, options.labels);
+  ExampleShape shape = find_shape(files, prepared.plan, options.length, options.labels, options.classes);
+  if (shape.wrong)
+    throw DataError(
+        fmt::format("{}: its label, \"{}\", is {}: write an integer from 0 {}, or {} where there is no target{}",
+                    work.place_of_row(shape.wrong->file, shape.wrong->row), prepared.plan.columns.back(),
+                    shape.wrong->label, options.classes ? fmt::format("to {}", *options.classes - 1) : "on",
+                    kIgnoredTarget, options.classes ? "; for more labels set model.config.num_labels" : ""));
   const std::vector<std::string> names = label_names(shape);
   const bool has_scores = prepared.plan.problem == "regression" && prepared.plan.has_label;
   prepared.labels = !names.empty()      ? static_cast<int64_t>(names.size())
@@ -183,7 +203,7 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
     const Rows rows = read_rows(files[shard]);
     if (rows.count() == 0) continue;
     prepared.rows += static_cast<int64_t>(rows.count() / prepared.plan.texts_of_row());
-    prepared.without_targets += rows_without_targets(rows);
+    if (!prepared.plan.leaves_prompts_out) prepared.without_targets += rows_without_targets(rows);
     write_examples(parts.emplace_back(folder.part(shard, ".safetensors")), rows, prepared.plan, shape);
   }
   if (parts.empty()) reject_empty();
@@ -218,6 +238,7 @@ Prepared prepare(const PrepareOptions& options, const ModelConfig& model,
   }
   const FolderLock lock(folder.work());
   Tokenizer tokenizer(folder.tokenizer(), options.reading.python);
+  folder.check_program(tokenizer.program(), options.reading.python);
   check_vocabulary(options, model, tokenizer);
   if (prepared.plan.form == RowPlan::Form::conversation) tokenizer.check_chat();
   prepared.vocabulary = tokenizer.vocabulary();

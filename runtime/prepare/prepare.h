@@ -32,6 +32,7 @@ struct PrepareOptions {
   LabelTable labels;                  // of the model, where its folder is known
   std::string labels_folder;          // that folder, where its head has been trained for them
   std::optional<int64_t> num_labels;  // as asked for
+  std::optional<int64_t> classes;     // of the model, where labels that are numbers have to be below that
   bool adds_rows = false;             // whether model.resize_embeddings could give the model more ids
   int64_t jobs = 2;                   // threads, each with a process for its tokenizer
   std::filesystem::path out;

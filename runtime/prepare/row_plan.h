@@ -18,6 +18,7 @@ struct AskedColumns {
   std::string label, prompt;              // none when empty
   std::string chat;                       // with lists of messages, in place of texts; none when empty
   std::vector<std::string> prompts = {};  // what is put before the texts of each column; nothing when empty
+  bool leaves_prompts_out = false;        // pooling reads no token of these: their attention_mask is 2
 };
 
 struct RowPlan {
@@ -36,12 +37,15 @@ struct RowPlan {
                                      // before the target; then the label, where there is one
   size_t texts = 1;                  // how many of them are texts
   std::vector<std::string> prompts;  // before the texts of each column; nothing when empty
+  bool leaves_prompts_out = false;   // out of pooling
   bool has_label = false;
   bool labels_may_be_real = false;  // scores
   std::string problem;              // of a classifier of rows (find_problem())
   bool infers_problem = false;      // as there is no problem_type
   bool has_types = false;           // the model reads which text of a pair a token is of
 
+  /// Whether labels are classes, by name or number, and neither scores nor several a row.
+  bool has_classes() const { return has_label && problem.empty() && !labels_may_be_real; }
   /// Texts of a row that have ids of their own, apart from a target.
   size_t texts_of_row() const { return form == Form::several_texts ? texts : 1; }
 };

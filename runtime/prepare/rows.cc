@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
+#include <utility>
 
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/data/files.h"
+#include "runtime/model/tensors.h"
 #include "runtime/prepare/source_kinds.h"
 
 namespace modular {
@@ -52,20 +55,32 @@ void check_text(const PieceRecords& piece, const Record& record, const RowPlan& 
   }
 }
 
-/// The number that the whole of a text writes, as a label has it.
-template <class Number>
-std::optional<Number> to_number(const std::string& text) {
-  Number value{};
+std::string_view without_spaces(std::string_view text) {
+  constexpr std::string_view kSpaces = " \t\n\v\f\r";
+  const size_t first = text.find_first_not_of(kSpaces);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
+}
+
+/// Text of a number without what Python's float() and int() skip: surrounding spaces and a plus sign.
+std::string_view plain_number(std::string_view text) {
+  text = without_spaces(text);
+  const bool has_plus = text.size() > 1 && text[0] == '+' && text[1] != '-';
+  return has_plus ? text.substr(1) : text;
+}
+
+/// The integer that is written so; "007" is none.
+std::optional<int64_t> get_integer(std::string_view text) {
+  int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
+  if (error != std::errc() || std::to_string(value) != text) return {};
   return value;
 }
 
 /// A label of a file whose values are all texts.
 json untyped_label(const std::string& text, bool may_be_real) {
-  const auto integer = to_number<int64_t>(text);
-  if (integer && std::to_string(*integer) == text) return *integer;  // "007" is a name
-  if (const auto real = to_number<double>(text); may_be_real && real && std::isfinite(*real)) return *real;
+  if (const auto integer = get_integer(may_be_real ? plain_number(text) : text)) return *integer;
+  if (const auto real = real_number(text); may_be_real && real && std::isfinite(*real)) return *real;
   return text;
 }
 
@@ -75,9 +90,8 @@ json numeric_label(const PieceRecords& piece, const Record& record, const RowPla
   json label = value;
   if (value.is_string() && !piece.source->kind->typed) {
     const std::string& text = value.get_ref<const std::string&>();
-    const auto number = to_number<double>(text);
-    if (number) label = *number;
-    if (text.starts_with('[')) label = parse_json(text);
+    if (const auto number = real_number(text)) label = *number;
+    if (without_spaces(text).starts_with('[')) label = parse_json(text);
   }
   const auto is_number = [](const json& one) {
     return one.is_boolean() || (one.is_number() && std::isfinite(one.get<float>()));
@@ -105,9 +119,16 @@ json numeric_label(const PieceRecords& piece, const Record& record, const RowPla
 json get_label(const PieceRecords& piece, const Record& record, const RowPlan& plan, const json& value) {
   const std::string& column = plan.columns.back();
   if (value.is_null() || (value.is_string() && value.get_ref<const std::string&>().empty()))
-    reject(piece, record, fmt::format("its label, \"{}\", is missing", column));
+    reject(
+        piece, record,
+        fmt::format("its label, \"{}\", is missing: write one, or leave the row out{}", column,
+                    plan.has_classes() ? fmt::format(", or write {} where there is no target", kIgnoredTarget) : ""));
   if (!plan.problem.empty()) return numeric_label(piece, record, plan, value);
   if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+  if (value.is_number_unsigned() && !std::in_range<int64_t>(value.get<uint64_t>()))
+    reject(piece, record,
+           fmt::format("its label, \"{}\", is {}, which is too large for a label: write {}", column, shown(value),
+                       plan.has_classes() ? "the number of a class, or a name as a text" : "a smaller number"));
   const bool fits = value.is_number_integer() || is_text(value) || (value.is_number() && plan.labels_may_be_real);
   if (!fits)
     reject(piece, record,
@@ -254,6 +275,23 @@ class Encoder {
     const EncodedTexts encoded = tokenizer_.encode({.texts = std::move(texts), .longest = length_.truncated()});
     append(rows_.ids, encoded.ids);
     append(rows_.lengths, encoded.lengths);
+    note_prompts(encoded.lengths);
+  }
+
+  /// How many ids of each of these texts, the columns of one row after another, are left out for their prompt.
+  void note_prompts(const std::vector<int64_t>& lengths) {
+    if (!plan_.leaves_prompts_out) return;
+    if (prompt_lengths_.empty())
+      for (const std::string& prompt : plan_.prompts) prompt_lengths_.push_back(prompt_length(prompt));
+    for (size_t text = 0; text < lengths.size(); ++text)
+      rows_.prompts.push_back(std::min(prompt_lengths_[text % prompt_lengths_.size()], lengths[text]));
+  }
+
+  /// As Sentence Transformers counts: the ids of the prompt alone, without one that the tokenizer puts after a text.
+  int64_t prompt_length(const std::string& prompt) {
+    if (prompt.empty()) return 0;
+    const EncodedTexts encoded = tokenizer_.encode({.texts = {prompt}, .longest = length_.truncated()});
+    return std::max<int64_t>(encoded.lengths[0] - std::min<int64_t>(tokenizer_.closing(), 1), 0);
   }
 
   void add_texts(std::span<const Row> batch) {
@@ -269,6 +307,7 @@ class Encoder {
     append(rows_.lengths, encoded.lengths);
     append(rows_.types, encoded.types);
     append(rows_.words, encoded.words);
+    note_prompts(encoded.lengths);
     if (plan_.form != Form::source) return;
     const EncodedTexts targets =
         tokenizer_.encode({.texts = get_column(batch, 1), .target = true, .longest = length_.asked});
@@ -280,6 +319,7 @@ class Encoder {
   const RowLength& length_;
   Tokenizer& tokenizer_;
   Rows& rows_;
+  std::vector<int64_t> prompt_lengths_;  // of each column
 };
 
 size_t text_bytes(const json& value) {
@@ -291,6 +331,16 @@ size_t text_bytes(const json& value) {
 }
 
 }  // namespace
+
+std::optional<double> real_number(const std::string& text) {
+  const std::string number(plain_number(text));
+  if (number.starts_with('+')) return {};
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (error == std::errc::invalid_argument || end != number.data() + number.size()) return {};
+  if (error == std::errc::result_out_of_range) value = std::strtod(number.c_str(), nullptr);  // 0 or an infinity
+  return value;
+}
 
 Rows encode_rows(const std::vector<PieceRecords>& pieces, const RowPlan& plan, const RowLength& length,
                  Tokenizer& tokenizer) {

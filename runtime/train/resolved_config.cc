@@ -12,10 +12,11 @@
 #include <algorithm>
 #include <array>
 
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/config/config_field.h"
 #include "runtime/mesh/own_program.h"
-#include "runtime/parallel/known_schedules.h"
-#include "runtime/parallel/schedule_file.h"
-#include "runtime/train/config_field.h"
+#include "runtime/parallel/pipeline/known_schedules.h"
+#include "runtime/parallel/pipeline/schedule_file.h"
 
 namespace modular {
 namespace {
@@ -106,7 +107,10 @@ ResolvedConfig resolved_config(int64_t ranks, RunConfig config, const std::vecto
       for (const DataFile& file : *list) files.push_back(file.path);
     add_files(settings, set.name.empty() ? "data.paths" : fmt::format("data.sets.{}.paths", set.name), files);
   }
-  if (!checkpoint.empty() && all_read_weights) add_files(settings, "model.checkpoint", weight_files(checkpoint));
+  if (!checkpoint.empty() && all_read_weights) {
+    const fs::path found = find_checkpoint(checkpoint);
+    add_files(settings, "model.checkpoint", weight_files(found.empty() ? checkpoint : found));
+  }
   if (has_schedule) add_files(settings, "parallel.schedule", {schedule});
   if (has_library) add_files(settings, "parallel.backend", {backend});
   settings.emplace_back("libtorch", libtorch());

@@ -21,17 +21,17 @@ bool is_linear(const Field& field) {
 
 // ---- Annotations ----
 
-/// The verdict on replacing annotation `from` of a layer by `to`; an empty `to` removes it.
-struct Replacement {
+/// The verdict for a family in which a layer's annotation `from` becomes `to`; if `to` is empty, it is removed.
+struct AnnotationChange {
   const char* from;
   const char* to;
   Verdict verdict;
 };
 
-constexpr Replacement kReplacements[] = {
+constexpr AnnotationChange kAnnotationChanges[] = {
     {"tp_colwise", "", rejected},
     {"tp_colwise", "TP_ROWWISE", rejected},
-    {"tp_colwise", "TP_VOCAB", accepted},  // both split a linear layer by output feature
+    {"tp_colwise", "TP_VOCAB", accepted},  // for a linear layer, both split by output feature
     {"tp_rowwise", "", rejected},
     {"tp_rowwise", "TP_COLWISE", rejected},
     {"tp_rowwise", "TP_VOCAB", rejected},
@@ -40,7 +40,7 @@ constexpr Replacement kReplacements[] = {
     {"tp_colwise_parts", "TP_ROWWISE", rejected},
     {"tp_shard", "", rejected},
     {"tp_local", "", rejected},
-    {"tp_vocab", "", accepted},  // full on every rank
+    {"tp_vocab", "", accepted},  // replicated on every rank
     {"tp_vocab", "TP_ROWWISE", rejected},
     {"pp_first", "", rejected},
     {"pp_first", "PP_LAST", rejected},
@@ -56,7 +56,7 @@ constexpr Replacement kReplacements[] = {
     {"pp_all", "PP_LAST", rejected},
 };
 
-/// The fields whose layers an entry ties to another layer: both have to be split the same way.
+/// The fields whose layers an entry ties to another: both have to be split in the same way.
 std::set<const Field*> tied_fields(const FamilyModel& model) {
   std::set<const Field*> tied;
   for (const Class& entry : model.classes) {
@@ -79,76 +79,77 @@ std::set<const Field*> tied_fields(const FamilyModel& model) {
   return tied;
 }
 
-/// An exception to the verdicts above.
+/// Exceptions to the rules above, with their reasons.
 struct Exception {
   const char* part;  // part of the mutant's name
   Verdict verdict;
 };
 
 constexpr Exception kExceptions[] = {
-    // Class scores that are split by class, and gathered at the output and for the loss. Scores whose loss may be a
-    // regression loss (classification_loss) stay full.
+    // Class scores split by class, which are gathered at the output and for the loss. Scores whose loss may be a
+    // regression loss (classification_loss) stay replicated.
     {"GPT2ForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
     {"BloomForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
     {"T5ForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
     // Its table is read before the unit that would own it.
     {"RelativeAttentionBiasImpl: FSDP_UNIT removed", rejected},
-    // Only kept for checkpoints; no entry runs them.
+    // Only for checkpoints; entries do not run them.
     {"RobertaPoolerImpl::dense: TP_COLWISE added", accepted},
     {"MPNetPoolerImpl::dense: TP_COLWISE added", accepted},
-    {"RobertaModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
-    {"MPNetModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
-    {"ForSentenceEmbeddingImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
-    {"ForSentencePairClassificationImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
-    // The number of dimensions is not known there, and the sizes of the following view no longer match the layer.
-    {"T5AttentionImpl::forward 6: turned_twice of q", rejected},
-    {"T5AttentionImpl::forward 6: product instead of q", rejected},
-    {"T5SelfAttentionImpl::forward 6: turned_twice of q", rejected},
-    {"T5SelfAttentionImpl::forward 6: product instead of q", rejected},
-    {"T5SelfAttentionImpl::forward 9: turned_twice of k", rejected},
-    {"T5SelfAttentionImpl::forward 9: product instead of k", rejected},
-    {"T5SelfAttentionImpl::forward 12: turned_twice of v", rejected},
-    {"T5SelfAttentionImpl::forward 12: product instead of v", rejected},
-    {"LlavaTextAttentionImpl::forward 6: turned_twice of q_proj", rejected},
-    {"LlavaTextAttentionImpl::forward 6: product instead of q_proj", rejected},
-    {"LlavaTextAttentionImpl::forward 10: turned_twice of k_proj", rejected},
-    {"LlavaTextAttentionImpl::forward 10: product instead of k_proj", rejected},
-    {"LlavaTextAttentionImpl::forward 13: turned_twice of v_proj", rejected},
-    {"LlavaTextAttentionImpl::forward 13: product instead of v_proj", rejected},
-    // The model no longer has two stacks.
-    {"T5ModelImpl::encoder: PP_FIRST exchanged for PP_ALL", rejected},
-    {"T5ModelImpl::decoder: PP_LAST exchanged for PP_ALL", rejected},
-    {"T5ForConditionalGenerationImpl::encoder: PP_FIRST exchanged for PP_ALL", rejected},
-    {"T5ForConditionalGenerationImpl::decoder: PP_LAST exchanged for PP_ALL", rejected},
-    {"ModelImpl::vision_model: PP_FIRST exchanged for PP_ALL", rejected},
-    {"ModelImpl::text_model: PP_LAST exchanged for PP_ALL", rejected},
-    // A stack without a PP_SPLIT list runs on a single stage, which is both its first and its last.
+    {"RobertaModelImpl::pooler: PP_LAST replaced by PP_FIRST", accepted},
+    {"MPNetModelImpl::pooler: PP_LAST replaced by PP_FIRST", accepted},
+    {"ForSentenceEmbeddingImpl::pooler: PP_LAST replaced by PP_FIRST", accepted},
+    {"ForSentencePairClassificationImpl::pooler: PP_LAST replaced by PP_FIRST", accepted},
+    // The value's number of dimensions is unknown there, and the sizes of the view that follows are no longer the
+    // layer's.
+    {"T5AttentionImpl::forward 6: transposed_twice of q", rejected},
+    {"T5AttentionImpl::forward 6: matmul instead of q", rejected},
+    {"T5SelfAttentionImpl::forward 6: transposed_twice of q", rejected},
+    {"T5SelfAttentionImpl::forward 6: matmul instead of q", rejected},
+    {"T5SelfAttentionImpl::forward 9: transposed_twice of k", rejected},
+    {"T5SelfAttentionImpl::forward 9: matmul instead of k", rejected},
+    {"T5SelfAttentionImpl::forward 12: transposed_twice of v", rejected},
+    {"T5SelfAttentionImpl::forward 12: matmul instead of v", rejected},
+    {"LlavaTextAttentionImpl::forward 6: transposed_twice of q_proj", rejected},
+    {"LlavaTextAttentionImpl::forward 6: matmul instead of q_proj", rejected},
+    {"LlavaTextAttentionImpl::forward 10: transposed_twice of k_proj", rejected},
+    {"LlavaTextAttentionImpl::forward 10: matmul instead of k_proj", rejected},
+    {"LlavaTextAttentionImpl::forward 13: transposed_twice of v_proj", rejected},
+    {"LlavaTextAttentionImpl::forward 13: matmul instead of v_proj", rejected},
+    // The model no longer consists of two stacks.
+    {"T5ModelImpl::encoder: PP_FIRST replaced by PP_ALL", rejected},
+    {"T5ModelImpl::decoder: PP_LAST replaced by PP_ALL", rejected},
+    {"T5ForConditionalGenerationImpl::encoder: PP_FIRST replaced by PP_ALL", rejected},
+    {"T5ForConditionalGenerationImpl::decoder: PP_LAST replaced by PP_ALL", rejected},
+    {"ModelImpl::vision_model: PP_FIRST replaced by PP_ALL", rejected},
+    {"ModelImpl::text_model: PP_LAST replaced by PP_ALL", rejected},
+    // A stack whose list is not marked is one piece, which runs on the stage that begins and ends it.
     {"T5DecoderImpl::block: PP_SPLIT removed", accepted},
-    {"T5DecoderImpl::block: PP_SPLIT exchanged for", accepted},
-    // The order of the stacks follows from the reads of the second one.
+    {"T5DecoderImpl::block: PP_SPLIT replaced by", accepted},
+    // The order of the stacks follows from the inputs of the second one.
     {"T5ModelImpl::encoder: PP_FIRST removed", accepted},
     {"T5ForConditionalGenerationImpl::encoder: PP_FIRST removed", accepted},
     {"SiglipModelImpl::vision_model: PP_FIRST removed", accepted},
-    // The statement after the first stack computes a mask from the batch, which every stage does.
-    {"T5ModelImpl::forward: stacks exchanged", accepted},
-    {"T5ForConditionalGenerationImpl::inherited_forward: stacks exchanged", accepted},
-    // It is inside a module that is marked itself: the outermost annotation decides.
+    // After the first stack comes a mask of its batch, which each stage computes.
+    {"T5ModelImpl::forward: stacks swapped", accepted},
+    {"T5ForConditionalGenerationImpl::inherited_forward: stacks swapped", accepted},
+    // It is inside a stack that is marked itself: the outermost mark decides.
     {"LlavaEncoderImpl::layers: PP_SPLIT", accepted},
     {"LlavaVisionModelImpl::embeddings: PP_FIRST removed", accepted},
-    {"LlavaVisionModelImpl::embeddings: PP_FIRST exchanged for PP_LAST", accepted},
+    {"LlavaVisionModelImpl::embeddings: PP_FIRST replaced by PP_LAST", accepted},
     {"LlavaVisionModelImpl::pre_layrnorm: PP_FIRST", accepted},
     {"LlavaVisionModelImpl::post_layernorm: PP_LAST", accepted},
 };
 
 Verdict get_verdict(const std::string& name, Verdict verdict) {
-  for (const Exception& exception : kExceptions)
-    if (name.find(exception.part) != std::string::npos) return exception.verdict;
+  for (const Exception& one : kExceptions)
+    if (name.find(one.part) != std::string::npos) return one.verdict;
   return verdict;
 }
 
 // ---- Bodies ----
 
-/// Code that replaces a value `$`, with the verdicts for a value that is split along its last dimension and a full value.
+/// Code that replaces a value `$`: verdicts for a value that is split along its last dimension and for a full one.
 struct Wrap {
   const char* name;
   const char* code;
@@ -164,11 +165,11 @@ constexpr Wrap kWraps[] = {
     {"partial_sum_added", "($ + 0.01 * $.sum(-1, true))", rejected, accepted},
     {"size_as_factor", "($ * (0.01 * static_cast<double>($.size(-1))))", rejected, accepted},
     {"roll", "$.roll(1, -1)", rejected, accepted},
-    {"chunks_exchanged", "torch::cat({$.chunk(2, -1)[1], $.chunk(2, -1)[0]}, -1)", rejected, accepted},
+    {"chunks_swapped", "torch::cat({$.chunk(2, -1)[1], $.chunk(2, -1)[0]}, -1)", rejected, accepted},
     {"cumsum", "$.cumsum(-1)", rejected, accepted},
     {"tanh", "torch::tanh($)", accepted, accepted},
     {"scaled", "($ * 0.5)", accepted, accepted},
-    {"turned_twice", "$.transpose(-1, -2).transpose(-1, -2)", accepted, accepted},
+    {"transposed_twice", "$.transpose(-1, -2).transpose(-1, -2)", accepted, accepted},
 };
 
 std::string filled(const std::string& code, const std::string& value) {
@@ -200,7 +201,7 @@ class Mutator {
     mutants_.push_back({std::move(name), verdict, std::move(changes), owner_, method_});
   }
 
-  /// Adds a change of annotations; `edit` applies it to the parsed class.
+  /// A change of annotations. `edit` applies it to the parsed class.
   void annotate(const Class& owner, std::string name, Verdict verdict, std::vector<Change> changes,
                 std::function<void(Class&)> edit) {
     const size_t index = static_cast<size_t>(&owner - model_.classes.data());
@@ -208,7 +209,7 @@ class Mutator {
                         [index, edit](FamilyModel& model) { edit(model.classes[index]); }});
   }
 
-  /// The start of the declaration of `field`: the first code on its line.
+  /// The begin of the declaration of `field`: the first code of its line.
   SourceSpan declaration(const Field& field) const {
     uint32_t begin = field.where.begin;
     while (begin > 0 && text_[begin - 1] != '\n' && text_[begin - 1] != ';') --begin;
@@ -220,7 +221,7 @@ class Mutator {
     for (const Annotation& annotation : owner.annotations)
       if (annotation.kind == "fsdp_unit" && !find_annotation(owner.annotations, "entry"))
         annotate(owner, ": FSDP_UNIT removed", accepted, {{annotation.where, ""}}, [](Class& changed) {
-          std::erase_if(changed.annotations, [](const Annotation& other) { return other.kind == "fsdp_unit"; });
+          std::erase_if(changed.annotations, [](const Annotation& one) { return one.kind == "fsdp_unit"; });
         });
     for (size_t i = 0; i < owner.fields.size(); ++i) {
       const Field& field = owner.fields[i];
@@ -232,7 +233,7 @@ class Mutator {
     }
   }
 
-  /// Whether a method reads `field`. Constructors only see global counts.
+  /// Whether a method reads `field`. Constructors only see full counts.
   static bool is_read(const Class& owner, const Field& field) {
     bool read = false;
     for (const Function& function : owner.functions) {
@@ -251,7 +252,7 @@ class Mutator {
              });
   }
 
-  /// The parsed annotation for "TP_SHARD(0)".
+  /// The parsed annotation of "TP_SHARD(0)".
   static Annotation make_annotation(const std::string& macro, SourceSpan where) {
     Annotation annotation;
     const size_t open = std::min(macro.find('('), macro.size());
@@ -264,41 +265,41 @@ class Mutator {
 
   void change_annotation(const Class& owner, size_t i, const Annotation& annotation) {
     const Field& field = owner.fields[i];
-    const size_t index = static_cast<size_t>(&annotation - field.annotations.data());
+    const size_t position = static_cast<size_t>(&annotation - field.annotations.data());
     const std::string what = "::" + field.name + ": " + at(annotation.where);
-    const auto exchange = [&](const std::string& to, Verdict verdict) {
-      annotate(owner, what + (to.empty() ? " removed" : " exchanged for " + to), verdict, {{annotation.where, to}},
+    const auto replace = [&](const std::string& to, Verdict verdict) {
+      annotate(owner, what + (to.empty() ? " removed" : " replaced by " + to), verdict, {{annotation.where, to}},
                [=, replacement = make_annotation(to, annotation.where)](Class& changed) {
                  std::vector<Annotation>& list = changed.fields[i].annotations;
                  if (to.empty())
-                   list.erase(list.begin() + static_cast<std::ptrdiff_t>(index));
+                   list.erase(list.begin() + static_cast<std::ptrdiff_t>(position));
                  else
-                   list[index] = replacement;
+                   list[position] = replacement;
                });
     };
-    for (const Replacement& replacement : kReplacements) {
-      if (annotation.kind != replacement.from) continue;
+    for (const AnnotationChange& one : kAnnotationChanges) {
+      if (annotation.kind != one.from) continue;
       const bool tied = annotation.kind == "tp_vocab" && tied_.contains(&field);
-      // A count that only names the size of a part is equivalent to the product.
+      // A count that only gives the size of a part equals the product.
       const bool names_a_part = annotation.kind == "tp_local" && !is_read(owner, field);
-      exchange(replacement.to, tied ? rejected : names_a_part ? accepted : replacement.verdict);
+      replace(one.to, tied ? rejected : names_a_part ? accepted : one.verdict);
     }
-    if (annotation.kind == "tp_vocab" && is_linear(field)) exchange("TP_COLWISE", accepted);
+    if (annotation.kind == "tp_vocab" && is_linear(field)) replace("TP_COLWISE", accepted);
     if (annotation.kind == "tp_shard" && annotation.arguments.size() == 1)
-      exchange(annotation.arguments[0] == "1" ? "TP_SHARD(0)" : "TP_SHARD(1)", rejected);
+      replace(annotation.arguments[0] == "1" ? "TP_SHARD(0)" : "TP_SHARD(1)", rejected);
     const bool is_plan = annotation.kind.starts_with("tp_") || annotation.kind.starts_with("pp_");
     if (!is_plan || i + 1 >= owner.fields.size()) return;
     const Field& next = owner.fields[i + 1];
     const bool between_parts = annotation.kind == "tp_local" && next.type == "int64_t" && !is_read(owner, field) &&
                                (find_annotation(next.annotations, "tp_local") || !is_read(owner, next));
-    // A table that is only used for lookups may be split by row.
+    // Any table that is only looked up may be split by row.
     const bool between_tables = annotation.kind == "tp_vocab" && !tied_.contains(&field) && field.type == next.type &&
                                 next.type.ends_with("nn::Embedding");
     annotate(owner, what + " moved to " + next.name, between_parts || between_tables ? accepted : rejected,
              {{annotation.where, ""}, {declaration(next), at(annotation.where) + " "}}, [=](Class& changed) {
                std::vector<Annotation>& list = changed.fields[i].annotations;
-               changed.fields[i + 1].annotations.push_back(list[index]);
-               list.erase(list.begin() + static_cast<std::ptrdiff_t>(index));
+               changed.fields[i + 1].annotations.push_back(list[position]);
+               list.erase(list.begin() + static_cast<std::ptrdiff_t>(position));
              });
   }
 
@@ -306,7 +307,7 @@ class Mutator {
 
   void change_method(const Class& owner, const Function& function) {
     owner_ = owner.name, method_ = function.name;
-    change_layer_loop(owner, function);
+    change_loop(owner, function);
     change_stacks(owner, function);
     Body body = function.body;
     int number = 0;
@@ -337,7 +338,7 @@ class Mutator {
     }
     if (expr.operands.size() != 2) return;
     const std::string argument = at(expr.operands[1].span);
-    add(where + "product instead of " + field.name, takes_split ? rejected : accepted,
+    add(where + "matmul instead of " + field.name, takes_split ? rejected : accepted,
         {{expr.span, unqualified(field.type) == "Linear"
                          ? "torch::linear(" + argument + ", " + field.name + "->weight)"
                          : "torch::matmul(" + argument + ", " + field.name + "->weight)"}});
@@ -378,8 +379,8 @@ class Mutator {
     return {statement.span.file, statement.span.end, statement.span.end};
   }
 
-  /// Moves code and modules of some stages to others.
-  void change_layer_loop(const Class& owner, const Function& function) {
+  /// Moves code and members of some stages to others.
+  void change_loop(const Class& owner, const Function& function) {
     const std::vector<Stmt>& statements = function.body.statements;
     const auto loop = std::find_if(statements.begin(), statements.end(), [&](const Stmt& statement) {
       if (statement.kind != Stmt::Kind::range_for || statement.exprs[0].operands.size() != 1) return false;
@@ -392,7 +393,7 @@ class Mutator {
       return statement.kind == Stmt::Kind::declare && statement.names == std::vector<std::string>{carried} &&
              !statement.exprs.empty();
     });
-    const Expr* next = nullptr;  // the result of an element
+    const Expr* next = nullptr;  // output of an element
     for (const Stmt& inner : loop->then_body)
       if (inner.kind == Stmt::Kind::expression && inner.exprs[0].name == "=" && !next)
         next = &inner.exprs[0].operands[1];
@@ -402,20 +403,20 @@ class Mutator {
       return Change{after(*loop), "\n" + carried + " = " + value + ";"};
     };
 
-    add(where + "the fed value is kept for the end", rejected,
+    add(where + "input kept for the end", rejected,
         {{before(*loop), "const Tensor kept = " + carried + ";\n"}, appended(carried + " + kept")});
     add(where + "elements counted", rejected,
-        {{before(*loop), "int64_t iterations = 0;\n"},
-         {body, "{ ++iterations; " + at(body) + " }"},
-         appended(carried + " * static_cast<double>(iterations)")});
+        {{before(*loop), "int64_t walked = 0;\n"},
+         {body, "{ ++walked; " + at(body) + " }"},
+         appended(carried + " * static_cast<double>(walked)")});
     add(where + "loop in a branch", rejected, {{before(*loop), "if (" + carried + ".dim() > 0) "}});
     add(where + "scaled after the loop", accepted, {appended(carried + " * 0.5")});
-    add(where + "scaled where it is fed", accepted, {{after(*feed), "\n" + carried + " = " + carried + " * 0.5;"}});
+    add(where + "input scaled", accepted, {{after(*feed), "\n" + carried + " = " + carried + " * 0.5;"}});
     add(where + "scaled in the loop", accepted, {{next->span, "(" + at(next->span) + ") * 0.9"}});
     for (const Field& field : owner.fields) {
-      if (find_annotation(field.annotations, "pp_last") && maps_tensor_to_tensor(field)) {
+      if (find_annotation(field.annotations, "pp_last") && takes_and_gives_a_tensor(field)) {
         add(where + field.name + " within the loop", rejected, {{next->span, field.name + "(" + at(next->span) + ")"}});
-        add(where + field.name + " where it is fed", rejected,
+        add(where + field.name + " on the input", rejected,
             {{feed->exprs[0].span, field.name + "(" + at(feed->exprs[0].span) + ")"}});
       }
       if (find_annotation(field.annotations, "pp_first") && unqualified(field.type) == "Embedding") {
@@ -428,7 +429,7 @@ class Mutator {
     }
   }
 
-  /// Whether the member contains lists of layers, without being one.
+  /// Whether the member contains lists of layers without being one.
   bool is_layer_stack(const Class& owner, const Field& field) const {
     const auto tree = build_tree(model_, owner);
     const ModuleNode* node = tree->child(field.name);
@@ -438,7 +439,7 @@ class Mutator {
     return holds;
   }
 
-  /// Whether `expr`, or a method of `owner` that it calls, names a stack with that annotation.
+  /// Whether `expr`, or a method of `owner` that it calls, names a stack with that mark.
   bool names_marked(const Class& owner, const Expr& expr, const char* kind) const {
     const Field* field = get_field(owner, expr);
     if (field && find_annotation(field->annotations, kind) && is_layer_stack(owner, *field)) return true;
@@ -457,10 +458,11 @@ class Mutator {
 
   /// Changes the statement after which the model is cut between two stacks.
   void change_stacks(const Class& owner, const Function& function) {
-    // If a stack is cut, its result has other values on stages in the middle: it may only be assigned to a variable.
-    const bool is_cut = std::ranges::any_of(model_.classes, [](const Class& candidate) {
+    // Layers that are cut return other values in the middle of a stack, so their result may only be assigned to a
+    // variable.
+    const bool is_cut = std::ranges::any_of(model_.classes, [](const Class& one) {
       return std::ranges::any_of(
-          candidate.fields, [](const Field& field) { return find_annotation(field.annotations, "pp_split") != nullptr; });
+          one.fields, [](const Field& field) { return find_annotation(field.annotations, "pp_split") != nullptr; });
     });
     const Verdict verdict = is_cut ? rejected : accepted;
     const std::vector<Stmt>& statements = function.body.statements;
@@ -473,29 +475,29 @@ class Mutator {
     });
     if (!has_last) return;
     const std::string where = owner.name + "::" + function.name + ": ", name = crossing->names[0];
-    const SourceSpan value = crossing->exprs[0].span;
+    const SourceSpan crossing_value = crossing->exprs[0].span;
     add(where + "crossing value computed twice", rejected,
-        {{before(*crossing), "const Tensor kept = " + at(value) + ";\n"}});
-    add(where + "crossing value scaled", verdict, {{value, "(" + at(value) + ") * 0.5"}});
+        {{before(*crossing), "const Tensor kept = " + at(crossing_value) + ";\n"}});
+    add(where + "crossing value scaled", verdict, {{crossing_value, "(" + at(crossing_value) + ") * 0.5"}});
     add(where + "crossing value computed in a branch", verdict,
         {{crossing->span, "Tensor " + name + ";\nif (!batch.position_ids.defined() || batch.position_ids.defined()) " +
-                              name + " = " + at(value) + ";"}});
+                              name + " = " + at(crossing_value) + ";"}});
     if (const auto next = crossing + 1; next != statements.end() && next->kind == Stmt::Kind::declare)
-      add(where + "stacks exchanged", rejected, {{crossing->span, at(next->span)}, {next->span, at(crossing->span)}});
+      add(where + "stacks swapped", rejected, {{crossing->span, at(next->span)}, {next->span, at(crossing->span)}});
   }
 
-  bool maps_tensor_to_tensor(const Field& field) const {
+  bool takes_and_gives_a_tensor(const Field& field) const {
     if (unqualified(field.type) == "LayerNorm") return true;
-    for (const Class& owner : model_.classes) {
-      if (owner.holder != field.type) continue;
-      const Function* forward = find_method(owner, "forward", 1);
+    for (const Class& one : model_.classes) {
+      if (one.holder != field.type) continue;
+      const Function* forward = find_method(one, "forward", 1);
       return forward && forward->parameters.size() == 1 && forward->return_type == "Tensor" &&
              forward->parameters[0].type.find("Tensor") != std::string::npos;
     }
     return false;
   }
 
-  /// Exchanges and scales the sizes of a view that has a tp-local count.
+  /// Swaps and scales the sizes of a view that has a local count.
   void change_view(const Class& owner, const Expr& expr, const std::string& where) {
     if (expr.operands.size() != 2 || expr.operands[1].kind != Expr::Kind::list) return;
     const std::vector<Expr>& sizes = expr.operands[1].operands;
@@ -503,7 +505,7 @@ class Mutator {
       if (!is_local_count(owner, sizes[i])) continue;
       const std::string count = at(sizes[i].span);
       if (i + 1 < sizes.size()) {
-        add(where + "sizes exchanged after " + count, rejected,
+        add(where + "sizes swapped after " + count, rejected,
             {{sizes[i].span, at(sizes[i + 1].span)}, {sizes[i + 1].span, count}});
         if (i > 0)
           add(where + "size before " + count + " doubled", rejected,
@@ -511,9 +513,9 @@ class Mutator {
                {sizes[i + 1].span, at(sizes[i + 1].span) + " / 2"}});
       }
       if (i > 0)
-        add(where + "sizes exchanged before " + count, rejected,
+        add(where + "sizes swapped before " + count, rejected,
             {{sizes[i].span, at(sizes[i - 1].span)}, {sizes[i - 1].span, count}});
-      add(where + count + " as the rest", rejected, {{sizes[i].span, "-1"}});
+      add(where + count + " as -1", rejected, {{sizes[i].span, "-1"}});
     }
   }
 
@@ -534,7 +536,7 @@ constexpr const char* kMutant = "_mutant_";
 
 std::vector<FamilyModel> mutated(const GenerateOptions& options, const FlattenedSpec& spec, const FamilyModel& model,
                                  const std::vector<Mutant>& mutants) {
-  // Each changed method is inserted after the original under a unique name, and replaces it after parsing.
+  // Each changed method is inserted after the original under a new name, and replaces it afterwards.
   std::vector<Change> added;
   for (size_t i = 0; i < mutants.size(); ++i) {
     if (mutants[i].method.empty()) continue;
@@ -556,19 +558,19 @@ std::vector<FamilyModel> mutated(const GenerateOptions& options, const Flattened
   all.text = changed(all.text, added);
   FamilyModel read = read_flattened(options, {all}).front();
   FamilyModel unchanged = read;
-  const auto is_mutant = [](const Function& function) { return function.name.find(kMutant) != std::string::npos; };
+  const auto is_mutant = [](const Function& one) { return one.name.find(kMutant) != std::string::npos; };
   for (Class& owner : unchanged.classes) std::erase_if(owner.functions, is_mutant);
   std::vector<FamilyModel> models;
   for (size_t i = 0; i < mutants.size(); ++i) {
-    FamilyModel& mutant = models.emplace_back(unchanged);
+    FamilyModel& one = models.emplace_back(unchanged);
     if (mutants[i].edit) {
-      mutants[i].edit(mutant);
+      mutants[i].edit(one);
       continue;
     }
     const std::string name = mutants[i].method + kMutant + std::to_string(i);
     for (const Function& body : get_class(read, mutants[i].owner).functions) {
       if (body.name != name) continue;
-      for (Function& function : get_class(mutant, mutants[i].owner).functions)
+      for (Function& function : get_class(one, mutants[i].owner).functions)
         if (function.name == mutants[i].method && function.parameters.size() == body.parameters.size())
           function.body = body.body, function.text = body.text, function.where = body.where;
     }

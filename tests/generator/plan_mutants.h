@@ -1,6 +1,6 @@
-// Mutants of the catalogue's specs, which modgen must either accept or reject: removed, replaced and moved annotations,
-// misplaced views, norms and sums, and stage regions that overlap. The expected verdict follows from the mutation operator
-// and the code that it changes, not from modgen's behavior.
+// Mutations of the catalogue's specs that a plan must survive or be rejected for: annotations removed, replaced and
+// moved; views, norms and sums in the wrong position; regions of stages that reach into each other. The expected
+// verdict of each follows from the operator and its operand, not from modgen's behavior.
 #pragma once
 
 #include <functional>
@@ -14,22 +14,22 @@
 namespace modgen {
 
 enum class Verdict {
-  rejected,  // computes a different result, or none, on some mesh
-  accepted,  // computes the same on every mesh as on a single process
+  rejected,  // computes something else, or nothing, on some mesh
+  accepted,  // computes the same on every mesh as on one process
 };
 
 struct Mutant {
   std::string name;  // "LlamaMLPImpl::up_proj: TP_COLWISE removed"
   Verdict verdict;
   std::vector<Change> changes;                  // changes to the family's flattened text
-  std::string owner, method;                    // the changed method and its class; empty if annotations change
+  std::string owner, method;                    // where they are; empty for changes of annotations
   std::function<void(FamilyModel&)> edit = {};  // the same change of annotations, applied to the parsed family
 };
 
-/// Returns all mutants of a family. `model` is the parsed `spec`, before weaving.
+/// Every mutant of a family. `model` is the parsed `spec`, not woven.
 std::vector<Mutant> make_mutants(const FlattenedSpec& spec, const FamilyModel& model);
 
-/// Returns the parsed family of each mutant, using a single parse for all of them.
+/// The parsed families of the mutants, all from one parse.
 std::vector<FamilyModel> mutated(const GenerateOptions& options, const FlattenedSpec& spec, const FamilyModel& model,
                                  const std::vector<Mutant>& mutants);
 

@@ -1,4 +1,4 @@
-// Mutation tests of the catalogue's plans: see plan_mutants.h.
+// The catalogue's plans under mutation: see plan_mutants.h.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,13 +19,13 @@ GenerateOptions catalogue(std::vector<std::string> families) {
 
 class PlanMutations : public testing::TestWithParam<std::string> {};
 
-TEST_P(PlanMutations, AreRejectedWithALocationOrAccepted) {
+TEST_P(PlanMutations, AreRejectedAtALocationOrComputeTheSame) {
   const GenerateOptions options = catalogue({GetParam()});
   const FlattenedSpec spec = flatten_specs(options).front();
   const FamilyModel model = read_flattened(options, {spec}).front();
   const std::vector<Mutant> mutants = make_mutants(spec, model);
-  FamilyModel original = model;
-  EXPECT_TRUE(weave(original).empty()) << "the unchanged family";
+  FamilyModel itself = model;
+  EXPECT_TRUE(weave(itself).empty()) << "the family itself";
 
   std::vector<FamilyModel> models = mutated(options, spec, model, mutants);
   size_t rejected = 0;

@@ -49,6 +49,41 @@ TEST_F(Forward, DropsNothingAndIsTheSameOnAMesh) {
   EXPECT_TRUE(at::allclose(one, logits(folder, {"--set", "parallel.tp=2"}, {"--nproc-per-node", "2"}), 1e-5, 1e-5));
 }
 
+TEST_F(Forward, TheFolderOfARunMeansItsNewestCheckpoint) {
+  ASSERT_EQ(train("run", {"--set", "checkpoint.every=1", "--set", "checkpoint.keep=0"}).status, 0);
+  const fs::path run = run_folder("run"), checkpoints = run / "checkpoints";
+  std::vector<fs::path> steps;
+  for (const auto& entry : fs::directory_iterator(checkpoints))
+    if (entry.is_directory() && !entry.is_symlink()) steps.push_back(entry.path());
+  std::ranges::sort(steps);
+  ASSERT_GE(steps.size(), 2U);
+  const at::Tensor newest = logits(steps.back());
+  EXPECT_FALSE(newest.equal(logits(steps.front())));
+  EXPECT_TRUE(newest.equal(logits(run)));
+  EXPECT_TRUE(newest.equal(logits(run, {"--set", "parallel.tp=1"})));
+  const fs::path exported = folder_.path() / "of-run";
+  const auto said = modrun({"export", run.string(), exported.string()});
+  ASSERT_EQ(said.status, 0) << said.output;
+  EXPECT_TRUE(newest.equal(logits(exported)));
+  const auto evaluated = modrun({"eval", run.string(), "--checkpoint", run.string()});
+  EXPECT_EQ(evaluated.status, 0) << evaluated.output;
+  EXPECT_THAT(evaluated.output, HasSubstr("with " + steps.back().string()));
+  const auto removed = train("run", {"--overwrite", "--set", "model.checkpoint=" + run.string()});
+  EXPECT_EQ(removed.status, 2) << removed.output;
+  EXPECT_THAT(removed.output, HasSubstr("--overwrite would remove model.checkpoint"));
+  EXPECT_TRUE(newest.equal(logits(run)));
+  const auto imported = modrun({"import", run.string(), (folder_.path() / "imported").string()});
+  EXPECT_EQ(imported.status, 2) << imported.output;
+  EXPECT_THAT(imported.output, HasSubstr(run.string() +
+                                         " holds checkpoints and is no model's folder: name one of "
+                                         "them, " +
+                                         steps.back().string()));
+  fs::remove_all(checkpoints);
+  fs::create_directory(checkpoints);
+  EXPECT_THAT(forward(run).output,
+              HasSubstr(run.string() + " is the folder of a run that has no complete checkpoint: train first"));
+}
+
 TEST_F(Forward, ComputesWithTheSettingsThatItIsGiven) {
   const fs::path folder = weights();
   const at::Tensor of_folder = logits(folder);

@@ -336,9 +336,120 @@ def folders_of_images_have_the_labels_of_the_model():
     assert found["accuracy"] == 1.0, found
 
 
+def scores_are_read_as_python_does():
+    """In CSV files: what float() makes a finite number of, but for underscores, which pandas does not read either."""
+    import pandas
+    tokenizer("plain")
+    entry, config = "BertForSequenceClassification", transformers.BertConfig(**ENCODER, num_labels=1, problem_type="regression")
+    get_folder("score-model", entry, config)
+    plain = ["0.5", " 0.5", "+0.5", "-1.25 ", "  +1.5", ".5", "5.", "+5.", "1e-3", "1E+2", " +7 ", "-0", "00.50", "007", "1e-400", "\t2"]
+    others = ["\n2", "\x0b3\x0c", "\r4", "+.5e1"]
+    write("plain.csv", [dict(text="good", label=label) for label in plain])
+    read = pandas.read_csv("plain.csv")["label"]
+    assert read.dtype == "float64" and list(read) == [float(label) for label in plain], read
+    written = plain + others
+    write("written.csv", [dict(text="good", label=label) for label in written])
+    prepare("written.csv", "written", "--checkpoint", "score-model", "--entry", entry)
+    found = load_file("written/part-00000.safetensors")["labels"]
+    assert torch.equal(found, torch.tensor([float(label) for label in written], dtype=torch.float32)), found
+    # The same of an embedding model, whose integers stay integers.
+    prepare("written.csv", "pairs", "--tokenizer", "plain", "--entry", "BertModel", "--text", "text,text")
+    assert torch.equal(load_file("pairs/part-00000.safetensors")["labels"], found)
+    write("classes.csv", [dict(text="good", label=label) for label in ["1", " 0", "+3"]])
+    prepare("classes.csv", "classes", "--tokenizer", "plain", "--entry", "BertModel")
+    assert torch.equal(load_file("classes/part-00000.safetensors")["labels"], torch.tensor([1, 0, 3]))
+    for number, label in enumerate(["+-0.5", "++1", "- 1", "0x10", "1e", "0,5", " ", "+", "0.5 0.5", "inf", "+nan", "1e400", "1_000"]):
+        try:
+            assert abs(float(label)) == float("inf") or float(label) != float(label) or "_" in label, label
+        except ValueError:
+            pass
+        write("none.csv", [dict(text="good", label="1"), dict(text="bad", label=label)])
+        text = prepare("none.csv", f"none-{number}", "--checkpoint", "score-model", "--entry", entry, fails=True)
+        assert "none.csv:3" in text and "write a finite number" in text, (label, text)
+
+
+def classes_are_numbers_that_the_model_has():
+    entry, head = "BertForSequenceClassification", torch.zeros(1, 3)
+    tokenizer("plain")
+    get_folder("three", entry, transformers.BertConfig(**ENCODER, num_labels=3))
+    for number, (label, arguments) in enumerate([
+            (-1, ["--checkpoint", "three"]), (3, ["--checkpoint", "three"]), (-(1 << 62), ["--checkpoint", "three"]), (-1, ["--tokenizer", "plain"]),
+            (3, ["--tokenizer", "plain", *settings(model__config__num_labels=3)])]):
+        try:  # as torch has it, whose loss transformers takes
+            torch.nn.functional.cross_entropy(head, torch.tensor([label]))
+            raise AssertionError(label)
+        except (IndexError, RuntimeError):
+            pass
+        rows = [dict(text=text, label=i % 3) for i, text in enumerate(TEXTS[:7])] + [dict(text="good", label=label)]
+        for kind, place in {"jsonl": 8, "csv": 9}.items():
+            write(f"class.{kind}", rows)
+            for size in ("8MiB", "60"):
+                text = prepare(f"class.{kind}", f"class-{kind}-{number}-{size}", "--entry", entry, "--shard-size", size, *arguments, fails=True)
+                range_ = "from 0 on" if arguments == ["--tokenizer", "plain"] else "from 0 to 2"
+                assert f'class.{kind}:{place}: its label, "label", is {label}: write an integer {range_}, or -100' in text, text
+    # A class that only a new head would have, where the weights have none for it, and rows without a target.
+    write("kept.jsonl", [dict(text="good", label=label) for label in (4, -100, 0)])
+    prepare("kept.jsonl", "kept", "--tokenizer", "plain", "--entry", entry)
+    assert load_file("kept/part-00000.safetensors")["labels"].tolist() == [4, -100, 0]
+    for kind in ("jsonl", "csv"):
+        write(f"beside.{kind}", [dict(text="good", label=label) for label in ("up", -100, "down")])
+        prepare(f"beside.{kind}", f"beside-{kind}", "--tokenizer", "plain", "--entry", entry)
+        assert load_file(f"beside-{kind}/part-00000.safetensors")["labels"].tolist() == [1, -100, 0]
+        assert json.load(open(f"beside-{kind}/labels.json")) == {"down": 0, "up": 1}
+    write("negative.jsonl", [dict(text="good", label=label) for label in ("up", -1)])
+    prepare("negative.jsonl", "negative", "--tokenizer", "plain", "--entry", entry)
+    assert json.load(open("negative/labels.json")) == {"-1": 0, "up": 1}
+    for number, label in enumerate([1 << 63, (1 << 64) - 1, 1 << 64, -(1 << 63) - 1]):
+        try:
+            torch.tensor([label], dtype=torch.int64)
+            raise AssertionError(label)
+        except (RuntimeError, OverflowError, ValueError):
+            pass
+        for task, text, labels in [(entry, "good", label), ("BertForTokenClassification", ["good", "bad"], [0, label]),
+                                   ("BertModel", "good", label)]:
+            if task == "BertModel" and number > 1:
+                continue  # a score
+            write("large.jsonl", [dict(text=text, label=0 if text == "good" else [0, 1]), dict(text=text, label=labels)])
+            said = prepare("large.jsonl", f"large-{number}-{task}", "--tokenizer", "plain", "--entry", task, fails=True)
+            assert 'large.jsonl:2: its label, "label", is ' in said, said
+            assert number > 1 or f"is {label}, which is too large" in said, said
+    write("null.jsonl", [dict(text="good", label=1), dict(text="bad", label=None)])
+    said = prepare("null.jsonl", "null", "--tokenizer", "plain", "--entry", entry, fails=True)
+    assert 'null.jsonl:2: its label, "label", is missing: write one, or leave the row out, or write -100' in said, said
+
+
+def forms_of_unicode_are_no_two_labels():
+    import unicodedata
+    tokenizer("plain")
+    entry, names = "BertForSequenceClassification", ["caf\u00e9", "\u1ec7", "\uac00", "te"]
+    other = [unicodedata.normalize("NFD", name) for name in names]
+    assert [unicodedata.normalize("NFC", name) for name in other] == names and other[:3] != names[:3]
+    get_folder("composed", entry, transformers.BertConfig(**ENCODER, num_labels=4), names)
+    get_folder("both", entry, transformers.BertConfig(**ENCODER, num_labels=2), [names[0], other[0]])
+    assert len(transformers.AutoConfig.from_pretrained("both").label2id) == 2  # two labels, for transformers
+    shown = [json.dumps(name) for name in names], [json.dumps(name) for name in other]
+    for i in range(3):
+        write("forms.jsonl", [dict(text="good", label=label) for label in (names[i], other[i])])
+        text = prepare("forms.jsonl", f"forms-{i}", "--tokenizer", "plain", "--entry", entry, fails=True)
+        assert shown[0][i] in text and shown[1][i] in text and "two forms of Unicode" in text, text
+        write("form.jsonl", [dict(text=text, label=label) for text, label in zip(TEXTS, [other[i], "te"] * 4)])
+        text = prepare("form.jsonl", f"form-{i}", "--checkpoint", "composed", "--entry", entry, fails=True)
+        assert shown[0][i] in text and shown[1][i] in text and "write the one of the model" in text, text
+        prepare("form.jsonl", f"apart-{i}", "--tokenizer", "plain", "--entry", entry)
+        assert set(json.load(open(f"apart-{i}/labels.json"))) == {other[i], "te"}
+        of_model = settings(train__dir=f"run-form-{i}", model__checkpoint="composed", model__entry=entry, data__format="examples",
+                            data__paths=[f"apart-{i}"])
+        for text in (modrun("train", *of_model, fails=True), modrun("eval", "--checkpoint", "composed", *of_model, *settings(data__held_out=["*"]), fails=True)):
+            assert shown[0][i] in text and shown[1][i] in text and "write the one of the model" in text, text
+    write("forms.jsonl", [dict(text="good", label=label) for label in (names[0], other[0])])
+    prepare("forms.jsonl", "of-both", "--checkpoint", "both", "--entry", entry)
+    assert json.load(open("of-both/labels.json")) == {names[0]: 0, other[0]: 1}
+
+
 work = tempfile.TemporaryDirectory()
 os.chdir(work.name)
 for check in (names_are_those_of_the_model, other_names_are_said, words_have_the_labels_of_the_model,
-              scores_and_several_labels_are_trained_on, problems_are_inferred, folders_of_images_have_the_labels_of_the_model):
+              scores_and_several_labels_are_trained_on, problems_are_inferred, folders_of_images_have_the_labels_of_the_model, scores_are_read_as_python_does,
+              classes_are_numbers_that_the_model_has, forms_of_unicode_are_no_two_labels):
     check()
     print(check.__name__, "ok", flush=True)

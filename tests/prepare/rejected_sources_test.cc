@@ -146,6 +146,20 @@ TEST_F(Rejected, AParquetColumnWithoutTextsIsNamed) {
               HasSubstr("row 2 of row group 1: column \"score\" has values of double, and nan is not a text"));
 }
 
+TEST_F(Rejected, SettingsThatAreNoJsonObjectOrTooLarge) {
+  const auto folder = folder_.path() / "settings";
+  std::filesystem::copy(tokenizer("wordpiece"), folder, std::filesystem::copy_options::recursive);
+  const Words arguments = {folder_.write("a.csv", "text\nx\n").string(), "--entry", "BertModel", "--tokenizer",
+                           folder.string()};
+  for (const char* name : {"config_sentence_transformers.json", "sentence_bert_config.json"}) {
+    const std::string path = folder_.write("settings/" + std::string(name), "[]").string();
+    EXPECT_THAT(find_error(arguments), HasSubstr(path + " is not a JSON object"));
+    folder_.write("settings/" + std::string(name), "{}" + std::string(size_t{16} << 20, ' '));
+    EXPECT_THAT(find_error(arguments), HasSubstr(path + " has 16777218 bytes, and such a file has at most 16777216"));
+    std::filesystem::remove(path);
+  }
+}
+
 TEST_F(Rejected, ATokenizerThatIsNone) {
   const auto tokenizer = folder_.write("tok/tokenizer.json", "{\"model\":{}}").parent_path().string();
   const std::string source = folder_.write("a.txt", "x").string();

@@ -19,6 +19,8 @@ struct Kind {
   const OperationTable& (*operations)();
 };
 
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
 constexpr Kind kKinds[] = {
     {"arithmetic", arithmetic_rules, arithmetic_operations},
     {"shapes", shape_rules, shape_operations},
