@@ -1,4 +1,4 @@
-// What a rank receives in a step along each axis: the closed forms of docs/training.md.
+// Bytes that a rank receives in a step over each axis: the closed forms of docs/guide/parallelism.md.
 #pragma once
 
 #include <cstdint>
