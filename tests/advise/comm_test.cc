@@ -89,8 +89,8 @@ TEST(Groups, LieInTheOrderOfTheMeshsAxes) {
   EXPECT_TRUE(crosses_nodes(pp_group(layout), h100()));
 }
 
-// docs/guide/parallelism.md: a rank of 1F1B waits for (p - 1)/(m + p - 1) of its step, interleaved for (p - 1)/(v m + p
-// - 1).
+// docs/guide/parallelism.md: a rank of 1F1B waits for (p - 1)/(m + p - 1) of its step, and with interleaved stages for
+// (p - 1)/(v m + p - 1).
 TEST(Bubble, IsTheDocumentsShareOfAStep) {
   ModelProfile model = float_profile();
   model.boundary = 0.0;
