@@ -297,7 +297,7 @@ inline Tensor alibi_mask(const Batch& batch, const Tensor& slopes, at::ScalarTyp
   const Tensor visible = visible_keys(causal_mask(batch, /*window=*/0), seq, batch.input_ids.device());
   Tensor positions = at::arange(keys, batch.input_ids.options()).unsqueeze(0);
   if (batch.attention_mask.defined()) {
-    const Tensor tokens = batch.attention_mask.to(at::kLong);
+    const Tensor tokens = batch.attention_mask.ne(0).to(at::kLong);
     positions = (tokens.cumsum(-1) - 1) * tokens;
   }
   const Tensor biases = (slopes.view({1, -1, 1, 1}) * positions.view({-1, 1, 1, keys})).to(type);

@@ -134,7 +134,7 @@ inline Tensor sequence_lengths(const Batch& batch, const Tensor& positions) {
   const Tensor& mask = batch.attention_mask;
   if (bound.cache) return ends.amax(-1, /*keepdim=*/true);  // positions there leave padding out
   if (mask.defined() && !batch.documents.defined() && !batch.position_ids.defined())
-    return mask.to(at::kLong).sum(-1, /*keepdim=*/true);
+    return mask.ne(0).sum(-1, /*keepdim=*/true);
   if (mask.defined()) ends = ends.masked_fill(mask.eq(0), 0);
   if (!batch.documents.defined()) return ends.amax(-1, /*keepdim=*/true);
   const Tensor& documents = batch.documents;

@@ -25,7 +25,8 @@ struct Batch {
                                   // after one another
   Tensor labels;                  // int64, or float32 for numbers, shaped as the task has it (tasks.h), one a sample
                                   // where that has several texts; kIgnoredTarget for no target
-  Tensor attention_mask;          // [batch, seq] int64 or bool, 0 for padding
+  Tensor attention_mask;          // [batch, seq] int64 or bool, 0 for padding; 2 for a token of a prompt that pooling
+                                  // leaves out (EmbeddingHeadConfig::include_prompt), and which is no padding
   Tensor position_ids;            // [batch, seq] int64; 0 … seq - 1, or what the model counts, when not given
   Tensor documents;               // [batch, seq] int64, which document a token is of: attention keeps them apart
   Tensor token_type_ids;          // [batch, seq] int64, which segment of a pair a token is in; 0 when not given

@@ -151,6 +151,9 @@ void prepare_data(const Arguments& arguments) {
     SentenceSettings settings = read_sentence_settings(
         folder, asked.prompt_names, std::max<size_t>(asked.texts.size(), 1), options.length.positions);
     options.columns.prompts = std::move(settings.prompts);
+    options.columns.leaves_prompts_out = !fields_as_json(*config.network.config).at("include_prompt").get<bool>();
+    if (options.columns.leaves_prompts_out && !options.columns.prompts.empty())
+      settings.note += "; pooling leaves the prompts' tokens out";
     options.length.usual = settings.longest;
     note = std::move(settings.note);
   }

@@ -24,7 +24,7 @@ namespace {
 
 /// Its positions that are not padding.
 int64_t get_positions(const Batch& batch) {
-  return batch.attention_mask.defined() ? batch.attention_mask.sum().item<int64_t>() : batch.leading().numel();
+  return batch.attention_mask.defined() ? batch.attention_mask.ne(0).sum().item<int64_t>() : batch.leading().numel();
 }
 
 /// What the batch holds, on `device`.

@@ -50,7 +50,7 @@ void RouterBalance::begin_step(double positions, double sequences) {
 
 void RouterBalance::begin_forward(const Batch& batch, int64_t stage) {
   const Tensor& tokens = batch.leading();
-  const Tensor mask = batch.attention_mask.defined() ? batch.attention_mask.to(at::kDouble)
+  const Tensor mask = batch.attention_mask.defined() ? batch.attention_mask.ne(0).to(at::kDouble)
                       : tokens.dim() == 2            ? at::ones(tokens.sizes(), numbers_)
                                                      : at::ones({tokens.size(0), 0}, numbers_);
   position_ = {.mask = mask, .stage = stage};

@@ -74,6 +74,7 @@ RowPlan plan_rows(const ModelConfig& model, const AskedColumns& asked) {
   plan.columns = asked.texts.empty() ? std::vector<std::string>{"text"} : asked.texts;
   plan.texts = plan.columns.size();
   plan.prompts = asked.prompts;
+  plan.leaves_prompts_out = asked.leaves_prompts_out && !asked.prompts.empty();
   plan.form = find_form(entry, asked, plan.texts);
   check(entry, plan, asked, find_needs(plan.form));
   if (plan.form == RowPlan::Form::continuation) plan.columns.insert(plan.columns.begin(), asked.prompt);

@@ -211,7 +211,8 @@ void choose_model(RunConfig& config, const fs::path& file) {
     const Entry* const wanted = entry.empty() ? nullptr : &entry_named(entry, where);
     fs::path source = newest.empty() ? fs::path(checkpoint) : newest;
     // A run that has saved itself no longer needs the weights that it began from.
-    if (const auto own = find_checkpoint(config.checkpoints()); !fs::exists(source) && !own.empty()) source = own;
+    if (!fs::exists(source))
+      if (const auto own = find_checkpoint(config.checkpoints()); !own.empty()) source = own;
     // The first rank alone would know whether the weights are tied: where only it reads them, config.json says so.
     config.network =
         config.first_reads() ? read_config(source, wanted, base) : read_pretrained_config(source, wanted, base);

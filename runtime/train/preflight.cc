@@ -12,6 +12,7 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
+#include "runtime/checkpoint/sentence_transformers.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/data/token_check.h"
 #include "runtime/files/open_file.h"
@@ -171,9 +172,9 @@ void check_weights(const fs::path& folder, const ModelConfig& model, Head head) 
 
 bool reads_weights(const RunConfig& config) {
   if (!config.first_reads()) return true;
-  const fs::path folder = config.model.checkpoint;
+  const fs::path folder = config.model.checkpoint, place = transformer_folder(folder);
   return Environment::from_process().rank == 0 &&
-         (fs::exists(folder / kPretrainedFile) || fs::exists(folder / kPretrainedIndex) ||
+         (fs::exists(place / kPretrainedFile) || fs::exists(place / kPretrainedIndex) ||
           !find_checkpoint(folder).empty());
 }
 

@@ -110,7 +110,7 @@ TEST(Families, AreHeadersAndNothingElse) {
   EXPECT_EQ(find_spec(root.path() / "none", root.path(), "beta"), root.path() / "modular/beta.h");
   EXPECT_EQ(
       get_message([&] { families_in(root.path() / "modular"); }),
-      (root.path() / "modular/modular").string() + ": no such folder: name the folder that holds modular/ with --root");
+      (root.path() / "modular/modular").string() + ": no such folder: set --root to the folder that contains modular/");
 }
 
 }  // namespace

@@ -83,6 +83,25 @@ TEST_F(Sentences, TrainAlikeOnEveryMeshAndInAnyMicroBatches) {
   }
 }
 
+TEST_F(Sentences, GoOnToTheBit) {
+  Tensors scored = texts(2);
+  scored.emplace_back("labels", at::rand({kSamples}));
+  for (const Tensors& samples : {texts(3), scored}) {
+    write(samples);
+    const Words settings = {"model.config.pooling=cls+mean", "model.config.embedding_layers=['dense 24 tanh']",
+                            "checkpoint.every=3", "checkpoint.keep=0"};
+    const Words two = {"--nproc-per-node", "2"};
+    for (const char* name : {"whole", "cut"}) {
+      const auto run = train(name, with(options(settings), {"--overwrite"}), two);
+      ASSERT_EQ(run.status, 0) << run.output;
+    }
+    fs::remove_all(run_folder("cut") / "checkpoints/step-00000006");
+    const auto resumed = modrun(with(two, {"train", run_folder("cut").string(), "--resume=step-00000003"}));
+    ASSERT_EQ(resumed.status, 0) << resumed.output;
+    expect_same_checkpoint("cut", "whole", "step-00000006");
+  }
+}
+
 TEST_F(Sentences, ARunKeepsTheLossThatItsDataChose) {
   Tensors scored = texts(2);
   scored.emplace_back("labels", at::rand({kSamples}));

@@ -26,6 +26,15 @@ struct Case {
   bool causal = true;  // else a window is how far a query sees both ways
 };
 
+std::string name_for(const Case& of) {
+  return "batch" + std::to_string(of.batch) + "heads" + std::to_string(of.heads) + "of" +
+         std::to_string(of.key_value_heads) + "seq" + std::to_string(of.seq) + "dim" + std::to_string(of.dim) +
+         (of.window ? "window" + std::to_string(of.window) : "") + (of.padding ? "padding" : "") +
+         (of.documents == Case::Documents::none ? "" : "documents") + (of.causal ? "" : "bothways");
+}
+
+void PrintTo(const Case& of, std::ostream* out) { *out << name_for(of); }
+
 class WithFused {
  public:
   WithFused() { install_fused_functions(); }
@@ -117,14 +126,7 @@ INSTANTIATE_TEST_SUITE_P(
                                          Case{2, 2, 2, 101, 32, /*window=*/50, true, Case::Documents::in_order, false},
                                          Case{2, 4, 1, 64, 8, /*window=*/40, true, Case::Documents::mixed, false}),
                        ::testing::Values(at::kFloat, at::kBFloat16)),
-    [](const auto& info) {
-      const Case& of = std::get<0>(info.param);
-      return "batch" + std::to_string(of.batch) + "heads" + std::to_string(of.heads) + "of" +
-             std::to_string(of.key_value_heads) + "seq" + std::to_string(of.seq) + "dim" + std::to_string(of.dim) +
-             (of.window ? "window" + std::to_string(of.window) : "") + (of.padding ? "padding" : "") +
-             (of.documents == Case::Documents::none ? "" : "documents") + (of.causal ? "" : "bothways") +
-             at::toString(std::get<1>(info.param));
-    });
+    [](const auto& info) { return name_for(std::get<0>(info.param)) + at::toString(std::get<1>(info.param)); });
 
 // ---- With biases ----
 
@@ -134,6 +136,10 @@ struct BiasCase {
   enum class Hidden { none, some, all_of_a_row } hidden = Hidden::none;
   double drop = 0.0;
 };
+
+std::string name_for(const BiasCase& of) { return "seq" + std::to_string(of.seq) + "keys" + std::to_string(of.keys); }
+
+void PrintTo(const BiasCase& of, std::ostream* out) { *out << name_for(of); }
 
 /// Numbers of a case's sizes; the least value hides every third key, or from every third query all keys.
 Tensor make_biases(const BiasCase& of, at::ScalarType type) {
@@ -187,8 +193,7 @@ INSTANTIATE_TEST_SUITE_P(
                           BiasCase{2, 4, 2, 35, 130, 16, {2, 4, 35, 130}, BiasCase::Hidden::some, 0.2}),
         ::testing::Values(at::kFloat, at::kBFloat16)),
     [](const auto& info) {
-      const BiasCase& of = std::get<0>(info.param);
-      return "case" + std::to_string(info.index) + "seq" + std::to_string(of.seq) + "keys" + std::to_string(of.keys) +
+      return "case" + std::to_string(info.index) + name_for(std::get<0>(info.param)) +
              at::toString(std::get<1>(info.param));
     });
 

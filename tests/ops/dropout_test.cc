@@ -140,6 +140,13 @@ struct AttentionCase {
   enum class Mask { causal, window, padding, documents } mask;
 };
 
+std::string name_for(const AttentionCase& of) {
+  return "heads" + std::to_string(of.heads) + "of" + std::to_string(of.key_value_heads) + "seq" +
+         std::to_string(of.seq);
+}
+
+void PrintTo(const AttentionCase& of, std::ostream* out) { *out << name_for(of); }
+
 AttentionMask make_mask(const AttentionCase& of) {
   if (of.mask == AttentionCase::Mask::causal) return causal_mask(Tensor(), /*window=*/0);
   if (of.mask == AttentionCase::Mask::window) return causal_mask(Tensor(), /*window=*/5);
@@ -198,9 +205,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, DroppingAttention,
                                                           AttentionCase{2, 4, 1, 75, 8, Mask::documents}),
                                           testing::Values(at::kFloat, at::kBFloat16, at::kDouble)),
                          [](const auto& info) {
-                           const AttentionCase& of = std::get<0>(info.param);
-                           return "heads" + std::to_string(of.heads) + "of" + std::to_string(of.key_value_heads) +
-                                  "seq" + std::to_string(of.seq) + at::toString(std::get<1>(info.param));
+                           return name_for(std::get<0>(info.param)) + at::toString(std::get<1>(info.param));
                          });
 
 /// Draws the same for every call.

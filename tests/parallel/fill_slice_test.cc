@@ -183,6 +183,8 @@ struct OnRanks {
   std::vector<SplitPart> parts;
 };
 
+void PrintTo(const OnRanks& one, std::ostream* out) { *out << one.name; }
+
 class DrawsOnRanks : public testing::TestWithParam<OnRanks> {};
 
 /// Draws what one rank keeps in each way that parameters are initialized.

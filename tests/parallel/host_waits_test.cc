@@ -52,6 +52,8 @@ struct Case {
   Waits waits = {};  // of a step
 };
 
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
 class HostWaits : public ::testing::TestWithParam<Case> {};
 
 TEST_P(HostWaits, AreNoneInAStepAndOneForWhatItFound) {
@@ -134,6 +136,8 @@ MeshShape two(Axis axis) {
   shape[axis] = 2;
   return shape;
 }
+
+void PrintTo(const Strategy& one, std::ostream* out) { *out << one.name; }
 
 class HostWaitsOnMesh : public ::testing::TestWithParam<Strategy> {};
 

@@ -32,6 +32,8 @@ Report first_ranks_training(const Strategy& strategy, bool late) {
   return reports.front();
 }
 
+void PrintTo(const Strategy& one, std::ostream* out) { *out << one.name; }
+
 class LateBackend : public ::testing::TestWithParam<Strategy> {};
 
 TEST_P(LateBackend, TrainsWhatGlooTrains) {

@@ -52,6 +52,8 @@ struct Case {
   int64_t micro_batches;
 };
 
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
 class SameBits : public ::testing::TestWithParam<Case> {};
 
 TEST_P(SameBits, AsWithoutThem) {

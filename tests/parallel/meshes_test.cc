@@ -161,6 +161,13 @@ Variant get_variant(const Case& of, size_t turn) {
   return variant;
 }
 
+std::string name_for(const Case& one) {
+  return fmt::format("{}_pp{}_replicate{}_shard{}_tp{}", one.family.architecture, one.shape[Axis::pp],
+                     one.shape[Axis::dp_replicate], one.shape[Axis::dp_shard], one.shape[Axis::tp]);
+}
+
+void PrintTo(const Case& one, std::ostream* out) { *out << name_for(one); }
+
 class Meshes : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Meshes, TrainWhatOneProcessTrains) {
@@ -168,11 +175,8 @@ TEST_P(Meshes, TrainWhatOneProcessTrains) {
                        {get_variant(GetParam(), 0), get_variant(GetParam(), 1)});
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Meshes, ::testing::ValuesIn(cases(runs_all())), [](const auto& info) {
-  const MeshShape& shape = info.param.shape;
-  return fmt::format("{}_pp{}_replicate{}_shard{}_tp{}", info.param.family.architecture, shape[Axis::pp],
-                     shape[Axis::dp_replicate], shape[Axis::dp_shard], shape[Axis::tp]);
-});
+INSTANTIATE_TEST_SUITE_P(All, Meshes, ::testing::ValuesIn(cases(runs_all())),
+                         [](const auto& info) { return name_for(info.param); });
 
 TEST(Cases, AreAtLeastSixtyMeshesOfAFamilyWithAllPolicies) {
   std::map<std::string, size_t> meshes;

@@ -59,6 +59,8 @@ Peaks measure(CountingAllocator& counting, const Entry& entry, const AnyConfig& 
   return peaks;
 }
 
+void PrintTo(const Shape& one, std::ostream* out) { *out << one.name; }
+
 class ParameterMemory : public ::testing::TestWithParam<Shape> {};
 
 TEST_P(ParameterMemory, IsTheShardTheRootAndTheUnitsAtWork) {

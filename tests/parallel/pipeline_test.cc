@@ -88,6 +88,10 @@ struct Case {
   bool can_cut = true;
 };
 
+std::string name_for(const Case& one) { return one.schedule + std::to_string(one.ranks) + "Ranks"; }
+
+void PrintTo(const Case& one, std::ostream* out) { *out << name_for(one); }
+
 /// Of so many layers that cost the same.
 PipelineOptions to_options(const Case& given, int64_t layers) {
   PipelineOptions options = {.schedule = given.schedule, .stages_per_rank = given.stages_per_rank, .cuts = given.cuts};
@@ -163,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{2, "zbv", 1}, Case{2, "zbv", 6}, Case{3, "zbv", 5}, Case{4, "zbv", 8},
                       Case{2, "zbv", 4, 2, {}, false}, Case{2, "dualpipev", 5}, Case{3, "dualpipev", 6}),
     [](const auto& info) {
-      std::string name = std::to_string(info.index) + info.param.schedule + std::to_string(info.param.ranks) + "Ranks";
+      std::string name = std::to_string(info.index) + name_for(info.param);
       std::erase(name, '-');
       return name;
     });
@@ -262,7 +266,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{3, "interleaved-zero-bubble", 4, 1}, Case{2, "zbv", 6}, Case{4, "zbv", 8},
                       Case{2, "zbv", 4, 2, {}, false}, Case{2, "zbv", 4, 2, {1, 5, 7}}, Case{3, "dualpipev", 6}),
     [](const auto& info) {
-      std::string name = std::to_string(info.index) + info.param.schedule + std::to_string(info.param.ranks) + "Ranks";
+      std::string name = std::to_string(info.index) + name_for(info.param);
       std::erase(name, '-');
       return name;
     });

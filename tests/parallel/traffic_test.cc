@@ -92,6 +92,8 @@ std::vector<Batch> to_batch_rows(int64_t tokens, int64_t count) {
   return std::vector<Batch>(static_cast<size_t>(count), batch);
 }
 
+void PrintTo(const Policy& one, std::ostream* out) { *out << one.name; }
+
 class Traffic : public ::testing::TestWithParam<Policy> {};
 
 TEST_P(Traffic, OfAStepIsTheClosedForm) {

@@ -65,6 +65,8 @@ std::string name_for(const Case& one) {
                      number("vocab_size"));
 }
 
+void PrintTo(const Case& one, std::ostream* out) { *out << name_for(one); }
+
 class UnevenSplits : public ::testing::TestWithParam<Case> {};
 
 TEST_P(UnevenSplits, TrainWhatOneProcessTrains) {

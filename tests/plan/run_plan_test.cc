@@ -89,6 +89,8 @@ Report measured(const Environment& environment, const RunConfig& config) {
   return report;
 }
 
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
 class PlanOf : public ::testing::TestWithParam<Case> {};
 
 TEST_P(PlanOf, IsWhatTheRunTakes) {

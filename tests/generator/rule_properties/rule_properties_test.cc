@@ -74,6 +74,8 @@ struct Tally {
   std::map<Call, int> woven;  // of what is right
 };
 
+void PrintTo(const Kind& one, std::ostream* out) { *out << one.name; }
+
 class RulesOf : public testing::TestWithParam<Kind> {};
 
 int draws_for_each_rule() {
