@@ -12,7 +12,7 @@
 #include "runtime/advise/layouts.h"
 #include "runtime/advise/profile_model.h"
 #include "runtime/advise/stages_on_ranks.h"
-#include "runtime/parallel/known_schedules.h"
+#include "runtime/parallel/pipeline/known_schedules.h"
 #include "runtime/plan/run_plan.h"
 #include "runtime/train/preflight.h"
 

@@ -9,7 +9,7 @@
 #include "runtime/advise/guide_case.h"
 #include "runtime/advise/model_profile.h"
 #include "runtime/advise/ranking.h"
-#include "runtime/train/config.h"
+#include "runtime/config/config.h"
 
 namespace modular {
 

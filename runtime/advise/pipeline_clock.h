@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "runtime/advise/layout.h"
-#include "runtime/parallel/schedule_simulator.h"
+#include "runtime/parallel/pipeline/schedule_simulator.h"
 
 namespace modular {
 

@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "runtime/advise/stages_on_ranks.h"
-#include "runtime/parallel/meta_construction.h"
+#include "runtime/config/config_field.h"
+#include "runtime/datasets/samples.h"
 #include "runtime/parallel/parallel_model.h"
-#include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/parameter_table.h"
 #include "runtime/plan/run_plan.h"
-#include "runtime/train/config_field.h"
 #include "runtime/train/device_usage.h"
 #include "runtime/train/preflight.h"
-#include "runtime/train/samples.h"
 
 namespace modular {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "runtime/advise/layout.h"
 #include "runtime/advise/model_profile.h"
-#include "runtime/parallel/memory_options.h"
-#include "runtime/train/config.h"
+#include "runtime/config/config.h"
+#include "runtime/parallel/memory/memory_options.h"
 
 namespace modular {
 

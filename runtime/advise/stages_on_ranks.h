@@ -5,7 +5,7 @@
 
 #include "runtime/advise/layout.h"
 #include "runtime/advise/model_profile.h"
-#include "runtime/parallel/known_schedules.h"
+#include "runtime/parallel/pipeline/known_schedules.h"
 
 namespace modular {
 

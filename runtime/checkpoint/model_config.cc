@@ -237,7 +237,7 @@ void set_embedding_head(json& object, AnyConfig& config, const std::filesystem::
     head->fields([&](const char* name, const auto& value) { object[name] = value; });
 }
 
-[[noreturn]] void throw_no_config(const std::filesystem::path& folder) {
+[[noreturn]] void throw_no_config(const std::filesystem::path& folder, const std::filesystem::path& config) {
   if (const std::filesystem::path checkpoint = find_checkpoint(folder); !checkpoint.empty())
     throw ConfigError(fmt::format("{} holds checkpoints and is no model's folder: name one of them, {}",
                                   folder.string(), checkpoint.string()));
@@ -245,8 +245,7 @@ void set_embedding_head(json& object, AnyConfig& config, const std::filesystem::
     throw ConfigError(
         fmt::format("{} is the folder of a run that has no complete checkpoint: train first, or name other weights",
                     folder.string()));
-  throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json",
-                                (folder / "config.json").string()));
+  throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json", config.string()));
 }
 
 /// parse_config(), with the files of Sentence Transformers in `folder`, which may be empty.
@@ -308,15 +307,16 @@ ModelConfig read_config(const std::filesystem::path& folder, const Entry* as, co
   if (is_peft_folder(folder)) return read_peft_config(folder, as, base);
   const std::filesystem::path place = transformer_folder(folder);
   const auto path = place / "config.json";
-  if (!is_there(path))
-    throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json", path.string()));
+  if (!is_there(path)) throw_no_config(folder, path);
   const bool is_checkpoint = std::filesystem::exists(folder / "checkpoint.json");
   ModelConfig model =
       parse_with(is_checkpoint ? std::filesystem::path() : folder, read_config_text(path), path.string(), as);
   // A checkpoint's parameters in full, taken out of it: its adapters are merged into them.
   const bool has_weights = std::filesystem::exists(place / "model.safetensors") ||
                            std::filesystem::exists(place / "model.safetensors.index.json");
-  return has_weights && !is_checkpoint ? without_adapters(std::move(model)) : model;
+  if (!has_weights || is_checkpoint) return model;
+  model.token_rows.clear();
+  return without_adapters(std::move(model));
 }
 
 std::string format_config(const ModelConfig& model, std::string_view dtype) {

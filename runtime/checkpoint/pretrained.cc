@@ -21,7 +21,7 @@
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/parameters/parameter_table.h"
 
 namespace modular {
 namespace {

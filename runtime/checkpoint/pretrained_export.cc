@@ -14,8 +14,8 @@
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/checkpoint/tokenizer_files.h"
-#include "runtime/parallel/initialization.h"
-#include "runtime/parallel/meta_construction.h"
+#include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/random/initialization.h"
 
 namespace modular {
 namespace {

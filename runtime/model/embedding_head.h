@@ -1,5 +1,5 @@
-// Computes sentence embeddings from hidden states: pooling and the layers after it, which are modules of Sentence
-// Transformers (Reimers & Gurevych) and not part of the models of transformers.
+// Sentence embeddings from hidden states: pooling and the layers after it. In Sentence Transformers (Reimers &
+// Gurevych) these are modules of their own; they are not part of the transformers models.
 #pragma once
 
 #include <array>
@@ -93,7 +93,7 @@ inline constexpr std::array kPoolings = {
     Pooling{"weightedmean", weighted_mean_pooling},
 };
 
-/// An activation function of dense layers after pooling.
+/// An activation function of the dense layers after pooling.
 struct DenseActivation {
   std::string_view name;
   Tensor (*apply)(const Tensor& x);
@@ -108,7 +108,7 @@ inline constexpr std::array kDenseActivations = {
     DenseActivation{"sigmoid", [](const Tensor& x) { return at::sigmoid(x); }},
 };
 
-/// The row of that name, or null.
+/// The row with this name, or null.
 template <class Table>
 const typename Table::value_type* find_named(const Table& table, std::string_view name) {
   for (const auto& row : table)
@@ -150,7 +150,7 @@ struct EmbeddingLayer {
   bool is_dense() const { return kind == Kind::dense; }
 };
 
-/// Config fields of sentence entries: how embeddings are computed from hidden states.
+/// Config fields of sentence entries: how to compute embeddings from hidden states.
 struct EmbeddingHeadConfig {
   std::string pooling = "mean";               // a mode, or several joined by "+", which are concatenated
   std::vector<std::string> embedding_layers;  // after pooling: "normalize", "dropout P", "dense SIZE ACTIVATION" with
@@ -227,11 +227,11 @@ struct EmbeddingHeadConfig {
   }
 };
 
-/// A family's config with these fields added, for its sentence entries.
+/// A family's config extended with the fields of EmbeddingHeadConfig, for its sentence entries.
 template <class Config>
 struct EmbeddingConfig : Config {
   EmbeddingHeadConfig head;
-  bool keeps_size = false;  // whether the embedding size must be the hidden size, which a classifier of pairs reads
+  bool keeps_size = false;  // requires embedding size = hidden size, which a pair classifier reads
 
   int64_t hidden_states_size() const {
     if constexpr (requires { Config::hidden_size; })
@@ -244,9 +244,9 @@ struct EmbeddingConfig : Config {
     if constexpr (requires { Config::finish(); }) Config::finish();
     const int64_t size = head.embedding_size(hidden_states_size());
     if (keeps_size && size != hidden_states_size())
-      throw ConfigError("pooling and embedding_layers give embeddings of " + std::to_string(size) +
-                        " features, and a classifier of pairs reads " + std::to_string(hidden_states_size()) +
-                        ": leave out what changes the size");
+      throw ConfigError("pooling and embedding_layers produce embeddings of " + std::to_string(size) +
+                        " features, but the pair classifier needs " + std::to_string(hidden_states_size()) +
+                        ": remove the layers or pooling modes that change the size");
   }
 
   template <class Visitor>
@@ -256,7 +256,7 @@ struct EmbeddingConfig : Config {
   }
 };
 
-/// A linear layer and an activation function, after pooling.
+/// A linear layer and an activation function after pooling.
 class EmbeddingDenseImpl : public Module {
  public:
   EmbeddingDenseImpl(int64_t in_features, const EmbeddingLayer& layer)
@@ -265,7 +265,7 @@ class EmbeddingDenseImpl : public Module {
 
   Tensor forward(const Tensor& x) { return apply_(linear(x)); }
 
-  /// The same distributions as torch.nn.Linear.
+  /// Uses the same distributions as torch.nn.Linear.
   void reset_parameters() override {
     const double limit = 1.0 / std::sqrt(static_cast<double>(linear->options.in_features()));
     init::uniform_(linear->weight, -limit, limit);
@@ -336,8 +336,8 @@ class EmbeddingHeadImpl : public Module {
 };
 TORCH_MODULE(EmbeddingHead);
 
-/// Sentence embeddings, by `pooling` and `embedding_layers` of the config. Mean pooling where the model was not built
-/// by the registry.
+/// Sentence embeddings according to `pooling` and `embedding_layers` of the config; mean pooling if the registry did
+/// not build the model.
 /// - hidden_states [batch, seq, hidden]
 /// - returns [batch, size]
 inline Tensor sentence_embeddings(const Tensor& hidden_states, const Batch& batch) {

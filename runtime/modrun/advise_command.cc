@@ -10,11 +10,11 @@
 
 #include "runtime/advise/advice.h"
 #include "runtime/advise/report.h"
+#include "runtime/config/known_devices.h"
 #include "runtime/mesh/cuda_library.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
-#include "runtime/train/known_devices.h"
 #include "runtime/train/machine_memory.h"
 #include "runtime/train/matrix_rate.h"
 #include "runtime/train/preflight.h"

@@ -6,16 +6,16 @@
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/label_table.h"
 #include "runtime/checkpoint/tokenizer_files.h"
+#include "runtime/config/config_field.h"
+#include "runtime/config/printed_command.h"
+#include "runtime/datasets/model_checks.h"
 #include "runtime/files/open_file.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/prepare/prepare.h"
 #include "runtime/prepare/sentence_settings.h"
-#include "runtime/train/config_field.h"
-#include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
-#include "runtime/train/printed_command.h"
 
 namespace modular {
 namespace {

@@ -10,6 +10,9 @@
 #include <memory>
 #include <optional>
 
+#include "runtime/config/config_field.h"
+#include "runtime/datasets/data_sets.h"
+#include "runtime/datasets/sentence_data.h"
 #include "runtime/launch/background_task.h"
 #include "runtime/launch/launcher.h"
 #include "runtime/mesh/cuda_library.h"
@@ -21,9 +24,6 @@
 #include "runtime/search/run_trials.h"
 #include "runtime/search/shared_machine.h"
 #include "runtime/search/trial_values.h"
-#include "runtime/train/config_field.h"
-#include "runtime/train/data_sets.h"
-#include "runtime/train/sentence_data.h"
 
 namespace modular {
 namespace {

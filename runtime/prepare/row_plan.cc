@@ -4,7 +4,7 @@
 
 #include "runtime/checkpoint/examples.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/config_integers.h"
+#include "runtime/parallel/parameters/config_integers.h"
 
 namespace modular {
 namespace {

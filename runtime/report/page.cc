@@ -9,8 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "runtime/metrics/metrics.h"
 #include "runtime/report/importance.h"
-#include "runtime/train/metrics.h"
 
 namespace modular {
 namespace {

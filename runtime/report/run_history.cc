@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/config/toml_values.h"
 #include "runtime/data/files.h"
 #include "runtime/files/line_reader.h"
 #include "runtime/files/open_file.h"
-#include "runtime/train/toml_values.h"
 
 namespace modular {
 namespace {

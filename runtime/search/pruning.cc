@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "runtime/train/metrics.h"
+#include "runtime/metrics/metrics.h"
 
 namespace modular {
 

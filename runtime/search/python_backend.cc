@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "runtime/train/config.h"
+#include "runtime/config/config.h"
 
 namespace modular {
 namespace {

@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "runtime/config/config_field.h"
+#include "runtime/config/toml_values.h"
 #include "runtime/evaluation/metric.h"
 #include "runtime/search/own_objective.h"
-#include "runtime/train/config_field.h"
-#include "runtime/train/toml_values.h"
 
 namespace modular {
 namespace {

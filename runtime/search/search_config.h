@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/config/config.h"
 #include "runtime/search/space.h"
-#include "runtime/train/config.h"
 
 namespace modular {
 

@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-#include "runtime/train/config.h"
+#include "runtime/config/config.h"
 
 namespace modular {
 

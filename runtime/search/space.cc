@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/parallel/mixed_bits.h"
-#include "runtime/train/config_field.h"
+#include "runtime/config/config_field.h"
+#include "runtime/parallel/random/mixed_bits.h"
 
 namespace modular {
 namespace {

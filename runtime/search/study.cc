@@ -15,10 +15,10 @@
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/config/config.h"
 #include "runtime/files/line_reader.h"
 #include "runtime/files/open_file.h"
 #include "runtime/files/run_path.h"
-#include "runtime/train/config.h"
 
 namespace modular {
 namespace {

@@ -17,8 +17,8 @@
 #include "runtime/files/line_reader.h"
 #include "runtime/launch/process.h"
 #include "runtime/launch/signals.h"
+#include "runtime/metrics/metrics.h"
 #include "runtime/search/own_objective.h"
-#include "runtime/train/metrics.h"
 
 namespace modular {
 namespace {

@@ -55,8 +55,7 @@ TEST(ConfigValues, RotarySettingsAreFiniteAndOfAShortHead) {
 TEST(ConfigValues, SizesWhoseProductNoTensorHasNameTheFile) {
   const ModelConfig model = parse({{"hidden_size", 2048 * 1048575}, {"num_attention_heads", 1048575}});
   const auto message = get_message<ConfigError>([&] { model_parameters(model); });
-  EXPECT_EQ(message.find("config.json: no LlamaForCausalLM can be built with the settings of its config: "), 0u)
-      << message;
+  EXPECT_EQ(message.find("config.json: cannot build LlamaForCausalLM from its config: "), 0u) << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
 }
 

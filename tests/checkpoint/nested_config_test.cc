@@ -5,7 +5,7 @@
 
 #include "generated/llava.h"
 #include "runtime/checkpoint/model_config.h"
-#include "runtime/parallel/config_integers.h"
+#include "runtime/parallel/parameters/config_integers.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {

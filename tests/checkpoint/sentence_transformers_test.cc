@@ -235,7 +235,7 @@ TEST_F(SentenceModules, FieldsThatMakeNoEmbeddingAreErrors) {
   json pairs = {
       {"architectures", {"BertForSentencePairClassification"}}, {"model_type", "bert"}, {"pooling", "cls+max"}};
   EXPECT_THAT(get_message<ConfigError>([&] { parse_config(pairs.dump(), "config.json"); }),
-              HasSubstr("give embeddings of 1536 features, and a classifier of pairs reads 768"));
+              HasSubstr("produce embeddings of 1536 features, but the pair classifier needs 768"));
 }
 
 }  // namespace

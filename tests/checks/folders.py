@@ -8,8 +8,11 @@ import re
 import sys
 
 CONTRACT = ["runtime/model"]
-PARALLEL = [*CONTRACT, "runtime/files", "runtime/mesh", "runtime/parallel"]
-TRAIN = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/parquet", "runtime/evaluation", "runtime/tokenizer", "runtime/train"]
+BELOW_PARALLEL = [*CONTRACT, "runtime/files", "runtime/mesh"]
+ROOMS = [f"runtime/parallel/{room}" for room in ("pipeline", "parameters", "tensor", "memory", "random", "objectives", "fsdp")]
+PARALLEL = [*BELOW_PARALLEL, *ROOMS, "runtime/parallel"]
+CONFIG = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/evaluation", "runtime/launch", "runtime/tokenizer", "runtime/config"]
+TRAIN = [*CONFIG, "runtime/parquet", "runtime/datasets", "runtime/metrics", "runtime/train"]
 STAGES = ["generator/source", "generator/parse", "generator/resolve", "generator/flatten", "generator/validate", "generator/model", "generator/weave", "generator/print"]
 
 MAY_INCLUDE = {
@@ -23,6 +26,7 @@ MAY_INCLUDE = {
     "runtime/files": [],
     "runtime/mesh": [],
     "runtime/ops": CONTRACT,
+    **{room: [*BELOW_PARALLEL, *ROOMS[:at]] for at, room in enumerate(ROOMS)},
     "runtime/parallel": PARALLEL,
     "runtime/optim": [*PARALLEL, "runtime/ops"],
     "runtime/data": PARALLEL,
@@ -30,14 +34,17 @@ MAY_INCLUDE = {
     "runtime/parquet": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
     "runtime/evaluation": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
     "runtime/tokenizer": [*CONTRACT, "runtime/files", "runtime/mesh", "runtime/checkpoint", "runtime/launch"],
-    "runtime/train": [*TRAIN, "runtime/launch"],
-    "runtime/prepare": [*TRAIN, "runtime/launch"],
-    "runtime/search": [*TRAIN, "runtime/launch"],
+    "runtime/config": CONFIG,
+    "runtime/datasets": [*CONFIG, "runtime/parquet"],
+    "runtime/metrics": [*CONFIG, "runtime/datasets"],
+    "runtime/train": TRAIN,
+    "runtime/prepare": TRAIN,
+    "runtime/search": TRAIN,
     "runtime/report": [*TRAIN, "runtime/search"],
     "runtime/plan": [*TRAIN, "runtime/ops"],
     "runtime/advise": [*TRAIN, "runtime/plan"],
     "runtime/launch": ["runtime/files", "runtime/mesh"],
-    "runtime/modrun": [*TRAIN, "runtime/advise", "runtime/launch", "runtime/ops", "runtime/plan", "runtime/prepare", "runtime/report", "runtime/search"],
+    "runtime/modrun": [*TRAIN, "runtime/advise", "runtime/ops", "runtime/plan", "runtime/prepare", "runtime/report", "runtime/search"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include "((?:modular|generated|generator|checks|runtime)/[^"]+)"', re.MULTILINE)
 

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "runtime/train/known_devices.h"
+#include "runtime/config/known_devices.h"
 #include "tests/modrun/modrun_process.h"
 
 namespace modular {

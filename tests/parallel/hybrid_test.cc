@@ -1,5 +1,5 @@
-// Tensor and pipeline parallelism, alone and with sharded or replicated parameters, train what one process trains, for
-// every family.
+// Tensor and pipeline parallelism, alone and with sharded or replicated parameters, train like one process, for every
+// family.
 #include <gtest/gtest.h>
 
 #include "generated/gemma.h"

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "runtime/config/config.h"
 #include "runtime/data/files.h"
-#include "runtime/train/config.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "runtime/train/config.h"
+#include "runtime/config/config.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {

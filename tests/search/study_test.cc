@@ -7,8 +7,8 @@
 
 #include "generated/llama.h"
 #include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/config/config.h"
 #include "runtime/model/config.h"
-#include "runtime/train/config.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {

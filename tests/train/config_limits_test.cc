@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "generated/llama.h"
-#include "runtime/train/config.h"
+#include "runtime/config/config.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {

@@ -11,7 +11,7 @@
 #include "generated/llama.h"
 #include "generated/mixtral.h"
 #include "generated/vit.h"
-#include "runtime/train/known_devices.h"
+#include "runtime/config/known_devices.h"
 #include "runtime/train/parameter_counts.h"
 
 namespace modular {

@@ -60,7 +60,7 @@ class Fuzzer:
         header = pathlib.Path(self.arguments.work) / "module_entry.pch"
         given = pathlib.Path(self.arguments.header)
         root = given.parents[3]
-        of_it = [given, root / "tests/support/contract_in_double.h", root / "runtime/parallel/config_integers.h"]
+        of_it = [given, root / "tests/support/contract_in_double.h", root / "runtime/parallel/parameters/config_integers.h"]
         newest = max(path.stat().st_mtime for path in [*of_it, *root.glob("runtime/model/*.h")])
         if not header.exists() or header.stat().st_mtime < newest:
             made = header.with_suffix(f".{os.getpid()}")

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/parallel/config_integers.h"
+#include "runtime/parallel/parameters/config_integers.h"
 #include "tests/support/contract_in_double.h"
 
 namespace modular::testing {
