@@ -1,4 +1,4 @@
-// Communication volume of a step along each axis: the closed forms of docs/training.md.
+// Communication volume of a step along each axis: the closed forms of docs/guide/parallelism.md.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,7 @@ ImageShape image_shape(const RunConfig& config) {
   if (!size.is_number_integer())
     throw ConfigError(
         fmt::format("data.format is \"images\", and the config of {} has no image_size that is a number: "
-                    "write examples instead (docs/training.md)",
+                    "write examples instead (docs/guide/data.md)",
                     config.network.entry->architecture));
   ImageShape shape{.channels = fields.value("num_channels", int64_t{3}), .height = size, .width = size};
   if (shape.channels != 1 && shape.channels != 3)
@@ -81,7 +81,7 @@ void check_images(const RunConfig& config, const DataSet& set) {
   if (entry.task != std::string_view("image-classification"))
     throw ConfigError(
         fmt::format("data.format is \"images\", folders of classes, and {} is for {}: write examples "
-                    "instead (docs/training.md)",
+                    "instead (docs/guide/data.md)",
                     entry.architecture, entry.task));
   image_shape(config);
   if (const std::string problem = find_problem(config.network); !problem.empty())

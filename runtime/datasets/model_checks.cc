@@ -140,7 +140,7 @@ void check_targets(const RunConfig& config) {
   if (task.tokens == Task::Tokens::no_targets)
     throw ConfigError(
         fmt::format("{} is for {}, which needs labelled examples, and files of {} have no labels: write examples "
-                    "(docs/training.md) and set data.format to \"examples\"",
+                    "(docs/guide/data.md) and set data.format to \"examples\"",
                     entry.architecture, entry.task, config.data_formats().front()));
   const auto vocabulary = vocab_size(config.network);
   const int64_t least = config.reads("bytes") ? 256 : 0;

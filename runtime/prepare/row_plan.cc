@@ -39,7 +39,7 @@ RowPlan::Form find_form(const Entry& entry, const AskedColumns& asked, size_t te
   if (entry.task == "seq2seq") return source;
   throw ConfigError(
       fmt::format("{} is for {}, which is not trained on texts alone: write its examples otherwise "
-                  "(docs/training.md)",
+                  "(docs/guide/data.md)",
                   entry.architecture, entry.task));
 }
 

@@ -21,7 +21,7 @@ Received received_bytes(const Layout& layout, double rows = 1.0) {
   return received(count_step_traffic(float_profile(), layout, rows), layout);
 }
 
-// docs/training.md: a step's bytes with m micro-batches and P bytes of parameters, times (n - 1)/n.
+// docs/guide/parallelism.md: a step's bytes with m micro-batches and P bytes of parameters, times (n - 1)/n.
 TEST(Bytes, OfDataParallelRanksMatchTheDocumentation) {
   const ModelProfile model = float_profile();
   const double parameters = 4.0 * model.elements(), root = 4.0 * model.root.all(), last = 4.0 * model.last_unit.all();
@@ -90,7 +90,8 @@ TEST(Groups, FollowTheOrderOfTheMeshAxes) {
   EXPECT_TRUE(crosses_nodes(pp_group(layout), h100()));
 }
 
-// docs/training.md: a rank of 1F1B waits for (p - 1)/(m + p - 1) of its step, interleaved for (p - 1)/(v m + p - 1).
+// docs/guide/parallelism.md: a rank of 1F1B waits for (p - 1)/(m + p - 1) of its step, and with interleaved stages for
+// (p - 1)/(v m + p - 1).
 TEST(Bubble, MatchesTheDocumentation) {
   ModelProfile model = float_profile();
   model.boundary = 0.0;

@@ -185,7 +185,7 @@ TEST_F(TrustFolder, AChatTemplateHasBoundedMemoryAndOutput) {
 }
 
 TEST_F(TrustFolder, AChatTemplateThatDoesNotEndIsAnError) {
-  const fs::path project = fs::path(TRAINING_DOCUMENT).parent_path().parent_path();
+  const fs::path project = fs::path(SEARCH_DOCUMENT).parent_path().parent_path().parent_path();
   const std::string program =
       "import sys; sys.path.insert(0, '" + (project / "runtime/tokenizer").string() +
       "')\n"

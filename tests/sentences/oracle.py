@@ -2,7 +2,7 @@
 
 usage: oracle.py FOLDER
 
-Writes FOLDER/<case>/: a tiny BERT as transformers saves it, batch.safetensors with the tensors of docs/training.md, and expected.safetensors with the loss and the gradients of all parameters
+Writes FOLDER/<case>/: a tiny BERT as transformers saves it, batch.safetensors with the tensors of docs/guide/data.md, and expected.safetensors with the loss and the gradients of all parameters
 that have one. Its metadata has "sentences": the settings of the loss, as JSON.
 """
 
