@@ -476,8 +476,8 @@ class CLIPForImageClassificationImpl : public Module {
 };
 TORCH_MODULE(CLIPForImageClassification);
 
-// The tower of CLIPModel that runs first.
-inline const Tower clip_model_first_tower = {
+// The stack of CLIPModel that runs first.
+inline const Tower clip_model_first_stack = {
     .split_list = "vision_model.encoder.layers",
     .first = {"vision_model.embeddings", "vision_model.pre_layrnorm"},
     .last = {"vision_model.post_layernorm", "visual_projection"},
@@ -514,7 +514,7 @@ inline const Plan clip_model_plan = {
     .split_list = "text_model.encoder.layers",
     .first = {"text_model.embeddings"},
     .last = {"text_model.final_layer_norm", "text_projection", "logit_scale"},
-    .first_stack = clip_model_first_tower,
+    .first_stack = clip_model_first_stack,
     .divides =
         {
             {"text_config.vocab_size", "tp"},

@@ -100,7 +100,7 @@ class Gemma3RMSNormImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight.to(at::kFloat) + 1.0, eps); }
 
-  /// forward where what it is given is split over tensor-parallel ranks.
+  /// Overload of forward for arguments that are split over tensor-parallel ranks.
   Tensor forward_on_shards(const Tensor& hidden_states) {
     return rms_norm(hidden_states, tp::enter(weight.to(at::kFloat) + 1.0), eps);
   }

@@ -471,8 +471,8 @@ class MetaClip2ForImageClassificationImpl : public Module {
 };
 TORCH_MODULE(MetaClip2ForImageClassification);
 
-// The tower of MetaClip2Model that runs first.
-inline const Tower metaclip_2_model_first_tower = {
+// The stack of MetaClip2Model that runs first.
+inline const Tower metaclip_2_model_first_stack = {
     .split_list = "vision_model.encoder.layers",
     .first = {"vision_model.embeddings", "vision_model.pre_layrnorm"},
     .last = {"vision_model.post_layernorm", "visual_projection"},
@@ -509,7 +509,7 @@ inline const Plan metaclip_2_model_plan = {
     .split_list = "text_model.encoder.layers",
     .first = {"text_model.embeddings"},
     .last = {"text_model.final_layer_norm", "text_projection", "logit_scale"},
-    .first_stack = metaclip_2_model_first_tower,
+    .first_stack = metaclip_2_model_first_stack,
     .divides =
         {
             {"text_config.vocab_size", "tp"},

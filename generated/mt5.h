@@ -765,8 +765,8 @@ class MT5ForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(MT5ForTokenClassification);
 
-// The tower of MT5ForConditionalGeneration that runs first.
-inline const Tower mt5_for_conditional_generation_first_tower = {
+// The stack of MT5ForConditionalGeneration that runs first.
+inline const Tower mt5_for_conditional_generation_first_stack = {
     .split_list = "encoder.block",
     .first = {},
     .last = {"encoder.final_layer_norm"},
@@ -809,7 +809,7 @@ inline const Plan mt5_for_conditional_generation_plan = {
     .split_list = "decoder.block",
     .first = {},
     .last = {"decoder.final_layer_norm", "lm_head"},
-    .first_stack = mt5_for_conditional_generation_first_tower,
+    .first_stack = mt5_for_conditional_generation_first_stack,
     .everywhere = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias",
                    "decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =
@@ -856,8 +856,8 @@ inline const Plan mt5_for_sentence_embedding_plan = {
 inline const bool mt5_for_sentence_embedding_registered = register_entry<MT5ForSentenceEmbedding, MT5Config>(
     "mt5", "MT5EncoderModel", "sentence-embedding", "mt5", mt5_for_sentence_embedding_plan);
 
-// The tower of MT5ForSequenceClassification that runs first.
-inline const Tower mt5_for_sequence_classification_first_tower = {
+// The stack of MT5ForSequenceClassification that runs first.
+inline const Tower mt5_for_sequence_classification_first_stack = {
     .split_list = "transformer.encoder.block",
     .first = {},
     .last = {"transformer.encoder.final_layer_norm"},
@@ -901,7 +901,7 @@ inline const Plan mt5_for_sequence_classification_plan = {
     .split_list = "transformer.decoder.block",
     .first = {},
     .last = {"transformer.decoder.final_layer_norm", "classification_head"},
-    .first_stack = mt5_for_sequence_classification_first_tower,
+    .first_stack = mt5_for_sequence_classification_first_stack,
     .everywhere = {"transformer.encoder.block.*.layer.0.SelfAttention.relative_attention_bias",
                    "transformer.decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =

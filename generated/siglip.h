@@ -554,8 +554,8 @@ class SiglipForImageClassificationImpl : public Module {
 };
 TORCH_MODULE(SiglipForImageClassification);
 
-// The tower of SiglipModel that runs first.
-inline const Tower siglip_model_first_tower = {
+// The stack of SiglipModel that runs first.
+inline const Tower siglip_model_first_stack = {
     .split_list = "vision_model.encoder.layers",
     .first = {"vision_model.embeddings"},
     .last = {"vision_model.post_layernorm", "vision_model.head"},
@@ -602,7 +602,7 @@ inline const Plan siglip_model_plan = {
     .split_list = "text_model.encoder.layers",
     .first = {"text_model.embeddings"},
     .last = {"text_model.final_layer_norm", "text_model.head", "logit_scale", "logit_bias"},
-    .first_stack = siglip_model_first_tower,
+    .first_stack = siglip_model_first_stack,
     .divides =
         {
             {"text_config.vocab_size", "tp"},

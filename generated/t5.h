@@ -775,8 +775,8 @@ class T5ForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(T5ForTokenClassification);
 
-// The tower of T5ForConditionalGeneration that runs first.
-inline const Tower t5_for_conditional_generation_first_tower = {
+// The stack of T5ForConditionalGeneration that runs first.
+inline const Tower t5_for_conditional_generation_first_stack = {
     .split_list = "encoder.block",
     .first = {},
     .last = {"encoder.final_layer_norm"},
@@ -819,7 +819,7 @@ inline const Plan t5_for_conditional_generation_plan = {
     .split_list = "decoder.block",
     .first = {},
     .last = {"decoder.final_layer_norm", "lm_head"},
-    .first_stack = t5_for_conditional_generation_first_tower,
+    .first_stack = t5_for_conditional_generation_first_stack,
     .everywhere = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias",
                    "decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =
@@ -866,8 +866,8 @@ inline const Plan t5_for_sentence_embedding_plan = {
 inline const bool t5_for_sentence_embedding_registered = register_entry<T5ForSentenceEmbedding, T5Config>(
     "t5", "T5EncoderModel", "sentence-embedding", "t5", t5_for_sentence_embedding_plan);
 
-// The tower of T5ForSequenceClassification that runs first.
-inline const Tower t5_for_sequence_classification_first_tower = {
+// The stack of T5ForSequenceClassification that runs first.
+inline const Tower t5_for_sequence_classification_first_stack = {
     .split_list = "transformer.encoder.block",
     .first = {},
     .last = {"transformer.encoder.final_layer_norm"},
@@ -911,7 +911,7 @@ inline const Plan t5_for_sequence_classification_plan = {
     .split_list = "transformer.decoder.block",
     .first = {},
     .last = {"transformer.decoder.final_layer_norm", "classification_head"},
-    .first_stack = t5_for_sequence_classification_first_tower,
+    .first_stack = t5_for_sequence_classification_first_stack,
     .everywhere = {"transformer.encoder.block.*.layer.0.SelfAttention.relative_attention_bias",
                    "transformer.decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =
