@@ -2,10 +2,6 @@
 // that training is that of one process: of full values, of features and heads that are split, and inside attention.
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
-#include "generated/gpt_neox.h"
-#include "generated/llama.h"
-#include "generated/phi.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

@@ -3,10 +3,6 @@
 // bit.
 #include <gtest/gtest.h>
 
-#include "generated/clip.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
-#include "generated/t5.h"
 #include "runtime/mesh/backend_library.h"
 #include "tests/parallel/training_runs.h"
 

@@ -6,10 +6,6 @@
 #include <set>
 #include <tuple>
 
-#include "generated/jamba.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
-#include "generated/t5.h"
 #include "runtime/parallel/config_integers.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"

@@ -1,7 +1,6 @@
 // A pipeline holds what its schedule stores, however many micro-batches pass through it.
 #include <gtest/gtest.h>
 
-#include "generated/llama.h"
 #include "tests/parallel/training_runs.h"
 #include "tests/support/counting_allocator.h"
 

@@ -2,9 +2,6 @@
 // of a step into micro-batches, and leave evaluations alone. tests/parity/ holds the losses against PyTorch.
 #include <gtest/gtest.h>
 
-#include "generated/deepseek_v3.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
 #include "runtime/mesh/traffic.h"
 #include "tests/parallel/training_runs.h"
 

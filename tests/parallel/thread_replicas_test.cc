@@ -1,8 +1,6 @@
 // Replicas on threads of one process (parallel.dp_threads) train what one model trains, and exchange five times a step.
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
-#include "generated/llama.h"
 #include "runtime/mesh/traffic.h"
 #include "tests/parallel/training_runs.h"
 

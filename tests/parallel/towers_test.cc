@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <set>
 
-#include "generated/clip.h"
-#include "generated/t5.h"
 #include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parameter_table.h"
 #include "runtime/parallel/pipeline_stages.h"

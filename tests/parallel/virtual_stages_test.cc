@@ -2,8 +2,6 @@
 // tied embeddings on two ranks and on one, units that are gathered, cut and recomputed.
 #include <gtest/gtest.h>
 
-#include "generated/gemma.h"
-#include "generated/llama.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
