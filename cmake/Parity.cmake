@@ -1,7 +1,7 @@
 # modular_parity_test(FAMILIES <family>… [CASES <dir>] [NAME <name>])
-#   Compares families with transformers by three tests that ctest runs in order: <name>.generate computes the cases of <dir>/<family>.py with
-#   transformers, <name>.compute compares the generated models with them, alone and on meshes, and <name>.check_export loads the trained
-#   models with transformers. <dir> defaults to parity/cases in the calling folder; a family that ships with modular needs no file there.
+#   Compares families with transformers by four tests that ctest runs in order: <name>.generate computes the cases of <dir>/<family>.py with
+#   transformers, <name>.compute compares the generated models with them, <name>.compute_on_meshes does so on meshes, and
+#   <name>.check_export loads the trained models with transformers. <dir> defaults to parity/cases in the calling folder; a family that ships with modular needs no file there.
 #   <name> defaults to "parity". The program is <name>_test.
 #   MODULAR_PYTHON names a Python with torch, transformers and safetensors; if empty, the Python of the project's .venv, of the active
 #   virtual environment, of MODULAR_TORCH_DIR and on the PATH are tried.
@@ -57,14 +57,18 @@ function(modular_parity_test)
   set_target_properties(${arg_NAME}_test PROPERTIES ENABLE_EXPORTS ON)  # symbol names for the stack traces of ranks that hang
 
   set(work ${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME})
+  set(meshes *OnMesh*:*EveryMesh*)
   modular_find_parity_python(python)
   add_test(NAME ${arg_NAME}.generate
     COMMAND ${python} ${MODULAR_PARITY_DIR}/generate.py --cases ${arg_CASES} ${work}/cases ${arg_FAMILIES})
-  add_test(NAME ${arg_NAME}.compute COMMAND ${arg_NAME}_test)
+  add_test(NAME ${arg_NAME}.compute COMMAND ${arg_NAME}_test --gtest_filter=-${meshes})
+  add_test(NAME ${arg_NAME}.compute_on_meshes COMMAND ${arg_NAME}_test --gtest_filter=${meshes})
   add_test(NAME ${arg_NAME}.check_export
     COMMAND ${python} ${MODULAR_PARITY_DIR}/check_export.py --cases ${arg_CASES} ${work}/exports ${arg_FAMILIES})
-  set_tests_properties(${arg_NAME}.generate PROPERTIES FIXTURES_SETUP ${arg_NAME}_cases TIMEOUT 300)
-  set_tests_properties(${arg_NAME}.compute PROPERTIES FIXTURES_REQUIRED ${arg_NAME}_cases FIXTURES_SETUP ${arg_NAME}_exports TIMEOUT 1200
+  set_tests_properties(${arg_NAME}.generate PROPERTIES FIXTURES_SETUP ${arg_NAME}_cases TIMEOUT 300 COST 500)
+  set_tests_properties(${arg_NAME}.compute PROPERTIES FIXTURES_REQUIRED ${arg_NAME}_cases FIXTURES_SETUP ${arg_NAME}_exports TIMEOUT 1200 COST 100
+                       ENVIRONMENT MODULAR_PARITY_CASES=${work}/cases)
+  set_tests_properties(${arg_NAME}.compute_on_meshes PROPERTIES FIXTURES_REQUIRED ${arg_NAME}_cases TIMEOUT 1200 COST 140 LABELS release
                        ENVIRONMENT MODULAR_PARITY_CASES=${work}/cases)
   set_tests_properties(${arg_NAME}.check_export PROPERTIES FIXTURES_REQUIRED ${arg_NAME}_exports TIMEOUT 300)
 endfunction()

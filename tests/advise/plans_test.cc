@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "generated/llama.h"
 #include "runtime/advise/advice.h"
 #include "runtime/advise/profile_model.h"
 #include "runtime/advise/report.h"

@@ -5,8 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "generated/gemma3_text.h"
-#include "generated/llama.h"
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "tests/data/temporary_folder.h"

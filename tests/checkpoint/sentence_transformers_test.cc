@@ -6,8 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "generated/bert.h"
-#include "generated/qwen3.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {

@@ -5,8 +5,6 @@
 
 #include <string_view>
 
-#include "generated/gemma2.h"
-#include "generated/llama.h"
 #include "runtime/model/functions.h"
 #include "runtime/ops/fused.h"
 #include "runtime/parallel/memory/recomputed_operations.h"

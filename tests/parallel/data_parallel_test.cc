@@ -1,11 +1,6 @@
 // Data parallelism, with and without sharded parameters, trains like one process.
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
-#include "generated/gemma.h"
-#include "generated/llama.h"
-#include "generated/mistral.h"
-#include "generated/mixtral.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

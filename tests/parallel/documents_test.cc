@@ -1,10 +1,6 @@
 // Several documents per row: attention keeps them separate on every mesh and in recomputed units.
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
-#include "generated/llama.h"
-#include "generated/mistral.h"
-#include "generated/modernbert.h"
 #include "runtime/ops/fused.h"
 #include "tests/parallel/training_runs.h"
 

@@ -3,10 +3,6 @@
 // attention.
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
-#include "generated/gpt_neox.h"
-#include "generated/llama.h"
-#include "generated/phi.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

@@ -2,8 +2,6 @@
 // on several.
 #include <gtest/gtest.h>
 
-#include "generated/gpt2.h"
-#include "generated/llama.h"
 #include "runtime/ops/fused.h"
 #include "runtime/parallel/parameters/float8_layers.h"
 #include "runtime/parallel/parameters/meta_construction.h"

@@ -7,11 +7,6 @@
 
 #include <cmath>
 
-#include "generated/gpt2.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
-#include "generated/t5.h"
-#include "generated/vit.h"
 #include "runtime/mesh/cuda_library.h"
 #include "runtime/ops/fused.h"
 #include "tests/parallel/training_runs.h"

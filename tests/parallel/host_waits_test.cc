@@ -3,12 +3,6 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
-#include "generated/gpt2.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
-#include "generated/session.h"
-#include "generated/vit.h"
 #include "runtime/optim/optimizer.h"
 #include "tests/parallel/training_runs.h"
 #include "tests/support/counted_backend.h"

@@ -2,9 +2,6 @@
 // family.
 #include <gtest/gtest.h>
 
-#include "generated/gemma.h"
-#include "generated/llama.h"
-#include "generated/mistral.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

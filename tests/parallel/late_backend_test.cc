@@ -2,10 +2,6 @@
 // message, like NCCL's (tests/support/late_backend.cc), gives bitwise the same results as over Gloo.
 #include <gtest/gtest.h>
 
-#include "generated/clip.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
-#include "generated/t5.h"
 #include "runtime/mesh/backend_library.h"
 #include "tests/parallel/training_runs.h"
 

@@ -1,9 +1,6 @@
 // Recomputation, offloading and the choice of units train bitwise like a run without them.
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
-#include "generated/gemma2.h"
-#include "generated/llama.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

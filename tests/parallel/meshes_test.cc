@@ -8,17 +8,6 @@
 #include <map>
 #include <set>
 
-#include "generated/bert.h"
-#include "generated/clip.h"
-#include "generated/deepseek_v3.h"
-#include "generated/gemma2.h"
-#include "generated/gpt2.h"
-#include "generated/llama.h"
-#include "generated/mamba2.h"
-#include "generated/mixtral.h"
-#include "generated/mpnet.h"
-#include "generated/t5.h"
-#include "generated/vit.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

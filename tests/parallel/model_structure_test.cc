@@ -5,10 +5,6 @@
 #include <set>
 #include <tuple>
 
-#include "generated/jamba.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
-#include "generated/t5.h"
 #include "runtime/parallel/fsdp/unit_layout.h"
 #include "runtime/parallel/parameters/config_integers.h"
 #include "runtime/parallel/parameters/meta_construction.h"

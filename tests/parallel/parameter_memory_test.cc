@@ -3,7 +3,6 @@
 
 #include <array>
 
-#include "generated/llama.h"
 #include "tests/parallel/training_runs.h"
 #include "tests/support/counting_allocator.h"
 

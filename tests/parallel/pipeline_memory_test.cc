@@ -1,7 +1,6 @@
 // A pipeline stores as many micro-batches as its schedule requires, independent of their total number.
 #include <gtest/gtest.h>
 
-#include "generated/llama.h"
 #include "tests/parallel/training_runs.h"
 #include "tests/support/counting_allocator.h"
 

@@ -2,9 +2,6 @@
 // into micro-batches, and do not affect evaluation. tests/parity/ compares the losses with PyTorch.
 #include <gtest/gtest.h>
 
-#include "generated/deepseek_v3.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
 #include "runtime/mesh/traffic.h"
 #include "tests/parallel/training_runs.h"
 

@@ -6,7 +6,6 @@
 #include <set>
 #include <vector>
 
-#include "generated/session.h"
 #include "runtime/parallel/objectives/class_sampler.h"
 #include "tests/parallel/training_runs.h"
 

@@ -1,8 +1,6 @@
 // Replicas on threads of one process (parallel.dp_threads) train like one model, with five transfers per step.
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
-#include "generated/llama.h"
 #include "runtime/mesh/traffic.h"
 #include "tests/parallel/training_runs.h"
 

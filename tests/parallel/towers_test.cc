@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <set>
 
-#include "generated/clip.h"
-#include "generated/t5.h"
 #include "runtime/parallel/parameters/meta_construction.h"
 #include "runtime/parallel/parameters/parameter_table.h"
 #include "runtime/parallel/pipeline/pipeline_stages.h"

@@ -4,7 +4,6 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "generated/llama.h"
 #include "runtime/mesh/traffic.h"
 #include "tests/parallel/training_runs.h"
 

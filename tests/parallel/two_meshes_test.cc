@@ -1,7 +1,6 @@
 // Models on several meshes of one job alternate in one process, each bound to its own ranks while it runs.
 #include <gtest/gtest.h>
 
-#include "generated/llama.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

@@ -5,13 +5,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
-#include "generated/gemma.h"
-#include "generated/gpt2.h"
-#include "generated/llama.h"
-#include "generated/mamba2.h"
-#include "generated/olmo2.h"
-#include "generated/phi3.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"

@@ -2,8 +2,6 @@
 // embeddings on two ranks and on one, sharded units, split backwards and recomputation.
 #include <gtest/gtest.h>
 
-#include "generated/gemma.h"
-#include "generated/llama.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

@@ -6,9 +6,6 @@
 
 #include <cmath>
 
-#include "generated/bert.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
 #include "runtime/mesh/traffic.h"
 #include "runtime/ops/fused.h"
 #include "runtime/optim/clip.h"

@@ -5,7 +5,6 @@
 
 #include <fstream>
 
-#include "generated/llama.h"
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/config/config.h"
 #include "runtime/model/config.h"

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "generated/llama.h"
 #include "runtime/config/config.h"
 #include "tests/data/temporary_folder.h"
 

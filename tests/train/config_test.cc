@@ -4,9 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "generated/deepseek_v3.h"
 #include "generated/llama.h"
-#include "generated/mixtral.h"
 #include "runtime/config/config_field.h"
 #include "runtime/datasets/model_checks.h"
 #include "runtime/train/preflight.h"

@@ -3,9 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "generated/gpt2.h"
 #include "generated/llama.h"
-#include "generated/roberta.h"
 #include "runtime/data/token_samples.h"
 #include "runtime/datasets/model_checks.h"
 #include "runtime/train/preflight.h"

@@ -7,7 +7,6 @@
 #include <functional>
 #include <set>
 
-#include "generated/roberta.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/batches.h"
 #include "runtime/data/sample_range.h"

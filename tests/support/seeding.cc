@@ -15,10 +15,6 @@ class Seeding : public testing::EmptyTestEventListener {
   }
 };
 
-}  // namespace
+const bool added = (testing::UnitTest::GetInstance()->listeners().Append(new Seeding), true);
 
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  testing::UnitTest::GetInstance()->listeners().Append(new Seeding);
-  return RUN_ALL_TESTS();
-}
+}  // namespace
