@@ -94,14 +94,14 @@ class Sessions(torch.nn.Module):
 TASKS = {"MPNetModel": Pairs, "BertForSequenceClassification": Classes, "SessionForNextItem": Sessions}
 
 
-def read(data, held_out):
+def read(data, validation):
     """The rows of the preset's files that are trained on, or that are held out: the last of all, or those of other files."""
     files = sorted(file for path in data["paths"] for file in glob.glob(os.path.join(path, "*.safetensors")))
-    part = data.get("held_out_part", 0.0)
-    tensors = [load_file(file) for file in files if part or ("held-out" in file) == held_out]
+    part = data.get("validation_fraction", 0.0)
+    tensors = [load_file(file) for file in files if part or ("held-out" in file) == validation]
     joined = {key: torch.cat([each[key] for each in tensors]).long() for key in tensors[0]}
     first = len(joined["input_ids"]) - round(len(joined["input_ids"]) * part) if part else 0
-    return {key: tensor[first:] if held_out else tensor[: first or None] for key, tensor in joined.items()}
+    return {key: tensor[first:] if validation else tensor[: first or None] for key, tensor in joined.items()}
 
 
 def main():
@@ -118,7 +118,7 @@ def main():
         torch.distributed.init_process_group("gloo", timeout=datetime.timedelta(minutes=10))
     task = TASKS[preset["model"]["entry"]](preset["model"]["config"]).train()
     model = DistributedDataParallel(task, gradient_as_bucket_view=True) if RANKS > 1 else task
-    data = read(preset["data"], held_out=False)
+    data = read(preset["data"], validation=False)
     samples, batch_size, steps = len(data["input_ids"]), preset["train"]["batch_size"], arguments.steps or preset["train"]["steps"]
     optim = preset["optim"]
     decays = [each for each in task.parameters() if each.dim() > 1]
@@ -148,10 +148,10 @@ def main():
     found = {"samples_per_second": (steps - counted) * batch_size / (time.perf_counter() - begin)}
     if RANK == 0 and not arguments.without_evaluation:
         task.eval()
-        held_out = read(preset["data"], held_out=True)
+        validation = read(preset["data"], validation=True)
         with torch.no_grad():
-            outputs = [task({key: tensor[at : at + 64] for key, tensor in held_out.items()}) for at in range(0, len(held_out["input_ids"]), 64)]
-        found["metric"] = task.metric(outputs, held_out)
+            outputs = [task({key: tensor[at : at + 64] for key, tensor in validation.items()}) for at in range(0, len(validation["input_ids"]), 64)]
+        found["metric"] = task.metric(outputs, validation)
     if RANK == 0:
         print(json.dumps(found), flush=True)
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <set>
+#include <string>
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
@@ -22,6 +24,14 @@ void note_untrusted(const RunConfig& config) {
   if (std::getenv("MODULAR_LAUNCHED") || Environment::from_process().rank > 0) return;
   for (const auto& [key, sentence] : config.untrusted)
     if (key != "parallel.backend") print_to(stderr, "{}\n", sentence);  // which is an error where it is used
+}
+
+/// Reports renamed keys, each once per job: `modrun search` reads its config for each trial.
+void note_renamed(const RunConfig& config) {
+  static std::set<std::string> noted;
+  if (std::getenv("MODULAR_LAUNCHED") || Environment::from_process().rank > 0) return;
+  for (const std::string& sentence : config.renamed)
+    if (noted.insert(sentence).second) print_to(stderr, "{}\n", sentence);
 }
 
 /// Whether modrun itself wrote the config into a run's or a search's folder, which somebody else may have made.
@@ -57,6 +67,7 @@ RunConfig read_run_config_for(const Arguments& arguments) {
   const bool is_trusted = arguments.trust_folder || !(is_of_run || is_stored(file));
   RunConfig config = read_run_config(file, settings, is_trusted ? ConfigSource::user : ConfigSource::run_folder);
   note_untrusted(config);
+  note_renamed(config);
   return config;
 }
 

@@ -81,8 +81,8 @@ void check_objectives(const RunConfig& config, const std::vector<DataSet>& sets,
   std::ranges::transform(own_objectives(), std::back_inserter(known), &OwnObjective::name);
   if (!search.objective_command.empty()) known.emplace_back(kCommandObjective);
   const size_t without_validation_set = known.size();
-  if (std::ranges::any_of(sets, &DataSet::holds_out)) {
-    known.emplace_back("held_out_loss");
+  if (std::ranges::any_of(sets, &DataSet::has_validation)) {
+    known.emplace_back("val_loss");
     std::ranges::transform(config.eval_metrics(), std::back_inserter(known), &Metric::name);
   }
   for (const Objective& objective : search.objectives)
@@ -100,7 +100,7 @@ void check_pruner(const RunConfig& config, const SearchConfig& search) {
   if (is_own || objective == kCommandObjective || std::ranges::find(kRunObjectives, objective) != kRunObjectives.end())
     throw ConfigError(fmt::format(
         "search.pruner is \"{}\", and search.objective is {}, which is known when a trial has ended: set it "
-        "to held_out_loss or a metric, or leave the pruner out",
+        "to val_loss or a metric, or leave the pruner out",
         search.pruner, objective));
   if (config.eval.every <= 0)
     throw ConfigError(

@@ -54,7 +54,7 @@ function seconds_text(value) {
 /// Units of what metrics.jsonl has by name, beside those without.
 const UNITS = {
   loss: {unit: 'nats'},
-  held_out_loss: {unit: 'nats'},
+  val_loss: {unit: 'nats'},
   router_loss: {unit: 'nats'},
   expert_load: {unit: 'most chosen / mean'},
   tokens_per_second: {unit: 'tokens/s'},

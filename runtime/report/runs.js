@@ -172,7 +172,7 @@ function curves_figure(name, curves) {
 
 /// Names under which the pictures stand together; other names of steps and evaluations come after the first two.
 const GROUPS = [
-  ['Learning', ['loss', 'held_out_loss', 'grad_norm', 'lr']],
+  ['Learning', ['loss', 'val_loss', 'grad_norm', 'lr']],
   ['Experts', ['router_loss', 'expert_load']],
   [
     'Speed and memory',
@@ -237,7 +237,7 @@ const to_seconds = (run) => PARTS.reduce((sum, [part]) => sum + run.time[part], 
 function runs_table() {
   const columns = [
     {name: 'run'}, {name: 'entry'}, {name: 'mesh'}, {name: 'parameters', number: true}, {name: 'steps', number: true},
-    {name: 'held-out loss', number: true}, {name: 'best', number: true}, {name: 'at step', number: true},
+    {name: 'validation loss', number: true}, {name: 'best', number: true}, {name: 'at step', number: true},
     {name: 'tokens/s', number: true}, {name: 'memory peak', number: true}, {name: 'time', number: true}, {name: 'state'}
   ];
   const rows = data.runs.map(

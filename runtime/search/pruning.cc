@@ -26,7 +26,7 @@ bool Pruning::look() {
     const Evaluation& one = evaluations[seen_];
     const auto metric = std::ranges::find(one.metrics, objective_.name, &std::pair<std::string, double>::first);
     double value = NAN;
-    if (objective_.name == "held_out_loss" && one.targets > 0) value = one.loss;
+    if (objective_.name == "val_loss" && one.targets > 0) value = one.loss;
     if (metric != one.metrics.end()) value = metric->second;
     if (!std::isfinite(value) || !is_hopeless_(one.step, value)) continue;  // no backend compares NaN
     reason_ = fmt::format("pruned after step {}, with {} {:.6g}", one.step, objective_.name, value);

@@ -20,7 +20,7 @@ class Pruning {
   /// Whether an evaluation so far was hopeless. Reads what is new.
   bool look();
 
-  /// Why the run was ended, e.g. "pruned after step 40, with held_out_loss 2.31"; empty where it was not.
+  /// Why the run was ended, e.g. "pruned after step 40, with val_loss 2.31"; empty where it was not.
   const std::string& reason() const { return reason_; }
 
  private:

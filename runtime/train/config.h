@@ -84,9 +84,10 @@ struct DataSection : DataOptions {
           "several sets, each step from one of them, e.g. {web = {paths = ['web'], weight = 2, format = 'tokens'}}, "
           "instead of paths");
     visit("suffixes", suffixes, "which files of a folder count; all when empty");
-    visit("held_out_every", held_out_every, "hold out every n-th file; 0 for none", 0, kMostSamples);
-    visit("held_out", held_out, "hold out the files whose path matches one of these globs");
-    visit("held_out_part", held_out_part, "hold out this share of the samples, the last ones, instead; 0 for none", 0);
+    visit("validation_every", validation_every, "hold out every n-th file; 0 for none", 0, kMostSamples);
+    visit("validation", validation, "hold out the files whose path matches one of these globs");
+    visit("validation_fraction", validation_fraction,
+          "hold out this share of the samples, the last ones, instead; 0 for none", 0);
     visit("pack", pack, "texts: the documents of a row do not see each other");
     visit("end_of_text", end_of_text, "pack: the id of the token that ends a document; -1: files alone end one", -1);
     visit("trim", trim, "examples: leave out the padding that no row of a step needs, by attention_mask");
@@ -374,6 +375,7 @@ struct RunConfig {
   ModelConfig network;                           // model.entry with the fields of model.config, finished
   std::map<std::string, std::string> origins;    // where a key that is not at its default was set
   std::map<std::string, std::string> untrusted;  // keys of a run's folder that were not taken, and why in a sentence
+  std::vector<std::string> renamed;  // "run.toml:3:1: data.held_out is now data.validation", for each key that was
 
   /// Calls visit(section's name, section) for each section.
   template <class Visitor>

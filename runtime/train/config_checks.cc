@@ -133,14 +133,15 @@ void check_together(const RunConfig& config) {
                      kLeastTemperature, temperature));
   const auto& data = config.data;
   unless(std::isfinite(config.train.epochs), {"train.epochs"}, "train.epochs must be a finite number");
-  unless(data.held_out_part < 1.0, {"data.held_out_part"},
-         fmt::format("data.held_out_part is {}: it is a share of the samples, less than 1", data.held_out_part));
-  unless(
-      data.held_out_part == 0.0 || (data.held_out_every == 0 && data.held_out.empty()),
-      {"data.held_out_part", data.held_out_every > 0 ? "data.held_out_every" : "data.held_out"},
-      fmt::format("data.held_out_part = {} holds out the last samples of all files, and {} whole files: leave one of "
-                  "the two out",
-                  data.held_out_part, data.held_out_every > 0 ? "data.held_out_every" : "data.held_out"));
+  unless(data.validation_fraction < 1.0, {"data.validation_fraction"},
+         fmt::format("data.validation_fraction is {}: it is a share of the samples, less than 1",
+                     data.validation_fraction));
+  unless(data.validation_fraction == 0.0 || (data.validation_every == 0 && data.validation.empty()),
+         {"data.validation_fraction", data.validation_every > 0 ? "data.validation_every" : "data.validation"},
+         fmt::format(
+             "data.validation_fraction = {} holds out the last samples of all files, and {} whole files: leave one of "
+             "the two out",
+             data.validation_fraction, data.validation_every > 0 ? "data.validation_every" : "data.validation"));
   unless(data.sets.empty() || data.paths.empty(), {"data.sets", "data.paths"},
          "data.sets and data.paths both name data: give data.paths as a set, or leave one of the two out");
   for (const SetOptions& set : data.sets) {
@@ -177,10 +178,10 @@ void check_together(const RunConfig& config) {
       !partitions || std::ranges::all_of(formats, [](auto& one) { return one == "parquet"; }), {"data.order"},
       "data.order is \"partitions\", which are of the row groups of Parquet files: set data.format to \"parquet\", or "
       "leave it out");
-  unless(
-      !partitions || data.held_out_part == 0.0, {"data.order", "data.held_out_part"},
-      "data.order is \"partitions\", which draw from full row groups, and data.held_out_part holds out rows: hold out "
-      "files, by data.held_out or data.held_out_every");
+  unless(!partitions || data.validation_fraction == 0.0, {"data.order", "data.validation_fraction"},
+         "data.order is \"partitions\", which draw from full row groups, and data.validation_fraction holds out rows: "
+         "hold out "
+         "files, by data.validation or data.validation_every");
   unless(!partitions || !data.group_by_length, {"data.order", "data.group_by_length"},
          "data.order is \"partitions\", and data.group_by_length another order: leave one of the two out");
   for (const auto& [key, is_set] :

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <iterator>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "runtime/train/config_errors.h"
 #include "runtime/train/config_field.h"
 #include "runtime/train/data_set_options.h"
+#include "runtime/train/renamed_keys.h"
 #include "runtime/train/resize_embeddings.h"
 #include "runtime/train/toml_text.h"
 #include "runtime/train/toml_values.h"
@@ -158,6 +160,21 @@ bool apply_older(const Assignment& assignment, RunConfig& config) {
   config.parallel.zero_stage = assignment.value->as_boolean()->get() ? 3 : 2;
   config.origins["parallel.zero_stage"] = assignment.where;
   return true;
+}
+
+/// Replaces keys of earlier versions by their current names, and records them in `config.renamed`. `assignments` come
+/// from one source, the file or the command line: setting a key there under both names is an error.
+void rename_keys(std::span<Assignment> assignments, RunConfig& config) {
+  for (Assignment& assignment : assignments) {
+    const std::string now = current_key(assignment.path);
+    if (now == assignment.path) continue;
+    for (const Assignment& other : assignments)
+      if (other.path == now)
+        reject(assignment.where, fmt::format("{} is now {}, which is set as well ({}): leave {} out", assignment.path,
+                                             now, other.where, assignment.path));
+    config.renamed.push_back(fmt::format("{}: {} is now {}", assignment.where, assignment.path, now));
+    assignment.path = now;
+  }
 }
 
 [[noreturn]] void reject_unknown(const Assignment& assignment, const std::vector<ConfigField>& known) {
@@ -342,6 +359,8 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   }
 
   RunConfig config;
+  rename_keys(std::span(assignments).first(of_file), config);
+  rename_keys(std::span(assignments).subspan(of_file), config);
   auto known = section_fields(config);
   std::vector<const Assignment*> of_model;
   for (size_t i = 0; i < assignments.size(); ++i) {
@@ -393,6 +412,10 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   if (!config.model.base.empty()) make_absolute("model.base", config.model.base);
   if (!config.model.tokenizer.empty()) make_absolute("model.tokenizer", config.model.tokenizer);
   for (auto& path : config.data.paths) make_absolute("data.paths", path);
+  // A pattern that begins with a wildcard matches paths of any folder.
+  for (auto& path : config.data.validation)
+    if (!path.empty() && std::string_view("*?[").find(path[0]) == std::string_view::npos)
+      make_absolute("data.validation", path);
   for (auto& set : config.data.sets)
     for (auto& path : set.paths) make_absolute("data.sets", path);
   if (config.has_backend_library()) make_absolute("parallel.backend", config.parallel.backend);

@@ -14,9 +14,9 @@ struct DataSet {
   double weight = 1.0;
   std::string loss;  // of sentence embeddings, where the set has its own
   DataOptions options;
-  DataFiles files;  // with data.held_out_part all are training files, whose last samples are held out
+  DataFiles files;  // with data.validation_fraction all are training files, whose last samples are held out
 
-  bool holds_out() const { return options.held_out_part > 0.0 || !files.held_out.empty(); }
+  bool has_validation() const { return options.validation_fraction > 0.0 || !files.validation.empty(); }
   bool has_examples() const { return options.format == "examples"; }
   bool has_parquet() const { return options.format == "parquet"; }
   bool has_images() const { return options.format == "images"; }

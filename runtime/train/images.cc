@@ -89,9 +89,10 @@ void check_images(const RunConfig& config, const DataSet& set) {
         fmt::format("the images of data.paths have one class each, and the problem of {} is {}: set "
                     "model.config.problem_type to single_label_classification, and num_labels to at least 2",
                     entry.architecture, problem));
-  if (set.options.held_out_part > 0.0)
+  if (set.options.validation_fraction > 0.0)
     throw ConfigError(
-        "data.held_out_part would hold out the images of the last classes: set data.held_out_every or data.held_out");
+        "data.validation_fraction would hold out the images of the last classes: set data.validation_every or "
+        "data.validation");
   const auto classes = static_cast<int64_t>(set.image_classes().size());
   const int64_t labels = fields_as_json(*config.network.config).value("num_labels", int64_t{0});
   const bool are_named = LabelTable::of(config.network).has_names() && classes <= labels;

@@ -45,7 +45,7 @@ NamedLabels get_labels(const std::vector<DataSet>& sets, int64_t count) {
       found.agree = false;
     }
     if (!set.has_examples()) continue;
-    for (const auto* files : {&set.files.training, &set.files.held_out})
+    for (const auto* files : {&set.files.training, &set.files.validation})
       for (const DataFile& file : *files)
         if (const fs::path labels = file.path.parent_path() / kLabelNames;
             seen.insert(labels).second && fs::is_regular_file(labels))
@@ -102,7 +102,7 @@ std::string name_labels(RunConfig& config, const std::vector<DataSet>& sets) {
 std::string infer_problem(RunConfig& config, const std::vector<DataSet>& sets) {
   const auto has_real_labels = [&](const DataSet& set) {
     if (!set.has_examples()) return false;
-    const auto& files = set.files.training.empty() ? set.files.held_out : set.files.training;
+    const auto& files = set.files.training.empty() ? set.files.validation : set.files.training;
     const SafetensorsFile file(files.front().path, Links::followed);
     const auto labels = file.tensors().find("labels");
     return labels != file.tensors().end() && at::isFloatingType(labels->second.dtype);

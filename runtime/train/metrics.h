@@ -99,7 +99,7 @@ struct StepSums {
 /// text, `has_text` is false and a token is an example.
 std::string format_step(const StepMetrics& metrics, int64_t steps, const StepSums& since_line, bool has_text);
 
-/// "held-out loss 1.2345 nats a row, accuracy 0.9100", or that there is none. `loss_unit` as loss_unit() says
+/// "validation loss 1.2345 nats a row, accuracy 0.9100", or that there is none. `loss_unit` as loss_unit() says
 /// (samples.h).
 std::string format_evaluation(const Evaluation& evaluation, std::string_view loss_unit);
 

@@ -90,7 +90,7 @@ std::string check_continued(RunConfig& config, int64_t samples) {
   if (config.data.partitions == 0) config.data.partitions = before.data.partitions;  // the run's own, on any mesh
   const auto then = section_fields(before), now = section_fields(config);
   for (const std::string_view path :
-       {"data.format", "data.sets", "data.held_out_every", "data.held_out", "data.held_out_part", "data.pack",
+       {"data.format", "data.sets", "data.validation_every", "data.validation", "data.validation_fraction", "data.pack",
         "data.end_of_text", "data.group_by_length", "data.order", "data.partitions", "data.mask_probability",
         "data.mask_token", "train.seq_len", "train.seed", "optim.frozen", "optim.name"}) {
     const auto is_it = [&](const ConfigField& field) { return field.path == path; };
@@ -182,7 +182,7 @@ std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet&
   auto samples = open_samples(config, set, split, seed);
   if (!samples || !set.has_examples()) return samples;
   const ExampleSamples examples(
-      split == Split::held_out && !set.files.held_out.empty() ? set.files.held_out : set.files.training,
+      split == Split::validation && !set.files.validation.empty() ? set.files.validation : set.files.training,
       config.network);
   const auto shape = examples.examples().row_shape("input_ids");
   const auto longest = longest_sequence(config.network);
@@ -244,16 +244,16 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   int64_t samples = 0;
   for (const DataSet& set : run.sets) {
     samples += prepare_samples(settings, set, Split::training, 0)->count();
-    prepare_samples(settings, set, Split::held_out, 0);
+    prepare_samples(settings, set, Split::validation, 0);
   }
   count_steps(run.config, samples);
   check_trace(settings, world_size);
   for (const auto& [key, is_set] : {std::pair("checkpoint.best", !settings.checkpoint.best.empty()),
                                     std::pair("eval.patience", settings.eval.patience > 0)})
-    if (is_set && std::ranges::none_of(run.sets, &DataSet::holds_out))
+    if (is_set && std::ranges::none_of(run.sets, &DataSet::has_validation))
       throw_option_error(settings, key,
-                         fmt::format("{} compares evaluations, and no file is held out: set data.held_out_every, "
-                                     "data.held_out or data.held_out_part, or leave it out",
+                         fmt::format("{} compares evaluations, and no file is held out: set data.validation_every, "
+                                     "data.validation or data.validation_fraction, or leave it out",
                                      key));
   if (settings.eval.patience > 0 && settings.eval.every <= 0)
     throw_option_error(
@@ -296,8 +296,9 @@ static void check_rows(const RunConfig& config, const ParquetSamples& samples) {
 
 void check_examples(const RunConfig& config, const std::vector<DataSet>& sets, bool trains) {
   for (const DataSet& set : sets)
-    for (const auto* files : {&set.files.training, &set.files.held_out}) {
-      if (files->empty() || (!trains && files == &set.files.training && set.options.held_out_part == 0.0)) continue;
+    for (const auto* files : {&set.files.training, &set.files.validation}) {
+      if (files->empty() || (!trains && files == &set.files.training && set.options.validation_fraction == 0.0))
+        continue;
       if (set.has_parquet()) {
         check_rows(config, ParquetSamples(*files, config.network));
       } else if (set.has_examples()) {

@@ -91,6 +91,8 @@ ResolvedConfig resolved_config(int64_t ranks, RunConfig config, const std::vecto
     path->clear();
   config.data.paths.clear();
   for (SetOptions& set : config.data.sets) set.paths.clear();
+  for (std::string& path : config.data.validation)
+    if (path.starts_with('/')) path = fs::path(path).filename().string();
   config.checkpoint.shared = true;  // check_shared() knows what to advise
   config.data.partitions = 0;       // which a run that is resumed reads from its folder, on rank 0 alone
   if (has_schedule) config.parallel.schedule = "a file";
@@ -103,7 +105,7 @@ ResolvedConfig resolved_config(int64_t ranks, RunConfig config, const std::vecto
 
   for (const DataSet& set : sets) {
     std::vector<fs::path> files;
-    for (const auto* list : {&set.files.training, &set.files.held_out})
+    for (const auto* list : {&set.files.training, &set.files.validation})
       for (const DataFile& file : *list) files.push_back(file.path);
     add_files(settings, set.name.empty() ? "data.paths" : fmt::format("data.sets.{}.paths", set.name), files);
   }

@@ -75,7 +75,7 @@ void RunReport::rollback(int64_t failed, int64_t step) {
 void RunReport::evaluation(const Evaluation& evaluation) {
   file_.evaluation(evaluation);
   if ((events_ || wandb_) && evaluation.targets > 0) {
-    std::vector<Scalar> scalars = {{"held_out_loss", evaluation.loss}};
+    std::vector<Scalar> scalars = {{"val_loss", evaluation.loss}};
     for (const auto& [name, value] : evaluation.metrics) scalars.push_back({name, value});
     tell(evaluation.step, scalars);
   }

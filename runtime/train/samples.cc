@@ -55,15 +55,17 @@ std::unique_ptr<Samples> all_samples(const RunConfig& config, const DataSet& set
                                         config.masking(), static_cast<uint64_t>(seed), packing);
 }
 
-/// What data.held_out_part makes of the samples of both splits.
+/// What data.validation_fraction makes of the samples of both splits.
 std::unique_ptr<Samples> find_part(std::unique_ptr<Samples> all, double part, Split split) {
-  const int64_t count = all->count(), held_out = count_validation_samples(count, part);
-  if (held_out == 0)
+  const int64_t count = all->count(), validation = count_validation_samples(count, part);
+  if (validation == 0)
     throw DataError(
-        "data.held_out_part: the data is one sample, of which no part can be held out: give more data, or leave it "
+        "data.validation_fraction: the data is one sample, of which no part can be held out: give more data, or leave "
+        "it "
         "out");
-  const int64_t first = split == Split::training ? 0 : count - held_out;
-  return std::make_unique<SampleRange>(std::move(all), first, split == Split::training ? count - held_out : held_out);
+  const int64_t first = split == Split::training ? 0 : count - validation;
+  return std::make_unique<SampleRange>(std::move(all), first,
+                                       split == Split::training ? count - validation : validation);
 }
 
 /// "12.5 M tokens", "900 examples" or "900 images".
@@ -124,8 +126,8 @@ Batch ExampleSamples::read(std::span<const SamplePosition> places, int64_t sampl
 }
 
 std::unique_ptr<Samples> open_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed) {
-  const double part = set.options.held_out_part;
-  const auto& files = split == Split::training || part > 0.0 ? set.files.training : set.files.held_out;
+  const double part = set.options.validation_fraction;
+  const auto& files = split == Split::training || part > 0.0 ? set.files.training : set.files.validation;
   if (files.empty()) return nullptr;
   try {
     auto samples = all_samples(config, set, files, split, seed);
@@ -151,12 +153,12 @@ MixedSource mix(const std::vector<DataSet>& sets, const std::vector<std::unique_
 }
 
 std::string describe_sizes(const std::vector<DataSet>& sets, const std::vector<std::unique_ptr<Samples>>& training,
-                           const std::vector<std::unique_ptr<Samples>>& held_out) {
+                           const std::vector<std::unique_ptr<Samples>>& validation) {
   std::string text;
   for (size_t set = 0; set < sets.size(); ++set)
     text += fmt::format("{}{}{} to train on, {} held out", text.empty() ? "" : "; ",
                         sets[set].name.empty() ? "" : sets[set].name + " with ",
-                        describe_size(sets[set], training[set].get()), describe_size(sets[set], held_out[set].get()));
+                        describe_size(sets[set], training[set].get()), describe_size(sets[set], validation[set].get()));
   return text;
 }
 

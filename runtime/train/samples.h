@@ -39,7 +39,7 @@ class ExampleSamples final : public Samples {
   std::vector<UnpaddedLength> lengths_;  // of all rows, where they were measured
 };
 
-enum class Split { training, held_out };
+enum class Split { training, validation };
 
 /// What the run reads of a set for training, or of what the set holds out: null where there is none. Throws DataError
 /// or std::runtime_error where the set holds nothing that the run's model can learn from. `seed`
@@ -56,7 +56,7 @@ MixedSource mix(const std::vector<DataSet>& sets, const std::vector<std::unique_
 
 /// How much there is, e.g. "12.5 M tokens to train on, 0.1 M tokens held out", of each of several sets by its name.
 std::string describe_sizes(const std::vector<DataSet>& sets, const std::vector<std::unique_ptr<Samples>>& training,
-                           const std::vector<std::unique_ptr<Samples>>& held_out);
+                           const std::vector<std::unique_ptr<Samples>>& validation);
 
 /// What the loss is counted by: "token", "item", or "row" where a row has one target.
 std::string_view target_name(const ModelConfig& model);

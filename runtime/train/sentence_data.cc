@@ -17,7 +17,7 @@ bool embeds_sentences(const RunConfig& config) { return find_task(config.network
 void choose_sentence_loss(RunConfig& config, std::vector<DataSet>& sets) {
   if (!embeds_sentences(config) || !config.sentences.loss.empty()) return;
   for (DataSet& set : sets) {
-    const auto& files = set.files.training.empty() ? set.files.held_out : set.files.training;
+    const auto& files = set.files.training.empty() ? set.files.validation : set.files.training;
     if (!set.has_examples() || files.empty()) continue;
     if (set.loss.empty()) {
       const ExampleSamples samples(files, config.network);

@@ -75,7 +75,7 @@ class Trainer {
                static_cast<uint64_t>(config_.train.seed)),
         optimizer_(model_.parameters(), config_.optim, mesh),
         training_(open_sets(config_, run.sets, Split::training, config_.train.seed)),
-        held_out_(open_sets(config_, run.sets, Split::held_out, /*seed=*/0)),
+        validation_(open_sets(config_, run.sets, Split::validation, /*seed=*/0)),
         shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
         source_(mix(run.sets, training_, shape_, config_.train.seed, config_.data.group_by_length)),
         saver_({.folder = config_.checkpoints(),
@@ -309,7 +309,7 @@ class Trainer {
     const std::string trained =
         counts.trained < counts.all ? fmt::format(", of which {:.2f} M are trained,", millions(counts.trained)) : "";
     print("{} with {:.2f} M parameters{} on {} ({}); {}\n", config_.network.entry->architecture, millions(counts.all),
-          trained, mesh_.shape().describe(), mesh_.device().str(), describe_sizes(run_.sets, training_, held_out_));
+          trained, mesh_.shape().describe(), mesh_.device().str(), describe_sizes(run_.sets, training_, validation_));
     if (config_.train.epochs > 0.0)
       print("train.epochs = {} of {} samples, {} a step: {} steps\n", config_.train.epochs, source_.samples(),
             shape_.global(), config_.train.steps);
@@ -460,9 +460,9 @@ class Trainer {
 
   /// Returns whether the model is better than after all earlier evaluations.
   bool evaluate() {
-    if (std::ranges::none_of(run_.sets, &DataSet::holds_out)) return false;
+    if (std::ranges::none_of(run_.sets, &DataSet::has_validation)) return false;
     set_phase(fmt::format("evaluating after step {}", step_));
-    Evaluation evaluation = evaluate_sets(model_, config_, run_.sets, held_out_, shape_);
+    Evaluation evaluation = evaluate_sets(model_, config_, run_.sets, validation_, shape_);
     evaluation.step = step_;
     if (report_) report_->evaluation(evaluation);
     for (const Hooks& hook : hooks())
@@ -493,7 +493,7 @@ class Trainer {
   const FolderLock* const lock_;
   ParallelModel model_;
   Optimizer optimizer_;
-  std::vector<std::unique_ptr<Samples>> training_, held_out_;  // of each set; null where one holds out nothing
+  std::vector<std::unique_ptr<Samples>> training_, validation_;  // of each set; null where one holds out nothing
   BatchShape shape_;
   MixedSource source_;
   std::vector<TensorSlice> slices_;  // parameters, then the optimizer's state

@@ -14,12 +14,12 @@
 
 namespace modular {
 
-/// Evaluates the first eval.samples of what each set holds out; `held_out` has a null for a set that holds out nothing.
-/// Of several sets each one's loss and metrics are among the metrics, as "held_out_loss/NAME" and "accuracy/NAME"; the
-/// loss, and metrics that are means over targets, are over all sets' targets. Throws as evaluate_samples does.
+/// Evaluates the first eval.samples of what each set holds out; `validation` has a null for a set that holds out
+/// nothing. Of several sets each one's loss and metrics are among the metrics, as "val_loss/NAME" and "accuracy/NAME";
+/// the loss, and metrics that are means over targets, are over all sets' targets. Throws as evaluate_samples does.
 /// Collective.
 Evaluation evaluate_sets(ParallelModel& model, const RunConfig& config, const std::vector<DataSet>& sets,
-                         const std::vector<std::unique_ptr<Samples>>& held_out, const BatchShape& shape);
+                         const std::vector<std::unique_ptr<Samples>>& validation, const BatchShape& shape);
 
 /// Whether the metric of several sets follows from each one's.
 bool has_value_over_all_sets(const Metric& metric, const ModelConfig& network);

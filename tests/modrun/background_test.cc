@@ -54,7 +54,7 @@ TEST_F(Background, UpdatesWaitUntilWhatIsSavedHasBeenCopied) {
   folder_.write("tiny.toml",
                 "[model.config]\nvocab_size = 256\nn_embd = 32\nn_layer = 1\nn_head = 2\n"
                 "[train]\nsteps = 10\n[optim]\nlr = 3e-3\n[eval]\nsamples = 1\n"
-                "[data]\nheld_out_every = 4\npaths = ['" +
+                "[data]\nvalidation_every = 4\npaths = ['" +
                     (folder_.path() / "data").string() + "']\n");
   if (modrun({"settings", "--set", "model.entry=GPT2LMHeadModel"}).status != 0) GTEST_SKIP() << "built without GPT-2";
   expect_same_checkpoints(large, {}, 2);

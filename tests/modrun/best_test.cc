@@ -27,7 +27,7 @@ class Best : public ModrunTest {
   /// The step of the best evaluation so far.
   int64_t best_step(const std::string& name) const {
     const auto all = evaluations(name);
-    const auto best = std::ranges::min_element(all, {}, [](const json& e) { return e["held_out_loss"].get<double>(); });
+    const auto best = std::ranges::min_element(all, {}, [](const json& e) { return e["val_loss"].get<double>(); });
     return (*best)["step"];
   }
 
@@ -41,10 +41,10 @@ class Best : public ModrunTest {
     return names;
   }
 
-  double held_out_loss(const fs::path& checkpoint) const {
+  double val_loss(const fs::path& checkpoint) const {
     const auto run = modrun({"eval", run_folder("run").string(), "--checkpoint", checkpoint.string()});
     EXPECT_EQ(run.status, 0) << run.output;
-    return std::stod(run.output.substr(run.output.find("held-out loss ") + 14));
+    return std::stod(run.output.substr(run.output.find("validation loss ") + 16));
   }
 };
 
@@ -57,9 +57,9 @@ TEST_F(Best, CheckpointIsKeptBesideTheNewestAndIsThatOfTheBestEvaluation) {
   EXPECT_EQ(fs::read_symlink(checkpoints("run") / "best"), fmt::format("step-{:08}", best));
   EXPECT_EQ(steps_saved("run"), (Words{fmt::format("step-{:08}", best), "step-00000040"}));
   double least = 1e9;
-  for (const json& evaluation : evaluations("run")) least = std::min(least, evaluation["held_out_loss"].get<double>());
-  EXPECT_NEAR(held_out_loss(checkpoints("run") / "best"), least, 1e-5);
-  EXPECT_GT(held_out_loss(checkpoints("run") / "step-00000040"), least + 0.01);
+  for (const json& evaluation : evaluations("run")) least = std::min(least, evaluation["val_loss"].get<double>());
+  EXPECT_NEAR(val_loss(checkpoints("run") / "best"), least, 1e-5);
+  EXPECT_GT(val_loss(checkpoints("run") / "step-00000040"), least + 0.01);
 }
 
 TEST_F(Best, ARunThatIsResumedKnowsTheBestOfItsFirstPart) {
@@ -131,9 +131,9 @@ TEST_F(Best, NeedsHeldOutFilesCheckpointsAndAMetricThatThereIs) {
     EXPECT_FALSE(fs::exists(run_folder("rejected")));
     return run.output;
   };
-  EXPECT_THAT(error({"checkpoint.best=loss", "data.held_out_every=0"}),
+  EXPECT_THAT(error({"checkpoint.best=loss", "data.validation_every=0"}),
               HasSubstr("checkpoint.best compares evaluations, and no file is held out"));
-  EXPECT_THAT(error({"eval.patience=2", "data.held_out_every=0"}),
+  EXPECT_THAT(error({"eval.patience=2", "data.validation_every=0"}),
               HasSubstr("eval.patience compares evaluations, and no file is held out"));
   EXPECT_THAT(error({"eval.patience=2"}), HasSubstr("eval.patience is 2, and eval.every 0"));
   EXPECT_THAT(error({"checkpoint.best=accuracy"}),

@@ -103,7 +103,7 @@ TEST_F(CommandLine, DataThatCannotBeReadIsRejected) {
   const auto tokens = folder_.path() / "tokens.bin";
   write_token_file(tokens, std::vector<int64_t>(1000, 7));
   std::filesystem::resize_file(tokens, 500);
-  EXPECT_THAT(error(train("run", {"--set", "data.format=tokens", "--set", "data.held_out_every=0", "--set",
+  EXPECT_THAT(error(train("run", {"--set", "data.format=tokens", "--set", "data.validation_every=0", "--set",
                                   "data.paths=" + tokens.string()})),
               EndsWith("the file is cut off, write or copy it again"));
 }

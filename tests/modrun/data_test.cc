@@ -19,11 +19,11 @@ using Words = std::vector<std::string>;
 
 class Data : public ModrunTest {
  protected:
-  /// Samples of 32 tokens that the text of all files makes, end to end, but for every `held_out_every`-th file.
-  int64_t samples(int held_out_every) const {
+  /// Samples of 32 tokens that the text of all files makes, end to end, but for every `validation_every`-th file.
+  int64_t samples(int validation_every) const {
     int64_t bytes = 0;
     for (int file = 0; file < 8; ++file)
-      if (held_out_every == 0 || (file + 1) % held_out_every != 0)
+      if (validation_every == 0 || (file + 1) % validation_every != 0)
         bytes += static_cast<int64_t>(fs::file_size(folder_.path() / "data" / fmt::format("{}.txt", file)));
     return bytes / 32;
   }
@@ -96,7 +96,7 @@ TEST_F(Data, EpochsGoOnAndAreCountedBySamples) {
 
 TEST_F(Data, ARunOfEpochsThatWasKilledGoesOnToTheBit) {
   const Words options =
-      set({"train.epochs=0.6", "checkpoint.every=5", "data.held_out_every=0", "data.held_out_part=0.1"});
+      set({"train.epochs=0.6", "checkpoint.every=5", "data.validation_every=0", "data.validation_fraction=0.1"});
   ASSERT_EQ(train("whole", options).status, 0);
   kill_and_resume("killed", options, 8);
   expect_same_checkpoint("whole", "killed", fmt::format("step-{:08}", steps("whole").size()));
@@ -116,44 +116,47 @@ TEST_F(Data, ARunHasOneLength) {
 }
 
 TEST_F(Data, TheEndOfOneFileIsHeldOut) {
-  const int64_t count = samples(0), held_out = std::llround(0.1 * static_cast<double>(count));
+  const int64_t count = samples(0), validation = std::llround(0.1 * static_cast<double>(count));
   std::string all;
   for (int file = 0; file < 8; ++file) all += get_bytes(folder_.path() / "data" / fmt::format("{}.txt", file));
   const std::string one = folder_.write("one.txt", all).string();
   const std::string paths = fmt::format("data.paths=['{}']", one);
-  const Words part = set({"data.held_out_every=0", paths, "data.held_out_part=0.1", "eval.samples=0"});
+  const Words part = set({"data.validation_every=0", paths, "data.validation_fraction=0.1", "eval.samples=0"});
   ASSERT_EQ(train("part", part).status, 0);
   // The same in two files, of which one is held out by name.
-  folder_.write("two/a.txt", all.substr(0, static_cast<size_t>(count - held_out) * 32));
-  folder_.write("two/b.txt", all.substr(static_cast<size_t>(count - held_out) * 32));
-  const Words files = set({"data.held_out_every=0", fmt::format("data.paths=['{}']", (folder_.path() / "two").string()),
-                           "data.held_out=['*b.txt']", "eval.samples=0"});
+  folder_.write("two/a.txt", all.substr(0, static_cast<size_t>(count - validation) * 32));
+  folder_.write("two/b.txt", all.substr(static_cast<size_t>(count - validation) * 32));
+  const Words files =
+      set({"data.validation_every=0", fmt::format("data.paths=['{}']", (folder_.path() / "two").string()),
+           "data.validation=['*b.txt']", "eval.samples=0"});
   ASSERT_EQ(train("files", files).status, 0);
   const auto by_part = events("part", "evaluation").at(0), by_files = events("files", "evaluation").at(0);
-  EXPECT_EQ(by_part["targets"], held_out * 31);
-  EXPECT_EQ(by_part["held_out_loss"], by_files["held_out_loss"]);
+  EXPECT_EQ(by_part["targets"], validation * 31);
+  EXPECT_EQ(by_part["val_loss"], by_files["val_loss"]);
   expect_same_checkpoint("part", "files", "step-00000010");
   const auto eval = modrun({"eval", run_folder("part").string()});
   EXPECT_EQ(eval.status, 0) << eval.output;
-  EXPECT_THAT(eval.output, HasSubstr(fmt::format("over {} tokens", held_out * 31)));
+  EXPECT_THAT(eval.output, HasSubstr(fmt::format("over {} tokens", validation * 31)));
 
   const auto resumed =
-      train("part", with(part, {"--resume", "--set", "data.held_out_part=0.2", "--set", "train.steps=12"}));
+      train("part", with(part, {"--resume", "--set", "data.validation_fraction=0.2", "--set", "train.steps=12"}));
   EXPECT_EQ(resumed.status, 2) << resumed.output;
-  EXPECT_THAT(resumed.output, HasSubstr("--resume: data.held_out_part is 0.2, and was 0.1 when the run began: its next "
-                                        "samples would be those of other data"));
+  EXPECT_THAT(resumed.output,
+              HasSubstr("--resume: data.validation_fraction is 0.2, and was 0.1 when the run began: its next "
+                        "samples would be those of other data"));
 }
 
 TEST_F(Data, WhatIsHeldOutIsSaidInOneWay) {
   EXPECT_THAT(
-      error({"data.held_out_part=0.1"}),
-      HasSubstr("data.held_out_part = 0.1 holds out the last samples of all files, and data.held_out_every whole "
-                "files: leave one of the two out"));
-  EXPECT_THAT(error({"data.held_out_part=1", "data.held_out_every=0"}),
-              HasSubstr("data.held_out_part is 1: it is a share of the samples, less than 1"));
+      error({"data.validation_fraction=0.1"}),
+      HasSubstr(
+          "data.validation_fraction = 0.1 holds out the last samples of all files, and data.validation_every whole "
+          "files: leave one of the two out"));
+  EXPECT_THAT(error({"data.validation_fraction=1", "data.validation_every=0"}),
+              HasSubstr("data.validation_fraction is 1: it is a share of the samples, less than 1"));
   const std::string one = folder_.write("one.txt", std::string(40, 'a')).string();
-  EXPECT_THAT(error({"data.held_out_part=0.5", "data.held_out_every=0", fmt::format("data.paths=['{}']", one)}),
-              HasSubstr("data.held_out_part: the data is one sample, of which no part can be held out"));
+  EXPECT_THAT(error({"data.validation_fraction=0.5", "data.validation_every=0", fmt::format("data.paths=['{}']", one)}),
+              HasSubstr("data.validation_fraction: the data is one sample, of which no part can be held out"));
 }
 
 TEST_F(Data, DocumentsOfARowTrainAlikeOnEveryMeshAndDoNotSeeEachOther) {
@@ -218,7 +221,7 @@ class Sets : public Data {
                               "num_hidden_layers = 2\nnum_attention_heads = 4\n"
                               "[train]\nsteps = 12\nbatch_size = 8\nseq_len = 32\n"
                               "[optim]\nlr = 3e-3\n[eval]\nsamples = 8\n"
-                              "[data]\nheld_out_every = 3\n"
+                              "[data]\nvalidation_every = 3\n"
                               "[data.sets.lines]\npaths = ['{0}/data']\nweight = 3\n"
                               "[data.sets.letters]\npaths = ['{0}/letters']\n",
                               folder_.path().string()));
@@ -259,17 +262,17 @@ TEST_F(Sets, EvaluationTellsTheLossOfEach) {
   const auto all = events("run", "evaluation").at(0);
   std::vector<double> losses;
   for (const std::string name : {"lines", "letters"}) {
-    losses.push_back(all["metrics"].at("held_out_loss/" + name));
+    losses.push_back(all["metrics"].at("val_loss/" + name));
     EXPECT_TRUE(all["metrics"].contains("perplexity/" + name));
   }
-  EXPECT_NEAR(all["held_out_loss"].get<double>(), (losses[0] + losses[1]) / 2, 1e-9) << "of as many targets";
-  EXPECT_NEAR(all["metrics"]["perplexity"].get<double>(), std::exp(all["held_out_loss"].get<double>()), 1e-6);
+  EXPECT_NEAR(all["val_loss"].get<double>(), (losses[0] + losses[1]) / 2, 1e-9) << "of as many targets";
+  EXPECT_NEAR(all["metrics"]["perplexity"].get<double>(), std::exp(all["val_loss"].get<double>()), 1e-6);
   EXPECT_GT(std::abs(losses[0] - losses[1]), 0.01);
   // One set alone, of which the same files are held out.
   const auto letters = modrun(
       {"eval", run_folder("run").string(), "--set", "data.sets.lines.paths=" + (folder_.path() / "letters").string()});
   ASSERT_EQ(letters.status, 0) << letters.output;
-  EXPECT_THAT(letters.output, HasSubstr(fmt::format("held-out loss {:.6f}", losses[1])));
+  EXPECT_THAT(letters.output, HasSubstr(fmt::format("validation loss {:.6f}", losses[1])));
 }
 
 TEST_F(Sets, ARunThatWasKilledGoesOnToTheBit) {

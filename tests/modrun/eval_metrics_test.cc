@@ -35,13 +35,13 @@ class EvalMetrics : public ModrunTest {
     folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 12\n[optim]\nlr = 3e-3\n[eval]\nsamples = 0\n");
   }
 
-  fs::path held_out() const { return folder_.path() / "examples/held-out.safetensors"; }
+  fs::path validation() const { return folder_.path() / "examples/held-out.safetensors"; }
 
   Words options(const Case& given, const Words& more = {}) const {
     Words all = {"--set", "model.entry=" + std::string(given.entry),
                  "--set", "data.format=examples",
                  "--set", "data.paths=['" + (folder_.path() / "examples").string() + "']",
-                 "--set", "data.held_out=['*held-out*']"};
+                 "--set", "data.validation=['*held-out*']"};
     for (const Words& words : {given.settings, more})
       for (const std::string& setting : words) all.insert(all.end(), {"--set", setting});
     return all;
@@ -52,7 +52,7 @@ class EvalMetrics : public ModrunTest {
     fs::remove_all(run_folder("run"));
     fs::create_directories(folder_.path() / "examples");
     write_safetensors(folder_.path() / "examples/a.safetensors", given.rows(kRows));
-    write_safetensors(held_out(), given.rows(kValidation));
+    write_safetensors(validation(), given.rows(kValidation));
     const auto run = train("run", options(given, more));
     ASSERT_EQ(run.status, 0) << run.output;
   }
@@ -66,7 +66,7 @@ class EvalMetrics : public ModrunTest {
     std::map<std::string, double> values;
     std::istringstream lines(run.output);
     for (std::string line; std::getline(lines, line);) {
-      std::istringstream in(line.starts_with("held-out loss ") ? "loss " + line.substr(14) : line);
+      std::istringstream in(line.starts_with("validation loss ") ? "loss " + line.substr(16) : line);
       std::string name;
       double value = 0.0;
       if (in >> name >> value) values[name] = value;
@@ -78,7 +78,7 @@ class EvalMetrics : public ModrunTest {
   at::Tensor logits() const {
     const fs::path outputs = folder_.path() / "out.safetensors";
     const auto run = modrun({"forward", "--checkpoint", (run_folder("run") / "checkpoints").string(), "--inputs",
-                             held_out().string(), "--outputs", outputs.string()});
+                             validation().string(), "--outputs", outputs.string()});
     EXPECT_EQ(run.status, 0) << run.output;
     return SafetensorsFile(outputs).tensor("logits").clone();
   }
@@ -123,7 +123,7 @@ TEST_F(EvalMetrics, OfClassesAreThoseOfTheLogitsOnEveryMesh) {
   train_case(given);
   const auto alone = evaluated({}, 1);
   ClassCounts counts = ClassCounts::of(3);
-  counts.add(logits(), SafetensorsFile(held_out()).tensor("labels"));
+  counts.add(logits(), SafetensorsFile(validation()).tensor("labels"));
   for (const char* name : {"accuracy", "f1"})
     EXPECT_NEAR(alone.at(name), get_value(find_metric(name, "sequence-classification"), counts, 0.0), 1e-6) << name;
   expect_same_on_meshes(alone, kMeshes);
@@ -145,7 +145,7 @@ TEST_F(EvalMetrics, OfItemsAreThoseOfTheLogitsOnEveryMesh) {
   train_case(given, {"eval.metrics=['recall@3', 'ndcg@5', 'mrr', 'accuracy']"});
   const auto alone = evaluated({}, 1);
   ClassCounts counts = ClassCounts::of(kVocabulary);
-  counts.add(logits().narrow(1, 0, kSeq - 1), SafetensorsFile(held_out()).tensor("input_ids").narrow(1, 1, kSeq - 1));
+  counts.add(logits().narrow(1, 0, kSeq - 1), SafetensorsFile(validation()).tensor("input_ids").narrow(1, 1, kSeq - 1));
   for (const char* name : {"recall@3", "ndcg@5", "mrr", "accuracy"})
     EXPECT_NEAR(alone.at(name), get_value(find_metric(name, "next-item"), counts, 0.0), 1e-6) << name;
   expect_same_on_meshes(alone, kMeshes);
@@ -158,7 +158,7 @@ TEST_F(EvalMetrics, OfEmbeddingsAreThoseOfAllRowsOnEveryMesh) {
   train_case(given, {"eval.metrics=['mrr@10', 'recall@3']"});
   const auto alone = evaluated({}, 1);
   RowRanking ranking;
-  ranking.add(logits().unsqueeze(1), SafetensorsFile(held_out()).tensor("labels"), at::arange(kValidation));
+  ranking.add(logits().unsqueeze(1), SafetensorsFile(validation()).tensor("labels"), at::arange(kValidation));
   const std::vector<double> expected = ranking.values(
       {find_metric("mrr@10", "sentence-embedding"), find_metric("recall@3", "sentence-embedding")}, Mesh({}, {}));
   EXPECT_NEAR(alone.at("mrr@10"), expected[0], 1e-6);
@@ -197,7 +197,7 @@ TEST_F(EvalMetrics, OfScoresOfTwoTextsAreTheSameOnEveryMesh) {
   const auto alone = evaluated({}, 1);
   const at::Tensor embeddings = logits().unflatten(0, {-1, 2});
   const at::Tensor cosines = at::cosine_similarity(embeddings.select(1, 0), embeddings.select(1, 1), -1);
-  EXPECT_NEAR(alone.at("pearson"), pearson(cosines, SafetensorsFile(held_out()).tensor("labels")), 1e-4);
+  EXPECT_NEAR(alone.at("pearson"), pearson(cosines, SafetensorsFile(validation()).tensor("labels")), 1e-4);
   ASSERT_TRUE(alone.contains("spearman"));
   for (const Words& mesh : kMeshes) {
     int ranks = 1;
@@ -215,7 +215,7 @@ TEST_F(EvalMetrics, OfAClassifierOfNumbersAreThoseOfItsLogitsOnEveryMesh) {
                       }};
   train_case(given);
   const auto alone = evaluated({}, 1);
-  const at::Tensor said = logits().flatten(), right = SafetensorsFile(held_out()).tensor("labels");
+  const at::Tensor said = logits().flatten(), right = SafetensorsFile(validation()).tensor("labels");
   EXPECT_NEAR(alone.at("pearson"), pearson(said, right), 1e-4);
   EXPECT_NEAR(alone.at("loss"), (said - right).square().mean().item<double>(), 1e-5);
   for (const auto& [name, value] : evaluated({"parallel.dp_shard=3"}, 3)) EXPECT_NEAR(value, alone.at(name), 1e-4);
@@ -231,7 +231,7 @@ TEST_F(EvalMetrics, OfSeveralLabelsARowAreThoseOfItsLogitsOnEveryMesh) {
       }};
   train_case(given);
   const auto alone = evaluated({}, 1);
-  const at::Tensor said = logits(), right = SafetensorsFile(held_out()).tensor("labels");
+  const at::Tensor said = logits(), right = SafetensorsFile(validation()).tensor("labels");
   EXPECT_NEAR(alone.at("loss"), at::binary_cross_entropy_with_logits(said, right).item<double>(), 1e-5);
   EXPECT_NEAR(alone.at("accuracy"), said.gt(0).eq(right.gt(0)).all(1).to(at::kDouble).mean().item<double>(), 1e-6);
   expect_same_on_meshes(alone, {{"parallel.dp_shard=2"}, {"parallel.pp=2", "train.micro_batches=3"}});

@@ -56,7 +56,7 @@ class Examples : public ModrunTest {
     Words all = {"--set", "model.entry=" + entry,
                  "--set", "data.format=examples",
                  "--set", "data.paths=['" + folder().string() + "']",
-                 "--set", "data.held_out_every=0"};
+                 "--set", "data.validation_every=0"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -84,7 +84,7 @@ TEST_F(Examples, ClassifierLearnsAlikeOnEveryMeshAndResumed) {
   write("b.safetensors", parities());
   write("held-out.safetensors", parities());
   Words more = kBert;
-  more.insert(more.end(), {"--set", "data.held_out=*held-out*", "--set", "checkpoint.every=5"});
+  more.insert(more.end(), {"--set", "data.validation=*held-out*", "--set", "checkpoint.every=5"});
   const Words all = options("BertForSequenceClassification", more);
   const auto alone = train("alone", all);
   ASSERT_EQ(alone.status, 0) << alone.output;
@@ -122,12 +122,12 @@ TEST_F(Examples, WithoutATargetHaveNoLossNoMetricAndNoPlaceAmongTheBest) {
   rows.back().second.masked_fill_(none, -100);
   write("a.safetensors", rows);
   Words more = kBert;
-  more.insert(more.end(), {"--set", "data.held_out_part=0.25", "--set", "train.batch_size=1", "--set", "train.steps=12",
-                           "--set", "eval.every=2", "--set", "eval.patience=1", "--set", "checkpoint.best=accuracy",
-                           "--set", "metrics.tensorboard=true"});
+  more.insert(more.end(), {"--set", "data.validation_fraction=0.25", "--set", "train.batch_size=1", "--set",
+                           "train.steps=12", "--set", "eval.every=2", "--set", "eval.patience=1", "--set",
+                           "checkpoint.best=accuracy", "--set", "metrics.tensorboard=true"});
   const auto run = train("run", options("BertForSequenceClassification", more));
   ASSERT_EQ(run.status, 0) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("no held-out loss, as all labels are -100 after step 2"));
+  EXPECT_THAT(run.output, HasSubstr("no validation loss, as all labels are -100 after step 2"));
   EXPECT_THAT(run.output, HasSubstr("has no target, as all of its labels are -100"));
   const auto all = steps("run");
   EXPECT_EQ(all.size(), 12u) << "patience is for evaluations with a target";
@@ -135,14 +135,14 @@ TEST_F(Examples, WithoutATargetHaveNoLossNoMetricAndNoPlaceAmongTheBest) {
   EXPECT_GT(lacks_loss, 0);
   EXPECT_LT(lacks_loss, 12);
   for (const auto& evaluation : events("run", "evaluation"))
-    EXPECT_TRUE(!evaluation.contains("held_out_loss") && !evaluation.contains("metrics")) << evaluation;
+    EXPECT_TRUE(!evaluation.contains("val_loss") && !evaluation.contains("metrics")) << evaluation;
   EXPECT_FALSE(std::filesystem::exists(run_folder("run") / "checkpoints/best"));
-  EXPECT_FALSE(events("run", "end").at(0).contains("held_out_loss")) << "of the last evaluation, or the best";
-  EXPECT_THAT(run.output, ::testing::Not(HasSubstr("last held-out loss")));
+  EXPECT_FALSE(events("run", "end").at(0).contains("val_loss")) << "of the last evaluation, or the best";
+  EXPECT_THAT(run.output, ::testing::Not(HasSubstr("last validation loss")));
   const auto shown = testing::end_of_program(
       testing::start_program({PYTHON, READ_EVENTS, (run_folder("run") / "tensorboard").string()}, folder_.path()));
   EXPECT_EQ(shown.status, 0) << shown.output;
-  EXPECT_THAT(shown.output, ::testing::Not(HasSubstr("held_out_loss")));
+  EXPECT_THAT(shown.output, ::testing::Not(HasSubstr("val_loss")));
   EXPECT_EQ(std::ranges::count_if(
                 shown.lines, [](const std::string& line) { return nlohmann::json::parse(line).at("tag") == "loss"; }),
             12 - lacks_loss);
@@ -152,10 +152,10 @@ TEST_F(Examples, WithoutATargetHaveNoLossNoMetricAndNoPlaceAmongTheBest) {
   EXPECT_FALSE(std::filesystem::exists(run_folder("by-loss") / "checkpoints/best"));
   const auto eval = modrun({"eval", run_folder("run").string()});
   EXPECT_EQ(eval.status, 0) << eval.output;
-  EXPECT_THAT(eval.output, HasSubstr("no held-out loss and no metric: all labels are -100"));
+  EXPECT_THAT(eval.output, HasSubstr("no validation loss and no metric: all labels are -100"));
   const auto of_two = modrun({"--nproc-per-node", "2", "eval", run_folder("run").string()});
   EXPECT_EQ(of_two.status, 0) << of_two.output;
-  EXPECT_THAT(of_two.output, HasSubstr("no held-out loss and no metric: all labels are -100"));
+  EXPECT_THAT(of_two.output, HasSubstr("no validation loss and no metric: all labels are -100"));
 }
 
 TEST_F(Examples, NumbersAndSeveralLabelsGoOnToTheBit) {
@@ -189,15 +189,15 @@ TEST_F(Examples, AreEvaluatedWithoutAnyToTrainOn) {
   const auto test = folder_.path() / "test [1].safetensors";
   write_safetensors(test, parities());
   const auto eval = modrun({"eval", run_folder("run").string(), "--set", "data.paths=['" + test.string() + "']",
-                            "--set", "data.held_out=['*']", "--set", "eval.samples=0"});
+                            "--set", "data.validation=['*']", "--set", "eval.samples=0"});
   ASSERT_EQ(eval.status, 0) << eval.output;
   const auto outputs = folder_.path() / "out.safetensors";
   const auto forward = modrun({"forward", "--checkpoint", (run_folder("run") / "checkpoints").string(), "--inputs",
                                test.string(), "--outputs", outputs.string()});
   ASSERT_EQ(forward.status, 0) << forward.output;
-  const size_t at = eval.output.find("held-out loss ");
+  const size_t at = eval.output.find("validation loss ");
   ASSERT_NE(at, std::string::npos) << eval.output;
-  EXPECT_NEAR(std::stod(eval.output.substr(at + 14)), SafetensorsFile(outputs).tensor("loss").item<double>(), 1e-5);
+  EXPECT_NEAR(std::stod(eval.output.substr(at + 16)), SafetensorsFile(outputs).tensor("loss").item<double>(), 1e-5);
 }
 
 TEST_F(Examples, PaddingThatAStepDoesNotNeedIsLeftOutAlikeOnEveryMesh) {
@@ -220,7 +220,7 @@ TEST_F(Examples, PaddingThatAStepDoesNotNeedIsLeftOutAlikeOnEveryMesh) {
       folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 8\n[optim]\nlr = 3e-3\n");
     write("all.safetensors", with(padded, "labels", labels));
     Words all = settings;
-    all.insert(all.end(), {"--set", "data.held_out_part=0.2"});
+    all.insert(all.end(), {"--set", "data.validation_fraction=0.2"});
     ASSERT_EQ(train("whole", options(entry, all)).status, 0);
     all.insert(all.end(), {"--set", "data.trim=true"});
     for (const Words& mesh : {Words{}, Words{"parallel.dp_shard=2", "train.micro_batches=2"},
@@ -234,7 +234,7 @@ TEST_F(Examples, PaddingThatAStepDoesNotNeedIsLeftOutAlikeOnEveryMesh) {
         EXPECT_NEAR(loss("trimmed", step), loss("whole", step), 5e-5) << entry << (mesh.empty() ? "" : mesh[0]);
       const auto one = events("whole", "evaluation").at(0), other = events("trimmed", "evaluation").at(0);
       EXPECT_EQ(one["targets"], other["targets"]);
-      EXPECT_NEAR(one["held_out_loss"].get<double>(), other["held_out_loss"].get<double>(), 5e-5);
+      EXPECT_NEAR(one["val_loss"].get<double>(), other["val_loss"].get<double>(), 5e-5);
       std::filesystem::remove_all(run_folder("trimmed"));
     }
     std::filesystem::remove_all(run_folder("whole"));

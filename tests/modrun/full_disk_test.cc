@@ -71,7 +71,7 @@ TEST_F(FullDisk, LeavesNothingOfPredictions) {
   folder_.write("tiny.toml", "[train]\nsteps = 1\nbatch_size = 8\n[eval]\nsamples = 0\n");
   const auto trained =
       train("run", set({"model.entry=BertModel", "data.format=examples", "data.paths=['" + rows.string() + "']",
-                        "model.config.vocab_size=40", "model.config.hidden_size=32", "data.held_out_every=0",
+                        "model.config.vocab_size=40", "model.config.hidden_size=32", "data.validation_every=0",
                         "model.config.intermediate_size=48", "model.config.num_hidden_layers=1",
                         "model.config.num_attention_heads=4", "model.config.max_position_embeddings=16"}));
   ASSERT_EQ(trained.status, 0) << trained.output;

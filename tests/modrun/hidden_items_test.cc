@@ -32,7 +32,7 @@ class HiddenItemsOfRuns : public ModrunTest {
         "[model]\nentry = 'SessionForMaskedItem'\n"
         "[model.config]\nvocab_size = 30\nn_positions = 8\nn_embd = 32\nn_layer = 2\nn_head = 4\nitem_dim = 16\n"
         "feature_dim = 8\nfeature_cardinalities = [5]\nresid_pdrop = 0.1\n"
-        "[data]\nformat = 'examples'\nmask_probability = 0.4\nheld_out = ['*held-out*']\npaths = ['" +
+        "[data]\nformat = 'examples'\nmask_probability = 0.4\nvalidation = ['*held-out*']\npaths = ['" +
             (folder_.path() / "sessions").string() +
             "']\n[train]\nsteps = 8\nbatch_size = 12\n[optim]\nlr = 1e-2\n[eval]\nsamples = 0\n");
   }

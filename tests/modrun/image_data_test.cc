@@ -83,7 +83,7 @@ TEST_F(ImageData, WhatDoesNotSuitIsRejectedBeforeARankStarts) {
               HasSubstr("the images of data.paths are in 3 folders, which are classes, and num_labels of the model's "
                         "config is 2: set model.config.num_labels to 3"));
   EXPECT_THAT(error({"model.config.num_channels=4"}), HasSubstr("num_channels of ViTForImageClassification is 4"));
-  EXPECT_THAT(error({"data.held_out_part=0.3"}), HasSubstr("set data.held_out_every or data.held_out"));
+  EXPECT_THAT(error({"data.validation_fraction=0.3"}), HasSubstr("set data.validation_every or data.validation"));
   EXPECT_THAT(error({"model.config.problem_type=regression"}), HasSubstr("the images of data.paths have one class"));
   const auto text = train("rejected", {"--set", "data.format=images", "--set", "model.entry=llama", "--set",
                                        "data.paths=['" + images().string() + "']"});

@@ -57,7 +57,7 @@ class Lora : public ModrunTest {
     write_safetensors(examples, {{"input_ids", ids}, {"labels", labels}});
     const Words descent =
         with({"model.entry=" + std::string(entry), "data.format=examples",
-              "data.paths=['" + examples.parent_path().string() + "']", "data.held_out_every=0", "eval.samples=0",
+              "data.paths=['" + examples.parent_path().string() + "']", "data.validation_every=0", "eval.samples=0",
               "train.batch_size=6", "optim.name=sgd", "optim.momentum=0", "optim.lr=0.5", "optim.schedule=constant",
               "optim.warmup_steps=0", "optim.weight_decay=0", "optim.max_grad_norm=0", "lora.alpha=5"},
              settings);
@@ -172,7 +172,7 @@ TEST_F(Lora, IsWhatPeftHasOfAClassifierWithItsHead) {
   const fs::path weights =
       base("first", {"model.entry=LlamaForSequenceClassification", "model.config.num_labels=3",
                      "model.config.pad_token_id=0", "data.format=examples", "train.batch_size=6",
-                     "data.paths=['" + (folder_.path() / "first").string() + "']", "data.held_out_every=0"});
+                     "data.paths=['" + (folder_.path() / "first").string() + "']", "data.validation_every=0"});
   expect_as_in_peft(weights, "LlamaForSequenceClassification", ids, labels, {"lora.trained=['score']"},
                     {"parallel.dp_shard=3"}, 3);
   fs::remove_all(run_folder("two")), fs::remove_all(run_folder("six"));
@@ -254,7 +254,7 @@ TEST_F(Lora, WhatCannotBeAdaptedIsRejected) {
   write_safetensors(folder_.path() / "rows/a.safetensors",
                     {{"input_ids", at::ones({8, 4}, at::kLong)}, {"labels", at::arange(8).remainder(2)}});
   EXPECT_THAT(error({"model.entry=LlamaForSequenceClassification", "model.checkpoint=" + weights.string(),
-                     "lora.layers=['q_proj']", "data.format=examples", "data.held_out_every=0", "eval.samples=0",
+                     "lora.layers=['q_proj']", "data.format=examples", "data.validation_every=0", "eval.samples=0",
                      "data.paths=['" + (folder_.path() / "rows").string() + "']"}),
               HasSubstr("model.checkpoint has no \"score.weight\", and lora.layers trains adapters alone"));
   ASSERT_EQ(train("plain", set({"train.steps=1"})).status, 0);

@@ -60,7 +60,7 @@ class ModrunTest : public testing::Test {
                             "[train]\nsteps = 10\nbatch_size = 8\nseq_len = 32\n"
                             "[optim]\nlr = 3e-3\nwarmup_steps = 2\n"
                             "[eval]\nsamples = 8\n"
-                            "[data]\nheld_out_every = 4\npaths = ['" +
+                            "[data]\nvalidation_every = 4\npaths = ['" +
                                 (folder_.path() / "data").string() + "']\n");
   }
 

@@ -58,8 +58,8 @@ TEST_F(NodesOfModrunTest, WithoutATargetSayThatThereIsNoMetric) {
       "--set", "model.config.max_position_embeddings=16",
       "--set", "data.format=examples",
       "--set", fmt::format("data.paths=['{}']", (folder_.path() / "examples").string()),
-      "--set", "data.held_out_part=0.25",
-      "--set", "data.held_out_every=0",
+      "--set", "data.validation_fraction=0.25",
+      "--set", "data.validation_every=0",
       "--set", "train.steps=2"};
   for (const Ended& ended : train_on_two("run", settings, settings)) EXPECT_EQ(ended.status, 0) << ended.output;
   const std::vector<std::string> eval = {"eval", run_folder("run").string()};
@@ -69,7 +69,7 @@ TEST_F(NodesOfModrunTest, WithoutATargetSayThatThereIsNoMetric) {
     for (const char* metric : {"accuracy", "f1", "nan"})
       EXPECT_EQ(launcher.output.find(metric), launcher.output.npos) << launcher.output;
   }
-  EXPECT_NE(ended[0].output.find("no held-out loss and no metric: all labels are -100"), std::string::npos)
+  EXPECT_NE(ended[0].output.find("no validation loss and no metric: all labels are -100"), std::string::npos)
       << ended[0].output;
 }
 

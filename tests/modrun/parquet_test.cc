@@ -132,13 +132,13 @@ TEST_F(Parquet, EveryTaskTrainsAsExamplesDo) {
 
 TEST_F(Parquet, MeshesAndResumedRunsLearnAlike) {
   write("classes", {"group=5"});
-  const Words settings = with(kBert, {"data.held_out_part=0.25", "data.group_by_length=true", "checkpoint.every=5"});
+  const Words settings =
+      with(kBert, {"data.validation_fraction=0.25", "data.group_by_length=true", "checkpoint.every=5"});
   ASSERT_EQ(learn("examples", "examples", settings, {"--nproc-per-node", "3"}).status, 0);
   const auto run = learn("parquet", "parquet", settings, {"--nproc-per-node", "3"});
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(losses("parquet"), losses("examples"));
-  EXPECT_EQ(events("parquet", "evaluation").back()["held_out_loss"],
-            events("examples", "evaluation").back()["held_out_loss"]);
+  EXPECT_EQ(events("parquet", "evaluation").back()["val_loss"], events("examples", "evaluation").back()["val_loss"]);
 
   fs::copy(run_folder("parquet"), run_folder("resumed"), fs::copy_options::recursive);
   fs::remove_all(run_folder("resumed") / "checkpoints/step-00000010");
@@ -149,7 +149,7 @@ TEST_F(Parquet, MeshesAndResumedRunsLearnAlike) {
 
   const auto changed =
       modrun({"train", run_folder("resumed").string(), "--resume", "--set", "train.steps=12", "--set",
-              "data.order=partitions", "--set", "data.held_out_part=0", "--set", "data.group_by_length=false"});
+              "data.order=partitions", "--set", "data.validation_fraction=0", "--set", "data.group_by_length=false"});
   EXPECT_EQ(changed.status, 2) << changed.output;
   EXPECT_THAT(changed.output, HasSubstr("--resume: data."));
 }
@@ -303,7 +303,7 @@ TEST_F(Parquet, SettingsThatDoNotGoTogetherAreRejected) {
   for (const auto& [settings, expected] : std::vector<std::pair<Words, std::string>>{
            {{"data.order=any"}, "data.order is \"any\": it must be one of rows, partitions"},
            {{"data.repartition=true"}, "data.repartition is of data.order = \"partitions\""},
-           {{"data.order=partitions", "data.held_out_part=0.1"}, "data.held_out_part holds out rows"},
+           {{"data.order=partitions", "data.validation_fraction=0.1"}, "data.validation_fraction holds out rows"},
            {{"data.order=partitions", "data.group_by_length=true"}, "data.group_by_length another order"},
            {{"data.order=partitions", "data.format=examples"}, "which are of the row groups of Parquet files"}})
     EXPECT_THAT(error(with(kBert, settings)), HasSubstr(expected));

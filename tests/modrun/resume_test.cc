@@ -209,6 +209,32 @@ TEST_F(Resume, ReadsTheConfigOfAnOlderProgram) {
   EXPECT_THAT(resumed.output, HasSubstr("parallel.zero_stage                          2"));
 }
 
+TEST_F(Resume, AcceptsKeysOfAnEarlierVersionAndReportsThemOnce) {
+  ASSERT_EQ(train("run", {"--set", "eval.every=5"}).status, 0);
+  const auto rename = [&](const char* file, const std::vector<std::pair<std::string, std::string>>& names) {
+    std::string text = get_bytes(run_folder("run") / file);
+    for (const auto& [now, before] : names) {
+      ASSERT_NE(text.find(now), std::string::npos) << now;
+      for (size_t at; (at = text.find(now)) != std::string::npos;) text.replace(at, now.size(), before);
+    }
+    std::ofstream(run_folder("run") / file) << text;
+  };
+  rename(
+      "config.toml",
+      {{"validation_every", "held_out_every"}, {"validation_fraction", "held_out_part"}, {"validation", "held_out"}});
+  rename("metrics.jsonl", {{"val_loss", "held_out_loss"}});
+  const auto resumed =
+      modrun({"--nproc-per-node", "2", "train", run_folder("run").string(), "--resume", "--set", "train.steps=12"});
+  EXPECT_EQ(resumed.status, 0) << resumed.output;
+  const std::string note = "data.held_out_every is now data.validation_every";
+  const size_t at = resumed.output.find(note);
+  ASSERT_NE(at, std::string::npos) << resumed.output;
+  EXPECT_EQ(resumed.output.find(note, at + 1), std::string::npos) << resumed.output;
+  EXPECT_THAT(get_bytes(run_folder("run") / "config.toml"), HasSubstr("validation_every = 4"));
+  const auto end = events("run", "end").back();
+  EXPECT_LE(end["best_val_loss"], end["val_loss"]);
+}
+
 TEST_F(Resume, ARunOutlivesItsTerminalAndItsReader) {
   for (const std::string launcher : {"", "--nproc-per-node 2"}) {
     const std::string name = launcher.empty() ? "alone" : "two";
@@ -262,7 +288,7 @@ TEST_F(Resume, MakesUpForTheEvaluationBeforeWhichARunEnded) {
     ASSERT_EQ(resumed.status, 0) << resumed.output;
     ASSERT_EQ(lines("\"event\":\"evaluation\"").size(), 1U);
     const auto made_up = nlohmann::json::parse(lines("\"event\":\"evaluation\"").front());
-    EXPECT_NEAR(made_up["held_out_loss"], nlohmann::json::parse(evaluations.front())["held_out_loss"], 1e-5);
+    EXPECT_NEAR(made_up["val_loss"], nlohmann::json::parse(evaluations.front())["val_loss"], 1e-5);
     EXPECT_EQ(lines("\"event\":\"end\"").size(), 1U);
   }
 }

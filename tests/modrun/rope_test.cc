@@ -24,7 +24,7 @@ class Rope : public ModrunTest {
         "[model]\ncheckpoint = '" + (of / "model").string() +
             "'\n[train]\nsteps = 1\nbatch_size = 6\n[optim]\nname = 'sgd'\nmomentum = 0\nlr = 0.5\n"
             "schedule = 'constant'\nwarmup_steps = 0\nweight_decay = 0\nmax_grad_norm = 0\n[eval]\nsamples = 0\n"
-            "[checkpoint]\nform = 'full'\n[data]\nformat = 'examples'\nheld_out_every = 0\npaths = ['" +
+            "[checkpoint]\nform = 'full'\n[data]\nformat = 'examples'\nvalidation_every = 0\npaths = ['" +
             (of / "rows").string() + "']\n");
     return modrun(with({"--nproc-per-node", std::to_string(ranks), "train", config.string()},
                        set(with(settings, {"train.dir=" + (of / "run").string()}))));
@@ -74,10 +74,10 @@ TEST_F(Rope, TablesOfLearnedPositionsEnd) {
                   "num_hidden_layers = 1\nnum_attention_heads = 4\npad_token_id = 1\n")}) {
     const auto run =
         modrun({"train", folder_
-                             .write("learned.toml", std::string("[model]\nentry = '") + entry +
-                                                        "'\n[model.config]\nvocab_size = 64\n" + sizes +
-                                                        "[data]\nformat = 'examples'\nheld_out_every = 0\npaths = ['" +
-                                                        (folder_.path() / "rows").string() + "']\n")
+                             .write("learned.toml",
+                                    std::string("[model]\nentry = '") + entry + "'\n[model.config]\nvocab_size = 64\n" +
+                                        sizes + "[data]\nformat = 'examples'\nvalidation_every = 0\npaths = ['" +
+                                        (folder_.path() / "rows").string() + "']\n")
                              .string()});
     EXPECT_EQ(run.status, 2) << run.output;
     EXPECT_THAT(run.output, testing::AllOf(HasSubstr("24 tokens"), HasSubstr("positions for 16: write shorter ones"),

@@ -32,7 +32,7 @@ class SampledSoftmaxOfRuns : public ModrunTest {
                   "[model.config]\nvocab_size = 50\nn_positions = 8\nn_embd = 32\nn_layer = 2\nn_head = 4\n"
                   "item_dim = 16\nresid_pdrop = 0.1\nembd_pdrop = 0\nattn_pdrop = 0\n"
                   "[sampled_softmax]\nsamples = 12\n"
-                  "[data]\nformat = 'examples'\nheld_out = ['*held-out*']\npaths = ['" +
+                  "[data]\nformat = 'examples'\nvalidation = ['*held-out*']\npaths = ['" +
                       (folder_.path() / "sessions").string() +
                       "']\n[train]\nsteps = 8\nbatch_size = 12\n[optim]\nlr = 1e-2\n[eval]\nsamples = 0\n");
   }

@@ -29,7 +29,7 @@ TEST_F(SearchObjective, OfACommandDecidesWhichTrialIsTheBest) {
 TEST_F(SearchObjective, OfACommandThatFailsIsAFailedTrialWithItsSentence) {
   const auto run =
       search(std::string(
-                 "trials = 2\nobjective = ['held_out_loss', 'command']\ndirection = ['minimize', 'minimize']\n"
+                 "trials = 2\nobjective = ['val_loss', 'command']\ndirection = ['minimize', 'minimize']\n"
                  "objective_command = 'test $MODULAR_TRIAL = 1 || { echo no reference file >&2; exit 3; }; echo 8'\n") +
                  kSpace,
              {}, 1);
@@ -72,7 +72,7 @@ TEST_F(SearchObjective, OfAProgramsOwnFunctionIsOneOfItsObjectives) {
   const auto run = of_hooked("", {});
   ASSERT_EQ(run.status, 0) << run.output;
   for (const json& one : trials())
-    EXPECT_EQ(one["values"]["twice"], 2.0 * held_out_loss(trial_folder(one["trial"].get<int64_t>())));
+    EXPECT_EQ(one["values"]["twice"], 2.0 * val_loss(trial_folder(one["trial"].get<int64_t>())));
   const json head =
       json::parse(get_bytes(study() / "trials.jsonl").substr(0, get_bytes(study() / "trials.jsonl").find('\n')));
   EXPECT_EQ(head["study"]["objectives"][0]["minimize"], false) << "as it was registered";

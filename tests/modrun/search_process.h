@@ -63,9 +63,7 @@ class SearchCommand : public ModrunTest {
 
   std::filesystem::path trial_folder(int64_t number) const { return study() / fmt::format("trials/{:04}", number); }
 
-  static double held_out_loss(const std::filesystem::path& run) {
-    return events_in(run, "evaluation").back()["held_out_loss"];
-  }
+  static double val_loss(const std::filesystem::path& run) { return events_in(run, "evaluation").back()["val_loss"]; }
 };
 
 inline constexpr const char* kSpace =

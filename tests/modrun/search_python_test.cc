@@ -55,7 +55,7 @@ TEST_F(SearchPython, RayTunesOwnSearchAlgorithmsAgreeToTheBit) {
     fs::remove_all(study());
     ASSERT_EQ(search(backend("ray", sampler, 4) + kSpace).status, 0);
     json values = json::array();
-    for (const json& one : trials()) values.push_back(one["values"]["held_out_loss"]);
+    for (const json& one : trials()) values.push_back(one["values"]["val_loss"]);
     theirs = python(fmt::format(
         "import json; from ray import tune; from ray.tune.search.optuna import OptunaSearch; "
         "from ray.tune.search.hyperopt import HyperOptSearch\n"

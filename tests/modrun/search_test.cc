@@ -21,14 +21,13 @@ TEST_F(SearchCommand, TheBestOfItsTrialsTrainsAgainToTheSameLoss) {
   const auto all = trials();
   ASSERT_EQ(all.size(), 4u);
   const auto best =
-      std::ranges::min_element(all, {}, [](const json& one) { return one["values"]["held_out_loss"].get<double>(); });
+      std::ranges::min_element(all, {}, [](const json& one) { return one["values"]["val_loss"].get<double>(); });
   for (const json& one : all)
-    EXPECT_EQ(held_out_loss(study() / fmt::format("trials/{:04}", one["trial"].get<int64_t>())),
-              one["values"]["held_out_loss"]);
+    EXPECT_EQ(val_loss(study() / fmt::format("trials/{:04}", one["trial"].get<int64_t>())), one["values"]["val_loss"]);
   EXPECT_THAT(run.output, HasSubstr(fmt::format("the best is trial {}", (*best)["trial"].get<int64_t>())));
   const auto again = modrun({"--nproc-per-node", "2", "train", (study() / "best.toml").string()});
   ASSERT_EQ(again.status, 0) << again.output;
-  EXPECT_EQ(held_out_loss(study() / "best"), (*best)["values"]["held_out_loss"]) << "bit by bit";
+  EXPECT_EQ(val_loss(study() / "best"), (*best)["values"]["val_loss"]) << "bit by bit";
 }
 
 TEST_F(SearchCommand, ATrialThatFailsIsRecordedAndTheStudyGoesOn) {
@@ -81,7 +80,7 @@ TEST_F(SearchCommand, OptunaDrawsAndKnowsWhatTheTrialsFound) {
               std::stod(all[i]["settings"]["optim.lr"].get<std::string>()));
     EXPECT_EQ(of_optuna[2][i][0]["train.batch_size"].get<int64_t>(),
               std::stoll(all[i]["settings"]["train.batch_size"].get<std::string>()));
-    EXPECT_EQ(of_optuna[2][i][1], all[i]["values"]["held_out_loss"]);
+    EXPECT_EQ(of_optuna[2][i][1], all[i]["values"]["val_loss"]);
     EXPECT_EQ(of_optuna[2][i][2], "COMPLETE");
   }
   EXPECT_THAT(run.output, HasSubstr(fmt::format("the best is trial {}", of_optuna[0].get<int64_t>())));
@@ -164,7 +163,7 @@ TEST_F(SearchCommand, APrunerThatHasNothingToCompareIsRejected) {
                                                       "that to optuna or ray"));
   EXPECT_THAT(error("backend = 'optuna'\npruner = 'best'\n"),
               HasSubstr("it must be median or hyperband with search.backend = \"optuna\""));
-  EXPECT_THAT(error(optuna + "objective = ['held_out_loss', 'seconds']\n"),
+  EXPECT_THAT(error(optuna + "objective = ['val_loss', 'seconds']\n"),
               HasSubstr("search.objective has 2: a pruner compares trials by one objective"));
   EXPECT_THAT(error(optuna + "objective = 'seconds'\n"), HasSubstr("which is known when a trial has ended"));
   EXPECT_THAT(error(optuna), HasSubstr("and eval.every 0: set it to a number of steps"));
@@ -184,7 +183,7 @@ TEST_F(SearchCommand, WithoutOptunaIsRejectedWithTheCommandThatInstallsIt) {
 }
 
 TEST_F(SearchCommand, OfSeveralObjectivesEachThatIsNotBeatenIsAConfig) {
-  const auto run = search(std::string("trials = 3\nobjective = ['held_out_loss', 'memory_peak']\n") + kSpace, {}, 1);
+  const auto run = search(std::string("trials = 3\nobjective = ['val_loss', 'memory_peak']\n") + kSpace, {}, 1);
   ASSERT_EQ(run.status, 0) << run.output;
   int files = 0;
   for (const auto& entry : fs::directory_iterator(study() / "pareto")) {
@@ -226,10 +225,10 @@ TEST_F(SearchCommand, AnObjectiveThatNoTrialHasIsRejectedBeforeATrial) {
   const auto typo = search(std::string("objective = 'acuracy'\n") + kSpace);
   EXPECT_EQ(typo.status, 2) << typo.output;
   EXPECT_THAT(typo.output, HasSubstr("search.objective is acuracy, which no trial has: it may be samples_per_second, "
-                                     "tokens_per_second, memory_peak, seconds, held_out_loss, perplexity"));
-  const auto none = search(kSpace, {"--set", "data.held_out_every=0"});
+                                     "tokens_per_second, memory_peak, seconds, val_loss, perplexity"));
+  const auto none = search(kSpace, {"--set", "data.validation_every=0"});
   EXPECT_EQ(none.status, 2) << none.output;
-  EXPECT_THAT(none.output, HasSubstr("search.objective is held_out_loss, which no trial has, as no file is held out"));
+  EXPECT_THAT(none.output, HasSubstr("search.objective is val_loss, which no trial has, as no file is held out"));
   const auto base = search(kSpace, {"--set", "data.paths=['/nope']"});
   EXPECT_THAT(base.output, HasSubstr("modrun: /nope: No such file or directory"));
 }

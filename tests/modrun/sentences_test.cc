@@ -170,13 +170,13 @@ TEST_F(Sentences, HeldOutExamplesAreWhatTheLossComparesToo) {
   scored.emplace_back("labels", at::rand({kSamples}));
   write(scored);
   write_safetensors(folder_.path() / "examples/held.safetensors", texts(2));
-  EXPECT_THAT(error({"data.held_out=['*held*']"}), HasSubstr("the examples have no \"labels\""));
+  EXPECT_THAT(error({"data.validation=['*held*']"}), HasSubstr("the examples have no \"labels\""));
   write_safetensors(folder_.path() / "examples/held.safetensors", scored);
-  const auto run = train("best", with(options({"data.held_out=['*held*']"}), {"--set", "checkpoint.best=spearman"}));
+  const auto run = train("best", with(options({"data.validation=['*held*']"}), {"--set", "checkpoint.best=spearman"}));
   EXPECT_EQ(run.status, 0) << run.output;
-  EXPECT_THAT(error({"data.held_out=['*held*']", "checkpoint.best=mrr@10"}),
+  EXPECT_THAT(error({"data.validation=['*held*']", "checkpoint.best=mrr@10"}),
               HasSubstr("checkpoint.best is \"mrr@10\": it must be one of loss, pearson, spearman"));
-  EXPECT_THAT(error({"data.held_out=['*held*']", "sentences.loss=in-batch", "eval.metrics=['recall']"}),
+  EXPECT_THAT(error({"data.validation=['*held*']", "sentences.loss=in-batch", "eval.metrics=['recall']"}),
               HasSubstr("\"recall\" needs the number of places that count"));
   fs::remove(folder_.path() / "examples/held.safetensors");
 }
@@ -248,7 +248,8 @@ TEST_F(Sentences, SetsHaveTheirOwnLosses) {
             0);
   EXPECT_EQ(losses("set"), losses("whole"));
 
-  const Words three = with(options({"data.held_out_part=0.25"}), of_sets({"pairs:", "scored:", "triplets:triplet"}));
+  const Words three =
+      with(options({"data.validation_fraction=0.25"}), of_sets({"pairs:", "scored:", "triplets:triplet"}));
   const auto run = train("three", three);
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_THAT(get_bytes(run_folder("three") / "config.toml"), HasSubstr("loss = \"in-batch\""));
@@ -269,14 +270,14 @@ TEST_F(Sentences, SetsHaveTheirOwnLosses) {
   ASSERT_EQ(evaluated.status, 0) << evaluated.output;
   const auto of_scored =
       modrun(with(with({"eval", config_.string(), "--checkpoint", (run_folder("three") / "checkpoints").string()},
-                       options({"sentences.loss=cosine", "data.held_out_part=0.25", "eval.samples=0"})),
+                       options({"sentences.loss=cosine", "data.validation_fraction=0.25", "eval.samples=0"})),
                   {"--set", "data.paths=['" + (data / "scored").string() + "']"}));
   const auto value = [](const std::string& text, const std::string& name) {
     const size_t place = text.find(name);
     EXPECT_NE(place, std::string::npos) << name << "\n" << text;
     return place == std::string::npos ? 0.0 : std::stod(text.substr(place + name.size()));
   };
-  EXPECT_NEAR(value(evaluated.output, "held_out_loss/scored "), value(of_scored.output, "held-out loss "), 1e-5);
+  EXPECT_NEAR(value(evaluated.output, "val_loss/scored "), value(of_scored.output, "validation loss "), 1e-5);
 
   const auto wrong = train("wrong", with(options({}), of_sets({"pairs:triplet"})));
   EXPECT_EQ(wrong.status, 2);

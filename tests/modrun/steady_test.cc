@@ -27,7 +27,7 @@ class SteadySteps : public ModrunTest {
     const std::string name = "run" + std::to_string(++runs_);
     std::vector<std::string> words = training(
         name,
-        with(set({"data.paths=[\"" + data.string() + "\"]", "data.held_out_every=0", "model.config.hidden_size=128",
+        with(set({"data.paths=[\"" + data.string() + "\"]", "data.validation_every=0", "model.config.hidden_size=128",
                   "model.config.intermediate_size=512", "train.seq_len=128", "train.batch_size=" + std::to_string(rows),
                   "train.steps=" + std::to_string(kSteps), "checkpoint.every=-1"}),
              set(settings)),

@@ -50,7 +50,7 @@ class Train : public ModrunTest {
 TEST_F(Train, WritesMetricsConfigAndCheckpoint) {
   const auto run = train("run", {"--set", "sample.prompt=line", "--set", "sample.tokens=8"});
   ASSERT_EQ(run.status, 0) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("held-out loss"));
+  EXPECT_THAT(run.output, HasSubstr("validation loss"));
   EXPECT_THAT(run.output, HasSubstr("step 10/10"));
   const auto metrics = steps("run");
   ASSERT_EQ(metrics.size(), 10u);
@@ -64,7 +64,7 @@ TEST_F(Train, WritesMetricsConfigAndCheckpoint) {
 
   const auto eval = modrun({"eval", run_folder("run").string()});
   EXPECT_EQ(eval.status, 0) << eval.output;
-  EXPECT_THAT(eval.output, HasSubstr("held-out loss"));
+  EXPECT_THAT(eval.output, HasSubstr("validation loss"));
   const auto sample = modrun({"sample", run_folder("run").string(), "--prompt", "line 1", "--set", "sample.tokens=4"});
   EXPECT_EQ(sample.status, 0) << sample.output;
   EXPECT_THAT(sample.output, testing::StartsWith("line 1"));
@@ -129,7 +129,7 @@ TEST_F(Train, TwoRunsOfASeedWriteTheSameBytes) {
 
 TEST_F(Train, SettingsThatChangeTheDataAreRejectedOnResuming) {
   ASSERT_EQ(train("run").status, 0);
-  for (const std::string setting : {"train.seq_len=16", "train.seed=2", "data.held_out_every=3"}) {
+  for (const std::string setting : {"train.seq_len=16", "train.seed=2", "data.validation_every=3"}) {
     const auto resumed = train("run", {"--resume", "--set", "train.steps=12", "--set", setting});
     EXPECT_EQ(resumed.status, 2) << resumed.output;
     EXPECT_THAT(resumed.output, HasSubstr("--resume: " + setting.substr(0, setting.find('=')) + " is"));
@@ -225,7 +225,7 @@ TEST_F(Train, AStepWithoutFiniteNumbersEndsTheRunOrIsSkipped) {
   EXPECT_THAT(stopped.output, HasSubstr("lower optim.lr"));
   auto skipping = wild;
   skipping.insert(skipping.end(),
-                  {"--set", "train.on_nonfinite=skip", "--set", "eval.samples=0", "--set", "data.held_out_every=0"});
+                  {"--set", "train.on_nonfinite=skip", "--set", "eval.samples=0", "--set", "data.validation_every=0"});
   const auto skipped = train("skipped", skipping);
   EXPECT_EQ(skipped.status, 1) << skipped.output;
   EXPECT_THAT(skipped.output, HasSubstr("step 2 is skipped"));
@@ -240,7 +240,7 @@ TEST_F(Train, ARunFailsWhereMoreThanHalfOfItsStepsAreSkippedThoseBeforeAResumeCo
   const auto run = [&](const std::string& name, int until, const std::string& rate, bool resumes) {
     std::vector<std::string> words =
         set({"optim.lr=" + rate, "train.steps=" + std::to_string(until), "optim.warmup_steps=0",
-             "optim.schedule=constant", "eval.samples=0", "train.on_nonfinite=skip", "data.held_out_every=0"});
+             "optim.schedule=constant", "eval.samples=0", "train.on_nonfinite=skip", "data.validation_every=0"});
     if (resumes) words.emplace_back("--resume");
     return train(name, words);
   };

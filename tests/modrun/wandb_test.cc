@@ -65,7 +65,7 @@ class WandbTest : public ModrunTest {
       for (const json& evaluation : events(name, "evaluation")) {
         if (evaluation["step"] != step["step"]) continue;
         json& told = lines.emplace_back(evaluation["metrics"]);
-        told["step"] = evaluation["step"], told["held_out_loss"] = evaluation["held_out_loss"];
+        told["step"] = evaluation["step"], told["val_loss"] = evaluation["val_loss"];
       }
     }
     return lines;
@@ -137,7 +137,7 @@ TEST_F(WandbTest, NoStepWaitsForIt) {
       "  id, url, offline, dir = 'x', '', True, '/'\n"
       "  def define_metric(self, *_, **__): pass\n"
       "  def log(self, line):\n"
-      "    while '\"step\":10,\"held_out_loss\"' not in open('" +
+      "    while '\"step\":10,\"val_loss\"' not in open('" +
       (run_folder("run") / "metrics.jsonl").string() +
       "').read(): time.sleep(0.01)\n"
       "    open('" +

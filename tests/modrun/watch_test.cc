@@ -52,7 +52,7 @@ class Watch : public ModrunTest {
            {"loss", "grad_norm", "lr", "tokens_per_second", "samples_per_second", "data_wait", "memory_peak"})
         expected[tag][step["step"]] = static_cast<double>(step.at(tag).get<float>());
     for (const json& evaluation : events(name, "evaluation")) {
-      expected["held_out_loss"][evaluation["step"]] = static_cast<double>(evaluation["held_out_loss"].get<float>());
+      expected["val_loss"][evaluation["step"]] = static_cast<double>(evaluation["val_loss"].get<float>());
       for (const auto& [metric, value] : evaluation["metrics"].items())
         expected[metric][evaluation["step"]] = static_cast<double>(value.get<float>());
     }
@@ -270,13 +270,13 @@ TEST_F(Watch, SummaryIsTheLastWord) {
   EXPECT_EQ(end["memory_peak"], memory);
   EXPECT_FALSE(end.contains("stopped_by"));
   const auto evaluations = events("run", "evaluation");
-  const auto best = std::ranges::min_element(evaluations, {}, [](const json& e) { return e["held_out_loss"]; });
-  EXPECT_EQ(end["held_out_loss"], evaluations.back()["held_out_loss"]);
-  EXPECT_EQ(end["best_held_out_loss"], (*best)["held_out_loss"]);
+  const auto best = std::ranges::min_element(evaluations, {}, [](const json& e) { return e["val_loss"]; });
+  EXPECT_EQ(end["val_loss"], evaluations.back()["val_loss"]);
+  EXPECT_EQ(end["best_val_loss"], (*best)["val_loss"]);
   EXPECT_EQ(end["best_step"], (*best)["step"]);
   EXPECT_THAT(run.output, HasSubstr("\ntrained 10 steps in "));
   EXPECT_THAT(run.output, HasSubstr(": 80 samples, 0.00 M tokens, "));
-  EXPECT_THAT(run.output, HasSubstr("best " + fmt::format("{:.4f}", (*best)["held_out_loss"].get<double>())));
+  EXPECT_THAT(run.output, HasSubstr("best " + fmt::format("{:.4f}", (*best)["val_loss"].get<double>())));
   EXPECT_TRUE(run.output.ends_with("checkpoints are in " + (run_folder("run") / "checkpoints").string() + "\n"))
       << run.output;
 

@@ -310,6 +310,31 @@ TEST_F(RunConfigTest, MeshMustMakeTheRanksOfTheJob) {
       "--nproc-per-node");
 }
 
+TEST_F(RunConfigTest, AcceptsAndReportsKeysOfEarlierVersions) {
+  const auto config = read("[model]\nentry = 'llama'\n[data]\nheld_out_every = 3\nheld_out = ['*/b']\n",
+                           {"data.held_out_every=4", "data.held_out_part=0"});
+  EXPECT_EQ(config.data.validation_every, 4);
+  EXPECT_EQ(config.data.validation, (Settings{"*/b"}));
+  ASSERT_EQ(config.renamed.size(), 4u);
+  EXPECT_THAT(config.renamed[0], HasSubstr("run.toml:4:1: data.held_out_every is now data.validation_every"));
+  EXPECT_THAT(config.renamed[1], HasSubstr("run.toml:5:1: data.held_out is now data.validation"));
+  EXPECT_EQ(config.renamed[2], "--set data.held_out_every=4: data.held_out_every is now data.validation_every");
+  EXPECT_EQ(config.renamed[3], "--set data.held_out_part=0: data.held_out_part is now data.validation_fraction");
+
+  EXPECT_THAT(error("[model]\nentry = 'llama'\n[data]\nheld_out_every = 3\nvalidation_every = 3\n"),
+              AllOf(HasSubstr("run.toml:4:1: data.held_out_every is now data.validation_every"),
+                    HasSubstr("run.toml:5:1): leave data.held_out_every out")));
+  EXPECT_THAT(error("model.entry = 'llama'", {"data.held_out_part=0.1", "data.validation_fraction=0.2"}),
+              HasSubstr("leave data.held_out_part out"));
+  const auto overridden = read("[model]\nentry = 'llama'\n[data]\nheld_out_every = 3\n", {"data.validation_every=5"});
+  EXPECT_EQ(overridden.data.validation_every, 5) << "the file of an older run, and a new command line";
+}
+
+TEST_F(RunConfigTest, PathsOfValidationDataBecomeAbsoluteAndPatternsStay) {
+  const auto config = read("model.entry = 'llama'", {"data.validation=['*/b', 'c/d', '/e/*.txt']"});
+  EXPECT_EQ(config.data.validation, (Settings{"*/b", (std::filesystem::current_path() / "c/d").string(), "/e/*.txt"}));
+}
+
 TEST_F(RunConfigTest, BatchMustDivideAmongRanksAndMicroBatches) {
   MeshShape mesh;
   mesh[Axis::dp_shard] = 2;

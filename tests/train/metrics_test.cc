@@ -59,7 +59,7 @@ TEST(MetricsFile, EachStepIsOneObject) {
   EXPECT_EQ(written[1]["memory_peak"], 1 << 30);
   EXPECT_FALSE(written[1].contains("mfu")) << "the device's peak is not known";
   EXPECT_FALSE(written[1].contains("router_loss") || written[1].contains("expert_load")) << "there are no experts";
-  EXPECT_EQ(written[2]["held_out_loss"], 2.5);
+  EXPECT_EQ(written[2]["val_loss"], 2.5);
   EXPECT_EQ(written[3]["text"], "not \xef\xbf\xbd UTF-8");
 }
 
@@ -106,6 +106,22 @@ TEST(MetricsFile, EvaluationsAreReadBackWhateverElseIsThere) {
   EXPECT_EQ(read[1].targets, 100);
 }
 
+TEST(MetricsFile, ReadsTheValidationLossOfEarlierVersions) {
+  TemporaryFolder folder;
+  const auto path =
+      folder.write("metrics.jsonl",
+                   "{\"event\":\"evaluation\",\"step\":3,\"held_out_loss\":2.5,\"targets\":100,"
+                   "\"metrics\":{\"accuracy\":0.5,\"held_out_loss/web\":2.25}}\n"
+                   "{\"event\":\"end\",\"step\":3,\"held_out_loss\":2.5,\"best_held_out_loss\":2.5,\"best_step\":3}\n");
+  MetricsFile(path, 3).evaluation({6, 2.0, 100});
+  const auto read = read_evaluations(path);
+  ASSERT_EQ(read.size(), 2u);
+  EXPECT_EQ(read[0].loss, 2.5);
+  EXPECT_EQ(read[0].metrics[1], (std::pair<std::string, double>("val_loss/web", 2.25)));
+  EXPECT_EQ(read[1].loss, 2.0);
+  EXPECT_TRUE(has_ended(path, 3));
+}
+
 TEST(MetricsFile, HasNoLossWithoutTargets) {
   TemporaryFolder folder;
   const auto path = folder.path() / "metrics.jsonl";
@@ -116,7 +132,7 @@ TEST(MetricsFile, HasNoLossWithoutTargets) {
   file.evaluation({.step = 3});
   const auto written = lines(path);
   EXPECT_FALSE(written[0].contains("loss"));
-  EXPECT_FALSE(written[1].contains("held_out_loss"));
+  EXPECT_FALSE(written[1].contains("val_loss"));
   EXPECT_EQ(written[1]["targets"], 0);
   const auto read = read_evaluations(path);
   ASSERT_EQ(read.size(), 1u) << "a run that is resumed has made this evaluation";
@@ -124,7 +140,7 @@ TEST(MetricsFile, HasNoLossWithoutTargets) {
   StepSums sums;
   sums.add(step);
   EXPECT_NE(format_step(step, 3, sums, /*has_text=*/true).find("loss none  grad norm"), std::string::npos);
-  EXPECT_EQ(format_evaluation(read[0], "nats a row"), "no held-out loss, as all labels are -100");
+  EXPECT_EQ(format_evaluation(read[0], "nats a row"), "no validation loss, as all labels are -100");
 }
 
 TEST(FormatStep, RatesAreOfTheStepsSinceTheLastLine) {
@@ -176,7 +192,7 @@ TEST(FormatSummary, SaysWhereTheRunIs) {
   EXPECT_EQ(format_summary(summary, 40, "nats a row", /*has_text=*/false),
             "stopped by SIGTERM after step 30 of 40: --resume continues it\n"
             "trained 20 steps in 1:15: 320 examples, 1280.0 examples/s\n"
-            "last held-out loss 2.5000 nats a row after step 30, best 2.2500 after step 25\n"
+            "last validation loss 2.5000 nats a row after step 30, best 2.2500 after step 25\n"
             "at most 1.50 GiB of memory on a rank; checkpoints are in runs/a/checkpoints\n");
 }
 
@@ -193,10 +209,10 @@ TEST(MetricsFile, EndSaysWhatIsKnown) {
   const auto written = lines(path);
   EXPECT_EQ(written[0]["steps"], 20);
   EXPECT_EQ(written[0]["tokens_per_second"], 1280.0);
-  for (const char* key : {"held_out_loss", "best_held_out_loss", "best_step", "checkpoints", "stopped_by"})
+  for (const char* key : {"val_loss", "best_val_loss", "best_step", "checkpoints", "stopped_by"})
     EXPECT_FALSE(written[0].contains(key)) << key;
-  EXPECT_EQ(written[1]["held_out_loss"], 2.5);
-  EXPECT_EQ(written[1]["best_held_out_loss"], 2.25);
+  EXPECT_EQ(written[1]["val_loss"], 2.5);
+  EXPECT_EQ(written[1]["best_val_loss"], 2.25);
   EXPECT_EQ(written[1]["best_step"], 25);
   EXPECT_EQ(written[1]["stopped_by"], "SIGTERM");
 }

@@ -38,7 +38,7 @@ std::vector<Step> steps_of_a_run_on(const at::Device& device, const std::vector<
                                   "train.seq_len=32",
                                   "train.dir=" + (folder.path() / "run").string(),
                                   "data.paths=[\"" + folder.write("data/text.txt", text).string() + "\"]",
-                                  "data.held_out_every=0",
+                                  "data.validation_every=0",
                                   "optim.max_grad_norm=0.5",
                                   "checkpoint.every=-1"};
   all.insert(all.end(), settings.begin(), settings.end());
