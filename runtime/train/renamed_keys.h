@@ -31,8 +31,8 @@ inline std::string current_metric(std::string_view name) {
   return is_renamed ? std::string(kLossNow).append(name.substr(kLossBefore.size())) : std::string(name);
 }
 
-/// Finds the validation loss in a line of metrics.jsonl or in a trial's values, under either name. Returns json.end() if
-/// there is none.
+/// Finds the validation loss in a line of metrics.jsonl or in a trial's values, under either name. Returns json.end()
+/// if there is none.
 template <class Json>
 auto find_val_loss(const Json& json) {
   const auto found = json.find(std::string(kLossNow));
