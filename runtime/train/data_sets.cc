@@ -32,9 +32,9 @@ void check_training_on_validation(const std::vector<DataSet>& sets) {
   for (const DataSet& set : sets)
     for (const DataFile& file : set.files.training)
       if (const auto found = validation.find(file.path); found != validation.end())
-        throw DataError(
-            fmt::format("{}: data.sets.{} learns from it and data.sets.{} holds it out: hold it out of both",
-                        file.path.string(), set.name, found->second));
+        throw DataError(fmt::format(
+            "{}: data.sets.{} trains on it and data.sets.{} validates on it: make it a validation file of both",
+            file.path.string(), set.name, found->second));
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ std::vector<DataSet> find_data_sets(const RunConfig& config, bool trains) {
   const bool asked = config.data.validation_every > 0 || !config.data.validation.empty();
   if (asked && std::ranges::none_of(sets, &DataSet::has_validation))
     throw DataError(
-        "data.validation: no file of any set is held out: the patterns match none, or there are fewer than "
+        "data.validation: no set has validation files: the patterns match none, or there are fewer than "
         "data.validation_every files");
   check_training_on_validation(sets);
   return sets;

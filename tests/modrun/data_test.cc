@@ -104,10 +104,10 @@ TEST_F(Data, ARunOfEpochsThatWasKilledGoesOnToTheBit) {
 
 TEST_F(Data, ARunHasOneLength) {
   EXPECT_THAT(error({"train.steps=10", "train.epochs=2"}),
-              HasSubstr("--set train.epochs=2: train.epochs = 2 beside train.steps = 10 (--set train.steps=10): a run "
-                        "has one length, leave one of the two out"));
+              HasSubstr("--set train.epochs=2: train.epochs = 2 and train.steps = 10 (--set train.steps=10) both set "
+                        "the length of the run: leave one of the two out"));
   EXPECT_THAT(error({"train.epochs=-1"}), HasSubstr("train.epochs must be at least 0"));
-  EXPECT_THAT(error({"train.epochs=1e300"}), HasSubstr("are too many to count: lower it"));
+  EXPECT_THAT(error({"train.epochs=1e300"}), HasSubstr("overflow the sample count: lower it"));
   EXPECT_THAT(error({"train.epochs=inf"}), HasSubstr("train.epochs must be a finite number"));
   ASSERT_EQ(train("run", set({"train.epochs=0.1"})).status, 0);
   const auto longer = modrun({"train", run_folder("run").string(), "--resume", "--set", "train.steps=30"});
@@ -147,13 +147,11 @@ TEST_F(Data, TheEndOfOneFileIsHeldOut) {
 }
 
 TEST_F(Data, WhatIsHeldOutIsSaidInOneWay) {
-  EXPECT_THAT(
-      error({"data.validation_fraction=0.1"}),
-      HasSubstr(
-          "data.validation_fraction = 0.1 holds out the last samples of all files, and data.validation_every whole "
-          "files: leave one of the two out"));
+  EXPECT_THAT(error({"data.validation_fraction=0.1"}),
+              HasSubstr("data.validation_fraction = 0.1 takes the last samples of all files, and data.validation_every "
+                        "selects files: leave one of the two out"));
   EXPECT_THAT(error({"data.validation_fraction=1", "data.validation_every=0"}),
-              HasSubstr("data.validation_fraction is 1: it is a share of the samples, less than 1"));
+              HasSubstr("data.validation_fraction is 1: it is a fraction of the samples, less than 1"));
   const std::string one = folder_.write("one.txt", std::string(40, 'a')).string();
   EXPECT_THAT(error({"data.validation_fraction=0.5", "data.validation_every=0", fmt::format("data.paths=['{}']", one)}),
               HasSubstr("data.validation_fraction: the data is one sample, of which no part can be held out"));
@@ -193,7 +191,7 @@ TEST_F(Data, WhatHasNoDocumentsIsNotPacked) {
   EXPECT_THAT(error({"data.pack=true", "data.end_of_text=256"}),
               HasSubstr("data.end_of_text is 256, and model.config.vocab_size 256: no token ends a document"));
   EXPECT_THAT(error({"data.pack=true", "data.format=nanogpt"}),
-              HasSubstr("files of nanogpt do not say where one ends: set data.end_of_text"));
+              HasSubstr("files of nanogpt do not mark where one ends: set data.end_of_text"));
   EXPECT_THAT(error({"data.pack=true", "data.format=examples"}), HasSubstr("data.pack is for texts"));
   folder_.write("tiny.toml", fmt::format("[train]\nsteps = 2\nbatch_size = 8\nseq_len = 32\n[data]\npaths = ['{}']\n",
                                          (folder_.path() / "data").string()));
@@ -297,13 +295,13 @@ TEST_F(Sets, WhatIsNoSetIsRejected) {
   EXPECT_THAT(error({"data.sets.lines.paths=3"}), HasSubstr("data.sets.lines.paths must be an array"));
   EXPECT_THAT(error({"data.sets.more.format=word", "data.sets.more.paths=x"}),
               HasSubstr("data.sets.more: data.format is \"word\""));
-  EXPECT_THAT(error({"data.sets.lines.format=examples"}), HasSubstr("sets of examples beside others"));
+  EXPECT_THAT(error({"data.sets.lines.format=examples"}), HasSubstr("mixes sets of examples with other formats"));
   EXPECT_THAT(error({"data.paths=['x']"}), HasSubstr("data.sets and data.paths both name data"));
   const auto short_one = folder_.write("short.txt", "few").string();
   EXPECT_THAT(error({"data.sets.more.paths=" + short_one}),
               HasSubstr("data.sets.more: the data has 3 tokens, less than one sample"));
   EXPECT_THAT(error({"data.sets.more.paths=" + (folder_.path() / "data/2.txt").string()}),
-              HasSubstr("2.txt: data.sets.more learns from it and data.sets.lines holds it out"));
+              HasSubstr("2.txt: data.sets.more trains on it and data.sets.lines validates on it"));
 
   ASSERT_EQ(train("run").status, 0);
   const auto other = train("run", {"--resume", "--set", "train.steps=14", "--set", "data.sets.lines.weight=1"});

@@ -236,7 +236,7 @@ TEST_F(Lora, WhatCannotBeAdaptedIsRejected) {
   EXPECT_THAT(error({"lora.rank=4"}), HasSubstr("lora.rank is set, and lora.layers names no layers"));
   EXPECT_THAT(error({"lora.layers=['q_proj']", "lora.rank=0"}), HasSubstr("lora.rank"));
   EXPECT_THAT(error({"lora.layers=['q_proj']", "lora.dropout=1"}),
-              HasSubstr("lora.dropout is 1: it is a share of the values, less than 1"));
+              HasSubstr("lora.dropout is 1: it is a probability, less than 1"));
   EXPECT_THAT(error({"lora.layers=['q_proj']", "lora.trained=['lm_haed']"}),
               HasSubstr("lora.trained: LlamaForCausalLM has no \"lm_haed\": did you mean lm_head?"));
   EXPECT_THAT(

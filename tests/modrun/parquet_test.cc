@@ -302,10 +302,10 @@ TEST_F(Parquet, SettingsThatDoNotGoTogetherAreRejected) {
   write("classes");
   for (const auto& [settings, expected] : std::vector<std::pair<Words, std::string>>{
            {{"data.order=any"}, "data.order is \"any\": it must be one of rows, partitions"},
-           {{"data.repartition=true"}, "data.repartition is of data.order = \"partitions\""},
-           {{"data.order=partitions", "data.validation_fraction=0.1"}, "data.validation_fraction holds out rows"},
-           {{"data.order=partitions", "data.group_by_length=true"}, "data.group_by_length another order"},
-           {{"data.order=partitions", "data.format=examples"}, "which are of the row groups of Parquet files"}})
+           {{"data.repartition=true"}, "data.repartition needs data.order = \"partitions\""},
+           {{"data.order=partitions", "data.validation_fraction=0.1"}, "data.validation_fraction splits off rows"},
+           {{"data.order=partitions", "data.group_by_length=true"}, "data.group_by_length sets another order"},
+           {{"data.order=partitions", "data.format=examples"}, "which consist of row groups of Parquet files"}})
     EXPECT_THAT(error(with(kBert, settings)), HasSubstr(expected));
   if (has("ViTForImageClassification"))
     EXPECT_THAT(modrun({"train", "--set", "model.entry=ViTForImageClassification", "--set", "data.format=parquet",

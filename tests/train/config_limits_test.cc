@@ -159,7 +159,7 @@ TEST(RunConfigLimits, ALongSettingIsShortened) {
 }
 
 TEST(RunConfigLimits, ASettingIsAText) {
-  EXPECT_NE(error({"train.dir=\xff"}).find("it is no text in UTF-8"), std::string::npos);
+  EXPECT_NE(error({"train.dir=\xff"}).find("it is not valid UTF-8"), std::string::npos);
 }
 
 }  // namespace

@@ -245,9 +245,9 @@ TEST_F(RunConfigTest, MemorySettingsReadBackAsThemselves) {
   EXPECT_THAT(error("model.entry = 'llama'", {"parallel.offload=optimizer", "optim.name=muon"}),
               HasSubstr("use adamw or sgd, or leave optimizer out"));
   EXPECT_THAT(error("model.entry = 'llama'", {"parallel.offload=activations", "parallel.recompute=full"}),
-              HasSubstr("units keep none but their inputs"));
+              HasSubstr("units keep only their inputs"));
   EXPECT_THAT(error("model.entry = 'llama'", {"parallel.offload=optimizer", "parallel.dp_threads=2"}),
-              HasSubstr("replicas on threads keep all on their devices"));
+              HasSubstr("replicas on threads do not offload"));
 }
 
 TEST_F(RunConfigTest, TableSaysWhereEachValueWasSet) {
@@ -316,8 +316,8 @@ TEST_F(RunConfigTest, AcceptsAndReportsKeysOfEarlierVersions) {
   EXPECT_EQ(config.data.validation_every, 4);
   EXPECT_EQ(config.data.validation, (Settings{"*/b"}));
   ASSERT_EQ(config.renamed.size(), 4u);
-  EXPECT_THAT(config.renamed[0], HasSubstr("run.toml:4:1: data.held_out_every is now data.validation_every"));
-  EXPECT_THAT(config.renamed[1], HasSubstr("run.toml:5:1: data.held_out is now data.validation"));
+  EXPECT_THAT(config.renamed[0], HasSubstr("run.toml:5:1: data.held_out is now data.validation"));
+  EXPECT_THAT(config.renamed[1], HasSubstr("run.toml:4:1: data.held_out_every is now data.validation_every"));
   EXPECT_EQ(config.renamed[2], "--set data.held_out_every=4: data.held_out_every is now data.validation_every");
   EXPECT_EQ(config.renamed[3], "--set data.held_out_part=0: data.held_out_part is now data.validation_fraction");
 
