@@ -27,14 +27,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLockName = "run.lock";
 
-/// What the file says.
+/// Text of the lock file.
 std::string lock_text(int file) {
   std::array<char, 512> text{};
   const ssize_t size = ::pread(file, text.data(), text.size(), 0);
   return {text.data(), size > 0 ? static_cast<size_t>(size) : 0};
 }
 
-/// The file, locked by LOCK_EX or LOCK_SH. Throws where another process has it.
+/// Opens the file and locks it with LOCK_EX or LOCK_SH. Throws if another process holds the lock.
 OpenFile lock(const fs::path& folder, int flags, int operation) {
   const fs::path path = folder / kLockName;
   OpenFile file = open_to_write(path, flags);
@@ -48,12 +48,12 @@ OpenFile lock(const fs::path& folder, int flags, int operation) {
                   holder.empty() ? "another process" : holder));
 }
 
-/// Whether `folder` is the one whose lock tells that. That it is not is known after some seconds, as file systems over
-/// a network may show late what others write.
+/// Whether the lock file in `folder` contains `told`. Retries for some seconds before returning false, as network file
+/// systems may show other machines' writes late.
 bool is_folder_for(const fs::path& folder, const std::string& told) {
   for (int look = 0; look < 50; ++look) {
     if (look > 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    // NFS asks the server for what a folder holds when that is opened, and else remembers what was not there.
+    // NFS asks the server for the contents of a directory when it is opened, and caches missing entries otherwise.
     fs::path above;
     for (const fs::path& part : folder) {
       std::error_code error;
@@ -89,7 +89,7 @@ std::string FolderLock::told() const {
 }
 
 void FolderLock::check(const fs::path& folder) {
-  // Shared, as the launchers of several machines look at the same time.
+  // A shared lock, as the launchers of several machines check concurrently.
   if (is_there(folder / kLockName)) lock(folder, 0, LOCK_SH);
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Numbers of a preprocessor's config; `otherwise` where it has none.
+/// Numbers in a preprocessor's config; `otherwise` if the key is missing.
 std::vector<double> to_numbers(const json& preprocessor, const std::string& file, const char* key, int64_t channels,
                                std::vector<double> otherwise) {
   if (!preprocessor.contains(key)) return otherwise;
@@ -52,7 +52,7 @@ ImageShape image_shape(const RunConfig& config) {
   const auto file = std::filesystem::path(config.model.checkpoint) / "preprocessor_config.json";
   if (config.model.checkpoint.empty() || !is_there(file)) return shape;
   const json preprocessor = parse_json(read_file(file));
-  if (!preprocessor.is_object()) throw ConfigError(file.string() + ": is no JSON object: restore it");
+  if (!preprocessor.is_object()) throw ConfigError(file.string() + ": is not a JSON object: restore it");
   shape.mean = to_numbers(preprocessor, file.string(), "image_mean", shape.channels, shape.mean);
   shape.std = to_numbers(preprocessor, file.string(), "image_std", shape.channels, shape.std);
   return shape;

@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Whether a line of a run that continues after `step` is kept. The last line may be cut off.
+/// Whether to keep a line in a run that continues after `step`. The last line may be truncated.
 bool is_kept(const std::string& line, int64_t step) {
   const auto json = parse_json(line);
   if (!json.is_object()) return false;
@@ -33,7 +33,7 @@ bool is_kept(const std::string& line, int64_t step) {
   return found == json.end() || (found->is_number_integer() && found->get<int64_t>() <= step);
 }
 
-/// The lines of a run's file, one after the other; none where it is not there.
+/// The lines of a run's file, in order; nullopt if the file does not exist.
 std::optional<LineReader> split_lines(const std::filesystem::path& path) {
   if (!is_there(path)) return {};
   return std::optional<LineReader>(std::in_place, path);
@@ -175,7 +175,7 @@ namespace {
 /// "0:07", "59:59", "1:00:00"
 std::string duration(double seconds) {
   constexpr double kLongest = 1e15;
-  if (!(seconds < kLongest)) return "unknown";  // no time, or no samples, have been counted
+  if (!(seconds < kLongest)) return "unknown";  // no time or no samples counted yet
   const auto whole = static_cast<int64_t>(std::max(seconds, 0.0));
   const int64_t hours = whole / 3600, minutes = whole / 60 % 60;
   return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60)
@@ -230,7 +230,7 @@ namespace {
 
 const auto loaded_at = std::chrono::steady_clock::now();
 
-/// Where /proc is not mounted: some tenths of a second less.
+/// Fallback without /proc; too small by some tenths of a second.
 double seconds_since_load() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - loaded_at).count();
 }
@@ -241,7 +241,7 @@ double seconds_since_start() {
   std::ifstream in("/proc/self/stat");
   std::string stat(std::istreambuf_iterator<char>(in), {});
   if (stat.empty()) return seconds_since_load();
-  std::istringstream fields(stat.substr(stat.rfind(')') + 2));  // after the program's name, which may contain anything
+  std::istringstream fields(stat.substr(stat.rfind(')') + 2));  // the program's name before it may contain anything
   std::string field;
   for (int index = 3; index <= 22; ++index) fields >> field;  // field 22 is the start, in ticks since boot (proc(5))
   timespec now{};

@@ -18,7 +18,7 @@ using Of = RowColumn::Of;
 constexpr int64_t kCachedBytes = int64_t{1} << 30;  // of decoded row groups
 constexpr int64_t kOpenFiles = 64;
 
-/// Calls `visit` with a pointer to the first value, of its own type.
+/// Calls `visit` with a typed pointer to the first value.
 template <class Visitor>
 void with_values(const ParquetValues& values, Visitor&& visit) {
   switch (values.element) {
@@ -43,7 +43,7 @@ void with_values(const ParquetValues& values, Visitor&& visit) {
     case ParquetType::other:
       break;
   }
-  throw std::logic_error("a column of no known type");
+  throw std::logic_error("a column of unknown type");
 }
 
 int64_t bytes_of_values(const ParquetValues& values) {
@@ -54,7 +54,7 @@ int64_t bytes_of_values(const ParquetValues& values) {
   return bytes;
 }
 
-/// The values [begin, end) of a row, of all its lists together.
+/// Range of the values [begin, end) of a row, over all of its lists.
 std::pair<int64_t, int64_t> values_of_row(const ParquetValues& values, int64_t row) {
   int64_t begin = row, end = row + 1;
   for (const auto& offsets : values.offsets) {
@@ -64,20 +64,20 @@ std::pair<int64_t, int64_t> values_of_row(const ParquetValues& values, int64_t r
   return {begin, end};
 }
 
-/// The row that a value is of.
+/// The row that a value belongs to.
 int64_t get_row(const ParquetValues& values, int64_t place) {
   for (size_t level = values.offsets.size(); level-- > 0;)
     place = std::ranges::upper_bound(values.offsets[level], place) - values.offsets[level].begin() - 1;
   return place;
 }
 
-/// The length of a row's outer list.
+/// Length of a row's outer list.
 int64_t list_length(const ParquetValues& values, int64_t row) {
   const auto& offsets = values.offsets.front();
   return offsets[static_cast<size_t>(row) + 1] - offsets[static_cast<size_t>(row)];
 }
 
-/// Copies a row's values to the front of `to`'s row, which is contiguous.
+/// Copies a row's values to the start of `to`'s row, which is contiguous.
 void copy_row(const ParquetValues& values, int64_t row, const at::Tensor& to, int64_t place) {
   const auto [begin, end] = values_of_row(values, row);
   const int64_t stride = to.stride(0), first = begin, last = end;
@@ -100,7 +100,7 @@ ParquetSamples::ParquetSamples(std::vector<DataFile> files, const ModelConfig& m
   task_ = &task;
   for (size_t file = 0; file < files_.size(); ++file) open_file(file, model);
   makes_labels_ = std::ranges::find(columns_, "labels", &RowColumn::name) == columns_.end();
-  if (count() == 0) throw DataError("the files of data.paths hold no row: write at least one");
+  if (count() == 0) throw DataError("the files of data.paths have no rows: write at least one");
   if (partitions == 0) return;
   std::vector<int64_t> rows;
   for (const Place& group : groups_) rows.push_back(group.rows);
@@ -169,7 +169,7 @@ void ParquetSamples::measure() const {
       }
     }
     if (!has_targets)
-      throw DataError(fmt::format("{}: all labels are {}, which is no target: write the labels that are to be learned",
+      throw DataError(fmt::format("{}: all labels are {}, which is not a target: write labels to train on",
                                   files_.front().path.parent_path().string(), kIgnoredTarget));
     for (const UnpaddedLength& row : lengths) {
       longest_ = {std::max(longest_.input, row.input), std::max(longest_.target, row.target)};
@@ -190,15 +190,14 @@ void ParquetSamples::measure_lists(size_t number, const RowColumn& column, const
     const int64_t length = list_length(values, row);
     if (column.of == Of::row) {
       if (length != column.width)
-        reject(
-            number, row,
-            fmt::format("\"{}\" has {} values, and num_labels of the model's config is {}: write equal numbers of them",
-                        column.name, length, column.width));
+        reject(number, row,
+               fmt::format("\"{}\" has {} values, and num_labels of the model's config is {}: make them equal",
+                           column.name, length, column.width));
       continue;
     }
     UnpaddedLength& known = lengths[static_cast<size_t>(begin_[number] + row)];
     int64_t& expected = column.of == Of::input ? known.input : known.target;
-    if (expected == 0) expected = length;  // of the first column, which others follow
+    if (expected == 0) expected = length;  // the first column sets it
     if (length == 0)
       reject(number, row, fmt::format("\"{}\" is empty: write at least one value, or leave the row out", column.name));
     if (length != expected)
@@ -210,10 +209,9 @@ void ParquetSamples::measure_lists(size_t number, const RowColumn& column, const
     const auto first = static_cast<size_t>(values.offsets[0][static_cast<size_t>(row)]);
     for (size_t list = first; list < first + static_cast<size_t>(length); ++list)
       if (inner[list + 1] - inner[list] != column.width)
-        reject(
-            number, row,
-            fmt::format("\"{}\" has a list of {} values, and the model's config says {} for each item: write so many",
-                        column.name, inner[list + 1] - inner[list], column.width));
+        reject(number, row,
+               fmt::format("\"{}\" has a list of {} values, and the model's config has {} per item: write that many",
+                           column.name, inner[list + 1] - inner[list], column.width));
   }
 }
 
@@ -280,7 +278,7 @@ Batch ParquetSamples::read(std::span<const SamplePosition> places, int64_t sampl
   std::ranges::sort(order, {}, [&](int64_t place) { return numbers[static_cast<size_t>(place)]; });
   std::shared_ptr<const Decoded> decoded;
   size_t held = groups_.size();
-  for (const int64_t place : order) {  // a row group at a time
+  for (const int64_t place : order) {  // one row group at a time
     const int64_t sample = numbers[static_cast<size_t>(place)];
     const auto number = static_cast<size_t>(std::ranges::upper_bound(begin_, sample) - begin_.begin()) - 1;
     if (number != held) decoded = group(number);

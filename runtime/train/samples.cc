@@ -25,7 +25,7 @@ std::vector<std::filesystem::path> get_paths(const std::vector<DataFile>& files)
   return paths;
 }
 
-/// Where the entry is to find items of sessions, hides some.
+/// Hides items of sessions if the entry predicts hidden items.
 std::unique_ptr<Samples> hide_items(std::unique_ptr<Samples> sessions, const RunConfig& config, Split split,
                                     int64_t seed) {
   if (config.network.entry->task != "masked-item") return sessions;
@@ -55,13 +55,12 @@ std::unique_ptr<Samples> all_samples(const RunConfig& config, const DataSet& set
                                         config.masking(), static_cast<uint64_t>(seed), packing);
 }
 
-/// What data.validation_fraction makes of the samples of both splits.
+/// The part of the samples that data.validation_fraction assigns to `split`.
 std::unique_ptr<Samples> find_part(std::unique_ptr<Samples> all, double part, Split split) {
   const int64_t count = all->count(), validation = count_validation_samples(count, part);
   if (validation == 0)
     throw DataError(
-        "data.validation_fraction: the data is one sample, of which no part can be held out: give more data, or leave "
-        "it "
+        "data.validation_fraction: the data is a single sample, which cannot be split: give more data, or leave it "
         "out");
   const int64_t first = split == Split::training ? 0 : count - validation;
   return std::make_unique<SampleRange>(std::move(all), first,
@@ -80,7 +79,7 @@ std::string describe_size(const DataSet& set, const Samples* samples) {
 
 ExampleSamples::ExampleSamples(const std::vector<DataFile>& files, const ModelConfig& model)
     : paths_(get_paths(files)), examples_(paths_, model), has_decoder_(model.entry->task == "seq2seq") {
-  if (examples_.size() == 0) throw DataError("the files of data.paths hold no example: write at least one row");
+  if (examples_.size() == 0) throw DataError("the files of data.paths have no examples: write at least one row");
 }
 
 void ExampleSamples::measure(bool trims) {
@@ -88,8 +87,8 @@ void ExampleSamples::measure(bool trims) {
   trims_ = trims;
   if (lengths_.empty())
     throw DataError(
-        "data.trim and data.group_by_length go by attention_mask, which the files of data.paths do not have: write it, "
-        "or leave the two out");
+        "data.trim and data.group_by_length need attention_mask, which the files of data.paths do not have: write it, "
+        "or leave both out");
 }
 
 Batch ExampleSamples::cut(Batch batch, std::span<const int64_t> step) const {
@@ -119,7 +118,7 @@ int64_t ExampleSamples::tokens() const {
 Batch ExampleSamples::read(std::span<const SamplePosition> places, int64_t samples) const {
   std::vector<int64_t> numbers;
   for (const SamplePosition& place : places) numbers.push_back(place.sample);
-  numbers.resize(static_cast<size_t>(samples));  // with the first row, which the model can read as well as any
+  numbers.resize(static_cast<size_t>(samples));  // pads with the first row, which is valid input
   Batch batch = examples_.read(numbers);
   batch.labels.slice(0, static_cast<int64_t>(places.size())).fill_(kIgnoredTarget);
   return batch;
@@ -156,7 +155,7 @@ std::string describe_sizes(const std::vector<DataSet>& sets, const std::vector<s
                            const std::vector<std::unique_ptr<Samples>>& validation) {
   std::string text;
   for (size_t set = 0; set < sets.size(); ++set)
-    text += fmt::format("{}{}{} to train on, {} held out", text.empty() ? "" : "; ",
+    text += fmt::format("{}{}{} to train on, {} for validation", text.empty() ? "" : "; ",
                         sets[set].name.empty() ? "" : sets[set].name + " with ",
                         describe_size(sets[set], training[set].get()), describe_size(sets[set], validation[set].get()));
   return text;
@@ -170,7 +169,7 @@ std::string_view target_name(const ModelConfig& model) {
 
 std::string loss_unit(const ModelConfig& model) {
   const std::string_view target = target_name(model);
-  return fmt::format("nats {} {}", target == "item" ? "an" : "a", target);
+  return fmt::format("nats/{}", target);
 }
 
 }  // namespace modular

@@ -12,8 +12,9 @@ namespace modular {
 
 bool has_value_over_all_sets(const Metric& metric, const ModelConfig& network) {
   if (metric.kind->of == MetricKind::Of::loss) return true;
-  if (metric.kind->of == MetricKind::Of::numbers) return false;  // a correlation over all is no mean of those over each
-  // Embeddings are ranked for those rows alone that have another of their label.
+  if (metric.kind->of == MetricKind::Of::numbers)
+    return false;  // a correlation over all sets is not a mean over the sets
+  // Ranking metrics of embeddings only cover rows whose label occurs again.
   return metric.name != "f1" && !find_task(network.entry->task)->label_count.empty();
 }
 

@@ -81,7 +81,7 @@ TEST_F(Best, PatienceEndsARunOnAllRanksWithItsCheckpoint) {
   EXPECT_EQ(evaluations("run").back()["step"], best + 6);
   EXPECT_EQ(steps("run").size(), static_cast<size_t>(best + 6));
   EXPECT_EQ(steps_saved("run"), (Words{fmt::format("step-{:08}", best), fmt::format("step-{:08}", best + 6)}));
-  EXPECT_THAT(run.output, HasSubstr(fmt::format("3 evaluations were no better than that after step {}", best)));
+  EXPECT_THAT(run.output, HasSubstr(fmt::format("3 evaluations were not better than the one after step {}", best)));
   // It does not go on by itself, and does where it is told to wait longer.
   const auto again =
       train("run", with(kGetsWorse, {"--resume", "--set", "eval.patience=3", "--set", "checkpoint.best=loss"}));
@@ -132,9 +132,9 @@ TEST_F(Best, NeedsHeldOutFilesCheckpointsAndAMetricThatThereIs) {
     return run.output;
   };
   EXPECT_THAT(error({"checkpoint.best=loss", "data.validation_every=0"}),
-              HasSubstr("checkpoint.best compares evaluations, and no file is held out"));
+              HasSubstr("checkpoint.best compares evaluations, and there is no validation data"));
   EXPECT_THAT(error({"eval.patience=2", "data.validation_every=0"}),
-              HasSubstr("eval.patience compares evaluations, and no file is held out"));
+              HasSubstr("eval.patience compares evaluations, and there is no validation data"));
   EXPECT_THAT(error({"eval.patience=2"}), HasSubstr("eval.patience is 2, and eval.every 0"));
   EXPECT_THAT(error({"checkpoint.best=accuracy"}),
               HasSubstr("checkpoint.best is \"accuracy\": it must be one of loss, perplexity, or among eval.metrics"));

@@ -141,9 +141,8 @@ TEST_F(Data, TheEndOfOneFileIsHeldOut) {
   const auto resumed =
       train("part", with(part, {"--resume", "--set", "data.validation_fraction=0.2", "--set", "train.steps=12"}));
   EXPECT_EQ(resumed.status, 2) << resumed.output;
-  EXPECT_THAT(resumed.output,
-              HasSubstr("--resume: data.validation_fraction is 0.2, and was 0.1 when the run began: its next "
-                        "samples would be those of other data"));
+  EXPECT_THAT(resumed.output, HasSubstr("--resume: data.validation_fraction is 0.2, and was 0.1 when the run began: "
+                                        "its next samples would come from other data"));
 }
 
 TEST_F(Data, WhatIsHeldOutIsSaidInOneWay) {
@@ -154,7 +153,7 @@ TEST_F(Data, WhatIsHeldOutIsSaidInOneWay) {
               HasSubstr("data.validation_fraction is 1: it is a fraction of the samples, less than 1"));
   const std::string one = folder_.write("one.txt", std::string(40, 'a')).string();
   EXPECT_THAT(error({"data.validation_fraction=0.5", "data.validation_every=0", fmt::format("data.paths=['{}']", one)}),
-              HasSubstr("data.validation_fraction: the data is one sample, of which no part can be held out"));
+              HasSubstr("data.validation_fraction: the data is a single sample, which cannot be split"));
 }
 
 TEST_F(Data, DocumentsOfARowTrainAlikeOnEveryMeshAndDoNotSeeEachOther) {
@@ -188,8 +187,9 @@ TEST_F(Data, DocumentsOfARowTrainAlikeOnEveryMeshAndDoNotSeeEachOther) {
 
 TEST_F(Data, WhatHasNoDocumentsIsNotPacked) {
   EXPECT_THAT(error({"data.end_of_text=10"}), HasSubstr("data.end_of_text is 10, which only data.pack reads"));
-  EXPECT_THAT(error({"data.pack=true", "data.end_of_text=256"}),
-              HasSubstr("data.end_of_text is 256, and model.config.vocab_size 256: no token ends a document"));
+  EXPECT_THAT(
+      error({"data.pack=true", "data.end_of_text=256"}),
+      HasSubstr("data.end_of_text is 256, and model.config.vocab_size 256: set it to the id of the token that"));
   EXPECT_THAT(error({"data.pack=true", "data.format=nanogpt"}),
               HasSubstr("files of nanogpt do not mark where one ends: set data.end_of_text"));
   EXPECT_THAT(error({"data.pack=true", "data.format=examples"}), HasSubstr("data.pack is for texts"));
@@ -236,7 +236,8 @@ class Sets : public Data {
 TEST_F(Sets, EachStepDrawsFromOneAlikeOnEveryMesh) {
   const auto alone = train("alone");
   ASSERT_EQ(alone.status, 0) << alone.output;
-  EXPECT_THAT(alone.output, HasSubstr("letters with 0.0 M tokens to train on, 0.0 M tokens held out; lines with"));
+  EXPECT_THAT(alone.output,
+              HasSubstr("letters with 0.0 M tokens to train on, 0.0 M tokens for validation; lines with"));
   const auto sets = drawn("alone");
   EXPECT_EQ(std::ranges::count(sets, "lines"), 9);
   EXPECT_EQ(std::ranges::count(sets, "letters"), 3);

@@ -88,8 +88,8 @@ TEST_F(Examples, ClassifierLearnsAlikeOnEveryMeshAndResumed) {
   const Words all = options("BertForSequenceClassification", more);
   const auto alone = train("alone", all);
   ASSERT_EQ(alone.status, 0) << alone.output;
-  EXPECT_THAT(alone.output, HasSubstr("96 examples to train on, 48 examples held out"));
-  EXPECT_THAT(alone.output, HasSubstr("nats a row after step 10"));
+  EXPECT_THAT(alone.output, HasSubstr("96 examples to train on, 48 examples for validation"));
+  EXPECT_THAT(alone.output, HasSubstr("nats/row after step 10"));
   EXPECT_NEAR(loss("alone", 0), 0.69, 0.1) << "ln 2";
 
   for (const Words& mesh : {Words{"--set", "parallel.dp_replicate=2"}, Words{"--set", "parallel.tp=2"},
@@ -265,7 +265,7 @@ TEST_F(Examples, RowsOfSimilarLengthComeTogetherAndGoOnToTheBit) {
 
   write("all.safetensors",
         {{"input_ids", at::ones({kRows, kSeq}, at::kLong)}, {"labels", at::zeros({kRows}, at::kLong)}});
-  EXPECT_THAT(error(entry, all), HasSubstr("go by attention_mask, which the files of data.paths do not have"));
+  EXPECT_THAT(error(entry, all), HasSubstr("need attention_mask, which the files of data.paths do not have"));
   const auto of_text = train("rejected", {"--set", "data.trim=true"});
   EXPECT_EQ(of_text.status, 2);
   EXPECT_THAT(of_text.output, HasSubstr("data.trim is for examples, whose attention_mask says how long they are"));
@@ -367,7 +367,7 @@ TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheData
                  "--set", "train.on_nonfinite=rollback"};
   const auto without = train("without", options(entry, small));
   EXPECT_EQ(without.status, 1);
-  EXPECT_THAT(without.output, HasSubstr("there is no checkpoint to go back to: let checkpoint.every be fewer steps"));
+  EXPECT_THAT(without.output, HasSubstr("there is no checkpoint to roll back to: lower checkpoint.every"));
 
   small.insert(small.end(), {"--set", "checkpoint.every=2"});
   const auto alone = train("alone", options(entry, small));
@@ -387,7 +387,7 @@ TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheData
   EXPECT_EQ(again.status, 1) << again.output;
   EXPECT_THAT(again.output,
               HasSubstr("the run continues from " + run_folder("resumed").string() + "/checkpoints/step-00000008"));
-  EXPECT_THAT(again.output, HasSubstr("again after going back to"));
+  EXPECT_THAT(again.output, HasSubstr("again after rolling back to"));
 
   const auto split = train("split", options(entry, small), {"--nproc-per-node", "2"});
   ASSERT_EQ(split.status, 0) << split.output;

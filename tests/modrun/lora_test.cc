@@ -246,7 +246,7 @@ TEST_F(Lora, WhatCannotBeAdaptedIsRejected) {
   EXPECT_THAT(error({"lora.layers=['q_proj']", "optim.frozen=['model.layers']"}),
               HasSubstr("optim.frozen leaves nothing to train"));
   EXPECT_THAT(error({"lora.layers=['q_proj']", "optim.groups=[{match=['lm_head']}]"}),
-              HasSubstr("optim.groups has \"lm_head\", of which nothing is trained"));
+              HasSubstr("optim.groups has \"lm_head\", which matches no trained parameter"));
   for (const char* alpha : {"0", "-1", "nan", "inf"})
     EXPECT_THAT(error({"lora.layers=['q_proj']", std::string("lora.alpha=") + alpha}), HasSubstr("lora.alpha"));
   const fs::path weights = base("whole", {"train.steps=1"});
@@ -256,7 +256,7 @@ TEST_F(Lora, WhatCannotBeAdaptedIsRejected) {
   EXPECT_THAT(error({"model.entry=LlamaForSequenceClassification", "model.checkpoint=" + weights.string(),
                      "lora.layers=['q_proj']", "data.format=examples", "data.validation_every=0", "eval.samples=0",
                      "data.paths=['" + (folder_.path() / "rows").string() + "']"}),
-              HasSubstr("model.checkpoint has no \"score.weight\", and lora.layers trains adapters alone"));
+              HasSubstr("model.checkpoint has no \"score.weight\", and lora.layers trains only adapters"));
   ASSERT_EQ(train("plain", set({"train.steps=1"})).status, 0);
   const auto exported = modrun(
       {"export", checkpoints("plain").string(), (folder_.path() / "none").string(), "--adapter", "--base", "base"});

@@ -192,7 +192,7 @@ TEST_F(Parquet, RowGroupsThatRanksDoNotDivideAreRejectedOrCutAnew) {
   write("classes", {"group=16"});  // 3 row groups
   const Words order = with(kBert, {"data.order=partitions"});
   const std::string file = (data() / "parquet/0.parquet").string();
-  EXPECT_THAT(error(order), AllOf(HasSubstr("have 3 row groups, which is no multiple of 2 data-parallel ranks"),
+  EXPECT_THAT(error(order), AllOf(HasSubstr("have 3 row groups, which is not a multiple of 2 data-parallel ranks"),
                                   HasSubstr("`modrun repartition " + file + " --rows 24 --out DIR`"),
                                   HasSubstr("data.repartition = true")));
   EXPECT_FALSE(fs::exists(run_folder("rejected")));
@@ -200,7 +200,7 @@ TEST_F(Parquet, RowGroupsThatRanksDoNotDivideAreRejectedOrCutAnew) {
   const auto cut =
       learn("cut", "parquet", with(order, {"data.repartition=true", "checkpoint.every=5"}), {"--nproc-per-node", "2"});
   ASSERT_EQ(cut.status, 0) << cut.output;
-  EXPECT_THAT(cut.output, HasSubstr("the rows are cut into 2 groups of 24 in"));
+  EXPECT_THAT(cut.output, HasSubstr("the rows are rewritten into 2 groups of 24 in"));
 
   const fs::path out = folder_.path() / "out";
   const auto command = modrun({"repartition", file, "--rows", "24", "--out", out.string()});
@@ -211,7 +211,7 @@ TEST_F(Parquet, RowGroupsThatRanksDoNotDivideAreRejectedOrCutAnew) {
   EXPECT_EQ(losses("by-command"), losses("cut"));
 
   write("classes", {"group=1", "rows=1"});
-  EXPECT_THAT(error(with(order, {"data.repartition=true"})), HasSubstr("no other size of row groups makes it one"));
+  EXPECT_THAT(error(with(order, {"data.repartition=true"})), HasSubstr("no size of row groups makes it one"));
 }
 
 TEST_F(Parquet, RepartitionKeepsRowsTypesAndCompression) {
@@ -312,7 +312,7 @@ TEST_F(Parquet, SettingsThatDoNotGoTogetherAreRejected) {
                         "--set", "data.paths=['" + (data() / "parquet").string() + "']", "--set",
                         "train.dir=" + run_folder("rejected").string()})
                     .output,
-                HasSubstr("whose examples have images, which are not read of Parquet files"));
+                HasSubstr("whose examples have images, which Parquet files cannot hold"));
 }
 
 TEST_F(Parquet, AProgramWithoutTheLibrarySaysWhatToInstall) {

@@ -40,7 +40,7 @@ TEST_F(Resume, ContinuesFromTheCheckpointThatIsNamed) {
   EXPECT_EQ(steps("run").size(), 10u);
   const auto rejected = train("run", {"--resume=step-7"});
   EXPECT_EQ(rejected.status, 2);
-  EXPECT_THAT(rejected.output, HasSubstr("step-7 is no checkpoint: name a folder of"));
+  EXPECT_THAT(rejected.output, HasSubstr("step-7 is not a checkpoint: name a folder of"));
 }
 
 TEST_F(Resume, SettingsThatCannotBeComparedAreSaidToBeSo) {
@@ -48,9 +48,10 @@ TEST_F(Resume, SettingsThatCannotBeComparedAreSaidToBeSo) {
   std::filesystem::remove(run_folder("run") / "config.toml");
   const auto resumed = train("run", {"--resume", "--set", "train.steps=12"});
   ASSERT_EQ(resumed.status, 0) << resumed.output;
-  EXPECT_THAT(resumed.output,
-              HasSubstr("runs/run/config.toml is not there: the run continues with the settings that are "
-                        "given now, which could not be compared"));
+  EXPECT_THAT(
+      resumed.output,
+      HasSubstr(
+          "runs/run/config.toml is missing: the run continues with the current config, which could not be compared"));
   const auto again = train("run", {"--resume", "--set", "train.steps=12"});
   EXPECT_EQ(again.output.find("config.toml is not there"), again.output.npos) << again.output;
 }
@@ -75,7 +76,7 @@ TEST_F(Resume, AStateThatIsNoNumberIsNamed) {
   std::ofstream(index) << json;
   const auto rejected = train("run", {"--resume", "--set", "train.steps=12"});
   EXPECT_NE(rejected.status, 0);
-  EXPECT_THAT(rejected.output, HasSubstr("checkpoint.json: its state says \"abc\" for samples, which is no number"));
+  EXPECT_THAT(rejected.output, HasSubstr("checkpoint.json: its state has the invalid number \"abc\" for samples"));
 }
 
 TEST_F(Resume, RanksThatAreStartedAgainNeedNoMoreTheCheckpointThatWasNamed) {
@@ -136,7 +137,7 @@ TEST_F(Resume, AutoRemovesNothing) {
   std::filesystem::remove(checkpoints("run") / "latest");
   const auto rejected = train("run", {"--resume=auto", "--set", "train.steps=2"});
   EXPECT_EQ(rejected.status, 2) << rejected.output;
-  EXPECT_THAT(rejected.output, HasSubstr("holds something, but no complete checkpoint"));
+  EXPECT_THAT(rejected.output, HasSubstr("is not empty, but has no complete checkpoint"));
   EXPECT_TRUE(std::filesystem::exists(checkpoints("run") / "best/checkpoint.json"));
   EXPECT_EQ(steps("run").size(), 10u);
 

@@ -81,7 +81,7 @@ TEST_F(Rope, TablesOfLearnedPositionsEnd) {
                              .string()});
     EXPECT_EQ(run.status, 2) << run.output;
     EXPECT_THAT(run.output, testing::AllOf(HasSubstr("24 tokens"), HasSubstr("positions for 16: write shorter ones"),
-                                           HasSubstr("which makes another model")));
+                                           HasSubstr("which defines another model")));
   }
 }
 

@@ -107,10 +107,9 @@ TEST_F(SampledSoftmaxOfRuns, LearnAndAreJudgedOverAllItems) {
 
 TEST_F(SampledSoftmaxOfRuns, AreRejectedWhereTheyMeanNothing) {
   EXPECT_THAT(error({"sampled_softmax.samples=-1"}), HasSubstr("sampled_softmax.samples must be at least 0"));
-  EXPECT_THAT(
-      error({"sampled_softmax.samples=49"}),
-      HasSubstr("sampled_softmax.samples is 49, and there are 49 items beside padding: set it to fewer, or to 0 "
-                "for a loss over all of them"));
+  EXPECT_THAT(error({"sampled_softmax.samples=49"}),
+              HasSubstr("sampled_softmax.samples is 49, and there are 49 items without padding: set it to fewer, or to "
+                        "0 for a loss over all items"));
   EXPECT_THAT(error({"sampled_softmax.samples=1000"}), HasSubstr("there are 49 items"));
   EXPECT_THAT(error({"sampled_softmax.distribution='zipf'"}),
               HasSubstr("sampled_softmax.distribution is \"zipf\": it must be one of log-uniform, uniform"));
@@ -121,8 +120,8 @@ TEST_F(SampledSoftmaxOfRuns, AreRejectedWhereTheyMeanNothing) {
                 "[model]\nentry = 'llama'\n[model.config]\nvocab_size = 256\nhidden_size = 32\n"
                 "intermediate_size = 48\nnum_hidden_layers = 2\nnum_attention_heads = 4\n[data]\npaths = ['" +
                     (folder_.path() / "data").string() + "']\n[sampled_softmax]\nsamples = 12\n");
-  EXPECT_THAT(error({}), HasSubstr("sampled_softmax.samples is 12, which is of models of sessions, and "
-                                   "LlamaForCausalLM is for causal-lm: leave it out"));
+  EXPECT_THAT(error({}), HasSubstr("sampled_softmax.samples is 12, which is for session models, and LlamaForCausalLM "
+                                   "is for causal-lm: leave it out"));
 }
 
 }  // namespace

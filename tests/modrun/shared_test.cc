@@ -162,7 +162,7 @@ TEST_F(Shared, TheSecondMachineSaysWhatToSetWhereItFindsNothingToResume) {
                         "--master-addr",    "127.0.0.1", "--master-port", "1"};
   const auto rejected = train("run", {"--resume"}, second);
   EXPECT_EQ(rejected.status, 2);
-  EXPECT_THAT(rejected.output, HasSubstr("where rank 0's machine alone has that, set checkpoint.shared = false"));
+  EXPECT_THAT(rejected.output, HasSubstr("if only rank 0's machine has it, set checkpoint.shared = false"));
 }
 
 TEST_F(Shared, TracesOfRanksWithoutTheFolderAreRejected) {

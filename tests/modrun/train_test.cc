@@ -153,7 +153,7 @@ TEST_F(Train, StepsOfAnotherSizeAreSaidToBeSo) {
   ASSERT_EQ(train("run").status, 0);
   const auto resumed = train("run", {"--resume", "--set", "train.steps=12", "--set", "train.batch_size=4"});
   ASSERT_EQ(resumed.status, 0) << resumed.output;
-  EXPECT_THAT(resumed.output, HasSubstr("train.batch_size was 8 and is 4: the samples continue where they were"));
+  EXPECT_THAT(resumed.output, HasSubstr("train.batch_size was 8 and is 4: the run continues at the same sample"));
   EXPECT_EQ(steps("run").back().at("samples"), 88);
 }
 
@@ -194,8 +194,7 @@ TEST_F(Train, MoreStepsThanBeforeAreSaidToChangeTheSchedule) {
   ASSERT_EQ(train("run").status, 0);
   const auto longer = train("run", {"--resume", "--set", "train.steps=12"});
   ASSERT_EQ(longer.status, 0) << longer.output;
-  EXPECT_THAT(longer.output,
-              HasSubstr("train.steps was 10 and is 12: from here on optim.lr follows the cosine schedule"));
+  EXPECT_THAT(longer.output, HasSubstr("train.steps was 10 and is 12: optim.lr now follows the cosine schedule"));
   const auto finished = train("run", {"--resume", "--set", "train.steps=12"});
   ASSERT_EQ(finished.status, 0) << finished.output;
   EXPECT_THAT(finished.output, HasSubstr("nothing is left to train: the run is at step 12 of 12"));
@@ -210,7 +209,7 @@ TEST_F(Train, WeightsThatAreNotFiniteAreBlamedRatherThanTheLearningRate) {
   spoil(spoiled / "model.safetensors", "model.norm.weight");
   const auto blamed = train("blamed", {"--set", "model.checkpoint=" + spoiled.string()});
   EXPECT_EQ(blamed.status, 1);
-  EXPECT_THAT(blamed.output, HasSubstr("weights are not finite; begin from others"));
+  EXPECT_THAT(blamed.output, HasSubstr("weights are not finite; start from others"));
   const auto eval = modrun({"eval", run_folder("run").string(), "--checkpoint", spoiled.string()});
   EXPECT_EQ(eval.status, 1) << eval.output;
   EXPECT_THAT(eval.output, HasSubstr("the loss on held-out files is nan"));
@@ -442,8 +441,7 @@ TEST_F(Train, WhatDataOrModelCannotTrainIsRejected) {
   const auto dropout = train("run", with_token);
   EXPECT_EQ(dropout.status, 2);
   EXPECT_THAT(dropout.output,
-              HasSubstr("model.config.hidden_dropout_prob is 1: the share that is dropped is at least 0 and less than "
-                        "1"));
+              HasSubstr("model.config.hidden_dropout_prob is 1: a dropout probability is at least 0 and less than 1"));
 }
 
 TEST_F(Train, PositionsThatBeginBehindPaddingEndEarlier) {
@@ -452,9 +450,8 @@ TEST_F(Train, PositionsThatBeginBehindPaddingEndEarlier) {
   const auto run = train("run", {"--set", "model.entry=RobertaForMaskedLM", "--set", "model.config.vocab_size=257",
                                  "--set", "model.config.max_position_embeddings=33", "--set", "data.mask_token=256"});
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.output,
-              HasSubstr("train.seq_len (32) must not exceed model.config.max_position_embeddings (33) less 2, "
-                        "as positions begin after that of padding"));
+  EXPECT_THAT(run.output, HasSubstr("train.seq_len (32) must not exceed model.config.max_position_embeddings (33) less "
+                                    "2, as positions start after that of padding"));
 }
 
 TEST_F(Train, LossThatIsNotFiniteStopsTheRun) {

@@ -85,7 +85,7 @@ TEST_F(WandbTest, HasEachStepEvaluationAndSettingAndGoesOnWithAResumedRun) {
   if (!has_wandb()) GTEST_SKIP() << "Python has no package wandb: pip install wandb has this tested";
   const auto first = train("run", telling(), {"--nproc-per-node", "2"});
   ASSERT_EQ(first.status, 0) << first.output;
-  EXPECT_THAT(first.output, HasSubstr("Weights & Biases has this run in "));
+  EXPECT_THAT(first.output, HasSubstr("Weights & Biases run: in "));
   auto parts = told("run");
   ASSERT_EQ(parts.size(), 1u) << "rank 0 alone tells";
   EXPECT_EQ(parts[0]["project"], "tests");
@@ -115,7 +115,7 @@ TEST_F(WandbTest, ARunThatItsHelperLeavesGoesOnAndSaysSoOnce) {
   const auto run = train("run", telling(python_with(kDies)));
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(steps("run").size(), 10u);
-  const std::string sentence = "Weights & Biases gets nothing more of this run, which continues: ";
+  const std::string sentence = "logging to Weights & Biases ends, and the run continues: ";
   const size_t at = run.output.find(sentence);
   ASSERT_NE(at, std::string::npos) << run.output;
   EXPECT_EQ(run.output.find(sentence, at + 1), std::string::npos);
@@ -124,8 +124,7 @@ TEST_F(WandbTest, ARunThatItsHelperLeavesGoesOnAndSaysSoOnce) {
 TEST_F(WandbTest, WhatItRaisesIsSaidAndTheRunGoesOn) {
   const auto run = train("run", telling(python_with("def init(**_): raise ValueError('no\\nroom')\n")));
   ASSERT_EQ(run.status, 0) << run.output;
-  EXPECT_THAT(run.output,
-              HasSubstr("Weights & Biases gets nothing more of this run, which continues: ValueError: no room\n"));
+  EXPECT_THAT(run.output, HasSubstr("logging to Weights & Biases ends, and the run continues: ValueError: no room\n"));
   EXPECT_EQ(steps("run").size(), 10u);
 }
 
@@ -154,7 +153,7 @@ TEST_F(WandbTest, SettingsInTheFolderOfARunDoNotChooseTheServer) {
   folder_.write("runs/there/wandb/settings", "[default]\nbase_url = http://127.0.0.1:1\n");
   const Finished ended = train("there", telling(python_with("def init(**_): raise errors.Error('asked')\n")));
   EXPECT_EQ(ended.status, 2);
-  EXPECT_THAT(ended.output, HasSubstr("wandb/settings is there, which names settings of Weights & Biases"));
+  EXPECT_THAT(ended.output, HasSubstr("wandb/settings exists, which configures Weights & Biases"));
 }
 
 TEST_F(WandbTest, WithoutThePackageOrAKeyItIsRejectedBeforeARankStarts) {
@@ -167,7 +166,7 @@ TEST_F(WandbTest, WithoutThePackageOrAKeyItIsRejectedBeforeARankStarts) {
   const auto bare = folder_.write("bare", std::string("#!/bin/sh\nexec ") + PARITY_PYTHON + " -I -S \"$@\"\n");
   fs::permissions(bare, fs::perms::owner_all);
   EXPECT_THAT(error(bare.string()),
-              ::testing::AllOf(StartsWith("modrun: metrics.wandb asks for Weights & Biases"),
+              ::testing::AllOf(StartsWith("modrun: metrics.wandb needs Weights & Biases"),
                                HasSubstr("Python has no package wandb: "), HasSubstr(" -m pip install wandb")));
   EXPECT_THAT(error("/no/such/python"), HasSubstr("cannot start /no/such/python"));
   setenv("WANDB_MODE", "online", 1);

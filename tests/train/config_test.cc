@@ -146,8 +146,7 @@ TEST_F(RunConfigTest, ModelsOwnConfigIsCheckedWithTheRun) {
       "--set model.config.vocab_size=100: model.config.vocab_size must be at least 256 to read bytes, but is 100");
   EXPECT_EQ(reading_error("train.seq_len=4096", "gpt2"),
             "--set train.seq_len=4096: train.seq_len (4096) must not exceed model.config.n_positions (1024), as its "
-            "positions "
-            "are a table of learned ones");
+            "positions are a learned table");
   EXPECT_NO_THROW(check_reading(read("model.entry = 'llama'", {"train.seq_len=4096"}))) << "rotary positions";
 }
 

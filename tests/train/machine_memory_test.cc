@@ -39,7 +39,7 @@ TEST(MachineMemory, IsWhatTheRanksOfAMachineShare) {
   check_machine_memory(to_config({}), kOne, 2, 2 * needed);
   EXPECT_THAT(
       get_message<ConfigError>([&] { check_machine_memory(to_config({}), kOne, 2, 2 * needed - 1); }),
-      testing::HasSubstr("LlamaForCausalLM is too large: its parameters, their gradients and what adamw keeps take"));
+      testing::HasSubstr("LlamaForCausalLM is too large: its parameters, their gradients and the state of adamw take"));
   EXPECT_GT(machine_memory(), int64_t{1} << 28);
 }
 

@@ -140,7 +140,7 @@ TEST(MetricsFile, HasNoLossWithoutTargets) {
   StepSums sums;
   sums.add(step);
   EXPECT_NE(format_step(step, 3, sums, /*has_text=*/true).find("loss none  grad norm"), std::string::npos);
-  EXPECT_EQ(format_evaluation(read[0], "nats a row"), "no validation loss, as all labels are -100");
+  EXPECT_EQ(format_evaluation(read[0], "nats/row"), "no validation loss, as all labels are -100");
 }
 
 TEST(FormatStep, RatesAreOfTheStepsSinceTheLastLine) {
@@ -189,10 +189,10 @@ TEST(FormatSummary, SaysWhereTheRunIs) {
   summary.best = {25, 2.25, 100};
   summary.checkpoints = "runs/a/checkpoints";
   summary.stopped_by = "SIGTERM";
-  EXPECT_EQ(format_summary(summary, 40, "nats a row", /*has_text=*/false),
+  EXPECT_EQ(format_summary(summary, 40, "nats/row", /*has_text=*/false),
             "stopped by SIGTERM after step 30 of 40: --resume continues it\n"
             "trained 20 steps in 1:15: 320 examples, 1280.0 examples/s\n"
-            "last validation loss 2.5000 nats a row after step 30, best 2.2500 after step 25\n"
+            "last validation loss 2.5000 nats/row after step 30, best 2.2500 after step 25\n"
             "at most 1.50 GiB of memory on a rank; checkpoints are in runs/a/checkpoints\n");
 }
 
