@@ -27,9 +27,8 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
   for (const DataSet& set : sets) prepare_samples(trained->config, set, Split::validation, /*seed=*/0);
   if (std::ranges::none_of(sets, &DataSet::has_validation))
     throw ConfigError(
-        "no file is held out: set data.validation_every, data.validation or data.validation_fraction to say what to "
-        "evaluate "
-        "on, for all of data.paths data.validation=[\"*\"]");
+        "there is no validation data: set data.validation_every, data.validation or data.validation_fraction; "
+        "data.validation=[\"*\"] evaluates on all of data.paths");
   trained->config.batch_shape(trained->mesh, 0);
 
   PreparedCommand command;
@@ -44,7 +43,7 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
     const auto result = evaluate_sets(*model, config, sets, open_sets(config, sets, Split::validation, /*seed=*/0),
                                       config.batch_shape(mesh.shape(), data_parallel_rank(mesh)));
     if (mesh.rank() == 0 && result.targets == 0) {
-      print_result("no validation loss and no metric: all labels are {}, which is no target\n", kIgnoredTarget);
+      print_result("no validation loss and no metrics: all labels are {}, which is not a target\n", kIgnoredTarget);
     } else if (mesh.rank() == 0) {
       print_result("validation loss {:.6f} {} over {} {}s, with {}\n", result.loss, loss_unit(config.network),
                    result.targets, target_name(config.network), config.model.checkpoint);

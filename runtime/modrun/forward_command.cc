@@ -13,10 +13,10 @@ PreparedCommand prepare_forward(const Arguments& arguments, const Environment& p
                          .outputs = arguments.outputs,
                          .gradients = arguments.gradients,
                          .parallel = config.parallel_options()};
-  options.parallel.frozen.clear();  // what a run does not train has a gradient all the same
+  options.parallel.frozen.clear();  // parameters that a run freezes have gradients here
   options.parallel.trained.reset();
   options.parallel.dropout = false;
-  options.parallel.pipeline = {};  // one micro-batch gains nothing by a schedule
+  options.parallel.pipeline = {};  // a single micro-batch gains nothing from a schedule
   PreparedCommand command;
   command.mesh = config.mesh_shape(place.world_size);
   command.options = config.mesh_options();

@@ -22,7 +22,7 @@ std::string read_prompt(const std::string& line, const std::string& place) {
 
 std::vector<std::string> read_prompts(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(path))
-    throw ConfigError(fmt::format("--prompts {} is no file: name one with a text in each line", path.string()));
+    throw ConfigError(fmt::format("--prompts {} is not a file: name one with one text per line", path.string()));
   LineReader lines(path, Links::followed);
   std::vector<std::string> prompts;
   int64_t number = 0;
@@ -34,7 +34,7 @@ std::vector<std::string> read_prompts(const std::filesystem::path& path) {
       throw ConfigError(fmt::format("{}: there is no text to continue: write one, or leave the line out", place));
   }
   if (prompts.empty())
-    throw ConfigError(fmt::format("--prompts {} is empty: write a text to continue in each line", path.string()));
+    throw ConfigError(fmt::format("--prompts {} is empty: write one text to continue per line", path.string()));
   return prompts;
 }
 

@@ -18,12 +18,12 @@
 namespace modular {
 namespace {
 
-/// What is to be continued, as text and as ids.
+/// Prompts as text and as ids.
 struct Prompts {
   std::vector<std::string> texts;
   std::vector<std::vector<int64_t>> ids;
   std::vector<int64_t> ends;
-  bool as_lines = false;  // results are lines of JSON
+  bool as_lines = false;  // results are JSON lines
 };
 
 void show(const std::string& text) {
@@ -31,7 +31,7 @@ void show(const std::string& text) {
   std::fflush(stdout);
 }
 
-/// Rank 0's part with one prompt: the text and what becomes of it, as it comes.
+/// Rank 0's part for one prompt: prints the text as it is generated.
 void show_text(ParallelModel& model, const RunConfig& config, const Prompts& prompts, TextIds& texts, uint64_t seed) {
   ContinuedText text(texts, prompts.ids.front());
   show(prompts.texts.front() + (config.sample.chat ? "\n" : ""));
@@ -40,7 +40,7 @@ void show_text(ParallelModel& model, const RunConfig& config, const Prompts& pro
   show(text.rest() + "\n");
 }
 
-/// The same with several: a line of JSON for each, in their order.
+/// The same for several prompts: one JSON line per prompt, in order.
 void show_lines(ParallelModel& model, const RunConfig& config, const Prompts& prompts, TextIds& texts, uint64_t seed) {
   const auto show_line = [&](size_t place, const std::vector<int64_t>& tokens) {
     ContinuedText text(texts, prompts.ids[place]);

@@ -94,7 +94,7 @@ TEST_F(Advise, MeasuresThisMachineWhereNothingIsSaidOfDevices) {
     const auto run = modrun(with({"advise", config_.string(), "--format", "json"}, options));
     EXPECT_EQ(run.status, 0) << run.output;
     if (!options.empty() || run.output.starts_with("cpu"))  // there may be a GPU
-      EXPECT_THAT(run.output, StartsWith("cpu, measured here, of each rank: "));
+      EXPECT_THAT(run.output, StartsWith("cpu, measured here, per rank: "));
   }
 }
 
@@ -109,7 +109,7 @@ TEST_F(Advise, NamesTheDevicesThatItKnows) {
                                                     "device by --device"));
   EXPECT_THAT(error({"--device", "mi300x", "--nodes", "2"}), HasSubstr("--between is not given"));
   EXPECT_THAT(error({"--device", "a100", "--set", "parallel.bf16=true", "--set", "parallel.float8=['model.layers']"}),
-              HasSubstr("matmuls of eight bits, which a100 does not have"));
+              HasSubstr("8-bit matmuls, which a100 does not have"));
 }
 
 TEST_F(Advise, IsRejected) {

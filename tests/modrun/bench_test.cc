@@ -92,7 +92,7 @@ TEST_F(Bench, RejectsAStrategyThatIsNotKnown) {
   const auto finished = bench("none,fsdp2");
   EXPECT_EQ(finished.status, 2);
   EXPECT_THAT(finished.output,
-              HasSubstr("--strategies: there is no \"fsdp2\": choose of none, dp, ddp, zero1, zero2, fsdp, tp, pp"));
+              HasSubstr("--strategies has unknown \"fsdp2\": choose from none, dp, ddp, zero1, zero2, fsdp, tp, pp"));
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST_F(NodesOfModrunTest, WithoutATargetSayThatThereIsNoMetric) {
     for (const char* metric : {"accuracy", "f1", "nan"})
       EXPECT_EQ(launcher.output.find(metric), launcher.output.npos) << launcher.output;
   }
-  EXPECT_NE(ended[0].output.find("no validation loss and no metric: all labels are -100"), std::string::npos)
+  EXPECT_NE(ended[0].output.find("no validation loss and no metrics: all labels are -100"), std::string::npos)
       << ended[0].output;
 }
 

@@ -270,7 +270,7 @@ TEST_F(Parquet, WhatDoesNotFitIsRejectedByFileAndRow) {
             "sequence-classification, "
             "reads a list of integers in each row"},
            {"pq.write_table(pa.table({'input_ids': [[2.5]], 'labels': [1]}), path)", "is list<element: double>"},
-           {"pq.write_table(pa.table({'input_ids': [[2]], 'labels': [[1]]}), path)", "reads integers, one a row"},
+           {"pq.write_table(pa.table({'input_ids': [[2]], 'labels': [[1]]}), path)", "reads integers, one per row"},
            {"pq.write_table(pa.table({'input_ids': [[2]] * 30 + [None], 'labels': [1] * 31}), path, row_group_size=7)",
             "0.parquet: row 30: \"input_ids\" holds a null"},
            {"pq.write_table(pa.table({'input_ids': [[2]] * 9 + [[3, None]], 'labels': [1] * 10}), path)",

@@ -43,7 +43,7 @@ class Predict : public ModrunTest {
                    "--batch-size",     std::to_string(batch)};
     const auto run = modrun(with(words, mesh));
     EXPECT_EQ(run.status, 0) << run.output;
-    EXPECT_THAT(run.output, HasSubstr("23 samples are predicted in "));
+    EXPECT_THAT(run.output, HasSubstr("wrote predictions for 23 samples to "));
     std::map<std::string, at::Tensor> tensors;
     const SafetensorsFile file(outputs);
     for (const auto& [name, header] : file.tensors()) tensors[name] = file.tensor(name).clone();
@@ -122,7 +122,7 @@ TEST_F(Predict, OutputsThatCannotBeWrittenAreRejectedBeforeARankStarts) {
     const auto run =
         modrun({"predict", run_folder("run").string(), "--inputs", inputs().string(), "--outputs", outputs});
     EXPECT_EQ(run.status, 2) << run.output;
-    EXPECT_THAT(run.output, HasSubstr("cannot be written: name a file in a folder that is there"));
+    EXPECT_THAT(run.output, HasSubstr("cannot be written: name a file in an existing folder"));
   }
   write_safetensors(inputs(), {{"input_ids", ids({kRows, 2, 40})}});
   const auto run = modrun({"predict", run_folder("run").string(), "--inputs", inputs().string(), "--outputs", "x"});

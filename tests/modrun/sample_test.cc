@@ -90,11 +90,11 @@ TEST_F(Sampling, RejectsWhatHoldsNoTexts) {
     EXPECT_NE(run.status, 0);
     return run.output;
   };
-  EXPECT_THAT(error("empty.txt", ""), HasSubstr("empty.txt is empty: write a text to continue in each line"));
+  EXPECT_THAT(error("empty.txt", ""), HasSubstr("empty.txt is empty: write one text to continue per line"));
   EXPECT_THAT(error("hole.txt", "a\n\nb\n"), HasSubstr("hole.txt:2: there is no text to continue"));
   EXPECT_THAT(error("no.jsonl", "{\"prompt\": \"a\"}\n{\"text\": \"b\"}\n"), HasSubstr("no.jsonl:2: "));
   EXPECT_THAT(error("broken.jsonl", "{\"prompt\": \"a\"\n"), HasSubstr("broken.jsonl:1: "));
-  EXPECT_THAT(sampled({"--prompts", (folder_.path() / "none").string()}).output, HasSubstr("none is no file"));
+  EXPECT_THAT(sampled({"--prompts", (folder_.path() / "none").string()}).output, HasSubstr("none is not a file"));
 }
 
 }  // namespace

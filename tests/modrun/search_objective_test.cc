@@ -86,7 +86,7 @@ TEST_F(SearchObjective, OfItsEndGivesAPrunerNothingToCompare) {
                           "'\ndirection = 'minimize'\nobjective_command = 'echo 1'\n" +
                           std::string(kSpace));
   EXPECT_EQ(run.status, 2) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("search.objective is command, which is known when a trial has ended"));
+  EXPECT_THAT(run.output, HasSubstr("search.objective is command, which is only known after a trial"));
 }
 
 }  // namespace

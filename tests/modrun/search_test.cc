@@ -165,7 +165,7 @@ TEST_F(SearchCommand, APrunerThatHasNothingToCompareIsRejected) {
               HasSubstr("it must be median or hyperband with search.backend = \"optuna\""));
   EXPECT_THAT(error(optuna + "objective = ['val_loss', 'seconds']\n"),
               HasSubstr("search.objective has 2: a pruner compares trials by one objective"));
-  EXPECT_THAT(error(optuna + "objective = 'seconds'\n"), HasSubstr("which is known when a trial has ended"));
+  EXPECT_THAT(error(optuna + "objective = 'seconds'\n"), HasSubstr("which is only known after a trial"));
   EXPECT_THAT(error(optuna), HasSubstr("and eval.every 0: set it to a number of steps"));
 }
 
@@ -228,7 +228,8 @@ TEST_F(SearchCommand, AnObjectiveThatNoTrialHasIsRejectedBeforeATrial) {
                                      "tokens_per_second, memory_peak, seconds, val_loss, perplexity"));
   const auto none = search(kSpace, {"--set", "data.validation_every=0"});
   EXPECT_EQ(none.status, 2) << none.output;
-  EXPECT_THAT(none.output, HasSubstr("search.objective is val_loss, which no trial has, as no file is held out"));
+  EXPECT_THAT(none.output,
+              HasSubstr("search.objective is val_loss, which no trial has, as there is no validation data"));
   const auto base = search(kSpace, {"--set", "data.paths=['/nope']"});
   EXPECT_THAT(base.output, HasSubstr("modrun: /nope: No such file or directory"));
 }

@@ -36,7 +36,7 @@ TEST_F(SearchWorkers, TryWhatOneAtATimeTriesAndFindTheSame) {
     EXPECT_EQ(all[i]["values"], one_by_one[i]["values"]) << "bit by bit";
   }
   EXPECT_LT(run.output.find("trial 2 (3 of 5)"), run.output.find("val_loss")) << "they began together";
-  const bool is_said = run.output.find("3 trials of one rank at a time share") != std::string::npos;
+  const bool is_said = run.output.find("3 concurrent trials of one rank share") != std::string::npos;
   EXPECT_EQ(is_said, threads_per_rank(1) < 3) << run.output;
 }
 
