@@ -1,4 +1,4 @@
-// What runs read: passes over the data, and what is held out of it.
+// Data of runs: passes over it, and its validation split.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ using Words = std::vector<std::string>;
 
 class Data : public ModrunTest {
  protected:
-  /// Samples of 32 tokens that the text of all files makes, end to end, but for every `validation_every`-th file.
+  /// Number of samples of 32 tokens in the concatenated text of all files, without every `validation_every`-th file.
   int64_t samples(int validation_every) const {
     int64_t bytes = 0;
     for (int file = 0; file < 8; ++file)
@@ -35,7 +35,7 @@ class Data : public ModrunTest {
     return run.output;
   }
 
-  /// Kills a run after some step and lets it continue to its end.
+  /// Kills a run after some step and resumes it to its end.
   void kill_and_resume(const std::string& name, const Words& options, int64_t after, const Words& launcher = {}) const {
     const Words words = with({MODRUN}, training(name, options, launcher));
     const auto run = testing::start_program(words, folder_.path());
@@ -49,7 +49,7 @@ class Data : public ModrunTest {
   }
 };
 
-TEST_F(Data, EpochsAreAsManyStepsAsTheSamplesMakeOnEveryMesh) {
+TEST_F(Data, EpochsHaveTheSameStepsOnEveryMesh) {
   const int64_t count = samples(4);
   const auto expected = static_cast<int64_t>(std::ceil(1.5 * static_cast<double>(count) / 8));
   const Words options = set({"train.epochs=1.5", "checkpoint.every=0"});
@@ -69,7 +69,7 @@ TEST_F(Data, EpochsAreAsManyStepsAsTheSamplesMakeOnEveryMesh) {
     EXPECT_NEAR(other[i]["loss"].get<double>(), all[i]["loss"].get<double>(), 1e-3);
 }
 
-TEST_F(Data, EpochsGoOnAndAreCountedBySamples) {
+TEST_F(Data, ResumedEpochsCountSamples) {
   const int64_t count = samples(4);
   const auto steps_for = [&](double epochs, int64_t batch) {
     return static_cast<int64_t>(std::ceil(epochs * static_cast<double>(count) / static_cast<double>(batch)));
@@ -84,7 +84,7 @@ TEST_F(Data, EpochsGoOnAndAreCountedBySamples) {
   const auto ended = modrun({"train", run_folder("run").string(), "--resume"});
   EXPECT_THAT(ended.output, HasSubstr("raise train.epochs to train on"));
 
-  // The samples of steps of another size count as such.
+  // Steps of another size count by their samples.
   ASSERT_EQ(train("run", set({"train.epochs=1.5", "train.batch_size=16"}), {}).status, 2) << "holds a run";
   const auto wider = train("run", with({"--resume"}, set({"train.epochs=1.5", "train.batch_size=16"})));
   ASSERT_EQ(wider.status, 0) << wider.output;
@@ -94,7 +94,7 @@ TEST_F(Data, EpochsGoOnAndAreCountedBySamples) {
   EXPECT_EQ(steps("run").back()["samples"], seen + (left + 15) / 16 * 16);
 }
 
-TEST_F(Data, ARunOfEpochsThatWasKilledGoesOnToTheBit) {
+TEST_F(Data, KilledRunOfEpochsResumesBitIdentically) {
   const Words options =
       set({"train.epochs=0.6", "checkpoint.every=5", "data.validation_every=0", "data.validation_fraction=0.1"});
   ASSERT_EQ(train("whole", options).status, 0);
@@ -102,7 +102,7 @@ TEST_F(Data, ARunOfEpochsThatWasKilledGoesOnToTheBit) {
   expect_same_checkpoint("whole", "killed", fmt::format("step-{:08}", steps("whole").size()));
 }
 
-TEST_F(Data, ARunHasOneLength) {
+TEST_F(Data, RejectsStepsWithEpochs) {
   EXPECT_THAT(error({"train.steps=10", "train.epochs=2"}),
               HasSubstr("--set train.epochs=2: train.epochs = 2 and train.steps = 10 (--set train.steps=10) both set "
                         "the length of the run: leave one of the two out"));
@@ -115,7 +115,7 @@ TEST_F(Data, ARunHasOneLength) {
   EXPECT_EQ(steps("run").size(), 30u) << "the command line's counts";
 }
 
-TEST_F(Data, TheEndOfOneFileIsHeldOut) {
+TEST_F(Data, ValidationFractionTakesTheEndOfOneFile) {
   const int64_t count = samples(0), validation = std::llround(0.1 * static_cast<double>(count));
   std::string all;
   for (int file = 0; file < 8; ++file) all += get_bytes(folder_.path() / "data" / fmt::format("{}.txt", file));
@@ -123,7 +123,7 @@ TEST_F(Data, TheEndOfOneFileIsHeldOut) {
   const std::string paths = fmt::format("data.paths=['{}']", one);
   const Words part = set({"data.validation_every=0", paths, "data.validation_fraction=0.1", "eval.samples=0"});
   ASSERT_EQ(train("part", part).status, 0);
-  // The same in two files, of which one is held out by name.
+  // The same in two files, one of which is selected for validation by name.
   folder_.write("two/a.txt", all.substr(0, static_cast<size_t>(count - validation) * 32));
   folder_.write("two/b.txt", all.substr(static_cast<size_t>(count - validation) * 32));
   const Words files =
@@ -145,7 +145,7 @@ TEST_F(Data, TheEndOfOneFileIsHeldOut) {
                                         "its next samples would come from other data"));
 }
 
-TEST_F(Data, WhatIsHeldOutIsSaidInOneWay) {
+TEST_F(Data, RejectsContradictoryValidationOptions) {
   EXPECT_THAT(error({"data.validation_fraction=0.1"}),
               HasSubstr("data.validation_fraction = 0.1 takes the last samples of all files, and data.validation_every "
                         "selects files: leave one of the two out"));
@@ -156,8 +156,8 @@ TEST_F(Data, WhatIsHeldOutIsSaidInOneWay) {
               HasSubstr("data.validation_fraction: the data is a single sample, which cannot be split"));
 }
 
-TEST_F(Data, DocumentsOfARowTrainAlikeOnEveryMeshAndDoNotSeeEachOther) {
-  // Each line is a document: what stands in the one before says nothing of it.
+TEST_F(Data, PackedDocumentsAreIndependentOnEveryMesh) {
+  // Each line is a document: the previous one does not help to predict it.
   const Words options = set({"data.pack=true", "data.end_of_text=10", "eval.samples=0"});
   const auto alone = train("alone", options);
   ASSERT_EQ(alone.status, 0) << alone.output;
@@ -170,7 +170,7 @@ TEST_F(Data, DocumentsOfARowTrainAlikeOnEveryMeshAndDoNotSeeEachOther) {
       EXPECT_NEAR(other.at(i)["loss"].get<double>(), one[i]["loss"].get<double>(), 5e-5) << mesh[0];
     fs::remove_all(run_folder("split"));
   }
-  // Of each held-out row, what begins a document is no target.
+  // In each validation row, the first token of a document is not a target.
   int64_t targets = 0;
   std::string text;
   for (const int file : {3, 7}) text += get_bytes(folder_.path() / fmt::format("data/{}.txt", file));
@@ -185,7 +185,7 @@ TEST_F(Data, DocumentsOfARowTrainAlikeOnEveryMeshAndDoNotSeeEachOther) {
   EXPECT_EQ(plan.status, 0) << plan.output;
 }
 
-TEST_F(Data, WhatHasNoDocumentsIsNotPacked) {
+TEST_F(Data, RejectsPackingWithoutDocuments) {
   EXPECT_THAT(error({"data.end_of_text=10"}), HasSubstr("data.end_of_text is 10, which only data.pack reads"));
   EXPECT_THAT(
       error({"data.pack=true", "data.end_of_text=256"}),
@@ -206,7 +206,7 @@ TEST_F(Data, WhatHasNoDocumentsIsNotPacked) {
   EXPECT_EQ(tried > 0, entries.find("Mamba2") != entries.npos);
 }
 
-/// Two sets: lines of text, and letters drawn at random, of which there is less to learn.
+/// Two sets: lines of text, and random letters, from which less can be learned.
 class Sets : public Data {
  protected:
   Sets() {
@@ -233,7 +233,7 @@ class Sets : public Data {
   }
 };
 
-TEST_F(Sets, EachStepDrawsFromOneAlikeOnEveryMesh) {
+TEST_F(Sets, EachStepSamplesTheSameSetOnEveryMesh) {
   const auto alone = train("alone");
   ASSERT_EQ(alone.status, 0) << alone.output;
   EXPECT_THAT(alone.output,
@@ -256,7 +256,7 @@ TEST_F(Sets, EachStepDrawsFromOneAlikeOnEveryMesh) {
   EXPECT_NE(drawn("seeded"), drawn("other"));
 }
 
-TEST_F(Sets, EvaluationTellsTheLossOfEach) {
+TEST_F(Sets, EvaluationReportsTheLossOfEachSet) {
   ASSERT_EQ(train("run").status, 0);
   const auto all = events("run", "evaluation").at(0);
   std::vector<double> losses;
@@ -267,7 +267,7 @@ TEST_F(Sets, EvaluationTellsTheLossOfEach) {
   EXPECT_NEAR(all["val_loss"].get<double>(), (losses[0] + losses[1]) / 2, 1e-9) << "of as many targets";
   EXPECT_NEAR(all["metrics"]["perplexity"].get<double>(), std::exp(all["val_loss"].get<double>()), 1e-6);
   EXPECT_GT(std::abs(losses[0] - losses[1]), 0.01);
-  // One set alone, of which the same files are held out.
+  // One set alone, with the same validation files.
   const auto letters = modrun(
       {"eval", run_folder("run").string(), "--set", "data.sets.lines.paths=" + (folder_.path() / "letters").string()});
   ASSERT_EQ(letters.status, 0) << letters.output;
@@ -282,7 +282,7 @@ TEST_F(Sets, ARunThatWasKilledGoesOnToTheBit) {
   expect_same_checkpoint("whole", "killed", "step-00000060");
 }
 
-TEST_F(Sets, WhatIsNoSetIsRejected) {
+TEST_F(Sets, RejectsInvalidSets) {
   EXPECT_THAT(error({"data.sets.lines.weights=2"}),
               HasSubstr("unknown key data.sets.lines.weights: did you mean weight?"));
   for (const char* weight : {"0", "-1", "inf", "nan"})

@@ -1,4 +1,4 @@
-// Metrics of held-out rows: in metrics.jsonl and from eval, the same on every mesh, of each row once.
+// Validation metrics, in metrics.jsonl and from eval, are the same on every mesh and cover each row once.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
 using Words = std::vector<std::string>;
 
-// Of the held-out rows the last step of 12 has one: most ranks of a mesh have only padding then.
+// The last step of 12 has a single validation row: most ranks of a mesh only have padding then.
 constexpr int64_t kRows = 48, kValidation = 13, kSeq = 6, kVocabulary = 40;
 
 struct Case {
@@ -57,7 +57,7 @@ class EvalMetrics : public ModrunTest {
     ASSERT_EQ(run.status, 0) << run.output;
   }
 
-  /// What `modrun eval` prints of the run, by name.
+  /// Output of `modrun eval` for the run, by name.
   std::map<std::string, double> evaluated(const Words& mesh, int ranks) const {
     Words words = {"--nproc-per-node", std::to_string(ranks), "eval", run_folder("run").string()};
     for (const std::string& setting : mesh) words.insert(words.end(), {"--set", setting});
@@ -74,7 +74,7 @@ class EvalMetrics : public ModrunTest {
     return values;
   }
 
-  /// The logits of all held-out rows in one batch, by another command.
+  /// Logits of all validation rows in one batch, by another command.
   at::Tensor logits() const {
     const fs::path outputs = folder_.path() / "out.safetensors";
     const auto run = modrun({"forward", "--checkpoint", (run_folder("run") / "checkpoints").string(), "--inputs",
@@ -83,7 +83,7 @@ class EvalMetrics : public ModrunTest {
     return SafetensorsFile(outputs).tensor("logits").clone();
   }
 
-  /// Expects every mesh to find the loss to 1e-5, and metrics to the digit.
+  /// Expects every mesh to compute the loss to 1e-5, and metrics to all digits.
   void expect_same_on_meshes(const std::map<std::string, double>& alone, const std::vector<Words>& meshes) const {
     for (const Words& mesh : meshes) {
       int ranks = 1;
@@ -113,7 +113,7 @@ const Words kBert = {"model.config.vocab_size=40",       "model.config.max_posit
                      "model.config.hidden_size=32",      "model.config.intermediate_size=48",
                      "model.config.num_hidden_layers=2", "model.config.num_attention_heads=4"};
 
-TEST_F(EvalMetrics, OfClassesAreThoseOfTheLogitsOnEveryMesh) {
+TEST_F(EvalMetrics, ClassMetricsMatchTheLogitsOnEveryMesh) {
   Words settings = kBert;
   settings.push_back("model.config.num_labels=3");
   const Case given = {"BertForSequenceClassification", settings, [](int64_t rows) -> Tensors {
@@ -134,7 +134,7 @@ TEST_F(EvalMetrics, OfClassesAreThoseOfTheLogitsOnEveryMesh) {
   EXPECT_NEAR(evaluations[0]["metrics"]["accuracy"].get<double>(), alone.at("accuracy"), 1e-6);
 }
 
-TEST_F(EvalMetrics, OfItemsAreThoseOfTheLogitsOnEveryMesh) {
+TEST_F(EvalMetrics, ItemMetricsMatchTheLogitsOnEveryMesh) {
   if (modrun({"entries"}).output.find("SessionForNextItem") == std::string::npos) return;  // built with other families
   Words settings = {"model.config.vocab_size=40"};
   for (const char* dropout : {"resid_pdrop", "embd_pdrop", "attn_pdrop"})
@@ -151,7 +151,7 @@ TEST_F(EvalMetrics, OfItemsAreThoseOfTheLogitsOnEveryMesh) {
   expect_same_on_meshes(alone, kMeshes);
 }
 
-TEST_F(EvalMetrics, OfEmbeddingsAreThoseOfAllRowsOnEveryMesh) {
+TEST_F(EvalMetrics, EmbeddingMetricsCoverAllRowsOnEveryMesh) {
   const Case given = {"BertModel", kBert, [](int64_t rows) -> Tensors {
                         return {{"input_ids", ids(rows)}, {"labels", at::arange(rows).remainder(5)}};
                       }};
@@ -169,14 +169,14 @@ TEST_F(EvalMetrics, OfEmbeddingsAreThoseOfAllRowsOnEveryMesh) {
   }
 }
 
-/// Texts of which the second repeats some tokens of the first.
+/// Pairs of texts in which the second repeats some tokens of the first.
 at::Tensor pairs_of_texts(int64_t samples) {
   const at::Tensor first = ids(samples), second = ids(samples);
   second.slice(1, 0, 3).copy_(first.slice(1, 3));
   return at::stack({first, second}, 1);
 }
 
-TEST_F(EvalMetrics, OfQuestionsAndAnswersAreTheSameOnEveryMesh) {
+TEST_F(EvalMetrics, QuestionAnsweringMetricsAreTheSameOnEveryMesh) {
   const Case given = {"BertModel", kBert,
                       [](int64_t rows) -> Tensors { return {{"input_ids", pairs_of_texts(rows)}}; }};
   train_case(given);
@@ -188,7 +188,7 @@ TEST_F(EvalMetrics, OfQuestionsAndAnswersAreTheSameOnEveryMesh) {
   expect_same_on_meshes(alone, kMeshes);
 }
 
-TEST_F(EvalMetrics, OfScoresOfTwoTextsAreTheSameOnEveryMesh) {
+TEST_F(EvalMetrics, TextPairMetricsAreTheSameOnEveryMesh) {
   const Case given = {"BertModel", kBert, [](int64_t rows) -> Tensors {
                         const at::Tensor texts = pairs_of_texts(rows);
                         return {{"input_ids", texts}, {"labels", texts.select(1, 0).to(at::kFloat).mean(1) / 40}};
@@ -207,7 +207,7 @@ TEST_F(EvalMetrics, OfScoresOfTwoTextsAreTheSameOnEveryMesh) {
   }
 }
 
-TEST_F(EvalMetrics, OfAClassifierOfNumbersAreThoseOfItsLogitsOnEveryMesh) {
+TEST_F(EvalMetrics, RegressionMetricsMatchTheLogitsOnEveryMesh) {
   const Case given = {"BertForSequenceClassification", with(kBert, {"model.config.num_labels=1"}),
                       [](int64_t rows) -> Tensors {
                         const at::Tensor tokens = ids(rows);
@@ -221,7 +221,7 @@ TEST_F(EvalMetrics, OfAClassifierOfNumbersAreThoseOfItsLogitsOnEveryMesh) {
   for (const auto& [name, value] : evaluated({"parallel.dp_shard=3"}, 3)) EXPECT_NEAR(value, alone.at(name), 1e-4);
 }
 
-TEST_F(EvalMetrics, OfSeveralLabelsARowAreThoseOfItsLogitsOnEveryMesh) {
+TEST_F(EvalMetrics, MultiLabelMetricsMatchTheLogitsOnEveryMesh) {
   const Case given = {
       "BertForSequenceClassification",
       with(kBert, {"model.config.num_labels=4", "model.config.problem_type=multi_label_classification"}),
@@ -237,7 +237,7 @@ TEST_F(EvalMetrics, OfSeveralLabelsARowAreThoseOfItsLogitsOnEveryMesh) {
   expect_same_on_meshes(alone, {{"parallel.dp_shard=2"}, {"parallel.pp=2", "train.micro_batches=3"}});
 }
 
-TEST_F(EvalMetrics, ThatATaskHasNotAreRejectedBeforeARankStarts) {
+TEST_F(EvalMetrics, RejectsMetricsOfOtherTasksBeforeStartingRanks) {
   const auto run = train("rejected", {"--set", "model.entry=llama", "--set", "eval.metrics=['recall@20', 'f2']",
                                       "--set", "data.paths=['" + (folder_.path() / "data").string() + "']"});
   EXPECT_EQ(run.status, 2) << run.output;

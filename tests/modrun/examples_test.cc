@@ -1,5 +1,5 @@
-// Training on labelled examples: every task, the same on every mesh and resumed; and what is rejected before a rank
-// starts.
+// Training on labelled examples: every task, identical on every mesh and after resuming; and rejections before ranks
+// start.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -18,7 +18,7 @@ using Words = std::vector<std::string>;
 
 constexpr int64_t kRows = 48, kSeq = 12, kVocabulary = 40;
 
-/// Ids of which 0 is padding, after 5 to 12 others in each row.
+/// Ids with padding 0 after 5 to 12 other ids in each row.
 Tensors padded_ids() {
   const at::Tensor lengths = at::randint(5, kSeq + 1, {kRows, 1}, at::kLong);
   const at::Tensor mask = at::arange(kSeq).unsqueeze(0).lt(lengths);
@@ -31,7 +31,7 @@ Tensors with(Tensors tensors, const std::string& name, const at::Tensor& tensor)
   return tensors;
 }
 
-/// Rows whose label says whether the first id is even.
+/// Rows labelled by whether the first id is even.
 Tensors parities() {
   const Tensors ids = padded_ids();
   return with(ids, "labels", ids[0].second.select(1, 0).remainder(2).to(at::kInt));
@@ -71,7 +71,7 @@ class Examples : public ModrunTest {
   static bool has(const std::string& entry) { return modrun({"entries"}).output.find(entry) != std::string::npos; }
 
   double loss(const std::string& name, size_t step) const { return steps(name).at(step)["loss"].get<double>(); }
-  /// The mean over a pass over all rows in steps of 8.
+  /// Mean over a pass over all rows in steps of 8.
   double loss_of_pass(const std::string& name, size_t pass) const {
     double sum = 0.0;
     for (size_t step = 0; step < kRows / 8; ++step) sum += loss(name, pass * kRows / 8 + step);
@@ -79,7 +79,7 @@ class Examples : public ModrunTest {
   }
 };
 
-TEST_F(Examples, ClassifierLearnsAlikeOnEveryMeshAndResumed) {
+TEST_F(Examples, ClassifierTrainsIdenticallyOnEveryMeshAndResumed) {
   write("a.safetensors", parities());
   write("b.safetensors", parities());
   write("held-out.safetensors", parities());
@@ -116,7 +116,7 @@ TEST_F(Examples, ClassifierLearnsAlikeOnEveryMeshAndResumed) {
   EXPECT_THAT(eval.output, HasSubstr("over 8 rows"));
 }
 
-TEST_F(Examples, WithoutATargetHaveNoLossNoMetricAndNoPlaceAmongTheBest) {
+TEST_F(Examples, EvaluationWithoutTargetsHasNoLossAndIsNotTheBest) {
   Tensors rows = parities();
   const at::Tensor none = at::arange(kRows).remainder(2).eq(0).logical_or_(at::arange(kRows).ge(kRows * 3 / 4));
   rows.back().second.masked_fill_(none, -100);
@@ -158,7 +158,7 @@ TEST_F(Examples, WithoutATargetHaveNoLossNoMetricAndNoPlaceAmongTheBest) {
   EXPECT_THAT(of_two.output, HasSubstr("no validation loss and no metrics: all labels are -100"));
 }
 
-TEST_F(Examples, NumbersAndSeveralLabelsGoOnToTheBit) {
+TEST_F(Examples, RegressionAndMultiLabelResumeBitIdentically) {
   const Tensors rows = padded_ids();
   const at::Tensor& ids = rows[0].second;
   const Words several = {"--set", "model.config.num_labels=4", "--set",
@@ -182,7 +182,7 @@ TEST_F(Examples, NumbersAndSeveralLabelsGoOnToTheBit) {
   }
 }
 
-TEST_F(Examples, AreEvaluatedWithoutAnyToTrainOn) {
+TEST_F(Examples, EvaluatesWithoutTrainingData) {
   write("a.safetensors", parities());
   const auto run = train("run", options("BertForSequenceClassification", kBert));
   ASSERT_EQ(run.status, 0) << run.output;
@@ -200,7 +200,7 @@ TEST_F(Examples, AreEvaluatedWithoutAnyToTrainOn) {
   EXPECT_NEAR(std::stod(eval.output.substr(at + 16)), SafetensorsFile(outputs).tensor("loss").item<double>(), 1e-5);
 }
 
-TEST_F(Examples, PaddingThatAStepDoesNotNeedIsLeftOutAlikeOnEveryMesh) {
+TEST_F(Examples, TrimsPaddingIdenticallyOnEveryMesh) {
   constexpr int64_t kLong = 60;
   const at::Tensor mask = at::arange(kLong).unsqueeze(0).lt(at::randint(3, 30, {kRows, 1}, at::kLong));
   const at::Tensor ids = at::randint(2, kVocabulary, {kRows, kLong}, at::kLong) * mask.to(at::kLong);
@@ -216,7 +216,7 @@ TEST_F(Examples, PaddingThatAStepDoesNotNeedIsLeftOutAlikeOnEveryMesh) {
   for (const auto& [entry, labels, settings] :
        {std::tuple("BertForTokenClassification", tokens, bert), std::tuple("T5ForConditionalGeneration", tokens, t5)}) {
     if (!has(entry)) continue;                 // built with other families
-    if (std::string(entry).starts_with("T5"))  // which lacks what the file of settings has of Llama
+    if (std::string(entry).starts_with("T5"))  // which lacks options that the config file has for Llama
       folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 8\n[optim]\nlr = 3e-3\n");
     write("all.safetensors", with(padded, "labels", labels));
     Words all = settings;
@@ -241,7 +241,7 @@ TEST_F(Examples, PaddingThatAStepDoesNotNeedIsLeftOutAlikeOnEveryMesh) {
   }
 }
 
-TEST_F(Examples, RowsOfSimilarLengthComeTogetherAndGoOnToTheBit) {
+TEST_F(Examples, GroupsByLengthAndResumesBitIdentically) {
   write("all.safetensors", parities());
   const std::string entry = "BertForSequenceClassification";
   Words all = kBert;
@@ -304,7 +304,7 @@ TEST_F(Examples, EveryTaskOfTextTrains) {
     Words base = settings;
     base.insert(base.end(), {"--set", "train.steps=18"});
     if (std::string(entry).starts_with("T5") || std::string(entry).starts_with("Session")) {
-      // Names that only these lack are in the file of settings of the tests' Llama.
+      // The config file of the tests' Llama has keys that only these lack.
       folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 8\n[optim]\nlr = 3e-3\n");
       base.insert(base.end(), {"--set", "model.entry=" + std::string(entry)});
     }
@@ -314,7 +314,7 @@ TEST_F(Examples, EveryTaskOfTextTrains) {
   }
 }
 
-TEST_F(Examples, ImagesAndPairsTrainAlikeOnEveryMesh) {
+TEST_F(Examples, ImagesAndPairsTrainIdenticallyOnEveryMesh) {
   folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 8\n[optim]\nlr = 3e-3\n");
   const at::Tensor labels = at::arange(kRows).remainder(3);
   const at::Tensor images = at::randn({kRows, 3, 8, 8}) + labels.view({-1, 1, 1, 1});
@@ -353,7 +353,7 @@ TEST_F(Examples, ImagesAndPairsTrainAlikeOnEveryMesh) {
   }
 }
 
-TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheDataAfterThem) {
+TEST_F(Examples, RollsBackAfterANonFiniteStepAndSkipsItsData) {
   const std::string entry = "ViTForImageClassification";
   if (!has(entry)) return;  // built with other families
   folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 8\n[optim]\nlr = 3e-3\n");
@@ -376,9 +376,9 @@ TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheData
   const auto all = steps("alone");
   EXPECT_EQ(all.back()["step"], 10);
   for (const auto& step : all) EXPECT_TRUE(step["loss"].is_number()) << step;
-  // Each pass over the data loses the step with that image, and those since the checkpoint before it.
+  // Each pass over the data loses the step with that image, and the steps since the previous checkpoint.
   EXPECT_GT(all.back()["samples"].get<int64_t>(), 80);
-  // A run that was resumed at an older checkpoint does not go back to one that it never came from.
+  // A run that was resumed from an older checkpoint does not roll back to one that is not its own.
   std::filesystem::copy(run_folder("alone"), run_folder("resumed"), std::filesystem::copy_options::recursive);
   Words wild = small;
   wild.insert(wild.end(), {"--set", "optim.lr=1e37", "--set", "optim.schedule=constant", "--set", "train.steps=20",
@@ -399,14 +399,14 @@ TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheData
   }
 }
 
-TEST_F(Examples, ImagesThatTheModelDoesNotTakeAreRejectedBeforeARankStarts) {
+TEST_F(Examples, RejectsUnsupportedImagesBeforeStartingRanks) {
   const Words small = {"--set", "model.config.image_size=8",   "--set", "model.config.patch_size=4",
                        "--set", "model.config.hidden_size=16", "--set", "model.config.num_hidden_layers=2",
                        "--set", "model.config.num_channels=1", "--set", "model.config.num_attention_heads=2"};
-  folder_.write("tiny.toml", "[train]\nsteps = 2\nbatch_size = 8\n");  // without what only the tests' Llama has
+  folder_.write("tiny.toml", "[train]\nsteps = 2\nbatch_size = 8\n");  // without options that only the tests' Llama has
   const at::Tensor labels = at::arange(kRows).remainder(2);
   const std::string sized = "ViTForImageClassification", free = "Dinov2ForImageClassification";
-  if (has(sized)) {  // built with it
+  if (has(sized)) {  // if built with it
     write("all.safetensors", {{"pixel_values", at::randn({kRows, 1, 12, 8})}, {"labels", labels}});
     EXPECT_THAT(error(sized, small), HasSubstr("images have 1 channels and 12 x 8 pixels, and the model takes 1 "
                                                "channels and 8 x 8: write images of that size, or set image_size"));
@@ -420,7 +420,7 @@ TEST_F(Examples, ImagesThatTheModelDoesNotTakeAreRejectedBeforeARankStarts) {
   }
 }
 
-TEST_F(Examples, FilesThatTheModelCannotLearnFromAreRejectedBeforeARankStarts) {
+TEST_F(Examples, RejectsUnsuitableFilesBeforeStartingRanks) {
   const std::string entry = "BertForSequenceClassification";
   write("all.safetensors", padded_ids());
   EXPECT_THAT(error(entry), HasSubstr("all.safetensors holds no \"labels\": BertForSequenceClassification, for "
@@ -468,7 +468,7 @@ TEST_F(Examples, ClassifierStartsFromABaseModelWithANewHead) {
   deeper.insert(deeper.end(), {"--set", "model.config.num_hidden_layers=3"});
   EXPECT_THAT(error("BertForSequenceClassification", deeper), HasSubstr("lacks \"bert.encoder.layer.2."));
 
-  // A classifier begins with the body of one of other labels.
+  // A classifier starts from the body of one with other labels.
   const auto of_two = folder_.path() / "of-two";
   ASSERT_EQ(modrun({"export", (run_folder("classifier") / "checkpoints").string(), of_two.string()}).status, 0);
   Words other = kBert;
@@ -479,8 +479,8 @@ TEST_F(Examples, ClassifierStartsFromABaseModelWithANewHead) {
               HasSubstr("is of another number of labels; initialized: classifier.weight, classifier.bias"));
 }
 
-// As files of older releases have it.
-TEST_F(Examples, HeadsThatTheClassDoesNotHaveAreIgnoredAndNamedOnce) {
+// As in files of older releases.
+TEST_F(Examples, IgnoresAndReportsForeignHeadsOnce) {
   write("all.safetensors", with(padded_ids(), "labels", at::ones({kRows, kSeq}, at::kLong)));
   const Words entry = options("BertForMaskedLM", kBert);
   ASSERT_EQ(train("base", entry).status, 0);

@@ -1,4 +1,5 @@
-// Sessions with hidden items: learned alike on every mesh, judged by their last item, and asked for their next one.
+// Sessions with hidden items: trained identically on every mesh, evaluated on their last item, and queried for their
+// next one.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -20,7 +21,7 @@ class HiddenItemsOfRuns : public ModrunTest {
     at::manual_seed(1);
     const at::Tensor lengths = at::randint(2, kSeq + 1, {kSessions, 1}, at::kLong);
     mask_ = at::arange(kSeq).lt(lengths).to(at::kLong);
-    // Items of a session go up by 2, so that those before and after one say which it is.
+    // Items of a session increase by 2, so that the neighboring items determine each one.
     ids_ =
         ((at::randint(0, kItems, {kSessions, 1}, at::kLong) + 2 * at::arange(kSeq)).remainder(kItems - 1) + 1) * mask_;
     features_ = (ids_.remainder(4) + 1).mul(mask_).unsqueeze(-1);
@@ -44,7 +45,7 @@ class HiddenItemsOfRuns : public ModrunTest {
     write_safetensors(file, tensors);
   }
 
-  /// The logits of the run's newest checkpoint for a file's sessions.
+  /// Logits of the run's newest checkpoint for a file's sessions.
   at::Tensor logits(const std::string& run, const fs::path& inputs) const {
     const fs::path outputs = folder_.path() / "logits.safetensors";
     const auto made = modrun({"forward", "--checkpoint", (run_folder(run) / "checkpoints").string(), "--inputs",
@@ -56,7 +57,7 @@ class HiddenItemsOfRuns : public ModrunTest {
   at::Tensor ids_, mask_, features_;
 };
 
-TEST_F(HiddenItemsOfRuns, TrainAlikeOnEveryMesh) {
+TEST_F(HiddenItemsOfRuns, TrainIdenticallyOnEveryMesh) {
   const auto run = train("alone");
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_THAT(run.output, testing::HasSubstr("ndcg@20"));
@@ -74,7 +75,7 @@ TEST_F(HiddenItemsOfRuns, TrainAlikeOnEveryMesh) {
   }
 }
 
-TEST_F(HiddenItemsOfRuns, AreJudgedByTheLastItemOfASession) {
+TEST_F(HiddenItemsOfRuns, EvaluateTheLastItemOfASession) {
   ASSERT_EQ(train("alone", {"--set", "train.steps=60", "--set", "eval.metrics=['recall@3']"}).status, 0);
   const auto evaluated = modrun({"eval", run_folder("alone").string()});
   ASSERT_EQ(evaluated.status, 0) << evaluated.output;
@@ -92,7 +93,7 @@ TEST_F(HiddenItemsOfRuns, AreJudgedByTheLastItemOfASession) {
   EXPECT_NEAR(std::stod(evaluated.output.substr(place + name.size())), recall, 1e-4) << evaluated.output;
 }
 
-TEST_F(HiddenItemsOfRuns, ThePredictionIsOfTheItemAfterTheLast) {
+TEST_F(HiddenItemsOfRuns, PredictTheItemAfterTheLast) {
   ASSERT_EQ(train("alone", {"--set", "train.steps=20"}).status, 0);
   const fs::path inputs = folder_.path() / "inputs.safetensors", outputs = folder_.path() / "outputs.safetensors";
   write(inputs, 0, 12);
@@ -105,7 +106,7 @@ TEST_F(HiddenItemsOfRuns, ThePredictionIsOfTheItemAfterTheLast) {
     const int64_t items = mask_[row].sum().item<int64_t>(), kept = std::min(items, kSeq - 1);
     ids[row].narrow(0, 0, kept).copy_(ids_[row].narrow(0, items - kept, kept));
     mask[row].narrow(0, 0, kept + 1).fill_(1);
-    labels[row][kept] = 7;  // any
+    labels[row][kept] = 7;  // arbitrary
   }
   const at::Tensor features = (ids.remainder(4) + 1).mul(ids.ne(0)).unsqueeze(-1);
   write_safetensors(folder_.path() / "asked.safetensors",

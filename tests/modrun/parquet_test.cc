@@ -1,5 +1,5 @@
-// Rows of Parquet files train as the same rows do as examples, whatever their row groups, compression and types, on
-// every mesh and resumed; partitions draw each row once a pass; what does not fit is rejected before a rank starts.
+// Rows of Parquet files train as the same rows in example files do, for any row groups, compression and types, on every
+// mesh and after resuming; partitions read each row once per pass; invalid data is rejected before ranks start.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -44,13 +44,13 @@ class Parquet : public ModrunTest {
     ASSERT_EQ(std::system(command.c_str()), 0) << command;
   }
 
-  /// Rows of a kind, in place of those that were there.
+  /// Writes rows of a kind, replacing the previous ones.
   void write(const std::string& kind, const Words& more = {}) const {
     fs::remove_all(data());
     python(PARQUET_ROWS, with({data().string(), kind}, more));
   }
 
-  /// A file that a line of Python makes, which calls it `path`.
+  /// A file written by a line of Python, which calls it `path`.
   void write_file(const std::string& line) const {
     fs::remove_all(data());
     fs::create_directories(data() / "parquet");
@@ -58,7 +58,7 @@ class Parquet : public ModrunTest {
     python((folder_.path() / "program.py").string(), {(data() / "parquet/0.parquet").string()});
   }
 
-  /// train, of the rows in that format.
+  /// Arguments to train on the rows in that format.
   Finished learn(const std::string& name, const std::string& format, const Words& settings,
                  const Words& launcher = {}) const {
     Words options = {"--set", "data.format=" + format, "--set", "data.paths=['" + (data() / format).string() + "']"};
@@ -66,7 +66,7 @@ class Parquet : public ModrunTest {
     return train(name, options, launcher);
   }
 
-  /// What rejects the run, with exit status 2.
+  /// The error of the run, with exit status 2.
   std::string error(const Words& settings = kBert, const Words& launcher = {"--nproc-per-node", "2"}) const {
     const auto run = learn("rejected", "parquet", settings, launcher);
     EXPECT_EQ(run.status, 2) << run.output;
@@ -77,7 +77,7 @@ class Parquet : public ModrunTest {
   static bool has(const std::string& entry) { return modrun({"entries"}).output.find(entry) != std::string::npos; }
 };
 
-TEST_F(Parquet, RowsTrainAsExamplesDoWhateverTheirGroupsCompressionAndTypes) {
+TEST_F(Parquet, RowsTrainAsExamplesDoForAnyGroupsCompressionAndTypes) {
   for (const Words& form : {Words{"group=1000", "compression=none", "element=int64"},
                             Words{"group=7", "compression=snappy", "element=int32", "list=large_list", "label=int8"},
                             Words{"group=1", "compression=zstd", "element=int16", "files=3", "dictionary=yes"},
@@ -130,7 +130,7 @@ TEST_F(Parquet, EveryTaskTrainsAsExamplesDo) {
   }
 }
 
-TEST_F(Parquet, MeshesAndResumedRunsLearnAlike) {
+TEST_F(Parquet, TrainsIdenticallyOnMeshesAndResumed) {
   write("classes", {"group=5"});
   const Words settings =
       with(kBert, {"data.validation_fraction=0.25", "data.group_by_length=true", "checkpoint.every=5"});
@@ -154,8 +154,9 @@ TEST_F(Parquet, MeshesAndResumedRunsLearnAlike) {
   EXPECT_THAT(changed.output, HasSubstr("--resume: data."));
 }
 
-/// A pass of 48 rows by a model that does not change has the mean loss of all rows, in any order that has each once.
-TEST_F(Parquet, PartitionsDrawEachRowOnceAPassAndResumeOnAnyMesh) {
+/// A pass of 48 rows by a model that does not change has the mean loss of all rows, in any order that has each row
+/// once.
+TEST_F(Parquet, PartitionsReadEachRowOncePerPassAndResumeOnAnyMesh) {
   write("classes", {"group=8", "files=2"});  // 6 row groups
   const Words still = with(kBert, {"optim.lr=0", "train.steps=16"});
   ASSERT_EQ(learn("rows", "parquet", still).status, 0);
@@ -188,7 +189,7 @@ TEST_F(Parquet, PartitionsDrawEachRowOnceAPassAndResumeOnAnyMesh) {
   EXPECT_THAT(other.output, HasSubstr("data.order is \"rows\", and was \"partitions\""));
 }
 
-TEST_F(Parquet, RowGroupsThatRanksDoNotDivideAreRejectedOrCutAnew) {
+TEST_F(Parquet, RejectsOrRewritesIndivisibleRowGroups) {
   write("classes", {"group=16"});  // 3 row groups
   const Words order = with(kBert, {"data.order=partitions"});
   const std::string file = (data() / "parquet/0.parquet").string();
@@ -238,7 +239,7 @@ TEST_F(Parquet, RepartitionKeepsRowsTypesAndCompression) {
   EXPECT_EQ(cut_off.status, 2);
   EXPECT_THAT(cut_off.output, HasSubstr("1.parquet: cannot be read as Parquet"));
 
-  write("classes", {"rows=4000"});  // larger than what may be written
+  write("classes", {"rows=4000"});  // larger than the limit on written files
   const std::string written = (folder_.path() / "said").string();
   const std::string command = "bash -c \"trap '' XFSZ; ulimit -f 4; " MODRUN " repartition " +
                               (data() / "parquet").string() + " --out " + (folder_.path() / "new").string() + "\" 2> " +
@@ -249,7 +250,7 @@ TEST_F(Parquet, RepartitionKeepsRowsTypesAndCompression) {
     EXPECT_THAT(entry.path().filename().string(), ::testing::Not(::testing::StartsWith("new")));
 }
 
-TEST(Repartition, FindsRowsThatMakeAMultipleOfGroups) {
+TEST(Repartition, FindsRowsPerGroupForAMultiple) {
   for (const std::vector<int64_t>& files : {std::vector<int64_t>{48}, {100, 7}, {1000, 1000, 3}, {5, 5, 5}})
     for (const int64_t parts : {1, 2, 3, 4})
       if (const auto rows = rows_for_parts(files, parts)) {
@@ -259,7 +260,7 @@ TEST(Repartition, FindsRowsThatMakeAMultipleOfGroups) {
       }
 }
 
-TEST_F(Parquet, WhatDoesNotFitIsRejectedByFileAndRow) {
+TEST_F(Parquet, RejectsInvalidValuesByFileAndRow) {
   for (const auto& [line, expected] : std::vector<std::pair<std::string, std::string>>{
            {"pq.write_table(pa.table({'input_ids': [[2, 3]], 'text': ['a']}), path)",
             "0.parquet has no column \"labels\", which BertForSequenceClassification, for sequence-classification, "
@@ -298,7 +299,7 @@ TEST_F(Parquet, WhatDoesNotFitIsRejectedByFileAndRow) {
   }
 }
 
-TEST_F(Parquet, SettingsThatDoNotGoTogetherAreRejected) {
+TEST_F(Parquet, RejectsContradictoryOptions) {
   write("classes");
   for (const auto& [settings, expected] : std::vector<std::pair<Words, std::string>>{
            {{"data.order=any"}, "data.order is \"any\": it must be one of rows, partitions"},
@@ -315,7 +316,7 @@ TEST_F(Parquet, SettingsThatDoNotGoTogetherAreRejected) {
                 HasSubstr("whose examples have images, which Parquet files cannot hold"));
 }
 
-TEST_F(Parquet, AProgramWithoutTheLibrarySaysWhatToInstall) {
+TEST_F(Parquet, NamesThePackageToInstallWithoutTheLibrary) {
   write("classes");
   const fs::path bin = folder_.path() / "bin";
   fs::create_directories(bin);
@@ -337,7 +338,7 @@ TEST_F(Parquet, AProgramWithoutTheLibrarySaysWhatToInstall) {
 }
 
 // 400 MB of values in a file of 200 kB; a file can claim any number.
-TEST_F(Parquet, ValuesTakeNoMoreThanAFileOfThatSizeCanHold) {
+TEST_F(Parquet, BoundsMemoryByTheSizeOfTheFile) {
   write_file(
       "million = pa.array([7], pa.int64()).take(pa.array([0] * 1000000))\n"
       "table = pa.table({'labels': pa.chunked_array([million] * 50)})\n"
@@ -358,7 +359,7 @@ TEST_F(Parquet, ValuesTakeNoMoreThanAFileOfThatSizeCanHold) {
   EXPECT_THAT(cut.output, HasSubstr("a row group takes more memory"));
 }
 
-TEST_F(Parquet, DamagedFilesAreReadOrRejectedAndNeverEndTheProgram) {
+TEST_F(Parquet, DamagedFilesNeverCrashTheProgram) {
   write("sessions", {"group=7", "compression=none"});
   const std::string whole = get_bytes(data() / "parquet/0.parquet");
   std::mt19937 draw(1);
@@ -367,7 +368,7 @@ TEST_F(Parquet, DamagedFilesAreReadOrRejectedAndNeverEndTheProgram) {
     std::string bytes = whole;
     if (input % 3 == 0) bytes.resize(draw() % bytes.size());
     for (unsigned change = 0; input % 3 != 0 && change <= draw() % 4; ++change) {
-      // Half of the changes in what describes the file, which is at its end.
+      // Half of the changes hit the metadata, which is at the end of the file.
       const size_t from = input % 2 == 0 ? 0 : bytes.size() - std::min<size_t>(bytes.size(), 3000);
       bytes[from + draw() % (bytes.size() - from)] = static_cast<char>(draw());
     }
@@ -386,8 +387,8 @@ TEST_F(Parquet, DamagedFilesAreReadOrRejectedAndNeverEndTheProgram) {
   EXPECT_GT(rejected, 100);
 }
 
-// Arrow's own threads take no signal from the launcher, which waits for them.
-TEST_F(Parquet, ALaunchedRunIsSavedAndEndedBySignals) {
+// Arrow's own threads must not take signals from the launcher, which waits for them.
+TEST_F(Parquet, SignalsSaveAndEndALaunchedRun) {
   write("classes", {"group=5"});
   Words words = {"--set", "data.format=parquet", "--set", "data.paths=['" + (data() / "parquet").string() + "']"};
   for (const std::string& setting : with(kBert, {"train.steps=100000", "checkpoint.every=0"}))

@@ -1,4 +1,4 @@
-// Runs that continue, begin again, or are rejected: what is kept in their folders.
+// Runs that resume, start over, or are rejected, and the contents of their folders.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ class Resume : public ModrunTest {
   }
 };
 
-TEST_F(Resume, ContinuesFromTheCheckpointThatIsNamed) {
+TEST_F(Resume, ContinuesFromTheNamedCheckpoint) {
   ASSERT_EQ(train("run", {"--set", "checkpoint.every=5"}).status, 0);
   const auto resumed = train("run", {"--resume=step-00000005", "--set", "checkpoint.every=5"});
   ASSERT_EQ(resumed.status, 0) << resumed.output;
@@ -43,7 +43,7 @@ TEST_F(Resume, ContinuesFromTheCheckpointThatIsNamed) {
   EXPECT_THAT(rejected.output, HasSubstr("step-7 is not a checkpoint: name a folder of"));
 }
 
-TEST_F(Resume, SettingsThatCannotBeComparedAreSaidToBeSo) {
+TEST_F(Resume, ReportsAConfigThatCannotBeCompared) {
   ASSERT_EQ(train("run").status, 0);
   std::filesystem::remove(run_folder("run") / "config.toml");
   const auto resumed = train("run", {"--resume", "--set", "train.steps=12"});
@@ -56,11 +56,11 @@ TEST_F(Resume, SettingsThatCannotBeComparedAreSaidToBeSo) {
   EXPECT_EQ(again.output.find("config.toml is not there"), again.output.npos) << again.output;
 }
 
-TEST_F(Resume, FilesOfTheFolderAreTheOldOnesOrTheNewOnesAtAnyTime) {
+TEST_F(Resume, ReplacesFilesAtomically) {
   ASSERT_EQ(train("run").status, 0);
   std::map<std::string, std::string> before;
   for (const char* name : {"config.toml", "data.manifest", "metrics.jsonl"}) {
-    // Another name of the file that is there: what is written into it shows here, what takes its place does not.
+    // A second name of the existing file: writes into the file show here, a replacement does not.
     std::filesystem::create_hard_link(run_folder("run") / name, run_folder("run") / (std::string("old-") + name));
     before[name] = get_bytes(run_folder("run") / name);
   }
@@ -68,7 +68,7 @@ TEST_F(Resume, FilesOfTheFolderAreTheOldOnesOrTheNewOnesAtAnyTime) {
   for (const auto& [name, bytes] : before) EXPECT_EQ(get_bytes(run_folder("run") / ("old-" + name)), bytes) << name;
 }
 
-TEST_F(Resume, AStateThatIsNoNumberIsNamed) {
+TEST_F(Resume, ReportsAnInvalidNumberInTheState) {
   ASSERT_EQ(train("run").status, 0);
   const auto index = checkpoints("run") / "step-00000010/checkpoint.json";
   auto json = nlohmann::json::parse(get_bytes(index));
@@ -79,7 +79,7 @@ TEST_F(Resume, AStateThatIsNoNumberIsNamed) {
   EXPECT_THAT(rejected.output, HasSubstr("checkpoint.json: its state has the invalid number \"abc\" for samples"));
 }
 
-TEST_F(Resume, RanksThatAreStartedAgainNeedNoMoreTheCheckpointThatWasNamed) {
+TEST_F(Resume, RestartedRanksDoNotNeedTheNamedCheckpoint) {
   const std::vector<std::string> saving = {"--set", "checkpoint.every=5", "--set", "checkpoint.keep=1"};
   auto options = saving;
   ASSERT_EQ(train("run", options).status, 0);
@@ -94,7 +94,7 @@ TEST_F(Resume, RanksThatAreStartedAgainNeedNoMoreTheCheckpointThatWasNamed) {
   EXPECT_EQ(steps("run").size(), 300u);
 }
 
-TEST_F(Resume, RanksThatAreStartedAgainGoOnFromTheCheckpointThatWasNamed) {
+TEST_F(Resume, RestartedRanksContinueFromTheNamedCheckpoint) {
   ASSERT_EQ(train("run", {"--set", "checkpoint.every=5"}).status, 0);
   const auto left = steps("run");
   const auto run =
@@ -113,9 +113,9 @@ TEST_F(Resume, RanksThatAreStartedAgainGoOnFromTheCheckpointThatWasNamed) {
   for (size_t i = 5; i < left.size(); ++i) EXPECT_NE(all[i].at("lr"), left[i].at("lr"));
 }
 
-TEST_F(Resume, RanksThatAreStartedAgainBeforeTheirRunBeganOverwriteWhatIsThere) {
+TEST_F(Resume, RanksRestartedBeforeTheirRunBeganOverwriteTheFolder) {
   auto words = command("run");
-  std::string line = "RANK=0 WORLD_SIZE=1";  // the shell is another launcher
+  std::string line = "RANK=0 WORLD_SIZE=1";  // the shell acts as another launcher
   for (const std::string& word : words) line += " '" + word + "'";
   ASSERT_EQ(testing::end_of_program(start({"bash", "-c", line + "; true"})).status, 0);
   const auto again = [&, port = testing::free_port()](int rank) {
@@ -141,7 +141,7 @@ TEST_F(Resume, AutoRemovesNothing) {
   EXPECT_TRUE(std::filesystem::exists(checkpoints("run") / "best/checkpoint.json"));
   EXPECT_EQ(steps("run").size(), 10u);
 
-  // What an interrupted replacement leaves is a checkpoint.
+  // An interrupted replacement leaves a checkpoint.
   std::filesystem::rename(checkpoints("run") / "best", checkpoints("run") / "step-00000010.replaced");
   EXPECT_EQ(train("run", {"--resume=auto", "--set", "train.steps=12"}).status, 0);
   EXPECT_EQ(steps("run").size(), 12u);
@@ -158,10 +158,10 @@ TEST_F(Resume, OverwriteRemovesNothingBeforeTheNewRunHasBegun) {
   EXPECT_THAT(rejected.output, HasSubstr("--overwrite would remove model.checkpoint"));
 }
 
-TEST_F(Resume, RanksThatALauncherStartsAgainGoOnWithTheirOwnRunAlone) {
+TEST_F(Resume, RestartedRanksOnlyContinueTheirOwnRun) {
   const std::vector<std::string> first = {"RANK=0", "WORLD_SIZE=1", "TORCHELASTIC_RESTART_COUNT=0"},
                                  second = {"RANK=0", "WORLD_SIZE=1", "TORCHELASTIC_RESTART_COUNT=1"};
-  // Of another job: the shell between is another launcher.
+  // Of another job: the shell in between acts as another launcher.
   auto words = command("run");
   std::string line = "RANK=0 WORLD_SIZE=1";
   for (const std::string& word : words) line += " '" + word + "'";
@@ -176,7 +176,7 @@ TEST_F(Resume, RanksThatALauncherStartsAgainGoOnWithTheirOwnRunAlone) {
   EXPECT_EQ(steps("own").size(), 12u);
 }
 
-TEST_F(Resume, AFolderInWhichARunTrainsIsRejectedToAutoToo) {
+TEST_F(Resume, AutoRejectsAFolderInUse) {
   const auto run = start(command("run", {"--resume=auto", "--set", "train.steps=100000"}));
   await_step(run, "run", 1);
   const auto other = testing::end_of_program(start(command("run", {"--resume=auto"})));
@@ -186,7 +186,7 @@ TEST_F(Resume, AFolderInWhichARunTrainsIsRejectedToAutoToo) {
   EXPECT_EQ(testing::end_of_program(run).status, 128 + SIGTERM);
 }
 
-TEST_F(Resume, RunsNeedNoMoreTheWeightsThatTheyBeganFrom) {
+TEST_F(Resume, ResumedRunsDoNotNeedTheirInitialWeights) {
   ASSERT_EQ(train("first").status, 0);
   const auto weights = folder_.path() / "weights";
   ASSERT_EQ(modrun({"export", checkpoints("first").string(), weights.string()}).status, 0);
@@ -198,7 +198,7 @@ TEST_F(Resume, RunsNeedNoMoreTheWeightsThatTheyBeganFrom) {
   EXPECT_EQ(eval.status, 0) << eval.output;
 }
 
-TEST_F(Resume, ReadsTheConfigOfAnOlderProgram) {
+TEST_F(Resume, ReadsTheConfigOfAnEarlierVersion) {
   ASSERT_EQ(train("run").status, 0);
   std::string text = get_bytes(run_folder("run") / "config.toml");
   const std::string now = "zero_stage = 3";
@@ -210,7 +210,7 @@ TEST_F(Resume, ReadsTheConfigOfAnOlderProgram) {
   EXPECT_THAT(resumed.output, HasSubstr("parallel.zero_stage                          2"));
 }
 
-TEST_F(Resume, AcceptsKeysOfAnEarlierVersionAndReportsThemOnce) {
+TEST_F(Resume, AcceptsRenamedKeysAndReportsThemOnce) {
   ASSERT_EQ(train("run", {"--set", "eval.every=5"}).status, 0);
   const auto rename = [&](const char* file, const std::vector<std::pair<std::string, std::string>>& names) {
     std::string text = get_bytes(run_folder("run") / file);
@@ -256,7 +256,7 @@ TEST_F(Resume, ARunOutlivesItsTerminalAndItsReader) {
   }
 }
 
-TEST_F(Resume, OneRankIsStartedAgainToo) {
+TEST_F(Resume, RestartsASingleRank) {
   const auto run =
       start(command("run", {"--set", "train.steps=300", "--set", "checkpoint.every=20"}, {"--max-restarts", "1"}));
   await_step(run, "run", 40);
@@ -267,7 +267,7 @@ TEST_F(Resume, OneRankIsStartedAgainToo) {
   EXPECT_EQ(steps("run").size(), 300u);
 }
 
-TEST_F(Resume, MakesUpForTheEvaluationBeforeWhichARunEnded) {
+TEST_F(Resume, MakesUpForAMissedEvaluation) {
   const auto lines = [&](const std::string& part) {
     std::vector<std::string> found;
     std::ifstream in(run_folder("run") / "metrics.jsonl");
@@ -284,7 +284,7 @@ TEST_F(Resume, MakesUpForTheEvaluationBeforeWhichARunEnded) {
   for (const std::string& line : lines(""))
     if (line.find("\"evaluation\"") == line.npos && line.find("\"end\"") == line.npos) rest += line + "\n";
   std::ofstream(run_folder("run") / "metrics.jsonl") << rest;
-  for (const char* launcher : {"2", "1"}) {  // the first makes up for it, the second finds nothing to do
+  for (const char* launcher : {"2", "1"}) {  // the first makes up for it, the second has nothing to do
     const auto resumed = train("run", {"--resume"}, {"--nproc-per-node", launcher});
     ASSERT_EQ(resumed.status, 0) << resumed.output;
     ASSERT_EQ(lines("\"event\":\"evaluation\"").size(), 1U);
@@ -294,7 +294,7 @@ TEST_F(Resume, MakesUpForTheEvaluationBeforeWhichARunEnded) {
   }
 }
 
-TEST_F(Resume, AFolderThatCannotBeWrittenIsRejectedBeforeARankStarts) {
+TEST_F(Resume, RejectsAnUnwritableFolderBeforeStartingRanks) {
   for (const std::string folder : {"/proc/none", ""}) {
     const auto rejected = modrun({"--nproc-per-node", "2", "train", config_.string(), "--set", "train.dir=" + folder});
     EXPECT_EQ(rejected.status, 2) << rejected.output;

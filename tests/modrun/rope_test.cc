@@ -1,5 +1,5 @@
-// Rows longer than max_position_embeddings: rotary positions continue as in transformers, by each row's own length
-// where frequencies depend on it, and tables of learned positions end.
+// Rows longer than max_position_embeddings: rotary positions continue as in transformers, by each row's own length if
+// frequencies depend on it, and learned position tables end.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -17,7 +17,7 @@ using Words = std::vector<std::string>;
 
 class Rope : public ModrunTest {
  protected:
-  /// A step of gradient descent on all rows.
+  /// One step of gradient descent on all rows.
   Finished step(const fs::path& of, const Words& settings, int ranks) const {
     const fs::path config = folder_.write(
         "step.toml",
@@ -31,7 +31,7 @@ class Rope : public ModrunTest {
   }
 };
 
-TEST_F(Rope, TrainsRowsOfAnyLengthAsTransformersDoesOnEveryMesh) {
+TEST_F(Rope, MatchesTransformersForAnyRowLengthOnEveryMesh) {
   const fs::path folder = folder_.path() / "rope", log = folder_.path() / "rope.log";
   const std::string command = std::string(PARITY_PYTHON " " ROPE_ROWS " ") + folder.string() + " > " + log.string();
   ASSERT_EQ(std::system((command + " 2>&1").c_str()), 0) << get_bytes(log);
@@ -60,7 +60,7 @@ TEST_F(Rope, TrainsRowsOfAnyLengthAsTransformersDoesOnEveryMesh) {
   EXPECT_GE(count, 10u);
 }
 
-TEST_F(Rope, TablesOfLearnedPositionsEnd) {
+TEST_F(Rope, RejectsRowsBeyondLearnedPositions) {
   const at::Tensor ids = at::arange(4 * 24, at::kLong).remainder(64).view({4, 24});
   fs::create_directories(folder_.path() / "rows");
   write_safetensors(folder_.path() / "rows/a.safetensors", {{"input_ids", ids}, {"labels", ids}});

@@ -1,4 +1,4 @@
-// Trials judged by a command and by a function of a program of one's own.
+// Trials evaluated by a command and by a function of a user's own program.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 class SearchObjective : public SearchCommand {};
 
-TEST_F(SearchObjective, OfACommandDecidesWhichTrialIsTheBest) {
+TEST_F(SearchObjective, CommandDecidesWhichTrialIsBest) {
   const auto run = search(
       std::string(
           "trials = 3\ndirection = 'maximize'\n"
@@ -26,7 +26,7 @@ TEST_F(SearchObjective, OfACommandDecidesWhichTrialIsTheBest) {
   EXPECT_THAT(run.output, HasSubstr("the best is trial 2: "));
 }
 
-TEST_F(SearchObjective, OfACommandThatFailsIsAFailedTrialWithItsSentence) {
+TEST_F(SearchObjective, FailingCommandFailsTheTrialWithItsMessage) {
   const auto run =
       search(std::string(
                  "trials = 2\nobjective = ['val_loss', 'command']\ndirection = ['minimize', 'minimize']\n"
@@ -40,7 +40,7 @@ TEST_F(SearchObjective, OfACommandThatFailsIsAFailedTrialWithItsSentence) {
   EXPECT_TRUE(fs::exists(study() / "pareto/0001.toml"));
 }
 
-TEST_F(SearchObjective, ASignalEndsTheCommandAndTheTrialHasNotEnded) {
+TEST_F(SearchObjective, SignalEndsTheCommandAndInterruptsTheTrial) {
   const fs::path mark = folder_.path() / "mark";
   const std::string text = "trials = 1\ndirection = 'minimize'\nobjective_command = 'test -e " + mark.string() +
                            " || { echo $$ > " + mark.string() + "; exec sleep 1000; }; echo 3'\n" + kSpace;
@@ -58,7 +58,7 @@ TEST_F(SearchObjective, ASignalEndsTheCommandAndTheTrialHasNotEnded) {
   EXPECT_EQ(trials()[0]["values"]["command"], 3.0);
 }
 
-TEST_F(SearchObjective, OfAProgramsOwnFunctionIsOneOfItsObjectives) {
+TEST_F(SearchObjective, UserFunctionIsAnObjective) {
   const auto of_hooked = [&](const std::string& text, const std::vector<std::string>& variables) {
     return testing::end_of_program(testing::start_program(
         {HOOKED_MODRUN, "search", config("trials = 2\nobjective = 'twice'\n" + text + kSpace).string(), "--set",
@@ -81,7 +81,7 @@ TEST_F(SearchObjective, OfAProgramsOwnFunctionIsOneOfItsObjectives) {
       << "of a program that has not registered it";
 }
 
-TEST_F(SearchObjective, OfItsEndGivesAPrunerNothingToCompare) {
+TEST_F(SearchObjective, RejectsAPrunerForObjectivesAtTheEnd) {
   const auto run = search("backend = 'optuna'\npruner = 'median'\npython = '" PARITY_PYTHON
                           "'\ndirection = 'minimize'\nobjective_command = 'echo 1'\n" +
                           std::string(kSpace));

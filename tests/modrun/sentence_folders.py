@@ -1,4 +1,4 @@
-"""Folders of Sentence Transformers, small, with what the library computes.
+"""Small Sentence Transformers folders with the library's results.
 
 usage: sentence_folders.py make FOLDER
        sentence_folders.py check FOLDER
@@ -49,7 +49,7 @@ def backbone(name):
 
 
 class Case:
-    """A model's kind, its poolings and what comes after, and how its folder is written."""
+    """A model's kind, its poolings and the modules after them, and the format of its folder."""
 
     def __init__(self, model, pooling, after=(), left=False, old_form=False, names=None, architecture=None):
         self.model, self.pooling, self.after, self.left, self.old_form, self.names, self.architecture = model, pooling, after, left, old_form, names, architecture
@@ -82,7 +82,7 @@ def tokenizer(folder):
 
 
 def as_older_releases_write(folder, case):
-    """The pooling's settings by a key for each way, modules by the names of their first home, Normalize without a file."""
+    """The pooling's options with one key per mode, modules by the names of their first home, Normalize without a file."""
     modules = json.loads((folder / "modules.json").read_text())
     for module in modules:
         module["type"] = OLD_TYPES + module["type"].split(".")[-1]
@@ -151,7 +151,7 @@ WAYS = {"usual": ("to: ", "to: "), "both": ("ask ", ""), "none": ("", "")}
 
 
 def make_texts(root):
-    """A folder as releases before 6 wrote it, whose texts are made lower-case, cut, and follow prompts."""
+    """A folder as releases before 6 wrote it, whose texts are lower-cased, truncated, and preceded by prompts."""
     model = root / "texts" / "model"
     backbone("bert").save_pretrained(model)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "to", ":", "ask", "a", "b", "c", "d", "e", "f", "A", "B"]

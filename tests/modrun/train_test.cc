@@ -1,4 +1,4 @@
-// Training runs of real processes: what they write, how they resume, and that the mesh changes nothing.
+// Training runs in real processes: their files, resuming, and independence of the mesh.
 #include <gmock/gmock.h>
 
 #include <unistd.h>
@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 class Train : public ModrunTest {
  protected:
-  /// Copies a finished run of 10 steps as it was after step 5.
+  /// Copies a finished run of 10 steps in its state after step 5.
   void copy_at_step_5(const std::string& from, const std::string& to) const {
     std::filesystem::copy(run_folder(from), run_folder(to), std::filesystem::copy_options::recursive);
     std::filesystem::remove_all(run_folder(to) / "checkpoints/step-00000010");
@@ -34,7 +34,7 @@ class Train : public ModrunTest {
     }
   }
 
-  /// Makes a tensor of a safetensors file NaN.
+  /// Sets a tensor of a safetensors file to NaN.
   static void spoil(const std::filesystem::path& path, const std::string& name) {
     std::vector<std::pair<std::string, at::Tensor>> tensors;
     const SafetensorsFile file(path);
@@ -70,7 +70,7 @@ TEST_F(Train, WritesMetricsConfigAndCheckpoint) {
   EXPECT_THAT(sample.output, testing::StartsWith("line 1"));
 }
 
-TEST_F(Train, FolderThatHoldsARunIsNotOverwrittenUnasked) {
+TEST_F(Train, DoesNotOverwriteARunUnasked) {
   ASSERT_EQ(train("run").status, 0);
   const auto again = train("run", {}, {"--nproc-per-node", "2"});
   EXPECT_EQ(again.status, 2);
@@ -82,7 +82,7 @@ TEST_F(Train, FolderThatHoldsARunIsNotOverwrittenUnasked) {
   EXPECT_THAT(unsaved.output, HasSubstr("already holds a run that saved no checkpoint: add --overwrite"));
 }
 
-TEST_F(Train, CheckpointsWithoutARunAreNotRemovedUnasked) {
+TEST_F(Train, DoesNotRemoveCheckpointsUnasked) {
   ASSERT_EQ(train("run").status, 0);
   for (const char* file : {"metrics.jsonl", "config.toml", "data.manifest"})
     std::filesystem::remove(run_folder("run") / file);
@@ -96,7 +96,7 @@ TEST_F(Train, CheckpointsWithoutARunAreNotRemovedUnasked) {
   }
 }
 
-TEST_F(Train, CopyOfARunsFolderIsARunOfItsOwn) {
+TEST_F(Train, CopiedRunFolderIsARunOfItsOwn) {
   ASSERT_EQ(train("run", {"--set", "train.steps=4"}).status, 0);
   std::filesystem::copy(run_folder("run"), run_folder("copy"), std::filesystem::copy_options::recursive);
   const std::string before = get_bytes(run_folder("run") / "metrics.jsonl");
@@ -110,7 +110,7 @@ TEST_F(Train, CopyOfARunsFolderIsARunOfItsOwn) {
   EXPECT_FALSE(std::filesystem::exists(run_folder("run") / "checkpoints/step-00000006"));
 }
 
-TEST_F(Train, FolderOfARunThatGoesOnIsRejected) {
+TEST_F(Train, RejectsTheFolderOfARunInProgress) {
   ASSERT_EQ(train("run").status, 0);
   const std::string before = get_bytes(run_folder("run") / "metrics.jsonl");
   const FolderLock other(run_folder("run"));
@@ -127,7 +127,7 @@ TEST_F(Train, TwoRunsOfASeedWriteTheSameBytes) {
   expect_same_checkpoint("one", "other", "step-00000010");
 }
 
-TEST_F(Train, SettingsThatChangeTheDataAreRejectedOnResuming) {
+TEST_F(Train, RejectsOptionsThatChangeTheDataOnResuming) {
   ASSERT_EQ(train("run").status, 0);
   for (const std::string setting : {"train.seq_len=16", "train.seed=2", "data.validation_every=3"}) {
     const auto resumed = train("run", {"--resume", "--set", "train.steps=12", "--set", setting});
@@ -139,7 +139,7 @@ TEST_F(Train, SettingsThatChangeTheDataAreRejectedOnResuming) {
   EXPECT_EQ(resumed.output.find("train.batch_size was"), resumed.output.npos) << resumed.output;
 }
 
-TEST_F(Train, AModelThatThisMachineCannotHoldIsRejectedBeforeARankStarts) {
+TEST_F(Train, RejectsAModelBeyondTheMachinesMemory) {
   const auto rejected =
       train("run", {"--set", "model.config.hidden_size=65536", "--set", "model.config.num_hidden_layers=100"},
             {"--nproc-per-node", "2"});
@@ -149,7 +149,7 @@ TEST_F(Train, AModelThatThisMachineCannotHoldIsRejectedBeforeARankStarts) {
   EXPECT_FALSE(std::filesystem::exists(run_folder("run")));
 }
 
-TEST_F(Train, StepsOfAnotherSizeAreSaidToBeSo) {
+TEST_F(Train, ReportsAChangedBatchSize) {
   ASSERT_EQ(train("run").status, 0);
   const auto resumed = train("run", {"--resume", "--set", "train.steps=12", "--set", "train.batch_size=4"});
   ASSERT_EQ(resumed.status, 0) << resumed.output;
@@ -157,7 +157,7 @@ TEST_F(Train, StepsOfAnotherSizeAreSaidToBeSo) {
   EXPECT_EQ(steps("run").back().at("samples"), 88);
 }
 
-TEST_F(Train, FrozenPartsStayAsTheyWereOnEveryMesh) {
+TEST_F(Train, FrozenParametersDoNotChangeOnAnyMesh) {
   const std::vector<std::string> options = {"--set", "optim.frozen=['model.embed_tokens', 'model.layers.0']", "--set",
                                             "checkpoint.every=5"};
   ASSERT_EQ(train("alone", options).status, 0);
@@ -190,7 +190,7 @@ TEST_F(Train, FrozenPartsStayAsTheyWereOnEveryMesh) {
   }
 }
 
-TEST_F(Train, MoreStepsThanBeforeAreSaidToChangeTheSchedule) {
+TEST_F(Train, ReportsThatMoreStepsChangeTheSchedule) {
   ASSERT_EQ(train("run").status, 0);
   const auto longer = train("run", {"--resume", "--set", "train.steps=12"});
   ASSERT_EQ(longer.status, 0) << longer.output;
@@ -201,7 +201,7 @@ TEST_F(Train, MoreStepsThanBeforeAreSaidToChangeTheSchedule) {
   EXPECT_EQ(finished.output.find("first step"), std::string::npos) << finished.output;
 }
 
-TEST_F(Train, WeightsThatAreNotFiniteAreBlamedRatherThanTheLearningRate) {
+TEST_F(Train, BlamesNonFiniteWeightsInsteadOfTheLearningRate) {
   ASSERT_EQ(train("run").status, 0);
   const std::string weights = (run_folder("run") / "checkpoints").string();
   const auto spoiled = folder_.path() / "spoiled";
@@ -215,7 +215,7 @@ TEST_F(Train, WeightsThatAreNotFiniteAreBlamedRatherThanTheLearningRate) {
   EXPECT_THAT(eval.output, HasSubstr("the loss on held-out files is nan"));
 }
 
-TEST_F(Train, AStepWithoutFiniteNumbersEndsTheRunOrIsSkipped) {
+TEST_F(Train, NonFiniteStepEndsTheRunOrIsSkipped) {
   // A rate at which a Llama diverges at once.
   const std::vector<std::string> wild = {"--set", "optim.lr=1e30", "--set", "optim.warmup_steps=0"};
   const auto stopped = train("stopped", wild);
@@ -235,7 +235,7 @@ TEST_F(Train, AStepWithoutFiniteNumbersEndsTheRunOrIsSkipped) {
   EXPECT_EQ(train("skipped", skipping).status, 1) << "nothing is left to train";
 }
 
-TEST_F(Train, ARunFailsWhereMoreThanHalfOfItsStepsAreSkippedThoseBeforeAResumeCounted) {
+TEST_F(Train, RunFailsIfMoreThanHalfOfAllStepsAreSkipped) {
   const auto run = [&](const std::string& name, int until, const std::string& rate, bool resumes) {
     std::vector<std::string> words =
         set({"optim.lr=" + rate, "train.steps=" + std::to_string(until), "optim.warmup_steps=0",
@@ -256,7 +256,7 @@ TEST_F(Train, ARunFailsWhereMoreThanHalfOfItsStepsAreSkippedThoseBeforeAResumeCo
   EXPECT_THAT(more.output, HasSubstr("6 of 11 steps were skipped"));
 }
 
-TEST_F(Train, SettingsOutsideOfWhatThereIsAreRejectedByName) {
+TEST_F(Train, RejectsUnknownValuesByName) {
   for (const auto& [setting, answer] :
        {std::pair("optim.schedule=cosin", "it must be one of cosine, linear, constant, wsd, inverse-sqrt"),
         std::pair("optim.schedule=wsd", "optim.decay_steps is 0"),
@@ -269,7 +269,7 @@ TEST_F(Train, SettingsOutsideOfWhatThereIsAreRejectedByName) {
   }
 }
 
-TEST_F(Train, MessagesShowWhatAKeyHoldsWithoutWhatATerminalObeys) {
+TEST_F(Train, MessagesShowValuesWithoutControlCharacters) {
   const auto rejected = train("run", {"--set", "tra\x1b[31min.steps=1"});
   EXPECT_EQ(rejected.status, 2);
   EXPECT_THAT(rejected.output,
@@ -281,7 +281,7 @@ TEST_F(Train, MessagesShowWhatAKeyHoldsWithoutWhatATerminalObeys) {
               testing::AllOf(HasSubstr(": File name too long"), testing::Not(HasSubstr("filesystem error"))));
 }
 
-TEST_F(Train, AFileLargerThanTheLimitIsAnErrorThatNamesIt) {
+TEST_F(Train, FileSizeLimitErrorNamesTheFile) {
   const std::string out = (folder_.path() / "said").string();
   std::string words;
   for (const std::string& word : training("run")) words += " " + word;
@@ -329,7 +329,7 @@ TEST_F(Train, MeshChangesNothing) {
   expect_same_losses("alone", "accumulated");
 }
 
-TEST_F(Train, TensorAndPipelineParallelRunsTrainTheSameAndResumeEachOther) {
+TEST_F(Train, TensorAndPipelineParallelRunsMatchAndResumeEachOther) {
   ASSERT_EQ(train("alone").status, 0);
   const std::vector<std::string> two = {"--nproc-per-node", "2"};
   const auto tensor = train("tensor", {"--set", "parallel.tp=2", "--set", "checkpoint.every=5"}, two);
@@ -349,7 +349,7 @@ TEST_F(Train, TensorAndPipelineParallelRunsTrainTheSameAndResumeEachOther) {
   expect_same_losses("alone", "resumed", 5);
 }
 
-TEST_F(Train, StagesAsAVTrainTheSameAndAreResumedWithoutThem) {
+TEST_F(Train, VShapedStagesTrainIdenticallyAndResumeWithoutThem) {
   const std::vector<std::string> deep = {"--set", "model.config.num_hidden_layers=4"};
   ASSERT_EQ(train("alone", deep).status, 0);
   const std::vector<std::string> two = {"--nproc-per-node", "2"};
@@ -382,7 +382,7 @@ TEST_F(Train, ResumesOnAnotherNumberOfRanks) {
   expect_same_losses("two", "one", 5);
 }
 
-TEST_F(Train, DataThatChangedSinceTheRunBeganIsRejected) {
+TEST_F(Train, RejectsDataThatChangedSinceTheStart) {
   ASSERT_EQ(train("run", {"--set", "checkpoint.every=5"}).status, 0);
   std::filesystem::resize_file(folder_.path() / "data/2.txt", 100);
   const auto resumed = train("run", {"--resume", "--set", "train.steps=20"});
@@ -390,7 +390,7 @@ TEST_F(Train, DataThatChangedSinceTheRunBeganIsRejected) {
   EXPECT_THAT(resumed.output, HasSubstr("data/2.txt: has 100 bytes but"));
 }
 
-TEST_F(Train, TextThatWasCutOffBeforeTheFirstRunIsRejectedAgainstAManifest) {
+TEST_F(Train, RejectsTruncatedTextByItsManifest) {
   const auto data = folder_.path() / "data";
   const std::string list = "cd '" + data.string() + "' && find . -name '*.txt' -printf '%s %P\\n' > texts.manifest";
   ASSERT_EQ(std::system(list.c_str()), 0);
@@ -404,7 +404,7 @@ TEST_F(Train, TextThatWasCutOffBeforeTheFirstRunIsRejectedAgainstAManifest) {
   EXPECT_FALSE(std::filesystem::exists(run_folder("cut off")));
 }
 
-TEST_F(Train, MaskedLanguageModelLearnsAlikeOnEveryMeshAndResumed) {
+TEST_F(Train, MaskedLanguageModelTrainsIdenticallyOnEveryMeshAndResumed) {
   const std::vector<std::string> options = {
       "--set", "model.entry=BertForMaskedLM", "--set", "model.config.vocab_size=257",
       "--set", "data.mask_token=256",         "--set", "checkpoint.every=5"};
@@ -426,7 +426,7 @@ TEST_F(Train, MaskedLanguageModelLearnsAlikeOnEveryMeshAndResumed) {
   EXPECT_EQ(steps("alone")[9]["loss"], steps("resumed")[9]["loss"]);
 }
 
-TEST_F(Train, WhatDataOrModelCannotTrainIsRejected) {
+TEST_F(Train, RejectsUntrainableDataOrModels) {
   const auto labels = train("run", {"--set", "model.entry=BertForSequenceClassification"});
   EXPECT_EQ(labels.status, 2);
   EXPECT_THAT(labels.output, HasSubstr("needs labelled examples"));
@@ -444,7 +444,7 @@ TEST_F(Train, WhatDataOrModelCannotTrainIsRejected) {
               HasSubstr("model.config.hidden_dropout_prob is 1: a dropout probability is at least 0 and less than 1"));
 }
 
-TEST_F(Train, PositionsThatBeginBehindPaddingEndEarlier) {
+TEST_F(Train, PositionsAfterPaddingsIdEndEarlier) {
   if (modrun({"entries"}).output.find("RobertaForMaskedLM") == std::string::npos)
     GTEST_SKIP() << "built without RoBERTa";
   const auto run = train("run", {"--set", "model.entry=RobertaForMaskedLM", "--set", "model.config.vocab_size=257",
@@ -454,7 +454,7 @@ TEST_F(Train, PositionsThatBeginBehindPaddingEndEarlier) {
                                     "2, as positions start after that of padding"));
 }
 
-TEST_F(Train, LossThatIsNotFiniteStopsTheRun) {
+TEST_F(Train, NonFiniteLossStopsTheRun) {
   const auto run =
       train("run", {"--set", "optim.lr=1e30", "--set", "optim.max_grad_norm=0", "--set", "optim.warmup_steps=0"});
   EXPECT_EQ(run.status, 1);

@@ -1,4 +1,4 @@
-// What a run's config accepts, and how it rejects the rest.
+// Valid and invalid configs of runs.
 #include "runtime/train/config.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ class RunConfigTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(RunConfigTest, SettingsOfTheCommandLineWinOverTheFile) {
+TEST_F(RunConfigTest, CommandLineOverridesTheFile) {
   const auto config = read(
       "[model]\nentry = 'llama'\n[model.config]\nhidden_size = 64\n[model.config.rope_parameters]\nrope_theta = 5e5\n"
       "[train]\nsteps = 10\n[data]\npaths = ['a', 'b']\n",
@@ -59,7 +59,7 @@ TEST_F(RunConfigTest, SettingsOfTheCommandLineWinOverTheFile) {
   EXPECT_EQ(model.head_dim, 2) << "finish() has run";
 }
 
-TEST_F(RunConfigTest, ProgramsThatTheFolderOfARunNamesAreNotTaken) {
+TEST_F(RunConfigTest, IgnoresProgramsThatARunsFolderNames) {
   const auto file = folder_.write("run/config.toml",
                                   "[model]\nentry = 'llama'\n[sample]\npython = '/evil'\ntokens = 7\n"
                                   "[metrics]\npython = 'python3'\n[parallel]\nbackend = './evil.so'\n");
@@ -83,7 +83,7 @@ TEST_F(RunConfigTest, ProgramsThatTheFolderOfARunNamesAreNotTaken) {
   EXPECT_EQ(read_run_config({}, with_entry(program_options(own))).sample.python, "/evil");
 }
 
-TEST_F(RunConfigTest, EachFieldThatNamesAProgramSaysSo) {
+TEST_F(RunConfigTest, FieldsOfProgramsAreMarked) {
   RunConfig config;
   std::vector<std::string> named;
   for (const ConfigField& field : section_fields(config)) {
@@ -104,7 +104,7 @@ TEST_F(RunConfigTest, UnknownKeyNamesTheNearestKnownOne) {
             "run.toml:4:1: unknown key model.config.hiden_size: did you mean model.config.hidden_size?");
 }
 
-TEST_F(RunConfigTest, KeyThatIsNearNothingNamesTheSection) {
+TEST_F(RunConfigTest, KeyFarFromAllNamesTheSection) {
   EXPECT_EQ(option_error("checkpoint.zzzzzzzzz=1"),
             "--set checkpoint.zzzzzzzzz=1: unknown key checkpoint.zzzzzzzzz: [checkpoint] has every, every_minutes, "
             "keep, best, "
@@ -150,7 +150,7 @@ TEST_F(RunConfigTest, ModelsOwnConfigIsCheckedWithTheRun) {
   EXPECT_NO_THROW(check_reading(read("model.entry = 'llama'", {"train.seq_len=4096"}))) << "rotary positions";
 }
 
-TEST_F(RunConfigTest, SettingsOfRoutersAreForExpertsAndBiasesThatAreThere) {
+TEST_F(RunConfigTest, RouterOptionsNeedExpertsAndBiases) {
   const auto router_error = [&](const std::string& entry, const std::string& setting) {
     const auto config = read("model.entry = '" + entry + "'", {setting, "model.config.num_hidden_layers=4"});
     return get_message<ConfigError>([&] { check_router(config); });
@@ -167,7 +167,7 @@ TEST_F(RunConfigTest, SettingsOfRoutersAreForExpertsAndBiasesThatAreThere) {
             "--set router.aux_loss=-1: router.aux_loss must be at least 0, but is -1.0");
 }
 
-TEST_F(RunConfigTest, ConfigsOfTransformersAskLanguageModelsForTheRoutersLoss) {
+TEST_F(RunConfigTest, TransformersConfigsEnableTheRouterLossOfLanguageModels) {
   const auto coefficient = [&](const std::string& entry, Settings settings) {
     settings.push_back("model.config.router_aux_loss_coef=0.02");
     return read("model.entry = '" + entry + "'", settings).parallel_options().router.aux_loss;
@@ -185,7 +185,7 @@ TEST_F(RunConfigTest, BrokenTomlAndMissingFilesAreLocated) {
               HasSubstr("/nowhere/run.toml cannot be read: No such file"));
 }
 
-TEST_F(RunConfigTest, FamilyStandsForItsLanguageModel) {
+TEST_F(RunConfigTest, FamilySelectsItsLanguageModel) {
   EXPECT_EQ(read("model.entry = 'llama'").model.entry, "LlamaForCausalLM");
   EXPECT_EQ(read("model.entry = 'LlamaForTokenClassification'").model.entry, "LlamaForTokenClassification");
 }
@@ -208,7 +208,7 @@ TEST_F(RunConfigTest, ResolvedConfigReadsBackAsItself) {
   EXPECT_EQ(again.data.paths, config.data.paths);
 }
 
-TEST_F(RunConfigTest, PipelineSettingsReachTheModel) {
+TEST_F(RunConfigTest, PipelineOptionsReachTheModel) {
   const auto config = read("model.entry = 'llama'",
                            {"parallel.schedule=own.csv", "parallel.stages_per_rank=0", "parallel.cuts=[3, 5]"});
   const PipelineOptions pipeline = config.parallel_options().pipeline;
@@ -216,7 +216,7 @@ TEST_F(RunConfigTest, PipelineSettingsReachTheModel) {
   EXPECT_EQ(pipeline.cuts, (std::vector<int64_t>{3, 5}));
 }
 
-TEST_F(RunConfigTest, MemorySettingsReadBackAsThemselves) {
+TEST_F(RunConfigTest, MemoryOptionsReadBackAsThemselves) {
   const auto recompute = [&](const std::string& value) {
     auto config = read("[model]\nentry = 'llama'\n[parallel]\nrecompute = " + value + "\n");
     const Recomputation first = config.parallel.recompute;
@@ -249,7 +249,7 @@ TEST_F(RunConfigTest, MemorySettingsReadBackAsThemselves) {
               HasSubstr("replicas on threads do not offload"));
 }
 
-TEST_F(RunConfigTest, TableSaysWhereEachValueWasSet) {
+TEST_F(RunConfigTest, TableShowsWhereEachValueWasSet) {
   auto config = read("model.entry = 'llama'\n[train]\nsteps = 7\n", {"optim.lr=0.5"});
   const auto table = format_table(config);
   EXPECT_THAT(table, testing::ContainsRegex("train.steps +7 +.*run.toml:3:1\n"));
@@ -257,7 +257,7 @@ TEST_F(RunConfigTest, TableSaysWhereEachValueWasSet) {
   EXPECT_THAT(table, testing::ContainsRegex("train.seq_len +256\n"));
 }
 
-TEST_F(RunConfigTest, GroupsAreTablesOfAFileOrASetting) {
+TEST_F(RunConfigTest, GroupsAreTablesOfAFileOrAnOption) {
   auto config = read(
       "model.entry = 'llama'\n[[optim.groups]]\nmatch = 'lm_head'\nlr_scale = 2\n"
       "[[optim.groups]]\nmatch = ['model.norm', 'a \"b']\nweight_decay = 0.5\n");
@@ -279,7 +279,7 @@ TEST_F(RunConfigTest, GroupsAreTablesOfAFileOrASetting) {
     EXPECT_THAT(option_error(std::string("optim.groups=") + groups), HasSubstr(answer));
 }
 
-TEST_F(RunConfigTest, SettingsOfAnotherOptimizerAreRejected) {
+TEST_F(RunConfigTest, RejectsOptionsOfAnotherOptimizer) {
   EXPECT_EQ(option_error("optim.name=adm"),
             "--set optim.name=adm: optim.name is \"adm\": it must be one of adamw, sgd, adafactor, muon");
   EXPECT_EQ(option_error("optim.momentum=0.5"),
@@ -289,7 +289,7 @@ TEST_F(RunConfigTest, SettingsOfAnotherOptimizerAreRejected) {
             0.5);
   // A file for one optimizer can be tried with another one.
   EXPECT_EQ(read("[model]\nentry = 'llama'\n[optim]\nbeta2 = 0.99\n", {"optim.name=sgd"}).optim.name, "sgd");
-  // A run's config.toml has every setting.
+  // A run's config.toml has all keys.
   auto config = read("model.entry = 'llama'", {"optim.name=adafactor", "optim.eps2=0.5"});
   EXPECT_EQ(read(format_toml(config)).optim.eps2, 0.5);
 }

@@ -1,4 +1,4 @@
-// What a run reports.
+// Metrics and reports of a run.
 #include "runtime/train/metrics.h"
 
 #include <gmock/gmock.h>
@@ -63,7 +63,7 @@ TEST(MetricsFile, EachStepIsOneObject) {
   EXPECT_EQ(written[3]["text"], "not \xef\xbf\xbd UTF-8");
 }
 
-TEST(MetricsFile, ResumingPutsAFileInThePlaceOfTheOldOne) {
+TEST(MetricsFile, ResumingReplacesTheFile) {
   TemporaryFolder folder;
   const std::string text = "{\"step\": 1}\n{\"step\": 2}\n{\"step\": 3}\n";
   const auto path = folder.write("metrics.jsonl", text), old = folder.path() / "old";
@@ -74,7 +74,7 @@ TEST(MetricsFile, ResumingPutsAFileInThePlaceOfTheOldOne) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), text) << "the old file was written into";
 }
 
-TEST(MetricsFile, ResumingRemovesWhatACrashLeftBehind) {
+TEST(MetricsFile, ResumingRemovesLinesOfACrash) {
   TemporaryFolder folder;
   const auto path = folder.write("metrics.jsonl", "{\"step\": 1}\n{\"step\": 2}\n{\"step\": 3}\n{\"step\": 4, \"lo");
   MetricsFile(path, 2).step(kStep);
@@ -84,7 +84,7 @@ TEST(MetricsFile, ResumingRemovesWhatACrashLeftBehind) {
   EXPECT_EQ(written[2]["loss"], 4.25);
 }
 
-TEST(MetricsFile, EvaluationsAreReadBackWhateverElseIsThere) {
+TEST(MetricsFile, EvaluationsAreReadBackAmongOtherLines) {
   TemporaryFolder folder;
   const auto path = folder.path() / "metrics.jsonl";
   EXPECT_TRUE(read_evaluations(path).empty());
@@ -157,7 +157,7 @@ TEST(FormatStep, RatesAreOfTheStepsSinceTheLastLine) {
             "eta 20:50");
 }
 
-TEST(FormatStep, TimeThatIsLeftIsNeitherNegativeNorTooLargeToShow) {
+TEST(FormatStep, RemainingTimeIsNeitherNegativeNorTooLargeToShow) {
   const auto left = [](StepMetrics step, int64_t steps) {
     StepSums sums;
     sums.add(step);
@@ -180,7 +180,7 @@ const RunSummary kSummary = {.step = 30,
                              .seconds_of_steps = 64.0,
                              .memory_peak = 3 << 29};
 
-TEST(FormatSummary, SaysWhereTheRunIs) {
+TEST(FormatSummary, NamesTheRunsFolder) {
   RunSummary summary = kSummary;
   EXPECT_EQ(format_summary(summary, 30, "nats/token", /*has_text=*/true),
             "trained 20 steps in 1:15: 320 samples, 0.08 M tokens, 1280 tokens/s\n"
@@ -196,7 +196,7 @@ TEST(FormatSummary, SaysWhereTheRunIs) {
             "at most 1.50 GiB of memory on a rank; checkpoints are in runs/a/checkpoints\n");
 }
 
-TEST(MetricsFile, EndSaysWhatIsKnown) {
+TEST(MetricsFile, EndOmitsUnknownValues) {
   TemporaryFolder folder;
   const auto path = folder.path() / "metrics.jsonl";
   RunSummary summary = kSummary;
@@ -224,7 +224,7 @@ TEST(SecondsSinceStart, CountsFromTheProcess) {
   EXPECT_GE(seconds_since_start(), first);
 }
 
-TEST(MemoryPeak, IsAtLeastWhatIsHeld) {
+TEST(MemoryPeak, IsAtLeastTheAllocatedMemory) {
   const auto held = at::ones({1 << 24});  // 64 MiB
   EXPECT_GT(memory_peak(at::kCPU), 64 << 20);
 }

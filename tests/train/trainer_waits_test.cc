@@ -1,5 +1,5 @@
-// A run on a GPU waits for it once a step, when all of the step has been launched, to read what it has found. On a
-// device that counts what a GPU's host would wait for.
+// A run on a GPU synchronizes once per step, after the entire step has been launched, to read its results. Runs on a
+// device that counts the synchronizations of a GPU's host.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 using Waits = std::vector<std::string>;
 
 struct Step {
-  Waits waits;  // since the step before ended
+  Waits waits;  // since the previous step ended
   double loss = 0.0;
 };
 
@@ -54,7 +54,7 @@ std::vector<Step> steps_of_a_run_on(const at::Device& device, const std::vector<
   return steps;
 }
 
-TEST(TrainerWaits, OnceAStepForWhatItFound) {
+TEST(TrainerWaits, OncePerStepForItsResults) {
   const std::vector<Step> counted = steps_of_a_run_on(counted_device()), on_cpu = steps_of_a_run_on(at::kCPU);
   ASSERT_EQ(counted.size(), 6u);
   for (size_t step = 0; step < counted.size(); ++step) {
