@@ -194,14 +194,14 @@ std::string as_markdown(const std::vector<Entrant>& entrants) {
 
 }  // namespace
 
-PreparedCommand prepare_measure(const Arguments& arguments, const Environment& place) {
+PreparedCommand prepare_measure(const Arguments& arguments, const Environment& env) {
   auto config = read_run_config_for(arguments);
-  fit_memory(config, place.world_size);
-  const auto run = std::make_shared<Run>(prepare_run(std::move(config), {.measured = true}, place.world_size));
+  fit_memory(config, env.world_size);
+  const auto run = std::make_shared<Run>(prepare_run(std::move(config), {.measured = true}, env.world_size));
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
-  command.options.settings = resolved_config(place.world_size, run->config, run->sets, /*reads_weights=*/false);
+  command.options.settings = resolved_config(env.world_size, run->config, run->sets, /*reads_weights=*/false);
   command.options.settings.emplace_back("--steps and --warm-up",
                                         fmt::format("{}, {}", arguments.steps, arguments.warm_up));
   command.before_ranks = [run] { check_examples(run->config, run->sets); };

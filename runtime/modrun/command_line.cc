@@ -152,7 +152,7 @@ namespace {
 
 /// Rewrites a trailing `-- KEY=VALUE …` to `--set KEY=VALUE …` for commands with config options. Throws ConfigError if
 /// a word is not an assignment.
-std::vector<std::string> with_settings_after_dashes(const CLI::App& app, std::vector<std::string> words) {
+std::vector<std::string> with_options_after_dashes(const CLI::App& app, std::vector<std::string> words) {
   const auto dashes = std::ranges::find(words, "--");
   const auto commands = app.get_subcommands(
       [&](const CLI::App* command) { return !words.empty() && command->get_name() == words.front(); });
@@ -327,7 +327,7 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   add_run_options(settings, arguments);
 
   try {
-    std::vector<std::string> reversed = with_settings_after_dashes(app, words);
+    std::vector<std::string> reversed = with_options_after_dashes(app, words);
     std::ranges::reverse(reversed);
     app.parse(reversed);
     arguments.command = app.get_subcommands().front()->get_name();

@@ -21,14 +21,14 @@ struct PreparedCommand {
 };
 
 // Each throws ConfigError, DataError or std::runtime_error if the command cannot run on the ranks of that world, before
-// anything starts. `place` describes this rank, or the first rank that this launcher starts.
+// anything starts. `env` describes this rank, or the first rank that this launcher starts.
 
-PreparedCommand prepare_train(const Arguments& arguments, const Environment& place);
-PreparedCommand prepare_eval(const Arguments& arguments, const Environment& place);
-PreparedCommand prepare_sample(const Arguments& arguments, const Environment& place);
-PreparedCommand prepare_predict(const Arguments& arguments, const Environment& place);
-PreparedCommand prepare_forward(const Arguments& arguments, const Environment& place);
-PreparedCommand prepare_measure(const Arguments& arguments, const Environment& place);
+PreparedCommand prepare_train(const Arguments& arguments, const Environment& env);
+PreparedCommand prepare_eval(const Arguments& arguments, const Environment& env);
+PreparedCommand prepare_sample(const Arguments& arguments, const Environment& env);
+PreparedCommand prepare_predict(const Arguments& arguments, const Environment& env);
+PreparedCommand prepare_forward(const Arguments& arguments, const Environment& env);
+PreparedCommand prepare_measure(const Arguments& arguments, const Environment& env);
 
 // Commands that run in one process.
 

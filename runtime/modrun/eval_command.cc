@@ -17,8 +17,8 @@
 
 namespace modular {
 
-PreparedCommand prepare_eval(const Arguments& arguments, const Environment& place) {
-  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, place.world_size));
+PreparedCommand prepare_eval(const Arguments& arguments, const Environment& env) {
+  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, env.world_size));
   check_reading(trained->config);
   check_targets(trained->config);
   auto sets = find_data_sets(trained->config, /*trains=*/false);
@@ -34,7 +34,7 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& plac
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
-  command.options.settings = resolved_config(place.world_size, trained->config, sets);
+  command.options.settings = resolved_config(env.world_size, trained->config, sets);
   command.before_ranks = [trained, sets] { check_examples(trained->config, sets, /*trains=*/false); };
   command.note = model_note(trained->config.network, trained->config.model.checkpoint);
   command.run = [=](Mesh& mesh) {

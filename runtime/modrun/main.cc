@@ -48,11 +48,11 @@ std::function<int()> local_command(const Arguments& arguments, const LaunchOptio
   return [run = found->second] { return run(), 0; };
 }
 
-PreparedCommand prepare(const Arguments& arguments, const Environment& place) {
+PreparedCommand prepare(const Arguments& arguments, const Environment& env) {
   const std::map<std::string, PreparedCommand (*)(const Arguments&, const Environment&)> commands = {
       {"train", prepare_train},     {"eval", prepare_eval},       {"sample", prepare_sample},
       {"predict", prepare_predict}, {"forward", prepare_forward}, {"measure", prepare_measure}};
-  return commands.at(arguments.command)(arguments, place);
+  return commands.at(arguments.command)(arguments, env);
 }
 
 /// Everything that happens before a rank runs, in a try block that must be left before one does (see run_rank).
@@ -95,21 +95,21 @@ Start start(const std::vector<std::string>& words) {
     const bool launches = result.launch.needs_launcher();
     // The launcher handles signals on its only thread, which a thread pool would intercept.
     if (launches) at::set_num_threads(1);
-    Environment place = result.environment;
+    Environment env = result.environment;
     if (launches) {
       const LaunchOptions& options = result.launch.options;
-      place.rank = options.node_rank * options.ranks_per_node;
-      place.world_size = options.world_size();
-      place.local_world_size = options.ranks_per_node;
+      env.rank = options.node_rank * options.ranks_per_node;
+      env.world_size = options.world_size();
+      env.local_world_size = options.ranks_per_node;
     }
-    if (const auto local = local_command(arguments, result.launch.options, place.world_size)) {
+    if (const auto local = local_command(arguments, result.launch.options, env.world_size)) {
       result.status = local();
       return result;
     }
     // ATen caches the result of its first search for a GPU, and preparing searches: load the library first.
     if (!launches) gpu_count();
     result.is_awaited = true;
-    result.command = prepare(arguments, place);
+    result.command = prepare(arguments, env);
     result.command.options.settings.insert(result.command.options.settings.begin(), {"the command", arguments.command});
     // A rank of our own launcher must not repeat these checks and notes: rank 0 may already be writing.
     if (result.environment.rank == 0 && !std::getenv("MODULAR_LAUNCHED")) {

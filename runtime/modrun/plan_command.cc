@@ -139,7 +139,7 @@ std::string memory_table(const RunPlan& plan) {
 }
 
 std::string traffic_table(const RunPlan& plan) {
-  std::vector<std::vector<std::string>> rows = {{"rank, received in a step", "over", "exchanges", "MiB"}};
+  std::vector<std::vector<std::string>> rows = {{"rank, received per step", "over", "collectives", "MiB"}};
   for (const RankPlan& rank : plan.ranks)
     for (const auto& [axes, exchanged] : rank.traffic)
       rows.push_back({name_for(rank, plan), axes, fmt::format("{}", exchanged.exchanges),
@@ -148,7 +148,7 @@ std::string traffic_table(const RunPlan& plan) {
 }
 
 std::string units_table(const std::vector<UnitSizes>& units) {
-  std::vector<std::vector<std::string>> rows = {{"unit", "class", "parameters", "split by tp", "kept by a rank"}};
+  std::vector<std::vector<std::string>> rows = {{"unit", "class", "parameters", "split by tp", "stored by a rank"}};
   for (const UnitSizes& unit : units)
     rows.push_back(
         {unit.name, unit.class_name, std::to_string(unit.all), std::to_string(unit.split), std::to_string(unit.kept)});

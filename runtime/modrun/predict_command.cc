@@ -115,8 +115,8 @@ void predict(const RunConfig& config, const Examples& examples, int64_t batch_si
 
 }  // namespace
 
-PreparedCommand prepare_predict(const Arguments& arguments, const Environment& place) {
-  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, place.world_size));
+PreparedCommand prepare_predict(const Arguments& arguments, const Environment& env) {
+  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, env.world_size));
   const ModelConfig& network = trained->config.network;
   if (const std::string error = prediction_error(network); !error.empty()) throw ConfigError(error);
   const auto examples =
@@ -135,7 +135,7 @@ PreparedCommand prepare_predict(const Arguments& arguments, const Environment& p
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
-  command.options.settings = resolved_config(place.world_size, trained->config, {});
+  command.options.settings = resolved_config(env.world_size, trained->config, {});
   add_files(command.options.settings, "--inputs", {arguments.inputs});
   command.options.settings.emplace_back("--batch-size", std::to_string(arguments.batch_size));
   command.note = model_note(network, trained->config.model.checkpoint);

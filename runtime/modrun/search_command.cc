@@ -43,11 +43,11 @@ Arguments of_trial(const Arguments& arguments, const TrialConfig& settings, cons
 
 /// Why a trial with these values cannot start; empty if it can.
 std::string find_error(const Arguments& arguments, const TrialConfig& settings, const SearchConfig& search,
-                       const Environment& place) {
+                       const Environment& env) {
   Arguments trial = of_trial(arguments, settings, search.dir / "trials/none");
   trial.resume.clear();  // independent of any run's config or checkpoint
   try {
-    prepare_train(trial, place);
+    prepare_train(trial, env);
     return {};
   } catch (const std::exception& error) {
     return error.what();
@@ -56,20 +56,20 @@ std::string find_error(const Arguments& arguments, const TrialConfig& settings, 
 
 /// Rejects a value, or an end of a range, with which no trial can start, neither with the config's own values nor with
 /// those of a few trials.
-void check_values(const Arguments& arguments, const SearchConfig& search, const Environment& place) {
+void check_values(const Arguments& arguments, const SearchConfig& search, const Environment& env) {
   constexpr int64_t kTried = 16;
   for (const Dimension& dimension : search.space) {
     std::vector<std::string> values = dimension.choices;
     if (values.empty()) values = {dimension.at(0.0), dimension.at(1.0)};
     for (const std::string& value : values) {
-      std::string error = find_error(arguments, {{dimension.key, value}}, search, place);
+      std::string error = find_error(arguments, {{dimension.key, value}}, search, env);
       for (int64_t number = 0; !error.empty() && number < std::min(kTried, search.trials); ++number) {
         TrialConfig settings = make_trial_config(search, number);
         std::ranges::find(settings, dimension.key, &std::pair<std::string, std::string>::first)->second = value;
-        if (find_error(arguments, settings, search, place).empty()) error.clear();
+        if (find_error(arguments, settings, search, env).empty()) error.clear();
       }
       if (error.empty()) continue;
-      if (error == find_error(arguments, {}, search, place)) throw ConfigError(error);  // for any value
+      if (error == find_error(arguments, {}, search, env)) throw ConfigError(error);  // for any value
       throw ConfigError(fmt::format("search.space has {} = {}: {}", dimension.key, value, error));
     }
   }
@@ -176,8 +176,8 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   if (arguments.trials > 0 && (search.backend != "grid" || arguments.trials < search.trials))
     search.trials = arguments.trials;
   const int64_t ranks = launch_options.ranks_per_node, workers = arguments.workers;
-  Environment place{.world_size = ranks, .local_world_size = ranks};
-  check_values(arguments, search, place);
+  Environment env{.world_size = ranks, .local_world_size = ranks};
+  check_values(arguments, search, env);
   std::vector<DataSet> sets = find_data_sets(config);
   choose_sentence_loss(config, sets);
   check_objectives(config, sets, search);
@@ -193,11 +193,11 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   at::set_num_threads(1);                            // trials are forked, and signals go to the only thread
   setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);  // a job's checks are done here
   share_cores(ranks, workers);
-  place.local_world_size *= workers;  // they share this machine's memory
+  env.local_world_size *= workers;  // they share this machine's memory
   const StartTrial start = [&](const Trial& trial, int64_t at) {
     const auto folder = study.run_folder(trial.number);
     const Arguments of_this = of_trial(arguments, trial.settings, folder);
-    prepare_train(of_this, place).before_ranks();
+    prepare_train(of_this, env).before_ranks();
     LaunchOptions options = launch_options;
     options.quiet = true;
     options.log_folder = (folder / "logs").string();

@@ -26,11 +26,11 @@ namespace {
 /// Resolves --resume after a restart of the job's ranks: they continue with the files that they left. The first rank
 /// checks whether this job started the run in the folder. The others wait for its decision, as they may find an older
 /// run, and the checkpoint that they were told to resume may have been removed since (checkpoint.keep).
-RunRequest make_request(const Arguments& arguments, const std::string& folder, const Environment& place) {
-  if (place.attempt > 0 && place.rank > 0) return {.follows = true, .rank = place.rank};
-  const bool goes_on = place.attempt > 0 && is_marked_by_this_job(folder);
-  if (goes_on || arguments.resume == "auto") return {.automatic = true, .rank = place.rank};
-  RunRequest request{.resume = !arguments.resume.empty(), .overwrite = arguments.overwrite, .rank = place.rank};
+RunRequest make_request(const Arguments& arguments, const std::string& folder, const Environment& env) {
+  if (env.attempt > 0 && env.rank > 0) return {.follows = true, .rank = env.rank};
+  const bool goes_on = env.attempt > 0 && is_marked_by_this_job(folder);
+  if (goes_on || arguments.resume == "auto") return {.automatic = true, .rank = env.rank};
+  RunRequest request{.resume = !arguments.resume.empty(), .overwrite = arguments.overwrite, .rank = env.rank};
   if (arguments.resume != "yes") request.checkpoint = arguments.resume;
   return request;
 }
@@ -42,16 +42,16 @@ void add_line(std::string& text, const std::string& line) {
 
 }  // namespace
 
-PreparedCommand prepare_train(const Arguments& arguments, const Environment& place) {
+PreparedCommand prepare_train(const Arguments& arguments, const Environment& env) {
   auto config = read_run_config_for(arguments);
-  fit_memory(config, place.world_size);
-  const RunRequest request = make_request(arguments, config.train.dir, place);
-  auto run = std::make_shared<Run>(prepare_run(std::move(config), request, place.world_size));
+  fit_memory(config, env.world_size);
+  const RunRequest request = make_request(arguments, config.train.dir, env);
+  auto run = std::make_shared<Run>(prepare_run(std::move(config), request, env.world_size));
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
   command.options.settings =
-      resolved_config(place.world_size, run->config, run->sets, run->checkpoint.empty() && place.attempt == 0);
+      resolved_config(env.world_size, run->config, run->sets, run->checkpoint.empty() && env.attempt == 0);
   command.note = unknown_keys_note(run->config.network);
   if (const auto& weights = run->config.model.checkpoint;
       !weights.empty() && run->checkpoint.empty() && reads_weights(run->config) && find_checkpoint(weights).empty()) {
@@ -59,7 +59,7 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
     add_line(command.note, weights_note(weights, run->config.network, Head::may_be_new));
   }
   add_line(command.note, run->note);
-  command.before_ranks = [run, ranks = place.local_world_size] {
+  command.before_ranks = [run, ranks = env.local_world_size] {
     check_machine_memory(run->config, run->mesh, ranks, machine_memory());
     check_run_folder(*run);
     check_tokenizer(run->config);  // first, as it explains errors of data with ids of another tokenizer

@@ -193,7 +193,7 @@ void check_together(const RunConfig& config) {
   unless(unknown_format.empty(), {"data.format"}, unknown_format);
 }
 
-void check_optimizer_settings(RunConfig& config) {
+void check_optimizer_options(RunConfig& config) {
   const auto reads = [](const OptimizerKind& kind, const std::string& path) {
     return std::ranges::any_of(kind.settings,
                                [&](std::string_view name) { return path == fmt::format("optim.{}", name); });

@@ -10,6 +10,6 @@ void check_together(const RunConfig& config);
 
 /// Throws ConfigError if the command line sets a key that the chosen optimizer does not read. Files may hold keys of
 /// several optimizers: a run's config.toml holds all of them.
-void check_optimizer_settings(RunConfig& config);
+void check_optimizer_options(RunConfig& config);
 
 }  // namespace modular

@@ -407,7 +407,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   resize_embeddings(config, stored_rows);
   choose_length(config);
   check_together(config);
-  check_optimizer_settings(config);
+  check_optimizer_options(config);
 
   make_absolute("train.dir", config.train.dir);
   if (!config.model.checkpoint.empty()) make_absolute("model.checkpoint", config.model.checkpoint);

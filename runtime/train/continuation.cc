@@ -66,13 +66,13 @@ std::vector<int64_t> Continuation::leave(const std::vector<Text>& texts, const s
   std::vector<int64_t> staying, sliding;
   for (const int64_t row : rows) (find_size(text_at(texts, row)) > context_ ? sliding : staying).push_back(row);
   for (Group& group : groups_) {
-    std::vector<int64_t> kept, places;
+    std::vector<int64_t> kept, indices;
     for (size_t i = 0; i < group.rows.size(); ++i)
       if (std::ranges::binary_search(staying, group.rows[i]))
-        kept.push_back(group.rows[i]), places.push_back(static_cast<int64_t>(i));
+        kept.push_back(group.rows[i]), indices.push_back(static_cast<int64_t>(i));
     if (kept.size() == group.rows.size()) continue;
     group.rows = kept;
-    const at::Tensor at = at::tensor(places, at::kLong);
+    const at::Tensor at = at::tensor(indices, at::kLong);
     if (group.cache && !kept.empty()) group.cache->keep_rows(at);
     if (group.padding.defined()) group.padding = group.padding.index_select(0, at);
   }
@@ -104,9 +104,9 @@ std::optional<at::Tensor> Continuation::get_logits(Group& group, const std::vect
   // A spec may mix positions in functions that do not support caches, which the first cached token reveals, or padding,
   // which the padded prompt reveals.
   if (goes_on ? std::exchange(group.is_compared, true) : one_length) return logits;
-  const auto place = std::ranges::find(group.rows, *shortest) - group.rows.begin();
+  const auto index = std::ranges::find(group.rows, *shortest) - group.rows.begin();
   const at::Tensor expected = whole(texts, {*shortest})[0];
-  if (!any_rank(model_.mesh().rank() == 0 && differ(logits[place], expected))) return logits;
+  if (!any_rank(model_.mesh().rank() == 0 && differ(logits[index], expected))) return logits;
   group.cache.reset(), group.padding = at::Tensor();
   group.is_compared = false;
   if (!one_length) return divide();

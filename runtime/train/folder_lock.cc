@@ -48,9 +48,9 @@ OpenFile lock(const fs::path& folder, int flags, int operation) {
                   holder.empty() ? "another process" : holder));
 }
 
-/// Whether the lock file in `folder` contains `told`. Retries for some seconds before returning false, as network file
-/// systems may show other machines' writes late.
-bool is_folder_for(const fs::path& folder, const std::string& told) {
+/// Whether the lock file in `folder` contains `identity`. Retries for some seconds before returning false, as network
+/// file systems may show other machines' writes late.
+bool is_folder_for(const fs::path& folder, const std::string& identity) {
   for (int look = 0; look < 50; ++look) {
     if (look > 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     // NFS asks the server for the contents of a directory when it is opened, and caches missing entries otherwise.
@@ -60,7 +60,7 @@ bool is_folder_for(const fs::path& folder, const std::string& told) {
       fs::directory_iterator(above /= part, error);
     }
     const fs::path path = folder / kLockName;
-    if (is_there(path) && lock_text(open_to_read(path).get()) == told) return true;
+    if (is_there(path) && lock_text(open_to_read(path).get()) == identity) return true;
   }
   return false;
 }
@@ -83,7 +83,7 @@ FolderLock::FolderLock(const fs::path& folder) : path_(folder / kLockName), file
     throw_system_error(path_, "written");
 }
 
-std::string FolderLock::told() const {
+std::string FolderLock::identity() const {
   if (::fsync(file_.get()) != 0) throw_system_error(path_, "written");
   return holder_;
 }
@@ -106,9 +106,9 @@ void FolderLock::check_held() const {
 
 void check_shared(const fs::path& folder, bool shared, const FolderLock* lock, Mesh& mesh) {
   if (mesh.world_size() == 1) return;
-  const std::string told =
-      broadcast_text(mesh.control(), lock && shared ? lock->told() : "", "who holds the run's folder");
-  const bool is_other = !lock && (told.empty() ? shared : !shared || !is_folder_for(folder, told));
+  const std::string identity =
+      broadcast_text(mesh.control(), lock && shared ? lock->identity() : "", "the holder of the run's folder");
+  const bool is_other = !lock && (identity.empty() ? shared : !shared || !is_folder_for(folder, identity));
   if (any_rank(mesh.control(), is_other, "whether all ranks see the run's folder"))
     throw std::runtime_error(
         fmt::format("train.dir {} is not the same folder on all machines, as checkpoint.shared = true asks for: set "

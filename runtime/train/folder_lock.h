@@ -26,7 +26,7 @@ class FolderLock {
 
   /// A description of this process in the lock file that no other process writes, once all machines that see the folder
   /// can read it.
-  std::string told() const;
+  std::string identity() const;
 
  private:
   const std::filesystem::path path_;

@@ -37,8 +37,8 @@ constexpr KnownDevice kDevices[] = {
 
 /// Whether `name` contains `words` as complete words: an L40 is not an L4.
 bool has_words(std::string_view name, std::string_view words) {
-  const auto is_of_a_word = [&](size_t place) {
-    return place < name.size() && std::isalnum(static_cast<unsigned char>(name[place])) != 0;
+  const auto is_of_a_word = [&](size_t index) {
+    return index < name.size() && std::isalnum(static_cast<unsigned char>(name[index])) != 0;
   };
   for (size_t at = name.find(words); at != name.npos; at = name.find(words, at + 1))
     if (!is_of_a_word(at - 1) && !is_of_a_word(at + words.size()))

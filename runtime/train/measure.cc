@@ -63,7 +63,7 @@ Measurement measure(const Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) 
   }
   const auto a_step = [&](double count) { return count / static_cast<double>(steps); };
   measured.exchanges =
-      largest(mesh, a_step(static_cast<double>(traffic().exchanges - before.exchanges)), "the number of exchanges");
+      largest(mesh, a_step(static_cast<double>(traffic().exchanges - before.exchanges)), "the number of collectives");
   measured.bytes = largest(mesh, a_step(traffic().bytes - before.bytes), "the bytes received");
   measured.memory_peak = largest(mesh, static_cast<double>(memory_peak(mesh.device())), "the memory");
   return measured;

@@ -14,7 +14,7 @@ struct Measurement {
   std::vector<double> seconds;  // per step, on rank 0
   double samples_per_step = 0.0;
   double memory_peak = 0.0;  // bytes
-  double exchanges = 0.0;    // seconds per step in communication
+  double exchanges = 0.0;    // collectives per step
   double bytes = 0.0;        // bytes per step that a rank receives
   double loss = 0.0;         // mean over the mesh at the last step
 };

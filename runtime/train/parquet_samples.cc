@@ -65,10 +65,10 @@ std::pair<int64_t, int64_t> values_of_row(const ParquetValues& values, int64_t r
 }
 
 /// The row that a value belongs to.
-int64_t get_row(const ParquetValues& values, int64_t place) {
+int64_t get_row(const ParquetValues& values, int64_t index) {
   for (size_t level = values.offsets.size(); level-- > 0;)
-    place = std::ranges::upper_bound(values.offsets[level], place) - values.offsets[level].begin() - 1;
-  return place;
+    index = std::ranges::upper_bound(values.offsets[level], index) - values.offsets[level].begin() - 1;
+  return index;
 }
 
 /// Length of a row's outer list.
@@ -78,15 +78,15 @@ int64_t list_length(const ParquetValues& values, int64_t row) {
 }
 
 /// Copies a row's values to the start of `to`'s row, which is contiguous.
-void copy_row(const ParquetValues& values, int64_t row, const at::Tensor& to, int64_t place) {
+void copy_row(const ParquetValues& values, int64_t row, const at::Tensor& to, int64_t to_row) {
   const auto [begin, end] = values_of_row(values, row);
   const int64_t stride = to.stride(0), first = begin, last = end;
   with_values(values, [&](const auto* data) {
     if (to.is_floating_point())
-      std::transform(data + first, data + last, to.mutable_data_ptr<float>() + place * stride,
+      std::transform(data + first, data + last, to.mutable_data_ptr<float>() + to_row * stride,
                      [](auto value) { return static_cast<float>(value); });
     else
-      std::transform(data + first, data + last, to.mutable_data_ptr<int64_t>() + place * stride,
+      std::transform(data + first, data + last, to.mutable_data_ptr<int64_t>() + to_row * stride,
                      [](auto value) { return static_cast<int64_t>(value); });
   });
 }
@@ -103,7 +103,7 @@ ParquetSamples::ParquetSamples(std::vector<DataFile> files, const ModelConfig& m
   if (count() == 0) throw DataError("the files of data.paths have no rows: write at least one");
   if (partitions == 0) return;
   std::vector<int64_t> rows;
-  for (const Place& group : groups_) rows.push_back(group.rows);
+  for (const RowGroup& group : groups_) rows.push_back(group.rows);
   order_.emplace(std::move(rows), partitions);
 }
 
@@ -130,19 +130,19 @@ void ParquetSamples::open_file(size_t file, const ModelConfig& model) {
   }
 }
 
-std::vector<ParquetValues> ParquetSamples::read_group(const Place& place) const {
-  const DataFile& file = files_[place.file];
+std::vector<ParquetValues> ParquetSamples::read_group(const RowGroup& group) const {
+  const DataFile& file = files_[group.file];
   if (std::error_code error; static_cast<int64_t>(std::filesystem::file_size(file.path, error)) != file.bytes)
     throw DataError(fmt::format("{} has changed since the run began: keep the data as it is", file.path.string()));
-  const auto* const found = open_.find(place.file);
+  const auto* const found = open_.find(group.file);
   ParquetFile& opened =
-      found ? **found : *open_.add(place.file, parquet_library().open(file.path.string()), /*taken=*/1);
-  if (place.group >= static_cast<int64_t>(opened.groups().size()) ||
-      opened.groups()[static_cast<size_t>(place.group)].rows != place.rows)
+      found ? **found : *open_.add(group.file, parquet_library().open(file.path.string()), /*taken=*/1);
+  if (group.group >= static_cast<int64_t>(opened.groups().size()) ||
+      opened.groups()[static_cast<size_t>(group.group)].rows != group.rows)
     throw DataError(fmt::format("{} has changed since the run began: keep the data as it is", file.path.string()));
   std::vector<std::string> names;
   for (const RowColumn& column : columns_) names.emplace_back(column.name);
-  return opened.read(place.group, names);
+  return opened.read(group.group, names);
 }
 
 std::shared_ptr<const ParquetSamples::Decoded> ParquetSamples::group(size_t number) const {
@@ -180,8 +180,8 @@ void ParquetSamples::measure() const {
 }
 
 void ParquetSamples::reject(size_t number, int64_t row, const std::string& sentence) const {
-  const Place& place = groups_[number];
-  throw DataError(fmt::format("{}: row {}: {}", files_[place.file].path.string(), place.first + row, sentence));
+  const RowGroup& group = groups_[number];
+  throw DataError(fmt::format("{}: row {}: {}", files_[group.file].path.string(), group.first + row, sentence));
 }
 
 void ParquetSamples::measure_lists(size_t number, const RowColumn& column, const ParquetValues& values,
@@ -218,21 +218,21 @@ void ParquetSamples::measure_lists(size_t number, const RowColumn& column, const
 bool ParquetSamples::check_values(size_t number, const RowColumn& column, const ParquetValues& values) const {
   bool any = false;
   with_values(values, [&](const auto* data) {
-    for (int64_t place = 0; place < values.count; ++place) {
-      const auto number_there = static_cast<double>(data[place]);
+    for (int64_t index = 0; index < values.count; ++index) {
+      const auto number_there = static_cast<double>(data[index]);
       if (column.may_ignore && number_there == kIgnoredTarget) continue;
       any = true;
       if (column.as_numbers) {
         if (!std::isfinite(number_there) || (column.zero_or_one && number_there != 0.0 && number_there != 1.0))
-          reject(number, get_row(values, place),
+          reject(number, get_row(values, index),
                  fmt::format("\"{}\" holds {}: write {}", column.name, number_there,
                              column.zero_or_one ? "0 or 1" : "finite numbers"));
         continue;
       }
       if (column.below.empty()) continue;
-      const int64_t below = column.below[static_cast<size_t>(place) % column.below.size()];
-      if (const auto id = static_cast<int64_t>(data[place]); id < 0 || id >= below)
-        reject(number, get_row(values, place),
+      const int64_t below = column.below[static_cast<size_t>(index) % column.below.size()];
+      if (const auto id = static_cast<int64_t>(data[index]); id < 0 || id >= below)
+        reject(number, get_row(values, index),
                fmt::format("\"{}\" holds {}: write ids from 0 to {} ({} of the model's config is {}){}", column.name,
                            id, below - 1, column.below_key, below,
                            column.may_ignore ? fmt::format(", or {} where there is no target", kIgnoredTarget) : ""));
@@ -260,11 +260,11 @@ int64_t ParquetSamples::length(int64_t sample) const {
   return row.input + row.target;
 }
 
-Batch ParquetSamples::read(std::span<const SamplePosition> places, int64_t samples) const {
+Batch ParquetSamples::read(std::span<const SamplePosition> positions, int64_t samples) const {
   const std::vector<UnpaddedLength>& lengths = this->lengths();
   std::vector<int64_t> numbers;
-  for (const SamplePosition& place : places) numbers.push_back(place.sample);
-  numbers.resize(static_cast<size_t>(samples), places.empty() ? 0 : places.front().sample);
+  for (const SamplePosition& position : positions) numbers.push_back(position.sample);
+  numbers.resize(static_cast<size_t>(samples), positions.empty() ? 0 : positions.front().sample);
 
   std::vector<at::Tensor> tensors;
   for (const RowColumn& column : columns_) {
@@ -275,16 +275,15 @@ Batch ParquetSamples::read(std::span<const SamplePosition> places, int64_t sampl
   }
   std::vector<int64_t> order(numbers.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::sort(order, {}, [&](int64_t place) { return numbers[static_cast<size_t>(place)]; });
+  std::ranges::sort(order, {}, [&](int64_t row) { return numbers[static_cast<size_t>(row)]; });
   std::shared_ptr<const Decoded> decoded;
   size_t held = groups_.size();
-  for (const int64_t place : order) {  // one row group at a time
-    const int64_t sample = numbers[static_cast<size_t>(place)];
+  for (const int64_t row : order) {  // one row group at a time
+    const int64_t sample = numbers[static_cast<size_t>(row)];
     const auto number = static_cast<size_t>(std::ranges::upper_bound(begin_, sample) - begin_.begin()) - 1;
     if (number != held) decoded = group(number);
     held = number;
-    for (size_t at = 0; at < columns_.size(); ++at)
-      copy_row((*decoded)[at], sample - begin_[number], tensors[at], place);
+    for (size_t at = 0; at < columns_.size(); ++at) copy_row((*decoded)[at], sample - begin_[number], tensors[at], row);
   }
 
   Batch batch;
@@ -301,7 +300,7 @@ Batch ParquetSamples::read(std::span<const SamplePosition> places, int64_t sampl
   }
   add_item_mask(*task_, batch);
   if (makes_labels_) batch.labels = made_labels(*task_, batch, /*texts=*/1);
-  batch.labels.slice(0, static_cast<int64_t>(places.size())).fill_(kIgnoredTarget);
+  batch.labels.slice(0, static_cast<int64_t>(positions.size())).fill_(kIgnoredTarget);
   return batch;
 }
 

@@ -34,7 +34,7 @@ class ParquetSamples final : public Samples {
   int64_t count() const override { return begin_.back(); }
   int64_t tokens() const override;
   /// Pads to the longest row of all; cut() trims that to the longest row of a step.
-  Batch read(std::span<const SamplePosition> places, int64_t samples) const override;
+  Batch read(std::span<const SamplePosition> positions, int64_t samples) const override;
   Batch cut(Batch batch, std::span<const int64_t> step) const override;
   int64_t length(int64_t sample) const override;
   bool has_labels() const { return !makes_labels_; }
@@ -42,7 +42,7 @@ class ParquetSamples final : public Samples {
   const PartitionOrder* partition_order() const override { return order_ ? &*order_ : nullptr; }
 
  private:
-  struct Place {
+  struct RowGroup {
     size_t file = 0;
     int64_t group = 0, rows = 0, first = 0;  // index in the file, number of rows, index of the first row in the file
   };
@@ -51,7 +51,7 @@ class ParquetSamples final : public Samples {
 
   void open_file(size_t file, const ModelConfig& model);
   std::shared_ptr<const Decoded> group(size_t number) const;
-  std::vector<ParquetValues> read_group(const Place& place) const;
+  std::vector<ParquetValues> read_group(const RowGroup& group) const;
   const std::vector<UnpaddedLength>& lengths() const;
   /// Throws if a list of a row group has the wrong length. Records the lengths of the rows.
   void measure_lists(size_t number, const RowColumn& column, const ParquetValues& values,
@@ -63,7 +63,7 @@ class ParquetSamples final : public Samples {
 
   std::vector<DataFile> files_;
   std::vector<RowColumn> columns_;  // both in the files and read by the model
-  std::vector<Place> groups_;
+  std::vector<RowGroup> groups_;
   std::vector<int64_t> begin_ = {0};  // first row of each row group, then the total
   std::optional<PartitionOrder> order_;
   const Task* task_ = nullptr;

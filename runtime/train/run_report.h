@@ -37,7 +37,7 @@ class RunReport {
 
  private:
   /// Logs numbers after `step` to TensorBoard and W&B.
-  void tell(int64_t step, std::span<const Scalar> scalars);
+  void log(int64_t step, std::span<const Scalar> scalars);
 
   using Clock = std::chrono::steady_clock;
 

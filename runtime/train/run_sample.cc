@@ -27,8 +27,8 @@ std::optional<std::string> sample_of_run(ParallelModel& model, const RunConfig& 
     } catch (const std::exception& error) {  // the model is trained and saved nevertheless
       print_to(stdout, "no text is sampled: {}\n", error.what());
     }
-  const std::string told = broadcast_text(mesh.control(), nlohmann::json({prompt, ends}).dump(), "the prompt");
-  std::tie(prompt, ends) = nlohmann::json::parse(told).get<std::pair<std::vector<int64_t>, std::vector<int64_t>>>();
+  const std::string shared = broadcast_text(mesh.control(), nlohmann::json({prompt, ends}).dump(), "the prompt");
+  std::tie(prompt, ends) = nlohmann::json::parse(shared).get<std::pair<std::vector<int64_t>, std::vector<int64_t>>>();
   if (prompt.empty()) return {};
   if (mesh.rank() == 0) print_to(stdout, "the model continues {:?}:\n", config.sample.prompt);
   const auto tokens =

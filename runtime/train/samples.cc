@@ -115,12 +115,12 @@ int64_t ExampleSamples::tokens() const {
   return std::max<int64_t>(tokens, 1);
 }
 
-Batch ExampleSamples::read(std::span<const SamplePosition> places, int64_t samples) const {
+Batch ExampleSamples::read(std::span<const SamplePosition> positions, int64_t samples) const {
   std::vector<int64_t> numbers;
-  for (const SamplePosition& place : places) numbers.push_back(place.sample);
+  for (const SamplePosition& position : positions) numbers.push_back(position.sample);
   numbers.resize(static_cast<size_t>(samples));  // pads with the first row, which is valid input
   Batch batch = examples_.read(numbers);
-  batch.labels.slice(0, static_cast<int64_t>(places.size())).fill_(kIgnoredTarget);
+  batch.labels.slice(0, static_cast<int64_t>(positions.size())).fill_(kIgnoredTarget);
   return batch;
 }
 

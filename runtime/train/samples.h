@@ -1,4 +1,4 @@
-// The samples of a run, whatever the format of its files.
+// The samples of a run in any data format.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ class ExampleSamples final : public Samples {
 
   int64_t count() const override { return examples_.size(); }
   int64_t tokens() const override;
-  Batch read(std::span<const SamplePosition> places, int64_t rows) const override;
+  Batch read(std::span<const SamplePosition> positions, int64_t rows) const override;
   Batch cut(Batch batch, std::span<const int64_t> step) const override;
   int64_t length(int64_t sample) const override;
 

@@ -12,9 +12,9 @@
 namespace modular {
 namespace {
 
-/// Generator for the text at `place`. The first text uses `seed` itself.
-at::Generator seeded_generator(uint64_t seed, size_t place) {
-  return at::make_generator<at::CPUGeneratorImpl>(place == 0 ? seed : mixed(seed ^ mixed(place)));
+/// Generator for the text at `index`. The first text uses `seed` itself.
+at::Generator seeded_generator(uint64_t seed, size_t index) {
+  return at::make_generator<at::CPUGeneratorImpl>(index == 0 ? seed : mixed(seed ^ mixed(index)));
 }
 
 /// Extends the texts [first, first + count) by up to options.tokens tokens.

@@ -13,8 +13,8 @@ namespace modular {
 
 /// Callbacks during generation, with the index of the text among the prompts; may be empty.
 struct SampleViews {
-  std::function<void(size_t place, int64_t token)> token = {};  // after each token
-  std::function<void(size_t place, const std::vector<int64_t>& tokens)> text =
+  std::function<void(size_t index, int64_t token)> token = {};  // after each token
+  std::function<void(size_t index, const std::vector<int64_t>& tokens)> text =
       {};  // after each complete text, in order of the prompts
 };
 

@@ -128,7 +128,7 @@ class Trainer {
         metrics->memory_peak = largest[1];
         report(*metrics);
       }
-      tell(saver_.go_on(static_cast<SaveProgress>(largest[2])));
+      report_checkpoint(saver_.go_on(static_cast<SaveProgress>(largest[2])));
       if (request.end_by != 0 && !last) return end_early(request.end_by);
       if (!metrics) continue;  // rolled back: nothing is due again
       if (request.save && config_.checkpoint.every < 0)
@@ -271,11 +271,11 @@ class Trainer {
   /// Waits for a checkpoint in flight. Returns whether there was one.
   bool finish_save() {
     set_phase(fmt::format("saving, after step {}", step_));
-    return tell(saver_.finish());
+    return report_checkpoint(saver_.finish());
   }
 
   /// Reports a complete checkpoint.
-  bool tell(const std::optional<SavedCheckpoint>& saved) {
+  bool report_checkpoint(const std::optional<SavedCheckpoint>& saved) {
     if (!saved) return false;
     print("checkpoint {}\n", saved->folder.string());
     newest_ = saved->folder;

@@ -226,7 +226,7 @@ class Sets : public Data {
     config_ = folder_.path() / "sets.toml";
   }
 
-  std::vector<std::string> drawn(const std::string& name) const {
+  std::vector<std::string> sampled_sets(const std::string& name) const {
     std::vector<std::string> sets;
     for (const auto& step : steps(name)) sets.push_back(step.at("set"));
     return sets;
@@ -238,7 +238,7 @@ TEST_F(Sets, EachStepSamplesTheSameSetOnEveryMesh) {
   ASSERT_EQ(alone.status, 0) << alone.output;
   EXPECT_THAT(alone.output,
               HasSubstr("letters with 0.0 M tokens to train on, 0.0 M tokens for validation; lines with"));
-  const auto sets = drawn("alone");
+  const auto sets = sampled_sets("alone");
   EXPECT_EQ(std::ranges::count(sets, "lines"), 9);
   EXPECT_EQ(std::ranges::count(sets, "letters"), 3);
   for (const auto& [name, settings, ranks] :
@@ -246,14 +246,14 @@ TEST_F(Sets, EachStepSamplesTheSameSetOnEveryMesh) {
         std::tuple("staged", Words{"parallel.pp=2", "train.micro_batches=2"}, "2")}) {
     const auto run = train(name, set(settings), {"--nproc-per-node", ranks});
     ASSERT_EQ(run.status, 0) << run.output;
-    EXPECT_EQ(drawn(name), sets);
+    EXPECT_EQ(sampled_sets(name), sets);
     const auto one = steps("alone"), other = steps(name);
     for (size_t i = 0; i < one.size(); ++i)
       EXPECT_NEAR(other.at(i)["loss"].get<double>(), one[i]["loss"].get<double>(), 5e-5) << name << " step " << i + 1;
   }
   ASSERT_EQ(train("seeded", set({"train.seed=3", "data.sets.letters.weight=3"})).status, 0);
   ASSERT_EQ(train("other", set({"train.seed=4", "data.sets.letters.weight=3"})).status, 0);
-  EXPECT_NE(drawn("seeded"), drawn("other"));
+  EXPECT_NE(sampled_sets("seeded"), sampled_sets("other"));
 }
 
 TEST_F(Sets, EvaluationReportsTheLossOfEachSet) {
@@ -278,7 +278,7 @@ TEST_F(Sets, ARunThatWasKilledGoesOnToTheBit) {
   const Words options = set({"train.steps=60", "checkpoint.every=7"});
   ASSERT_EQ(train("whole", options).status, 0);
   kill_and_resume("killed", options, 20);
-  EXPECT_EQ(drawn("killed"), drawn("whole"));
+  EXPECT_EQ(sampled_sets("killed"), sampled_sets("whole"));
   expect_same_checkpoint("whole", "killed", "step-00000060");
 }
 

@@ -88,9 +88,9 @@ TEST_F(HiddenItemsOfRuns, EvaluateTheLastItemOfASession) {
   const at::Tensor wanted = ids.masked_select(at_last);
   const double recall = std::get<1>(found.topk(3)).eq(wanted.unsqueeze(1)).any(1).to(at::kDouble).mean().item<double>();
   const std::string name = "recall@3 ";
-  const size_t place = evaluated.output.find(name);
-  ASSERT_NE(place, std::string::npos) << evaluated.output;
-  EXPECT_NEAR(std::stod(evaluated.output.substr(place + name.size())), recall, 1e-4) << evaluated.output;
+  const size_t offset = evaluated.output.find(name);
+  ASSERT_NE(offset, std::string::npos) << evaluated.output;
+  EXPECT_NEAR(std::stod(evaluated.output.substr(offset + name.size())), recall, 1e-4) << evaluated.output;
 }
 
 TEST_F(HiddenItemsOfRuns, PredictTheItemAfterTheLast) {

@@ -90,28 +90,28 @@ class HostileFolder : public ModrunTest {
   /// Makes a copy of the run with a replacement for `name`. A link points to the original, outside of the copy.
   void plant(const std::string& name, Planted planted) const {
     copy_run();
-    const fs::path place = run() / name, original = outside() / place.filename();
+    const fs::path path = run() / name, original = outside() / path.filename();
     fs::remove_all(original);
-    fs::rename(place, original);
+    fs::rename(path, original);
     switch (planted) {
       case Planted::link:
-        return fs::create_symlink(original, place);
+        return fs::create_symlink(original, path);
       case Planted::link_to_zero:
-        return fs::create_symlink("/dev/zero", place);
+        return fs::create_symlink("/dev/zero", path);
       case Planted::device:
-        if (mknod(place.c_str(), S_IFCHR | 0600, makedev(1, 5)) != 0) fs::create_symlink("/dev/zero", place);
+        if (mknod(path.c_str(), S_IFCHR | 0600, makedev(1, 5)) != 0) fs::create_symlink("/dev/zero", path);
         return;
       case Planted::fifo:
-        ASSERT_EQ(mkfifo(place.c_str(), 0600), 0);
+        ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
         return;
       case Planted::folder:
-        fs::create_directory(place);
+        fs::create_directory(path);
         return;
       case Planted::huge:
-        std::ofstream{place};
-        return fs::resize_file(place, uintmax_t{1} << 36);
+        std::ofstream{path};
+        return fs::resize_file(path, uintmax_t{1} << 36);
       case Planted::empty:
-        std::ofstream{place};
+        std::ofstream{path};
     }
   }
 

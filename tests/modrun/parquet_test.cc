@@ -362,15 +362,15 @@ TEST_F(Parquet, BoundsMemoryByTheSizeOfTheFile) {
 TEST_F(Parquet, DamagedFilesNeverCrashTheProgram) {
   write("sessions", {"group=7", "compression=none"});
   const std::string whole = get_bytes(data() / "parquet/0.parquet");
-  std::mt19937 draw(1);
+  std::mt19937 random(1);
   int rejected = 0;
   for (int input = 0; input < 300; ++input) {
     std::string bytes = whole;
-    if (input % 3 == 0) bytes.resize(draw() % bytes.size());
-    for (unsigned change = 0; input % 3 != 0 && change <= draw() % 4; ++change) {
+    if (input % 3 == 0) bytes.resize(random() % bytes.size());
+    for (unsigned change = 0; input % 3 != 0 && change <= random() % 4; ++change) {
       // Half of the changes hit the metadata, which is at the end of the file.
       const size_t from = input % 2 == 0 ? 0 : bytes.size() - std::min<size_t>(bytes.size(), 3000);
-      bytes[from + draw() % (bytes.size() - from)] = static_cast<char>(draw());
+      bytes[from + random() % (bytes.size() - from)] = static_cast<char>(random());
     }
     const fs::path path = folder_.write("damaged.parquet", bytes);
     try {

@@ -227,7 +227,7 @@ TEST_F(SearchPython, SeveralMachinesShareAStudyOfOptuna) {
     EXPECT_EQ(state[0], "COMPLETE");
     rates.insert(state[1].get<double>());
   }
-  EXPECT_EQ(rates.size(), 6u) << "each machine draws its own";
+  EXPECT_EQ(rates.size(), 6u) << "each machine samples its own";
   EXPECT_FALSE(two.contains(0)) << "which the first machine ran";
   const auto maximizing = search(text + "", with(folder("three"), {"--set", "search.direction=maximize"}));
   EXPECT_EQ(maximizing.status, 2) << maximizing.output;

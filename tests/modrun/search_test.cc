@@ -99,7 +99,7 @@ TEST_F(SearchCommand, KilledOptunaContinuesTheRunningTrial) {
     EXPECT_EQ(all[i]["trial"], i);
     rates.insert(all[i]["settings"]["optim.lr"].get<std::string>());
   }
-  EXPECT_EQ(rates.size(), 4u) << "nothing is drawn again";
+  EXPECT_EQ(rates.size(), 4u) << "nothing is sampled again";
   EXPECT_EQ(std::vector(all.begin(), all.begin() + 2), before);
 }
 

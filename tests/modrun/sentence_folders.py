@@ -117,34 +117,34 @@ def embed(model, inputs):
 
 def make(name, case, root, number):
     torch.manual_seed(number)
-    place = root / name
-    place.mkdir(parents=True)
+    folder = root / name
+    folder.mkdir(parents=True)
     of_base = backbone(case.model)
-    of_base.save_pretrained(place / "base")
-    tokenizer(place / "base")
-    SentenceTransformer(modules=[Transformer(str(place / "base")), Pooling(32, pooling_mode=case.pooling), *(after() for after in case.after)], device="cpu").save(str(place / "model"), create_model_card=False)
-    shutil.rmtree(place / "base")
+    of_base.save_pretrained(folder / "base")
+    tokenizer(folder / "base")
+    SentenceTransformer(modules=[Transformer(str(folder / "base")), Pooling(32, pooling_mode=case.pooling), *(after() for after in case.after)], device="cpu").save(str(folder / "model"), create_model_card=False)
+    shutil.rmtree(folder / "base")
     if case.old_form:
-        as_older_releases_write(place / "model", case)
+        as_older_releases_write(folder / "model", case)
     if case.names:
-        rename(place / "model", case.names)
+        rename(folder / "model", case.names)
     if case.architecture:
-        config = json.loads((place / "model/config.json").read_text())
-        (place / "model/config.json").write_text(json.dumps(config | {"architectures": [case.architecture]}))
-    model = SentenceTransformer(str(place / "model"), device="cpu").eval()
+        config = json.loads((folder / "model/config.json").read_text())
+        (folder / "model/config.json").write_text(json.dumps(config | {"architectures": [case.architecture]}))
+    model = SentenceTransformer(str(folder / "model"), device="cpu").eval()
     inputs = batch(9, case.left, number)
-    save_file({key: value.int() for key, value in inputs.items()}, place / "in.safetensors")
+    save_file({key: value.int() for key, value in inputs.items()}, folder / "in.safetensors")
     with torch.no_grad():
-        save_file({"embeddings": embed(model, inputs)}, place / "embeddings.safetensors")
+        save_file({"embeddings": embed(model, inputs)}, folder / "embeddings.safetensors")
     texts = [batch(6, case.left, seed) for seed in (number + 100, number + 200)]
-    save_file({key: torch.stack([text[key] for text in texts], 1).int() for key in inputs}, place / "pairs.safetensors")
+    save_file({key: torch.stack([text[key] for text in texts], 1).int() for key in inputs}, folder / "pairs.safetensors")
     loss = losses.MultipleNegativesRankingLoss(model)
     loss([dict(text) for text in texts], None).backward()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.grad is not None:
                 parameter -= RATE * parameter.grad
-        save_file({"embeddings": embed(model, inputs)}, place / "trained.safetensors")
+        save_file({"embeddings": embed(model, inputs)}, folder / "trained.safetensors")
 
 
 WAYS = {"usual": ("to: ", "to: "), "both": ("ask ", ""), "none": ("", "")}
@@ -173,13 +173,13 @@ def make_texts(root):
 
 
 def check(name, root):
-    place = root / name
-    if not (place / "exported").exists():
+    folder = root / name
+    if not (folder / "exported").exists():
         return
-    tokenizer(place / "exported")
+    tokenizer(folder / "exported")
     with torch.no_grad():
-        found = embed(SentenceTransformer(str(place / "exported"), device="cpu").eval(), {key: value.long() for key, value in load_file(place / "in.safetensors").items()})
-    predicted = load_file(place / "predicted.safetensors")["embeddings"]
+        found = embed(SentenceTransformer(str(folder / "exported"), device="cpu").eval(), {key: value.long() for key, value in load_file(folder / "in.safetensors").items()})
+    predicted = load_file(folder / "predicted.safetensors")["embeddings"]
     difference = (found - predicted).abs().max().item() if found.shape == predicted.shape else float("inf")
     if not difference <= 1e-5:
         sys.exit(f"{name}: Sentence Transformers embeds {tuple(found.shape)}, modrun {tuple(predicted.shape)}; they differ by {difference}")

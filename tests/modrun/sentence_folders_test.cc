@@ -56,9 +56,9 @@ TEST_F(SentenceFolders, EmbedAsTheLibraryDoes) {
 // A step of SGD: gradients of the pooling, of the layers after it and of those below.
 TEST_F(SentenceFolders, TrainAndExportAsTheLibraryDoes) {
   for (const std::string& name : cases()) {
-    const fs::path place = folder_.path() / name, run = folder_.path() / "runs" / name;
-    fs::create_directories(place);
-    fs::copy_file(made() / name / "in.safetensors", place / "in.safetensors");
+    const fs::path folder = folder_.path() / name, run = folder_.path() / "runs" / name;
+    fs::create_directories(folder);
+    fs::copy_file(made() / name / "in.safetensors", folder / "in.safetensors");
     Words words = {"train"};
     for (const std::string& setting :
          {"train.dir=" + run.string(), "model.checkpoint=" + (made() / name / "model").string(),
@@ -70,10 +70,10 @@ TEST_F(SentenceFolders, TrainAndExportAsTheLibraryDoes) {
       words.insert(words.end(), {"--set", setting});
     const auto trained = modrun(words);
     ASSERT_EQ(trained.status, 0) << name << "\n" << trained.output;
-    const auto run_again = predict(name, run / "checkpoints", place / "predicted.safetensors");
+    const auto run_again = predict(name, run / "checkpoints", folder / "predicted.safetensors");
     ASSERT_EQ(run_again.status, 0) << name << "\n" << run_again.output;
-    expect_near(embeddings(place / "predicted.safetensors"), embeddings(made() / name / "trained.safetensors"), name);
-    const auto exported = modrun({"export", (run / "checkpoints").string(), (place / "exported").string()});
+    expect_near(embeddings(folder / "predicted.safetensors"), embeddings(made() / name / "trained.safetensors"), name);
+    const auto exported = modrun({"export", (run / "checkpoints").string(), (folder / "exported").string()});
     ASSERT_EQ(exported.status, 0) << name << "\n" << exported.output;
   }
   const std::string check =

@@ -87,7 +87,7 @@ TEST_F(WandbTest, LogsStepsEvaluationsAndConfigAndContinuesAResumedRun) {
   ASSERT_EQ(first.status, 0) << first.output;
   EXPECT_THAT(first.output, HasSubstr("Weights & Biases run: in "));
   auto parts = told("run");
-  ASSERT_EQ(parts.size(), 1u) << "rank 0 alone tells";
+  ASSERT_EQ(parts.size(), 1u) << "only rank 0 logs";
   EXPECT_EQ(parts[0]["project"], "tests");
   EXPECT_EQ(parts[0]["name"], "run");
   EXPECT_EQ(parts[0]["exit_code"], 0);
