@@ -97,7 +97,7 @@ TASKS = {"MPNetModel": Pairs, "BertForSequenceClassification": Classes, "Session
 def read(data, validation):
     """Returns the training or the validation rows of the preset's files; the latter are the last of all rows, or those of separate files."""
     files = sorted(file for path in data["paths"] for file in glob.glob(os.path.join(path, "*.safetensors")))
-    part = data.get("held_out_part", 0.0)
+    part = data.get("validation_fraction", 0.0)
     tensors = [load_file(file) for file in files if part or ("held-out" in file) == validation]
     joined = {key: torch.cat([each[key] for each in tensors]).long() for key in tensors[0]}
     first = len(joined["input_ids"]) - round(len(joined["input_ids"]) * part) if part else 0

@@ -28,7 +28,7 @@ std::vector<ConfigField> all_fields(RunConfig& config) {
   return fields;
 }
 
-/// The product of numbers of at least 1; the largest number where it is larger.
+/// Product of positive integers, saturating at the largest int64_t.
 int64_t product(std::initializer_list<int64_t> factors) {
   int64_t result = 1;
   for (const int64_t factor : factors)
@@ -46,7 +46,7 @@ std::vector<Metric> RunConfig::eval_metrics() const {
     if (!data.sets.empty()) problems.clear();
     for (const SetOptions& set : data.sets) problems.insert(set.loss.empty() ? sentences.loss : set.loss);
   }
-  // Metrics that suit every set.
+  // Metrics that are defined for every set.
   std::vector<std::string> names = eval.metrics;
   if (names.empty()) names = usual_metrics(task, *problems.begin());
   std::vector<Metric> metrics;
@@ -86,7 +86,7 @@ int64_t RunConfig::samples_of_epochs(int64_t samples) const {
   const double count = std::ceil(train.epochs * static_cast<double>(samples));
   if (!(count < 0x1p53))
     throw ConfigError(
-        fmt::format("train.epochs = {} of {} samples are too many to count: lower it", train.epochs, samples));
+        fmt::format("train.epochs = {} of {} samples overflow the sample count: lower it", train.epochs, samples));
   return static_cast<int64_t>(count);
 }
 
@@ -213,12 +213,12 @@ std::optional<int64_t> get_bytes(const std::string& text) {
 
 BatchShape RunConfig::batch_shape(const MeshShape& mesh, int64_t dp_rank) const {
   if (train.micro_batches == 0)
-    throw ConfigError("train.micro_batches is 0, which only training chooses by parallel.memory: set it");
+    throw ConfigError("train.micro_batches is 0, which only training resolves, from parallel.memory: set it");
   const int64_t dp_size = mesh[Axis::dp_replicate] * mesh[Axis::dp_shard];
   const int64_t parts = product({dp_size, train.micro_batches});
   if (train.batch_size_per_rank > 0) {
     const int64_t all = product({train.batch_size_per_rank, dp_size});
-    // A file may have both: that of a run has all settings.
+    // Both may come from a file: a run's config.toml holds all keys.
     const auto asked = origins.find("train.batch_size"), also = origins.find("train.batch_size_per_rank");
     const bool both = asked != origins.end() && also != origins.end() && asked->second.starts_with("--set") &&
                       also->second.starts_with("--set");
@@ -255,12 +255,12 @@ std::vector<std::string> program_options(RunConfig& config) {
 }
 
 std::string format_toml(RunConfig& config) {
-  std::vector<std::pair<std::string, std::string>> sections;  // name and lines; TOML wants each header once
+  std::vector<std::pair<std::string, std::string>> sections;  // name and lines; TOML allows each header once
   for (const auto& field : all_fields(config)) {
     const auto value = toml_value(field.value);
     if (value.empty()) continue;
     if (field.path == "train.steps" && config.train.epochs > 0.0)
-      continue;  // which follow from them, and both are rejected
+      continue;  // implied by train.epochs, and setting both is an error
     const auto dot = field.path.rfind('.');
     const auto name = field.path.substr(0, dot);
     auto section = std::ranges::find(sections, name, &std::pair<std::string, std::string>::first);

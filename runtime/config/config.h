@@ -1,4 +1,4 @@
-// All settings of a run, in sections as the TOML file has them, and what they mean.
+// Config of a run, in sections as in its TOML file.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@
 
 namespace modular {
 
-/// What a text names that modrun runs: a program, or a library where it is a path. Such fields are not taken from a
-/// run's folder (ConfigSource).
+/// What kind of program modrun would load from a value: a program, or a library if the value is a path. Such fields are
+/// not taken from a run's folder (ConfigSource).
 enum class Names { nothing, program, library };
 
-/// What is asked of a field's value in addition to its type.
+/// Constraints on a field's value beyond its type.
 struct FieldRule {
   FieldRule() = default;
   FieldRule(double least) : at_least(least) {}
@@ -35,8 +35,8 @@ struct FieldRule {
   Names names = Names::nothing;
 };
 
-// Each section lists its fields as visit(name, value, what it means[, FieldRule[, the largest value]]). A largest value
-// is far above any use: numbers up to it neither overflow when multiplied nor make a run that starts and never ends.
+// Each section lists its fields as visit(name, value, help[, FieldRule[, maximum]]). Maxima are far above any use:
+// values up to them neither overflow in products nor make a run that starts and never ends.
 constexpr double kMostSteps = 0x1p53, kMostSamples = 0x1p24, kMostTokens = 0x1p30, kMostMinutes = 525'600;  // a year
 
 struct ModelSection {
@@ -48,17 +48,15 @@ struct ModelSection {
   void fields(Visitor&& visit) {
     visit("entry", entry, "the model's class or family: modrun entries lists them");
     visit("checkpoint", checkpoint, "start from these weights: a checkpoint, a Hugging Face folder or a PEFT folder");
-    visit("base", base,
-          "of a PEFT folder: the folder of its base model; what its adapter_config.json names when empty");
-    visit(
-        "tokenizer", tokenizer,
-        "folder of the tokenizer that the data's ids are of, which is kept with the model: that beside the data, or of "
-        "the checkpoint, when empty");
-    visit("readers", readers, "which ranks read these weights: all, or the first, which hands them to the others");
+    visit("base", base, "base model's folder of a PEFT folder; from its adapter_config.json if empty");
+    visit("tokenizer", tokenizer,
+          "folder of the tokenizer that produced the data's ids, which is saved with the model; next to the data, or "
+          "in the checkpoint, if empty");
+    visit("readers", readers, "ranks that read these weights: all, or first (rank 0 sends them to the others)");
     visit("resize_embeddings", resize_embeddings,
           "add rows to these weights' token tables and heads, up to the tokenizer's ids or model.config.vocab_size");
     visit("pad_vocab_to_multiple_of", pad_vocab_to_multiple_of,
-          "resize_embeddings: add rows up to a multiple of this; 0: not", 0, kMostTokens);
+          "resize_embeddings: pad the rows to a multiple of this; 0 for no padding", 0, kMostTokens);
   }
 };
 
@@ -68,7 +66,7 @@ struct SetOptions {
   std::vector<std::string> paths;
   double weight = 1.0;
   std::optional<std::string> format;  // or data.format
-  std::string loss;                   // of sentence embeddings; sentences.loss, or what suits its data, when empty
+  std::string loss;  // for sentence embeddings; if empty, sentences.loss or the loss that suits the data
 };
 
 struct DataSection : DataOptions {
@@ -81,27 +79,28 @@ struct DataSection : DataOptions {
           "safetensors files), parquet (rows of Parquet files) or images (JPEG and PNG, in a folder for each class)");
     visit("paths", paths, "files, folders, globs and manifests");
     visit("sets", sets,
-          "several sets, each step from one of them, e.g. {web = {paths = ['web'], weight = 2, format = 'tokens'}}, "
-          "instead of paths");
-    visit("suffixes", suffixes, "which files of a folder count; all when empty");
-    visit("held_out_every", held_out_every, "hold out every n-th file; 0 for none", 0, kMostSamples);
-    visit("held_out", held_out, "hold out the files whose path matches one of these globs");
-    visit("held_out_part", held_out_part, "hold out this share of the samples, the last ones, instead; 0 for none", 0);
-    visit("pack", pack, "texts: the documents of a row do not see each other");
-    visit("end_of_text", end_of_text, "pack: the id of the token that ends a document; -1: files alone end one", -1);
-    visit("trim", trim, "examples: leave out the padding that no row of a step needs, by attention_mask");
-    visit("group_by_length", group_by_length, "examples: rows of similar length come together, by attention_mask");
-    visit(
-        "order", order,
-        "rows (any row may follow any other) or partitions (parquet: each data-parallel rank reads full row groups of "
-        "its own)");
-    visit("partitions", partitions, "order: how many partitions; 0: the data-parallel ranks of the run's start", 0,
-          kMostSamples);
+          "several sets, one of which is sampled at each step, e.g. {web = {paths = ['web'], weight = 2, format = "
+          "'tokens'}}, instead of paths");
+    visit("suffixes", suffixes, "suffixes of the files that are read in a folder; all if empty");
+    visit("validation_every", validation_every, "every n-th file is for validation; 0 for none", 0, kMostSamples);
+    visit("validation", validation,
+          "validation data: globs that select files of paths, or other files, folders and globs");
+    visit("validation_fraction", validation_fraction,
+          "fraction of the samples, the last ones, for validation instead of files; 0 for none", 0);
+    visit("pack", pack, "texts: mask attention between the documents of a row");
+    visit("end_of_text", end_of_text, "pack: id of the token that ends a document; -1 if only the end of a file does",
+          -1);
+    visit("trim", trim, "examples: trim each step to its longest row, by attention_mask");
+    visit("group_by_length", group_by_length, "examples: batch rows of similar length, by attention_mask");
+    visit("order", order,
+          "rows (shuffle all rows) or partitions (parquet: each data-parallel rank reads full row groups of its own)");
+    visit("partitions", partitions,
+          "order: number of partitions; 0 for the data-parallel ranks at the start of the run", 0, kMostSamples);
     visit("repartition", repartition,
-          "order: cut the files into other row groups, in train.dir, where partitions do not divide their number");
-    visit("mask_probability", mask_probability,
-          "masked-lm and masked-item: share of the tokens or items that are to be predicted", 0);
-    visit("mask_token", mask_token, "masked-lm: the id that replaces a masked token", -1);
+          "order: rewrite the files with other row groups, in train.dir, if partitions do not divide their number");
+    visit("mask_probability", mask_probability, "masked-lm and masked-item: fraction of the tokens or items to predict",
+          0);
+    visit("mask_token", mask_token, "masked-lm: id that replaces a masked token", -1);
   }
 };
 
@@ -114,21 +113,20 @@ struct TrainSection {
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("dir", dir, "folder of the run's files");
-    visit("steps", steps, "optimizer steps of the whole run", 1, kMostSteps);
-    visit("epochs", epochs, "passes over the data, instead of steps; 0: not", 0);
-    visit("batch_size", batch_size, "samples of a step, over all ranks", 1, kMostSamples);
+    visit("steps", steps, "optimizer steps of the run", 1, kMostSteps);
+    visit("epochs", epochs, "passes over the data, instead of steps; 0 for steps", 0);
+    visit("batch_size", batch_size, "samples per step, over all ranks", 1, kMostSamples);
     visit("batch_size_per_rank", batch_size_per_rank,
-          "the same on each data-parallel rank, instead of batch_size; 0: not", 0, kMostSamples);
-    visit("micro_batches", micro_batches,
-          "forwards that a rank's share of a step is cut into; 0 for as few as fit into parallel.memory", 0,
-          kMostSamples);
-    visit("seq_len", seq_len, "tokens of a sample that is cut out of a text", 2, kMostTokens);
-    visit("seed", seed, "of the initial weights, the data's order and sampling", 0);
-    visit("deterministic", deterministic, "on GPUs: take only operations whose results are the same in every run");
-    visit("device", device, "auto (a GPU for each rank where there are GPUs), cpu or cuda");
+          "samples per step and data-parallel rank, instead of batch_size; 0 for batch_size", 0, kMostSamples);
+    visit("micro_batches", micro_batches, "micro-batches per step and rank; 0 for as few as fit into parallel.memory",
+          0, kMostSamples);
+    visit("seq_len", seq_len, "tokens per sample of texts", 2, kMostTokens);
+    visit("seed", seed, "random seed of the initial weights, the data's order and sampling", 0);
+    visit("deterministic", deterministic, "on GPUs: use only deterministic operations");
+    visit("device", device, "auto (one GPU per rank if there are GPUs), cpu or cuda");
     visit(
         "on_nonfinite", on_nonfinite,
-        "after a step whose loss or gradient is no finite number: stop, skip it, or rollback to the newest checkpoint");
+        "after a step with a loss or gradient that is not finite: stop, skip it, or rollback to the newest checkpoint");
   }
 };
 
@@ -140,28 +138,28 @@ struct OptimSection : OptimizerOptions {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("name", name, "what updates the parameters: adamw, sgd, adafactor or muon");
+    visit("name", name, "optimizer: adamw, sgd, adafactor or muon");
     visit("lr", lr, "highest learning rate", 0);
     visit("min_lr", min_lr, "learning rate at the end of the schedule", 0);
     visit("schedule", schedule, "after the warm-up: cosine, linear, constant, wsd or inverse-sqrt");
     visit("warmup_steps", warmup_steps, "steps of linear warm-up", 0, kMostSteps);
-    visit("decay_steps", decay_steps, "wsd: the last steps, in which the rate falls linearly", 0, kMostSteps);
-    visit("beta1", beta1, "adamw, and muon but for matrices of layers: decay of the first moment", 0);
-    visit("beta2", beta2, "adamw, and muon but for matrices of layers: decay of the second moment", 0);
-    visit("eps", eps, "adamw, and muon but for matrices of layers: epsilon", 0);
+    visit("decay_steps", decay_steps, "wsd: final steps, in which the rate decays linearly", 0, kMostSteps);
+    visit("beta1", beta1, "adamw, and muon except for layers' matrices: decay of the first moment", 0);
+    visit("beta2", beta2, "adamw, and muon except for layers' matrices: decay of the second moment", 0);
+    visit("eps", eps, "adamw, and muon except for layers' matrices: epsilon", 0);
     visit("momentum", momentum, "sgd and muon: momentum", 0);
     visit("nesterov", nesterov, "sgd and muon: Nesterov's momentum");
     visit("beta2_decay", beta2_decay, "adafactor: the second moment decays by 1 - t^beta2_decay at step t");
-    visit("eps1", eps1, "adafactor: the least root of a second moment", 0);
-    visit("eps2", eps2, "adafactor: the least root mean square of a parameter, with which its rate grows", 0);
-    visit("clip_threshold", clip_threshold, "adafactor: the most that an update's root mean square may be", 1);
-    visit("ns_steps", ns_steps, "muon: steps of Newton and Schulz's iteration", 1, 100);
-    visit("adjust_lr", adjust_lr, "muon: size of an update: match_rms_adamw (as AdamW's) or original");
+    visit("eps1", eps1, "adafactor: lower bound of the root of a second moment", 0);
+    visit("eps2", eps2, "adafactor: lower bound of a parameter's root mean square, which scales its rate", 0);
+    visit("clip_threshold", clip_threshold, "adafactor: upper bound of an update's root mean square", 1);
+    visit("ns_steps", ns_steps, "muon: Newton-Schulz iterations", 1, 100);
+    visit("adjust_lr", adjust_lr, "muon: scale of updates: match_rms_adamw (that of AdamW) or original");
     visit("weight_decay", weight_decay,
-          "decay of matrices and tables, of sgd in the gradient; norms, biases and A_log have none", 0);
+          "weight decay of matrices and tables (sgd: in the gradient); norms, biases and A_log have none", 0);
     visit("groups", groups,
-          "rates and decays of their own, e.g. [{match = ['model.layers.*.mlp'], lr_scale = 0.1, weight_decay = 0}]; "
-          "the last that matches counts");
+          "parameters with other rates and decays, e.g. [{match = ['model.layers.*.mlp'], lr_scale = 0.1, weight_decay "
+          "= 0}]; the last match wins");
     visit("frozen", frozen,
           "modules and parameters that are not trained, e.g. ['model.embed_tokens', 'model.layers.*.mlp']");
     visit("max_grad_norm", max_grad_norm, "clip the gradient to this norm; 0 for never", 0);
@@ -172,12 +170,12 @@ struct LoraSection : LoraOptions {
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("layers", layers,
-          "linear layers that get adapters, which alone are trained: paths as of optim.frozen, or parts of them, e.g. "
-          "['q_proj', 'mlp'], or ['all-linear'], all within the layers; none when empty");
+          "linear layers that get adapters, the only parameters that are then trained: paths as in optim.frozen, or "
+          "parts of them, e.g. ['q_proj', 'mlp'], or ['all-linear'], all within the layers; none if empty");
     visit("rank", rank, "rows of A, and columns of B", 1, 0x1p20);
-    visit("alpha", alpha, "an adapter adds alpha / rank times its product");
-    visit("dropout", dropout, "of an adapter's input", 0);
-    visit("trained", trained, "modules and parameters that are trained besides, e.g. ['score']");
+    visit("alpha", alpha, "adapters are scaled by alpha / rank");
+    visit("dropout", dropout, "dropout of an adapter's input", 0);
+    visit("trained", trained, "modules and parameters to train in addition, e.g. ['score']");
   }
 };
 
@@ -188,14 +186,13 @@ struct RouterSection {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit(
-        "aux_loss", aux_loss,
-        "coefficient of the loss that balances experts, 0 for none; router_aux_loss_coef where the model's config has "
-        "output_router_logits = true when not given",
-        0);
-    visit("balance", balance, "over what that loss is: batch (all layers and samples of a step) or sequence (each)");
+    visit("aux_loss", aux_loss,
+          "coefficient of the load-balancing loss, 0 for none; if not set, router_aux_loss_coef of a model's config "
+          "with output_router_logits = true",
+          0);
+    visit("balance", balance, "scope of that loss: batch (all layers and samples of a step) or sequence (each)");
     visit("z_loss", z_loss, "coefficient of the loss that keeps routers' logits small", 0);
-    visit("bias_speed", bias_speed, "what biases of routers rise or fall by after a step, to balance experts", 0);
+    visit("bias_speed", bias_speed, "change of router biases after a step, to balance experts", 0);
   }
 };
 
@@ -203,10 +200,11 @@ struct SentencesSection : SentenceOptions {
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("loss", loss,
-          "of entries for sentence-embedding: supervised (one text a sample), in-batch (two or more), contrastive or "
-          "cosine (two), triplet (three); what suits the data when empty");
-    visit("scale", scale, "supervised and in-batch: of cosines in their softmax, one over the temperature", 0);
-    visit("margin", margin, "contrastive (0.5 when not given) and triplet (5): of distances", 0);
+          "sentence-embedding entries: supervised (one text per sample), in-batch (two or more), contrastive or cosine "
+          "(two), triplet (three); inferred from the data if empty");
+    visit("scale", scale, "supervised and in-batch: scale of cosines in the softmax, the inverse of the temperature",
+          0);
+    visit("margin", margin, "contrastive (default 0.5) and triplet (default 5): margin of distances", 0);
     visit("distance", distance, "contrastive (cosine when empty) and triplet (euclidean): cosine or euclidean");
   }
 };
@@ -215,11 +213,9 @@ struct SampledSoftmaxSection : SampledSoftmaxOptions {
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("samples", samples,
-          "next-item and masked-item: how many items the training loss of a step compares each target with, about so "
-          "many; 0 for all items",
-          0);
+          "next-item and masked-item: approximate number of sampled items in the training loss; 0 for all items", 0);
     visit("distribution", distribution,
-          "what they are drawn from: log-uniform (by id, the most popular item being 1) or uniform");
+          "sampling distribution: log-uniform (over ids, sorted by popularity from 1) or uniform");
   }
 };
 
@@ -236,45 +232,39 @@ struct ParallelSection {
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("pp", pp, "pipeline ranks", 1);
-    visit(
-        "schedule", schedule,
-        "order of a pipeline's work: gpipe, 1f1b, interleaved, looped-bfs, interleaved-zero-bubble, zbv, dualpipev, or "
-        "a .csv file");
-    visit("stages_per_rank", stages_per_rank, "pipeline stages of a pp rank; 0 for what the schedule usually has", 0,
-          2048);
-    visit("cuts", cuts, "the layers at which the later pipeline stages begin, e.g. [12, 20]; by cost when empty");
+    visit("schedule", schedule,
+          "pipeline schedule: gpipe, 1f1b, interleaved, looped-bfs, interleaved-zero-bubble, zbv, dualpipev, or a .csv "
+          "file");
+    visit("stages_per_rank", stages_per_rank, "pipeline stages per pp rank; 0 for the schedule's default", 0, 2048);
+    visit("cuts", cuts, "first layers of the pipeline stages after the first, e.g. [12, 20]; by cost if empty");
     visit("dp_replicate", dp_replicate, "data-parallel replicas (DDP; HSDP with dp_shard)", 1);
-    visit("dp_shard", dp_shard, "ranks that shard the parameters (FSDP); -1 for all that the other axes leave", -1);
+    visit("dp_shard", dp_shard, "ranks that shard the parameters (FSDP); -1 for all ranks that the other axes leave",
+          -1);
     visit("tp", tp, "tensor-parallel ranks", 1);
-    visit("zero_stage", zero_stage, "what dp_shard divides: 1 optimizer state, 2 gradients too, 3 parameters too", 1,
-          3);
-    visit("prefetch", prefetch, "units gathered ahead of use under zero_stage 3", 0, 0x1p20);
+    visit("zero_stage", zero_stage, "dp_shard shards 1: optimizer state, 2: gradients too, 3: parameters too", 1, 3);
+    visit("prefetch", prefetch, "units to prefetch (all-gather ahead of use) with zero_stage 3", 0, 0x1p20);
     visit("dp_threads", dp_threads,
-          "replicas on threads of one process instead of ranks, to compare with (DataParallel)", 1, 64);
-    visit("units", units, "unit classes that are units of FSDP and of recomputation; ['*'] is all, [] none");
+          "replicas on threads of one process instead of ranks, for comparison (DataParallel)", 1, 64);
+    visit("units", units, "classes that are units of FSDP and recomputation; ['*'] is all, [] none");
     visit("recompute", recompute,
-          "computed again in the backward: none, full (every unit), n (every n-th), or operations of all units: "
+          "recomputed in the backward: none, full (every unit), n (every n-th), or operations of all units: "
           "['attention', 'norm', 'activation']");
     visit("offload", offload, "kept in host memory until needed: some of ['optimizer', 'parameters', 'activations']");
-    visit(
-        "backend", backend,
-        "what moves the data between ranks: gloo (on CPUs), nccl (on GPUs), auto (what suits the device), or the path "
-        "of a shared library",
-        Names::library);
+    visit("backend", backend,
+          "communication backend: gloo (CPU), nccl (GPU), auto (by device), or the path of a shared library",
+          Names::library);
     visit("memory", memory,
-          "what a rank may hold, e.g. '16GiB': a run whose plan needs more is rejected; any when empty");
-    visit("timeout_minutes", timeout_minutes, "after which a collective that has not ended is an error", 1,
-          kMostMinutes);
+          "memory limit of a rank, e.g. '16GiB': a run whose plan needs more is rejected; unlimited if empty");
+    visit("timeout_minutes", timeout_minutes, "minutes until an unfinished collective is an error", 1, kMostMinutes);
     visit("frozen_seconds", frozen_seconds,
-          "after which a rank whose process shows no sign of life ends the job, under modrun's launcher; 0 for never",
-          0, 60 * kMostMinutes);
+          "seconds without a heartbeat of a rank until modrun's launcher ends the job; 0 for never", 0,
+          60 * kMostMinutes);
     visit("bf16", bf16,
-          "compute in bfloat16, and what tp ranks sum; sums over tokens, micro-batches and other ranks are float32, "
-          "and so "
-          "are parameters and the optimizer");
+          "compute, and reduce over tp ranks, in bfloat16; sums over tokens, micro-batches and other ranks, parameters "
+          "and the optimizer are float32");
     visit("float8", float8,
-          "linear layers that are multiplied in float8, with bf16: paths as of optim.frozen, e.g. ['model.layers']; "
-          "none when empty");
+          "linear layers with float8 matmuls, needs bf16: paths as in optim.frozen, e.g. ['model.layers']; none if "
+          "empty");
   }
 };
 
@@ -285,18 +275,19 @@ struct CheckpointSection {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("every", every, "steps between checkpoints; 0 for those of every_minutes and the last, -1 for none at all",
-          -1, kMostSteps);
-    visit("every_minutes", every_minutes, "minutes after which a checkpoint is due in any case; 0 for never", 0,
+    visit("every", every, "steps between checkpoints; 0 for every_minutes and the last step only, -1 for none", -1,
+          kMostSteps);
+    visit("every_minutes", every_minutes, "minutes between checkpoints, in addition to every; 0 for never", 0,
           kMostMinutes);
-    visit("keep", keep, "how many of the newest to keep; 0 for all", 0, kMostSteps);
+    visit("keep", keep, "number of newest checkpoints to keep; 0 for all", 0, kMostSteps);
     visit("best", best,
-          "what the best checkpoint is chosen by and kept beside the newest, at checkpoints/best: loss (of held-out "
-          "samples) or one of eval.metrics; none when empty");
-    visit("background", background, "write from a copy in memory while the steps continue; false to wait for each");
+          "metric of the best checkpoint, kept in addition at checkpoints/best: loss (of validation) or one of "
+          "eval.metrics; none if empty");
+    visit("background", background,
+          "write from a copy in memory while training continues; false to wait for each write");
     visit("shared", shared,
-          "all machines see train.dir; false where rank 0's alone has it, which then writes and reads for all");
-    visit("form", form, "sharded, or full: with the parameters as a Hugging Face folder besides");
+          "all machines share train.dir; false if only rank 0's machine has it and writes and reads for all");
+    visit("form", form, "sharded, or full: with the parameters as a Hugging Face folder too");
   }
 };
 
@@ -307,15 +298,14 @@ struct EvalSection {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("every", every, "steps between evaluations on held-out files; 0 for one at the end only", 0, kMostSteps);
-    visit("samples", samples, "held-out samples of an evaluation; 0 for all", 0, kMostSteps);
+    visit("every", every, "steps between evaluations; 0 for one at the end only", 0, kMostSteps);
+    visit("samples", samples, "validation samples per evaluation and set; 0 for all", 0, kMostSteps);
     visit("metrics", metrics,
-          "beside the loss: perplexity, accuracy, f1, recall@k, mrr@k, ndcg@k, pearson, spearman, mse, mae; those that "
-          "are usual for the model's "
-          "task when empty");
+          "in addition to the loss: perplexity, accuracy, f1, recall@k, mrr@k, ndcg@k, pearson, spearman, mse, mae; "
+          "defaults of the model's task if empty");
     visit("patience", patience,
-          "evaluations without a better one, by checkpoint.best or else the loss, after which a run ends; 0 for never",
-          0, kMostSteps);
+          "evaluations without improvement, by checkpoint.best or else the loss, until the run ends; 0 for never", 0,
+          kMostSteps);
   }
 };
 
@@ -327,13 +317,13 @@ struct SampleSection {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("prompt", prompt, "text that the model continues at the run's end; none when empty");
-    visit("chat", chat, "the prompt is a user's message, which the tokenizer's chat template writes");
-    visit("tokens", tokens, "tokens to write, unless one ends the text", 1, 0x1p20);
-    visit("temperature", temperature, "0 always takes the likeliest token", 0);
-    visit("top_k", top_k, "choose among the k likeliest tokens; 0 for all", 0, kMostTokens);
-    visit("batch", batch, "texts that are continued at once, where several are given", 1, 0x1p16);
-    visit("python", python, "the Python with the package tokenizers, of models that have a tokenizer", Names::program);
+    visit("prompt", prompt, "text that the model continues at the end of the run; none if empty");
+    visit("chat", chat, "format the prompt as a user message with the tokenizer's chat template");
+    visit("tokens", tokens, "maximum number of tokens to generate", 1, 0x1p20);
+    visit("temperature", temperature, "sampling temperature; 0 for the likeliest token", 0);
+    visit("top_k", top_k, "sample from the k likeliest tokens; 0 for all", 0, kMostTokens);
+    visit("batch", batch, "number of prompts to continue at a time", 1, 0x1p16);
+    visit("python", python, "Python with the package tokenizers, for models with a tokenizer", Names::program);
   }
 };
 
@@ -348,12 +338,12 @@ struct MetricsSection {
   void fields(Visitor&& visit) {
     visit("every", every, "steps between lines on the terminal; metrics.jsonl has all steps", 1, kMostSteps);
     visit("peak_tflops", peak_tflops,
-          "peak of one rank's device, for MFU; 0 for the known one of a GPU and the measured one of a CPU", 0);
+          "peak of one rank's device, for MFU; 0 to look it up for a GPU and to measure it on CPU", 0);
     visit("tensorboard", tensorboard, "write event files for TensorBoard into train.dir/tensorboard");
-    visit("wandb", wandb, "project of Weights & Biases that gets steps and evaluations; none when empty");
-    visit("python", python, "the Python that has the package wandb", Names::program);
+    visit("wandb", wandb, "Weights & Biases project for steps and evaluations; none if empty");
+    visit("python", python, "Python with the package wandb", Names::program);
     visit("trace", trace,
-          "first and last step that every rank traces into train.dir/trace, e.g. [10, 12]; none when empty");
+          "first and last step to trace on every rank into train.dir/trace, e.g. [10, 12]; none if empty");
   }
 };
 
@@ -372,8 +362,9 @@ struct RunConfig {
   SampleSection sample;
   MetricsSection metrics;
   ModelConfig network;                           // model.entry with the fields of model.config, finished
-  std::map<std::string, std::string> origins;    // where a key that is not at its default was set
-  std::map<std::string, std::string> untrusted;  // keys of a run's folder that were not taken, and why in a sentence
+  std::map<std::string, std::string> origins;    // location of each key that was set
+  std::map<std::string, std::string> untrusted;  // keys of a run's folder that were ignored, with the reason
+  std::vector<std::string> renamed;  // "run.toml:3:1: data.held_out is now data.validation", per renamed key
 
   /// Calls visit(section's name, section) for each section.
   template <class Visitor>
@@ -385,73 +376,71 @@ struct RunConfig {
     visit("metrics", metrics);
   }
 
-  /// eval.metrics, or the usual ones of the model's task.
+  /// eval.metrics, or the default metrics of the model's task.
   std::vector<Metric> eval_metrics() const;
 
-  /// The formats of all data: data.format, or those of data.sets.
+  /// All data formats: data.format, or those of data.sets.
   std::vector<std::string> data_formats() const;
   bool reads(std::string_view format) const;
 
   Schedule schedule() const;
-  /// How many samples train.epochs passes over `samples` are. Throws ConfigError where these are too many to count.
+  /// Number of samples in train.epochs passes over `samples`. Throws ConfigError if it overflows.
   int64_t samples_of_epochs(int64_t samples) const;
   ParallelOptions parallel_options() const;
-  /// Loads the library of parallel.backend, where that is one. Throws ConfigError where it cannot be used, and where a
-  /// run's folder names one that was not taken.
+  /// Loads the library of parallel.backend, if it names one. Throws ConfigError if the library cannot be used, or if it
+  /// comes from a run's folder and was ignored.
   MeshOptions mesh_options() const;
-  /// Whether rank 0 alone reads model.checkpoint, and hands the others what they need of it.
+  /// Whether rank 0 alone reads model.checkpoint and sends the others what they need.
   bool first_reads() const { return model.readers == "first" || !checkpoint.shared; }
   bool has_backend_library() const { return parallel.backend.find('/') != std::string::npos; }
   std::filesystem::path checkpoints() const { return std::filesystem::path(train.dir) / "checkpoints"; }
   std::filesystem::path event_files() const { return std::filesystem::path(train.dir) / "tensorboard"; }
   std::filesystem::path traces() const { return std::filesystem::path(train.dir) / "trace"; }
 
-  /// The mesh on `world_size` ranks. Throws ConfigError where the axes do not make that many.
+  /// The mesh on `world_size` ranks. Throws ConfigError if the axes do not multiply to that number.
   MeshShape mesh_shape(int64_t world_size) const;
 
-  /// How a row's documents are kept apart; nothing where data.pack is not set. Positions are counted from 0.
+  /// How the documents of a row are separated; nullopt unless data.pack is set. Positions start at 0.
   std::optional<Packing> packing() const;
 
-  /// How targets are made of the data's tokens; nothing where each token is a target. For tasks that tokens alone
-  /// train.
+  /// How targets are made from tokens; nullopt if each token is a target. For tasks that train on tokens alone.
   std::optional<Masking> masking() const;
 
-  /// What the rank at `dp_rank` reads of each step. Throws ConfigError where the batch does not divide, and where
-  /// train.micro_batches is still 0.
+  /// The samples of each step for the rank at `dp_rank`. Throws ConfigError if the batch does not divide evenly, or
+  /// while train.micro_batches is 0.
   BatchShape batch_shape(const MeshShape& mesh, int64_t dp_rank) const;
 };
 
-/// Says in a sentence that no evaluation of the run has what checkpoint.best names, or nothing.
+/// Error message if no evaluation of the run has the metric that checkpoint.best names; empty otherwise.
 std::string checkpoint_best_error(const RunConfig& config);
 
-/// The coefficient of the loss that balances experts where a config of transformers asks for one: of language models
-/// alone, as there.
+/// Coefficient of the load-balancing loss if a transformers config enables it, which, as there, only language models
+/// do.
 double configured_aux_loss(const ModelConfig& network);
 
-/// The bytes that "16GiB", "500MB" or "1000" say; nothing where a text is no such number.
+/// Number of bytes in "16GiB", "500MB" or "1000"; nullopt if the text is not such a number.
 std::optional<int64_t> get_bytes(const std::string& text);
 
-/// Who wrote a config. That of a run's folder may have been sent by a stranger: what it `Names` is not taken, and kept
-/// in RunConfig::untrusted.
+/// Origin of a config. A run's folder may come from a stranger: programs and libraries that it names are ignored and
+/// recorded in RunConfig::untrusted.
 enum class ConfigSource { user, run_folder };
 
-/// Reads `file` (TOML; none when empty), then `settings` ("a.b=c"; later ones win), and checks every value. model.entry
-/// may be left out where model.checkpoint names a folder with a config.json. Paths are relative to the working
-/// directory and come out absolute. Throws ConfigError saying where and, for an unknown key, which known one is
-/// nearest.
+/// Reads `file` (TOML; none if empty), then `settings` ("a.b=c"; later ones win), and checks every value. model.entry
+/// is optional if model.checkpoint names a folder with a config.json. Relative paths are resolved against the working
+/// directory. Throws ConfigError with the location and, for an unknown key, the nearest known one.
 RunConfig read_run_config(const std::filesystem::path& file, const std::vector<std::string>& settings,
                           ConfigSource source = ConfigSource::user);
 
-/// The settings, as "a.b=c", of programs and libraries that are not at their defaults.
+/// Config values, as "a.b=c", of programs and libraries that differ from their defaults.
 std::vector<std::string> program_options(RunConfig& config);
 
-/// The config as a TOML file that reads back as the same config.
+/// The config as a TOML file that parses to the same config.
 std::string format_toml(RunConfig& config);
 
-/// The config as lines of key, value and where the value was set.
+/// The config as lines of key, value and location.
 std::string format_table(RunConfig& config);
 
-/// All keys with their defaults and meanings.
+/// All keys with their defaults and help texts.
 std::string format_reference(RunConfig& config);
 
 }  // namespace modular

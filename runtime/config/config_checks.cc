@@ -17,7 +17,7 @@
 namespace modular {
 namespace {
 
-/// Whether the rows of files are the samples.
+/// Whether the samples are rows of the files.
 bool has_rows(const std::string& format) { return format == "examples" || format == "parquet"; }
 
 }  // namespace
@@ -47,8 +47,9 @@ void check_together(const RunConfig& config) {
          fmt::format("optim.beta2_decay must not be above 0, but is {}", optim.beta2_decay));
   unless(!config.train.dir.empty(), {"train.dir"}, "train.dir is empty: name the folder of the run's files");
   one_of("optim.schedule", optim.schedule, schedule_kinds());
-  unless(optim.schedule != "wsd" || optim.decay_steps > 0, {"optim.schedule"},
-         "optim.schedule is wsd and optim.decay_steps is 0: say in how many of the last steps the rate falls");
+  unless(
+      optim.schedule != "wsd" || optim.decay_steps > 0, {"optim.schedule"},
+      "optim.schedule is wsd and optim.decay_steps is 0: set it to the number of final steps in which the rate decays");
   one_of("model.readers", config.model.readers, {"all", "first"});
   one_of("checkpoint.form", config.checkpoint.form, {"sharded", "full"});
   one_of("router.balance", config.router.balance, {"batch", "sequence"});
@@ -63,7 +64,7 @@ void check_together(const RunConfig& config) {
   one_of("train.on_nonfinite", config.train.on_nonfinite, {"stop", "skip", "rollback"});
   unless(config.train.on_nonfinite != "rollback" || config.checkpoint.every >= 0,
          {"train.on_nonfinite", "checkpoint.every"},
-         "train.on_nonfinite is rollback, and checkpoint.every is -1: there would be no checkpoint to go back to");
+         "train.on_nonfinite is rollback, and checkpoint.every is -1: there would be no checkpoint to roll back to");
   const auto& [backend, device] = std::tie(config.parallel.backend, config.train.device);
   unless(config.has_backend_library() || backend == "auto" || backend == "gloo" || backend == "nccl",
          {"parallel.backend"},
@@ -79,12 +80,12 @@ void check_together(const RunConfig& config) {
            fmt::format("parallel.offload has \"{}\": it may hold {}", name, fmt::join(offload_names(), ", ")));
   const Offload offload = to_offload(config.parallel.offload);
   unless(!offload.optimizer || (optim.name != "adafactor" && optim.name != "muon"), {"parallel.offload", "optim.name"},
-         fmt::format("parallel.offload keeps the optimizer in host memory, and optim.name = \"{}\" exchanges what it "
+         fmt::format("parallel.offload keeps the optimizer in host memory, and optim.name = \"{}\" communicates its "
                      "updates between devices: use adamw or sgd, or leave {} out",
                      optim.name, offload.parameters ? "parameters" : "optimizer"));
   unless(!offload.activations || config.parallel.recompute.every != 1, {"parallel.offload", "parallel.recompute"},
-         "parallel.offload has activations, and with parallel.recompute = \"full\" units keep none but their inputs: "
-         "leave one of the two out, or recompute every second unit or operations");
+         "parallel.offload has activations, and with parallel.recompute = \"full\" units keep only their inputs: leave "
+         "one of the two out, or recompute every second unit or operations");
   const std::string& memory = config.parallel.memory;
   unless(
       memory.empty() || get_bytes(memory), {"parallel.memory"},
@@ -103,28 +104,27 @@ void check_together(const RunConfig& config) {
                        parallel.dp_threads, why));
   };
   unless(parallel.float8.empty() || parallel.bf16, {"parallel.float8", "parallel.bf16"},
-         "parallel.float8 multiplies what is computed in bfloat16: set parallel.bf16 = true, or leave parallel.float8 "
-         "empty");
-  with_threads(!parallel.bf16, "parallel.bf16", "and parallel.bf16 is true, which replicas on threads do not know");
-  with_threads(!parallel.recompute, "parallel.recompute", "and replicas on threads recompute nothing");
+         "parallel.float8 needs bfloat16 compute: set parallel.bf16 = true, or leave parallel.float8 empty");
+  with_threads(!parallel.bf16, "parallel.bf16", "and parallel.bf16 is true, which replicas on threads do not support");
+  with_threads(!parallel.recompute, "parallel.recompute", "and replicas on threads do not recompute");
   with_threads(!config.parallel_options().router.does_anything(), "router.aux_loss",
                "and replicas on threads do not balance experts");
-  with_threads(parallel.offload.empty(), "parallel.offload", "and replicas on threads keep all on their devices");
+  with_threads(parallel.offload.empty(), "parallel.offload", "and replicas on threads do not offload");
   with_threads(!find_task(config.network.entry->task)->label_count.empty(), "model.entry",
-               fmt::format("and {} compares the rows of a batch, which threads deal out", config.model.entry));
+               fmt::format("and {} compares the rows of a batch, which threads split", config.model.entry));
   try {
     config.eval_metrics();
   } catch (const std::invalid_argument& error) {
     unless(false, {"eval.metrics"}, fmt::format("eval.metrics: {}", error.what()));
   }
   const std::string& best = config.checkpoint.best;
-  // Which metrics there are may follow from the data.
+  // The set of metrics may depend on the data.
   const bool waits = find_task(config.network.entry->task)->texts == kAnyTexts && config.sentences.loss.empty();
   const std::string best_checkpoint_error = waits ? "" : checkpoint_best_error(config);
   unless(best_checkpoint_error.empty(), {"checkpoint.best"}, best_checkpoint_error);
   unless(best.empty() || config.checkpoint.every >= 0, {"checkpoint.best", "checkpoint.every"},
          fmt::format("checkpoint.best is \"{}\", and checkpoint.every is -1: no checkpoint would be written", best));
-  constexpr double kLeastTemperature = 1e-6;  // logits that are divided by less overflow
+  constexpr double kLeastTemperature = 1e-6;  // logits divided by less overflow
   const double temperature = config.sample.temperature;
   unless(temperature == 0.0 || (temperature >= kLeastTemperature && std::isfinite(temperature)), {"sample.temperature"},
          fmt::format("sample.temperature must be 0, which always takes the likeliest token, or a finite number of at "
@@ -132,14 +132,15 @@ void check_together(const RunConfig& config) {
                      kLeastTemperature, temperature));
   const auto& data = config.data;
   unless(std::isfinite(config.train.epochs), {"train.epochs"}, "train.epochs must be a finite number");
-  unless(data.held_out_part < 1.0, {"data.held_out_part"},
-         fmt::format("data.held_out_part is {}: it is a share of the samples, less than 1", data.held_out_part));
+  unless(data.validation_fraction < 1.0, {"data.validation_fraction"},
+         fmt::format("data.validation_fraction is {}: it is a fraction of the samples, less than 1",
+                     data.validation_fraction));
   unless(
-      data.held_out_part == 0.0 || (data.held_out_every == 0 && data.held_out.empty()),
-      {"data.held_out_part", data.held_out_every > 0 ? "data.held_out_every" : "data.held_out"},
-      fmt::format("data.held_out_part = {} holds out the last samples of all files, and {} whole files: leave one of "
-                  "the two out",
-                  data.held_out_part, data.held_out_every > 0 ? "data.held_out_every" : "data.held_out"));
+      data.validation_fraction == 0.0 || (data.validation_every == 0 && data.validation.empty()),
+      {"data.validation_fraction", data.validation_every > 0 ? "data.validation_every" : "data.validation"},
+      fmt::format("data.validation_fraction = {} takes the last samples of all files, and {} selects files: leave one "
+                  "of the two out",
+                  data.validation_fraction, data.validation_every > 0 ? "data.validation_every" : "data.validation"));
   unless(data.sets.empty() || data.paths.empty(), {"data.sets", "data.paths"},
          "data.sets and data.paths both name data: give data.paths as a set, or leave one of the two out");
   for (const SetOptions& set : data.sets) {
@@ -148,10 +149,10 @@ void check_together(const RunConfig& config) {
     unless(std::ranges::find(sentence_loss_names, set.loss) != sentence_loss_names.end(), {"data.sets"},
            fmt::format("data.sets.{}.loss is \"{}\": it must be one of {}", set.name, set.loss,
                        fmt::join(sentence_loss_names, ", ")));
-    unless(
-        set.loss.empty() || find_task(config.network.entry->task)->texts == kAnyTexts, {"data.sets"},
-        fmt::format("data.sets.{}.loss is \"{}\", which is one of sentence embeddings, and {} is for {}: leave it out",
-                    set.name, set.loss, config.network.entry->architecture, config.network.entry->task));
+    unless(set.loss.empty() || find_task(config.network.entry->task)->texts == kAnyTexts, {"data.sets"},
+           fmt::format(
+               "data.sets.{}.loss is \"{}\", which is a loss for sentence embeddings, and {} is for {}: leave it out",
+               set.name, set.loss, config.network.entry->architecture, config.network.entry->task));
     const std::string unknown = unknown_data_format(set.format.value_or(data.format));
     unless(unknown.empty(), {"data.sets"}, fmt::format("data.sets.{}: {}", set.name, unknown));
   }
@@ -165,35 +166,33 @@ void check_together(const RunConfig& config) {
            fmt::format("{} is for examples, whose attention_mask says how long they are: leave it out", key));
   const auto other = std::ranges::find_if(formats, [](const auto& one) { return one != "bytes"; });
   unless(!data.pack || data.end_of_text >= 0 || other == formats.end() || has_rows(*other), {"data.pack"},
-         fmt::format("data.pack keeps documents apart, and files of {} do not say where one ends: set data.end_of_text "
+         fmt::format("data.pack separates documents, and files of {} do not mark where one ends: set data.end_of_text "
                      "to the id of the token that ends a document",
                      other == formats.end() ? "" : *other));
   unless(std::ranges::all_of(formats, [&](auto& one) { return has_rows(one) == has_rows(formats[0]); }), {"data.sets"},
-         "data.sets has sets of examples beside others: all are examples, or none is");
+         "data.sets mixes sets of examples with other formats: use examples in all sets or in none");
   one_of("data.order", data.order, {"rows", "partitions"});
   const bool partitions = data.order == "partitions";
-  unless(
-      !partitions || std::ranges::all_of(formats, [](auto& one) { return one == "parquet"; }), {"data.order"},
-      "data.order is \"partitions\", which are of the row groups of Parquet files: set data.format to \"parquet\", or "
-      "leave it out");
-  unless(
-      !partitions || data.held_out_part == 0.0, {"data.order", "data.held_out_part"},
-      "data.order is \"partitions\", which draw from full row groups, and data.held_out_part holds out rows: hold out "
-      "files, by data.held_out or data.held_out_every");
+  unless(!partitions || std::ranges::all_of(formats, [](auto& one) { return one == "parquet"; }), {"data.order"},
+         "data.order is \"partitions\", which consist of row groups of Parquet files: set data.format to \"parquet\", "
+         "or leave it out");
+  unless(!partitions || data.validation_fraction == 0.0, {"data.order", "data.validation_fraction"},
+         "data.order is \"partitions\", which consist of full row groups, and data.validation_fraction splits off "
+         "rows: select validation files with data.validation or data.validation_every");
   unless(!partitions || !data.group_by_length, {"data.order", "data.group_by_length"},
-         "data.order is \"partitions\", and data.group_by_length another order: leave one of the two out");
+         "data.order is \"partitions\", and data.group_by_length sets another order: leave one of the two out");
   for (const auto& [key, is_set] :
        {std::pair("data.partitions", data.partitions > 0), std::pair("data.repartition", data.repartition)})
     unless(!is_set || partitions, {key},
-           fmt::format("{} is of data.order = \"partitions\": set that, or leave it out", key));
+           fmt::format("{} needs data.order = \"partitions\": set that, or leave it out", key));
   unless(!data.repartition || config.checkpoint.shared, {"data.repartition", "checkpoint.shared"},
-         "data.repartition writes into train.dir what all ranks read, and checkpoint.shared is false: run `modrun "
-         "repartition` and copy its folder to all machines");
+         "data.repartition writes files into train.dir that all ranks read, and checkpoint.shared is false: run "
+         "`modrun repartition` and copy its folder to all machines");
   const std::string unknown_format = unknown_data_format(config.data.format);
   unless(unknown_format.empty(), {"data.format"}, unknown_format);
 }
 
-void check_optimizer_settings(RunConfig& config) {
+void check_optimizer_options(RunConfig& config) {
   const auto reads = [](const OptimizerKind& kind, const std::string& path) {
     return std::ranges::any_of(kind.settings,
                                [&](std::string_view name) { return path == fmt::format("optim.{}", name); });

@@ -1,15 +1,15 @@
-// What is wrong with settings that no single one shows.
+// Checks of config values against each other.
 #pragma once
 
 #include "runtime/config/config.h"
 
 namespace modular {
 
-/// Throws ConfigError where settings are none that a run can have, or do not go together.
+/// Throws ConfigError if a value is invalid, or if values contradict each other.
 void check_together(const RunConfig& config);
 
-/// Throws ConfigError where a setting of the command line is one that the optimizer does not read. A file may have
-/// those of several: a run's config.toml has all.
-void check_optimizer_settings(RunConfig& config);
+/// Throws ConfigError if the command line sets a key that the chosen optimizer does not read. Files may hold keys of
+/// several optimizers: a run's config.toml holds all of them.
+void check_optimizer_options(RunConfig& config);
 
 }  // namespace modular

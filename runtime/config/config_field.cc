@@ -9,7 +9,7 @@ namespace modular {
 
 namespace {
 
-/// Adds the fields that it sees, each by the path that `prefix` begins.
+/// Collects the fields that it visits, with `prefix` before their names.
 FieldVisitor collector(const std::string& prefix, std::vector<ConfigField>& fields) {
   return FieldVisitor([prefix, &fields](std::string_view name, const ConfigValue& field) {
     const std::string path = prefix + std::string(name);
@@ -127,7 +127,7 @@ std::string toml_value(const FieldPointer& value) {
 }
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& known) {
-  constexpr size_t kLongest = 200;  // a file's key may have any length, and the distance takes its square
+  constexpr size_t kLongest = 200;  // a file's keys may have any length, and the distance takes quadratic time
   if (name.size() > kLongest) return {};
   const auto distance = [&](const std::string& other) {
     return std::min(edit_distance(name, other), edit_distance(leaf(name), leaf(other)) + 1);

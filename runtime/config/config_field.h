@@ -1,4 +1,4 @@
-// One setting of a run, of any type and from any section, by its path.
+// One config value of a run, of any type and section, by its path.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +21,25 @@ using FieldPointer =
 
 struct ConfigField {
   std::string path;       // "train.steps", "model.config.hidden_size"
-  FieldPointer value;     // into the RunConfig
+  FieldPointer value;     // points into the RunConfig
   std::string_view help;  // empty for the model's own fields
   FieldRule rule;
 };
 
-/// All fields of the sections.
+/// All fields of all sections.
 std::vector<ConfigField> section_fields(RunConfig& config);
 
-/// Whether the value of a field is a program or a library that modrun would run.
+/// Whether the value of a field is a program or a library that modrun would execute.
 bool names_program(const ConfigField& field);
 
 /// The fields of the model's own config, under "model.config.".
 std::vector<ConfigField> model_fields(AnyConfig& config);
 
-/// A value as TOML writes it; empty for an optional without value.
+/// A value in TOML syntax; empty for an optional without a value.
 std::string toml_value(const FieldPointer& value);
 
-/// The known name that is nearest to `name` by edit distance, or nothing where none is near. A last component that is
-/// right, or nearly, counts more than the section before it.
+/// The known name nearest to `name` by edit distance; nullopt if none is near. A matching, or nearly matching, last
+/// component counts more than the section before it.
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// Reads the TOML file and the settings of the command line into a RunConfig.
+// Reads a TOML file and --set options into a RunConfig.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <toml++/toml.h>
@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <iterator>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "runtime/config/config_errors.h"
 #include "runtime/config/config_field.h"
 #include "runtime/config/data_set_options.h"
+#include "runtime/config/renamed_keys.h"
 #include "runtime/config/resize_embeddings.h"
 #include "runtime/config/toml_text.h"
 #include "runtime/config/toml_values.h"
@@ -31,18 +33,18 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A key that was set, and where.
+/// A key that was set, and its location.
 struct Assignment {
   std::string path;
   toml::node* value = nullptr;
   std::string where;  // "demo.toml:3:9" or "--set train.steps=x"
-  std::string text;   // of a --set, as it was written
+  std::string text;   // of --set, verbatim
 };
 
 void flatten(const std::string& file, const std::string& prefix, toml::table& table, std::vector<Assignment>& result) {
   for (auto&& [key, value] : table) {
     const auto path = prefix + std::string(key.str());
-    // A set without keys is one all the same, without paths.
+    // A set without keys is still a set, without paths.
     if (auto* inner = value.as_table(); inner && !(inner->empty() && prefix == "data.sets.")) {
       flatten(file, path + ".", *inner, result);
     } else {
@@ -56,7 +58,7 @@ bool takes_text(const FieldPointer& value) {
   return std::holds_alternative<std::string*>(value) || std::holds_alternative<std::optional<std::string>*>(value);
 }
 
-/// A group of optim.groups, a table.
+/// Reads one element of optim.groups, a table.
 ParameterGroup read_group(const toml::node& node, const std::string& where) {
   const auto* table = node.as_table();
   if (!table)
@@ -115,7 +117,7 @@ void apply(const Assignment& assignment, const ConfigField& field, RunConfig& co
   config.origins[field.path] = assignment.where;
 }
 
-/// Takes a field of a run's folder unless it names a program.
+/// Assigns a field from a run's folder, unless it names a program.
 void apply_untrusted(const Assignment& assignment, const ConfigField& field, RunConfig& config) {
   if (field.rule.names == Names::nothing) return apply(assignment, field, config);
   std::string& value = *std::get<std::string*>(field.value);
@@ -126,13 +128,13 @@ void apply_untrusted(const Assignment& assignment, const ConfigField& field, Run
   value = usual;
   config.origins.erase(field.path);
   config.untrusted[field.path] = fmt::format(
-      "{}: {} is {}, and what the folder of a run names is not run: add --set {}={} if you know it, or --trust-folder "
-      "if you know all that the folder holds{}",
+      "{}: {} is {}, and what the folder of a run names is not run: add --set {}={} if you trust it, or --trust-folder "
+      "if you trust the entire folder{}",
       assignment.where, field.path, given, field.path, given,
       field.rule.names == Names::library ? "" : fmt::format("; {} is used", toml_value(field.value)));
 }
 
-/// Takes a key of data.sets; false for other keys.
+/// Assigns a key of data.sets. Returns false for other keys.
 bool apply_set(const Assignment& assignment, RunConfig& config) {
   constexpr std::string_view kSets = "data.sets";
   if (!assignment.path.starts_with(kSets) ||
@@ -152,12 +154,27 @@ bool apply_set(const Assignment& assignment, RunConfig& config) {
   return true;
 }
 
-/// Takes a key of an older program, which the config.toml of its runs has; false for other keys.
+/// Assigns a key of an earlier version, as the config.toml of its runs has it. Returns false for other keys.
 bool apply_older(const Assignment& assignment, RunConfig& config) {
   if (assignment.path != "parallel.reshard_after_forward" || !assignment.value->is_boolean()) return false;
   config.parallel.zero_stage = assignment.value->as_boolean()->get() ? 3 : 2;
   config.origins["parallel.zero_stage"] = assignment.where;
   return true;
+}
+
+/// Replaces keys of earlier versions by their current names, and records them in `config.renamed`. `assignments` come
+/// from one source, the file or the command line: setting a key there under both names is an error.
+void rename_keys(std::span<Assignment> assignments, RunConfig& config) {
+  for (Assignment& assignment : assignments) {
+    const std::string now = current_key(assignment.path);
+    if (now == assignment.path) continue;
+    for (const Assignment& other : assignments)
+      if (other.path == now)
+        reject(assignment.where, fmt::format("{} is now {}, which is set as well ({}): leave {} out", assignment.path,
+                                             now, other.where, assignment.path));
+    config.renamed.push_back(fmt::format("{}: {} is now {}", assignment.where, assignment.path, now));
+    assignment.path = now;
+  }
 }
 
 [[noreturn]] void reject_unknown(const Assignment& assignment, const std::vector<ConfigField>& known) {
@@ -180,7 +197,7 @@ bool learns_from_text(const Entry& entry) {
   return task && task->tokens != Task::Tokens::no_targets;
 }
 
-/// A class, or a family: its language model where that is one, or all that it has.
+/// Finds the entry called `name`. For a family, returns its language model, or its only entry.
 const Entry& entry_named(const std::string& name, const std::string& where) {
   std::vector<const Entry*> of_family, language_models;
   std::vector<std::string> names;
@@ -210,15 +227,15 @@ void choose_model(RunConfig& config, const fs::path& file) {
     const auto newest = find_checkpoint(checkpoint);
     const Entry* const wanted = entry.empty() ? nullptr : &entry_named(entry, where);
     fs::path source = newest.empty() ? fs::path(checkpoint) : newest;
-    // A run that has saved itself no longer needs the weights that it began from.
+    // A run that has saved checkpoints no longer needs its initial weights.
     if (!fs::exists(source))
       if (const auto own = find_checkpoint(config.checkpoints()); !own.empty()) source = own;
-    // The first rank alone would know whether the weights are tied: where only it reads them, config.json says so.
+    // If only rank 0 reads the weights, config.json decides whether they are tied, as other ranks cannot tell.
     config.network =
         config.first_reads() ? read_config(source, wanted, base) : read_pretrained_config(source, wanted, base);
     if (const auto set = config.origins.find("model.base");
         !base.empty() && config.network.base.empty() && set != config.origins.end() && set->second.starts_with("--set"))
-      reject(set->second, fmt::format("model.base is of a PEFT folder, which {} is not: leave it out", checkpoint));
+      reject(set->second, fmt::format("model.base is for PEFT folders, and {} is not one: leave it out", checkpoint));
     if (wanted && wanted->architecture != config.network.entry->architecture)
       reject(where, fmt::format("model.entry is {} but model.checkpoint holds a {}: leave one of the two out", entry,
                                 config.network.entry->architecture));
@@ -238,20 +255,21 @@ const ConfigField* find(const std::vector<ConfigField>& fields, std::string_view
   return nullptr;
 }
 
-/// Of train.steps and train.epochs the command line's counts. Two in one place are rejected.
+/// The command line decides between train.steps and train.epochs. Setting both in one place is an error.
 void choose_length(RunConfig& config) {
   const auto steps = config.origins.find("train.steps"), epochs = config.origins.find("train.epochs");
   if (steps == config.origins.end() || epochs == config.origins.end() || config.train.epochs == 0.0) return;
   const bool steps_set = steps->second.starts_with("--set"), epochs_set = epochs->second.starts_with("--set");
   if (steps_set == epochs_set)
-    reject(epochs->second, fmt::format("train.epochs = {} beside train.steps = {} ({}): a run has one length, leave "
-                                       "one of the two out",
-                                       config.train.epochs, config.train.steps, steps->second));
+    reject(epochs->second,
+           fmt::format(
+               "train.epochs = {} and train.steps = {} ({}) both set the length of the run: leave one of the two out",
+               config.train.epochs, config.train.steps, steps->second));
   if (steps_set) config.train.epochs = 0.0;
   config.origins.erase(steps_set ? epochs : steps);
 }
 
-/// Gives the model the adapters of [lora], or those of the checkpoint that it begins from.
+/// Adds the adapters of [lora] to the model, or those of the checkpoint that it starts from.
 void choose_adapters(RunConfig& config) {
   const auto find_origin = [&](const char* key) {
     const auto origin = config.origins.find(key);
@@ -271,9 +289,8 @@ void choose_adapters(RunConfig& config) {
     for (const auto& [key, value] : get_values(stored))
       if (const std::string where = find_origin(key.c_str()); !where.empty() && asked.at(key) != value)
         reject(where,
-               fmt::format("{} is {}, and {} of the adapters in model.checkpoint \"{}\": leave it out to go on "
-                           "with them, or begin from the folder that `modrun export` writes, into which they are "
-                           "merged",
+               fmt::format("{} is {}, and {} of the adapters in model.checkpoint \"{}\": leave it out to continue with "
+                           "them, or start from the folder that `modrun export` writes, into which they are merged",
                            key, asked.at(key), value, config.model.checkpoint));
     wanted = stored;
     config.network = without_adapters(config.network);
@@ -285,7 +302,7 @@ void choose_adapters(RunConfig& config) {
   if (wanted.layers.empty()) return;
   if (wanted.dropout >= 1.0)
     reject(find_origin("lora.dropout"),
-           fmt::format("lora.dropout is {}: it is a share of the values, less than 1", wanted.dropout));
+           fmt::format("lora.dropout is {}: it is a probability, less than 1", wanted.dropout));
   try {
     adapt(config.network, wanted);
   } catch (const ConfigError& error) {
@@ -300,7 +317,8 @@ void make_absolute(const char* key, std::string& path) {
   path = whole.lexically_normal().string();
 }
 
-/// Where the assignment is that an error of the model's config names; the last one where it names several, or none.
+/// Location of the assignment that an error of the model's config names; the last assignment if the error names
+/// several, or none.
 std::string origin_of_error(std::string_view sentence, const std::vector<const Assignment*>& assignments,
                             const std::string& otherwise) {
   const auto is_named = [&](const Assignment* assignment) {
@@ -336,17 +354,20 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
     const auto equals = setting.find('=');
     if (equals == std::string::npos || equals == 0) reject(where, "expected key=value, e.g. --set train.steps=100");
     const auto text = setting.substr(equals + 1);
-    if (!is_utf8(setting)) reject(where, "it is no text in UTF-8, as a run's config.toml has to be");
+    if (!is_utf8(setting)) reject(where, "it is not valid UTF-8, which a run's config.toml must be");
     set_tables.push_back(parse_setting(text));
     assignments.push_back({setting.substr(0, equals), set_tables.back().get("value"), where, text});
   }
 
   RunConfig config;
+  rename_keys(std::span(assignments).first(of_file), config);
+  rename_keys(std::span(assignments).subspan(of_file), config);
   auto known = section_fields(config);
   std::vector<const Assignment*> of_model;
   for (size_t i = 0; i < assignments.size(); ++i) {
     const Assignment& assignment = assignments[i];
-    if (assignment.path.starts_with("search.")) continue;  // of `modrun search`, in a file that trains as well
+    if (assignment.path.starts_with("search."))
+      continue;  // of `modrun search`, in a file that is used for training too
     if (assignment.path.starts_with("model.config.")) {
       of_model.push_back(&assignment);
     } else if (apply_set(assignment, config)) {
@@ -366,7 +387,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   try {
     choose_model(config, file);
   } catch (const fs::filesystem_error& error) {
-    throw ConfigError(fmt::format("model.checkpoint \"{}\" cannot be looked for: {}",
+    throw ConfigError(fmt::format("model.checkpoint \"{}\" cannot be found: {}",
                                   shortened(config.model.checkpoint, 500), error.code().message()));
   }
   const int64_t stored_rows = vocabulary_rows(config.network);
@@ -386,13 +407,17 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   resize_embeddings(config, stored_rows);
   choose_length(config);
   check_together(config);
-  check_optimizer_settings(config);
+  check_optimizer_options(config);
 
   make_absolute("train.dir", config.train.dir);
   if (!config.model.checkpoint.empty()) make_absolute("model.checkpoint", config.model.checkpoint);
   if (!config.model.base.empty()) make_absolute("model.base", config.model.base);
   if (!config.model.tokenizer.empty()) make_absolute("model.tokenizer", config.model.tokenizer);
   for (auto& path : config.data.paths) make_absolute("data.paths", path);
+  // A pattern that begins with a wildcard matches absolute paths as it is.
+  for (auto& path : config.data.validation)
+    if (!path.empty() && std::string_view("*?[").find(path[0]) == std::string_view::npos)
+      make_absolute("data.validation", path);
   for (auto& set : config.data.sets)
     for (auto& path : set.paths) make_absolute("data.sets", path);
   if (config.has_backend_library()) make_absolute("parallel.backend", config.parallel.backend);

@@ -1,4 +1,4 @@
-// The settings of data.sets.
+// The keys of data.sets.
 #pragma once
 
 #include <toml++/toml.h>
@@ -10,8 +10,8 @@
 
 namespace modular {
 
-/// Assigns what follows "data.sets." in a key: "NAME.paths", or "NAME" where the table is empty. Sets are kept in the
-/// order of their names. Returns what is wrong with it in a sentence, or nothing.
+/// Assigns the key that follows "data.sets.": "NAME.paths", or "NAME" for an empty table. Keeps the sets sorted by
+/// name. Returns an error message, or an empty string.
 std::string assign_set(std::vector<SetOptions>& sets, std::string_view key, const toml::node& value);
 
 }  // namespace modular

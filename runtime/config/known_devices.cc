@@ -12,10 +12,10 @@ constexpr const char *kA100 = "NVIDIA A100 Tensor Core GPU, 2021", *kH100 = "NVI
                      *kGh200 = "NVIDIA GH200 Grace Hopper Superchip, 2023", *kB200 = "NVIDIA DGX B200, 2024",
                      *kMi300x = "AMD Instinct MI300X, 2023", *kL40s = "NVIDIA L40S, 2023", *kL4 = "NVIDIA L4, 2023";
 
-// Those whose words are within another's come after it. Data sheets that give operations with sparsity give twice
-// these. Links: NVLink's half; of MI300X the seven Infinity Fabric links to its neighbors together; of cards without
-// NVLink, or with bridges between pairs alone, PCIe x16. Between machines: DGX A100 has 200 Gb/s for each GPU, DGX
-// H100, H200 and B200 have 400 Gb/s.
+// A name that contains another one precedes it. Where data sheets give operations with sparsity, these are half of
+// them. Links: half of NVLink's bandwidth; of MI300X the seven Infinity Fabric links together; of cards without NVLink,
+// or with bridges between pairs only, PCIe x16. Between machines: DGX A100 has 200 Gb/s per GPU, DGX H100, H200 and
+// B200 have 400 Gb/s.
 constexpr KnownDevice kDevices[] = {
     // clang-format off
     {"a100-40gb", "A100-SXM4-40GB", 40 * kGiB, 312e12, 19.5e12, 0.0, 1.555e12, 300e9, 25e9, kA100},
@@ -35,13 +35,14 @@ constexpr KnownDevice kDevices[] = {
     // clang-format on
 };
 
-/// Whether `name` has `words` in it, and no longer ones: an L40 is not an L4.
+/// Whether `name` contains `words` as complete words: an L40 is not an L4.
 bool has_words(std::string_view name, std::string_view words) {
-  const auto is_of_a_word = [&](size_t place) {
-    return place < name.size() && std::isalnum(static_cast<unsigned char>(name[place])) != 0;
+  const auto is_of_a_word = [&](size_t index) {
+    return index < name.size() && std::isalnum(static_cast<unsigned char>(name[index])) != 0;
   };
   for (size_t at = name.find(words); at != name.npos; at = name.find(words, at + 1))
-    if (!is_of_a_word(at - 1) && !is_of_a_word(at + words.size())) return true;  // before the first: beyond the end
+    if (!is_of_a_word(at - 1) && !is_of_a_word(at + words.size()))
+      return true;  // wraps around before the first character
   return false;
 }
 

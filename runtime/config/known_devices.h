@@ -1,4 +1,4 @@
-// What vendors' data sheets say of devices.
+// Device specifications from vendors' data sheets.
 #pragma once
 
 #include <span>
@@ -7,28 +7,28 @@
 
 namespace modular {
 
-/// A row of the table. Operations per second are dense; bytes per second are one way; 0 where the device has none, or
-/// where that depends on the machine that it is in.
+/// A row of the table. Operations/s are dense, bytes/s are per direction; 0 if the device has no such value, or if it
+/// depends on the host machine.
 struct KnownDevice {
-  const char* name;        // as --device has it
-  const char* make;        // what its driver calls it has these words
+  const char* name;        // name for --device
+  const char* make;        // substring of the driver's name
   double memory;           // bytes
-  double bf16, fp32, fp8;  // peaks of matmuls
-  double memory_speed;     // of its own memory
-  double link;             // to another device of its machine
-  double between;          // to a device of another machine, by the adapters of the vendor's own system
+  double bf16, fp32, fp8;  // matmul peaks, operations/s
+  double memory_speed;     // device memory bandwidth, bytes/s
+  double link;             // to another device in the same machine, bytes/s
+  double between;          // to a device in another machine over the vendor system's network adapters, bytes/s
   const char* data_sheet;  // the source
 };
 
 std::span<const KnownDevice> known_devices();
 
-/// The device of that name, e.g. "h100"; null where it is not known.
+/// The device called `name`, e.g. "h100"; null if unknown.
 const KnownDevice* device_by_name(std::string_view name);
 
-/// The device that a driver calls `make`, e.g. "NVIDIA H100 80GB HBM3"; null where it is not known.
+/// The device that a driver calls `make`, e.g. "NVIDIA H100 80GB HBM3"; null if unknown.
 const KnownDevice* device_by_make(std::string_view make);
 
-/// "a100, …": all names.
+/// All names, as "a100, …".
 std::string names_of_known_devices();
 
 }  // namespace modular

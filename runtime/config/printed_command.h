@@ -6,7 +6,7 @@
 
 namespace modular {
 
-/// A word as a shell reads it: quoted where it holds anything that a shell takes for more than a letter.
+/// A word quoted for a shell, if it holds special characters.
 inline std::string shell_word(std::string_view word) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-=:,@%+";
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) return std::string(word);

@@ -24,15 +24,15 @@ void resize_embeddings(RunConfig& config, int64_t stored) {
   if (!config.model.resize_embeddings) {
     if (multiple > 0)
       throw_option_error(config, kPadding,
-                         fmt::format("{} is {}, and adds rows: set {} = true", kPadding, multiple, kResize));
+                         fmt::format("{} is {}, which adds rows: set {} = true", kPadding, multiple, kResize));
     return;
   }
   if (config.model.checkpoint.empty())
     throw_option_error(
         config, kResize,
-        fmt::format("{} is true, and there are no weights to add rows to: name them with model.checkpoint, "
-                    "or set {} of a new model",
-                    kResize, rows_key(config)));
+        fmt::format(
+            "{} is true, and there are no weights to resize: name them with model.checkpoint, or set {} of a new model",
+            kResize, rows_key(config)));
   if (vocabulary_field(config.network).empty())
     throw_option_error(
         config, kResize,
@@ -41,9 +41,9 @@ void resize_embeddings(RunConfig& config, int64_t stored) {
   const bool is_given = config.origins.contains(key);
   int64_t rows = vocabulary_rows(config.network);
   if (is_given && rows < stored)
-    throw_option_error(config, key,
-                       fmt::format("{} is {}, and the weights have {} rows: {} adds rows and takes none away", key,
-                                   rows, stored, kResize));
+    throw_option_error(
+        config, key,
+        fmt::format("{} is {}, and the weights have {} rows: {} only adds rows", key, rows, stored, kResize));
   if (!is_given) rows = std::max(stored, vocabulary_of_run(config));
   if (multiple > 0) rows = (rows + multiple - 1) / multiple * multiple;
   config.network = with_vocabulary_rows(config.network, rows);
@@ -55,11 +55,10 @@ void check_resized(const RunConfig& config) {
   if (!config.model.resize_embeddings || config.model.pad_vocab_to_multiple_of > 0) return;
   const std::string key = rows_key(config);
   if (!config.origins.contains(key) && vocabulary_of_run(config) == 0)
-    throw_option_error(
-        config, kResize,
-        fmt::format("{} is true, and there is no tokenizer whose ids say how many rows: name its folder with "
-                    "model.tokenizer, or set {}",
-                    kResize, key));
+    throw_option_error(config, kResize,
+                       fmt::format("{} is true, and there is no tokenizer to take the number of rows from: name its "
+                                   "folder with model.tokenizer, or set {}",
+                                   kResize, key));
 }
 
 }  // namespace modular

@@ -19,7 +19,7 @@ bool reads_bytes(const RunConfig& config) { return config.data.format == "bytes"
 fs::path named_tokenizer(const RunConfig& config) {
   for (const fs::path& folder : {fs::path(config.model.tokenizer), kept_tokenizer(config)})
     if (has_tokenizer(folder)) return folder;
-  throw ConfigError(fmt::format("model.tokenizer is {}, which holds no files of a tokenizer", config.model.tokenizer));
+  throw ConfigError(fmt::format("model.tokenizer is {}, which has no tokenizer files", config.model.tokenizer));
 }
 
 fs::path tokenizer_of_data(const RunConfig& config) {
@@ -29,7 +29,7 @@ fs::path tokenizer_of_data(const RunConfig& config) {
   return {};
 }
 
-/// One more than the largest id, 0 where the tokenizer is of a kind that is not read here, and travels all the same.
+/// One past the largest id; 0 for a kind of tokenizer that is not parsed here but copied nevertheless.
 int64_t read_vocabulary_size(const fs::path& folder) {
   if (fs::exists(folder / "tokenizer.json") || sentencepiece_model(folder).empty()) return tokenizer_vocabulary(folder);
   try {
@@ -64,7 +64,8 @@ fs::path tokenizer_of_trained(const RunConfig& config) {
 
 void check_tokenizer(const RunConfig& config) {
   const fs::path folder = tokenizer_of_run(config);
-  // Weights may come with a tokenizer that has further ids, for images say; the data's own ids are checked in any case.
+  // Weights may come with a tokenizer that has additional ids, e.g. for images. The data's own ids are checked in any
+  // case.
   if (folder.empty() || (config.model.tokenizer.empty() && folder != tokenizer_of_data(config))) return;
   const int64_t vocabulary = read_vocabulary_size(folder);
   const int64_t rows = vocabulary_rows(config.network);
@@ -83,7 +84,7 @@ void keep_tokenizer(const RunConfig& config, bool resumed) {
   const fs::path folder = tokenizer_of_run(config);
   if (!folder.empty() && fs::exists(kept) && fs::equivalent(folder, kept)) return;
   if (folder.empty()) {
-    fs::remove_all(kept);  // of the run that this one replaces
+    fs::remove_all(kept);  // from the run that this one replaces
     return;
   }
   NewFolder copied(kept);

@@ -13,10 +13,10 @@ namespace modular {
 namespace {
 
 constexpr size_t kDeepest = 100;        // levels; configs have four
-constexpr int64_t kLargest = 16 << 20;  // bytes; another file by mistake may have any size
+constexpr int64_t kLargest = 16 << 20;  // bytes; a wrong file may have any size
 
-/// The length of the string at the beginning of `text`, with its quotes: to the end of the line where one that has to
-/// end there does not.
+/// Length of the string literal at the start of `text`, with its quotes. An unterminated single-line string ends with
+/// its line.
 size_t string_length(std::string_view text) {
   const std::string_view triple = text.substr(0, 3);
   const bool has_lines = triple == "\"\"\"" || triple == "'''";
@@ -27,7 +27,7 @@ size_t string_length(std::string_view text) {
     if (text[end] == '\\' && quotes.front() == '"') ++end;
   }
   end = std::min(text.size(), end + quotes.size());
-  while (has_lines && end < text.size() && text[end] == quotes.front()) ++end;  // quotes before the last three
+  while (has_lines && end < text.size() && text[end] == quotes.front()) ++end;  // quotes before the closing three
   return end;
 }
 
@@ -35,8 +35,8 @@ size_t string_length(std::string_view text) {
 
 std::optional<int64_t> too_deep_line(std::string_view text) {
   int64_t line = 1;
-  std::vector<size_t> open;  // for each open bracket the levels within it
-  size_t dots = 0;           // of the key that is being read
+  std::vector<size_t> open;  // per open bracket, the levels within it
+  size_t dots = 0;           // of the current key
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     const size_t level = (open.empty() ? 0 : open.back()) + dots;

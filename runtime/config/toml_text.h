@@ -1,4 +1,4 @@
-// TOML from outside, as text.
+// TOML text from untrusted sources.
 #pragma once
 
 #include <toml++/toml.h>
@@ -12,8 +12,8 @@
 
 namespace modular {
 
-/// The first line of a TOML text with more than 100 levels, which are the parts of keys and the tables and arrays
-/// around a value; nothing where there is none. The TOML library recurses into each level and checks only some of them.
+/// First line of a TOML text with more than 100 levels, counting key components and the tables and arrays around a
+/// value; nullopt if there is none. The TOML library recurses into each level and checks only some of them.
 std::optional<int64_t> too_deep_line(std::string_view text);
 
 /// The tables of a file. Throws ConfigError "file:line:column: …".

@@ -1,4 +1,4 @@
-// Values of TOML as those of settings.
+// Conversion of TOML values to config values.
 #pragma once
 
 #include <fmt/format.h>
@@ -36,9 +36,9 @@ inline std::string describe(const toml::node& node) {
   return "a date or time";
 }
 
-/// A value as TOML writes it.
+/// A value in TOML syntax.
 inline std::string get_text(const toml::node& node) {
-  if (const auto* number = node.as_floating_point()) {  // of which the library writes more digits than are needed
+  if (const auto* number = node.as_floating_point()) {  // the library writes more digits than needed
     double value = number->get();
     return toml_value(&value);
   }
@@ -47,7 +47,7 @@ inline std::string get_text(const toml::node& node) {
   return out.str();
 }
 
-/// A setting's value under the key "value". Text that is not TOML, or nests too deeply for it, is a string.
+/// A value under the key "value". Text that is not TOML, or is nested too deeply, becomes a string.
 inline toml::table parse_setting(const std::string& text) {
   try {
     auto table = too_deep_line(text) ? toml::table() : toml::parse("value = " + text);
@@ -59,12 +59,12 @@ inline toml::table parse_setting(const std::string& text) {
   return table;
 }
 
-/// An integer or a number with a point, as near as can be. The library's own conversion gives none for large integers.
+/// An integer or floating-point number as the nearest double. The library's own conversion fails for large integers.
 inline double to_number(const toml::node& node) {
   return node.is_integer() ? static_cast<double>(node.as_integer()->get()) : node.as_floating_point()->get();
 }
 
-// Each returns what the value should have been, or nothing when it fits.
+// Each overload returns the expected type, or an empty string if the value fits.
 inline std::string assign(bool& value, const toml::node& node) {
   if (!node.is_boolean()) return "true or false";
   value = node.as_boolean()->get();

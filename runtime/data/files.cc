@@ -10,6 +10,7 @@
 #include <charconv>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "runtime/data/image_file.h"
 #include "runtime/data/token_formats.h"
@@ -24,12 +25,12 @@ namespace {
 
 bool is_glob(const std::string& path) { return path.find_first_of("*?[") != std::string::npos; }
 
-std::vector<std::string> expand_glob(const std::string& pattern) {
+std::vector<std::string> expand_glob(const std::string& pattern, const char* key) {
   glob_t found{};
   const int failed = glob(pattern.c_str(), GLOB_TILDE, nullptr, &found);
   std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + (failed ? 0 : found.gl_pathc));
   globfree(&found);
-  if (paths.empty()) throw DataError("data.paths: nothing matches \"" + pattern + "\"");
+  if (paths.empty()) throw DataError(std::string(key) + ": nothing matches \"" + pattern + "\"");
   return paths;
 }
 
@@ -170,11 +171,53 @@ void add_path(const fs::path& path, const DataOptions& options, std::vector<Data
   }
 }
 
-bool is_held_out(const DataFile& file, size_t index, const DataOptions& options) {
-  if (options.held_out_every > 0 && (index + 1) % static_cast<size_t>(options.held_out_every) == 0) return true;
-  return std::ranges::any_of(options.held_out, [&](const auto& pattern) {
-    return pattern == file.path || fnmatch(pattern.c_str(), file.path.c_str(), 0) == 0;
-  });
+/// Adds the files of `paths`, which the config has under `key`.
+void add_paths(const std::vector<std::string>& paths, const char* key, const DataOptions& options,
+               std::vector<DataFile>& files) {
+  for (const auto& path : paths) {
+    if (is_glob(path) && !is_there(path)) {
+      for (const auto& match : expand_glob(path, key)) add_path(match, options, files);
+    } else {
+      add_path(path, options, files);
+    }
+  }
+}
+
+/// Sorts files by path, and removes repeated ones.
+void sort_files(std::vector<DataFile>& files) {
+  std::ranges::sort(files, {}, [](const DataFile& file) -> const std::string& { return file.path.native(); });
+  const auto repeated = std::ranges::unique(files, {}, &DataFile::path);
+  files.erase(repeated.begin(), repeated.end());
+}
+
+/// Whether a file without tokens is valid. In formats with headers or rows, an empty file was cut off.
+bool may_be_empty(const DataOptions& options) {
+  return options.format != "examples" && options.format != "parquet" && options.format != "images";
+}
+
+bool matches(const std::string& pattern, const fs::path& file) {
+  return pattern == file || fnmatch(pattern.c_str(), file.c_str(), 0) == 0;
+}
+
+/// The files of entries of data.validation that select none of the `found` files: paths of other data. A pattern that
+/// begins with a wildcard only selects, as it matches paths of any folder.
+std::vector<DataFile> find_validation_files(const std::vector<DataFile>& found, const DataOptions& options) {
+  std::vector<std::string> paths;
+  for (const std::string& entry : options.validation) {
+    const bool only_selects = entry.empty() || is_glob(entry.substr(0, 1));
+    if (!only_selects && std::ranges::none_of(found, [&](const auto& file) { return matches(entry, file.path); }))
+      paths.push_back(entry);
+  }
+  std::vector<DataFile> files;
+  add_paths(paths, "data.validation", options, files);
+  sort_files(files);
+  if (may_be_empty(options)) std::erase_if(files, [](const DataFile& file) { return file.tokens() == 0; });
+  return files;
+}
+
+bool is_validation_file(const DataFile& file, size_t index, const DataOptions& options) {
+  if (options.validation_every > 0 && (index + 1) % static_cast<size_t>(options.validation_every) == 0) return true;
+  return std::ranges::any_of(options.validation, [&](const auto& pattern) { return matches(pattern, file.path); });
 }
 
 }  // namespace
@@ -193,40 +236,37 @@ DataFiles find_data_files(const DataOptions& options, const NeededFiles& needed)
   if (options.paths.empty()) throw DataError("data.paths is empty: name files, folders or globs to train on");
 
   std::vector<DataFile> found;
-  for (const auto& path : options.paths) {
-    if (is_glob(path) && !is_there(path)) {
-      for (const auto& match : expand_glob(path)) add_path(match, options, found);
-    } else {
-      add_path(path, options, found);
-    }
-  }
-  std::ranges::sort(found, {}, [](const DataFile& file) -> const std::string& { return file.path.native(); });
-  const auto repeated = std::ranges::unique(found, {}, &DataFile::path);
-  found.erase(repeated.begin(), repeated.end());
+  add_paths(options.paths, "data.paths", options, found);
+  sort_files(found);
   if (found.empty())
     throw DataError("data.paths: there is no file in " + options.paths.front() +
                     ": check data.paths and data.suffixes");
   const fs::path first = found.front().path;
-  if (options.format != "examples" && options.format != "parquet" &&
-      options.format != "images")  // where an empty file is one that was cut off
-    std::erase_if(found, [](const DataFile& file) { return file.tokens() == 0; });
+  if (may_be_empty(options)) std::erase_if(found, [](const DataFile& file) { return file.tokens() == 0; });
   if (found.empty()) throw DataError("data.paths: " + first.string() + " is empty: give files that hold data");
 
   DataFiles files;
-  for (size_t i = 0; i < found.size(); ++i)
-    (is_held_out(found[i], i, options) ? files.held_out : files.training).push_back(std::move(found[i]));
+  if (needed.separate_validation) files.validation = find_validation_files(found, options);
+  std::set<fs::path> separate;
+  for (const DataFile& file : files.validation) separate.insert(file.path);
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (separate.contains(found[i].path)) continue;  // data.validation may name a folder within data.paths
+    (is_validation_file(found[i], i, options) ? files.validation : files.training).push_back(std::move(found[i]));
+  }
+  sort_files(files.validation);
   if (needed.training && files.training.empty())
-    throw DataError("data.paths: no file is left to train on, as all are held out: check data.held_out");
-  if (needed.held_out && files.held_out.empty() && (options.held_out_every > 0 || !options.held_out.empty()))
-    throw DataError(std::string("data.held_out: no file is held out: the patterns match none, or there are fewer than "
-                                "data.held_out_every files") +
-                    (needed.training ? "" : "; to evaluate on all files, set data.held_out=[\"*\"]"));
+    throw DataError("data.paths: no file is left to train on, as all are held out: check data.validation");
+  if (needed.validation && files.validation.empty() && (options.validation_every > 0 || !options.validation.empty()))
+    throw DataError(
+        std::string("data.validation: no file is held out: the patterns match none, or there are fewer than "
+                    "data.validation_every files") +
+        (needed.training ? "" : "; to evaluate on all files, set data.validation=[\"*\"]"));
   return files;
 }
 
 std::string format_manifest(const DataFiles& files) {
   std::string text;
-  for (const auto* list : {&files.training, &files.held_out})
+  for (const auto* list : {&files.training, &files.validation})
     for (const auto& file : *list) text += manifest_line(file.bytes, fs::absolute(file.path).native());
   return text;
 }
@@ -234,7 +274,7 @@ std::string format_manifest(const DataFiles& files) {
 void check_manifest(const fs::path& manifest, const DataFiles& files) {
   std::map<fs::path, int64_t> recorded;
   for (auto& line : read_manifest(manifest, Links::none)) recorded[std::move(line.path)] = line.bytes;
-  for (const auto* list : {&files.training, &files.held_out}) {
+  for (const auto* list : {&files.training, &files.validation}) {
     for (const auto& file : *list) {
       const auto path = fs::absolute(file.path);
       const auto line = recorded.find(path);

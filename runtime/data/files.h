@@ -26,20 +26,20 @@ struct DataOptions {
   // "bytes": any file, a token is a byte; one of token_formats(); "examples": safetensors files whose rows are examples
   // (runtime/checkpoint/examples.h); "parquet": Parquet files of such rows; "images"
   std::string format = "bytes";
-  std::vector<std::string> paths;     // files, folders (searched through), globs, and manifests (*.manifest)
-  std::vector<std::string> suffixes;  // which files of a folder count, e.g. ".h"; all when empty
-  int64_t held_out_every = 0;         // every n-th file, in the order of their paths, is held out of training; 0: none
-  std::vector<std::string> held_out;  // files whose path matches one of these globs are held out
-  double held_out_part = 0.0;         // share of the samples, the last ones, that is held out instead of files; 0: none
-  bool trim = false;                  // examples: batches end with the longest row of their step
-  bool group_by_length = false;       // examples: rows of like length come together
-  std::string order = "rows";         // or "partitions": each draws from row groups of its own
-  int64_t partitions = 0;             // how many; 0: as many as data-parallel ranks
-  bool repartition = false;           // cut row groups again where their number does not divide
-  double mask_probability = 0.15;     // of masked language modeling
-  bool pack = false;                  // a row's documents do not see each other
-  int64_t end_of_text = -1;           // the id of the token that ends a document; -1: files alone end one
-  int64_t mask_token = -1;            // the id that replaces a masked token; -1 for none given
+  std::vector<std::string> paths;       // files, folders (searched through), globs, and manifests (*.manifest)
+  std::vector<std::string> suffixes;    // which files of a folder count, e.g. ".h"; all when empty
+  int64_t validation_every = 0;         // every n-th file, in the order of their paths, is for validation; 0: none
+  std::vector<std::string> validation;  // globs that select among the files of `paths`, and paths of other files
+  double validation_fraction = 0.0;  // fraction of the samples, the last ones, for validation instead of files; 0: none
+  bool trim = false;                 // examples: batches end with the longest row of their step
+  bool group_by_length = false;      // examples: rows of like length come together
+  std::string order = "rows";        // or "partitions": each draws from row groups of its own
+  int64_t partitions = 0;            // how many; 0: as many as data-parallel ranks
+  bool repartition = false;          // cut row groups again where their number does not divide
+  double mask_probability = 0.15;    // of masked language modeling
+  bool pack = false;                 // a row's documents do not see each other
+  int64_t end_of_text = -1;          // the id of the token that ends a document; -1: files alone end one
+  int64_t mask_token = -1;           // the id that replaces a masked token; -1 for none given
 };
 
 /// A file as it was when it was found. Reading it later checks that it still is.
@@ -55,12 +55,14 @@ struct DataFile {
 std::string unknown_data_format(const std::string& format);
 
 struct DataFiles {
-  std::vector<DataFile> training, held_out;
+  std::vector<DataFile> training, validation;
 };
 
 struct NeededFiles {
-  bool held_out = true;  // some, where files are to be held out
-  bool training = true;  // some to train on
+  bool validation = true;  // some, where `options` asks for validation files
+  bool training = true;    // some to train on
+  bool separate_validation =
+      true;  // read entries of data.validation that match none of data.paths as paths of their own
 };
 
 /// Finds and checks the files that `options` names, ordered by path. Throws DataError where one is missing, unreadable,

@@ -18,7 +18,7 @@ DataSet find_set(const RunConfig& config, const SetOptions& settings, bool train
   set.options.paths = settings.paths;
   set.options.format = settings.format.value_or(config.data.format);
   try {
-    set.files = find_data_files(set.options, {.held_out = false, .training = trains});
+    set.files = find_data_files(set.options, {.validation = false, .training = trains, .separate_validation = false});
   } catch (const DataError& error) {
     throw DataError(fmt::format("data.sets.{}: {}", set.name, error.what()));
   }
@@ -26,22 +26,22 @@ DataSet find_set(const RunConfig& config, const SetOptions& settings, bool train
 }
 
 void check_training_on_validation(const std::vector<DataSet>& sets) {
-  std::map<fs::path, std::string> held_out;
+  std::map<fs::path, std::string> validation;
   for (const DataSet& set : sets)
-    for (const DataFile& file : set.files.held_out) held_out.emplace(file.path, set.name);
+    for (const DataFile& file : set.files.validation) validation.emplace(file.path, set.name);
   for (const DataSet& set : sets)
     for (const DataFile& file : set.files.training)
-      if (const auto found = held_out.find(file.path); found != held_out.end())
-        throw DataError(
-            fmt::format("{}: data.sets.{} learns from it and data.sets.{} holds it out: hold it out of both",
-                        file.path.string(), set.name, found->second));
+      if (const auto found = validation.find(file.path); found != validation.end())
+        throw DataError(fmt::format(
+            "{}: data.sets.{} trains on it and data.sets.{} validates on it: make it a validation file of both",
+            file.path.string(), set.name, found->second));
 }
 
 }  // namespace
 
 std::vector<std::string> DataSet::image_classes() const {
   std::vector<DataFile> all = files.training;
-  all.insert(all.end(), files.held_out.begin(), files.held_out.end());
+  all.insert(all.end(), files.validation.begin(), files.validation.end());
   return modular::image_classes(all);
 }
 
@@ -49,11 +49,11 @@ std::vector<DataSet> find_data_sets(const RunConfig& config, bool trains) {
   if (config.data.sets.empty()) return {{{}, 1.0, {}, config.data, find_data_files(config.data, {.training = trains})}};
   std::vector<DataSet> sets;
   for (const SetOptions& settings : config.data.sets) sets.push_back(find_set(config, settings, trains));
-  const bool asked = config.data.held_out_every > 0 || !config.data.held_out.empty();
-  if (asked && std::ranges::none_of(sets, &DataSet::holds_out))
+  const bool asked = config.data.validation_every > 0 || !config.data.validation.empty();
+  if (asked && std::ranges::none_of(sets, &DataSet::has_validation))
     throw DataError(
-        "data.held_out: no file of any set is held out: the patterns match none, or there are fewer than "
-        "data.held_out_every files");
+        "data.validation: no set has validation files: the patterns match none, or there are fewer than "
+        "data.validation_every files");
   check_training_on_validation(sets);
   return sets;
 }
@@ -65,7 +65,7 @@ DataFiles get_files(const std::vector<DataSet>& sets) {
     for (const DataFile& file : files)
       if (seen.insert(file.path).second) to.push_back(file);
   };
-  for (const DataSet& set : sets) add(set.files.training, all.training), add(set.files.held_out, all.held_out);
+  for (const DataSet& set : sets) add(set.files.training, all.training), add(set.files.validation, all.validation);
   return all;
 }
 

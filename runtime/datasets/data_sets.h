@@ -1,4 +1,4 @@
-// The sets of data that a run reads: their files, found and divided into what it learns from and what is held out.
+// The data sets of a run: their files, found and split into training and validation files.
 #pragma once
 
 #include <string>
@@ -10,25 +10,26 @@
 namespace modular {
 
 struct DataSet {
-  std::string name;  // of data.sets; empty for that of data.paths
+  std::string name;  // key in data.sets; empty for the set of data.paths
   double weight = 1.0;
-  std::string loss;  // of sentence embeddings, where the set has its own
+  std::string loss;  // loss of sentence embeddings, if the set has its own
   DataOptions options;
-  DataFiles files;  // with data.held_out_part all are training files, whose last samples are held out
+  DataFiles files;  // with data.validation_fraction all are training files, whose last samples are the validation set
 
-  bool holds_out() const { return options.held_out_part > 0.0 || !files.held_out.empty(); }
+  bool has_validation() const { return options.validation_fraction > 0.0 || !files.validation.empty(); }
   bool has_examples() const { return options.format == "examples"; }
   bool has_parquet() const { return options.format == "parquet"; }
   bool has_images() const { return options.format == "images"; }
-  /// Of all of its files, held out or not.
+  /// Class names over all files, training and validation.
   std::vector<std::string> image_classes() const;
 };
 
-/// The sets of data.sets, or that of data.paths; only what is held out matters where nothing `trains` on them. Throws
-/// DataError as find_data_files does, and where a file that one set learns from is held out of another.
+/// The sets of data.sets, or the single set of data.paths. Unless `trains`, only the validation files matter. Throws
+/// DataError as find_data_files does, and if a file is in the training files of one set and the validation files of
+/// another.
 std::vector<DataSet> find_data_sets(const RunConfig& config, bool trains = true);
 
-/// The files of all sets, each once.
+/// The files of all sets, without duplicates.
 DataFiles get_files(const std::vector<DataSet>& sets);
 
 }  // namespace modular

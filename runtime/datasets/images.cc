@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Numbers of a preprocessor's config; `otherwise` where it has none.
+/// Numbers in a preprocessor's config; `otherwise` if the key is missing.
 std::vector<double> to_numbers(const json& preprocessor, const std::string& file, const char* key, int64_t channels,
                                std::vector<double> otherwise) {
   if (!preprocessor.contains(key)) return otherwise;
@@ -52,7 +52,7 @@ ImageShape image_shape(const RunConfig& config) {
   const auto file = std::filesystem::path(config.model.checkpoint) / "preprocessor_config.json";
   if (config.model.checkpoint.empty() || !is_there(file)) return shape;
   const json preprocessor = parse_json(read_file(file));
-  if (!preprocessor.is_object()) throw ConfigError(file.string() + ": is no JSON object: restore it");
+  if (!preprocessor.is_object()) throw ConfigError(file.string() + ": is not a JSON object: restore it");
   shape.mean = to_numbers(preprocessor, file.string(), "image_mean", shape.channels, shape.mean);
   shape.std = to_numbers(preprocessor, file.string(), "image_std", shape.channels, shape.std);
   return shape;
@@ -89,9 +89,10 @@ void check_images(const RunConfig& config, const DataSet& set) {
         fmt::format("the images of data.paths have one class each, and the problem of {} is {}: set "
                     "model.config.problem_type to single_label_classification, and num_labels to at least 2",
                     entry.architecture, problem));
-  if (set.options.held_out_part > 0.0)
+  if (set.options.validation_fraction > 0.0)
     throw ConfigError(
-        "data.held_out_part would hold out the images of the last classes: set data.held_out_every or data.held_out");
+        "data.validation_fraction would hold out the images of the last classes: set data.validation_every or "
+        "data.validation");
   const auto classes = static_cast<int64_t>(set.image_classes().size());
   const int64_t labels = fields_as_json(*config.network.config).value("num_labels", int64_t{0});
   const bool are_named = LabelTable::of(config.network).has_names() && classes <= labels;

@@ -1,4 +1,4 @@
-// Images of a run: in which size, and in which numbers, its model reads them.
+// Image size, normalization and labels of a run's images.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace modular {
 
-/// As the model's config says, with the mean and the deviation that preprocessor_config.json in model.checkpoint has,
-/// 0.5 without one. Throws ConfigError where the config or that file says none.
+/// Size from the model's config, with mean and standard deviation from preprocessor_config.json in model.checkpoint, or
+/// 0.5 without that file. Throws ConfigError if the config or the file lacks a value.
 ImageShape image_shape(const RunConfig& config);
 
-/// The label of each class: the model's number for the name of its folder; where the model's labels have no names, the
-/// place in sorted order. Throws ConfigError where a class is not a label of a model that names its labels.
+/// Label of each class: the model's id for the folder's name or, if the model's labels are unnamed, the folder's index
+/// in sorted order. Throws ConfigError if the model names its labels and a class is not among them.
 std::map<std::string, int64_t> image_labels(const RunConfig& config, const DataSet& set);
 
-/// Throws ConfigError where the set has images, and the entry is no classifier of so many classes.
+/// Throws ConfigError if the set has images and the entry is not a classifier with that many classes.
 void check_images(const RunConfig& config, const DataSet& set);
 
 }  // namespace modular

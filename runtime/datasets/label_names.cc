@@ -18,10 +18,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// The labels of all sets by name.
+/// Labels of all sets by name.
 struct NamedLabels {
   std::set<std::string> names;
-  std::map<std::string, int64_t> numbers;  // where all sets agree
+  std::map<std::string, int64_t> numbers;  // meaningful while all sets agree
   bool agree = true;
 };
 
@@ -45,7 +45,7 @@ NamedLabels get_labels(const std::vector<DataSet>& sets, int64_t count) {
       found.agree = false;
     }
     if (!set.has_examples()) continue;
-    for (const auto* files : {&set.files.training, &set.files.held_out})
+    for (const auto* files : {&set.files.training, &set.files.validation})
       for (const DataFile& file : *files)
         if (const fs::path labels = file.path.parent_path() / kLabelNames;
             seen.insert(labels).second && fs::is_regular_file(labels))
@@ -56,9 +56,9 @@ NamedLabels get_labels(const std::vector<DataSet>& sets, int64_t count) {
   return found;
 }
 
-/// Whether the head of the weights is the run's, and so has been trained for labels.
+/// Whether the weights' head is used by the run, and hence trained on labels.
 bool has_trained_head(const RunConfig& config, const json& keys, int64_t count) {
-  constexpr int64_t kLabelsOfTransformers = 2;  // where config.json does not say how many
+  constexpr int64_t kLabelsOfTransformers = 2;  // default of num_labels
   const auto names = keys.find("id2label");
   const int64_t stored = names == keys.end() ? kLabelsOfTransformers : static_cast<int64_t>(names->size());
   return !config.model.checkpoint.empty() && config.network.named.empty() && stored == count;
@@ -76,12 +76,12 @@ std::string name_labels(RunConfig& config, const std::vector<DataSet>& sets) {
   const bool has_images = std::ranges::any_of(sets, &DataSet::has_images);
   if (has_images && static_cast<int64_t>(data.names.size()) != model.count() &&
       !std::ranges::all_of(data.names, is_known))
-    return {};  // an error of check_images()
+    return {};  // reported by check_images()
   if (static_cast<int64_t>(data.names.size()) > model.count())
     throw ConfigError(fmt::format("the sets of data name {} labels, and model.config.num_labels is {}: set it to {}",
                                   data.names.size(), model.count(), data.names.size()));
   NumberedLabels labels = number_labels(data.names, model);
-  if (!any_known && data.agree) labels.numbers = data.numbers;  // as they are in the files
+  if (!any_known && data.agree) labels.numbers = data.numbers;  // as in the files
 
   std::vector<std::string> names = model.names();
   for (const std::string& name : labels.others) names[static_cast<size_t>(labels.numbers.at(name))] = name;
@@ -102,7 +102,7 @@ std::string name_labels(RunConfig& config, const std::vector<DataSet>& sets) {
 std::string infer_problem(RunConfig& config, const std::vector<DataSet>& sets) {
   const auto has_real_labels = [&](const DataSet& set) {
     if (!set.has_examples()) return false;
-    const auto& files = set.files.training.empty() ? set.files.held_out : set.files.training;
+    const auto& files = set.files.training.empty() ? set.files.validation : set.files.training;
     const SafetensorsFile file(files.front().path, Links::followed);
     const auto labels = file.tensors().find("labels");
     return labels != file.tensors().end() && at::isFloatingType(labels->second.dtype);
@@ -114,8 +114,7 @@ std::string infer_problem(RunConfig& config, const std::vector<DataSet>& sets) {
     if (field.path != "model.config.problem_type") continue;
     *std::get<std::optional<std::string>*>(field.value) = problem;
     config.network.config = std::move(changed);
-    return fmt::format(
-        "labels: they are floating-point numbers, and there are several: model.config.problem_type is {}", problem);
+    return fmt::format("labels are several floating-point numbers: model.config.problem_type is {}", problem);
   }
   return {};
 }

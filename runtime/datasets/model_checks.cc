@@ -17,8 +17,7 @@
 namespace modular {
 namespace {
 
-/// The paths that lead to a parameter, of which numbers are "*" where the pattern they are to be compared with has
-/// that.
+/// Adds all prefixes of a parameter's name as paths, with "*" for numbers if the pattern to compare with has "*".
 void add_paths(const std::string& name, bool with_stars, std::vector<std::string>& paths) {
   std::string path;
   for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
@@ -29,7 +28,7 @@ void add_paths(const std::string& name, bool with_stars, std::vector<std::string
   }
 }
 
-/// Whether positions are computed, for sequences of any length, instead of looked up.
+/// Whether positions are computed, for any sequence length, instead of looked up.
 bool has_rotary_positions(AnyConfig& config) {
   bool has = false;
   config.fields(FieldVisitor([&](std::string_view, const ConfigValue& field) {
@@ -38,7 +37,7 @@ bool has_rotary_positions(AnyConfig& config) {
   return has;
 }
 
-/// Rejects a path that means none of the parameters, with the nearest of those that do.
+/// Rejects a path that matches no parameter, and suggests the nearest one that does.
 void check_pattern(const RunConfig& config, const char* key, const std::string& pattern,
                    const std::vector<ModelParameter>& parameters) {
   std::vector<std::string> paths;
@@ -75,7 +74,7 @@ void check_dropout(const RunConfig& config) {
     if (!(value >= 0.0 && value < 1.0))
       throw_option_error(
           config, field.path,
-          fmt::format("{} is {}: the share that is dropped is at least 0 and less than 1", field.path, value));
+          fmt::format("{} is {}: a dropout probability is at least 0 and less than 1", field.path, value));
   }
 }
 
@@ -108,13 +107,13 @@ std::string advice_on_positions(const RunConfig& config) {
   const char* const key = model_count(config.network, "n_positions") ? "n_positions" : "max_position_embeddings";
   return fmt::format("write shorter ones{}",
                      config.model.checkpoint.empty()
-                         ? fmt::format(", or raise model.config.{}, which makes another model", key)
-                         : ", as the checkpoint has learned no more positions");
+                         ? fmt::format(", or raise model.config.{}, which defines another model", key)
+                         : ", as the checkpoint has no more positions");
 }
 
 void check_reading(const RunConfig& config) {
   const auto reject = [&](const char* key, const std::string& sentence) { throw_option_error(config, key, sentence); };
-  // Which are what the model reads, or are rejected.
+  // Files of these formats are checked when they are opened.
   if (config.reads("examples") || config.reads("parquet") || config.reads("images")) return;
   const auto vocabulary = vocab_size(config.network);
   if (config.reads("bytes") && vocabulary < 256)
@@ -126,10 +125,9 @@ void check_reading(const RunConfig& config) {
   const auto positions = *model_count(config.network, name);
   reject("train.seq_len",
          fmt::format("train.seq_len ({}) must not exceed model.config.{} ({}){}", config.train.seq_len, name, positions,
-                     *longest == positions ? ", as its positions are a table of learned ones"
-                                           : fmt::format(" less {}, as positions begin after that "
-                                                         "of padding",
-                                                         positions - *longest)));
+                     *longest == positions
+                         ? ", as its positions are a learned table"
+                         : fmt::format(" less {}, as positions start after that of padding", positions - *longest)));
 }
 
 void check_targets(const RunConfig& config) {
@@ -176,11 +174,10 @@ void check_router(const RunConfig& config) {
       return !buffer.trainable && buffer.global_shape == std::vector{experts};
     };
     if (std::string_view(key) == "router.bias_speed" && config.network.lora)
-      throw_option_error(
-          config, key,
-          fmt::format("{} is {}, which moves biases of the model, and lora.layers keeps all but adapters as "
-                      "it is: set router.aux_loss instead",
-                      key, value));
+      throw_option_error(config, key,
+                         fmt::format("{} is {}, which changes biases of the model, and lora.layers freezes everything "
+                                     "but adapters: set router.aux_loss instead",
+                                     key, value));
     if (std::string_view(key) == "router.bias_speed" && std::ranges::none_of(parameters, is_bias))
       throw_option_error(config, key,
                          fmt::format("{} is {}, and the routers of {} have no bias: set router.aux_loss instead", key,
@@ -195,15 +192,15 @@ void check_sampled_softmax(const RunConfig& config) {
   const Entry& entry = *config.network.entry;
   if (!find_task(entry.task)->samples_classes)
     throw_option_error(config, kKey,
-                       fmt::format("{} is {}, which is of models of sessions, and {} is for {}: leave it out", kKey,
+                       fmt::format("{} is {}, which is for session models, and {} is for {}: leave it out", kKey,
                                    samples, entry.architecture, entry.task));
   const int64_t items = vocab_size(config.network) - 1;
   if (samples >= items)
     throw_option_error(
         config, kKey,
-        fmt::format("{} is {}, and there are {} items beside padding: set it to fewer, or to 0 for a loss "
-                    "over all of them",
-                    kKey, samples, items));
+        fmt::format(
+            "{} is {}, and there are {} items without padding: set it to fewer, or to 0 for a loss over all items",
+            kKey, samples, items));
   if (!config.network.lora) return;
   for (const ModelParameter& parameter : model_parameters(config.network)) {
     const AdaptedLayer* const layer = config.network.lora->find_weight(parameter.name);
@@ -221,11 +218,10 @@ void check_new_head(const RunConfig& config) {
   for (const std::string& name : new_parameters(config.model.checkpoint, config.network)) {
     const auto holds_it = [&](const std::string& pattern) { return lies_in(pattern, name); };
     if (std::ranges::none_of(config.lora.trained, holds_it))
-      throw_option_error(
-          config, "lora.layers",
-          fmt::format("model.checkpoint has no \"{}\", and lora.layers trains adapters alone, so that it would "
-                      "stay as it is drawn: add it to lora.trained",
-                      name));
+      throw_option_error(config, "lora.layers",
+                         fmt::format("model.checkpoint has no \"{}\", and lora.layers trains only adapters, so that it "
+                                     "would keep its random initial values: add it to lora.trained",
+                                     name));
   }
 }
 
@@ -235,10 +231,11 @@ void check_float8(const RunConfig& config, const std::vector<ModelParameter>& pa
   for (const std::string& pattern : config.parallel.float8) {
     check_pattern(config, "parallel.float8", pattern, parameters);
     if (float8_layers(*model.module, {pattern}).empty())
-      throw_option_error(config, "parallel.float8",
-                         fmt::format("parallel.float8 has \"{}\", where {} has no linear layer whose sizes {} divides: "
-                                     "leave it out",
-                                     pattern, config.network.entry->architecture, kFloat8Multiple));
+      throw_option_error(
+          config, "parallel.float8",
+          fmt::format(
+              "parallel.float8 has \"{}\", where {} has no linear layer with sizes divisible by {}: leave it out",
+              pattern, config.network.entry->architecture, kFloat8Multiple));
   }
 }
 
@@ -264,7 +261,7 @@ void check_named_parameters(const RunConfig& config) {
                                [&](const ModelParameter& parameter) { return lies_in_any({pattern}, parameter); }))
         throw_option_error(
             config, "optim.groups",
-            fmt::format("optim.groups has \"{}\", of which nothing is trained: leave the group out", pattern));
+            fmt::format("optim.groups has \"{}\", which matches no trained parameter: leave the group out", pattern));
 }
 
 }  // namespace modular

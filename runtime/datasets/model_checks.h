@@ -1,4 +1,4 @@
-// What a run's settings ask of its model that not every model has.
+// Checks of a run's config against the capabilities of its model.
 #pragma once
 
 #include <cstdint>
@@ -9,49 +9,49 @@
 
 namespace modular {
 
-/// An integer of the model's own config; nothing where that has none of this name.
+/// An integer of the model's config by name; nullopt if there is none.
 std::optional<int64_t> model_count(const ModelConfig& model, std::string_view name);
 
-/// model.config.vocab_size, or nothing where the model has none.
+/// model.config.vocab_size; nullopt if the model has none.
 int64_t vocab_size(const ModelConfig& model);
 
-/// What the model counts positions from: 0, or in RoBERTa and similar models the place after padding's.
+/// First position id: 0, or in RoBERTa and similar models the padding id plus 1.
 int64_t first_position(const ModelConfig& model);
 
-/// The most tokens that the model has positions for: a table of learned ones has an end. Nothing where there is none:
-/// rotary positions go on beyond max_position_embeddings, as in transformers, and relative ones have no end.
+/// Maximum number of positions of a model with a learned position table. Nullopt otherwise: rotary positions extend
+/// beyond max_position_embeddings, as in transformers, and relative positions are unbounded.
 std::optional<int64_t> longest_sequence(const ModelConfig& model);
 
-/// What to do about rows that are longer than that.
+/// Advice for rows that exceed that maximum.
 std::string advice_on_positions(const RunConfig& config);
 
-/// Throws ConfigError where the model cannot read what data and train say: its vocabulary has no place for bytes, or
-/// its positions end before train.seq_len.
+/// Throws ConfigError if the model cannot read the data that `data` and `train` describe: its vocabulary is too small
+/// for bytes, or it has fewer positions than train.seq_len.
 void check_reading(const RunConfig& config);
 
-/// Throws ConfigError where the data gives the model's task nothing to learn from.
+/// Throws ConfigError if the data has no targets for the model's task.
 void check_targets(const RunConfig& config);
 
-/// Throws ConfigError if the model does not continue a text.
+/// Throws ConfigError if the model does not generate text.
 void check_sampling(const RunConfig& config);
 
-/// Throws ConfigError where settings of [router] are for experts or biases that the model has not.
+/// Throws ConfigError if [router] sets options for experts or biases that the model does not have.
 void check_router(const RunConfig& config);
 
-/// Throws ConfigError where [sampled_softmax] asks for a loss that the model does not have, or for as many items as it
-/// has.
+/// Throws ConfigError if [sampled_softmax] asks for a loss that the model does not support, or for at least as many
+/// items as it has.
 void check_sampled_softmax(const RunConfig& config);
 
-/// Throws ConfigError where parameters that model.checkpoint, a Hugging Face folder, lacks would stay at their initial
-/// values, as only adapters are trained.
+/// Throws ConfigError if parameters missing from model.checkpoint, a Hugging Face folder, would keep their initial
+/// values because only adapters are trained.
 void check_new_head(const RunConfig& config);
 
-/// Throws ConfigError where optim.frozen or a group of optim.groups names what the model has not, or where optim.frozen
-/// names all of it.
+/// Throws ConfigError if optim.frozen or optim.groups names a module or parameter that the model does not have, or if
+/// optim.frozen freezes everything.
 void check_named_parameters(const RunConfig& config);
 
-/// Throws ConfigError where the model's config has a probability of dropout outside of [0, 1). The layers themselves
-/// reject it too, but only when they are built.
+/// Throws ConfigError if a dropout probability of the model's config is outside of [0, 1). The layers check that too,
+/// but only when they are constructed.
 void check_dropout(const RunConfig& config);
 
 }  // namespace modular

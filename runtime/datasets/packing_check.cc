@@ -17,8 +17,8 @@
 namespace modular {
 namespace {
 
-// The shapes of what models compute before they look at documents, and of which libtorch does not tell them by itself
-// on the meta device.
+// Shape functions of operators that models call before they look at documents, and that libtorch does not implement on
+// the meta device.
 at::Tensor abs_on_meta(const at::Tensor& input) { return at::empty_like(input); }
 
 at::Tensor where_on_meta(const at::Tensor& condition, const at::Tensor& one, const at::Tensor& other) {
@@ -53,8 +53,8 @@ bool has_state_spaces(const Model& model) {
                              [](const auto& parameter) { return parameter.key().ends_with("A_log"); });
 }
 
-/// Whether the model's attention reads which document a token is of. It rejects documents of another shape than the
-/// tokens', which shows on the meta device, where no tensor has values.
+/// Whether the model's attention uses document ids. If so, it rejects document ids of another shape than the tokens,
+/// which the meta device reveals without allocating values.
 bool tells_documents_apart(Model& model) {
   const auto options = at::TensorOptions(at::kMeta).dtype(at::kLong);
   Batch batch;
@@ -74,23 +74,20 @@ bool tells_documents_apart(Model& model) {
 PackingError packing_error(const RunConfig& config) {
   if (!config.data.pack) return {};
   if (config.reads("examples") || config.reads("parquet"))
-    return {
-        "data.pack",
-        fmt::format("data.pack is for texts, and data.format is \"{}\", whose rows are as their files say: leave it "
-                    "out",
-                    config.reads("examples") ? "examples" : "parquet")};
+    return {"data.pack",
+            fmt::format("data.pack is for texts, and data.format is \"{}\", whose files define the rows: leave it out",
+                        config.reads("examples") ? "examples" : "parquet")};
   if (const int64_t ids = vocab_size(config.network); config.data.end_of_text >= ids)
-    return {"data.end_of_text", fmt::format("data.end_of_text is {}, and model.config.vocab_size {}: no token ends a "
-                                            "document, give the id of one that does",
+    return {"data.end_of_text", fmt::format("data.end_of_text is {}, and model.config.vocab_size {}: set it to the id "
+                                            "of the token that ends a document",
                                             config.data.end_of_text, ids)};
   Model model = build_on_meta(*config.network.entry, *config.network.config);
-  const char* const fault = has_state_spaces(model) ? "states continue from one document of a row into the next"
-                            : !tells_documents_apart(model)
-                                ? "attention is not known to keep the documents of a row apart"
-                                : nullptr;
+  const char* const fault = has_state_spaces(model)         ? "states continue from one document of a row into the next"
+                            : !tells_documents_apart(model) ? "attention is not known to mask across documents of a row"
+                                                            : nullptr;
   if (!fault) return {};
-  return {"data.pack", fmt::format("data.pack is for models that read each document as if it were alone, and {}'s {}: "
-                                   "leave it out, or train another model",
+  return {"data.pack", fmt::format("data.pack is for models that process each document of a row by itself, and {}'s "
+                                   "{}: leave it out, or train another model",
                                    config.network.entry->architecture, fault)};
 }
 

@@ -1,4 +1,4 @@
-// Which data and models data.pack is for.
+// Support of data formats and models for data.pack.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ struct PackingError {
   std::string key, sentence;
 };
 
-/// Says why the documents of a row cannot be kept apart: the data has none, or the model lets them see
-/// each other. Empty where nothing is wrong, or data.pack is not set. Needs no memory of the model's size.
+/// Error message if the documents of a row cannot be separated, because the data has no documents or the model cannot
+/// mask across them. Empty if they can, or if data.pack is not set. Does not allocate the model.
 PackingError packing_error(const RunConfig& config);
 
 }  // namespace modular

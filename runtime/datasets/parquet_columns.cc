@@ -49,7 +49,7 @@ std::string type_text(const RowColumn& column) {
   const std::string_view values = column.values == Values::integers  ? "integers"
                                   : column.values == Values::numbers ? "floating-point numbers"
                                                                      : "integers or floating-point numbers";
-  static constexpr std::string_view kForms[] = {"{}, one a row", "a list of {} in each row",
+  static constexpr std::string_view kForms[] = {"{}, one per row", "a list of {} in each row",
                                                 "a list of lists of {} in each row"};
   return fmt::format(fmt::runtime(kForms[column.lists]), values);
 }
@@ -61,8 +61,8 @@ std::vector<RowColumn> row_columns(const ModelConfig& model) {
   if (!task) throw std::runtime_error(task_error(model.entry->architecture, model.entry->task));
   if (task->reads != Task::Reads::tokens || task->texts != 1)
     throw std::runtime_error(fmt::format(
-        "{} is for {}, whose examples have {}, which are not read of Parquet files: write them as "
-        "safetensors (data.format = \"examples\")",
+        "{} is for {}, whose examples have {}, which Parquet files cannot hold: write them as safetensors (data.format "
+        "= \"examples\")",
         model.entry->architecture, model.entry->task, task->reads != Task::Reads::tokens ? "images" : "several texts"));
   const nlohmann::json fields = fields_as_json(*model.config);
   const auto ids = table_size(fields, "vocab_size"), pad = table_size(fields, "pad_token_id");
@@ -112,12 +112,12 @@ std::vector<RowColumn> columns_in(const std::vector<ParquetColumn>& held, const 
                                            names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
     }
     if (std::ranges::count(held, column.name, &ParquetColumn::name) > 1)
-      throw std::runtime_error(fmt::format("{} has several columns \"{}\": leave one of them", path, column.name));
+      throw std::runtime_error(fmt::format("{} has several columns \"{}\": keep one of them", path, column.name));
     const bool fits = column.values == Values::integers  ? is_integer(stored->element)
                       : column.values == Values::numbers ? is_number(stored->element)
                                                          : stored->element != ParquetType::other;
     if (stored->lists != column.lists || !fits)
-      throw std::runtime_error(fmt::format("{}: column \"{}\" is {}, and {}, for {}, reads {}: write that", path,
+      throw std::runtime_error(fmt::format("{}: column \"{}\" is {}, and {}, for {}, reads {}: convert it", path,
                                            column.name, stored->type, model.entry->architecture, model.entry->task,
                                            type_text(column)));
     found.push_back(column);

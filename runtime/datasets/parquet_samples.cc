@@ -18,7 +18,7 @@ using Of = RowColumn::Of;
 constexpr int64_t kCachedBytes = int64_t{1} << 30;  // of decoded row groups
 constexpr int64_t kOpenFiles = 64;
 
-/// Calls `visit` with a pointer to the first value, of its own type.
+/// Calls `visit` with a typed pointer to the first value.
 template <class Visitor>
 void with_values(const ParquetValues& values, Visitor&& visit) {
   switch (values.element) {
@@ -43,7 +43,7 @@ void with_values(const ParquetValues& values, Visitor&& visit) {
     case ParquetType::other:
       break;
   }
-  throw std::logic_error("a column of no known type");
+  throw std::logic_error("a column of unknown type");
 }
 
 int64_t bytes_of_values(const ParquetValues& values) {
@@ -54,7 +54,7 @@ int64_t bytes_of_values(const ParquetValues& values) {
   return bytes;
 }
 
-/// The values [begin, end) of a row, of all its lists together.
+/// Range of the values [begin, end) of a row, over all of its lists.
 std::pair<int64_t, int64_t> values_of_row(const ParquetValues& values, int64_t row) {
   int64_t begin = row, end = row + 1;
   for (const auto& offsets : values.offsets) {
@@ -64,29 +64,29 @@ std::pair<int64_t, int64_t> values_of_row(const ParquetValues& values, int64_t r
   return {begin, end};
 }
 
-/// The row that a value is of.
-int64_t get_row(const ParquetValues& values, int64_t place) {
+/// The row that a value belongs to.
+int64_t get_row(const ParquetValues& values, int64_t index) {
   for (size_t level = values.offsets.size(); level-- > 0;)
-    place = std::ranges::upper_bound(values.offsets[level], place) - values.offsets[level].begin() - 1;
-  return place;
+    index = std::ranges::upper_bound(values.offsets[level], index) - values.offsets[level].begin() - 1;
+  return index;
 }
 
-/// The length of a row's outer list.
+/// Length of a row's outer list.
 int64_t list_length(const ParquetValues& values, int64_t row) {
   const auto& offsets = values.offsets.front();
   return offsets[static_cast<size_t>(row) + 1] - offsets[static_cast<size_t>(row)];
 }
 
-/// Copies a row's values to the front of `to`'s row, which is contiguous.
-void copy_row(const ParquetValues& values, int64_t row, const at::Tensor& to, int64_t place) {
+/// Copies a row's values to the start of `to`'s row, which is contiguous.
+void copy_row(const ParquetValues& values, int64_t row, const at::Tensor& to, int64_t to_row) {
   const auto [begin, end] = values_of_row(values, row);
   const int64_t stride = to.stride(0), first = begin, last = end;
   with_values(values, [&](const auto* data) {
     if (to.is_floating_point())
-      std::transform(data + first, data + last, to.mutable_data_ptr<float>() + place * stride,
+      std::transform(data + first, data + last, to.mutable_data_ptr<float>() + to_row * stride,
                      [](auto value) { return static_cast<float>(value); });
     else
-      std::transform(data + first, data + last, to.mutable_data_ptr<int64_t>() + place * stride,
+      std::transform(data + first, data + last, to.mutable_data_ptr<int64_t>() + to_row * stride,
                      [](auto value) { return static_cast<int64_t>(value); });
   });
 }
@@ -100,10 +100,10 @@ ParquetSamples::ParquetSamples(std::vector<DataFile> files, const ModelConfig& m
   task_ = &task;
   for (size_t file = 0; file < files_.size(); ++file) open_file(file, model);
   makes_labels_ = std::ranges::find(columns_, "labels", &RowColumn::name) == columns_.end();
-  if (count() == 0) throw DataError("the files of data.paths hold no row: write at least one");
+  if (count() == 0) throw DataError("the files of data.paths have no rows: write at least one");
   if (partitions == 0) return;
   std::vector<int64_t> rows;
-  for (const Place& group : groups_) rows.push_back(group.rows);
+  for (const RowGroup& group : groups_) rows.push_back(group.rows);
   order_.emplace(std::move(rows), partitions);
 }
 
@@ -130,19 +130,19 @@ void ParquetSamples::open_file(size_t file, const ModelConfig& model) {
   }
 }
 
-std::vector<ParquetValues> ParquetSamples::read_group(const Place& place) const {
-  const DataFile& file = files_[place.file];
+std::vector<ParquetValues> ParquetSamples::read_group(const RowGroup& group) const {
+  const DataFile& file = files_[group.file];
   if (std::error_code error; static_cast<int64_t>(std::filesystem::file_size(file.path, error)) != file.bytes)
     throw DataError(fmt::format("{} has changed since the run began: keep the data as it is", file.path.string()));
-  const auto* const found = open_.find(place.file);
+  const auto* const found = open_.find(group.file);
   ParquetFile& opened =
-      found ? **found : *open_.add(place.file, parquet_library().open(file.path.string()), /*taken=*/1);
-  if (place.group >= static_cast<int64_t>(opened.groups().size()) ||
-      opened.groups()[static_cast<size_t>(place.group)].rows != place.rows)
+      found ? **found : *open_.add(group.file, parquet_library().open(file.path.string()), /*taken=*/1);
+  if (group.group >= static_cast<int64_t>(opened.groups().size()) ||
+      opened.groups()[static_cast<size_t>(group.group)].rows != group.rows)
     throw DataError(fmt::format("{} has changed since the run began: keep the data as it is", file.path.string()));
   std::vector<std::string> names;
   for (const RowColumn& column : columns_) names.emplace_back(column.name);
-  return opened.read(place.group, names);
+  return opened.read(group.group, names);
 }
 
 std::shared_ptr<const ParquetSamples::Decoded> ParquetSamples::group(size_t number) const {
@@ -169,7 +169,7 @@ void ParquetSamples::measure() const {
       }
     }
     if (!has_targets)
-      throw DataError(fmt::format("{}: all labels are {}, which is no target: write the labels that are to be learned",
+      throw DataError(fmt::format("{}: all labels are {}, which is not a target: write labels to train on",
                                   files_.front().path.parent_path().string(), kIgnoredTarget));
     for (const UnpaddedLength& row : lengths) {
       longest_ = {std::max(longest_.input, row.input), std::max(longest_.target, row.target)};
@@ -180,8 +180,8 @@ void ParquetSamples::measure() const {
 }
 
 void ParquetSamples::reject(size_t number, int64_t row, const std::string& sentence) const {
-  const Place& place = groups_[number];
-  throw DataError(fmt::format("{}: row {}: {}", files_[place.file].path.string(), place.first + row, sentence));
+  const RowGroup& group = groups_[number];
+  throw DataError(fmt::format("{}: row {}: {}", files_[group.file].path.string(), group.first + row, sentence));
 }
 
 void ParquetSamples::measure_lists(size_t number, const RowColumn& column, const ParquetValues& values,
@@ -190,15 +190,14 @@ void ParquetSamples::measure_lists(size_t number, const RowColumn& column, const
     const int64_t length = list_length(values, row);
     if (column.of == Of::row) {
       if (length != column.width)
-        reject(
-            number, row,
-            fmt::format("\"{}\" has {} values, and num_labels of the model's config is {}: write equal numbers of them",
-                        column.name, length, column.width));
+        reject(number, row,
+               fmt::format("\"{}\" has {} values, and num_labels of the model's config is {}: make them equal",
+                           column.name, length, column.width));
       continue;
     }
     UnpaddedLength& known = lengths[static_cast<size_t>(begin_[number] + row)];
     int64_t& expected = column.of == Of::input ? known.input : known.target;
-    if (expected == 0) expected = length;  // of the first column, which others follow
+    if (expected == 0) expected = length;  // the first column sets it
     if (length == 0)
       reject(number, row, fmt::format("\"{}\" is empty: write at least one value, or leave the row out", column.name));
     if (length != expected)
@@ -210,31 +209,30 @@ void ParquetSamples::measure_lists(size_t number, const RowColumn& column, const
     const auto first = static_cast<size_t>(values.offsets[0][static_cast<size_t>(row)]);
     for (size_t list = first; list < first + static_cast<size_t>(length); ++list)
       if (inner[list + 1] - inner[list] != column.width)
-        reject(
-            number, row,
-            fmt::format("\"{}\" has a list of {} values, and the model's config says {} for each item: write so many",
-                        column.name, inner[list + 1] - inner[list], column.width));
+        reject(number, row,
+               fmt::format("\"{}\" has a list of {} values, and the model's config has {} per item: write that many",
+                           column.name, inner[list + 1] - inner[list], column.width));
   }
 }
 
 bool ParquetSamples::check_values(size_t number, const RowColumn& column, const ParquetValues& values) const {
   bool any = false;
   with_values(values, [&](const auto* data) {
-    for (int64_t place = 0; place < values.count; ++place) {
-      const auto number_there = static_cast<double>(data[place]);
+    for (int64_t index = 0; index < values.count; ++index) {
+      const auto number_there = static_cast<double>(data[index]);
       if (column.may_ignore && number_there == kIgnoredTarget) continue;
       any = true;
       if (column.as_numbers) {
         if (!std::isfinite(number_there) || (column.zero_or_one && number_there != 0.0 && number_there != 1.0))
-          reject(number, get_row(values, place),
+          reject(number, get_row(values, index),
                  fmt::format("\"{}\" holds {}: write {}", column.name, number_there,
                              column.zero_or_one ? "0 or 1" : "finite numbers"));
         continue;
       }
       if (column.below.empty()) continue;
-      const int64_t below = column.below[static_cast<size_t>(place) % column.below.size()];
-      if (const auto id = static_cast<int64_t>(data[place]); id < 0 || id >= below)
-        reject(number, get_row(values, place),
+      const int64_t below = column.below[static_cast<size_t>(index) % column.below.size()];
+      if (const auto id = static_cast<int64_t>(data[index]); id < 0 || id >= below)
+        reject(number, get_row(values, index),
                fmt::format("\"{}\" holds {}: write ids from 0 to {} ({} of the model's config is {}){}", column.name,
                            id, below - 1, column.below_key, below,
                            column.may_ignore ? fmt::format(", or {} where there is no target", kIgnoredTarget) : ""));
@@ -262,11 +260,11 @@ int64_t ParquetSamples::length(int64_t sample) const {
   return row.input + row.target;
 }
 
-Batch ParquetSamples::read(std::span<const SamplePosition> places, int64_t samples) const {
+Batch ParquetSamples::read(std::span<const SamplePosition> positions, int64_t samples) const {
   const std::vector<UnpaddedLength>& lengths = this->lengths();
   std::vector<int64_t> numbers;
-  for (const SamplePosition& place : places) numbers.push_back(place.sample);
-  numbers.resize(static_cast<size_t>(samples), places.empty() ? 0 : places.front().sample);
+  for (const SamplePosition& position : positions) numbers.push_back(position.sample);
+  numbers.resize(static_cast<size_t>(samples), positions.empty() ? 0 : positions.front().sample);
 
   std::vector<at::Tensor> tensors;
   for (const RowColumn& column : columns_) {
@@ -277,16 +275,15 @@ Batch ParquetSamples::read(std::span<const SamplePosition> places, int64_t sampl
   }
   std::vector<int64_t> order(numbers.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::sort(order, {}, [&](int64_t place) { return numbers[static_cast<size_t>(place)]; });
+  std::ranges::sort(order, {}, [&](int64_t row) { return numbers[static_cast<size_t>(row)]; });
   std::shared_ptr<const Decoded> decoded;
   size_t held = groups_.size();
-  for (const int64_t place : order) {  // a row group at a time
-    const int64_t sample = numbers[static_cast<size_t>(place)];
+  for (const int64_t row : order) {  // one row group at a time
+    const int64_t sample = numbers[static_cast<size_t>(row)];
     const auto number = static_cast<size_t>(std::ranges::upper_bound(begin_, sample) - begin_.begin()) - 1;
     if (number != held) decoded = group(number);
     held = number;
-    for (size_t at = 0; at < columns_.size(); ++at)
-      copy_row((*decoded)[at], sample - begin_[number], tensors[at], place);
+    for (size_t at = 0; at < columns_.size(); ++at) copy_row((*decoded)[at], sample - begin_[number], tensors[at], row);
   }
 
   Batch batch;
@@ -303,7 +300,7 @@ Batch ParquetSamples::read(std::span<const SamplePosition> places, int64_t sampl
   }
   add_item_mask(*task_, batch);
   if (makes_labels_) batch.labels = made_labels(*task_, batch, /*texts=*/1);
-  batch.labels.slice(0, static_cast<int64_t>(places.size())).fill_(kIgnoredTarget);
+  batch.labels.slice(0, static_cast<int64_t>(positions.size())).fill_(kIgnoredTarget);
   return batch;
 }
 

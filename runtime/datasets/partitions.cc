@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 constexpr const char* kSources = "sources.manifest";
 
 struct Sizes {
-  std::vector<int64_t> files;  // rows of each
-  int64_t groups = 0;          // that hold any, of all files
+  std::vector<int64_t> files;  // rows per file
+  int64_t groups = 0;          // non-empty row groups of all files
 };
 
 Sizes get_sizes(const std::vector<DataFile>& files) {
@@ -42,7 +42,7 @@ fs::path get_folder(const RunConfig& config, const DataSet& set) {
   return fs::path(config.train.dir) / "row-groups" / (set.name.empty() ? "data" : set.name);
 }
 
-/// What a folder is of: the files as they were, and the partitions.
+/// Identity of a folder: the source files as they were, and the number of partitions.
 std::string describe_sources(const RunConfig& config, const DataSet& set) {
   return fmt::format("{} partitions\n{}", config.data.partitions, format_manifest({set.files.training, {}}));
 }
@@ -52,7 +52,7 @@ bool is_cut(const RunConfig& config, const DataSet& set) {
   return config.data.repartition && is_there(sources) && read_file(sources) == describe_sources(config, set);
 }
 
-/// "a.parquet b.parquet", or what stands for many.
+/// "a.parquet b.parquet", or a placeholder for many files.
 std::string words_for(const std::vector<DataFile>& files) {
   if (files.size() > 3) return "FILES";
   std::string words;
@@ -71,11 +71,10 @@ void prepare_partitions(RunConfig& config, const std::vector<DataSet>& sets, int
     if (groups % partitions == 0) continue;
     const std::optional<int64_t> size = rows_for_parts(rows, partitions);
     const std::string what = fmt::format(
-        "{}data.order = \"partitions\": the files have {} row {}, which is no multiple of {} data-parallel ranks",
+        "{}data.order = \"partitions\": the files have {} row {}, which is not a multiple of {} data-parallel ranks",
         set.name.empty() ? "" : fmt::format("data.sets.{}: ", set.name), groups, groups == 1 ? "group" : "groups",
         partitions);
-    if (!size)
-      throw ConfigError(what + ", and no other size of row groups makes it one: use fewer ranks, or more rows");
+    if (!size) throw ConfigError(what + ", and no size of row groups makes it one: use fewer ranks, or more rows");
     if (!config.data.repartition)
       throw ConfigError(
           fmt::format("{}: run `modrun repartition {} --rows {} --out DIR` and train on DIR, or set "
@@ -91,20 +90,20 @@ std::vector<std::string> cut_row_groups(const RunConfig& config, const std::vect
     const auto [rows, groups] = get_sizes(set.files.training);
     if (groups % config.data.partitions == 0 || is_cut(config, set)) continue;
     const std::optional<int64_t> size = rows_for_parts(rows, config.data.partitions);
-    if (!size) throw ConfigError("data.repartition: the files have changed since they were looked at: start again");
+    if (!size) throw ConfigError("data.repartition: the files have changed since they were checked: start again");
     const fs::path folder = get_folder(config, set);
     fs::create_directories(folder.parent_path());
     NewFolder cut(folder);
-    // Numbers, as files of several folders may have one name.
+    // Numbered, as files in different folders may have the same name.
     for (size_t file = 0; file < set.files.training.size(); ++file)
       parquet_library().cut(set.files.training[file].path.string(), cut.partial() / fmt::format("{:06}.parquet", file),
                             *size);
     write_file(cut.partial() / kSources, describe_sources(config, set));
     cut.publish();
-    warnings.push_back(fmt::format(
-        "data.repartition: {} row groups are no multiple of {} data-parallel ranks: the rows are cut into {} "
-        "groups of {} in {}",
-        groups, config.data.partitions, row_groups(rows, *size), *size, folder.string()));
+    warnings.push_back(
+        fmt::format("data.repartition: {} row groups are not a multiple of {} data-parallel ranks: the rows are "
+                    "rewritten into {} groups of {} in {}",
+                    groups, config.data.partitions, row_groups(rows, *size), *size, folder.string()));
   }
   return warnings;
 }

@@ -1,4 +1,4 @@
-// data.order = "partitions": as many row groups as each data-parallel rank can draw from its own.
+// data.order = "partitions": gives each data-parallel rank row groups of its own.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,16 @@
 
 namespace modular {
 
-/// Chooses data.partitions, `ranks` where it is not given, for a config that has that order. Throws ConfigError where
-/// they do not divide the number of a set's row groups and data.repartition is not set, or where no other row groups
-/// would do.
+/// Chooses data.partitions (`ranks` by default) if data.order is "partitions". Throws ConfigError if it does not divide
+/// a set's number of row groups and data.repartition is false, or if the rows cannot be cut into other row groups.
 void prepare_partitions(RunConfig& config, const std::vector<DataSet>& sets, int64_t ranks);
 
-/// Cuts the files of those sets again whose row groups the partitions do not divide, in a folder of train.dir that
-/// appears when it is complete; one that is there and of the same files is kept. Returns a warning for each that was
-/// cut. train.dir exists.
+/// Rewrites the files of sets whose number of row groups is not a multiple of the partitions, into a folder of
+/// train.dir that appears when it is complete. Keeps an existing folder made from the same files. Returns a warning for
+/// each rewritten set. train.dir must exist.
 std::vector<std::string> cut_row_groups(const RunConfig& config, const std::vector<DataSet>& sets);
 
-/// The files to train on: those that were cut for this set, or its own.
+/// The files to train on: the rewritten files of this set, or its own.
 std::vector<DataFile> partitioned_files(const RunConfig& config, const DataSet& set);
 
 }  // namespace modular

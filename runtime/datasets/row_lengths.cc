@@ -10,13 +10,13 @@
 namespace modular {
 namespace {
 
-constexpr int64_t kAtOnce = int64_t{1} << 20;  // positions that are looked at together
+constexpr int64_t kAtOnce = int64_t{1} << 20;  // positions per pass
 
 bool is_of_decoder(std::string_view name, bool has_decoder) {
   return has_decoder && (name.starts_with("decoder_") || name == "labels");
 }
 
-/// Of each row, what follows the last position at which `of_texts`, in any of its texts.
+/// Per row, one past the last position at which `of_texts` is true in any of its texts.
 /// - of_texts [rows, seq] or [rows, texts, seq] bool
 at::Tensor find_ends(const at::Tensor& of_texts) {
   const at::Tensor counts = of_texts.dim() == 3 ? of_texts.any(1) : of_texts;
@@ -24,7 +24,7 @@ at::Tensor find_ends(const at::Tensor& of_texts) {
   return at::where(counts, at::arange(1, seq + 1), at::zeros({1}, at::kLong)).amax(1);
 }
 
-/// The same of a file's tensor; nothing where it has none with positions.
+/// The same for a tensor of a file; nullopt if the file has none with positions.
 void lengthen(std::vector<UnpaddedLength>& lengths, size_t first, const SafetensorsFile& file, std::string_view name,
               int64_t padding, int64_t UnpaddedLength::* length) {
   const auto header = file.tensors().find(name);

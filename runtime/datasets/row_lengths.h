@@ -1,4 +1,4 @@
-// How long the rows of files of examples are without their padding.
+// Lengths of example rows without their padding.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace modular {
 
-/// Up to the last position that counts.
+/// One past the last position that counts.
 struct UnpaddedLength {
-  int64_t input = 0;   // of input_ids and what belongs to them
-  int64_t target = 0;  // of a decoder's labels and what belongs to them; 0 where there is no decoder
+  int64_t input = 0;   // input_ids and tensors of the same length
+  int64_t target = 0;  // decoder labels and tensors of the same length; 0 without a decoder
 };
 
-/// Of each row of all files, in their order. A position counts where attention_mask does not say that it is padding, or
-/// where it has a target. Reads the masks and the labels of all rows. Empty where files have no attention_mask.
+/// Length of each row of all files, in order. A position counts if attention_mask does not mark it as padding, or if it
+/// has a target. Reads masks and labels of all rows. Empty if the files have no attention_mask.
 std::vector<UnpaddedLength> row_lengths(const std::vector<std::filesystem::path>& files, bool has_decoder);
 
-/// `batch` without the positions after `length`, which is rounded up to a multiple of 8.
+/// `batch` cut to `length` positions, rounded up to a multiple of 8.
 Batch cut_to(Batch batch, const UnpaddedLength& length, bool has_decoder);
 
 }  // namespace modular

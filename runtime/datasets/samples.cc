@@ -28,7 +28,7 @@ std::vector<std::filesystem::path> get_paths(const std::vector<DataFile>& files)
   return paths;
 }
 
-/// Where the entry is to find items of sessions, hides some.
+/// Hides items of sessions if the entry predicts hidden items.
 std::unique_ptr<Samples> hide_items(std::unique_ptr<Samples> sessions, const RunConfig& config, Split split,
                                     int64_t seed) {
   if (config.network.entry->task != "masked-item") return sessions;
@@ -58,15 +58,16 @@ std::unique_ptr<Samples> all_samples(const RunConfig& config, const DataSet& set
                                         config.masking(), static_cast<uint64_t>(seed), packing);
 }
 
-/// What data.held_out_part makes of the samples of both splits.
+/// The part of the samples that data.validation_fraction assigns to `split`.
 std::unique_ptr<Samples> find_part(std::unique_ptr<Samples> all, double part, Split split) {
-  const int64_t count = all->count(), held_out = count_validation_samples(count, part);
-  if (held_out == 0)
+  const int64_t count = all->count(), validation = count_validation_samples(count, part);
+  if (validation == 0)
     throw DataError(
-        "data.held_out_part: the data is one sample, of which no part can be held out: give more data, or leave it "
+        "data.validation_fraction: the data is a single sample, which cannot be split: give more data, or leave it "
         "out");
-  const int64_t first = split == Split::training ? 0 : count - held_out;
-  return std::make_unique<SampleRange>(std::move(all), first, split == Split::training ? count - held_out : held_out);
+  const int64_t first = split == Split::training ? 0 : count - validation;
+  return std::make_unique<SampleRange>(std::move(all), first,
+                                       split == Split::training ? count - validation : validation);
 }
 
 /// "12.5 M tokens", "900 examples" or "900 images".
@@ -103,7 +104,7 @@ void check_images_in(const ModelConfig& model, const ExampleSamples& examples) {
 
 ExampleSamples::ExampleSamples(const std::vector<DataFile>& files, const ModelConfig& model)
     : paths_(get_paths(files)), examples_(paths_, model), has_decoder_(model.entry->task == "seq2seq") {
-  if (examples_.size() == 0) throw DataError("the files of data.paths hold no example: write at least one row");
+  if (examples_.size() == 0) throw DataError("the files of data.paths have no examples: write at least one row");
 }
 
 void ExampleSamples::measure(bool trims) {
@@ -111,8 +112,8 @@ void ExampleSamples::measure(bool trims) {
   trims_ = trims;
   if (lengths_.empty())
     throw DataError(
-        "data.trim and data.group_by_length go by attention_mask, which the files of data.paths do not have: write it, "
-        "or leave the two out");
+        "data.trim and data.group_by_length need attention_mask, which the files of data.paths do not have: write it, "
+        "or leave both out");
 }
 
 Batch ExampleSamples::cut(Batch batch, std::span<const int64_t> step) const {
@@ -139,18 +140,18 @@ int64_t ExampleSamples::tokens() const {
   return std::max<int64_t>(tokens, 1);
 }
 
-Batch ExampleSamples::read(std::span<const SamplePosition> places, int64_t samples) const {
+Batch ExampleSamples::read(std::span<const SamplePosition> positions, int64_t samples) const {
   std::vector<int64_t> numbers;
-  for (const SamplePosition& place : places) numbers.push_back(place.sample);
-  numbers.resize(static_cast<size_t>(samples));  // with the first row, which the model can read as well as any
+  for (const SamplePosition& position : positions) numbers.push_back(position.sample);
+  numbers.resize(static_cast<size_t>(samples));  // pads with the first row, which is valid input
   Batch batch = examples_.read(numbers);
-  batch.labels.slice(0, static_cast<int64_t>(places.size())).fill_(kIgnoredTarget);
+  batch.labels.slice(0, static_cast<int64_t>(positions.size())).fill_(kIgnoredTarget);
   return batch;
 }
 
 std::unique_ptr<Samples> open_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed) {
-  const double part = set.options.held_out_part;
-  const auto& files = split == Split::training || part > 0.0 ? set.files.training : set.files.held_out;
+  const double part = set.options.validation_fraction;
+  const auto& files = split == Split::training || part > 0.0 ? set.files.training : set.files.validation;
   if (files.empty()) return nullptr;
   try {
     auto samples = all_samples(config, set, files, split, seed);
@@ -176,12 +177,12 @@ MixedSource mix(const std::vector<DataSet>& sets, const std::vector<std::unique_
 }
 
 std::string describe_sizes(const std::vector<DataSet>& sets, const std::vector<std::unique_ptr<Samples>>& training,
-                           const std::vector<std::unique_ptr<Samples>>& held_out) {
+                           const std::vector<std::unique_ptr<Samples>>& validation) {
   std::string text;
   for (size_t set = 0; set < sets.size(); ++set)
-    text += fmt::format("{}{}{} to train on, {} held out", text.empty() ? "" : "; ",
+    text += fmt::format("{}{}{} to train on, {} for validation", text.empty() ? "" : "; ",
                         sets[set].name.empty() ? "" : sets[set].name + " with ",
-                        describe_size(sets[set], training[set].get()), describe_size(sets[set], held_out[set].get()));
+                        describe_size(sets[set], training[set].get()), describe_size(sets[set], validation[set].get()));
   return text;
 }
 
@@ -193,7 +194,7 @@ std::string_view target_name(const ModelConfig& model) {
 
 std::string loss_unit(const ModelConfig& model) {
   const std::string_view target = target_name(model);
-  return fmt::format("nats {} {}", target == "item" ? "an" : "a", target);
+  return fmt::format("nats/{}", target);
 }
 
 std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed) {
@@ -201,7 +202,7 @@ std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet&
   auto samples = open_samples(config, set, split, seed);
   if (!samples || !set.has_examples()) return samples;
   const ExampleSamples examples(
-      split == Split::held_out && !set.files.held_out.empty() ? set.files.held_out : set.files.training,
+      split == Split::validation && !set.files.validation.empty() ? set.files.validation : set.files.training,
       config.network);
   const auto shape = examples.examples().row_shape("input_ids");
   const auto longest = longest_sequence(config.network);

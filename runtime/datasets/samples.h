@@ -1,4 +1,4 @@
-// The samples of a run, whatever the format of its files.
+// The samples of a run in any data format.
 #pragma once
 
 #include <memory>
@@ -15,18 +15,18 @@
 
 namespace modular {
 
-/// Rows of files of examples.
+/// Rows of example files.
 class ExampleSamples final : public Samples {
  public:
   ExampleSamples(const std::vector<DataFile>& files, const ModelConfig& model);
 
-  /// Reads how long all rows are, which cut() and length() then go by; `trims`: cut() does so. Throws DataError where
-  /// the files do not say it.
+  /// Reads the lengths of all rows for cut() and length(). `trims`: cut() trims to them. Throws DataError if the files
+  /// do not have lengths.
   void measure(bool trims);
 
   int64_t count() const override { return examples_.size(); }
   int64_t tokens() const override;
-  Batch read(std::span<const SamplePosition> places, int64_t rows) const override;
+  Batch read(std::span<const SamplePosition> positions, int64_t rows) const override;
   Batch cut(Batch batch, std::span<const int64_t> step) const override;
   int64_t length(int64_t sample) const override;
 
@@ -36,36 +36,36 @@ class ExampleSamples final : public Samples {
   std::vector<std::filesystem::path> paths_;
   Examples examples_;
   bool has_decoder_, trims_ = false;
-  std::vector<UnpaddedLength> lengths_;  // of all rows, where they were measured
+  std::vector<UnpaddedLength> lengths_;  // of all rows, if measured
 };
 
-enum class Split { training, held_out };
+enum class Split { training, validation };
 
-/// What the run reads of a set for training, or of what the set holds out: null where there is none. Throws DataError
-/// or std::runtime_error where the set holds nothing that the run's model can learn from. `seed`
-/// decides what is masked.
+/// The samples of one split of a set; null if the split is empty. Throws DataError or std::runtime_error if the run's
+/// model cannot train on the samples. `seed` decides what is masked.
 std::unique_ptr<Samples> open_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed);
 
 /// Opens the samples of a set, and checks that none is longer than the model's positions. Throws as open_samples()
 /// does.
 std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed);
 
-/// The same of each set.
+/// The same for each set.
 std::vector<std::unique_ptr<Samples>> open_sets(const RunConfig& config, const std::vector<DataSet>& sets, Split split,
                                                 int64_t seed);
 
-/// Steps of the sets, which were opened.
+/// Steps that mix the opened sets.
 MixedSource mix(const std::vector<DataSet>& sets, const std::vector<std::unique_ptr<Samples>>& samples,
                 const BatchShape& shape, int64_t seed, bool by_length);
 
-/// How much there is, e.g. "12.5 M tokens to train on, 0.1 M tokens held out", of each of several sets by its name.
+/// Sizes, e.g. "12.5 M tokens to train on, 0.1 M tokens for validation", preceded by the name of each set if there are
+/// several.
 std::string describe_sizes(const std::vector<DataSet>& sets, const std::vector<std::unique_ptr<Samples>>& training,
-                           const std::vector<std::unique_ptr<Samples>>& held_out);
+                           const std::vector<std::unique_ptr<Samples>>& validation);
 
-/// What the loss is counted by: "token", "item", or "row" where a row has one target.
+/// Unit of targets: "token", "item", or "row" if a row has one target.
 std::string_view target_name(const ModelConfig& model);
 
-/// The unit of the loss: "nats/token".
+/// Unit of the loss: "nats/token".
 std::string loss_unit(const ModelConfig& model);
 
 }  // namespace modular

@@ -17,14 +17,14 @@ bool embeds_sentences(const RunConfig& config) { return find_task(config.network
 void choose_sentence_loss(RunConfig& config, std::vector<DataSet>& sets) {
   if (!embeds_sentences(config) || !config.sentences.loss.empty()) return;
   for (DataSet& set : sets) {
-    const auto& files = set.files.training.empty() ? set.files.held_out : set.files.training;
+    const auto& files = set.files.training.empty() ? set.files.validation : set.files.training;
     if (!set.has_examples() || files.empty()) continue;
     if (set.loss.empty()) {
       const ExampleSamples samples(files, config.network);
       const Examples& examples = samples.examples();
       set.loss = find_sentence_loss({}, examples.texts(), examples.labels_are_numbers()).name;
     }
-    // What is written as the run's settings.
+    // The config that is written with the run.
     if (set.name.empty()) config.sentences.loss = set.loss;
     for (SetOptions& settings : config.data.sets)
       if (settings.name == set.name) settings.loss = set.loss;
@@ -48,9 +48,8 @@ void check_sentence_data(const RunConfig& config, const DataSet& set, const Exam
   for (const Metric& metric : config.eval_metrics())
     if (metric.kind->of == MetricKind::Of::numbers && (texts != 2 || !examples.has_labels()))
       throw ConfigError(
-          fmt::format("eval.metrics has {}, which compares the cosine of two texts with their label, and the examples "
-                      "have {}: leave "
-                      "it out",
+          fmt::format("eval.metrics has {}, which compares the cosine of two texts with a label, and the examples have "
+                      "{}: leave it out",
                       metric.name, texts != 2 ? fmt::format("{} texts", texts) : "no labels"));
 }
 

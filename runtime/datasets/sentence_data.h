@@ -1,4 +1,4 @@
-// What the examples of sentences say of their loss.
+// Losses of sentence embeddings, inferred from their examples.
 #pragma once
 
 #include <vector>
@@ -9,18 +9,18 @@
 
 namespace modular {
 
-/// Where sentences.loss is empty and the entry embeds sentences, gives each set without a loss the one that suits its
-/// examples, in the config too. What follows from the setting, metrics above all, is asked of the config afterwards.
+/// If sentences.loss is empty and the entry embeds sentences, gives each set without a loss the one that suits its
+/// examples, and sets it in the config too. Read values that depend on the loss, e.g. metrics, from the config only
+/// afterwards.
 void choose_sentence_loss(RunConfig& config, std::vector<DataSet>& sets);
 
-/// What a set's sentences are trained and judged for.
+/// Sentence options to train and evaluate a set with.
 SentenceOptions to_sentence_options(const RunConfig& config, const DataSet& set);
 
-/// Throws ConfigError where the set's examples, learned from or held out, are not what its loss or a
-/// metric of the config compares.
+/// Throws ConfigError if the set's examples, of either split, do not fit its loss or a metric of the config.
 void check_sentence_data(const RunConfig& config, const DataSet& set, const Examples& examples);
 
-/// Throws where a label of the set's examples is none that their loss knows. Reads all labels.
+/// Throws if a label of the set's examples is invalid for their loss. Reads all labels.
 void check_label_values(const RunConfig& config, const DataSet& set, const Examples& examples);
 
 }  // namespace modular

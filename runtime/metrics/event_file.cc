@@ -19,17 +19,18 @@ namespace modular {
 
 namespace fs = std::filesystem;
 
-// A file is records (tensorflow/core/lib/io/record_writer.h) of Event messages (tensorflow/core/util/event.proto), of
-// which a dozen fields are needed: two kinds of field and a checksum are written here. The protobuf library would want
-// its compiler and TensorFlow's message definitions in the build, and libtorch exports neither it nor a CRC-32C.
+// A file consists of records (tensorflow/core/lib/io/record_writer.h) of Event messages
+// (tensorflow/core/util/event.proto), of which a dozen fields are needed. This file writes the two kinds of fields and
+// the checksum itself: the protobuf library would need its compiler and TensorFlow's message definitions in the build,
+// and libtorch exports neither protobuf nor a CRC-32C.
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "numbers are written as they are in memory");
+static_assert(std::endian::native == std::endian::little, "numbers are written in native byte order");
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 
-// CRC-32C (Castagnoli), whose polynomial is reflected here.
+// CRC-32C (Castagnoli) with the reflected polynomial.
 constexpr auto kCrcOfByte = [] {
   std::array<uint32_t, 256> table{};
   for (uint32_t byte = 0; byte < table.size(); ++byte) {
@@ -39,7 +40,7 @@ constexpr auto kCrcOfByte = [] {
   return table;
 }();
 
-/// Masked, as records want it: a checksum of data that holds checksums is weak.
+/// Masks a checksum, as records require: the checksum of data that contains checksums is weak.
 uint32_t masked_crc(std::string_view data) {
   uint32_t crc = ~0u;
   for (const char c : data) crc = (crc >> 8) ^ kCrcOfByte[(crc ^ static_cast<unsigned char>(c)) & 0xff];
@@ -58,7 +59,7 @@ std::string record(std::string_view data) {
   return length + serialized(masked_crc(length)) + std::string(data) + serialized(masked_crc(data));
 }
 
-// Fields of a protobuf message: number and kind of the field, then the value.
+// Fields of a protobuf message: field number and wire type, then the value.
 
 std::string varint(uint64_t value) {
   std::string bytes;
@@ -70,12 +71,12 @@ std::string integer_field(uint32_t number, int64_t value) {
 }
 std::string double_field(uint32_t number, double value) { return varint(number << 3 | 1) + serialized(value); }
 std::string float_field(uint32_t number, float value) { return varint(number << 3 | 5) + serialized(value); }
-/// A string or an inner message.
+/// A string or a nested message.
 std::string bytes_field(uint32_t number, std::string_view value) {
   return varint(number << 3 | 2) + varint(value.size()) + std::string(value);
 }
 
-// Numbers of fields in Event, in the messages within it, and values of their enumerations.
+// Field numbers in Event and its nested messages, and enumerators.
 namespace event {
 constexpr uint32_t kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7;
 }
@@ -107,8 +108,8 @@ double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// The name of a file that comes after all that are in `folder`: TensorBoard reads them in the order of their names,
-/// which begin with the second of their making.
+/// A file name that sorts after all files in `folder`: TensorBoard reads files in the order of their names, which begin
+/// with their time of creation in seconds.
 std::string next_name(const fs::path& folder) {
   auto seconds = static_cast<int64_t>(wall_time());
   for (const auto& entry : fs::directory_iterator(folder))
@@ -124,11 +125,11 @@ std::string next_name(const fs::path& folder) {
 EventFile::EventFile(const fs::path& folder, int64_t first_step) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) throw std::runtime_error(fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
+  if (error) throw std::runtime_error(fmt::format("{}: cannot be created: {}", folder.string(), error.message()));
   path_ = folder / next_name(folder);
   open_to_write(path_, O_CREAT | O_EXCL);
   out_.open(path_, std::ios::binary);
-  write(0, bytes_field(event::kFileVersion, "brain.Event:2"));  // from which on readers heed the session log
+  write(0, bytes_field(event::kFileVersion, "brain.Event:2"));  // the version from which readers honor the session log
   restart(first_step);
 }
 
@@ -145,7 +146,7 @@ void EventFile::scalars(int64_t step, std::span<const Scalar> scalars) {
 }
 
 void EventFile::text(int64_t step, std::string_view tag, std::string_view text) {
-  // TensorBoard takes text for Markdown, in which an indented block is shown as it is.
+  // TensorBoard renders text as Markdown, which shows an indented block verbatim.
   std::string block = "    ";
   for (const char c : text) block += c == '\n' ? "\n    " : std::string(1, c);
   const std::string shape = bytes_field(tensor::kDimension, integer_field(tensor::kSize, 1)),

@@ -1,4 +1,4 @@
-// Files of events that TensorBoard shows.
+// TensorBoard event files.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,22 @@ struct Scalar {
   double value = 0.0;
 };
 
-/// Writes events one after another; each is in the file when the call returns. What a crash cuts off is the last one,
-/// which readers leave out.
+/// Appends events, each of which is in the file when the call returns. A crash truncates at most the last event, which
+/// readers skip.
 class EventFile {
  public:
-  /// Begins a new file in `folder`, which is made where it is not there, after the files that are there in the order in
-  /// which TensorBoard reads them. Says that `first_step` comes next, so that a reader forgets what earlier files say
-  /// of that step and later ones. Throws std::runtime_error where it cannot be written, as the others
-  /// do.
+  /// Creates a new file in `folder`, creating the folder if needed. The file sorts after existing ones in the order in
+  /// which TensorBoard reads them. Declares `first_step` as the next step, so that readers drop what earlier files hold
+  /// for that step and later ones. Throws std::runtime_error if it cannot be written, as the other members do.
   EventFile(const std::filesystem::path& folder, int64_t first_step);
 
-  /// The run continues with `next_step`: a reader forgets what was said of that step and of later ones, in files before
-  /// this one too.
+  /// Continues the run at `next_step`: readers drop that step and later ones, in earlier files too.
   void restart(int64_t next_step);
 
-  /// Numbers after `step`; TensorBoard holds them in 32 bits.
+  /// Logs numbers after `step`. TensorBoard stores float32.
   void scalars(int64_t step, std::span<const Scalar> scalars);
 
-  /// UTF-8, shown as it is, line by line.
+  /// Logs UTF-8 text, shown verbatim, line by line.
   void text(int64_t step, std::string_view tag, std::string_view text);
 
  private:

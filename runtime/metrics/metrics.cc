@@ -14,6 +14,7 @@
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/config/renamed_keys.h"
 #include "runtime/files/line_reader.h"
 #include "runtime/files/open_file.h"
 #include "runtime/model/tensors.h"
@@ -24,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Whether a line of a run that continues after `step` is kept. The last line may be cut off.
+/// Whether to keep a line in a run that continues after `step`. The last line may be truncated.
 bool is_kept(const std::string& line, int64_t step) {
   const auto json = parse_json(line);
   if (!json.is_object()) return false;
@@ -32,7 +33,7 @@ bool is_kept(const std::string& line, int64_t step) {
   return found == json.end() || (found->is_number_integer() && found->get<int64_t>() <= step);
 }
 
-/// The lines of a run's file, one after the other; none where it is not there.
+/// The lines of a run's file, in order; nullopt if the file does not exist.
 std::optional<LineReader> split_lines(const std::filesystem::path& path) {
   if (!is_there(path)) return {};
   return std::optional<LineReader>(std::in_place, path);
@@ -84,9 +85,9 @@ void MetricsFile::step(const StepMetrics& metrics) {
 void MetricsFile::evaluation(const Evaluation& evaluation) {
   Json json{{"event", "evaluation"},
             {"step", evaluation.step},
-            {"held_out_loss", evaluation.loss},
+            {"val_loss", evaluation.loss},
             {"targets", evaluation.targets}};
-  if (evaluation.targets == 0) json.erase("held_out_loss");
+  if (evaluation.targets == 0) json.erase("val_loss");
   for (const auto& [name, value] : evaluation.metrics) json["metrics"][name] = value;
   write(json.dump());
 }
@@ -108,8 +109,8 @@ void MetricsFile::end(const RunSummary& summary) {
             {"seconds", summary.seconds},
             {"tokens_per_second", summary.tokens_per_second()},
             {"memory_peak", summary.memory_peak}};
-  if (summary.last) json["held_out_loss"] = summary.last->loss;
-  if (summary.best) json["best_held_out_loss"] = summary.best->loss, json["best_step"] = summary.best->step;
+  if (summary.last) json["val_loss"] = summary.last->loss;
+  if (summary.best) json["best_val_loss"] = summary.best->loss, json["best_step"] = summary.best->step;
   if (!summary.checkpoints.empty()) json["checkpoints"] = as_utf8(summary.checkpoints);
   if (!summary.stopped_by.empty()) json["stopped_by"] = summary.stopped_by;
   write(json.dump());
@@ -131,7 +132,7 @@ std::vector<Evaluation> read_evaluations(const std::filesystem::path& path) {
     const auto json = parse_json(line);
     if (!json.is_object()) continue;
     const auto event = json.value("event", nlohmann::json());
-    const auto step = json.find("step"), loss = json.find("held_out_loss"), targets = json.find("targets");
+    const auto step = json.find("step"), loss = find_val_loss(json), targets = json.find("targets");
     if (step == json.end() || !step->is_number_integer()) continue;
     if (event == "rollback") forget_after(step->get<int64_t>(), evaluations);
     const bool has_loss = loss != json.end() && loss->is_number(), has_none = targets != json.end() && *targets == 0;
@@ -142,7 +143,7 @@ std::vector<Evaluation> read_evaluations(const std::filesystem::path& path) {
     if (targets != json.end() && targets->is_number_integer()) evaluation.targets = targets->get<int64_t>();
     const auto metrics = json.value("metrics", nlohmann::json::object());
     for (const auto& [name, value] : metrics.items())
-      if (value.is_number()) evaluation.metrics.emplace_back(name, value.get<double>());
+      if (value.is_number()) evaluation.metrics.emplace_back(current_metric(name), value.get<double>());
   }
   return evaluations;
 }
@@ -174,7 +175,7 @@ namespace {
 /// "0:07", "59:59", "1:00:00"
 std::string duration(double seconds) {
   constexpr double kLongest = 1e15;
-  if (!(seconds < kLongest)) return "unknown";  // no time, or no samples, have been counted
+  if (!(seconds < kLongest)) return "unknown";  // no time or no samples counted yet
   const auto whole = static_cast<int64_t>(std::max(seconds, 0.0));
   const int64_t hours = whole / 3600, minutes = whole / 60 % 60;
   return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60)
@@ -202,8 +203,8 @@ std::string format_step(const StepMetrics& metrics, int64_t steps, const StepSum
 }
 
 std::string format_evaluation(const Evaluation& evaluation, std::string_view loss_unit) {
-  if (evaluation.targets == 0) return fmt::format("no held-out loss, as all labels are {}", kIgnoredTarget);
-  std::string text = fmt::format("held-out loss {:.4f} {}", evaluation.loss, loss_unit);
+  if (evaluation.targets == 0) return fmt::format("no validation loss, as all labels are {}", kIgnoredTarget);
+  std::string text = fmt::format("validation loss {:.4f} {}", evaluation.loss, loss_unit);
   for (const auto& [name, value] : evaluation.metrics) text += fmt::format(", {} {:.4f}", name, value);
   return text;
 }
@@ -218,7 +219,7 @@ std::string format_summary(const RunSummary& summary, int64_t steps, std::string
                                  static_cast<double>(summary.tokens) * 1e-6, summary.tokens_per_second())
                    : fmt::format("{} examples, {:.1f} examples/s\n", summary.samples, summary.tokens_per_second());
   if (summary.last)
-    text += fmt::format("last held-out loss {:.4f} {} after step {}, best {:.4f} after step {}\n", summary.last->loss,
+    text += fmt::format("last validation loss {:.4f} {} after step {}, best {:.4f} after step {}\n", summary.last->loss,
                         loss_unit, summary.last->step, summary.best->loss, summary.best->step);
   return text + fmt::format("at most {:.2f} GiB of memory on a rank; {}\n", gibibytes(summary.memory_peak),
                             summary.checkpoints.empty() ? "no checkpoint was written, as checkpoint.every is -1"
@@ -229,7 +230,7 @@ namespace {
 
 const auto loaded_at = std::chrono::steady_clock::now();
 
-/// Where /proc is not mounted: some tenths of a second less.
+/// Fallback without /proc; too small by some tenths of a second.
 double seconds_since_load() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - loaded_at).count();
 }
@@ -240,7 +241,7 @@ double seconds_since_start() {
   std::ifstream in("/proc/self/stat");
   std::string stat(std::istreambuf_iterator<char>(in), {});
   if (stat.empty()) return seconds_since_load();
-  std::istringstream fields(stat.substr(stat.rfind(')') + 2));  // after the program's name, which may contain anything
+  std::istringstream fields(stat.substr(stat.rfind(')') + 2));  // the program's name before it may contain anything
   std::string field;
   for (int index = 3; index <= 22; ++index) fields >> field;  // field 22 is the start, in ticks since boot (proc(5))
   timespec now{};

@@ -48,7 +48,7 @@ void RunReport::step(const StepMetrics& metrics) {
     if (metrics.has_targets) scalars.insert(scalars.begin(), {"loss", metrics.loss});
     if (metrics.router_loss) scalars.push_back({"router_loss", *metrics.router_loss});
     if (metrics.expert_load) scalars.push_back({"expert_load", *metrics.expert_load});
-    tell(metrics.step, scalars);
+    log(metrics.step, scalars);
   }
 
   summary_.step = metrics.step;
@@ -75,9 +75,9 @@ void RunReport::rollback(int64_t failed, int64_t step) {
 void RunReport::evaluation(const Evaluation& evaluation) {
   file_.evaluation(evaluation);
   if ((events_ || wandb_) && evaluation.targets > 0) {
-    std::vector<Scalar> scalars = {{"held_out_loss", evaluation.loss}};
+    std::vector<Scalar> scalars = {{"val_loss", evaluation.loss}};
     for (const auto& [name, value] : evaluation.metrics) scalars.push_back({name, value});
-    tell(evaluation.step, scalars);
+    log(evaluation.step, scalars);
   }
   evaluations_.push_back(evaluation);
   print_to(stdout, "{} after step {}\n", format_evaluation(evaluation, loss_unit(config_.network)), evaluation.step);
@@ -91,7 +91,7 @@ void RunReport::sample(const std::string& text) {
   std::fflush(stdout);
 }
 
-void RunReport::tell(int64_t step, std::span<const Scalar> scalars) {
+void RunReport::log(int64_t step, std::span<const Scalar> scalars) {
   if (events_) events_->scalars(step, scalars);
   if (wandb_) wandb_->log(step, scalars);
 }

@@ -1,4 +1,4 @@
-// All that rank 0 tells of a run: into its files of metrics and onto the terminal.
+// Reports a run from rank 0: metrics files and terminal output.
 #pragma once
 
 #include <algorithm>
@@ -18,26 +18,26 @@ namespace modular {
 
 class RunReport {
  public:
-  /// Continues the files of a run after `step` (0: begins them), as MetricsFile and EventFile say. `config` outlives
-  /// it.
+  /// Continues the files of a run after `step` (0: starts them), as MetricsFile and EventFile do. `config` must outlive
+  /// the report.
   RunReport(const RunConfig& config, int64_t step, bool has_text);
 
-  /// How the run came to its first step.
+  /// Reports the start of the run, before its first step.
   void start(int64_t ranks, const std::string& mesh, int64_t parameters, double start_to_first_step);
   void step(const StepMetrics& metrics);
-  /// Step `failed` had no finite numbers: the run continues after `step`.
+  /// Step `failed` was not finite: the run continues after `step`.
   void rollback(int64_t failed, int64_t step);
   void evaluation(const Evaluation& evaluation);
   bool has_evaluated(int64_t step) const { return std::ranges::count(evaluations_, step, &Evaluation::step) > 0; }
-  /// Text that the model has written.
+  /// Text that the model generated.
   void sample(const std::string& text);
-  /// The summary, where steps were taken or the last part ended before it. `signal` is that which stopped the run, or
-  /// 0.
+  /// Prints the summary if steps were taken, or if the previous part ended without one. `signal` is the signal that
+  /// stopped the run, or 0.
   void end(int signal);
 
  private:
-  /// Numbers after `step`, for whoever else looks on.
-  void tell(int64_t step, std::span<const Scalar> scalars);
+  /// Logs numbers after `step` to TensorBoard and W&B.
+  void log(int64_t step, std::span<const Scalar> scalars);
 
   using Clock = std::chrono::steady_clock;
 
@@ -48,7 +48,7 @@ class RunReport {
   std::optional<Wandb> wandb_;
   StepSums since_line_;
   RunSummary summary_;
-  std::vector<Evaluation> evaluations_;  // of the whole run
+  std::vector<Evaluation> evaluations_;  // of the entire run
   Clock::time_point began_ = Clock::now();
 };
 

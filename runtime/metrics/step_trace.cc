@@ -23,7 +23,7 @@ StepTrace::StepTrace(fs::path file, const std::vector<int64_t>& steps, const at:
     : file_(std::move(file)), device_(device) {
   if (steps.empty()) return;
   first_ = steps.front(), last_ = steps.back();
-  // Kineto reports that there is no GPU as an error. It reads the level when it begins, and has no function to set it.
+  // Kineto reports a missing GPU as an error. It reads the log level at startup and has no function to set it.
   if (device.is_cpu()) setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
 }
 
@@ -56,13 +56,12 @@ void StepTrace::write() {
   std::error_code error;
   check_no_links(run_path(file_));
   fs::create_directories(file_.parent_path(), error);
-  fs::remove(file_, error);  // libtorch says nothing where it cannot write
+  fs::remove(file_, error);  // libtorch does not report failed writes
   traced->save(file_.string());
   if (!fs::exists(file_))
-    throw std::runtime_error(
-        fmt::format("{}: the trace cannot be written: see that its folder can be, and has room, "
-                    "or leave metrics.trace out",
-                    file_.string()));
+    throw std::runtime_error(fmt::format(
+        "{}: the trace cannot be written: make its folder writable, free disk space, or leave metrics.trace out",
+        file_.string()));
 }
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// A trace of some steps of a run: what each rank did when, for a viewer of Chrome's trace format such as Perfetto.
+// A trace of some steps of a run in Chrome's trace format, for viewers such as Perfetto.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,22 +10,22 @@
 
 namespace modular {
 
-/// What the file of a rank's trace is called.
+/// File name of a rank's trace.
 std::string trace_file(int64_t rank);
 
-/// Traces the steps from the first to the last of `steps`, on this thread and what it starts on `device`. What is done
-/// between them is traced as well. Computes nothing: a run with it is the run without it.
+/// Traces the first to the last of `steps`, on this thread and in the work it launches on `device`, including what
+/// happens between the steps. Does not change the run's results.
 class StepTrace {
  public:
-  /// `steps` is empty where nothing is traced.
+  /// Traces nothing if `steps` is empty.
   StepTrace(std::filesystem::path file, const std::vector<int64_t>& steps, const at::Device& device);
-  /// Writes what was traced, where the run ends between the steps.
+  /// Writes the trace if the run ends before the last traced step.
   ~StepTrace();
   StepTrace(const StepTrace&) = delete;
   StepTrace& operator=(const StepTrace&) = delete;
 
-  /// Before a step, and when it is done. After the last one the file is written, in place of an older one; throws
-  /// std::runtime_error where it cannot be.
+  /// Call before and after each step. After the last one the file is written and replaces an older one. Throws
+  /// std::runtime_error if it cannot be written.
   void begin(int64_t step);
   void end(int64_t step);
 

@@ -26,7 +26,7 @@ constexpr const char* kProgram =
 #include "runtime/metrics/wandb_helper.inc"
     ;
 
-/// What begins a run at W&B.
+/// The request that starts a run at W&B.
 nlohmann::json beginning(const RunConfig& config) {
   RunConfig get_fields = config;
   nlohmann::json settings = nlohmann::json::object();
@@ -34,7 +34,7 @@ nlohmann::json beginning(const RunConfig& config) {
     for (const ConfigField& field : fields)
       if (const std::string value = toml_value(field.value); !value.empty()) settings[field.path] = as_utf8(value);
   const fs::path folder = config.train.dir, id = wandb_id_file(config);
-  check_no_links({folder, wandb_files(config).filename()});  // into which the helper writes
+  check_no_links({folder, wandb_files(config).filename()});  // the helper writes into it
   return {{"project", config.metrics.wandb},
           {"folder", as_utf8(folder.string())},
           {"name", as_utf8((folder / "").parent_path().filename().string())},
@@ -46,21 +46,20 @@ nlohmann::json beginning(const RunConfig& config) {
 
 void check_wandb(const RunConfig& config) {
   if (config.metrics.wandb.empty()) return;
-  // wandb would take the server from it to which it sends the user's key.
+  // wandb would read the server's address from it, and send the user's key there.
   const fs::path folder = config.train.dir;
   for (const fs::path& settings : {wandb_files(config) / "settings", folder / ".wandb"}) {
     if (!is_there(settings)) continue;
     throw ConfigError(
-        fmt::format("{} is there, which names settings of Weights & Biases: remove it, and set what you want "
-                    "by the environment (WANDB_BASE_URL, say)",
+        fmt::format("{} exists, which configures Weights & Biases: remove it, and use environment variables instead "
+                    "(e.g. WANDB_BASE_URL)",
                     settings.string()));
   }
   try {
     PythonHelper(config.metrics.python, "wandb", kProgram).ask(nlohmann::json::object());
   } catch (const std::runtime_error& error) {
-    throw ConfigError(
-        fmt::format("metrics.wandb asks for Weights & Biases, through the Python of metrics.python ({}): {}",
-                    config.metrics.python, error.what()));
+    throw ConfigError(fmt::format("metrics.wandb needs Weights & Biases in the Python of metrics.python ({}): {}",
+                                  config.metrics.python, error.what()));
   }
 }
 
@@ -72,7 +71,7 @@ Wandb::Wandb(const RunConfig& config) {
   try {
     helper_.emplace(config.metrics.python, "wandb", kProgram);
   } catch (const std::runtime_error& error) {
-    print_to(stderr, "Weights & Biases gets nothing of this run, which continues: {}\n", error.what());
+    print_to(stderr, "Weights & Biases is not used, and the run continues: {}\n", error.what());
     is_over_ = true;
     return;
   }
@@ -98,11 +97,11 @@ void Wandb::end(int status) {
   changed_.notify_all();
   const bool in_time = changed_.wait_for(lock, kLongestEnd, [&] { return is_over_; });
   lock.unlock();
-  if (!in_time) helper_->stop();  // so that the thread, which waits for it, is done
+  if (!in_time) helper_->stop();  // so that the thread waiting for it finishes
   thread_.join();
 }
 
-/// The lines that wait, once there are some; none at the end.
+/// Pending lines, as soon as there are some; none at the end.
 std::optional<nlohmann::json> Wandb::take() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !lines_.empty() || ended_with_; });
@@ -115,11 +114,11 @@ void Wandb::run_client(const nlohmann::json& begin, const fs::path& id_file) {
     helper_->ask(nlohmann::json::object());
     const nlohmann::json begun = helper_->ask(begin);
     write_file(id_file, begun.at("id").get<std::string>());
-    print_to(stdout, "Weights & Biases has this run {}\n", begun.at("where").get<std::string>());
+    print_to(stdout, "Weights & Biases run: {}\n", begun.at("where").get<std::string>());
     while (const auto lines = take()) helper_->ask({{"log", *lines}});
     helper_->ask({{"end", *ended_with_}});
   } catch (const std::exception& error) {
-    print_to(stderr, "Weights & Biases gets nothing more of this run, which continues: {}\n", error.what());
+    print_to(stderr, "logging to Weights & Biases ends, and the run continues: {}\n", error.what());
   }
   const std::lock_guard lock(mutex_);
   is_over_ = true;

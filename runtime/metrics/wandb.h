@@ -1,4 +1,4 @@
-// Steps and evaluations of a run for Weights & Biases, through a Python process that runs wandb_helper.py.
+// Logs a run's steps and evaluations to Weights & Biases through a Python process that runs wandb_helper.py.
 #pragma once
 
 #include <condition_variable>
@@ -16,32 +16,32 @@
 
 namespace modular {
 
-/// Throws ConfigError where metrics.wandb asks for what Python, or the account, has not: the package, or an API key
-/// where W&B is not offline. Asked once a job, before its first rank runs.
+/// Throws ConfigError if metrics.wandb is set and Python lacks the package, or the user an API key while W&B is not
+/// offline. Called once per job, before rank 0 starts.
 void check_wandb(const RunConfig& config);
 
-/// Where the id of the run at W&B is kept, so that a run that is resumed continues with it.
+/// The file with the run's W&B id, with which a resumed run continues there.
 std::filesystem::path wandb_id_file(const RunConfig& config);
 
-/// What wandb writes into the run's folder, unless WANDB_DIR names another one.
+/// The folder that wandb writes into, in the run's folder unless WANDB_DIR is set.
 std::filesystem::path wandb_files(const RunConfig& config);
 
-/// Hands lines to a thread that tells them to the helper, so that no step waits. Whatever the helper or W&B cannot do
-/// is said once on the terminal and ends the telling, and never the run.
+/// Passes lines to a thread that writes them to the helper, so that no step waits. Failures of the helper or of W&B are
+/// printed once and stop the logging, never the run.
 class Wandb {
  public:
-  /// Begins the run at W&B, or continues with that of wandb_id_file(config), with all settings as its config. The
-  /// thread that makes it has to live as long as it, as the helper ends with that.
+  /// Starts the run at W&B, or continues that of wandb_id_file(config), with all config values. The thread that
+  /// constructs it must outlive it, as the helper ends with that thread.
   explicit Wandb(const RunConfig& config);
-  /// As end(1), where end() was not called: the run has failed.
+  /// Calls end(1) if end() was not called: the run failed.
   ~Wandb();
   Wandb(const Wandb&) = delete;
   Wandb& operator=(const Wandb&) = delete;
 
-  /// Numbers after `step`. Returns at once.
+  /// Logs numbers after `step`. Returns immediately.
   void log(int64_t step, std::span<const Scalar> scalars);
 
-  /// The run has ended with that exit status. Waits until W&B has all, a minute at most.
+  /// Ends the run with that exit status. Waits up to a minute until W&B has all data.
   void end(int status);
 
  private:
@@ -51,9 +51,9 @@ class Wandb {
   std::optional<PythonHelper> helper_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  nlohmann::json lines_ = nlohmann::json::array();  // that wait, each an object of numbers
+  nlohmann::json lines_ = nlohmann::json::array();  // pending objects of numbers
   std::optional<int> ended_with_;
-  bool is_over_ = false;  // nothing is told any more
+  bool is_over_ = false;  // nothing is sent any more
   std::thread thread_;
 };
 

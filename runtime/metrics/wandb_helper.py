@@ -1,8 +1,8 @@
-"""Weights & Biases for modrun train: a line of JSON in, a line of JSON out, {"error": sentence} where something cannot be done.
+"""Weights & Biases for modrun train: one JSON line in, one JSON line out; {"error": sentence} on failure.
 
-The first line, any, is answered with {} where there is the package, and an API key or no need of one. {"project", "folder", "name", "id",
-"settings": {key: TOML}} begins the run, or continues with that of "id" where it is not empty, and is answered with {"id", "where"}. Then
-{"log": [{"step", name: number or null}]} is answered with {}, and so is {"end": exit status}, after which this ends.
+The first line, any, is answered with {} if the package is installed and an API key is set or not needed. {"project", "folder", "name", "id",
+"settings": {key: TOML}} starts the run, or continues the run "id" if it is not empty, and is answered with {"id", "where"}. Then
+{"log": [{"step", name: number or null}]} is answered with {}, and so is {"end": exit status}, after which this process ends.
 """
 
 import json
@@ -60,7 +60,7 @@ def begin(wandb, asked):
         allow_val_change=True,
         settings=wandb.Settings(console="off", silent=True),
     )
-    # What comes again after a rollback is told again, which wandb's own steps would not take.
+    # Steps are logged again after a rollback, which wandb's own step counter would reject.
     run.define_metric("step")
     run.define_metric("*", step_metric="step")
     where = f"in {os.path.dirname(run.dir)}: wandb sync sends it" if run.offline else f"at {run.url}"
@@ -90,7 +90,7 @@ def main():
                 run.finish(exit_code=asked["end"])
                 answer({})
                 return
-        except Exception as error:  # whatever wandb raises is told to who looks on
+        except Exception as error:  # report any exception of wandb to the caller
             answer({"error": str(error) if isinstance(error, RuntimeError) else sentence(error)})
             return
 

@@ -1,4 +1,4 @@
-// `modrun advise`: which mesh to train a run on.
+// `modrun advise`: recommends a mesh for a run.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -33,13 +33,13 @@ void set_speed(double& speed, const char* option, const std::string& text) {
   speed = *read;
 }
 
-constexpr int64_t kUsualDevices = 8;     // of a machine
-constexpr double kOfDataSheet = 0.5;     // the share of a peak that large matmuls reach
-constexpr double kOfMeasuredPeak = 0.8;  // which is that of large matmuls itself
-// Bytes that go from one rank of a CPU to another one are copied into the system and out of it, and added.
+constexpr int64_t kUsualDevices = 8;     // per machine
+constexpr double kOfDataSheet = 0.5;     // fraction of the peak that large matmuls reach
+constexpr double kOfMeasuredPeak = 0.8;  // of a peak measured with large matmuls
+// Bytes between CPU ranks are copied into and out of the kernel, and summed.
 constexpr double kCopiesOfALink = 4.0;
 
-/// Bytes per second that all cores read and write, measured by copies of tensors that no cache holds.
+/// Memory bandwidth of all cores in bytes/s, measured by copies of tensors larger than the caches.
 double copy_rate() {
   constexpr int kTimes = 3;
   const at::Tensor from = at::ones({int64_t{16} << 20}), to = at::zeros_like(from);
@@ -60,7 +60,7 @@ void use(Cluster& cluster, const KnownDevice& device, bool bf16) {
   cluster.flops = bf16 ? device.bf16 : device.fp32;
 }
 
-/// The ranks of a machine like this one share its cores and its memory.
+/// Ranks on a machine like this one share its cores and memory.
 void use_cpu(Cluster& cluster, bool bf16) {
   const auto ranks = static_cast<double>(std::max<int64_t>(cluster.per_node, 1));
   cluster.memory = static_cast<double>(machine_memory()) / ranks;
@@ -70,7 +70,7 @@ void use_cpu(Cluster& cluster, bool bf16) {
   cluster.attained = kOfMeasuredPeak;
 }
 
-/// The device of --device; or, where nothing is said of devices, what is here. Null is a CPU, nothing unknown.
+/// The device of --device or, if no device options are given, this machine's. Null for CPU, nullopt if unknown.
 std::optional<const KnownDevice*> find_device(const AdviseArguments& given, bool has_peak) {
   if (given.device == "cpu") return nullptr;
   if (!given.device.empty()) {
@@ -85,8 +85,8 @@ std::optional<const KnownDevice*> find_device(const AdviseArguments& given, bool
   const std::string make = cuda_library().device_model(at::Device(at::kCUDA, 0));
   if (const KnownDevice* const here = device_by_make(make)) return here;
   throw ConfigError(
-      fmt::format("no data sheet of {} is known: give --memory, --flops, --link and --memory-speed, or "
-                  "name a similar device by --device: {}",
+      fmt::format("no data sheet for {} is known: give --memory, --flops, --link and --memory-speed, or name a similar "
+                  "device by --device: {}",
                   make, names_of_known_devices()));
 }
 
@@ -102,8 +102,8 @@ Cluster make_cluster(const AdviseArguments& given, const RunConfig& config) {
   if (device && *device) {
     if (!config.parallel.float8.empty() && (*device)->fp8 == 0.0)
       throw ConfigError(
-          fmt::format("parallel.float8 is for devices with matmuls of eight bits, which {} does not have: "
-                      "leave it out, or name another --device",
+          fmt::format("parallel.float8 is for devices with 8-bit matmuls, which {} does not have: leave it out, or "
+                      "name another --device",
                       (*device)->name));
     use(cluster, **device, bf16);
   }
@@ -111,7 +111,7 @@ Cluster make_cluster(const AdviseArguments& given, const RunConfig& config) {
     const auto memory = get_bytes(given.memory);
     if (!memory)
       throw ConfigError(
-          fmt::format("--memory is \"{}\": give what a device holds with its unit: B, KB, MB, GB, TB, KiB, MiB, GiB or "
+          fmt::format("--memory is \"{}\": give a device's memory with its unit: B, KB, MB, GB, TB, KiB, MiB, GiB or "
                       "TiB, e.g. 80GiB",
                       given.memory));
     cluster.memory = static_cast<double>(*memory);
@@ -128,7 +128,7 @@ Cluster make_cluster(const AdviseArguments& given, const RunConfig& config) {
   cluster.cost = given.cost;
   if (device)
     print_to(stderr,
-             "{}, {}: {} of memory, {:.4g} TFLOP/s in {}, {:.4g} GB/s of its memory, {:.4g} GB/s to another one\n",
+             "{}, {}: {} of memory, {:.4g} TFLOP/s in {}, {:.4g} GB/s memory bandwidth, {:.4g} GB/s to another one\n",
              is_cpu ? "cpu" : (*device)->name,
              is_cpu ? "measured here, of each rank" : fmt::format("by its data sheet ({})", (*device)->data_sheet),
              format_bytes(cluster.memory), cluster.flops * 1e-12, bf16 ? "bfloat16" : "float32",
@@ -165,11 +165,10 @@ void show_advice(const Arguments& arguments) {
   const std::string launch = launch_line(cluster, given.out);
   std::ofstream out(given.out);
   if (!(out << "# " << launch << "\n\n" << format_toml(advice.configs.front())).flush())
-    throw ConfigError(
-        fmt::format("--out {} cannot be written: name a file in a folder that is there", given.out.string()));
+    throw ConfigError(fmt::format("--out {} cannot be written: name a file in an existing folder", given.out.string()));
   print_report();
   std::fflush(stdout);
-  print_to(stderr, "{} is written: {}\n", given.out.string(), launch);
+  print_to(stderr, "wrote {}: {}\n", given.out.string(), launch);
 }
 
 }  // namespace modular

@@ -1,6 +1,6 @@
-// `modrun bench`: the strategies of parallelism side by side, on the user's own model, data and machine. Each is
-// measured by a job of its own (`modrun measure`), and the jobs take turns, so that a machine that is slower for a
-// while is so for all of them.
+// `modrun bench`: compares parallelism strategies on the user's own model, data and machine. Each strategy is measured
+// by separate jobs (`modrun measure`), and the strategies take turns, so that a temporarily slower machine affects all
+// of them.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -28,14 +28,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kWarmUp = 3;  // steps of each turn that are not counted
+constexpr int64_t kWarmUp = 3;  // steps per turn that are not counted
 
-/// How a strategy lays a run over `ranks` ranks.
+/// How a strategy distributes a run over `ranks` ranks.
 struct Strategy {
   std::string_view name;
-  std::string_view axis;  // that takes all ranks; empty: one rank
+  std::string_view axis;  // the axis that gets all ranks; empty for one rank
   int64_t zero_stage = 0;
-  bool threads = false;  // as many replicas on threads of that one rank
+  bool threads = false;  // that many replicas on threads of one rank
 };
 constexpr Strategy kStrategies[] = {
     {"none", ""},
@@ -48,13 +48,13 @@ constexpr Strategy kStrategies[] = {
     {"pp", "pp"},
 };
 
-/// A strategy of this bench and what was found of it.
+/// A strategy in this bench and its measurements.
 struct Entrant {
   const Strategy& strategy;
   int64_t ranks = 1;
-  std::vector<std::string> settings;  // beside the user's
-  std::string error;                  // why it does not run; empty where it does
-  std::string launch;                 // what a user types to train in that way
+  std::vector<std::string> settings;  // in addition to the user's
+  std::string error;                  // why it does not run; empty if it does
+  std::string launch;                 // command to train with this strategy
   std::vector<Measurement> turns;
 };
 
@@ -65,7 +65,7 @@ std::vector<std::string> make_trial_config(const Strategy& strategy, int64_t ran
   if (strategy.zero_stage > 0) settings.push_back(fmt::format("parallel.zero_stage={}", strategy.zero_stage));
   settings.push_back(fmt::format("parallel.dp_threads={}", strategy.threads ? ranks : 1));
   if (strategy.axis != "pp") settings.emplace_back("parallel.cuts=[]");
-  // Stages wait for one another less the more micro-batches there are.
+  // More micro-batches shorten the pipeline bubble.
   if (strategy.axis == "pp")
     settings.push_back(fmt::format("train.micro_batches={}", std::max(micro_batches, 2 * ranks)));
   return settings;
@@ -76,7 +76,7 @@ const Strategy& strategy_named(const std::string& name) {
   if (found != std::end(kStrategies)) return *found;
   std::vector<std::string_view> known;
   for (const Strategy& strategy : kStrategies) known.push_back(strategy.name);
-  throw ConfigError(fmt::format("--strategies: there is no \"{}\": choose of {}", name, fmt::join(known, ", ")));
+  throw ConfigError(fmt::format("--strategies has unknown \"{}\": choose from {}", name, fmt::join(known, ", ")));
 }
 
 Arguments with(Arguments arguments, const std::vector<std::string>& settings) {
@@ -84,7 +84,7 @@ Arguments with(Arguments arguments, const std::vector<std::string>& settings) {
   return arguments;
 }
 
-/// Why the run that `arguments` ask for cannot be measured, or nothing.
+/// Why the run of `arguments` cannot be measured; empty if it can.
 std::string find_error(const Arguments& arguments, int64_t ranks) {
   try {
     prepare_measure(arguments, {.world_size = ranks});
@@ -94,7 +94,7 @@ std::string find_error(const Arguments& arguments, int64_t ranks) {
   }
 }
 
-/// One turn of an entrant.
+/// Runs one turn of an entrant.
 Measurement take_turn(const Arguments& arguments, const Entrant& entrant, int64_t steps, const fs::path& report) {
   auto words = split_words("measure", with(arguments, entrant.settings));
   words.insert(words.end(),
@@ -108,11 +108,11 @@ Measurement take_turn(const Arguments& arguments, const Entrant& entrant, int64_
           .memory_peak = json.at("memory_peak"),
           .exchanges = json.at("exchanges"),
           .bytes = json.at("bytes"),
-          // JSON has no numbers that are not finite.
+          // JSON has no non-finite numbers.
           .loss = json.at("loss").is_null() ? std::numeric_limits<double>::quiet_NaN() : json.at("loss").get<double>()};
 }
 
-/// Samples a second by the median step of all turns.
+/// Samples/s by the median step of all turns.
 double samples_per_second(const Entrant& entrant) {
   std::vector<double> seconds;
   for (const Measurement& turn : entrant.turns) seconds.insert(seconds.end(), turn.seconds.begin(), turn.seconds.end());
@@ -122,15 +122,15 @@ double samples_per_second(const Entrant& entrant) {
   return entrant.turns.front().samples_per_step / median;
 }
 
-/// A word as a POSIX shell takes it.
+/// A word quoted for a POSIX shell.
 std::string quoted(const std::string& word) {
   std::string text = "'";
   for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return text + "'";
 }
 
-/// What a user types to train in that way. Settings need not be said that are so by themselves, unless the user's
-/// own lay the run over several ranks already.
+/// The command to train with this strategy. Omits options at their defaults, unless the user's own options distribute
+/// the run over several ranks already.
 std::string launch_line(const Arguments& arguments, const ParallelSection& given, const Entrant& entrant) {
   static const std::set<std::string> by_default = {"parallel.pp=1", "parallel.dp_replicate=1", "parallel.dp_shard=1",
                                                    "parallel.tp=1", "parallel.cuts=[]",        "parallel.dp_threads=1"};
@@ -172,7 +172,7 @@ std::string as_markdown(const std::vector<Entrant>& entrants) {
   const auto alone = std::ranges::find_if(
       entrants, [](const Entrant& entrant) { return entrant.strategy.name == "none" && entrant.error.empty(); });
   std::string text =
-      "| strategy | samples/s | speed-up | memory a rank | exchanges a step | received a step | loss | launch |\n"
+      "| strategy | samples/s | speed-up | memory/rank | collectives/step | received/step | loss | launch |\n"
       "|---|---|---|---|---|---|---|---|\n";
   std::string rejected;
   for (const Entrant& entrant : entrants) {
@@ -194,14 +194,14 @@ std::string as_markdown(const std::vector<Entrant>& entrants) {
 
 }  // namespace
 
-PreparedCommand prepare_measure(const Arguments& arguments, const Environment& place) {
+PreparedCommand prepare_measure(const Arguments& arguments, const Environment& env) {
   auto config = read_run_config_for(arguments);
-  fit_memory(config, place.world_size);
-  const auto run = std::make_shared<Run>(prepare_run(std::move(config), {.measured = true}, place.world_size));
+  fit_memory(config, env.world_size);
+  const auto run = std::make_shared<Run>(prepare_run(std::move(config), {.measured = true}, env.world_size));
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
-  command.options.settings = resolved_config(place.world_size, run->config, run->sets, /*reads_weights=*/false);
+  command.options.settings = resolved_config(env.world_size, run->config, run->sets, /*reads_weights=*/false);
   command.options.settings.emplace_back("--steps and --warm-up",
                                         fmt::format("{}, {}", arguments.steps, arguments.warm_up));
   command.before_ranks = [run] { check_examples(run->config, run->sets); };
@@ -241,19 +241,19 @@ void run_bench(const Arguments& arguments) {
   const auto first = std::ranges::find_if(entrants, [](const Entrant& entrant) { return entrant.error.empty(); });
   prepare_measure(with(arguments, first->settings), {.world_size = first->ranks}).before_ranks();
 
-  // The same cores for ranks of every strategy.
+  // The same cores for each strategy's ranks.
   setenv("OMP_NUM_THREADS", std::to_string(threads_per_rank(ranks)).c_str(), /*overwrite=*/0);
   const std::string threads = getenv("OMP_NUM_THREADS");
   at::set_num_threads(1);                            // the launcher handles signals on its only thread
-  setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);  // what is checked once a job has been
+  setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);  // the checks of a job have been done here
   const TemporaryFolder folder("name another by TMPDIR");
   const int64_t rounds = std::min(arguments.rounds, arguments.steps);
   for (int64_t round = 0; round < rounds; ++round)
     for (Entrant& entrant : entrants) {
       if (!entrant.error.empty()) continue;
-      // As many steps as --steps says, over all rounds.
+      // Splits --steps over all rounds.
       const int64_t steps = arguments.steps * (round + 1) / rounds - arguments.steps * round / rounds;
-      // A process of several replicas has the threads of as many ranks.
+      // A process with several replicas gets the threads of that many ranks.
       const int64_t replicas = entrant.strategy.threads ? ranks : 1;
       setenv("OMP_NUM_THREADS", std::to_string(replicas * std::atoll(threads.c_str())).c_str(), /*overwrite=*/1);
       entrant.turns.push_back(take_turn(arguments, entrant, steps, folder.path() / "report.json"));
@@ -262,7 +262,7 @@ void run_bench(const Arguments& arguments) {
     }
 
   if (arguments.format == "json") return print_data(as_json(entrants).dump(2) + "\n");
-  print_result("{}, {} samples per step, {} ranks with OMP_NUM_THREADS={}, the median of {} steps in {} turns\n\n{}",
+  print_result("{}, {} samples per step, {} ranks with OMP_NUM_THREADS={}, median of {} steps in {} turns\n\n{}",
                config.network.entry->architecture, config.train.batch_size, ranks, threads, arguments.steps, rounds,
                as_markdown(entrants));
 }

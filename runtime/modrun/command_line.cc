@@ -12,7 +12,7 @@ namespace modular {
 
 namespace {
 
-/// CLI11's own errors name the largest number that there is.
+/// CLI11's own errors show the largest representable number.
 CLI::Validator number_check(bool may_be_zero) {
   return CLI::Validator(
       [may_be_zero](const std::string& text) {
@@ -25,7 +25,7 @@ CLI::Validator number_check(bool may_be_zero) {
 }
 const CLI::Validator kAboveZero = number_check(false), kNotNegative = number_check(true);
 
-/// --tp 2 is --set parallel.tp=2, and so on.
+/// Maps --tp 2 to --set parallel.tp=2, and so on.
 void add_mesh_options(CLI::App* command, Arguments& arguments) {
   for (const auto& [flag, key] : {std::pair("--pp", "pp"), std::pair("--dp-replicate", "dp_replicate"),
                                   std::pair("--dp-shard", "dp_shard"), std::pair("--tp", "tp")})
@@ -34,57 +34,56 @@ void add_mesh_options(CLI::App* command, Arguments& arguments) {
         [&arguments, key = key](const std::string& size) {
           arguments.settings.push_back(std::string("parallel.") + key + "=" + size);
         },
-        std::string("size of the mesh's axis: short for --set parallel.") + key + "=N");
+        std::string("size of the mesh axis: short for --set parallel.") + key + "=N");
 }
 
 void add_trust_option(CLI::App* command, Arguments& arguments) {
   command->add_flag("--trust-folder", arguments.trust_folder,
-                    "run the programs and load the libraries that CONFIG names where it is the folder of a run");
+                    "run the programs and load the libraries that CONFIG names, if it is a run's folder");
 }
 
 void add_run_options(CLI::App* command, Arguments& arguments) {
-  command->add_option("CONFIG,-c,--config", arguments.config, "TOML file, or the folder of an earlier run");
+  command->add_option("CONFIG,-c,--config", arguments.config, "TOML file, or a run's folder");
   command
-      ->add_option(
-          "--set", arguments.settings,
-          "KEY=VALUE: a setting that wins over the file's (`modrun settings` lists them); KEY=VALUE after -- is "
-          "the same")
+      ->add_option("--set", arguments.settings,
+                   "KEY=VALUE: overrides a value of the file (`modrun settings` lists the keys); KEY=VALUE after -- is "
+                   "equivalent")
       ->allow_extra_args(false);
   add_trust_option(command, arguments);
   add_mesh_options(command, arguments);
 }
 
 void add_checkpoint_option(CLI::App* command, Arguments& arguments) {
-  command->add_option("--checkpoint", arguments.checkpoint,
-                      "a checkpoint, a folder of checkpoints, a run's folder, or a Hugging Face folder; the run's "
-                      "newest when not given");
+  command->add_option(
+      "--checkpoint", arguments.checkpoint,
+      "a checkpoint, a folder of checkpoints, a run's folder, or a Hugging Face folder; default: the run's newest");
 }
 
 void add_advise_options(CLI::App* command, Arguments& arguments) {
   AdviseArguments& advise = arguments.advise;
   command->add_option("--nodes", advise.nodes, "machines")->capture_default_str();
-  command->add_option("--per-node", advise.per_node, "devices of each; those here where they are taken, else 8");
+  command->add_option("--per-node", advise.per_node,
+                      "devices per machine; default: this machine's if they are used, else 8");
   command->add_option("--device", advise.device,
-                      "cpu, or one whose data sheet is known: " + names_of_known_devices() +
-                          "; what is here when nothing is said of devices");
-  command->add_option("--memory", advise.memory, "what a device holds, e.g. 80GiB; --device's when not given");
-  command->add_option("--link", advise.link, "from a device to another one of its machine, one way, e.g. 450GB/s");
+                      "cpu, or a device with a known data sheet: " + names_of_known_devices() +
+                          "; default: this machine's, unless other device options are given");
+  command->add_option("--memory", advise.memory, "memory per device, e.g. 80GiB; default: by --device");
+  command->add_option("--link", advise.link, "bandwidth between devices of a machine, per direction, e.g. 450GB/s");
   command->add_option("--between", advise.between,
-                      "from a device to one of another machine, while all of a machine's do so, e.g. 25GB/s");
-  command->add_option("--host", advise.host, "between a device and its host's memory")->capture_default_str();
-  command->add_option(
-      "--flops", advise.flops,
-      "a device's peak, operations per second, e.g. 989e12; metrics.peak_tflops or --device's when not given");
+                      "bandwidth between devices of two machines if all devices communicate, e.g. 25GB/s");
+  command->add_option("--host", advise.host, "bandwidth between a device and host memory")->capture_default_str();
+  command->add_option("--flops", advise.flops,
+                      "a device's peak in operations/s, e.g. 989e12; default: metrics.peak_tflops, or by --device");
   command->add_option("--attained", advise.attained,
-                      "share of that peak which large matmuls reach; 0.5 when not given, 0.8 of a measured peak");
+                      "fraction of that peak that large matmuls reach; default: 0.5, or 0.8 of a measured peak");
   command->add_option(
       "--memory-speed", advise.memory_speed,
-      "of a device's own memory, e.g. 3.35TB/s; --device's when not given, or a byte for each 250 of --flops");
-  command->add_option("--reserve", advise.reserve, "share of --memory that libraries and fragments take")
+      "bandwidth of device memory, e.g. 3.35TB/s; default: by --device, or one byte per 250 of --flops");
+  command->add_option("--reserve", advise.reserve, "fraction of --memory for libraries and fragmentation")
       ->capture_default_str();
-  command->add_option("--cost", advise.cost, "of a device and an hour, in any currency");
-  command->add_option("--top", advise.top, "meshes to show")->check(kAboveZero)->capture_default_str();
-  command->add_flag("--as-is", advise.as_is, "what CONFIG's own mesh and settings would take there, without a search");
+  command->add_option("--cost", advise.cost, "cost per device and hour, in any currency");
+  command->add_option("--top", advise.top, "number of meshes to show")->check(kAboveZero)->capture_default_str();
+  command->add_flag("--as-is", advise.as_is, "evaluate CONFIG's own mesh and options there, without a search");
   command->add_option("--out", advise.out, "write CONFIG with the best mesh as a TOML file to train with");
   command->add_option("--format", advise.format, "text, markdown or json")
       ->check(CLI::IsMember({"text", "markdown", "json"}));
@@ -96,41 +95,40 @@ void add_prepare_options(CLI::App* command, Arguments& arguments) {
       ->required();
   command->add_option(
       "--tokenizer", prepare.tokenizer,
-      "a folder with tokenizer.json or a SentencePiece .model, or such a file; that of --checkpoint when not "
-      "given");
-  command->add_option("--entry", prepare.entry, "the model that reads the data: short for --set model.entry=NAME");
+      "a folder with tokenizer.json or a SentencePiece .model, or such a file; default: that of --checkpoint");
+  command->add_option("--entry", prepare.entry, "the model that will read the data: short for --set model.entry=NAME");
   command->add_option("--out", prepare.out, "folder to write")->required();
-  command->add_option("--text", prepare.texts, "columns with texts, e.g. question,answer; text when not given")
+  command->add_option("--text", prepare.texts, "columns with texts, e.g. question,answer; default: text")
       ->delimiter(',');
-  command->add_option("--label", prepare.label, "the column with labels, or of seq2seq with target texts");
+  command->add_option("--label", prepare.label, "column with labels, for seq2seq with target texts");
   command->add_option("--prompt", prepare.prompt,
-                      "causal-lm: the column with what comes before the text and is not learned");
+                      "causal-lm: column with the prompt, which precedes the text and is not a target");
   command
       ->add_option("--prompt-names", prepare.prompt_names,
-                   "sentence-embedding: which prompt of config_sentence_transformers.json is put before the texts of "
-                   "each column, e.g. query,document; one for all; the default one when not given")
+                   "sentence-embedding: names of prompts in config_sentence_transformers.json to prepend to the texts "
+                   "of each column, e.g. query,document, or one name for all; default: the file's default prompt")
       ->delimiter(',');
-  command->add_option("--chat", prepare.chat,
-                      "causal-lm: the column with lists of messages, of which the assistant's are learned, in place of "
-                      "--text");
-  command->add_option("--seq-len", prepare.seq_len, "ids of an example; as many as the longest has when not given")
+  command->add_option(
+      "--chat", prepare.chat,
+      "causal-lm: column with lists of messages, of which the assistant's are targets, instead of --text");
+  command->add_option("--seq-len", prepare.seq_len, "ids per example; default: those of the longest")
       ->check(kAboveZero);
-  command->add_option("--documents", prepare.documents, "of .txt files: files (one each) or lines")
+  command->add_option("--documents", prepare.documents, "documents of .txt files: files (one per file) or lines")
       ->check(CLI::IsMember({"files", "lines"}))
       ->capture_default_str();
   command->add_option("--jobs", prepare.jobs, "cores to use")->check(kAboveZero)->capture_default_str();
-  command->add_option("--shard-size", prepare.shard_bytes, "of sources, for each file that is written, e.g. 8MiB")
+  command->add_option("--shard-size", prepare.shard_bytes, "bytes of sources per written file, e.g. 8MiB")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->check(kAboveZero)
       ->capture_default_str();
-  command->add_option("--python", prepare.python, "the Python with the package tokenizers")->capture_default_str();
-  command->add_option("--set", arguments.settings, "KEY=VALUE: a setting of the model, e.g. model.config.vocab_size")
+  command->add_option("--python", prepare.python, "Python with the package tokenizers")->capture_default_str();
+  command
+      ->add_option("--set", arguments.settings, "KEY=VALUE: a config value of the model, e.g. model.config.vocab_size")
       ->allow_extra_args(false);
   add_checkpoint_option(command, arguments);
 }
 
-/// Help of the program with the launcher's flags, which come before the command and are read before CLI11 sees
-/// anything.
+/// Help of the program, including the launcher's flags, which precede the command and are parsed before CLI11.
 const char* footer() {
   static const std::string text =
       launch_flags_help() +
@@ -152,9 +150,9 @@ std::vector<std::string> split_words(const std::string& command, const Arguments
 
 namespace {
 
-/// The words with `-- KEY=VALUE …` at their end as `--set KEY=VALUE …`, where the command has settings. Throws
-/// ConfigError where one of them is no setting.
-std::vector<std::string> with_settings_after_dashes(const CLI::App& app, std::vector<std::string> words) {
+/// Rewrites a trailing `-- KEY=VALUE …` to `--set KEY=VALUE …` for commands with config options. Throws ConfigError if
+/// a word is not an assignment.
+std::vector<std::string> with_options_after_dashes(const CLI::App& app, std::vector<std::string> words) {
   const auto dashes = std::ranges::find(words, "--");
   const auto commands = app.get_subcommands(
       [&](const CLI::App* command) { return !words.empty() && command->get_name() == words.front(); });
@@ -163,7 +161,7 @@ std::vector<std::string> with_settings_after_dashes(const CLI::App& app, std::ve
   words.erase(dashes, words.end());
   for (const std::string& setting : settings) {
     if (setting.find('=') == std::string::npos)
-      throw ConfigError(fmt::format("after -- come settings as KEY=VALUE, but here is \"{}\"", setting));
+      throw ConfigError(fmt::format("after --, expected KEY=VALUE, but got \"{}\"", setting));
     words.insert(words.end(), {"--set", setting});
   }
   return words;
@@ -182,37 +180,36 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
 
   auto* train = app.add_subcommand("train", "Train a model");
   add_run_options(train, arguments);
-  auto* resume =
-      train->add_flag("--resume{yes}", arguments.resume,
-                      "continue from the newest checkpoint of train.dir; --resume=auto also begins where there "
-                      "is none; --resume=step-00000100 continues from that one");
-  train->add_flag("--overwrite", arguments.overwrite, "start again in a folder that holds a run")->excludes(resume);
+  auto* resume = train->add_flag("--resume{yes}", arguments.resume,
+                                 "continue from the newest checkpoint of train.dir; --resume=auto starts a run if "
+                                 "there is none; --resume=step-00000100 continues from that checkpoint");
+  train->add_flag("--overwrite", arguments.overwrite, "start over in a folder that holds a run")->excludes(resume);
 
-  auto* eval = app.add_subcommand("eval", "Compute the loss on the held-out files");
+  auto* eval = app.add_subcommand("eval", "Evaluate a model on the validation data");
   add_run_options(eval, arguments);
   add_checkpoint_option(eval, arguments);
 
-  auto* sample = app.add_subcommand("sample", "Have a model write text");
+  auto* sample = app.add_subcommand("sample", "Generate text with a model");
   add_run_options(sample, arguments);
   add_checkpoint_option(sample, arguments);
   auto* prompts =
-      sample->add_option("--prompt", arguments.prompts, "text to continue, once for each; sample.prompt when not given")
+      sample->add_option("--prompt", arguments.prompts, "text to continue, may be repeated; default: sample.prompt")
           ->expected(1)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   sample
       ->add_option("--prompts", arguments.prompts_file,
-                   "file of texts to continue: one a line, or in a .jsonl file {\"prompt\": \"…\"} a line")
+                   "file of texts to continue: one per line, or in a .jsonl file {\"prompt\": \"…\"} per line")
       ->excludes(prompts);
-  sample->add_flag("--chat", arguments.chat, "the text is a user's message, by the tokenizer's chat template");
+  sample->add_flag("--chat", arguments.chat, "format the text as a user message with the tokenizer's chat template");
 
-  auto* predict = app.add_subcommand("predict", "Write what a model says of the examples of a file");
+  auto* predict = app.add_subcommand("predict", "Write a model's predictions for the examples in a file");
   add_run_options(predict, arguments);
   add_checkpoint_option(predict, arguments);
-  predict->add_option("--inputs", arguments.inputs, "safetensors file of examples, without labels or with")->required();
+  predict->add_option("--inputs", arguments.inputs, "safetensors file of examples, with or without labels")->required();
   predict
       ->add_option("--outputs", arguments.outputs, "safetensors file to write: labels and scores, items or embeddings")
       ->required();
-  predict->add_option("--batch-size", arguments.batch_size, "samples of a forward on a rank")
+  predict->add_option("--batch-size", arguments.batch_size, "samples per forward and rank")
       ->check(kAboveZero)
       ->capture_default_str();
 
@@ -240,12 +237,12 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
       ->capture_default_str();
 
   export_command->add_flag("--adapter", arguments.adapter,
-                           "of a run with lora.layers: the adapters alone, as PEFT reads them, not merged");
+                           "for a run with lora.layers: write the adapters only, in PEFT's format, without merging");
   export_command->add_option("--base", arguments.base_model,
-                             "of --adapter: the name or folder of the model that they are added to; of a PEFT folder: "
-                             "the folder of its base, in place of the one that it names");
+                             "with --adapter: name or folder of the model that the adapters are for; for a PEFT "
+                             "folder: folder of its base model, instead of the one that it names");
   export_command
-      ->add_option("--max-shard-size", arguments.max_shard_bytes, "a larger model becomes several files, e.g. 5GB")
+      ->add_option("--max-shard-size", arguments.max_shard_bytes, "split larger models into several files, e.g. 5GB")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
       ->capture_default_str();
 
@@ -253,80 +250,84 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
   import_command->add_option("FOLDER", arguments.source, "Hugging Face folder, or PEFT folder")->required();
   import_command->add_option("CHECKPOINT", arguments.target, "checkpoint to write")->required();
   import_command->add_option("--base", arguments.base_model,
-                             "of a PEFT folder: the folder of its base, in place of the one that it names");
+                             "for a PEFT folder: folder of its base model, instead of the one that it names");
 
-  add_prepare_options(app.add_subcommand("prepare", "Turn texts into data to train on, with a tokenizer"), arguments);
+  add_prepare_options(app.add_subcommand("prepare", "Tokenize texts into training data"), arguments);
 
-  auto* repartition = app.add_subcommand("repartition", "Write Parquet files again, in other row groups");
+  auto* repartition = app.add_subcommand("repartition", "Rewrite Parquet files with other row groups");
   repartition->add_option("FILES", arguments.repartition.files, "Parquet files, and folders of them")->required();
-  repartition->add_option("--rows", arguments.repartition.rows, "rows of a row group; a file's last may have fewer")
+  repartition
+      ->add_option("--rows", arguments.repartition.rows, "rows per row group; the last one of a file may have fewer")
       ->check(kAboveZero)
       ->capture_default_str();
   repartition->add_option("--out", arguments.repartition.out, "folder to write")->required();
 
-  auto* search = app.add_subcommand("search", "Train a config with other settings in each trial, and find the best");
+  auto* search = app.add_subcommand("search", "Train a config with other values in each trial, and find the best");
   search->add_option("CONFIG,-c,--config", arguments.config, "TOML file with [search] and [search.space]")->required();
-  search->add_option("--set", arguments.settings, "KEY=VALUE: a setting of all trials, or of the search: search.seed=2")
+  search
+      ->add_option("--set", arguments.settings,
+                   "KEY=VALUE: a config value of all trials, or of the search: search.seed=2")
       ->allow_extra_args(false);
   add_trust_option(search, arguments);
   add_mesh_options(search, arguments);
-  search->add_option("--trials", arguments.trials, "at most so many; search.trials when not given")->check(kAboveZero);
+  search->add_option("--trials", arguments.trials, "maximum number of trials; default: search.trials")
+      ->check(kAboveZero);
   search
-      ->add_option(
-          "--workers", arguments.workers,
-          "trials at a time on this machine, each a job of --nproc-per-node ranks; they share cores and memory, "
-          "and each has GPUs of its own")
+      ->add_option("--workers", arguments.workers,
+                   "concurrent trials on this machine, each a job of --nproc-per-node ranks; they share cores and "
+                   "memory, and each has its own GPUs")
       ->check(kAboveZero)
       ->capture_default_str();
-  search->add_flag("--resume{yes}", arguments.resume, "continue with the study of search.dir");
+  search->add_flag("--resume{yes}", arguments.resume, "continue the study in search.dir");
 
   auto* plan = app.add_subcommand(
-      "plan", "Show how a run is laid over its ranks, and what they will hold and exchange, without starting any");
+      "plan",
+      "Show how a run is distributed over its ranks, with memory and communication per rank, without starting any");
   add_run_options(plan, arguments);
-  plan->add_option("--ranks", arguments.ranks, "number of ranks; those of the launcher's flags when not given")
+  plan->add_option("--ranks", arguments.ranks, "number of ranks; default: from the launcher's flags")
       ->check(kAboveZero);
   plan->add_option("--format", arguments.format, "text or json")->check(CLI::IsMember({"text", "json"}));
 
   auto* advise = app.add_subcommand(
-      "advise",
-      "Rank the meshes of a cluster for a run by the time of a step, of those that fit, without starting any");
+      "advise", "Rank the meshes of a cluster that fit a run by their time per step, without starting any");
   add_run_options(advise, arguments);
   add_advise_options(advise, arguments);
 
-  auto* bench = app.add_subcommand("bench", "Measure strategies of parallelism side by side on this machine");
+  auto* bench = app.add_subcommand("bench", "Compare parallelism strategies on this machine");
   add_run_options(bench, arguments);
-  bench->add_option("--ranks", arguments.ranks, "ranks of each strategy; 2 when not given")->check(kAboveZero);
+  bench->add_option("--ranks", arguments.ranks, "ranks per strategy; default: 2")->check(kAboveZero);
   bench
       ->add_option(
           "--strategies", arguments.strategies,
-          "of none (one rank), dp (one process, a thread for each replica), ddp, zero1, zero2, fsdp, tp and pp")
+          "strategies: none (one rank), dp (one process, one thread per replica), ddp, zero1, zero2, fsdp, tp and pp")
       ->delimiter(',');
-  bench->add_option("--steps", arguments.steps, "measured steps of each, over all rounds")
+  bench->add_option("--steps", arguments.steps, "measured steps per strategy, over all rounds")
       ->check(kAboveZero)
       ->capture_default_str();
-  bench->add_option("--rounds", arguments.rounds, "turns that the strategies take")
+  bench->add_option("--rounds", arguments.rounds, "rounds in which the strategies take turns")
       ->check(kAboveZero)
       ->capture_default_str();
   bench->add_option("--format", arguments.format, "markdown or json")->check(CLI::IsMember({"markdown", "json"}));
 
-  auto* measure = app.add_subcommand("measure", "Train some steps, leave no run behind, and say what they took");
+  auto* measure = app.add_subcommand("measure", "Measure some training steps, without leaving a run behind");
   add_run_options(measure, arguments);
   measure->add_option("--steps", arguments.steps, "measured steps")->check(kAboveZero)->capture_default_str();
-  measure->add_option("--warm-up", arguments.warm_up, "steps before them")->check(kNotNegative)->capture_default_str();
-  measure->add_option("--report", arguments.report, "JSON file to write; standard output when not given");
+  measure->add_option("--warm-up", arguments.warm_up, "steps before the measured ones")
+      ->check(kNotNegative)
+      ->capture_default_str();
+  measure->add_option("--report", arguments.report, "JSON file to write; default: standard output");
 
-  auto* report =
-      app.add_subcommand("report", "Write runs and searches as one HTML file to look at, which needs no network");
-  report->add_option("FOLDER", arguments.folders, "folders of runs and of searches")->required();
-  report->add_option("--out", arguments.outputs, "HTML file to write; report.html when not given");
+  auto* report = app.add_subcommand("report", "Write runs and searches as a self-contained HTML page");
+  report->add_option("FOLDER", arguments.folders, "folders of runs and searches")->required();
+  report->add_option("--out", arguments.outputs, "HTML file to write; default: report.html");
 
   app.add_subcommand("entries", "List the models of this program")->add_flag("--json", arguments.json, "as JSON");
 
-  auto* settings = app.add_subcommand("settings", "List all settings with their defaults and meanings");
+  auto* settings = app.add_subcommand("settings", "List all config keys with their defaults and meanings");
   add_run_options(settings, arguments);
 
   try {
-    std::vector<std::string> reversed = with_settings_after_dashes(app, words);
+    std::vector<std::string> reversed = with_options_after_dashes(app, words);
     std::ranges::reverse(reversed);
     app.parse(reversed);
     arguments.command = app.get_subcommands().front()->get_name();
@@ -337,7 +338,7 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
         !words.empty() && !words.front().starts_with('-') && std::ranges::find(known, words.front()) == known.end();
     if (is_unknown) {
       const auto nearest = nearest_name(words.front(), known);
-      print_to(stderr, "modrun: there is no command \"{}\"{}; --help lists them\n", words.front(),
+      print_to(stderr, "modrun: unknown command \"{}\"{}; --help lists the commands\n", words.front(),
                nearest ? fmt::format(": did you mean {}?", *nearest) : "");
       result.exit_status = 2;
       return result;
@@ -346,7 +347,7 @@ ParsedCommandLine parse_command_line(const std::vector<std::string>& words) {
       result.exit_status = app.exit(error);
       return result;
     }
-    print_to(stderr, "modrun: {}; --help lists what can be given\n", error.what());
+    print_to(stderr, "modrun: {}; --help lists the options\n", error.what());
     result.exit_status = 2;
   }
   return result;

@@ -1,4 +1,4 @@
-// What each command of modrun does.
+// The commands of modrun.
 #pragma once
 
 #include <cstdint>
@@ -11,35 +11,34 @@
 
 namespace modular {
 
-/// A command that runs on ranks, checked and ready.
+/// A command that runs on ranks, validated and ready to start.
 struct PreparedCommand {
   MeshShape mesh;
   MeshOptions options;
   std::function<int(Mesh&)> run;       // collective; returns the exit status
-  std::function<void()> before_ranks;  // asked once a job, before its first rank runs; may be empty
-  std::string note;                    // worth knowing, printed once a job; may be empty
+  std::function<void()> before_ranks;  // called once per job, before its first rank starts; may be empty
+  std::string note;                    // for the user, printed once per job; may be empty
 };
 
-// Each throws ConfigError, DataError or std::runtime_error where the command cannot be carried out on
-// the ranks of that world, before anything is run. `place` is this rank's, or that of the first that this launcher
-// starts.
+// Each throws ConfigError, DataError or std::runtime_error if the command cannot run on the ranks of that world, before
+// anything starts. `env` describes this rank, or the first rank that this launcher starts.
 
-PreparedCommand prepare_train(const Arguments& arguments, const Environment& place);
-PreparedCommand prepare_eval(const Arguments& arguments, const Environment& place);
-PreparedCommand prepare_sample(const Arguments& arguments, const Environment& place);
-PreparedCommand prepare_predict(const Arguments& arguments, const Environment& place);
-PreparedCommand prepare_forward(const Arguments& arguments, const Environment& place);
-PreparedCommand prepare_measure(const Arguments& arguments, const Environment& place);
+PreparedCommand prepare_train(const Arguments& arguments, const Environment& env);
+PreparedCommand prepare_eval(const Arguments& arguments, const Environment& env);
+PreparedCommand prepare_sample(const Arguments& arguments, const Environment& env);
+PreparedCommand prepare_predict(const Arguments& arguments, const Environment& env);
+PreparedCommand prepare_forward(const Arguments& arguments, const Environment& env);
+PreparedCommand prepare_measure(const Arguments& arguments, const Environment& env);
 
-// Commands of one process.
+// Commands that run in one process.
 
 void show_plan(const Arguments& arguments, int64_t world_size);
 void show_advice(const Arguments& arguments);
 /// Starts jobs of its own.
 void run_bench(const Arguments& arguments);
-/// Starts jobs of its own, on this machine with as many ranks as `launch` says. Returns the exit status.
+/// Starts jobs of its own, on this machine with the number of ranks in `launch`. Returns the exit status.
 int run_search(const Arguments& arguments, const LaunchOptions& launch);
-/// Writes arguments.outputs, the page of arguments.folders.
+/// Writes arguments.outputs, the HTML page of arguments.folders.
 void write_report(const Arguments& arguments);
 void show_entries(const Arguments& arguments);
 void show_options(const Arguments& arguments);

@@ -15,10 +15,10 @@ void export_checkpoint(const Arguments& arguments) {
   const auto checkpoint = is_peft ? arguments.source : find_checkpoint(arguments.source);
   if (checkpoint.empty())
     throw ConfigError(
-        fmt::format("{}: holds no checkpoint: name one, e.g. runs/demo/checkpoints", arguments.source.string()));
+        fmt::format("{} holds no checkpoint: name one, e.g. runs/demo/checkpoints", arguments.source.string()));
   if (is_peft && arguments.adapter)
     throw ConfigError(
-        fmt::format("{} is a PEFT folder already: leave --adapter out to merge its adapters into the base",
+        fmt::format("{} is already a PEFT folder: leave --adapter out to merge its adapters into the base",
                     arguments.source.string()));
   if (arguments.adapter) {
     if (arguments.dtype != "float32")
@@ -27,27 +27,27 @@ void export_checkpoint(const Arguments& arguments) {
     if (arguments.base_model.empty())
       throw ConfigError("--adapter needs --base MODEL, the folder or name of the model that the adapters are added to");
     export_adapters(checkpoint, arguments.target, arguments.base_model);
-    print_result("the adapters of {} are now the PEFT folder {}\n", checkpoint.string(), arguments.target.string());
+    print_result("exported the adapters of {} to the PEFT folder {}\n", checkpoint.string(), arguments.target.string());
     return;
   }
   if (!arguments.base_model.empty() && !is_peft)
-    throw ConfigError("--base is of --adapter, and of PEFT folders: leave it out");
+    throw ConfigError("--base is for --adapter, and for PEFT folders: leave it out");
   ExportOptions options;
   if (arguments.dtype == "bfloat16") options.dtype = at::kBFloat16;
   if (arguments.dtype == "float16") options.dtype = at::kHalf;
   options.max_shard_bytes = static_cast<int64_t>(arguments.max_shard_bytes);
   export_pretrained(checkpoint, arguments.target, options, arguments.base_model);
-  print_result("{} is now the Hugging Face folder {}\n", checkpoint.string(), arguments.target.string());
+  print_result("exported {} to the Hugging Face folder {}\n", checkpoint.string(), arguments.target.string());
 }
 
 void import_checkpoint(const Arguments& arguments) {
   if (!arguments.base_model.empty() && !is_peft_folder(arguments.source))
     throw ConfigError(
-        fmt::format("--base is of a PEFT folder, which {} is not: leave it out", arguments.source.string()));
+        fmt::format("--base is for PEFT folders, and {} is not one: leave it out", arguments.source.string()));
   import_pretrained(arguments.source, arguments.target, arguments.base_model);
   const ModelConfig model = read_pretrained_config(arguments.source, nullptr, arguments.base_model);
   if (const auto note = model_note(model, arguments.source); !note.empty()) print_result("{}\n", note);
-  print_result("{} is now the checkpoint {}\n", arguments.source.string(), arguments.target.string());
+  print_result("imported {} into the checkpoint {}\n", arguments.source.string(), arguments.target.string());
 }
 
 }  // namespace modular

@@ -41,11 +41,12 @@ int64_t data_ranks(const MeshShape& shape) { return shape[Axis::dp_replicate] * 
 
 void check_rows(const ForwardOptions& options, const Batch& batch, const MeshShape& shape) {
   if (count_samples(batch) % data_ranks(shape) != 0)
-    throw std::runtime_error(fmt::format("{} has {} rows: make dp_replicate x dp_shard, {}, divide them",
-                                         options.inputs.string(), count_samples(batch), data_ranks(shape)));
+    throw std::runtime_error(fmt::format(
+        "{} has {} rows, which dp_replicate x dp_shard = {} does not divide: change the mesh or the number of rows",
+        options.inputs.string(), count_samples(batch), data_ranks(shape)));
 }
 
-/// The one rank of each data-parallel share that writes its logits.
+/// Whether this rank is the one of its data-parallel shard that writes logits.
 bool writes_logits(const Mesh& mesh) {
   return mesh.coordinate(Axis::pp) == 0 && mesh.coordinate(Axis::cp) == 0 && mesh.coordinate(Axis::ep) == 0 &&
          mesh.coordinate(Axis::tp) == 0;

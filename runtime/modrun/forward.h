@@ -1,5 +1,5 @@
-// `modrun forward`: one batch through a checkpoint's model on any mesh, and its numbers in a file, for comparison by
-// anyone.
+// `modrun forward`: runs one batch through a checkpoint's model on any mesh and writes the results to a file, for
+// comparison with other programs.
 #pragma once
 
 #include <filesystem>
@@ -16,19 +16,17 @@ struct ForwardOptions {
   std::filesystem::path checkpoint;  // of a run, or a Hugging Face folder
   std::optional<ModelConfig> model;  // instead of the checkpoint's own, with the same parameters
   std::filesystem::path inputs;      // examples (runtime/checkpoint/examples.h)
-  std::filesystem::path outputs;     // safetensors: logits; with labels loss [], the mean over all targets, and with
-                                     // gradients what routers' losses add to it
-  bool gradients = false;            // also gradients.<parameter's name>, of the loss
+  std::filesystem::path outputs;     // safetensors: logits; with labels, loss [], the mean over all targets, and with
+                                     // gradients, the routers' additional losses
+  bool gradients = false;            // also write gradients.<parameter>, of the loss
   ParallelOptions parallel;
 };
 
-/// Says why the command cannot be carried out on a mesh of this shape, or nothing. Needs no process
-/// group.
+/// Error message if the command cannot run on a mesh of this shape; empty otherwise. Needs no process group.
 std::string forward_error(const ForwardOptions& options, const MeshShape& shape);
 
-/// Runs the command. Collective; the batch's rows are dealt to the data-parallel ranks. `outputs` appears when it is
-/// complete. Throws std::runtime_error where forward_error would have said it or a file cannot be
-/// written.
+/// Runs the command. Collective; splits the batch's rows over the data-parallel ranks. `outputs` appears when it is
+/// complete. Throws std::runtime_error if forward_error reports an error, or if a file cannot be written.
 void run_forward(const ForwardOptions& options, Mesh& mesh);
 
 }  // namespace modular

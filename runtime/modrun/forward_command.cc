@@ -5,7 +5,7 @@
 
 namespace modular {
 
-PreparedCommand prepare_forward(const Arguments& arguments, const Environment& place) {
+PreparedCommand prepare_forward(const Arguments& arguments, const Environment& env) {
   const auto config = read_run_config_for(arguments);
   ForwardOptions options{.checkpoint = arguments.checkpoint,
                          .model = config.network,
@@ -13,14 +13,14 @@ PreparedCommand prepare_forward(const Arguments& arguments, const Environment& p
                          .outputs = arguments.outputs,
                          .gradients = arguments.gradients,
                          .parallel = config.parallel_options()};
-  options.parallel.frozen.clear();  // what a run does not train has a gradient all the same
+  options.parallel.frozen.clear();  // parameters that a run freezes have gradients here
   options.parallel.trained.reset();
   options.parallel.dropout = false;
-  options.parallel.pipeline = {};  // one micro-batch gains nothing by a schedule
+  options.parallel.pipeline = {};  // a single micro-batch gains nothing from a schedule
   PreparedCommand command;
-  command.mesh = config.mesh_shape(place.world_size);
+  command.mesh = config.mesh_shape(env.world_size);
   command.options = config.mesh_options();
-  command.options.settings = resolved_config(place.world_size, config, {});
+  command.options.settings = resolved_config(env.world_size, config, {});
   add_files(command.options.settings, "--inputs", {arguments.inputs});
   command.options.settings.emplace_back("--gradients", arguments.gradients ? "true" : "false");
   const auto error = forward_error(options, command.mesh);

@@ -1,5 +1,5 @@
-// modrun: reads the launcher's flags and the command, checks everything that can be checked, and only then starts ranks
-// or runs.
+// modrun: parses the launcher's flags and the command, validates everything that can be validated, and only then starts
+// ranks or runs.
 #include <fmt/format.h>
 
 #include <ATen/Parallel.h>
@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kRejected = 2;
 
-/// What one process does; nothing where the command runs on ranks.
+/// A command that runs in one process; nullptr if it runs on ranks.
 std::function<int()> local_command(const Arguments& arguments, const LaunchOptions& launch, int64_t world_size) {
   if (arguments.command == "search") return [&] { return run_search(arguments, launch); };
   const std::map<std::string, std::function<void()>> commands = {
@@ -48,24 +48,25 @@ std::function<int()> local_command(const Arguments& arguments, const LaunchOptio
   return [run = found->second] { return run(), 0; };
 }
 
-PreparedCommand prepare(const Arguments& arguments, const Environment& place) {
+PreparedCommand prepare(const Arguments& arguments, const Environment& env) {
   const std::map<std::string, PreparedCommand (*)(const Arguments&, const Environment&)> commands = {
       {"train", prepare_train},     {"eval", prepare_eval},       {"sample", prepare_sample},
       {"predict", prepare_predict}, {"forward", prepare_forward}, {"measure", prepare_measure}};
-  return commands.at(arguments.command)(arguments, place);
+  return commands.at(arguments.command)(arguments, env);
 }
 
-/// All that happens before a rank runs, in a try block that must be left before one does (see run_rank).
+/// Everything that happens before a rank runs, in a try block that must be left before one does (see run_rank).
 struct Start {
   int status = 0;
   LaunchCommandLine launch;
   Environment environment;
-  PreparedCommand command;  // run is empty where nothing is left to do
-  bool is_awaited = false;  // by the other ranks of the job
+  PreparedCommand command;  // run is empty if nothing is left to do
+  bool is_awaited = false;  // the other ranks of the job wait for this process
 };
 
 int reject(const std::string& sentence, const Start& start) {
-  // Under torchrun all ranks find the same: one of them says it. Where another one finds more, its launcher does.
+  // Under torchrun all ranks find the same error, and one of them prints it. Errors of single ranks are reported by
+  // their launcher.
   const char* local_rank = std::getenv("LOCAL_RANK");
   const char* const file = std::getenv("TORCHELASTIC_ERROR_FILE");
   if (!local_rank || std::string(local_rank) == "0")
@@ -92,27 +93,28 @@ Start start(const std::vector<std::string>& words) {
     }
     result.environment = Environment::from_process();
     const bool launches = result.launch.needs_launcher();
-    // The launcher handles signals on its only thread: another one, of a pool, would take them.
+    // The launcher handles signals on its only thread, which a thread pool would intercept.
     if (launches) at::set_num_threads(1);
-    Environment place = result.environment;
+    Environment env = result.environment;
     if (launches) {
       const LaunchOptions& options = result.launch.options;
-      place.rank = options.node_rank * options.ranks_per_node;
-      place.world_size = options.world_size();
-      place.local_world_size = options.ranks_per_node;
+      env.rank = options.node_rank * options.ranks_per_node;
+      env.world_size = options.world_size();
+      env.local_world_size = options.ranks_per_node;
     }
-    if (const auto local = local_command(arguments, result.launch.options, place.world_size)) {
+    if (const auto local = local_command(arguments, result.launch.options, env.world_size)) {
       result.status = local();
       return result;
     }
-    // ATen keeps what it finds at its first look for a GPU, and preparing looks: the library comes before.
+    // ATen caches the result of its first search for a GPU, and preparing searches: load the library first.
     if (!launches) gpu_count();
     result.is_awaited = true;
-    result.command = prepare(arguments, place);
+    result.command = prepare(arguments, env);
     result.command.options.settings.insert(result.command.options.settings.begin(), {"the command", arguments.command});
-    // A rank of our own launcher need not say or ask this again, and must not: rank 0 may have begun to write.
+    // A rank of our own launcher must not repeat these checks and notes: rank 0 may already be writing.
     if (result.environment.rank == 0 && !std::getenv("MODULAR_LAUNCHED")) {
-      // Of several machines, one that comes back joins a job whose ranks have begun to write: the launcher knows.
+      // With several machines, a machine that comes back joins a job whose ranks are already writing: the launcher
+      // decides.
       const bool knows = !launches || result.launch.options.nodes == 1;
       if (knows && result.command.before_ranks) result.command.before_ranks();
       if (!result.command.note.empty()) print_result("{}\n", result.command.note);
@@ -143,13 +145,13 @@ int run(const std::vector<std::string>& words) {
 }  // namespace modular
 
 int main(int argc, char** argv) {
-  // Neither a closed terminal nor a request for a checkpoint before the first step ends a run, and the error of a write
-  // beyond the limit on the size of files names the file.
+  // A closed terminal, or a request for a checkpoint before the first step, does not end a run. Writing beyond the file
+  // size limit returns an error that names the file.
   for (const int signal : {SIGPIPE, SIGUSR1, SIGXFSZ}) std::signal(signal, SIG_IGN);
   const int status = modular::run({argv + 1, argv + argc});
-  // libtorch takes its operators apart one by one, for longer than it takes to train a small model: the system takes
-  // the memory. What a program or a library of one's own holds is its to end, and searches for leaks and counts of what
-  // was run, which are made of debug builds, begin at an orderly exit.
+  // libtorch destroys its operators one by one, which takes longer than training a small model: leave the memory to the
+  // system. A user's own program or library needs its destructors, and leak checkers and coverage in debug builds need
+  // an orderly exit.
   const bool is_own_program =
       !modular::hooks().empty() || !modular::own_objectives().empty() || modular::has_loaded_backend();
   const bool is_written = std::fflush(nullptr) == 0 || errno == EPIPE;

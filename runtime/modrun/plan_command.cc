@@ -1,4 +1,4 @@
-// `modrun plan`: how a run is laid over its ranks, and what they will hold and exchange.
+// `modrun plan`: shows the distribution of a run over its ranks, with memory and communication.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -23,13 +23,13 @@ using Json = nlohmann::ordered_json;
 
 double mebibytes(double bytes) { return bytes / (1 << 20); }
 
-/// Parameters of a unit: all, those that tp splits, and what the rank keeps that keeps most.
+/// Parameters of a unit: all, those split by tp, and the maximum that a rank stores.
 struct UnitSizes {
   std::string name, class_name;
   int64_t all = 0, split = 0, kept = 0;
 };
 
-/// Where the stages of a pipeline begin, in a sentence's end.
+/// Where the stages of a pipeline begin, as the end of a sentence.
 std::string describe_cuts(const RunConfig& config, const Model& model, const ParameterTable& table, int64_t pp) {
   const Plan& plan = *config.network.entry->plan;
   const auto costs = layer_costs(table, plan, stack_sizes(*model.module, plan));
@@ -107,7 +107,7 @@ Json as_json(const RunPlan& plan, const std::vector<UnitSizes>& units) {
           {"units", of_units}};
 }
 
-/// A table whose columns are as wide as they need to be, the first one aligned to the left.
+/// A table with columns as wide as needed, the first one left-aligned.
 std::string get_table(const std::vector<std::vector<std::string>>& rows) {
   std::string text;
   for (const auto& row : rows) {
@@ -139,7 +139,7 @@ std::string memory_table(const RunPlan& plan) {
 }
 
 std::string traffic_table(const RunPlan& plan) {
-  std::vector<std::vector<std::string>> rows = {{"rank, received in a step", "over", "exchanges", "MiB"}};
+  std::vector<std::vector<std::string>> rows = {{"rank, received per step", "over", "collectives", "MiB"}};
   for (const RankPlan& rank : plan.ranks)
     for (const auto& [axes, exchanged] : rank.traffic)
       rows.push_back({name_for(rank, plan), axes, fmt::format("{}", exchanged.exchanges),
@@ -148,7 +148,7 @@ std::string traffic_table(const RunPlan& plan) {
 }
 
 std::string units_table(const std::vector<UnitSizes>& units) {
-  std::vector<std::vector<std::string>> rows = {{"unit", "class", "parameters", "split by tp", "kept by a rank"}};
+  std::vector<std::vector<std::string>> rows = {{"unit", "class", "parameters", "split by tp", "stored by a rank"}};
   for (const UnitSizes& unit : units)
     rows.push_back(
         {unit.name, unit.class_name, std::to_string(unit.all), std::to_string(unit.split), std::to_string(unit.kept)});
@@ -174,17 +174,17 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
   int64_t parameters = 0;
   for (const UnitSizes& unit : units) parameters += unit.all;
   print_result("{} on {}\n", config.network.entry->architecture, plan.mesh.describe());
-  print_result("  a step      {} rows: {} a micro-batch x {} micro-batches{} x {} data-parallel ranks\n",
+  print_result("  a step      {} rows: {} per micro-batch x {} micro-batches{} x {} data-parallel ranks\n",
                batch.global(), batch.micro_batch, batch.micro_batches, chooses ? " (as few as fit)" : "",
                batch.dp_size);
   print_result("  parameters  {} ({:.1f} MiB in float32)\n", parameters,
                mebibytes(4.0 * static_cast<double>(parameters)));
   if (const int64_t copy = std::ranges::max(plan.ranks, {}, &RankPlan::checkpoint_copy).checkpoint_copy; copy > 0)
-    print_result("  checkpoints are written from a copy, beside the peak: {:.1f} MiB in host memory\n",
+    print_result("  checkpoints are written from a copy, in addition to the peak: {:.1f} MiB in host memory\n",
                  mebibytes(static_cast<double>(copy)));
   if (const int64_t pp = plan.mesh[Axis::pp]; pp > 1) {
     const auto schedule = training_schedule(config.parallel_options().pipeline, pp, batch.micro_batches);
-    print_result("  pipeline    {} stages in the order of {}: a rank waits for {:.1f} % of a step\n", schedule.stages(),
+    print_result("  pipeline    {} stages in the order of {}: ranks idle for {:.1f} % of a step\n", schedule.stages(),
                  config.parallel.schedule, 100.0 * simulate(schedule).idle_fraction);
     print_result("              {}\n", describe_cuts(config, model, table, pp));
   }

@@ -28,9 +28,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kBetweenLines = std::chrono::seconds(10);
 
-/// The samples that a data-parallel rank runs in one forward, as many on each.
+/// Samples of one forward on a data-parallel rank, the same number on each rank.
 struct Turn {
-  std::vector<int64_t> rows;  // of the files; the last one again where there are no more
+  std::vector<int64_t> rows;  // of the files; padded by repeating the last one
   int64_t first = 0, count = 0;
 };
 
@@ -81,7 +81,7 @@ void predict_into(const fs::path& partial, const RunConfig& config, const Exampl
       if (mesh.coordinate(Axis::tp) == 0) found = to_predictions(config.network, seen, batch, logits);
     });
     if (number == 0) {
-      // Who has predictions knows their shapes; one of them creates the file for all.
+      // Only ranks with predictions know the shapes; one of them creates the file for all.
       if (found && dp_rank == 0) writer.emplace(create(partial, *found, all));
       barrier(mesh.control(), "the creation of the predictions' file");
       if (found && !writer) writer.emplace(SafetensorsWriter::open(partial));
@@ -105,24 +105,24 @@ void predict(const RunConfig& config, const Examples& examples, int64_t batch_si
     predict_into(partial, config, examples, batch_size, mesh);
   } catch (...) {
     std::error_code ignored;
-    fs::remove(partial, ignored);  // on a full disk it would take what is left
+    fs::remove(partial, ignored);  // on a full disk it would use the remaining space
     throw;
   }
   if (mesh.rank() != 0) return;
   fs::rename(partial, outputs);
-  print_to(stdout, "{} samples are predicted in {}\n", examples.size(), outputs.string());
+  print_to(stdout, "wrote predictions for {} samples to {}\n", examples.size(), outputs.string());
 }
 
 }  // namespace
 
-PreparedCommand prepare_predict(const Arguments& arguments, const Environment& place) {
-  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, place.world_size));
+PreparedCommand prepare_predict(const Arguments& arguments, const Environment& env) {
+  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, env.world_size));
   const ModelConfig& network = trained->config.network;
   if (const std::string error = prediction_error(network); !error.empty()) throw ConfigError(error);
   const auto examples =
       std::make_shared<Examples>(std::vector<fs::path>{arguments.inputs}, network, Examples::Labels::not_needed);
   if (examples->size() == 0)
-    throw DataError(fmt::format("{} holds no example: write at least one row", arguments.inputs.string()));
+    throw DataError(fmt::format("{} has no examples: write at least one row", arguments.inputs.string()));
   examples->check_ids();
   const auto shape = examples->row_shape("input_ids");
   if (const auto longest = longest_sequence(network); !shape.empty() && longest && shape.back() > *longest)
@@ -130,12 +130,12 @@ PreparedCommand prepare_predict(const Arguments& arguments, const Environment& p
                                 arguments.inputs.string(), shape.back(), network.entry->architecture, *longest));
   const fs::path folder = fs::absolute(arguments.outputs).parent_path();
   if (!fs::is_directory(folder) || fs::is_directory(arguments.outputs))
-    throw ConfigError(fmt::format("--outputs {} cannot be written: name a file in a folder that is there",
-                                  arguments.outputs.string()));
+    throw ConfigError(
+        fmt::format("--outputs {} cannot be written: name a file in an existing folder", arguments.outputs.string()));
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
-  command.options.settings = resolved_config(place.world_size, trained->config, {});
+  command.options.settings = resolved_config(env.world_size, trained->config, {});
   add_files(command.options.settings, "--inputs", {arguments.inputs});
   command.options.settings.emplace_back("--batch-size", std::to_string(arguments.batch_size));
   command.note = model_note(network, trained->config.model.checkpoint);

@@ -22,17 +22,17 @@ namespace {
 
 constexpr double kMega = 1e6;
 
-/// The tokenizer that is asked for, or the one of the weights.
+/// The tokenizer of --tokenizer, or of the weights.
 std::filesystem::path get_tokenizer(const Arguments& arguments, const RunConfig& config) {
   if (!arguments.prepare.tokenizer.empty()) return arguments.prepare.tokenizer;
   const auto of_weights = config.model.checkpoint.empty()
                               ? std::filesystem::path()
                               : tokenizer_of_weights(config.model.checkpoint, config.network.base);
-  if (of_weights.empty()) throw ConfigError("there is no tokenizer: name its folder by --tokenizer");
+  if (of_weights.empty()) throw ConfigError("there is no tokenizer: name its folder with --tokenizer");
   return of_weights;
 }
 
-/// Takes the labels of the model's folder: that of the weights, or else of the tokenizer.
+/// Takes the labels from the model's folder: that of the weights, or else of the tokenizer.
 void take_labels(const RunConfig& config, PrepareOptions& options) {
   const bool is_asked = config.origins.contains("model.config.num_labels");
   const auto asked = model_count(config.network, "num_labels");
@@ -58,10 +58,10 @@ void take_labels(const RunConfig& config, PrepareOptions& options) {
   if (has_head)
     options.labels_folder = folder.string();
   else if (!options.labels.has_names())
-    options.labels = {};  // of a head that is to be another
+    options.labels = {};  // they belong to a head that is replaced
 }
 
-/// Shows how far a program is, once a second and at the end.
+/// Prints progress once per second and at the end.
 class Progress {
  public:
   void operator()(const PrepareProgress& now) {
@@ -79,7 +79,7 @@ class Progress {
   Clock::time_point began_ = Clock::now(), said_;
 };
 
-/// Whether the model's config knows of padding, and of another id for it: some classifiers look for a row's end by it.
+/// Whether the model's config has a padding id, and a different one: some classifiers find the end of a row by it.
 bool pads_otherwise(const RunConfig& config, int64_t padding) {
   for (const ConfigField& field : model_fields(*config.network.config)) {
     if (field.path != "model.config.pad_token_id") continue;
@@ -89,7 +89,7 @@ bool pads_otherwise(const RunConfig& config, int64_t padding) {
   return false;
 }
 
-/// What was made, and the command that trains with it.
+/// Describes the prepared data, with the command to train on it.
 std::string summary(const Prepared& prepared, const RunConfig& config, const std::filesystem::path& out) {
   const bool running = prepared.plan.form == RowPlan::Form::running_text;
   std::string folder = out.string();
@@ -97,8 +97,7 @@ std::string summary(const Prepared& prepared, const RunConfig& config, const std
                              : fmt::format("{} holds {} examples of {} ids in {} files", out.string(), prepared.rows,
                                            prepared.length, prepared.files);
   if (prepared.without_targets > 0)
-    text +=
-        fmt::format(", of which {} teach nothing, as no id of their answer is among these", prepared.without_targets);
+    text += fmt::format(", of which {} have no targets, as their answers are cut off", prepared.without_targets);
   if (!prepared.note.empty()) text += "\n" + prepared.note;
   text += fmt::format("\nmodrun train --set model.entry={} --set data.format={} --set {}", config.model.entry,
                       running ? "tokens" : "examples", shell_word(fmt::format("data.paths=[{}]", toml_value(&folder))));
@@ -157,7 +156,7 @@ void prepare_data(const Arguments& arguments) {
     options.length.usual = settings.longest;
     note = std::move(settings.note);
   }
-  // With model.resize_embeddings the model gets rows for all ids, unless their number is given.
+  // With model.resize_embeddings the model gets rows for all ids, unless the number is given.
   const bool is_given = config.origins.contains("model.config.vocab_size") && !config.model.resize_embeddings;
   if (is_given || (!config.model.checkpoint.empty() && !config.model.resize_embeddings))
     options.vocabulary = vocab_size(config.network);
@@ -165,7 +164,7 @@ void prepare_data(const Arguments& arguments) {
   if (!note.empty()) print_to(stdout, "{}\n", note);
   const Prepared prepared = prepare(options, config.network, Progress());
   if (prepared.was_complete)
-    print_to(stdout, "{} is complete: nothing is left to prepare\n", asked.out.string());
+    print_to(stdout, "{} is complete: nothing to prepare\n", asked.out.string());
   else
     print_to(stdout, "{}\n", summary(prepared, config, asked.out));
 }

@@ -1,4 +1,4 @@
-// Files of texts that a model is to continue.
+// Prompt files.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace modular {
 
-/// The texts of `path`: its lines, or of a file that ends in .jsonl each line's "prompt". Throws ConfigError with the
-/// line where one is none, and where there are none.
+/// The prompts in `path`: its lines or, in a .jsonl file, each line's "prompt". Throws ConfigError with the line of an
+/// invalid prompt, or if there are no prompts.
 std::vector<std::string> read_prompts(const std::filesystem::path& path);
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// `modrun report`: runs and searches as one HTML file to look at.
+// `modrun report`: writes runs and searches as a single HTML page.
 #include <fmt/format.h>
 
 #include "runtime/checkpoint/atomic_folder.h"

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <set>
+#include <string>
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
@@ -17,14 +19,22 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Says once a job which settings of a run's folder were not taken.
+/// Reports values of a run's folder that were ignored, once per job.
 void note_untrusted(const RunConfig& config) {
   if (std::getenv("MODULAR_LAUNCHED") || Environment::from_process().rank > 0) return;
   for (const auto& [key, sentence] : config.untrusted)
-    if (key != "parallel.backend") print_to(stderr, "{}\n", sentence);  // which is an error where it is used
+    if (key != "parallel.backend") print_to(stderr, "{}\n", sentence);  // the use of parallel.backend throws
 }
 
-/// Whether modrun itself wrote the config into a run's or a search's folder, which somebody else may have made.
+/// Reports renamed keys, each once per job: `modrun search` reads its config for each trial.
+void note_renamed(const RunConfig& config) {
+  static std::set<std::string> noted;
+  if (std::getenv("MODULAR_LAUNCHED") || Environment::from_process().rank > 0) return;
+  for (const std::string& sentence : config.renamed)
+    if (noted.insert(sentence).second) print_to(stderr, "{}\n", sentence);
+}
+
+/// Whether modrun itself wrote the config into a run's or a search's folder, which may come from somebody else.
 bool is_stored(const fs::path& file) {
   const auto has = [&](const char* name) { return is_there(fs::path(file).replace_filename(name)); };
   if (file.filename() == "config.toml")
@@ -48,8 +58,8 @@ RunConfig read_run_config_for(const Arguments& arguments) {
   if (is_of_run) {
     if (fs::is_directory(file)) file /= "config.toml";
     if (!is_there(file))
-      throw ConfigError(fmt::format("{}: is not there: name a TOML file, or the folder of a run", file.string()));
-    // A run is where its folder is, which may have been moved or copied, and not where its own file says.
+      throw ConfigError(fmt::format("{} does not exist: name a TOML file, or a run's folder", file.string()));
+    // The folder's actual location counts, as it may have been moved or copied after its config.toml was written.
     const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
     settings.insert(settings.begin(), "train.dir=" + folder.string());
   }
@@ -57,6 +67,7 @@ RunConfig read_run_config_for(const Arguments& arguments) {
   const bool is_trusted = arguments.trust_folder || !(is_of_run || is_stored(file));
   RunConfig config = read_run_config(file, settings, is_trusted ? ConfigSource::user : ConfigSource::run_folder);
   note_untrusted(config);
+  note_renamed(config);
   return config;
 }
 

@@ -1,4 +1,4 @@
-// The config that a command line means, and the weights that go with it.
+// Resolves the config and the weights that a command line names.
 #pragma once
 
 #include <filesystem>
@@ -8,21 +8,21 @@
 
 namespace modular {
 
-/// Whether arguments.config is the folder of a run, or the config.toml in one.
+/// Whether arguments.config is a run's folder, or the config.toml in one.
 bool is_run_folder(const Arguments& arguments);
 
-/// Reads arguments.config and arguments.settings. For a folder that is its config.toml, with train.dir the folder
-/// itself. The programs and libraries that it names, or a config that modrun stored in the folder of a run or a search,
-/// are taken only with arguments.trust_folder, and otherwise named in a note. Throws ConfigError.
+/// Reads arguments.config and arguments.settings. For a run's folder, reads its config.toml with train.dir set to the
+/// folder. If a config was stored in a run's or a search's folder, programs and libraries that it names are used only
+/// with arguments.trust_folder, and reported otherwise. Throws ConfigError.
 RunConfig read_run_config_for(const Arguments& arguments);
 
-/// For a command on a trained model: unless --checkpoint names weights, sets model.checkpoint to the run's newest
-/// checkpoint, where it has one; of a folder of checkpoints or of a run, to its newest. Checks that the weights fit.
-/// Throws ConfigError where there are none.
+/// For commands on trained models: unless --checkpoint names weights, sets model.checkpoint to the run's newest
+/// checkpoint, if any; a folder of checkpoints or a run's folder is replaced by its newest checkpoint. Checks that the
+/// weights match. Throws ConfigError if there are none.
 void choose_weights(RunConfig& config, const Arguments& arguments);
 
-/// What is worth knowing of weights that a command uses as they are, a line each: keys of config.json that no field
-/// has, and tensors that the model's class does not have.
+/// Notes on weights that a command uses unchanged, one per line: keys of config.json without a field, and tensors that
+/// the model's class does not have.
 std::string model_note(const ModelConfig& network, const std::filesystem::path& weights);
 
 }  // namespace modular

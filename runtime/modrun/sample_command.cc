@@ -18,12 +18,12 @@
 namespace modular {
 namespace {
 
-/// What is to be continued, as text and as ids.
+/// Prompts as text and as ids.
 struct Prompts {
   std::vector<std::string> texts;
   std::vector<std::vector<int64_t>> ids;
   std::vector<int64_t> ends;
-  bool as_lines = false;  // results are lines of JSON
+  bool as_lines = false;  // results are JSON lines
 };
 
 void show(const std::string& text) {
@@ -31,7 +31,7 @@ void show(const std::string& text) {
   std::fflush(stdout);
 }
 
-/// Rank 0's part with one prompt: the text and what becomes of it, as it comes.
+/// Rank 0's part for one prompt: prints the text as it is generated.
 void show_text(ParallelModel& model, const RunConfig& config, const Prompts& prompts, TextIds& texts, uint64_t seed) {
   ContinuedText text(texts, prompts.ids.front());
   show(prompts.texts.front() + (config.sample.chat ? "\n" : ""));
@@ -40,23 +40,23 @@ void show_text(ParallelModel& model, const RunConfig& config, const Prompts& pro
   show(text.rest() + "\n");
 }
 
-/// The same with several: a line of JSON for each, in their order.
+/// The same for several prompts: one JSON line per prompt, in order.
 void show_lines(ParallelModel& model, const RunConfig& config, const Prompts& prompts, TextIds& texts, uint64_t seed) {
-  const auto show_line = [&](size_t place, const std::vector<int64_t>& tokens) {
-    ContinuedText text(texts, prompts.ids[place]);
+  const auto show_line = [&](size_t index, const std::vector<int64_t>& tokens) {
+    ContinuedText text(texts, prompts.ids[index]);
     std::string added;
     for (const int64_t token : tokens) added += text.add(token);
-    const nlohmann::ordered_json line = {{"prompt", prompts.texts[place]}, {"text", added + text.rest()}};
+    const nlohmann::ordered_json line = {{"prompt", prompts.texts[index]}, {"text", added + text.rest()}};
     show(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-    set_phase(fmt::format("sampling, {} of {} texts done", place + 1, prompts.ids.size()));
+    set_phase(fmt::format("sampling, {} of {} texts done", index + 1, prompts.ids.size()));
   };
   sample(model, prompts.ids, config.sample, config.train.seq_len, seed, prompts.ends, {.text = show_line});
 }
 
 }  // namespace
 
-PreparedCommand prepare_sample(const Arguments& arguments, const Environment& place) {
-  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, place.world_size));
+PreparedCommand prepare_sample(const Arguments& arguments, const Environment& env) {
+  const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, env.world_size));
   auto& config = trained->config;
   check_reading(config);
   const auto prompts = std::make_shared<Prompts>();
@@ -81,7 +81,7 @@ PreparedCommand prepare_sample(const Arguments& arguments, const Environment& pl
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
-  command.options.settings = resolved_config(place.world_size, trained->config, {});
+  command.options.settings = resolved_config(env.world_size, trained->config, {});
   command.options.settings.emplace_back("the prompts", nlohmann::json(prompts->ids).dump());
   command.note = model_note(config.network, config.model.checkpoint);
   command.run = [trained, tokenizer, prompts](Mesh& mesh) {

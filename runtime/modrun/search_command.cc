@@ -1,4 +1,4 @@
-// `modrun search`: trains a config once for each trial with other settings, and says which were the best.
+// `modrun search`: trains a config once per trial with other values, and reports the best.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -28,7 +28,7 @@
 namespace modular {
 namespace {
 
-/// Settings of the search itself are none of a trial's.
+/// Options of the search do not apply to trials.
 bool is_of_search(const std::string& setting) { return setting.starts_with("search."); }
 
 Arguments of_trial(const Arguments& arguments, const TrialConfig& settings, const std::filesystem::path& folder) {
@@ -37,71 +37,71 @@ Arguments of_trial(const Arguments& arguments, const TrialConfig& settings, cons
   std::erase_if(trial.settings, is_of_search);
   for (const auto& [key, value] : settings) trial.settings.push_back(key + "=" + value);
   trial.settings.push_back("train.dir=" + folder.string());
-  trial.resume = "auto";  // a trial that was interrupted goes on
+  trial.resume = "auto";  // an interrupted trial continues
   return trial;
 }
 
-/// Why a trial of these settings cannot begin, or nothing.
+/// Why a trial with these values cannot start; empty if it can.
 std::string find_error(const Arguments& arguments, const TrialConfig& settings, const SearchConfig& search,
-                       const Environment& place) {
+                       const Environment& env) {
   Arguments trial = of_trial(arguments, settings, search.dir / "trials/none");
-  trial.resume.clear();  // of no run's settings or checkpoint
+  trial.resume.clear();  // independent of any run's config or checkpoint
   try {
-    prepare_train(trial, place);
+    prepare_train(trial, env);
     return {};
   } catch (const std::exception& error) {
     return error.what();
   }
 }
 
-/// Rejects a value, or an end of a range, with which no trial can begin: neither beside the config's own settings nor
-/// beside those of a few trials.
-void check_values(const Arguments& arguments, const SearchConfig& search, const Environment& place) {
+/// Rejects a value, or an end of a range, with which no trial can start, neither with the config's own values nor with
+/// those of a few trials.
+void check_values(const Arguments& arguments, const SearchConfig& search, const Environment& env) {
   constexpr int64_t kTried = 16;
   for (const Dimension& dimension : search.space) {
     std::vector<std::string> values = dimension.choices;
     if (values.empty()) values = {dimension.at(0.0), dimension.at(1.0)};
     for (const std::string& value : values) {
-      std::string error = find_error(arguments, {{dimension.key, value}}, search, place);
+      std::string error = find_error(arguments, {{dimension.key, value}}, search, env);
       for (int64_t number = 0; !error.empty() && number < std::min(kTried, search.trials); ++number) {
         TrialConfig settings = make_trial_config(search, number);
         std::ranges::find(settings, dimension.key, &std::pair<std::string, std::string>::first)->second = value;
-        if (find_error(arguments, settings, search, place).empty()) error.clear();
+        if (find_error(arguments, settings, search, env).empty()) error.clear();
       }
       if (error.empty()) continue;
-      if (error == find_error(arguments, {}, search, place)) throw ConfigError(error);  // whatever is tried
+      if (error == find_error(arguments, {}, search, env)) throw ConfigError(error);  // for any value
       throw ConfigError(fmt::format("search.space has {} = {}: {}", dimension.key, value, error));
     }
   }
 }
 
-/// Rejects objectives that no run of the config has.
+/// Rejects objectives that runs of this config do not have.
 void check_objectives(const RunConfig& config, const std::vector<DataSet>& sets, const SearchConfig& search) {
   std::vector<std::string> known(kRunObjectives.begin(), kRunObjectives.end());
   std::ranges::transform(own_objectives(), std::back_inserter(known), &OwnObjective::name);
   if (!search.objective_command.empty()) known.emplace_back(kCommandObjective);
   const size_t without_validation_set = known.size();
-  if (std::ranges::any_of(sets, &DataSet::holds_out)) {
-    known.emplace_back("held_out_loss");
+  if (std::ranges::any_of(sets, &DataSet::has_validation)) {
+    known.emplace_back("val_loss");
     std::ranges::transform(config.eval_metrics(), std::back_inserter(known), &Metric::name);
   }
   for (const Objective& objective : search.objectives)
     if (std::ranges::find(known, objective.name) == known.end())
       throw ConfigError(fmt::format("search.objective is {}, which no trial has{}: it may be {}", objective.name,
-                                    known.size() == without_validation_set ? ", as no file is held out" : "",
+                                    known.size() == without_validation_set ? ", as there is no validation data" : "",
                                     fmt::join(known, ", ")));
 }
 
-/// Rejects a pruner that would have nothing to compare before a trial ends.
+/// Rejects a pruner that would have nothing to compare until a trial ends.
 void check_pruner(const RunConfig& config, const SearchConfig& search) {
   if (search.pruner.empty()) return;
   const std::string& objective = search.objectives.front().name;
   const bool is_own = std::ranges::find(own_objectives(), objective, &OwnObjective::name) != own_objectives().end();
   if (is_own || objective == kCommandObjective || std::ranges::find(kRunObjectives, objective) != kRunObjectives.end())
-    throw ConfigError(fmt::format(
-        "search.pruner is \"{}\", and search.objective is {}, which is known when a trial has ended: set it "
-        "to held_out_loss or a metric, or leave the pruner out",
-        search.pruner, objective));
+    throw ConfigError(
+        fmt::format("search.pruner is \"{}\", and search.objective is {}, which is only known after a trial: set it to "
+                    "val_loss or a metric, or leave the pruner out",
+                    search.pruner, objective));
   if (config.eval.every <= 0)
     throw ConfigError(
         fmt::format("search.pruner is \"{}\", and eval.every {}: set it to a number of steps, after which "
@@ -109,7 +109,7 @@ void check_pruner(const RunConfig& config, const SearchConfig& search) {
                     search.pruner, config.eval.every));
 }
 
-/// CUDA_VISIBLE_DEVICES for each of the trials that run at a time; empty where they run on CPUs, or one at a time.
+/// CUDA_VISIBLE_DEVICES for each concurrent trial; empty on CPU, or for one trial at a time.
 std::vector<std::string> list_gpus(const RunConfig& config, int64_t ranks, int64_t workers) {
   const int64_t gpus = workers > 1 && config.train.device != "cpu" ? gpu_count() : 0;
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -117,16 +117,16 @@ std::vector<std::string> list_gpus(const RunConfig& config, int64_t ranks, int64
   return assign_gpus(gpus, visible ? visible : "", ranks, workers);
 }
 
-/// Gives each rank its share of the cores, and says where there are more ranks than cores.
+/// Gives each rank its share of the cores, and reports if there are more ranks than cores.
 void share_cores(int64_t ranks, int64_t workers) {
   setenv("OMP_NUM_THREADS", std::to_string(threads_per_rank(ranks * workers)).c_str(), /*overwrite=*/0);
   if (const int64_t cores = threads_per_rank(1); workers > 1 && cores < ranks * workers)
-    print_to(stdout, "{} trials of {} at a time share {}: each takes longer than it would alone\n", workers,
+    print_to(stdout, "{} concurrent trials of {} share {}: each takes longer than it would alone\n", workers,
              ranks == 1 ? "one rank" : fmt::format("{} ranks", ranks),
              cores == 1 ? "one core" : fmt::format("{} cores", cores));
 }
 
-/// What a trial's own process does: starts the ranks, and judges their run.
+/// Body of a trial's process: starts the ranks, and evaluates their run.
 int run_trial(const LaunchOptions& options, const std::vector<std::string>& words, const SearchConfig& search,
               const Trial& trial, const std::filesystem::path& folder, std::string& answer) {
   if (const int status = launch_self(options, words); status != 0) return status;
@@ -143,28 +143,27 @@ int run_trial(const LaunchOptions& options, const std::vector<std::string>& word
 int report_best(const SearchConfig& search, const Study& study) {
   const Trial* const best = study.best();
   if (!best) {
-    print_to(stderr, "modrun: none of the {} trials has values\n", study.trials().size());
+    print_to(stderr, "modrun: none of the {} trials succeeded\n", study.trials().size());
     return 1;
   }
   if (search.objectives.size() == 1) {
-    print_to(stdout, "the best is trial {}: {}, {}; modrun train {} trains it again\n", best->number,
+    print_to(stdout, "the best is trial {}: {}, {}; to train it again: modrun train {}\n", best->number,
              shown(best->settings), shown(*best, search.objectives), (search.dir / "best.toml").string());
     return 0;
   }
   for (const Trial* trial : study.pareto())
-    print_to(stdout, "not beaten: trial {}: {}, {}\n", trial->number, shown(trial->settings),
+    print_to(stdout, "Pareto-optimal: trial {}: {}, {}\n", trial->number, shown(trial->settings),
              shown(*trial, search.objectives));
-  print_to(stdout, "each is in {} as a config to train with\n", (search.dir / "pareto").string());
+  print_to(stdout, "their configs are in {}\n", (search.dir / "pareto").string());
   return 0;
 }
 
 }  // namespace
 
 int run_search(const Arguments& arguments, const LaunchOptions& launch_options) {
-  if (launch_options.nodes > 1)
-    throw ConfigError("modrun search starts trials on this machine alone: leave --nnodes out");
+  if (launch_options.nodes > 1) throw ConfigError("modrun search runs trials on this machine only: leave --nnodes out");
   if (std::getenv("RANK"))
-    throw ConfigError("modrun search starts the ranks of its trials itself: run it once, and not under a launcher");
+    throw ConfigError("modrun search starts the ranks of its trials itself: run it once, without a launcher");
   std::vector<std::string> known;
   Arguments plain = arguments;
   std::erase_if(plain.settings, is_of_search);
@@ -177,28 +176,28 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   if (arguments.trials > 0 && (search.backend != "grid" || arguments.trials < search.trials))
     search.trials = arguments.trials;
   const int64_t ranks = launch_options.ranks_per_node, workers = arguments.workers;
-  Environment place{.world_size = ranks, .local_world_size = ranks};
-  check_values(arguments, search, place);
+  Environment env{.world_size = ranks, .local_world_size = ranks};
+  check_values(arguments, search, env);
   std::vector<DataSet> sets = find_data_sets(config);
   choose_sentence_loss(config, sets);
   check_objectives(config, sets, search);
   check_pruner(config, search);
   const std::vector<std::string> gpus = list_gpus(config, ranks, workers);
 
-  check_study_folder(search, !arguments.resume.empty());  // before Python is started for it
+  check_study_folder(search, !arguments.resume.empty());  // before starting Python
   std::optional<PythonBackend> backend;
   if (search.backend == "optuna" || search.backend == "ray") backend.emplace(search);
   config.train.dir.clear();
   Study study(search, format_toml(config), !arguments.resume.empty(), program_options(config));
   if (backend) backend->open(study.trials(), workers);
-  at::set_num_threads(1);                            // trials are forked, and signals come to the only thread
-  setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);  // what is checked once a job is checked here
+  at::set_num_threads(1);                            // trials are forked, and signals go to the only thread
+  setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);  // a job's checks are done here
   share_cores(ranks, workers);
-  place.local_world_size *= workers;  // whose memory is this machine's too
+  env.local_world_size *= workers;  // they share this machine's memory
   const StartTrial start = [&](const Trial& trial, int64_t at) {
     const auto folder = study.run_folder(trial.number);
     const Arguments of_this = of_trial(arguments, trial.settings, folder);
-    prepare_train(of_this, place).before_ranks();
+    prepare_train(of_this, env).before_ranks();
     LaunchOptions options = launch_options;
     options.quiet = true;
     options.log_folder = (folder / "logs").string();

@@ -31,7 +31,7 @@ void show_options(const Arguments& arguments) {
   print_result("{}", format_reference(config));
   if (!has_model)
     print_result(
-        "  model.config.*                     the model's own: see them with `modrun settings --set "
+        "  model.config.*                     the model's own keys: see them with `modrun settings --set "
         "model.entry=llama`\n");
 }
 

@@ -23,35 +23,35 @@ namespace modular {
 
 namespace {
 
-/// What is asked for. Where the ranks of a job were started again after a failure, they continue with what they left:
-/// the first rank looks whether it was this job that began the run in the folder. The others wait for its choice, as
-/// what they find may be an older run's, and what they were told to resume removed since (checkpoint.keep).
-RunRequest make_request(const Arguments& arguments, const std::string& folder, const Environment& place) {
-  if (place.attempt > 0 && place.rank > 0) return {.follows = true, .rank = place.rank};
-  const bool goes_on = place.attempt > 0 && is_marked_by_this_job(folder);
-  if (goes_on || arguments.resume == "auto") return {.automatic = true, .rank = place.rank};
-  RunRequest request{.resume = !arguments.resume.empty(), .overwrite = arguments.overwrite, .rank = place.rank};
+/// Resolves --resume after a restart of the job's ranks: they continue with the files that they left. The first rank
+/// checks whether this job started the run in the folder. The others wait for its decision, as they may find an older
+/// run, and the checkpoint that they were told to resume may have been removed since (checkpoint.keep).
+RunRequest make_request(const Arguments& arguments, const std::string& folder, const Environment& env) {
+  if (env.attempt > 0 && env.rank > 0) return {.follows = true, .rank = env.rank};
+  const bool goes_on = env.attempt > 0 && is_marked_by_this_job(folder);
+  if (goes_on || arguments.resume == "auto") return {.automatic = true, .rank = env.rank};
+  RunRequest request{.resume = !arguments.resume.empty(), .overwrite = arguments.overwrite, .rank = env.rank};
   if (arguments.resume != "yes") request.checkpoint = arguments.resume;
   return request;
 }
 
-/// Adds a line to a text, unless it is empty.
+/// Appends a line to a text, unless the line is empty.
 void add_line(std::string& text, const std::string& line) {
   if (!line.empty()) text.append(text.empty() ? "" : "\n").append(line);
 }
 
 }  // namespace
 
-PreparedCommand prepare_train(const Arguments& arguments, const Environment& place) {
+PreparedCommand prepare_train(const Arguments& arguments, const Environment& env) {
   auto config = read_run_config_for(arguments);
-  fit_memory(config, place.world_size);
-  const RunRequest request = make_request(arguments, config.train.dir, place);
-  auto run = std::make_shared<Run>(prepare_run(std::move(config), request, place.world_size));
+  fit_memory(config, env.world_size);
+  const RunRequest request = make_request(arguments, config.train.dir, env);
+  auto run = std::make_shared<Run>(prepare_run(std::move(config), request, env.world_size));
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
   command.options.settings =
-      resolved_config(place.world_size, run->config, run->sets, run->checkpoint.empty() && place.attempt == 0);
+      resolved_config(env.world_size, run->config, run->sets, run->checkpoint.empty() && env.attempt == 0);
   command.note = unknown_keys_note(run->config.network);
   if (const auto& weights = run->config.model.checkpoint;
       !weights.empty() && run->checkpoint.empty() && reads_weights(run->config) && find_checkpoint(weights).empty()) {
@@ -59,13 +59,13 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
     add_line(command.note, weights_note(weights, run->config.network, Head::may_be_new));
   }
   add_line(command.note, run->note);
-  command.before_ranks = [run, ranks = place.local_world_size] {
+  command.before_ranks = [run, ranks = env.local_world_size] {
     check_machine_memory(run->config, run->mesh, ranks, machine_memory());
     check_run_folder(*run);
-    check_tokenizer(run->config);  // first: of data with ids of another tokenizer it says why
+    check_tokenizer(run->config);  // first, as it explains errors of data with ids of another tokenizer
     check_examples(run->config, run->sets);
     check_wandb(run->config);
-    // What writes the sample at the end is not found missing then.
+    // Detect a missing Python for the final sample now, not at the end.
     if (const auto& sample = run->config.sample; !sample.prompt.empty())
       if (const auto tokenizer = tokenizer_of_run(run->config); !tokenizer.empty())
         TextIds(tokenizer, sample.python).prompt(sample.prompt, sample.chat);
@@ -75,11 +75,11 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& pla
   };
   const auto signals = std::make_shared<std::optional<SaveSignals>>();
   command.run = [run, signals](Mesh& mesh) {
-    // Not before all ranks are here: one that is told to end while it waits for others has nothing to save.
+    // Only after all ranks have started: a rank that is told to end while it waits for others has nothing to save.
     signals->emplace();
     if (run->config.train.deterministic) be_deterministic(mesh.device());
     if (mesh.rank() == 0) print_to(stdout, "{}", format_table(run->config));
-    if (mesh.rank() == 0 && mesh.device().is_cpu()) print_to(stdout, "matmuls by {}\n", cpu::gemm_backend());
+    if (mesh.rank() == 0 && mesh.device().is_cpu()) print_to(stdout, "matmul backend: {}\n", cpu::gemm_backend());
     const int signal = train(*run, mesh, **signals);
     return signal == 0 ? 0 : 128 + signal;
   };

@@ -1,4 +1,4 @@
-// A model for a command that uses what was trained.
+// Models for commands that use trained weights.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,18 @@
 
 namespace modular {
 
-/// A config whose weights and mesh have been checked.
+/// A config whose weights and mesh have been validated.
 struct TrainedModel {
-  RunConfig config;  // model.checkpoint says where the weights are
+  RunConfig config;  // model.checkpoint is the location of the weights
   MeshShape mesh;
 };
 
-/// What the command line asks for, on so many ranks. Throws ConfigError where there are no weights, or
+/// Resolves the command line for a number of ranks. Throws ConfigError if there are no weights, or if the mesh does not
+/// suit the model.
 /// the mesh cannot carry the model.
 TrainedModel prepare_model(const Arguments& arguments, int64_t world_size);
 
-/// The model with its weights. Collective.
+/// Constructs the model and loads its weights. Collective.
 std::unique_ptr<ParallelModel> load_model(const RunConfig& config, Mesh& mesh);
 
 }  // namespace modular

@@ -54,7 +54,7 @@ function seconds_text(value) {
 /// Units of the numbers of metrics.jsonl by name. Other numbers have no unit.
 const UNITS = {
   loss: {unit: 'nats'},
-  held_out_loss: {unit: 'nats'},
+  val_loss: {unit: 'nats'},
   router_loss: {unit: 'nats'},
   expert_load: {unit: 'max / mean'},
   tokens_per_second: {unit: 'tokens/s'},

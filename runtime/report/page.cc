@@ -77,7 +77,7 @@ Json shown(const std::vector<Note>& notes) {
 
 /// Adds the last and the best validation loss.
 void add_losses(Json& json, const RunHistory& run) {
-  const auto losses = std::ranges::find(run.evaluations, "held_out_loss", &Series::name);
+  const auto losses = std::ranges::find(run.evaluations, "val_loss", &Series::name);
   if (losses == run.evaluations.end() || losses->steps.empty()) return;
   json["last_loss"] = shown(losses->values.back());
   size_t best = losses->values.size();

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/config/renamed_keys.h"
 #include "runtime/config/toml_values.h"
 #include "runtime/data/files.h"
 #include "runtime/files/line_reader.h"
@@ -31,7 +32,7 @@ void flatten(const std::string& prefix, const toml::table& table, std::map<std::
     if (const auto* inner = value.as_table())
       flatten(path + ".", *inner, config);
     else
-      config[path] = get_text(value);
+      config[current_key(path)] = get_text(value);
   }
 }
 
@@ -108,7 +109,7 @@ void add_numbers(int64_t step, const JsonValue& object, const std::vector<std::s
   for (const std::string& name : keys) {
     const auto found = object.find(name);
     if (name != "step" && name != "set" && found != object.end() && added.insert(name).second)
-      all[name].add(step, to_number(name, *found));
+      all[current_metric(name)].add(step, to_number(name, *found));
   }
 }
 
@@ -163,8 +164,10 @@ class Reader {
   void read_evaluation(int64_t step, const JsonValue& line, const std::vector<std::string>& keys) {
     forget_from(step, run_.evaluations);
     // An evaluation without targets has neither a loss nor metrics.
-    if (integer_at(line, "targets") == 0 && !line.contains("held_out_loss")) return;
-    evaluations_["held_out_loss"].add(step, number_at(line, "held_out_loss"));
+    const auto loss = find_val_loss(line);
+    if (integer_at(line, "targets") == 0 && loss == line.end()) return;
+    if (loss == line.end()) throw std::runtime_error("it has no val_loss");
+    evaluations_["val_loss"].add(step, to_number("val_loss", *loss));
     const auto metrics = line.find("metrics");
     if (metrics == line.end()) return;
     if (!metrics->is_object()) throw std::runtime_error("metrics is not an object");

@@ -32,7 +32,7 @@ struct RunHistory {
   std::optional<int64_t> ranks, parameters;   // from the last part
   std::string mesh;
   std::vector<Series> steps;        // every number of the steps, in the order of metrics.jsonl
-  std::vector<Series> evaluations;  // held_out_loss, then the metrics
+  std::vector<Series> evaluations;  // val_loss, then the metrics
   std::vector<Note> events;         // resumed parts and rollbacks
   std::vector<Note> samples;
   RunTime time;

@@ -173,7 +173,7 @@ function curves_figure(name, curves) {
 
 /// Groups of charts. Other numbers of steps and evaluations follow the first two of the first group.
 const GROUPS = [
-  ['Training', ['loss', 'held_out_loss', 'grad_norm', 'lr']],
+  ['Training', ['loss', 'val_loss', 'grad_norm', 'lr']],
   ['Experts', ['router_loss', 'expert_load']],
   [
     'Speed and memory',

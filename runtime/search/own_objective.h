@@ -13,7 +13,7 @@ namespace modular {
 /// A trial's completed run, as passed to an objective.
 struct EndedRun {
   std::filesystem::path folder;           // train.dir: metrics.jsonl, checkpoints, …
-  std::map<std::string, double> numbers;  // "held_out_loss" and the metrics of the last evaluation, "seconds" and so on
+  std::map<std::string, double> numbers;  // "val_loss" and the metrics of the last evaluation, "seconds" and so on
 };
 
 struct OwnObjective {

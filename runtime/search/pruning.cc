@@ -26,7 +26,7 @@ bool Pruning::check() {
     const Evaluation& evaluation = evaluations[seen_];
     const auto metric = std::ranges::find(evaluation.metrics, objective_.name, &std::pair<std::string, double>::first);
     double value = NAN;
-    if (objective_.name == "held_out_loss" && evaluation.targets > 0) value = evaluation.loss;
+    if (objective_.name == "val_loss" && evaluation.targets > 0) value = evaluation.loss;
     if (metric != evaluation.metrics.end()) value = metric->second;
     if (!std::isfinite(value) || !should_prune_(evaluation.step, value)) continue;  // no backend compares NaN
     reason_ = fmt::format("pruned after step {}, with {} {:.6g}", evaluation.step, objective_.name, value);

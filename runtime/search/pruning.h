@@ -20,7 +20,7 @@ class Pruning {
   /// Reads new evaluations; returns whether any evaluation so far was pruned.
   bool check();
 
-  /// Reason for pruning, e.g. "pruned after step 40, with held_out_loss 2.31"; empty if the run was not pruned.
+  /// Reason for pruning, e.g. "pruned after step 40, with val_loss 2.31"; empty if the run was not pruned.
   const std::string& reason() const { return reason_; }
 
  private:

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "runtime/config/config_field.h"
+#include "runtime/config/renamed_keys.h"
 #include "runtime/config/toml_values.h"
 #include "runtime/evaluation/metric.h"
 #include "runtime/search/own_objective.h"
@@ -21,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Objectives to minimize, in addition to metrics with that direction.
-constexpr std::array<std::string_view, 3> kMinimized = {"held_out_loss", "memory_peak", "seconds"};
+constexpr std::array<std::string_view, 3> kMinimized = {"val_loss", "memory_peak", "seconds"};
 
 constexpr std::array<std::string_view, 13> kKeys = {
     "backend", "sampler",   "pruner",    "storage",           "study", "python", "trials", "seed",
@@ -109,10 +110,10 @@ Dimension read_dimension(const std::string& key, const toml::node& node, const s
 std::vector<std::string> read_names(const toml::node& node, const std::string& key, const std::string& where) {
   std::vector<std::string> names;
   if (const auto* name = node.as_string()) {
-    names.push_back(name->get());
+    names.push_back(current_metric(name->get()));
   } else if (const auto* array = node.as_array()) {
     for (const toml::node& element : *array)
-      if (const auto* text = element.as_string()) names.push_back(text->get());
+      if (const auto* text = element.as_string()) names.push_back(current_metric(text->get()));
     if (names.size() != array->size()) names.clear();
   }
   if (names.empty()) reject(where, fmt::format("search.{} must be a name or several, but is {}", key, describe(node)));
@@ -123,7 +124,7 @@ std::vector<std::string> read_names(const toml::node& node, const std::string& k
 void read_space(const fs::path& file, const std::string& prefix, const toml::table& table,
                 const std::vector<std::string>& known, std::vector<Dimension>& space) {
   for (const auto& [name, node] : table) {
-    const std::string key = prefix + std::string(name.str());
+    const std::string key = current_key(prefix + std::string(name.str()));
     const std::string where = to_location(file, node);
     const auto* inner = node.as_table();
     const bool is_known = std::ranges::find(known, key) != known.end();
@@ -276,7 +277,7 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
   }
   if (config.space.empty()) reject(file.string(), "search.space is empty: list the config keys to try");
   check_backend(config, file);
-  if (names.empty()) names = {config.objective_command.empty() ? "held_out_loss" : kCommandObjective};
+  if (names.empty()) names = {config.objective_command.empty() ? "val_loss" : kCommandObjective};
   if (!config.pruner.empty() && names.size() > 1)
     reject(file.string(),
            fmt::format("search.pruner is \"{}\", and search.objective has {} entries: pruners support one "
@@ -347,7 +348,8 @@ SearchConfig config_from_identity(const std::string& identity) {
   config.study = json.value("study", "");
   config.objective_command = json.value("objective_command", "");
   for (const auto& objective : json.at("objectives"))
-    config.objectives.push_back({.name = objective.at("name"), .minimize = objective.at("minimize")});
+    config.objectives.push_back(
+        {.name = current_metric(objective.at("name").get<std::string>()), .minimize = objective.at("minimize")});
   for (const auto& entry : json.at("space")) {
     Dimension& dimension = config.space.emplace_back(Dimension{.key = entry.at("key")});
     if (entry.contains("choices"))

@@ -14,7 +14,7 @@
 namespace modular {
 
 struct Objective {
-  std::string name;  // "held_out_loss", a metric of eval.metrics, a number of the run's end event, e.g.
+  std::string name;  // "val_loss", a metric of eval.metrics, a number of the run's end event, e.g.
                      // "memory_peak", an objective of this program (own_objective.h), or kCommandObjective
   bool minimize = true;
 };

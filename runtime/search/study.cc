@@ -16,6 +16,7 @@
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/config/config.h"
+#include "runtime/config/renamed_keys.h"
 #include "runtime/files/line_reader.h"
 #include "runtime/files/open_file.h"
 #include "runtime/files/run_path.h"
@@ -46,7 +47,11 @@ Trial trial_from(const Json& json, const std::vector<Objective>& objectives) {
               .seconds = json.at("seconds")};
   for (const auto& [key, value] : json.at("settings").items()) trial.settings.emplace_back(key, value);
   if (trial.failure.empty())
-    for (const Objective& objective : objectives) trial.values.push_back(json.at("values").at(objective.name));
+    for (const Objective& objective : objectives) {
+      const Json& values = json.at("values");
+      const auto loss = objective.name == kLossNow ? find_val_loss(values) : values.end();
+      trial.values.push_back(loss != values.end() ? *loss : values.at(objective.name));
+    }
   return trial;
 }
 
@@ -107,13 +112,27 @@ std::vector<Trial> read_trials(LineReader& lines, const fs::path& file, const st
   return trials;
 }
 
+/// Replaces keys and metrics of earlier versions by their current names in the first line of a study.
+std::string with_current_names(std::string line) {
+  const auto replace = [&](const std::string& before, const std::string& now) {
+    for (size_t at = line.find(before); at != std::string::npos; at = line.find(before, at + now.size()))
+      line.replace(at, before.size(), now);
+  };
+  // The config is a JSON string, whose line breaks are escaped.
+  for (const auto& [before, now] : kRenamedKeys)
+    replace(fmt::format("\\n{} = ", before.substr(before.find('.') + 1)),
+            fmt::format("\\n{} = ", now.substr(now.find('.') + 1)));
+  replace(fmt::format("\"name\":\"{}\"", kLossBefore), fmt::format("\"name\":\"{}\"", kLossNow));
+  return line;
+}
+
 /// Reads the trials of a file that must begin with `head`, and appends their lines to `head`.
 std::vector<Trial> resume_trials(const fs::path& file, const fs::path& folder, const std::vector<Objective>& objectives,
                                  std::string& head) {
   LineReader lines(file);
   std::string line;
   lines.next(line);
-  if (line + "\n" != head)
+  if (line + "\n" != head && with_current_names(line) + "\n" != head)
     throw ConfigError(
         fmt::format("{} holds a study with a different space, seed, backend, objective or base "
                     "config: use another search.dir, or restore the config",

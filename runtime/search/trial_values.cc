@@ -34,7 +34,7 @@ std::map<std::string, double> read_run_numbers(const fs::path& run) {
       std::find_if(evaluations.rbegin(), evaluations.rend(), [](const Evaluation& e) { return e.targets > 0; });
   if (last != evaluations.rend()) {
     found.insert(last->metrics.begin(), last->metrics.end());
-    found["held_out_loss"] = last->loss;
+    found["val_loss"] = last->loss;
   }
   std::optional<LineReader> lines;
   if (is_there(file)) lines.emplace(file);

@@ -19,9 +19,9 @@ BestEvaluation::BestEvaluation(std::string name)
 
 bool BestEvaluation::add(const Evaluation& evaluation) {
   const auto found = std::ranges::find(evaluation.metrics, name_, &std::pair<std::string, double>::first);
-  // A set of the data may have no target, and so no metric.
+  // A data set may have no targets, and hence no metrics.
   if (evaluation.targets == 0 || (name_ != "loss" && found == evaluation.metrics.end())) return false;
-  // A perplexity may be larger than any number, whose logarithm tells it from others.
+  // A perplexity may overflow; its logarithm still compares.
   const bool is_of_loss = found == evaluation.metrics.end() || name_ == "perplexity";
   const double value = is_of_loss ? evaluation.loss : found->second;
   const bool is_better = !step_ || (less_is_better_ ? value < value_ : value > value_);

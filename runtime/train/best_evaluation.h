@@ -1,4 +1,4 @@
-// Which evaluation of a run was the best, and how many there have been since.
+// The best evaluation of a run, and the number of evaluations since.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,21 @@ namespace modular {
 
 class BestEvaluation {
  public:
-  /// By the metric of that name, or by "loss"; of a loss and of a perplexity the least is the best.
+  /// Compares by the metric `name`, or by "loss". Of losses and perplexities, lower is better.
   explicit BestEvaluation(std::string name);
 
-  /// Takes the next evaluation. Returns whether it is better than all before.
+  /// Adds the next evaluation. Returns whether it is better than all previous ones.
   bool add(const Evaluation& evaluation);
 
   const std::string& name() const { return name_; }
-  /// After which step it was; nothing before the first.
+  /// Step of the best evaluation; nullopt before the first evaluation.
   std::optional<int64_t> step() const { return step_; }
   double value() const { return value_; }
-  /// Evaluations after the best.
+  /// Number of evaluations after the best.
   int64_t since() const { return since_; }
 
-  /// What a checkpoint keeps of it, and takes it up from; what is not there, or of another metric, is as new.
+  /// State to save in a checkpoint and to restore from one. Fields that are missing, or belong to another metric, are
+  /// reset.
   void write(std::map<std::string, std::string>& values) const;
   void read(const std::map<std::string, std::string>& values);
 

@@ -16,7 +16,7 @@ const Continuation::Text& text_at(const std::vector<Continuation::Text>& texts, 
   return texts[static_cast<size_t>(row)];
 }
 
-/// The texts' last `size` tokens [rows, size], with 0 before those that are shorter.
+/// The last `size` tokens of the texts [rows, size], left-padded with 0.
 at::Tensor gather_last_tokens(const std::vector<Continuation::Text>& texts, const std::vector<int64_t>& rows,
                               int64_t size) {
   const at::Tensor tokens = at::zeros({static_cast<int64_t>(rows.size()), size}, at::kLong);
@@ -29,7 +29,7 @@ at::Tensor gather_last_tokens(const std::vector<Continuation::Text>& texts, cons
   return tokens;
 }
 
-/// Whether they are further apart than rounding, bfloat16's too, has them.
+/// Whether they differ by more than rounding, including that of bfloat16.
 bool differ(const at::Tensor& logits, const at::Tensor& expected) {
   return !((logits - expected).norm() <= 0.1 * (expected - expected.mean()).norm()).item<bool>();
 }
@@ -45,7 +45,7 @@ at::Tensor Continuation::logits(const std::vector<Text>& texts, const std::vecto
   const auto find = [&](const std::vector<int64_t>& of, const at::Tensor& logits) {
     for (size_t i = 0; i < of.size(); ++i) found[of[i]] = logits[static_cast<int64_t>(i)];
   };
-  // Once the context slides, every token of it has another position than before.
+  // Once the context slides, every token in it changes its position.
   if (const auto sliding = leave(texts, rows); !sliding.empty()) find(sliding, whole(texts, sliding));
   for (size_t i = 0; i < groups_.size(); ++i) {
     std::vector<Group> divided;
@@ -66,13 +66,13 @@ std::vector<int64_t> Continuation::leave(const std::vector<Text>& texts, const s
   std::vector<int64_t> staying, sliding;
   for (const int64_t row : rows) (find_size(text_at(texts, row)) > context_ ? sliding : staying).push_back(row);
   for (Group& group : groups_) {
-    std::vector<int64_t> kept, places;
+    std::vector<int64_t> kept, indices;
     for (size_t i = 0; i < group.rows.size(); ++i)
       if (std::ranges::binary_search(staying, group.rows[i]))
-        kept.push_back(group.rows[i]), places.push_back(static_cast<int64_t>(i));
+        kept.push_back(group.rows[i]), indices.push_back(static_cast<int64_t>(i));
     if (kept.size() == group.rows.size()) continue;
     group.rows = kept;
-    const at::Tensor at = at::tensor(places, at::kLong);
+    const at::Tensor at = at::tensor(indices, at::kLong);
     if (group.cache && !kept.empty()) group.cache->keep_rows(at);
     if (group.padding.defined()) group.padding = group.padding.index_select(0, at);
   }
@@ -97,16 +97,16 @@ std::optional<at::Tensor> Continuation::get_logits(Group& group, const std::vect
   if (any_rank(group.cache->spoiled())) {
     group.cache.reset(), group.padding = at::Tensor();
     if (!one_length) return divide();
-    if (goes_on) return get_logits(group, texts, divided);  // as where rotary tables change with the length
+    if (goes_on) return get_logits(group, texts, divided);  // e.g. if rotary tables depend on the length
     group.may_cache = false;
     return whole(texts, group.rows);
   }
-  // A spec may look along the sequence by functions that know nothing of caches, which the first cached token shows, or
-  // of padding, which the padded prompt shows.
+  // A spec may mix positions in functions that do not support caches, which the first cached token reveals, or padding,
+  // which the padded prompt reveals.
   if (goes_on ? std::exchange(group.is_compared, true) : one_length) return logits;
-  const auto place = std::ranges::find(group.rows, *shortest) - group.rows.begin();
+  const auto index = std::ranges::find(group.rows, *shortest) - group.rows.begin();
   const at::Tensor expected = whole(texts, {*shortest})[0];
-  if (!any_rank(model_.mesh().rank() == 0 && differ(logits[place], expected))) return logits;
+  if (!any_rank(model_.mesh().rank() == 0 && differ(logits[index], expected))) return logits;
   group.cache.reset(), group.padding = at::Tensor();
   group.is_compared = false;
   if (!one_length) return divide();

@@ -1,4 +1,4 @@
-// What a model predicts for the tokens that follow texts.
+// Next-token predictions for growing texts.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,20 @@
 
 namespace modular {
 
-/// What a model predicts for the next token of each of several growing texts, of which it reads every token once where
-/// it can: from a cache where that gives what the whole texts would, else from these. Texts of several lengths run
-/// together, the shorter ones padded before their first token; where a model cannot hide that, those of one length do.
-/// A text's predictions are those that it would have alone. Collective; the logits of rank 0 alone need be right.
+/// Predicts the next token of several growing texts. Reads every token once where a KV cache gives the same result as
+/// the full text, and the full text otherwise. Batches texts of different lengths by padding the shorter ones on the
+/// left; where a model cannot mask padding, only texts of equal length share a batch. A text's predictions do not
+/// depend on the other texts. Collective; only the logits of rank 0 are guaranteed to be right.
 class Continuation {
  public:
   using Text = std::vector<int64_t>;
 
-  /// Looks back at most `context` tokens, of texts that grow to `longest`.
+  /// Looks back at most `context` tokens. Texts grow to at most `longest` tokens.
   Continuation(ParallelModel& model, int64_t context, int64_t longest);
 
-  /// Logits [rows, vocab] float32 in host memory after `texts` at `rows`. Texts are those of the previous call, and one
-  /// token more each; `rows` rise, and of those of the previous call some may be missing, which have ended.
+  /// Logits [rows, vocab], float32 in host memory, of the next token of `texts` at `rows`. Each text is that of the
+  /// previous call plus one token. `rows` are ascending and a subset of the previous call's rows: finished texts drop
+  /// out.
   at::Tensor logits(const std::vector<Text>& texts, const std::vector<int64_t>& rows);
 
  private:
@@ -30,15 +31,16 @@ class Continuation {
     std::vector<int64_t> rows;
     bool may_cache = true;
     bool is_compared = false;
-    at::Tensor padding;  // [rows, seen by the cache] bool, where lengths differ
+    at::Tensor padding;  // [rows, tokens seen by the cache] bool, if lengths differ
     std::optional<cache::Cache> cache;
   };
 
-  /// Has each group keep those of `rows` whose text is within the context; returns the others.
+  /// Drops from each group the rows that are not in `rows` or whose text exceeds the context. Returns those that exceed
+  /// it.
   std::vector<int64_t> leave(const std::vector<Text>& texts, const std::vector<int64_t>& rows);
-  /// Logits of a group, or nothing where it has been divided into others, by length.
+  /// Logits of a group; nullopt if the group was split by length.
   std::optional<at::Tensor> get_logits(Group& group, const std::vector<Text>& texts, std::vector<Group>& divided);
-  /// The same, of texts of one length, without a cache.
+  /// The same for texts of equal length, without a cache.
   at::Tensor whole(const std::vector<Text>& texts, const std::vector<int64_t>& rows);
   at::Tensor begin(Group& group, const std::vector<Text>& texts);
   at::Tensor go_on(Group& group, const std::vector<Text>& texts);

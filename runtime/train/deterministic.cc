@@ -27,7 +27,7 @@ void be_deterministic(const at::Device& device) {
   setenv(kWorkspace, ":4096:8", /*overwrite=*/0);
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
-  context.setDeterministicFillUninitializedMemory(false);  // nothing here reads what it has not written
+  context.setDeterministicFillUninitializedMemory(false);  // nothing here reads uninitialized memory
   context.setDeterministicCuDNN(true);
   context.setBenchmarkCuDNN(false);
 }

@@ -1,4 +1,4 @@
-// Results that are the same in every run on the same GPUs. On CPUs they are in any case.
+// Bitwise reproducible results on the same GPUs. CPU results always are.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,13 +7,11 @@
 
 namespace modular {
 
-/// Why this process's environment lets cuBLAS choose among algorithms with the remedy; empty where it
-/// does not.
+/// Error message, with the remedy, if this process's environment lets cuBLAS choose among algorithms; empty otherwise.
 std::string deterministic_error();
 
-/// From here on libtorch, cuDNN and cuBLAS take no operation on `device` whose result differs between runs; one that
-/// has no other kernel throws c10::Error, which names it. Called before the first operation there; does nothing on
-/// CPUs.
+/// Makes libtorch, cuDNN and cuBLAS use only deterministic operations on `device`. An operation without a deterministic
+/// kernel throws a c10::Error that names it. Call before the first operation on the device. Does nothing on CPU.
 void be_deterministic(const at::Device& device);
 
 }  // namespace modular

@@ -14,7 +14,7 @@ namespace modular {
 
 namespace {
 
-/// The first of these integers that the model's own config has; 0 where it has none of them.
+/// The first of these integers in the model's config; 0 if it has none of them.
 int64_t get_count(const ModelConfig& model, std::initializer_list<std::string_view> names) {
   const auto fields = model_fields(*model.config);
   for (const std::string_view name : names)

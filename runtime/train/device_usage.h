@@ -1,4 +1,4 @@
-// How much of a device a run uses: memory and arithmetic.
+// Memory and FLOPs that a run uses on a device.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,22 +11,21 @@
 
 namespace modular {
 
-/// The most memory that this process has held so far: on a GPU what the caching allocator had given out, on the CPU the
-/// resident set.
+/// Peak memory of this process so far: bytes allocated by the caching allocator on a GPU, the resident set on CPU.
 int64_t memory_peak(const at::Device& device);
 
-/// Floating-point operations that training on one row takes: for each of its positions 6 per parameter that multiplies
-/// it, and attention's 12 * layers * heads * head_dim * positions (Chowdhery et al., PaLM, appendix B). `parameters`
-/// counts those of the whole model without an embedding table that is only looked up, and of experts the share that a
-/// token passes through. Positions are the row's `tokens`, or an image's patches and its class token. Nothing for
-/// models whose config holds those of two towers: not all of their parameters meet the same positions.
+/// Floating-point operations of a training step per row: for each position 6 per active parameter, plus attention's 12
+/// * layers * heads * head_dim * positions (Chowdhery et al., PaLM, appendix B). `parameters` counts the unsharded
+/// model, without embedding tables that are only looked up, and of experts the fraction that a token is routed through.
+/// Positions are the row's `tokens`, or an image's patches plus the class token. Nullopt for two-tower models: not all
+/// of their parameters see the same positions.
 std::optional<double> flops_per_row(const ModelConfig& model, int64_t parameters, int64_t tokens);
 
-/// The peak of a GPU in operations per second for the type that is computed in, by known_devices(), and by
-/// what its driver calls it, e.g. "NVIDIA H100 80GB HBM3"; nothing where it is not known.
+/// Peak operations/s of a GPU for the compute dtype, looked up in known_devices() by its driver name, e.g. "NVIDIA H100
+/// 80GB HBM3". Nullopt if unknown.
 std::optional<double> peak_of_make(std::string_view make, bool bf16);
 
-/// That of the device; nothing of a CPU.
+/// The same for `device`; nullopt for CPU.
 std::optional<double> device_peak(const at::Device& device, bool bf16);
 
 }  // namespace modular

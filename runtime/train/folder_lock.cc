@@ -27,14 +27,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLockName = "run.lock";
 
-/// What the file says.
+/// Text of the lock file.
 std::string lock_text(int file) {
   std::array<char, 512> text{};
   const ssize_t size = ::pread(file, text.data(), text.size(), 0);
   return {text.data(), size > 0 ? static_cast<size_t>(size) : 0};
 }
 
-/// The file, locked by LOCK_EX or LOCK_SH. Throws where another process has it.
+/// Opens the file and locks it with LOCK_EX or LOCK_SH. Throws if another process holds the lock.
 OpenFile lock(const fs::path& folder, int flags, int operation) {
   const fs::path path = folder / kLockName;
   OpenFile file = open_to_write(path, flags);
@@ -48,19 +48,19 @@ OpenFile lock(const fs::path& folder, int flags, int operation) {
                   holder.empty() ? "another process" : holder));
 }
 
-/// Whether `folder` is the one whose lock tells that. That it is not is known after some seconds, as file systems over
-/// a network may show late what others write.
-bool is_folder_for(const fs::path& folder, const std::string& told) {
+/// Whether the lock file in `folder` contains `identity`. Retries for some seconds before returning false, as network
+/// file systems may show other machines' writes late.
+bool is_folder_for(const fs::path& folder, const std::string& identity) {
   for (int look = 0; look < 50; ++look) {
     if (look > 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    // NFS asks the server for what a folder holds when that is opened, and else remembers what was not there.
+    // NFS asks the server for the contents of a directory when it is opened, and caches missing entries otherwise.
     fs::path above;
     for (const fs::path& part : folder) {
       std::error_code error;
       fs::directory_iterator(above /= part, error);
     }
     const fs::path path = folder / kLockName;
-    if (is_there(path) && lock_text(open_to_read(path).get()) == told) return true;
+    if (is_there(path) && lock_text(open_to_read(path).get()) == identity) return true;
   }
   return false;
 }
@@ -83,13 +83,13 @@ FolderLock::FolderLock(const fs::path& folder) : path_(folder / kLockName), file
     throw_system_error(path_, "written");
 }
 
-std::string FolderLock::told() const {
+std::string FolderLock::identity() const {
   if (::fsync(file_.get()) != 0) throw_system_error(path_, "written");
   return holder_;
 }
 
 void FolderLock::check(const fs::path& folder) {
-  // Shared, as the launchers of several machines look at the same time.
+  // A shared lock, as the launchers of several machines check concurrently.
   if (is_there(folder / kLockName)) lock(folder, 0, LOCK_SH);
 }
 
@@ -106,9 +106,9 @@ void FolderLock::check_held() const {
 
 void check_shared(const fs::path& folder, bool shared, const FolderLock* lock, Mesh& mesh) {
   if (mesh.world_size() == 1) return;
-  const std::string told =
-      broadcast_text(mesh.control(), lock && shared ? lock->told() : "", "who holds the run's folder");
-  const bool is_other = !lock && (told.empty() ? shared : !shared || !is_folder_for(folder, told));
+  const std::string identity =
+      broadcast_text(mesh.control(), lock && shared ? lock->identity() : "", "the holder of the run's folder");
+  const bool is_other = !lock && (identity.empty() ? shared : !shared || !is_folder_for(folder, identity));
   if (any_rank(mesh.control(), is_other, "whether all ranks see the run's folder"))
     throw std::runtime_error(
         fmt::format("train.dir {} is not the same folder on all machines, as checkpoint.shared = true asks for: set "

@@ -1,4 +1,4 @@
-// One program at a time in the folder of a run.
+// Exclusive use of a run's folder by one program.
 #pragma once
 
 #include <filesystem>
@@ -9,23 +9,24 @@
 
 namespace modular {
 
-/// Holds a folder for this process, by a lock (flock(2)) on its file run.lock, which goes with the process however that
-/// ends. The file says who holds it.
+/// Locks a folder for this process with flock(2) on its file run.lock. The lock goes away with the process, however
+/// that ends. The file names the holder.
 class FolderLock {
  public:
-  /// Throws std::runtime_error where another process holds the folder, and names it, or where the file cannot be made.
+  /// Throws std::runtime_error naming the holder if another process holds the folder, or if the file cannot be created.
   explicit FolderLock(const std::filesystem::path& folder);
   FolderLock(const FolderLock&) = delete;
 
-  /// As the constructor, and holds nothing afterwards. A folder that is not there is nobody's.
+  /// Throws as the constructor does, but keeps no lock. A missing folder is unlocked.
   static void check(const std::filesystem::path& folder);
 
-  /// Throws std::runtime_error where the folder no longer has the file that this process holds: somebody removed or
-  /// renamed it, and what is written now would be lost, or be in the folder of another run.
+  /// Throws std::runtime_error if the folder no longer contains the file that this process locked: it was removed or
+  /// renamed, and further writes would be lost or go to the folder of another run.
   void check_held() const;
 
-  /// What the file says of this process, which no other one says, once all machines that see the folder can read it.
-  std::string told() const;
+  /// A description of this process in the lock file that no other process writes, once all machines that see the folder
+  /// can read it.
+  std::string identity() const;
 
  private:
   const std::filesystem::path path_;
@@ -33,8 +34,8 @@ class FolderLock {
   OpenFile file_;
 };
 
-/// Collective, with `lock` on rank 0 alone. Throws std::runtime_error on all ranks where `shared` is not the same on
-/// all, or is true and a rank's `folder` is another one than that which rank 0 holds.
+/// Collective, with `lock` on rank 0 only. Throws std::runtime_error on all ranks if `shared` differs between ranks, or
+/// if it is true and a rank's `folder` is not the one that rank 0 holds.
 void check_shared(const std::filesystem::path& folder, bool shared, const FolderLock* lock, Mesh& mesh);
 
 }  // namespace modular

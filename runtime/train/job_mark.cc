@@ -15,15 +15,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A name of the job that no other job has: its launcher's random one, or this boot of the machine, and the number and
-/// the start of the process that started this one.
+/// A unique name of the job: its launcher's random name, or the machine's boot id with the number and the start time of
+/// the parent process.
 std::string job_name() {
   if (const char* name = std::getenv("MODULAR_JOB"); name && *name) return std::string(name) + "\n";
   const pid_t parent = getppid();
   const fs::path stat = fmt::format("/proc/{}/stat", parent);
   if (!is_there(stat)) return fmt::format("process {} on a machine without /proc\n", parent);
   std::string status = read_file(stat);
-  status.erase(0, status.rfind(')') + 1);  // after the name, which may hold anything
+  status.erase(0, status.rfind(')') + 1);  // after the program's name, which may contain anything
   constexpr int kFieldsBeforeStart = 19;
   size_t begin = 0;
   for (int field = 0; field < kFieldsBeforeStart; ++field) begin = status.find_first_of(' ', begin + 1);

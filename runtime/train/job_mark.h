@@ -1,15 +1,15 @@
-// Which job a run's folder was begun or continued by.
+// The job that started or last resumed a run's folder.
 #pragma once
 
 #include <filesystem>
 
 namespace modular {
 
-/// Notes in `folder` the launcher that started this process, in the file run.job.
+/// Records the launcher that started this process in `folder`, in the file run.job.
 void mark_job(const std::filesystem::path& folder);
 
-/// Whether that is the launcher of this process too: then a rank that a launcher started again may continue with what
-/// the ranks before it left there.
+/// Whether the recorded launcher is this process's own. If so, a rank that the launcher restarted may continue from
+/// what the previous ranks left in the folder.
 bool is_marked_by_this_job(const std::filesystem::path& folder);
 
 }  // namespace modular

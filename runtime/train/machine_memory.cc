@@ -18,21 +18,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The number in a file of one, if there is one.
+/// The number in a file that holds one; nullopt otherwise.
 std::optional<int64_t> number_in(const fs::path& file) {
   std::ifstream in(file);
   int64_t number = 0;
   return in >> number ? std::optional(number) : std::nullopt;
 }
 
-/// What is kept beside an element of a parameter, at least: Adafactor's rows and columns are next to nothing.
+/// Optimizer state per parameter element, at least: Adafactor's rows and columns are negligible.
 double optimizer_elements(const OptimSection& optim) {
   if (optim.name == "adamw") return 2.0;
   if (optim.name == "muon") return 1.0;
   return optim.name == "sgd" && optim.momentum > 0.0 ? 1.0 : 0.0;
 }
 
-/// Where a run computes on GPUs, it is their memory that counts.
+/// Whether the run computes on GPUs, whose own memory is the limit.
 bool is_on_gpus(const RunConfig& config) { return config.train.device != "cpu" && fs::exists("/dev/nvidiactl"); }
 
 std::string gibibytes(double bytes) { return fmt::format("{:.1f} GiB", bytes / 0x1p30); }
@@ -41,15 +41,15 @@ std::string ranks_of_machine(int64_t ranks) {
   return ranks == 1 ? "the one rank of this machine" : fmt::format("the {} ranks of this machine", ranks);
 }
 
-/// A rank's samples of a step, where they are cut out of texts, whose length is train.seq_len; 0 of other samples.
+/// A rank's samples per step if they are cut out of texts, with length train.seq_len; 0 for other samples.
 double samples_of_rank(const RunConfig& config, const MeshShape& mesh) {
   if (config.reads("examples") || config.reads("parquet") || config.reads("images")) return 0.0;
   return static_cast<double>(config.train.batch_size) /
          static_cast<double>(mesh[Axis::dp_replicate] * mesh[Axis::dp_shard]);
 }
 
-/// Validates the memory of a step's ids and labels, which are read before it, and of the hidden states of the first
-/// layer of a micro-batch.
+/// Checks the memory of a step's ids and labels, which are read before the step, and of the first layer's hidden states
+/// of a micro-batch.
 void check_batch_memory(const RunConfig& config, const MeshShape& mesh, int64_t local_ranks, int64_t memory) {
   const auto length = static_cast<double>(config.train.seq_len), ranks = static_cast<double>(local_ranks);
   const double samples = samples_of_rank(config, mesh);
@@ -90,7 +90,7 @@ double least_memory(const RunConfig& config, const MeshShape& mesh) {
     all += elements;
     if (parameter.trainable) trained += elements;
   }
-  if (!config.optim.frozen.empty() || config.network.lora) trained = 0.0;  // at least
+  if (!config.optim.frozen.empty() || config.network.lora) trained = 0.0;  // lower bound
   const int64_t stage = config.parallel.zero_stage;
   const auto shards = static_cast<double>(mesh[Axis::dp_shard]);
   const double elements = all / (stage >= 3 ? shards : 1.0) + trained / (stage >= 2 ? shards : 1.0) +
@@ -103,11 +103,11 @@ void check_machine_memory(const RunConfig& config, const MeshShape& mesh, int64_
   if (is_on_gpus(config)) return;
   const double needed = least_memory(config, mesh) * static_cast<double>(local_ranks);
   if (needed <= static_cast<double>(memory)) return;
-  throw ConfigError(fmt::format(
-      "{} is too large: its parameters, their gradients and what {} keeps take {} on {}, which has {} of memory: use "
-      "more machines, another optimizer, or a smaller model",
-      config.network.entry->architecture, config.optim.name, gibibytes(needed), ranks_of_machine(local_ranks),
-      gibibytes(static_cast<double>(memory))));
+  throw ConfigError(
+      fmt::format("{} is too large: its parameters, their gradients and the state of {} take {} on {}, which has {} of "
+                  "memory: use more machines, another optimizer, or a smaller model",
+                  config.network.entry->architecture, config.optim.name, gibibytes(needed),
+                  ranks_of_machine(local_ranks), gibibytes(static_cast<double>(memory))));
 }
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// Whether this machine's memory holds what a run cannot do without.
+// Checks the machine's memory against the minimum that a run needs.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace modular {
 
-/// Bytes of memory that processes here can have: the machine's with its swap space, or less where a control group
-/// (a container's) allows less.
+/// Bytes of memory available to processes on this machine: RAM plus swap, or less if a control group (a container)
+/// limits it.
 int64_t machine_memory();
 
-/// The fewest bytes that a rank holds in a step: its part of the parameters, of their gradients and of the optimizer's
-/// state, without activations and all else.
+/// Lower bound of a rank's memory during a step, in bytes: its shard of parameters, gradients and optimizer state,
+/// without activations and anything else.
 double least_memory(const RunConfig& config, const MeshShape& mesh);
 
-/// Throws ConfigError where the `local_ranks` ranks of this machine need more than `memory` bytes for that alone, on
-/// CPUs, or for what follows from the sizes of a batch.
+/// On CPU, throws ConfigError if the `local_ranks` ranks of this machine need more than `memory` bytes for that, or for
+/// buffers whose size follows from the batch.
 void check_machine_memory(const RunConfig& config, const MeshShape& mesh, int64_t local_ranks, int64_t memory);
 
 }  // namespace modular

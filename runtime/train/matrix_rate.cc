@@ -12,7 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kInAll = 0.025, kTooShort = 0.001;  // seconds; below that threads cost more than they compute
+constexpr double kInAll = 0.025, kTooShort = 0.001;  // seconds; below the latter, threads cost more than they compute
 constexpr int64_t kFirst = 512, kLargest = 2048;
 
 double measured(at::ScalarType type) {
@@ -22,11 +22,11 @@ double measured(at::ScalarType type) {
   double rate = 0.0;
   for (int64_t size = kFirst; size <= kLargest; size *= 2) {
     const at::Tensor left = at::full({size, size}, 0.5, type), right = at::full({size, size}, 0.25, type);
-    at::mm(left, right);  // the first also makes threads and kernels
+    at::mm(left, right);  // the first call also creates threads and kernels
     double least = std::numeric_limits<double>::infinity();
     do {
       const auto start = Clock::now();
-      at::mm(left, right);  // mm_out is not what models call, and may be another library's
+      at::mm(left, right);  // models do not call mm_out, which may use another library
       least = std::min(least, since(start));
     } while (least >= kTooShort && since(begin) < kInAll);
     const auto n = static_cast<double>(size);

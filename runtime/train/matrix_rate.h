@@ -1,12 +1,12 @@
-// How fast a processor multiplies matrices: what a run's arithmetic is measured against where no data sheet says it.
+// Measured matmul throughput of a CPU, the reference for MFU where no data sheet gives a peak.
 #pragma once
 
 namespace modular {
 
-/// Floating-point operations a second of a product of large matrices, bfloat16 or float32, made by whom the program's
-/// products are made by, on as many threads as this one computes with: the fastest of those that fit into 25 ms, of at
-/// least 512 x 512 and at most 2048 x 2048 values (24 MiB for the three in bfloat16, 48 in float32). It is measured
-/// when a process asks for the first time, and the same from then on. Draws no random numbers.
+/// Operations/s of a large bfloat16 or float32 matmul by the program's own matmul backend, on as many threads as this
+/// one computes with: the fastest of the repetitions that fit into 25 ms, with matrices from 512 x 512 to 2048 x 2048
+/// values (24 MiB for three in bfloat16, 48 in float32). Measured on the first call in a process and cached. Uses no
+/// random numbers.
 double matrix_rate(bool bf16);
 
 }  // namespace modular

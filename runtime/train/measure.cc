@@ -19,13 +19,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The time when the device has done what was asked of it.
+/// Time at which the device has finished all submitted work.
 Clock::time_point now_on(const at::Device& device) {
   if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
   return Clock::now();
 }
 
-/// The largest of the ranks' values.
+/// Maximum over ranks.
 double largest(Mesh& mesh, double value, const char* what) {
   at::Tensor all = at::full({1}, value, at::kDouble);
   all_reduce(mesh.control(), all, what, c10d::ReduceOp::MAX).wait();
@@ -63,7 +63,7 @@ Measurement measure(const Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) 
   }
   const auto a_step = [&](double count) { return count / static_cast<double>(steps); };
   measured.exchanges =
-      largest(mesh, a_step(static_cast<double>(traffic().exchanges - before.exchanges)), "the number of exchanges");
+      largest(mesh, a_step(static_cast<double>(traffic().exchanges - before.exchanges)), "the number of collectives");
   measured.bytes = largest(mesh, a_step(traffic().bytes - before.bytes), "the bytes received");
   measured.memory_peak = largest(mesh, static_cast<double>(memory_peak(mesh.device())), "the memory");
   return measured;

@@ -1,4 +1,4 @@
-// What steps of training take on a mesh, measured without leaving a run behind.
+// Measures training steps on a mesh, without leaving files behind.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace modular {
 
-/// Of the steps after the warm-up; of ranks the largest, where not said otherwise.
+/// Measurements of the steps after warm-up; the maximum over ranks unless stated otherwise.
 struct Measurement {
-  std::vector<double> seconds;  // of each step, on rank 0
+  std::vector<double> seconds;  // per step, on rank 0
   double samples_per_step = 0.0;
   double memory_peak = 0.0;  // bytes
-  double exchanges = 0.0;    // of a step
-  double bytes = 0.0;        // that a rank receives in a step
-  double loss = 0.0;         // of the last step, mean over the mesh
+  double exchanges = 0.0;    // collectives per step
+  double bytes = 0.0;        // bytes per step that a rank receives
+  double loss = 0.0;         // mean over the mesh at the last step
 };
 
-/// Trains `warm_up` and then `steps` steps as `run` says, from its first sample and from initial weights, whatever
-/// model.checkpoint names. Writes nothing. Collective.
+/// Trains `warm_up` and then `steps` steps of `run`, from its first sample and from initial weights, regardless of
+/// model.checkpoint. Writes nothing. Collective.
 Measurement measure(const Run& run, Mesh& mesh, int64_t warm_up, int64_t steps);
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// How many parameters a model has.
+// Parameter counts of a model.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace modular {
 
-/// Elements of the whole model, those of them that are trained, and those that a token is multiplied by.
+/// Number of elements: all, trained, and active per token.
 struct ParameterCounts {
   int64_t all = 0, trained = 0, multiplied = 0;
 };
 
-/// `options` say what is trained.
+/// `options` decide which parameters are trained.
 ParameterCounts count_parameters(const ModelConfig& network, const ParallelOptions& options = {});
 
 }  // namespace modular

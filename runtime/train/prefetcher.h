@@ -1,4 +1,4 @@
-// The next step's batches are read while a step is computed.
+// Prefetches the next step's batches while a step is computed.
 #pragma once
 
 #include <condition_variable>
@@ -13,24 +13,24 @@
 
 namespace modular {
 
-/// One thread that reads for a whole run: a thread for each step would take its stack from the system, and give it
-/// back. Used by one other thread.
+/// One reader thread for the entire run: a thread per step would allocate and free a stack each time. Used by one other
+/// thread.
 class Prefetcher {
  public:
   using Read = std::function<std::vector<Batch>(const DataPosition&)>;
 
-  /// `read` is called on that thread, for one position after the other.
+  /// Calls `read` on the reader thread, one position at a time.
   explicit Prefetcher(Read read);
-  /// Waits for what is being read.
+  /// Waits for the read in flight.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// Begins to read the batches at `position`; what was begun before must have been taken.
+  /// Starts reading the batches at `position`. The previous batches must have been taken.
   void begin(DataPosition position);
-  /// Whether there is something to take.
+  /// Whether a read was started and not taken.
   bool has_begun() const { return batches_.valid(); }
-  /// The batches that were begun, when they are there. Throws what reading them threw.
+  /// Waits for the batches and returns them. Rethrows exceptions of the reader.
   std::vector<Batch> take() { return batches_.get(); }
 
  private:
@@ -39,10 +39,10 @@ class Prefetcher {
   Read read_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<std::packaged_task<std::vector<Batch>()>> asked_;  // what the thread has not taken up yet
+  std::optional<std::packaged_task<std::vector<Batch>()>> asked_;  // not yet picked up by the thread
   bool ends_ = false;
   std::future<std::vector<Batch>> batches_;
-  std::thread thread_;  // the last to be made, as it uses all of these
+  std::thread thread_;  // last, as it uses all other members
 };
 
 }  // namespace modular

@@ -54,22 +54,21 @@ void check_trace(const RunConfig& config, int64_t world_size) {
                   fmt::join(trace, ", "), steps, std::min<int64_t>(10, steps), std::min<int64_t>(12, steps)));
 }
 
-/// Rejects settings by which the samples after those that were trained on would not be the ones that the run left.
-/// Returns what else changes the meaning of a setting, or nothing.
+/// Rejects options that would change the samples that follow the ones already trained on. Returns a note on other
+/// options whose meaning changes; may be empty.
 std::string check_continued(RunConfig& config, int64_t samples) {
   const fs::path file = fs::path(config.train.dir) / "config.toml";
   if (!is_there(file))
     return fmt::format(
-        "--resume: {} is not there: the run continues with the settings that are given now, which could not be "
-        "compared "
-        "with those that it began with",
+        "--resume: {} is missing: the run continues with the current config, which could not be compared with the "
+        "original one",
         file.string());
   RunConfig before = read_run_config(file, {"train.dir=" + config.train.dir}, ConfigSource::run_folder);
   count_steps(before, samples);
   if (config.data.partitions == 0) config.data.partitions = before.data.partitions;  // the run's own, on any mesh
   const auto then = section_fields(before), now = section_fields(config);
   for (const std::string_view path :
-       {"data.format", "data.sets", "data.held_out_every", "data.held_out", "data.held_out_part", "data.pack",
+       {"data.format", "data.sets", "data.validation_every", "data.validation", "data.validation_fraction", "data.pack",
         "data.end_of_text", "data.group_by_length", "data.order", "data.partitions", "data.mask_probability",
         "data.mask_token", "train.seq_len", "train.seed", "optim.frozen", "optim.name"}) {
     const auto is_it = [&](const ConfigField& field) { return field.path == path; };
@@ -82,9 +81,9 @@ std::string check_continued(RunConfig& config, int64_t samples) {
             "--resume: {0} is {1}, and was {2} when the run began: {3}. Set it to {2}, or start a run in another "
             "train.dir",
             path, is, was,
-            path == "optim.frozen" ? "its optimizer knows other parameters"
-            : path == "optim.name" ? "its checkpoints hold what another optimizer keeps"
-                                   : "its next samples would be those of other data"));
+            path == "optim.frozen" ? "its optimizer has other parameters"
+            : path == "optim.name" ? "its checkpoints hold the state of another optimizer"
+                                   : "its next samples would come from other data"));
   }
   if (config.optim.name == "sgd" && (before.optim.momentum == 0.0) != (config.optim.momentum == 0.0))
     throw_option_error(
@@ -96,7 +95,7 @@ std::string check_continued(RunConfig& config, int64_t samples) {
   std::string note;
   if (before.train.batch_size != config.train.batch_size)
     note = fmt::format(
-        "--resume: train.batch_size was {} and is {}: the samples continue where they were, in steps of another size",
+        "--resume: train.batch_size was {} and is {}: the run continues at the same sample, with steps of another size",
         before.train.batch_size, config.train.batch_size);
   if (before.train.steps == config.train.steps || !config.schedule().depends_on_steps()) return note;
   const auto length = [](const RunConfig& run) {
@@ -105,17 +104,16 @@ std::string check_continued(RunConfig& config, int64_t samples) {
   };
   return note + (note.empty() ? "" : "\n") +
          fmt::format(
-             "--resume: train.steps was {} and is {}: from here on optim.lr follows the {} schedule of a run of {} "
-             "steps",
+             "--resume: train.steps was {} and is {}: optim.lr now follows the {} schedule of a run of {} steps",
              length(before), length(config), config.optim.schedule, config.train.steps);
 }
 
-/// Adds a line to a text, unless it is empty.
+/// Appends a line to a text, unless the line is empty.
 void add_line(std::string& text, const std::string& line) {
   if (!line.empty()) text.append(text.empty() ? "" : "\n").append(line);
 }
 
-/// Throws where a file or a folder of a run is something else, before anything is written.
+/// Throws if a file or folder of a run is something else, before anything is written.
 void check_files(const fs::path& folder) {
   for (const char* name : {"config.toml", "data.manifest", "metrics.jsonl", "run.job", "wandb.id"})
     if (is_there(folder / name)) open_to_read(folder / name);
@@ -127,16 +125,16 @@ fs::path checkpoint_to_resume(const RunConfig& config, const std::string& name, 
   const auto checkpoint = name.empty() ? find_checkpoint(config.checkpoints()) : config.checkpoints() / name;
   if (checkpoint.empty())
     throw ConfigError(
-        fmt::format("--resume: {} holds no checkpoint: start without --resume, with --overwrite where a run ended "
-                    "before its first, or set train.dir to the run's folder{}",
+        fmt::format("--resume: {} holds no checkpoint: start without --resume, with --overwrite if a run ended before "
+                    "its first checkpoint, or set train.dir to the run's folder{}",
                     config.checkpoints().string(),
-                    rank > 0 ? "; where rank 0's machine alone has that, set checkpoint.shared = false" : ""));
+                    rank > 0 ? "; if only rank 0's machine has it, set checkpoint.shared = false" : ""));
   check_no_links(run_path(checkpoint / "checkpoint.json"));
   if (!fs::exists(checkpoint / "checkpoint.json"))
-    throw ConfigError(fmt::format("--resume={}: {} is no checkpoint: name a folder of {}, or auto", name,
+    throw ConfigError(fmt::format("--resume={}: {} is not a checkpoint: name a folder of {}, or auto", name,
                                   checkpoint.string(), config.checkpoints().string()));
   reject_if(checkpoint_error(checkpoint, config.network));
-  // The link to the best leads to another one later.
+  // The link to the best checkpoint may point elsewhere later.
   return fs::is_symlink(checkpoint) ? config.checkpoints() / fs::read_symlink(checkpoint).filename() : checkpoint;
 }
 
@@ -205,27 +203,28 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   int64_t samples = 0;
   for (const DataSet& set : run.sets) {
     samples += prepare_samples(settings, set, Split::training, 0)->count();
-    prepare_samples(settings, set, Split::held_out, 0);
+    prepare_samples(settings, set, Split::validation, 0);
   }
   count_steps(run.config, samples);
   check_trace(settings, world_size);
   for (const auto& [key, is_set] : {std::pair("checkpoint.best", !settings.checkpoint.best.empty()),
                                     std::pair("eval.patience", settings.eval.patience > 0)})
-    if (is_set && std::ranges::none_of(run.sets, &DataSet::holds_out))
-      throw_option_error(settings, key,
-                         fmt::format("{} compares evaluations, and no file is held out: set data.held_out_every, "
-                                     "data.held_out or data.held_out_part, or leave it out",
-                                     key));
+    if (is_set && std::ranges::none_of(run.sets, &DataSet::has_validation))
+      throw_option_error(
+          settings, key,
+          fmt::format("{} compares evaluations, and there is no validation data: set data.validation_every, "
+                      "data.validation or data.validation_fraction, or leave it out",
+                      key));
   if (settings.eval.patience > 0 && settings.eval.every <= 0)
-    throw_option_error(
-        settings, "eval.patience",
-        fmt::format("eval.patience is {}, and eval.every {}: there would be no evaluation to wait for; set "
-                    "eval.every to a number of steps",
-                    settings.eval.patience, settings.eval.every));
+    throw_option_error(settings, "eval.patience",
+                       fmt::format("eval.patience is {}, and eval.every {}, without evaluations during the run: set "
+                                   "eval.every to a number of steps",
+                                   settings.eval.patience, settings.eval.every));
   const fs::path best = settings.checkpoints() / "best";
   if (!settings.checkpoint.best.empty() && !fs::is_symlink(best) && fs::exists(best))
-    throw_option_error(settings, "checkpoint.best",
-                       fmt::format("{} is there and is no link, which it would be made: move it away", best.string()));
+    throw_option_error(
+        settings, "checkpoint.best",
+        fmt::format("{} exists and is not a link, as which it would be created: move it away", best.string()));
 
   if (request.overwrite && !settings.model.checkpoint.empty()) {
     const fs::path named = settings.model.checkpoint, found = find_checkpoint(named);
@@ -257,8 +256,9 @@ static void check_rows(const RunConfig& config, const ParquetSamples& samples) {
 
 void check_examples(const RunConfig& config, const std::vector<DataSet>& sets, bool trains) {
   for (const DataSet& set : sets)
-    for (const auto* files : {&set.files.training, &set.files.held_out}) {
-      if (files->empty() || (!trains && files == &set.files.training && set.options.held_out_part == 0.0)) continue;
+    for (const auto* files : {&set.files.training, &set.files.validation}) {
+      if (files->empty() || (!trains && files == &set.files.training && set.options.validation_fraction == 0.0))
+        continue;
       if (set.has_parquet()) {
         check_rows(config, ParquetSamples(*files, config.network));
       } else if (set.has_examples()) {
@@ -294,8 +294,8 @@ void check_run_folder(const Run& run) {
   if (run.request.automatic) {
     if (!holds_checkpoints) return;
     throw ConfigError(
-        fmt::format("--resume=auto: {} holds something, but no complete checkpoint to continue from: move it "
-                    "away, or add --overwrite instead to remove it and start again",
+        fmt::format("--resume=auto: {} is not empty, but has no complete checkpoint to continue from: move it away, or "
+                    "add --overwrite instead to remove it and start again",
                     checkpoints.string()));
   }
   if (!fs::exists(folder / "metrics.jsonl") && !holds_checkpoints) return;

@@ -23,10 +23,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kSampled = 16;           // files of a list, at most
-constexpr size_t kSampleBytes = 1 << 12;  // at a file's begin and end
+constexpr size_t kSampled = 16;           // sampled files per list, at most
+constexpr size_t kSampleBytes = 1 << 12;  // at the start and the end of a file
 
-/// A digest of the begin and the end of a file; 0 where it cannot be read, which its reader reports.
+/// Digest of the start and the end of a file; 0 if it cannot be read, which its reader reports.
 uint64_t sample_file(const fs::path& path, uint64_t size) {
   std::array<char, 2 * kSampleBytes> bytes{};
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -48,7 +48,7 @@ std::string make_description(const fs::path& file, bool is_sampled) {
   return text;
 }
 
-/// The libtorch that is loaded, rather than the headers: "TORCH_VERSION=2.11.0, …".
+/// Configuration of the loaded libtorch, not of its headers: "TORCH_VERSION=2.11.0, …".
 std::string libtorch() {
   const std::string config = at::show_config();
   const size_t settings = config.find("Build settings:");
@@ -85,14 +85,16 @@ ResolvedConfig resolved_config(int64_t ranks, RunConfig config, const std::vecto
                  backend = config.parallel.backend;
   const bool all_read_weights = reads_weights && !config.first_reads();
   const bool has_schedule = is_schedule_file(config.parallel.schedule), has_library = config.has_backend_library();
-  // A machine may have these under another path.
+  // These may have another path on each machine.
   for (std::string* path : {&config.train.dir, &config.model.checkpoint, &config.model.base, &config.model.tokenizer,
                             &config.sample.python, &config.metrics.python})
     path->clear();
   config.data.paths.clear();
   for (SetOptions& set : config.data.sets) set.paths.clear();
-  config.checkpoint.shared = true;  // check_shared() knows what to advise
-  config.data.partitions = 0;       // which a run that is resumed reads from its folder, on rank 0 alone
+  for (std::string& path : config.data.validation)
+    if (path.starts_with('/')) path = fs::path(path).filename().string();
+  config.checkpoint.shared = true;  // check_shared() gives better advice
+  config.data.partitions = 0;       // a resumed run reads it from its folder, on rank 0 only
   if (has_schedule) config.parallel.schedule = "a file";
   if (has_library) config.parallel.backend = "a library";
 
@@ -103,7 +105,7 @@ ResolvedConfig resolved_config(int64_t ranks, RunConfig config, const std::vecto
 
   for (const DataSet& set : sets) {
     std::vector<fs::path> files;
-    for (const auto* list : {&set.files.training, &set.files.held_out})
+    for (const auto* list : {&set.files.training, &set.files.validation})
       for (const DataFile& file : *list) files.push_back(file.path);
     add_files(settings, set.name.empty() ? "data.paths" : fmt::format("data.sets.{}.paths", set.name), files);
   }

@@ -1,4 +1,4 @@
-// A run's settings as each rank has resolved them, to be compared before it starts.
+// The resolved config of each rank, to be compared before the run starts.
 #pragma once
 
 #include <filesystem>
@@ -10,13 +10,13 @@
 
 namespace modular {
 
-/// Program, libtorch, and all settings of the config; nothing where `ranks` is 1. Files that a setting names, which may
-/// have another path on another machine, count by name, size and a sample of their bytes: the program, `sets`, and, if
-/// `reads_weights`, those of model.checkpoint where all ranks read them.
+/// Program, libtorch, and all config values; empty if `ranks` is 1. Files whose path may differ between machines are
+/// compared by name, size and a sample of their bytes: the program, `sets` and, if `reads_weights`, those of
+/// model.checkpoint if all ranks read them.
 ResolvedConfig resolved_config(int64_t ranks, RunConfig config, const std::vector<DataSet>& sets,
                                bool reads_weights = true);
 
-/// Adds files as `key` says.
+/// Adds descriptions of files under `key`.
 void add_files(ResolvedConfig& settings, const std::string& key, const std::vector<std::filesystem::path>& files);
 
 }  // namespace modular

@@ -15,7 +15,7 @@ namespace modular {
 std::optional<std::string> sample_of_run(ParallelModel& model, const RunConfig& config) {
   Mesh& mesh = model.mesh();
   if (config.sample.prompt.empty()) return {};
-  std::optional<TextIds> texts;  // of rank 0, which has the run's tokenizer
+  std::optional<TextIds> texts;  // on rank 0, which has the run's tokenizer
   std::vector<int64_t> prompt, ends;
   if (mesh.rank() == 0) try {
       const std::filesystem::path tokenizer = tokenizer_of_run(config);
@@ -24,11 +24,11 @@ std::optional<std::string> sample_of_run(ParallelModel& model, const RunConfig& 
         prompt = texts->prompt(config.sample.prompt, config.sample.chat);
         ends = texts->ends();
       }
-    } catch (const std::exception& error) {  // the model is trained and saved all the same
+    } catch (const std::exception& error) {  // the model is trained and saved nevertheless
       print_to(stdout, "no text is sampled: {}\n", error.what());
     }
-  const std::string told = broadcast_text(mesh.control(), nlohmann::json({prompt, ends}).dump(), "the prompt");
-  std::tie(prompt, ends) = nlohmann::json::parse(told).get<std::pair<std::vector<int64_t>, std::vector<int64_t>>>();
+  const std::string shared = broadcast_text(mesh.control(), nlohmann::json({prompt, ends}).dump(), "the prompt");
+  std::tie(prompt, ends) = nlohmann::json::parse(shared).get<std::pair<std::vector<int64_t>, std::vector<int64_t>>>();
   if (prompt.empty()) return {};
   if (mesh.rank() == 0) print_to(stdout, "the model continues {:?}:\n", config.sample.prompt);
   const auto tokens =

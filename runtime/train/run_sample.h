@@ -1,4 +1,4 @@
-// The text that a run's model writes at its end.
+// Text that the model generates at the end of a run.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace modular {
 
-/// sample.prompt and what the model makes of it, on rank 0; nothing where there is no prompt, or no way from its text
-/// to ids, which is said where it is an error. Collective.
+/// sample.prompt and its continuation, on rank 0. Empty if there is no prompt, or if its text cannot be encoded, which
+/// is reported in case of an error. Collective.
 std::optional<std::string> sample_of_run(ParallelModel& model, const RunConfig& config);
 
 }  // namespace modular

@@ -12,18 +12,18 @@
 namespace modular {
 namespace {
 
-/// Who draws for the text at `place`: the first one's numbers are those of `seed` itself.
-at::Generator seeded_generator(uint64_t seed, size_t place) {
-  return at::make_generator<at::CPUGeneratorImpl>(place == 0 ? seed : mixed(seed ^ mixed(place)));
+/// Generator for the text at `index`. The first text uses `seed` itself.
+at::Generator seeded_generator(uint64_t seed, size_t index) {
+  return at::make_generator<at::CPUGeneratorImpl>(index == 0 ? seed : mixed(seed ^ mixed(index)));
 }
 
-/// Has the texts [first, first + count) grow by up to options.tokens tokens.
+/// Extends the texts [first, first + count) by up to options.tokens tokens.
 void grow(ParallelModel& model, std::vector<std::vector<int64_t>>& texts, size_t first, size_t count,
           const SampleSection& options, int64_t context, uint64_t seed, const std::vector<int64_t>& ends,
           const SampleViews& views) {
   Mesh& mesh = model.mesh();
   std::vector<at::Generator> generators;
-  std::vector<int64_t> rows;  // of the texts that have not ended
+  std::vector<int64_t> rows;  // texts that have not ended
   size_t longest = 0;
   for (size_t i = first; i < first + count; ++i) {
     generators.push_back(seeded_generator(seed, i));
@@ -33,7 +33,7 @@ void grow(ParallelModel& model, std::vector<std::vector<int64_t>>& texts, size_t
   Continuation continuation(model, context, static_cast<int64_t>(longest) + options.tokens);
   for (int64_t i = 0; i < options.tokens && !rows.empty(); ++i) {
     const at::Tensor logits = continuation.logits(texts, rows);
-    // Rank 0 decides, and all ranks continue with the same tokens.
+    // Rank 0 samples, and all ranks continue with the same tokens.
     const at::Tensor next = at::zeros({static_cast<int64_t>(rows.size())}, at::kLong);
     auto* tokens = next.mutable_data_ptr<int64_t>();
     if (mesh.rank() == 0)

@@ -15,8 +15,8 @@ constexpr std::array kSignals = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
 volatile sig_atomic_t noted_save = 0, noted_end = 0;
 volatile int64_t noted_save_at = 0, noted_end_at = 0;  // nanoseconds
 
-// A scheduler may send a signal to a program and to its whole group, and ranks may hear it on both sides of a step's
-// end: that is one request.
+// A scheduler may send a signal to a program and to its process group, and ranks may receive them in different steps:
+// that is one request.
 constexpr int64_t kSameRequest = 1'000'000'000;
 
 int64_t now() {
@@ -38,12 +38,12 @@ void note(int signal) {
   }
 }
 
-/// Returns what happened on the signal before. One that is ignored, as under nohup, stays so.
+/// Returns the previous action of the signal. A signal that is ignored, as under nohup, stays ignored.
 struct sigaction handle(int signal) {
   struct sigaction before = {}, action = {};
   sigaction(signal, nullptr, &before);
   action.sa_handler = note;
-  action.sa_flags = SA_RESTART;  // what waits for a file or a peer goes on waiting
+  action.sa_flags = SA_RESTART;  // pending reads and receives continue
   if (signal == SIGUSR1 || before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   return before;
 }

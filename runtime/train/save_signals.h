@@ -1,4 +1,4 @@
-// Signals by which a scheduler or a person asks a run to save itself.
+// Signals that make a run save a checkpoint, from a scheduler or a user.
 #pragma once
 
 #include <signal.h>
@@ -12,15 +12,15 @@
 
 namespace modular {
 
-/// What is asked of a run.
+/// A request to the run.
 struct SaveRequest {
   bool save = false;  // write a checkpoint: SIGUSR1
-  int end_by = 0;     // the signal after whose checkpoint the run is to end: SIGTERM, SIGINT or SIGHUP; else 0
+  int end_by = 0;     // signal after whose checkpoint the run ends: SIGTERM, SIGINT or SIGHUP; 0 for none
 };
 
-/// While it lives, those signals are noted rather than end the process, but for those that were ignored before. A
-/// second one that asks to end does it at once, unless it is the same again within a second, as a SIGUSR1 within a
-/// second of one that was obeyed is the same request. One at a time.
+/// Records those signals instead of ending the process, except for signals that were ignored before. A second
+/// terminating signal ends the process at once, unless it repeats the first one within a second. A SIGUSR1 within a
+/// second of one that was served counts as the same request. Only one instance at a time.
 class SaveSignals {
  public:
   SaveSignals();
@@ -28,14 +28,14 @@ class SaveSignals {
   SaveSignals(const SaveSignals&) = delete;
   SaveSignals& operator=(const SaveSignals&) = delete;
 
-  /// What any rank was asked since the last call, the same on all; `also_save` asks on this rank as SIGUSR1 does.
-  /// `largest` becomes, number by number, the largest of the ranks': what travels with the request costs no exchange of
-  /// its own. Collective over the world, on which as many numbers are given on every rank.
+  /// Requests of any rank since the last call, the same on all ranks; `also_save` acts as SIGUSR1 on this rank.
+  /// `largest` becomes the elementwise maximum over ranks: it shares the collective of the request. Collective over the
+  /// world; all ranks pass the same number of values.
   SaveRequest agree(Mesh& mesh, bool also_save, std::span<int64_t> largest = {});
 
  private:
   std::array<struct sigaction, 4> before_;
-  std::optional<int64_t> asked_at_;  // nanoseconds, when the ranks last agreed to save
+  std::optional<int64_t> asked_at_;  // nanoseconds; time of the last agreed save
 };
 
 }  // namespace modular

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // what tokenizers write for half of a character
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // tokenizers emit it for an incomplete character
 
 }  // namespace
 
@@ -23,19 +23,19 @@ TextIds::TextIds(const std::filesystem::path& tokenizer, const std::string& pyth
 }
 
 std::vector<int64_t> TextIds::prompt(const std::string& text, bool chat) {
-  if (tokenizer_ && !is_utf8(text)) throw ConfigError("the prompt is no text in UTF-8: give another one");
+  if (tokenizer_ && !is_utf8(text)) throw ConfigError("the prompt is not valid UTF-8: give another one");
   if (chat) {
     if (!tokenizer_)
       throw ConfigError("sample.chat needs a tokenizer with a chat template: name one by model.tokenizer");
     tokenizer_->check_chat();
     const std::vector<int32_t> ids = tokenizer_->encode_question(text);
-    if (ids.empty()) throw ConfigError("the chat template makes no ids of a message: give another prompt");
+    if (ids.empty()) throw ConfigError("the chat template produces no ids for the message: give another prompt");
     return {ids.begin(), ids.end()};
   }
   if (!tokenizer_) return to_tokens(text);
   const EncodedTexts encoded = tokenizer_->encode({.texts = nlohmann::json::array({text})});
   const int64_t count = encoded.lengths.front() - tokenizer_->closing();
-  if (count <= 0) throw ConfigError(fmt::format("the tokenizer makes no ids of {:?}: give another prompt", text));
+  if (count <= 0) throw ConfigError(fmt::format("the tokenizer produces no ids for {:?}: give another prompt", text));
   return {encoded.ids.begin(), encoded.ids.begin() + count};
 }
 

@@ -52,7 +52,7 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
 
 int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
-/// Draws initial values where no checkpoint has all of them.
+/// Initializes parameters if no checkpoint has all of them.
 ParallelOptions to_options(const Run& run) {
   ParallelOptions options = run.config.parallel_options();
   const std::string& weights = run.config.model.checkpoint;
@@ -60,7 +60,7 @@ ParallelOptions to_options(const Run& run) {
   return options;
 }
 
-constexpr const char* kSkipped = "skipped_steps";  // of a checkpoint's state; none were where it is missing
+constexpr const char* kSkipped = "skipped_steps";  // key of a checkpoint's state; 0 if missing
 
 class Trainer {
  public:
@@ -75,7 +75,7 @@ class Trainer {
                static_cast<uint64_t>(config_.train.seed)),
         optimizer_(model_.parameters(), config_.optim, mesh),
         training_(open_sets(config_, run.sets, Split::training, config_.train.seed)),
-        held_out_(open_sets(config_, run.sets, Split::held_out, /*seed=*/0)),
+        validation_(open_sets(config_, run.sets, Split::validation, /*seed=*/0)),
         shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
         source_(mix(run.sets, training_, shape_, config_.train.seed, config_.data.group_by_length)),
         saver_({.folder = config_.checkpoints(),
@@ -91,26 +91,27 @@ class Trainer {
     slices_.insert(slices_.end(), moments.begin(), moments.end());
   }
 
-  /// Returns the signal that ended it before its last step, or 0.
+  /// Returns the signal that ended the run before its last step, or 0.
   int run() {
     load();
     count_steps();
     const auto counts = count_parameters(config_.network, config_.parallel_options());
     barrier(mesh_.control(), "what ranks load");
     if (config_.checkpoint.every >= 0) saver_.reserve_copies(slices_);
-    if (mesh_.rank() == 0) open_folder();  // all ranks have read what it may replace
+    if (mesh_.rank() == 0) open_folder();  // all ranks have read the files that it may replace
     peak_ = config_.metrics.peak_tflops > 0.0 ? std::optional(config_.metrics.peak_tflops * 1e12)
                                               : device_peak(mesh_.device(), config_.parallel.bf16);
     for (const auto& samples : training_)
       flops_per_row_.push_back(flops_per_row(config_.network, counts.multiplied, samples->tokens()));
     announce(counts);
 
-    const int64_t& steps = config_.train.steps;  // which going back makes fewer, of train.epochs
-    // The part before may have ended between a step and the evaluation after it, which rank 0 knows.
+    const int64_t& steps = config_.train.steps;  // with train.epochs, a rollback changes it
+    // The previous part may have ended between a step and its evaluation, which rank 0 knows.
     const bool lacks_evaluation = step_ > 0 && due(config_.eval.every, step_ == steps) &&
                                   any_rank(mesh_.control(), report_ && !report_->has_evaluated(step_), "an evaluation");
     const bool is_best_now = lacks_evaluation && evaluate() && !config_.checkpoint.best.empty();
-    if (is_best_now || (lacks_evaluation && has_run_out_of_patience())) save();  // again, now with what that has found
+    if (is_best_now || (lacks_evaluation && has_run_out_of_patience()))
+      save();  // again, with the result of that evaluation
     while (step_ < steps && !has_run_out_of_patience()) {
       trace_.begin(step_ + 1);
       std::optional<StepMetrics> metrics = take_step();
@@ -119,16 +120,17 @@ class Trainer {
                                         static_cast<int64_t>(saver_.progress())};
       const SaveRequest request = signals_.agree(mesh_, minutes_have_passed(), largest);
       trace_.end(step_);
-      // Of a processor it is measured, by all ranks at once, as they share it, and when the first step has been made.
+      // On CPU the peak is measured, not looked up. All ranks measure together, after the first step, because they
+      // share the cores.
       if (!peak_ && flops_per_row_[0] && mesh_.device().is_cpu() && !last) peak_ = matrix_rate(config_.parallel.bf16);
       if (metrics) {
         metrics->data_wait = static_cast<double>(largest[0]) * 1e-9;
         metrics->memory_peak = largest[1];
         report(*metrics);
       }
-      tell(saver_.go_on(static_cast<SaveProgress>(largest[2])));
+      report_checkpoint(saver_.go_on(static_cast<SaveProgress>(largest[2])));
       if (request.end_by != 0 && !last) return end_early(request.end_by);
-      if (!metrics) continue;  // the run went back: nothing is due again
+      if (!metrics) continue;  // rolled back: nothing is due again
       if (request.save && config_.checkpoint.every < 0)
         print("a checkpoint was asked for, but checkpoint.every is -1: none is written\n");
       const bool is_best = due(config_.eval.every, last) && evaluate() && !config_.checkpoint.best.empty();
@@ -143,10 +145,10 @@ class Trainer {
   }
 
  private:
-  /// Whether something that happens every `every` steps (0: at the end only, -1: never) happens after this one.
+  /// Whether an action with period `every` steps (0: at the end only, -1: never) is due after this step.
   bool due(int64_t every, bool last) const { return every >= 0 && (last || (every > 0 && step_ % every == 0)); }
 
-  /// Whether checkpoint.every_minutes asks for a checkpoint. Rank 0's clock counts.
+  /// Whether checkpoint.every_minutes asks for a checkpoint, by rank 0's clock.
   bool minutes_have_passed() const {
     const auto minutes = static_cast<double>(config_.checkpoint.every_minutes);
     return mesh_.rank() == 0 && minutes > 0 && config_.checkpoint.every >= 0 &&
@@ -160,8 +162,8 @@ class Trainer {
     return signal;
   }
 
-  /// A run that has trained on less than half of its steps has failed, though its checkpoints are there. Counted are
-  /// all steps of the run, those before it was resumed too.
+  /// A run that skipped more than half of its steps has failed, although its checkpoints exist. Counts all steps of the
+  /// run, including those before it was resumed.
   void report_skipped_steps() const {
     if (skipped_ == 0) return;
     const std::string counts =
@@ -192,14 +194,14 @@ class Trainer {
     }
   }
 
-  /// Makes train.steps end with the samples of train.epochs, which steps of another size or going back has moved.
+  /// Sets train.steps so that it ends after train.epochs passes, after the batch size changed or a rollback.
   void count_steps() {
     if (config_.train.epochs == 0.0) return;
     const int64_t left = config_.samples_of_epochs(source_.samples()) - position_.samples;
     config_.train.steps = step_ + std::max<int64_t>((left + shape_.global() - 1) / shape_.global(), 0);
   }
 
-  /// Takes up a checkpoint, and returns the place in the data at which it was written.
+  /// Loads a checkpoint. Returns its position in the data.
   DataPosition restore(const fs::path& checkpoint) {
     set_phase("loading " + checkpoint.string());
     const auto state = config_.checkpoint.shared
@@ -213,7 +215,7 @@ class Trainer {
     const bool is_gone = mesh_.rank() == 0 && !config_.checkpoint.best.empty() && best_.step() &&
                          !fs::exists(checkpoint_of_step(config_.checkpoints(), *best_.step()) / "checkpoint.json");
     if (any_rank(mesh_.control(), is_gone, "the best checkpoint")) {
-      print("the checkpoint of the best evaluation, after step {}, is not there: the next evaluation is the best\n",
+      print("the checkpoint of the best evaluation, after step {}, is missing: the next evaluation becomes the best\n",
             *best_.step());
       best_.read({});
     }
@@ -233,7 +235,7 @@ class Trainer {
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > kMost)
-      throw std::runtime_error(fmt::format("{}: its state says \"{}\" for {}, which is no number of them",
+      throw std::runtime_error(fmt::format("{}: its state has the invalid number \"{}\" for {}",
                                            (checkpoint / "checkpoint.json").string(), text, name));
     return value;
   }
@@ -244,8 +246,8 @@ class Trainer {
     const bool waited = finish_save() && seconds_between(begin, Clock::now()) > 0.1;
     if (waited && !std::exchange(said_to_wait_, true))
       print(
-          "step {} waited {:.1f} s for the checkpoint before: steps go on while one is written, but not beyond the "
-          "next; set checkpoint.every higher to wait less\n",
+          "step {} waited {:.1f} s for the previous checkpoint: training continues while one is written, but only "
+          "until the next is due; raise checkpoint.every to wait less\n",
           step_, seconds_between(begin, Clock::now()));
     set_phase(fmt::format("saving step {}", step_));
     if (lock_) lock_->check_held();
@@ -266,14 +268,14 @@ class Trainer {
     if (!config_.checkpoint.background) finish_save();
   }
 
-  /// Waits for a checkpoint that is being written. Returns whether there was one.
+  /// Waits for a checkpoint in flight. Returns whether there was one.
   bool finish_save() {
     set_phase(fmt::format("saving, after step {}", step_));
-    return tell(saver_.finish());
+    return report_checkpoint(saver_.finish());
   }
 
-  /// Tells of a checkpoint that is complete.
-  bool tell(const std::optional<SavedCheckpoint>& saved) {
+  /// Reports a complete checkpoint.
+  bool report_checkpoint(const std::optional<SavedCheckpoint>& saved) {
     if (!saved) return false;
     print("checkpoint {}\n", saved->folder.string());
     newest_ = saved->folder;
@@ -290,9 +292,9 @@ class Trainer {
         fs::remove_all(old);
     } else if (run_.checkpoint.empty() && !find_checkpoint(config_.checkpoints()).empty()) {
       throw std::runtime_error(fmt::format(
-          "another run has saved in {} since this one looked: --resume=auto continues it", folder.string()));
+          "another run has saved a checkpoint in {} in the meantime: --resume=auto continues it", folder.string()));
     } else if (!run_.request.checkpoint.empty()) {
-      // From here on the newest of this run: what ranks that are started again continue from.
+      // From now on this is the newest checkpoint of the run, from which restarted ranks continue.
       list_newest(config_.checkpoints(), run_.checkpoint, /*keep_last=*/0);
     }
     mark_job(folder);
@@ -309,20 +311,20 @@ class Trainer {
     const std::string trained =
         counts.trained < counts.all ? fmt::format(", of which {:.2f} M are trained,", millions(counts.trained)) : "";
     print("{} with {:.2f} M parameters{} on {} ({}); {}\n", config_.network.entry->architecture, millions(counts.all),
-          trained, mesh_.shape().describe(), mesh_.device().str(), describe_sizes(run_.sets, training_, held_out_));
+          trained, mesh_.shape().describe(), mesh_.device().str(), describe_sizes(run_.sets, training_, validation_));
     if (config_.train.epochs > 0.0)
-      print("train.epochs = {} of {} samples, {} a step: {} steps\n", config_.train.epochs, source_.samples(),
+      print("train.epochs = {} of {} samples, {} per step: {} steps\n", config_.train.epochs, source_.samples(),
             shape_.global(), config_.train.steps);
     if (has_run_out_of_patience())
-      print("nothing is left to train: the run ended at step {} by eval.patience; raise it to train on\n", step_);
+      print("nothing is left to train: the run ended at step {} by eval.patience; raise it to continue\n", step_);
     else if (step_ < config_.train.steps)
       print("first step {:.2f} s after the start; the run's files are in {}\n", start, config_.train.dir);
     else
-      print("nothing is left to train: the run is at step {} of {}; raise {} to train on\n", step_, config_.train.steps,
+      print("nothing is left to train: the run is at step {} of {}; raise {} to continue\n", step_, config_.train.steps,
             config_.train.epochs > 0.0 ? "train.epochs" : "train.steps");
   }
 
-  /// This rank's own numbers, but for those that are computed together; nothing where the run went back.
+  /// Metrics of this rank; values that are computed over all ranks are set later. Nullopt after a rollback.
   std::optional<StepMetrics> take_step() {
     RECORD_USER_SCOPE(fmt::format("step {}", step_ + 1));
     set_phase(fmt::format("step {}", step_ + 1));
@@ -347,8 +349,7 @@ class Trainer {
       model_.move_router_biases();
     } else {
       metrics.has_targets = false;
-      print("step {} has no target, as all of its labels are {}: nothing was learned from it\n", step_ + 1,
-            kIgnoredTarget);
+      print("step {} has no target, as all of its labels are {}: it changed nothing\n", step_ + 1, kIgnoredTarget);
     }
     position_ = source_.after(position_);
     metrics.set = run_.sets[set].name;
@@ -366,10 +367,10 @@ class Trainer {
   struct Updated {
     StepResult result;
     double gradient_norm;
-    bool finite;  // where they are not, nothing was updated
+    bool finite;  // if false, nothing was updated
   };
 
-  /// Launches all of a step, and only then waits, once, for what it has found: meanwhile a GPU has work to do.
+  /// Launches the entire step before it waits once for its results, so that a GPU stays busy.
   Updated update(const std::vector<Batch>& batches, double lr) {
     LaunchedStep launched = model_.launch_step(batches, step_);
     const GradientNorm gradient = find_gradient_norm(model_.parameters(), mesh_, launched.loss());
@@ -379,7 +380,7 @@ class Trainer {
       optimizer_.step(lr, clipping_to(config_.optim.max_grad_norm, gradient));
       model_.parameters_changed();
     }
-    set_waiting("what the step finds");
+    set_waiting("the step's results");
     const int64_t numbers = launched.numbers.numel();
     const at::Tensor found =
         at::cat({launched.numbers, at::stack({gradient.norm, gradient.is_finite})}).cpu().contiguous();
@@ -397,7 +398,7 @@ class Trainer {
       if (hook.on_step) hook.on_step(metrics, mesh_);
   }
 
-  /// This rank's batches of the step, which were read while the one before was computed; begins to read the next ones.
+  /// This rank's batches of the step, prefetched during the previous one. Starts prefetching the next ones.
   std::vector<Batch> next_batches() {
     RECORD_USER_SCOPE("wait for data");
     auto batches = reading_.has_begun() ? reading_.take() : read(position_);
@@ -405,7 +406,7 @@ class Trainer {
     return batches;
   }
 
-  /// This rank's batches of the step at `position`, in memory from which a GPU copies them by itself.
+  /// This rank's batches of the step at `position`, in pinned memory for asynchronous copies to a GPU.
   std::vector<Batch> read(const DataPosition& position) const {
     auto batches = source_.at(position);
     if (mesh_.device().is_cpu()) return batches;
@@ -417,29 +418,27 @@ class Trainer {
     return batches;
   }
 
-  /// Continues from the newest checkpoint, with the data after the step that had no finite numbers (as Chowdhery et
-  /// al., PaLM, did by hand). What happens again before another checkpoint is there would happen for ever.
+  /// Rolls back to the newest checkpoint and continues with the data after the failed step (as Chowdhery et al., PaLM,
+  /// did by hand). Fails if it happens again before the next checkpoint, as it would repeat forever.
   void go_back(double loss, double norm) {
     finish_save();
     const std::string what = fmt::format("step {}: the loss is {} and the gradient's norm {}", step_ + 1, loss, norm);
     if (newest_.empty())
-      throw std::runtime_error(what +
-                               ", and there is no checkpoint to go back to: let checkpoint.every be fewer steps");
+      throw std::runtime_error(what + ", and there is no checkpoint to roll back to: lower checkpoint.every");
     if (step_ <= gone_back_until_)
       throw std::runtime_error(
-          fmt::format("{}, again after going back to {}: lower optim.lr, or continue from an older "
-                      "checkpoint",
-                      what, newest_.string()));
+          fmt::format("{}, again after rolling back to {}: lower optim.lr, or continue from an older checkpoint", what,
+                      newest_.string()));
     const int64_t failed = step_ + 1;
     gone_back_until_ = step_;
     restore(newest_);
     count_steps();
     if (report_) report_->rollback(failed, step_);
     print("{}: the run continues from {} with the data after it\n", what, newest_.string());
-    save();  // with the place in the data from which it continues: who resumes it must not meet the same data again
+    save();  // with the new data position, so that a resumed run does not meet the same data again
   }
 
-  /// What becomes of a step without finite numbers. Collective: the numbers that led here are the same on all ranks.
+  /// Handles a step that is not finite. Collective: all ranks agree on the values that led here.
   void skip_or_reject_step(double loss, double norm) {
     const at::Tensor spoiled = at::zeros({1}, at::TensorOptions().dtype(at::kInt).device(mesh_.device()));
     for (const auto& parameter : model_.parameters())
@@ -452,26 +451,25 @@ class Trainer {
     finish_save();
     throw std::runtime_error(
         fmt::format("step {}: the loss is {} and the gradient's norm {}: {}", step_ + 1, loss, norm,
-                    weights ? "weights are not finite; begin from others, or continue from an older checkpoint"
+                    weights ? "weights are not finite; start from others, or continue from an older checkpoint"
                             : "lower optim.lr, lengthen optim.warmup_steps, or set optim.max_grad_norm"));
   }
 
   bool has_run_out_of_patience() const { return config_.eval.patience > 0 && best_.since() >= config_.eval.patience; }
 
-  /// Returns whether the model is better than after all earlier evaluations.
+  /// Returns whether the model is better than at all previous evaluations.
   bool evaluate() {
-    if (std::ranges::none_of(run_.sets, &DataSet::holds_out)) return false;
+    if (std::ranges::none_of(run_.sets, &DataSet::has_validation)) return false;
     set_phase(fmt::format("evaluating after step {}", step_));
-    Evaluation evaluation = evaluate_sets(model_, config_, run_.sets, held_out_, shape_);
+    Evaluation evaluation = evaluate_sets(model_, config_, run_.sets, validation_, shape_);
     evaluation.step = step_;
     if (report_) report_->evaluation(evaluation);
     for (const Hooks& hook : hooks())
       if (hook.on_evaluation) hook.on_evaluation(evaluation, mesh_);
     const bool is_best = best_.add(evaluation);
     if (has_run_out_of_patience())
-      print(
-          "{} evaluations were no better than that after step {}, whose {} was {:.4f}: the run ends (eval.patience)\n",
-          best_.since(), *best_.step(), best_.name(), best_.value());
+      print("{} evaluations were not better than the one after step {}, with {} {:.4f}: the run ends (eval.patience)\n",
+            best_.since(), *best_.step(), best_.name(), best_.value());
     return is_best;
   }
 
@@ -493,38 +491,38 @@ class Trainer {
   const FolderLock* const lock_;
   ParallelModel model_;
   Optimizer optimizer_;
-  std::vector<std::unique_ptr<Samples>> training_, held_out_;  // of each set; null where one holds out nothing
+  std::vector<std::unique_ptr<Samples>> training_, validation_;  // per set; null for a set without that split
   BatchShape shape_;
   MixedSource source_;
-  std::vector<TensorSlice> slices_;  // parameters, then the optimizer's state
+  std::vector<TensorSlice> slices_;  // parameters, then optimizer state
   CheckpointSaver saver_;
   std::optional<RunReport> report_;  // on rank 0
   BestEvaluation best_;
   StepTrace trace_;
 
   Prefetcher reading_{[this](const DataPosition& position) { return read(position); }};  // the next step's
-  Clock::time_point saved_at_ = Clock::now();                                            // or begun
+  Clock::time_point saved_at_ = Clock::now();                                            // or started
 
-  int64_t step_ = 0;     // done so far
+  int64_t step_ = 0;     // completed
   int64_t skipped_ = 0;  // of them, by train.on_nonfinite
   DataPosition position_;
-  fs::path newest_;                                   // the checkpoint that was taken up or written last
+  fs::path newest_;                                   // last checkpoint that was loaded or written
   bool said_to_wait_ = false;                         // that checkpoints are due faster than they are written
-  int64_t gone_back_until_ = -1;                      // the steps done when a step last had no finite numbers
-  std::optional<double> peak_;                        // of a rank's device, operations a second
-  std::vector<std::optional<double>> flops_per_row_;  // of each set
+  int64_t gone_back_until_ = -1;                      // completed steps at the last step that was not finite
+  std::optional<double> peak_;                        // of a rank's device, operations/s
+  std::vector<std::optional<double>> flops_per_row_;  // per set
 };
 
 }  // namespace
 
 int train(Run& run, Mesh& mesh, SaveSignals& signals) {
-  // Checkpoints hold the generator's state, and must be the same in every run of a seed.
+  // Checkpoints hold the generator's state, which must be the same in every run of a seed.
   at::manual_seed(static_cast<uint64_t>(run.config.train.seed));
   const fs::path folder = run.config.train.dir;
   std::optional<FolderLock> lock;
   if (mesh.rank() == 0) fs::create_directories(folder), lock.emplace(folder);
   check_shared(folder, run.config.checkpoint.shared, lock ? &*lock : nullptr, mesh);
-  // Each rank that has the folder has looked for the newest checkpoint by itself, and one may have appeared between.
+  // Each rank with the folder has looked for the newest checkpoint by itself, and another may have appeared in between.
   run.checkpoint = broadcast_text(mesh.control(), run.checkpoint.string(), "the checkpoint's name");
   return Trainer(run, mesh, signals, lock ? &*lock : nullptr).run();
 }

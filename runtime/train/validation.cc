@@ -11,10 +11,10 @@
 namespace modular {
 
 Evaluation evaluate_sets(ParallelModel& model, const RunConfig& config, const std::vector<DataSet>& sets,
-                         const std::vector<std::unique_ptr<Samples>>& held_out, const BatchShape& shape) {
+                         const std::vector<std::unique_ptr<Samples>>& validation, const BatchShape& shape) {
   const std::vector<Metric> metrics = config.eval_metrics();
   const auto evaluate = [&](size_t set) {
-    const BatchSource source(*held_out[set], shape, /*seed=*/0);
+    const BatchSource source(*validation[set], shape, /*seed=*/0);
     model.train_for(to_sentence_options(config, sets[set]));
     return evaluate_samples(model, config.network, source, config.eval.samples, metrics);
   };
@@ -24,13 +24,13 @@ Evaluation evaluate_sets(ParallelModel& model, const RunConfig& config, const st
   std::vector<double> sums(metrics.size(), 0.0);
   std::vector<std::pair<std::string, double>> of_sets;
   for (size_t set = 0; set < sets.size(); ++set) {
-    if (!held_out[set]) continue;
+    if (!validation[set]) continue;
     const Evaluation one = evaluate(set);
     const auto targets = static_cast<double>(one.targets);
     all.targets += one.targets;
     all.loss += one.loss * targets;
     if (one.targets == 0) continue;
-    of_sets.emplace_back(fmt::format("held_out_loss/{}", sets[set].name), one.loss);
+    of_sets.emplace_back(fmt::format("val_loss/{}", sets[set].name), one.loss);
     for (size_t i = 0; i < metrics.size(); ++i) {
       sums[i] += one.metrics[i].second * targets;
       of_sets.emplace_back(fmt::format("{}/{}", metrics[i].name, sets[set].name), one.metrics[i].second);

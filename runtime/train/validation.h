@@ -1,4 +1,4 @@
-// The evaluation of a run: of one set, or of each of several and of all together.
+// Evaluation of a run on one set, or on each of several sets and all together.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@
 
 namespace modular {
 
-/// Evaluates the first eval.samples of what each set holds out; `held_out` has a null for a set that holds out nothing.
-/// Of several sets each one's loss and metrics are among the metrics, as "held_out_loss/NAME" and "accuracy/NAME"; the
-/// loss, and metrics that are means over targets, are over all sets' targets. Throws as evaluate_samples does.
-/// Collective.
+/// Evaluates the first eval.samples validation samples of each set; `validation` is null for a set without validation
+/// data. For several sets, the metrics include the loss and the metrics of each set, as "val_loss/NAME" and
+/// "accuracy/NAME"; the loss, and metrics that are means over targets, are over the targets of all sets. Throws as
+/// evaluate_samples does. Collective.
 Evaluation evaluate_sets(ParallelModel& model, const RunConfig& config, const std::vector<DataSet>& sets,
-                         const std::vector<std::unique_ptr<Samples>>& held_out, const BatchShape& shape);
+                         const std::vector<std::unique_ptr<Samples>>& validation, const BatchShape& shape);
 
 }  // namespace modular

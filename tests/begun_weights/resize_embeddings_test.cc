@@ -104,7 +104,7 @@ TEST_F(ResizeEmbeddings, SaysWhatItCannotKnow) {
   fs::copy(weights, out("bare"));
   fs::remove(out("bare") / "tokenizer.json");
   EXPECT_THAT(message(out("bare"), {"model.resize_embeddings=true"}),
-              HasSubstr("there is no tokenizer whose ids say how many rows"));
+              HasSubstr("there is no tokenizer to take the number of rows from"));
   EXPECT_THAT(message(weights, {"model.tokenizer=" + weights.string()}),
               HasSubstr("add rows with model.resize_embeddings = true"));
 }

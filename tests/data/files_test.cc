@@ -33,7 +33,7 @@ TEST(DataFiles, FolderIsSearchedForSuffixesInTheOrderOfPaths) {
   const auto files = find_data_files({.paths = {folder.path()}, .suffixes = {".h"}});
   EXPECT_THAT(names(files.training), ElementsAre("one.h", "two.h"));
   EXPECT_EQ(files.training[1].tokens(), 2);
-  EXPECT_TRUE(files.held_out.empty());
+  EXPECT_TRUE(files.validation.empty());
 }
 
 TEST(DataFiles, GlobsAndRepeatedPathsCountOnce) {
@@ -47,9 +47,9 @@ TEST(DataFiles, GlobsAndRepeatedPathsCountOnce) {
 TEST(DataFiles, EveryNthFileAndPatternsAreHeldOut) {
   TemporaryFolder folder;
   for (const char* name : {"a.h", "b.h", "c.h", "d.h", "e.h"}) folder.write(name, "text");
-  const auto files = find_data_files({.paths = {folder.path()}, .held_out_every = 2, .held_out = {"*/e.h"}});
+  const auto files = find_data_files({.paths = {folder.path()}, .validation_every = 2, .validation = {"*/e.h"}});
   EXPECT_THAT(names(files.training), ElementsAre("a.h", "c.h"));
-  EXPECT_THAT(names(files.held_out), ElementsAre("b.h", "d.h", "e.h"));
+  EXPECT_THAT(names(files.validation), ElementsAre("b.h", "d.h", "e.h"));
 }
 
 TEST(DataFiles, WhatCannotBeUsedIsRejectedByName) {
@@ -65,8 +65,8 @@ TEST(DataFiles, WhatCannotBeUsedIsRejectedByName) {
   EXPECT_THAT(error({.format = "arrow", .paths = {folder.path()}}),
               HasSubstr("it must be one of bytes, tokens, nanogpt, llm.c, megatron, examples, parquet and images"));
   folder.write("one.h", "1");
-  EXPECT_THAT(error({.paths = {folder.path()}, .held_out = {"*/other.h"}}), HasSubstr("no file is held out"));
-  EXPECT_THAT(error({.paths = {folder.path()}, .held_out = {"*"}}), HasSubstr("as all are held out"));
+  EXPECT_THAT(error({.paths = {folder.path()}, .validation = {"*/other.h"}}), HasSubstr("no file is held out"));
+  EXPECT_THAT(error({.paths = {folder.path()}, .validation = {"*"}}), HasSubstr("as all are held out"));
   const auto empty = folder.write("nothing.txt", "");
   EXPECT_THAT(error({.paths = {empty}}), HasSubstr(empty.string() + " is empty: "));
 }
@@ -74,11 +74,31 @@ TEST(DataFiles, WhatCannotBeUsedIsRejectedByName) {
 TEST(DataFiles, NeedNoTrainingFilesWhereNothingIsTrained) {
   TemporaryFolder folder;
   const auto test = folder.write("test.txt", "text");
-  const auto files = find_data_files({.paths = {test}, .held_out = {"*"}}, {.training = false});
+  const auto files = find_data_files({.paths = {test}, .validation = {"*"}}, {.training = false});
   EXPECT_TRUE(files.training.empty());
-  EXPECT_THAT(names(files.held_out), ElementsAre("test.txt"));
-  const auto none = [&] { find_data_files({.paths = {test}, .held_out_every = 4}, {.training = false}); };
-  EXPECT_THAT(get_message<DataError>(none), HasSubstr("to evaluate on all files, set data.held_out=[\"*\"]"));
+  EXPECT_THAT(names(files.validation), ElementsAre("test.txt"));
+  const auto none = [&] { find_data_files({.paths = {test}, .validation_every = 4}, {.training = false}); };
+  EXPECT_THAT(get_message<DataError>(none), HasSubstr("to evaluate on all files, set data.validation=[\"*\"]"));
+}
+
+TEST(DataFiles, ValidationDataMayBeElsewhere) {
+  TemporaryFolder folder;
+  for (const char* const name : {"train/a", "train/b", "train/val/c", "other/d", "other/e", "f"})
+    folder.write(name, "x");
+  const auto find = [&](const std::vector<std::string>& validation) {
+    return find_data_files({.paths = {folder.path() / "train"}, .validation = validation});
+  };
+  const auto file = find({folder.path() / "f"});
+  EXPECT_THAT(names(file.training), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(names(file.validation), ElementsAre("f"));
+  EXPECT_THAT(names(find({folder.path() / "other", "*/a"}).validation), ElementsAre("d", "e", "a"));
+  EXPECT_THAT(names(find({folder.path() / "oth*/e"}).validation), ElementsAre("e"));
+  const auto within = find({folder.path() / "train/val"});
+  EXPECT_THAT(names(within.training), ElementsAre("a", "b"));
+  EXPECT_THAT(names(within.validation), ElementsAre("c"));
+  const auto error = [&](const std::string& entry) { return get_message<DataError>([&] { find({entry}); }); };
+  EXPECT_THAT(error(folder.path() / "gone"), HasSubstr("gone: No such file or directory"));
+  EXPECT_THAT(error(folder.path() / "gone*"), HasSubstr("data.validation: nothing matches"));
 }
 
 /// Names that are patterns too, or that lines cannot hold as they are.
@@ -90,7 +110,7 @@ TEST(DataFiles, AreThoseOfTheNameThatIsGivenWhereItIsAPatternToo) {
     const auto file = folder.write(name, "text");
     folder.write("what!.txt", "another"), folder.write("axb.txt", "another"), folder.write("\u00fc 1.txt", "another");
     EXPECT_THAT(names(find_data_files({.paths = {file}}).training), ElementsAre(name));
-    EXPECT_THAT(names(find_data_files({.paths = {folder.path()}, .held_out = {file}}).held_out), Contains(name));
+    EXPECT_THAT(names(find_data_files({.paths = {folder.path()}, .validation = {file}}).validation), Contains(name));
   }
 }
 

@@ -28,8 +28,8 @@ TEST(SampleRange, TokensOfAStreamAreInOneOfItsPartsEach) {
     }
     return tokens;
   };
-  const int64_t held_out = count_validation_samples(25, 0.2);
-  ASSERT_EQ(held_out, 5);
+  const int64_t validation = count_validation_samples(25, 0.2);
+  ASSERT_EQ(validation, 5);
   const auto training = to_tokens(0, 20), end = to_tokens(20, 5);
   EXPECT_EQ(training.size(), 80u);
   EXPECT_EQ(*training.rbegin(), 79);

@@ -21,6 +21,6 @@ output = "".join(lines)
 if folder := re.search(r"the run's files go to (\S+)", output):
     shutil.rmtree(PROJECT / folder[1], ignore_errors=True)
 assert demo.returncode == 0, f"scripts/demo ended with {demo.returncode}"
-loss = re.search(r"^last held-out loss ([\d.]+) nats/token", output, re.MULTILINE)
+loss = re.search(r"^last validation loss ([\d.]+) nats/token", output, re.MULTILINE)
 assert loss and float(loss[1]) < 2.2, "a byte of the held-out headers costs more than in the README's example, by far"
 assert re.search(r'^the model continues "#include <":\n.+', output, re.MULTILINE), "no text of the model's"

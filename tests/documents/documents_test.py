@@ -46,13 +46,13 @@ GROUPS = [
         "modrun prepare chats.jsonl --tokenizer qwen --entry Qwen2ForCausalLM --chat messages --seq-len 1024 --out data/chats": "",
     }),
     ("rm -r data && cp -r examples data", {
-        "modrun train --set model.checkpoint=bert-base --set model.entry=BertForSequenceClassification --set data.format=examples --set 'data.paths=[\"data\"]' --set 'data.held_out=[\"*/validation*\"]' --set train.steps=500": f"{SHORT} {EXAMPLES}validated",
+        "modrun train --set model.checkpoint=bert-base --set model.entry=BertForSequenceClassification --set data.format=examples --set 'data.paths=[\"data\"]' --set 'data.validation=[\"*/validation*\"]' --set train.steps=500": f"{SHORT} {EXAMPLES}validated",
     }),
     ("", {
         "modrun --nproc-per-node 2 train --set model.entry=ViTForImageClassification --set data.format=examples --set 'data.paths=[\"images.safetensors\"]' --set train.steps=20 --set model.config.image_size=32 --set model.config.patch_size=8 --set model.config.num_labels=3 --set model.config.hidden_size=64 --set model.config.intermediate_size=128 --set model.config.num_hidden_layers=2 --set model.config.num_attention_heads=4": f"{SHORT} {EXAMPLES}vit",
     }),
     ("", {
-        "modrun train --set model.checkpoint=vit-base --set model.entry=ViTForImageClassification --set model.config.num_labels=3 --set data.format=images --set 'data.paths=[\"pictures\"]' --set data.held_out_every=20 --set train.steps=500": f"{SHORT} {EXAMPLES}pictures",
+        "modrun train --set model.checkpoint=vit-base --set model.entry=ViTForImageClassification --set model.config.num_labels=3 --set data.format=images --set 'data.paths=[\"pictures\"]' --set data.validation_every=20 --set train.steps=500": f"{SHORT} {EXAMPLES}pictures",
     }),
     ("", {
         "modrun --nproc-per-node 2 train --set model.checkpoint=mpnet-base --set model.entry=MPNetModel --set data.format=examples --set 'data.paths=[\"pairs\"]' --set train.batch_size=64 --set train.steps=500 --set sentences.scale=20 --set train.dir=runs/pairs": SHORT,
@@ -89,7 +89,7 @@ TINY = '[model]\nentry = "llama"\n[model.config]\nvocab_size = 256\nhidden_size 
 # Of a TOML block, by its first line: the rest of its config, and the command that takes it.
 TOML = {
     "[[optim.groups]]": (TINY + "[data]\npaths = ['data/web']\n", "train block.toml --set train.dir=runs/groups"),
-    "[search]": (TINY + "[data]\npaths = ['data/web']\nheld_out_every = 2\n[optim]\nwarmup_steps = 1\n[eval]\nevery = 1\nsamples = 4\n", "search block.toml --trials 1 --set search.dir=runs/block"),
+    "[search]": (TINY + "[data]\npaths = ['data/web']\nvalidation_every = 2\n[optim]\nwarmup_steps = 1\n[eval]\nevery = 1\nsamples = 4\n", "search block.toml --trials 1 --set search.dir=runs/block"),
     "[lora]": (TINY + "[data]\npaths = ['data/web']\n", "train block.toml --set train.dir=runs/lora"),
     "[sampled_softmax]": ("[model]\nentry = 'SessionForNextItem'\n[model.config]\nvocab_size = 2000\nn_embd = 32\nn_layer = 1\n[train]\nsteps = 2\nbatch_size = 4\n[data]\nformat = 'examples'\npaths = ['sessions']\n", "train block.toml --set train.dir=runs/sampled"),
     "[data.sets.web]": (TINY, "train block.toml --set train.dir=runs/sets"),

@@ -63,7 +63,7 @@ samples = 12
 [checkpoint]
 every = 7
 [data]
-held_out_every = 4
+validation_every = 4
 paths = ['data']
 """
 RUN_FILES = {"config.toml", "data.manifest", "metrics.jsonl", "checkpoints", "run.lock", "run.job"}

@@ -28,7 +28,7 @@ num_hidden_layers = 2
 num_attention_heads = 4
 [data]
 paths = ['{data}']
-held_out_every = 4
+validation_every = 4
 [train]
 steps = 60
 batch_size = 8
@@ -42,7 +42,7 @@ dir = '{study}'
 backend = '{backend}'
 python = '{python}'
 trials = {trials}
-objective = ['held_out_loss', 'samples_per_second']
+objective = ['val_loss', 'samples_per_second']
 [search.space]
 'optim.lr' = {{ low = 1e-4, high = 1e-1, log = true }}
 'train.batch_size' = [4, 8]
@@ -124,7 +124,7 @@ def main():
         check(trial in trials, f"completed trial {number} is missing from {study}")
     failed = [trial for trial in trials if "values" not in trial]
     check(not failed, f"trials have failed in {study}: {failed}")
-    values = {trial["trial"]: [trial["values"][name] for name in ("held_out_loss", "samples_per_second")] for trial in trials}
+    values = {trial["trial"]: [trial["values"][name] for name in ("val_loss", "samples_per_second")] for trial in trials}
     best = {number for number, value in values.items() if not dominated(value, values.values())}
     found = {int(path.stem) for path in (study / "pareto").glob("*.toml")}
     check(found == best, f"{study}/pareto holds {sorted(found)}, expected {sorted(best)}")

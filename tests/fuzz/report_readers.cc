@@ -39,7 +39,7 @@ Input make_report(Random& random) {
        {"data_wait", 0.1},
        {"tokens_per_second", 10.0},
        {"memory_peak", 1 << 30}},
-      {{"event", "evaluation"}, {"step", 1}, {"held_out_loss", 2.0}, {"targets", 8}, {"metrics", {{"accuracy", 0.5}}}},
+      {{"event", "evaluation"}, {"step", 1}, {"val_loss", 2.0}, {"targets", 8}, {"metrics", {{"accuracy", 0.5}}}},
       {{"step", 2},
        {"loss", nullptr},
        {"seconds", 0.5},
@@ -51,17 +51,17 @@ Input make_report(Random& random) {
       {{"event", "end"}, {"step", 1}, {"seconds", 3.5}, {"stopped_by", "SIGTERM"}}};
   static const std::vector<json> search = {
       json::parse(R"({"study": {"backend": "random", "seed": 1,
-                      "objectives": [{"name": "held_out_loss", "minimize": true}, {"name": "memory_peak", "minimize": true}],
+                      "objectives": [{"name": "val_loss", "minimize": true}, {"name": "memory_peak", "minimize": true}],
                       "space": [{"key": "optim.lr", "low": 0.1, "high": 1.0, "step": 0, "log": true, "whole": false},
                                 {"key": "optim.name", "choices": ["'sgd'", "'adamw'"]}]}, "config": ""})"),
       json::parse(
-          R"({"trial": 0, "settings": {"optim.lr": "0.2", "optim.name": "'sgd'"}, "values": {"held_out_loss": 2, "memory_peak": 5}, "seconds": 1})"),
+          R"({"trial": 0, "settings": {"optim.lr": "0.2", "optim.name": "'sgd'"}, "values": {"val_loss": 2, "memory_peak": 5}, "seconds": 1})"),
       json::parse(
           R"({"trial": 1, "settings": {"optim.lr": "0.3", "optim.name": "'sgd'"}, "failure": "no room", "seconds": 1})"),
       json::parse(
-          R"({"trial": 2, "settings": {"optim.lr": "0.4", "optim.name": "'adamw'"}, "values": {"held_out_loss": 3, "memory_peak": 4}, "seconds": 1})"),
+          R"({"trial": 2, "settings": {"optim.lr": "0.4", "optim.name": "'adamw'"}, "values": {"val_loss": 3, "memory_peak": 4}, "seconds": 1})"),
       json::parse(
-          R"({"trial": 3, "settings": {"optim.lr": "0.5", "optim.name": "'adamw'"}, "values": {"held_out_loss": 1, "memory_peak": 9}, "seconds": 1})")};
+          R"({"trial": 3, "settings": {"optim.lr": "0.5", "optim.name": "'adamw'"}, "values": {"val_loss": 1, "memory_peak": 9}, "seconds": 1})")};
   return {{{"config.toml", random.one_in(4) ? mutated_text(kConfig, {}, random) : kConfig},
            {"metrics.jsonl", damaged(run, kOfRuns, random)},
            {"trials.jsonl", damaged(search, kOfSearches, random)}},

@@ -1,4 +1,4 @@
-// modrun advise: what it prints, that the config which it writes trains, and what it rejects.
+// modrun advise: its output, training with the config that it writes, and its errors.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -36,7 +36,7 @@ TEST_F(Advise, WritesAConfigThatTrains) {
   EXPECT_EQ(steps("best").size(), 2U);
 }
 
-TEST_F(Advise, TellsTheConfigsOwnMesh) {
+TEST_F(Advise, EvaluatesTheConfigsOwnMesh) {
   const auto finished =
       advise({"--as-is", "--format", "json", "--set", "parallel.tp=2", "--set", "train.micro_batches=2"});
   ASSERT_EQ(finished.status, 0) << finished.output;
@@ -54,14 +54,14 @@ TEST_F(Advise, TellsTheConfigsOwnMesh) {
   EXPECT_EQ(choice["memory"], plan["ranks"][0]["peak"]);
 }
 
-TEST_F(Advise, KnowsDevicesByTheirDataSheets) {
+TEST_F(Advise, LooksUpDevicesInDataSheets) {
   const auto advice = [&](const std::vector<std::string>& options) {
     std::vector<std::string> words = {"advise", config_.string(), "--per-node", "2", "--format", "json", "--as-is"};
     const auto run = modrun(with(words, options));
     EXPECT_EQ(run.status, 0) << run.output;
     return run.output;
   };
-  // The same as its figures, and a figure of one's own goes before the data sheet's.
+  // Equal to its figures; an explicit figure overrides the data sheet.
   for (const auto& [name, figures] : {std::pair("h100", Words{"--memory", "80GiB", "--link", "450GB/s", "--flops",
                                                               "989e12", "--memory-speed", "3.35TB/s"}),
                                       std::pair("a100", Words{"--memory", "80GiB", "--link", "300GB/s", "--flops",
@@ -89,16 +89,16 @@ TEST_F(Advise, TheDocumentHasTheTableOfDevices) {
                                       cell(device.between, 1e9), device.data_sheet)));
 }
 
-TEST_F(Advise, MeasuresThisMachineWhereNothingIsSaidOfDevices) {
+TEST_F(Advise, MeasuresThisMachineWithoutDeviceOptions) {
   for (const std::vector<std::string>& options : {Words{}, Words{"--device", "cpu", "--per-node", "2"}}) {
     const auto run = modrun(with({"advise", config_.string(), "--format", "json"}, options));
     EXPECT_EQ(run.status, 0) << run.output;
-    if (!options.empty() || run.output.starts_with("cpu"))  // there may be a GPU
-      EXPECT_THAT(run.output, StartsWith("cpu, measured here, of each rank: "));
+    if (!options.empty() || run.output.starts_with("cpu"))  // this machine may have a GPU
+      EXPECT_THAT(run.output, StartsWith("cpu, measured here, per rank: "));
   }
 }
 
-TEST_F(Advise, NamesTheDevicesThatItKnows) {
+TEST_F(Advise, ListsKnownDevices) {
   const auto error = [&](const std::vector<std::string>& options) {
     const auto run = modrun(with({"advise", config_.string()}, options));
     EXPECT_EQ(run.status, 2) << run.output;
@@ -109,10 +109,10 @@ TEST_F(Advise, NamesTheDevicesThatItKnows) {
                                                     "device with --device"));
   EXPECT_THAT(error({"--device", "mi300x", "--nodes", "2"}), HasSubstr("--between is missing"));
   EXPECT_THAT(error({"--device", "a100", "--set", "parallel.bf16=true", "--set", "parallel.float8=['model.layers']"}),
-              HasSubstr("matmuls of eight bits, which a100 does not have"));
+              HasSubstr("8-bit matmuls, which a100 does not have"));
 }
 
-TEST_F(Advise, IsRejected) {
+TEST_F(Advise, RejectsInvalidOptions) {
   const auto error = [&](const std::vector<std::string>& options) {
     const auto finished = advise(options);
     EXPECT_EQ(finished.status, 2) << finished.output;

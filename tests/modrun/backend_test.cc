@@ -1,4 +1,4 @@
-// parallel.backend: the data's collectives through a library of the user's, and what is rejected.
+// parallel.backend: collectives through a user's library, and rejected backends.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -16,7 +16,7 @@ class BackendTest : public ModrunTest {
     const auto file = folder_.path() / "calls";
     return std::filesystem::exists(file) ? get_bytes(file) : "";
   }
-  /// Sets a variable of the programs that the test starts.
+  /// Sets a variable in the environment of the programs that the test starts.
   struct Variable {
     Variable(const char* name, const std::string& value) : name(name) { setenv(name, value.c_str(), 1); }
     ~Variable() { unsetenv(name); }
@@ -24,13 +24,13 @@ class BackendTest : public ModrunTest {
   };
 };
 
-TEST_F(BackendTest, ALibraryMovesTheDataAndTrainsTheSame) {
+TEST_F(BackendTest, LibraryBackendTrainsIdentically) {
   const Variable file("COUNTING_BACKEND", folder_.path() / "calls");
   const std::vector<std::string> meshes[] = {
-      {},                                               // FSDP: broadcasts and exchanges
-      {"--dp-replicate", "2"},                          // sums
-      {"--tp", "2"},                                    // sums
-      {"--pp", "2", "--set", "train.micro_batches=2"},  // messages
+      {},                                               // FSDP: broadcasts and all-to-all
+      {"--dp-replicate", "2"},                          // all-reduces
+      {"--tp", "2"},                                    // all-reduces
+      {"--pp", "2", "--set", "train.micro_batches=2"},  // point-to-point
   };
   const char* const expected[] = {"ba", "r", "r", "s"};
   for (size_t i = 0; i < std::size(meshes); ++i) {
@@ -51,8 +51,8 @@ TEST_F(BackendTest, ALibraryMovesTheDataAndTrainsTheSame) {
   }
 }
 
-/// Of the whole loop, with evaluations and checkpoints; late_backend_test has the strategies.
-TEST_F(BackendTest, NothingIsUsedBeforeItHasArrived) {
+/// Covers the entire loop, with evaluations and checkpoints; late_backend_test covers the strategies.
+TEST_F(BackendTest, WaitsForEveryTransfer) {
   const std::vector<std::string> meshes[] = {
       {}, {"--pp", "2", "--set", "train.micro_batches=2", "--set", "model.config.tie_word_embeddings=true"}};
   for (auto options : meshes) {
@@ -66,12 +66,12 @@ TEST_F(BackendTest, NothingIsUsedBeforeItHasArrived) {
   }
 }
 
-TEST_F(BackendTest, GlooIsWhatCpusHaveInAnyCase) {
+TEST_F(BackendTest, CpuOnlyUsesGloo) {
   const auto run = train("run", {"--set", "parallel.backend=gloo"}, {"--nproc-per-node", "2"});
   EXPECT_EQ(run.status, 0) << run.output;
 }
 
-TEST_F(BackendTest, WhatCannotBeUsedIsRejectedBeforeARankStarts) {
+TEST_F(BackendTest, RejectsAnUnusableBackendBeforeStartingRanks) {
   const auto error = [&](const std::vector<std::string>& settings) {
     const auto rejected = train("run", settings, {"--nproc-per-node", "2"});
     EXPECT_EQ(rejected.status, 2) << rejected.output;
@@ -87,7 +87,7 @@ TEST_F(BackendTest, WhatCannotBeUsedIsRejectedBeforeARankStarts) {
               HasSubstr("parallel.backend is gloo, which moves host memory, and train.device is cuda"));
 }
 
-TEST_F(BackendTest, WhatALibraryThrowsIsTheReason) {
+TEST_F(BackendTest, ReportsExceptionsOfALibrary) {
   const Variable fails("COUNTING_BACKEND_FAILS", "1");
   const auto failed = train("run", {"--set", "parallel.backend=" COUNTING_BACKEND}, {"--nproc-per-node", "2"});
   EXPECT_EQ(failed.status, 1) << failed.output;
@@ -95,7 +95,7 @@ TEST_F(BackendTest, WhatALibraryThrowsIsTheReason) {
   EXPECT_THAT(failed.output, HasSubstr("cannot join the process group dp_shard: the switch is off"));
 }
 
-TEST_F(BackendTest, DeterminismRejectsWhatKeepsCublasFromIt) {
+TEST_F(BackendTest, RejectsNondeterministicCublasWorkspace) {
   EXPECT_EQ(train("run", {"--set", "train.deterministic=true"}).status, 0);
   const Variable workspace("CUBLAS_WORKSPACE_CONFIG", ":0:0");
   const auto rejected = train("other", {"--set", "train.deterministic=true"});

@@ -1,4 +1,4 @@
-// Checkpoints that runs write in the background are those that they write while they wait.
+// Checkpoints written in the background equal those of runs that wait for each write.
 #include <gmock/gmock.h>
 
 #include "tests/modrun/modrun_process.h"
@@ -12,7 +12,7 @@ using Words = std::vector<std::string>;
 
 class Background : public ModrunTest {
  protected:
-  /// Trains "background" and "foreground" and expects the same checkpoints of both, `expected` in number.
+  /// Trains "background" and "foreground" and expects the same `expected` checkpoints of both.
   void expect_same_checkpoints(Words options, const Words& launcher, int expected) {
     options.insert(options.end(), {"--set", "checkpoint.keep=0", "--overwrite"});
     const auto saving = train("background", options, launcher);
@@ -32,7 +32,7 @@ class Background : public ModrunTest {
   }
 };
 
-TEST_F(Background, CheckpointsAreThoseOfRunsThatWait) {
+TEST_F(Background, WritesTheSameCheckpointsAsWaitingRuns) {
   const Words each_step = {"--set", "checkpoint.every=1", "--set", "train.batch_size=12"},
               three = {"--nproc-per-node", "3"};
   expect_same_checkpoints(each_step, {}, 10);
@@ -42,9 +42,9 @@ TEST_F(Background, CheckpointsAreThoseOfRunsThatWait) {
   expect_same_checkpoints(replicas, three, 10);
 }
 
-TEST_F(Background, UpdatesWaitUntilWhatIsSavedHasBeenCopied) {
-  // A table of positions that is not trained, whose copy takes longer than many of these steps; what is trained comes
-  // after it.
+TEST_F(Background, UpdatesWaitForTheCopy) {
+  // A position table that is not trained, whose copy takes longer than many of these steps. Trained parameters are
+  // copied after it.
   const Words large = {"--set", "model.entry=GPT2LMHeadModel",
                        "--set", "model.config.n_positions=1000000",
                        "--set", "optim.frozen=['transformer.wpe']",
@@ -54,14 +54,14 @@ TEST_F(Background, UpdatesWaitUntilWhatIsSavedHasBeenCopied) {
   folder_.write("tiny.toml",
                 "[model.config]\nvocab_size = 256\nn_embd = 32\nn_layer = 1\nn_head = 2\n"
                 "[train]\nsteps = 10\n[optim]\nlr = 3e-3\n[eval]\nsamples = 1\n"
-                "[data]\nheld_out_every = 4\npaths = ['" +
+                "[data]\nvalidation_every = 4\npaths = ['" +
                     (folder_.path() / "data").string() + "']\n");
   if (modrun({"settings", "--set", "model.entry=GPT2LMHeadModel"}).status != 0) GTEST_SKIP() << "built without GPT-2";
   expect_same_checkpoints(large, {}, 2);
 }
 
-TEST_F(Background, AFullDiskEndsTheRunAndSaysWhichFile) {
-  // Files of at most 40 kB: enough for all but a rank's of a checkpoint.
+TEST_F(Background, FullDiskEndsTheRunAndNamesTheFile) {
+  // A limit of 40 kB per file: enough for everything but a rank's checkpoint file.
   for (const std::string ranks : {"1", "2"}) {
     const std::string name = "of" + ranks;
     Words command =

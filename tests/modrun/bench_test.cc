@@ -1,5 +1,5 @@
-// modrun bench measures each strategy in jobs of their own: what it tells of traffic is the closed form, losses are the
-// same whatever the strategy, and what cannot run is named with the reason.
+// modrun bench measures each strategy in separate jobs: the reported traffic matches the closed form, losses do not
+// depend on the strategy, and strategies that cannot run are listed with the reason.
 #include <gmock/gmock.h>
 
 #include "tests/modrun/modrun_process.h"
@@ -24,19 +24,19 @@ class Bench : public ModrunTest {
   }
 };
 
-/// The JSON after the lines that say how far it is.
+/// The JSON after the progress lines.
 nlohmann::json to_json_value(const Finished& finished) {
   const size_t begin = finished.output.find("[\n");
   EXPECT_NE(begin, std::string::npos) << finished.output;
   return nlohmann::json::parse(finished.output.substr(begin));
 }
 
-TEST_F(Bench, TellsTrafficAndTheSameLossForEachStrategy) {
+TEST_F(Bench, ReportsTrafficAndTheSameLossForEachStrategy) {
   const auto finished = bench("none,dp,ddp,zero1,zero2,fsdp,tp,pp", {"--format", "json"});
   ASSERT_EQ(finished.status, 0) << finished.output;
   const auto rows = to_json_value(finished);
   ASSERT_EQ(rows.size(), 8U);
-  // Table and head, and two layers of attention 4 x 32 x 32, network 3 x 32 x 48 and two norms; the last norm.
+  // Table and head; two layers of attention 4 x 32 x 32, MLP 3 x 32 x 48 and two norms; the final norm.
   const double parameters = 2 * 256 * 32 + 2 * (4 * 32 * 32 + 3 * 32 * 48 + 2 * 32) + 32;
   for (const auto& row : rows) {
     SCOPED_TRACE(row.dump());
@@ -44,7 +44,7 @@ TEST_F(Bench, TellsTrafficAndTheSameLossForEachStrategy) {
     EXPECT_GT(row.at("memory_bytes"), 1e7);
     EXPECT_NEAR(row.at("loss"), rows[0].at("loss"), 1e-5);
     const std::string strategy = row.at("strategy");
-    // The loss and the targets, the norm's squares, and what the strategy itself exchanges.
+    // The loss and the targets, the squared norm, and the strategy's own traffic.
     if (strategy == "none") {
       EXPECT_EQ(row.at("collectives_per_step"), 0.0);
     } else if (strategy == "dp") {
@@ -57,7 +57,7 @@ TEST_F(Bench, TellsTrafficAndTheSameLossForEachStrategy) {
   EXPECT_FALSE(std::filesystem::exists(run_folder("none"))) << "a bench leaves no run behind";
 }
 
-TEST_F(Bench, NamesWhatDoesNotRunAndWhy) {
+TEST_F(Bench, ReportsStrategiesThatDoNotRun) {
   const auto finished = bench("none,tp", {"--set", "model.config.intermediate_size=47"});
   ASSERT_EQ(finished.status, 0) << finished.output;
   EXPECT_THAT(finished.output, HasSubstr("| none |"));
@@ -65,7 +65,7 @@ TEST_F(Bench, NamesWhatDoesNotRunAndWhy) {
   EXPECT_THAT(finished.output, HasSubstr("intermediate_size"));
 }
 
-TEST_F(Bench, LaunchLinesAreWhatAShellTakes) {
+TEST_F(Bench, QuotesLaunchLinesForAShell) {
   const std::string setting = "sample.prompt='it is \"so\" $HOME'";
   const auto finished = bench("none", {"--format", "json", "--set", setting});
   ASSERT_EQ(finished.status, 0) << finished.output;
@@ -75,24 +75,24 @@ TEST_F(Bench, LaunchLinesAreWhatAShellTakes) {
   EXPECT_THAT(words.output, HasSubstr("\n" + setting + "\n")) << line;
 }
 
-TEST_F(Bench, CountsWhatAStageReceives) {
+TEST_F(Bench, CountsBytesThatAStageReceives) {
   const auto finished = bench("pp", {"--format", "json", "--set", "train.micro_batches=4"});
   ASSERT_EQ(finished.status, 0) << finished.output;
-  // Either stage receives one message a micro-batch; both sum the loss and the norm.
+  // Each stage receives one message per micro-batch; both reduce the loss and the norm.
   EXPECT_EQ(to_json_value(finished)[0].at("collectives_per_step"), 4.0 + 2.0);
 }
 
-TEST_F(Bench, GoesOnWhereALossIsNotFinite) {
+TEST_F(Bench, ContinuesAfterANonFiniteLoss) {
   const auto finished = bench("none", {"--set", "model.config.rms_norm_eps=-10"});
   EXPECT_EQ(finished.status, 0) << finished.output;
   EXPECT_THAT(finished.output, HasSubstr("nan"));
 }
 
-TEST_F(Bench, RejectsAStrategyThatIsNotKnown) {
+TEST_F(Bench, RejectsAnUnknownStrategy) {
   const auto finished = bench("none,fsdp2");
   EXPECT_EQ(finished.status, 2);
   EXPECT_THAT(finished.output,
-              HasSubstr("--strategies: there is no \"fsdp2\": choose of none, dp, ddp, zero1, zero2, fsdp, tp, pp"));
+              HasSubstr("--strategies has unknown \"fsdp2\": choose from none, dp, ddp, zero1, zero2, fsdp, tp, pp"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""Has PEFT load an exported adapter, and compares: the model with it, and what it learns on, with what modrun made of both.
+"""Loads an exported adapter in PEFT, and compares the model and further training steps with modrun's.
 
 usage: check_peft.py BASE ADAPTER LATER MERGED EXAMPLES LEARNING_RATE STEPS
 

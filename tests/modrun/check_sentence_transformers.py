@@ -1,4 +1,4 @@
-"""Has Sentence Transformers embed the texts of a file, and compares with what modrun forward found.
+"""Embeds the texts of a file with Sentence Transformers, and compares with modrun forward.
 
 usage: check_sentence_transformers.py EXPORTED INPUTS OUTPUTS
 """
@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 exported, inputs, outputs = sys.argv[1:]
 batch, found = load_file(inputs), load_file(outputs)["logits"]
-# The ids of the file as words, which the tokenizer makes the same ids of.
+# The file's ids as words, which the tokenizer encodes to the same ids.
 words = {f"w{token:03}": token for token in range(int(batch["input_ids"].max()) + 1)}
 tokenizer = Tokenizer(models.WordLevel(words, unk_token="w001"))
 tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

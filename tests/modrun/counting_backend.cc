@@ -1,5 +1,5 @@
-// A backend as a user brings it (parallel.backend): Gloo's, with each call noted as a letter in the file that
-// COUNTING_BACKEND names. COUNTING_BACKEND_FAILS makes it throw.
+// A user's backend (parallel.backend): Gloo's, logging each call as a letter in the file that COUNTING_BACKEND names.
+// Throws if COUNTING_BACKEND_FAILS is set.
 #include "runtime/mesh/backend_library.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>

@@ -1,4 +1,4 @@
-// What runs read: passes over the data, and what is held out of it.
+// Data of runs: passes over it, and its validation split.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -19,11 +19,11 @@ using Words = std::vector<std::string>;
 
 class Data : public ModrunTest {
  protected:
-  /// Samples of 32 tokens that the text of all files makes, end to end, but for every `held_out_every`-th file.
-  int64_t samples(int held_out_every) const {
+  /// Number of samples of 32 tokens in the concatenated text of all files, without every `validation_every`-th file.
+  int64_t samples(int validation_every) const {
     int64_t bytes = 0;
     for (int file = 0; file < 8; ++file)
-      if (held_out_every == 0 || (file + 1) % held_out_every != 0)
+      if (validation_every == 0 || (file + 1) % validation_every != 0)
         bytes += static_cast<int64_t>(fs::file_size(folder_.path() / "data" / fmt::format("{}.txt", file)));
     return bytes / 32;
   }
@@ -35,7 +35,7 @@ class Data : public ModrunTest {
     return run.output;
   }
 
-  /// Kills a run after some step and lets it continue to its end.
+  /// Kills a run after some step and resumes it to its end.
   void kill_and_resume(const std::string& name, const Words& options, int64_t after, const Words& launcher = {}) const {
     const Words words = with({MODRUN}, training(name, options, launcher));
     const auto run = testing::start_program(words, folder_.path());
@@ -49,7 +49,7 @@ class Data : public ModrunTest {
   }
 };
 
-TEST_F(Data, EpochsAreAsManyStepsAsTheSamplesMakeOnEveryMesh) {
+TEST_F(Data, EpochsHaveTheSameStepsOnEveryMesh) {
   const int64_t count = samples(4);
   const auto expected = static_cast<int64_t>(std::ceil(1.5 * static_cast<double>(count) / 8));
   const Words options = set({"train.epochs=1.5", "checkpoint.every=0"});
@@ -69,7 +69,7 @@ TEST_F(Data, EpochsAreAsManyStepsAsTheSamplesMakeOnEveryMesh) {
     EXPECT_NEAR(other[i]["loss"].get<double>(), all[i]["loss"].get<double>(), 1e-3);
 }
 
-TEST_F(Data, EpochsGoOnAndAreCountedBySamples) {
+TEST_F(Data, ResumedEpochsCountSamples) {
   const int64_t count = samples(4);
   const auto steps_for = [&](double epochs, int64_t batch) {
     return static_cast<int64_t>(std::ceil(epochs * static_cast<double>(count) / static_cast<double>(batch)));
@@ -84,7 +84,7 @@ TEST_F(Data, EpochsGoOnAndAreCountedBySamples) {
   const auto ended = modrun({"train", run_folder("run").string(), "--resume"});
   EXPECT_THAT(ended.output, HasSubstr("raise train.epochs to train on"));
 
-  // The samples of steps of another size count as such.
+  // Steps of another size count by their samples.
   ASSERT_EQ(train("run", set({"train.epochs=1.5", "train.batch_size=16"}), {}).status, 2) << "holds a run";
   const auto wider = train("run", with({"--resume"}, set({"train.epochs=1.5", "train.batch_size=16"})));
   ASSERT_EQ(wider.status, 0) << wider.output;
@@ -94,20 +94,20 @@ TEST_F(Data, EpochsGoOnAndAreCountedBySamples) {
   EXPECT_EQ(steps("run").back()["samples"], seen + (left + 15) / 16 * 16);
 }
 
-TEST_F(Data, ARunOfEpochsThatWasKilledGoesOnToTheBit) {
+TEST_F(Data, KilledRunOfEpochsResumesBitIdentically) {
   const Words options =
-      set({"train.epochs=0.6", "checkpoint.every=5", "data.held_out_every=0", "data.held_out_part=0.1"});
+      set({"train.epochs=0.6", "checkpoint.every=5", "data.validation_every=0", "data.validation_fraction=0.1"});
   ASSERT_EQ(train("whole", options).status, 0);
   kill_and_resume("killed", options, 8);
   expect_same_checkpoint("whole", "killed", fmt::format("step-{:08}", steps("whole").size()));
 }
 
-TEST_F(Data, ARunHasOneLength) {
+TEST_F(Data, RejectsStepsWithEpochs) {
   EXPECT_THAT(error({"train.steps=10", "train.epochs=2"}),
-              HasSubstr("--set train.epochs=2: train.epochs = 2 beside train.steps = 10 (--set train.steps=10): a run "
-                        "has one length, leave one of the two out"));
+              HasSubstr("--set train.epochs=2: train.epochs = 2 and train.steps = 10 (--set train.steps=10) both set "
+                        "the length of the run: leave one of the two out"));
   EXPECT_THAT(error({"train.epochs=-1"}), HasSubstr("train.epochs must be at least 0"));
-  EXPECT_THAT(error({"train.epochs=1e300"}), HasSubstr("are too many to count: lower it"));
+  EXPECT_THAT(error({"train.epochs=1e300"}), HasSubstr("overflow the sample count: lower it"));
   EXPECT_THAT(error({"train.epochs=inf"}), HasSubstr("train.epochs must be a finite number"));
   ASSERT_EQ(train("run", set({"train.epochs=0.1"})).status, 0);
   const auto longer = modrun({"train", run_folder("run").string(), "--resume", "--set", "train.steps=30"});
@@ -115,49 +115,49 @@ TEST_F(Data, ARunHasOneLength) {
   EXPECT_EQ(steps("run").size(), 30u) << "the command line's counts";
 }
 
-TEST_F(Data, TheEndOfOneFileIsHeldOut) {
-  const int64_t count = samples(0), held_out = std::llround(0.1 * static_cast<double>(count));
+TEST_F(Data, ValidationFractionTakesTheEndOfOneFile) {
+  const int64_t count = samples(0), validation = std::llround(0.1 * static_cast<double>(count));
   std::string all;
   for (int file = 0; file < 8; ++file) all += get_bytes(folder_.path() / "data" / fmt::format("{}.txt", file));
   const std::string one = folder_.write("one.txt", all).string();
   const std::string paths = fmt::format("data.paths=['{}']", one);
-  const Words part = set({"data.held_out_every=0", paths, "data.held_out_part=0.1", "eval.samples=0"});
+  const Words part = set({"data.validation_every=0", paths, "data.validation_fraction=0.1", "eval.samples=0"});
   ASSERT_EQ(train("part", part).status, 0);
-  // The same in two files, of which one is held out by name.
-  folder_.write("two/a.txt", all.substr(0, static_cast<size_t>(count - held_out) * 32));
-  folder_.write("two/b.txt", all.substr(static_cast<size_t>(count - held_out) * 32));
-  const Words files = set({"data.held_out_every=0", fmt::format("data.paths=['{}']", (folder_.path() / "two").string()),
-                           "data.held_out=['*b.txt']", "eval.samples=0"});
+  // The same in two files, one of which is selected for validation by name.
+  folder_.write("two/a.txt", all.substr(0, static_cast<size_t>(count - validation) * 32));
+  folder_.write("two/b.txt", all.substr(static_cast<size_t>(count - validation) * 32));
+  const Words files =
+      set({"data.validation_every=0", fmt::format("data.paths=['{}']", (folder_.path() / "two").string()),
+           "data.validation=['*b.txt']", "eval.samples=0"});
   ASSERT_EQ(train("files", files).status, 0);
   const auto by_part = events("part", "evaluation").at(0), by_files = events("files", "evaluation").at(0);
-  EXPECT_EQ(by_part["targets"], held_out * 31);
-  EXPECT_EQ(by_part["held_out_loss"], by_files["held_out_loss"]);
+  EXPECT_EQ(by_part["targets"], validation * 31);
+  EXPECT_EQ(by_part["val_loss"], by_files["val_loss"]);
   expect_same_checkpoint("part", "files", "step-00000010");
   const auto eval = modrun({"eval", run_folder("part").string()});
   EXPECT_EQ(eval.status, 0) << eval.output;
-  EXPECT_THAT(eval.output, HasSubstr(fmt::format("over {} tokens", held_out * 31)));
+  EXPECT_THAT(eval.output, HasSubstr(fmt::format("over {} tokens", validation * 31)));
 
   const auto resumed =
-      train("part", with(part, {"--resume", "--set", "data.held_out_part=0.2", "--set", "train.steps=12"}));
+      train("part", with(part, {"--resume", "--set", "data.validation_fraction=0.2", "--set", "train.steps=12"}));
   EXPECT_EQ(resumed.status, 2) << resumed.output;
-  EXPECT_THAT(resumed.output, HasSubstr("--resume: data.held_out_part is 0.2, and was 0.1 when the run began: its next "
-                                        "samples would be those of other data"));
+  EXPECT_THAT(resumed.output, HasSubstr("--resume: data.validation_fraction is 0.2, and was 0.1 when the run began: "
+                                        "its next samples would come from other data"));
 }
 
-TEST_F(Data, WhatIsHeldOutIsSaidInOneWay) {
-  EXPECT_THAT(
-      error({"data.held_out_part=0.1"}),
-      HasSubstr("data.held_out_part = 0.1 holds out the last samples of all files, and data.held_out_every whole "
-                "files: leave one of the two out"));
-  EXPECT_THAT(error({"data.held_out_part=1", "data.held_out_every=0"}),
-              HasSubstr("data.held_out_part is 1: it is a share of the samples, less than 1"));
+TEST_F(Data, RejectsContradictoryValidationOptions) {
+  EXPECT_THAT(error({"data.validation_fraction=0.1"}),
+              HasSubstr("data.validation_fraction = 0.1 takes the last samples of all files, and data.validation_every "
+                        "selects files: leave one of the two out"));
+  EXPECT_THAT(error({"data.validation_fraction=1", "data.validation_every=0"}),
+              HasSubstr("data.validation_fraction is 1: it is a fraction of the samples, less than 1"));
   const std::string one = folder_.write("one.txt", std::string(40, 'a')).string();
-  EXPECT_THAT(error({"data.held_out_part=0.5", "data.held_out_every=0", fmt::format("data.paths=['{}']", one)}),
-              HasSubstr("data.held_out_part: the data is one sample, of which no part can be held out"));
+  EXPECT_THAT(error({"data.validation_fraction=0.5", "data.validation_every=0", fmt::format("data.paths=['{}']", one)}),
+              HasSubstr("data.validation_fraction: the data is a single sample, which cannot be split"));
 }
 
-TEST_F(Data, DocumentsOfARowTrainAlikeOnEveryMeshAndDoNotSeeEachOther) {
-  // Each line is a document: what stands in the one before says nothing of it.
+TEST_F(Data, PackedDocumentsAreIndependentOnEveryMesh) {
+  // Each line is a document: the previous one does not help to predict it.
   const Words options = set({"data.pack=true", "data.end_of_text=10", "eval.samples=0"});
   const auto alone = train("alone", options);
   ASSERT_EQ(alone.status, 0) << alone.output;
@@ -170,7 +170,7 @@ TEST_F(Data, DocumentsOfARowTrainAlikeOnEveryMeshAndDoNotSeeEachOther) {
       EXPECT_NEAR(other.at(i)["loss"].get<double>(), one[i]["loss"].get<double>(), 5e-5) << mesh[0];
     fs::remove_all(run_folder("split"));
   }
-  // Of each held-out row, what begins a document is no target.
+  // In each validation row, the first token of a document is not a target.
   int64_t targets = 0;
   std::string text;
   for (const int file : {3, 7}) text += get_bytes(folder_.path() / fmt::format("data/{}.txt", file));
@@ -185,12 +185,13 @@ TEST_F(Data, DocumentsOfARowTrainAlikeOnEveryMeshAndDoNotSeeEachOther) {
   EXPECT_EQ(plan.status, 0) << plan.output;
 }
 
-TEST_F(Data, WhatHasNoDocumentsIsNotPacked) {
+TEST_F(Data, RejectsPackingWithoutDocuments) {
   EXPECT_THAT(error({"data.end_of_text=10"}), HasSubstr("data.end_of_text is 10, which only data.pack reads"));
-  EXPECT_THAT(error({"data.pack=true", "data.end_of_text=256"}),
-              HasSubstr("data.end_of_text is 256, and model.config.vocab_size 256: no token ends a document"));
+  EXPECT_THAT(
+      error({"data.pack=true", "data.end_of_text=256"}),
+      HasSubstr("data.end_of_text is 256, and model.config.vocab_size 256: set it to the id of the token that"));
   EXPECT_THAT(error({"data.pack=true", "data.format=nanogpt"}),
-              HasSubstr("files of nanogpt do not say where one ends: set data.end_of_text"));
+              HasSubstr("files of nanogpt do not mark where one ends: set data.end_of_text"));
   EXPECT_THAT(error({"data.pack=true", "data.format=examples"}), HasSubstr("data.pack is for texts"));
   folder_.write("tiny.toml", fmt::format("[train]\nsteps = 2\nbatch_size = 8\nseq_len = 32\n[data]\npaths = ['{}']\n",
                                          (folder_.path() / "data").string()));
@@ -205,7 +206,7 @@ TEST_F(Data, WhatHasNoDocumentsIsNotPacked) {
   EXPECT_EQ(tried > 0, entries.find("Mamba2") != entries.npos);
 }
 
-/// Two sets: lines of text, and letters drawn at random, of which there is less to learn.
+/// Two sets: lines of text, and random letters, from which less can be learned.
 class Sets : public Data {
  protected:
   Sets() {
@@ -218,25 +219,26 @@ class Sets : public Data {
                               "num_hidden_layers = 2\nnum_attention_heads = 4\n"
                               "[train]\nsteps = 12\nbatch_size = 8\nseq_len = 32\n"
                               "[optim]\nlr = 3e-3\n[eval]\nsamples = 8\n"
-                              "[data]\nheld_out_every = 3\n"
+                              "[data]\nvalidation_every = 3\n"
                               "[data.sets.lines]\npaths = ['{0}/data']\nweight = 3\n"
                               "[data.sets.letters]\npaths = ['{0}/letters']\n",
                               folder_.path().string()));
     config_ = folder_.path() / "sets.toml";
   }
 
-  std::vector<std::string> drawn(const std::string& name) const {
+  std::vector<std::string> sampled_sets(const std::string& name) const {
     std::vector<std::string> sets;
     for (const auto& step : steps(name)) sets.push_back(step.at("set"));
     return sets;
   }
 };
 
-TEST_F(Sets, EachStepDrawsFromOneAlikeOnEveryMesh) {
+TEST_F(Sets, EachStepSamplesTheSameSetOnEveryMesh) {
   const auto alone = train("alone");
   ASSERT_EQ(alone.status, 0) << alone.output;
-  EXPECT_THAT(alone.output, HasSubstr("letters with 0.0 M tokens to train on, 0.0 M tokens held out; lines with"));
-  const auto sets = drawn("alone");
+  EXPECT_THAT(alone.output,
+              HasSubstr("letters with 0.0 M tokens to train on, 0.0 M tokens for validation; lines with"));
+  const auto sets = sampled_sets("alone");
   EXPECT_EQ(std::ranges::count(sets, "lines"), 9);
   EXPECT_EQ(std::ranges::count(sets, "letters"), 3);
   for (const auto& [name, settings, ranks] :
@@ -244,43 +246,43 @@ TEST_F(Sets, EachStepDrawsFromOneAlikeOnEveryMesh) {
         std::tuple("staged", Words{"parallel.pp=2", "train.micro_batches=2"}, "2")}) {
     const auto run = train(name, set(settings), {"--nproc-per-node", ranks});
     ASSERT_EQ(run.status, 0) << run.output;
-    EXPECT_EQ(drawn(name), sets);
+    EXPECT_EQ(sampled_sets(name), sets);
     const auto one = steps("alone"), other = steps(name);
     for (size_t i = 0; i < one.size(); ++i)
       EXPECT_NEAR(other.at(i)["loss"].get<double>(), one[i]["loss"].get<double>(), 5e-5) << name << " step " << i + 1;
   }
   ASSERT_EQ(train("seeded", set({"train.seed=3", "data.sets.letters.weight=3"})).status, 0);
   ASSERT_EQ(train("other", set({"train.seed=4", "data.sets.letters.weight=3"})).status, 0);
-  EXPECT_NE(drawn("seeded"), drawn("other"));
+  EXPECT_NE(sampled_sets("seeded"), sampled_sets("other"));
 }
 
-TEST_F(Sets, EvaluationTellsTheLossOfEach) {
+TEST_F(Sets, EvaluationReportsTheLossOfEachSet) {
   ASSERT_EQ(train("run").status, 0);
   const auto all = events("run", "evaluation").at(0);
   std::vector<double> losses;
   for (const std::string name : {"lines", "letters"}) {
-    losses.push_back(all["metrics"].at("held_out_loss/" + name));
+    losses.push_back(all["metrics"].at("val_loss/" + name));
     EXPECT_TRUE(all["metrics"].contains("perplexity/" + name));
   }
-  EXPECT_NEAR(all["held_out_loss"].get<double>(), (losses[0] + losses[1]) / 2, 1e-9) << "of as many targets";
-  EXPECT_NEAR(all["metrics"]["perplexity"].get<double>(), std::exp(all["held_out_loss"].get<double>()), 1e-6);
+  EXPECT_NEAR(all["val_loss"].get<double>(), (losses[0] + losses[1]) / 2, 1e-9) << "of as many targets";
+  EXPECT_NEAR(all["metrics"]["perplexity"].get<double>(), std::exp(all["val_loss"].get<double>()), 1e-6);
   EXPECT_GT(std::abs(losses[0] - losses[1]), 0.01);
-  // One set alone, of which the same files are held out.
+  // One set alone, with the same validation files.
   const auto letters = modrun(
       {"eval", run_folder("run").string(), "--set", "data.sets.lines.paths=" + (folder_.path() / "letters").string()});
   ASSERT_EQ(letters.status, 0) << letters.output;
-  EXPECT_THAT(letters.output, HasSubstr(fmt::format("held-out loss {:.6f}", losses[1])));
+  EXPECT_THAT(letters.output, HasSubstr(fmt::format("validation loss {:.6f}", losses[1])));
 }
 
 TEST_F(Sets, ARunThatWasKilledGoesOnToTheBit) {
   const Words options = set({"train.steps=60", "checkpoint.every=7"});
   ASSERT_EQ(train("whole", options).status, 0);
   kill_and_resume("killed", options, 20);
-  EXPECT_EQ(drawn("killed"), drawn("whole"));
+  EXPECT_EQ(sampled_sets("killed"), sampled_sets("whole"));
   expect_same_checkpoint("whole", "killed", "step-00000060");
 }
 
-TEST_F(Sets, WhatIsNoSetIsRejected) {
+TEST_F(Sets, RejectsInvalidSets) {
   EXPECT_THAT(error({"data.sets.lines.weights=2"}),
               HasSubstr("unknown key data.sets.lines.weights: did you mean weight?"));
   for (const char* weight : {"0", "-1", "inf", "nan"})
@@ -294,13 +296,13 @@ TEST_F(Sets, WhatIsNoSetIsRejected) {
   EXPECT_THAT(error({"data.sets.lines.paths=3"}), HasSubstr("data.sets.lines.paths must be an array"));
   EXPECT_THAT(error({"data.sets.more.format=word", "data.sets.more.paths=x"}),
               HasSubstr("data.sets.more: data.format is \"word\""));
-  EXPECT_THAT(error({"data.sets.lines.format=examples"}), HasSubstr("sets of examples beside others"));
+  EXPECT_THAT(error({"data.sets.lines.format=examples"}), HasSubstr("mixes sets of examples with other formats"));
   EXPECT_THAT(error({"data.paths=['x']"}), HasSubstr("data.sets and data.paths both name data"));
   const auto short_one = folder_.write("short.txt", "few").string();
   EXPECT_THAT(error({"data.sets.more.paths=" + short_one}),
               HasSubstr("data.sets.more: the data has 3 tokens, less than one sample"));
   EXPECT_THAT(error({"data.sets.more.paths=" + (folder_.path() / "data/2.txt").string()}),
-              HasSubstr("2.txt: data.sets.more learns from it and data.sets.lines holds it out"));
+              HasSubstr("2.txt: data.sets.more trains on it and data.sets.lines validates on it"));
 
   ASSERT_EQ(train("run").status, 0);
   const auto other = train("run", {"--resume", "--set", "train.steps=14", "--set", "data.sets.lines.weight=1"});

@@ -1,4 +1,4 @@
-// Metrics of held-out rows: in metrics.jsonl and from eval, the same on every mesh, of each row once.
+// Validation metrics, in metrics.jsonl and from eval, are the same on every mesh and cover each row once.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
 using Words = std::vector<std::string>;
 
-// Of the held-out rows the last step of 12 has one: most ranks of a mesh have only padding then.
+// The last step of 12 has a single validation row: most ranks of a mesh only have padding then.
 constexpr int64_t kRows = 48, kValidation = 13, kSeq = 6, kVocabulary = 40;
 
 struct Case {
@@ -35,13 +35,13 @@ class EvalMetrics : public ModrunTest {
     folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 12\n[optim]\nlr = 3e-3\n[eval]\nsamples = 0\n");
   }
 
-  fs::path held_out() const { return folder_.path() / "examples/held-out.safetensors"; }
+  fs::path validation() const { return folder_.path() / "examples/held-out.safetensors"; }
 
   Words options(const Case& given, const Words& more = {}) const {
     Words all = {"--set", "model.entry=" + std::string(given.entry),
                  "--set", "data.format=examples",
                  "--set", "data.paths=['" + (folder_.path() / "examples").string() + "']",
-                 "--set", "data.held_out=['*held-out*']"};
+                 "--set", "data.validation=['*held-out*']"};
     for (const Words& words : {given.settings, more})
       for (const std::string& setting : words) all.insert(all.end(), {"--set", setting});
     return all;
@@ -52,12 +52,12 @@ class EvalMetrics : public ModrunTest {
     fs::remove_all(run_folder("run"));
     fs::create_directories(folder_.path() / "examples");
     write_safetensors(folder_.path() / "examples/a.safetensors", given.rows(kRows));
-    write_safetensors(held_out(), given.rows(kValidation));
+    write_safetensors(validation(), given.rows(kValidation));
     const auto run = train("run", options(given, more));
     ASSERT_EQ(run.status, 0) << run.output;
   }
 
-  /// What `modrun eval` prints of the run, by name.
+  /// Output of `modrun eval` for the run, by name.
   std::map<std::string, double> evaluated(const Words& mesh, int ranks) const {
     Words words = {"--nproc-per-node", std::to_string(ranks), "eval", run_folder("run").string()};
     for (const std::string& setting : mesh) words.insert(words.end(), {"--set", setting});
@@ -66,7 +66,7 @@ class EvalMetrics : public ModrunTest {
     std::map<std::string, double> values;
     std::istringstream lines(run.output);
     for (std::string line; std::getline(lines, line);) {
-      std::istringstream in(line.starts_with("held-out loss ") ? "loss " + line.substr(14) : line);
+      std::istringstream in(line.starts_with("validation loss ") ? "loss " + line.substr(16) : line);
       std::string name;
       double value = 0.0;
       if (in >> name >> value) values[name] = value;
@@ -74,16 +74,16 @@ class EvalMetrics : public ModrunTest {
     return values;
   }
 
-  /// The logits of all held-out rows in one batch, by another command.
+  /// Logits of all validation rows in one batch, by another command.
   at::Tensor logits() const {
     const fs::path outputs = folder_.path() / "out.safetensors";
     const auto run = modrun({"forward", "--checkpoint", (run_folder("run") / "checkpoints").string(), "--inputs",
-                             held_out().string(), "--outputs", outputs.string()});
+                             validation().string(), "--outputs", outputs.string()});
     EXPECT_EQ(run.status, 0) << run.output;
     return SafetensorsFile(outputs).tensor("logits").clone();
   }
 
-  /// Expects every mesh to find the loss to 1e-5, and metrics to the digit.
+  /// Expects every mesh to compute the loss to 1e-5, and metrics to all digits.
   void expect_same_on_meshes(const std::map<std::string, double>& alone, const std::vector<Words>& meshes) const {
     for (const Words& mesh : meshes) {
       int ranks = 1;
@@ -113,7 +113,7 @@ const Words kBert = {"model.config.vocab_size=40",       "model.config.max_posit
                      "model.config.hidden_size=32",      "model.config.intermediate_size=48",
                      "model.config.num_hidden_layers=2", "model.config.num_attention_heads=4"};
 
-TEST_F(EvalMetrics, OfClassesAreThoseOfTheLogitsOnEveryMesh) {
+TEST_F(EvalMetrics, ClassMetricsMatchTheLogitsOnEveryMesh) {
   Words settings = kBert;
   settings.push_back("model.config.num_labels=3");
   const Case given = {"BertForSequenceClassification", settings, [](int64_t rows) -> Tensors {
@@ -123,7 +123,7 @@ TEST_F(EvalMetrics, OfClassesAreThoseOfTheLogitsOnEveryMesh) {
   train_case(given);
   const auto alone = evaluated({}, 1);
   ClassCounts counts = ClassCounts::of(3);
-  counts.add(logits(), SafetensorsFile(held_out()).tensor("labels"));
+  counts.add(logits(), SafetensorsFile(validation()).tensor("labels"));
   for (const char* name : {"accuracy", "f1"})
     EXPECT_NEAR(alone.at(name), get_value(find_metric(name, "sequence-classification"), counts, 0.0), 1e-6) << name;
   expect_same_on_meshes(alone, kMeshes);
@@ -134,7 +134,7 @@ TEST_F(EvalMetrics, OfClassesAreThoseOfTheLogitsOnEveryMesh) {
   EXPECT_NEAR(evaluations[0]["metrics"]["accuracy"].get<double>(), alone.at("accuracy"), 1e-6);
 }
 
-TEST_F(EvalMetrics, OfItemsAreThoseOfTheLogitsOnEveryMesh) {
+TEST_F(EvalMetrics, ItemMetricsMatchTheLogitsOnEveryMesh) {
   if (modrun({"entries"}).output.find("SessionForNextItem") == std::string::npos) return;  // built with other families
   Words settings = {"model.config.vocab_size=40"};
   for (const char* dropout : {"resid_pdrop", "embd_pdrop", "attn_pdrop"})
@@ -145,20 +145,20 @@ TEST_F(EvalMetrics, OfItemsAreThoseOfTheLogitsOnEveryMesh) {
   train_case(given, {"eval.metrics=['recall@3', 'ndcg@5', 'mrr', 'accuracy']"});
   const auto alone = evaluated({}, 1);
   ClassCounts counts = ClassCounts::of(kVocabulary);
-  counts.add(logits().narrow(1, 0, kSeq - 1), SafetensorsFile(held_out()).tensor("input_ids").narrow(1, 1, kSeq - 1));
+  counts.add(logits().narrow(1, 0, kSeq - 1), SafetensorsFile(validation()).tensor("input_ids").narrow(1, 1, kSeq - 1));
   for (const char* name : {"recall@3", "ndcg@5", "mrr", "accuracy"})
     EXPECT_NEAR(alone.at(name), get_value(find_metric(name, "next-item"), counts, 0.0), 1e-6) << name;
   expect_same_on_meshes(alone, kMeshes);
 }
 
-TEST_F(EvalMetrics, OfEmbeddingsAreThoseOfAllRowsOnEveryMesh) {
+TEST_F(EvalMetrics, EmbeddingMetricsCoverAllRowsOnEveryMesh) {
   const Case given = {"BertModel", kBert, [](int64_t rows) -> Tensors {
                         return {{"input_ids", ids(rows)}, {"labels", at::arange(rows).remainder(5)}};
                       }};
   train_case(given, {"eval.metrics=['mrr@10', 'recall@3']"});
   const auto alone = evaluated({}, 1);
   RowRanking ranking;
-  ranking.add(logits().unsqueeze(1), SafetensorsFile(held_out()).tensor("labels"), at::arange(kValidation));
+  ranking.add(logits().unsqueeze(1), SafetensorsFile(validation()).tensor("labels"), at::arange(kValidation));
   const std::vector<double> expected = ranking.values(
       {find_metric("mrr@10", "sentence-embedding"), find_metric("recall@3", "sentence-embedding")}, Mesh({}, {}));
   EXPECT_NEAR(alone.at("mrr@10"), expected[0], 1e-6);
@@ -169,14 +169,14 @@ TEST_F(EvalMetrics, OfEmbeddingsAreThoseOfAllRowsOnEveryMesh) {
   }
 }
 
-/// Texts of which the second repeats some tokens of the first.
+/// Pairs of texts in which the second repeats some tokens of the first.
 at::Tensor pairs_of_texts(int64_t samples) {
   const at::Tensor first = ids(samples), second = ids(samples);
   second.slice(1, 0, 3).copy_(first.slice(1, 3));
   return at::stack({first, second}, 1);
 }
 
-TEST_F(EvalMetrics, OfQuestionsAndAnswersAreTheSameOnEveryMesh) {
+TEST_F(EvalMetrics, QuestionAnsweringMetricsAreTheSameOnEveryMesh) {
   const Case given = {"BertModel", kBert,
                       [](int64_t rows) -> Tensors { return {{"input_ids", pairs_of_texts(rows)}}; }};
   train_case(given);
@@ -188,7 +188,7 @@ TEST_F(EvalMetrics, OfQuestionsAndAnswersAreTheSameOnEveryMesh) {
   expect_same_on_meshes(alone, kMeshes);
 }
 
-TEST_F(EvalMetrics, OfScoresOfTwoTextsAreTheSameOnEveryMesh) {
+TEST_F(EvalMetrics, TextPairMetricsAreTheSameOnEveryMesh) {
   const Case given = {"BertModel", kBert, [](int64_t rows) -> Tensors {
                         const at::Tensor texts = pairs_of_texts(rows);
                         return {{"input_ids", texts}, {"labels", texts.select(1, 0).to(at::kFloat).mean(1) / 40}};
@@ -197,7 +197,7 @@ TEST_F(EvalMetrics, OfScoresOfTwoTextsAreTheSameOnEveryMesh) {
   const auto alone = evaluated({}, 1);
   const at::Tensor embeddings = logits().unflatten(0, {-1, 2});
   const at::Tensor cosines = at::cosine_similarity(embeddings.select(1, 0), embeddings.select(1, 1), -1);
-  EXPECT_NEAR(alone.at("pearson"), pearson(cosines, SafetensorsFile(held_out()).tensor("labels")), 1e-4);
+  EXPECT_NEAR(alone.at("pearson"), pearson(cosines, SafetensorsFile(validation()).tensor("labels")), 1e-4);
   ASSERT_TRUE(alone.contains("spearman"));
   for (const Words& mesh : kMeshes) {
     int ranks = 1;
@@ -207,7 +207,7 @@ TEST_F(EvalMetrics, OfScoresOfTwoTextsAreTheSameOnEveryMesh) {
   }
 }
 
-TEST_F(EvalMetrics, OfAClassifierOfNumbersAreThoseOfItsLogitsOnEveryMesh) {
+TEST_F(EvalMetrics, RegressionMetricsMatchTheLogitsOnEveryMesh) {
   const Case given = {"BertForSequenceClassification", with(kBert, {"model.config.num_labels=1"}),
                       [](int64_t rows) -> Tensors {
                         const at::Tensor tokens = ids(rows);
@@ -215,13 +215,13 @@ TEST_F(EvalMetrics, OfAClassifierOfNumbersAreThoseOfItsLogitsOnEveryMesh) {
                       }};
   train_case(given);
   const auto alone = evaluated({}, 1);
-  const at::Tensor said = logits().flatten(), right = SafetensorsFile(held_out()).tensor("labels");
+  const at::Tensor said = logits().flatten(), right = SafetensorsFile(validation()).tensor("labels");
   EXPECT_NEAR(alone.at("pearson"), pearson(said, right), 1e-4);
   EXPECT_NEAR(alone.at("loss"), (said - right).square().mean().item<double>(), 1e-5);
   for (const auto& [name, value] : evaluated({"parallel.dp_shard=3"}, 3)) EXPECT_NEAR(value, alone.at(name), 1e-4);
 }
 
-TEST_F(EvalMetrics, OfSeveralLabelsARowAreThoseOfItsLogitsOnEveryMesh) {
+TEST_F(EvalMetrics, MultiLabelMetricsMatchTheLogitsOnEveryMesh) {
   const Case given = {
       "BertForSequenceClassification",
       with(kBert, {"model.config.num_labels=4", "model.config.problem_type=multi_label_classification"}),
@@ -231,13 +231,13 @@ TEST_F(EvalMetrics, OfSeveralLabelsARowAreThoseOfItsLogitsOnEveryMesh) {
       }};
   train_case(given);
   const auto alone = evaluated({}, 1);
-  const at::Tensor said = logits(), right = SafetensorsFile(held_out()).tensor("labels");
+  const at::Tensor said = logits(), right = SafetensorsFile(validation()).tensor("labels");
   EXPECT_NEAR(alone.at("loss"), at::binary_cross_entropy_with_logits(said, right).item<double>(), 1e-5);
   EXPECT_NEAR(alone.at("accuracy"), said.gt(0).eq(right.gt(0)).all(1).to(at::kDouble).mean().item<double>(), 1e-6);
   expect_same_on_meshes(alone, {{"parallel.dp_shard=2"}, {"parallel.pp=2", "train.micro_batches=3"}});
 }
 
-TEST_F(EvalMetrics, ThatATaskHasNotAreRejectedBeforeARankStarts) {
+TEST_F(EvalMetrics, RejectsMetricsOfOtherTasksBeforeStartingRanks) {
   const auto run = train("rejected", {"--set", "model.entry=llama", "--set", "eval.metrics=['recall@20', 'f2']",
                                       "--set", "data.paths=['" + (folder_.path() / "data").string() + "']"});
   EXPECT_EQ(run.status, 2) << run.output;

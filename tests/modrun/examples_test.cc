@@ -1,5 +1,5 @@
-// Training on labelled examples: every task, the same on every mesh and resumed; and what is rejected before a rank
-// starts.
+// Training on labelled examples: every task, identical on every mesh and after resuming; and rejections before ranks
+// start.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -18,7 +18,7 @@ using Words = std::vector<std::string>;
 
 constexpr int64_t kRows = 48, kSeq = 12, kVocabulary = 40;
 
-/// Ids of which 0 is padding, after 5 to 12 others in each row.
+/// Ids with padding 0 after 5 to 12 other ids in each row.
 Tensors padded_ids() {
   const at::Tensor lengths = at::randint(5, kSeq + 1, {kRows, 1}, at::kLong);
   const at::Tensor mask = at::arange(kSeq).unsqueeze(0).lt(lengths);
@@ -31,7 +31,7 @@ Tensors with(Tensors tensors, const std::string& name, const at::Tensor& tensor)
   return tensors;
 }
 
-/// Rows whose label says whether the first id is even.
+/// Rows labelled by whether the first id is even.
 Tensors parities() {
   const Tensors ids = padded_ids();
   return with(ids, "labels", ids[0].second.select(1, 0).remainder(2).to(at::kInt));
@@ -56,7 +56,7 @@ class Examples : public ModrunTest {
     Words all = {"--set", "model.entry=" + entry,
                  "--set", "data.format=examples",
                  "--set", "data.paths=['" + folder().string() + "']",
-                 "--set", "data.held_out_every=0"};
+                 "--set", "data.validation_every=0"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -71,7 +71,7 @@ class Examples : public ModrunTest {
   static bool has(const std::string& entry) { return modrun({"entries"}).output.find(entry) != std::string::npos; }
 
   double loss(const std::string& name, size_t step) const { return steps(name).at(step)["loss"].get<double>(); }
-  /// The mean over a pass over all rows in steps of 8.
+  /// Mean over a pass over all rows in steps of 8.
   double loss_of_pass(const std::string& name, size_t pass) const {
     double sum = 0.0;
     for (size_t step = 0; step < kRows / 8; ++step) sum += loss(name, pass * kRows / 8 + step);
@@ -79,17 +79,17 @@ class Examples : public ModrunTest {
   }
 };
 
-TEST_F(Examples, ClassifierLearnsAlikeOnEveryMeshAndResumed) {
+TEST_F(Examples, ClassifierTrainsIdenticallyOnEveryMeshAndResumed) {
   write("a.safetensors", parities());
   write("b.safetensors", parities());
   write("held-out.safetensors", parities());
   Words more = kBert;
-  more.insert(more.end(), {"--set", "data.held_out=*held-out*", "--set", "checkpoint.every=5"});
+  more.insert(more.end(), {"--set", "data.validation=*held-out*", "--set", "checkpoint.every=5"});
   const Words all = options("BertForSequenceClassification", more);
   const auto alone = train("alone", all);
   ASSERT_EQ(alone.status, 0) << alone.output;
-  EXPECT_THAT(alone.output, HasSubstr("96 examples to train on, 48 examples held out"));
-  EXPECT_THAT(alone.output, HasSubstr("nats a row after step 10"));
+  EXPECT_THAT(alone.output, HasSubstr("96 examples to train on, 48 examples for validation"));
+  EXPECT_THAT(alone.output, HasSubstr("nats/row after step 10"));
   EXPECT_NEAR(loss("alone", 0), 0.69, 0.1) << "ln 2";
 
   for (const Words& mesh : {Words{"--set", "parallel.dp_replicate=2"}, Words{"--set", "parallel.tp=2"},
@@ -116,18 +116,18 @@ TEST_F(Examples, ClassifierLearnsAlikeOnEveryMeshAndResumed) {
   EXPECT_THAT(eval.output, HasSubstr("over 8 rows"));
 }
 
-TEST_F(Examples, WithoutATargetHaveNoLossNoMetricAndNoPlaceAmongTheBest) {
+TEST_F(Examples, EvaluationWithoutTargetsHasNoLossAndIsNotTheBest) {
   Tensors rows = parities();
   const at::Tensor none = at::arange(kRows).remainder(2).eq(0).logical_or_(at::arange(kRows).ge(kRows * 3 / 4));
   rows.back().second.masked_fill_(none, -100);
   write("a.safetensors", rows);
   Words more = kBert;
-  more.insert(more.end(), {"--set", "data.held_out_part=0.25", "--set", "train.batch_size=1", "--set", "train.steps=12",
-                           "--set", "eval.every=2", "--set", "eval.patience=1", "--set", "checkpoint.best=accuracy",
-                           "--set", "metrics.tensorboard=true"});
+  more.insert(more.end(), {"--set", "data.validation_fraction=0.25", "--set", "train.batch_size=1", "--set",
+                           "train.steps=12", "--set", "eval.every=2", "--set", "eval.patience=1", "--set",
+                           "checkpoint.best=accuracy", "--set", "metrics.tensorboard=true"});
   const auto run = train("run", options("BertForSequenceClassification", more));
   ASSERT_EQ(run.status, 0) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("no held-out loss, as all labels are -100 after step 2"));
+  EXPECT_THAT(run.output, HasSubstr("no validation loss, as all labels are -100 after step 2"));
   EXPECT_THAT(run.output, HasSubstr("has no target, as all of its labels are -100"));
   const auto all = steps("run");
   EXPECT_EQ(all.size(), 12u) << "patience is for evaluations with a target";
@@ -135,14 +135,14 @@ TEST_F(Examples, WithoutATargetHaveNoLossNoMetricAndNoPlaceAmongTheBest) {
   EXPECT_GT(lacks_loss, 0);
   EXPECT_LT(lacks_loss, 12);
   for (const auto& evaluation : events("run", "evaluation"))
-    EXPECT_TRUE(!evaluation.contains("held_out_loss") && !evaluation.contains("metrics")) << evaluation;
+    EXPECT_TRUE(!evaluation.contains("val_loss") && !evaluation.contains("metrics")) << evaluation;
   EXPECT_FALSE(std::filesystem::exists(run_folder("run") / "checkpoints/best"));
-  EXPECT_FALSE(events("run", "end").at(0).contains("held_out_loss")) << "of the last evaluation, or the best";
-  EXPECT_THAT(run.output, ::testing::Not(HasSubstr("last held-out loss")));
+  EXPECT_FALSE(events("run", "end").at(0).contains("val_loss")) << "of the last evaluation, or the best";
+  EXPECT_THAT(run.output, ::testing::Not(HasSubstr("last validation loss")));
   const auto shown = testing::end_of_program(
       testing::start_program({PYTHON, READ_EVENTS, (run_folder("run") / "tensorboard").string()}, folder_.path()));
   EXPECT_EQ(shown.status, 0) << shown.output;
-  EXPECT_THAT(shown.output, ::testing::Not(HasSubstr("held_out_loss")));
+  EXPECT_THAT(shown.output, ::testing::Not(HasSubstr("val_loss")));
   EXPECT_EQ(std::ranges::count_if(
                 shown.lines, [](const std::string& line) { return nlohmann::json::parse(line).at("tag") == "loss"; }),
             12 - lacks_loss);
@@ -152,13 +152,13 @@ TEST_F(Examples, WithoutATargetHaveNoLossNoMetricAndNoPlaceAmongTheBest) {
   EXPECT_FALSE(std::filesystem::exists(run_folder("by-loss") / "checkpoints/best"));
   const auto eval = modrun({"eval", run_folder("run").string()});
   EXPECT_EQ(eval.status, 0) << eval.output;
-  EXPECT_THAT(eval.output, HasSubstr("no held-out loss and no metric: all labels are -100"));
+  EXPECT_THAT(eval.output, HasSubstr("no validation loss and no metrics: all labels are -100"));
   const auto of_two = modrun({"--nproc-per-node", "2", "eval", run_folder("run").string()});
   EXPECT_EQ(of_two.status, 0) << of_two.output;
-  EXPECT_THAT(of_two.output, HasSubstr("no held-out loss and no metric: all labels are -100"));
+  EXPECT_THAT(of_two.output, HasSubstr("no validation loss and no metrics: all labels are -100"));
 }
 
-TEST_F(Examples, NumbersAndSeveralLabelsGoOnToTheBit) {
+TEST_F(Examples, RegressionAndMultiLabelResumeBitIdentically) {
   const Tensors rows = padded_ids();
   const at::Tensor& ids = rows[0].second;
   const Words several = {"--set", "model.config.num_labels=4", "--set",
@@ -182,25 +182,25 @@ TEST_F(Examples, NumbersAndSeveralLabelsGoOnToTheBit) {
   }
 }
 
-TEST_F(Examples, AreEvaluatedWithoutAnyToTrainOn) {
+TEST_F(Examples, EvaluatesWithoutTrainingData) {
   write("a.safetensors", parities());
   const auto run = train("run", options("BertForSequenceClassification", kBert));
   ASSERT_EQ(run.status, 0) << run.output;
   const auto test = folder_.path() / "test [1].safetensors";
   write_safetensors(test, parities());
   const auto eval = modrun({"eval", run_folder("run").string(), "--set", "data.paths=['" + test.string() + "']",
-                            "--set", "data.held_out=['*']", "--set", "eval.samples=0"});
+                            "--set", "data.validation=['*']", "--set", "eval.samples=0"});
   ASSERT_EQ(eval.status, 0) << eval.output;
   const auto outputs = folder_.path() / "out.safetensors";
   const auto forward = modrun({"forward", "--checkpoint", (run_folder("run") / "checkpoints").string(), "--inputs",
                                test.string(), "--outputs", outputs.string()});
   ASSERT_EQ(forward.status, 0) << forward.output;
-  const size_t at = eval.output.find("held-out loss ");
+  const size_t at = eval.output.find("validation loss ");
   ASSERT_NE(at, std::string::npos) << eval.output;
-  EXPECT_NEAR(std::stod(eval.output.substr(at + 14)), SafetensorsFile(outputs).tensor("loss").item<double>(), 1e-5);
+  EXPECT_NEAR(std::stod(eval.output.substr(at + 16)), SafetensorsFile(outputs).tensor("loss").item<double>(), 1e-5);
 }
 
-TEST_F(Examples, PaddingThatAStepDoesNotNeedIsLeftOutAlikeOnEveryMesh) {
+TEST_F(Examples, TrimsPaddingIdenticallyOnEveryMesh) {
   constexpr int64_t kLong = 60;
   const at::Tensor mask = at::arange(kLong).unsqueeze(0).lt(at::randint(3, 30, {kRows, 1}, at::kLong));
   const at::Tensor ids = at::randint(2, kVocabulary, {kRows, kLong}, at::kLong) * mask.to(at::kLong);
@@ -216,11 +216,11 @@ TEST_F(Examples, PaddingThatAStepDoesNotNeedIsLeftOutAlikeOnEveryMesh) {
   for (const auto& [entry, labels, settings] :
        {std::tuple("BertForTokenClassification", tokens, bert), std::tuple("T5ForConditionalGeneration", tokens, t5)}) {
     if (!has(entry)) continue;                 // built with other families
-    if (std::string(entry).starts_with("T5"))  // which lacks what the file of settings has of Llama
+    if (std::string(entry).starts_with("T5"))  // which lacks options that the config file has for Llama
       folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 8\n[optim]\nlr = 3e-3\n");
     write("all.safetensors", with(padded, "labels", labels));
     Words all = settings;
-    all.insert(all.end(), {"--set", "data.held_out_part=0.2"});
+    all.insert(all.end(), {"--set", "data.validation_fraction=0.2"});
     ASSERT_EQ(train("whole", options(entry, all)).status, 0);
     all.insert(all.end(), {"--set", "data.trim=true"});
     for (const Words& mesh : {Words{}, Words{"parallel.dp_shard=2", "train.micro_batches=2"},
@@ -234,14 +234,14 @@ TEST_F(Examples, PaddingThatAStepDoesNotNeedIsLeftOutAlikeOnEveryMesh) {
         EXPECT_NEAR(loss("trimmed", step), loss("whole", step), 5e-5) << entry << (mesh.empty() ? "" : mesh[0]);
       const auto one = events("whole", "evaluation").at(0), other = events("trimmed", "evaluation").at(0);
       EXPECT_EQ(one["targets"], other["targets"]);
-      EXPECT_NEAR(one["held_out_loss"].get<double>(), other["held_out_loss"].get<double>(), 5e-5);
+      EXPECT_NEAR(one["val_loss"].get<double>(), other["val_loss"].get<double>(), 5e-5);
       std::filesystem::remove_all(run_folder("trimmed"));
     }
     std::filesystem::remove_all(run_folder("whole"));
   }
 }
 
-TEST_F(Examples, RowsOfSimilarLengthComeTogetherAndGoOnToTheBit) {
+TEST_F(Examples, GroupsByLengthAndResumesBitIdentically) {
   write("all.safetensors", parities());
   const std::string entry = "BertForSequenceClassification";
   Words all = kBert;
@@ -265,7 +265,7 @@ TEST_F(Examples, RowsOfSimilarLengthComeTogetherAndGoOnToTheBit) {
 
   write("all.safetensors",
         {{"input_ids", at::ones({kRows, kSeq}, at::kLong)}, {"labels", at::zeros({kRows}, at::kLong)}});
-  EXPECT_THAT(error(entry, all), HasSubstr("go by attention_mask, which the files of data.paths do not have"));
+  EXPECT_THAT(error(entry, all), HasSubstr("need attention_mask, which the files of data.paths do not have"));
   const auto of_text = train("rejected", {"--set", "data.trim=true"});
   EXPECT_EQ(of_text.status, 2);
   EXPECT_THAT(of_text.output, HasSubstr("data.trim is for examples, whose attention_mask says how long they are"));
@@ -304,7 +304,7 @@ TEST_F(Examples, EveryTaskOfTextTrains) {
     Words base = settings;
     base.insert(base.end(), {"--set", "train.steps=18"});
     if (std::string(entry).starts_with("T5") || std::string(entry).starts_with("Session")) {
-      // Names that only these lack are in the file of settings of the tests' Llama.
+      // The config file of the tests' Llama has keys that only these lack.
       folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 8\n[optim]\nlr = 3e-3\n");
       base.insert(base.end(), {"--set", "model.entry=" + std::string(entry)});
     }
@@ -314,7 +314,7 @@ TEST_F(Examples, EveryTaskOfTextTrains) {
   }
 }
 
-TEST_F(Examples, ImagesAndPairsTrainAlikeOnEveryMesh) {
+TEST_F(Examples, ImagesAndPairsTrainIdenticallyOnEveryMesh) {
   folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 8\n[optim]\nlr = 3e-3\n");
   const at::Tensor labels = at::arange(kRows).remainder(3);
   const at::Tensor images = at::randn({kRows, 3, 8, 8}) + labels.view({-1, 1, 1, 1});
@@ -353,7 +353,7 @@ TEST_F(Examples, ImagesAndPairsTrainAlikeOnEveryMesh) {
   }
 }
 
-TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheDataAfterThem) {
+TEST_F(Examples, RollsBackAfterANonFiniteStepAndSkipsItsData) {
   const std::string entry = "ViTForImageClassification";
   if (!has(entry)) return;  // built with other families
   folder_.write("tiny.toml", "[train]\nsteps = 10\nbatch_size = 8\n[optim]\nlr = 3e-3\n");
@@ -367,7 +367,7 @@ TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheData
                  "--set", "train.on_nonfinite=rollback"};
   const auto without = train("without", options(entry, small));
   EXPECT_EQ(without.status, 1);
-  EXPECT_THAT(without.output, HasSubstr("there is no checkpoint to go back to: let checkpoint.every be fewer steps"));
+  EXPECT_THAT(without.output, HasSubstr("there is no checkpoint to roll back to: lower checkpoint.every"));
 
   small.insert(small.end(), {"--set", "checkpoint.every=2"});
   const auto alone = train("alone", options(entry, small));
@@ -376,9 +376,9 @@ TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheData
   const auto all = steps("alone");
   EXPECT_EQ(all.back()["step"], 10);
   for (const auto& step : all) EXPECT_TRUE(step["loss"].is_number()) << step;
-  // Each pass over the data loses the step with that image, and those since the checkpoint before it.
+  // Each pass over the data loses the step with that image, and the steps since the previous checkpoint.
   EXPECT_GT(all.back()["samples"].get<int64_t>(), 80);
-  // A run that was resumed at an older checkpoint does not go back to one that it never came from.
+  // A run that was resumed from an older checkpoint does not roll back to one that is not its own.
   std::filesystem::copy(run_folder("alone"), run_folder("resumed"), std::filesystem::copy_options::recursive);
   Words wild = small;
   wild.insert(wild.end(), {"--set", "optim.lr=1e37", "--set", "optim.schedule=constant", "--set", "train.steps=20",
@@ -387,7 +387,7 @@ TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheData
   EXPECT_EQ(again.status, 1) << again.output;
   EXPECT_THAT(again.output,
               HasSubstr("the run continues from " + run_folder("resumed").string() + "/checkpoints/step-00000008"));
-  EXPECT_THAT(again.output, HasSubstr("again after going back to"));
+  EXPECT_THAT(again.output, HasSubstr("again after rolling back to"));
 
   const auto split = train("split", options(entry, small), {"--nproc-per-node", "2"});
   ASSERT_EQ(split.status, 0) << split.output;
@@ -399,14 +399,14 @@ TEST_F(Examples, WithoutFiniteNumbersARunGoesBackToItsCheckpointAndOnWithTheData
   }
 }
 
-TEST_F(Examples, ImagesThatTheModelDoesNotTakeAreRejectedBeforeARankStarts) {
+TEST_F(Examples, RejectsUnsupportedImagesBeforeStartingRanks) {
   const Words small = {"--set", "model.config.image_size=8",   "--set", "model.config.patch_size=4",
                        "--set", "model.config.hidden_size=16", "--set", "model.config.num_hidden_layers=2",
                        "--set", "model.config.num_channels=1", "--set", "model.config.num_attention_heads=2"};
-  folder_.write("tiny.toml", "[train]\nsteps = 2\nbatch_size = 8\n");  // without what only the tests' Llama has
+  folder_.write("tiny.toml", "[train]\nsteps = 2\nbatch_size = 8\n");  // without options that only the tests' Llama has
   const at::Tensor labels = at::arange(kRows).remainder(2);
   const std::string sized = "ViTForImageClassification", free = "Dinov2ForImageClassification";
-  if (has(sized)) {  // built with it
+  if (has(sized)) {  // if built with it
     write("all.safetensors", {{"pixel_values", at::randn({kRows, 1, 12, 8})}, {"labels", labels}});
     EXPECT_THAT(error(sized, small), HasSubstr("images have 1 channels and 12 x 8 pixels, but the model takes 1 "
                                                "channels and 8 x 8: write images of that size, or set image_size"));
@@ -420,7 +420,7 @@ TEST_F(Examples, ImagesThatTheModelDoesNotTakeAreRejectedBeforeARankStarts) {
   }
 }
 
-TEST_F(Examples, FilesThatTheModelCannotLearnFromAreRejectedBeforeARankStarts) {
+TEST_F(Examples, RejectsUnsuitableFilesBeforeStartingRanks) {
   const std::string entry = "BertForSequenceClassification";
   write("all.safetensors", padded_ids());
   EXPECT_THAT(error(entry), HasSubstr("all.safetensors holds no \"labels\": BertForSequenceClassification, for "
@@ -468,7 +468,7 @@ TEST_F(Examples, ClassifierStartsFromABaseModelWithANewHead) {
   deeper.insert(deeper.end(), {"--set", "model.config.num_hidden_layers=3"});
   EXPECT_THAT(error("BertForSequenceClassification", deeper), HasSubstr("lacks \"bert.encoder.layer.2."));
 
-  // A classifier begins with the body of one of other labels.
+  // A classifier starts from the body of one with other labels.
   const auto of_two = folder_.path() / "of-two";
   ASSERT_EQ(modrun({"export", (run_folder("classifier") / "checkpoints").string(), of_two.string()}).status, 0);
   Words other = kBert;
@@ -479,8 +479,8 @@ TEST_F(Examples, ClassifierStartsFromABaseModelWithANewHead) {
               HasSubstr("is of another number of labels; initialized: classifier.weight, classifier.bias"));
 }
 
-// As files of older releases have it.
-TEST_F(Examples, HeadsThatTheClassDoesNotHaveAreIgnoredAndNamedOnce) {
+// As in files of older releases.
+TEST_F(Examples, IgnoresAndReportsForeignHeadsOnce) {
   write("all.safetensors", with(padded_ids(), "labels", at::ones({kRows, kSeq}, at::kLong)));
   const Words entry = options("BertForMaskedLM", kBert);
   ASSERT_EQ(train("base", entry).status, 0);

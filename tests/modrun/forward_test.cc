@@ -1,4 +1,4 @@
-// One batch through a checkpoint's model: with which settings.
+// One batch through a checkpoint's model: the config that it uses.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -42,14 +42,14 @@ class Forward : public ModrunTest {
   }
 };
 
-TEST_F(Forward, DropsNothingAndIsTheSameOnAMesh) {
+TEST_F(Forward, DisablesDropoutAndMatchesOnAMesh) {
   const fs::path folder = weights();
   const at::Tensor one = logits(folder);
   EXPECT_TRUE(one.equal(logits(run_folder("run") / "checkpoints")));
   EXPECT_TRUE(at::allclose(one, logits(folder, {"--set", "parallel.tp=2"}, {"--nproc-per-node", "2"}), 1e-5, 1e-5));
 }
 
-TEST_F(Forward, TheFolderOfARunMeansItsNewestCheckpoint) {
+TEST_F(Forward, RunFolderSelectsItsNewestCheckpoint) {
   ASSERT_EQ(train("run", {"--set", "checkpoint.every=1", "--set", "checkpoint.keep=0"}).status, 0);
   const fs::path run = run_folder("run"), checkpoints = run / "checkpoints";
   std::vector<fs::path> steps;
@@ -84,7 +84,7 @@ TEST_F(Forward, TheFolderOfARunMeansItsNewestCheckpoint) {
               HasSubstr(run.string() + " is the folder of a run that has no complete checkpoint: train first"));
 }
 
-TEST_F(Forward, ComputesWithTheSettingsThatItIsGiven) {
+TEST_F(Forward, UsesTheGivenConfig) {
   const fs::path folder = weights();
   const at::Tensor of_folder = logits(folder);
   EXPECT_TRUE(of_folder.equal(logits(folder, {"--set", "model.config.attention_dropout=0"})));

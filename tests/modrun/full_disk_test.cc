@@ -1,5 +1,5 @@
-// What is written in one go and does not fit on the disk is removed, so that the disk has its space again, and is one
-// message with the cause.
+// Files that are written in one go and do not fit on the disk are removed, which frees the disk again, and are reported
+// by one message with the cause.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -18,7 +18,7 @@ using Words = std::vector<std::string>;
 
 class FullDisk : public ModrunTest {
  protected:
-  /// Runs modrun after the shell's `before`, and `after` then, in a mount namespace of its own.
+  /// Runs modrun between the shell commands `before` and `after`, in a mount namespace of its own.
   Finished modrun_between(const std::string& before, const Words& words, const std::string& after) const {
     std::string command = MODRUN;
     for (const std::string& word : words) command += " '" + word + "'";
@@ -31,7 +31,7 @@ class FullDisk : public ModrunTest {
   }
 };
 
-TEST_F(FullDisk, LeavesNothingOfAnExport) {
+TEST_F(FullDisk, RemovesAPartialExport) {
   const fs::path disk = folder_.path() / "disk", adapted = run_folder("adapted") / "checkpoints";
   fs::create_directory(disk);
   const std::string mount = "mount -t tmpfs -o size=32k tmpfs " + disk.string() + " || exit 99";
@@ -55,7 +55,7 @@ TEST_F(FullDisk, LeavesNothingOfAnExport) {
   }
 }
 
-TEST_F(FullDisk, LeavesNothingOfAnExportBeyondTheLimitOfAFile) {
+TEST_F(FullDisk, RemovesAnExportBeyondTheFileSizeLimit) {
   ASSERT_EQ(train("run").status, 0);
   const std::string out = (folder_.path() / "out").string();
   const auto run = modrun_between("ulimit -f 8", {"export", (run_folder("run") / "checkpoints").string(), out}, "");
@@ -65,13 +65,13 @@ TEST_F(FullDisk, LeavesNothingOfAnExportBeyondTheLimitOfAFile) {
   EXPECT_FALSE(fs::exists(out + ".partial")) << run.output;
 }
 
-TEST_F(FullDisk, LeavesNothingOfPredictions) {
+TEST_F(FullDisk, RemovesPartialPredictions) {
   const fs::path rows = folder_.path() / "rows.safetensors", out = folder_.path() / "out.safetensors";
   write_safetensors(rows, {{"input_ids", at::arange(200 * 2 * 6, at::kLong).remainder(40).view({200, 2, 6})}});
   folder_.write("tiny.toml", "[train]\nsteps = 1\nbatch_size = 8\n[eval]\nsamples = 0\n");
   const auto trained =
       train("run", set({"model.entry=BertModel", "data.format=examples", "data.paths=['" + rows.string() + "']",
-                        "model.config.vocab_size=40", "model.config.hidden_size=32", "data.held_out_every=0",
+                        "model.config.vocab_size=40", "model.config.hidden_size=32", "data.validation_every=0",
                         "model.config.intermediate_size=48", "model.config.num_hidden_layers=1",
                         "model.config.num_attention_heads=4", "model.config.max_position_embeddings=16"}));
   ASSERT_EQ(trained.status, 0) << trained.output;

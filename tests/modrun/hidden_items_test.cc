@@ -1,4 +1,5 @@
-// Sessions with hidden items: learned alike on every mesh, judged by their last item, and asked for their next one.
+// Sessions with hidden items: trained identically on every mesh, evaluated on their last item, and queried for their
+// next one.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -20,7 +21,7 @@ class HiddenItemsOfRuns : public ModrunTest {
     at::manual_seed(1);
     const at::Tensor lengths = at::randint(2, kSeq + 1, {kSessions, 1}, at::kLong);
     mask_ = at::arange(kSeq).lt(lengths).to(at::kLong);
-    // Items of a session go up by 2, so that those before and after one say which it is.
+    // Items of a session increase by 2, so that the neighboring items determine each one.
     ids_ =
         ((at::randint(0, kItems, {kSessions, 1}, at::kLong) + 2 * at::arange(kSeq)).remainder(kItems - 1) + 1) * mask_;
     features_ = (ids_.remainder(4) + 1).mul(mask_).unsqueeze(-1);
@@ -32,7 +33,7 @@ class HiddenItemsOfRuns : public ModrunTest {
         "[model]\nentry = 'SessionForMaskedItem'\n"
         "[model.config]\nvocab_size = 30\nn_positions = 8\nn_embd = 32\nn_layer = 2\nn_head = 4\nitem_dim = 16\n"
         "feature_dim = 8\nfeature_cardinalities = [5]\nresid_pdrop = 0.1\n"
-        "[data]\nformat = 'examples'\nmask_probability = 0.4\nheld_out = ['*held-out*']\npaths = ['" +
+        "[data]\nformat = 'examples'\nmask_probability = 0.4\nvalidation = ['*held-out*']\npaths = ['" +
             (folder_.path() / "sessions").string() +
             "']\n[train]\nsteps = 8\nbatch_size = 12\n[optim]\nlr = 1e-2\n[eval]\nsamples = 0\n");
   }
@@ -44,7 +45,7 @@ class HiddenItemsOfRuns : public ModrunTest {
     write_safetensors(file, tensors);
   }
 
-  /// The logits of the run's newest checkpoint for a file's sessions.
+  /// Logits of the run's newest checkpoint for a file's sessions.
   at::Tensor logits(const std::string& run, const fs::path& inputs) const {
     const fs::path outputs = folder_.path() / "logits.safetensors";
     const auto made = modrun({"forward", "--checkpoint", (run_folder(run) / "checkpoints").string(), "--inputs",
@@ -56,7 +57,7 @@ class HiddenItemsOfRuns : public ModrunTest {
   at::Tensor ids_, mask_, features_;
 };
 
-TEST_F(HiddenItemsOfRuns, TrainAlikeOnEveryMesh) {
+TEST_F(HiddenItemsOfRuns, TrainIdenticallyOnEveryMesh) {
   const auto run = train("alone");
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_THAT(run.output, testing::HasSubstr("ndcg@20"));
@@ -74,7 +75,7 @@ TEST_F(HiddenItemsOfRuns, TrainAlikeOnEveryMesh) {
   }
 }
 
-TEST_F(HiddenItemsOfRuns, AreJudgedByTheLastItemOfASession) {
+TEST_F(HiddenItemsOfRuns, EvaluateTheLastItemOfASession) {
   ASSERT_EQ(train("alone", {"--set", "train.steps=60", "--set", "eval.metrics=['recall@3']"}).status, 0);
   const auto evaluated = modrun({"eval", run_folder("alone").string()});
   ASSERT_EQ(evaluated.status, 0) << evaluated.output;
@@ -87,12 +88,12 @@ TEST_F(HiddenItemsOfRuns, AreJudgedByTheLastItemOfASession) {
   const at::Tensor wanted = ids.masked_select(at_last);
   const double recall = std::get<1>(found.topk(3)).eq(wanted.unsqueeze(1)).any(1).to(at::kDouble).mean().item<double>();
   const std::string name = "recall@3 ";
-  const size_t place = evaluated.output.find(name);
-  ASSERT_NE(place, std::string::npos) << evaluated.output;
-  EXPECT_NEAR(std::stod(evaluated.output.substr(place + name.size())), recall, 1e-4) << evaluated.output;
+  const size_t offset = evaluated.output.find(name);
+  ASSERT_NE(offset, std::string::npos) << evaluated.output;
+  EXPECT_NEAR(std::stod(evaluated.output.substr(offset + name.size())), recall, 1e-4) << evaluated.output;
 }
 
-TEST_F(HiddenItemsOfRuns, ThePredictionIsOfTheItemAfterTheLast) {
+TEST_F(HiddenItemsOfRuns, PredictTheItemAfterTheLast) {
   ASSERT_EQ(train("alone", {"--set", "train.steps=20"}).status, 0);
   const fs::path inputs = folder_.path() / "inputs.safetensors", outputs = folder_.path() / "outputs.safetensors";
   write(inputs, 0, 12);
@@ -105,7 +106,7 @@ TEST_F(HiddenItemsOfRuns, ThePredictionIsOfTheItemAfterTheLast) {
     const int64_t items = mask_[row].sum().item<int64_t>(), kept = std::min(items, kSeq - 1);
     ids[row].narrow(0, 0, kept).copy_(ids_[row].narrow(0, items - kept, kept));
     mask[row].narrow(0, 0, kept + 1).fill_(1);
-    labels[row][kept] = 7;  // any
+    labels[row][kept] = 7;  // arbitrary
   }
   const at::Tensor features = (ids.remainder(4) + 1).mul(ids.ne(0)).unsqueeze(-1);
   write_safetensors(folder_.path() / "asked.safetensors",

@@ -1,5 +1,5 @@
-// Hooks and an objective of a program of one's own: each call becomes a line of <train.dir's parent>/hooks-<rank>,
-// which MODULAR_HOOKS names without the rank. At step 4 the last rank takes 256 MiB.
+// Hooks and an objective of a user's own program: each call appends a line to <train.dir's parent>/hooks-<rank>, which
+// MODULAR_HOOKS names without the rank. At step 4 the last rank allocates 256 MiB.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -36,11 +36,11 @@ const bool registered = register_hooks(
                          Mesh& mesh) { note(mesh, "evaluation {} {}", evaluation.step, evaluation.loss); },
      .on_checkpoint = [](int64_t step, const std::filesystem::path& folder,
                          Mesh& mesh) { note(mesh, "checkpoint {} {}", step, folder.filename().string()); }});
-const bool some_registered = register_hooks({});  // of which none is called
+const bool some_registered = register_hooks({});  // empty hooks, which are not called
 
 double twice(const EndedRun& run) {
   if (std::getenv("MODULAR_OBJECTIVE_FAILS")) throw std::runtime_error("the objective has had enough");
-  return 2.0 * run.numbers.at("held_out_loss");
+  return 2.0 * run.numbers.at("val_loss");
 }
 
 const bool objective_registered = register_objective({.name = "twice", .minimize = false, .value = twice});

@@ -1,5 +1,5 @@
-// A run's folder that others have written: whatever is in place of its files, commands end soon, in little memory, and
-// neither read nor write nor remove what is outside of it.
+// Run folders written by others: whatever replaces their files, commands end soon, use little memory, and do not read,
+// write or remove anything outside of the folder.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-/// What is put in place of a file or a folder.
+/// A replacement for a file or a folder.
 enum class Planted { link, link_to_zero, device, fifo, folder, huge, empty };
 
 constexpr std::array kPlanted = {std::pair(Planted::link, "link"),     std::pair(Planted::link_to_zero, "link_to_zero"),
@@ -35,12 +35,12 @@ constexpr std::array kPlanted = {std::pair(Planted::link, "link"),     std::pair
                                  std::pair(Planted::empty, "empty")};
 
 struct Measured {
-  int status = -1;  // as a shell has it; -1: it did not end in time
+  int status = -1;  // as in a shell; -1: it did not end in time
   int64_t most_bytes = 0;
   std::string output;
 };
 
-/// Runs modrun, at most 20 seconds.
+/// Runs modrun for at most 20 seconds.
 Measured measured(const Words& arguments, const fs::path& output) {
   Words words = with({MODRUN}, arguments);
   const pid_t child = fork();
@@ -87,35 +87,35 @@ class HostileFolder : public ModrunTest {
     fs::copy(run_folder("whole"), run(), fs::copy_options::recursive | fs::copy_options::copy_symlinks);
   }
 
-  /// Makes a copy of the run with something else in place of `name`. A link leads to what was there, outside of it.
+  /// Makes a copy of the run with a replacement for `name`. A link points to the original, outside of the copy.
   void plant(const std::string& name, Planted planted) const {
     copy_run();
-    const fs::path place = run() / name, original = outside() / place.filename();
+    const fs::path path = run() / name, original = outside() / path.filename();
     fs::remove_all(original);
-    fs::rename(place, original);
+    fs::rename(path, original);
     switch (planted) {
       case Planted::link:
-        return fs::create_symlink(original, place);
+        return fs::create_symlink(original, path);
       case Planted::link_to_zero:
-        return fs::create_symlink("/dev/zero", place);
+        return fs::create_symlink("/dev/zero", path);
       case Planted::device:
-        if (mknod(place.c_str(), S_IFCHR | 0600, makedev(1, 5)) != 0) fs::create_symlink("/dev/zero", place);
+        if (mknod(path.c_str(), S_IFCHR | 0600, makedev(1, 5)) != 0) fs::create_symlink("/dev/zero", path);
         return;
       case Planted::fifo:
-        ASSERT_EQ(mkfifo(place.c_str(), 0600), 0);
+        ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
         return;
       case Planted::folder:
-        fs::create_directory(place);
+        fs::create_directory(path);
         return;
       case Planted::huge:
-        std::ofstream{place};
-        return fs::resize_file(place, uintmax_t{1} << 36);
+        std::ofstream{path};
+        return fs::resize_file(path, uintmax_t{1} << 36);
       case Planted::empty:
-        std::ofstream{place};
+        std::ofstream{path};
     }
   }
 
-  /// Names, contents and times of all that is outside of the run.
+  /// Names, contents and times of everything outside of the run.
   std::map<std::string, std::string> seen_outside() const {
     std::map<std::string, std::string> seen;
     for (const auto& entry : fs::recursive_directory_iterator(outside()))
@@ -139,7 +139,7 @@ class HostileFolder : public ModrunTest {
     return {command, folder};
   }
 
-  /// Runs a command, and expects it to end soon, in little memory, and to leave what is outside.
+  /// Runs a command, and expects it to end soon, to use little memory, and to change nothing outside.
   Measured expect_contained(const std::string& command) const {
     fs::remove_all(exported());
     const auto before = seen_outside();
@@ -157,7 +157,7 @@ struct PlantedFile {
   Words commands;  // that read or write it
 };
 
-TEST_F(HostileFolder, FilesThatAreSomethingElseAreErrorsThatNameThem) {
+TEST_F(HostileFolder, ReportsUnexpectedFileTypes) {
   const std::vector<PlantedFile> files = {
       {"config.toml", {"eval", "plan", "report", "resume"}},
       {"data.manifest", {"resume"}},
@@ -176,7 +176,7 @@ TEST_F(HostileFolder, FilesThatAreSomethingElseAreErrorsThatNameThem) {
       for (const std::string& command : commands) {
         SCOPED_TRACE(command);
         const Measured ended = expect_contained(command);
-        const bool is_lock = std::string(name) == "run.lock";  // whose text is written again
+        const bool is_lock = std::string(name) == "run.lock";  // its text is rewritten
         if (planted == Planted::empty || (planted == Planted::huge && is_lock)) continue;
         EXPECT_NE(ended.status, 0) << ended.output;
         EXPECT_THAT(ended.output, HasSubstr(fs::path(name).filename().string()));
@@ -187,7 +187,7 @@ TEST_F(HostileFolder, FilesThatAreSomethingElseAreErrorsThatNameThem) {
     }
 }
 
-TEST_F(HostileFolder, FoldersThatAreLinksAreErrorsThatNameThem) {
+TEST_F(HostileFolder, ReportsFoldersThatAreLinks) {
   const std::vector<PlantedFile> folders = {{"checkpoints", {"eval", "sample", "export", "resume"}},
                                             {"checkpoints/step-00000002", {"eval", "export", "resume", "import"}},
                                             {"tokenizer", {"export", "resume"}},
@@ -207,7 +207,7 @@ TEST_F(HostileFolder, FoldersThatAreLinksAreErrorsThatNameThem) {
     }
 }
 
-TEST_F(HostileFolder, ACheckpointThatIsListedByAPathIsAnError) {
+TEST_F(HostileFolder, RejectsACheckpointListedByAPath) {
   const fs::path outside = folder_.path() / "outside";
   fs::create_directories(outside);
   fs::copy(run_folder("whole") / "checkpoints", outside, fs::copy_options::recursive);
@@ -220,7 +220,7 @@ TEST_F(HostileFolder, ACheckpointThatIsListedByAPathIsAnError) {
   }
 }
 
-TEST_F(HostileFolder, TheLinkToTheBestCheckpointLeadsToOneNextToIt) {
+TEST_F(HostileFolder, BestLinkMustPointToASibling) {
   copy_run();
   EXPECT_EQ(expect_contained("best").status, 0);
   plant("checkpoints/best", Planted::link);
@@ -232,7 +232,7 @@ TEST_F(HostileFolder, TheLinkToTheBestCheckpointLeadsToOneNextToIt) {
   EXPECT_THAT(ended.output, HasSubstr("checkpoints/best is a symbolic link to "));
 }
 
-TEST_F(HostileFolder, StartingAgainRemovesLinksAndNotWhatTheyLeadTo) {
+TEST_F(HostileFolder, OverwriteRemovesLinksButNotTheirTargets) {
   for (const char* name : {"checkpoints", "tensorboard", "trace", "metrics.jsonl", "config.toml"}) {
     SCOPED_TRACE(name);
     plant(name, Planted::link);
@@ -244,14 +244,14 @@ TEST_F(HostileFolder, StartingAgainRemovesLinksAndNotWhatTheyLeadTo) {
   }
 }
 
-TEST_F(HostileFolder, AnUnfinishedReplacementIsNotWrittenThroughALink) {
+TEST_F(HostileFolder, DoesNotWriteAnUnfinishedReplacementThroughALink) {
   copy_run();
   for (const char* name : {"config.toml.partial", "metrics.jsonl.partial", "checkpoints/latest.partial"})
     fs::create_symlink(outside() / "untouched", run() / name);
   EXPECT_EQ(expect_contained("resume").status, 0);
 }
 
-TEST_F(HostileFolder, LogsOfRanksAreNotWrittenThroughLinks) {
+TEST_F(HostileFolder, DoesNotWriteLogsThroughLinks) {
   const fs::path logs = folder_.path() / "logs";
   for (const char* name : {"rank1.log", "rank1.status", "rank1.error.json"}) {
     SCOPED_TRACE(name);
@@ -265,7 +265,7 @@ TEST_F(HostileFolder, LogsOfRanksAreNotWrittenThroughLinks) {
   }
 }
 
-TEST_F(HostileFolder, AnIndexNamesFilesOfItsFolder) {
+TEST_F(HostileFolder, IndexMustNameFilesInItsFolder) {
   copy_run();
   ASSERT_EQ(expect_contained("export").status, 0);
   const fs::path model = folder_.path() / "model";
@@ -282,7 +282,7 @@ TEST_F(HostileFolder, AnIndexNamesFilesOfItsFolder) {
   }
 }
 
-TEST_F(HostileFolder, AModelOfHuggingFacesCacheIsRead) {
+TEST_F(HostileFolder, ReadsModelsInHuggingFacesCache) {
   copy_run();
   ASSERT_EQ(expect_contained("export").status, 0);
   const fs::path cache = folder_.path() / "hub/models--a--b", snapshot = cache / "snapshots/0123";
@@ -299,7 +299,7 @@ TEST_F(HostileFolder, AModelOfHuggingFacesCacheIsRead) {
   EXPECT_TRUE(fs::exists(imported + "/tokenizer/special_tokens_map.json"));
 }
 
-TEST_F(HostileFolder, ARunWhoseFolderIsGoneOrRenamedFails) {
+TEST_F(HostileFolder, RunFailsIfItsFolderIsRemovedOrRenamed) {
   for (const bool removed : {true, false})
     for (const char* every : {"50", "-1"}) {
       SCOPED_TRACE(fmt::format("{}, checkpoint.every={}", removed ? "removed" : "renamed", every));

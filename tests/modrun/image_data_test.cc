@@ -1,4 +1,4 @@
-// Images in folders train as their pixels in a file of examples do, on every mesh; what does not suit is rejected.
+// Images in folders train as their pixels in a file of examples do, on every mesh; unsuitable data is rejected.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <png.h>
@@ -47,7 +47,7 @@ class ImageData : public ModrunTest {
   }
 };
 
-TEST_F(ImageData, TrainsAsItsPixelsDoOnEveryMesh) {
+TEST_F(ImageData, TrainsAsPixelsInExamplesDoOnEveryMesh) {
   const auto run = train("images", options("images", images().string()));
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_THAT(run.output, HasSubstr("12 images to train on"));
@@ -73,7 +73,7 @@ TEST_F(ImageData, TrainsAsItsPixelsDoOnEveryMesh) {
       EXPECT_NEAR(losses(name)[step], expected[step], 1e-5) << name << " " << step;
 }
 
-TEST_F(ImageData, WhatDoesNotSuitIsRejectedBeforeARankStarts) {
+TEST_F(ImageData, RejectsUnsuitableImagesBeforeStartingRanks) {
   const auto error = [&](const Words& more) {
     const auto run = train("rejected", options("images", images().string(), more));
     EXPECT_EQ(run.status, 2) << run.output;
@@ -83,7 +83,7 @@ TEST_F(ImageData, WhatDoesNotSuitIsRejectedBeforeARankStarts) {
               HasSubstr("the images of data.paths are in 3 folders, which are classes, and num_labels of the model's "
                         "config is 2: set model.config.num_labels to 3"));
   EXPECT_THAT(error({"model.config.num_channels=4"}), HasSubstr("num_channels of ViTForImageClassification is 4"));
-  EXPECT_THAT(error({"data.held_out_part=0.3"}), HasSubstr("set data.held_out_every or data.held_out"));
+  EXPECT_THAT(error({"data.validation_fraction=0.3"}), HasSubstr("set data.validation_every or data.validation"));
   EXPECT_THAT(error({"model.config.problem_type=regression"}), HasSubstr("the images of data.paths have one class"));
   const auto text = train("rejected", {"--set", "data.format=images", "--set", "model.entry=llama", "--set",
                                        "data.paths=['" + images().string() + "']"});
@@ -97,7 +97,7 @@ TEST_F(ImageData, ArePlanned) {
   EXPECT_EQ(plan.status, 0) << plan.output;
 }
 
-TEST_F(ImageData, ABrokenFileIsNamedByTheRunThatReadsIt) {
+TEST_F(ImageData, ReportsABrokenFile) {
   std::ofstream(images() / "class1/101.png") << "no image, though of as many bytes as it likes";
   const auto run = train("broken", options("images", images().string()));
   EXPECT_EQ(run.status, 1) << run.output;

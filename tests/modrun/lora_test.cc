@@ -1,5 +1,5 @@
-// Low-rank adapters: trained alone and alike on every mesh, resumed to the bit, and exported as PEFT has them and
-// merged.
+// Low-rank adapters: the only trained parameters, identical on every mesh, resumed bit-identically, and exported in
+// PEFT's format and merged.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -17,7 +17,7 @@ using Words = std::vector<std::string>;
 
 class Lora : public ModrunTest {
  protected:
-  /// A model that was trained a little, as a Hugging Face folder: the base of adapters.
+  /// A briefly trained model as a Hugging Face folder: the base of adapters.
   fs::path base(const std::string& name, const Words& settings = {}) const {
     const auto run = train(name, set(with({"eval.samples=0"}, settings)));
     EXPECT_EQ(run.status, 0) << run.output;
@@ -49,7 +49,7 @@ class Lora : public ModrunTest {
   }
 
   /// Adapts `entry` from `weights` for six steps of gradient descent on `labels` of texts, each step on all of them,
-  /// and has PEFT do the last four.
+  /// and repeats the last four in PEFT.
   void expect_as_in_peft(const fs::path& weights, const char* entry, const at::Tensor& ids, const at::Tensor& labels,
                          const Words& settings, const Words& mesh, int ranks) const {
     const fs::path examples = folder_.path() / "adapted/a.safetensors";
@@ -57,7 +57,7 @@ class Lora : public ModrunTest {
     write_safetensors(examples, {{"input_ids", ids}, {"labels", labels}});
     const Words descent =
         with({"model.entry=" + std::string(entry), "data.format=examples",
-              "data.paths=['" + examples.parent_path().string() + "']", "data.held_out_every=0", "eval.samples=0",
+              "data.paths=['" + examples.parent_path().string() + "']", "data.validation_every=0", "eval.samples=0",
               "train.batch_size=6", "optim.name=sgd", "optim.momentum=0", "optim.lr=0.5", "optim.schedule=constant",
               "optim.warmup_steps=0", "optim.weight_decay=0", "optim.max_grad_norm=0", "lora.alpha=5"},
              settings);
@@ -88,8 +88,8 @@ class Lora : public ModrunTest {
   }
 };
 
-// Dropout of the adapters' inputs is on, and one head of keys and values is shared by both tp ranks.
-TEST_F(Lora, TrainsAlikeOnEveryMesh) {
+// With dropout of the adapters' inputs, and one head of keys and values shared by both tp ranks.
+TEST_F(Lora, TrainsIdenticallyOnEveryMesh) {
   const fs::path weights = base("first", {"model.config.num_key_value_heads=1"});
   const Words settings = {"lora.dropout=0.2", "lora.layers=['all-linear']"};
   ASSERT_EQ(adapt("alone", weights, settings).status, 0);
@@ -111,7 +111,7 @@ TEST_F(Lora, TrainsAlikeOnEveryMesh) {
   }
 }
 
-TEST_F(Lora, LeavesTheWeightsOfTheBaseToTheBit) {
+TEST_F(Lora, KeepsTheBaseWeightsBitIdentical) {
   const fs::path weights = base("first");
   ASSERT_EQ(adapt("adapted", weights, {"optim.weight_decay=0.5"}).status, 0);
   const SafetensorsFile before(weights / "model.safetensors"),
@@ -130,7 +130,7 @@ TEST_F(Lora, LeavesTheWeightsOfTheBaseToTheBit) {
   EXPECT_EQ(adapters, 2 * 5);  // of five layers in each of two blocks
 }
 
-TEST_F(Lora, GoesOnFromACheckpointToTheBitAndWithoutItsBase) {
+TEST_F(Lora, ResumesBitIdenticallyWithoutItsBase) {
   const fs::path weights = base("first");
   const Words settings = {"lora.dropout=0.1", "parallel.dp_shard=3", "optim.schedule=constant"};
   ASSERT_EQ(adapt("whole", weights, settings, 3).status, 0);
@@ -140,7 +140,7 @@ TEST_F(Lora, GoesOnFromACheckpointToTheBitAndWithoutItsBase) {
       modrun({"--nproc-per-node", "3", "train", run_folder("half").string(), "--resume", "--set", "train.steps=6"});
   ASSERT_EQ(run.status, 0) << run.output;
   expect_same_checkpoint("whole", "half", "step-00000006");
-  // A run of its own that begins from the adapters, as they are.
+  // A new run that starts from the adapters, unchanged.
   const auto further =
       train("further",
             set({"model.entry=LlamaForCausalLM", "model.checkpoint=" + checkpoints("half").string(), "train.steps=1"}));
@@ -157,14 +157,14 @@ TEST_F(Lora, GoesOnFromACheckpointToTheBitAndWithoutItsBase) {
           "lora.layers is [\"q_proj\"], and [\"q_proj\", \"v_proj\", \"mlp\"] of the adapters in model.checkpoint"));
 }
 
-TEST_F(Lora, IsWhatPeftHasOfALanguageModel) {
+TEST_F(Lora, MatchesPeftForALanguageModel) {
   const fs::path weights = base("first", {"model.config.num_key_value_heads=2"});
   at::manual_seed(1);
   const at::Tensor ids = at::randint(1, 256, {6, 12}, at::kLong);
   expect_as_in_peft(weights, "LlamaForCausalLM", ids, ids, {}, {"parallel.tp=2"}, 2);
 }
 
-TEST_F(Lora, IsWhatPeftHasOfAClassifierWithItsHead) {
+TEST_F(Lora, MatchesPeftForAClassifierWithItsHead) {
   at::manual_seed(2);
   const at::Tensor ids = at::randint(1, 256, {6, 12}, at::kLong), labels = at::arange(6).remainder(3);
   fs::create_directories(folder_.path() / "first");
@@ -172,15 +172,15 @@ TEST_F(Lora, IsWhatPeftHasOfAClassifierWithItsHead) {
   const fs::path weights =
       base("first", {"model.entry=LlamaForSequenceClassification", "model.config.num_labels=3",
                      "model.config.pad_token_id=0", "data.format=examples", "train.batch_size=6",
-                     "data.paths=['" + (folder_.path() / "first").string() + "']", "data.held_out_every=0"});
+                     "data.paths=['" + (folder_.path() / "first").string() + "']", "data.validation_every=0"});
   expect_as_in_peft(weights, "LlamaForSequenceClassification", ids, labels, {"lora.trained=['score']"},
                     {"parallel.dp_shard=3"}, 3);
   fs::remove_all(run_folder("two")), fs::remove_all(run_folder("six"));
   for (const char* name : {"after-two", "after-six", "merged"}) fs::remove_all(folder_.path() / name);
-  expect_as_in_peft(weights, "LlamaForSequenceClassification", ids, labels, {}, {}, 1);  // its head as it was
+  expect_as_in_peft(weights, "LlamaForSequenceClassification", ids, labels, {}, {}, 1);  // with its original head
 }
 
-TEST_F(Lora, IsWhatPeftHasOfTransposedWeights) {
+TEST_F(Lora, MatchesPeftForTransposedWeights) {
   folder_.write("tiny.toml",
                 "[model]\nentry = 'GPT2LMHeadModel'\n"
                 "[model.config]\nvocab_size = 256\nn_positions = 32\nn_embd = 32\nn_layer = 2\nn_head = 4\n"
@@ -211,7 +211,8 @@ TEST_F(Lora, EvaluatesSamplesAndPredictsWithItsAdapters) {
   EXPECT_THAT(plain.output, HasSubstr("holds no adapters, which lora.layers asks for: leave it out"));
 }
 
-// As a Hugging Face folder, whose weights have the adapters in them, a checkpoint is one of a model without any.
+// As a Hugging Face folder, with the adapters merged into the weights, a checkpoint is that of a model without
+// adapters.
 TEST_F(Lora, ParametersInFullAreMerged) {
   const fs::path weights = base("first");
   ASSERT_EQ(adapt("adapted", weights, {"checkpoint.form=full"}).status, 0);
@@ -225,7 +226,7 @@ TEST_F(Lora, ParametersInFullAreMerged) {
   EXPECT_EQ(imported.status, 0) << imported.output;
 }
 
-TEST_F(Lora, WhatCannotBeAdaptedIsRejected) {
+TEST_F(Lora, RejectsLayersThatCannotBeAdapted) {
   EXPECT_THAT(error({"lora.layers=['q_prj']"}),
               HasSubstr("lora.layers has \"q_prj\", which is not a linear layer of LlamaForCausalLM: its linear layers "
                         "are called down_proj, "
@@ -236,7 +237,7 @@ TEST_F(Lora, WhatCannotBeAdaptedIsRejected) {
   EXPECT_THAT(error({"lora.rank=4"}), HasSubstr("lora.rank is set, and lora.layers names no layers"));
   EXPECT_THAT(error({"lora.layers=['q_proj']", "lora.rank=0"}), HasSubstr("lora.rank"));
   EXPECT_THAT(error({"lora.layers=['q_proj']", "lora.dropout=1"}),
-              HasSubstr("lora.dropout is 1: it is a share of the values, less than 1"));
+              HasSubstr("lora.dropout is 1: it is a probability, less than 1"));
   EXPECT_THAT(error({"lora.layers=['q_proj']", "lora.trained=['lm_haed']"}),
               HasSubstr("lora.trained: LlamaForCausalLM has no \"lm_haed\": did you mean lm_head?"));
   EXPECT_THAT(
@@ -246,7 +247,7 @@ TEST_F(Lora, WhatCannotBeAdaptedIsRejected) {
   EXPECT_THAT(error({"lora.layers=['q_proj']", "optim.frozen=['model.layers']"}),
               HasSubstr("optim.frozen leaves nothing to train"));
   EXPECT_THAT(error({"lora.layers=['q_proj']", "optim.groups=[{match=['lm_head']}]"}),
-              HasSubstr("optim.groups has \"lm_head\", of which nothing is trained"));
+              HasSubstr("optim.groups has \"lm_head\", which matches no trained parameter"));
   for (const char* alpha : {"0", "-1", "nan", "inf"})
     EXPECT_THAT(error({"lora.layers=['q_proj']", std::string("lora.alpha=") + alpha}), HasSubstr("lora.alpha"));
   const fs::path weights = base("whole", {"train.steps=1"});
@@ -254,9 +255,9 @@ TEST_F(Lora, WhatCannotBeAdaptedIsRejected) {
   write_safetensors(folder_.path() / "rows/a.safetensors",
                     {{"input_ids", at::ones({8, 4}, at::kLong)}, {"labels", at::arange(8).remainder(2)}});
   EXPECT_THAT(error({"model.entry=LlamaForSequenceClassification", "model.checkpoint=" + weights.string(),
-                     "lora.layers=['q_proj']", "data.format=examples", "data.held_out_every=0", "eval.samples=0",
+                     "lora.layers=['q_proj']", "data.format=examples", "data.validation_every=0", "eval.samples=0",
                      "data.paths=['" + (folder_.path() / "rows").string() + "']"}),
-              HasSubstr("model.checkpoint has no \"score.weight\", and lora.layers trains adapters alone"));
+              HasSubstr("model.checkpoint has no \"score.weight\", and lora.layers trains only adapters"));
   ASSERT_EQ(train("plain", set({"train.steps=1"})).status, 0);
   const auto exported = modrun(
       {"export", checkpoints("plain").string(), (folder_.path() / "none").string(), "--adapter", "--base", "base"});

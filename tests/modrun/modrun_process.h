@@ -1,4 +1,4 @@
-// Runs modrun as a user does, with a small model and data of its own.
+// Runs modrun as a user does, with a small model and its own data.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,11 +15,11 @@
 namespace modular {
 
 struct Finished {
-  int status = 0;      // as a shell has it; 124 where it ran past its time
+  int status = 0;      // as in a shell; 124 if it timed out
   std::string output;  // standard output and error
 };
 
-/// Runs modrun with `arguments`, stopped after `seconds`.
+/// Runs modrun with `arguments` and stops it after `seconds`.
 inline Finished modrun(const std::vector<std::string>& arguments, int seconds = 120) {
   std::string command = "timeout -k 5 " + std::to_string(seconds) + " " MODRUN;
   for (const auto& argument : arguments) {
@@ -37,13 +37,13 @@ inline Finished modrun(const std::vector<std::string>& arguments, int seconds = 
   return result;
 }
 
-/// Words of a command line, one after the other.
+/// Concatenates the words of a command line.
 inline std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
 
-/// A folder with text to learn from and settings for a Llama that takes milliseconds a step.
+/// A folder with training text and a config for a Llama with steps of milliseconds.
 class ModrunTest : public testing::Test {
  protected:
   ModrunTest() {
@@ -60,7 +60,7 @@ class ModrunTest : public testing::Test {
                             "[train]\nsteps = 10\nbatch_size = 8\nseq_len = 32\n"
                             "[optim]\nlr = 3e-3\nwarmup_steps = 2\n"
                             "[eval]\nsamples = 8\n"
-                            "[data]\nheld_out_every = 4\npaths = ['" +
+                            "[data]\nvalidation_every = 4\npaths = ['" +
                                 (folder_.path() / "data").string() + "']\n");
   }
 
@@ -75,7 +75,7 @@ class ModrunTest : public testing::Test {
     return arguments;
   }
 
-  /// Does that, to its end.
+  /// Runs that command to its end.
   Finished train(const std::string& name, const std::vector<std::string>& options = {},
                  const std::vector<std::string>& launcher = {}) const {
     return modrun(training(name, options, launcher));
@@ -87,7 +87,7 @@ class ModrunTest : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  /// Expects the tensors of two runs' checkpoints of that name to be the same to the bit.
+  /// Expects the tensors of the given checkpoint of two runs to be bit-identical.
   void expect_same_checkpoint(const std::string& one, const std::string& other, const std::string& checkpoint) const {
     int files = 0;
     for (const auto& file : std::filesystem::directory_iterator(run_folder(one) / "checkpoints" / checkpoint)) {
@@ -100,7 +100,7 @@ class ModrunTest : public testing::Test {
     EXPECT_GT(files, 0);
   }
 
-  /// How many steps a run that goes on has written; the last line may be incomplete.
+  /// Number of steps that a run in progress has written; the last line may be incomplete.
   int64_t steps_so_far(const std::string& name) const {
     std::ifstream in(run_folder(name) / "metrics.jsonl");
     int64_t count = 0;
@@ -119,21 +119,21 @@ class ModrunTest : public testing::Test {
     return result;
   }
 
-  /// The loss of each.
+  /// The loss of each step.
   std::vector<double> losses(const std::string& name) const {
     std::vector<double> found;
     for (const auto& step : steps(name)) found.push_back(step["loss"].get<double>());
     return found;
   }
 
-  /// Settings as words of a command line.
+  /// Config values as words of a command line.
   static std::vector<std::string> set(const std::vector<std::string>& settings) {
     std::vector<std::string> words;
     for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
     return words;
   }
 
-  /// Those that have that event.
+  /// The lines with that event.
   std::vector<nlohmann::json> events(const std::string& name, const std::string& event) const {
     return events_in(run_folder(name), event);
   }

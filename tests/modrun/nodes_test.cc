@@ -1,4 +1,4 @@
-// Jobs whose machines do not agree: what each of them reports, before anything is trained.
+// Jobs whose machines disagree: the report of each machine, before training.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -14,13 +14,13 @@ using testing::Started;
 
 class NodesOfModrunTest : public ModrunTest {
  protected:
-  /// Trains on two machines of one rank each, that have these further words, and returns how their launchers ended.
+  /// Trains on two machines of one rank each with additional words, and returns how their launchers ended.
   std::array<Ended, 2> train_on_two(const std::string& name, const std::vector<std::string>& first,
                                     const std::vector<std::string>& second) {
     return run_on_two(training(name, first), training(name, second));
   }
 
-  /// Runs these commands, each on a machine of one rank.
+  /// Runs these commands, each on a machine with one rank.
   std::array<Ended, 2> run_on_two(const std::vector<std::string>& first, const std::vector<std::string>& second) {
     const std::string port = std::to_string(testing::free_port());
     std::array<Started, 2> launchers;
@@ -42,12 +42,12 @@ class NodesOfModrunTest : public ModrunTest {
   }
 };
 
-TEST_F(NodesOfModrunTest, MachinesThatAgreeTrain) {
+TEST_F(NodesOfModrunTest, TrainsWhereMachinesAgree) {
   for (const Ended& ended : train_on_two("alike", {}, {})) EXPECT_EQ(ended.status, 0) << ended.output;
   EXPECT_EQ(steps("alike").size(), 10U);
 }
 
-TEST_F(NodesOfModrunTest, WithoutATargetSayThatThereIsNoMetric) {
+TEST_F(NodesOfModrunTest, ReportsThatThereIsNoMetricWithoutTargets) {
   std::filesystem::create_directories(folder_.path() / "examples");
   const at::Tensor labels = at::ones({20}, at::kLong);
   labels.narrow(0, 15, 5).fill_(-100);
@@ -58,8 +58,8 @@ TEST_F(NodesOfModrunTest, WithoutATargetSayThatThereIsNoMetric) {
       "--set", "model.config.max_position_embeddings=16",
       "--set", "data.format=examples",
       "--set", fmt::format("data.paths=['{}']", (folder_.path() / "examples").string()),
-      "--set", "data.held_out_part=0.25",
-      "--set", "data.held_out_every=0",
+      "--set", "data.validation_fraction=0.25",
+      "--set", "data.validation_every=0",
       "--set", "train.steps=2"};
   for (const Ended& ended : train_on_two("run", settings, settings)) EXPECT_EQ(ended.status, 0) << ended.output;
   const std::vector<std::string> eval = {"eval", run_folder("run").string()};
@@ -69,11 +69,11 @@ TEST_F(NodesOfModrunTest, WithoutATargetSayThatThereIsNoMetric) {
     for (const char* metric : {"accuracy", "f1", "nan"})
       EXPECT_EQ(launcher.output.find(metric), launcher.output.npos) << launcher.output;
   }
-  EXPECT_NE(ended[0].output.find("no held-out loss and no metric: all labels are -100"), std::string::npos)
+  EXPECT_NE(ended[0].output.find("no validation loss and no metrics: all labels are -100"), std::string::npos)
       << ended[0].output;
 }
 
-TEST_F(NodesOfModrunTest, TheFirstSettingThatDiffersIsNamedWithBothValues) {
+TEST_F(NodesOfModrunTest, ReportsTheFirstDifferingOptionWithBothValues) {
   for (const char* file : {"0", "1", "2", "3", "4"})
     folder_.write(fmt::format("other/{}.txt", file), std::string(2000, *file));
   const std::vector<std::array<std::string, 3>> cases = {
@@ -94,7 +94,7 @@ TEST_F(NodesOfModrunTest, TheFirstSettingThatDiffersIsNamedWithBothValues) {
     }
 }
 
-TEST_F(NodesOfModrunTest, DataOfTheSameNamesAndSizesIsComparedByItsBytes) {
+TEST_F(NodesOfModrunTest, ComparesDataOfEqualNamesAndSizesByItsBytes) {
   for (int file = 0; file < 8; ++file) {
     std::string text = get_bytes(folder_.path() / fmt::format("data/{}.txt", file));
     if (file == 5) text[0] = 'L';
@@ -109,7 +109,7 @@ TEST_F(NodesOfModrunTest, DataOfTheSameNamesAndSizesIsComparedByItsBytes) {
   for (const Ended& ended : train_on_two("copied", {}, {"--set", copy})) EXPECT_EQ(ended.status, 0) << ended.output;
 }
 
-TEST_F(NodesOfModrunTest, AMachineThatIsRejectedBeforeTheStartEndsTheOthersWithItsSentence) {
+TEST_F(NodesOfModrunTest, RejectionOnOneMachineEndsTheOthersWithItsMessage) {
   const std::vector<std::string> missing = {"--set", "data.paths=['/no/such/folder']"};
   for (const bool is_first : {true, false}) {
     const auto ended = train_on_two("missing", is_first ? missing : std::vector<std::string>(),
@@ -125,7 +125,7 @@ TEST_F(NodesOfModrunTest, AMachineThatIsRejectedBeforeTheStartEndsTheOthersWithI
   }
 }
 
-TEST_F(NodesOfModrunTest, AFolderThatHoldsARunIsFoundBeforeTheStartOnAllMachines) {
+TEST_F(NodesOfModrunTest, AllMachinesReportAFolderThatHoldsARun) {
   ASSERT_EQ(train("there").status, 0);
   for (const Ended& ended : train_on_two("there", {}, {})) {
     EXPECT_EQ(ended.status, 2);

@@ -1,5 +1,5 @@
-// Every optimizer in training runs: meshes change nothing, a run that was stopped continues to the bit, a checkpoint of
-// one mesh is continued on another, and groups of parameters have rates and decays of their own.
+// Every optimizer in training runs: results do not depend on the mesh, a stopped run resumes bit-identically, a
+// checkpoint resumes on another mesh, and parameter groups have their own rates and decays.
 #include <gmock/gmock.h>
 
 #include "runtime/checkpoint/safetensors.h"
@@ -15,7 +15,7 @@ const Options kTwo = {"--nproc-per-node", "2"};
 
 class Optimizers : public ModrunTest, public ::testing::WithParamInterface<std::string> {
  protected:
-  /// Of the optimizer, with checkpoints after 5 and 10 of 10 steps.
+  /// Options for the optimizer, with checkpoints after 5 and 10 of 10 steps.
   Options options(const Options& more = {}) const {
     Options all = {"--set", "optim.name=" + GetParam(), "--set", "optim.lr=2e-2",
                    "--set", "checkpoint.every=5",       "--set", "model.config.tie_word_embeddings=true"};
@@ -25,14 +25,14 @@ class Optimizers : public ModrunTest, public ::testing::WithParamInterface<std::
 
   void expect_done(const Finished& run) const { ASSERT_EQ(run.status, 0) << run.output; }
 
-  /// Copies a finished run as it was after step 5.
+  /// Copies a finished run in its state after step 5.
   void copy_at_step_5(const std::string& from, const std::string& to) const {
     std::filesystem::copy(run_folder(from), run_folder(to), std::filesystem::copy_options::recursive);
     std::filesystem::remove_all(run_folder(to) / "checkpoints/step-00000010");
     std::ofstream(run_folder(to) / "checkpoints/latest") << "step-00000005\n";
   }
 
-  /// Muon rounds to bfloat16, and rounding is what differs between meshes.
+  /// Muon rounds to bfloat16, and rounding differs between meshes.
   void expect_same_losses(const std::string& one, const std::string& other) const {
     const double tolerance = GetParam() == "muon" ? 2e-3 : 5e-5;
     const auto expected = steps(one), found = steps(other);
@@ -55,14 +55,14 @@ TEST_P(Optimizers, TrainTheSameOnEveryMesh) {
   }
 }
 
-TEST_P(Optimizers, RunThatWasStoppedGoesOnToTheBit) {
+TEST_P(Optimizers, StoppedRunResumesBitIdentically) {
   expect_done(train("whole", options(), kTwo));
   copy_at_step_5("whole", "stopped");
   expect_done(train("stopped", options({"--resume"}), kTwo));
   expect_same_checkpoint("whole", "stopped", "step-00000010");
 }
 
-TEST_P(Optimizers, CheckpointOfOneMeshIsContinuedOnAnother) {
+TEST_P(Optimizers, ResumesOnAnotherMesh) {
   expect_done(train("alone", options()));
   expect_done(train("sharded", options(), kTwo));
   for (const auto& [from, to, more, launcher] : {std::tuple("alone", "then_split", Options{"--tp", "2"}, kTwo),
@@ -87,8 +87,8 @@ class Groups : public ModrunTest {
   }
 };
 
-TEST_F(Groups, LastThatMatchesAParameterCounts) {
-  // A rate of 0 leaves a group as it was in the beginning, by its own name or by that of a tied parameter.
+TEST_F(Groups, LastMatchWins) {
+  // A rate of 0 leaves a group at its initial values, named by itself or by a tied parameter.
   const auto run = [&](const std::string& name, const Options& settings) {
     Options options = {"--set", "model.config.tie_word_embeddings=true"};
     for (const auto& setting : settings) options.insert(options.end(), {"--set", setting});
@@ -104,7 +104,7 @@ TEST_F(Groups, LastThatMatchesAParameterCounts) {
         std::pair("model.layers.0.self_attn.q_proj.weight", false)})
     EXPECT_EQ(weights("still", name).equal(weights("groups", name)), is_still) << name;
 
-  // The run's own config.toml has them.
+  // The run's own config.toml has the groups.
   const auto resumed = modrun({"train", run_folder("groups").string(), "--resume", "--set", "train.steps=11"});
   ASSERT_EQ(resumed.status, 0) << resumed.output;
   EXPECT_THAT(get_bytes(run_folder("groups") / "config.toml"),
@@ -112,7 +112,7 @@ TEST_F(Groups, LastThatMatchesAParameterCounts) {
                         "{match = [\"model.layers.1\"], lr_scale = 0.5, weight_decay = 0.0}]"));
 }
 
-TEST_F(Groups, TablesOfAFileAreRead) {
+TEST_F(Groups, ReadsTablesOfAFile) {
   std::ofstream(config_, std::ios::app) << "[[optim.groups]]\nmatch = ['model.layers']\nlr_scale = 0.0\n"
                                            "[[optim.groups]]\nmatch = ['*']\nlr_scale = 0.0\n";
   const auto rejected = train("run", {"--set", "optim.groups=[{match=['model.layers.*.mlpp']}]"}, kTwo);
@@ -126,7 +126,7 @@ TEST_F(Groups, TablesOfAFileAreRead) {
   EXPECT_TRUE(weights("run", "lm_head.weight").equal(weights("still", "lm_head.weight")));
 }
 
-TEST_F(Groups, AnotherOptimizerIsRejectedOnResuming) {
+TEST_F(Groups, RejectsAnotherOptimizerOnResuming) {
   ASSERT_EQ(train("run").status, 0);
   const auto resumed = train("run", {"--resume", "--set", "train.steps=12", "--set", "optim.name=muon"});
   EXPECT_EQ(resumed.status, 2) << resumed.output;

@@ -1,4 +1,4 @@
-"""Writes rows as Parquet files, by pyarrow, and the same as safetensors files of examples.
+"""Writes rows as Parquet files with pyarrow, and the same rows as safetensors files of examples.
 
     parquet_rows.py FOLDER KIND [KEY=VALUE…]
 """
@@ -15,7 +15,7 @@ ROWS, LONGEST, VOCABULARY = 48, 12, 40
 
 
 def lists(rows, kind, element):
-    """A column of lists, or of lists of lists, of Arrow's type of that kind."""
+    """A column of lists, or of lists of lists, with Arrow's type of that kind."""
     made = getattr(pyarrow, element)()
     depth = 2 if isinstance(rows[0][0], list) else 1
     for level in range(depth):
@@ -72,13 +72,13 @@ def main():
         targets = [list(reversed(row[:5])) for row in ids]
         columns["labels"] = lists(targets, options["list"], options["element"])
         tensors["labels"] = padded(targets, -100, numpy.int64)
-    columns["name"] = pyarrow.array([f"row {number}" for number in range(count)])  # which no task reads
+    columns["name"] = pyarrow.array([f"row {number}" for number in range(count)])  # no task reads it
     table = pyarrow.table(columns)
     pathlib.Path(folder).mkdir(parents=True)
     (pathlib.Path(folder) / "examples").mkdir()
     safetensors.numpy.save_file(tensors, f"{folder}/examples/rows.safetensors")
     (pathlib.Path(folder) / "parquet").mkdir()
-    (pathlib.Path(folder) / "parquet/_SUCCESS").touch()  # as Spark leaves one beside its files
+    (pathlib.Path(folder) / "parquet/_SUCCESS").touch()  # as Spark writes next to its files
     of_file = -(-count // int(options["files"]))
     for file in range(int(options["files"])):
         pyarrow.parquet.write_table(

@@ -1,5 +1,5 @@
-// Rows of Parquet files train as the same rows do as examples, whatever their row groups, compression and types, on
-// every mesh and resumed; partitions draw each row once a pass; what does not fit is rejected before a rank starts.
+// Rows of Parquet files train as the same rows in example files do, for any row groups, compression and types, on every
+// mesh and after resuming; partitions read each row once per pass; invalid data is rejected before ranks start.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -44,13 +44,13 @@ class Parquet : public ModrunTest {
     ASSERT_EQ(std::system(command.c_str()), 0) << command;
   }
 
-  /// Rows of a kind, in place of those that were there.
+  /// Writes rows of a kind, replacing the previous ones.
   void write(const std::string& kind, const Words& more = {}) const {
     fs::remove_all(data());
     python(PARQUET_ROWS, with({data().string(), kind}, more));
   }
 
-  /// A file that a line of Python makes, which calls it `path`.
+  /// A file written by a line of Python, which calls it `path`.
   void write_file(const std::string& line) const {
     fs::remove_all(data());
     fs::create_directories(data() / "parquet");
@@ -58,7 +58,7 @@ class Parquet : public ModrunTest {
     python((folder_.path() / "program.py").string(), {(data() / "parquet/0.parquet").string()});
   }
 
-  /// train, of the rows in that format.
+  /// Arguments to train on the rows in that format.
   Finished learn(const std::string& name, const std::string& format, const Words& settings,
                  const Words& launcher = {}) const {
     Words options = {"--set", "data.format=" + format, "--set", "data.paths=['" + (data() / format).string() + "']"};
@@ -66,7 +66,7 @@ class Parquet : public ModrunTest {
     return train(name, options, launcher);
   }
 
-  /// What rejects the run, with exit status 2.
+  /// The error of the run, with exit status 2.
   std::string error(const Words& settings = kBert, const Words& launcher = {"--nproc-per-node", "2"}) const {
     const auto run = learn("rejected", "parquet", settings, launcher);
     EXPECT_EQ(run.status, 2) << run.output;
@@ -77,7 +77,7 @@ class Parquet : public ModrunTest {
   static bool has(const std::string& entry) { return modrun({"entries"}).output.find(entry) != std::string::npos; }
 };
 
-TEST_F(Parquet, RowsTrainAsExamplesDoWhateverTheirGroupsCompressionAndTypes) {
+TEST_F(Parquet, RowsTrainAsExamplesDoForAnyGroupsCompressionAndTypes) {
   for (const Words& form : {Words{"group=1000", "compression=none", "element=int64"},
                             Words{"group=7", "compression=snappy", "element=int32", "list=large_list", "label=int8"},
                             Words{"group=1", "compression=zstd", "element=int16", "files=3", "dictionary=yes"},
@@ -130,15 +130,15 @@ TEST_F(Parquet, EveryTaskTrainsAsExamplesDo) {
   }
 }
 
-TEST_F(Parquet, MeshesAndResumedRunsLearnAlike) {
+TEST_F(Parquet, TrainsIdenticallyOnMeshesAndResumed) {
   write("classes", {"group=5"});
-  const Words settings = with(kBert, {"data.held_out_part=0.25", "data.group_by_length=true", "checkpoint.every=5"});
+  const Words settings =
+      with(kBert, {"data.validation_fraction=0.25", "data.group_by_length=true", "checkpoint.every=5"});
   ASSERT_EQ(learn("examples", "examples", settings, {"--nproc-per-node", "3"}).status, 0);
   const auto run = learn("parquet", "parquet", settings, {"--nproc-per-node", "3"});
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(losses("parquet"), losses("examples"));
-  EXPECT_EQ(events("parquet", "evaluation").back()["held_out_loss"],
-            events("examples", "evaluation").back()["held_out_loss"]);
+  EXPECT_EQ(events("parquet", "evaluation").back()["val_loss"], events("examples", "evaluation").back()["val_loss"]);
 
   fs::copy(run_folder("parquet"), run_folder("resumed"), fs::copy_options::recursive);
   fs::remove_all(run_folder("resumed") / "checkpoints/step-00000010");
@@ -149,13 +149,14 @@ TEST_F(Parquet, MeshesAndResumedRunsLearnAlike) {
 
   const auto changed =
       modrun({"train", run_folder("resumed").string(), "--resume", "--set", "train.steps=12", "--set",
-              "data.order=partitions", "--set", "data.held_out_part=0", "--set", "data.group_by_length=false"});
+              "data.order=partitions", "--set", "data.validation_fraction=0", "--set", "data.group_by_length=false"});
   EXPECT_EQ(changed.status, 2) << changed.output;
   EXPECT_THAT(changed.output, HasSubstr("--resume: data."));
 }
 
-/// A pass of 48 rows by a model that does not change has the mean loss of all rows, in any order that has each once.
-TEST_F(Parquet, PartitionsDrawEachRowOnceAPassAndResumeOnAnyMesh) {
+/// A pass of 48 rows by a model that does not change has the mean loss of all rows, in any order that has each row
+/// once.
+TEST_F(Parquet, PartitionsReadEachRowOncePerPassAndResumeOnAnyMesh) {
   write("classes", {"group=8", "files=2"});  // 6 row groups
   const Words still = with(kBert, {"optim.lr=0", "train.steps=16"});
   ASSERT_EQ(learn("rows", "parquet", still).status, 0);
@@ -188,11 +189,11 @@ TEST_F(Parquet, PartitionsDrawEachRowOnceAPassAndResumeOnAnyMesh) {
   EXPECT_THAT(other.output, HasSubstr("data.order is \"rows\", and was \"partitions\""));
 }
 
-TEST_F(Parquet, RowGroupsThatRanksDoNotDivideAreRejectedOrCutAnew) {
+TEST_F(Parquet, RejectsOrRewritesIndivisibleRowGroups) {
   write("classes", {"group=16"});  // 3 row groups
   const Words order = with(kBert, {"data.order=partitions"});
   const std::string file = (data() / "parquet/0.parquet").string();
-  EXPECT_THAT(error(order), AllOf(HasSubstr("have 3 row groups, which is no multiple of 2 data-parallel ranks"),
+  EXPECT_THAT(error(order), AllOf(HasSubstr("have 3 row groups, which is not a multiple of 2 data-parallel ranks"),
                                   HasSubstr("`modrun repartition " + file + " --rows 24 --out DIR`"),
                                   HasSubstr("data.repartition = true")));
   EXPECT_FALSE(fs::exists(run_folder("rejected")));
@@ -200,7 +201,7 @@ TEST_F(Parquet, RowGroupsThatRanksDoNotDivideAreRejectedOrCutAnew) {
   const auto cut =
       learn("cut", "parquet", with(order, {"data.repartition=true", "checkpoint.every=5"}), {"--nproc-per-node", "2"});
   ASSERT_EQ(cut.status, 0) << cut.output;
-  EXPECT_THAT(cut.output, HasSubstr("the rows are cut into 2 groups of 24 in"));
+  EXPECT_THAT(cut.output, HasSubstr("the rows are rewritten into 2 groups of 24 in"));
 
   const fs::path out = folder_.path() / "out";
   const auto command = modrun({"repartition", file, "--rows", "24", "--out", out.string()});
@@ -211,7 +212,7 @@ TEST_F(Parquet, RowGroupsThatRanksDoNotDivideAreRejectedOrCutAnew) {
   EXPECT_EQ(losses("by-command"), losses("cut"));
 
   write("classes", {"group=1", "rows=1"});
-  EXPECT_THAT(error(with(order, {"data.repartition=true"})), HasSubstr("no other size of row groups makes it one"));
+  EXPECT_THAT(error(with(order, {"data.repartition=true"})), HasSubstr("no size of row groups makes it one"));
 }
 
 TEST_F(Parquet, RepartitionKeepsRowsTypesAndCompression) {
@@ -238,7 +239,7 @@ TEST_F(Parquet, RepartitionKeepsRowsTypesAndCompression) {
   EXPECT_EQ(cut_off.status, 2);
   EXPECT_THAT(cut_off.output, HasSubstr("1.parquet: cannot be read as Parquet"));
 
-  write("classes", {"rows=4000"});  // larger than what may be written
+  write("classes", {"rows=4000"});  // larger than the limit on written files
   const std::string written = (folder_.path() / "said").string();
   const std::string command = "bash -c \"trap '' XFSZ; ulimit -f 4; " MODRUN " repartition " +
                               (data() / "parquet").string() + " --out " + (folder_.path() / "new").string() + "\" 2> " +
@@ -249,7 +250,7 @@ TEST_F(Parquet, RepartitionKeepsRowsTypesAndCompression) {
     EXPECT_THAT(entry.path().filename().string(), ::testing::Not(::testing::StartsWith("new")));
 }
 
-TEST(Repartition, FindsRowsThatMakeAMultipleOfGroups) {
+TEST(Repartition, FindsRowsPerGroupForAMultiple) {
   for (const std::vector<int64_t>& files : {std::vector<int64_t>{48}, {100, 7}, {1000, 1000, 3}, {5, 5, 5}})
     for (const int64_t parts : {1, 2, 3, 4})
       if (const auto rows = rows_for_parts(files, parts)) {
@@ -259,7 +260,7 @@ TEST(Repartition, FindsRowsThatMakeAMultipleOfGroups) {
       }
 }
 
-TEST_F(Parquet, WhatDoesNotFitIsRejectedByFileAndRow) {
+TEST_F(Parquet, RejectsInvalidValuesByFileAndRow) {
   for (const auto& [line, expected] : std::vector<std::pair<std::string, std::string>>{
            {"pq.write_table(pa.table({'input_ids': [[2, 3]], 'text': ['a']}), path)",
             "0.parquet has no column \"labels\", which BertForSequenceClassification, for sequence-classification, "
@@ -270,7 +271,7 @@ TEST_F(Parquet, WhatDoesNotFitIsRejectedByFileAndRow) {
             "sequence-classification, "
             "reads a list of integers in each row"},
            {"pq.write_table(pa.table({'input_ids': [[2.5]], 'labels': [1]}), path)", "is list<element: double>"},
-           {"pq.write_table(pa.table({'input_ids': [[2]], 'labels': [[1]]}), path)", "reads integers, one a row"},
+           {"pq.write_table(pa.table({'input_ids': [[2]], 'labels': [[1]]}), path)", "reads integers, one per row"},
            {"pq.write_table(pa.table({'input_ids': [[2]] * 30 + [None], 'labels': [1] * 31}), path, row_group_size=7)",
             "0.parquet: row 30: \"input_ids\" holds a null"},
            {"pq.write_table(pa.table({'input_ids': [[2]] * 9 + [[3, None]], 'labels': [1] * 10}), path)",
@@ -298,24 +299,24 @@ TEST_F(Parquet, WhatDoesNotFitIsRejectedByFileAndRow) {
   }
 }
 
-TEST_F(Parquet, SettingsThatDoNotGoTogetherAreRejected) {
+TEST_F(Parquet, RejectsContradictoryOptions) {
   write("classes");
   for (const auto& [settings, expected] : std::vector<std::pair<Words, std::string>>{
            {{"data.order=any"}, "data.order is \"any\": it must be one of rows, partitions"},
-           {{"data.repartition=true"}, "data.repartition is of data.order = \"partitions\""},
-           {{"data.order=partitions", "data.held_out_part=0.1"}, "data.held_out_part holds out rows"},
-           {{"data.order=partitions", "data.group_by_length=true"}, "data.group_by_length another order"},
-           {{"data.order=partitions", "data.format=examples"}, "which are of the row groups of Parquet files"}})
+           {{"data.repartition=true"}, "data.repartition needs data.order = \"partitions\""},
+           {{"data.order=partitions", "data.validation_fraction=0.1"}, "data.validation_fraction splits off rows"},
+           {{"data.order=partitions", "data.group_by_length=true"}, "data.group_by_length sets another order"},
+           {{"data.order=partitions", "data.format=examples"}, "which consist of row groups of Parquet files"}})
     EXPECT_THAT(error(with(kBert, settings)), HasSubstr(expected));
   if (has("ViTForImageClassification"))
     EXPECT_THAT(modrun({"train", "--set", "model.entry=ViTForImageClassification", "--set", "data.format=parquet",
                         "--set", "data.paths=['" + (data() / "parquet").string() + "']", "--set",
                         "train.dir=" + run_folder("rejected").string()})
                     .output,
-                HasSubstr("whose examples have images, which are not read of Parquet files"));
+                HasSubstr("whose examples have images, which Parquet files cannot hold"));
 }
 
-TEST_F(Parquet, AProgramWithoutTheLibrarySaysWhatToInstall) {
+TEST_F(Parquet, NamesThePackageToInstallWithoutTheLibrary) {
   write("classes");
   const fs::path bin = folder_.path() / "bin";
   fs::create_directories(bin);
@@ -337,7 +338,7 @@ TEST_F(Parquet, AProgramWithoutTheLibrarySaysWhatToInstall) {
 }
 
 // 400 MB of values in a file of 200 kB; a file can claim any number.
-TEST_F(Parquet, ValuesTakeNoMoreThanAFileOfThatSizeCanHold) {
+TEST_F(Parquet, BoundsMemoryByTheSizeOfTheFile) {
   write_file(
       "million = pa.array([7], pa.int64()).take(pa.array([0] * 1000000))\n"
       "table = pa.table({'labels': pa.chunked_array([million] * 50)})\n"
@@ -358,18 +359,18 @@ TEST_F(Parquet, ValuesTakeNoMoreThanAFileOfThatSizeCanHold) {
   EXPECT_THAT(cut.output, HasSubstr("a row group takes more memory"));
 }
 
-TEST_F(Parquet, DamagedFilesAreReadOrRejectedAndNeverEndTheProgram) {
+TEST_F(Parquet, DamagedFilesNeverCrashTheProgram) {
   write("sessions", {"group=7", "compression=none"});
   const std::string whole = get_bytes(data() / "parquet/0.parquet");
-  std::mt19937 draw(1);
+  std::mt19937 random(1);
   int rejected = 0;
   for (int input = 0; input < 300; ++input) {
     std::string bytes = whole;
-    if (input % 3 == 0) bytes.resize(draw() % bytes.size());
-    for (unsigned change = 0; input % 3 != 0 && change <= draw() % 4; ++change) {
-      // Half of the changes in what describes the file, which is at its end.
+    if (input % 3 == 0) bytes.resize(random() % bytes.size());
+    for (unsigned change = 0; input % 3 != 0 && change <= random() % 4; ++change) {
+      // Half of the changes hit the metadata, which is at the end of the file.
       const size_t from = input % 2 == 0 ? 0 : bytes.size() - std::min<size_t>(bytes.size(), 3000);
-      bytes[from + draw() % (bytes.size() - from)] = static_cast<char>(draw());
+      bytes[from + random() % (bytes.size() - from)] = static_cast<char>(random());
     }
     const fs::path path = folder_.write("damaged.parquet", bytes);
     try {
@@ -386,8 +387,8 @@ TEST_F(Parquet, DamagedFilesAreReadOrRejectedAndNeverEndTheProgram) {
   EXPECT_GT(rejected, 100);
 }
 
-// Arrow's own threads take no signal from the launcher, which waits for them.
-TEST_F(Parquet, ALaunchedRunIsSavedAndEndedBySignals) {
+// Arrow's own threads must not take signals from the launcher, which waits for them.
+TEST_F(Parquet, SignalsSaveAndEndALaunchedRun) {
   write("classes", {"group=5"});
   Words words = {"--set", "data.format=parquet", "--set", "data.paths=['" + (data() / "parquet").string() + "']"};
   for (const std::string& setting : with(kBert, {"train.steps=100000", "checkpoint.every=0"}))

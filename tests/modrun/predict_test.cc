@@ -1,5 +1,4 @@
-// What predict writes of a file's rows is what follows from the logits of forward, each row once and in its place, on
-// every mesh.
+// Predictions for a file's rows follow from the logits of forward, each row once and in order, on every mesh.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -43,7 +42,7 @@ class Predict : public ModrunTest {
                    "--batch-size",     std::to_string(batch)};
     const auto run = modrun(with(words, mesh));
     EXPECT_EQ(run.status, 0) << run.output;
-    EXPECT_THAT(run.output, HasSubstr("23 samples are predicted in "));
+    EXPECT_THAT(run.output, HasSubstr("wrote predictions for 23 samples to "));
     std::map<std::string, at::Tensor> tensors;
     const SafetensorsFile file(outputs);
     for (const auto& [name, header] : file.tensors()) tensors[name] = file.tensor(name).clone();
@@ -81,7 +80,7 @@ TEST_F(Predict, ClassesAndTheirProbabilities) {
   EXPECT_TRUE(at::equal(found.at("labels"), scores.argmax(-1)));
   EXPECT_TRUE(at::allclose(found.at("scores"), scores, 0.0, 1e-6));
   expect_same_on_meshes(found);
-  // Rows that nobody has labelled are what it is for.
+  // Without labels, the main use case.
   write_safetensors(inputs(), {{"input_ids", tokens}});
   EXPECT_TRUE(at::equal(predicted().at("labels"), found.at("labels")));
 }
@@ -102,7 +101,7 @@ TEST_F(Predict, EmbeddingsOfEachTextOfASample) {
   expect_same_on_meshes(found);
 }
 
-TEST_F(Predict, TheItemsThatAreLikeliestAfterASession) {
+TEST_F(Predict, TheLikeliestItemsAfterASession) {
   if (modrun({"entries"}).output.find("SessionForNextItem") == std::string::npos) return;  // built with other families
   at::Tensor items = ids({kRows, kSeq});
   const at::Tensor lengths = at::randint(1, kSeq + 1, {kRows, 1}, at::kLong);
@@ -116,20 +115,20 @@ TEST_F(Predict, TheItemsThatAreLikeliestAfterASession) {
   expect_same_on_meshes(found);
 }
 
-TEST_F(Predict, OutputsThatCannotBeWrittenAreRejectedBeforeARankStarts) {
+TEST_F(Predict, RejectsUnwritableOutputsBeforeStartingRanks) {
   train_case("BertModel", kBert, {{"input_ids", ids({kRows, 2, kSeq})}});
   for (const std::string& outputs : {(folder_.path() / "none/x").string(), folder_.path().string()}) {
     const auto run =
         modrun({"predict", run_folder("run").string(), "--inputs", inputs().string(), "--outputs", outputs});
     EXPECT_EQ(run.status, 2) << run.output;
-    EXPECT_THAT(run.output, HasSubstr("cannot be written: name a file in a folder that is there"));
+    EXPECT_THAT(run.output, HasSubstr("cannot be written: name a file in an existing folder"));
   }
   write_safetensors(inputs(), {{"input_ids", ids({kRows, 2, 40})}});
   const auto run = modrun({"predict", run_folder("run").string(), "--inputs", inputs().string(), "--outputs", "x"});
   EXPECT_THAT(run.output, HasSubstr("has 40 tokens per row, and BertModel has positions for 16"));
 }
 
-TEST_F(Predict, OfALanguageModelIsRejectedWithWhatThereIs) {
+TEST_F(Predict, RejectsLanguageModels) {
   train_case(
       "llama",
       {"vocab_size=40", "hidden_size=32", "intermediate_size=48", "num_hidden_layers=2", "num_attention_heads=4"},

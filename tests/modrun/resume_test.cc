@@ -1,4 +1,4 @@
-// Runs that continue, begin again, or are rejected: what is kept in their folders.
+// Runs that resume, start over, or are rejected, and the contents of their folders.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -33,33 +33,34 @@ class Resume : public ModrunTest {
   }
 };
 
-TEST_F(Resume, ContinuesFromTheCheckpointThatIsNamed) {
+TEST_F(Resume, ContinuesFromTheNamedCheckpoint) {
   ASSERT_EQ(train("run", {"--set", "checkpoint.every=5"}).status, 0);
   const auto resumed = train("run", {"--resume=step-00000005", "--set", "checkpoint.every=5"});
   ASSERT_EQ(resumed.status, 0) << resumed.output;
   EXPECT_EQ(steps("run").size(), 10u);
   const auto rejected = train("run", {"--resume=step-7"});
   EXPECT_EQ(rejected.status, 2);
-  EXPECT_THAT(rejected.output, HasSubstr("step-7 is no checkpoint: name a folder of"));
+  EXPECT_THAT(rejected.output, HasSubstr("step-7 is not a checkpoint: name a folder of"));
 }
 
-TEST_F(Resume, SettingsThatCannotBeComparedAreSaidToBeSo) {
+TEST_F(Resume, ReportsAConfigThatCannotBeCompared) {
   ASSERT_EQ(train("run").status, 0);
   std::filesystem::remove(run_folder("run") / "config.toml");
   const auto resumed = train("run", {"--resume", "--set", "train.steps=12"});
   ASSERT_EQ(resumed.status, 0) << resumed.output;
-  EXPECT_THAT(resumed.output,
-              HasSubstr("runs/run/config.toml is not there: the run continues with the settings that are "
-                        "given now, which could not be compared"));
+  EXPECT_THAT(
+      resumed.output,
+      HasSubstr(
+          "runs/run/config.toml is missing: the run continues with the current config, which could not be compared"));
   const auto again = train("run", {"--resume", "--set", "train.steps=12"});
   EXPECT_EQ(again.output.find("config.toml is not there"), again.output.npos) << again.output;
 }
 
-TEST_F(Resume, FilesOfTheFolderAreTheOldOnesOrTheNewOnesAtAnyTime) {
+TEST_F(Resume, ReplacesFilesAtomically) {
   ASSERT_EQ(train("run").status, 0);
   std::map<std::string, std::string> before;
   for (const char* name : {"config.toml", "data.manifest", "metrics.jsonl"}) {
-    // Another name of the file that is there: what is written into it shows here, what takes its place does not.
+    // A second name of the existing file: writes into the file show here, a replacement does not.
     std::filesystem::create_hard_link(run_folder("run") / name, run_folder("run") / (std::string("old-") + name));
     before[name] = get_bytes(run_folder("run") / name);
   }
@@ -67,7 +68,7 @@ TEST_F(Resume, FilesOfTheFolderAreTheOldOnesOrTheNewOnesAtAnyTime) {
   for (const auto& [name, bytes] : before) EXPECT_EQ(get_bytes(run_folder("run") / ("old-" + name)), bytes) << name;
 }
 
-TEST_F(Resume, AStateThatIsNoNumberIsNamed) {
+TEST_F(Resume, ReportsAnInvalidNumberInTheState) {
   ASSERT_EQ(train("run").status, 0);
   const auto index = checkpoints("run") / "step-00000010/checkpoint.json";
   auto json = nlohmann::json::parse(get_bytes(index));
@@ -75,10 +76,10 @@ TEST_F(Resume, AStateThatIsNoNumberIsNamed) {
   std::ofstream(index) << json;
   const auto rejected = train("run", {"--resume", "--set", "train.steps=12"});
   EXPECT_NE(rejected.status, 0);
-  EXPECT_THAT(rejected.output, HasSubstr("checkpoint.json: its state says \"abc\" for samples, which is no number"));
+  EXPECT_THAT(rejected.output, HasSubstr("checkpoint.json: its state has the invalid number \"abc\" for samples"));
 }
 
-TEST_F(Resume, RanksThatAreStartedAgainNeedNoMoreTheCheckpointThatWasNamed) {
+TEST_F(Resume, RestartedRanksDoNotNeedTheNamedCheckpoint) {
   const std::vector<std::string> saving = {"--set", "checkpoint.every=5", "--set", "checkpoint.keep=1"};
   auto options = saving;
   ASSERT_EQ(train("run", options).status, 0);
@@ -93,7 +94,7 @@ TEST_F(Resume, RanksThatAreStartedAgainNeedNoMoreTheCheckpointThatWasNamed) {
   EXPECT_EQ(steps("run").size(), 300u);
 }
 
-TEST_F(Resume, RanksThatAreStartedAgainGoOnFromTheCheckpointThatWasNamed) {
+TEST_F(Resume, RestartedRanksContinueFromTheNamedCheckpoint) {
   ASSERT_EQ(train("run", {"--set", "checkpoint.every=5"}).status, 0);
   const auto left = steps("run");
   const auto run =
@@ -112,9 +113,9 @@ TEST_F(Resume, RanksThatAreStartedAgainGoOnFromTheCheckpointThatWasNamed) {
   for (size_t i = 5; i < left.size(); ++i) EXPECT_NE(all[i].at("lr"), left[i].at("lr"));
 }
 
-TEST_F(Resume, RanksThatAreStartedAgainBeforeTheirRunBeganOverwriteWhatIsThere) {
+TEST_F(Resume, RanksRestartedBeforeTheirRunBeganOverwriteTheFolder) {
   auto words = command("run");
-  std::string line = "RANK=0 WORLD_SIZE=1";  // the shell is another launcher
+  std::string line = "RANK=0 WORLD_SIZE=1";  // the shell acts as another launcher
   for (const std::string& word : words) line += " '" + word + "'";
   ASSERT_EQ(testing::end_of_program(start({"bash", "-c", line + "; true"})).status, 0);
   const auto again = [&, port = testing::free_port()](int rank) {
@@ -136,11 +137,11 @@ TEST_F(Resume, AutoRemovesNothing) {
   std::filesystem::remove(checkpoints("run") / "latest");
   const auto rejected = train("run", {"--resume=auto", "--set", "train.steps=2"});
   EXPECT_EQ(rejected.status, 2) << rejected.output;
-  EXPECT_THAT(rejected.output, HasSubstr("holds something, but no complete checkpoint"));
+  EXPECT_THAT(rejected.output, HasSubstr("is not empty, but has no complete checkpoint"));
   EXPECT_TRUE(std::filesystem::exists(checkpoints("run") / "best/checkpoint.json"));
   EXPECT_EQ(steps("run").size(), 10u);
 
-  // What an interrupted replacement leaves is a checkpoint.
+  // An interrupted replacement leaves a checkpoint.
   std::filesystem::rename(checkpoints("run") / "best", checkpoints("run") / "step-00000010.replaced");
   EXPECT_EQ(train("run", {"--resume=auto", "--set", "train.steps=12"}).status, 0);
   EXPECT_EQ(steps("run").size(), 12u);
@@ -157,10 +158,10 @@ TEST_F(Resume, OverwriteRemovesNothingBeforeTheNewRunHasBegun) {
   EXPECT_THAT(rejected.output, HasSubstr("--overwrite would remove model.checkpoint"));
 }
 
-TEST_F(Resume, RanksThatALauncherStartsAgainGoOnWithTheirOwnRunAlone) {
+TEST_F(Resume, RestartedRanksOnlyContinueTheirOwnRun) {
   const std::vector<std::string> first = {"RANK=0", "WORLD_SIZE=1", "TORCHELASTIC_RESTART_COUNT=0"},
                                  second = {"RANK=0", "WORLD_SIZE=1", "TORCHELASTIC_RESTART_COUNT=1"};
-  // Of another job: the shell between is another launcher.
+  // Of another job: the shell in between acts as another launcher.
   auto words = command("run");
   std::string line = "RANK=0 WORLD_SIZE=1";
   for (const std::string& word : words) line += " '" + word + "'";
@@ -175,7 +176,7 @@ TEST_F(Resume, RanksThatALauncherStartsAgainGoOnWithTheirOwnRunAlone) {
   EXPECT_EQ(steps("own").size(), 12u);
 }
 
-TEST_F(Resume, AFolderInWhichARunTrainsIsRejectedToAutoToo) {
+TEST_F(Resume, AutoRejectsAFolderInUse) {
   const auto run = start(command("run", {"--resume=auto", "--set", "train.steps=100000"}));
   await_step(run, "run", 1);
   const auto other = testing::end_of_program(start(command("run", {"--resume=auto"})));
@@ -185,7 +186,7 @@ TEST_F(Resume, AFolderInWhichARunTrainsIsRejectedToAutoToo) {
   EXPECT_EQ(testing::end_of_program(run).status, 128 + SIGTERM);
 }
 
-TEST_F(Resume, RunsNeedNoMoreTheWeightsThatTheyBeganFrom) {
+TEST_F(Resume, ResumedRunsDoNotNeedTheirInitialWeights) {
   ASSERT_EQ(train("first").status, 0);
   const auto weights = folder_.path() / "weights";
   ASSERT_EQ(modrun({"export", checkpoints("first").string(), weights.string()}).status, 0);
@@ -197,7 +198,7 @@ TEST_F(Resume, RunsNeedNoMoreTheWeightsThatTheyBeganFrom) {
   EXPECT_EQ(eval.status, 0) << eval.output;
 }
 
-TEST_F(Resume, ReadsTheConfigOfAnOlderProgram) {
+TEST_F(Resume, ReadsTheConfigOfAnEarlierVersion) {
   ASSERT_EQ(train("run").status, 0);
   std::string text = get_bytes(run_folder("run") / "config.toml");
   const std::string now = "zero_stage = 3";
@@ -207,6 +208,32 @@ TEST_F(Resume, ReadsTheConfigOfAnOlderProgram) {
   const auto resumed = modrun({"train", run_folder("run").string(), "--resume", "--set", "train.steps=12"});
   EXPECT_EQ(resumed.status, 0) << resumed.output;
   EXPECT_THAT(resumed.output, HasSubstr("parallel.zero_stage                          2"));
+}
+
+TEST_F(Resume, AcceptsRenamedKeysAndReportsThemOnce) {
+  ASSERT_EQ(train("run", {"--set", "eval.every=5"}).status, 0);
+  const auto rename = [&](const char* file, const std::vector<std::pair<std::string, std::string>>& names) {
+    std::string text = get_bytes(run_folder("run") / file);
+    for (const auto& [now, before] : names) {
+      ASSERT_NE(text.find(now), std::string::npos) << now;
+      for (size_t at; (at = text.find(now)) != std::string::npos;) text.replace(at, now.size(), before);
+    }
+    std::ofstream(run_folder("run") / file) << text;
+  };
+  rename(
+      "config.toml",
+      {{"validation_every", "held_out_every"}, {"validation_fraction", "held_out_part"}, {"validation", "held_out"}});
+  rename("metrics.jsonl", {{"val_loss", "held_out_loss"}});
+  const auto resumed =
+      modrun({"--nproc-per-node", "2", "train", run_folder("run").string(), "--resume", "--set", "train.steps=12"});
+  EXPECT_EQ(resumed.status, 0) << resumed.output;
+  const std::string note = "data.held_out_every is now data.validation_every";
+  const size_t at = resumed.output.find(note);
+  ASSERT_NE(at, std::string::npos) << resumed.output;
+  EXPECT_EQ(resumed.output.find(note, at + 1), std::string::npos) << resumed.output;
+  EXPECT_THAT(get_bytes(run_folder("run") / "config.toml"), HasSubstr("validation_every = 4"));
+  const auto end = events("run", "end").back();
+  EXPECT_LE(end["best_val_loss"], end["val_loss"]);
 }
 
 TEST_F(Resume, ARunOutlivesItsTerminalAndItsReader) {
@@ -229,7 +256,7 @@ TEST_F(Resume, ARunOutlivesItsTerminalAndItsReader) {
   }
 }
 
-TEST_F(Resume, OneRankIsStartedAgainToo) {
+TEST_F(Resume, RestartsASingleRank) {
   const auto run =
       start(command("run", {"--set", "train.steps=300", "--set", "checkpoint.every=20"}, {"--max-restarts", "1"}));
   await_step(run, "run", 40);
@@ -240,7 +267,7 @@ TEST_F(Resume, OneRankIsStartedAgainToo) {
   EXPECT_EQ(steps("run").size(), 300u);
 }
 
-TEST_F(Resume, MakesUpForTheEvaluationBeforeWhichARunEnded) {
+TEST_F(Resume, MakesUpForAMissedEvaluation) {
   const auto lines = [&](const std::string& part) {
     std::vector<std::string> found;
     std::ifstream in(run_folder("run") / "metrics.jsonl");
@@ -257,17 +284,17 @@ TEST_F(Resume, MakesUpForTheEvaluationBeforeWhichARunEnded) {
   for (const std::string& line : lines(""))
     if (line.find("\"evaluation\"") == line.npos && line.find("\"end\"") == line.npos) rest += line + "\n";
   std::ofstream(run_folder("run") / "metrics.jsonl") << rest;
-  for (const char* launcher : {"2", "1"}) {  // the first makes up for it, the second finds nothing to do
+  for (const char* launcher : {"2", "1"}) {  // the first makes up for it, the second has nothing to do
     const auto resumed = train("run", {"--resume"}, {"--nproc-per-node", launcher});
     ASSERT_EQ(resumed.status, 0) << resumed.output;
     ASSERT_EQ(lines("\"event\":\"evaluation\"").size(), 1U);
     const auto made_up = nlohmann::json::parse(lines("\"event\":\"evaluation\"").front());
-    EXPECT_NEAR(made_up["held_out_loss"], nlohmann::json::parse(evaluations.front())["held_out_loss"], 1e-5);
+    EXPECT_NEAR(made_up["val_loss"], nlohmann::json::parse(evaluations.front())["val_loss"], 1e-5);
     EXPECT_EQ(lines("\"event\":\"end\"").size(), 1U);
   }
 }
 
-TEST_F(Resume, AFolderThatCannotBeWrittenIsRejectedBeforeARankStarts) {
+TEST_F(Resume, RejectsAnUnwritableFolderBeforeStartingRanks) {
   for (const std::string folder : {"/proc/none", ""}) {
     const auto rejected = modrun({"--nproc-per-node", "2", "train", config_.string(), "--set", "train.dir=" + folder});
     EXPECT_EQ(rejected.status, 2) << rejected.output;

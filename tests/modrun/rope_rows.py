@@ -1,5 +1,5 @@
 """Writes small models whose rotary positions depend on a row's length, or whose rows are longer than
-max_position_embeddings, and what transformers makes of them.
+max_position_embeddings, with transformers' results.
 
     rope_rows.py FOLDER
 
@@ -59,7 +59,7 @@ CASES = {
 
 
 def forget_longest(model):
-    """Has the model's frequencies be those of no sequence yet."""
+    """Resets the model's frequencies to those before any sequence."""
     for module in model.modules():
         if hasattr(module, "original_inv_freq"):
             module.register_buffer("inv_freq", module.original_inv_freq.clone(), persistent=False)

@@ -1,5 +1,5 @@
-// Rows longer than max_position_embeddings: rotary positions continue as in transformers, by each row's own length
-// where frequencies depend on it, and tables of learned positions end.
+// Rows longer than max_position_embeddings: rotary positions continue as in transformers, by each row's own length if
+// frequencies depend on it, and learned position tables end.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -17,21 +17,21 @@ using Words = std::vector<std::string>;
 
 class Rope : public ModrunTest {
  protected:
-  /// A step of gradient descent on all rows.
+  /// One step of gradient descent on all rows.
   Finished step(const fs::path& of, const Words& settings, int ranks) const {
     const fs::path config = folder_.write(
         "step.toml",
         "[model]\ncheckpoint = '" + (of / "model").string() +
             "'\n[train]\nsteps = 1\nbatch_size = 6\n[optim]\nname = 'sgd'\nmomentum = 0\nlr = 0.5\n"
             "schedule = 'constant'\nwarmup_steps = 0\nweight_decay = 0\nmax_grad_norm = 0\n[eval]\nsamples = 0\n"
-            "[checkpoint]\nform = 'full'\n[data]\nformat = 'examples'\nheld_out_every = 0\npaths = ['" +
+            "[checkpoint]\nform = 'full'\n[data]\nformat = 'examples'\nvalidation_every = 0\npaths = ['" +
             (of / "rows").string() + "']\n");
     return modrun(with({"--nproc-per-node", std::to_string(ranks), "train", config.string()},
                        set(with(settings, {"train.dir=" + (of / "run").string()}))));
   }
 };
 
-TEST_F(Rope, TrainsRowsOfAnyLengthAsTransformersDoesOnEveryMesh) {
+TEST_F(Rope, MatchesTransformersForAnyRowLengthOnEveryMesh) {
   const fs::path folder = folder_.path() / "rope", log = folder_.path() / "rope.log";
   const std::string command = std::string(PARITY_PYTHON " " ROPE_ROWS " ") + folder.string() + " > " + log.string();
   ASSERT_EQ(std::system((command + " 2>&1").c_str()), 0) << get_bytes(log);
@@ -60,7 +60,7 @@ TEST_F(Rope, TrainsRowsOfAnyLengthAsTransformersDoesOnEveryMesh) {
   EXPECT_GE(count, 10u);
 }
 
-TEST_F(Rope, TablesOfLearnedPositionsEnd) {
+TEST_F(Rope, RejectsRowsBeyondLearnedPositions) {
   const at::Tensor ids = at::arange(4 * 24, at::kLong).remainder(64).view({4, 24});
   fs::create_directories(folder_.path() / "rows");
   write_safetensors(folder_.path() / "rows/a.safetensors", {{"input_ids", ids}, {"labels", ids}});
@@ -74,14 +74,14 @@ TEST_F(Rope, TablesOfLearnedPositionsEnd) {
                   "num_hidden_layers = 1\nnum_attention_heads = 4\npad_token_id = 1\n")}) {
     const auto run =
         modrun({"train", folder_
-                             .write("learned.toml", std::string("[model]\nentry = '") + entry +
-                                                        "'\n[model.config]\nvocab_size = 64\n" + sizes +
-                                                        "[data]\nformat = 'examples'\nheld_out_every = 0\npaths = ['" +
-                                                        (folder_.path() / "rows").string() + "']\n")
+                             .write("learned.toml",
+                                    std::string("[model]\nentry = '") + entry + "'\n[model.config]\nvocab_size = 64\n" +
+                                        sizes + "[data]\nformat = 'examples'\nvalidation_every = 0\npaths = ['" +
+                                        (folder_.path() / "rows").string() + "']\n")
                              .string()});
     EXPECT_EQ(run.status, 2) << run.output;
     EXPECT_THAT(run.output, testing::AllOf(HasSubstr("24 tokens"), HasSubstr("positions for 16: write shorter ones"),
-                                           HasSubstr("which makes another model")));
+                                           HasSubstr("which defines another model")));
   }
 }
 

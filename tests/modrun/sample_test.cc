@@ -1,4 +1,4 @@
-// modrun sample of several texts: a line of JSON for each, which says what the text alone gives.
+// modrun sample with several prompts: one JSON line per prompt, equal to its output for that prompt alone.
 #include <gmock/gmock.h>
 
 #include <sstream>
@@ -36,7 +36,7 @@ class Sampling : public ModrunTest {
     return found;
   }
 
-  /// What is printed of one text.
+  /// The output for a single prompt.
   std::string alone(const std::string& prompt) const {
     const Finished run = sampled({"--prompt", prompt});
     EXPECT_EQ(run.status, 0) << run.output;
@@ -44,7 +44,7 @@ class Sampling : public ModrunTest {
   }
 };
 
-TEST_F(Sampling, OfSeveralTextsIsALineOfJsonEach) {
+TEST_F(Sampling, PrintsOneJsonLinePerText) {
   const Words prompts = {"line 1", "of", "file 12345"};
   std::vector<json> expected;
   for (const std::string& prompt : prompts) {
@@ -65,7 +65,7 @@ TEST_F(Sampling, OfSeveralTextsIsALineOfJsonEach) {
   EXPECT_EQ(lines({"--prompts", one}), std::vector<json>{expected[0]});
 }
 
-// A model can write what clears a screen or sets a window's title.
+// A model can generate sequences that clear a screen or set a window's title.
 TEST_F(Sampling, TextIsPrintableOnATerminalAndUnchangedInAPipe) {
   EXPECT_THAT(alone("\x1b[2Jline"), HasSubstr("\x1b[2Jline"));
   const std::string out = (folder_.path() / "terminal").string();
@@ -75,7 +75,7 @@ TEST_F(Sampling, TextIsPrintableOnATerminalAndUnchangedInAPipe) {
   EXPECT_THAT(get_bytes(out), testing::AllOf(HasSubstr("?[2Jline"), testing::Not(HasSubstr("\x1b"))));
 }
 
-TEST_F(Sampling, ReadsTextsOfJsonLines) {
+TEST_F(Sampling, ReadsPromptsFromJsonLines) {
   const std::string file =
       folder_.write("prompts.jsonl", "{\"prompt\": \"a\\nb\"}\n{\"prompt\": \"of\", \"id\": 3}\n").string();
   const auto found = lines({"--prompts", file});
@@ -84,17 +84,17 @@ TEST_F(Sampling, ReadsTextsOfJsonLines) {
   EXPECT_EQ(found[1].at("prompt"), "of");
 }
 
-TEST_F(Sampling, RejectsWhatHoldsNoTexts) {
+TEST_F(Sampling, RejectsFilesWithoutPrompts) {
   const auto error = [&](const std::string& name, const std::string& text) {
     const Finished run = sampled({"--prompts", folder_.write(name, text).string()});
     EXPECT_NE(run.status, 0);
     return run.output;
   };
-  EXPECT_THAT(error("empty.txt", ""), HasSubstr("empty.txt is empty: write a text to continue in each line"));
+  EXPECT_THAT(error("empty.txt", ""), HasSubstr("empty.txt is empty: write one text to continue per line"));
   EXPECT_THAT(error("hole.txt", "a\n\nb\n"), HasSubstr("hole.txt:2: there is no text to continue"));
   EXPECT_THAT(error("no.jsonl", "{\"prompt\": \"a\"}\n{\"text\": \"b\"}\n"), HasSubstr("no.jsonl:2: "));
   EXPECT_THAT(error("broken.jsonl", "{\"prompt\": \"a\"\n"), HasSubstr("broken.jsonl:1: "));
-  EXPECT_THAT(sampled({"--prompts", (folder_.path() / "none").string()}).output, HasSubstr("none is no file"));
+  EXPECT_THAT(sampled({"--prompts", (folder_.path() / "none").string()}).output, HasSubstr("none is not a file"));
 }
 
 }  // namespace

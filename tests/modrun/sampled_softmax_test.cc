@@ -1,5 +1,5 @@
-// Session models whose training loss is over a sample of the items: alike on every mesh, resumed to the bit, judged
-// over all items, and rejected where it means nothing.
+// Session models with a sampled training loss: identical on every mesh, resumed bit-identically, evaluated over all
+// items, and rejected where sampling does not apply.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -20,7 +20,7 @@ class SampledSoftmaxOfRuns : public ModrunTest {
   SampledSoftmaxOfRuns() {
     at::manual_seed(1);
     const at::Tensor lengths = at::randint(3, kSeq + 1, {kSessions, 1}, at::kLong);
-    // Items of a session go up by 1 from a first one, of which small ones are popular.
+    // Items of a session increase by 1 from a first one, which is usually small.
     const at::Tensor first = at::full({kSessions, 1}, 42.0).pow(at::rand({kSessions, 1})).to(at::kLong);
     const at::Tensor ids = (first + at::arange(kSeq)) * at::arange(kSeq).lt(lengths);
     fs::create_directories(folder_.path() / "sessions");
@@ -32,12 +32,12 @@ class SampledSoftmaxOfRuns : public ModrunTest {
                   "[model.config]\nvocab_size = 50\nn_positions = 8\nn_embd = 32\nn_layer = 2\nn_head = 4\n"
                   "item_dim = 16\nresid_pdrop = 0.1\nembd_pdrop = 0\nattn_pdrop = 0\n"
                   "[sampled_softmax]\nsamples = 12\n"
-                  "[data]\nformat = 'examples'\nheld_out = ['*held-out*']\npaths = ['" +
+                  "[data]\nformat = 'examples'\nvalidation = ['*held-out*']\npaths = ['" +
                       (folder_.path() / "sessions").string() +
                       "']\n[train]\nsteps = 8\nbatch_size = 12\n[optim]\nlr = 1e-2\n[eval]\nsamples = 0\n");
   }
 
-  /// What an evaluation at the run's end says of a metric.
+  /// A metric of the evaluation at the run's end.
   double evaluated(const std::string& name, const std::string& metric) const {
     return events(name, "evaluation").back().at("metrics").at(metric).get<double>();
   }
@@ -49,7 +49,7 @@ class SampledSoftmaxOfRuns : public ModrunTest {
   }
 };
 
-TEST_F(SampledSoftmaxOfRuns, TrainAlikeOnEveryMesh) {
+TEST_F(SampledSoftmaxOfRuns, TrainIdenticallyOnEveryMesh) {
   for (const char* entry : {"SessionForNextItem", "SessionForMaskedItem"}) {
     const Words of_entry = {std::string("model.entry=") + entry};
     const auto run = train("alone", with(set(of_entry), {"--overwrite"}));
@@ -74,7 +74,7 @@ TEST_F(SampledSoftmaxOfRuns, TrainAlikeOnEveryMesh) {
   }
 }
 
-TEST_F(SampledSoftmaxOfRuns, GoOnFromACheckpointWithTheSamplesOfTheSteps) {
+TEST_F(SampledSoftmaxOfRuns, ResumeWithTheSameSampledItems) {
   const Words settings = {"parallel.dp_shard=3", "optim.schedule='constant'"}, ranks = {"--nproc-per-node", "3"};
   ASSERT_EQ(train("whole", set(settings), ranks).status, 0);
   ASSERT_EQ(train("half", set(with(settings, {"train.steps=4"})), ranks).status, 0);
@@ -85,8 +85,8 @@ TEST_F(SampledSoftmaxOfRuns, GoOnFromACheckpointWithTheSamplesOfTheSteps) {
   expect_same_checkpoint("whole", "half", "step-00000008");
 }
 
-/// A run learns what follows, and evaluations of the same weights are the same with and without samples.
-TEST_F(SampledSoftmaxOfRuns, LearnAndAreJudgedOverAllItems) {
+/// A run learns the next items, and evaluations of the same weights agree with and without sampling.
+TEST_F(SampledSoftmaxOfRuns, LearnAndAreEvaluatedOverAllItems) {
   for (const char* distribution : {"log-uniform", "uniform"}) {
     const Words settings = {std::string("sampled_softmax.distribution='") + distribution + "'",
                             "sampled_softmax.samples=24", "eval.metrics=['recall@2']"};
@@ -105,12 +105,11 @@ TEST_F(SampledSoftmaxOfRuns, LearnAndAreJudgedOverAllItems) {
   EXPECT_EQ(judged("sampled_softmax.samples=12"), judged("sampled_softmax.samples=0"));
 }
 
-TEST_F(SampledSoftmaxOfRuns, AreRejectedWhereTheyMeanNothing) {
+TEST_F(SampledSoftmaxOfRuns, AreRejectedForUnsuitableModels) {
   EXPECT_THAT(error({"sampled_softmax.samples=-1"}), HasSubstr("sampled_softmax.samples must be at least 0"));
-  EXPECT_THAT(
-      error({"sampled_softmax.samples=49"}),
-      HasSubstr("sampled_softmax.samples is 49, and there are 49 items beside padding: set it to fewer, or to 0 "
-                "for a loss over all of them"));
+  EXPECT_THAT(error({"sampled_softmax.samples=49"}),
+              HasSubstr("sampled_softmax.samples is 49, and there are 49 items without padding: set it to fewer, or to "
+                        "0 for a loss over all items"));
   EXPECT_THAT(error({"sampled_softmax.samples=1000"}), HasSubstr("there are 49 items"));
   EXPECT_THAT(error({"sampled_softmax.distribution='zipf'"}),
               HasSubstr("sampled_softmax.distribution is \"zipf\": it must be one of log-uniform, uniform"));
@@ -121,8 +120,8 @@ TEST_F(SampledSoftmaxOfRuns, AreRejectedWhereTheyMeanNothing) {
                 "[model]\nentry = 'llama'\n[model.config]\nvocab_size = 256\nhidden_size = 32\n"
                 "intermediate_size = 48\nnum_hidden_layers = 2\nnum_attention_heads = 4\n[data]\npaths = ['" +
                     (folder_.path() / "data").string() + "']\n[sampled_softmax]\nsamples = 12\n");
-  EXPECT_THAT(error({}), HasSubstr("sampled_softmax.samples is 12, which is of models of sessions, and "
-                                   "LlamaForCausalLM is for causal-lm: leave it out"));
+  EXPECT_THAT(error({}), HasSubstr("sampled_softmax.samples is 12, which is for session models, and LlamaForCausalLM "
+                                   "is for causal-lm: leave it out"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Runs that are told to end, or that lose a rank, at any moment: what they saved continues as if nothing had happened.
+// Runs that are told to end, or that lose a rank, at any moment: their checkpoints continue as if nothing had happened.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -49,11 +49,11 @@ class Save : public ModrunTest, public ::testing::WithParamInterface<OnMesh> {
     return testing::end_of_program(testing::start_program(command, folder_.path()));
   }
 
-  /// Starts a run and waits until it has taken `step` steps.
+  /// Starts a run and waits until it has completed `step` steps.
   testing::Started started(const std::string& name, int64_t step, const std::vector<std::string>& options = {},
                            const std::vector<std::string>& launcher = {}) const {
     const auto run = testing::start_program(command(name, options, launcher), folder_.path());
-    testing::await(run, [&] { return lines(name) > step; });  // the first line is no step
+    testing::await(run, [&] { return lines(name) > step; });  // the first line is not a step
     return run;
   }
 
@@ -62,7 +62,7 @@ class Save : public ModrunTest, public ::testing::WithParamInterface<OnMesh> {
     return std::count(std::istreambuf_iterator<char>(in), {}, '\n');
   }
 
-  /// Expects the last checkpoint and every step's loss to be those of another run.
+  /// Expects the last checkpoint and the loss of every step to equal those of another run.
   void expect_same(const std::string& one, const std::string& other) const {
     expect_same_checkpoint(one, other, "step-00000" + std::to_string(kSteps));
     const auto expected = steps(one), found = steps(other);
@@ -71,7 +71,7 @@ class Save : public ModrunTest, public ::testing::WithParamInterface<OnMesh> {
     for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i]["loss"], expected[i]["loss"]) << "step " << i + 1;
   }
 
-  /// Moments at which runs are disturbed: steps after which the signal is sent. MODULAR_LONG_TESTS tries a hundred.
+  /// Steps after which the signal is sent. MODULAR_LONG_TESTS tries a hundred.
   static std::vector<int64_t> moments() {
     const int count = std::getenv("MODULAR_LONG_TESTS") ? 100 : 2;
     std::mt19937 random(7);  // NOLINT(cert-msc51-cpp): the same moments each time
@@ -81,7 +81,7 @@ class Save : public ModrunTest, public ::testing::WithParamInterface<OnMesh> {
   }
 };
 
-TEST_P(Save, ASignalSavesAndEndsAndTheRunGoesOnAsItWouldHave) {
+TEST_P(Save, SignalSavesAndEndsAndTheRunResumesIdentically) {
   ASSERT_EQ(run(command("whole")).status, 0);
   int number = 0;
   for (const int64_t step : moments()) {
@@ -89,7 +89,7 @@ TEST_P(Save, ASignalSavesAndEndsAndTheRunGoesOnAsItWouldHave) {
     const std::string name = "stopped" + std::to_string(number++);
     SCOPED_TRACE(::testing::Message() << "SIG" << sigabbrev_np(signal) << " after step " << step);
     const auto stopped = started(name, step);
-    // As a scheduler that signals a whole group does: each gets it, and the ranks again from their launcher.
+    // As a scheduler that signals a process group: each process gets it, and the ranks again from their launcher.
     for (const pid_t rank : testing::child_processes(stopped.pid)) kill(rank, signal);
     kill(stopped.pid, signal);
     const auto ended = testing::end_of_program(stopped);
@@ -102,10 +102,10 @@ TEST_P(Save, ASignalSavesAndEndsAndTheRunGoesOnAsItWouldHave) {
   }
 }
 
-TEST_P(Save, Sigusr1SavesAndTheRunGoesOn) {
+TEST_P(Save, Sigusr1SavesAndTheRunContinues) {
   ASSERT_EQ(run(command("whole")).status, 0);
   const auto asked = started("asked", 5, {"--set", "checkpoint.every=0"});
-  // One request, which each rank hears twice, perhaps on both sides of a step's end.
+  // One request, which each rank receives twice, perhaps in different steps.
   for (const pid_t rank : testing::child_processes(asked.pid)) kill(rank, SIGUSR1);
   testing::await(asked, [&, heard = lines("asked")] { return lines("asked") > heard; });
   kill(asked.pid, SIGUSR1);
@@ -115,8 +115,8 @@ TEST_P(Save, Sigusr1SavesAndTheRunGoesOn) {
   EXPECT_EQ(std::distance(entries, {}), 3) << "latest, the checkpoint that was asked for, and the last";
 }
 
-TEST_P(Save, AKilledRankIsStartedAgainFromTheNewestCheckpoint) {
-  if (GetParam().launcher.empty()) return;  // nobody starts it again
+TEST_P(Save, KilledRankRestartsFromTheNewestCheckpoint) {
+  if (GetParam().launcher.empty()) return;  // nothing restarts it
   ASSERT_EQ(run(command("whole")).status, 0);
   int number = 0;
   std::mt19937 random(11);  // NOLINT(cert-msc51-cpp): the same ranks each time
@@ -137,7 +137,7 @@ TEST_P(Save, AKilledRankIsStartedAgainFromTheNewestCheckpoint) {
   }
 }
 
-TEST_P(Save, ResumeAutoBeginsWhereThereIsNothingAndGoesOnWhereThereIs) {
+TEST_P(Save, ResumeAutoStartsOrResumes) {
   ASSERT_EQ(run(command("whole")).status, 0);
   const auto stopped = started("auto", 40, {"--resume=auto"});
   kill(stopped.pid, SIGTERM);

@@ -1,4 +1,4 @@
-// Trials judged by a command and by a function of a program of one's own.
+// Trials evaluated by a command and by a function of a user's own program.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 class SearchObjective : public SearchCommand {};
 
-TEST_F(SearchObjective, OfACommandDecidesWhichTrialIsTheBest) {
+TEST_F(SearchObjective, CommandDecidesWhichTrialIsBest) {
   const auto run = search(
       std::string(
           "trials = 3\ndirection = 'maximize'\n"
@@ -26,10 +26,10 @@ TEST_F(SearchObjective, OfACommandDecidesWhichTrialIsTheBest) {
   EXPECT_THAT(run.output, HasSubstr("the best is trial 2: "));
 }
 
-TEST_F(SearchObjective, OfACommandThatFailsIsAFailedTrialWithItsSentence) {
+TEST_F(SearchObjective, FailingCommandFailsTheTrialWithItsMessage) {
   const auto run =
       search(std::string(
-                 "trials = 2\nobjective = ['held_out_loss', 'command']\ndirection = ['minimize', 'minimize']\n"
+                 "trials = 2\nobjective = ['val_loss', 'command']\ndirection = ['minimize', 'minimize']\n"
                  "objective_command = 'test $MODULAR_TRIAL = 1 || { echo no reference file >&2; exit 3; }; echo 8'\n") +
                  kSpace,
              {}, 1);
@@ -40,7 +40,7 @@ TEST_F(SearchObjective, OfACommandThatFailsIsAFailedTrialWithItsSentence) {
   EXPECT_TRUE(fs::exists(study() / "pareto/0001.toml"));
 }
 
-TEST_F(SearchObjective, ASignalEndsTheCommandAndTheTrialHasNotEnded) {
+TEST_F(SearchObjective, SignalEndsTheCommandAndInterruptsTheTrial) {
   const fs::path mark = folder_.path() / "mark";
   const std::string text = "trials = 1\ndirection = 'minimize'\nobjective_command = 'test -e " + mark.string() +
                            " || { echo $$ > " + mark.string() + "; exec sleep 1000; }; echo 3'\n" + kSpace;
@@ -58,7 +58,7 @@ TEST_F(SearchObjective, ASignalEndsTheCommandAndTheTrialHasNotEnded) {
   EXPECT_EQ(trials()[0]["values"]["command"], 3.0);
 }
 
-TEST_F(SearchObjective, OfAProgramsOwnFunctionIsOneOfItsObjectives) {
+TEST_F(SearchObjective, UserFunctionIsAnObjective) {
   const auto of_hooked = [&](const std::string& text, const std::vector<std::string>& variables) {
     return testing::end_of_program(testing::start_program(
         {HOOKED_MODRUN, "search", config("trials = 2\nobjective = 'twice'\n" + text + kSpace).string(), "--set",
@@ -72,7 +72,7 @@ TEST_F(SearchObjective, OfAProgramsOwnFunctionIsOneOfItsObjectives) {
   const auto run = of_hooked("", {});
   ASSERT_EQ(run.status, 0) << run.output;
   for (const json& one : trials())
-    EXPECT_EQ(one["values"]["twice"], 2.0 * held_out_loss(trial_folder(one["trial"].get<int64_t>())));
+    EXPECT_EQ(one["values"]["twice"], 2.0 * val_loss(trial_folder(one["trial"].get<int64_t>())));
   const json head =
       json::parse(get_bytes(study() / "trials.jsonl").substr(0, get_bytes(study() / "trials.jsonl").find('\n')));
   EXPECT_EQ(head["study"]["objectives"][0]["minimize"], false) << "as it was registered";
@@ -81,12 +81,12 @@ TEST_F(SearchObjective, OfAProgramsOwnFunctionIsOneOfItsObjectives) {
       << "of a program that has not registered it";
 }
 
-TEST_F(SearchObjective, OfItsEndGivesAPrunerNothingToCompare) {
+TEST_F(SearchObjective, RejectsAPrunerForObjectivesAtTheEnd) {
   const auto run = search("backend = 'optuna'\npruner = 'median'\npython = '" PARITY_PYTHON
                           "'\ndirection = 'minimize'\nobjective_command = 'echo 1'\n" +
                           std::string(kSpace));
   EXPECT_EQ(run.status, 2) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("search.objective is command, which is known when a trial has ended"));
+  EXPECT_THAT(run.output, HasSubstr("search.objective is command, which is only known after a trial"));
 }
 
 }  // namespace

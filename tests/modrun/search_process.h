@@ -1,4 +1,4 @@
-// modrun search as a user starts it, on the tests' Llama.
+// Runs modrun search as a user does, on the tests' Llama.
 #pragma once
 
 #include <fmt/format.h>
@@ -30,11 +30,11 @@ class SearchCommand : public ModrunTest {
     return modrun(with({"--nproc-per-node", std::to_string(ranks), "search", config(text).string()}, more));
   }
 
-  /// The trials that have ended in the study of that folder.
+  /// The ended trials of the study in that folder.
   static std::vector<nlohmann::json> read_study(const std::filesystem::path& folder) {
     std::vector<nlohmann::json> found;
     std::ifstream in(folder / "trials.jsonl");
-    for (std::string line; std::getline(in, line) && !in.eof();)  // the last may be being written
+    for (std::string line; std::getline(in, line) && !in.eof();)  // the last line may be incomplete
       if (auto one = nlohmann::json::parse(line); one.contains("trial")) found.push_back(std::move(one));
     return found;
   }
@@ -46,7 +46,7 @@ class SearchCommand : public ModrunTest {
                                   folder_.path());
   }
 
-  /// Starts a search, and kills it with all that it has started once its second trial has ended.
+  /// Starts a search, and kills it with all of its processes once its second trial has ended.
   void kill_after_two_trials(const std::filesystem::path& config, const Words& more = {}) const {
     const testing::Started started = start(config, more);
     testing::await(started, [&] { return trials().size() >= 2; });
@@ -54,7 +54,7 @@ class SearchCommand : public ModrunTest {
     testing::end_of_program(started);
   }
 
-  /// The same by their numbers, whichever ended first.
+  /// The same by trial number, in any order of their ends.
   std::vector<nlohmann::json> trials_by_number() const {
     std::vector<nlohmann::json> all = trials();
     std::ranges::sort(all, {}, [](const nlohmann::json& one) { return one["trial"].get<int64_t>(); });
@@ -63,9 +63,7 @@ class SearchCommand : public ModrunTest {
 
   std::filesystem::path trial_folder(int64_t number) const { return study() / fmt::format("trials/{:04}", number); }
 
-  static double held_out_loss(const std::filesystem::path& run) {
-    return events_in(run, "evaluation").back()["held_out_loss"];
-  }
+  static double val_loss(const std::filesystem::path& run) { return events_in(run, "evaluation").back()["val_loss"]; }
 };
 
 inline constexpr const char* kSpace =

@@ -1,5 +1,5 @@
-// What draws values in Python: Ray Tune draws what it draws by itself, several machines share a study of Optuna, and a
-// helper that dies ends the search and loses nothing.
+// Search backends in Python: Ray Tune samples the values that it samples standalone, several machines share a study of
+// Optuna, and a dying helper ends the search without losing results.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -31,7 +31,7 @@ class SearchPython : public SearchCommand {
   static std::string get_helper(pid_t process) { return get_bytes(fmt::format("/proc/{}/cmdline", process)); }
 };
 
-// As a user of Tune writes the space kSpace.
+// kSpace as a user of Tune writes it.
 constexpr const char* kTuneSpace = "{'optim.lr': tune.loguniform(1e-4, 1e-1), 'train.batch_size': tune.choice([4, 8])}";
 
 TEST_F(SearchPython, RayTunesOwnSearchAlgorithmsAgreeToTheBit) {
@@ -55,7 +55,7 @@ TEST_F(SearchPython, RayTunesOwnSearchAlgorithmsAgreeToTheBit) {
     fs::remove_all(study());
     ASSERT_EQ(search(backend("ray", sampler, 4) + kSpace).status, 0);
     json values = json::array();
-    for (const json& one : trials()) values.push_back(one["values"]["held_out_loss"]);
+    for (const json& one : trials()) values.push_back(one["values"]["val_loss"]);
     theirs = python(fmt::format(
         "import json; from ray import tune; from ray.tune.search.optuna import OptunaSearch; "
         "from ray.tune.search.hyperopt import HyperOptSearch\n"
@@ -71,7 +71,7 @@ TEST_F(SearchPython, RayTunesOwnSearchAlgorithmsAgreeToTheBit) {
   expect_like("hyperopt", "HyperOptSearch(metric='loss', mode='min', random_state_seed=1)");
 }
 
-TEST_F(SearchPython, RayGoesOnAfterAKillWithWhatItWouldHaveDrawn) {
+TEST_F(SearchPython, RayResumesAfterAKillWithTheSameValues) {
   const std::string text = backend("ray", "tpe", 5) + kSpace;
   ASSERT_EQ(search(text).status, 0);
   const auto undisturbed = trials();
@@ -86,7 +86,7 @@ TEST_F(SearchPython, RayGoesOnAfterAKillWithWhatItWouldHaveDrawn) {
     EXPECT_EQ(all[i]["settings"], undisturbed[i]["settings"]);
     EXPECT_EQ(all[i]["values"], undisturbed[i]["values"]);
   }
-  // What it answered is checked when it is asked again.
+  // Its answers are checked when it is asked again.
   std::string journal = get_bytes(study() / "ray.jsonl");
   journal.replace(journal.find("\"optim.lr\": \"0.00"), 16, "\"optim.lr\": \"0.01");
   std::ofstream(study() / "ray.jsonl") << journal;
@@ -96,7 +96,7 @@ TEST_F(SearchPython, RayGoesOnAfterAKillWithWhatItWouldHaveDrawn) {
   EXPECT_EQ(trials(), all);
 }
 
-TEST_F(SearchPython, RaysAshaEndsATrialThatIsFarBehind) {
+TEST_F(SearchPython, RaysAshaEndsATrialFarBehind) {
   const auto run =
       search(backend("ray", "random", 9) + "seed = 1\npruner = 'asha'\n[search.space]\noptim.lr = [3e-3, 2e-3, 1e-9]\n",
              {"--set", "train.steps=200", "--set", "eval.every=20", "--set", "optim.schedule=constant"});
@@ -111,7 +111,7 @@ TEST_F(SearchPython, RaysAshaEndsATrialThatIsFarBehind) {
   EXPECT_GT(hopeless, 0) << run.output;
 }
 
-TEST_F(SearchPython, DrawsEveryKindOfRangeWithinItsEnds) {
+TEST_F(SearchPython, SamplesEveryKindOfRangeWithinItsBounds) {
   const std::string space =
       "[search.space]\noptim.weight_decay = { low = 0.1, high = 0.35, step = 0.1 }\n"
       "train.steps = { low = 1, high = 3 }\noptim.warmup_steps = { low = 1, high = 4, log = true }\n"
@@ -130,7 +130,7 @@ TEST_F(SearchPython, DrawsEveryKindOfRangeWithinItsEnds) {
   }
 }
 
-TEST_F(SearchPython, WithoutRayOrASamplerThatItHasIsRejectedBeforeATrial) {
+TEST_F(SearchPython, RejectsMissingRayOrAnUnknownSamplerBeforeATrial) {
   const auto bare = folder_.write("python", std::string("#!/bin/sh\nexec ") + PARITY_PYTHON + " -I -S \"$@\"\n");
   fs::permissions(bare, fs::perms::owner_all);
   const auto rejected = search("backend = 'ray'\npython = '" + bare.string() + "'\n" + kSpace);
@@ -155,7 +155,7 @@ TEST_F(SearchPython, WithoutRayOrASamplerThatItHasIsRejectedBeforeATrial) {
   EXPECT_FALSE(fs::exists(study())) << "nothing is begun";
 }
 
-TEST_F(SearchPython, AHelperThatDiesEndsTheSearchAndWhatWasFoundIsKept) {
+TEST_F(SearchPython, DyingHelperEndsTheSearchAndKeepsItsResults) {
   const std::string text = backend("optuna", "tpe", 4) + kSpace;
   const auto started = start(config(text), {"--set", "train.steps=100"});
   testing::await(started, [&] { return !trials().empty(); });
@@ -176,8 +176,8 @@ TEST_F(SearchPython, AHelperThatDiesEndsTheSearchAndWhatWasFoundIsKept) {
   EXPECT_EQ(std::vector(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(before.size())), before);
 }
 
-// A study that is there already, whoever finds it: modrun by its folder, or the library when it is asked for values.
-TEST_F(SearchPython, AStudyThatIsThereIsOneMessageAndNoTraceback) {
+// An existing study, whether found by modrun in its folder or by the library when it is asked for values.
+TEST_F(SearchPython, ReportsAnExistingStudyWithoutATraceback) {
   for (const char* name : {"optuna", "ray"}) {
     fs::remove_all(study());
     const std::string text = backend(name, "random", 1) + kSpace;
@@ -207,7 +207,7 @@ TEST_F(SearchPython, SeveralMachinesShareAStudyOfOptuna) {
     for (const json& one : read_study(folder_.path() / name)) found.insert(one["trial"].get<int64_t>());
     return found;
   };
-  // One machine is in the middle of its first trial when another one comes, goes, and comes again.
+  // One machine is in the middle of its first trial when another one joins, leaves, and joins again.
   const auto first = start(config(text), with(folder("one"), {"--set", "train.steps=300"}));
   testing::await_output(first, "trial 0 (1 of 3)");
   const Words other = with(folder("two"), {"--set", "train.steps=3"});
@@ -227,7 +227,7 @@ TEST_F(SearchPython, SeveralMachinesShareAStudyOfOptuna) {
     EXPECT_EQ(state[0], "COMPLETE");
     rates.insert(state[1].get<double>());
   }
-  EXPECT_EQ(rates.size(), 6u) << "each machine draws its own";
+  EXPECT_EQ(rates.size(), 6u) << "each machine samples its own";
   EXPECT_FALSE(two.contains(0)) << "which the first machine ran";
   const auto maximizing = search(text + "", with(folder("three"), {"--set", "search.direction=maximize"}));
   EXPECT_EQ(maximizing.status, 2) << maximizing.output;

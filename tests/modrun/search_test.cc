@@ -1,4 +1,4 @@
-// modrun search: trials on two ranks, whose best trains again to the same loss; continues where it was killed.
+// modrun search: trials on two ranks; the best one trains again to the same loss; a killed search resumes.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -15,23 +15,22 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-TEST_F(SearchCommand, TheBestOfItsTrialsTrainsAgainToTheSameLoss) {
+TEST_F(SearchCommand, BestTrialTrainsAgainToTheSameLoss) {
   const auto run = search(std::string("trials = 4\n") + kSpace);
   ASSERT_EQ(run.status, 0) << run.output;
   const auto all = trials();
   ASSERT_EQ(all.size(), 4u);
   const auto best =
-      std::ranges::min_element(all, {}, [](const json& one) { return one["values"]["held_out_loss"].get<double>(); });
+      std::ranges::min_element(all, {}, [](const json& one) { return one["values"]["val_loss"].get<double>(); });
   for (const json& one : all)
-    EXPECT_EQ(held_out_loss(study() / fmt::format("trials/{:04}", one["trial"].get<int64_t>())),
-              one["values"]["held_out_loss"]);
+    EXPECT_EQ(val_loss(study() / fmt::format("trials/{:04}", one["trial"].get<int64_t>())), one["values"]["val_loss"]);
   EXPECT_THAT(run.output, HasSubstr(fmt::format("the best is trial {}", (*best)["trial"].get<int64_t>())));
   const auto again = modrun({"--nproc-per-node", "2", "train", (study() / "best.toml").string()});
   ASSERT_EQ(again.status, 0) << again.output;
-  EXPECT_EQ(held_out_loss(study() / "best"), (*best)["values"]["held_out_loss"]) << "bit by bit";
+  EXPECT_EQ(val_loss(study() / "best"), (*best)["values"]["val_loss"]) << "bit by bit";
 }
 
-TEST_F(SearchCommand, ATrialThatFailsIsRecordedAndTheStudyGoesOn) {
+TEST_F(SearchCommand, RecordsAFailedTrialAndContinues) {
   const auto run = search(
       "trials = 3\nbackend = 'grid'\n[search.space]\noptim.lr = [1e30, 1e-3, 1e-2]\noptim.max_grad_norm = [0]\n"
       "optim.warmup_steps = [0]\n");
@@ -43,7 +42,7 @@ TEST_F(SearchCommand, ATrialThatFailsIsRecordedAndTheStudyGoesOn) {
   EXPECT_TRUE(all[2].contains("values"));
 }
 
-TEST_F(SearchCommand, GoesOnAfterAKillWithWhatItWouldHaveDrawn) {
+TEST_F(SearchCommand, ResumesAfterAKillWithTheSameValues) {
   ASSERT_EQ(search(std::string("trials = 5\n") + kSpace).status, 0);
   const auto undisturbed = trials();
   fs::remove_all(study());
@@ -61,7 +60,7 @@ TEST_F(SearchCommand, GoesOnAfterAKillWithWhatItWouldHaveDrawn) {
   }
 }
 
-TEST_F(SearchCommand, OptunaDrawsAndKnowsWhatTheTrialsFound) {
+TEST_F(SearchCommand, OptunaSamplesFromTheTrialsResults) {
   const std::string text = std::string("trials = 4\nbackend = 'optuna'\npython = '") + PARITY_PYTHON + "'\n" + kSpace;
   const auto run = search(text);
   ASSERT_EQ(run.status, 0) << run.output;
@@ -81,13 +80,13 @@ TEST_F(SearchCommand, OptunaDrawsAndKnowsWhatTheTrialsFound) {
               std::stod(all[i]["settings"]["optim.lr"].get<std::string>()));
     EXPECT_EQ(of_optuna[2][i][0]["train.batch_size"].get<int64_t>(),
               std::stoll(all[i]["settings"]["train.batch_size"].get<std::string>()));
-    EXPECT_EQ(of_optuna[2][i][1], all[i]["values"]["held_out_loss"]);
+    EXPECT_EQ(of_optuna[2][i][1], all[i]["values"]["val_loss"]);
     EXPECT_EQ(of_optuna[2][i][2], "COMPLETE");
   }
   EXPECT_THAT(run.output, HasSubstr(fmt::format("the best is trial {}", of_optuna[0].get<int64_t>())));
 }
 
-TEST_F(SearchCommand, OptunaThatWasKilledGoesOnWithTheTrialThatWasRunning) {
+TEST_F(SearchCommand, KilledOptunaContinuesTheRunningTrial) {
   const std::string text = std::string("trials = 4\nbackend = 'optuna'\npython = '") + PARITY_PYTHON + "'\n" + kSpace;
   kill_after_two_trials(config(text));
   const auto before = trials();
@@ -100,12 +99,12 @@ TEST_F(SearchCommand, OptunaThatWasKilledGoesOnWithTheTrialThatWasRunning) {
     EXPECT_EQ(all[i]["trial"], i);
     rates.insert(all[i]["settings"]["optim.lr"].get<std::string>());
   }
-  EXPECT_EQ(rates.size(), 4u) << "nothing is drawn again";
+  EXPECT_EQ(rates.size(), 4u) << "nothing is sampled again";
   EXPECT_EQ(std::vector(all.begin(), all.begin() + 2), before);
 }
 
-// Optuna writes a trial down first, and then value by value: what is left where it is killed between is such a trial.
-TEST_F(SearchCommand, OptunaThatWasKilledBeforeATrialHadItsValuesDrawsThem) {
+// Optuna records a trial first, and its values one by one afterwards: killed in between, it leaves such a trial.
+TEST_F(SearchCommand, KilledOptunaSamplesMissingValuesOfATrial) {
   const std::string text = std::string("trials = 4\nbackend = 'optuna'\npython = '") + PARITY_PYTHON + "'\n" + kSpace;
   kill_after_two_trials(config(text));
   const std::string begin = "import optuna; optuna.load_study(study_name='study', storage='sqlite:///" +
@@ -122,8 +121,8 @@ TEST_F(SearchCommand, OptunaThatWasKilledBeforeATrialHadItsValuesDrawsThem) {
   }
 }
 
-TEST_F(SearchCommand, ATrialThatIsPrunedEndsOnAllRanksAndHasNoValues) {
-  constexpr int64_t kSteps = 300;  // more than a trial has taken when the verdict reaches it
+TEST_F(SearchCommand, PrunedTrialEndsOnAllRanksWithoutValues) {
+  constexpr int64_t kSteps = 300;  // more than a trial has completed when the verdict reaches it
   const auto run = search(
       "backend = 'optuna'\nsampler = 'random'\npruner = 'median'\npython = '" PARITY_PYTHON
       "'\ntrials = 7\nseed = 1\n[search.space]\noptim.lr = [3e-3, 2e-3, 1e-9]\n",
@@ -144,7 +143,7 @@ TEST_F(SearchCommand, ATrialThatIsPrunedEndsOnAllRanksAndHasNoValues) {
     EXPECT_LT(end["steps"], kSteps);
     EXPECT_EQ(end["stopped_by"], "SIGTERM");
   }
-  EXPECT_EQ(hopeless, 1) << run.output;  // the seventh, after five with which to compare
+  EXPECT_EQ(hopeless, 1) << run.output;  // the seventh, compared with the five before
   const std::string count = "'" PARITY_PYTHON
                             "' -c \"import optuna, sys; study = optuna.load_study(study_name='study', "
                             "storage='sqlite:///" +
@@ -153,7 +152,7 @@ TEST_F(SearchCommand, ATrialThatIsPrunedEndsOnAllRanksAndHasNoValues) {
   EXPECT_EQ(WEXITSTATUS(std::system(count.c_str())), pruned);
 }
 
-TEST_F(SearchCommand, APrunerThatHasNothingToCompareIsRejected) {
+TEST_F(SearchCommand, RejectsAPrunerWithNothingToCompare) {
   const auto error = [&](const std::string& text, const Words& more = {}) {
     const auto run = search(text + kSpace, more);
     EXPECT_EQ(run.status, 2) << run.output;
@@ -164,13 +163,13 @@ TEST_F(SearchCommand, APrunerThatHasNothingToCompareIsRejected) {
                                                       "pruners: set search.backend to optuna or ray"));
   EXPECT_THAT(error("backend = 'optuna'\npruner = 'best'\n"),
               HasSubstr("it must be median or hyperband with search.backend = \"optuna\""));
-  EXPECT_THAT(error(optuna + "objective = ['held_out_loss', 'seconds']\n"),
+  EXPECT_THAT(error(optuna + "objective = ['val_loss', 'seconds']\n"),
               HasSubstr("search.objective has 2 entries: pruners support one objective"));
-  EXPECT_THAT(error(optuna + "objective = 'seconds'\n"), HasSubstr("which is known when a trial has ended"));
+  EXPECT_THAT(error(optuna + "objective = 'seconds'\n"), HasSubstr("which is only known after a trial"));
   EXPECT_THAT(error(optuna), HasSubstr("and eval.every 0: set it to a number of steps"));
 }
 
-TEST_F(SearchCommand, WithoutOptunaIsRejectedWithTheCommandThatInstallsIt) {
+TEST_F(SearchCommand, RejectsMissingOptunaWithTheInstallCommand) {
   const auto bare = folder_.write("python", std::string("#!/bin/sh\nexec ") + PARITY_PYTHON + " -I -S \"$@\"\n");
   fs::permissions(bare, fs::perms::owner_all);
   const auto rejected = search("backend = 'optuna'\npython = '" + bare.string() + "'\n" + kSpace);
@@ -183,8 +182,8 @@ TEST_F(SearchCommand, WithoutOptunaIsRejectedWithTheCommandThatInstallsIt) {
   EXPECT_THAT(none.output, HasSubstr("search.backend is optuna, which runs in Python: cannot start /no/such/python"));
 }
 
-TEST_F(SearchCommand, OfSeveralObjectivesEachThatIsNotBeatenIsAConfig) {
-  const auto run = search(std::string("trials = 3\nobjective = ['held_out_loss', 'memory_peak']\n") + kSpace, {}, 1);
+TEST_F(SearchCommand, WritesAConfigPerParetoOptimalTrial) {
+  const auto run = search(std::string("trials = 3\nobjective = ['val_loss', 'memory_peak']\n") + kSpace, {}, 1);
   ASSERT_EQ(run.status, 0) << run.output;
   int files = 0;
   for (const auto& entry : fs::directory_iterator(study() / "pareto")) {
@@ -195,7 +194,7 @@ TEST_F(SearchCommand, OfSeveralObjectivesEachThatIsNotBeatenIsAConfig) {
   EXPECT_FALSE(fs::exists(study() / "best.toml"));
 }
 
-TEST_F(SearchCommand, GoesOnWhereItsTrialsHaveOtherShapes) {
+TEST_F(SearchCommand, HandlesTrialsOfDifferentShapes) {
   const std::string shapes = "[search.space]\nmodel.config.num_hidden_layers = { low = 1, high = 3 }\n";
   const Words saves = {"--set", "checkpoint.every=0", "--set", "train.steps=3"};
   ASSERT_EQ(search(shapes, with(saves, {"--trials", "2"}), 1).status, 0);
@@ -207,7 +206,7 @@ TEST_F(SearchCommand, GoesOnWhereItsTrialsHaveOtherShapes) {
   EXPECT_THAT(other.output, HasSubstr("objective or base config"));
 }
 
-TEST_F(SearchCommand, ATrialWhosePerplexityIsNoNumberHasFailed) {
+TEST_F(SearchCommand, NonFinitePerplexityFailsATrial) {
   const auto run = search(
       "objective = 'perplexity'\nbackend = 'grid'\n[search.space]\noptim.lr = [1e-3, 30.0]\n"
       "train.steps = [1]\noptim.warmup_steps = [0]\noptim.max_grad_norm = [0]\n",
@@ -217,24 +216,25 @@ TEST_F(SearchCommand, ATrialWhosePerplexityIsNoNumberHasFailed) {
   EXPECT_EQ(trials()[1]["failure"], "the run has no finite value of perplexity");
 }
 
-TEST_F(SearchCommand, ValuesThatGoTogetherAreTakenThoughNoneGoesAlone) {
+TEST_F(SearchCommand, AcceptsValuesThatAreOnlyValidTogether) {
   const auto run = search("trials = 2\n[search.space]\noptim.schedule = ['wsd']\noptim.decay_steps = [3]\n", {}, 1);
   EXPECT_EQ(run.status, 0) << run.output;
 }
 
-TEST_F(SearchCommand, AnObjectiveThatNoTrialHasIsRejectedBeforeATrial) {
+TEST_F(SearchCommand, RejectsAMissingObjectiveBeforeATrial) {
   const auto typo = search(std::string("objective = 'acuracy'\n") + kSpace);
   EXPECT_EQ(typo.status, 2) << typo.output;
   EXPECT_THAT(typo.output, HasSubstr("search.objective is acuracy, which no trial has: it may be samples_per_second, "
-                                     "tokens_per_second, memory_peak, seconds, held_out_loss, perplexity"));
-  const auto none = search(kSpace, {"--set", "data.held_out_every=0"});
+                                     "tokens_per_second, memory_peak, seconds, val_loss, perplexity"));
+  const auto none = search(kSpace, {"--set", "data.validation_every=0"});
   EXPECT_EQ(none.status, 2) << none.output;
-  EXPECT_THAT(none.output, HasSubstr("search.objective is held_out_loss, which no trial has, as no file is held out"));
+  EXPECT_THAT(none.output,
+              HasSubstr("search.objective is val_loss, which no trial has, as there is no validation data"));
   const auto base = search(kSpace, {"--set", "data.paths=['/nope']"});
   EXPECT_THAT(base.output, HasSubstr("modrun: /nope: No such file or directory"));
 }
 
-TEST_F(SearchCommand, ValuesThatCannotBeAreRejectedBeforeATrial) {
+TEST_F(SearchCommand, RejectsInvalidValuesBeforeATrial) {
   const auto rejected = search("[search.space]\noptim.name = ['adamw', 'adam']\n");
   EXPECT_EQ(rejected.status, 2) << rejected.output;
   EXPECT_THAT(rejected.output, HasSubstr("search.space has optim.name = 'adam'"));

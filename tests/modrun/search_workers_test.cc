@@ -1,4 +1,4 @@
-// modrun search --workers: several trials at a time try what one at a time would, end together, and are not lost.
+// modrun search --workers: concurrent trials try the same values as sequential ones, end together, and are not lost.
 #include <gmock/gmock.h>
 
 #include "runtime/launch/launcher.h"
@@ -21,7 +21,7 @@ class SearchWorkers : public SearchCommand {
   }
 };
 
-TEST_F(SearchWorkers, TryWhatOneAtATimeTriesAndFindTheSame) {
+TEST_F(SearchWorkers, FindTheSameAsOneAtATime) {
   const std::string text = std::string("trials = 5\n") + kSpace;
   ASSERT_EQ(search(text, {}, 1).status, 0);
   const auto one_by_one = trials();
@@ -35,12 +35,12 @@ TEST_F(SearchWorkers, TryWhatOneAtATimeTriesAndFindTheSame) {
     EXPECT_EQ(all[i]["settings"], one_by_one[i]["settings"]);
     EXPECT_EQ(all[i]["values"], one_by_one[i]["values"]) << "bit by bit";
   }
-  EXPECT_LT(run.output.find("trial 2 (3 of 5)"), run.output.find("held_out_loss")) << "they began together";
-  const bool is_said = run.output.find("3 trials of one rank at a time share") != std::string::npos;
+  EXPECT_LT(run.output.find("trial 2 (3 of 5)"), run.output.find("val_loss")) << "they began together";
+  const bool is_said = run.output.find("3 concurrent trials of one rank share") != std::string::npos;
   EXPECT_EQ(is_said, threads_per_rank(1) < 3) << run.output;
 }
 
-TEST_F(SearchWorkers, ATrialThatFailsLeavesTheOthersAlone) {
+TEST_F(SearchWorkers, FailedTrialDoesNotAffectOthers) {
   const auto run = search(
       "backend = 'grid'\n[search.space]\noptim.lr = [1e30, 1e-3, 1e-2]\noptim.max_grad_norm = [0]\n"
       "optim.warmup_steps = [0]\n",
@@ -54,7 +54,7 @@ TEST_F(SearchWorkers, ATrialThatFailsLeavesTheOthersAlone) {
   EXPECT_THAT(run.output, HasSubstr("modrun: rank ")) << "what its launcher said";
 }
 
-TEST_F(SearchWorkers, ASignalEndsAllTrialsInOrderAndResumeGoesOnWithEach) {
+TEST_F(SearchWorkers, SignalEndsAllTrialsAndResumeContinuesEach) {
   const Words more = {"--workers", "2", "--set", "train.steps=600", "--set", "checkpoint.every=0", "--trials", "2"};
   const auto started = start(config(kSpace), more);
   testing::await(started, [&] { return has_begun(0) && has_begun(1); });
@@ -79,7 +79,7 @@ TEST_F(SearchWorkers, ASignalEndsAllTrialsInOrderAndResumeGoesOnWithEach) {
   }
 }
 
-TEST_F(SearchWorkers, AfterAKillAllThatRanAreRunAgainAndNoneThatEndedIsLost) {
+TEST_F(SearchWorkers, AfterAKillRunningTrialsRunAgainAndEndedOnesAreKept) {
   const std::string text = std::string("trials = 6\n") + kSpace;
   ASSERT_EQ(search(text).status, 0);
   const auto undisturbed = trials();
@@ -125,9 +125,9 @@ TEST_F(SearchWorkers, ShareTheCores) {
   }
 }
 
-TEST_F(SearchWorkers, CountTogetherForTheMachinesMemory) {
-  // Parameters, gradients and AdamW's state take 8 bytes of each parameter on one of two shards. The tables before and
-  // after the model have 64 for a token.
+TEST_F(SearchWorkers, AddUpForTheMachinesMemory) {
+  // Parameters, gradients and AdamW's state take 8 bytes per parameter on one of two shards. The tables before and
+  // after the model have 64 parameters per token.
   const double parameters = 1.2 * static_cast<double>(machine_memory()) / (4 * 8);
   const auto vocab = std::to_string(static_cast<int64_t>(parameters / 64.0));
   const auto run = search("trials = 1\n[search.space]\noptim.lr = [1e-3]\n",

@@ -1,5 +1,5 @@
-// Folders that Sentence Transformers wrote are embedded, trained and exported as that library does: sentence_folders.py
-// makes them, and says what it finds.
+// Sentence Transformers folders are embedded, trained and exported as that library does: sentence_folders.py writes
+// them with the library's results.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -12,11 +12,11 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-constexpr double kTolerance = 1e-5;  // of the largest number of embeddings, where that is above 1
+constexpr double kTolerance = 1e-5;  // relative to the largest embedding value, if that is above 1
 
 class SentenceFolders : public testing::Test {
  protected:
-  /// What `sentence_folders.py make` made; tests write nothing there.
+  /// The output of `sentence_folders.py make`; tests do not write there.
   static fs::path made() { return SENTENCE_FOLDERS; }
 
   static std::vector<std::string> cases() {
@@ -56,7 +56,7 @@ class SentenceFolders : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(SentenceFolders, AreEmbeddedAsByTheLibrary) {
+TEST_F(SentenceFolders, EmbedAsTheLibraryDoes) {
   for (const std::string& name : cases()) {
     const fs::path outputs = folder_.path() / (name + ".safetensors");
     const auto run = predict(name, made() / name / "model", outputs);
@@ -65,12 +65,12 @@ TEST_F(SentenceFolders, AreEmbeddedAsByTheLibrary) {
   }
 }
 
-// A step of SGD: gradients of the pooling, of the layers after it and of what is below.
-TEST_F(SentenceFolders, LearnAndAreExportedAsByTheLibrary) {
+// A step of SGD: gradients of the pooling, of the layers after it and of those below.
+TEST_F(SentenceFolders, TrainAndExportAsTheLibraryDoes) {
   for (const std::string& name : cases()) {
-    const fs::path place = folder_.path() / name, run = folder_.path() / "runs" / name;
-    fs::create_directories(place);
-    fs::copy_file(made() / name / "in.safetensors", place / "in.safetensors");
+    const fs::path folder = folder_.path() / name, run = folder_.path() / "runs" / name;
+    fs::create_directories(folder);
+    fs::copy_file(made() / name / "in.safetensors", folder / "in.safetensors");
     Words words = {"train"};
     for (const std::string& setting :
          {"train.dir=" + run.string(), "model.checkpoint=" + (made() / name / "model").string(),
@@ -82,9 +82,9 @@ TEST_F(SentenceFolders, LearnAndAreExportedAsByTheLibrary) {
       words.insert(words.end(), {"--set", setting});
     const auto trained = modrun(words);
     ASSERT_EQ(trained.status, 0) << name << "\n" << trained.output;
-    const auto run_again = predict(name, run / "checkpoints", place / "predicted.safetensors");
+    const auto run_again = predict(name, run / "checkpoints", folder / "predicted.safetensors");
     ASSERT_EQ(run_again.status, 0) << name << "\n" << run_again.output;
-    const at::Tensor found = embeddings(place / "predicted.safetensors");
+    const at::Tensor found = embeddings(folder / "predicted.safetensors");
     const at::Tensor wanted = embeddings(made() / name / "trained.safetensors");
     if (name == "roberta-dropout") {
       // The library trained it without its dropout, which draws other elements there than here.
@@ -93,8 +93,8 @@ TEST_F(SentenceFolders, LearnAndAreExportedAsByTheLibrary) {
     } else {
       expect_near(found, wanted, name);
     }
-    fs::create_directory_symlink(made() / name / "model", place / "read");
-    const auto exported = modrun({"export", (run / "checkpoints").string(), (place / "exported").string()});
+    fs::create_directory_symlink(made() / name / "model", folder / "read");
+    const auto exported = modrun({"export", (run / "checkpoints").string(), (folder / "exported").string()});
     ASSERT_EQ(exported.status, 0) << name << "\n" << exported.output;
   }
   const std::string check =
@@ -102,8 +102,8 @@ TEST_F(SentenceFolders, LearnAndAreExportedAsByTheLibrary) {
   EXPECT_EQ(std::system(check.c_str()), 0);
 }
 
-// Prompts, the length that texts are cut to, and lower case.
-TEST_F(SentenceFolders, TextsBecomeTheIdsOfTheLibrary) {
+// Prompts, maximum length, and lower case.
+TEST_F(SentenceFolders, TokenizeAsTheLibraryDoes) {
   const fs::path texts = made() / "texts";
   const Words prepare = {"prepare",      (texts / "rows.jsonl").string(),
                          "--checkpoint", (texts / "model").string(),

@@ -1,5 +1,5 @@
-// Samples of several texts: no shuffle, rank or micro-batch parts them, what they are trained for is the same on every
-// mesh, what does not suit the data is rejected, and what is exported is what Sentence Transformers loads.
+// Samples of several texts: shuffling, ranks and micro-batches never split them, losses are the same on every mesh,
+// unsuitable data is rejected, and Sentence Transformers loads exported models.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -55,12 +55,12 @@ class Sentences : public ModrunTest {
   }
 };
 
-// Dropout is on, as in BERT's config: what it drops follows from the sample and the text alone.
-TEST_F(Sentences, TrainAlikeOnEveryMeshAndInAnyMicroBatches) {
+// With dropout, as in BERT's config: its mask depends on the sample and the text alone.
+TEST_F(Sentences, TrainIdenticallyOnEveryMeshAndInAnyMicroBatches) {
   for (const auto& [count, loss] : {std::pair(2, "in-batch"), std::pair(3, "in-batch"), std::pair(3, "triplet")}) {
     write(texts(count));
     Words settings = {std::string("sentences.loss=") + loss};
-    if (loss == std::string("triplet"))  // whose distances see how long embeddings are
+    if (loss == std::string("triplet"))  // whose distances depend on the length of embeddings
       settings = with(settings, {"model.config.pooling=cls+lasttoken+max",
                                  "model.config.embedding_layers=['dense 24 tanh', 'dense 8 gelu no-bias']"});
     ASSERT_EQ(train("alone", with(options(settings), {"--overwrite"})).status, 0);
@@ -83,7 +83,7 @@ TEST_F(Sentences, TrainAlikeOnEveryMeshAndInAnyMicroBatches) {
   }
 }
 
-TEST_F(Sentences, GoOnToTheBit) {
+TEST_F(Sentences, ResumeBitIdentically) {
   Tensors scored = texts(2);
   scored.emplace_back("labels", at::rand({kSamples}));
   for (const Tensors& samples : {texts(3), scored}) {
@@ -102,7 +102,7 @@ TEST_F(Sentences, GoOnToTheBit) {
   }
 }
 
-TEST_F(Sentences, ARunKeepsTheLossThatItsDataChose) {
+TEST_F(Sentences, RunKeepsTheLossInferredFromItsData) {
   Tensors scored = texts(2);
   scored.emplace_back("labels", at::rand({kSamples}));
   write(scored);
@@ -146,7 +146,7 @@ TEST_F(Sentences, WhatDoesNotSuitTheDataIsRejectedBeforeARankStarts) {
                         "sentences.loss to \"cosine\""));
 }
 
-TEST_F(Sentences, LabelsThatTheLossDoesNotKnowAreRejectedBeforeARankStarts) {
+TEST_F(Sentences, RejectsLabelsThatTheLossDoesNotSupport) {
   Tensors given = texts(2);
   given.emplace_back("labels", at::full({kSamples}, 2, at::kLong));
   write(given);
@@ -166,24 +166,24 @@ TEST_F(Sentences, LabelsThatTheLossDoesNotKnowAreRejectedBeforeARankStarts) {
   fs::remove(folder_.path() / "examples/b.safetensors");
 }
 
-TEST_F(Sentences, HeldOutExamplesAreWhatTheLossComparesToo) {
+TEST_F(Sentences, ChecksValidationExamplesToo) {
   Tensors scored = texts(2);
   scored.emplace_back("labels", at::rand({kSamples}));
   write(scored);
   write_safetensors(folder_.path() / "examples/held.safetensors", texts(2));
-  EXPECT_THAT(error({"data.held_out=['*held*']"}), HasSubstr("the examples have no \"labels\""));
+  EXPECT_THAT(error({"data.validation=['*held*']"}), HasSubstr("the examples have no \"labels\""));
   write_safetensors(folder_.path() / "examples/held.safetensors", scored);
-  const auto run = train("best", with(options({"data.held_out=['*held*']"}), {"--set", "checkpoint.best=spearman"}));
+  const auto run = train("best", with(options({"data.validation=['*held*']"}), {"--set", "checkpoint.best=spearman"}));
   EXPECT_EQ(run.status, 0) << run.output;
-  EXPECT_THAT(error({"data.held_out=['*held*']", "checkpoint.best=mrr@10"}),
+  EXPECT_THAT(error({"data.validation=['*held*']", "checkpoint.best=mrr@10"}),
               HasSubstr("checkpoint.best is \"mrr@10\": it must be one of loss, pearson, spearman"));
-  EXPECT_THAT(error({"data.held_out=['*held*']", "sentences.loss=in-batch", "eval.metrics=['recall']"}),
+  EXPECT_THAT(error({"data.validation=['*held*']", "sentences.loss=in-batch", "eval.metrics=['recall']"}),
               HasSubstr("\"recall\" needs a cutoff"));
   fs::remove(folder_.path() / "examples/held.safetensors");
 }
 
-// Dropout is off, as what it drops follows from the place in the full row.
-TEST_F(Sentences, TrainAlikeWithoutTheirPadding) {
+// Without dropout, as its mask depends on the position in the padded row.
+TEST_F(Sentences, TrainIdenticallyWithoutPadding) {
   Tensors given = texts(2);
   for (auto& [name, tensor] : given) tensor = at::constant_pad_nd(tensor, {0, 10});
   write(given);
@@ -206,7 +206,7 @@ TEST_F(Sentences, ArePlanned) {
   EXPECT_EQ(fits.status, 0) << fits.output;
 }
 
-TEST_F(Sentences, AnExportedEncoderIsOneOfSentenceTransformers) {
+TEST_F(Sentences, SentenceTransformersLoadsAnExportedEncoder) {
   write(texts(2));
   ASSERT_EQ(train("run", options({})).status, 0);
   const std::string exported = (folder_.path() / "exported").string();
@@ -219,7 +219,7 @@ TEST_F(Sentences, AnExportedEncoderIsOneOfSentenceTransformers) {
   EXPECT_EQ(std::system(check.c_str()), 0);
 }
 
-// Pairs by in-batch negatives, scored pairs by their cosine, and triplets: each step is of one set and its loss.
+// Pairs with in-batch negatives, scored pairs with their cosine, and triplets: each step uses one set and its loss.
 TEST_F(Sentences, SetsHaveTheirOwnLosses) {
   const fs::path data = folder_.path() / "examples";
   const auto write_set = [&](const std::string& name, const Tensors& tensors) {
@@ -240,7 +240,7 @@ TEST_F(Sentences, SetsHaveTheirOwnLosses) {
     }
     return words;
   };
-  // One set alone, with its loss, is what the run of that loss is.
+  // One set alone, with its loss, equals a run with that loss.
   const Words scored_alone = with(options({}), of_sets({"scored:cosine"}));
   ASSERT_EQ(train("set", scored_alone).status, 0);
   ASSERT_EQ(train("whole", with(options({"sentences.loss=cosine"}),
@@ -249,7 +249,8 @@ TEST_F(Sentences, SetsHaveTheirOwnLosses) {
             0);
   EXPECT_EQ(losses("set"), losses("whole"));
 
-  const Words three = with(options({"data.held_out_part=0.25"}), of_sets({"pairs:", "scored:", "triplets:triplet"}));
+  const Words three =
+      with(options({"data.validation_fraction=0.25"}), of_sets({"pairs:", "scored:", "triplets:triplet"}));
   const auto run = train("three", three);
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_THAT(get_bytes(run_folder("three") / "config.toml"), HasSubstr("loss = \"in-batch\""));
@@ -265,19 +266,19 @@ TEST_F(Sentences, SetsHaveTheirOwnLosses) {
   }
   const auto resumed = train("three", with(three, {"--resume", "--set", "train.steps=7"}));
   EXPECT_EQ(resumed.status, 0) << resumed.output;
-  // The evaluation of each set is by its own loss as well.
+  // Each set is evaluated with its own loss, too.
   const auto evaluated = modrun({"eval", run_folder("three").string()});
   ASSERT_EQ(evaluated.status, 0) << evaluated.output;
   const auto of_scored =
       modrun(with(with({"eval", config_.string(), "--checkpoint", (run_folder("three") / "checkpoints").string()},
-                       options({"sentences.loss=cosine", "data.held_out_part=0.25", "eval.samples=0"})),
+                       options({"sentences.loss=cosine", "data.validation_fraction=0.25", "eval.samples=0"})),
                   {"--set", "data.paths=['" + (data / "scored").string() + "']"}));
   const auto value = [](const std::string& text, const std::string& name) {
     const size_t place = text.find(name);
     EXPECT_NE(place, std::string::npos) << name << "\n" << text;
     return place == std::string::npos ? 0.0 : std::stod(text.substr(place + name.size()));
   };
-  EXPECT_NEAR(value(evaluated.output, "held_out_loss/scored "), value(of_scored.output, "held-out loss "), 1e-5);
+  EXPECT_NEAR(value(evaluated.output, "val_loss/scored "), value(of_scored.output, "validation loss "), 1e-5);
 
   const auto wrong = train("wrong", with(options({}), of_sets({"pairs:triplet"})));
   EXPECT_EQ(wrong.status, 2);

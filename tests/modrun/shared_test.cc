@@ -1,4 +1,4 @@
-// Runs on two machines of which the second lacks the run's folder: they leave there what runs leave in a common one.
+// Runs on two machines, the second without the run's folder, leave the same files as runs in a common folder.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -32,7 +32,7 @@ class Shared : public ModrunTest {
   fs::path elsewhere(const std::string& name) const { return folder_.path() / "elsewhere" / name; }
   fs::path checkpoints(const std::string& name) const { return run_folder(name) / "checkpoints"; }
 
-  /// Starts a run of four ranks on two machines, the second of which is told further `options_there`.
+  /// Starts a run of four ranks on two machines, the second one with additional `options_there`.
   Machines start(const std::string& name, Words options, const Words& options_there = {},
                  const Words& launcher = {}) const {
     options = options + dropout_;
@@ -46,7 +46,7 @@ class Shared : public ModrunTest {
     return {machine("0", {}), machine("1", options_there)};
   }
 
-  /// The same where the second machine has a folder of its own, to the end, which is to be good.
+  /// The same with separate folders on the two machines, to the end, which must succeed.
   void train_apart(const std::string& name, const Words& options, Words options_there = {}) const {
     options_there = options_there + Words{"--set", "train.dir=" + elsewhere(name).string()};
     const auto [first, second] = start(name, options + not_shared_, options_there);
@@ -57,7 +57,7 @@ class Shared : public ModrunTest {
     EXPECT_FALSE(fs::exists(elsewhere(name))) << "nothing is made there";
   }
 
-  /// And where they have one in common.
+  /// The same with a common folder.
   void train_together(const std::string& name, const Words& options) const {
     const auto [first, second] = start(name, options);
     for (const Started& machine : {first, second}) {
@@ -66,7 +66,7 @@ class Shared : public ModrunTest {
     }
   }
 
-  /// Expects each file below one folder to be below the other, and no other; and the same but for the setting.
+  /// Expects two folders to hold the same files, equal except for the config value.
   static void expect_same_files(const fs::path& one, const fs::path& other) {
     std::vector<fs::path> names, others;
     for (const auto& file : fs::recursive_directory_iterator(one)) names.push_back(file.path().lexically_relative(one));
@@ -88,7 +88,7 @@ class Shared : public ModrunTest {
   }
 };
 
-TEST_F(Shared, CheckpointsAreThoseOfACommonFolderAndAreResumedToTheBit) {
+TEST_F(Shared, CheckpointsMatchThoseOfACommonFolderAndResumeBitIdentically) {
   const std::pair<std::string, Words> meshes[] = {
       {"fsdp", {"--set", "parallel.dp_replicate=2"}},
       {"tp", {"--set", "parallel.tp=2"}},
@@ -98,7 +98,7 @@ TEST_F(Shared, CheckpointsAreThoseOfACommonFolderAndAreResumedToTheBit) {
     const Words options = mesh + Words{"--set", "checkpoint.every=5",   "--set", "checkpoint.keep=0",
                                        "--set", "checkpoint.form=full", "--set", "eval.every=5"};
     train_together(name, options);
-    fs::rename(run_folder(name), run_folder(name + "-common"));  // train.dir is in the files
+    fs::rename(run_folder(name), run_folder(name + "-common"));  // the files contain train.dir
     train_apart(name, options);
     expect_same_files(checkpoints(name + "-common"), checkpoints(name));
 
@@ -112,12 +112,12 @@ TEST_F(Shared, CheckpointsAreThoseOfACommonFolderAndAreResumedToTheBit) {
   }
 }
 
-TEST_F(Shared, AutoBeginsAndContinues) {
+TEST_F(Shared, AutoStartsAndResumes) {
   for (const std::string last : {"4", "8"}) train_apart("run", {"--resume=auto", "--set", "train.steps=" + last});
   EXPECT_EQ(steps("run").size(), 8u);
 }
 
-TEST_F(Shared, TheSecondMachineNeedsTheConfigAloneOfWeights) {
+TEST_F(Shared, SecondMachineNeedsOnlyTheConfigOfWeights) {
   ASSERT_EQ(train("first", dropout_).status, 0);
   const fs::path weights = checkpoints("first") / "step-00000010", config = elsewhere("weights");
   fs::create_directories(config);
@@ -128,7 +128,7 @@ TEST_F(Shared, TheSecondMachineNeedsTheConfigAloneOfWeights) {
   expect_same_checkpoint("common", "apart", "step-00000010");
 }
 
-TEST_F(Shared, RanksThatAreStartedAgainGoOn) {
+TEST_F(Shared, RestartedRanksContinue) {
   const auto [first, second] =
       start("run", Words{"--set", "train.steps=300", "--set", "checkpoint.every=20"} + not_shared_,
             {"--set", "train.dir=" + elsewhere("run").string()}, {"--max-restarts", "1"});
@@ -143,9 +143,9 @@ TEST_F(Shared, RanksThatAreStartedAgainGoOn) {
   EXPECT_FALSE(fs::exists(elsewhere("run")));
 }
 
-TEST_F(Shared, AFolderThatIsNotSharedIsFoundAtTheStart) {
+TEST_F(Shared, ReportsAnUnsharedFolderAtTheStart) {
   const Words there = {"--set", "train.dir=" + elsewhere("run").string()};
-  for (const Words& of_first : {Words{}, not_shared_}) {  // of which the second machine is not told
+  for (const Words& of_first : {Words{}, not_shared_}) {  // the second machine does not get them
     const auto [first, second] = start("run", of_first, there + Words{"--set", "checkpoint.shared=true"});
     for (const Started& machine : {first, second}) {
       const Ended ended = testing::end_of_program(machine);
@@ -157,15 +157,15 @@ TEST_F(Shared, AFolderThatIsNotSharedIsFoundAtTheStart) {
   }
 }
 
-TEST_F(Shared, TheSecondMachineSaysWhatToSetWhereItFindsNothingToResume) {
+TEST_F(Shared, SecondMachineSuggestsAnOptionIfItFindsNothingToResume) {
   const Words second = {"--nproc-per-node", "2",         "--nnodes",      "2", "--node-rank", "1",
                         "--master-addr",    "127.0.0.1", "--master-port", "1"};
   const auto rejected = train("run", {"--resume"}, second);
   EXPECT_EQ(rejected.status, 2);
-  EXPECT_THAT(rejected.output, HasSubstr("where rank 0's machine alone has that, set checkpoint.shared = false"));
+  EXPECT_THAT(rejected.output, HasSubstr("if only rank 0's machine has it, set checkpoint.shared = false"));
 }
 
-TEST_F(Shared, TracesOfRanksWithoutTheFolderAreRejected) {
+TEST_F(Shared, RejectsTracesOfRanksWithoutTheFolder) {
   const auto rejected = train("run", not_shared_ + Words{"--set", "metrics.trace=[1, 2]"}, {"--nproc-per-node", "2"});
   EXPECT_EQ(rejected.status, 2);
   EXPECT_THAT(rejected.output, HasSubstr("metrics.trace has every rank write a file into train.dir"));

@@ -1,7 +1,7 @@
-// A modrun that counts what its ranks ask of the system, step by step: files that are opened, threads that begin and
-// memory that is taken. Calls are seen because the program's own functions come before those of the C library. After
-// each step it waits until the data of the next one is there: a step's is read by $MODULAR_STEADY_READS calls. After
-// step $MODULAR_STEADY_STEPS it writes a line of JSON for each step to $MODULAR_STEADY-<rank>.
+// A modrun that counts system calls of its ranks per step: opened files, started threads and allocated memory. It
+// intercepts calls because the program's own functions take precedence over those of the C library. After each step it
+// waits until the next step's data is prefetched: a step is read by $MODULAR_STEADY_READS calls. After step
+// $MODULAR_STEADY_STEPS it writes one JSON line per step to $MODULAR_STEADY-<rank>.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -100,7 +100,7 @@ ssize_t pread(int file, void* buffer, size_t count, off_t offset) {
 }
 ssize_t pread64(int file, void* buffer, size_t count, off_t offset) __attribute__((alias("pread")));
 
-// What the C library calls its own, for such as count calls.
+// The C library's own functions, for the interceptors above.
 void* __libc_malloc(size_t size);
 void* __libc_memalign(size_t alignment, size_t size);
 
@@ -129,8 +129,8 @@ void write_counts(int64_t rank) {
         << '\n';
 }
 
-/// Waits, after a step, until the data of the next one has been read, which takes that many reads a step: for ever
-/// where nothing is read before it is asked for.
+/// Waits after a step until the data of the next one has been prefetched, which takes that many reads per step. Waits
+/// forever if nothing is prefetched.
 void await_data(int64_t step, int64_t reads_a_step) {
   for (int64_t seen = read_calls; seen < (step + 1) * reads_a_step; seen = read_calls) read_calls.wait(seen);
 }

@@ -1,4 +1,4 @@
-// What a step asks of the system once a run is under way: no file, no thread, no memory, no wait for data.
+// System resources of a step in steady state: no file, no thread, no memory, no wait for data.
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -12,13 +12,13 @@ namespace {
 
 using nlohmann::json;
 
-// By step 20 all sizes have been asked for, and all caches are filled.
+// By step 20 all sizes have been allocated, and all caches are filled.
 constexpr int64_t kSteps = 40, kSteady = 20;
 
 class SteadySteps : public ModrunTest {
  protected:
-  /// Trains a model whose activations take more than 1 MiB, on one file, and returns what each rank had asked of the
-  /// system after each step.
+  /// Trains a model whose activations take more than 1 MiB, on one file, and returns each rank's counts after each
+  /// step.
   std::vector<std::vector<json>> counted(const std::vector<std::string>& settings, int64_t ranks) const {
     std::string text;
     for (int line = 0; line < 20000; ++line) text += "line " + std::to_string(line) + "\n";
@@ -27,7 +27,7 @@ class SteadySteps : public ModrunTest {
     const std::string name = "run" + std::to_string(++runs_);
     std::vector<std::string> words = training(
         name,
-        with(set({"data.paths=[\"" + data.string() + "\"]", "data.held_out_every=0", "model.config.hidden_size=128",
+        with(set({"data.paths=[\"" + data.string() + "\"]", "data.validation_every=0", "model.config.hidden_size=128",
                   "model.config.intermediate_size=512", "train.seq_len=128", "train.batch_size=" + std::to_string(rows),
                   "train.steps=" + std::to_string(kSteps), "checkpoint.every=-1"}),
              set(settings)),
@@ -51,7 +51,7 @@ class SteadySteps : public ModrunTest {
   mutable int runs_ = 0;
 };
 
-TEST_F(SteadySteps, OpenNoFileTakeNoMemoryAndFindTheirDataRead) {
+TEST_F(SteadySteps, OpenNoFileAllocateNoMemoryAndPrefetchTheirData) {
   if (cpu::kAddressSanitizer) GTEST_SKIP() << "which has an allocator of its own";
   for (const auto& [settings, ranks] : std::vector<std::pair<std::vector<std::string>, int64_t>>{
            {{}, 1}, {{"parallel.bf16=true"}, 1}, {{"parallel.dp_shard=2"}, 2}, {{"parallel.dp_replicate=2"}, 2}}) {

@@ -1,4 +1,4 @@
-// Training runs of real processes: what they write, how they resume, and that the mesh changes nothing.
+// Training runs in real processes: their files, resuming, and independence of the mesh.
 #include <gmock/gmock.h>
 
 #include <unistd.h>
@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 class Train : public ModrunTest {
  protected:
-  /// Copies a finished run of 10 steps as it was after step 5.
+  /// Copies a finished run of 10 steps in its state after step 5.
   void copy_at_step_5(const std::string& from, const std::string& to) const {
     std::filesystem::copy(run_folder(from), run_folder(to), std::filesystem::copy_options::recursive);
     std::filesystem::remove_all(run_folder(to) / "checkpoints/step-00000010");
@@ -34,7 +34,7 @@ class Train : public ModrunTest {
     }
   }
 
-  /// Makes a tensor of a safetensors file NaN.
+  /// Sets a tensor of a safetensors file to NaN.
   static void spoil(const std::filesystem::path& path, const std::string& name) {
     std::vector<std::pair<std::string, at::Tensor>> tensors;
     const SafetensorsFile file(path);
@@ -50,7 +50,7 @@ class Train : public ModrunTest {
 TEST_F(Train, WritesMetricsConfigAndCheckpoint) {
   const auto run = train("run", {"--set", "sample.prompt=line", "--set", "sample.tokens=8"});
   ASSERT_EQ(run.status, 0) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("held-out loss"));
+  EXPECT_THAT(run.output, HasSubstr("validation loss"));
   EXPECT_THAT(run.output, HasSubstr("step 10/10"));
   const auto metrics = steps("run");
   ASSERT_EQ(metrics.size(), 10u);
@@ -64,13 +64,13 @@ TEST_F(Train, WritesMetricsConfigAndCheckpoint) {
 
   const auto eval = modrun({"eval", run_folder("run").string()});
   EXPECT_EQ(eval.status, 0) << eval.output;
-  EXPECT_THAT(eval.output, HasSubstr("held-out loss"));
+  EXPECT_THAT(eval.output, HasSubstr("validation loss"));
   const auto sample = modrun({"sample", run_folder("run").string(), "--prompt", "line 1", "--set", "sample.tokens=4"});
   EXPECT_EQ(sample.status, 0) << sample.output;
   EXPECT_THAT(sample.output, testing::StartsWith("line 1"));
 }
 
-TEST_F(Train, FolderThatHoldsARunIsNotOverwrittenUnasked) {
+TEST_F(Train, DoesNotOverwriteARunUnasked) {
   ASSERT_EQ(train("run").status, 0);
   const auto again = train("run", {}, {"--nproc-per-node", "2"});
   EXPECT_EQ(again.status, 2);
@@ -82,7 +82,7 @@ TEST_F(Train, FolderThatHoldsARunIsNotOverwrittenUnasked) {
   EXPECT_THAT(unsaved.output, HasSubstr("already holds a run that saved no checkpoint: add --overwrite"));
 }
 
-TEST_F(Train, CheckpointsWithoutARunAreNotRemovedUnasked) {
+TEST_F(Train, DoesNotRemoveCheckpointsUnasked) {
   ASSERT_EQ(train("run").status, 0);
   for (const char* file : {"metrics.jsonl", "config.toml", "data.manifest"})
     std::filesystem::remove(run_folder("run") / file);
@@ -96,7 +96,7 @@ TEST_F(Train, CheckpointsWithoutARunAreNotRemovedUnasked) {
   }
 }
 
-TEST_F(Train, CopyOfARunsFolderIsARunOfItsOwn) {
+TEST_F(Train, CopiedRunFolderIsARunOfItsOwn) {
   ASSERT_EQ(train("run", {"--set", "train.steps=4"}).status, 0);
   std::filesystem::copy(run_folder("run"), run_folder("copy"), std::filesystem::copy_options::recursive);
   const std::string before = get_bytes(run_folder("run") / "metrics.jsonl");
@@ -110,7 +110,7 @@ TEST_F(Train, CopyOfARunsFolderIsARunOfItsOwn) {
   EXPECT_FALSE(std::filesystem::exists(run_folder("run") / "checkpoints/step-00000006"));
 }
 
-TEST_F(Train, FolderOfARunThatGoesOnIsRejected) {
+TEST_F(Train, RejectsTheFolderOfARunInProgress) {
   ASSERT_EQ(train("run").status, 0);
   const std::string before = get_bytes(run_folder("run") / "metrics.jsonl");
   const FolderLock other(run_folder("run"));
@@ -127,9 +127,9 @@ TEST_F(Train, TwoRunsOfASeedWriteTheSameBytes) {
   expect_same_checkpoint("one", "other", "step-00000010");
 }
 
-TEST_F(Train, SettingsThatChangeTheDataAreRejectedOnResuming) {
+TEST_F(Train, RejectsOptionsThatChangeTheDataOnResuming) {
   ASSERT_EQ(train("run").status, 0);
-  for (const std::string setting : {"train.seq_len=16", "train.seed=2", "data.held_out_every=3"}) {
+  for (const std::string setting : {"train.seq_len=16", "train.seed=2", "data.validation_every=3"}) {
     const auto resumed = train("run", {"--resume", "--set", "train.steps=12", "--set", setting});
     EXPECT_EQ(resumed.status, 2) << resumed.output;
     EXPECT_THAT(resumed.output, HasSubstr("--resume: " + setting.substr(0, setting.find('=')) + " is"));
@@ -139,7 +139,7 @@ TEST_F(Train, SettingsThatChangeTheDataAreRejectedOnResuming) {
   EXPECT_EQ(resumed.output.find("train.batch_size was"), resumed.output.npos) << resumed.output;
 }
 
-TEST_F(Train, AModelThatThisMachineCannotHoldIsRejectedBeforeARankStarts) {
+TEST_F(Train, RejectsAModelBeyondTheMachinesMemory) {
   const auto rejected =
       train("run", {"--set", "model.config.hidden_size=65536", "--set", "model.config.num_hidden_layers=100"},
             {"--nproc-per-node", "2"});
@@ -149,15 +149,15 @@ TEST_F(Train, AModelThatThisMachineCannotHoldIsRejectedBeforeARankStarts) {
   EXPECT_FALSE(std::filesystem::exists(run_folder("run")));
 }
 
-TEST_F(Train, StepsOfAnotherSizeAreSaidToBeSo) {
+TEST_F(Train, ReportsAChangedBatchSize) {
   ASSERT_EQ(train("run").status, 0);
   const auto resumed = train("run", {"--resume", "--set", "train.steps=12", "--set", "train.batch_size=4"});
   ASSERT_EQ(resumed.status, 0) << resumed.output;
-  EXPECT_THAT(resumed.output, HasSubstr("train.batch_size was 8 and is 4: the samples continue where they were"));
+  EXPECT_THAT(resumed.output, HasSubstr("train.batch_size was 8 and is 4: the run continues at the same sample"));
   EXPECT_EQ(steps("run").back().at("samples"), 88);
 }
 
-TEST_F(Train, FrozenPartsStayAsTheyWereOnEveryMesh) {
+TEST_F(Train, FrozenParametersDoNotChangeOnAnyMesh) {
   const std::vector<std::string> options = {"--set", "optim.frozen=['model.embed_tokens', 'model.layers.0']", "--set",
                                             "checkpoint.every=5"};
   ASSERT_EQ(train("alone", options).status, 0);
@@ -190,19 +190,18 @@ TEST_F(Train, FrozenPartsStayAsTheyWereOnEveryMesh) {
   }
 }
 
-TEST_F(Train, MoreStepsThanBeforeAreSaidToChangeTheSchedule) {
+TEST_F(Train, ReportsThatMoreStepsChangeTheSchedule) {
   ASSERT_EQ(train("run").status, 0);
   const auto longer = train("run", {"--resume", "--set", "train.steps=12"});
   ASSERT_EQ(longer.status, 0) << longer.output;
-  EXPECT_THAT(longer.output,
-              HasSubstr("train.steps was 10 and is 12: from here on optim.lr follows the cosine schedule"));
+  EXPECT_THAT(longer.output, HasSubstr("train.steps was 10 and is 12: optim.lr now follows the cosine schedule"));
   const auto finished = train("run", {"--resume", "--set", "train.steps=12"});
   ASSERT_EQ(finished.status, 0) << finished.output;
   EXPECT_THAT(finished.output, HasSubstr("nothing is left to train: the run is at step 12 of 12"));
   EXPECT_EQ(finished.output.find("first step"), std::string::npos) << finished.output;
 }
 
-TEST_F(Train, WeightsThatAreNotFiniteAreBlamedRatherThanTheLearningRate) {
+TEST_F(Train, BlamesNonFiniteWeightsInsteadOfTheLearningRate) {
   ASSERT_EQ(train("run").status, 0);
   const std::string weights = (run_folder("run") / "checkpoints").string();
   const auto spoiled = folder_.path() / "spoiled";
@@ -210,13 +209,13 @@ TEST_F(Train, WeightsThatAreNotFiniteAreBlamedRatherThanTheLearningRate) {
   spoil(spoiled / "model.safetensors", "model.norm.weight");
   const auto blamed = train("blamed", {"--set", "model.checkpoint=" + spoiled.string()});
   EXPECT_EQ(blamed.status, 1);
-  EXPECT_THAT(blamed.output, HasSubstr("weights are not finite; begin from others"));
+  EXPECT_THAT(blamed.output, HasSubstr("weights are not finite; start from others"));
   const auto eval = modrun({"eval", run_folder("run").string(), "--checkpoint", spoiled.string()});
   EXPECT_EQ(eval.status, 1) << eval.output;
   EXPECT_THAT(eval.output, HasSubstr("the validation loss is nan"));
 }
 
-TEST_F(Train, AStepWithoutFiniteNumbersEndsTheRunOrIsSkipped) {
+TEST_F(Train, NonFiniteStepEndsTheRunOrIsSkipped) {
   // A rate at which a Llama diverges at once.
   const std::vector<std::string> wild = {"--set", "optim.lr=1e30", "--set", "optim.warmup_steps=0"};
   const auto stopped = train("stopped", wild);
@@ -225,7 +224,7 @@ TEST_F(Train, AStepWithoutFiniteNumbersEndsTheRunOrIsSkipped) {
   EXPECT_THAT(stopped.output, HasSubstr("lower optim.lr"));
   auto skipping = wild;
   skipping.insert(skipping.end(),
-                  {"--set", "train.on_nonfinite=skip", "--set", "eval.samples=0", "--set", "data.held_out_every=0"});
+                  {"--set", "train.on_nonfinite=skip", "--set", "eval.samples=0", "--set", "data.validation_every=0"});
   const auto skipped = train("skipped", skipping);
   EXPECT_EQ(skipped.status, 1) << skipped.output;
   EXPECT_THAT(skipped.output, HasSubstr("step 2 is skipped"));
@@ -236,11 +235,11 @@ TEST_F(Train, AStepWithoutFiniteNumbersEndsTheRunOrIsSkipped) {
   EXPECT_EQ(train("skipped", skipping).status, 1) << "nothing is left to train";
 }
 
-TEST_F(Train, ARunFailsWhereMoreThanHalfOfItsStepsAreSkippedThoseBeforeAResumeCounted) {
+TEST_F(Train, RunFailsIfMoreThanHalfOfAllStepsAreSkipped) {
   const auto run = [&](const std::string& name, int until, const std::string& rate, bool resumes) {
     std::vector<std::string> words =
         set({"optim.lr=" + rate, "train.steps=" + std::to_string(until), "optim.warmup_steps=0",
-             "optim.schedule=constant", "eval.samples=0", "train.on_nonfinite=skip", "data.held_out_every=0"});
+             "optim.schedule=constant", "eval.samples=0", "train.on_nonfinite=skip", "data.validation_every=0"});
     if (resumes) words.emplace_back("--resume");
     return train(name, words);
   };
@@ -257,7 +256,7 @@ TEST_F(Train, ARunFailsWhereMoreThanHalfOfItsStepsAreSkippedThoseBeforeAResumeCo
   EXPECT_THAT(more.output, HasSubstr("6 of 11 steps were skipped"));
 }
 
-TEST_F(Train, SettingsOutsideOfWhatThereIsAreRejectedByName) {
+TEST_F(Train, RejectsUnknownValuesByName) {
   for (const auto& [setting, answer] :
        {std::pair("optim.schedule=cosin", "it must be one of cosine, linear, constant, wsd, inverse-sqrt"),
         std::pair("optim.schedule=wsd", "optim.decay_steps is 0"),
@@ -270,7 +269,7 @@ TEST_F(Train, SettingsOutsideOfWhatThereIsAreRejectedByName) {
   }
 }
 
-TEST_F(Train, MessagesShowWhatAKeyHoldsWithoutWhatATerminalObeys) {
+TEST_F(Train, MessagesShowValuesWithoutControlCharacters) {
   const auto rejected = train("run", {"--set", "tra\x1b[31min.steps=1"});
   EXPECT_EQ(rejected.status, 2);
   EXPECT_THAT(rejected.output,
@@ -282,7 +281,7 @@ TEST_F(Train, MessagesShowWhatAKeyHoldsWithoutWhatATerminalObeys) {
               testing::AllOf(HasSubstr(": File name too long"), testing::Not(HasSubstr("filesystem error"))));
 }
 
-TEST_F(Train, AFileLargerThanTheLimitIsAnErrorThatNamesIt) {
+TEST_F(Train, FileSizeLimitErrorNamesTheFile) {
   const std::string out = (folder_.path() / "said").string();
   std::string words;
   for (const std::string& word : training("run")) words += " " + word;
@@ -330,7 +329,7 @@ TEST_F(Train, MeshChangesNothing) {
   expect_same_losses("alone", "accumulated");
 }
 
-TEST_F(Train, TensorAndPipelineParallelRunsTrainTheSameAndResumeEachOther) {
+TEST_F(Train, TensorAndPipelineParallelRunsMatchAndResumeEachOther) {
   ASSERT_EQ(train("alone").status, 0);
   const std::vector<std::string> two = {"--nproc-per-node", "2"};
   const auto tensor = train("tensor", {"--set", "parallel.tp=2", "--set", "checkpoint.every=5"}, two);
@@ -350,7 +349,7 @@ TEST_F(Train, TensorAndPipelineParallelRunsTrainTheSameAndResumeEachOther) {
   expect_same_losses("alone", "resumed", 5);
 }
 
-TEST_F(Train, StagesAsAVTrainTheSameAndAreResumedWithoutThem) {
+TEST_F(Train, VShapedStagesTrainIdenticallyAndResumeWithoutThem) {
   const std::vector<std::string> deep = {"--set", "model.config.num_hidden_layers=4"};
   ASSERT_EQ(train("alone", deep).status, 0);
   const std::vector<std::string> two = {"--nproc-per-node", "2"};
@@ -383,7 +382,7 @@ TEST_F(Train, ResumesOnAnotherNumberOfRanks) {
   expect_same_losses("two", "one", 5);
 }
 
-TEST_F(Train, DataThatChangedSinceTheRunBeganIsRejected) {
+TEST_F(Train, RejectsDataThatChangedSinceTheStart) {
   ASSERT_EQ(train("run", {"--set", "checkpoint.every=5"}).status, 0);
   std::filesystem::resize_file(folder_.path() / "data/2.txt", 100);
   const auto resumed = train("run", {"--resume", "--set", "train.steps=20"});
@@ -391,7 +390,7 @@ TEST_F(Train, DataThatChangedSinceTheRunBeganIsRejected) {
   EXPECT_THAT(resumed.output, HasSubstr("data/2.txt: has 100 bytes but"));
 }
 
-TEST_F(Train, TextThatWasCutOffBeforeTheFirstRunIsRejectedAgainstAManifest) {
+TEST_F(Train, RejectsTruncatedTextByItsManifest) {
   const auto data = folder_.path() / "data";
   const std::string list = "cd '" + data.string() + "' && find . -name '*.txt' -printf '%s %P\\n' > texts.manifest";
   ASSERT_EQ(std::system(list.c_str()), 0);
@@ -405,7 +404,7 @@ TEST_F(Train, TextThatWasCutOffBeforeTheFirstRunIsRejectedAgainstAManifest) {
   EXPECT_FALSE(std::filesystem::exists(run_folder("cut off")));
 }
 
-TEST_F(Train, MaskedLanguageModelLearnsAlikeOnEveryMeshAndResumed) {
+TEST_F(Train, MaskedLanguageModelTrainsIdenticallyOnEveryMeshAndResumed) {
   const std::vector<std::string> options = {
       "--set", "model.entry=BertForMaskedLM", "--set", "model.config.vocab_size=257",
       "--set", "data.mask_token=256",         "--set", "checkpoint.every=5"};
@@ -427,7 +426,7 @@ TEST_F(Train, MaskedLanguageModelLearnsAlikeOnEveryMeshAndResumed) {
   EXPECT_EQ(steps("alone")[9]["loss"], steps("resumed")[9]["loss"]);
 }
 
-TEST_F(Train, WhatDataOrModelCannotTrainIsRejected) {
+TEST_F(Train, RejectsUntrainableDataOrModels) {
   const auto labels = train("run", {"--set", "model.entry=BertForSequenceClassification"});
   EXPECT_EQ(labels.status, 2);
   EXPECT_THAT(labels.output, HasSubstr("needs labelled examples"));
@@ -442,22 +441,20 @@ TEST_F(Train, WhatDataOrModelCannotTrainIsRejected) {
   const auto dropout = train("run", with_token);
   EXPECT_EQ(dropout.status, 2);
   EXPECT_THAT(dropout.output,
-              HasSubstr("model.config.hidden_dropout_prob is 1: the share that is dropped is at least 0 and less than "
-                        "1"));
+              HasSubstr("model.config.hidden_dropout_prob is 1: a dropout probability is at least 0 and less than 1"));
 }
 
-TEST_F(Train, PositionsThatBeginBehindPaddingEndEarlier) {
+TEST_F(Train, PositionsAfterPaddingsIdEndEarlier) {
   if (modrun({"entries"}).output.find("RobertaForMaskedLM") == std::string::npos)
     GTEST_SKIP() << "built without RoBERTa";
   const auto run = train("run", {"--set", "model.entry=RobertaForMaskedLM", "--set", "model.config.vocab_size=257",
                                  "--set", "model.config.max_position_embeddings=33", "--set", "data.mask_token=256"});
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.output,
-              HasSubstr("train.seq_len (32) must not exceed model.config.max_position_embeddings (33) less 2, "
-                        "as positions begin after that of padding"));
+  EXPECT_THAT(run.output, HasSubstr("train.seq_len (32) must not exceed model.config.max_position_embeddings (33) less "
+                                    "2, as positions start after that of padding"));
 }
 
-TEST_F(Train, LossThatIsNotFiniteStopsTheRun) {
+TEST_F(Train, NonFiniteLossStopsTheRun) {
   const auto run =
       train("run", {"--set", "optim.lr=1e30", "--set", "optim.max_grad_norm=0", "--set", "optim.warmup_steps=0"});
   EXPECT_EQ(run.status, 1);

@@ -1,4 +1,4 @@
-// Commands on the folder of a run run nothing that the folder names, unless its user says so.
+// Commands on a run's folder execute nothing that the folder names, unless the user allows it.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -26,7 +26,7 @@ class TrustFolder : public ModrunTest {
 
   fs::path executed() const { return folder_.path() / "executed"; }
 
-  /// Writes `value` for a key of the run's config.toml, whose line begins so within its section.
+  /// Writes `value` for a key of the run's config.toml, whose line begins with the key within its section.
   void name_in_folder(const std::string& section, const std::string& key, const std::string& value) const {
     std::string text = get_bytes(run_folder("run") / "config.toml");
     const size_t begin = text.find("\n" + key + " = ", text.find("[" + section + "]")) + 1;
@@ -34,7 +34,7 @@ class TrustFolder : public ModrunTest {
     folder_.write("runs/run/config.toml", text);
   }
 
-  /// Runs a command on the folder, with what it asks for beside.
+  /// Runs a command on the folder with additional words.
   Finished on_folder(const std::string& command, const Words& more = {}) const {
     return modrun(with({command, run_folder("run").string()}, more));
   }
@@ -46,7 +46,7 @@ class TrustFolder : public ModrunTest {
   fs::path program_;
 };
 
-TEST_F(TrustFolder, AConfigThatModrunStoredIsAFoldersAlsoWithoutItsManifest) {
+TEST_F(TrustFolder, StoredConfigIsUntrustedWithoutItsManifestToo) {
   name_in_folder("metrics", "python", program_.string());
   name_in_folder("metrics", "wandb", "project");
   const std::string config = get_bytes(run_folder("run") / "config.toml");
@@ -64,7 +64,7 @@ TEST_F(TrustFolder, AConfigThatModrunStoredIsAFoldersAlsoWithoutItsManifest) {
   EXPECT_TRUE(fs::exists(executed()));
 }
 
-TEST_F(TrustFolder, NoCommandRunsWhatTheFolderNames) {
+TEST_F(TrustFolder, NoCommandRunsProgramsOfTheFolder) {
   for (const auto& [section, key] : {std::pair("sample", "python"), {"metrics", "python"}, {"parallel", "backend"}})
     name_in_folder(section, key, program_.string());
   name_in_folder("metrics", "wandb", "project");
@@ -98,7 +98,7 @@ TEST_F(TrustFolder, NoCommandRunsWhatTheFolderNames) {
     }
 }
 
-TEST_F(TrustFolder, AProgramIsReplacedByTheUsualOneAndTheNoteSaysHowToTakeIt) {
+TEST_F(TrustFolder, UsesTheDefaultProgramAndReportsHowToAllowTheOther) {
   name_in_folder("sample", "python", program_.string());
   const auto run = on_folder("eval");
   EXPECT_EQ(run.status, 0) << run.output;
@@ -118,7 +118,7 @@ TEST_F(TrustFolder, AProgramIsReplacedByTheUsualOneAndTheNoteSaysHowToTakeIt) {
   EXPECT_THAT(on_folder("eval", {"--set", "sample.python=python3"}).output, Not(HasSubstr("sample.python is")));
 }
 
-TEST_F(TrustFolder, ALibraryOfCollectivesIsAnErrorUntilTheUserTakesIt) {
+TEST_F(TrustFolder, BackendLibraryIsAnErrorUntilAllowed) {
   name_in_folder("parallel", "backend", COUNTING_BACKEND);
   const Words launcher = {"--nproc-per-node", "2", "eval", run_folder("run").string()};
   const auto run = modrun(launcher);
@@ -134,7 +134,7 @@ TEST_F(TrustFolder, ALibraryOfCollectivesIsAnErrorUntilTheUserTakesIt) {
   EXPECT_EQ(on_folder("plan").status, 0) << "which loads none";
 }
 
-TEST_F(TrustFolder, ThePythonOfAFolderIsRunWhereTheUserSaysSo) {
+TEST_F(TrustFolder, RunsTheFoldersPythonIfAllowed) {
   name_in_folder("sample", "python", program_.string());
   const Words sample = with(with_tokenizer(), {"--prompt", "a"});
   on_folder("sample", sample);
@@ -146,14 +146,14 @@ TEST_F(TrustFolder, ThePythonOfAFolderIsRunWhereTheUserSaysSo) {
   EXPECT_TRUE(fs::exists(executed()));
 }
 
-TEST_F(TrustFolder, AConfigThatTheUserNamesAsAFileIsTaken) {
+TEST_F(TrustFolder, TrustsAConfigNamedAsAFile) {
   name_in_folder("sample", "python", program_.string());
   const auto copy = folder_.write("mine.toml", get_bytes(run_folder("run") / "config.toml"));
   const auto run = modrun(with({"sample", copy.string()}, with(with_tokenizer(), {"--prompt", "a"})));
   EXPECT_TRUE(fs::exists(executed())) << run.output;
 }
 
-TEST_F(TrustFolder, ASearchOfAFolderRunsNoCommandOfIt) {
+TEST_F(TrustFolder, SearchOfAFolderRunsNoneOfItsCommands) {
   std::ofstream(run_folder("run") / "config.toml", std::ios::app)
       << "[search]\ndir = '" << (folder_.path() / "study").string() << "'\nobjective_command = '" << program_.string()
       << "'\ndirection = 'minimize'\ntrials = 1\n[search.space]\n'optim.lr' = [1e-3]\n";
@@ -167,7 +167,7 @@ TEST_F(TrustFolder, ASearchOfAFolderRunsNoCommandOfIt) {
   EXPECT_TRUE(fs::exists(executed()));
 }
 
-TEST_F(TrustFolder, AChatTemplateHasBoundedMemoryAndOutput) {
+TEST_F(TrustFolder, ChatTemplateHasBoundedMemoryAndOutput) {
   folder_.write("runs/run/tokenizer/tokenizer.json",
                 R"({"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}})");
   const std::vector<std::pair<std::string, std::string>> templates = {
@@ -184,14 +184,14 @@ TEST_F(TrustFolder, AChatTemplateHasBoundedMemoryAndOutput) {
   }
 }
 
-TEST_F(TrustFolder, AChatTemplateThatDoesNotEndIsAnError) {
+TEST_F(TrustFolder, EndlessChatTemplateIsAnError) {
   const fs::path project = fs::path(SEARCH_DOCUMENT).parent_path().parent_path().parent_path();
   const std::string program =
       "import sys; sys.path.insert(0, '" + (project / "runtime/tokenizer").string() +
       "')\n"
       "import chat_template; chat_template.SECONDS = 0.2\n"
       "loops = ''.join('{% for i' + str(n) + ' in range(99999) %}' for n in range(9)) + '{% endfor %}' * 9\n"
-      "for source in (loops, '{{ 3 ** (10 ** 9) }}'):\n"  // the second one while it is compiled
+      "for source in (loops, '{{ 3 ** (10 ** 9) }}'):\n"  // the second one during its compilation
       "    try: chat_template.ChatTemplate(source, {}).prompt([])\n"
       "    except ValueError as error: print(error)\n";
   const auto ended = testing::end_of_program(testing::start_program({PARITY_PYTHON, "-c", program}, folder_.path()));
@@ -201,7 +201,7 @@ TEST_F(TrustFolder, AChatTemplateThatDoesNotEndIsAnError) {
       << ended.output;
 }
 
-TEST_F(TrustFolder, AModuleInTheWorkingDirectoryIsNotImported) {
+TEST_F(TrustFolder, DoesNotImportModulesOfTheWorkingDirectory) {
   folder_.write("runs/run/json.py", "open('" + executed().string() + "', 'w')\n");
   const Words sample = with({"sample", "."}, with(with_tokenizer(), {"--prompt", "a"}));
   const fs::path before = fs::current_path();

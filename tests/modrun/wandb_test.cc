@@ -1,5 +1,5 @@
-// metrics.wandb: W&B gets each step, evaluation and setting, a resumed run goes on there, and what fails never ends the
-// run.
+// metrics.wandb: W&B gets each step, evaluation and config value, a resumed run continues there, and failures never end
+// the run.
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ class WandbTest : public ModrunTest {
             "--set", "eval.every=5",        "--set", "checkpoint.every=5"};
   }
 
-  /// A Python in which the package wandb is `text`.
+  /// A Python whose package wandb is `text`.
   std::string python_with(const std::string& text) const {
     folder_.write("packages/wandb.py",
                   "class errors:\n  class Error(Exception): pass\n"
@@ -45,7 +45,7 @@ class WandbTest : public ModrunTest {
     return script.string();
   }
 
-  /// What W&B has of a run's parts.
+  /// W&B's records of a run's parts.
   std::vector<json> told(const std::string& name) const {
     const auto read = testing::end_of_program(
         testing::start_program({PARITY_PYTHON, READ_WANDB, run_folder(name).string()}, folder_.path()));
@@ -55,7 +55,7 @@ class WandbTest : public ModrunTest {
     return parts;
   }
 
-  /// The lines of W&B's history that metrics.jsonl has, of the steps after `first`.
+  /// The expected lines of W&B's history by metrics.jsonl, for the steps after `first`.
   std::vector<json> expected(const std::string& name, int64_t first) const {
     std::vector<json> lines;
     for (const json& step : steps(name)) {
@@ -65,7 +65,7 @@ class WandbTest : public ModrunTest {
       for (const json& evaluation : events(name, "evaluation")) {
         if (evaluation["step"] != step["step"]) continue;
         json& told = lines.emplace_back(evaluation["metrics"]);
-        told["step"] = evaluation["step"], told["held_out_loss"] = evaluation["held_out_loss"];
+        told["step"] = evaluation["step"], told["val_loss"] = evaluation["val_loss"];
       }
     }
     return lines;
@@ -81,13 +81,13 @@ constexpr const char* kDies =
     "  def log(self, line): line['step'] < 5 or os._exit(3)\n"
     "def init(**_): return Run()\n";
 
-TEST_F(WandbTest, HasEachStepEvaluationAndSettingAndGoesOnWithAResumedRun) {
+TEST_F(WandbTest, LogsStepsEvaluationsAndConfigAndContinuesAResumedRun) {
   if (!has_wandb()) GTEST_SKIP() << "Python has no package wandb: pip install wandb has this tested";
   const auto first = train("run", telling(), {"--nproc-per-node", "2"});
   ASSERT_EQ(first.status, 0) << first.output;
-  EXPECT_THAT(first.output, HasSubstr("Weights & Biases has this run in "));
+  EXPECT_THAT(first.output, HasSubstr("Weights & Biases run: in "));
   auto parts = told("run");
-  ASSERT_EQ(parts.size(), 1u) << "rank 0 alone tells";
+  ASSERT_EQ(parts.size(), 1u) << "only rank 0 logs";
   EXPECT_EQ(parts[0]["project"], "tests");
   EXPECT_EQ(parts[0]["name"], "run");
   EXPECT_EQ(parts[0]["exit_code"], 0);
@@ -111,33 +111,32 @@ TEST_F(WandbTest, HasEachStepEvaluationAndSettingAndGoesOnWithAResumedRun) {
   EXPECT_FALSE(fs::exists(run_folder("run") / "wandb"));
 }
 
-TEST_F(WandbTest, ARunThatItsHelperLeavesGoesOnAndSaysSoOnce) {
+TEST_F(WandbTest, DyingHelperIsReportedOnceAndTheRunContinues) {
   const auto run = train("run", telling(python_with(kDies)));
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(steps("run").size(), 10u);
-  const std::string sentence = "Weights & Biases gets nothing more of this run, which continues: ";
+  const std::string sentence = "logging to Weights & Biases ends, and the run continues: ";
   const size_t at = run.output.find(sentence);
   ASSERT_NE(at, std::string::npos) << run.output;
   EXPECT_EQ(run.output.find(sentence, at + 1), std::string::npos);
 }
 
-TEST_F(WandbTest, WhatItRaisesIsSaidAndTheRunGoesOn) {
+TEST_F(WandbTest, ExceptionIsReportedAndTheRunContinues) {
   const auto run = train("run", telling(python_with("def init(**_): raise ValueError('no\\nroom')\n")));
   ASSERT_EQ(run.status, 0) << run.output;
-  EXPECT_THAT(run.output,
-              HasSubstr("Weights & Biases gets nothing more of this run, which continues: ValueError: no room\n"));
+  EXPECT_THAT(run.output, HasSubstr("logging to Weights & Biases ends, and the run continues: ValueError: no room\n"));
   EXPECT_EQ(steps("run").size(), 10u);
 }
 
 TEST_F(WandbTest, NoStepWaitsForIt) {
-  // It answers when the run has evaluated after its last step, which would never be if that waited.
+  // It answers after the run's last evaluation, which would never come if the run waited for the answer.
   const std::string package =
       "import time\n"
       "class Run:\n"
       "  id, url, offline, dir = 'x', '', True, '/'\n"
       "  def define_metric(self, *_, **__): pass\n"
       "  def log(self, line):\n"
-      "    while '\"step\":10,\"held_out_loss\"' not in open('" +
+      "    while '\"step\":10,\"val_loss\"' not in open('" +
       (run_folder("run") / "metrics.jsonl").string() +
       "').read(): time.sleep(0.01)\n"
       "    open('" +
@@ -150,14 +149,14 @@ TEST_F(WandbTest, NoStepWaitsForIt) {
   EXPECT_EQ(get_bytes(folder_.path() / "told"), "1 2 3 4 5 5 6 7 8 9 10 10 ") << "all of it, at the end";
 }
 
-TEST_F(WandbTest, SettingsInTheFolderOfARunDoNotChooseTheServer) {
+TEST_F(WandbTest, RunFolderCannotChooseTheServer) {
   folder_.write("runs/there/wandb/settings", "[default]\nbase_url = http://127.0.0.1:1\n");
   const Finished ended = train("there", telling(python_with("def init(**_): raise errors.Error('asked')\n")));
   EXPECT_EQ(ended.status, 2);
-  EXPECT_THAT(ended.output, HasSubstr("wandb/settings is there, which names settings of Weights & Biases"));
+  EXPECT_THAT(ended.output, HasSubstr("wandb/settings exists, which configures Weights & Biases"));
 }
 
-TEST_F(WandbTest, WithoutThePackageOrAKeyItIsRejectedBeforeARankStarts) {
+TEST_F(WandbTest, RejectsAMissingPackageOrKeyBeforeStartingRanks) {
   const auto error = [&](const std::string& python) {
     const auto rejected = train("none", telling(python), {"--nproc-per-node", "2"});
     EXPECT_EQ(rejected.status, 2) << rejected.output;
@@ -167,7 +166,7 @@ TEST_F(WandbTest, WithoutThePackageOrAKeyItIsRejectedBeforeARankStarts) {
   const auto bare = folder_.write("bare", std::string("#!/bin/sh\nexec ") + PARITY_PYTHON + " -I -S \"$@\"\n");
   fs::permissions(bare, fs::perms::owner_all);
   EXPECT_THAT(error(bare.string()),
-              ::testing::AllOf(StartsWith("modrun: metrics.wandb asks for Weights & Biases"),
+              ::testing::AllOf(StartsWith("modrun: metrics.wandb needs Weights & Biases"),
                                HasSubstr("Python has no package wandb: "), HasSubstr(" -m pip install wandb")));
   EXPECT_THAT(error("/no/such/python"), HasSubstr("cannot start /no/such/python"));
   setenv("WANDB_MODE", "online", 1);
@@ -176,7 +175,7 @@ TEST_F(WandbTest, WithoutThePackageOrAKeyItIsRejectedBeforeARankStarts) {
   EXPECT_THAT(error(python), HasSubstr("No API key configured. (or set WANDB_MODE=offline"));
 }
 
-TEST_F(WandbTest, TheDocumentsSweepTrainsWithWhatTheAgentChose) {
+TEST_F(WandbTest, DocumentedSweepTrainsWithTheAgentsValues) {
   if (!has_wandb()) GTEST_SKIP() << "Python has no package wandb: pip install wandb has this tested";
   const auto read = testing::end_of_program(testing::start_program(
       {PARITY_PYTHON, SWEEP_WORDS, SEARCH_DOCUMENT, "optim.lr=0.00125", "train.batch_size=4"}, folder_.path()));

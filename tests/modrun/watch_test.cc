@@ -1,4 +1,4 @@
-// What can be watched of a run: TensorBoard's files, traces, the summary, and hooks of a program of one's own.
+// Monitoring of a run: TensorBoard's files, traces, the summary, and hooks of a user's own program.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -30,7 +30,7 @@ class Watch : public ModrunTest {
     return files;
   }
 
-  /// What TensorBoard would show, by tag and step.
+  /// The values that TensorBoard would show, by tag and step.
   std::map<std::string, std::map<int64_t, json>> shown(const std::string& name) const {
     const auto read = testing::end_of_program(
         testing::start_program({PYTHON, READ_EVENTS, (run_folder(name) / "tensorboard").string()}, folder_.path()));
@@ -44,7 +44,7 @@ class Watch : public ModrunTest {
     return points;
   }
 
-  /// Expects the event files to show what metrics.jsonl has of its steps, evaluations and sample, and nothing else.
+  /// Expects the event files to show exactly the steps, evaluations and sample in metrics.jsonl.
   void expect_same_as_metrics(const std::string& name) const {
     std::map<std::string, std::map<int64_t, json>> expected;
     for (const json& step : steps(name))
@@ -52,7 +52,7 @@ class Watch : public ModrunTest {
            {"loss", "grad_norm", "lr", "tokens_per_second", "samples_per_second", "data_wait", "memory_peak"})
         expected[tag][step["step"]] = static_cast<double>(step.at(tag).get<float>());
     for (const json& evaluation : events(name, "evaluation")) {
-      expected["held_out_loss"][evaluation["step"]] = static_cast<double>(evaluation["held_out_loss"].get<float>());
+      expected["val_loss"][evaluation["step"]] = static_cast<double>(evaluation["val_loss"].get<float>());
       for (const auto& [metric, value] : evaluation["metrics"].items())
         expected[metric][evaluation["step"]] = static_cast<double>(value.get<float>());
     }
@@ -64,7 +64,7 @@ class Watch : public ModrunTest {
     EXPECT_EQ(shown(name), expected);
   }
 
-  /// Makes a finished run of 10 steps one that crashed after step 7, while it wrote, and saved step 5.
+  /// Turns a finished run of 10 steps into one that crashed while writing after step 7, with a checkpoint of step 5.
   void crash_at_step_5(const std::string& name, int64_t cut_off) const {
     fs::remove_all(run_folder(name) / "checkpoints/step-00000010");
     std::ofstream(run_folder(name) / "checkpoints/latest") << "step-00000005\n";
@@ -94,7 +94,7 @@ std::vector<std::string> operator+(std::vector<std::string> one, const std::vect
   return one;
 }
 
-TEST_F(Watch, EventFilesHoldWhatMetricsHold) {
+TEST_F(Watch, EventFilesMatchMetrics) {
   const auto run = train("run", kEventful, {"--nproc-per-node", "2"});
   ASSERT_EQ(run.status, 0) << run.output;
   ASSERT_EQ(steps("run").size(), 10u);
@@ -105,7 +105,7 @@ TEST_F(Watch, EventFilesHoldWhatMetricsHold) {
   EXPECT_FALSE(fs::exists(run_folder("run") / "tensorboard")) << "of the run that was overwritten";
 }
 
-TEST_F(Watch, ResumedRunGoesOnInAFileOfItsOwnWhateverACrashCutOff) {
+TEST_F(Watch, ResumedRunWritesANewFileAfterACrash) {
   ASSERT_EQ(train("whole", kEventful).status, 0);
   for (const int64_t cut_off : {0, 1, 30, 200}) {
     SCOPED_TRACE(::testing::Message() << cut_off << " bytes are cut off");
@@ -120,7 +120,7 @@ TEST_F(Watch, ResumedRunGoesOnInAFileOfItsOwnWhateverACrashCutOff) {
   }
 }
 
-TEST_F(Watch, ARunThatGoesBackTakesBackWhatItSaid) {
+TEST_F(Watch, RollbackDropsLaterSteps) {
   const auto folder = run_folder("run") / "tensorboard";
   const auto write = [](EventFile& file, int64_t first, int64_t last, double value) {
     for (int64_t step = first; step <= last; ++step) file.scalars(step, std::array{Scalar{"loss", value}});
@@ -128,7 +128,7 @@ TEST_F(Watch, ARunThatGoesBackTakesBackWhatItSaid) {
   EventFile first(folder, 1);
   write(first, 1, 300, 0.5);
   first.text(300, "sample", "a\n\nb");
-  EventFile second(folder, 250);  // in the same second
+  EventFile second(folder, 250);  // within the same second
   write(second, 250, 270, 0.25);
   second.restart(260);
   write(second, 260, 265, -3.0);
@@ -143,7 +143,7 @@ TEST_F(Watch, ARunThatGoesBackTakesBackWhatItSaid) {
   EXPECT_EQ(found.at("sample"), (std::map<int64_t, json>{{263, "    "}}));
 }
 
-TEST_F(Watch, KilledRunsFilesAreContinued) {
+TEST_F(Watch, ContinuesFilesOfAKilledRun) {
   std::vector<std::string> words =
       training("run", kEventful + std::vector<std::string>{"--set", "train.steps=400", "--resume=auto"});
   words.insert(words.begin(), MODRUN);
@@ -161,7 +161,7 @@ TEST_F(Watch, KilledRunsFilesAreContinued) {
   expect_same_as_metrics("run");
 }
 
-TEST_F(Watch, StepsThatAreAskedForAreTracedAndComputeTheSame) {
+TEST_F(Watch, TracesTheGivenStepsWithoutChangingResults) {
   for (const auto& [mesh, launcher, settings] :
        {std::tuple("alone", std::vector<std::string>{}, std::vector<std::string>{}),
         std::tuple("fsdp", std::vector<std::string>{"--nproc-per-node", "2"}, std::vector<std::string>{}),
@@ -195,7 +195,7 @@ TEST_F(Watch, StepsThatAreAskedForAreTracedAndComputeTheSame) {
   }
 }
 
-TEST_F(Watch, RunThatEndsWithinATraceWritesIt) {
+TEST_F(Watch, WritesTheTraceIfTheRunEndsWithinIt) {
   std::vector<std::string> words = training("run", {"--set", "train.steps=2000", "--set", "metrics.trace=[2, 2000]"});
   words.insert(words.begin(), MODRUN);
   const auto run = testing::start_program(words, folder_.path());
@@ -207,7 +207,7 @@ TEST_F(Watch, RunThatEndsWithinATraceWritesIt) {
   EXPECT_EQ(names.count("step 5"), 1u);
 }
 
-TEST_F(Watch, StepsThatAreNoneAreRejectedBeforeARankStarts) {
+TEST_F(Watch, RejectsInvalidStepsBeforeStartingRanks) {
   for (const std::string steps : {"[10, 12]", "[0, 3]", "[3, 2]", "[1, 2, 3]", "4"}) {
     const auto run = train("run", {"--set", "metrics.trace=" + steps}, {"--nproc-per-node", "2"});
     EXPECT_EQ(run.status, 2) << run.output;
@@ -217,7 +217,7 @@ TEST_F(Watch, StepsThatAreNoneAreRejectedBeforeARankStarts) {
   }
 }
 
-TEST_F(Watch, WaitsAndRatesAreOfTheStep) {
+TEST_F(Watch, WaitsAndRatesBelongToTheStep) {
   ASSERT_EQ(train("run").status, 0);
   for (const json& step : steps("run")) {
     EXPECT_GT(step["data_wait"].get<double>(), 0.0);
@@ -226,12 +226,12 @@ TEST_F(Watch, WaitsAndRatesAreOfTheStep) {
   }
 }
 
-TEST_F(Watch, ShareOfTheProcessorsPeakIsToldOnceAStepHasBeenMade) {
+TEST_F(Watch, ReportsMfuOnCpuAfterTheFirstStep) {
   const auto run = train("measured");
   ASSERT_EQ(run.status, 0) << run.output;
   ASSERT_EQ(train("given", set({"metrics.peak_tflops=0.5"})).status, 0);
   ASSERT_EQ(train("two", set({"metrics.peak_tflops=0.5"}), {"--nproc-per-node", "2"}).status, 0);
-  /// The seconds that a step would take at the peak, which are the same for each step from `first` on.
+  /// Seconds that a step would take at the peak, which are the same for each step from `first` on.
   const auto at_peak = [&](const std::string& name, size_t first) {
     std::set<double> found;
     const auto all = steps(name);
@@ -249,7 +249,7 @@ TEST_F(Watch, ShareOfTheProcessorsPeakIsToldOnceAStepHasBeenMade) {
   expect_same_checkpoint("measured", "given", "step-00000010");
 }
 
-TEST_F(Watch, SummaryIsTheLastWord) {
+TEST_F(Watch, SummaryComesLast) {
   const auto run = train("run", {"--set", "eval.every=2", "--set", "checkpoint.every=5", "--set", "optim.lr=0.1"});
   ASSERT_EQ(run.status, 0) << run.output;
   const auto ends = events("run", "end");
@@ -270,17 +270,17 @@ TEST_F(Watch, SummaryIsTheLastWord) {
   EXPECT_EQ(end["memory_peak"], memory);
   EXPECT_FALSE(end.contains("stopped_by"));
   const auto evaluations = events("run", "evaluation");
-  const auto best = std::ranges::min_element(evaluations, {}, [](const json& e) { return e["held_out_loss"]; });
-  EXPECT_EQ(end["held_out_loss"], evaluations.back()["held_out_loss"]);
-  EXPECT_EQ(end["best_held_out_loss"], (*best)["held_out_loss"]);
+  const auto best = std::ranges::min_element(evaluations, {}, [](const json& e) { return e["val_loss"]; });
+  EXPECT_EQ(end["val_loss"], evaluations.back()["val_loss"]);
+  EXPECT_EQ(end["best_val_loss"], (*best)["val_loss"]);
   EXPECT_EQ(end["best_step"], (*best)["step"]);
   EXPECT_THAT(run.output, HasSubstr("\ntrained 10 steps in "));
   EXPECT_THAT(run.output, HasSubstr(": 80 samples, 0.00 M tokens, "));
-  EXPECT_THAT(run.output, HasSubstr("best " + fmt::format("{:.4f}", (*best)["held_out_loss"].get<double>())));
+  EXPECT_THAT(run.output, HasSubstr("best " + fmt::format("{:.4f}", (*best)["val_loss"].get<double>())));
   EXPECT_TRUE(run.output.ends_with("checkpoints are in " + (run_folder("run") / "checkpoints").string() + "\n"))
       << run.output;
 
-  // What was best before counts for the whole run; what was trained before does not.
+  // The best evaluation counts for the entire run, trained steps only for this part.
   const auto longer =
       train("run", {"--resume", "--set", "train.steps=12", "--set", "optim.lr=3", "--set", "optim.schedule=constant"});
   ASSERT_EQ(longer.status, 0) << longer.output;
@@ -293,7 +293,7 @@ TEST_F(Watch, SummaryIsTheLastWord) {
   EXPECT_EQ(finished.output.find("trained 0 steps"), std::string::npos) << finished.output;
 }
 
-TEST_F(Watch, SummarySaysWhatStoppedTheRun) {
+TEST_F(Watch, SummaryNamesTheSignalThatStoppedTheRun) {
   std::vector<std::string> words = training("run", {"--set", "train.steps=2000"});
   words.insert(words.begin(), MODRUN);
   const auto run = testing::start_program(words, folder_.path());
@@ -312,7 +312,7 @@ TEST_F(Watch, SummarySaysWhatStoppedTheRun) {
                                       step + " steps in "));
 }
 
-/// What the hooks of a rank noted, as words of lines.
+/// The notes of a rank's hooks, as words of lines.
 std::vector<std::vector<std::string>> noted(const fs::path& file) {
   std::vector<std::vector<std::string>> result;
   std::ifstream in(file);
@@ -323,7 +323,7 @@ std::vector<std::vector<std::string>> noted(const fs::path& file) {
   return result;
 }
 
-TEST_F(Watch, HooksOfAProgramAreCalledOnEveryRank) {
+TEST_F(Watch, CallsHooksOnEveryRank) {
   std::vector<std::string> words =
       training("run", {"--set", "eval.every=5", "--set", "checkpoint.every=5"}, {"--nproc-per-node", "2"});
   words.insert(words.begin(), HOOKED_MODRUN);
@@ -346,7 +346,7 @@ TEST_F(Watch, HooksOfAProgramAreCalledOnEveryRank) {
     }
     if (rank == 0) first_calls = calls;
     EXPECT_EQ(calls, first_calls) << "each call is made at one place of the run";
-    // That of step 5 is complete some steps later.
+    // The one of step 5 is complete some steps later.
     const auto saved = std::ranges::find(calls, "checkpoint 5"), after = std::ranges::find(calls, "step 5");
     ASSERT_NE(saved, calls.end());
     EXPECT_LT(after, saved);

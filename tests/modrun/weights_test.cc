@@ -1,4 +1,4 @@
-// What weights a run begins from and leaves: who reads them, and in which form checkpoints hold them.
+// Initial weights of runs and the form of their checkpoints: which ranks read them, and how they are stored.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -18,7 +18,7 @@ class Weights : public ModrunTest {
   fs::path checkpoint(const std::string& name) const { return run_folder(name) / "checkpoints/step-00000010"; }
 };
 
-TEST_F(Weights, RunsAreTheSameWhetherOneRankReadsThemOrAllDo) {
+TEST_F(Weights, RunsAreTheSameWhetherOneOrAllRanksReadThem) {
   ASSERT_EQ(train("first").status, 0);
   const auto exported = folder_.path() / "exported";
   ASSERT_EQ(modrun({"export", checkpoint("first").string(), exported.string()}).status, 0);

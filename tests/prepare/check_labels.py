@@ -91,7 +91,7 @@ def prepare(source, out, *arguments, fails=False):
 
 def evaluate(folder, entry, data, **more):
     text = modrun("eval", "--checkpoint", folder, *settings(
-        train__dir="none", model__checkpoint=folder, model__entry=entry, data__paths=[data], data__held_out=["*"],
+        train__dir="none", model__checkpoint=folder, model__entry=entry, data__paths=[data], data__validation=["*"],
         eval__samples=0, train__batch_size=8, **{"data__format": "examples", **more}))
     return {name: float(value) for name, value in re.findall(r"^([\w@]+) (-?\d+\.\d+)$", text, re.M)}
 
@@ -196,7 +196,7 @@ def other_names_are_said():
     assert abs(found["accuracy"] - sum(right) / len(right)) < 1e-6, (found, sum(right) / len(right))
     text = modrun("eval", "--checkpoint", "qwen2", *settings(
         train__dir="none", model__checkpoint="qwen2", model__entry=entry[1], data__format="examples", data__paths=["others"],
-        data__held_out=["*"]), fails=True)
+        data__validation=["*"]), fails=True)
     assert '"sideways" is not a label of the model, which has "up", "down"' in text, text
     edit_config("qwen2", label2id={"up": 1, "down": 0})
     text = prepare("fewer.csv", "two-ways", "--checkpoint", "qwen2", *entry, fails=True)
@@ -439,7 +439,7 @@ def forms_of_unicode_are_no_two_labels():
         assert set(json.load(open(f"apart-{i}/labels.json"))) == {other[i], "te"}
         of_model = settings(train__dir=f"run-form-{i}", model__checkpoint="composed", model__entry=entry, data__format="examples",
                             data__paths=[f"apart-{i}"])
-        for text in (modrun("train", *of_model, fails=True), modrun("eval", "--checkpoint", "composed", *of_model, *settings(data__held_out=["*"]), fails=True)):
+        for text in (modrun("train", *of_model, fails=True), modrun("eval", "--checkpoint", "composed", *of_model, *settings(data__validation=["*"]), fails=True)):
             assert shown[0][i] in text and shown[1][i] in text and "write the one of the model" in text, text
     write("forms.jsonl", [dict(text="good", label=label) for label in (names[0], other[0])])
     prepare("forms.jsonl", "of-both", "--checkpoint", "both", "--entry", entry)

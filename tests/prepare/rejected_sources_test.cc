@@ -168,7 +168,7 @@ TEST_F(Rejected, ATokenizerThatIsNone) {
               HasSubstr("holds neither tokenizer.json nor a model of SentencePiece"));
   EXPECT_THAT(find_error({source, "--entry", "llama", "--tokenizer", "/no/such/tokenizer.json"}),
               HasSubstr("the tokenizer /no/such/tokenizer.json is not there"));
-  EXPECT_THAT(find_error({source, "--entry", "llama"}), HasSubstr("name its folder by --tokenizer"));
+  EXPECT_THAT(find_error({source, "--entry", "llama"}), HasSubstr("name its folder with --tokenizer"));
 }
 
 }  // namespace

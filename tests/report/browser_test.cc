@@ -148,7 +148,7 @@ TEST_F(Browser, ShowsRunsWithoutStepsAndSearchesWithoutResults) {
   folder_.write("runs/new/metrics.jsonl", "");
   folder_.write("runs/begun/metrics.jsonl", "{\"step\":1,\"loss\":null,\"seconds\":0.5}\n");
   const std::string head =
-      "{\"study\":{\"backend\":\"grid\",\"seed\":1,\"objectives\":[{\"name\":\"held_out_loss\",\"minimize\":true}],"
+      "{\"study\":{\"backend\":\"grid\",\"seed\":1,\"objectives\":[{\"name\":\"val_loss\",\"minimize\":true}],"
       "\"space\":[{\"key\":\"optim.lr\",\"choices\":[\"0.1\"]}]}}\n";
   folder_.write("study/trials.jsonl", head);
   folder_.write("failed/trials.jsonl",

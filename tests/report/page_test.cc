@@ -88,7 +88,7 @@ TEST(Page, NamesRunsByTheirFoldersAndListsConfigDifferences) {
 }
 
 TEST(Page, TableHasLossesThroughputAndMemory) {
-  RunHistory run{.folder = "run", .evaluations = {{"held_out_loss", {5, 10, 15, 20}, {3.0, 2.0, std::nan(""), 2.5}}}};
+  RunHistory run{.folder = "run", .evaluations = {{"val_loss", {5, 10, 15, 20}, {3.0, 2.0, std::nan(""), 2.5}}}};
   run.steps = {{"loss", {1, 2}, {1.0, 1.0}},
                {"seconds", {1, 2}, {1.0, 3.0}},
                {"tokens_per_second", {1, 2}, {100.0, 200.0}},
@@ -104,7 +104,7 @@ TEST(Page, TableHasLossesThroughputAndMemory) {
 
 TEST(Page, WinnersAreTheBestTrialOrTheParetoFront) {
   SearchHistory search{.folder = "s",
-                       .study = {.config = {.objectives = {{"held_out_loss", true}},
+                       .study = {.config = {.objectives = {{"val_loss", true}},
                                             .space = {{.key = "optim.lr", .low = 0.1, .high = 1.0}}}}};
   const auto trial = [](int64_t number, std::vector<double> values) {
     return Trial{.number = number, .settings = {{"optim.lr", "0.5"}}, .values = std::move(values)};

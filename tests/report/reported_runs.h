@@ -33,7 +33,7 @@ class ReportedRuns : public ModrunTest {
     const auto config = folder_.write(
         "search.toml",
         get_bytes(config_) + "[checkpoint]\nevery = -1\n[search]\nbackend = 'grid'\ndir = '" + study().string() +
-            "'\nobjective = ['held_out_loss', 'memory_peak']\n[search.space]\noptim.lr = [1e-3, 1e30, 1e-2]\n"
+            "'\nobjective = ['val_loss', 'memory_peak']\n[search.space]\noptim.lr = [1e-3, 1e30, 1e-2]\n"
             "optim.warmup_steps = [0]\noptim.max_grad_norm = [0]\ntrain.steps = { low = 3, high = 4 }\n");
     const auto searched = modrun({"search", config.string()});
     ASSERT_EQ(searched.status, 0) << searched.output;
@@ -50,7 +50,7 @@ class ReportedRuns : public ModrunTest {
       for (const auto& [name, value] : step.items())
         if (name != "step") found[name][step["step"]] = value;
     for (const auto& evaluation : events(run, "evaluation")) {
-      found["held_out_loss"][evaluation["step"]] = evaluation["held_out_loss"];
+      found["val_loss"][evaluation["step"]] = evaluation["val_loss"];
       for (const auto& [name, value] : evaluation["metrics"].items()) found[name][evaluation["step"]] = value;
     }
     return found;

@@ -28,7 +28,7 @@ std::string start(int64_t number) {
 
 std::string evaluation(int64_t number, double loss) {
   return fmt::format(
-      "{{\"event\":\"evaluation\",\"step\":{},\"held_out_loss\":{},\"targets\":8,\"metrics\":{{\"accuracy\":{}}}}}\n",
+      "{{\"event\":\"evaluation\",\"step\":{},\"val_loss\":{},\"targets\":8,\"metrics\":{{\"accuracy\":{}}}}}\n",
       number, loss, loss / 10);
 }
 
@@ -51,6 +51,20 @@ class History : public testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST_F(History, ReadsRunsOfEarlierVersions) {
+  folder_.write("config.toml", "[data]\nheld_out_every = 4\n");
+  const RunHistory run =
+      read(start(0) +
+           R"({"event":"evaluation","step":1,"held_out_loss":2.5,"targets":8,"metrics":{"held_out_loss/web":3}})"
+           "\n" +
+           evaluation(2, 2.0));
+  EXPECT_EQ(run.settings.at("data.validation_every"), "4");
+  ASSERT_EQ(run.evaluations.size(), 3u);
+  EXPECT_EQ(run.evaluations[0].name, "val_loss");
+  EXPECT_EQ(run.evaluations[0].values, (std::vector<double>{2.5, 2.0}));
+  EXPECT_EQ(run.evaluations[1].name, "val_loss/web");
+}
+
 TEST_F(History, HasEveryNumberOfStepsAndEvaluations) {
   folder_.write("config.toml", "[optim]\nlr = 0.1\n[model]\nentry = 'llama'\n");
   const RunHistory run = read(start(0) + step(1, "4.5") + evaluation(1, 3.0) + step(2, "null") +
@@ -62,7 +76,7 @@ TEST_F(History, HasEveryNumberOfStepsAndEvaluations) {
   EXPECT_EQ(run.find_steps("loss")->values[0], 4.5);
   EXPECT_TRUE(std::isnan(run.find_steps("loss")->values[1])) << "null in JSON";
   ASSERT_EQ(run.evaluations.size(), 2u);
-  EXPECT_EQ(run.evaluations[0].name, "held_out_loss");
+  EXPECT_EQ(run.evaluations[0].name, "val_loss");
   EXPECT_THAT(run.evaluations[0].values, ElementsAre(3.0));
   EXPECT_EQ(run.evaluations[1].name, "accuracy");
   EXPECT_THAT(run.evaluations[1].values, ElementsAre(0.3));
@@ -154,7 +168,7 @@ TEST_F(History, ErrorsNameInvalidLines) {
   EXPECT_THAT(problem("{\"step\":-1}\n"), HasSubstr("(it has no step)"));
   EXPECT_THAT(problem("{\"step\":9223372036854775807}\n"), HasSubstr("(it has no step)"));
   EXPECT_THAT(problem("{\"step\":1,\"loss\":2}\n"), HasSubstr("(it has no seconds)"));
-  EXPECT_THAT(problem("{\"event\":\"evaluation\",\"step\":1}\n"), HasSubstr("(it has no held_out_loss)"));
+  EXPECT_THAT(problem("{\"event\":\"evaluation\",\"step\":1}\n"), HasSubstr("(it has no val_loss)"));
   EXPECT_THAT(problem("{\"event\":7,\"step\":1}\n"), HasSubstr("(event is not a string)"));
   EXPECT_THAT(problem(std::string(100000, '[') + "\n"), HasSubstr(":1: "));
 }
@@ -162,7 +176,7 @@ TEST_F(History, ErrorsNameInvalidLines) {
 TEST_F(History, NumbersKeepTheirOrderAndExcludeTheTrainingSetsName) {
   const RunHistory run = read(R"({"step":1,"loss":1,"grad_norm":2,"set":"web","seconds":3,"loss":4})"
                               "\n"
-                              R"({"event":"evaluation","step":1,"held_out_loss":1,"metrics":{"ndcg":2,"accuracy":3}})"
+                              R"({"event":"evaluation","step":1,"val_loss":1,"metrics":{"ndcg":2,"accuracy":3}})"
                               "\n");
   const auto names = [](const std::vector<Series>& all) {
     std::vector<std::string> result;
@@ -171,7 +185,7 @@ TEST_F(History, NumbersKeepTheirOrderAndExcludeTheTrainingSetsName) {
   };
   EXPECT_THAT(names(run.steps), ElementsAre("loss", "grad_norm", "seconds"));
   EXPECT_THAT(run.find_steps("loss")->values, ElementsAre(4.0)) << "the last of duplicate keys";
-  EXPECT_THAT(names(run.evaluations), ElementsAre("held_out_loss", "ndcg", "accuracy"));
+  EXPECT_THAT(names(run.evaluations), ElementsAre("val_loss", "ndcg", "accuracy"));
 }
 
 TEST_F(History, ReadsOrRejectsALineWithManyKeysInSeconds) {

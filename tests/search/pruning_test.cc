@@ -25,7 +25,7 @@ TEST(Pruning, AsksOncePerFiniteEvaluation) {
   });
   const auto evaluated = [&](int step, const char* perplexity) {
     metrics << "{\"event\":\"evaluation\",\"step\":" << step
-            << ",\"targets\":3,\"held_out_loss\":2.0,\"metrics\":{\"perplexity\":" << perplexity << "}}\n"
+            << ",\"targets\":3,\"val_loss\":2.0,\"metrics\":{\"perplexity\":" << perplexity << "}}\n"
             << std::flush;
     return pruning.check();
   };

@@ -48,6 +48,28 @@ TEST(Study, TheBestTrialHasTheLowestNumberAmongTiesAndHasNotFailed) {
   EXPECT_EQ(study.best()->number, 2);
 }
 
+TEST(Study, ResumesOneOfAnEarlierVersion) {
+  const TemporaryFolder folder;
+  const SearchConfig config = config_in(folder.path(), {{"val_loss", true}});
+  const std::string base = "[data]\nvalidation_every = 4\nvalidation = []\nvalidation_fraction = 0.0\n";
+  {
+    Study(config, base, /*resumes=*/false).add(trial(0, {2.5}));
+  }
+  const auto file = folder.path() / "study/trials.jsonl";
+  std::ifstream in(file);
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  const auto replace = [&](const std::string& now, const std::string& before) {
+    for (size_t at; (at = text.find(now)) != std::string::npos;) text.replace(at, now.size(), before);
+  };
+  replace("val_loss", "held_out_loss"), replace("validation_every", "held_out_every");
+  replace("validation_fraction", "held_out_part"), replace("validation", "held_out");
+  std::ofstream(file) << text;
+  EXPECT_EQ(read_study(folder.path() / "study").config.objectives[0].name, "val_loss");
+  const Study resumed(config, base, /*resumes=*/true);
+  ASSERT_NE(resumed.best(), nullptr);
+  EXPECT_EQ(resumed.best()->values[0], 2.5);
+}
+
 TEST(Study, TheBestConfigHasTheSearchsProgramsNotTheTrialsFolders) {
   const TemporaryFolder folder;
   Study study(config_in(folder.path(), {{"accuracy", /*minimize=*/false}}), kBase, /*resumes=*/false,
@@ -77,7 +99,7 @@ TEST(Study, RejectsLinksInItsFolder) {
 
 TEST(Study, RejectsLinksOfHelperFiles) {
   const TemporaryFolder folder;
-  const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
+  const SearchConfig config = config_in(folder.path(), {{"val_loss", true}});
   Study(config, kBase, /*resumes=*/false);
   const auto outside = folder.write("outside", "mine");
   for (const char* name :
@@ -92,7 +114,7 @@ TEST(Study, RejectsLinksOfHelperFiles) {
 // SQLite deletes the named file after rolling back the journal.
 TEST(Study, RejectsASqliteJournalThatNamesAnotherFile) {
   const TemporaryFolder folder;
-  const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
+  const SearchConfig config = config_in(folder.path(), {{"val_loss", true}});
   Study(config, kBase, /*resumes=*/false);
   const std::string magic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7";
   folder.write("study/study.db-journal", magic + std::string(600, '\0'));
@@ -107,12 +129,12 @@ void write_trials(const SearchConfig& config, int64_t count) {
   std::ofstream out(config.dir / "trials.jsonl", std::ios::app);
   for (int64_t number = 0; number < count; ++number)
     out << R"({"trial":)" << number
-        << R"(,"settings":{"optim.lr":"0.1"},"values":{"held_out_loss":1,"seconds":1},"seconds":1})" << '\n';
+        << R"(,"settings":{"optim.lr":"0.1"},"values":{"val_loss":1,"seconds":1},"seconds":1})" << '\n';
 }
 
 TEST(Study, ReadsTheMaximumNumberOfTrialsInSecondsAndRejectsOneMore) {
   for (const std::vector<Objective>& objectives :
-       {std::vector<Objective>{{"held_out_loss", true}}, {{"held_out_loss", true}, {"seconds", true}}}) {
+       {std::vector<Objective>{{"val_loss", true}}, {{"val_loss", true}, {"seconds", true}}}) {
     const TemporaryFolder folder;
     const SearchConfig config = config_in(folder.path(), objectives);
     Study(config, kBase, /*resumes=*/false);
@@ -129,12 +151,12 @@ TEST(Study, ReadsTheMaximumNumberOfTrialsInSecondsAndRejectsOneMore) {
 
 TEST(Study, ReadsATrialWithManyKeysInSeconds) {
   const TemporaryFolder folder;
-  const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
+  const SearchConfig config = config_in(folder.path(), {{"val_loss", true}});
   Study(config, kBase, /*resumes=*/false);
   std::ofstream out(config.dir / "trials.jsonl", std::ios::app);
   out << R"({"trial":0,"settings":{)";
   for (int key = 0; key < 200'000; ++key) out << '"' << key << R"(":"1",)";
-  out << R"("optim.lr":"0.1"},"values":{"held_out_loss":1},"seconds":1})" << '\n' << std::flush;
+  out << R"("optim.lr":"0.1"},"values":{"val_loss":1},"seconds":1})" << '\n' << std::flush;
   EXPECT_EQ(read_study(config.dir).trials.at(0).settings.size(), 200'001u);
 }
 
@@ -147,7 +169,7 @@ TEST(Study, RejectsADeeplyNestedHeader) {
 
 TEST(Study, SeveralObjectivesGiveAParetoFront) {
   const TemporaryFolder folder;
-  Study study(config_in(folder.path(), {{"held_out_loss", true}, {"samples_per_second", false}}), kBase, false);
+  Study study(config_in(folder.path(), {{"val_loss", true}, {"samples_per_second", false}}), kBase, false);
   study.add(trial(0, {1.0, 10.0}));
   study.add(trial(1, {1.0, 12.0}));  // dominates 0
   study.add(trial(2, {0.5, 1.0}));
@@ -158,7 +180,7 @@ TEST(Study, SeveralObjectivesGiveAParetoFront) {
 
 TEST(Study, CanBeReadWhileASearchRuns) {
   const TemporaryFolder folder;
-  SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}, {"samples_per_second", false}});
+  SearchConfig config = config_in(folder.path(), {{"val_loss", true}, {"samples_per_second", false}});
   config.backend = "optuna", config.sampler = "gp", config.seed = 7;
   config.space = {{.key = "optim.lr", .low = 0.05, .high = 1.0, .log = true},
                   {.key = "optim.name", .choices = {"'sgd'", "'adamw'"}},
@@ -181,7 +203,7 @@ TEST(Study, CanBeReadWhileASearchRuns) {
 
 TEST(Study, ResumesWithTheTrialsThatHaveEnded) {
   const TemporaryFolder folder;
-  const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
+  const SearchConfig config = config_in(folder.path(), {{"val_loss", true}});
   {
     Study study(config, kBase, false);
     study.add(trial(0, {1.25}));
@@ -202,7 +224,7 @@ TEST(Study, ResumesWithTheTrialsThatHaveEnded) {
 
 TEST(Study, RejectsADamagedFileAndLeavesItUnchanged) {
   const TemporaryFolder folder;
-  const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
+  const SearchConfig config = config_in(folder.path(), {{"val_loss", true}});
   {
     Study study(config, kBase, false);
     for (int64_t number = 0; number < 3; ++number) study.add(trial(number, {1.0}));
@@ -218,14 +240,14 @@ TEST(Study, RejectsADamagedFileAndLeavesItUnchanged) {
 
 TEST(Study, IsLockedByOneProcess) {
   const TemporaryFolder folder;
-  const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
+  const SearchConfig config = config_in(folder.path(), {{"val_loss", true}});
   const Study study(config, kBase, false);
   EXPECT_THAT(get_message<std::runtime_error>([&] { Study(config, kBase, true); }), HasSubstr("is in use by process"));
 }
 
 TEST(Study, RejectsADifferentSpaceOrAnExistingStudy) {
   const TemporaryFolder folder;
-  SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
+  SearchConfig config = config_in(folder.path(), {{"val_loss", true}});
   EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, true); }), HasSubstr("holds no study to resume"));
   Study(config, kBase, false);
   EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, false); }), HasSubstr("resume it with --resume"));

@@ -30,13 +30,12 @@ std::string failure(const std::filesystem::path& run, const std::string& command
 
 TEST(Values, ComeFromTheEndEventAndTheLastEvaluation) {
   TemporaryFolder folder;
-  folder.write(
-      "metrics.jsonl",
-      "{\"step\":1,\"loss\":9.0}\n"
-      "{\"event\":\"evaluation\",\"step\":1,\"targets\":3,\"held_out_loss\":3.0,\"metrics\":{\"accuracy\":0.1}}\n"
-      "{\"event\":\"evaluation\",\"step\":2,\"targets\":3,\"held_out_loss\":2.0,\"metrics\":{\"accuracy\":0.2}}\n"
-      "{\"event\":\"end\",\"step\":2,\"samples\":30,\"seconds\":2.0,\"memory_peak\":77}\n");
-  EXPECT_THAT(values(folder.path(), {{"held_out_loss"}, {"accuracy"}, {"memory_peak"}, {"samples_per_second"}}),
+  folder.write("metrics.jsonl",
+               "{\"step\":1,\"loss\":9.0}\n"
+               "{\"event\":\"evaluation\",\"step\":1,\"targets\":3,\"val_loss\":3.0,\"metrics\":{\"accuracy\":0.1}}\n"
+               "{\"event\":\"evaluation\",\"step\":2,\"targets\":3,\"val_loss\":2.0,\"metrics\":{\"accuracy\":0.2}}\n"
+               "{\"event\":\"end\",\"step\":2,\"samples\":30,\"seconds\":2.0,\"memory_peak\":77}\n");
+  EXPECT_THAT(values(folder.path(), {{"val_loss"}, {"accuracy"}, {"memory_peak"}, {"samples_per_second"}}),
               ElementsAre(2.0, 0.2, 77.0, 15.0));
   EXPECT_EQ(get_message<std::runtime_error>([&] { values(folder.path(), {{"f1"}}); }),
             "the run has no finite value of f1");
@@ -47,7 +46,7 @@ TEST(Values, AccumulateOverThePartsOfARun) {
   folder.write(
       "metrics.jsonl",
       "{\"event\":\"end\",\"step\":1,\"samples\":10,\"tokens\":40,\"seconds\":1.0,\"memory_peak\":90}\n"
-      "{\"event\":\"evaluation\",\"step\":2,\"targets\":3,\"held_out_loss\":800.0,\"metrics\":{\"perplexity\":null}}\n"
+      "{\"event\":\"evaluation\",\"step\":2,\"targets\":3,\"val_loss\":800.0,\"metrics\":{\"perplexity\":null}}\n"
       "{\"event\":\"end\",\"step\":2,\"samples\":30,\"tokens\":120,\"seconds\":3.0,\"memory_peak\":77}\n");
   EXPECT_THAT(values(folder.path(), {{"seconds"}, {"memory_peak"}, {"samples_per_second"}, {"tokens_per_second"}}),
               ElementsAre(4.0, 90.0, 10.0, 40.0));

@@ -1,4 +1,4 @@
-// Numbers of a run's config that computing with it must not stumble over.
+// Extreme numbers in a run's config.
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -19,7 +19,7 @@ std::string error(const std::vector<std::string>& settings) {
   return get_message<ConfigError>([&] { read(settings); });
 }
 
-TEST(RunConfigLimits, SettingsOfTheModelAreHeldToWhatItsConfigJsonIs) {
+TEST(RunConfigLimits, ModelOptionsHaveTheLimitsOfConfigJson) {
   EXPECT_EQ(error({"model.config.num_key_value_heads=0"}),
             "--set model.config.num_key_value_heads=0: model.config: \"num_key_value_heads\" is 0: write at least 1");
   EXPECT_EQ(
@@ -28,7 +28,7 @@ TEST(RunConfigLimits, SettingsOfTheModelAreHeldToWhatItsConfigJsonIs) {
       "2048");
 }
 
-TEST(RunConfigLimits, AxesWhoseProductHasMoreThan63BitsMakeMoreRanksThanTheJobHas) {
+TEST(RunConfigLimits, AxesWhoseProductOverflowsMakeTooManyRanks) {
   const RunConfig config = read({"parallel.pp=4294967296", "parallel.tp=4294967296"});
   EXPECT_NE(get_message<ConfigError>([&] { config.mesh_shape(1); }).find("parallel.pp = 4294967296"),
             std::string::npos);
@@ -38,7 +38,7 @@ TEST(RunConfigLimits, AxesWhoseProductHasMoreThan63BitsMakeMoreRanksThanTheJobHa
       std::string::npos);
 }
 
-TEST(RunConfigLimits, NumbersWithWhichNoRunEndsAreTooLarge) {
+TEST(RunConfigLimits, RejectsNumbersWithWhichNoRunEnds) {
   for (const auto& [key, most] : {std::pair("train.steps", "9007199254740992"),
                                   {"train.batch_size", "16777216"},
                                   {"train.batch_size_per_rank", "16777216"},
@@ -61,7 +61,7 @@ TEST(RunConfigLimits, NumbersWithWhichNoRunEndsAreTooLarge) {
   EXPECT_EQ(read({"train.steps=1099511627776"}).train.steps, int64_t{1} << 40);
 }
 
-TEST(RunConfigLimits, TemperaturesByWhichLogitsCannotBeDividedAreErrors) {
+TEST(RunConfigLimits, RejectsTemperaturesTooSmallToDivideBy) {
   for (const std::string value : {"1e-320", "9e-7", "inf"})
     EXPECT_NE(error({"sample.temperature=" + value}).find("sample.temperature must be 0, which"), std::string::npos);
   EXPECT_EQ(read({"sample.temperature=0"}).sample.temperature, 0.0);
@@ -74,7 +74,7 @@ std::string repeated(const std::string& text, int count) {
   return all;
 }
 
-TEST(RunConfigLimits, DeepTomlIsAnErrorAtItsLine) {
+TEST(RunConfigLimits, ReportsTheLineOfDeepToml) {
   const TemporaryFolder folder;
   const auto message = [&](const std::string& toml) {
     const auto file = folder.write("run.toml", toml);
@@ -88,7 +88,7 @@ TEST(RunConfigLimits, DeepTomlIsAnErrorAtItsLine) {
     EXPECT_EQ(message("[train]\n" + deep + "\n"), expected) << deep.substr(0, 20);
 }
 
-TEST(RunConfigLimits, DotsAndBracketsOfStringsCommentsAndNumbersAreNoLevels) {
+TEST(RunConfigLimits, DotsAndBracketsInStringsCommentsAndNumbersAreNotLevels) {
   const TemporaryFolder folder;
   const std::string dots = repeated(".[{", 200);
   const auto file =
@@ -101,13 +101,13 @@ TEST(RunConfigLimits, DotsAndBracketsOfStringsCommentsAndNumbersAreNoLevels) {
   EXPECT_EQ(read({"sample.prompt=" + dots}).sample.prompt, dots) << "text as it was written";
 }
 
-TEST(RunConfigLimits, ADeepSettingIsAnErrorThatIsShort) {
+TEST(RunConfigLimits, ReportsADeepOptionBriefly) {
   EXPECT_LT(error({repeated("a.", 40'000) + "a=1"}).size(), 3000u);
   EXPECT_NE(error({"data.sets={" + repeated("a.", 40'000) + "a=1}"}).find("data.sets must be a table of sets"),
             std::string::npos);
 }
 
-TEST(RunConfigLimits, AFileThatIsNoConfigIsNotRead) {
+TEST(RunConfigLimits, DoesNotReadAFileThatIsNotAConfig) {
   const TemporaryFolder folder;
   const auto file = folder.write("run.toml", std::string((16U << 20U) + 1, '\n'));
   EXPECT_NE(get_message<ConfigError>([&] {
@@ -116,7 +116,7 @@ TEST(RunConfigLimits, AFileThatIsNoConfigIsNotRead) {
             std::string::npos);
 }
 
-TEST(RunConfigLimits, NoStringHoldsTheCharacterThatEndsPaths) {
+TEST(RunConfigLimits, RejectsStringsWithNulCharacters) {
   const TemporaryFolder folder;
   for (const std::string key :
        {"train.dir", "data.paths", "model.checkpoint", "parallel.schedule", "data.sets.a.paths"}) {
@@ -129,7 +129,7 @@ TEST(RunConfigLimits, NoStringHoldsTheCharacterThatEndsPaths) {
   }
 }
 
-TEST(RunConfigLimits, AnErrorOfTheModelsConfigNamesTheSettingThatItIsAbout) {
+TEST(RunConfigLimits, ModelConfigErrorsNameTheirOption) {
   const TemporaryFolder folder;
   const auto file =
       folder.write("run.toml", "[model]\nentry = 'llama'\n[model.config]\nhidden_size = 32\nvocab_size = 256\n");
@@ -143,22 +143,22 @@ TEST(RunConfigLimits, AnErrorOfTheModelsConfigNamesTheSettingThatItIsAbout) {
   EXPECT_EQ(where("model.config.hidden_size=32"), file.string() + ":5:1");
 }
 
-TEST(RunConfigLimits, IntegersThatNoDoubleHoldsAreNumbers) {
+TEST(RunConfigLimits, AcceptsIntegersBeyondDoublePrecision) {
   EXPECT_EQ(read({"train.steps=9007199254740993"}).train.steps, 9007199254740993);
   EXPECT_EQ(read({"metrics.peak_tflops=9007199254740993"}).metrics.peak_tflops, 9007199254740992.0);
 }
 
-TEST(RunConfigLimits, PathsThatNoFileSystemTakesAreNamed) {
+TEST(RunConfigLimits, ReportsPathsThatNoFileSystemAccepts) {
   EXPECT_EQ(error({"data.paths=['']"}).find("data.paths names \"\": "), 0u);
   EXPECT_EQ(error({"model.checkpoint=" + std::string(5000, 'x')}).find("model.checkpoint \"xxx"), 0u);
 }
 
-TEST(RunConfigLimits, ALongSettingIsShortened) {
+TEST(RunConfigLimits, ShortensALongOption) {
   EXPECT_LT(error({"train.steps=" + std::string(100'000, 'x')}).size(), 3000u);
 }
 
-TEST(RunConfigLimits, ASettingIsAText) {
-  EXPECT_NE(error({"train.dir=\xff"}).find("it is no text in UTF-8"), std::string::npos);
+TEST(RunConfigLimits, OptionsMustBeUtf8) {
+  EXPECT_NE(error({"train.dir=\xff"}).find("it is not valid UTF-8"), std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a run's config accepts, and how it rejects the rest.
+// Valid and invalid configs of runs.
 #include "runtime/config/config.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ class RunConfigTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(RunConfigTest, SettingsOfTheCommandLineWinOverTheFile) {
+TEST_F(RunConfigTest, CommandLineOverridesTheFile) {
   const auto config = read(
       "[model]\nentry = 'llama'\n[model.config]\nhidden_size = 64\n[model.config.rope_parameters]\nrope_theta = 5e5\n"
       "[train]\nsteps = 10\n[data]\npaths = ['a', 'b']\n",
@@ -57,7 +57,7 @@ TEST_F(RunConfigTest, SettingsOfTheCommandLineWinOverTheFile) {
   EXPECT_EQ(model.head_dim, 2) << "finish() has run";
 }
 
-TEST_F(RunConfigTest, ProgramsThatTheFolderOfARunNamesAreNotTaken) {
+TEST_F(RunConfigTest, IgnoresProgramsThatARunsFolderNames) {
   const auto file = folder_.write("run/config.toml",
                                   "[model]\nentry = 'llama'\n[sample]\npython = '/evil'\ntokens = 7\n"
                                   "[metrics]\npython = 'python3'\n[parallel]\nbackend = './evil.so'\n");
@@ -81,7 +81,7 @@ TEST_F(RunConfigTest, ProgramsThatTheFolderOfARunNamesAreNotTaken) {
   EXPECT_EQ(read_run_config({}, with_entry(program_options(own))).sample.python, "/evil");
 }
 
-TEST_F(RunConfigTest, EachFieldThatNamesAProgramSaysSo) {
+TEST_F(RunConfigTest, FieldsOfProgramsAreMarked) {
   RunConfig config;
   std::vector<std::string> named;
   for (const ConfigField& field : section_fields(config)) {
@@ -102,7 +102,7 @@ TEST_F(RunConfigTest, UnknownKeyNamesTheNearestKnownOne) {
             "run.toml:4:1: unknown key model.config.hiden_size: did you mean model.config.hidden_size?");
 }
 
-TEST_F(RunConfigTest, KeyThatIsNearNothingNamesTheSection) {
+TEST_F(RunConfigTest, KeyFarFromAllNamesTheSection) {
   EXPECT_EQ(option_error("checkpoint.zzzzzzzzz=1"),
             "--set checkpoint.zzzzzzzzz=1: unknown key checkpoint.zzzzzzzzz: [checkpoint] has every, every_minutes, "
             "keep, best, "
@@ -144,12 +144,11 @@ TEST_F(RunConfigTest, ModelsOwnConfigIsCheckedWithTheRun) {
       "--set model.config.vocab_size=100: model.config.vocab_size must be at least 256 to read bytes, but is 100");
   EXPECT_EQ(reading_error("train.seq_len=4096", "gpt2"),
             "--set train.seq_len=4096: train.seq_len (4096) must not exceed model.config.n_positions (1024), as its "
-            "positions "
-            "are a table of learned ones");
+            "positions are a learned table");
   EXPECT_NO_THROW(check_reading(read("model.entry = 'llama'", {"train.seq_len=4096"}))) << "rotary positions";
 }
 
-TEST_F(RunConfigTest, SettingsOfRoutersAreForExpertsAndBiasesThatAreThere) {
+TEST_F(RunConfigTest, RouterOptionsNeedExpertsAndBiases) {
   const auto router_error = [&](const std::string& entry, const std::string& setting) {
     const auto config = read("model.entry = '" + entry + "'", {setting, "model.config.num_hidden_layers=4"});
     return get_message<ConfigError>([&] { check_router(config); });
@@ -166,7 +165,7 @@ TEST_F(RunConfigTest, SettingsOfRoutersAreForExpertsAndBiasesThatAreThere) {
             "--set router.aux_loss=-1: router.aux_loss must be at least 0, but is -1.0");
 }
 
-TEST_F(RunConfigTest, ConfigsOfTransformersAskLanguageModelsForTheRoutersLoss) {
+TEST_F(RunConfigTest, TransformersConfigsEnableTheRouterLossOfLanguageModels) {
   const auto coefficient = [&](const std::string& entry, Settings settings) {
     settings.push_back("model.config.router_aux_loss_coef=0.02");
     return read("model.entry = '" + entry + "'", settings).parallel_options().router.aux_loss;
@@ -184,7 +183,7 @@ TEST_F(RunConfigTest, BrokenTomlAndMissingFilesAreLocated) {
               HasSubstr("/nowhere/run.toml cannot be read: No such file"));
 }
 
-TEST_F(RunConfigTest, FamilyStandsForItsLanguageModel) {
+TEST_F(RunConfigTest, FamilySelectsItsLanguageModel) {
   EXPECT_EQ(read("model.entry = 'llama'").model.entry, "LlamaForCausalLM");
   EXPECT_EQ(read("model.entry = 'LlamaForTokenClassification'").model.entry, "LlamaForTokenClassification");
 }
@@ -207,7 +206,7 @@ TEST_F(RunConfigTest, ResolvedConfigReadsBackAsItself) {
   EXPECT_EQ(again.data.paths, config.data.paths);
 }
 
-TEST_F(RunConfigTest, PipelineSettingsReachTheModel) {
+TEST_F(RunConfigTest, PipelineOptionsReachTheModel) {
   const auto config = read("model.entry = 'llama'",
                            {"parallel.schedule=own.csv", "parallel.stages_per_rank=0", "parallel.cuts=[3, 5]"});
   const PipelineOptions pipeline = config.parallel_options().pipeline;
@@ -215,7 +214,7 @@ TEST_F(RunConfigTest, PipelineSettingsReachTheModel) {
   EXPECT_EQ(pipeline.cuts, (std::vector<int64_t>{3, 5}));
 }
 
-TEST_F(RunConfigTest, MemorySettingsReadBackAsThemselves) {
+TEST_F(RunConfigTest, MemoryOptionsReadBackAsThemselves) {
   const auto recompute = [&](const std::string& value) {
     auto config = read("[model]\nentry = 'llama'\n[parallel]\nrecompute = " + value + "\n");
     const Recomputation first = config.parallel.recompute;
@@ -243,12 +242,12 @@ TEST_F(RunConfigTest, MemorySettingsReadBackAsThemselves) {
   EXPECT_THAT(error("model.entry = 'llama'", {"parallel.offload=optimizer", "optim.name=muon"}),
               HasSubstr("use adamw or sgd, or leave optimizer out"));
   EXPECT_THAT(error("model.entry = 'llama'", {"parallel.offload=activations", "parallel.recompute=full"}),
-              HasSubstr("units keep none but their inputs"));
+              HasSubstr("units keep only their inputs"));
   EXPECT_THAT(error("model.entry = 'llama'", {"parallel.offload=optimizer", "parallel.dp_threads=2"}),
-              HasSubstr("replicas on threads keep all on their devices"));
+              HasSubstr("replicas on threads do not offload"));
 }
 
-TEST_F(RunConfigTest, TableSaysWhereEachValueWasSet) {
+TEST_F(RunConfigTest, TableShowsWhereEachValueWasSet) {
   auto config = read("model.entry = 'llama'\n[train]\nsteps = 7\n", {"optim.lr=0.5"});
   const auto table = format_table(config);
   EXPECT_THAT(table, testing::ContainsRegex("train.steps +7 +.*run.toml:3:1\n"));
@@ -256,7 +255,7 @@ TEST_F(RunConfigTest, TableSaysWhereEachValueWasSet) {
   EXPECT_THAT(table, testing::ContainsRegex("train.seq_len +256\n"));
 }
 
-TEST_F(RunConfigTest, GroupsAreTablesOfAFileOrASetting) {
+TEST_F(RunConfigTest, GroupsAreTablesOfAFileOrAnOption) {
   auto config = read(
       "model.entry = 'llama'\n[[optim.groups]]\nmatch = 'lm_head'\nlr_scale = 2\n"
       "[[optim.groups]]\nmatch = ['model.norm', 'a \"b']\nweight_decay = 0.5\n");
@@ -278,7 +277,7 @@ TEST_F(RunConfigTest, GroupsAreTablesOfAFileOrASetting) {
     EXPECT_THAT(option_error(std::string("optim.groups=") + groups), HasSubstr(answer));
 }
 
-TEST_F(RunConfigTest, SettingsOfAnotherOptimizerAreRejected) {
+TEST_F(RunConfigTest, RejectsOptionsOfAnotherOptimizer) {
   EXPECT_EQ(option_error("optim.name=adm"),
             "--set optim.name=adm: optim.name is \"adm\": it must be one of adamw, sgd, adafactor, muon");
   EXPECT_EQ(option_error("optim.momentum=0.5"),
@@ -288,7 +287,7 @@ TEST_F(RunConfigTest, SettingsOfAnotherOptimizerAreRejected) {
             0.5);
   // A file for one optimizer can be tried with another one.
   EXPECT_EQ(read("[model]\nentry = 'llama'\n[optim]\nbeta2 = 0.99\n", {"optim.name=sgd"}).optim.name, "sgd");
-  // A run's config.toml has every setting.
+  // A run's config.toml has all keys.
   auto config = read("model.entry = 'llama'", {"optim.name=adafactor", "optim.eps2=0.5"});
   EXPECT_EQ(read(format_toml(config)).optim.eps2, 0.5);
 }
@@ -306,6 +305,31 @@ TEST_F(RunConfigTest, MeshMustMakeTheRanksOfTheJob) {
       rejected({"parallel.dp_shard=4", "parallel.pp=2"}, 4),
       "parallel.pp = 2, dp_replicate = 1, tp = 1, dp_shard = 4 make 8 ranks, but the job has 4: change an axis or "
       "--nproc-per-node");
+}
+
+TEST_F(RunConfigTest, AcceptsAndReportsKeysOfEarlierVersions) {
+  const auto config = read("[model]\nentry = 'llama'\n[data]\nheld_out_every = 3\nheld_out = ['*/b']\n",
+                           {"data.held_out_every=4", "data.held_out_part=0"});
+  EXPECT_EQ(config.data.validation_every, 4);
+  EXPECT_EQ(config.data.validation, (Settings{"*/b"}));
+  ASSERT_EQ(config.renamed.size(), 4u);
+  EXPECT_THAT(config.renamed[0], HasSubstr("run.toml:5:1: data.held_out is now data.validation"));
+  EXPECT_THAT(config.renamed[1], HasSubstr("run.toml:4:1: data.held_out_every is now data.validation_every"));
+  EXPECT_EQ(config.renamed[2], "--set data.held_out_every=4: data.held_out_every is now data.validation_every");
+  EXPECT_EQ(config.renamed[3], "--set data.held_out_part=0: data.held_out_part is now data.validation_fraction");
+
+  EXPECT_THAT(error("[model]\nentry = 'llama'\n[data]\nheld_out_every = 3\nvalidation_every = 3\n"),
+              AllOf(HasSubstr("run.toml:4:1: data.held_out_every is now data.validation_every"),
+                    HasSubstr("run.toml:5:1): leave data.held_out_every out")));
+  EXPECT_THAT(error("model.entry = 'llama'", {"data.held_out_part=0.1", "data.validation_fraction=0.2"}),
+              HasSubstr("leave data.held_out_part out"));
+  const auto overridden = read("[model]\nentry = 'llama'\n[data]\nheld_out_every = 3\n", {"data.validation_every=5"});
+  EXPECT_EQ(overridden.data.validation_every, 5) << "the file of an older run, and a new command line";
+}
+
+TEST_F(RunConfigTest, PathsOfValidationDataBecomeAbsoluteAndPatternsStay) {
+  const auto config = read("model.entry = 'llama'", {"data.validation=['*/b', 'c/d', '/e/*.txt']"});
+  EXPECT_EQ(config.data.validation, (Settings{"*/b", (std::filesystem::current_path() / "c/d").string(), "/e/*.txt"}));
 }
 
 TEST_F(RunConfigTest, BatchMustDivideAmongRanksAndMicroBatches) {

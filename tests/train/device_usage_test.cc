@@ -1,4 +1,4 @@
-// How much arithmetic a token takes, by closed forms, and a GPU can do, by what its driver calls it.
+// FLOPs per row by closed forms, and peaks of GPUs by their drivers' names.
 #include "runtime/train/device_usage.h"
 
 #include <gtest/gtest.h>
@@ -27,11 +27,11 @@ TEST(FlopsPerRow, CountThePatchesOfAnImageAndItsClassToken) {
   EXPECT_EQ(flops_per_row(model, 1000, 1), 17 * (6 * 1000 + 12 * 2 * 48 * 17));
 }
 
-TEST(FlopsPerRow, AreNotKnownOfTwoTowers) {
+TEST(FlopsPerRow, AreUnknownForTwoTowers) {
   EXPECT_FALSE(flops_per_row(parse_config(R"({"model_type": "clip"})", "config.json"), 1000, 77));
 }
 
-TEST(FlopsPerRow, CountAttentionWhateverAFamilyCallsItsSizes) {
+TEST(FlopsPerRow, CountAttentionForAnyNamesOfSizes) {
   EXPECT_EQ(of_attention(R"({"model_type": "gpt2", "n_embd": 32, "n_layer": 3, "n_head": 4})"), 12 * 3 * 32 * 16);
   EXPECT_EQ(of_attention(R"({"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
                              "intermediate_size": 64})"),
@@ -71,7 +71,7 @@ TEST(KnownDevices, AreFoundByTheNamesThatDriversGive) {
   }
 }
 
-TEST(ParameterCounts, TellWhatATokenIsMultipliedBy) {
+TEST(ParameterCounts, CountActiveParameters) {
   const auto counts = [](const std::string& own) {
     return count_parameters(parse_config(R"({"vocab_size": 100, "hidden_size": 32, "intermediate_size": 64,
                                              "num_hidden_layers": 3, "num_attention_heads": 4,

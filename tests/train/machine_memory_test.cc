@@ -1,4 +1,4 @@
-// What a run needs in any case, and machines that have less.
+// Minimum memory of a run, and machines with less.
 #include "runtime/train/machine_memory.h"
 
 #include <gmock/gmock.h>
@@ -33,12 +33,12 @@ TEST(LeastMemory, IsEachRanksPartOfParametersGradientsAndState) {
   EXPECT_EQ(least_memory(to_config({}), kAllAxes6), 4 * 4 * kElements / (3 * 4 * 2));
 }
 
-TEST(MachineMemory, IsWhatTheRanksOfAMachineShare) {
+TEST(MachineMemory, IsSharedByTheRanksOfAMachine) {
   const auto needed = static_cast<int64_t>(4 * 4 * kElements);
   check_machine_memory(to_config({}), kOne, 2, 2 * needed);
   EXPECT_THAT(
       get_message<ConfigError>([&] { check_machine_memory(to_config({}), kOne, 2, 2 * needed - 1); }),
-      testing::HasSubstr("LlamaForCausalLM is too large: its parameters, their gradients and what adamw keeps take"));
+      testing::HasSubstr("LlamaForCausalLM is too large: its parameters, their gradients and the state of adamw take"));
   EXPECT_GT(machine_memory(), int64_t{1} << 28);
 }
 

@@ -1,4 +1,4 @@
-// The processor's rate of matmuls.
+// Measured matmul throughput of the CPU.
 #include "runtime/train/matrix_rate.h"
 
 #include <ATen/ATen.h>
@@ -7,7 +7,7 @@
 namespace modular {
 namespace {
 
-TEST(MatrixRate, IsMeasuredOnceForEachTypeAndDrawsNothing) {
+TEST(MatrixRate, IsMeasuredOncePerTypeWithoutRandomNumbers) {
   at::manual_seed(7);
   const at::Tensor expected = at::rand({4});
   at::manual_seed(7);

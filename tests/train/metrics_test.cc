@@ -1,4 +1,4 @@
-// What a run reports.
+// Metrics and reports of a run.
 #include "runtime/metrics/metrics.h"
 
 #include <gmock/gmock.h>
@@ -59,11 +59,11 @@ TEST(MetricsFile, EachStepIsOneObject) {
   EXPECT_EQ(written[1]["memory_peak"], 1 << 30);
   EXPECT_FALSE(written[1].contains("mfu")) << "the device's peak is not known";
   EXPECT_FALSE(written[1].contains("router_loss") || written[1].contains("expert_load")) << "there are no experts";
-  EXPECT_EQ(written[2]["held_out_loss"], 2.5);
+  EXPECT_EQ(written[2]["val_loss"], 2.5);
   EXPECT_EQ(written[3]["text"], "not \xef\xbf\xbd UTF-8");
 }
 
-TEST(MetricsFile, ResumingPutsAFileInThePlaceOfTheOldOne) {
+TEST(MetricsFile, ResumingReplacesTheFile) {
   TemporaryFolder folder;
   const std::string text = "{\"step\": 1}\n{\"step\": 2}\n{\"step\": 3}\n";
   const auto path = folder.write("metrics.jsonl", text), old = folder.path() / "old";
@@ -74,7 +74,7 @@ TEST(MetricsFile, ResumingPutsAFileInThePlaceOfTheOldOne) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), text) << "the old file was written into";
 }
 
-TEST(MetricsFile, ResumingRemovesWhatACrashLeftBehind) {
+TEST(MetricsFile, ResumingRemovesLinesOfACrash) {
   TemporaryFolder folder;
   const auto path = folder.write("metrics.jsonl", "{\"step\": 1}\n{\"step\": 2}\n{\"step\": 3}\n{\"step\": 4, \"lo");
   MetricsFile(path, 2).step(kStep);
@@ -84,7 +84,7 @@ TEST(MetricsFile, ResumingRemovesWhatACrashLeftBehind) {
   EXPECT_EQ(written[2]["loss"], 4.25);
 }
 
-TEST(MetricsFile, EvaluationsAreReadBackWhateverElseIsThere) {
+TEST(MetricsFile, EvaluationsAreReadBackAmongOtherLines) {
   TemporaryFolder folder;
   const auto path = folder.path() / "metrics.jsonl";
   EXPECT_TRUE(read_evaluations(path).empty());
@@ -106,6 +106,22 @@ TEST(MetricsFile, EvaluationsAreReadBackWhateverElseIsThere) {
   EXPECT_EQ(read[1].targets, 100);
 }
 
+TEST(MetricsFile, ReadsTheValidationLossOfEarlierVersions) {
+  TemporaryFolder folder;
+  const auto path =
+      folder.write("metrics.jsonl",
+                   "{\"event\":\"evaluation\",\"step\":3,\"held_out_loss\":2.5,\"targets\":100,"
+                   "\"metrics\":{\"accuracy\":0.5,\"held_out_loss/web\":2.25}}\n"
+                   "{\"event\":\"end\",\"step\":3,\"held_out_loss\":2.5,\"best_held_out_loss\":2.5,\"best_step\":3}\n");
+  MetricsFile(path, 3).evaluation({6, 2.0, 100});
+  const auto read = read_evaluations(path);
+  ASSERT_EQ(read.size(), 2u);
+  EXPECT_EQ(read[0].loss, 2.5);
+  EXPECT_EQ(read[0].metrics[1], (std::pair<std::string, double>("val_loss/web", 2.25)));
+  EXPECT_EQ(read[1].loss, 2.0);
+  EXPECT_TRUE(has_ended(path, 3));
+}
+
 TEST(MetricsFile, HasNoLossWithoutTargets) {
   TemporaryFolder folder;
   const auto path = folder.path() / "metrics.jsonl";
@@ -116,7 +132,7 @@ TEST(MetricsFile, HasNoLossWithoutTargets) {
   file.evaluation({.step = 3});
   const auto written = lines(path);
   EXPECT_FALSE(written[0].contains("loss"));
-  EXPECT_FALSE(written[1].contains("held_out_loss"));
+  EXPECT_FALSE(written[1].contains("val_loss"));
   EXPECT_EQ(written[1]["targets"], 0);
   const auto read = read_evaluations(path);
   ASSERT_EQ(read.size(), 1u) << "a run that is resumed has made this evaluation";
@@ -124,7 +140,7 @@ TEST(MetricsFile, HasNoLossWithoutTargets) {
   StepSums sums;
   sums.add(step);
   EXPECT_NE(format_step(step, 3, sums, /*has_text=*/true).find("loss none  grad norm"), std::string::npos);
-  EXPECT_EQ(format_evaluation(read[0], "nats a row"), "no held-out loss, as all labels are -100");
+  EXPECT_EQ(format_evaluation(read[0], "nats/row"), "no validation loss, as all labels are -100");
 }
 
 TEST(FormatStep, RatesAreOfTheStepsSinceTheLastLine) {
@@ -141,7 +157,7 @@ TEST(FormatStep, RatesAreOfTheStepsSinceTheLastLine) {
             "eta 20:50");
 }
 
-TEST(FormatStep, TimeThatIsLeftIsNeitherNegativeNorTooLargeToShow) {
+TEST(FormatStep, RemainingTimeIsNeitherNegativeNorTooLargeToShow) {
   const auto left = [](StepMetrics step, int64_t steps) {
     StepSums sums;
     sums.add(step);
@@ -164,7 +180,7 @@ const RunSummary kSummary = {.step = 30,
                              .seconds_of_steps = 64.0,
                              .memory_peak = 3 << 29};
 
-TEST(FormatSummary, SaysWhereTheRunIs) {
+TEST(FormatSummary, NamesTheRunsFolder) {
   RunSummary summary = kSummary;
   EXPECT_EQ(format_summary(summary, 30, "nats/token", /*has_text=*/true),
             "trained 20 steps in 1:15: 320 samples, 0.08 M tokens, 1280 tokens/s\n"
@@ -173,14 +189,14 @@ TEST(FormatSummary, SaysWhereTheRunIs) {
   summary.best = {25, 2.25, 100};
   summary.checkpoints = "runs/a/checkpoints";
   summary.stopped_by = "SIGTERM";
-  EXPECT_EQ(format_summary(summary, 40, "nats a row", /*has_text=*/false),
+  EXPECT_EQ(format_summary(summary, 40, "nats/row", /*has_text=*/false),
             "stopped by SIGTERM after step 30 of 40: --resume continues it\n"
             "trained 20 steps in 1:15: 320 examples, 1280.0 examples/s\n"
-            "last held-out loss 2.5000 nats a row after step 30, best 2.2500 after step 25\n"
+            "last validation loss 2.5000 nats/row after step 30, best 2.2500 after step 25\n"
             "at most 1.50 GiB of memory on a rank; checkpoints are in runs/a/checkpoints\n");
 }
 
-TEST(MetricsFile, EndSaysWhatIsKnown) {
+TEST(MetricsFile, EndOmitsUnknownValues) {
   TemporaryFolder folder;
   const auto path = folder.path() / "metrics.jsonl";
   RunSummary summary = kSummary;
@@ -193,10 +209,10 @@ TEST(MetricsFile, EndSaysWhatIsKnown) {
   const auto written = lines(path);
   EXPECT_EQ(written[0]["steps"], 20);
   EXPECT_EQ(written[0]["tokens_per_second"], 1280.0);
-  for (const char* key : {"held_out_loss", "best_held_out_loss", "best_step", "checkpoints", "stopped_by"})
+  for (const char* key : {"val_loss", "best_val_loss", "best_step", "checkpoints", "stopped_by"})
     EXPECT_FALSE(written[0].contains(key)) << key;
-  EXPECT_EQ(written[1]["held_out_loss"], 2.5);
-  EXPECT_EQ(written[1]["best_held_out_loss"], 2.25);
+  EXPECT_EQ(written[1]["val_loss"], 2.5);
+  EXPECT_EQ(written[1]["best_val_loss"], 2.25);
   EXPECT_EQ(written[1]["best_step"], 25);
   EXPECT_EQ(written[1]["stopped_by"], "SIGTERM");
 }
@@ -208,7 +224,7 @@ TEST(SecondsSinceStart, CountsFromTheProcess) {
   EXPECT_GE(seconds_since_start(), first);
 }
 
-TEST(MemoryPeak, IsAtLeastWhatIsHeld) {
+TEST(MemoryPeak, IsAtLeastTheAllocatedMemory) {
   const auto held = at::ones({1 << 24});  // 64 MiB
   EXPECT_GT(memory_peak(at::kCPU), 64 << 20);
 }

@@ -1,4 +1,4 @@
-// Several documents in a row: the model's loss is that of each of them alone.
+// Several documents in a row: the loss equals that of the separate documents.
 #include "runtime/data/packing.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ constexpr int64_t kSeqLen = 24, kEnd = 61;
 const testing::Fields kOfGpt2 = {
     {"n_embd", int64_t{32}}, {"n_layer", int64_t{2}}, {"n_head", int64_t{4}}, {"n_positions", int64_t{64}}};
 
-/// Documents of these lengths, each of which but the last of a file ends with kEnd.
+/// Documents of these lengths; each one but the last of a file ends with kEnd.
 std::string get_text(const std::vector<int64_t>& lengths, bool ends) {
   std::string text;
   for (const int64_t length : lengths) {
@@ -29,7 +29,7 @@ std::string get_text(const std::vector<int64_t>& lengths, bool ends) {
   return text;
 }
 
-/// The parts of a row, and where in `begins` files begin, cut after each kEnd.
+/// The parts of a row, cut after each kEnd and where files begin (`begins`).
 std::vector<std::vector<int64_t>> get_documents(const std::vector<int64_t>& row, const std::vector<int64_t>& begins) {
   std::vector<std::vector<int64_t>> documents(1);
   for (size_t i = 0; i < row.size(); ++i) {
@@ -52,7 +52,7 @@ std::unique_ptr<AnyConfig> dynamic_llama() {
 
 class PackedRows : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(PackedRows, HaveTheLossOfTheirDocumentsAlone) {
+TEST_P(PackedRows, HaveTheLossOfTheirSeparateDocuments) {
   const TemporaryFolder folder;
   const std::string first = get_text({5, 1, 7, 20, 2, 9}, true), second = get_text({17}, false),
                     third = get_text({35}, true);
@@ -102,7 +102,7 @@ TEST_P(PackedRows, HaveTheLossOfTheirDocumentsAlone) {
 INSTANTIATE_TEST_SUITE_P(Families, PackedRows, ::testing::Values("LlamaForCausalLM", "GPT2LMHeadModel", "dynamic"),
                          [](const auto& info) { return info.param; });
 
-TEST(PackedRows, OfModelsThatCountPositionsFromPaddingsHaveTheLossOfTheirDocumentsAlone) {
+TEST(PackedRows, HaveTheLossOfTheirSeparateDocumentsWithPositionsAfterPaddings) {
   const TemporaryFolder folder;
   const std::string text = get_text({5, 11, 8}, true);
   folder.write("a", text);
@@ -134,7 +134,7 @@ TEST(PackedRows, OfModelsThatCountPositionsFromPaddingsHaveTheLossOfTheirDocumen
   EXPECT_GT(std::abs(sum() - expected), 1e-3);
 }
 
-TEST(Packing, OfMaskedTokensLeavesLabelsAsTheyAre) {
+TEST(Packing, LeavesLabelsOfMaskedTokensUnchanged) {
   const std::vector<int64_t> tokens = {1, kEnd, 2, 3, 4};
   std::vector<int64_t> documents(5), positions(5), labels = {1, -100, 2, -100, 4};
   pack(tokens, std::vector<int64_t>{4}, {.end_of_text = kEnd, .first_position = 2, .is_next_predicted = false},

@@ -1,4 +1,4 @@
-// Batches that are read before they are asked for.
+// Prefetched batches.
 #include "runtime/train/prefetcher.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST(Prefetcher, ReadsWithoutBeingAskedForTheResult) {
   EXPECT_FALSE(ahead.has_begun());
 }
 
-TEST(Prefetcher, ReadsOnOneThreadThatIsNotTheCallers) {
+TEST(Prefetcher, ReadsOnOneThreadOtherThanTheCallers) {
   std::set<std::thread::id> threads;
   Prefetcher ahead([&](const DataPosition& position) {
     threads.insert(std::this_thread::get_id());
@@ -44,7 +44,7 @@ TEST(Prefetcher, ReadsOnOneThreadThatIsNotTheCallers) {
   EXPECT_FALSE(threads.contains(std::this_thread::get_id()));
 }
 
-TEST(Prefetcher, AnErrorComesToWhoTakesAndReadingGoesOn) {
+TEST(Prefetcher, ErrorsReachTheCallerAndReadingContinues) {
   Prefetcher ahead([](const DataPosition& position) {
     if (position.samples == 2) throw std::runtime_error("no such sample");
     return rows(position.samples);
@@ -60,7 +60,7 @@ TEST(Prefetcher, AnErrorComesToWhoTakesAndReadingGoesOn) {
   EXPECT_EQ(ahead.take()[0].input_ids.numel(), 4);
 }
 
-TEST(Prefetcher, WaitsAtItsEndForWhatNobodyTook) {
+TEST(Prefetcher, DestructorWaitsForBatchesThatWereNotTaken) {
   std::promise<void> has_begun;
   bool was_read = false;
   {

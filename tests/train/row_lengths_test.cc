@@ -1,4 +1,4 @@
-// Rows of different lengths: what is padding, what a step leaves out of it, and which rows come together.
+// Rows of different lengths: padding, trimming of steps, and grouping by length.
 #include "runtime/datasets/row_lengths.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kRows = 40, kSeq = 50;
 
-/// Row n has n + 1 tokens, and then padding.
+/// Row n has n + 1 tokens followed by padding.
 at::Tensor masks() { return at::arange(kSeq).unsqueeze(0).le(at::arange(kRows).unsqueeze(1)); }
 
 class RowLengths : public ::testing::Test {
@@ -59,7 +59,7 @@ TEST_F(RowLengths, EndWithTheLastPositionThatCounts) {
   EXPECT_TRUE(row_lengths({without}, false).empty());
 }
 
-TEST_F(RowLengths, OfAStepAreThoseOfItsLongestRowOnAllRanks) {
+TEST_F(RowLengths, OfAStepAreTheMaximumOverAllRanks) {
   for (int64_t step = 0; step < 10; ++step) {
     int64_t longest = 0;
     for (int64_t place = 8 * step; place < 8 * step + 8; ++place)
@@ -76,14 +76,14 @@ TEST_F(RowLengths, OfAStepAreThoseOfItsLongestRowOnAllRanks) {
   }
 }
 
-TEST_F(RowLengths, OfTheEndOfTheRowsAreTheirs) {
+TEST_F(RowLengths, OfTheLastRowsBelongToThem) {
   const SampleRange end(std::move(samples_), 30, 10);
   EXPECT_EQ(end.length(0), 31);
   EXPECT_EQ(BatchSource(end, {1, 1, 0, 1}, 3).at({0}).at(0).input_ids.size(1) / 8,
             (30 + sample_at(0, 10, 3) + 1 + 7) / 8);
 }
 
-TEST_F(RowLengths, LikeOnesComeTogetherInAnOrderThatTheSeedAndThePositionDecide) {
+TEST_F(RowLengths, SimilarOnesAreGroupedInAnOrderBySeedAndPosition) {
   const auto order = samples_at(*samples_, 0, 2 * kRows, 3, /*by_length=*/true);
   for (const int64_t pass : {0, 1}) {
     const std::set<int64_t> seen(order.begin() + pass * kRows, order.begin() + (pass + 1) * kRows);

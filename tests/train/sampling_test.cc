@@ -1,4 +1,4 @@
-// How the next token is chosen, and what it is chosen from.
+// Choice of the next token, and the logits that it is chosen from.
 #include "runtime/train/sampling.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -52,7 +52,7 @@ TEST(Tokens, AreBytes) {
 
 constexpr int64_t kContext = 12, kPrompt = 4, kTokens = 16;
 
-/// The number of tokens of each forward.
+/// Number of tokens of each forward.
 using Sizes = std::vector<int64_t>;
 
 struct Sampled {
@@ -60,8 +60,8 @@ struct Sampled {
   Sizes sizes;
 };
 
-/// Samples without chance from a small Llama on `mesh`, whose outputs `change` may change; `expected` is what whole
-/// contexts say.
+/// Samples greedily from a small Llama on `mesh`; `change` may modify its outputs. `expected` is the result with full
+/// contexts.
 Sampled sampled(Mesh& mesh, const std::function<void(llama::LlamaConfig&)>& configure = {},
                 const std::function<void(Outputs&)>& change = {}) {
   at::set_num_threads(1);
@@ -103,11 +103,11 @@ TEST(Sample, ReadsEachTokenOnceUntilTheContextSlides) {
   EXPECT_EQ(result.tokens, result.expected);
   EXPECT_GT(std::set(result.tokens.begin(), result.tokens.end()).size(), 4)
       << "a model that says one thing shows little";
-  // The first cached token is held against the whole text. The last 8 contexts slide.
+  // The first cached token is compared with the full text. The last 8 contexts slide.
   EXPECT_EQ(result.sizes, (Sizes{4, 1, 5, 1, 1, 1, 1, 1, 1, 1, 12, 12, 12, 12, 12, 12, 12}));
 }
 
-TEST(Sample, BeginsANewCacheWhereRotaryTablesChange) {
+TEST(Sample, StartsANewCacheWhenRotaryTablesChange) {
   Mesh mesh(Environment{}, MeshShape{});
   const Sampled result = sampled(mesh, [](llama::LlamaConfig& config) {
     config.max_position_embeddings = 10;
@@ -118,14 +118,14 @@ TEST(Sample, BeginsANewCacheWhereRotaryTablesChange) {
   EXPECT_EQ(result.sizes, (Sizes{4, 1, 5, 1, 1, 1, 1, 1, 1, 11, 1, 12, 12, 12, 12, 12, 12, 12, 12}));
 }
 
-TEST(Sample, DoesWithoutACacheWhereAModelLooksAlongTheSequenceByItself) {
+TEST(Sample, UsesNoCacheIfTheModelMixesPositionsItself) {
   Mesh mesh(Environment{}, MeshShape{});
   const Sampled result = sampled(mesh, {}, [](Outputs& outputs) { outputs.logits = outputs.logits.cumsum(1); });
   EXPECT_EQ(result.tokens, result.expected);
   EXPECT_EQ(result.sizes, (Sizes{4, 1, 5, 6, 7, 8, 9, 10, 11, 12, 12, 12, 12, 12, 12, 12, 12}));
 }
 
-TEST(Sample, EveryMeshWritesTheSame) {
+TEST(Sample, IsTheSameOnEveryMesh) {
   std::vector<double> tokens;
   {
     Mesh mesh(Environment{}, MeshShape{});
@@ -146,7 +146,7 @@ TEST(Sample, EveryMeshWritesTheSame) {
   for (const auto& report : reports) EXPECT_EQ(report, tokens);
 }
 
-/// A small Llama, and the rows and tokens of each of its forwards.
+/// A small Llama that records the rows and tokens of each forward.
 class Batches {
  public:
   explicit Batches(Mesh& mesh, const std::function<void(llama::LlamaConfig&)>& configure = {},
@@ -183,15 +183,15 @@ class Batches {
   std::optional<ParallelModel> model_;
 };
 
-// The last tokens of each text are written while its context slides, of the longer prompts first.
+// The last tokens of each text are generated while its context slides, of the longer prompts first.
 const std::vector<std::vector<int64_t>> kPrompts = {{3, 1, 4, 1}, {5, 9}, {2, 6, 5, 3, 5, 8, 9}, {7, 9, 3, 2}, {3}};
 
-/// What each prompt gives when it is the only one of its batch.
+/// The result of each prompt in a batch of its own.
 std::vector<std::vector<int64_t>> one_by_one(Batches& model, double temperature) {
   return model.continued(kPrompts, /*batch=*/1, temperature);
 }
 
-TEST(SampleBatches, GiveWhatEachPromptGivesAlone) {
+TEST(SampleBatches, MatchEachPromptAlone) {
   Mesh mesh(Environment{}, MeshShape{});
   Batches model(mesh);
   for (const double temperature : {0.0, 1.0}) {
@@ -200,7 +200,7 @@ TEST(SampleBatches, GiveWhatEachPromptGivesAlone) {
   }
 }
 
-TEST(SampleBatches, DrawForEachPlaceByItself) {
+TEST(SampleBatches, SampleEachTextIndependently) {
   Mesh mesh(Environment{}, MeshShape{});
   Batches model(mesh);
   const auto texts = model.continued({{3, 1, 4, 1}, {3, 1, 4, 1}}, /*batch=*/2, /*temperature=*/1.0);
@@ -212,8 +212,8 @@ TEST(SampleBatches, ReadEachTokenOnce) {
   Mesh mesh(Environment{}, MeshShape{});
   Batches model(mesh);
   model.continued({{3, 1, 4, 1}, {5, 9}}, /*batch=*/2);
-  // The shortest text, padded and with its first cached token, is held against it alone. The first text slides from its
-  // 13th token on.
+  // The shortest text, padded and with its first cached token, is compared with the text alone. The first text slides
+  // from its 13th token on.
   std::vector<std::pair<int64_t, int64_t>> expected = {{2, 4}, {1, 2}, {2, 1}, {1, 3}};
   for (int i = 0; i < 7; ++i) expected.emplace_back(2, 1);
   for (int i = 0; i < 2; ++i) expected.insert(expected.end(), {{1, 12}, {1, 1}});
@@ -221,7 +221,7 @@ TEST(SampleBatches, ReadEachTokenOnce) {
   EXPECT_EQ(model.forwards, expected);
 }
 
-TEST(SampleBatches, LoseTextsThatHaveEnded) {
+TEST(SampleBatches, DropFinishedTexts) {
   Mesh mesh(Environment{}, MeshShape{});
   Batches model(mesh);
   const auto unending = model.continued(kPrompts, /*batch=*/16);
@@ -234,7 +234,7 @@ TEST(SampleBatches, LoseTextsThatHaveEnded) {
   EXPECT_LT(model.forwards.back().first, 5);
 }
 
-TEST(SampleBatches, RunByLengthWherePaddingCannotBeHidden) {
+TEST(SampleBatches, RunByLengthIfPaddingCannotBeMasked) {
   Mesh mesh(Environment{}, MeshShape{});
   Batches by_itself(mesh, {}, [](Outputs& outputs) { outputs.logits = outputs.logits.cumsum(1); });
   EXPECT_EQ(by_itself.continued(kPrompts, /*batch=*/16), one_by_one(by_itself, 0.0));

@@ -1,4 +1,4 @@
-// What ranks agree on after each step.
+// Agreement of ranks after each step.
 #include "runtime/train/save_signals.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace modular {
 namespace {
 
-TEST(Agree, AllRanksLearnOfARequestAndOfTheLargestNumbers) {
+TEST(Agree, AllRanksGetTheRequestAndTheMaxima) {
   testing::run_ranks(3, [](const Environment& environment) {
     MeshShape shape;
     shape[Axis::dp_shard] = environment.world_size;

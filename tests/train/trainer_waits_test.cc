@@ -1,5 +1,5 @@
-// A run on a GPU waits for it once a step, when all of the step has been launched, to read what it has found. On a
-// device that counts what a GPU's host would wait for.
+// A run on a GPU synchronizes once per step, after the entire step has been launched, to read its results. Runs on a
+// device that counts the synchronizations of a GPU's host.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 using Waits = std::vector<std::string>;
 
 struct Step {
-  Waits waits;  // since the step before ended
+  Waits waits;  // since the previous step ended
   double loss = 0.0;
 };
 
@@ -37,7 +37,7 @@ std::vector<Step> steps_of_a_run_on(const at::Device& device, const std::vector<
                                   "train.seq_len=32",
                                   "train.dir=" + (folder.path() / "run").string(),
                                   "data.paths=[\"" + folder.write("data/text.txt", text).string() + "\"]",
-                                  "data.held_out_every=0",
+                                  "data.validation_every=0",
                                   "optim.max_grad_norm=0.5",
                                   "checkpoint.every=-1"};
   all.insert(all.end(), settings.begin(), settings.end());
@@ -53,7 +53,7 @@ std::vector<Step> steps_of_a_run_on(const at::Device& device, const std::vector<
   return steps;
 }
 
-TEST(TrainerWaits, OnceAStepForWhatItFound) {
+TEST(TrainerWaits, OncePerStepForItsResults) {
   const std::vector<Step> counted = steps_of_a_run_on(counted_device()), on_cpu = steps_of_a_run_on(at::kCPU);
   ASSERT_EQ(counted.size(), 6u);
   for (size_t step = 0; step < counted.size(); ++step) {

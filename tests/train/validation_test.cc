@@ -1,4 +1,4 @@
-// Of several sets, a metric is told of all together only where it follows from each one's.
+// A metric is reported for several sets together only if it can be derived from the metric of each set.
 #include "runtime/train/validation.h"
 
 #include <gtest/gtest.h>
@@ -14,14 +14,14 @@ bool is_reported(const char* metric, const char* architecture, const char* probl
   return has_value_over_all_sets(find_metric(metric, model.entry->task, problem), model);
 }
 
-TEST(HeldOut, MeansOverTargetsAreToldOfAllSetsTogether) {
+TEST(HeldOut, ReportsMeansOverTargetsForAllSetsTogether) {
   EXPECT_TRUE(is_reported("accuracy", "BertForSequenceClassification"));
   EXPECT_TRUE(is_reported("perplexity", "BertForMaskedLM"));
   EXPECT_FALSE(is_reported("f1", "BertForSequenceClassification"));
   EXPECT_FALSE(is_reported("mrr@10", "BertModel"));
 }
 
-TEST(HeldOut, ACorrelationOverAllIsNoMeanOfThoseOverEach) {
+TEST(HeldOut, CorrelationOverAllSetsIsNotAMean) {
   EXPECT_FALSE(is_reported("pearson", "BertForSequenceClassification", "regression"));
   EXPECT_FALSE(is_reported("spearman", "BertModel"));
 }
