@@ -218,16 +218,16 @@ TEST_F(PeftFolder, TensorsThatDoNotGoWithTheBaseAreErrors) {
   };
   const auto as_it_is = [](Tensors&) {};
   EXPECT_THAT(with_rows("tokens", {{"embed_tokens", {200, 7, 31}}}, as_it_is),
-              HasSubstr("\"lm_head.trainable_tokens_delta\" has rows of a table, and \"trainable_token_indices\""));
+              HasSubstr("\"lm_head.trainable_tokens_delta\" has rows of a table, but \"trainable_token_indices\""));
   EXPECT_THAT(with_rows("tokens", {{"embed_tokens", {200, 7}}, {"lm_head", {9}}}, as_it_is),
-              HasSubstr("is [3, 32], and \"trainable_token_indices\" are 2 ids of a table of [256, 32]"));
+              HasSubstr("is [3, 32], and \"trainable_token_indices\" has 2 ids for a table of [256, 32]"));
   EXPECT_THAT(with_rows("tokens", {{"embed_tokens", {256, 7, 31}}, {"lm_head", {9}}}, as_it_is),
               HasSubstr("\"trainable_token_indices\" has 256, and the table of model.embed_tokens is [256, 32]"));
   EXPECT_THAT(with_rows("tokens", {{"embed_tokens", {200, 7, 31}}, {"lm_head", {9}}},
                         [&](Tensors& tensors) { tensors.erase(rows); }),
               HasSubstr("\"trainable_token_indices\" has ids of \"embed_tokens\", and"));
   EXPECT_THAT(with_rows("tied-tokens", {{"wte", {5, 130, 6}}, {"lm_head", {5, 130, 7}}}, as_it_is),
-              HasSubstr("has other ids for"));
+              HasSubstr("has different ids for"));
   EXPECT_THAT(with_rows("tied-tokens", {{"lm_head", {5, 130, 6}}},
                         [](Tensors& tensors) {
                           const std::string of_table = "base_model.model.transformer.wte.token_adapter";
@@ -244,7 +244,7 @@ TEST_F(PeftFolder, TensorsThatDoNotGoWithTheBaseAreErrors) {
   const auto with_table = [&](double more) {
     return message("llama", nullptr, [&](Tensors& tensors) { tensors[table] = of_base + more; });
   };
-  EXPECT_THAT(with_table(0.5), HasSubstr("holds \"model.embed_tokens.weight\", which is not that of"));
+  EXPECT_THAT(with_table(0.5), HasSubstr("holds \"model.embed_tokens.weight\", which differs from that of"));
 }
 
 }  // namespace

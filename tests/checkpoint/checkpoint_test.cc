@@ -140,7 +140,7 @@ TEST(Checkpoint, WhatTheFirstRankFindsDamagedEndsAllThatItReadsFor) {
   std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(place) << "x";
   run_ranks(3, [&](const Environment& environment) {
     const std::string message = get_message<std::runtime_error>([&] { load(environment, folder, 0, Has::the_first); });
-    EXPECT_NE(message.find(environment.rank == 0 ? "rank-00001.safetensors is damaged" : "rank 0, which reads /none"),
+    EXPECT_NE(message.find(environment.rank == 0 ? "rank-00001.safetensors is damaged" : "rank 0 failed to read /none"),
               std::string::npos)
         << message;
   });
@@ -229,8 +229,9 @@ TEST(Checkpoint, AFailedSaveThrowsOnEveryRankAndLeavesTheLatest) {
     if (mesh.rank() == 1) slices.erase(slices.begin());  // a slice without an owner
     const auto saving = [&] { save_checkpoint(folder, tiny_llama(), {.step = 20, .values = {}}, slices, mesh, 1); };
     const std::string message = get_message<std::runtime_error>(saving);
-    EXPECT_NE(message.find(mesh.rank() == 0 ? "no owner or several" : "another rank failed in completing a checkpoint"),
-              std::string::npos)
+    EXPECT_NE(
+        message.find(mesh.rank() == 0 ? "no owner, or several" : "another rank failed in completing a checkpoint"),
+        std::string::npos)
         << message;
   });
   EXPECT_EQ(find_checkpoint(folder).filename(), "step-00000010");
@@ -320,7 +321,7 @@ TEST(Checkpoint, APointerToNothingIsRejected) {
   TemporaryFolder folder;
   save({}, folder.path(), 10);
   fs::remove_all(folder.path() / "step-00000010");
-  EXPECT_NE(get_message<std::runtime_error>([&] { find_checkpoint(folder.path()); }).find("which is not there"),
+  EXPECT_NE(get_message<std::runtime_error>([&] { find_checkpoint(folder.path()); }).find("which does not exist"),
             std::string::npos);
 }
 
@@ -380,7 +381,7 @@ TEST(Pretrained, TensorsThatAreNotTheModelsAreRejectedByName) {
   EXPECT_EQ(error(model, [](Tensors& t) { t["model.norm.weight"] = at::ones({9}); }),
             ": \"model.norm.weight\" is [9] and the LlamaForCausalLM of its config.json has [8]");
   EXPECT_EQ(error(model, [](Tensors& t) { t["model.norm.weight"] = at::ones({8}, at::kInt); }),
-            "/model.safetensors: \"model.norm.weight\" is of integers, and the model's \"model.norm.weight\" of "
+            "/model.safetensors: \"model.norm.weight\" holds integers, and the model's \"model.norm.weight\" "
             "floating-point numbers");
   EXPECT_EQ(error(tied, [](Tensors& t) { t["lm_head.weight"] = t["model.embed_tokens.weight"].clone(); }), "");
   EXPECT_NE(error(tied, [](Tensors& t) { t["lm_head.weight"] = t["model.embed_tokens.weight"] + 1; })

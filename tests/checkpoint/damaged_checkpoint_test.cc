@@ -53,14 +53,14 @@ class DamagedCheckpoint : public testing::Test {
 };
 
 TEST_F(DamagedCheckpoint, NumbersThatAreNoSizesAreRejected) {
-  EXPECT_EQ(error({{"step", 1e308}}), "checkpoint.json is damaged: [1e+308] is no list of sizes");
-  EXPECT_EQ(error({{"step", -1}}), "checkpoint.json is damaged: [-1] is no list of sizes");
+  EXPECT_EQ(error({{"step", 1e308}}), "checkpoint.json is damaged: [1e+308] is not a list of sizes");
+  EXPECT_EQ(error({{"step", -1}}), "checkpoint.json is damaged: [-1] is not a list of sizes");
   EXPECT_EQ(error({{"step", 7}, {"mesh", {1, 1}}}), "checkpoint.json is damaged: its mesh has 2 axes");
 }
 
 TEST_F(DamagedCheckpoint, AnotherFormatNamesWhatWroteItAndWhatToDo) {
   EXPECT_EQ(error({{"format", "2"}}),
-            "checkpoint.json is damaged, or another program wrote it: its format is \"2\", and modrun writes a number. "
+            "checkpoint.json is damaged, or another program wrote it: its format is \"2\", not a number. "
             "Restore the file, or continue from another checkpoint");
   const std::string newer = error({{"format", 3}, {"program", "modular 7.1"}});
   EXPECT_EQ(newer.find("checkpoint.json has the format 3, and this program, modular "), 0u) << newer;
@@ -74,7 +74,7 @@ TEST_F(DamagedCheckpoint, AnotherFormatNamesWhatWroteItAndWhatToDo) {
 TEST_F(DamagedCheckpoint, ShapesWhoseProductHasMoreThan63BitsAreRejected) {
   const int64_t large = int64_t{1} << 40;
   EXPECT_EQ(error({{"tensors", {{"more", {{"shape", {large, large}}, {"boxes", json::array()}}}}}}),
-            "checkpoint.json is damaged: \"more\" is [1099511627776, 1099511627776], more values than there can be");
+            "checkpoint.json is damaged: \"more\" is [1099511627776, 1099511627776], more values than fit in 63 bits");
 }
 
 TEST_F(DamagedCheckpoint, ABoxThatStandsTwiceIsRejected) {
@@ -90,7 +90,7 @@ TEST_F(DamagedCheckpoint, AFileElsewhereIsNotRead) {
   json slices = index["tensors"]["model.norm.weight"]["boxes"];
   slices[0]["file"] = "../rank-00000.safetensors";
   EXPECT_EQ(error({{"tensors", {{"model.norm.weight", {{"boxes", slices}}}}}}),
-            "checkpoint.json is damaged: \"../rank-00000.safetensors\" is no name of a file beside it");
+            "checkpoint.json is damaged: \"../rank-00000.safetensors\" is not the name of a file in the same folder");
 }
 
 TEST_F(DamagedCheckpoint, AStateThatIsNoneOfTheGeneratorNamesTheRanksFile) {
@@ -111,7 +111,7 @@ TEST_F(DamagedCheckpoint, AStateThatIsNoneOfTheGeneratorNamesTheRanksFile) {
   const std::string message =
       get_message<std::runtime_error>([&] { load_checkpoint(checkpoint_, model_, slices, mesh_); });
   EXPECT_EQ(from_name(message, "rank-"),
-            "rank-00000.safetensors is damaged: its \"generator.cpu\" is no state of that random generator");
+            "rank-00000.safetensors is damaged: its \"generator.cpu\" is not a state of that random generator");
 }
 
 TEST_F(DamagedCheckpoint, ANameInLatestThatNoCheckpointHasIsNotLookedFor) {
@@ -125,7 +125,7 @@ TEST_F(DamagedCheckpoint, ANameInLatestThatNoCheckpointHasIsNotLookedFor) {
   for (const auto& [name, shown] : names) {
     write_file(folder_.path() / "latest", name + "\n");
     const auto message = get_message<std::runtime_error>([&] { find_checkpoint(folder_.path()); });
-    EXPECT_EQ(from_name(message, "latest").find("latest names the checkpoint " + shown + ", which is not there"), 0u)
+    EXPECT_EQ(from_name(message, "latest").find("latest names the checkpoint " + shown + ", which does not exist"), 0u)
         << message.substr(0, 300);
   }
 }

@@ -58,9 +58,9 @@ TEST(FirstReader, WhatTheFirstCannotReadEndsAll) {
     Mesh mesh(environment, shape);
     ParallelModel model(*tiny_llama().entry, *tiny_llama().config, mesh, {}, /*seed=*/2);
     const auto loading = [&] { load_parameters_by_first(folder, tiny_llama(), get_slices(model), Head::stored, mesh); };
-    EXPECT_THAT(
-        get_message<std::runtime_error>(loading),
-        HasSubstr(mesh.rank() == 0 ? "holds neither model.safetensors nor" : "rank 0, which reads model.checkpoint "));
+    EXPECT_THAT(get_message<std::runtime_error>(loading),
+                HasSubstr(mesh.rank() == 0 ? "holds neither model.safetensors nor"
+                                           : "rank 0 failed to read model.checkpoint "));
   });
 }
 

@@ -96,11 +96,12 @@ TEST_F(SentenceModules, LayersAreThoseThatModulesNameInTheirOrder) {
   modules_.push_back(module("sentence_transformers.base.modules.dense.Dense", "head"));
   modules_.push_back(module(kOlder + "Dense", "other"));
   EXPECT_THAT(read().embedding_layers, ElementsAre("normalize", "dense 8 tanh", "dense 4 identity no-bias"));
-  EXPECT_THAT(get_message<ConfigError>([&] { dense_weights(folder_.path()); }),
-              HasSubstr("head/model.safetensors is not there: load the folder with Sentence Transformers and save it"));
+  EXPECT_THAT(
+      get_message<ConfigError>([&] { dense_weights(folder_.path()); }),
+      HasSubstr("head/model.safetensors does not exist: load the folder with Sentence Transformers and save it"));
   folder_.write("head/pytorch_model.bin", "");
   EXPECT_THAT(get_message<ConfigError>([&] { dense_weights(folder_.path()); }),
-              HasSubstr("is not there, and pytorch_model.bin is not read: load the folder"));
+              HasSubstr("does not exist, and pytorch_model.bin is not read: load the folder"));
 }
 
 // The library normalizes what is there: tokens before pooling, and the embedding after it.
@@ -136,7 +137,7 @@ TEST_F(SentenceModules, AnOlderFolderIsReadWhereModulesSay) {
   EXPECT_EQ(read_config(alone).entry->architecture, "BertForMaskedLM");
   for (const fs::path& name : {alone, alone / ""})
     EXPECT_THAT(get_message<ConfigError>([&] { read_config(name, model.entry); }),
-                HasSubstr("is the Transformer of " + folder_.path().string() + ", which says in modules.json"));
+                HasSubstr("is the Transformer of " + folder_.path().string() + ", whose modules.json says"));
   // Other files of that name are none of its business.
   for (const json& other : {json::object(), json::array({1}), json::array({module("a.Transformer", "other")})}) {
     write("modules.json", other);
@@ -157,11 +158,10 @@ TEST_F(SentenceModules, WhatIsNotSupportedIsAnErrorThatNamesItsFile) {
               HasSubstr("modules.json has the module \"custom_st.Transformer\", which is not supported"));
   EXPECT_THAT(
       error_with(module(kOlder + "Pooling", "2_Pooling")),
-      HasSubstr(
-          "modules.json lists Transformer, Pooling, Pooling: a Transformer, then Normalize where wanted, a Pooling, "
-          "and then"));
+      HasSubstr("modules.json lists Transformer, Pooling, Pooling: a Transformer, an optional Normalize, a Pooling, "
+                "and then"));
   EXPECT_THAT(error_with(module(kOlder + "Dense", "../elsewhere")),
-              HasSubstr("names the path \"../elsewhere\" for a module: write one of the folder"));
+              HasSubstr("names the path \"../elsewhere\" for a module: write a path within the folder"));
   EXPECT_THAT(error_with({{"type", 3}}), HasSubstr("in which \"type\" is not a string"));
 
   EXPECT_THAT(error_of_pooling({{"include_prompt", 0}}),
@@ -171,7 +171,7 @@ TEST_F(SentenceModules, WhatIsNotSupportedIsAnErrorThatNamesItsFile) {
   EXPECT_THAT(error_of_pooling({{"pooling_mode", {3}}}), HasSubstr("\"pooling_mode\" is [3]"));
   EXPECT_THAT(error_of_pooling({{"pooling_mode_cls_token", 1}}), HasSubstr("is 1: write true or false"));
   EXPECT_THAT(error_of_pooling({{"pooling_mode_entropy", true}}),
-              HasSubstr("\"pooling_mode_entropy\" is a way of pooling that is not known"));
+              HasSubstr("\"pooling_mode_entropy\" is an unknown pooling mode"));
   EXPECT_EQ(pooling({{"pooling_mode", "mean"}}), "mean");
 
   EXPECT_THAT(error_of_dense({{"activation_function", "my.Swiglu"}}),
@@ -191,7 +191,7 @@ TEST_F(SentenceModules, WhatIsNotSupportedIsAnErrorThatNamesItsFile) {
               HasSubstr("3_It/config.json: \"module_input_name\" is \"cls_token_embeddings\""));
   write("3_It/config.json", {{"module_input_name", "token_embeddings"}, {"module_output_name", "sentence_embedding"}});
   EXPECT_THAT(error_with(module(kOlder + "Normalize", "3_It")),
-              HasSubstr("\"module_output_name\" is \"sentence_embedding\", what normalization makes"));
+              HasSubstr("\"module_output_name\" is \"sentence_embedding\", the output of the normalization"));
   for (const char* type : {"Dense", "Dropout"}) {
     modules_.insert(modules_.begin() + 1, module(kOlder + type, "3_It"));
     EXPECT_THAT(error(),

@@ -148,7 +148,7 @@ TEST_F(SentenceFolders, TheFolderOfATransformerAloneIsRejected) {
   const auto run = predict("bert-older", older / "0_Transformer", folder_.path() / "out.safetensors");
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.output, testing::HasSubstr("0_Transformer is the Transformer of " + older.string() +
-                                             ", which says in modules.json how embeddings are made: name that folder"));
+                                             ", whose modules.json says how to compute embeddings: name that folder"));
 }
 
 }  // namespace

@@ -158,9 +158,8 @@ TEST(PublishedLayouts, CopiesOfOneTableThatDifferAreAnError) {
     for (const char* name : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}) {
       const TemporaryFolder folder;
       write_with(parity::cases_folder() / layout, name, at::ones({96, 32}), folder);
-      EXPECT_THAT(
-          pretrained_error(folder.path(), read_config(folder.path())),
-          HasSubstr(fmt::format("\"shared.weight\" and \"{}\" differ: the model has one table for both", name)));
+      EXPECT_THAT(pretrained_error(folder.path(), read_config(folder.path())),
+                  HasSubstr(fmt::format("\"shared.weight\" and \"{}\" differ: the model shares one table", name)));
     }
 }
 
@@ -172,8 +171,8 @@ TEST(PublishedLayouts, FoldersOfOtherFormatsAreErrorsThatSayHowToConvertThem) {
   for (const auto& [layout, model_class] : table) {
     const fs::path folder = parity::cases_folder() / layout / "bin";
     const std::string error = pretrained_error(folder, read_config(folder));
-    EXPECT_THAT(error, HasSubstr(folder.string() + " holds pytorch_model.bin, which is not read: write " +
-                                 "model.safetensors from it by python3 -c 'from transformers import " + model_class));
+    EXPECT_THAT(error, HasSubstr(folder.string() + " holds pytorch_model.bin, which is not supported: convert it to " +
+                                 "model.safetensors with python3 -c 'from transformers import " + model_class));
     std::ofstream(folder / "advice.txt") << error;
   }
 }

@@ -146,7 +146,7 @@ def names_are_those_of_the_model():
                 assert sorted(numbers.values()) == list(range(len(labels))), numbers
                 assert all(labels[number].lower() == label.lower() for label, number in numbers.items()), numbers
                 assert f"num_labels={len(labels)}" in printed, printed
-                assert ("is taken to be" in printed) == (name == "bert"), printed
+                assert ("is mapped to" in printed) == (name == "bert"), printed
             found = evaluate(name, entry, out)
             assert found["accuracy"] == 1.0, (name, way, found)
         exported = trained(f"run-{name}", name, entry, [f"{name}-apart", f"{name}-checkpoint"])[2]
@@ -200,7 +200,7 @@ def other_names_are_said():
     assert '"sideways" is not a label of the model, which has "up", "down"' in text, text
     edit_config("qwen2", label2id={"up": 1, "down": 0})
     text = prepare("fewer.csv", "two-ways", "--checkpoint", "qwen2", *entry, fails=True)
-    assert 'numbers the label "down" in two ways, 0 and 1' in text, text
+    assert 'gives the label "down" two numbers, 0 and 1' in text, text
 
 
 def words_have_the_labels_of_the_model():
@@ -434,13 +434,13 @@ def forms_of_unicode_are_no_two_labels():
         assert shown[0][i] in text and shown[1][i] in text and "two forms of Unicode" in text, text
         write("form.jsonl", [dict(text=text, label=label) for text, label in zip(TEXTS, [other[i], "te"] * 4)])
         text = prepare("form.jsonl", f"form-{i}", "--checkpoint", "composed", "--entry", entry, fails=True)
-        assert shown[0][i] in text and shown[1][i] in text and "write the one of the model" in text, text
+        assert shown[0][i] in text and shown[1][i] in text and "write it as the model does" in text, text
         prepare("form.jsonl", f"apart-{i}", "--tokenizer", "plain", "--entry", entry)
         assert set(json.load(open(f"apart-{i}/labels.json"))) == {other[i], "te"}
         of_model = settings(train__dir=f"run-form-{i}", model__checkpoint="composed", model__entry=entry, data__format="examples",
                             data__paths=[f"apart-{i}"])
         for text in (modrun("train", *of_model, fails=True), modrun("eval", "--checkpoint", "composed", *of_model, *settings(data__held_out=["*"]), fails=True)):
-            assert shown[0][i] in text and shown[1][i] in text and "write the one of the model" in text, text
+            assert shown[0][i] in text and shown[1][i] in text and "write it as the model does" in text, text
     write("forms.jsonl", [dict(text="good", label=label) for label in (names[0], other[0])])
     prepare("forms.jsonl", "of-both", "--checkpoint", "both", "--entry", entry)
     assert json.load(open("of-both/labels.json")) == {names[0]: 0, other[0]: 1}
