@@ -245,7 +245,7 @@ EmbeddingHeadConfig get_head(const json& fields) {
   return {fields.at("pooling"), fields.at("embedding_layers"), fields.at("include_prompt")};
 }
 
-json pooling_settings(const EmbeddingHeadConfig& head, int64_t hidden_size) {
+json pooling_config(const EmbeddingHeadConfig& head, int64_t hidden_size) {
   json older = {{"word_embedding_dimension", hidden_size}, {"include_prompt", head.include_prompt}};
   const std::vector<std::string_view> modes = head.poolings();
   std::vector<std::string_view> in_order;
@@ -266,7 +266,7 @@ std::vector<WrittenModule> written_modules(const json& fields) {
   if (!layers.empty() && layers[0].kind == EmbeddingLayer::Kind::normalize_tokens)
     modules.push_back(
         {"Normalize", {{"module_input_name", "token_embeddings"}, {"module_output_name", "token_embeddings"}}});
-  modules.push_back({"Pooling", pooling_settings(head, hidden_size)});
+  modules.push_back({"Pooling", pooling_config(head, hidden_size)});
   auto size = static_cast<int64_t>(head.poolings().size()) * hidden_size;
   for (const EmbeddingLayer& layer : layers) {
     if (layer.kind == EmbeddingLayer::Kind::normalize) modules.push_back({"Normalize", json()});

@@ -8,7 +8,7 @@
 namespace modular {
 namespace {
 
-/// Which of `items` items are hidden. `key` decides.
+/// Samples which of `items` items are hidden, as a function of `key`.
 std::vector<bool> sample_hidden(int64_t items, double probability, uint64_t key) {
   std::vector<bool> hidden(static_cast<size_t>(items));
   if (items < 2) return hidden;
@@ -27,11 +27,11 @@ at::Tensor get_items(const Batch& batch) {
 
 }  // namespace
 
-Batch HiddenItems::read(std::span<const SamplePosition> places, int64_t samples) const {
-  Batch batch = sessions_->read(places, samples);
+Batch HiddenItems::read(std::span<const SamplePosition> positions, int64_t samples) const {
+  Batch batch = sessions_->read(positions, samples);
   batch.labels = batch.labels.clone();
   auto labels = batch.labels.accessor<int64_t, 2>();
-  for (int64_t row = 0; row < static_cast<int64_t>(places.size()); ++row) {
+  for (int64_t row = 0; row < static_cast<int64_t>(positions.size()); ++row) {
     std::vector<int64_t> items;  // by position
     for (int64_t position = 0; position < labels.size(1); ++position)
       if (labels[row][position] != kIgnoredTarget) items.push_back(position);
@@ -39,7 +39,7 @@ Batch HiddenItems::read(std::span<const SamplePosition> places, int64_t samples)
     std::vector<bool> hidden(items.size());
     if (probability_)
       hidden = sample_hidden(count, *probability_,
-                             mixed(seed_) + static_cast<uint64_t>(places[static_cast<size_t>(row)].position));
+                             mixed(seed_) + static_cast<uint64_t>(positions[static_cast<size_t>(row)].position));
     else if (count > 1)
       hidden.back() = true;
     for (size_t i = 0; i < items.size(); ++i)

@@ -6,7 +6,7 @@
 namespace modular {
 namespace {
 
-/// In [0, 1).
+/// Uniform in [0, 1).
 double uniform(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
 
 }  // namespace

@@ -32,10 +32,10 @@ int64_t padded_length(int64_t longest, const RowLength& length) {
   return std::min(rounded, length.positions.value_or(rounded));
 }
 
-/// Whether a label means "no target". It does also where the other labels are names.
+/// Whether a label means "no target", which it does even if the other labels are names.
 bool is_ignored(const json& label) { return label.is_number_integer() && label.get<int64_t>() == kIgnoredTarget; }
 
-/// A label as the name of its class.
+/// The label as a class name.
 std::string name_for(const json& label) {
   return label.is_string() ? label.get<std::string>() : std::to_string(label.get<int64_t>());
 }
@@ -49,7 +49,7 @@ void for_each_label(const json& labels, Visitor&& visit) {
       visit(label);
 }
 
-/// How many labels names are numbered for: those of the model, or of a new head. 0 where labels are numbers.
+/// Number of labels for which names are numbered: the model's, or a new head's. 0 if labels are numbers.
 int64_t label_count(const ExampleShape& shape) {
   if (shape.named.numbers.empty()) return 0;
   int64_t count = 0;
@@ -58,12 +58,12 @@ int64_t label_count(const ExampleShape& shape) {
                                                                                 : std::max(count, shape.model.count());
 }
 
-/// What the labels of all rows are.
+/// Tracks the kinds of labels over all rows.
 class LabelKinds {
  public:
   explicit LabelKinds(const RowPlan& plan) : plan_(plan) {}
 
-  /// Throws DataError where the label of a row does not go with those before.
+  /// Throws DataError if a row's label does not match the labels before.
   void add(const json& label) {
     const bool are_numbers =
         !plan_.problem.empty() && !(label.is_array() && label.empty() ? has_names_ : holds_name(label));
@@ -75,11 +75,11 @@ class LabelKinds {
       if (!one.is_number_float() && !is_ignored(one)) names_.insert(name_for(one));
     });
     if (has_names_ && (any_real_ || (any_number_ && !plan_.problem.empty())))
-      throw DataError(fmt::format("\"{}\" holds both names and numbers{}: write one of the two", plan_.columns.back(),
-                                  plan_.problem.empty() ? " that are no integers" : ""));
+      throw DataError(fmt::format("\"{}\" holds both names and numbers{}: use one of the two", plan_.columns.back(),
+                                  plan_.problem.empty() ? " that are not integers" : ""));
   }
 
-  /// Throws DataError where names are numbers that are scores.
+  /// Throws DataError if the names are numbers that look like scores.
   bool has_names() const {
     const bool are_scores =
         plan_.infers_problem &&
@@ -108,7 +108,7 @@ class LabelKinds {
       return std::string(plan_.problem == "regression" ? "single numbers" : "empty lists");
     };
     if (length_ && *length_ != length)
-      throw DataError(fmt::format("\"{}\" holds {} and {}: write as many numbers in each row, one for each label",
+      throw DataError(fmt::format("\"{}\" holds {} and {}: write the same number of values in each row, one per label",
                                   plan_.columns.back(), shown_length(*length_), shown_length(length)));
     length_ = length;
   }
@@ -153,7 +153,7 @@ class ExampleTensors {
     return padded(numbers, rows_.lengths, shape_.ids, padding, shape_.pads_left);
   }
 
-  /// 1 for tokens, and 2 for those of a prompt that pooling leaves out.
+  /// 1 for tokens, and 2 for prompt tokens that pooling leaves out.
   at::Tensor attention_mask() const {
     std::vector<uint8_t> tokens(rows_.ids.size(), 1);
     if (!plan_.leaves_prompts_out) return of_ids(tokens, uint8_t{0}).to(at::kBool);
@@ -165,7 +165,7 @@ class ExampleTensors {
     return of_ids(tokens, uint8_t{0});
   }
 
-  /// [texts, seq] as [rows, texts, seq], where rows have several.
+  /// [texts, seq] as [rows, texts, seq], if rows have several texts.
   at::Tensor by_row(const at::Tensor& texts) const {
     if (plan_.form != Form::several_texts) return texts;
     return texts.view({-1, static_cast<int64_t>(plan_.texts), texts.size(1)});
@@ -220,7 +220,7 @@ class ExampleTensors {
     return labels;
   }
 
-  /// The label of a word is that of its first id.
+  /// The label of a word is placed at its first id.
   std::vector<int32_t> of_first_ids() const {
     std::vector<int32_t> labels(rows_.ids.size(), static_cast<int32_t>(kIgnoredTarget));
     for (size_t row = 0, id = 0; row < rows_.count(); ++row)
@@ -258,14 +258,13 @@ ExampleShape find_shape(const std::vector<fs::path>& files, const RowPlan& plan,
       });
     }
   }
-  if (kinds.has_names()) shape.wrong.reset();  // numbers are names there
+  if (kinds.has_names()) shape.wrong.reset();  // here numbers are names
   shape.ids = padded_length(shape.ids, length);
   shape.targets = padded_length(shape.targets, length);
   shape.real_labels = !plan.problem.empty() || kinds.any_real();
   shape.numbers = kinds.numbers();
   if (plan.problem == "multi_label_classification" && !kinds.has_names() && shape.numbers == 0)
-    throw DataError(
-        fmt::format("\"{}\" holds empty lists alone: write the labels that rows have", plan.columns.back()));
+    throw DataError(fmt::format("\"{}\" holds only empty lists: write the labels of the rows", plan.columns.back()));
   if (kinds.has_names()) shape.named = number_labels(kinds.names(), model);
   return shape;
 }

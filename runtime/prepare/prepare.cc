@@ -51,7 +51,7 @@ json to_manifest(const PrepareOptions& options, const ModelConfig& model, const 
   return manifest;
 }
 
-/// Encodes the shards that have no file yet, on several threads.
+/// Encodes the shards that have no file yet, with several threads.
 class ShardWork {
  public:
   ShardWork(const PrepareOptions& options, const RowPlan& plan, const std::vector<Source>& sources,
@@ -66,7 +66,7 @@ class ShardWork {
         todo_.push_back(shard);
   }
 
-  /// The file that a shard's rows or ids are written to.
+  /// The file for a shard's rows or ids.
   fs::path get_file(size_t shard) const {
     if (plan_.form == RowPlan::Form::running_text) return folder_.part(shard, ".tokens");
     return folder_.work() / fmt::format("{:05}.safetensors", shard);
@@ -81,10 +81,10 @@ class ShardWork {
       if (row < records.size()) return get_location(sources_[piece.source], piece, records[row]);
       row -= records.size();
     }
-    return sources_[shards_[shard].back().source].path.string();  // which has changed since
+    return sources_[shards_[shard].back().source].path.string();  // the source has changed since
   }
 
-  /// `tokenizer` is the calling thread's. Throws what the first shard that cannot be done threw, once all before it
+  /// `tokenizer` is the calling thread's. Throws the exception of the first shard that failed, after all earlier shards
   /// are done.
   void run(Tokenizer& tokenizer) {
     if (!todo_.empty() && todo_.size() < shards_.size()) notify_(progress_);
@@ -95,7 +95,7 @@ class ShardWork {
       });
       for (int64_t job = 1; job < std::min<int64_t>(options_.jobs, static_cast<int64_t>(todo_.size())); ++job)
         threads.emplace_back([this] {
-          // Its process ends with the thread that started it.
+          // The tokenizer's process ends with the thread that started it.
           std::optional<Tokenizer> own;
           work([&]() -> Tokenizer& { return own ? *own : own.emplace(folder_.tokenizer(), options_.reading.python); });
         });
@@ -153,7 +153,7 @@ class ShardWork {
   const Shards& shards_;
   const PreparedFolder& folder_;
   const std::function<void(const PrepareProgress&)>& notify_;
-  std::vector<size_t> todo_;  // in their order
+  std::vector<size_t> todo_;  // in order
   std::atomic<size_t> next_ = 0, failed_at_ = SIZE_MAX;
   std::mutex mutex_;
   PrepareProgress progress_;
@@ -169,9 +169,9 @@ void check_vocabulary(const PrepareOptions& options, const ModelConfig& model, c
                         : fmt::format("set model.config.vocab_size to {}", tokenizer.vocabulary())));
 }
 
-[[noreturn]] void reject_empty() { throw DataError("the sources hold no row: name files with at least one text"); }
+[[noreturn]] void reject_empty() { throw DataError("the sources have no rows: name files with at least one text"); }
 
-/// Brings rows into their last form, from files that are there, and returns the files that make up the data.
+/// Converts rows to their final form, from existing files, and returns the files of the prepared data.
 std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork& work, size_t shards,
                                   const PreparedFolder& folder, const Tokenizer& tokenizer, Prepared& prepared) {
   std::vector<fs::path> parts, files;
@@ -194,7 +194,7 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
                     : shape.numbers > 0 ? shape.numbers
                                         : has_scores;
   if (options.num_labels && (has_scores || shape.numbers > 0) && prepared.labels != *options.num_labels)
-    throw ConfigError(fmt::format("\"{}\" has {} numbers a row, and model.config.num_labels is {}: set it to {}",
+    throw ConfigError(fmt::format("\"{}\" has {} numbers per row, and model.config.num_labels is {}: set it to {}",
                                   prepared.plan.columns.back(), prepared.labels, *options.num_labels, prepared.labels));
   if (!options.labels_folder.empty()) prepared.note = labels_note(shape.named, options.labels, options.labels_folder);
   shape.padding = tokenizer.padding().value_or(tokenizer.end_of_text().value_or(0));
@@ -209,7 +209,7 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
   if (parts.empty()) reject_empty();
   if (prepared.without_targets == prepared.rows)
     throw DataError(
-        fmt::format("no answer has an id within the first {} of its example, so that there is nothing to learn: raise "
+        fmt::format("no answer has an id within the first {} of its example, so there is nothing to train on: raise "
                     "--seq-len",
                     shape.ids));
   json numbers = json::object();
@@ -230,7 +230,7 @@ Prepared prepare(const PrepareOptions& options, const ModelConfig& model,
   const Shards shards = split_into_shards(sources, options.reading.piece_bytes);
   if (shards.empty()) reject_empty();
   if (prepared.plan.form == RowPlan::Form::running_text && options.length.asked)
-    throw ConfigError("--seq-len is the length of examples, and running text is cut by train.seq_len: leave it out");
+    throw ConfigError("--seq-len is the length of examples; running text is cut by train.seq_len: leave it out");
   PreparedFolder folder(options.out, to_manifest(options, model, prepared.plan, sources), options.tokenizer);
   if (folder.is_complete()) {
     prepared.was_complete = true;

@@ -73,11 +73,11 @@ std::string make_note(const std::vector<std::string>& prompts, const Prompts& kn
   std::string note;
   const bool has_any = std::ranges::any_of(known.texts, [](const json& text) { return text != ""; });
   if (!std::ranges::all_of(prompts, &std::string::empty))
-    note = fmt::format("prompts before the texts: {}", json(prompts).dump());
+    note = fmt::format("prompts in front of the texts: {}", json(prompts).dump());
   else if (has_any)
-    note = fmt::format("no prompt is put before the texts; {} has some, which --prompt-names chooses",
-                       known.file.string());
-  if (settings.longest) note += fmt::format("{}texts are cut to {} ids", note.empty() ? "" : "; ", *settings.longest);
+    note = fmt::format("texts get no prompt; {} has prompts, which --prompt-names selects", known.file.string());
+  if (settings.longest)
+    note += fmt::format("{}texts are truncated to {} ids", note.empty() ? "" : "; ", *settings.longest);
   return note;
 }
 
@@ -88,7 +88,7 @@ SentenceSettings read_sentence_settings(const fs::path& folder, const std::vecto
   if (names.size() > 1 && names.size() != columns)
     throw ConfigError(
         fmt::format("--prompt-names has {} names, and --text names {} columns: write one name for all, or "
-                    "one each, in which \"\" is no prompt",
+                    "one per column; \"\" means no prompt",
                     names.size(), columns));
   const Prompts known(folder);
   SentenceSettings settings;
@@ -105,8 +105,8 @@ SentenceSettings read_sentence_settings(const fs::path& folder, const std::vecto
   const json lowers = transformer.value("do_lower_case", json(false));
   if (lowers == true && !is_there(folder / "tokenizer.json"))
     throw ConfigError(
-        fmt::format("{}: \"do_lower_case\" is true, which is supported with tokenizer.json alone: write "
-                    "it by AutoTokenizer.from_pretrained(…).save_pretrained(…)",
+        fmt::format("{}: \"do_lower_case\" is true, which is supported only with tokenizer.json: write "
+                    "it with AutoTokenizer.from_pretrained(…).save_pretrained(…)",
                     transformer_file.string()));
   settings.note = make_note(settings.prompts, known, settings);
   if (std::ranges::all_of(settings.prompts, &std::string::empty)) settings.prompts.clear();

@@ -1,4 +1,4 @@
-// Texts, JSON Lines, and what all kinds share.
+// Text files, JSON Lines, and code that all kinds of sources share.
 #include "runtime/prepare/source_kinds.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ void cut_text(Source& source, RecordReader& reader) {
   if (source.begins.front() < source.bytes) source.begins.push_back(source.bytes);
 }
 
-/// Calls `visit(line, its number in the piece, from 0)` for each line that is not blank, without its end.
+/// Calls `visit(line, 0-based number in the piece)` for each non-blank line, without its line end.
 template <class Visitor>
 void for_each_line(const Source& source, const Piece& piece, Visitor&& visit) {
   const std::string bytes = read_bytes(source, piece.begin, piece.end);
@@ -61,8 +61,8 @@ void read_text(const Source& source, const Piece& piece, RecordReader& reader, s
   add(read_bytes(source, piece.begin, piece.end), 0);
 }
 
-/// A line that is not JSON, with another value in place of the numbers that pyarrow reads in addition to JSON's: NaN,
-/// Infinity, Inf and these with a minus sign.
+/// The line with `value` in place of the numbers that pyarrow reads in addition to JSON's: NaN, Infinity, Inf and these
+/// with a minus sign.
 std::string without_nan(std::string_view line, std::string_view value) {
   std::string text;
   bool quoted = false;
@@ -100,7 +100,7 @@ void read_json_lines(const Source& source, const Piece& piece, RecordReader& rea
       line = replaced;
     }
     if (!row.is_object())
-      throw DataError(fmt::format("{} is no JSON object{}", get_location(source, piece, record),
+      throw DataError(fmt::format("{} is not a JSON object{}", get_location(source, piece, record),
                                   row.is_discarded() ? ": " + json_problem(line) : ""));
     for (const std::string& column : reader.columns()) {
       const auto value = row.find(column);
@@ -137,7 +137,7 @@ std::string read_bytes(const Source& source, int64_t begin, int64_t end) {
   std::string bytes(static_cast<size_t>(end - begin), '\0');
   in.seekg(begin);
   if (!in.read(bytes.data(), end - begin))
-    throw DataError(fmt::format("{} has become shorter than it was: restore it", source.path.string()));
+    throw DataError(fmt::format("{} has become shorter: restore it", source.path.string()));
   return bytes;
 }
 

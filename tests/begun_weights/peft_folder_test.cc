@@ -236,7 +236,8 @@ TEST_F(PeftFolder, TensorsThatDoNotGoWithTheBaseAreErrors) {
                           tensors.erase(of_table + ".trainable_tokens_delta");
                         }),
               HasSubstr("has rows of a module that the base ties to \"transformer.wte.weight\""));
-  EXPECT_THAT(message("tokens", {"lm_head"}, as_it_is), HasSubstr("names rows of lm_head, which is trained otherwise"));
+  EXPECT_THAT(message("tokens", {"lm_head"}, as_it_is),
+              HasSubstr("names rows of lm_head, which is also trained in another way"));
   // A table that no training changed is the base's.
   const std::string table = "base_model.model.model.embed_tokens.weight";
   const at::Tensor of_base =

@@ -120,7 +120,7 @@ TEST_F(Batches, TokenOutsideOfTheVocabularyIsRejected) {
 TEST_F(Batches, DataShorterThanASampleIsRejected) {
   TokenStream stream(find_data_files({.paths = {folder_.path()}}).training);
   EXPECT_EQ(get_message<DataError>([&] { TokenSamples(stream, 1000, 256); }),
-            "the data has 256 tokens, less than one sample of train.seq_len = 1000: give more data or shorter samples");
+            "the data has 256 tokens, less than one sample of train.seq_len = 1000: use more data or shorter samples");
 }
 
 TEST(Permutation, IsOneForEverySize) {

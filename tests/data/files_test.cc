@@ -60,7 +60,7 @@ TEST(DataFiles, WhatCannotBeUsedIsRejectedByName) {
   EXPECT_EQ(error({.paths = {folder.path() / "gone.txt"}}),
             (folder.path() / "gone.txt").string() + ": No such file or directory");
   EXPECT_THAT(error({.paths = {folder.path() / "*.gone"}}), HasSubstr("nothing matches"));
-  EXPECT_THAT(error({.paths = {folder.path()}}), HasSubstr("there is no file in " + folder.path().string()));
+  EXPECT_THAT(error({.paths = {folder.path()}}), HasSubstr("no file in " + folder.path().string()));
   EXPECT_THAT(error({.paths = {}}), HasSubstr("data.paths is empty"));
   EXPECT_THAT(error({.format = "arrow", .paths = {folder.path()}}),
               HasSubstr("it must be one of bytes, tokens, nanogpt, llm.c, megatron, examples, parquet and images"));
@@ -210,7 +210,7 @@ TEST(Manifest, RejectsFilesThatAreNoLongerWhatTheyWere) {
   folder.write("one.txt", "first text");
   folder.write("three.txt", "third text");
   EXPECT_THAT(get_message<DataError>([&] { check_manifest(manifest, find_data_files(options)); }),
-              HasSubstr("began without this file"));
+              HasSubstr("started without this file"));
 }
 
 TEST(TokenStream, ReadsAcrossFilesAndNoticesAChange) {

@@ -56,7 +56,7 @@ TEST(Images, ThatAreNoneOrCutOffAreNamed) {
   for (const char* const name : {"broken/a.jpg", "broken/c.png", "broken/text.png"}) {
     const auto message = get_message<DataError>([&] { read_image(folder() / name, 3); });
     EXPECT_THAT(message, HasSubstr(std::string(name) + ": ")) << name;
-    EXPECT_THAT(message, HasSubstr("write JPEG or PNG files that are whole"));
+    EXPECT_THAT(message, HasSubstr("write complete JPEG or PNG files"));
   }
   EXPECT_TRUE(is_image_name("x/a.JPEG"));
   EXPECT_FALSE(is_image_name("x/a.txt"));
@@ -78,7 +78,7 @@ TEST(Images, AreSamplesOfTheClassThatTheirFolderIs) {
   const at::Tensor pixels = resized(read_image(files[5].path, 3), 32, 24).to(at::kFloat) / 255.0;
   EXPECT_TRUE(at::allclose(batch.pixel_values[0][1], (pixels[1] - 0.4) / 0.25));
   EXPECT_THAT(get_message<DataError>([&] { ImageSamples(files, {{"cat", 0}, {"dog", 1}}, {}); }),
-              HasSubstr("its folder is none of the classes cat, dog"));
+              HasSubstr("its folder is not one of the classes cat, dog"));
 }
 
 }  // namespace

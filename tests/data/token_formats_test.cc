@@ -81,7 +81,7 @@ TEST(TokenFormats, OfLlmCHaveAHeaderOfEitherVersion) {
   EXPECT_THAT(error("llm.c", gpt2), HasSubstr("its header says 2 tokens but 1 are there: the file is cut off"));
   EXPECT_THAT(error("llm.c", folder.write("3.bin", llm_c_header(20240520, 3, 0))),
               HasSubstr("is of version 3 of llm.c's format; this program reads version 1"));
-  EXPECT_THAT(error("llm.c", folder.write("short.bin", "short")), HasSubstr("is no file of llm.c's tokens"));
+  EXPECT_THAT(error("llm.c", folder.write("short.bin", "short")), HasSubstr("is not a token file of llm.c"));
 }
 
 TEST(TokenFormats, OfMegatronAreReadByTheTypeInTheirIndex) {
@@ -109,7 +109,7 @@ TEST(TokenFormats, OfMegatronThatAreDamagedAreRejected) {
   EXPECT_THAT(rejected(ids + "1234", index), HasSubstr("a.bin: has 12 bytes, and its index says 2 ids of 4"));
   EXPECT_THAT(rejected(ids, index.substr(0, index.size() - 1)), HasSubstr("a.idx: does not have the size"));
   EXPECT_THAT(rejected(ids, index.substr(0, 20)), HasSubstr("a.idx: is cut off"));
-  EXPECT_THAT(rejected(ids, "MMIDIDX"), HasSubstr("a.idx: is no index of Megatron-LM's"));
+  EXPECT_THAT(rejected(ids, "MMIDIDX"), HasSubstr("a.idx: is not an index of Megatron-LM's"));
   EXPECT_THAT(rejected(ids, megatron_index(4, {-2})), HasSubstr("has a sequence of -2 ids"));
   EXPECT_THAT(rejected(ids, megatron_index(7, {2})), HasSubstr("its type of ids has the code 7"));
   std::string many = index;

@@ -111,37 +111,35 @@ TEST_F(Chat, ARowThatTheTemplateCannotWriteIsRejectedByItsPlace) {
       "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"user\", \"content\": \"b\"}, {\"role\": "
       "\"assistant\", \"content\": \"c\"}]}\n";
   EXPECT_THAT(error(kRow + twice, "instruct"),
-              HasSubstr("a.jsonl:2: the chat template cannot write it: TemplateError: roles must alternate"));
+              HasSubstr("a.jsonl:2: the chat template cannot render it: TemplateError: roles must alternate"));
   const std::string thoughts =
       "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\", "
       "\"reasoning_content\": \"hm\"}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", "
       "\"content\": "
       "\"d\", \"reasoning_content\": \"so\"}]}\n";
-  EXPECT_THAT(
-      error(kRow + kRow + thoughts, "forgetful"),
-      AllOf(HasSubstr("a.jsonl:3: the chat template writes what comes before the assistant's message 2, or that "
-                      "message, otherwise within the whole conversation"),
-            HasSubstr("put {% generation %} and {% endgeneration %} around")));
+  EXPECT_THAT(error(kRow + kRow + thoughts, "forgetful"),
+              AllOf(HasSubstr("a.jsonl:3: the chat template renders the assistant's message 2, or the text before it, "
+                              "differently within the full conversation"),
+                    HasSubstr("put {% generation %} and {% endgeneration %} around")));
   EXPECT_THAT(error("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n", "chatml"),
               HasSubstr("a.jsonl:1: no message is the assistant's"));
   EXPECT_THAT(error("{\"messages\": \"hello\"}\n", "chatml"),
-              HasSubstr("a.jsonl:1: \"messages\" is \"hello\", and a list of messages like {\"role\": \"user\", "));
-  EXPECT_THAT(error("{\"messages\": [{\"content\": \"a\"}]}\n", "chatml"), HasSubstr("and a list of messages like"));
+              HasSubstr("a.jsonl:1: \"messages\" is \"hello\": write a list of messages like {\"role\": \"user\", "));
+  EXPECT_THAT(error("{\"messages\": [{\"content\": \"a\"}]}\n", "chatml"), HasSubstr("write a list of messages like"));
   // Which no mask of transformers allows either.
-  EXPECT_THAT(
-      error("{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}]}\n", "system"),
-      AllOf(HasSubstr("a.jsonl:1: it begins with the assistant, and the chat template does not write what comes "
-                      "before a first message"),
-            HasSubstr("put {% generation %} and {% endgeneration %} around")));
+  EXPECT_THAT(error("{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}]}\n", "system"),
+              AllOf(HasSubstr("a.jsonl:1: it begins with the assistant, and the chat template cannot render the text "
+                              "before a first message"),
+                    HasSubstr("put {% generation %} and {% endgeneration %} around")));
   // The day would make other data of the same rows tomorrow.
   EXPECT_THAT(error(kRow, "dated"),
-              HasSubstr("a.jsonl:1: the chat template cannot write it: UndefinedError: 'strftime_now' is undefined"));
+              HasSubstr("a.jsonl:1: the chat template cannot render it: UndefinedError: 'strftime_now' is undefined"));
 }
 
 TEST_F(Chat, ATokenizerWithoutATemplateThatIsReadIsRejected) {
   EXPECT_THAT(error(kRow, "byte-level"), HasSubstr("has no chat template: write chat_template.jinja there"));
   EXPECT_THAT(error(kRow, "broken"), HasSubstr("the tokenizer's chat template cannot be read: "));
-  EXPECT_THAT(error(kRow, "llama-model"), HasSubstr("chat templates are rendered beside tokenizer.json"));
+  EXPECT_THAT(error(kRow, "llama-model"), HasSubstr("chat templates need a tokenizer.json"));
   folder_.write("none/jinja2.py", "raise ImportError('none', name='jinja2')\n");
   const auto python = folder_.write(
       "python", "#!/bin/sh\nPYTHONPATH=" + (folder_.path() / "none").string() + " exec " PARITY_PYTHON " \"$@\"\n");

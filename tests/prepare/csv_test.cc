@@ -64,8 +64,8 @@ TEST_F(Csv, IsTheSameWhereverItIsCut) {
 TEST_F(Csv, WhatIsNoneIsRejectedWithItsLine) {
   EXPECT_EQ(error("a,b\n1,2\n\"x\ny\",2\n3\n"), "a.csv:5 has 1 fields, and the first line names 2 columns");
   EXPECT_EQ(error("a,b\n1,2\nx\"y,2\n"),
-            "a.csv:3 has a quote within a field that does not begin with one: put the field into quotes, and write its "
-            "own quotes twice");
+            "a.csv:3 has a quote within a field that does not begin with one: put the field in quotes, and double its "
+            "own quotes");
   EXPECT_EQ(error("a,b\n1,2\n\"x\"y,2\n"), "a.csv:3 continues after a quoted field: put a comma there");
   EXPECT_EQ(error("a,b\n1,\"2\n3,4\n"), "a.csv:2 begins a quoted field that does not end");
   EXPECT_EQ(error("a,a\n"), "a.csv:1 names two columns \"a\"");

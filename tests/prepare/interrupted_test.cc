@@ -91,7 +91,7 @@ TEST_F(Interrupted, IsRejectedWithOtherOptionsOrSources) {
     EXPECT_THAT(run.output, HasSubstr(why));
     EXPECT_EQ(get_files(out("cut") + ".partial"), files) << "nothing of it is touched";
   };
-  rejected(preparing(with(all, {"--seq-len", "16"}), "cut"), "was prepared with seq_len = null, and now that is 16");
+  rejected(preparing(with(all, {"--seq-len", "16"}), "cut"), "was prepared with seq_len = null, which is now 16");
   rejected(preparing(options("BertForSequenceClassification", "unigram"), "cut"),
            "was prepared with another tokenizer");
   std::ofstream(source_, std::ios::app) << "{\"text\":\"more\",\"label\":\"no\"}\n";
@@ -118,9 +118,8 @@ TEST_F(Interrupted, IsRejectedWithAnotherVersionOfThePackage) {
   const auto rejected = prepare(with_other, "cut");
   EXPECT_EQ(rejected.status, 2) << rejected.output;
   EXPECT_THAT(rejected.output, HasSubstr("was begun with tokenizers "));
-  EXPECT_THAT(rejected.output,
-              HasSubstr(python.string() + " has tokenizers 0.0.7, whose ids may be others: continue with "
-                                          "--python of the former, or remove the folder"));
+  EXPECT_THAT(rejected.output, HasSubstr(python.string() + " has tokenizers 0.0.7, whose ids may differ: continue with "
+                                                           "the former's --python, or remove the folder"));
   EXPECT_TRUE(done_files() == files) << "nothing of it is touched";
   ASSERT_EQ(prepare(all, "cut").status, 0);
   EXPECT_TRUE(get_files(out("cut")) == get_files(out("whole")));

@@ -39,8 +39,8 @@ TEST_F(Rejected, AColumnThatIsNotThere) {
 TEST_F(Rejected, ALineThatIsNoJson) {
   std::string text;
   for (int line = 0; line < 400; ++line) text += "{\"text\":\"some text\",\"label\":1}\n";
-  EXPECT_THAT(error("a.jsonl", text + "{\"text\": oops}\n", kLabel), HasSubstr("a.jsonl:401 is no JSON object: "));
-  EXPECT_THAT(error("a.jsonl", text + "[1]\n" + text, kLabel), HasSubstr("a.jsonl:401 is no JSON object"));
+  EXPECT_THAT(error("a.jsonl", text + "{\"text\": oops}\n", kLabel), HasSubstr("a.jsonl:401 is not a JSON object: "));
+  EXPECT_THAT(error("a.jsonl", text + "[1]\n" + text, kLabel), HasSubstr("a.jsonl:401 is not a JSON object"));
 }
 
 TEST_F(Rejected, TheFirstOfSeveralIsSaidWhateverTheJobs) {
@@ -57,15 +57,15 @@ TEST_F(Rejected, ALabelThatIsMissingOrNone) {
               HasSubstr("a.jsonl:1: its label, \"label\", is missing"));
   EXPECT_THAT(error("a.jsonl", "{\"text\":\"x\",\"label\":0.5}\n", kLabel),
               HasSubstr("is 0.5: write an integer or a name"));
-  EXPECT_THAT(error("a.csv", "text,label\nx,1\n"), HasSubstr("name the column of its labels by --label"));
+  EXPECT_THAT(error("a.csv", "text,label\nx,1\n"), HasSubstr("name the column of its labels with --label"));
 }
 
 TEST_F(Rejected, AValueThatIsNoText) {
   EXPECT_THAT(error("a.jsonl", "{\"text\":5,\"label\":1}\n", kLabel),
-              HasSubstr("a.jsonl:1: \"text\" is 5, which is no text"));
-  EXPECT_THAT(error("a.csv", "text,label\n\xFF,1\n", kLabel), HasSubstr("a.csv:2: \"text\" is no text in UTF-8"));
+              HasSubstr("a.jsonl:1: \"text\" is 5, which is not a text"));
+  EXPECT_THAT(error("a.csv", "text,label\n\xFF,1\n", kLabel), HasSubstr("a.csv:2: \"text\" is not valid UTF-8"));
   EXPECT_THAT(error("a.jsonl", "{\"text\":\"x\",\"label\":1}\n", kLabel, "BertForTokenClassification"),
-              HasSubstr("\"text\" is \"x\", and a list of words is read"));
+              HasSubstr("\"text\" is \"x\": write a list of words"));
 }
 
 TEST_F(Rejected, ATokenizerWithMoreIdsThanTheModel) {
@@ -76,12 +76,13 @@ TEST_F(Rejected, ATokenizerWithMoreIdsThanTheModel) {
 TEST_F(Rejected, RowsThatAreLongerThanTheModelsPositions) {
   const Words more = {"--label", "label", "--set", "model.config.max_position_embeddings=8"};
   EXPECT_THAT(error("a.csv", "text,label\nthe,1\nthe the the the the the the,1\n", more),
-              HasSubstr("a.csv:3: has 9 ids, and the model has positions for 8: give --seq-len 8, which truncates"));
+              HasSubstr("a.csv:3: has 9 ids, and the model has positions for 8: add --seq-len 8 to truncate"));
   EXPECT_THAT(error("a.csv", "text,label\nthe,1\n", with(more, {"--seq-len", "9"})), HasSubstr("has positions for 8"));
 }
 
 TEST_F(Rejected, WhatTheTaskDoesNotRead) {
-  EXPECT_THAT(error("a.txt", "x", {}, "ViTForImageClassification"), HasSubstr("which is not trained on texts alone"));
+  EXPECT_THAT(error("a.txt", "x", {}, "ViTForImageClassification"),
+              HasSubstr("which cannot be trained on texts alone"));
   EXPECT_THAT(error("a.txt", "x", {"--text", "a,b"}, "LlamaForCausalLM"), HasSubstr("--text names 2 columns"));
   EXPECT_THAT(error("a.txt", "x", {"--seq-len", "8"}, "LlamaForCausalLM"),
               HasSubstr("--seq-len is the length of examples"));
@@ -93,15 +94,15 @@ TEST_F(Rejected, AFolderThatHoldsSomethingElse) {
   const auto run =
       prepare({folder_.write("a.txt", "x").string(), "--tokenizer", tokenizer("wordpiece"), "--entry", "llama"});
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.output, HasSubstr("out exists already, and holds no prepared data: name a new folder"));
+  EXPECT_THAT(run.output, HasSubstr("out exists already and is not prepared data: name a new folder"));
   EXPECT_EQ(get_files(out()), (std::map<std::string, std::string>{{"mine.txt", "keep"}}));
 }
 
 TEST_F(Rejected, SourcesThatAreNotThereOrOfNoKnownKind) {
   const Words more = {"--tokenizer", tokenizer("wordpiece"), "--entry", "llama"};
-  EXPECT_THAT(find_error(with({"/no/such/file"}, more)), HasSubstr("/no/such/file is not there"));
-  EXPECT_THAT(error("a.docx", "x", {}, "llama"), HasSubstr("ends in none of .txt, .jsonl, .csv, .parquet"));
-  EXPECT_THAT(error("a.jsonl", "\n", {}, "llama"), HasSubstr("the sources hold no row"));
+  EXPECT_THAT(find_error(with({"/no/such/file"}, more)), HasSubstr("/no/such/file does not exist"));
+  EXPECT_THAT(error("a.docx", "x", {}, "llama"), HasSubstr("has none of the extensions .txt, .jsonl, .csv, .parquet"));
+  EXPECT_THAT(error("a.jsonl", "\n", {}, "llama"), HasSubstr("the sources have no rows"));
 }
 
 TEST_F(Rejected, APythonWithoutThePackages) {
@@ -165,9 +166,9 @@ TEST_F(Rejected, ATokenizerThatIsNone) {
   const std::string source = folder_.write("a.txt", "x").string();
   EXPECT_THAT(find_error({source, "--entry", "llama", "--tokenizer", tokenizer}), HasSubstr("cannot be read: "));
   EXPECT_THAT(find_error({source, "--entry", "llama", "--tokenizer", folder_.path().string()}),
-              HasSubstr("holds neither tokenizer.json nor a model of SentencePiece"));
+              HasSubstr("holds neither tokenizer.json nor a SentencePiece model"));
   EXPECT_THAT(find_error({source, "--entry", "llama", "--tokenizer", "/no/such/tokenizer.json"}),
-              HasSubstr("the tokenizer /no/such/tokenizer.json is not there"));
+              HasSubstr("the tokenizer /no/such/tokenizer.json does not exist"));
   EXPECT_THAT(find_error({source, "--entry", "llama"}), HasSubstr("name its folder by --tokenizer"));
 }
 

@@ -128,7 +128,7 @@ TEST_F(PrepareCommand, NumbersThatJsonHasNotAreReadAsPyarrowReadsThem) {
     const auto rejected = with_tokenizer(
         folder_.write("c.jsonl", "{\"text\": \"x\"}\n{\"text\": \"x\", \"score\": " + number + "}\n").string(), "c");
     EXPECT_EQ(rejected.status, 2) << number;
-    EXPECT_THAT(rejected.output, HasSubstr("c.jsonl:2 is no JSON object: "));
+    EXPECT_THAT(rejected.output, HasSubstr("c.jsonl:2 is not a JSON object: "));
   }
 }
 

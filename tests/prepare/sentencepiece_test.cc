@@ -97,7 +97,7 @@ TEST_F(SentencePieceModel, ADamagedFileIsRejectedAndNeverACrash) {
   const auto run = prepare(
       {folder_.write("a.txt", "x").string(), "--entry", "llama", "--tokenizer", (folder_.path() / "empty").string()});
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.output, HasSubstr("spiece.model is no model of SentencePiece, or was cut off"));
+  EXPECT_THAT(run.output, HasSubstr("spiece.model is not a SentencePiece model, or was cut off"));
 }
 
 TEST_F(SentencePieceModel, WhatCannotBeGivenExactlyIsRejected) {
@@ -108,15 +108,16 @@ TEST_F(SentencePieceModel, WhatCannotBeGivenExactlyIsRejected) {
   EXPECT_THAT(error("phrases.model", "spiece.model", "{}"), HasSubstr("has pieces of several words"));
   EXPECT_THAT(
       error("symbols.model", "spiece.model", "{\"extra_ids\": 1, \"additional_special_tokens\": [\"<extra_id_0>\"]}"),
-      HasSubstr("leave out the tokenizer's own \"modrun\""));
+      HasSubstr("lack the tokenizer's own \"modrun\""));
   EXPECT_THAT(error("t5-model/spiece.model", "spiece.model", "{\"additional_special_tokens\": [\"<a>\"]}"),
-              HasSubstr("leave out the tokenizer's own \"<extra_id_99>\""));
-  EXPECT_THAT(error("llama-model/tokenizer.model", "tokenizer.model", "{\"tokenizer_class\": \"GemmaTokenizer\"}"),
-              HasSubstr("is of GemmaTokenizer, and SentencePiece's models are read for LlamaTokenizer, T5Tokenizer, "));
+              HasSubstr("lack the tokenizer's own \"<extra_id_99>\""));
+  EXPECT_THAT(
+      error("llama-model/tokenizer.model", "tokenizer.model", "{\"tokenizer_class\": \"GemmaTokenizer\"}"),
+      HasSubstr("is for GemmaTokenizer, and SentencePiece models are supported for LlamaTokenizer, T5Tokenizer, "));
   EXPECT_THAT(error("llama-model/tokenizer.model", "tokenizer.model", "{\"add_bos_token\": \"yes\"}"),
-              HasSubstr("is of another kind than transformers writes"));
+              HasSubstr("has a type that transformers does not write"));
   EXPECT_THAT(error("llama-model/tokenizer.model", "tokenizer.model", "{"),
-              HasSubstr("tokenizer_config.json is no JSON object"));
+              HasSubstr("tokenizer_config.json is not a JSON object"));
 }
 
 }  // namespace

@@ -151,7 +151,7 @@ TEST_F(TokenizerFolders, AnOptionOrAClassThatCannotBeReadIsNamed) {
       HasSubstr("\"do_lower_case\" in tokenizer_config.json is \"yes\", and BertTokenizer takes true or false"));
   EXPECT_THAT(error("T5Tokenizer", {{"extra_ids", 2.5}}), HasSubstr("\"extra_ids\" in tokenizer_config.json is 2.5"));
   EXPECT_THAT(error("BertTokenizer", {{"cls_token", {{"content", "[CLS]"}}}}),
-              HasSubstr("\"cls_token\" in tokenizer_config.json is {\"content\": \"[CLS]\"}, and has to be a text, or "
+              HasSubstr("\"cls_token\" in tokenizer_config.json is {\"content\": \"[CLS]\"}, and must be a text, or "
                         "an object with \"__type\": \"AddedToken\""));
   EXPECT_THAT(error("BertTokenizer", {{"vocab", {{"a", 0}}}}),
               HasSubstr("\"vocab\" in tokenizer_config.json is not supported"));
@@ -175,7 +175,7 @@ TEST_F(TokenizerFolders, AnOptionOrAClassThatCannotBeReadIsNamed) {
               HasSubstr("is of the class SiglipTokenizer"));
   EXPECT_THAT(
       error("BertTokenizer", {{"tokenizer_class", "T5Tokenizer"}}),
-      HasSubstr("it is of the class T5Tokenizer, which cannot be built of tokenizer.json's WordPiece vocabulary"));
+      HasSubstr("it is of the class T5Tokenizer, which cannot be built from tokenizer.json's WordPiece vocabulary"));
 }
 
 TEST_F(TokenizerFolders, ClassesAndModelTypesAreThoseOfTransformers) {
