@@ -1,5 +1,5 @@
-// Folders of PEFT as weights: computed with, merged, imported, trained and written back as PEFT computes and trains
-// them, and what cannot be read said by its key.
+// PEFT folders as initial weights: inference, merging, import, training and export match PEFT; errors for unsupported
+// folders name the key.
 #include <gmock/gmock.h>
 
 #include "runtime/checkpoint/safetensors.h"
@@ -18,7 +18,7 @@ class PeftFolder : public BegunWeights {
   fs::path adapter_path(const std::string& name) const { return written(name) / "adapter"; }
   std::string get_examples(const std::string& name) const { return written(name) / "examples/a.safetensors"; }
 
-  /// Two steps of gradient descent on all examples of the case, from its adapter or what `weights` says.
+  /// Two steps of gradient descent on all examples of the case, from its adapter or from the weights set in `more`.
   Words training(const std::string& name, const Words& more = {}) const {
     return with({"train"}, settings(with({"train.dir=" + (out(name) / "run").string(),
                                           "model.checkpoint=" + adapter_path(name).string(), "data.format=examples",
@@ -29,7 +29,7 @@ class PeftFolder : public BegunWeights {
                                          more)));
   }
 
-  /// What modrun says of the adapter "llama" with another value in adapter_config.json.
+  /// The error message for the adapter "llama" with another value in adapter_config.json.
   std::string message_with(const std::string& key, const nlohmann::json& value) const {
     const fs::path changed = out("changed");
     fs::remove_all(changed);
@@ -44,7 +44,7 @@ class PeftFolder : public BegunWeights {
   }
 };
 
-TEST_F(PeftFolder, IsComputedMergedAndTrainedAsInPeft) {
+TEST_F(PeftFolder, ForwardMergeAndTrainingMatchPeft) {
   const std::map<std::string, Words> meshes = {{"llama", {"parallel.tp=2"}},
                                                {"bert", {}},
                                                {"gpt2", {"parallel.dp_shard=2"}},
@@ -75,7 +75,7 @@ TEST_F(PeftFolder, IsComputedMergedAndTrainedAsInPeft) {
   check(names);
 }
 
-TEST_F(PeftFolder, GoesOnWithoutTheFolderAndIsWrittenBackAsItWas) {
+TEST_F(PeftFolder, ImportedAdapterWorksWithoutTheFolderAndExportsUnchanged) {
   const fs::path adapter = out("adapter");
   fs::copy(adapter_path("pattern"), adapter);
   expect_done({"import", adapter.string(), out("imported").string()});
@@ -97,7 +97,7 @@ TEST_F(PeftFolder, GoesOnWithoutTheFolderAndIsWrittenBackAsItWas) {
                "--set", "train.seq_len=16"});
 }
 
-TEST_F(PeftFolder, GoesOnToTheBitAndKeepsTheIdsOfTrainedRows) {
+TEST_F(PeftFolder, ResumesBitwiseAndKeepsTheIdsOfTrainedRows) {
   const fs::path adapter = out("adapter");
   fs::copy(adapter_path("tokens"), adapter);
   const Words four = {"train.steps=4",      "optim.momentum=0.9", "optim.lr=0.01",
@@ -113,19 +113,19 @@ TEST_F(PeftFolder, GoesOnToTheBitAndKeepsTheIdsOfTrainedRows) {
     expect_done(with({"--nproc-per-node", "2"},
                      training("tokens", with(four, with(more, {"train.dir=" + (out(name) / "run").string()})))));
   };
-  train("whole", {});
+  train("full", {});
   train("cut", {"checkpoint.every=2", "checkpoint.keep=0"});
   fs::remove_all(out("cut") / "run/checkpoints/step-00000004");
   fs::remove_all(adapter);
   std::ofstream(out("cut") / "run/checkpoints/latest") << "step-00000002\n";
   expect_done({"--nproc-per-node", "2", "train", (out("cut") / "run").string(), "--resume=step-00000002"});
-  EXPECT_TRUE(exported("cut") == exported("whole"));
+  EXPECT_TRUE(exported("cut") == exported("full"));
   const auto config = nlohmann::json::parse(get_text(out("cut") / "trained/adapter_config.json"));
   EXPECT_EQ(config.at("trainable_token_indices"),
             nlohmann::json({{"model.embed_tokens", {200, 7, 31}}, {"lm_head", {9}}}));
 }
 
-TEST_F(PeftFolder, FindsItsBaseWhereTheUserSays) {
+TEST_F(PeftFolder, UsesTheBaseGivenByTheUser) {
   const fs::path lost = out("lost"), outputs = out("outputs.safetensors"), base = written("layers") / "base";
   fs::copy(adapter_path("layers"), lost);
   auto config = nlohmann::json::parse(get_text(lost / "adapter_config.json"));
@@ -144,7 +144,7 @@ TEST_F(PeftFolder, FindsItsBaseWhereTheUserSays) {
   expect_done({"import", lost.string(), out("imported").string(), "--base", base.string()});
 }
 
-TEST_F(PeftFolder, WhatNoModelHereIsNamesItsKey) {
+TEST_F(PeftFolder, UnsupportedOptionsAreErrorsThatNameTheKey) {
   const std::vector<std::pair<std::string, nlohmann::json>> changes = {
       {"peft_type", "LOHA"},
       {"use_dora", true},
@@ -171,7 +171,7 @@ TEST_F(PeftFolder, WhatNoModelHereIsNamesItsKey) {
     EXPECT_THAT(message_with(key, value), HasSubstr("adapter_config.json: \"" + key + "\"")) << value;
 }
 
-TEST_F(PeftFolder, TensorsThatDoNotGoWithTheBaseAreErrors) {
+TEST_F(PeftFolder, TensorsThatDoNotMatchTheBaseAreErrors) {
   using Tensors = std::map<std::string, at::Tensor>;
   const std::string layer = "base_model.model.model.layers.0.self_attn.q_proj";
   const auto message = [&](const std::string& name, const nlohmann::json& trained, const auto& change,
@@ -238,7 +238,7 @@ TEST_F(PeftFolder, TensorsThatDoNotGoWithTheBaseAreErrors) {
               HasSubstr("has rows of a module that the base ties to \"transformer.wte.weight\""));
   EXPECT_THAT(message("tokens", {"lm_head"}, as_it_is),
               HasSubstr("names rows of lm_head, which is also trained in another way"));
-  // A table that no training changed is the base's.
+  // A table that training did not change must equal the base's.
   const std::string table = "base_model.model.model.embed_tokens.weight";
   const at::Tensor of_base =
       SafetensorsFile(written("llama") / "base/model.safetensors").tensor("model.embed_tokens.weight").clone();

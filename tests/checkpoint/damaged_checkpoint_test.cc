@@ -1,4 +1,4 @@
-// A checkpoint whose files say what cannot be is rejected by a sentence that names the file.
+// Checkpoints with inconsistent files are rejected with an error that names the file.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -35,7 +35,7 @@ class DamagedCheckpoint : public testing::Test {
  protected:
   DamagedCheckpoint() : checkpoint_(save_checkpoint(folder_.path(), model_, {7, {}}, full_slices(model_), mesh_, 1)) {}
 
-  /// The error of a checkpoint.json with a change, from the file's name on.
+  /// The error for a checkpoint.json with a change, starting at the file's name.
   std::string error(const json& changes) {
     json index = json::parse(read_file(checkpoint_ / "checkpoint.json"));
     index.merge_patch(changes);
@@ -52,13 +52,13 @@ class DamagedCheckpoint : public testing::Test {
   fs::path checkpoint_;
 };
 
-TEST_F(DamagedCheckpoint, NumbersThatAreNoSizesAreRejected) {
+TEST_F(DamagedCheckpoint, RejectsNumbersThatAreNotSizes) {
   EXPECT_EQ(error({{"step", 1e308}}), "checkpoint.json is damaged: [1e+308] is not a list of sizes");
   EXPECT_EQ(error({{"step", -1}}), "checkpoint.json is damaged: [-1] is not a list of sizes");
   EXPECT_EQ(error({{"step", 7}, {"mesh", {1, 1}}}), "checkpoint.json is damaged: its mesh has 2 axes");
 }
 
-TEST_F(DamagedCheckpoint, AnotherFormatNamesWhatWroteItAndWhatToDo) {
+TEST_F(DamagedCheckpoint, AnotherFormatIsAnErrorThatNamesTheWriterAndTheFix) {
   EXPECT_EQ(error({{"format", "2"}}),
             "checkpoint.json is damaged, or another program wrote it: its format is \"2\", not a number. "
             "Restore the file, or continue from another checkpoint");
@@ -71,13 +71,13 @@ TEST_F(DamagedCheckpoint, AnotherFormatNamesWhatWroteItAndWhatToDo) {
             std::string::npos);
 }
 
-TEST_F(DamagedCheckpoint, ShapesWhoseProductHasMoreThan63BitsAreRejected) {
+TEST_F(DamagedCheckpoint, RejectsShapesOfMoreThan63Bits) {
   const int64_t large = int64_t{1} << 40;
   EXPECT_EQ(error({{"tensors", {{"more", {{"shape", {large, large}}, {"boxes", json::array()}}}}}}),
             "checkpoint.json is damaged: \"more\" is [1099511627776, 1099511627776], more values than fit in 63 bits");
 }
 
-TEST_F(DamagedCheckpoint, ABoxThatStandsTwiceIsRejected) {
+TEST_F(DamagedCheckpoint, RejectsADuplicateSlice) {
   json index = json::parse(read_file(checkpoint_ / "checkpoint.json"));
   json slices = index["tensors"]["model.norm.weight"]["boxes"];
   slices.push_back(slices[0]);
@@ -85,7 +85,7 @@ TEST_F(DamagedCheckpoint, ABoxThatStandsTwiceIsRejected) {
             "checkpoint.json is damaged: it names the slice \"model.norm.weight\" of rank-00000.safetensors twice");
 }
 
-TEST_F(DamagedCheckpoint, AFileElsewhereIsNotRead) {
+TEST_F(DamagedCheckpoint, DoesNotReadFilesOutsideTheFolder) {
   json index = json::parse(read_file(checkpoint_ / "checkpoint.json"));
   json slices = index["tensors"]["model.norm.weight"]["boxes"];
   slices[0]["file"] = "../rank-00000.safetensors";
@@ -93,7 +93,7 @@ TEST_F(DamagedCheckpoint, AFileElsewhereIsNotRead) {
             "checkpoint.json is damaged: \"../rank-00000.safetensors\" is not the name of a file in the same folder");
 }
 
-TEST_F(DamagedCheckpoint, AStateThatIsNoneOfTheGeneratorNamesTheRanksFile) {
+TEST_F(DamagedCheckpoint, AnInvalidGeneratorStateIsAnErrorThatNamesTheRanksFile) {
   const fs::path file = checkpoint_ / rank_file_name(0);
   std::vector<std::pair<std::string, at::Tensor>> tensors;
   std::map<std::string, std::string> metadata;
@@ -114,7 +114,7 @@ TEST_F(DamagedCheckpoint, AStateThatIsNoneOfTheGeneratorNamesTheRanksFile) {
             "rank-00000.safetensors is damaged: its \"generator.cpu\" is not a state of that random generator");
 }
 
-TEST_F(DamagedCheckpoint, ANameInLatestThatNoCheckpointHasIsNotLookedFor) {
+TEST_F(DamagedCheckpoint, DoesNotLookUpInvalidNamesInLatest) {
   const std::pair<std::string, std::string> names[] = {
       {"/", "\"/\""},
       {"step-\xff", "\"step-\uFFFD\""},

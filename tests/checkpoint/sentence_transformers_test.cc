@@ -1,5 +1,5 @@
-// What modules.json and its files say of an embedding, as older and newer releases of Sentence Transformers write them,
-// and what of them is not supported.
+// modules.json and the files it names, as older and newer releases of Sentence Transformers write them, and errors for
+// unsupported ones.
 #include "runtime/checkpoint/sentence_transformers.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ class SentenceModules : public testing::Test {
   std::string error_of_pooling(const json& settings) const {
     return get_message<ConfigError>([&] { pooling(settings); });
   }
-  /// With a Dense of these settings, which are complete without them.
+  /// The error for a Dense with these options added to a complete config.
   std::string error_of_dense(const json& settings) {
     json complete = {{"in_features", 32}, {"out_features", 8}};
     complete.update(settings);
@@ -74,7 +74,7 @@ class SentenceModules : public testing::Test {
   json modules_;
 };
 
-TEST_F(SentenceModules, PoolsAsTheSettingsOfEveryReleaseSay) {
+TEST_F(SentenceModules, ReadsThePoolingConfigOfEveryRelease) {
   EXPECT_EQ(pooling({{"pooling_mode_cls_token", true}, {"pooling_mode_mean_tokens", false}}), "cls");
   EXPECT_EQ(pooling({{"pooling_mode_mean_tokens", true}, {"pooling_mode_max_tokens", true}}), "max+mean");
   EXPECT_EQ(pooling({{"pooling_mode_lasttoken", true}, {"pooling_mode_weightedmean_tokens", true}}),
@@ -85,7 +85,7 @@ TEST_F(SentenceModules, PoolsAsTheSettingsOfEveryReleaseSay) {
   EXPECT_EQ(pooling({{"pooling_mode", {"mean_sqrt_len_tokens"}}, {"include_prompt", true}}), "mean_sqrt_len_tokens");
 }
 
-TEST_F(SentenceModules, LayersAreThoseThatModulesNameInTheirOrder) {
+TEST_F(SentenceModules, ReadsLayersInTheOrderOfModules) {
   EXPECT_THAT(read().embedding_layers, IsEmpty());
   write("head/config.json", {{"in_features", 32}, {"out_features", 8}});
   write("other/config.json", {{"in_features", 8},
@@ -104,8 +104,8 @@ TEST_F(SentenceModules, LayersAreThoseThatModulesNameInTheirOrder) {
               HasSubstr("does not exist, and pytorch_model.bin is not read: load the folder"));
 }
 
-// The library normalizes what is there: tokens before pooling, and the embedding after it.
-TEST_F(SentenceModules, NormalizeAndDropoutAreReadByWhereTheyStand) {
+// The library normalizes the tensor that exists: tokens before pooling, and the embedding after it.
+TEST_F(SentenceModules, NormalizeAndDropoutDependOnTheirPosition) {
   write("tokens/config.json", {{"module_input_name", "token_embeddings"}});
   write("drop/config.json", {{"dropout", 0.05}});
   const std::string normalize = kOlder + "Normalize", dropout = kOlder + "Dropout";
@@ -122,7 +122,7 @@ TEST_F(SentenceModules, NormalizeAndDropoutAreReadByWhereTheyStand) {
   EXPECT_FALSE(read().include_prompt);
 }
 
-TEST_F(SentenceModules, AnOlderFolderIsReadWhereModulesSay) {
+TEST_F(SentenceModules, ReadsOlderFoldersAtThePathInModules) {
   write("0_BERT/config.json", {{"architectures", {"BertForMaskedLM"}}, {"model_type", "bert"}, {"hidden_size", 24}});
   modules_[0]["path"] = "0_BERT";
   write("modules.json", modules_);
@@ -138,7 +138,7 @@ TEST_F(SentenceModules, AnOlderFolderIsReadWhereModulesSay) {
   for (const fs::path& name : {alone, alone / ""})
     EXPECT_THAT(get_message<ConfigError>([&] { read_config(name, model.entry); }),
                 HasSubstr("is the Transformer of " + folder_.path().string() + ", whose modules.json says"));
-  // Other files of that name are none of its business.
+  // Other files of that name are ignored.
   for (const json& other : {json::object(), json::array({1}), json::array({module("a.Transformer", "other")})}) {
     write("modules.json", other);
     EXPECT_EQ(read_config(alone, model.entry).entry->architecture, "BertModel");
@@ -149,7 +149,7 @@ TEST_F(SentenceModules, AnOlderFolderIsReadWhereModulesSay) {
               HasSubstr("gone/config.json cannot be read"));
 }
 
-TEST_F(SentenceModules, WhatIsNotSupportedIsAnErrorThatNamesItsFile) {
+TEST_F(SentenceModules, UnsupportedModulesAreErrorsThatNameTheFile) {
   for (const char* type : {"LayerNorm", "CNN", "LSTM", "WordEmbeddings", "Router", "StaticEmbedding",
                            "WeightedLayerPooling", "SpladePooling"})
     EXPECT_THAT(error_with(module(kOlder + type, "2_It")),
@@ -202,13 +202,13 @@ TEST_F(SentenceModules, WhatIsNotSupportedIsAnErrorThatNamesItsFile) {
   EXPECT_THAT(error(), HasSubstr("modules.json is not a JSON list"));
 }
 
-TEST_F(SentenceModules, AFolderThatEmbedsIsReadAsAnEntryForSentences) {
+TEST_F(SentenceModules, AFolderWithAPoolingIsReadAsASentenceEntry) {
   write("config.json", {{"architectures", {"Qwen3ForCausalLM"}}, {"model_type", "qwen3"}});
   EXPECT_EQ(read_config(folder_.path()).entry->architecture, "Qwen3ForCausalLM");
   write("modules.json", modules_);
   const ModelConfig model = read_config(folder_.path());
   EXPECT_EQ(model.entry->architecture, "Qwen3Model");
-  // A checkpoint's config says by itself what it embeds; a plain folder of a decoder's base model is a decoder.
+  // A checkpoint's config is self-contained; a plain folder of a decoder's base model is a decoder.
   const std::string written = format_config(model, "float32");
   const ModelConfig again = parse_config(written, "config.json");
   EXPECT_EQ(again.entry->architecture, "Qwen3Model");
@@ -218,7 +218,7 @@ TEST_F(SentenceModules, AFolderThatEmbedsIsReadAsAnEntryForSentences) {
   EXPECT_EQ(json::parse(format_config(read_config(folder_.path()), "float32"))["pooling"], "cls");
 }
 
-TEST_F(SentenceModules, FieldsThatMakeNoEmbeddingAreErrors) {
+TEST_F(SentenceModules, InvalidEmbeddingFieldsAreErrors) {
   const auto get_error = [](json fields) {
     fields.update({{"architectures", {"BertModel"}}});
     return get_message<ConfigError>([&] { parse_config(fields.dump(), "config.json"); });
