@@ -30,7 +30,7 @@ class BegunWeights : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  static Words settings(const Words& values) {
+  static Words set_options(const Words& values) {
     Words words;
     for (const std::string& value : values) words.insert(words.end(), {"--set", value});
     return words;

@@ -20,13 +20,13 @@ class PeftFolder : public BegunWeights {
 
   /// Two steps of gradient descent on all examples of the case, from its adapter or from the weights set in `more`.
   Words training(const std::string& name, const Words& more = {}) const {
-    return with({"train"}, settings(with({"train.dir=" + (out(name) / "run").string(),
-                                          "model.checkpoint=" + adapter_path(name).string(), "data.format=examples",
-                                          "data.paths=['" + (written(name) / "examples").string() + "']",
-                                          "eval.samples=0", "train.batch_size=6", "train.steps=2", "optim.name=sgd",
-                                          "optim.momentum=0", "optim.lr=0.2", "optim.schedule=constant",
-                                          "optim.warmup_steps=0", "optim.weight_decay=0", "optim.max_grad_norm=0"},
-                                         more)));
+    return with({"train"}, set_options(with({"train.dir=" + (out(name) / "run").string(),
+                                             "model.checkpoint=" + adapter_path(name).string(), "data.format=examples",
+                                             "data.paths=['" + (written(name) / "examples").string() + "']",
+                                             "eval.samples=0", "train.batch_size=6", "train.steps=2", "optim.name=sgd",
+                                             "optim.momentum=0", "optim.lr=0.2", "optim.schedule=constant",
+                                             "optim.warmup_steps=0", "optim.weight_decay=0", "optim.max_grad_norm=0"},
+                                            more)));
   }
 
   /// The error message for the adapter "llama" with another value in adapter_config.json.
@@ -175,13 +175,13 @@ TEST_F(PeftFolder, TensorsThatDoNotMatchTheBaseAreErrors) {
   using Tensors = std::map<std::string, at::Tensor>;
   const std::string layer = "base_model.model.model.layers.0.self_attn.q_proj";
   const auto message = [&](const std::string& name, const nlohmann::json& trained, const auto& change,
-                           const nlohmann::json& settings = nlohmann::json::object()) {
+                           const nlohmann::json& keys = nlohmann::json::object()) {
     const fs::path changed = out("changed");
     fs::remove_all(changed);
     fs::copy(adapter_path(name), changed);
     auto config = nlohmann::json::parse(get_text(changed / "adapter_config.json"));
     config["modules_to_save"] = trained;
-    config.update(settings);
+    config.update(keys);
     std::ofstream(changed / "adapter_config.json") << config;
     Tensors tensors;
     {

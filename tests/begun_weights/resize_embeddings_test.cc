@@ -21,10 +21,10 @@ class ResizeEmbeddings : public BegunWeights {
                  int ranks = 1) const {
     const Words words = ranks > 1 ? Words{"--nproc-per-node", std::to_string(ranks), "train"} : Words{"train"};
     return modrun(
-        with(words, settings(with({"train.dir=" + out(run).string(), "model.checkpoint=" + weights.string(),
-                                   "data.format=examples", "data.paths=['" + written(name + "-data").string() + "']",
-                                   "eval.samples=0", "train.batch_size=6", "train.steps=1", "optim.lr=0"},
-                                  more))));
+        with(words, set_options(with({"train.dir=" + out(run).string(), "model.checkpoint=" + weights.string(),
+                                      "data.format=examples", "data.paths=['" + written(name + "-data").string() + "']",
+                                      "eval.samples=0", "train.batch_size=6", "train.steps=1", "optim.lr=0"},
+                                     more))));
   }
 
   /// model.safetensors of the run's export, with added rows.
@@ -52,7 +52,7 @@ TEST_F(ResizeEmbeddings, SamplesRowsAsTransformersAndKeepsTheOldOnes) {
     expect_done(with({"forward", "--checkpoint", written(name).string(), "--inputs",
                       (written(name + "-data") / "a.safetensors").string(), "--outputs",
                       out(name + "-outputs.safetensors").string()},
-                     settings(with({"model.resize_embeddings=true"}, multiple))));
+                     set_options(with({"model.resize_embeddings=true"}, multiple))));
   }
   check(names);
 }
@@ -69,7 +69,7 @@ TEST_F(ResizeEmbeddings, SamplesTheSameRowsOnEveryMeshAndFromEverySource) {
   expect_done({"import", weights.string(), out("imported").string()});
   EXPECT_TRUE(grown(out("imported"), "llama", "of-imported", {}) == expected);
   fs::remove_all(weights);
-  expect_done(with({"train", out("alone-run").string(), "--resume"}, settings({"train.steps=2"})));
+  expect_done(with({"train", out("alone-run").string(), "--resume"}, set_options({"train.steps=2"})));
   EXPECT_TRUE(run_export("alone-run", "resumed") == expected);
   // A table with as many rows as ids stays; padding adds rows to it.
   const std::string padded = grown(out("alone"), "llama", "padded", {"model.pad_vocab_to_multiple_of=64"});

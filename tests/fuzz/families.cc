@@ -1,4 +1,4 @@
-// Families between which configs have fields of every kind, and entries most tasks.
+// Families that together have config fields of every kind, and most tasks as entries.
 #include "generated/gemma3_text.h"
 #include "generated/llama.h"
 #include "generated/llava.h"
