@@ -16,8 +16,8 @@ class RecentlyUsed {
 
   /// The value of `key`, or null. Valid until another is added.
   Value* find(const Key& key) {
-    const auto found = places_.find(key);
-    if (found == places_.end()) return nullptr;
+    const auto found = index_.find(key);
+    if (found == index_.end()) return nullptr;
     kept_.splice(kept_.begin(), kept_, found->second);
     return &kept_.front().value;
   }
@@ -25,11 +25,11 @@ class RecentlyUsed {
   /// Adds a value of size `taken` for a new key, and evicts the least recently used ones.
   Value& add(Key key, Value value, int64_t taken) {
     kept_.push_front({key, std::move(value), taken});
-    places_[std::move(key)] = kept_.begin();
+    index_[std::move(key)] = kept_.begin();
     taken_ += taken;
     while (taken_ > room_ && kept_.size() > 1) {
       taken_ -= kept_.back().taken;
-      places_.erase(kept_.back().key);
+      index_.erase(kept_.back().key);
       kept_.pop_back();
     }
     return kept_.front().value;
@@ -42,7 +42,7 @@ class RecentlyUsed {
     int64_t taken;
   };
   std::list<Kept> kept_;  // most recently used first
-  std::unordered_map<Key, typename std::list<Kept>::iterator> places_;
+  std::unordered_map<Key, typename std::list<Kept>::iterator> index_;
   int64_t room_, taken_ = 0;
 };
 

@@ -86,10 +86,10 @@ std::vector<int64_t> record_begins(const Source& source, int64_t begin, int64_t 
   bool quoted = false;
   for (int64_t at = begin; at < source.bytes; at += kBuffer) {
     const std::string bytes = read_bytes(source, at, std::min(at + kBuffer, source.bytes));
-    for (size_t place = 0; (place = bytes.find_first_of("\"\n", place)) != bytes.npos; ++place) {
-      if (bytes[place] == '"') quoted = !quoted;
-      const int64_t next = at + static_cast<int64_t>(place) + 1;
-      if (!quoted && bytes[place] == '\n' && next - begins.back() >= step) begins.push_back(next);
+    for (size_t index = 0; (index = bytes.find_first_of("\"\n", index)) != bytes.npos; ++index) {
+      if (bytes[index] == '"') quoted = !quoted;
+      const int64_t next = at + static_cast<int64_t>(index) + 1;
+      if (!quoted && bytes[index] == '\n' && next - begins.back() >= step) begins.push_back(next);
     }
   }
   if (begins.back() < source.bytes) begins.push_back(source.bytes);

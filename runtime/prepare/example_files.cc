@@ -224,9 +224,9 @@ class ExampleTensors {
   std::vector<int32_t> of_first_ids() const {
     std::vector<int32_t> labels(rows_.ids.size(), static_cast<int32_t>(kIgnoredTarget));
     for (size_t row = 0, id = 0; row < rows_.count(); ++row)
-      for (int32_t before = -1; int64_t place : c10::irange(rows_.lengths[row])) {
+      for (int32_t before = -1; int64_t index : c10::irange(rows_.lengths[row])) {
         const int32_t word = rows_.words[id];
-        if (word >= 0 && (place == 0 || word != before))
+        if (word >= 0 && (index == 0 || word != before))
           labels[id] = static_cast<int32_t>(to_number(rows_.labels.at(row).at(static_cast<size_t>(word))));
         before = rows_.words[id++];
       }

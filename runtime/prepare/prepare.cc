@@ -55,8 +55,9 @@ json to_manifest(const PrepareOptions& options, const ModelConfig& model, const 
 class ShardWork {
  public:
   ShardWork(const PrepareOptions& options, const RowPlan& plan, const std::vector<Source>& sources,
-            const Shards& shards, const PreparedFolder& folder, const std::function<void(const PrepareProgress&)>& tell)
-      : options_(options), plan_(plan), sources_(sources), shards_(shards), folder_(folder), notify_(tell) {
+            const Shards& shards, const PreparedFolder& folder,
+            const std::function<void(const PrepareProgress&)>& notify)
+      : options_(options), plan_(plan), sources_(sources), shards_(shards), folder_(folder), notify_(notify) {
     progress_.all_shards = static_cast<int64_t>(shards.size());
     for (const Source& source : sources) progress_.all_bytes += source.bytes;
     for (size_t shard = 0; shard < shards.size(); ++shard)
@@ -73,7 +74,7 @@ class ShardWork {
   }
 
   /// Location of a shard's row for messages. Reads the shard's sources again.
-  std::string place_of_row(size_t shard, size_t row) const {
+  std::string row_location(size_t shard, size_t row) const {
     RecordReader reader(plan_.columns, options_.reading);
     for (const Piece& piece : shards_[shard]) {
       std::vector<Record> records;
@@ -142,7 +143,7 @@ class ShardWork {
     progress_.ids += ids;
     for (const Piece& piece : shards_[shard]) {
       const Source& source = sources_[piece.source];
-      const bool by_bytes = source.kind->places == SourceKind::Places::lines_of_piece;
+      const bool by_bytes = source.kind->unit == SourceKind::Unit::lines_of_piece;
       progress_.bytes += by_bytes ? piece.end - piece.begin : source.bytes / source.begins.back();
     }
   }
@@ -185,7 +186,7 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
   if (shape.wrong)
     throw DataError(
         fmt::format("{}: its label, \"{}\", is {}: write an integer from 0 {}, or {} where there is no target{}",
-                    work.place_of_row(shape.wrong->file, shape.wrong->row), prepared.plan.columns.back(),
+                    work.row_location(shape.wrong->file, shape.wrong->row), prepared.plan.columns.back(),
                     shape.wrong->label, options.classes ? fmt::format("to {}", *options.classes - 1) : "on",
                     kIgnoredTarget, options.classes ? "; for more labels set model.config.num_labels" : ""));
   const std::vector<std::string> names = label_names(shape);
@@ -223,7 +224,7 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
 }  // namespace
 
 Prepared prepare(const PrepareOptions& options, const ModelConfig& model,
-                 const std::function<void(const PrepareProgress&)>& tell) {
+                 const std::function<void(const PrepareProgress&)>& notify) {
   Prepared prepared{.plan = plan_rows(model, options.columns)};
   RecordReader reader(prepared.plan.columns, options.reading);
   const std::vector<Source> sources = find_sources(options.sources, reader);
@@ -244,7 +245,7 @@ Prepared prepare(const PrepareOptions& options, const ModelConfig& model,
   prepared.vocabulary = tokenizer.vocabulary();
   prepared.mask = tokenizer.mask();
   prepared.plan.has_types = prepared.plan.has_types && tokenizer.gives_types();
-  ShardWork work(options, prepared.plan, sources, shards, folder, tell);
+  ShardWork work(options, prepared.plan, sources, shards, folder, notify);
   work.run(tokenizer);
   const std::vector<fs::path> parts = write_parts(options, work, shards.size(), folder, tokenizer, prepared);
   prepared.files = static_cast<int64_t>(parts.size());

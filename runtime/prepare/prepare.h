@@ -60,6 +60,6 @@ struct Prepared {
 /// Prepares whatever is not done yet. The same sources and options give the same bytes, for any number of jobs and
 /// interruptions. Throws ConfigError, DataError or std::runtime_error; completed shards are kept.
 Prepared prepare(const PrepareOptions& options, const ModelConfig& model,
-                 const std::function<void(const PrepareProgress&)>& tell);
+                 const std::function<void(const PrepareProgress&)>& notify);
 
 }  // namespace modular

@@ -52,8 +52,8 @@ bool has_shards(const fs::path& folder, const fs::path& work) {
   const auto is_shard = [](const auto& entry) {
     return entry.path().extension() == ".tokens" || entry.path().extension() == ".safetensors";
   };
-  const auto has = [&](const fs::path& place) {
-    return fs::exists(place) && std::any_of(fs::directory_iterator(place), fs::directory_iterator(), is_shard);
+  const auto has = [&](const fs::path& path) {
+    return fs::exists(path) && std::any_of(fs::directory_iterator(path), fs::directory_iterator(), is_shard);
   };
   return has(folder) || has(work);
 }
@@ -81,22 +81,22 @@ PreparedFolder::PreparedFolder(fs::path out, const json& manifest, const fs::pat
   complete_ = fs::exists(out_ / kPrepareOptions);
   if (!complete_ && fs::exists(out_) && !(fs::is_directory(out_) && fs::is_empty(out_)))
     throw ConfigError(fmt::format("{} exists already and is not prepared data: name a new folder", out_.string()));
-  const fs::path place = folder();
+  const fs::path current = folder();
   const auto begin = [&] {
     begin_folder(out_);
-    fs::create_directory(place / kTokenizerFolder);
+    fs::create_directory(current / kTokenizerFolder);
     fs::create_directory(work());
-    for (const auto& [name, contents] : wanted) write_file(place / kTokenizerFolder / name, contents);
-    write_file(place / kPrepareOptions, manifest.dump(2) + "\n");  // written last: marks the folder as begun
+    for (const auto& [name, contents] : wanted) write_file(current / kTokenizerFolder / name, contents);
+    write_file(current / kPrepareOptions, manifest.dump(2) + "\n");  // written last: marks the folder as begun
   };
-  if (!fs::exists(place / kPrepareOptions)) {
+  if (!fs::exists(current / kPrepareOptions)) {
     begin();
     return;
   }
-  const json begun = parse_json(read_file(place / kPrepareOptions));
+  const json begun = parse_json(read_file(current / kPrepareOptions));
   std::string other = begun.is_object() ? difference(begun, manifest) : "by another program";
-  if (other.empty() && tokenizer_with_class(place / kTokenizerFolder) != wanted) other = "with another tokenizer";
-  if (!other.empty() && !complete_ && !has_shards(place, work())) {
+  if (other.empty() && tokenizer_with_class(current / kTokenizerFolder) != wanted) other = "with another tokenizer";
+  if (!other.empty() && !complete_ && !has_shards(current, work())) {
     FolderLock::check(work());
     begin();  // it has no shards, because the data was rejected, for example
     return;
@@ -104,7 +104,7 @@ PreparedFolder::PreparedFolder(fs::path out, const json& manifest, const fs::pat
   if (!other.empty())
     throw ConfigError(fmt::format(
         "{} was prepared {}: continue with the original command, remove the folder, or name a new one with --out",
-        place.string(), other));
+        current.string(), other));
   if (complete_) fs::remove_all(work());  // left by a program that was killed at that point
 }
 

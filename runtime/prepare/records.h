@@ -15,7 +15,7 @@ namespace modular {
 /// A row. Values have the source's types: values of CSV files and texts are strings.
 struct Record {
   std::vector<nlohmann::json> values;  // one per requested column
-  int64_t place = 0;                   // location within its kind of source (see get_location())
+  int64_t location = 0;                // location within its kind of source (see get_location())
 };
 
 /// Reads pieces of sources.

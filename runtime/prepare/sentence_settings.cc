@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr int64_t kNoLength = 1'000'000'000;  // transformers writes a larger number for "no maximum"
 
 /// The file's JSON object, or an empty one if there is no such file.
-json settings_in(const fs::path& path) {
+json read_json_object(const fs::path& path) {
   if (!is_there(path)) return json::object();
   const json object = parse_json(read_config_text(path));
   if (!object.is_object()) throw ConfigError(fmt::format("{} is not a JSON object", path.string()));
@@ -28,7 +28,7 @@ json settings_in(const fs::path& path) {
 }
 
 /// Older releases named the file after the model.
-fs::path transformer_settings(const fs::path& folder) {
+fs::path transformer_config(const fs::path& folder) {
   for (const char* model : {"bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"})
     if (fs::path file = folder / fmt::format("sentence_{}_config.json", model); is_there(file)) return file;
   return folder / "sentence_bert_config.json";
@@ -47,12 +47,12 @@ struct Prompts {
   std::string usual;  // default prompt name, or empty
 
   explicit Prompts(const fs::path& folder) : file(prompts_file(folder)) {
-    const json settings = settings_in(file);
-    if (settings.contains("prompts") && !settings["prompts"].is_null()) texts = settings["prompts"];
+    const json config = read_json_object(file);
+    if (config.contains("prompts") && !config["prompts"].is_null()) texts = config["prompts"];
     if (!texts.is_object() || !std::ranges::all_of(texts, [](const json& text) { return text.is_string(); }))
       throw ConfigError(
           fmt::format("{}: \"prompts\" is {}: write an object of texts by their names", file.string(), shown(texts)));
-    const json name = settings.value("default_prompt_name", json());
+    const json name = config.value("default_prompt_name", json());
     if (!name.is_null() && !name.is_string())
       throw ConfigError(fmt::format("{}: \"default_prompt_name\" is {}: write a name of \"prompts\", or null",
                                     file.string(), shown(name)));
@@ -94,12 +94,12 @@ SentenceSettings read_sentence_settings(const fs::path& folder, const std::vecto
   SentenceSettings settings;
   for (size_t column = 0; column < columns; ++column)
     settings.prompts.push_back(known.text(names.empty() ? known.usual : names[names.size() == 1 ? 0 : column]));
-  const fs::path transformer_file = transformer_settings(folder);
-  const json transformer = settings_in(transformer_file);
+  const fs::path transformer_file = transformer_config(folder);
+  const json transformer = read_json_object(transformer_file);
   if (is_there(known.file) || !transformer.empty()) {
     settings.longest = length_in(transformer, "max_seq_length");
     if (!settings.longest)
-      settings.longest = length_in(settings_in(folder / "tokenizer_config.json"), "model_max_length");
+      settings.longest = length_in(read_json_object(folder / "tokenizer_config.json"), "model_max_length");
     if (positions) settings.longest = std::min(settings.longest.value_or(*positions), *positions);
   }
   const json lowers = transformer.value("do_lower_case", json(false));

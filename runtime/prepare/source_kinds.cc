@@ -121,7 +121,7 @@ void read_json_lines(const Source& source, const Piece& piece, RecordReader& rea
 }  // namespace
 
 std::span<const SourceKind> source_kinds() {
-  using enum SourceKind::Places;
+  using enum SourceKind::Unit;
   static constexpr std::array kinds = {
       SourceKind{".txt", cut_text, read_text, /*typed=*/false, lines_of_piece},
       SourceKind{".jsonl", cut_by_lines, read_json_lines, /*typed=*/true, lines_of_piece},
@@ -159,10 +159,10 @@ std::vector<size_t> find_columns(const std::string& where, const std::vector<std
                                  const std::vector<std::string>& asked) {
   std::vector<size_t> found;
   for (const std::string& column : asked) {
-    const auto place = std::ranges::find(columns, column);
-    if (place == columns.end())
+    const auto match = std::ranges::find(columns, column);
+    if (match == columns.end())
       throw DataError(fmt::format("{} has no column \"{}\": it has {}", where, column, fmt::join(columns, ", ")));
-    found.push_back(static_cast<size_t>(place - columns.begin()));
+    found.push_back(static_cast<size_t>(match - columns.begin()));
   }
   return found;
 }
@@ -181,12 +181,12 @@ PythonHelper& RecordReader::parquet() {
 
 std::string get_location(const Source& source, const Piece& piece, const Record& record) {
   const std::string path = source.path.string();
-  switch (source.kind->places) {
-    case SourceKind::Places::rows_of_piece:
-      return fmt::format("{}: row {} of row group {}", path, record.place + 1, piece.begin + 1);
-    case SourceKind::Places::lines_of_piece:
+  switch (source.kind->unit) {
+    case SourceKind::Unit::rows_of_piece:
+      return fmt::format("{}: row {} of row group {}", path, record.location + 1, piece.begin + 1);
+    case SourceKind::Unit::lines_of_piece:
       const std::string before = read_bytes(source, 0, piece.begin);
-      return fmt::format("{}:{}", path, std::ranges::count(before, '\n') + record.place + 1);
+      return fmt::format("{}:{}", path, std::ranges::count(before, '\n') + record.location + 1);
   }
   return path;
 }

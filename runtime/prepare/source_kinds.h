@@ -16,8 +16,8 @@ struct SourceKind {
   /// Appends the rows of a piece.
   void (*read)(const Source& source, const Piece& piece, RecordReader& reader, std::vector<Record>& records);
   bool typed;  // whether values have types of their own, instead of all being texts
-  /// Unit of Record::place.
-  enum class Places { lines_of_piece, rows_of_piece } places;
+  /// Unit of Record::location.
+  enum class Unit { lines_of_piece, rows_of_piece } unit;
 };
 
 /// .txt, .jsonl, .csv, .parquet.

@@ -75,15 +75,15 @@ std::vector<std::vector<Piece>> split_into_shards(const std::vector<Source>& sou
     const auto& [path, kind, size, modified, columns, begins] = sources[number];
     const auto pieces = static_cast<int64_t>(begins.size()) - 1;
     for (int64_t at = 0; at < pieces; ++at) {
-      const auto place = static_cast<size_t>(at);
+      const auto index = static_cast<size_t>(at);
       // Row groups are assumed to be equally large.
       const int64_t weight =
-          kind->places == SourceKind::Places::rows_of_piece ? size / pieces : begins[place + 1] - begins[place];
+          kind->unit == SourceKind::Unit::rows_of_piece ? size / pieces : begins[index + 1] - begins[index];
       if (shards.empty() || (filled > 0 && filled + weight > bytes)) {
         shards.emplace_back();
         filled = 0;
       }
-      shards.back().push_back({number, begins[place], begins[place + 1]});
+      shards.back().push_back({number, begins[index], begins[index + 1]});
       filled += weight;
     }
   }

@@ -31,8 +31,8 @@ constexpr const char* kSentencePiece = "modrun-sentencepiece";
 
 /// Path of the program next to this one, or its name for a lookup in PATH.
 std::string sentencepiece_program() {
-  const fs::path beside = own_program().parent_path() / kSentencePiece;
-  return fs::exists(beside) ? beside.string() : kSentencePiece;
+  const fs::path sibling = own_program().parent_path() / kSentencePiece;
+  return fs::exists(sibling) ? sibling.string() : kSentencePiece;
 }
 
 JsonHelper started_in_python(const std::string& python) try {

@@ -42,21 +42,21 @@ class SentenceModules : public testing::Test {
     return read_embedding_head(folder_.path()).value();
   }
 
-  std::string pooling(const json& settings) const {
-    write("1_Pooling/config.json", settings);
+  std::string pooling(const json& config) const {
+    write("1_Pooling/config.json", config);
     return read().pooling;
   }
 
   std::string error() const {
     return get_message<ConfigError>([&] { read(); });
   }
-  std::string error_of_pooling(const json& settings) const {
-    return get_message<ConfigError>([&] { pooling(settings); });
+  std::string error_of_pooling(const json& config) const {
+    return get_message<ConfigError>([&] { pooling(config); });
   }
   /// The error for a Dense with these options added to a complete config.
-  std::string error_of_dense(const json& settings) {
+  std::string error_of_dense(const json& config) {
     json complete = {{"in_features", 32}, {"out_features", 8}};
-    complete.update(settings);
+    complete.update(config);
     write("2_Dense/config.json", complete);
     modules_.push_back(module(kOlder + "Dense", "2_Dense"));
     const std::string found = error();

@@ -65,9 +65,9 @@ Input get_input(const Reader& reader, uint64_t seed, uint64_t number) {
 void lay_out(const Input& input) {
   for (const auto& entry : fs::directory_iterator(".")) fs::remove_all(entry.path());
   write_files(".", input.files);
-  if (input.settings.empty()) return;
-  std::ofstream settings("settings");
-  for (const std::string& setting : input.settings) settings << setting << '\n';
+  if (input.overrides.empty()) return;
+  std::ofstream file("settings");
+  for (const std::string& setting : input.overrides) file << setting << '\n';
 }
 
 /// Returns how reading broke the rule, or an empty string.

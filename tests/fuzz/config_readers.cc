@@ -205,7 +205,7 @@ Input make_settings(Random& random) {
     std::string setting = pick_key(toml, random) + "=";
     setting += any_value(toml, random);
     if (random.one_in(8)) setting = mutated_text(std::move(setting), kTomlWords, random);
-    input.settings.push_back(setting.substr(0, setting.find('\0')).substr(0, kLongestSetting));
+    input.overrides.push_back(setting.substr(0, setting.find('\0')).substr(0, kLongestSetting));
   }
   return input;
 }
@@ -227,7 +227,7 @@ void use(RunConfig& config) {
 }
 
 void read_run(const Input& input) {
-  RunConfig config = read_run_config("run.toml", input.settings);
+  RunConfig config = read_run_config("run.toml", input.overrides);
   use(config);
 }
 

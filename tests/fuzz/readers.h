@@ -15,7 +15,7 @@ namespace modular::fuzz {
 /// Input of a program: files in the working directory, and --set options.
 struct Input {
   std::map<std::string, std::string> files;
-  std::vector<std::string> settings;
+  std::vector<std::string> overrides;
 };
 
 struct Reader {

@@ -113,7 +113,7 @@ Input make_examples(Random& random) {
   Input input;
   input.files["a.safetensors"] = mutated_safetensors(tensors, {}, kNames, random);
   if (random.one_in(3)) input.files["b.safetensors"] = safetensors_file(tensors);
-  input.settings = {std::to_string(chosen)};
+  input.overrides = {std::to_string(chosen)};
   return input;
 }
 
@@ -125,7 +125,7 @@ void read_rows(const Examples& examples) {
 
 /// Reads examples like `modrun train` and `modrun forward`.
 void read_all_examples(const Input& input) {
-  const ModelConfig& model = models().at(std::stoul(input.settings.at(0)));
+  const ModelConfig& model = models().at(std::stoul(input.overrides.at(0)));
   std::vector<std::filesystem::path> paths;
   for (const auto& [name, text] : input.files) paths.emplace_back(name);
   const Examples examples(paths, model);

@@ -70,8 +70,8 @@ std::optional<std::string_view> Normalization::replacement(std::string_view char
 
 void Normalization::append(std::string_view grapheme, std::string& text) const {
   if (grapheme.size() < kShortGrapheme)
-    if (const auto whole = replacement(grapheme)) {
-      text += *whole;
+    if (const auto replaced = replacement(grapheme)) {
+      text += *replaced;
       return;
     }
   while (!grapheme.empty()) {
