@@ -24,7 +24,7 @@ struct ModelConfig {
   std::string source;                        // file it was read from; empty for a config created in code
   std::shared_ptr<AnyConfig> config;         // finished
   std::string other_keys = "{}";             // JSON object of the keys that match no field; written back on export
-  std::vector<std::string> unknown_keys;     // those of other_keys that may matter, to be reported once
+  std::vector<std::string> unknown_keys;     // the keys of other_keys that may matter, to report once
   std::string named;                         // class named by config.json if it is not the entry's; or kNoClass
   std::shared_ptr<const AdaptedEntry> lora;  // set if layers have adapters; `entry` then points into it
   std::filesystem::path base;                // for a PEFT folder: folder of the base model's weights

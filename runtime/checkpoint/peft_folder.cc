@@ -279,7 +279,7 @@ const Entry& get_entry(const ModelConfig& base, const PeftOptions& options) {
   if (options.task.empty() || base.entry->task == options.task) return *base.entry;
   for (const Entry& entry : entries())
     if (entry.family == base.entry->family && entry.task == options.task) return entry;
-  throw ConfigError(fmt::format("{}: \"task_type\" is \"{}\", and this program has no such model of the family {}",
+  throw ConfigError(fmt::format("{}: \"task_type\" is \"{}\", and this program has no such model in the family {}",
                                 options.where, to_peft_task(options.task), base.entry->family));
 }
 

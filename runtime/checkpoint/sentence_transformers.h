@@ -16,8 +16,8 @@ namespace modular {
 /// Whether the folder has a modules.json with a Pooling. Throws ConfigError if that file cannot be read.
 bool has_sentence_modules(const std::filesystem::path& folder);
 
-/// The folder with the Transformer's config, weights and tokenizer: the path of that module where modules.json gives it
-/// one, as older releases wrote, and `folder` otherwise. Throws ConfigError if modules.json cannot be read.
+/// The folder with the Transformer's config, weights and tokenizer: that module's path in modules.json,
+/// as older releases wrote it, or else `folder`. Throws ConfigError if modules.json cannot be read.
 std::filesystem::path transformer_folder(const std::filesystem::path& folder);
 
 /// The folder whose modules.json names `folder`, a subfolder of it, as its Transformer's; empty if there is none.

@@ -12,7 +12,7 @@ Apportionment::Apportionment(std::span<const double> weights, uint64_t seed) : s
   const double largest = *std::ranges::max_element(weights);  // so that their sum stays finite
   double sum = 0.0;
   for (const double weight : weights) sum += weight / largest;
-  // Integers, so that all machines deal alike.
+  // Integers, so that all machines deal the same way.
   for (const double weight : weights)
     shares_.push_back(std::max<int64_t>(std::llround(weight / largest / sum * 0x1p24), 1));
   all_ = std::accumulate(shares_.begin(), shares_.end(), int64_t{0});

@@ -69,9 +69,8 @@ struct NeededFiles {
 DataFiles find_data_files(const DataOptions& options, const NeededFiles& needed = {});
 
 /// A manifest: sizes and paths, one file per line, `<bytes> <absolute path>`. A line whose path has line breaks or
-/// backslashes begins with a backslash, and has
-/// , \r and \\ for these, as in sha256sum's output. In data.paths it stands for its files. It is an error if the size
-/// of one has changed.
+/// backslashes begins with a backslash, and has \n, \r and \\ for these, as in sha256sum's output. In data.paths it
+/// stands for its files. It is an error if the size of one has changed.
 std::string format_manifest(const DataFiles& files);
 
 /// Throws DataError naming the first file that differs from `manifest`; the order of files may differ.

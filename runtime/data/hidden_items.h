@@ -34,7 +34,7 @@ class HiddenItems final : public Samples {
 };
 
 /// `sessions` with one more position, which is hidden: the next item, which the model predicts. Sessions of `longest`
-/// items lose their first one. Items are where attention_mask says so, or else where the id is not 0; each row's items
+/// items lose their first one. Items are marked by attention_mask, or else have an id other than 0; each row's items
 /// move to its beginning.
 Batch with_next_hidden(const Batch& sessions, int64_t longest);
 

@@ -30,7 +30,7 @@ class Samples {
   virtual Batch read(std::span<const SamplePosition> positions, int64_t samples) const = 0;
 
   /// Removes padding that none of these samples needs. The samples are those of a full step, so that all ranks cut
-  /// alike.
+  /// equally.
   virtual Batch cut(Batch batch, std::span<const int64_t>) const { return batch; }
 
   /// Length of a sample, for grouping samples of similar length; 0 if all are alike.

@@ -1,7 +1,7 @@
 """pyarrow's Parquet for modrun prepare: a line of JSON in, a line of JSON out.
 
-The first line, any, is answered with {}, or {"error": sentence} where there is no pyarrow. {"file": path} is answered with {"groups": number, "columns": [name]}, and {"file", "group": number, "columns": [name], "as_json": bool}
-with {"rows": number, "values": [values of each column, or their JSON texts]}; where that fails, with {"error": sentence}.
+The first line, any, is answered with {}, or {"error": sentence} if there is no pyarrow. {"file": path} is answered with {"groups": number, "columns": [name]}, and {"file", "group": number, "columns": [name], "as_json": bool}
+with {"rows": number, "values": [values of each column, or their JSON texts]}; on failure with {"error": sentence}.
 """
 
 import json

@@ -12,7 +12,7 @@ namespace modular {
 struct SentenceSettings {
   std::vector<std::string> prompts;  // one per text column; empty if no column has one
   std::optional<int64_t> longest;    // maximum number of ids of a text with its prompt
-  std::string note;                  // to be printed; empty if the folder has no such options
+  std::string note;                  // to print; empty if the folder has no such options
 };
 
 /// Reads a tokenizer's folder for `columns` text columns. `names` are prompt names, one for all columns or one per

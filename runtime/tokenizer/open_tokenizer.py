@@ -60,7 +60,7 @@ class Builder:
                 raise ValueError(f'"{key}" in tokenizer_config.json is not supported: leave it out')
         for key, (kinds, words) in KINDS.items():
             if not isinstance(self.config.get(key), (*kinds, type(None))):
-                raise ValueError(f'"{key}" in tokenizer_config.json is {json.dumps(self.config[key])}, and has to be {words}')
+                raise ValueError(f'"{key}" in tokenizer_config.json is {json.dumps(self.config[key])}, and must be {words}')
         for name in self.config.get("fast_tokenizer_files") or []:
             if name != "tokenizer.json":
                 raise ValueError(f'"fast_tokenizer_files" in tokenizer_config.json names {name}, and only tokenizer.json is read: leave it out')
@@ -105,7 +105,7 @@ class Builder:
         if "added_tokens_decoder" in config:
             for id, token in (config["added_tokens_decoder"] or {}).items():
                 if not isinstance(token, dict) or not id.isdecimal():
-                    raise ValueError(f'"added_tokens_decoder" in tokenizer_config.json has {json.dumps({id: token})}, and has to have objects by their ids')
+                    raise ValueError(f'"added_tokens_decoder" in tokenizer_config.json has {json.dumps({id: token})}, and must have objects by id')
                 self.decoder[int(id)] = self.token(token, '"added_tokens_decoder" in tokenizer_config.json')
         else:
             self.read_older(config)
@@ -119,7 +119,7 @@ class Builder:
         """Reads the tokens of folders whose tokenizer_config.json does not list the added tokens."""
         for key, value in read_json(self.folder, "special_tokens_map.json").items():
             if key in KINDS and not isinstance(value, (*KINDS[key][0], type(None))):
-                raise ValueError(f'"{key}" in special_tokens_map.json is {json.dumps(value)}, and has to be {KINDS[key][1]}')
+                raise ValueError(f'"{key}" in special_tokens_map.json is {json.dumps(value)}, and must be {KINDS[key][1]}')
             if isinstance(value, dict) and key != "extra_special_tokens":
                 value = self.token(value, f'"{key}" in special_tokens_map.json', special=True)
             elif isinstance(value, list) and key == "extra_special_tokens":
@@ -152,7 +152,7 @@ class Builder:
         """Reads the named special tokens, those with names of their own, and the others."""
         self.named, self.additional = {}, self.config.get("additional_special_tokens")
         if not isinstance(self.additional, (list, type(None))):
-            raise ValueError(f'"additional_special_tokens" in tokenizer_config.json is {json.dumps(self.additional)}, and has to be a list')
+            raise ValueError(f'"additional_special_tokens" in tokenizer_config.json is {json.dumps(self.additional)}, and must be a list')
         for key in NAMED:
             value = self.config.get(key, self.fast.named.get(key))
             if key in self.fast.flags and isinstance(value, str):

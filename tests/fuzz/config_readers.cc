@@ -132,7 +132,7 @@ void read_config_json(const Input&) {
   unknown_keys_note(model);
   const std::string written = format_config(model, "bfloat16");
   try {
-    config_difference(parse_config(written, "the file as it is written back"), model);
+    config_difference(parse_config(written, "the file written back"), model);
   } catch (const std::exception& error) {
     throw std::logic_error(error.what());  // an accepted config must be exportable
   }

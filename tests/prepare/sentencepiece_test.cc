@@ -102,7 +102,7 @@ TEST_F(SentencePieceModel, ADamagedFileIsRejectedWithoutACrash) {
 
 TEST_F(SentencePieceModel, RejectsModelsWhoseIdsCannotBeReproduced) {
   EXPECT_THAT(error("words.model", "tokenizer.model", "{\"tokenizer_class\": \"LlamaTokenizer\"}"),
-              HasSubstr("is no BPE model, as LlamaTokenizer reads them"));
+              HasSubstr("is not a BPE model, which LlamaTokenizer needs"));
   EXPECT_THAT(error("words.model", "tokenizer.model", "{}"), HasSubstr("does not follow from its name"));
   EXPECT_THAT(error("no-bytes.model", "tokenizer.model", "{}"), HasSubstr("does not fall back to bytes"));
   EXPECT_THAT(error("phrases.model", "spiece.model", "{}"), HasSubstr("has pieces of several words"));

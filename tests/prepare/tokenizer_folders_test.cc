@@ -160,7 +160,7 @@ TEST_F(TokenizerFolders, UnsupportedOptionsAndClassesAreErrorsThatNameThem) {
   EXPECT_THAT(error("BertTokenizer", {{"added_tokens_decoder", {{"one", "[CLS]"}}}}),
               HasSubstr("\"added_tokens_decoder\" in tokenizer_config.json has {\"one\": \"[CLS]\"}"));
   EXPECT_THAT(error("BertTokenizer", {{"extra_special_tokens", 3}}),
-              HasSubstr("\"extra_special_tokens\" in tokenizer_config.json is 3, and has to be a list"));
+              HasSubstr("\"extra_special_tokens\" in tokenizer_config.json is 3, and must be a list"));
   EXPECT_THAT(error("WhisperTokenizer", {{"language", "english"}}),
               HasSubstr("\"language\" in tokenizer_config.json is not supported"));
   for (const char* name : {"LayoutLMv3Tokenizer", "SiglipTokenizer", "BertJapaneseTokenizer"})
