@@ -101,9 +101,9 @@ TrainingState load_checkpoint_by_first(const fs::path& checkpoint, const ModelCo
   read_by_first(slices, read, checkpoint.string(), mesh);
   set_generator_states(generators, checkpoint / rank_file_name(mesh.rank()), mesh.device());
 
-  const nlohmann::json said = index ? nlohmann::json{index->state.step, index->state.values} : nlohmann::json();
+  const nlohmann::json sent = index ? nlohmann::json{index->state.step, index->state.values} : nlohmann::json();
   const nlohmann::json state =
-      nlohmann::json::parse(broadcast_text(mesh.control(), said.dump(), "the state in the checkpoint"));
+      nlohmann::json::parse(broadcast_text(mesh.control(), sent.dump(), "the state in the checkpoint"));
   return {state.at(0).get<int64_t>(), state.at(1).get<std::map<std::string, std::string>>()};
 }
 

@@ -98,7 +98,7 @@ void list_newest(const fs::path& folder, const fs::path& newest, int64_t keep_la
   }
   write_file(folder / "latest", names);
   if (best_step && fs::exists(best / "checkpoint.json")) link_folder(folder / "best", best.filename());
-  for (const fs::path& one : removed) remove_folder(one);
+  for (const fs::path& old : removed) remove_folder(old);
   if (fs::is_symlink(folder / "best") && !fs::exists(folder / "best")) fs::remove(folder / "best");
 }
 

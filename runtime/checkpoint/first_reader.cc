@@ -49,10 +49,10 @@ void read_for_all(std::span<const TensorSlice> slices, const ReadSlice& read, co
   for (int64_t rank = 1; rank < ranks; ++rank)
     for (const json& wanted : json::parse(receive_text(group, rank))) {
       const TensorSlice slice = wanted_slice(wanted);
-      const Answer said = answer(slice, rank);
-      send_number(group, rank, said);
-      if (said == kUnreadable) break;
-      if (said == kValues) send_values(group, rank, slice.local);
+      const Answer reply = answer(slice, rank);
+      send_number(group, rank, reply);
+      if (reply == kUnreadable) break;
+      if (reply == kValues) send_values(group, rank, slice.local);
     }
   // No rank continues before all ranks are done: the timeout of the collectives that follow is shorter.
   for (int64_t rank = 1; rank < ranks; ++rank) send_number(group, rank, error ? kUnreadable : kNone);
@@ -62,9 +62,9 @@ void read_for_all(std::span<const TensorSlice> slices, const ReadSlice& read, co
 void receive_from_rank0(std::span<const TensorSlice> slices, const std::string& what, const ProcessGroup& group) {
   send_text(group, 0, describe_wanted(slices));
   for (const TensorSlice& slice : slices) {
-    const int64_t said = receive_number(group, 0);
-    if (said == kUnreadable) break;
-    if (said == kNone) continue;
+    const int64_t reply = receive_number(group, 0);
+    if (reply == kUnreadable) break;
+    if (reply == kNone) continue;
     const bool in_place = slice.local.is_cpu() && slice.local.is_contiguous();
     const at::Tensor values = in_place ? slice.local : at::empty(slice.local.sizes(), slice.local.scalar_type());
     receive_values(group, 0, values);

@@ -72,8 +72,8 @@ std::string quoted(const std::vector<std::string>& names) {
 
 std::map<std::string, int64_t> read_labels(const fs::path& file) {
   const json labels = parse_json(read_file(file, kMostTextBytes, Links::followed));
-  const auto is_number = [](const json& one) {
-    return one.is_number_integer() && one.get<int64_t>() >= 0 && one.get<int64_t>() < kMostLabels;
+  const auto is_number = [](const json& element) {
+    return element.is_number_integer() && element.get<int64_t>() >= 0 && element.get<int64_t>() < kMostLabels;
   };
   if (!labels.is_object() || !std::ranges::all_of(labels, is_number))
     throw ConfigError(fmt::format("{} does not hold names with numbers: prepare the data again", file.string()));
@@ -105,7 +105,7 @@ LabelTable LabelTable::of(const ModelConfig& model) {
 bool LabelTable::has_names() const {
   for (size_t number = 0; number < names_.size(); ++number)
     if (number_in_name(names_[number]) != static_cast<int64_t>(number)) return true;
-  return std::ranges::any_of(numbers_, [](const auto& one) { return !number_in_name(one.first); });
+  return std::ranges::any_of(numbers_, [](const auto& entry) { return !number_in_name(entry.first); });
 }
 
 std::optional<int64_t> LabelTable::find(const std::string& name) const {
@@ -121,16 +121,16 @@ std::optional<int64_t> LabelTable::find(const std::string& name) const {
 std::optional<int64_t> LabelTable::find_in_any_case(const std::string& name) const {
   if (const auto number = find(name)) return number;
   std::set<int64_t> found;
-  for (const auto& [one, numbers] : numbers_)
-    if (in_lower_case(one) == in_lower_case(name)) found.insert(numbers.begin(), numbers.end());
+  for (const auto& [known, numbers] : numbers_)
+    if (in_lower_case(known) == in_lower_case(name)) found.insert(numbers.begin(), numbers.end());
   if (found.size() == 1) return *found.begin();
   const std::string form = composed(name);
-  for (const auto& [one, numbers] : numbers_)
-    if (composed(one) == form)
+  for (const auto& [known, numbers] : numbers_)
+    if (composed(known) == form)
       throw ConfigError(
           fmt::format("the data has a label {}, and the model's config.json calls it {}: the same text in another "
                       "form of Unicode (NFC, NFD), which would be a different label: write it as the model does",
-                      escaped(name), escaped(one)));
+                      escaped(name), escaped(known)));
   return {};
 }
 

@@ -209,8 +209,8 @@ std::map<std::string, std::vector<int64_t>> token_rows_of_json(const json& lora,
 /// folder has modules.json or `pooling`, and a causal LM otherwise.
 const Entry& entry_of_folder(const Entry& entry, const json& object, const std::filesystem::path& folder) {
   const auto of_task = [&](std::string_view task) {
-    return std::ranges::find_if(entries(),
-                                [&](const Entry& one) { return one.family == entry.family && one.task == task; });
+    return std::ranges::find_if(
+        entries(), [&](const Entry& candidate) { return candidate.family == entry.family && candidate.task == task; });
   };
   const bool has_modules = !folder.empty() && has_sentence_modules(folder);
   if (has_modules && find_task(entry.task)->texts == 1)
@@ -357,10 +357,10 @@ std::string config_difference(const ModelConfig& saved, const ModelConfig& run) 
   if (!saved.lora != !run.lora)
     return saved.lora ? "it has adapters and the run has no [lora]" : "it has no adapters and the run has [lora]";
   if (!saved.lora) return {};
-  const json adapters = lora_as_json(saved.lora->options), asked = lora_as_json(run.lora->options);
+  const json adapters = lora_as_json(saved.lora->options), expected = lora_as_json(run.lora->options);
   for (const auto& [key, value] : adapters.items())
-    if (value != asked.at(key))
-      return fmt::format("its lora.{} is {} and the run's is {}", key, shown(value), shown(asked.at(key)));
+    if (value != expected.at(key))
+      return fmt::format("its lora.{} is {} and the run's is {}", key, shown(value), shown(expected.at(key)));
   return {};
 }
 

@@ -55,9 +55,9 @@ class PeftReader {
 
   json value(const std::string& key) const { return object_.value(key, json()); }
 
-  double number(const std::string& key, double otherwise, double least, double below) const {
+  double number(const std::string& key, double fallback, double least, double below) const {
     const json found = value(key);
-    if (found.is_null()) return otherwise;
+    if (found.is_null()) return fallback;
     if (!found.is_number() || !(found.get<double>() >= least && found.get<double>() < below))
       reject(key, fmt::format("write a number of at least {} and less than {}", least, below));
     return found.get<double>();
@@ -72,7 +72,7 @@ class PeftReader {
   std::vector<std::string> texts(const std::string& key) const {
     const json found = value(key);
     if (found.is_null()) return {};
-    if (!found.is_array() || !std::ranges::all_of(found, [](const json& one) { return one.is_string(); }))
+    if (!found.is_array() || !std::ranges::all_of(found, [](const json& element) { return element.is_string(); }))
       reject(key, "write a list of names");
     return found.get<std::vector<std::string>>();
   }

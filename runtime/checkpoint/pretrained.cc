@@ -93,8 +93,8 @@ class Names {
 };
 
 /// Whether two parameters have equal values, piece by piece.
-bool same_values(const StoredTensor& one, const StoredTensor& other) {
-  return std::ranges::equal(one.slices, other.slices, [](const StoredSlice& left, const StoredSlice& right) {
+bool same_values(const StoredTensor& first, const StoredTensor& second) {
+  return std::ranges::equal(first.slices, second.slices, [](const StoredSlice& left, const StoredSlice& right) {
     return at::equal(left.values(), right.values());
   });
 }
@@ -213,12 +213,12 @@ struct Differences {
 std::optional<StoredTensor> find_tied(const fs::path& folder, const Plan& plan, Matcher& matcher,
                                       const ModelParameter& parameter) {
   std::optional<StoredTensor> source;
-  const auto look_for = [&](const std::string& name, std::string_view otherwise) {
+  const auto look_for = [&](const std::string& name, std::string_view hint) {
     std::optional<StoredTensor> tensor = matcher.find(name, parameter.global_shape);
     if (!tensor) return;
     if (source && !same_values(*source, *tensor))
       throw std::runtime_error(fmt::format("{}: \"{}\" and \"{}\" differ{}", folder.string(),
-                                           Matcher::name_for(*source), Matcher::name_for(*tensor), otherwise));
+                                           Matcher::name_for(*source), Matcher::name_for(*tensor), hint));
     if (!source) source = std::move(tensor);
   };
   for (const std::string& alias : parameter.names)

@@ -29,7 +29,7 @@ struct ExportedTensor {
   StateDictPiece piece;
 
   /// Buffers stay in float32, as in transformers.
-  at::ScalarType type(at::ScalarType asked) const { return parameter->trainable ? asked : at::kFloat; }
+  at::ScalarType type(at::ScalarType requested) const { return parameter->trainable ? requested : at::kFloat; }
 };
 
 std::string_view dtype_name(at::ScalarType dtype) {

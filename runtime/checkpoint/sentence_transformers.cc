@@ -142,11 +142,11 @@ std::string read_normalized(const json& config, const fs::path& file) {
                     "\"sentence_embedding\" or "
                     "\"token_embeddings\"",
                     file.string(), shown(name)));
-  const json made = config.value("module_output_name", json());
-  if (!made.is_null() && made != name)
+  const json output = config.value("module_output_name", json());
+  if (!output.is_null() && output != name)
     throw ConfigError(fmt::format(
         "{}: \"module_output_name\" is {}, the output of the normalization, which is not supported: write {}",
-        file.string(), shown(made), shown(name)));
+        file.string(), shown(output), shown(name)));
   return name;
 }
 

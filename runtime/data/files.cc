@@ -114,9 +114,9 @@ bool is_interrupted(const fs::path& folder) {
 /// Throws if a folder is not itself data: one that `modrun prepare` has not completed, or a parent of folders that it
 /// wrote.
 void check_folder(const fs::path& folder) {
-  const auto check_complete = [](const fs::path& one) {
-    if (is_interrupted(one))
-      throw DataError(one.string() +
+  const auto check_complete = [](const fs::path& candidate) {
+    if (is_interrupted(candidate))
+      throw DataError(candidate.string() +
                       ": its preparation was interrupted: run the same `modrun prepare` command again, which "
                       "completes it");
   };
@@ -185,7 +185,7 @@ std::string unknown_data_format(const std::string& format) {
       find_token_format(format))
     return {};
   std::string known = "bytes";
-  for (const TokenFormat& one : token_formats()) known += ", " + std::string(one.name);
+  for (const TokenFormat& known_format : token_formats()) known += ", " + std::string(known_format.name);
   return "data.format is \"" + format + "\": it must be one of " + known + ", examples, parquet and images";
 }
 

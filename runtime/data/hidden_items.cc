@@ -15,9 +15,9 @@ std::vector<bool> sample_hidden(int64_t items, double probability, uint64_t key)
   for (size_t i = 0; i < hidden.size(); ++i)
     hidden[i] = static_cast<double>(mixed(mixed(key) + i) >> 11) * 0x1p-53 < probability;
   const auto count = std::ranges::count(hidden, true);
-  const auto one = static_cast<size_t>(mixed(key + 1) % static_cast<uint64_t>(items));
-  if (count == 0) hidden[one] = true;
-  if (count == items) hidden[one] = false;
+  const auto forced = static_cast<size_t>(mixed(key + 1) % static_cast<uint64_t>(items));
+  if (count == 0) hidden[forced] = true;
+  if (count == items) hidden[forced] = false;
   return hidden;
 }
 
@@ -59,13 +59,13 @@ Batch with_next_hidden(const Batch& sessions, int64_t longest) {
     if (!values.defined()) return values;
     std::vector<int64_t> shape = values.sizes().vec();
     shape[1] = width;
-    const at::Tensor made = at::zeros(shape, values.options());
+    const at::Tensor result = at::zeros(shape, values.options());
     for (int64_t row = 0; row < rows; ++row) {
-      const at::Tensor of_row = values[row].index({items[row]});
-      const int64_t kept = std::min(of_row.size(0), width - 1);
-      made[row].narrow(0, 0, kept).copy_(of_row.narrow(0, of_row.size(0) - kept, kept));
+      const at::Tensor row_values = values[row].index({items[row]});
+      const int64_t kept = std::min(row_values.size(0), width - 1);
+      result[row].narrow(0, 0, kept).copy_(row_values.narrow(0, row_values.size(0) - kept, kept));
     }
-    return made;
+    return result;
   };
   batch.input_ids = moved(sessions.input_ids);
   batch.feature_ids = moved(sessions.feature_ids);

@@ -82,7 +82,7 @@ at::Tensor read_jpeg(std::FILE* file, const fs::path& path, int64_t channels) {
     if (level < 0 && ++common->err->num_warnings == 1) common->err->format_message(common, own->message);
   };
   jpeg_create_decompress(&jpeg);
-  const auto destroy = [](jpeg_decompress_struct* one) { jpeg_destroy_decompress(one); };
+  const auto destroy = [](jpeg_decompress_struct* handle) { jpeg_destroy_decompress(handle); };
   const std::unique_ptr<jpeg_decompress_struct, decltype(destroy)> destroyed(&jpeg, destroy);
   if (!read_jpeg_part(jpeg, error, file, channels, nullptr)) throw_image_error(path, error.message);
   Rows rows(jpeg.output_height, jpeg.output_width, channels);
@@ -93,7 +93,7 @@ at::Tensor read_jpeg(std::FILE* file, const fs::path& path, int64_t channels) {
 at::Tensor read_png(std::FILE* file, const fs::path& path, int64_t channels) {
   png_image png = {};
   png.version = PNG_IMAGE_VERSION;
-  const auto release = [](png_image* one) { png_image_free(one); };
+  const auto release = [](png_image* handle) { png_image_free(handle); };
   const std::unique_ptr<png_image, decltype(release)> released(&png, release);
   if (!png_image_begin_read_from_stdio(&png, file)) throw_image_error(path, png.message);
   png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // 16-bit sRGB, which libpng would otherwise treat as linear

@@ -44,7 +44,7 @@ template <class Visitor>
 void for_each_label(const json& labels, Visitor&& visit) {
   for (const json& label : labels)
     if (label.is_array())
-      for (const json& one : label) visit(one);
+      for (const json& element : label) visit(element);
     else
       visit(label);
 }
@@ -68,11 +68,11 @@ class LabelKinds {
     const bool are_numbers =
         !plan_.problem.empty() && !(label.is_array() && label.empty() ? has_names_ : holds_name(label));
     if (are_numbers && plan_.form != Form::words) add_length(label.is_array() ? static_cast<int64_t>(label.size()) : 0);
-    for_each_label(json::array({label}), [&](const json& one) {
-      has_names_ = has_names_ || one.is_string();
-      any_real_ = any_real_ || one.is_number_float();
-      any_number_ = any_number_ || one.is_number();
-      if (!one.is_number_float() && !is_ignored(one)) names_.insert(name_for(one));
+    for_each_label(json::array({label}), [&](const json& element) {
+      has_names_ = has_names_ || element.is_string();
+      any_real_ = any_real_ || element.is_number_float();
+      any_number_ = any_number_ || element.is_number();
+      if (!element.is_number_float() && !is_ignored(element)) names_.insert(name_for(element));
     });
     if (has_names_ && (any_real_ || (any_number_ && !plan_.problem.empty())))
       throw DataError(fmt::format("\"{}\" holds both names and numbers{}: use one of the two", plan_.columns.back(),
@@ -99,12 +99,12 @@ class LabelKinds {
 
  private:
   static bool holds_name(const json& label) {
-    return label.is_array() && std::ranges::any_of(label, [](const json& one) { return one.is_string(); });
+    return label.is_array() && std::ranges::any_of(label, [](const json& element) { return element.is_string(); });
   }
 
   void add_length(int64_t length) {
-    const auto shown_length = [&](int64_t one) {
-      if (one > 0) return fmt::format("lists of {}", one);
+    const auto shown_length = [&](int64_t size) {
+      if (size > 0) return fmt::format("lists of {}", size);
       return std::string(plan_.problem == "regression" ? "single numbers" : "empty lists");
     };
     if (length_ && *length_ != length)
@@ -252,9 +252,9 @@ ExampleShape find_shape(const std::vector<fs::path>& files, const RowPlan& plan,
     for (size_t row = 0; row < rows.labels.size(); ++row) {
       kinds.add(rows.labels[row]);
       if (shape.wrong || !plan.has_classes()) continue;
-      for_each_label(json::array({rows.labels[row]}), [&](const json& one) {
-        const int64_t label = one.is_number_integer() ? one.get<int64_t>() : 0;
-        if (!shape.wrong && (label < 0 || label >= end) && !is_ignored(one)) shape.wrong = {file, row, label};
+      for_each_label(json::array({rows.labels[row]}), [&](const json& element) {
+        const int64_t label = element.is_number_integer() ? element.get<int64_t>() : 0;
+        if (!shape.wrong && (label < 0 || label >= end) && !is_ignored(element)) shape.wrong = {file, row, label};
       });
     }
   }

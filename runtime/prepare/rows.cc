@@ -92,11 +92,13 @@ json numeric_label(const PieceRecords& piece, const Record& record, const RowPla
     if (const auto number = real_number(text)) label = *number;
     if (without_spaces(text).starts_with('[')) label = parse_json(text);
   }
-  const auto is_number = [](const json& one) {
-    return one.is_boolean() || (one.is_number() && std::isfinite(one.get<float>()));
+  const auto is_number = [](const json& element) {
+    return element.is_boolean() || (element.is_number() && std::isfinite(element.get<float>()));
   };
-  const auto is_one = [&](const json& one) {
-    const double number = !is_number(one) ? -1.0 : one.is_boolean() ? one.get<bool>() : one.get<double>();
+  const auto is_one = [&](const json& element) {
+    const double number = !is_number(element)    ? -1.0
+                          : element.is_boolean() ? element.get<bool>()
+                                                 : element.get<double>();
     return number == 0.0 || number == 1.0;
   };
   const auto all_are = [&](auto&& kind) { return label.is_array() && std::ranges::all_of(label, kind); };
@@ -110,8 +112,8 @@ json numeric_label(const PieceRecords& piece, const Record& record, const RowPla
                                 : "a list of names, or a list with 0 or 1 for each label"));
   if (label.is_boolean()) label = label.get<bool>() ? 1 : 0;
   if (label.is_array())
-    for (json& one : label)
-      if (one.is_boolean()) one = one.get<bool>() ? 1 : 0;
+    for (json& element : label)
+      if (element.is_boolean()) element = element.get<bool>() ? 1 : 0;
   return label;
 }
 

@@ -63,7 +63,7 @@ struct Prompts {
     if (name.empty()) return {};
     if (texts.contains(name)) return texts[name];
     std::vector<std::string> known;
-    for (const auto& [one, text] : texts.items()) known.push_back(one);
+    for (const auto& [known_name, text] : texts.items()) known.push_back(known_name);
     throw ConfigError(fmt::format("{} has no prompt \"{}\": {}", file.string(), name,
                                   known.empty() ? "it has none" : fmt::format("it has {}", fmt::join(known, ", "))));
   }

@@ -156,9 +156,9 @@ int64_t text_begin(const Source& source) {
 }
 
 std::vector<size_t> find_columns(const std::string& where, const std::vector<std::string>& columns,
-                                 const std::vector<std::string>& asked) {
+                                 const std::vector<std::string>& requested) {
   std::vector<size_t> found;
-  for (const std::string& column : asked) {
+  for (const std::string& column : requested) {
     const auto match = std::ranges::find(columns, column);
     if (match == columns.end())
       throw DataError(fmt::format("{} has no column \"{}\": it has {}", where, column, fmt::join(columns, ", ")));

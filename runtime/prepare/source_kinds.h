@@ -34,6 +34,6 @@ int64_t text_begin(const Source& source);
 
 /// Indices in `columns` of the requested columns. Throws DataError, listing the available columns, if one is missing.
 std::vector<size_t> find_columns(const std::string& where, const std::vector<std::string>& columns,
-                                 const std::vector<std::string>& asked);
+                                 const std::vector<std::string>& requested);
 
 }  // namespace modular

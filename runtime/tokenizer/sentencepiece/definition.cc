@@ -76,13 +76,13 @@ std::string text_of_token(const json& token) { return token.is_string() ? token 
 const Class& get_class(const std::string& model, const ModelFile& file, const json& config) {
   std::string name = config.value("tokenizer_class", "");
   if (name.ends_with("Fast")) name.resize(name.size() - 4);
-  for (const Class& one : classes())
-    if (name.empty() ? std::filesystem::path(model).filename() == one.file && file.algorithm == one.algorithm
-                     : name == one.name)
-      return one;
+  for (const Class& entry : classes())
+    if (name.empty() ? std::filesystem::path(model).filename() == entry.file && file.algorithm == entry.algorithm
+                     : name == entry.name)
+      return entry;
   if (name.empty() && file.algorithm == ModelFile::Algorithm::bpe) return classes().front();
   std::vector<std::string> known;
-  for (const Class& one : classes()) known.emplace_back(one.name);
+  for (const Class& entry : classes()) known.emplace_back(entry.name);
   if (name.empty())
     throw std::runtime_error(fmt::format(
         "the tokenizer class of {} does not follow from its name: write {{\"tokenizer_class\": NAME}}, one of {}, "
@@ -121,12 +121,12 @@ class Adding {
 };
 
 /// The named tokens, from the config or otherwise from the class.
-std::vector<std::pair<std::string, json>> named_tokens(const Class& of, const json& config) {
+std::vector<std::pair<std::string, json>> named_tokens(const Class& type, const json& config) {
   std::vector<std::pair<std::string, json>> tokens;
   for (const char* name : kNamed) {
     json token = config.value(name, json());
     if (!config.contains(name))
-      for (const auto& [key, text] : of.named)
+      for (const auto& [key, text] : type.named)
         if (std::string(key) == name) token = text;
     if (!token.is_null()) tokens.emplace_back(name, std::move(token));
   }
@@ -151,9 +151,9 @@ std::vector<std::string> sentinels(const json& config) {
 }
 
 /// Adds the tokens in the config's list; if it has none, those that the model marks, and T5's sentinels.
-void add_further_tokens(Definition& definition, Adding& adding, const Class& of, const json& config) {
+void add_further_tokens(Definition& definition, Adding& adding, const Class& type, const json& config) {
   const json listed = further_tokens(config);
-  const std::vector<std::string> own = of.define == define_t5 ? sentinels(config) : std::vector<std::string>();
+  const std::vector<std::string> own = type.define == define_t5 ? sentinels(config) : std::vector<std::string>();
   for (const json& token : listed) adding.add(token, /*special=*/true);
   if (listed.empty()) {
     for (const Piece& piece : definition.file.pieces)
@@ -170,7 +170,7 @@ void add_further_tokens(Definition& definition, Adding& adding, const Class& of,
     if (piece.type == Piece::Type::user_defined) check(piece.text);
 }
 
-void add_tokens(Definition& definition, const Class& of, const json& config) {
+void add_tokens(Definition& definition, const Class& type, const json& config) {
   Adding adding(definition);
   std::map<int64_t, json> decoder;
   const json by_id = config.value("added_tokens_decoder", json::object());
@@ -179,13 +179,13 @@ void add_tokens(Definition& definition, const Class& of, const json& config) {
     if (const int32_t made = adding.add(token, token.value("special", false)); made != id)
       reject(
           fmt::format("added_tokens_decoder gives {:?} the id {}, but its id is {}", text_of_token(token), id, made));
-  for (const auto& [name, token] : named_tokens(of, config)) {
+  for (const auto& [name, token] : named_tokens(type, config)) {
     const int32_t id = adding.add(token, /*special=*/true);
     if (name == "eos_token") definition.end_of_text = id;
     if (name == "pad_token") definition.padding = id;
     if (name == "mask_token") definition.mask = id;
   }
-  add_further_tokens(definition, adding, of, config);
+  add_further_tokens(definition, adding, type, config);
 }
 
 int32_t id_for(const Definition& definition, const std::string& text) {
@@ -194,8 +194,8 @@ int32_t id_for(const Definition& definition, const std::string& text) {
   return static_cast<int32_t>(found - definition.tokens.begin());
 }
 
-std::string name_in(const json& config, const char* key, const char* otherwise) {
-  return config.contains(key) && !config[key].is_null() ? text_of_token(config[key]) : otherwise;
+std::string name_in(const json& config, const char* key, const char* fallback) {
+  return config.contains(key) && !config[key].is_null() ? text_of_token(config[key]) : fallback;
 }
 
 void tokens_are_pieces(Definition& definition) {
@@ -254,16 +254,16 @@ void define_xlm_roberta(Definition& definition, const json& config, const std::s
 }
 
 /// Sets the ids that are put around texts.
-void define_around(Definition& definition, const Class& of, const json& config) {
+void define_around(Definition& definition, const Class& type, const json& config) {
   const std::string bos = name_in(config, "bos_token", "<s>"), eos = name_in(config, "eos_token", "</s>");
-  if (of.define == define_llama) {
+  if (type.define == define_llama) {
     const bool begins = config.value("add_bos_token", false), ends = config.value("add_eos_token", false);
     if (begins) definition.before = {id_for(definition, bos)};
     if (ends) definition.after = {id_for(definition, eos)};
     definition.between = definition.after;
     definition.between.insert(definition.between.end(), definition.before.begin(), definition.before.end());
     definition.second_has_type = true;
-  } else if (of.define == define_t5) {
+  } else if (type.define == define_t5) {
     definition.after = {*definition.end_of_text};
     definition.between = definition.after;
   } else {
@@ -282,17 +282,17 @@ bool Definition::is_special(int32_t id) const {
 Definition define_tokenizer(const std::string& model, const json& config) {
   Definition definition;
   definition.file = read_model_file(model);
-  const Class& of = get_class(model, definition.file, config);
-  if (definition.file.algorithm != of.algorithm)
+  const Class& type = get_class(model, definition.file, config);
+  if (definition.file.algorithm != type.algorithm)
     reject(fmt::format("{} is not a {} model, which {} needs", model,
-                       of.algorithm == ModelFile::Algorithm::bpe ? "BPE" : "Unigram", of.name));
+                       type.algorithm == ModelFile::Algorithm::bpe ? "BPE" : "Unigram", type.name));
   if (definition.file.space_is_suffix) reject(fmt::format("{} has spaces at the ends of words", model));
   if (std::ranges::count(definition.file.pieces, Piece::Type::unused, &Piece::type) > 0)
     reject(fmt::format("{} has pieces of type UNUSED", model));
-  of.define(definition, config, model);
-  add_tokens(definition, of, config);
-  define_around(definition, of, config);
-  definition.pads_left = config.value("padding_side", of.pads_left ? "left" : "right") == "left";
+  type.define(definition, config, model);
+  add_tokens(definition, type, config);
+  define_around(definition, type, config);
+  definition.pads_left = config.value("padding_side", type.pads_left ? "left" : "right") == "left";
   definition.truncates_left = config.value("truncation_side", "right") == "left";
   definition.splits_special = config.value("split_special_tokens", false);
   const json inputs = config.value("model_input_names", json::array());

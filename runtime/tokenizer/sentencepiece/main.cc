@@ -59,20 +59,21 @@ Encoded encode_text(const Texts& texts, const json& text) {
 
 /// Truncates both to `longest` ids together, the longer one first, like the package tokenizers.
 void truncate_pair(Encoded& first, Encoded& second, size_t longest, bool at_begin) {
-  const size_t one = first.ids.size(), two = second.ids.size();
-  if (one + two <= longest) return;
-  size_t shorter = std::min(one, two), longer = shorter > longest ? shorter : std::max(shorter, longest - shorter);
+  const size_t first_size = first.ids.size(), second_size = second.ids.size();
+  if (first_size + second_size <= longest) return;
+  size_t shorter = std::min(first_size, second_size),
+         longer = shorter > longest ? shorter : std::max(shorter, longest - shorter);
   if (shorter + longer > longest) shorter = longest / 2, longer = shorter + longest % 2;
-  first.truncate(one > two ? longer : shorter, at_begin);
-  second.truncate(one > two ? shorter : longer, at_begin);
+  first.truncate(first_size > second_size ? longer : shorter, at_begin);
+  second.truncate(first_size > second_size ? shorter : longer, at_begin);
 }
 
-Encoded encode(const Texts& texts, const json& asked, size_t row) {
+Encoded encode(const Texts& texts, const json& request, size_t row) {
   const Definition& definition = texts.definition();
-  const bool is_pair = !asked.at("pairs").is_null(), special = asked.at("special");
-  Encoded first = encode_text(texts, asked.at("texts").at(row)), second;
-  if (is_pair) second = encode_text(texts, asked.at("pairs").at(row));
-  if (const json& longest = asked.at("longest"); !longest.is_null()) {
+  const bool is_pair = !request.at("pairs").is_null(), special = request.at("special");
+  Encoded first = encode_text(texts, request.at("texts").at(row)), second;
+  if (is_pair) second = encode_text(texts, request.at("pairs").at(row));
+  if (const json& longest = request.at("longest"); !longest.is_null()) {
     const size_t around =
         special ? definition.before.size() + definition.after.size() + (is_pair ? definition.between.size() : 0) : 0;
     if (longest.get<size_t>() < around) throw std::runtime_error("the ids around a text exceed the requested length");
@@ -106,19 +107,19 @@ void write(const std::vector<Number>& numbers) {
 
 void answer(const json& message) { std::cout << message.dump(-1, ' ', false, json::error_handler_t::replace) << '\n'; }
 
-void answer_texts(const Texts& texts, const json& asked) {
+void answer_texts(const Texts& texts, const json& request) {
   Encoded all;
   json lengths = json::array();
-  for (size_t row = 0; row < asked.at("texts").size(); ++row) {
-    const Encoded one = encode(texts, asked, row);
-    lengths.push_back(one.ids.size());
-    all.ids.insert(all.ids.end(), one.ids.begin(), one.ids.end());
-    all.types.insert(all.types.end(), one.types.begin(), one.types.end());
-    all.words.insert(all.words.end(), one.words.begin(), one.words.end());
+  for (size_t row = 0; row < request.at("texts").size(); ++row) {
+    const Encoded encoded = encode(texts, request, row);
+    lengths.push_back(encoded.ids.size());
+    all.ids.insert(all.ids.end(), encoded.ids.begin(), encoded.ids.end());
+    all.types.insert(all.types.end(), encoded.types.begin(), encoded.types.end());
+    all.words.insert(all.words.end(), encoded.words.begin(), encoded.words.end());
   }
   answer({{"lengths", lengths}});
   write(all.ids);
-  const json& asks = asked.at("asks");
+  const json& asks = request.at("asks");
   if (std::ranges::find(asks, json("types")) != asks.end()) write(all.types);
   if (std::ranges::find(asks, json("words")) != asks.end()) write(all.words);
 }
@@ -186,15 +187,15 @@ int serve() {
   std::cout.flush();
   while (std::getline(std::cin, line)) {
     try {
-      const json asked = json::parse(line);
-      if (asked.contains("chat"))
+      const json request = json::parse(line);
+      if (request.contains("chat"))
         answer({{"error",
                  "chat templates need a tokenizer.json, and the tokenizer is a SentencePiece model: let "
                  "transformers write its tokenizer.json: AutoTokenizer.from_pretrained(…).save_pretrained(…)"}});
-      else if (asked.contains("decode"))
-        answer({{"text", texts->decode(asked["decode"].get<std::vector<int64_t>>())}});
+      else if (request.contains("decode"))
+        answer({{"text", texts->decode(request["decode"].get<std::vector<int64_t>>())}});
       else
-        answer_texts(*texts, asked);
+        answer_texts(*texts, request);
     } catch (const std::exception& error) {
       answer({{"error", std::string("the tokenizer rejects a text: ") + error.what()}});
     }
