@@ -169,7 +169,7 @@ TEST_F(Rejected, AnInvalidTokenizer) {
               HasSubstr("holds neither tokenizer.json nor a SentencePiece model"));
   EXPECT_THAT(find_error({source, "--entry", "llama", "--tokenizer", "/no/such/tokenizer.json"}),
               HasSubstr("the tokenizer /no/such/tokenizer.json does not exist"));
-  EXPECT_THAT(find_error({source, "--entry", "llama"}), HasSubstr("name its folder by --tokenizer"));
+  EXPECT_THAT(find_error({source, "--entry", "llama"}), HasSubstr("name its folder with --tokenizer"));
 }
 
 }  // namespace
