@@ -2,11 +2,12 @@
 #pragma once
 
 #include "runtime/config/config.h"
+#include "runtime/config/config_errors.h"
 
 namespace modular {
 
-/// Throws ConfigError if a value is invalid, or if values contradict each other.
-void check_together(const RunConfig& config);
+/// Adds every invalid value, and every contradiction between values, to `problems`. Changes nothing.
+void validate(const RunConfig& config, Problems& problems);
 
 /// Throws ConfigError if the command line sets a key that the chosen optimizer does not read. Files may hold keys of
 /// several optimizers: a run's config.toml holds all of them.

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "runtime/config/config.h"
 
@@ -16,6 +18,47 @@ inline std::string shortened(const std::string& text, size_t longest) {
 [[noreturn]] inline void reject(const std::string& where, const std::string& sentence) {
   throw ConfigError(shortened(where, 500) + ": " + shortened(sentence, 2000));
 }
+
+/// Problems of one config, in the order found. Keeps the first ones only: a hostile file may hold any number.
+class Problems {
+ public:
+  bool empty() const { return messages_.empty(); }
+
+  /// Adds a problem of the key that was set at `where`.
+  void add(const std::string& where, const std::string& message) {
+    add(shortened(where, 500) + ": " + shortened(message, 2000));
+  }
+
+  /// Runs `check`, and adds the ConfigError that it throws.
+  template <class F>
+  void collect(F&& check) {
+    try {
+      check();
+    } catch (const ConfigError& error) {
+      add(error.what());
+    }
+  }
+
+  /// Whether further problems would not be reported.
+  bool is_full() const { return messages_.size() > kReported; }
+
+  /// Throws ConfigError with one line per problem; does nothing if there are none.
+  void throw_if_any() const {
+    if (empty()) return;
+    std::string all;
+    for (size_t i = 0; i < messages_.size() && i < kReported; ++i) all += (i == 0 ? "" : "\n") + messages_[i];
+    throw ConfigError(is_full() ? all + "\nand more: fix these first" : all);
+  }
+
+ private:
+  static constexpr size_t kReported = 10;
+
+  void add(std::string message) {
+    if (!is_full()) messages_.push_back(std::move(message));
+  }
+
+  std::vector<std::string> messages_;
+};
 
 /// The same for the config key `key` of a run.
 [[noreturn]] inline void throw_option_error(const RunConfig& config, const std::string& key,

@@ -364,25 +364,30 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   rename_keys(std::span(assignments).subspan(of_file), config);
   auto known = section_fields(config);
   std::vector<const Assignment*> of_model;
-  for (size_t i = 0; i < assignments.size(); ++i) {
+  Problems problems;
+  for (size_t i = 0; i < assignments.size() && !problems.is_full(); ++i) {
     const Assignment& assignment = assignments[i];
     if (assignment.path.starts_with("search."))
       continue;  // of `modrun search`, in a file that is used for training too
     if (assignment.path.starts_with("model.config.")) {
       of_model.push_back(&assignment);
-    } else if (apply_set(assignment, config)) {
       continue;
-    } else if (const auto* field = find(known, assignment.path)) {
-      if (i < of_file && source == ConfigSource::run_folder) {
-        apply_untrusted(assignment, *field, config);
-      } else {
-        apply(assignment, *field, config);
-        config.untrusted.erase(field->path);
-      }
-    } else if (!apply_older(assignment, config)) {
-      reject_unknown(assignment, known);
     }
+    problems.collect([&] {
+      if (apply_set(assignment, config)) return;
+      if (const auto* field = find(known, assignment.path)) {
+        if (i < of_file && source == ConfigSource::run_folder) {
+          apply_untrusted(assignment, *field, config);
+        } else {
+          apply(assignment, *field, config);
+          config.untrusted.erase(field->path);
+        }
+      } else if (!apply_older(assignment, config)) {
+        reject_unknown(assignment, known);
+      }
+    });
   }
+  problems.throw_if_any();
 
   try {
     choose_model(config, file);
@@ -394,10 +399,14 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   const auto of_entry = model_fields(*config.network.config);
   known.insert(known.end(), of_entry.begin(), of_entry.end());
   for (const auto* assignment : of_model) {
-    const auto* field = find(of_entry, assignment->path);
-    if (!field) reject_unknown(*assignment, known);
-    apply(*assignment, *field, config);
+    if (problems.is_full()) break;
+    problems.collect([&] {
+      const auto* field = find(of_entry, assignment->path);
+      if (!field) reject_unknown(*assignment, known);
+      apply(*assignment, *field, config);
+    });
   }
+  problems.throw_if_any();
   try {
     finish_config(*config.network.config, "model.config");
   } catch (const ConfigError& error) {
@@ -406,7 +415,8 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   choose_adapters(config);
   resize_embeddings(config, stored_rows);
   choose_length(config);
-  check_together(config);
+  validate(config, problems);
+  problems.throw_if_any();
   check_optimizer_options(config);
 
   make_absolute("train.dir", config.train.dir);

@@ -132,6 +132,24 @@ TEST_F(RunConfigTest, WrongTypesAndValuesAreLocated) {
   EXPECT_EQ(option_error("train.steps"), "--set train.steps: expected key=value, e.g. --set train.steps=100");
 }
 
+TEST_F(RunConfigTest, ReportsAllProblemsAndWhereEachWasSet) {
+  const auto lines = [&](const std::string& toml, const std::vector<std::string>& options) {
+    std::vector<std::string> found;
+    std::istringstream text(get_message<ConfigError>([&] { read("model.entry = 'llama'\n" + toml, options); }));
+    for (std::string line; std::getline(text, line);) found.push_back(line);
+    return found;
+  };
+  EXPECT_THAT(lines("train.stepz = 3\ntrain.steps = 'many'\n", {"optim.lr=-1"}),
+              ElementsAre(HasSubstr("run.toml:2:"), HasSubstr("run.toml:3:"), StartsWith("--set optim.lr=-1: ")));
+  EXPECT_THAT(lines("optim.beta1 = 1.0\ndata.order = 'files'\n", {"train.device=tpu"}),
+              ElementsAre(HasSubstr("run.toml:2:"), StartsWith("--set train.device=tpu: "), HasSubstr("run.toml:3:")));
+  std::string many;
+  for (int i = 0; i < 100'000; ++i) many += "train.x" + std::to_string(i) + " = 1\n";
+  const auto first = lines(many, {});
+  ASSERT_EQ(first.size(), 11u);
+  EXPECT_EQ(first.back(), "and more: fix these first");
+}
+
 TEST_F(RunConfigTest, ModelsOwnConfigIsCheckedWithTheRun) {
   EXPECT_THAT(option_error("model.config.num_key_value_heads=5"),
               HasSubstr("num_attention_heads must be a multiple of num_key_value_heads"));
