@@ -19,6 +19,7 @@
 #include "runtime/launch/signals.h"
 #include "runtime/search/own_objective.h"
 #include "runtime/train/metrics.h"
+#include "runtime/train/renamed_keys.h"
 
 namespace modular {
 namespace {
@@ -35,6 +36,7 @@ std::map<std::string, double> numbers_of_run(const fs::path& run) {
   if (last != evaluations.rend()) {
     found.insert(last->metrics.begin(), last->metrics.end());
     found["val_loss"] = last->loss;
+    found[std::string(kLossBefore)] = last->loss;  // for a user's objectives, which look it up by name
   }
   std::optional<LineReader> lines;
   if (is_there(file)) lines.emplace(file);
