@@ -1,10 +1,10 @@
-"""Trains what a preset of presets/ trains, in torch with the peers' models and losses, and says how fast and how well.
+"""Trains the task of one of the presets in torch with the models and losses of other libraries, and reports the speed and the metric.
 
 usage: task_training.py PRESET [--steps N] [--threads T] [--without-evaluation]
 
-PRESET is a TOML file of modrun. pairs: transformers' MPNet and Sentence Transformers' MultipleNegativesRankingLoss; classes: transformers' BERT; sessions: GPT-2 as Transformers4Rec has it
-(tests/parity/cases/session.py). Over several ranks, which RANK and the like name, by DistributedDataParallel. The data, batches, optimizer and schedule are the preset's, in an order of their own. The first
-rank prints JSON: samples_per_second of the steps alone, and the preset's first metric on all held-out samples.
+PRESET is a TOML file of modrun. pairs: transformers' MPNet and Sentence Transformers' MultipleNegativesRankingLoss; classes: transformers' BERT; sessions: GPT-2 as in Transformers4Rec
+(tests/parity/cases/session.py). With several ranks (RANK, WORLD_SIZE and so on) it uses DistributedDataParallel. Data, batch size, optimizer and schedule are the preset's; the order of the samples is its own. The first
+rank prints JSON: samples_per_second of the steps alone, and the preset's first metric on all validation samples.
 """
 
 import argparse
@@ -47,10 +47,10 @@ class Pairs(torch.nn.Module):
         return self.compare.compute_loss_from_embeddings(outputs, None)
 
     def metric(self, outputs, batch):  # mrr@10
-        asked, answers = (torch.nn.functional.normalize(torch.cat(each), dim=-1) for each in zip(*outputs))
-        cosines = asked @ answers.T
-        places = 1 + (cosines > cosines.diagonal().unsqueeze(1)).sum(1)
-        return torch.where(places <= 10, 1 / places, 0.0).mean().item()
+        queries, answers = (torch.nn.functional.normalize(torch.cat(each), dim=-1) for each in zip(*outputs))
+        cosines = queries @ answers.T
+        ranks = 1 + (cosines > cosines.diagonal().unsqueeze(1)).sum(1)
+        return torch.where(ranks <= 10, 1 / ranks, 0.0).mean().item()
 
 
 class Classes(torch.nn.Module):
@@ -95,7 +95,7 @@ TASKS = {"MPNetModel": Pairs, "BertForSequenceClassification": Classes, "Session
 
 
 def read(data, validation):
-    """The rows of the preset's files that are trained on, or that are held out: the last of all, or those of other files."""
+    """Returns the training or the validation rows of the preset's files; the latter are the last of all rows, or those of separate files."""
     files = sorted(file for path in data["paths"] for file in glob.glob(os.path.join(path, "*.safetensors")))
     part = data.get("validation_fraction", 0.0)
     tensors = [load_file(file) for file in files if part or ("held-out" in file) == validation]

@@ -14,6 +14,7 @@
 #include "runtime/checkpoint/peft_names.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/sentence_transformers.h"
 #include "runtime/checkpoint/tokenizer_files.h"
 
 namespace modular {
@@ -102,7 +103,7 @@ AdapterNames adapter_names(const ModelConfig& model, const std::vector<ModelPara
 /// Adds the tables and heads that have rows for more ids than those of the base: PEFT saves them for that, untrained.
 void add_grown_tables(AdapterNames& names, const ModelConfig& model, const std::vector<ModelParameter>& parameters,
                       const fs::path& base) {
-  if (!fs::is_regular_file(base / "config.json") || vocabulary_rows(model) == 0) return;
+  if (!fs::is_regular_file(transformer_folder(base) / "config.json") || vocabulary_rows(model) == 0) return;
   const int64_t rows = vocabulary_rows(read_config(base, model.entry));
   if (rows == vocabulary_rows(model)) return;
   const std::vector<ModelParameter> of_base = model_parameters(with_vocabulary_rows(model, rows));

@@ -220,6 +220,15 @@ const Entry& entry_of_folder(const Entry& entry, const json& object, const std::
   return entry;
 }
 
+/// A Transformer's folder does not say how the folder around it makes embeddings.
+void reject_transformer_alone(const Entry& entry, const std::filesystem::path& folder) {
+  if (find_task(entry.task)->texts == 1) return;
+  if (const std::filesystem::path around = sentence_folder_around(folder); !around.empty())
+    throw ConfigError(
+        fmt::format("{} is the Transformer of {}, which says in modules.json how embeddings are made: name that folder",
+                    folder.string(), around.string()));
+}
+
 /// Sets the fields of the embedding head in `object`, a config.json, from the files of Sentence Transformers.
 void set_embedding_head(json& object, AnyConfig& config, const std::filesystem::path& folder) {
   const json fields = fields_as_json(config);
@@ -228,7 +237,7 @@ void set_embedding_head(json& object, AnyConfig& config, const std::filesystem::
     head->fields([&](const char* name, const auto& value) { object[name] = value; });
 }
 
-[[noreturn]] void throw_no_config(const std::filesystem::path& folder) {
+[[noreturn]] void throw_no_config(const std::filesystem::path& folder, const std::filesystem::path& config) {
   if (const std::filesystem::path checkpoint = find_checkpoint(folder); !checkpoint.empty())
     throw ConfigError(fmt::format("{} holds checkpoints and is no model's folder: name one of them, {}",
                                   folder.string(), checkpoint.string()));
@@ -236,8 +245,7 @@ void set_embedding_head(json& object, AnyConfig& config, const std::filesystem::
     throw ConfigError(
         fmt::format("{} is the folder of a run that has no complete checkpoint: train first, or name other weights",
                     folder.string()));
-  throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json",
-                                (folder / "config.json").string()));
+  throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json", config.string()));
 }
 
 /// parse_config(), with the files of Sentence Transformers in `folder`, which may be empty.
@@ -268,6 +276,7 @@ ModelConfig parse_with(const std::filesystem::path& folder, std::string_view tex
     object.erase(found);
   }
   count_labels(*model.config, object);
+  if (!folder.empty()) reject_transformer_alone(*model.entry, folder);
   if (!folder.empty()) set_embedding_head(object, *model.config, folder);
   take_fields(*model.config, object, where);
   finish_config(*model.config, where);
@@ -296,14 +305,15 @@ ModelConfig parse_config(std::string_view text, const std::string& where, const 
 
 ModelConfig read_config(const std::filesystem::path& folder, const Entry* as, const std::filesystem::path& base) {
   if (is_peft_folder(folder)) return read_peft_config(folder, as, base);
-  const auto path = folder / "config.json";
-  if (!is_there(path)) throw_no_config(folder);
+  const std::filesystem::path place = transformer_folder(folder);
+  const auto path = place / "config.json";
+  if (!is_there(path)) throw_no_config(folder, path);
   const bool is_checkpoint = std::filesystem::exists(folder / "checkpoint.json");
   ModelConfig model =
       parse_with(is_checkpoint ? std::filesystem::path() : folder, read_config_text(path), path.string(), as);
   // A checkpoint's parameters in full, taken out of it: its adapters are merged into them.
-  const bool has_weights = std::filesystem::exists(folder / "model.safetensors") ||
-                           std::filesystem::exists(folder / "model.safetensors.index.json");
+  const bool has_weights = std::filesystem::exists(place / "model.safetensors") ||
+                           std::filesystem::exists(place / "model.safetensors.index.json");
   if (!has_weights || is_checkpoint) return model;
   model.token_rows.clear();
   return without_adapters(std::move(model));

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/model/registry.h"
-#include "runtime/parallel/lora.h"
+#include "runtime/parallel/parameters/lora.h"
 
 namespace modular {
 

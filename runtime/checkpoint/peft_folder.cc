@@ -17,7 +17,7 @@
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/files/open_file.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/config_integers.h"
+#include "runtime/parallel/parameters/config_integers.h"
 
 namespace modular {
 namespace {

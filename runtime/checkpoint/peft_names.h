@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/parallel/lora.h"
+#include "runtime/parallel/parameters/lora.h"
 
 namespace modular {
 

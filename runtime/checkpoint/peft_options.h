@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/parallel/lora.h"
+#include "runtime/parallel/parameters/lora.h"
 
 namespace modular {
 

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "runtime/parallel/meta_construction.h"
+#include "runtime/parallel/parameters/meta_construction.h"
 
 namespace modular {
 

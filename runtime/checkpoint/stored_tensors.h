@@ -12,7 +12,7 @@
 
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/parameters/parameter_table.h"
 
 namespace modular {
 

@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "runtime/checkpoint/pretrained.h"
+#include "runtime/config/config.h"
 #include "runtime/data/samples.h"
-#include "runtime/train/config.h"
-#include "runtime/train/data_sets.h"
-#include "runtime/train/samples.h"
+#include "runtime/datasets/data_sets.h"
+#include "runtime/datasets/samples.h"
 
 namespace modular {
 
@@ -63,9 +63,6 @@ bool reads_weights(const RunConfig& config);
 /// `trains`, checks only validation files. Reads all examples, and of token files what check_tokens() reads. Called
 /// once per job.
 void check_examples(const RunConfig& config, const std::vector<DataSet>& sets, bool trains = true);
-
-/// The samples of a set from open_samples, checked against the model's maximum number of positions.
-std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed);
 
 /// Sets train.steps for train.epochs passes over `samples`, if train.epochs is set. Uses train.batch_size.
 void count_steps(RunConfig& config, int64_t samples);

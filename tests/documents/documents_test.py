@@ -1,4 +1,4 @@
-"""Every command and every TOML block of README.md and docs/*.md does what it is written for, on small models and data of the names that
+"""Every command and every TOML block of README.md and docs/**/*.md does what it is written for, on small models and data of the names that
 it uses; what cannot be run in a test is listed with the reason. A command that is new, or listed and no longer written, fails.
 
     documents_test.py PROJECT MODRUN
@@ -97,7 +97,7 @@ TOML = {
 
 
 def blocks():
-    for document in [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]:
+    for document in [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]:
         for language, text in re.findall(r"^```(\w*)\n(.*?)^```", document.read_text(), re.M | re.S):
             yield document.relative_to(PROJECT), language, text
 

@@ -408,7 +408,7 @@ TEST_F(Examples, RejectsUnsupportedImagesBeforeStartingRanks) {
   const std::string sized = "ViTForImageClassification", free = "Dinov2ForImageClassification";
   if (has(sized)) {  // if built with it
     write("all.safetensors", {{"pixel_values", at::randn({kRows, 1, 12, 8})}, {"labels", labels}});
-    EXPECT_THAT(error(sized, small), HasSubstr("images have 1 channels and 12 x 8 pixels, and the model takes 1 "
+    EXPECT_THAT(error(sized, small), HasSubstr("images have 1 channels and 12 x 8 pixels, but the model takes 1 "
                                                "channels and 8 x 8: write images of that size, or set image_size"));
   }
   if (has(free)) {

@@ -116,11 +116,12 @@ TEST_F(Sentences, RunKeepsTheLossInferredFromItsData) {
 TEST_F(Sentences, WhatDoesNotSuitTheDataIsRejectedBeforeARankStarts) {
   write(texts(2));
   EXPECT_THAT(error({"sentences.loss=triplet"}),
-              HasSubstr("sentences.loss is \"triplet\", which compares 3 texts of a sample, and the examples have 2: "
+              HasSubstr("sentences.loss is \"triplet\", which compares 3 texts of a sample, but the examples have 2: "
                         "write input_ids as [rows, texts, seq]"));
-  EXPECT_THAT(error({"sentences.loss=cosine"}),
-              HasSubstr("sentences.loss is \"cosine\", and the examples have no \"labels\": write how near the two "
-                        "texts are, from -1 to 1"));
+  EXPECT_THAT(
+      error({"sentences.loss=cosine"}),
+      HasSubstr("sentences.loss is \"cosine\", but the examples have no \"labels\": write the similarity of the two "
+                "texts, from -1 to 1"));
   EXPECT_THAT(error({"sentences.loss=triplets"}),
               HasSubstr("sentences.loss is \"triplets\": it must be one of , supervised, in-batch, contrastive, "
                         "cosine, triplet"));
@@ -177,7 +178,7 @@ TEST_F(Sentences, ChecksValidationExamplesToo) {
   EXPECT_THAT(error({"data.validation=['*held*']", "checkpoint.best=mrr@10"}),
               HasSubstr("checkpoint.best is \"mrr@10\": it must be one of loss, pearson, spearman"));
   EXPECT_THAT(error({"data.validation=['*held*']", "sentences.loss=in-batch", "eval.metrics=['recall']"}),
-              HasSubstr("\"recall\" needs the number of places that count"));
+              HasSubstr("\"recall\" needs a cutoff"));
   fs::remove(folder_.path() / "examples/held.safetensors");
 }
 

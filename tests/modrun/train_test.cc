@@ -212,7 +212,7 @@ TEST_F(Train, BlamesNonFiniteWeightsInsteadOfTheLearningRate) {
   EXPECT_THAT(blamed.output, HasSubstr("weights are not finite; start from others"));
   const auto eval = modrun({"eval", run_folder("run").string(), "--checkpoint", spoiled.string()});
   EXPECT_EQ(eval.status, 1) << eval.output;
-  EXPECT_THAT(eval.output, HasSubstr("the loss on held-out files is nan"));
+  EXPECT_THAT(eval.output, HasSubstr("the validation loss is nan"));
 }
 
 TEST_F(Train, NonFiniteStepEndsTheRunOrIsSkipped) {

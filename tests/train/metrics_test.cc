@@ -1,5 +1,5 @@
 // Metrics and reports of a run.
-#include "runtime/train/metrics.h"
+#include "runtime/metrics/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

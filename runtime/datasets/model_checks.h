@@ -1,0 +1,57 @@
+// Checks of a run's config against the capabilities of its model.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "runtime/config/config.h"
+
+namespace modular {
+
+/// An integer of the model's config by name; nullopt if there is none.
+std::optional<int64_t> model_count(const ModelConfig& model, std::string_view name);
+
+/// model.config.vocab_size; nullopt if the model has none.
+int64_t vocab_size(const ModelConfig& model);
+
+/// First position id: 0, or in RoBERTa and similar models the padding id plus 1.
+int64_t first_position(const ModelConfig& model);
+
+/// Maximum number of positions of a model with a learned position table. Nullopt otherwise: rotary positions extend
+/// beyond max_position_embeddings, as in transformers, and relative positions are unbounded.
+std::optional<int64_t> longest_sequence(const ModelConfig& model);
+
+/// Advice for rows that exceed that maximum.
+std::string advice_on_positions(const RunConfig& config);
+
+/// Throws ConfigError if the model cannot read the data that `data` and `train` describe: its vocabulary is too small
+/// for bytes, or it has fewer positions than train.seq_len.
+void check_reading(const RunConfig& config);
+
+/// Throws ConfigError if the data has no targets for the model's task.
+void check_targets(const RunConfig& config);
+
+/// Throws ConfigError if the model does not generate text.
+void check_sampling(const RunConfig& config);
+
+/// Throws ConfigError if [router] sets options for experts or biases that the model does not have.
+void check_router(const RunConfig& config);
+
+/// Throws ConfigError if [sampled_softmax] asks for a loss that the model does not support, or for at least as many
+/// items as it has.
+void check_sampled_softmax(const RunConfig& config);
+
+/// Throws ConfigError if parameters missing from model.checkpoint, a Hugging Face folder, would keep their initial
+/// values because only adapters are trained.
+void check_new_head(const RunConfig& config);
+
+/// Throws ConfigError if optim.frozen or optim.groups names a module or parameter that the model does not have, or if
+/// optim.frozen freezes everything.
+void check_named_parameters(const RunConfig& config);
+
+/// Throws ConfigError if a dropout probability of the model's config is outside of [0, 1). The layers check that too,
+/// but only when they are constructed.
+void check_dropout(const RunConfig& config);
+
+}  // namespace modular
