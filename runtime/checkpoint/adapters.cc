@@ -23,33 +23,33 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// The path of the module of transformers that has the parameter, of which `shape` is the whole.
+/// Path of the transformers module that has the parameter of full shape `shape`.
 std::string get_module(const Entry& entry, const std::string& parameter, const std::vector<int64_t>& shape) {
   std::string module = to_peft_module(entry, parameter, shape);
   if (module.empty())
-    throw std::runtime_error(
-        fmt::format("transformers has \"{}\" of {} in other pieces than this model, so that PEFT could not add to it: "
-                    "export the merged weights",
-                    parameter, entry.architecture));
+    throw std::runtime_error(fmt::format(
+        "transformers splits \"{}\" of {} differently from this model, so PEFT cannot add an adapter to it: "
+        "export the merged weights",
+        parameter, entry.architecture));
   return module;
 }
 
-/// The name that a PEFT file has for each parameter that it holds.
+/// A PEFT file's names for the parameters that it holds.
 struct AdapterNames {
   std::vector<std::pair<std::string, const ModelParameter*>> tensors;
   std::vector<std::string> layers;                         // modules that have adapters
-  std::set<std::string> trained;                           // modules that were trained as they are
+  std::set<std::string> trained;                           // modules that are trained in full
   std::map<std::string, std::vector<int64_t>> token_rows;  // ids of trained rows, by module
 };
 
-/// Rows of a parameter that a PEFT file holds.
+/// Rows of a parameter in a PEFT file.
 struct TokenRows {
-  std::string name;  // in the file
+  std::string name;  // tensor name in the file
   const ModelParameter* parameter;
   const std::vector<int64_t>* ids;
 };
 
-/// Those of model.token_rows.
+/// The rows of model.token_rows.
 std::vector<TokenRows> token_rows(AdapterNames& names, const ModelConfig& model,
                                   const std::vector<ModelParameter>& parameters) {
   std::vector<TokenRows> rows;
@@ -57,8 +57,8 @@ std::vector<TokenRows> token_rows(AdapterNames& names, const ModelConfig& model,
     const auto found = std::ranges::find(parameters, name, &ModelParameter::name);
     const bool is_table = found != parameters.end() && found->global_shape.size() == 2;
     if (!is_table || std::ranges::any_of(ids, [&](int64_t id) { return id >= found->global_shape[0]; }))
-      throw std::runtime_error(fmt::format("{}: \"token_rows\" has rows of \"{}\", which {} has not", model.source,
-                                           name, model.entry->architecture));
+      throw std::runtime_error(fmt::format("{}: \"token_rows\" has rows of \"{}\", which {} does not have",
+                                           model.source, name, model.entry->architecture));
     const std::string module = get_module(*model.entry, name, found->global_shape);
     names.token_rows[module] = ids;
     rows.push_back({fmt::format("{}{}{}{}", kPeftPrefix, module, kPeftTokenAdapter, kPeftTokenRows), &*found, &ids});
@@ -82,16 +82,17 @@ AdapterNames adapter_names(const ModelConfig& model, const std::vector<ModelPara
     if (is_adapter(parameter.name) || !lies_in_any(model.lora->options.trained, parameter)) continue;
     if (parameter.names.size() > 1)
       throw std::runtime_error(
-          fmt::format("lora.trained has \"{}\", which is also \"{}\", and PEFT would change one of the two alone: "
+          fmt::format("lora.trained has \"{}\", which is tied to \"{}\", and PEFT would change only one of the two: "
                       "export the merged weights",
                       parameter.names[0], parameter.names[1]));
     const std::string module = get_module(*model.entry, parameter.name, parameter.global_shape);
     if (std::ranges::find(names.layers, module) != names.layers.end())
       throw std::runtime_error(fmt::format(
-          "{} has an adapter, and was trained besides, which PEFT cannot have: export the merged weights", module));
+          "{} has an adapter and was also trained in full, which PEFT does not support: export the merged weights",
+          module));
     names.trained.insert(module);
   }
-  // Of such a module PEFT wants all parameters.
+  // PEFT expects all parameters of such a module.
   for (const ModelParameter& parameter : parameters) {
     const std::string module = parameter.name.substr(0, parameter.name.rfind('.'));
     if (is_adapter(parameter.name) || !names.trained.contains(module)) continue;
@@ -100,16 +101,17 @@ AdapterNames adapter_names(const ModelConfig& model, const std::vector<ModelPara
   return names;
 }
 
-/// Adds the tables and heads that have rows for more ids than those of the base: PEFT saves them for that, untrained.
+/// Adds the tables and heads that have more rows than the base's: PEFT saves them in full, although they were not
+/// trained.
 void add_grown_tables(AdapterNames& names, const ModelConfig& model, const std::vector<ModelParameter>& parameters,
                       const fs::path& base) {
   if (!fs::is_regular_file(transformer_folder(base) / "config.json") || vocabulary_rows(model) == 0) return;
   const int64_t rows = vocabulary_rows(read_config(base, model.entry));
   if (rows == vocabulary_rows(model)) return;
-  const std::vector<ModelParameter> of_base = model_parameters(with_vocabulary_rows(model, rows));
+  const std::vector<ModelParameter> base_parameters = model_parameters(with_vocabulary_rows(model, rows));
   for (size_t i = 0; i < parameters.size(); ++i) {
     const ModelParameter& parameter = parameters[i];
-    if (parameter.global_shape == of_base[i].global_shape) continue;
+    if (parameter.global_shape == base_parameters[i].global_shape) continue;
     for (const std::string& name : parameter.names) {
       const std::string module = get_module(*model.entry, name, parameter.global_shape);
       const std::string wrapper =
@@ -124,7 +126,7 @@ void add_grown_tables(AdapterNames& names, const ModelConfig& model, const std::
 std::string adapter_config(const ModelConfig& model, const AdapterNames& names, const std::string& base_model) {
   const LoraOptions& options = model.lora->options;
   const std::string_view task = to_peft_task(model.entry->task);
-  // Of a classifier that says so PEFT takes the head to be trained, and looks for it under one of two names.
+  // For a classifier with this task_type, PEFT treats the head as trained, and looks for it under one of two names.
   const auto is_head = [](const std::string& module) {
     const std::string_view name = std::string_view(module).substr(module.rfind('.') + 1);
     return name == "score" || name == "classifier";

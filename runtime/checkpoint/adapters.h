@@ -1,4 +1,4 @@
-// Adapters in files: merged into the weights that they belong to, or alone, as Hugging Face's PEFT reads them.
+// // Adapters in files: merged into their base weights, or exported alone in the format of Hugging Face's PEFT.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,14 +11,14 @@
 
 namespace modular {
 
-/// read_slice, of the weight of an adapted layer with its adapter merged: W + alpha / rank B A, computed in float32.
+/// read_slice() for the weight of an adapted layer with its adapter merged: W + alpha / rank B A, computed in float32.
 void read_merged_slice(const std::string& name, const StoredTensors& stored, const AdaptedEntry* lora,
                        at::IntArrayRef offset, at::Tensor into);
 
-/// Writes a checkpoint's adapters, and what was trained beside them, as a folder that PEFT loads: adapter_config.json
-/// and adapter_model.safetensors, in float32. `base_model` is the name or path of the model that they belong to, which
-/// PEFT loads them into. The folder appears only when it is complete. Throws std::runtime_error where it is already
-/// there, where the checkpoint has no adapters, or where transformers has an adapted layer in several pieces.
+/// Exports a checkpoint's adapters, and the parameters trained with them, as a folder that PEFT loads:
+/// adapter_config.json and adapter_model.safetensors, in float32. `base_model` is the name or path of the base model,
+/// into which PEFT loads them. The folder appears only when it is complete. Throws std::runtime_error if the folder
+/// exists, if the checkpoint has no adapters, or if transformers splits an adapted layer into several modules.
 void export_adapters(const std::filesystem::path& checkpoint, const std::filesystem::path& folder,
                      const std::string& base_model);
 

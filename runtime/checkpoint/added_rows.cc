@@ -19,10 +19,10 @@
 namespace modular {
 namespace {
 
-constexpr double kEpsilon = 1e-9;                      // of the old rows' covariance, as in transformers
-constexpr int64_t kChunkElements = int64_t{16} << 20;  // of a table, in memory at a time
+constexpr double kEpsilon = 1e-9;                      // scales the covariance of the old rows, as in transformers
+constexpr int64_t kChunkElements = int64_t{16} << 20;  // elements of a table in memory at a time
 
-/// The rows of a parameter as the files hold them, each as a vector of float64.
+/// Rows of a parameter in the files, each as a vector of float64.
 class OldRows {
  public:
   OldRows(std::string name, StoredTensor tensor) : name_(std::move(name)), tensor_(std::move(tensor)) {
@@ -50,7 +50,7 @@ class OldRows {
     return sum.div_(count());
   }
 
-  /// The sum of the products of the rows less `mean`.
+  /// Scatter matrix: sum of the outer products of the rows minus `mean`.
   at::Tensor scatter(const at::Tensor& mean) const {
     at::Tensor sum = at::zeros({width_, width_}, at::kDouble);
     each_chunk([&](const at::Tensor& rows) {
@@ -66,9 +66,9 @@ class OldRows {
   int64_t width_ = 1;
 };
 
-/// Cholesky factor, by which independent normal variables get the covariance; undefined if that is not positive
-/// definite. It is computed in float64, and compared as transformers' float32 would see it, so that no mesh's
-/// rounding decides.
+/// Cholesky factor, which gives independent normal variables the covariance; undefined if the covariance is not
+/// positive definite. Computed in float64 and then tested as float32, as transformers sees it, so that rounding on
+/// different meshes does not change the result.
 at::Tensor compute_factor(const at::Tensor& covariance) {
   const auto [factor, info] = at::linalg_cholesky_ex(covariance);
   if (info.item<int64_t>() != 0) return {};
@@ -76,12 +76,12 @@ at::Tensor compute_factor(const at::Tensor& covariance) {
   return share.min().item<double>() > std::numeric_limits<float>::epsilon() ? factor : at::Tensor();
 }
 
-/// `added` further rows for those of a parameter called `name`.
+/// Samples `added` further rows for the parameter `name`.
 at::Tensor sample_rows(const OldRows& old, const std::string& name, uint64_t seed, int64_t added) {
   const at::NoGradGuard no_grad;
   const at::Tensor mean = old.mean();
   at::Tensor factor;
-  if (old.width() == 1)  // a bias
+  if (old.width() == 1)  // bias
     factor = (old.scatter(mean) / std::max<int64_t>(old.count() - 1, 1)).sqrt_().mul_(kEpsilon);
   else if (old.count() > old.width())  // fewer rows have a singular covariance
     factor = compute_factor(old.scatter(mean).div_(old.count()));
@@ -96,7 +96,7 @@ at::Tensor sample_rows(const OldRows& old, const std::string& name, uint64_t see
   return rows.to(at::kFloat).contiguous();
 }
 
-/// `compute`, whose result is kept.
+/// Caches the result of `compute`.
 std::function<at::Tensor()> computed_once(std::function<at::Tensor()> compute) {
   struct Kept {
     std::once_flag once;
@@ -133,7 +133,7 @@ void add_rows(StoredTensors& stored, const ModelConfig& model, int64_t stored_ro
   if (added == 0) return;
   if (added < 0)
     throw std::runtime_error(
-        fmt::format("the weights have rows for {} ids, and the model for {}: rows are added and not taken away",
+        fmt::format("the weights have rows for {} ids and the model for {}: rows can be added, but not removed",
                     stored_rows, stored_rows + added));
   for (const ModelParameter& parameter : model_parameters(model)) {
     const auto found = stored.find(parameter.name);

@@ -1,5 +1,5 @@
-// Token tables and heads with more rows than the weights have that are loaded: the rows are drawn as transformers'
-// resize_token_embeddings draws them.
+// Embedding tables and heads with more rows than the loaded weights: the new rows are sampled as in transformers'
+// resize_token_embeddings().
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace modular {
 
-/// The field of a model's config with the number of ids that it reads ("vocab_size", "text_config.vocab_size"); empty
-/// where it reads none.
+/// The config field with the model's vocabulary size ("vocab_size", "text_config.vocab_size"); empty if the model reads
+/// no ids.
 std::string vocabulary_field(const ModelConfig& model);
 
-/// That number; 0 where the model reads no ids.
+/// Value of that field; 0 if the model reads no ids.
 int64_t vocabulary_rows(const ModelConfig& model);
 
-/// The model with `rows` in each of its token tables and heads.
+/// Returns the model with `rows` rows in each of its token embeddings and heads.
 ModelConfig with_vocabulary_rows(ModelConfig model, int64_t rows);
 
-/// Adds to `stored`, the parameters of a model with `stored_rows`, the rows that `model` has in addition. They follow
-/// from the stored rows, the parameter's name and model.added_rows_seed, and are computed where they are first read:
-/// that reads the stored rows twice, a part of them at a time, and takes 2 · rows · width² operations and 3 · width²
-/// float64 numbers. Throws std::runtime_error where the model has fewer rows.
+/// Adds the rows that `model` has in addition to the `stored_rows` of `stored`. They depend on the stored rows, the
+/// parameter's name and model.added_rows_seed, and are computed on first access, which reads the stored rows twice, in
+/// chunks, and takes 2 · rows · width² operations and 3 · width² float64 numbers. Throws std::runtime_error if the
+/// model has fewer rows.
 void add_rows(StoredTensors& stored, const ModelConfig& model, int64_t stored_rows);
 
 }  // namespace modular

@@ -20,31 +20,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A path without a trailing slash, whose file name is then the folder's.
+/// The path without a trailing slash, so that filename() is the folder's name.
 fs::path named(const fs::path& folder) { return folder.has_filename() ? folder : folder.parent_path(); }
 
-fs::path beside(const fs::path& folder, const char* suffix) {
+fs::path sibling(const fs::path& folder, const char* suffix) {
   fs::path path = named(folder);
   path += suffix;
   return path;
 }
 
-/// Has the file system store a folder's entries, without which a rename may be forgotten.
+/// Makes a folder's entries durable: without this a crash may undo a rename.
 void store_entries(const fs::path& folder) {
   const int file = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) throw_system_error(folder, "opened");
   const int failed = ::fsync(file);
   ::close(file);
-  if (failed && errno != EINVAL) throw_system_error(folder, "written");  // EINVAL: a file system that cannot
+  if (failed && errno != EINVAL)
+    throw_system_error(folder, "written");  // EINVAL: the file system does not support fsync of folders
 }
 
-/// Throws where a link within a run's folder leads to the folder that has `path`, which itself is replaced.
+/// Throws if a link within a run's folder leads to the parent folder of `path`. `path` itself may be a link, because it
+/// is replaced.
 void check_parent_folder(const fs::path& path) { check_no_links(run_path(path.parent_path() / "any")); }
 
-/// The name of a folder while another one takes its place.
-fs::path replaced_folder(const fs::path& folder) { return beside(folder, ".replaced"); }
+/// Name of the old folder while a new one replaces it.
+fs::path replaced_folder(const fs::path& folder) { return sibling(folder, ".replaced"); }
 
-/// Puts `partial` in the place of `final` and removes that, on a file system that cannot exchange names.
+/// Renames `partial` to `final` and removes the old folder, on a file system that cannot swap two names.
 void replace_in_two_steps(const fs::path& partial, const fs::path& final) {
   restore_folder(final);
   const fs::path replaced = replaced_folder(final);
@@ -60,7 +62,7 @@ void throw_system_error(const fs::path& path, std::string_view verb) {
   throw std::runtime_error(fmt::format("{} cannot be {}: {}", path.string(), verb, std::strerror(errno)));
 }
 
-fs::path partial_folder(const fs::path& folder) { return beside(folder, ".partial"); }
+fs::path partial_folder(const fs::path& folder) { return sibling(folder, ".partial"); }
 
 void reject_existing(const fs::path& folder) {
   if (fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder)))
@@ -83,7 +85,7 @@ void publish_folder(const fs::path& folder) {
   if (!fs::exists(final)) {
     fs::rename(partial, final);
   } else if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) == 0) {
-    fs::remove_all(partial);  // now the old one
+    fs::remove_all(partial);  // the old folder
   } else if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP) {
     replace_in_two_steps(partial, final);
   } else {
@@ -95,7 +97,7 @@ void publish_folder(const fs::path& folder) {
 NewFolder::NewFolder(fs::path folder) : folder_(std::move(folder)), partial_(begin_folder(folder_)) {}
 
 NewFolder::~NewFolder() {
-  std::error_code ignored;  // the error that is on its way says more
+  std::error_code ignored;  // the exception that is propagating is more informative
   if (!is_published_) fs::remove_all(partial_, ignored);
 }
 
@@ -132,8 +134,8 @@ void write_file(const fs::path& path, std::string_view text) {
 
 void write_file(const fs::path& path, const std::function<std::optional<std::string>()>& next) {
   check_parent_folder(path);
-  const fs::path partial = beside(path, ".partial");
-  ::unlink(partial.c_str());  // left by an interruption, or put there to be followed
+  const fs::path partial = sibling(path, ".partial");
+  ::unlink(partial.c_str());  // left by an interruption, or a link placed there by someone else
   const OpenFile file = open_to_write(partial, O_CREAT | O_EXCL);
   while (const std::optional<std::string> text = next())
     for (std::string_view rest = *text; !rest.empty();) {
@@ -147,7 +149,7 @@ void write_file(const fs::path& path, const std::function<std::optional<std::str
 }
 
 void link_folder(const fs::path& link, const fs::path& target) {
-  const fs::path partial = beside(link, ".partial");
+  const fs::path partial = sibling(link, ".partial");
   ::unlink(partial.c_str());
   if (::symlink(target.c_str(), partial.c_str()) != 0 || ::rename(partial.c_str(), link.c_str()) != 0)
     throw_system_error(link, "made a link");

@@ -9,37 +9,38 @@
 
 namespace modular {
 
-/// Throws std::runtime_error that says what could not be done with a file, and what the system says of it (errno).
+/// Throws std::runtime_error with the path, the failed action (`verb`) and the system's error message (errno).
 [[noreturn]] void throw_system_error(const std::filesystem::path& path, std::string_view verb);
 
-/// Throws std::runtime_error where `folder` is there and is not an empty folder.
+/// Throws std::runtime_error if `folder` exists, unless it is an empty folder.
 void reject_existing(const std::filesystem::path& folder);
 
-/// Where a folder is prepared that will be called `folder`: beside it, so that a rename suffices.
+/// Path at which the future `folder` is prepared: a sibling, so that a rename suffices.
 std::filesystem::path partial_folder(const std::filesystem::path& folder);
 
-/// Makes an empty partial_folder(folder), in place of one that an interrupted program left. Throws std::runtime_error
-/// where it cannot.
+/// Creates an empty partial_folder(folder), replacing one that an interrupted program left behind. Throws
+/// std::runtime_error on failure.
 std::filesystem::path begin_folder(const std::filesystem::path& folder);
 
-/// Gives a complete partial_folder its name; a folder that has it already is replaced and removed: in one step, or
-/// where the file system cannot exchange names (NFS) in two, between which published_folder() still finds the old one.
+/// Renames a complete partial_folder to `folder`. An existing folder of that name is replaced and removed: atomically,
+/// or in two steps if the file system cannot swap two names (NFS). Between the two steps published_folder() still finds
+/// the old one.
 void publish_folder(const std::filesystem::path& folder);
 
-/// A folder that is written in one go, by a program that has no use for a part of it: what is not published, as the
-/// disk was full, say, is removed with the error that ended it.
+/// A folder that is written in one go, by a program that cannot use a part of it: if it is not published, because the
+/// disk is full, for example, the destructor removes it.
 class NewFolder {
  public:
-  /// As begin_folder().
+  /// See begin_folder().
   explicit NewFolder(std::filesystem::path folder);
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
 
-  /// Where its files are written.
+  /// Folder to write the files into.
   const std::filesystem::path& partial() const { return partial_; }
 
-  /// As publish_folder().
+  /// See publish_folder().
   void publish();
 
  private:
@@ -47,24 +48,24 @@ class NewFolder {
   bool is_published_ = false;
 };
 
-/// Where the published `folder` is: under its name, or beside it where its replacement was interrupted.
+/// Path of the published `folder`: its name, or a sibling if its replacement was interrupted.
 std::filesystem::path published_folder(const std::filesystem::path& folder);
 
-/// Gives a folder whose replacement was interrupted its name again, and removes what one that was done left behind.
+/// Restores the name of a folder whose replacement was interrupted, and removes leftovers of a replacement that
+/// completed.
 void restore_folder(const std::filesystem::path& folder);
 
-/// Removes a folder in such a way that an interruption leaves none that looks complete.
+/// Removes a folder so that an interruption cannot leave one that looks complete.
 void remove_folder(const std::filesystem::path& folder);
 
-/// Writes a file that is either the old or the new one at any time, and stored when this returns. What has the name,
-/// a link too, is replaced.
+/// Writes a file atomically (readers see the old or the new content) and durably. Replaces an existing file of that
+/// name, including a symbolic link.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-/// The same of pieces: `next` gives one after the other, and nothing at the end.
+/// The same for content in pieces: `next` returns one piece after the other, and nullopt at the end.
 void write_file(const std::filesystem::path& path, const std::function<std::optional<std::string>()>& next);
 
-/// Makes `link` lead to `target`, a name beside it, in place of where it led. Throws std::runtime_error where it
-/// cannot.
+/// Points the link `link` to its sibling `target`, replacing an older link. Throws std::runtime_error on failure.
 void link_folder(const std::filesystem::path& link, const std::filesystem::path& target);
 
 }  // namespace modular

@@ -23,20 +23,20 @@ std::runtime_error does_not_fit(const fs::path& checkpoint, const std::string& w
   return std::runtime_error(fmt::format("checkpoint {} does not fit: {}", checkpoint.string(), why));
 }
 
-/// A checkpoint of this model.
+/// Opens a checkpoint and checks that it is one of this model.
 CheckpointIndex open_checkpoint_for(const ModelConfig& model, const fs::path& checkpoint) {
   const std::string difference = config_difference(read_config(checkpoint), model);
   if (!difference.empty()) throw does_not_fit(checkpoint, difference);
   return open_checkpoint(checkpoint);
 }
 
-/// Reads a slice of what the checkpoint holds.
+/// Reads a slice from the checkpoint's tensors.
 void read_from(const fs::path& checkpoint, const StoredTensors& stored, const TensorSlice& slice) {
   const auto found = stored.find(slice.name);
   if (found == stored.end())
     throw does_not_fit(checkpoint,
-                       fmt::format("it has no \"{}\"; only the weights of a run with another optimizer or of an "
-                                   "imported model can be taken over, into a new run",
+                       fmt::format("it has no \"{}\"; from a run with another optimizer or an imported model, "
+                                   "only the weights can be loaded, into a new run",
                                    slice.name));
   if (found->second.shape != slice.global_shape)
     throw does_not_fit(checkpoint, fmt::format("\"{}\" is {} in it and {} in the run", slice.name,
@@ -89,7 +89,7 @@ TrainingState load_checkpoint_by_first(const fs::path& checkpoint, const ModelCo
   const auto generators = generator_states(mesh.device());
   std::vector<TensorSlice> slices(tensors.begin(), tensors.end());
   for (const auto& [name, state] : generators) slices.push_back({name, state.sizes().vec(), {0}, state});
-  std::optional<CheckpointIndex> index;  // opened where a failure is told to all
+  std::optional<CheckpointIndex> index;  // opened inside read_by_first(), which reports a failure to all ranks
   const auto read = [&](const TensorSlice& slice, int64_t rank) {
     if (!index) index = open_checkpoint_for(model, checkpoint);
     if (is_generator_state(slice.name))
@@ -101,9 +101,9 @@ TrainingState load_checkpoint_by_first(const fs::path& checkpoint, const ModelCo
   read_by_first(slices, read, checkpoint.string(), mesh);
   set_generator_states(generators, checkpoint / rank_file_name(mesh.rank()), mesh.device());
 
-  const nlohmann::json said = index ? nlohmann::json{index->state.step, index->state.values} : nlohmann::json();
+  const nlohmann::json sent = index ? nlohmann::json{index->state.step, index->state.values} : nlohmann::json();
   const nlohmann::json state =
-      nlohmann::json::parse(broadcast_text(mesh.control(), said.dump(), "the state in the checkpoint"));
+      nlohmann::json::parse(broadcast_text(mesh.control(), sent.dump(), "the state in the checkpoint"));
   return {state.at(0).get<int64_t>(), state.at(1).get<std::map<std::string, std::string>>()};
 }
 

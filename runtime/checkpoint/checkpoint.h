@@ -1,13 +1,13 @@
-// Checkpoints of a training run: each rank writes the slices it owns, and any number of ranks reads them back.
+// Checkpoints of a training run: each rank writes the slices it owns, and any number of ranks can read them back.
 //
-//   <folder>/latest                   the names of the complete checkpoints, the newest first
-//   <folder>/best                     a link to the best of them, where one is kept as that
+//   <folder>/latest                   names of the complete checkpoints, the newest first
+//   <folder>/best                     link to the best checkpoint, if one is kept as such
 //   <folder>/step-00000100/
 //     config.json                     the model, as in a Hugging Face folder
-//     checkpoint.json                 step, state, and of each tensor its shape and where its slices lie
-//     rank-00000.safetensors …        the slices that a rank owns, and its random generators
+//     checkpoint.json                 step, state, and each tensor's shape and the locations of its slices
+//     rank-00000.safetensors …        the slices that a rank owns, and the states of its random generators
 //
-// Either all ranks see one file system, or rank 0 alone has the folder, and writes and reads for all. A checkpoint
+// Either all ranks see one file system, or only rank 0 has the folder and reads and writes for all. A checkpoint
 // appears under its name only when it is complete.
 #pragma once
 
@@ -28,58 +28,60 @@
 
 namespace modular {
 
-/// The part of a tensor that this rank keeps: global[offset, offset + local.sizes()). Parameters, and whatever the
-/// optimizer keeps beside them in any layout of its own.
+/// The slice of a tensor that this rank keeps: global[offset, offset + local.sizes()). Parameters, and any optimizer
+/// state, in whatever layout the optimizer uses.
 struct TensorSlice {
-  std::string name;  // "model.norm.weight"; of an optimizer "optimizer.exp_avg.model.norm.weight"
+  std::string name;  // "model.norm.weight"; "optimizer.exp_avg.model.norm.weight" for optimizer state
   std::vector<int64_t> global_shape;
   std::vector<int64_t> offset;
-  at::Tensor local;   // any dtype; loading writes into it
-  bool owner = true;  // true on exactly one of the ranks that hold this slice. A rank may hold several of one tensor
+  at::Tensor local;  // any dtype; loading writes into it
+  bool owner =
+      true;  // true on exactly one of the ranks that hold this slice. A rank may hold several slices of one tensor
 };
 
-/// The slices of parameters, which share their storage.
+/// Slices of parameters, which share storage with them.
 std::vector<TensorSlice> get_slices(std::span<const ShardedParameter> parameters);
 
-/// The slices of a model's parameters and buffers: all that its files hold.
+/// Slices of a model's parameters and buffers: everything that its files hold.
 std::vector<TensorSlice> get_slices(ParallelModel& model);
 
-/// What a run needs in addition to tensors to continue, the same on every rank.
+/// The state that a run needs to resume, apart from tensors; the same on every rank.
 struct TrainingState {
   int64_t step = 0;
   std::map<std::string, std::string>
-      values;                             // small texts: the position in the data, counters, the resolved run config
-  std::optional<int64_t> best_step = {};  // whose checkpoint is kept beside the newest; saving alone reads it
+      values;  // small texts: the position in the data, counters, the resolved run config
+  std::optional<int64_t> best_step =
+      {};  // step of the checkpoint to keep in addition to the newest; read only when saving
 };
 
 /// Writes <folder>/step-<step> with the tensors, the state, and this rank's random generators (the CPU's and the
 /// device's), then points `latest` to it and removes all but the newest `keep_last` (0 keeps all). Collective. An
-/// interrupted save leaves the older checkpoints and `latest` as they were. Returns the new checkpoint's folder. Throws
-/// std::runtime_error where a file cannot be written.
+/// interrupted save leaves the older checkpoints and `latest` unchanged. Returns the new checkpoint's folder. Throws
+/// std::runtime_error if a file cannot be written.
 std::filesystem::path save_checkpoint(const std::filesystem::path& folder, const ModelConfig& model,
                                       const TrainingState& state, std::span<const TensorSlice> tensors, Mesh& mesh,
                                       int64_t keep_last);
 
-/// The checkpoint that a path means: itself, or the latest one of a folder of checkpoints or of a run. Empty where
-/// there is none. Throws std::runtime_error where `latest` names a checkpoint that is not there, or a link within the
-/// folder of a run leads to it (run_path.h).
+/// Resolves a path to a checkpoint: the path itself, or the latest checkpoint of a run or of a folder of checkpoints.
+/// Empty if there is none. Throws std::runtime_error if `latest` names a checkpoint that does not exist, or if a link
+/// within the run's folder leads to it (run_path.h).
 std::filesystem::path find_checkpoint(const std::filesystem::path& named);
 
-/// Says why a checkpoint cannot be continued with this model, or nothing. Needs no process group.
+/// Returns why a checkpoint cannot be resumed with this model, or an empty string. Needs no process group.
 std::string checkpoint_error(const std::filesystem::path& checkpoint, const ModelConfig& model);
 
-/// Reads what `save_checkpoint` wrote into the slices' `local`, whatever the slices were when they were saved, and on a
-/// mesh of the same shape the random generators too. Each rank reads only what meets its own slices. Call
-/// ParallelModel::parameters_changed() afterwards. Throws std::runtime_error where the checkpoint does
-/// not fit or a file is damaged.
+/// Reads a checkpoint into the slices' `local`, however the tensors were sliced when they were saved, and on a mesh of
+/// the same shape the random generators too. Each rank reads only what overlaps its own slices. Call
+/// ParallelModel::parameters_changed() afterwards. Throws std::runtime_error if the checkpoint does not match or a file
+/// is damaged.
 TrainingState load_checkpoint(const std::filesystem::path& checkpoint, const ModelConfig& model,
                               std::span<const TensorSlice> tensors, const Mesh& mesh);
 
-/// The same, of which only rank 0 reads the checkpoint, as read_by_first does. Collective over the world.
+/// The same, but only rank 0 reads the checkpoint (see read_by_first()). Collective over the world.
 TrainingState load_checkpoint_by_first(const std::filesystem::path& checkpoint, const ModelConfig& model,
                                        std::span<const TensorSlice> tensors, Mesh& mesh);
 
-/// Reads the parameters alone, of a checkpoint or of a Hugging Face folder (pretrained.h), into their slices.
+/// Reads only the parameters, from a checkpoint or a Hugging Face folder (pretrained.h), into their slices.
 void load_parameters(const std::filesystem::path& folder, const ModelConfig& model,
                      std::span<const TensorSlice> parameters);
 

@@ -25,7 +25,7 @@ constexpr const char* kProgram = "modular " MODULAR_VERSION;
 constexpr const char* kIndexName = "checkpoint.json";
 constexpr int64_t kMostIndexBytes = int64_t{512} << 20;
 
-/// Nothing where the product does not fit in 63 bits.
+/// Number of elements, or nullopt if it does not fit in 63 bits.
 std::optional<int64_t> volume(const Sizes& shape) {
   int64_t values = 1;
   for (const int64_t size : shape)
@@ -33,22 +33,22 @@ std::optional<int64_t> volume(const Sizes& shape) {
   return values;
 }
 
-/// Sizes or places. Throws json's own exception where `value` lists no such.
+/// Parses sizes or offsets. Throws nlohmann's exception if `value` is not a list of them.
 Sizes get_sizes(const json& value) {
   const auto is_size = [](const json& size) {
     return size.is_number_unsigned() && std::in_range<int64_t>(size.get<uint64_t>());
   };
   if (!value.is_array() || !std::ranges::all_of(value, is_size))
-    throw json::other_error::create(501, fmt::format("{} is no list of sizes", shown(value)), &value);
+    throw json::other_error::create(501, fmt::format("{} is not a list of sizes", shown(value)), &value);
   return value.get<Sizes>();
 }
 
-/// Rejects a checkpoint.json that says another format.
+/// Rejects a checkpoint.json of another format.
 [[noreturn]] void reject_format(const fs::path& path, const json& index) {
   const json& format = index.at("format");
   if (!format.is_number_integer())
     throw std::runtime_error(
-        fmt::format("{} is damaged, or another program wrote it: its format is {}, and modrun writes a number. Restore "
+        fmt::format("{} is damaged, or another program wrote it: its format is {}, not a number. Restore "
                     "the file, or continue from another checkpoint",
                     path.string(), shown(format)));
   const json program = index.value("program", json());
@@ -60,7 +60,7 @@ Sizes get_sizes(const json& value) {
                   program.is_string() ? fmt::format(" ({})", program.get<std::string>()) : ""));
 }
 
-/// Whether a slice of that place and shape lies within a tensor.
+/// Whether a slice of that offset and shape lies within a tensor.
 bool lies_within(const StoredSlice& slice, const StoredTensor& tensor) {
   if (slice.offset.size() != tensor.shape.size() || slice.shape.size() != tensor.shape.size()) return false;
   for (size_t dim = 0; dim < tensor.shape.size(); ++dim)
@@ -72,14 +72,14 @@ bool lies_within(const StoredSlice& slice, const StoredTensor& tensor) {
 void check_complete(const std::string& name, const StoredTensor& tensor, const fs::path& folder) {
   const std::optional<int64_t> values = volume(tensor.shape);
   if (!values)
-    throw std::runtime_error(fmt::format("{} is damaged: \"{}\" is {}, more values than there can be",
+    throw std::runtime_error(fmt::format("{} is damaged: \"{}\" is {}, more values than fit in 63 bits",
                                          (folder / kIndexName).string(), name, shape_text(tensor.shape)));
   int64_t held = 0;
   for (const StoredSlice& slice : tensor.slices)
     if (__builtin_add_overflow(held, volume(slice.shape).value_or(0), &held)) held = -1;
   if (held != *values)
     throw std::runtime_error(
-        fmt::format("the files of {} hold {} values of \"{}\", which has {}: it has no owner or several",
+        fmt::format("the files of {} hold {} values of \"{}\", which has {}: some slices have no owner, or several",
                     folder.string(), held, name, *values));
 }
 
@@ -134,7 +134,7 @@ CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
   const json index = parse_json(text);
   CheckpointIndex opened;
   std::map<std::string, std::shared_ptr<const SafetensorsFile>> files;
-  std::map<std::string, json> slices_in;  // by file, as it describes them itself
+  std::map<std::string, json> slices_in;  // slices by file, as the file's metadata describes them
   try {
     if (!index.is_object())
       throw std::runtime_error(fmt::format("{} is damaged: it is not a JSON object{}", path.string(),
@@ -155,8 +155,8 @@ CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
         auto& file = files[file_name];
         if (!file) {
           if (fs::path(file_name).filename() != file_name)
-            throw std::runtime_error(
-                fmt::format("{} is damaged: \"{}\" is no name of a file beside it", path.string(), file_name));
+            throw std::runtime_error(fmt::format("{} is damaged: \"{}\" is not the name of a file in the same folder",
+                                                 path.string(), file_name));
           file = std::make_shared<const SafetensorsFile>(checkpoint / file_name);
           slices_in[file_name] = parse_json(file->metadata().at("boxes"));
         }
@@ -177,7 +177,7 @@ CheckpointIndex open_checkpoint(const fs::path& checkpoint) {
   } catch (const json::exception& error) {
     throw std::runtime_error(fmt::format("{} is damaged: {}", path.string(), json_problem(error)));
   } catch (const std::out_of_range&) {
-    throw std::runtime_error(fmt::format("{} names a file that says nothing of its boxes", path.string()));
+    throw std::runtime_error(fmt::format("{} names a file without the metadata \"boxes\"", path.string()));
   }
   for (const auto& [name, tensor] : opened.tensors) check_complete(name, tensor, checkpoint);
   return opened;
@@ -190,7 +190,7 @@ std::string parameter_error(const StoredTensors& tensors, const ModelConfig& mod
       return fmt::format("{} has no \"{}\" {}, which the {} has", where, parameter.name,
                          shape_text(parameter.global_shape), model.entry->architecture);
     if (found->second.shape != parameter.global_shape)
-      return fmt::format("{}: \"{}\" is {} and the {}'s is {}: give the run the settings of the saved model", where,
+      return fmt::format("{}: \"{}\" is {} and the {}'s is {}: use the config of the saved model", where,
                          parameter.name, shape_text(found->second.shape), model.entry->architecture,
                          shape_text(parameter.global_shape));
   }

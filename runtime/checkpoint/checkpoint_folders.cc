@@ -27,10 +27,10 @@ constexpr const char* kCheckpoints = "checkpoints";
 
 std::string name_of_step(int64_t step) { return fmt::format("{}{:08}", kStepPrefix, step); }
 
-/// The step of a checkpoint's folder name; nothing for other names, those with more zeros included: a name that may be
-/// longer than a file system takes is no step's.
+/// Parses the step from a checkpoint's folder name; nullopt for other names, including those with extra zeros: a name
+/// that may be longer than the file system allows is never a step's.
 std::optional<int64_t> parse_step(const fs::path& folder) {
-  const std::string name = folder.string();  // a path is none either: it may lead elsewhere
+  const std::string name = folder.string();  // a path does not count either: it may lead elsewhere
   if (!name.starts_with(kStepPrefix)) return {};
   int64_t step = 0;
   std::from_chars(name.data() + kStepPrefix.size(), name.data() + name.size(), step);
@@ -38,8 +38,8 @@ std::optional<int64_t> parse_step(const fs::path& folder) {
   return step;
 }
 
-/// The names that `latest` lists, in the order in which they were saved, the newest first. Times of files are no order:
-/// copies have others.
+/// The names listed in `latest`, newest first, in the order in which they were saved. File times do not give the order,
+/// because copies have others.
 std::vector<std::string> saved_names(const fs::path& folder) {
   std::vector<std::string> names;
   constexpr int64_t kMostBytes = int64_t{1} << 20;
@@ -51,10 +51,11 @@ std::vector<std::string> saved_names(const fs::path& folder) {
   return names;
 }
 
-/// Complete checkpoints, the newest first. One that is not listed was saved last: the save ended before it was.
+/// Complete checkpoints, newest first. An unlisted one was saved last: the save was interrupted before it updated
+/// `latest`.
 std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
   const std::vector<std::string> saved = saved_names(folder);
-  std::vector<std::tuple<std::ptrdiff_t, int64_t, fs::path>> found;  // by number in `latest`, then the highest step
+  std::vector<std::tuple<std::ptrdiff_t, int64_t, fs::path>> found;  // by index in `latest`, then the highest step
   for (const auto& entry : fs::directory_iterator(folder)) {
     const bool is_replaced = entry.path().extension() == ".replaced" && !fs::exists(folder / entry.path().stem());
     const fs::path name = is_replaced ? entry.path().stem() : entry.path().filename();
@@ -69,7 +70,7 @@ std::vector<fs::path> complete_checkpoints(const fs::path& folder) {
   return paths;
 }
 
-/// <path>/checkpoints where `path` is a run's folder, otherwise `path`. A folder with a model's config is not a run's,
+/// <path>/checkpoints if `path` is a run's folder, otherwise `path`. A folder with a model's config is not a run's,
 /// even if it contains a folder of that name.
 fs::path get_checkpoints(const fs::path& path) {
   const bool is_model = is_there(path / "config.json") || is_there(path / "adapter_config.json");
@@ -97,7 +98,7 @@ void list_newest(const fs::path& folder, const fs::path& newest, int64_t keep_la
   }
   write_file(folder / "latest", names);
   if (best_step && fs::exists(best / "checkpoint.json")) link_folder(folder / "best", best.filename());
-  for (const fs::path& one : removed) remove_folder(one);
+  for (const fs::path& old : removed) remove_folder(old);
   if (fs::is_symlink(folder / "best") && !fs::exists(folder / "best")) fs::remove(folder / "best");
 }
 
@@ -119,17 +120,17 @@ fs::path find_checkpoint(const fs::path& named) {
   check(path);
   if (const std::vector<std::string> names = saved_names(path); !names.empty()) {
     const std::string& name = names.front();
-    const bool is_step = parse_step(name).has_value();  // other names may be no names of files
+    const bool is_step = parse_step(name).has_value();  // other names may not be valid file names
     const fs::path newest = is_step ? published_folder(path / name) : path;
     if (is_step) check(newest);
     if (!is_step || !fs::exists(newest / "checkpoint.json"))
       throw std::runtime_error(fmt::format(
-          "{} names the checkpoint {}, which is not there: --resume=step-… or --checkpoint names another one",
+          "{} names the checkpoint {}, which does not exist: --resume=step-… or --checkpoint names another one",
           (path / "latest").string(), shown(name)));
     return newest;
   }
   if (!fs::is_directory(path)) return {};
-  const auto complete = complete_checkpoints(path);  // a save that was interrupted before it wrote `latest`
+  const auto complete = complete_checkpoints(path);  // finds a save that was interrupted before it wrote `latest`
   return complete.empty() ? fs::path() : complete.front();
 }
 

@@ -1,5 +1,5 @@
-// The folder of a run's checkpoints: which are complete, in which order they were saved, and what interrupted saves
-// left.
+// The folder of a run's checkpoints: which are complete, the order in which they were saved, and leftovers of
+// interrupted saves.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace modular {
 /// <folder>/step-<step>
 std::filesystem::path checkpoint_of_step(const std::filesystem::path& folder, int64_t step);
 
-/// Puts `newest` first in `latest`, before the other complete checkpoints, and removes all of those but the last
-/// `keep_last` with it (0 keeps all) and that of `best_step`, to which the link `best` then leads; a link that
-/// leads nowhere is removed.
+/// Puts `newest` first in `latest`, before the other complete checkpoints. Removes all of them but the last
+/// `keep_last`, `newest` included (0 keeps all), and that of `best_step`, to which the link `best` then points. Removes
+/// dangling links.
 void list_newest(const std::filesystem::path& folder, const std::filesystem::path& newest, int64_t keep_last,
                  std::optional<int64_t> best_step = {});
 
-/// Mends what saves that were interrupted left.
+/// Cleans up after interrupted saves.
 void remove_leftovers(const std::filesystem::path& folder);
 
 }  // namespace modular

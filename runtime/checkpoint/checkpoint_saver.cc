@@ -21,13 +21,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of the thread that writes: where the steps need all processors it gets a few hundredths of one.
+/// Of the writing thread: if the steps use all cores, it gets a few hundredths of one core.
 constexpr int kNiceness = 15;
 
 constexpr const char* kStages[] = {"", "preparing a checkpoint", "writing a checkpoint", "completing a checkpoint"};
 
-/// Lets this thread have what other threads leave of the processors.
-void be_nice() { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness); }
+/// Lets this thread use only CPU time that other threads leave.
+void lower_priority() { ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness); }
 
 /// The slices that this rank writes.
 std::vector<TensorSlice> owned(std::span<const TensorSlice> tensors) {
@@ -68,7 +68,7 @@ CheckpointSaver::CheckpointSaver(SaveOptions options, const ModelConfig& model, 
 void CheckpointSaver::reserve_copies(std::span<const TensorSlice> tensors) {
   if (!options_.background) return;
   reserving_ = std::async(std::launch::async, [this, sources = find_tensors(owned(tensors))] {
-    be_nice();
+    lower_priority();
     copy_.reserve(sources);
   });
 }
@@ -100,11 +100,11 @@ void CheckpointSaver::start(Stage stage) {
   });
 }
 
-/// This rank's part of the stage.
+/// Does this rank's part of the stage.
 void CheckpointSaver::work() {
   const fs::path checkpoint = checkpoint_of_step(options_.folder, state_.step), partial = partial_folder(checkpoint);
   const bool first = mesh_.rank() == 0;
-  if (options_.background && stage_ != Stage::preparing) be_nice();
+  if (options_.background && stage_ != Stage::preparing) lower_priority();
   switch (stage_) {
     case Stage::idle:
       break;
@@ -118,7 +118,7 @@ void CheckpointSaver::work() {
     case Stage::writing:
       try {
         write_files(partial);
-      } catch (...) {  // on a full disk it would take what is left
+      } catch (...) {  // a partial file would fill the rest of a full disk
         std::error_code ignored;
         fs::remove(partial / rank_file_name(mesh_.rank()), ignored);
         throw;
@@ -149,10 +149,10 @@ void CheckpointSaver::write_files(const fs::path& folder) {
     send_file(messages_, write_to);
 }
 
-std::optional<SavedCheckpoint> CheckpointSaver::go_on(SaveProgress of_slowest) {
-  if (stage_ == Stage::idle || of_slowest == SaveProgress::under_way) return {};
-  work_.get();  // what this rank's own work has to say comes before what others heard of it
-  if (of_slowest == SaveProgress::failed)
+std::optional<SavedCheckpoint> CheckpointSaver::go_on(SaveProgress slowest) {
+  if (stage_ == Stage::idle || slowest == SaveProgress::under_way) return {};
+  work_.get();  // this rank's own error is more informative than the CollectiveError below
+  if (slowest == SaveProgress::failed)
     throw CollectiveError(fmt::format("another rank failed in {}", kStages[static_cast<size_t>(stage_)]));
   if (stage_ != Stage::completing) {
     start(static_cast<Stage>(static_cast<int>(stage_) + 1));

@@ -1,4 +1,4 @@
-// Saves a run's checkpoints while the run continues: what is saved is copied, and then written by a thread.
+// Saves a run's checkpoints while the run continues: the tensors are copied, and a thread writes the copies.
 #pragma once
 
 #include <atomic>
@@ -12,11 +12,11 @@
 namespace modular {
 
 struct SaveOptions {
-  std::filesystem::path folder;  // of all checkpoints
-  int64_t keep_last = 0;         // removes all but so many of the newest; 0 keeps all
-  bool background = true;        // false: everything is done in finish(), from the tensors themselves
-  bool full = false;             // write_pretrained into each checkpoint besides
-  bool shared = true;            // false: rank 0 alone has the folder, and writes what the others send
+  std::filesystem::path folder;  // folder of all checkpoints
+  int64_t keep_last = 0;         // keeps only this many of the newest; 0 keeps all
+  bool background = true;        // false: finish() does everything, directly from the tensors
+  bool full = false;             // also runs write_pretrained() into each checkpoint
+  bool shared = true;            // false: only rank 0 has the folder, and writes what the other ranks send
 };
 
 struct SavedCheckpoint {
@@ -24,36 +24,37 @@ struct SavedCheckpoint {
   std::filesystem::path folder;
 };
 
-/// How far a rank is with its part of what all ranks do before any continues.
+/// Progress of a rank's part of a stage, which all ranks complete before any continues.
 enum class SaveProgress : int64_t { done, under_way, failed };
 
-/// Prepares, writes and completes one checkpoint at a time. The ranks agree before each of these, which costs no
-/// exchange of its own: the run exchanges the largest progress() whenever it exchanges numbers in any case, and passes
-/// it to go_on(). All throw std::runtime_error, on every rank, where one rank could not write; a checkpoint that was
-/// not completed is no checkpoint then, and the older ones are as they were.
+/// Prepares, writes and completes one checkpoint at a time. The ranks agree before each of these stages without a
+/// collective of their own: whenever the run all-reduces numbers anyway, it includes the maximum of progress() and
+/// passes it to go_on(). All members throw std::runtime_error on every rank if any rank cannot write; the checkpoint is
+/// then incomplete and does not count, and older checkpoints are unchanged.
 class CheckpointSaver {
  public:
-  /// `model` and `mesh` outlive it. Collective where the folder is not shared.
+  /// `model` and `mesh` must outlive it. Collective if the folder is not shared.
   CheckpointSaver(SaveOptions options, const ModelConfig& model, Mesh& mesh);
 
-  /// Has a thread of low priority get the memory for background copies of these tensors, so that no save waits for it.
-  /// Nothing where none are made. Called once, before the first save.
+  /// Starts a low-priority thread that allocates the memory for background copies of these tensors, so that no save
+  /// waits for it. Does nothing if no copies are made. Called once, before the first save.
   void reserve_copies(std::span<const TensorSlice> tensors);
 
-  /// Begins to save the tensors' present values, and the present states of this rank's random generators, as
-  /// save_checkpoint does. None is being saved. Nobody may write the tensors before wait_for_copy() has returned.
+  /// Begins to save the current values of the tensors and the current states of this rank's random generators, as
+  /// save_checkpoint() does. No other save may be in progress. The tensors must not be written before wait_for_copy()
+  /// returns.
   void begin(TrainingState state, std::span<const TensorSlice> tensors);
 
-  /// Returns when the tensors may be written, having helped to copy what was not copied yet.
+  /// Returns when the tensors may be written, after helping to copy the rest.
   void wait_for_copy() { copy_.run(/*among_others=*/false); }
 
   SaveProgress progress() const { return progress_; }
 
-  /// Goes on where all ranks are done with their parts; `of_slowest` is the largest progress() of all, the same on all.
-  /// Returns the checkpoint when it is complete.
-  std::optional<SavedCheckpoint> go_on(SaveProgress of_slowest);
+  /// Starts the next stage once all ranks have done their parts. `slowest` is the maximum of progress() over all
+  /// ranks. Returns the checkpoint when it is complete.
+  std::optional<SavedCheckpoint> go_on(SaveProgress slowest);
 
-  /// Completes what was begun, and returns it; nothing where nothing was. Collective over the world.
+  /// Completes and returns the checkpoint in progress; nullopt if there is none. Collective over the world.
   std::optional<SavedCheckpoint> finish();
 
  private:
@@ -66,16 +67,16 @@ class CheckpointSaver {
   const SaveOptions options_;
   const ModelConfig& model_;
   Mesh& mesh_;
-  const ProcessGroup messages_;  // null where the folder is shared, and in a world of one
+  const ProcessGroup messages_;  // null if the folder is shared or the world size is 1
 
   Stage stage_ = Stage::idle;
   TrainingState state_;
-  std::vector<TensorSlice> slices_;  // that this rank writes, in the memory of copy_ where there are copies
+  std::vector<TensorSlice> slices_;  // slices that this rank writes; in the memory of copy_ if copies are made
   std::vector<std::pair<std::string, at::Tensor>> generators_;
   HostCopy copy_;
-  std::future<void> reserving_;  // the memory of copy_
+  std::future<void> reserving_;  // allocation of copy_'s memory
   std::atomic<SaveProgress> progress_ = SaveProgress::done;
-  std::future<void> work_;  // of the stage; the last member, so that the thread ends before what it uses
+  std::future<void> work_;  // of the stage; declared last, so that the thread ends before the members it uses
 };
 
 }  // namespace modular

@@ -38,12 +38,12 @@ json from_double(double value) {
   return {{kSpecialFloat, std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity"}};
 }
 
-/// Whether a number is an integer that an int64_t holds.
+/// Whether a number is an integer that fits into an int64_t.
 bool is_integer(const json& value) {
   return value.is_number_integer() && (!value.is_number_unsigned() || std::in_range<int64_t>(value.get<uint64_t>()));
 }
 
-/// Reads one value, or says what it should have been.
+/// Converts one value, or throws an error with the expected type.
 struct Converter {
   std::string where;
 
@@ -78,7 +78,7 @@ struct Converter {
   }
   template <class T>
   void operator()(std::string_view key, const json& from, std::optional<T>& to) const {
-    if (std::is_arithmetic_v<T> && from == "auto") return to.reset();  // what follows from other fields
+    if (std::is_arithmetic_v<T> && from == "auto") return to.reset();  // derived from other fields
     T value{};
     (*this)(key, from, value);
     to = std::move(value);
@@ -96,8 +96,8 @@ constexpr bool is_optional = false;
 template <class T>
 constexpr bool is_optional<std::optional<T>> = true;
 
-/// Takes `key` out of `object` into `to`; null and absence leave a plain field's default and empty an optional one only
-/// when null is written.
+/// Moves `key` from `object` into `to`. If the key is absent, `to` keeps its default; null keeps a plain field's
+/// default and empties an optional one.
 template <class T>
 void take(json& object, std::string_view key, const std::string& path, const Converter& convert, T& to) {
   const auto found = object.find(key);
@@ -108,7 +108,7 @@ void take(json& object, std::string_view key, const std::string& path, const Con
   if constexpr (is_optional<T>) to.reset();
 }
 
-/// Other names of a field, from other families or releases.
+/// Alternative names of a field, from other families or releases.
 constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"n_embd", "hidden_size"},
     {"n_positions", "max_position_embeddings"},
@@ -122,7 +122,7 @@ constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"image_token_index", "image_token_id"},
 };
 
-/// Moves `object[from]` to `rope[to]` where that is not given.
+/// Moves `object[from]` to `rope[to]` if `rope[to]` is not set.
 void move_into(json& rope, const std::string& to, json& object, const std::string& from) {
   const auto found = object.find(from);
   if (found == object.end()) return;
@@ -130,33 +130,33 @@ void move_into(json& rope, const std::string& to, json& object, const std::strin
   object.erase(found);
 }
 
-/// Takes the object `key` out of `object`; an empty one where it is null or absent.
-json take_settings(json& object, const std::string& key, const Converter& convert) {
+/// Removes the object `key` from `object` and returns it; an empty object if it is null or absent.
+json take_object(json& object, const std::string& key, const Converter& convert) {
   const auto found = object.find(key);
   if (found == object.end()) return json::object();
   if (!found->is_null() && !found->is_object()) convert.reject(key, *found, "an object with rope_type and rope_theta");
-  json settings = found->is_null() ? json::object() : *found;
+  json parameters = found->is_null() ? json::object() : *found;
   object.erase(found);
-  return settings;
+  return parameters;
 }
 
-/// Gives the kind of one set of settings its name of today.
+/// Renames the type of one set of RoPE parameters to its current name.
 void rename_kind(json& rope) {
   if (const auto type = rope.find("type"); type != rope.end()) {
     if (!rope.contains("rope_type")) rope["rope_type"] = *type;
     rope.erase("type");
   }
-  if (rope.contains("rope_type") && rope["rope_type"] == "su") rope["rope_type"] = "longrope";  // its first name
+  if (rope.contains("rope_type") && rope["rope_type"] == "su") rope["rope_type"] = "longrope";  // its original name
 }
 
-/// Unites the old and new places of rotary settings into one object, with the names of the new one.
+/// Merges the old and new locations of the RoPE parameters into one object with the new names.
 json take_rope_object(json& object, const Converter& convert) {
-  json rope = take_settings(object, "rope_parameters", convert);
-  if (json scaling = take_settings(object, "rope_scaling", convert); !scaling.empty()) rope = std::move(scaling);
+  json rope = take_object(object, "rope_parameters", convert);
+  if (json scaling = take_object(object, "rope_scaling", convert); !scaling.empty()) rope = std::move(scaling);
   for (const auto& [key, value] : rope.items())
     if (value.is_object() && !value.contains(kSpecialFloat))
       convert.reject("rope_parameters." + key, value,
-                     "one set of rotary settings for all layers, as this model has no others");
+                     "one set of RoPE parameters for all layers: this model does not have others per layer type");
   rename_kind(rope);
   for (const char* key : {"rope_theta", "rotary_emb_base"}) move_into(rope, "rope_theta", object, key);
   for (const char* key : {"partial_rotary_factor", "rotary_pct"}) move_into(rope, "partial_rotary_factor", object, key);
@@ -167,12 +167,11 @@ json take_rope_object(json& object, const Converter& convert) {
   return rope;
 }
 
-/// The same for settings by layer type. What had one set once is that of layers with full attention.
+/// The same by layer type. A model that used to have a single set has it for the layers with full attention.
 json take_rope_by_layer_type(json& object, const Converter& convert) {
-  json rope = take_settings(object, "rope_parameters", convert);
-  json full = take_settings(rope, "full_attention", convert),
-       sliding = take_settings(rope, "sliding_attention", convert);
-  full.update(take_settings(object, "rope_scaling", convert));
+  json rope = take_object(object, "rope_parameters", convert);
+  json full = take_object(rope, "full_attention", convert), sliding = take_object(rope, "sliding_attention", convert);
+  full.update(take_object(object, "rope_scaling", convert));
   for (const char* key : {"rope_theta", "global_rope_theta"}) move_into(full, "rope_theta", object, key);
   for (const char* key : {"rope_local_base_freq", "local_rope_theta"}) move_into(sliding, "rope_theta", object, key);
   rename_kind(full), rename_kind(sliding);
@@ -185,7 +184,7 @@ class Reader {
  public:
   Reader(json& object, const std::string& where) : object_(object), convert_{where} {}
 
-  /// Takes what the fields of `config`, of one of the types AnyConfig and NestedConfig, are given.
+  /// Sets the fields of `config`, an AnyConfig or NestedConfig.
   template <class Config>
   void read_all(Config& config) {
     config.fields(FieldVisitor([this](std::string_view name, const ConfigValue& field) {
@@ -195,14 +194,14 @@ class Reader {
   }
 
  private:
-  /// Rotary settings come last: their old names may be those of fields that the config has itself.
+  /// RoPE parameters come last: their old names may be names of the config's own fields.
   void finish() {
     json rest;
     if (rope_) rest = take_set(take_rope_object(object_, convert_), std::string(rope_name_), *rope_);
     if (layer_rope_) {
       rest = take_rope_by_layer_type(object_, convert_);
-      layer_rope_->fields([&](const char* type, RopeParameters& settings) {
-        rest[type] = take_set(rest[type], fmt::format("{}.{}", rope_name_, type), settings);
+      layer_rope_->fields([&](const char* type, RopeParameters& parameters) {
+        rest[type] = take_set(rest[type], fmt::format("{}.{}", rope_name_, type), parameters);
         if (rest[type].empty()) rest.erase(type);
       });
     }
@@ -226,14 +225,14 @@ class Reader {
     layer_rope_ = &value;
   }
   void read(std::string_view name, NestedConfig& config) {
-    // CLIP's first releases wrote "text_config_dict", which wins as a whole.
+    // CLIP's first releases wrote "text_config_dict", which wins as a unit.
     json rest = read_nested(name, std::string(name), config);
     rest.update(read_nested(name, std::string(name) + "_dict", config));
     if (!rest.empty()) object_[std::string(name)] = std::move(rest);
   }
 
-  /// Reads the config inside of this one where `key` holds one; what it does not give has the inner type's defaults.
-  /// Returns what no field of it has.
+  /// Reads the nested config at `key`, if there is one; fields that it does not set keep the inner type's defaults.
+  /// Returns the keys that match no field.
   json read_nested(std::string_view name, const std::string& key, NestedConfig& config) {
     const auto found = object_.find(key);
     if (found == object_.end() || found->is_null()) {
@@ -248,9 +247,9 @@ class Reader {
     return inner;
   }
 
-  /// Returns what of `rope` no setting has.
-  json take_set(json rope, const std::string& path, RopeParameters& settings) const {
-    settings.fields(
+  /// Returns the keys of `rope` that match no parameter.
+  json take_set(json rope, const std::string& path, RopeParameters& parameters) const {
+    parameters.fields(
         [&](std::string_view key, auto& value) { take(rope, key, fmt::format("{}.{}", path, key), convert_, value); });
     return rope;
   }
@@ -264,18 +263,18 @@ class Reader {
 
 template <class T>
 void print(json& into, std::string_view name, const T& value) {
-  json& place = into[std::string(name)];
+  json& target = into[std::string(name)];
   if constexpr (is_optional<T>) {
     if (value) print(into, name, *value);
   } else if constexpr (std::is_same_v<T, IntegerOrString>) {
-    std::visit([&](const auto& held) { place = held; }, value);
+    std::visit([&](const auto& held) { target = held; }, value);
   } else if constexpr (std::is_same_v<T, double>) {
-    place = from_double(value);
+    target = from_double(value);
   } else if constexpr (std::is_same_v<T, std::vector<double>>) {
-    place = json::array();
-    for (const double element : value) place.push_back(from_double(element));
+    target = json::array();
+    for (const double element : value) target.push_back(from_double(element));
   } else {
-    place = value;
+    target = value;
   }
 }
 void print(json& into, std::string_view name, RopeParameters& value) {

@@ -1,4 +1,4 @@
-// The fields of a config as JSON, with the conversions that config.json files of all ages need.
+// Config fields as JSON, with the conversions that config.json files of all releases need.
 #pragma once
 
 #include <filesystem>
@@ -10,22 +10,22 @@
 
 namespace modular {
 
-/// JSON with the numbers that Python writes and JSON has not, Infinity, -Infinity and NaN, as transformers 5 writes
-/// them:
+/// Rewrites the numbers that Python writes and JSON lacks (Infinity, -Infinity and NaN) as transformers 5 writes them:
 /// {"__float__": "Infinity"}.
 std::string with_named_special_floats(std::string_view text);
 
-/// The value that the text of a config.json holds, with these numbers; a discarded one as parse_json() has it.
+/// Parses the text of a config.json, with these numbers; returns a discarded value under the conditions of
+/// parse_json().
 nlohmann::json parse_config_json(std::string_view text);
 
-/// The text of a folder's config.json, or of another file with settings. Throws ConfigError if it cannot be read or
-/// exceeds 16 MiB.
+/// Text of a folder's config.json, or of another config file. Throws ConfigError if it cannot be read or exceeds 16
+/// MiB.
 std::string read_config_text(const std::filesystem::path& path);
 
-/// Sets the fields of `config` that `object` has, and takes them out of `object`: what remains no field has. null means
-/// "not given", and so does "auto" for a number. Rotary settings may be `rope_parameters`, or `rope_theta` and
-/// `rope_scaling` (which wins). `where` begins each error. Throws ConfigError naming the key, its value and what to
-/// write.
+/// Sets the fields of `config` from `object` and removes them from `object`; keys that remain match no field. null
+/// means "not given", and so does "auto" for a number. RoPE parameters may be given as `rope_parameters`, or as
+/// `rope_theta` and `rope_scaling` (which wins). Errors begin with `where`. Throws ConfigError naming the key, its
+/// value and the fix.
 void take_fields(AnyConfig& config, nlohmann::json& object, const std::string& where);
 
 /// Every field of `config` under its name, as transformers 5 writes it.

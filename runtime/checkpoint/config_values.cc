@@ -20,16 +20,17 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kLargest = (int64_t{1} << 31) - 1;  // so that what configs compute of two numbers fits in 63 bits
-constexpr int64_t kMostParts = 2'048;                 // layers and experts, each of which is built or listed
-constexpr int64_t kLongestHead = 65'536;              // of rotary frequencies
+constexpr int64_t kLargest =
+    (int64_t{1} << 31) - 1;               // so that results that configs compute from two numbers fit in 63 bits
+constexpr int64_t kMostParts = 2'048;     // layers and experts, each of which is constructed or listed
+constexpr int64_t kLongestHead = 65'536;  // limits the number of RoPE frequencies
 
 bool is_size(std::string_view key) {
   return key.ends_with("_size") || key.starts_with("n_") || key.starts_with("num_") || key == "head_dim" ||
          key == "max_position_embeddings";
 }
 
-/// "every n-th layer"
+/// Whether the key means "every n-th layer".
 bool is_period(std::string_view key) {
   return key.ends_with("_period") || key.ends_with("_step") || key.ends_with("_pattern") ||
          key.ends_with("_every_n_layers");
@@ -49,7 +50,7 @@ void check_integer(std::string_view key, const json& value, const std::string& w
   if (number > kLargest || number < -kLargest) reject(fmt::format("a number from {} to {}", -kLargest, kLargest));
 }
 
-/// The numbers of a config, and of configs within it.
+/// Checks the numbers of a config and of its nested configs.
 void check_values(const json& fields, const std::string& where) {
   for (const auto& [key, value] : fields.items())
     if (value.is_object() && key.ends_with("_config")) check_values(value, fmt::format("{}: {}", where, key));
@@ -74,8 +75,8 @@ void check_values(const json& fields, const std::string& where) {
       }
 }
 
-/// Finds a config's rotary settings and what they depend on, and computes the frequencies once, so that a mistake shows
-/// here.
+/// Finds a config's RoPE parameters and the fields they depend on, and computes the frequencies once, so that an error
+/// shows here.
 class RopeCheck {
  public:
   template <class Config>
@@ -97,7 +98,7 @@ class RopeCheck {
     if (!is_positive(rope.rope_theta))
       throw ConfigError(fmt::format("{}: \"rope_theta\" is {}: write a number above 0", where, rope.rope_theta));
     if (rope.factor && !is_positive(*rope.factor))
-      throw ConfigError(fmt::format("{}: \"factor\" of the rotary settings is {}: write a number of at least 1", where,
+      throw ConfigError(fmt::format("{}: \"factor\" of the RoPE parameters is {}: write a number of at least 1", where,
                                     *rope.factor));
     const int64_t original = rope.original_max_position_embeddings.value_or(1);
     if (original < 1 || original > kLargest)
@@ -106,15 +107,16 @@ class RopeCheck {
     if (head_dim_ > kLongestHead)
       throw ConfigError(fmt::format("{}: \"head_dim\" is {}: write at most {}", where, head_dim_, kLongestHead));
     if (head_dim_ % 2 != 0)
-      throw ConfigError(fmt::format("{}: \"head_dim\" is {}: write an even number, as rotary positions turn pairs",
-                                    where, head_dim_));
+      throw ConfigError(
+          fmt::format("{}: \"head_dim\" is {}: write an even number, because RoPE rotates pairs", where, head_dim_));
     const double share = rope.partial_rotary_factor.value_or(1.0);
-    const bool is_share = share > 0.0 && share <= 1.0;  // and no NaN
+    const bool is_share = share > 0.0 && share <= 1.0;  // excludes NaN
     if (const auto rotated = static_cast<int64_t>(static_cast<double>(head_dim_) * (is_share ? share : 0.0));
         rotated % 2 != 0 || rotated == 0)
-      throw ConfigError(fmt::format(
-          "{}: \"partial_rotary_factor\" is {}: write a share of the {} features of a head that is an even number",
-          where, share, head_dim_));
+      throw ConfigError(
+          fmt::format("{}: \"partial_rotary_factor\" is {}: write a fraction that selects an even number of the {} "
+                      "features of a head",
+                      where, share, head_dim_));
     try {
       rotary_frequencies(rope, head_dim_, positions_, at::tensor({int64_t{1}, 2 * positions_ + 1}, at::kLong));
     } catch (const ConfigError& error) {

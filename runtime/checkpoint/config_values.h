@@ -1,4 +1,4 @@
-// What every family's settings must be, whatever else its own finish() checks.
+// Checks of config values that apply to every family, in addition to a family's own finish().
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace modular {
 
-/// Checks every number, fills what follows from other fields (AnyConfig::finish), and computes rotary frequencies once,
-/// so that a mistake shows here and not when the model is built. `where` begins each error. Throws ConfigError naming
-/// the key, its value and what to write.
+/// Checks every number, fills the fields that are derived from others (AnyConfig::finish), and computes the RoPE
+/// frequencies once, so that an error shows here and not when the model is built. Errors begin with `where`. Throws
+/// ConfigError naming the key, its value and the fix.
 void finish_config(AnyConfig& config, const std::string& where);
 
 }  // namespace modular

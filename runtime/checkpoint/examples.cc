@@ -15,21 +15,21 @@
 namespace modular {
 namespace {
 
-/// How a tensor of a batch is shaped. Names of dimensions that several have must be of one size.
+/// Expected shape and type of a batch's tensor. Dimensions of the same name must have the same size.
 struct Form {
   std::string_view name;
   std::vector<std::string_view> dimensions;
-  std::string_view may_have = {};  // a dimension after the first, of size 1 where it is left out
+  std::string_view may_have = {};  // a dimension after the first that may be left out if its size is 1
   enum class Values { integers, numbers, either } values = Values::integers;
-  bool as_numbers = false;      // whether a batch has float32, whatever the file has
-  std::string_view below = {};  // the integer of the config that ids stay below
-  bool may_ignore = false;      // kIgnoredTarget is not an id and yet allowed
+  bool as_numbers = false;      // whether a batch has float32, whatever type the file has
+  std::string_view below = {};  // config field that bounds the ids from above
+  bool may_ignore = false;      // whether kIgnoredTarget is allowed in addition to ids
   bool required = false;
 };
 
-constexpr int64_t kCheckedIds = int64_t{1} << 20;  // at a time
+constexpr int64_t kCheckedIds = int64_t{1} << 20;  // number of ids at a time
 
-/// The ids that each categorical feature of an item has; empty where the model reads none.
+/// Cardinalities of an item's categorical features; empty if the model reads none.
 std::vector<int64_t> get_cardinalities(const nlohmann::json& fields) {
   return fields.value("feature_cardinalities", std::vector<int64_t>());
 }
@@ -38,7 +38,7 @@ using Values = Form::Values;
 
 std::vector<Form> find_forms(const Task& task, const ModelConfig& model, bool real_labels) {
   const bool images = task.reads != Task::Reads::tokens, tokens = task.reads != Task::Reads::images;
-  // Language models that see images have any number of them in a row.
+  // Language models with image inputs have any number of images per row.
   const bool image_each_row = task.labels == Task::Labels::each_row;
   std::vector<Form> forms;
   if (tokens) {
@@ -97,7 +97,7 @@ std::string get_text(const Form& form) {
   return fmt::format("{} or [{}] of {}", shape, fmt::join(dimensions, ", "), values);
 }
 
-/// An integer of a config, or of the config of the text inside of it.
+/// Integer field of a config, or of its nested text config.
 int64_t config_integer(const nlohmann::json& fields, std::string_view path) {
   nlohmann::json::json_pointer pointer;
   for (size_t start = 0; start <= path.size();) {
@@ -105,12 +105,12 @@ int64_t config_integer(const nlohmann::json& fields, std::string_view path) {
     pointer /= std::string(path.substr(start, dot - start));
     start = dot + 1;
   }
-  for (const auto& place : {pointer, nlohmann::json::json_pointer("/text_config") / pointer})
-    if (fields.contains(place) && fields.at(place).is_number_integer()) return fields.at(place).get<int64_t>();
+  for (const auto& location : {pointer, nlohmann::json::json_pointer("/text_config") / pointer})
+    if (fields.contains(location) && fields.at(location).is_number_integer()) return fields.at(location).get<int64_t>();
   return INT64_MAX;
 }
 
-/// `key` names what in the model's config says how many ids there are.
+/// `key` names the config field that gives the number of ids.
 void check_below(const std::string& path, const Form& form, const at::Tensor& ids, std::string_view key,
                  int64_t count) {
   if (ids.numel() == 0) return;
@@ -135,7 +135,7 @@ std::string what_is_read(const ModelConfig& model, const std::vector<Form>& form
   return fmt::format("{}, for {}, reads {}", model.entry->architecture, model.entry->task, fmt::join(known, ", "));
 }
 
-/// Throws where the file has other features than the config says.
+/// Throws if the file's features differ from the config's.
 void check_features(const SafetensorsFile& file, const ModelConfig& model) {
   const nlohmann::json fields = fields_as_json(*model.config);
   const auto categorical = static_cast<int64_t>(get_cardinalities(fields).size());
@@ -145,8 +145,8 @@ void check_features(const SafetensorsFile& file, const ModelConfig& model) {
     if (const auto found = file.tensors().find(name); found != file.tensors().end())
       if (const auto& shape = found->second.shape; shape.empty() || shape.back() != count)
         throw std::runtime_error(
-            fmt::format("{}: \"{}\" is {}: its last dimension has to be the {} that {} of the "
-                        "model's config says",
+            fmt::format("{}: \"{}\" is {}: its last dimension must be the {} that {} of the "
+                        "model's config gives",
                         file.path().string(), name, shape_text(shape), count, key));
 }
 
@@ -159,14 +159,14 @@ void check_texts(const std::string& path, const ModelConfig& model, int64_t text
         task.texts == kAnyTexts ? "at least 1" : std::to_string(task.texts)));
 }
 
-/// Of labels that are numbers, one for each label of the config, or of the file's own.
+/// For labels that are numbers: one per label of the config, or per label of the file's own table.
 void check_label_count(const std::string& path, const ModelConfig& model, const std::optional<LabelMap>& map,
                        int64_t labels) {
   const int64_t wanted = config_integer(fields_as_json(*model.config), "num_labels");
   if (labels != (map ? map->size() : wanted))
     throw std::runtime_error(fmt::format(
-        "{}: \"labels\" has {} numbers a row, and num_labels of the model's config is {}: write equal numbers of them",
-        path, labels, wanted));
+        "{}: \"labels\" has {} numbers per row, and num_labels of the model's config is {}: make them equal", path,
+        labels, wanted));
 }
 
 bool has_real_labels(const SafetensorsFile& file) {
@@ -174,11 +174,12 @@ bool has_real_labels(const SafetensorsFile& file) {
   return labels != file.tensors().end() && at::isFloatingType(labels->second.dtype);
 }
 
-/// Those of `forms` that the file holds, checked by its header alone.
+/// The forms whose tensors the file holds, checked by the file's header only.
 std::vector<Form> forms_in(const SafetensorsFile& file, const ModelConfig& model, const std::optional<LabelMap>& map,
                            const std::vector<Form>& forms) {
   const std::string path = file.path().string(), reads = what_is_read(model, forms);
-  std::map<std::string_view, std::pair<int64_t, std::string_view>> sizes;  // of a dimension, and who has it
+  std::map<std::string_view, std::pair<int64_t, std::string_view>>
+      sizes;  // by dimension: its size, and the tensor that has it
   std::vector<Form> held;
   for (const Form& form : forms) {
     const auto found = file.tensors().find(form.name);
@@ -200,12 +201,12 @@ std::vector<Form> forms_in(const SafetensorsFile& file, const ModelConfig& model
     if (shape.size() != dimensions.size() || !fits)
       throw std::runtime_error(fmt::format("{}: \"{}\" is {} of {}: write {}", path, form.name,
                                            shape_text(header.shape), c10::toString(header.dtype), get_text(form)));
-    for (size_t place = 0; place < shape.size(); ++place) {
-      const auto [other, is_first] = sizes.try_emplace(dimensions[place], shape[place], form.name);
-      if (!is_first && other->second.first != shape[place])
+    for (size_t dim = 0; dim < shape.size(); ++dim) {
+      const auto [other, is_first] = sizes.try_emplace(dimensions[dim], shape[dim], form.name);
+      if (!is_first && other->second.first != shape[dim])
         throw std::runtime_error(fmt::format("{}: \"{}\" is {} and \"{}\" has {} for {}: write equal sizes", path,
                                              form.name, shape_text(header.shape), other->second.second,
-                                             other->second.first, dimensions[place]));
+                                             other->second.first, dimensions[dim]));
     }
     held.push_back(form);
   }
@@ -239,7 +240,7 @@ void check_tables(const std::string& path, const std::vector<Form>& held,
   }
 }
 
-/// A batch whose rows are those of `tensors`, each text of a sample one of them.
+/// Builds a batch from `tensors`; each text of a sample becomes a row.
 Batch to_batch(std::map<std::string_view, at::Tensor> tensors, const std::vector<Form>& held) {
   for (const Form& form : held)
     if (at::Tensor& tensor = tensors.at(form.name);
@@ -252,13 +253,13 @@ Batch to_batch(std::map<std::string_view, at::Tensor> tensors, const std::vector
   return batch;
 }
 
-/// Whether the task's labels can be made of what else a row holds.
+/// Whether the task's labels follow from the other tensors of a row.
 bool makes_labels(const Task& task, int64_t texts) {
   return task.targets == next_tokens || task.name == "masked-item" || task.name == "contrastive-pairs" ||
          (task.texts == kAnyTexts && texts > 1);
 }
 
-/// Of a sample, by what a file holds.
+/// Number of texts per sample in a file.
 int64_t count_texts(const Task& task, const SafetensorsFile& file) {
   const auto ids = file.tensors().find("input_ids");
   return task.texts != 1 && ids != file.tensors().end() && ids->second.shape.size() == 3 ? ids->second.shape[1] : 1;
@@ -306,27 +307,28 @@ Batch take_rows(Batch batch, const ModelConfig& model, int64_t first, int64_t co
   const bool images_in_texts = task.reads == Task::Reads::tokens_and_images && task.labels == Task::Labels::each_token;
   if (images_in_texts && batch.pixel_values.defined()) {
     const int64_t token = config_integer(fields_as_json(*model.config), "image_token_index");
-    const at::Tensor places = batch.input_ids.eq(token);
+    const at::Tensor is_image = batch.input_ids.eq(token);
     const auto features_in = [&](int64_t begin, int64_t rows) {
-      return places.narrow(0, begin, rows).sum().item<int64_t>();
+      return is_image.narrow(0, begin, rows).sum().item<int64_t>();
     };
-    const int64_t images = batch.pixel_values.size(0), features = features_in(0, places.size(0));
-    const int64_t of_one = images > 0 ? features / images : 0;
-    if (images > 0 && (of_one == 0 || features_in(0, first) % of_one != 0 || features_in(first, count) % of_one != 0))
+    const int64_t images = batch.pixel_values.size(0), features = features_in(0, is_image.size(0));
+    const int64_t per_image = images > 0 ? features / images : 0;
+    if (images > 0 &&
+        (per_image == 0 || features_in(0, first) % per_image != 0 || features_in(first, count) % per_image != 0))
       throw std::runtime_error(
-          fmt::format("\"input_ids\" holds the image token {} {} times for {} images, and row {} begins in the middle "
-                      "of one of them: keep "
+          fmt::format("\"input_ids\" has the image token {} {} times for {} images, and row {} begins in the middle "
+                      "of an image: keep "
                       "the placeholders of an image in one row",
                       token, features, images, first));
     if (images > 0)
       batch.pixel_values =
-          batch.pixel_values.narrow(0, features_in(0, first) / of_one, features_in(first, count) / of_one);
+          batch.pixel_values.narrow(0, features_in(0, first) / per_image, features_in(first, count) / per_image);
   }
   const int64_t samples = count_samples(batch);
   batch.tensors([&](at::Tensor& tensor) {
     const bool is_by_row = !images_in_texts || !tensor.is_same(batch.pixel_values);
     if (!tensor.defined() || !is_by_row) return;
-    const int64_t rows = tensor.size(0) / samples;  // of a sample
+    const int64_t rows = tensor.size(0) / samples;  // per sample
     tensor = tensor.narrow(0, first * rows, count * rows);
   });
   return batch;
@@ -369,8 +371,8 @@ Examples::Examples(const std::vector<std::filesystem::path>& paths, const ModelC
       const auto first = files_.front().tensors().find(name);
       if (first == files_.front().tensors().end() || without_rows(first->second.shape) != without_rows(header.shape))
         throw std::runtime_error(
-            fmt::format("{}: \"{}\" is {}, and {} {}: write files whose rows have the same length, padded",
-                        path.string(), name, shape_text(header.shape), paths.front().string(),
+            fmt::format("{}: \"{}\" is {}, and {} {}: pad the rows of all files to the same length", path.string(),
+                        name, shape_text(header.shape), paths.front().string(),
                         first == files_.front().tensors().end() ? std::string("has none")
                                                                 : "has " + shape_text(first->second.shape)));
     }
@@ -381,8 +383,8 @@ Examples::Examples(const std::vector<std::filesystem::path>& paths, const ModelC
     if (const auto labels = file.tensors().find("labels"); labels != file.tensors().end())
       if (at::isFloatingType(labels->second.dtype) != labels_are_numbers())
         throw std::runtime_error(fmt::format(
-            "{}: \"labels\" are {}, and those of {} are not: write files whose labels are all of one kind",
-            path.string(), labels_are_numbers() ? "integers" : "floating-point numbers", paths.front().string()));
+            "{}: \"labels\" are {}, and those of {} are not: use one kind of labels in all files", path.string(),
+            labels_are_numbers() ? "integers" : "floating-point numbers", paths.front().string()));
     begin_.push_back(begin_.back() + rows);
   }
 }
@@ -414,7 +416,7 @@ Batch Examples::read(std::span<const int64_t> rows) const {
     for (const int64_t row : rows) {
       const size_t file = get_file(row);
       values.push_back(converted(files_[file].tensor(form.name)[row - begin_[file]], form,
-                                 label_maps_[file]));  // files may differ
+                                 label_maps_[file]));  // label maps may differ between files
     }
     tensors[form.name] = at::stack(values);
   }
@@ -453,7 +455,7 @@ void Examples::check_ids() const {
       if (stored.numel() == 0) continue;
       const bool labels = std::string_view(form.name) == "labels";
       has_labels = has_labels || labels;
-      // Some rows at a time, as ids are widened: a narrow type cannot be compared with a number that it does not hold.
+      // In chunks, because ids are widened: a narrow type cannot be compared with a number out of its range.
       const int64_t rows = std::max<int64_t>(1, kCheckedIds * stored.size(0) / stored.numel());
       for (const at::Tensor& some : stored.split(rows)) {
         const at::Tensor ids = converted(some, form, label_maps_[number]);
@@ -464,7 +466,7 @@ void Examples::check_ids() const {
   }
   if (has_labels && !has_targets)
     throw std::runtime_error(
-        fmt::format("{}: all labels are {}, which is no target: write the labels that are to be learned",
+        fmt::format("{}: all labels are {}, which is no target: write the labels to train on",
                     files_.size() == 1 ? files_.front().path().string() : files_.front().path().parent_path().string(),
                     kIgnoredTarget));
 }

@@ -18,7 +18,7 @@ class LocalFile : public FileSink {
   LocalFile(const fs::path& path, int flags) : path_(path), file_(open_to_write(path, flags)) {}
 
   void reserve(uint64_t size) override {
-    // Where files are in memory a signal interrupts it, such as the one that asks for this checkpoint.
+    // On an in-memory file system a signal interrupts it, the signal that requests this checkpoint, for example.
     do errno = ::posix_fallocate(file_.get(), 0, static_cast<off_t>(size));
     while (errno == EINTR);
     if (errno != 0) throw_system_error(path_, "written");

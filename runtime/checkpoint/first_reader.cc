@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What rank 0 says of a slice, and of all when every rank has its own.
+/// Rank 0's answer for a slice, and its final answer after all ranks have their slices.
 enum Answer : int64_t { kUnreadable, kNone, kValues };
 
 std::string describe_wanted(std::span<const TensorSlice> slices) {
@@ -26,7 +26,7 @@ std::string describe_wanted(std::span<const TensorSlice> slices) {
   return wanted.dump();
 }
 
-/// A slice of another rank, as describe_wanted says it, with room for its values.
+/// A slice of another rank, parsed from describe_wanted(), with memory for its values.
 TensorSlice wanted_slice(const json& wanted) {
   using Sizes = std::vector<int64_t>;
   const auto type = static_cast<at::ScalarType>(wanted.at(4).get<int>());
@@ -49,29 +49,29 @@ void read_for_all(std::span<const TensorSlice> slices, const ReadSlice& read, co
   for (int64_t rank = 1; rank < ranks; ++rank)
     for (const json& wanted : json::parse(receive_text(group, rank))) {
       const TensorSlice slice = wanted_slice(wanted);
-      const Answer said = answer(slice, rank);
-      send_number(group, rank, said);
-      if (said == kUnreadable) break;
-      if (said == kValues) send_values(group, rank, slice.local);
+      const Answer reply = answer(slice, rank);
+      send_number(group, rank, reply);
+      if (reply == kUnreadable) break;
+      if (reply == kValues) send_values(group, rank, slice.local);
     }
-  // No rank goes on before all do: what they exchange then is not waited for as long.
+  // No rank continues before all ranks are done: the timeout of the collectives that follow is shorter.
   for (int64_t rank = 1; rank < ranks; ++rank) send_number(group, rank, error ? kUnreadable : kNone);
   if (error) std::rethrow_exception(error);
 }
 
-void ask_first(std::span<const TensorSlice> slices, const std::string& what, const ProcessGroup& group) {
+void receive_from_rank0(std::span<const TensorSlice> slices, const std::string& what, const ProcessGroup& group) {
   send_text(group, 0, describe_wanted(slices));
   for (const TensorSlice& slice : slices) {
-    const int64_t said = receive_number(group, 0);
-    if (said == kUnreadable) break;
-    if (said == kNone) continue;
+    const int64_t reply = receive_number(group, 0);
+    if (reply == kUnreadable) break;
+    if (reply == kNone) continue;
     const bool in_place = slice.local.is_cpu() && slice.local.is_contiguous();
     const at::Tensor values = in_place ? slice.local : at::empty(slice.local.sizes(), slice.local.scalar_type());
     receive_values(group, 0, values);
     if (!in_place) at::Tensor(slice.local).copy_(values);
   }
   if (receive_number(group, 0) == kUnreadable)
-    throw CollectiveError(fmt::format("rank 0, which reads {} for all, could not", what));
+    throw CollectiveError(fmt::format("rank 0 failed to read {} for all ranks", what));
 }
 
 }  // namespace
@@ -82,12 +82,12 @@ void read_by_first(std::span<const TensorSlice> slices, const ReadSlice& read, c
   if (mesh.rank() == 0)
     read_for_all(slices, read, group);
   else
-    ask_first(slices, what, group);
+    receive_from_rank0(slices, what, group);
 }
 
 void load_parameters_by_first(const std::filesystem::path& folder, const ModelConfig& model,
                               std::span<const TensorSlice> parameters, Head head, Mesh& mesh) {
-  std::optional<StoredTensors> stored;  // opened where a failure is told to all
+  std::optional<StoredTensors> stored;  // opened inside read_by_first(), which reports a failure to all ranks
   const auto read = [&](const TensorSlice& slice, int64_t) {
     if (!stored) stored = open_parameters(folder, model, head);
     const auto found = stored->find(slice.name);

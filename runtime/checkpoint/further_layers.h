@@ -1,4 +1,4 @@
-// Layers of files that a model has not.
+// Layers in files that the model does not have.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace modular {
 
-/// What files hold after the model's last layer: DeepSeek-V3's modules that predict further tokens.
+/// Layers that files hold after the model's last layer: DeepSeek-V3's multi-token prediction modules.
 class FurtherLayers {
  public:
   explicit FurtherLayers(const ModelConfig& model);
 
-  /// Whether the tensor of that name is a part of them.
+  /// Whether the tensor of that name belongs to them.
   bool hold(std::string_view name) const;
 
  private:

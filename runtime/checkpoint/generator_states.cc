@@ -26,7 +26,7 @@ std::vector<std::pair<std::string, at::Generator>> generators(const at::Device& 
 
 [[noreturn]] void reject_state(const fs::path& rank_file, const std::string& name) {
   throw std::runtime_error(
-      fmt::format("{} is damaged: its \"{}\" is no state of that random generator", rank_file.string(), name));
+      fmt::format("{} is damaged: its \"{}\" is not a state of that random generator", rank_file.string(), name));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The random generators that a rank draws from, as tensors of its file of a checkpoint.
+// A rank's random generators, as tensors in its checkpoint file.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,18 +11,18 @@
 
 namespace modular {
 
-/// The states of the CPU's generator and of the device's, by the names of their tensors ("generator.cpu").
+/// States of the CPU's and the device's generators, by tensor name ("generator.cpu").
 std::vector<std::pair<std::string, at::Tensor>> generator_states(const at::Device& device);
 
-/// Whether `name` is that of a generator's tensor.
+/// Whether `name` is the name of a generator state.
 bool is_generator_state(std::string_view name);
 
-/// Reads a generator's state from a rank's file into `state`, which holds one. Returns false where it has none, as one
-/// that was saved on another kind of device. Throws std::runtime_error where it is damaged.
+/// Reads a generator's state from a rank's file into `state`. Returns false if the file has none, as in a checkpoint
+/// from another kind of device. Throws std::runtime_error if it is damaged.
 bool read_generator_state(const std::filesystem::path& rank_file, const std::string& name, at::Tensor state);
 
-/// Makes the generators continue from `states`, which were read from that file. Throws std::runtime_error where one is
-/// none.
+/// Restores the generators from `states`, which were read from that file. Throws std::runtime_error if one is not a
+/// valid state.
 void set_generator_states(const std::vector<std::pair<std::string, at::Tensor>>& states,
                           const std::filesystem::path& rank_file, const at::Device& device);
 

@@ -1,4 +1,4 @@
-// A copy of tensors in host memory that is made while the tensors are read, in memory that is kept for the next copy.
+// Copies tensors to host memory while the tensors are read; the memory is kept for the next copy.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,19 +10,19 @@
 
 namespace modular {
 
-/// Several threads copy together: each takes the next piece that none has begun.
+/// Several threads copy together: each takes the next piece that no thread has begun.
 class HostCopy {
  public:
-  /// Has the memory for a copy of `sources` at hand, whose first use takes longer than copying. Throws
-  /// std::runtime_error where there is none.
+  /// Allocates and touches the memory for a copy of `sources`: first use of memory takes longer than copying. Throws
+  /// std::runtime_error if allocation fails.
   void reserve(const std::vector<at::Tensor>& sources);
 
-  /// Tensors of the same sizes and types as `sources`, which hold their values once run() has returned, until the next
-  /// call. Nobody may write the sources before that. Throws std::runtime_error where there is no memory.
+  /// Returns tensors of the same sizes and types as `sources`, which hold their values from the return of run() until
+  /// the next call. The sources must not be written before that. Throws std::runtime_error if allocation fails.
   std::vector<at::Tensor> begin(const std::vector<at::Tensor>& sources);
 
-  /// Copies what is left, with others that run() meanwhile, and returns when all is copied. Of two threads that call it
-  /// one may be `among_others`, which computes: it then uses no thread but its own.
+  /// Copies what is left, together with other threads in run(), and returns when everything is copied. Of two calling
+  /// threads, the one that does not compute the steps passes `among_others`, and then uses no thread but its own.
   void run(bool among_others);
 
  private:
@@ -30,13 +30,13 @@ class HostCopy {
     at::Tensor to, from;
   };
 
-  /// Makes the memory hold copies of `sources`, and returns where in it each lies.
+  /// Makes room for copies of `sources`, and returns the offset of each in the memory.
   std::vector<size_t> make_room(const std::vector<at::Tensor>& sources);
 
   std::shared_ptr<std::byte> memory_;
   size_t capacity_ = 0;
   std::vector<Piece> pieces_;
-  std::atomic<size_t> begun_ = 0, done_ = 0;  // of pieces_
+  std::atomic<size_t> begun_ = 0, done_ = 0;  // numbers of pieces
 };
 
 }  // namespace modular

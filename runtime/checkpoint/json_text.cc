@@ -10,10 +10,10 @@ using nlohmann::json;
 constexpr int kDeepest = 100;  // levels; config files have four
 constexpr size_t kLongest = 60;
 
-/// What a text may hold, counted as it is read. Depth is bounded for the stack of those who traverse the value, and the
-/// number of values for memory: "[]," of 3 bytes becomes 60. The largest real texts, the indexes of checkpoints and the
-/// headers of safetensors files, have a value in 10 to 20 bytes, and a large
-/// tokenizer has two million in 17 MB.
+/// Limits for a text, checked while it is parsed. The depth is limited to protect the stack of recursive code, and the
+/// number of values to limit memory: "[]," has 3 bytes and takes 60. The largest real texts, the indexes of checkpoints
+/// and the headers of safetensors files, have a value in 10 to 20 bytes, and a large tokenizer has two million in 17
+/// MB.
 struct Bounds {
   static constexpr size_t kValues = size_t{2} << 20, kBytesOfAValue = 16;
   explicit Bounds(std::string_view text) : most(kValues + text.size() / kBytesOfAValue) {}
@@ -28,7 +28,7 @@ struct Bounds {
   bool too_deep = false;
 };
 
-/// Reads a text without keeping its values, up to the first problem.
+/// Parses a text without keeping its values, up to the first problem.
 class ProblemFinder : public nlohmann::json_sax<json> {
  public:
   explicit ProblemFinder(std::string_view text) : bounds_(text) {}
@@ -70,7 +70,7 @@ bool is_within_a_character(char byte) { return (static_cast<unsigned char>(byte)
 }  // namespace
 
 json parse_json(std::string_view text) {
-  // Not by a callback of the parser, which looks through a whole array after each object in it.
+  // Not with the parser's callback, which scans the entire enclosing array after each object in it.
   ProblemFinder finder(text);
   if (!json::sax_parse(text, &finder)) return json(json::value_t::discarded);
   return json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -1,4 +1,4 @@
-// JSON that comes from outside.
+// JSON from untrusted files.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,20 +7,20 @@
 
 namespace modular {
 
-/// The value that `text` holds; a discarded one where it is not JSON, nests so deeply that those who traverse it would
-/// run out of stack, or has so many values that it would take far more memory than its bytes.
+/// Parses `text`. Returns a discarded value if it is not JSON, nests so deeply that recursive code would overflow the
+/// stack, or has so many values that it would take far more memory than its bytes.
 nlohmann::json parse_json(std::string_view text);
 
-/// Whether files of text can hold it.
+/// Whether the text is valid UTF-8, as text files require.
 bool is_utf8(const std::string& text);
 
-/// The value as a message shows it: what is longer than 60 bytes is cut, and what is no UTF-8 replaced.
+/// The value as shown in messages: cut after 60 bytes, with invalid UTF-8 replaced.
 std::string shown(const nlohmann::json& value);
 
-/// What is wrong with a text that parse_json discards.
+/// Returns why parse_json() discards a text.
 std::string json_problem(std::string_view text);
 
-/// What the library says of an error, without its name for it.
+/// The library's error message, without the library's name for the error.
 std::string json_problem(const nlohmann::json::exception& error);
 
 }  // namespace modular

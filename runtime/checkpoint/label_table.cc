@@ -22,7 +22,7 @@ using nlohmann::json;
 constexpr std::string_view kUnnamed = "LABEL_";
 constexpr int64_t kMostLabels = 1 << 20;
 
-/// The whole of a text as a number of a label.
+/// Parses the full text as a label's number.
 std::optional<int64_t> label_number(std::string_view text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -30,7 +30,7 @@ std::optional<int64_t> label_number(std::string_view text) {
   return number;
 }
 
-/// The number that a name like LABEL_3 says.
+/// The number in a name like LABEL_3.
 std::optional<int64_t> number_in_name(std::string_view name) {
   if (!name.starts_with(kUnnamed)) return {};
   const auto number = label_number(name.substr(kUnnamed.size()));
@@ -42,12 +42,12 @@ std::string in_lower_case(std::string name) {
   return name;
 }
 
-/// The name in Unicode's normalization form C, which has one character for a letter with an accent.
+/// The name in Unicode normalization form C, in which a letter with an accent is one character.
 std::string composed(const std::string& name) {
   if (std::ranges::all_of(name, [](unsigned char c) { return c < 0x80; }) || !is_utf8(name)) return name;
   UErrorCode status = U_ZERO_ERROR;
   const icu::Normalizer2* const composer = icu::Normalizer2::getNFCInstance(status);
-  if (U_FAILURE(status)) throw std::runtime_error(fmt::format("ICU has no form NFC: {}", u_errorName(status)));
+  if (U_FAILURE(status)) throw std::runtime_error(fmt::format("ICU does not support NFC: {}", u_errorName(status)));
   std::string result;
   icu::StringByteSink<std::string> sink(&result);
   composer->normalizeUTF8(0, name, sink, nullptr, status);
@@ -55,7 +55,7 @@ std::string composed(const std::string& name) {
   return result;
 }
 
-/// A name with escapes for messages: normalization forms look alike when printed.
+/// The name with escapes, for messages: normalization forms look alike when printed.
 std::string escaped(const std::string& name) { return json(name).dump(-1, ' ', /*ensure_ascii=*/true); }
 
 std::string text_of_name(const json& name) { return name.is_string() ? name.get<std::string>() : name.dump(); }
@@ -72,8 +72,8 @@ std::string quoted(const std::vector<std::string>& names) {
 
 std::map<std::string, int64_t> read_labels(const fs::path& file) {
   const json labels = parse_json(read_file(file, kMostTextBytes, Links::followed));
-  const auto is_number = [](const json& one) {
-    return one.is_number_integer() && one.get<int64_t>() >= 0 && one.get<int64_t>() < kMostLabels;
+  const auto is_number = [](const json& element) {
+    return element.is_number_integer() && element.get<int64_t>() >= 0 && element.get<int64_t>() < kMostLabels;
   };
   if (!labels.is_object() || !std::ranges::all_of(labels, is_number))
     throw ConfigError(fmt::format("{} does not hold names with numbers: prepare the data again", file.string()));
@@ -105,39 +105,38 @@ LabelTable LabelTable::of(const ModelConfig& model) {
 bool LabelTable::has_names() const {
   for (size_t number = 0; number < names_.size(); ++number)
     if (number_in_name(names_[number]) != static_cast<int64_t>(number)) return true;
-  return std::ranges::any_of(numbers_, [](const auto& one) { return !number_in_name(one.first); });
+  return std::ranges::any_of(numbers_, [](const auto& entry) { return !number_in_name(entry.first); });
 }
 
 std::optional<int64_t> LabelTable::find(const std::string& name) const {
   const auto found = numbers_.find(name);
   if (found == numbers_.end()) return {};
   if (found->second.size() > 1)
-    throw ConfigError(fmt::format(
-        "the model's config.json numbers the label {} in two ways, {}: make id2label and label2id agree there",
-        shown(json(name)), fmt::join(found->second, " and ")));
+    throw ConfigError(
+        fmt::format("the model's config.json gives the label {} two numbers, {}: make id2label and label2id agree",
+                    shown(json(name)), fmt::join(found->second, " and ")));
   return *found->second.begin();
 }
 
 std::optional<int64_t> LabelTable::find_in_any_case(const std::string& name) const {
   if (const auto number = find(name)) return number;
   std::set<int64_t> found;
-  for (const auto& [one, numbers] : numbers_)
-    if (in_lower_case(one) == in_lower_case(name)) found.insert(numbers.begin(), numbers.end());
+  for (const auto& [known, numbers] : numbers_)
+    if (in_lower_case(known) == in_lower_case(name)) found.insert(numbers.begin(), numbers.end());
   if (found.size() == 1) return *found.begin();
   const std::string form = composed(name);
-  for (const auto& [one, numbers] : numbers_)
-    if (composed(one) == form)
+  for (const auto& [known, numbers] : numbers_)
+    if (composed(known) == form)
       throw ConfigError(
           fmt::format("the data has a label {}, and the model's config.json calls it {}: the same text in another "
-                      "form of Unicode (NFC, NFD), which would be another label: write the one of the model",
-                      escaped(name), escaped(one)));
+                      "form of Unicode (NFC, NFD), which would be a different label: write it as the model does",
+                      escaped(name), escaped(known)));
   return {};
 }
 
 namespace {
 
-/// Throws ConfigError where two names are the same text in two normalization forms, unless the model has both as
-/// labels.
+/// Throws ConfigError if two names are the same text in two normalization forms, unless the model has both as labels.
 void check_unicode_forms(const std::set<std::string>& names, const LabelTable& model) {
   std::map<std::string, std::string> by_form;
   for (const std::string& name : names) {
@@ -160,7 +159,7 @@ NumberedLabels number_labels(const std::set<std::string>& names, const LabelTabl
       for (const std::string& name : names) labels.numbers[name] = *number_in_name(name);
       return labels;
     }
-    // A head without names was trained with numbers, of which "10" is the tenth and not the second.
+    // A head without names was trained with numbers, so "10" is number 10; sorted order would put it before "2".
     const auto number_of_head = [&](const std::string& name) {
       const auto number = label_number(name);
       return number && *number < model.count() && std::to_string(*number) == name;
@@ -196,12 +195,12 @@ std::string labels_note(const NumberedLabels& labels, const LabelTable& model, c
   if (labels.others.empty() && labels.respelled.empty()) return {};
   if (static_cast<int64_t>(labels.numbers.size()) > model.count())
     return fmt::format(
-        "labels: the data has {} and {} has {}: they are numbered in sorted order, for a head that is initialized",
+        "labels: the data has {} and {} has {}: they are numbered in sorted order, and the head is newly initialized",
         labels.numbers.size(), folder, model.count());
   std::string text;
   if (!labels.respelled.empty()) {
     const std::string& first = labels.respelled.front();
-    text = fmt::format("labels: {} is taken to be {} of {}, number {}{}", shown(json(first)),
+    text = fmt::format("labels: {} is mapped to {} of {}, number {}{}", shown(json(first)),
                        name(labels.numbers.at(first)), folder, labels.numbers.at(first),
                        labels.respelled.size() > 1 ? ", and others in the same way" : "");
   }

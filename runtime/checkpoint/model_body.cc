@@ -19,7 +19,7 @@ std::string get_module(const std::string& name) {
   return dot == std::string::npos ? std::string() : name.substr(0, dot);
 }
 
-/// "encoder.layer." of "encoder.layer.0.output.dense.weight"; empty where no component is a number.
+/// "encoder.layer." for "encoder.layer.0.output.dense.weight"; empty if no component is a number.
 std::string before_first_index(std::string_view name) {
   for (size_t begin = 0; begin < name.size();) {
     const size_t end = std::min(name.find('.', begin), name.size());
@@ -31,7 +31,7 @@ std::string before_first_index(std::string_view name) {
   return {};
 }
 
-/// Rest of `name`, which lies in `pattern`, after as many components as `pattern` has.
+/// Rest of `name`, which matches `pattern`, after as many components as `pattern` has.
 std::string_view behind(std::string_view pattern, std::string_view name) {
   for (auto components = std::ranges::count(pattern, '.') + 1; components > 0; --components)
     name = name.find('.') == std::string_view::npos ? std::string_view() : without_first(name);

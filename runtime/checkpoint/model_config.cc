@@ -22,8 +22,8 @@ namespace {
 
 using nlohmann::json;
 
-/// Keys of published config.json files that say nothing about what the model computes here: what made the file,
-/// generation, and transformers' own switches.
+/// Keys of published config.json files that do not affect the computation here: provenance, generation, and
+/// transformers' own switches.
 constexpr std::array kIrrelevantKeys = {
     "add_cross_attention",
     "auto_map",
@@ -104,7 +104,7 @@ bool is_irrelevant(const std::string& key) {
   return key.starts_with('_') || std::ranges::find(kIrrelevantKeys, key) != kIrrelevantKeys.end();
 }
 
-/// Keys about the whole of a file's model, which are read beside the fields. A config inside of another keeps them.
+/// Keys about the file's model as a unit, which are read separately from the fields. A nested config keeps them.
 bool is_of_a_file(std::string_view key) {
   return key == "architectures" || key == "model_type" || key == "dtype" || key == "torch_dtype" ||
          key == "quantization_config";
@@ -120,7 +120,7 @@ void reject_quantized(const json& object, const std::string& where) {
     if (value.is_object() && key.ends_with("_config")) reject_quantized(value, fmt::format("{}: {}", where, key));
 }
 
-/// The first value of a "architectures" list, or an empty text.
+/// First element of an "architectures" list, or an empty string.
 std::string named_architecture(const json& object, const std::string& where) {
   const auto found = object.find("architectures");
   if (found == object.end() || found->is_null()) return {};
@@ -152,8 +152,8 @@ void count_labels(AnyConfig& config, json& object) {
   object["num_labels"] = names->size();
 }
 
-/// Keys of `object`, what of a config no field has, that could change what a model computes; "text_config.key" of a
-/// config inside of it.
+/// Collects the keys of `object` (those that match no field of a config) that could change the model's output;
+/// "text_config.key" for keys of a nested config.
 void collect_unknown(const json& object, const json& fields, const std::string& prefix,
                      std::vector<std::string>& unknown) {
   for (const auto& [key, value] : object.items()) {
@@ -183,7 +183,7 @@ LoraOptions lora_of_json(const json& object, const std::string& where) {
         options.dropout >= 0.0 && options.dropout < 1.0)
       return options;
   } catch (const json::exception&) {
-    // The error below says what there should be.
+    // Reported below, with the expected contents.
   }
   throw ConfigError(
       fmt::format("{}: \"{}\" is {}: it is written with a run's checkpoint, and is an object of layers, "
@@ -193,7 +193,7 @@ LoraOptions lora_of_json(const json& object, const std::string& where) {
 
 constexpr const char* kTokenRowsKey = "token_rows";
 
-/// ModelConfig::token_rows, of a checkpoint's "lora".
+/// Parses ModelConfig::token_rows from a checkpoint's "lora".
 std::map<std::string, std::vector<int64_t>> token_rows_of_json(const json& lora, const std::string& where) {
   const json rows = lora.value(kTokenRowsKey, json::object());
   const auto is_id = [](const json& id) { return id.is_number_integer() && id >= 0; };
@@ -209,8 +209,8 @@ std::map<std::string, std::vector<int64_t>> token_rows_of_json(const json& lora,
 /// folder has modules.json or `pooling`, and a causal LM otherwise.
 const Entry& entry_of_folder(const Entry& entry, const json& object, const std::filesystem::path& folder) {
   const auto of_task = [&](std::string_view task) {
-    return std::ranges::find_if(entries(),
-                                [&](const Entry& one) { return one.family == entry.family && one.task == task; });
+    return std::ranges::find_if(
+        entries(), [&](const Entry& candidate) { return candidate.family == entry.family && candidate.task == task; });
   };
   const bool has_modules = !folder.empty() && has_sentence_modules(folder);
   if (has_modules && find_task(entry.task)->texts == 1)
@@ -220,16 +220,16 @@ const Entry& entry_of_folder(const Entry& entry, const json& object, const std::
   return entry;
 }
 
-/// A Transformer's folder does not say how the folder around it makes embeddings.
+/// Rejects the folder of a Transformer alone: it does not say how the folder around it computes embeddings.
 void reject_transformer_alone(const Entry& entry, const std::filesystem::path& folder) {
   if (find_task(entry.task)->texts == 1) return;
   if (const std::filesystem::path around = sentence_folder_around(folder); !around.empty())
     throw ConfigError(
-        fmt::format("{} is the Transformer of {}, which says in modules.json how embeddings are made: name that folder",
+        fmt::format("{} is the Transformer of {}, whose modules.json says how to compute embeddings: name that folder",
                     folder.string(), around.string()));
 }
 
-/// Sets the fields of the embedding head in `object`, a config.json, from the files of Sentence Transformers.
+/// Sets the embedding head's fields in `object`, a config.json, from the files of Sentence Transformers.
 void set_embedding_head(json& object, AnyConfig& config, const std::filesystem::path& folder) {
   const json fields = fields_as_json(config);
   if (!fields.contains("pooling") || !fields.contains("embedding_layers")) return;
@@ -239,7 +239,7 @@ void set_embedding_head(json& object, AnyConfig& config, const std::filesystem::
 
 [[noreturn]] void throw_no_config(const std::filesystem::path& folder, const std::filesystem::path& config) {
   if (const std::filesystem::path checkpoint = find_checkpoint(folder); !checkpoint.empty())
-    throw ConfigError(fmt::format("{} holds checkpoints and is no model's folder: name one of them, {}",
+    throw ConfigError(fmt::format("{} is a folder of checkpoints, not of a model: name one of them, {}",
                                   folder.string(), checkpoint.string()));
   if (is_there(folder / "config.toml") || std::filesystem::is_directory(folder / "checkpoints"))
     throw ConfigError(
@@ -305,15 +305,15 @@ ModelConfig parse_config(std::string_view text, const std::string& where, const 
 
 ModelConfig read_config(const std::filesystem::path& folder, const Entry* as, const std::filesystem::path& base) {
   if (is_peft_folder(folder)) return read_peft_config(folder, as, base);
-  const std::filesystem::path place = transformer_folder(folder);
-  const auto path = place / "config.json";
+  const std::filesystem::path transformer = transformer_folder(folder);
+  const auto path = transformer / "config.json";
   if (!is_there(path)) throw_no_config(folder, path);
   const bool is_checkpoint = std::filesystem::exists(folder / "checkpoint.json");
   ModelConfig model =
       parse_with(is_checkpoint ? std::filesystem::path() : folder, read_config_text(path), path.string(), as);
-  // A checkpoint's parameters in full, taken out of it: its adapters are merged into them.
-  const bool has_weights = std::filesystem::exists(place / "model.safetensors") ||
-                           std::filesystem::exists(place / "model.safetensors.index.json");
+  // The exported full parameters of a checkpoint: its adapters are merged into them.
+  const bool has_weights = std::filesystem::exists(transformer / "model.safetensors") ||
+                           std::filesystem::exists(transformer / "model.safetensors.index.json");
   if (!has_weights || is_checkpoint) return model;
   model.token_rows.clear();
   return without_adapters(std::move(model));
@@ -325,7 +325,7 @@ std::string format_config(const ModelConfig& model, std::string_view dtype) {
   if (object.contains("id2label") && object["id2label"].size() != fields.value("num_labels", object["id2label"].size()))
     object.erase("id2label"), object.erase("label2id");
   for (auto& [key, value] : fields.items()) {
-    // Of rotary settings and of configs inside of this one, what no field has.
+    // Keys of RoPE parameters and of nested configs that match no field.
     if (object.contains(key) && object[key].is_object()) value.update(object[key], /*merge_objects=*/true);
     if (value.is_object() && (value.contains("dtype") || value.contains("torch_dtype"))) {
       value.erase("torch_dtype");
@@ -343,7 +343,7 @@ std::string format_config(const ModelConfig& model, std::string_view dtype) {
 
 std::string unknown_keys_note(const ModelConfig& model) {
   if (model.unknown_keys.empty()) return {};
-  return fmt::format("config.json has keys that {} does not know; they are kept and change nothing: {}",
+  return fmt::format("config.json has keys that {} does not know; they are kept and have no effect: {}",
                      model.entry->architecture, fmt::join(model.unknown_keys, ", "));
 }
 
@@ -357,10 +357,10 @@ std::string config_difference(const ModelConfig& saved, const ModelConfig& run) 
   if (!saved.lora != !run.lora)
     return saved.lora ? "it has adapters and the run has no [lora]" : "it has no adapters and the run has [lora]";
   if (!saved.lora) return {};
-  const json adapters = lora_as_json(saved.lora->options), asked = lora_as_json(run.lora->options);
+  const json adapters = lora_as_json(saved.lora->options), expected = lora_as_json(run.lora->options);
   for (const auto& [key, value] : adapters.items())
-    if (value != asked.at(key))
-      return fmt::format("its lora.{} is {} and the run's is {}", key, shown(value), shown(asked.at(key)));
+    if (value != expected.at(key))
+      return fmt::format("its lora.{} is {} and the run's is {}", key, shown(value), shown(expected.at(key)));
   return {};
 }
 

@@ -1,4 +1,4 @@
-// A model's config.json: read into the family's config, and written back.
+// A model's config.json: parsed into the family's config, and written back.
 #pragma once
 
 #include <cstdint>
@@ -15,40 +15,40 @@
 
 namespace modular {
 
-/// ModelConfig::named where config.json names no class.
+/// ModelConfig::named if config.json names no class.
 inline constexpr const char* kNoClass = "model of no named class";
 
-/// Which model, with which settings, and what else its config.json said.
+/// A model's entry and config, and the rest of its config.json.
 struct ModelConfig {
   const Entry* entry = nullptr;
-  std::string source;                        // the file that it was read of; empty for a config that a program made
+  std::string source;                        // file it was read from; empty for a config created in code
   std::shared_ptr<AnyConfig> config;         // finished
-  std::string other_keys = "{}";             // JSON object of the keys that no field has; written back at export
-  std::vector<std::string> unknown_keys;     // those of them that may matter, to be reported once
-  std::string named;                         // the class that config.json names, where not the entry's; or kNoClass
-  std::shared_ptr<const AdaptedEntry> lora;  // where layers have adapters; `entry` is then its
-  std::filesystem::path base;                // of a PEFT folder: the folder of the weights that its adapters belong to
-  // Rows of tables that PEFT trained beside its adapters: the ids, by the parameter. They stay as they are, and are
+  std::string other_keys = "{}";             // JSON object of the keys that match no field; written back on export
+  std::vector<std::string> unknown_keys;     // the keys of other_keys that may matter, to report once
+  std::string named;                         // class named by config.json if it is not the entry's; or kNoClass
+  std::shared_ptr<const AdaptedEntry> lora;  // set if layers have adapters; `entry` then points into it
+  std::filesystem::path base;                // for a PEFT folder: folder of the base model's weights
+  // Rows of tables that PEFT trained with its adapters: the ids, by parameter. They are not trained further, and are
   // exported with the adapters.
   std::map<std::string, std::vector<int64_t>> token_rows;
-  // Its token tables may have more rows than those of the weights that are loaded; by this seed the rows are drawn.
+  // Seed for sampling the rows that its tables have in addition to those of the loaded weights.
   std::optional<uint64_t> added_rows_seed;
 };
 
-/// Gives adapters to a model that has none. In a checkpoint's config.json the key "lora" says so. Throws ConfigError as
-/// with_lora does.
+/// Adds adapters to a model that has none; a checkpoint's config.json records them under the key "lora". Throws
+/// ConfigError under the conditions of with_lora().
 void adapt(ModelConfig& model, const LoraOptions& options);
 
 /// The model without adapters.
 ModelConfig without_adapters(ModelConfig model);
 
-/// Reads JSON as transformers writes it, old style (`rope_theta`, `rope_scaling` with `type` or `rope_type`) or new
-/// (`rope_parameters`). The entry is the one that "architectures" or "model_type" names among entries(). `where` begins
-/// each error: a file's name, say. Throws ConfigError naming the key, its value and what to write.
-/// With `as`, an entry of the same family, the config is read for that one, whatever class it names.
+/// Parses JSON as transformers writes it, old style (`rope_theta`, `rope_scaling` with `type` or `rope_type`) or new
+/// style (`rope_parameters`). The entry is the one of entries() that "architectures" or "model_type" names. Errors
+/// begin with `where`, a file name, for example. Throws ConfigError naming the key, its value and the fix. If `as`, an
+/// entry of the same family, is given, the config is parsed for that entry, whatever class it names.
 ModelConfig parse_config(std::string_view json, const std::string& where, const Entry* as = nullptr);
 
-/// parse_config of `folder`/config.json. Of a PEFT folder read_peft_config, with `base` as the folder of its base
+/// parse_config() of `folder`/config.json. For a PEFT folder, read_peft_config() with `base` as the folder of its base
 /// model.
 ModelConfig read_config(const std::filesystem::path& folder, const Entry* as = nullptr,
                         const std::filesystem::path& base = {});
@@ -57,10 +57,10 @@ ModelConfig read_config(const std::filesystem::path& folder, const Entry* as = n
 /// "float16").
 std::string format_config(const ModelConfig& model, std::string_view dtype);
 
-/// A sentence that names the unknown keys, for a program to report once; empty where there are none.
+/// A sentence that lists the unknown keys, to be reported once; empty if there are none.
 std::string unknown_keys_note(const ModelConfig& model);
 
-/// Says which field of a saved model differs from the run's in what it computes, or nothing.
+/// Returns which field of a saved model differs from the run's and affects its output, or an empty string.
 std::string config_difference(const ModelConfig& saved, const ModelConfig& run);
 
 }  // namespace modular

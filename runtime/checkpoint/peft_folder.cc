@@ -24,10 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostPrefixes = 16;  // that names are looked for under; models have a few
+constexpr size_t kMostPrefixes = 16;  // prefixes under which names are looked up; models have a few
 
-/// What PEFT puts into names of tables and heads that it saves with their adapters: the module that it wraps or trains,
-/// and one that another has replaced.
+/// Components that PEFT inserts into the names of tables and heads that it saves with the adapters: the module that it
+/// wraps or trains, and a module that another one has replaced.
 constexpr std::array<std::string_view, 3> kWrappers = {".modules_to_save.", ".token_adapter.", ".base_layer."};
 constexpr std::array<std::string_view, 2> kReplaced = {".original_module.", ".trainable_tokens_original"};
 
@@ -37,7 +37,7 @@ class PeftTensors {
   explicit PeftTensors(const fs::path& folder) : path_(folder / kPeftWeights) {
     if (!is_there(path_))
       throw ConfigError(
-          fmt::format("{} is not there: save the adapter as safetensors (safe_serialization=True)", path_.string()));
+          fmt::format("{} does not exist: save the adapter as safetensors (safe_serialization=True)", path_.string()));
     const auto file = std::make_shared<const SafetensorsFile>(path_);
     for (const auto& [name, header] : file->tensors()) {
       if (!name.starts_with(kPeftPrefix))
@@ -55,7 +55,7 @@ class PeftTensors {
 
   const fs::path& path() const { return path_; }
 
-  /// The tensor of that name, which may lack the base model's prefix or have one; null where there is none.
+  /// The tensor of that name, with or without the base model's prefix; null if there is none.
   const StoredTensor* find(const std::string& name) {
     std::vector<std::string> names = {name};
     if (const size_t dot = name.find('.'); dot != std::string::npos) names.push_back(name.substr(dot + 1));
@@ -86,17 +86,17 @@ class PeftTensors {
 /// Contents of a folder, matched with a model.
 struct PeftContents {
   struct Layer {
-    std::string name, module;  // of the model here, and of transformers
+    std::string name, module;  // the model's name here, and transformers' module path
     StoredTensor a, b;
   };
   std::vector<Layer> layers;
-  StoredTensors replaced;                        // parameters of the base
-  std::map<std::string, StoredRows> token_rows;  // of its parameters
-  std::vector<std::string> trained;              // paths of modules, which have all of them that modules_to_save names
-  std::vector<std::string> untrained;            // the others of `replaced`
+  StoredTensors replaced;                        // parameters that replace the base's
+  std::map<std::string, StoredRows> token_rows;  // of the base's parameters
+  std::vector<std::string> trained;  // module paths that modules_to_save names; all their parameters are in the folder
+  std::vector<std::string> untrained;  // the other parameters of `replaced`
 };
 
-/// The path of the module among `names` that has the parameter; empty where none has it.
+/// The path among `names` of the module that has the parameter; empty if there is none.
 std::string saved_module(const std::string& parameter, const std::vector<std::string>& names) {
   for (const std::string& name : names)
     for (size_t at = parameter.find(name); at != std::string::npos; at = parameter.find(name, at + 1)) {
@@ -107,7 +107,7 @@ std::string saved_module(const std::string& parameter, const std::vector<std::st
   return {};
 }
 
-/// A parameter of the base that the folder holds itself; null where it does not.
+/// The folder's own copy of a base parameter; null if it has none.
 const StoredTensor* saved_parameter(PeftTensors& tensors, const Entry& entry, const ModelParameter& parameter) {
   const StoredTensor* found = nullptr;
   for (const std::string& name : parameter.names) {
@@ -126,8 +126,8 @@ const StoredTensor* saved_parameter(PeftTensors& tensors, const Entry& entry, co
   return found;
 }
 
-/// Rows of a table that the folder has in place of the base's, which it ties to other modules under the further names;
-/// nothing where the folder has none. Adds to `used` what of trainable_token_indices they are.
+/// Rows that replace rows of the base's table; the base may tie the table to other modules, under the further names.
+/// nullopt if the folder has none. Adds the matching keys of trainable_token_indices to `used`.
 std::optional<StoredRows> saved_rows(PeftTensors& tensors, const Entry& entry, const ModelParameter& parameter,
                                      const PeftOptions& options, std::set<std::string>& used) {
   constexpr const char* kMerge = "merge the adapter into its base with PEFT (merge_and_unload)";
@@ -142,37 +142,37 @@ std::optional<StoredRows> saved_rows(PeftTensors& tensors, const Entry& entry, c
     if (!found) continue;
     const std::string where = fmt::format("{}: \"{}{}\"", tensors.path().string(), module, kPeftTokenRows);
     if (!key && !rows)
-      throw ConfigError(fmt::format("{} has rows of a table, and \"trainable_token_indices\" of {} no ids for them",
+      throw ConfigError(fmt::format("{} has rows of a table, but \"trainable_token_indices\" of {} has no ids for them",
                                     where, options.where));
-    // Of a tied head with rows for further ids the file repeats those of the table.
+    // For a tied head with extra rows the file repeats the rows of the table.
     const std::vector<int64_t>& ids = key ? options.token_rows.at(*key) : rows->ids;
     if (found->shape != std::vector{std::ssize(ids), parameter.global_shape[1]})
-      throw ConfigError(fmt::format("{} is {}, and \"trainable_token_indices\" are {} ids of a table of {}", where,
+      throw ConfigError(fmt::format("{} is {}, and \"trainable_token_indices\" has {} ids for a table of {}", where,
                                     shape_text(found->shape), ids.size(), shape_text(parameter.global_shape)));
     for (const int64_t id : ids)
       if (id >= parameter.global_shape[0])
         throw ConfigError(fmt::format("{}: \"trainable_token_indices\" has {}, and the table of {} is {}",
                                       options.where, id, module, shape_text(parameter.global_shape)));
     if (rows && !read_full(name, *found, at::kFloat).equal(read_full(name, rows->values, at::kFloat)))
-      throw ConfigError(fmt::format("{} are other rows than those of \"{}\", which the base ties to it: {}", where,
+      throw ConfigError(fmt::format("{} differs from the rows of \"{}\", which the base ties to it: {}", where,
                                     parameter.name, kMerge));
-    // PEFT ties the rows to the further modules only where they are those of the table of tokens.
+    // PEFT ties the rows to further modules only if they belong to the token embedding.
     if (!rows && name != parameter.name)
       throw ConfigError(
-          fmt::format("{} has rows of a module that the base ties to \"{}\", and PEFT changes that one "
-                      "alone: {}",
+          fmt::format("{} has rows of a module that the base ties to \"{}\", and PEFT changes only "
+                      "that one: {}",
                       where, parameter.name, kMerge));
     if (parameter.name == "shared.weight" && parameter.names.size() == 1)
-      throw ConfigError(fmt::format(
-          "{} has rows of a table that PEFT does not compute with where the head is not tied: {}", where, kMerge));
+      throw ConfigError(
+          fmt::format("{} has rows of a table that PEFT does not use if the head is untied: {}", where, kMerge));
     if (!rows) rows = StoredRows{ids, *found};
   }
   if (!rows) return rows;
   for (const std::string* key : keys) {
     if (options.token_rows.at(*key) != rows->ids)
       throw ConfigError(
-          fmt::format("{}: \"trainable_token_indices\" has other ids for {} than for \"{}\", to which the "
-                      "base ties it: {}",
+          fmt::format("{}: \"trainable_token_indices\" has different ids for {} and for \"{}\", which the "
+                      "base ties: {}",
                       options.where, *key, parameter.name, kMerge));
     used.insert(*key);
   }
@@ -208,7 +208,7 @@ PeftContents get_contents(PeftTensors& tensors, const ModelConfig& base, const P
       const bool has_adapter = !contents.layers.empty() && contents.layers.back().module == module;
       if (has_adapter || !saved_module(parameter.name, options.modules_to_save).empty())
         throw ConfigError(fmt::format(
-            "{}: \"trainable_token_indices\" names rows of {}, which is trained otherwise as well: merge the "
+            "{}: \"trainable_token_indices\" names rows of {}, which is also trained in another way: merge the "
             "adapter into its base with PEFT (merge_and_unload)",
             options.where, module));
       contents.token_rows[parameter.name] = *rows;
@@ -224,15 +224,16 @@ PeftContents get_contents(PeftTensors& tensors, const ModelConfig& base, const P
     }
     if (parameter.names.size() > 1)
       throw ConfigError(fmt::format(
-          "{}: \"modules_to_save\" names {}, which is also \"{}\", and PEFT changes one of the two alone: merge the "
+          "{}: \"modules_to_save\" names {}, which is tied to \"{}\", and PEFT changes only one of the two: merge the "
           "adapter into its base with PEFT (merge_and_unload)",
           options.where, trained, parameter.names[1]));
     if (std::ranges::find(contents.trained, trained) == contents.trained.end()) contents.trained.push_back(trained);
   }
   for (const auto& [key, ids] : options.token_rows)
     if (!used.contains(key))
-      throw ConfigError(fmt::format("{}: \"trainable_token_indices\" has ids{}, and {} no rows for them", options.where,
-                                    key.empty() ? key : fmt::format(" of \"{}\"", key), tensors.path().string()));
+      throw ConfigError(fmt::format("{}: \"trainable_token_indices\" has ids{}, but {} has no rows for them",
+                                    options.where, key.empty() ? key : fmt::format(" of \"{}\"", key),
+                                    tensors.path().string()));
   tensors.check_all_used(*base.entry);
   if (contents.layers.empty())
     throw ConfigError(
@@ -240,21 +241,21 @@ PeftContents get_contents(PeftTensors& tensors, const ModelConfig& base, const P
   return contents;
 }
 
-/// Whether a tensor is that of the base, or begins with it: PEFT saves tables and heads that got rows for further ids.
-/// Those of `replaced` may be others.
+/// Whether a tensor equals the base's, or begins with it: PEFT saves tables and heads in full if they got additional
+/// rows. The rows of `replaced` may differ.
 bool has_same_rows_as(const StoredTensor& own, const StoredTensor& base, const std::string& name,
                       const StoredRows* replaced) {
   const bool has_rows = own.shape.size() == base.shape.size() && !own.shape.empty() && own.shape[0] >= base.shape[0];
   if (!has_rows || !std::equal(own.shape.begin() + 1, own.shape.end(), base.shape.begin() + 1)) return false;
   const at::Tensor values = read_full(name, own, at::kFloat).narrow(0, 0, base.shape[0]);
-  const at::Tensor of_base = read_full(name, base, at::kFloat);
+  const at::Tensor base_values = read_full(name, base, at::kFloat);
   if (replaced)
     for (const int64_t id : replaced->ids)
-      if (id < base.shape[0]) values[id].copy_(of_base[id]);
-  return values.equal(of_base);
+      if (id < base.shape[0]) values[id].copy_(base_values[id]);
+  return values.equal(base_values);
 }
 
-/// Gives the base as many labels and ids as the folder's own heads and tables are for.
+/// Sets the base's numbers of labels and ids to those of the folder's heads and tables.
 void fit_rows(ModelConfig& base, PeftTensors& tensors) {
   const bool has_labels = find_task(base.entry->task)->label_count == "num_labels";
   const int64_t ids = vocabulary_rows(base);
@@ -263,22 +264,22 @@ void fit_rows(ModelConfig& base, PeftTensors& tensors) {
   for (const ModelParameter& parameter : model_parameters(base)) {
     const StoredTensor* const saved = saved_parameter(tensors, *base.entry, parameter);
     if (!saved || saved->shape.empty() || saved->shape.size() != parameter.global_shape.size()) continue;
-    const int64_t own = saved->shape[0], of_base = parameter.global_shape[0];
-    if (of_base == ids && own > ids) {
+    const int64_t own = saved->shape[0], base_rows = parameter.global_shape[0];
+    if (base_rows == ids && own > ids) {
       base = with_vocabulary_rows(base, own);
-    } else if (has_labels && labels != integers.end() && of_base == labels->second && own > 0 && own != of_base) {
+    } else if (has_labels && labels != integers.end() && base_rows == labels->second && own > 0 && own != base_rows) {
       base.config = base.config->clone();
       set_config_integer(*base.config, "num_labels", own);
     }
   }
 }
 
-/// The entry of the base's family that adapter_config.json means.
+/// The entry of the base's family that adapter_config.json selects.
 const Entry& get_entry(const ModelConfig& base, const PeftOptions& options) {
   if (options.task.empty() || base.entry->task == options.task) return *base.entry;
   for (const Entry& entry : entries())
     if (entry.family == base.entry->family && entry.task == options.task) return entry;
-  throw ConfigError(fmt::format("{}: \"task_type\" is \"{}\", and this program has no such model of the family {}",
+  throw ConfigError(fmt::format("{}: \"task_type\" is \"{}\", and this program has no such model in the family {}",
                                 options.where, to_peft_task(options.task), base.entry->family));
 }
 
@@ -287,7 +288,7 @@ fs::path with_weights(const fs::path& base) {
   return checkpoint.empty() ? base : checkpoint;
 }
 
-/// Adapts the model, by the names that adapter_config.json has for the layers where these are all of them and no more.
+/// Adapts the model, with the layer names of adapter_config.json if they match exactly these layers.
 void adapt_as_stored(ModelConfig& model, const PeftContents& contents, const PeftOptions& options) {
   LoraOptions lora = options.lora;
   lora.trained = contents.trained;
@@ -303,15 +304,15 @@ void adapt_as_stored(ModelConfig& model, const PeftContents& contents, const Pef
       if (has_layers()) return;
       std::swap(model, by_name);
     } catch (const ConfigError&) {
-      // The names are of PEFT's own kind; those of the layers follow.
+      // The names are PEFT's own kind; use the layers' names below.
     }
   }
   lora.layers.clear();
   for (const PeftContents::Layer& layer : contents.layers) lora.layers.push_back(layer.name);
   adapt(model, lora);
   if (!has_layers())
-    throw ConfigError(fmt::format("{}: \"target_modules\" are other layers than {} has linear ones", options.where,
-                                  model.entry->architecture));
+    throw ConfigError(fmt::format("{}: \"target_modules\" names other layers than the linear layers of {}",
+                                  options.where, model.entry->architecture));
 }
 
 }  // namespace
@@ -323,7 +324,7 @@ bool is_peft_folder(const fs::path& folder) {
 fs::path peft_base(const fs::path& folder, const fs::path& given) {
   if (!given.empty()) return given;
   const PeftOptions options = read_peft_options(folder);
-  // PEFT takes a relative path from the working directory.
+  // PEFT resolves a relative path against the working directory.
   for (const fs::path& base : {fs::path(options.base), folder / options.base}) {
     std::error_code error;
     if (!options.base.empty() && fs::is_directory(base, error)) return base;
@@ -339,13 +340,14 @@ ModelConfig read_peft_config(const fs::path& folder, const Entry* as, const fs::
   const PeftOptions options = read_peft_options(folder);
   const fs::path base = with_weights(peft_base(folder, given));
   if (is_peft_folder(base))
-    throw ConfigError(fmt::format("{}: the base is {}, itself a folder of adapters: merge these with `modrun export`",
-                                  options.where, base.string()));
+    throw ConfigError(
+        fmt::format("{}: the base is {}, which is itself a folder of adapters: merge them with `modrun export`",
+                    options.where, base.string()));
   ModelConfig model = read_config(base);
   if (const Entry* const entry = as ? as : &get_entry(model, options); entry != model.entry)
     model = read_config(base, entry);
   if (model.lora)
-    throw ConfigError(fmt::format("{}: the base, {}, has adapters itself: merge these with `modrun export`",
+    throw ConfigError(fmt::format("{}: the base, {}, has adapters itself: merge them with `modrun export`",
                                   options.where, base.string()));
   PeftTensors tensors(folder);
   fit_rows(model, tensors);
@@ -371,13 +373,13 @@ StoredTensors open_peft(const fs::path& folder, const ModelConfig& model) {
   if (vocabulary_rows(base) > 0) base = with_vocabulary_rows(base, vocabulary_rows(read_config(model.base)));
   StoredTensors stored = open_parameters(model.base, base, Head::may_be_new);
   for (const std::string& name : contents.untrained) {
-    const auto of_base = stored.find(name);
+    const auto base_tensor = stored.find(name);
     const StoredTensor& own = contents.replaced.at(name);
     const auto rows = contents.token_rows.find(name);
     const StoredRows* const replaced = rows == contents.token_rows.end() ? nullptr : &rows->second;
-    if (of_base == stored.end() || !has_same_rows_as(own, of_base->second, name, replaced))
+    if (base_tensor == stored.end() || !has_same_rows_as(own, base_tensor->second, name, replaced))
       throw std::runtime_error(fmt::format(
-          "{} holds \"{}\", which is not that of {} and which \"modules_to_save\" of {} does not name: merge "
+          "{} holds \"{}\", which differs from that of {} and which \"modules_to_save\" of {} does not name: merge "
           "the adapter into its base with PEFT (merge_and_unload)",
           tensors.path().string(), name, model.base.string(), kPeftConfig));
   }

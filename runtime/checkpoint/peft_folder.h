@@ -1,5 +1,5 @@
-// Folders that PEFT writes: adapter_config.json and adapter_model.safetensors, the low-rank adapters of a base model
-// that lies in another folder.
+// Folders in PEFT's format: adapter_config.json and adapter_model.safetensors, the low-rank adapters of a base model in
+// another folder.
 #pragma once
 
 #include <filesystem>
@@ -11,17 +11,17 @@ namespace modular {
 
 bool is_peft_folder(const std::filesystem::path& folder);
 
-/// The folder of the model that the adapters of `folder` belong to: `given`, or what its adapter_config.json names.
-/// Throws ConfigError where that is not on this machine.
+/// Folder of the base model for the adapters of `folder`: `given`, or the one that its adapter_config.json names.
+/// Throws ConfigError if that folder is not on this machine.
 std::filesystem::path peft_base(const std::filesystem::path& folder, const std::filesystem::path& given = {});
 
-/// The base model with the folder's adapters, and with what was trained with them in lora->options.trained; of the
-/// class that adapter_config.json's task_type means, or of `as`. Reads headers only. Throws ConfigError that names the
-/// key of adapter_config.json, or the tensor, which no model here has.
+/// The base model with the folder's adapters, and with the modules trained with them in lora->options.trained. Its
+/// class follows from task_type of adapter_config.json, or is `as`. Reads headers only. Throws ConfigError naming the
+/// key of adapter_config.json, or the tensor, that is not supported.
 ModelConfig read_peft_config(const std::filesystem::path& folder, const Entry* as, const std::filesystem::path& base);
 
-/// The parameters of `model`, as read_peft_config has it: the base's, and in their place or in addition the folder's.
-/// Throws std::runtime_error where they are not the model's.
+/// Parameters of `model`, which read_peft_config() returned: the base's, replaced or extended by the folder's. Throws
+/// std::runtime_error if they do not match the model.
 StoredTensors open_peft(const std::filesystem::path& folder, const ModelConfig& model);
 
 }  // namespace modular

@@ -20,11 +20,10 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kPeftTask
     {"sentence-embedding", "FEATURE_EXTRACTION"},
 }};
 
-/// Models of which transformers calls modules otherwise than the tensors of its files, so that PEFT would not find
-/// them.
+/// Models whose modules have other names in transformers than in the files' tensors, so that PEFT would not find them.
 constexpr std::array<std::string_view, 3> kRenamedModels = {"llava", "dinov2", "vit"};
 
-/// Models of which PEFT takes layers of these names for those of experts, and drops them.
+/// Models in which PEFT mistakes layers of these names for fused experts, and drops them.
 constexpr std::array<std::string_view, 3> kFusedModels = {"deepseek_v2", "deepseek_v3", "qwen3_moe"};
 constexpr std::array<std::string_view, 3> kFusedLayers = {".gate_proj", ".up_proj", ".down_proj"};
 
@@ -45,12 +44,12 @@ std::string peft_names_error(const AdaptedEntry& lora) {
   const std::string_view type = lora.base->model_type;
   if (std::ranges::find(kRenamedModels, type) != kRenamedModels.end())
     return fmt::format(
-        "the modules of {} have other names in transformers than in its files, so that PEFT would not find them",
+        "the modules of {} have other names in transformers than in its files, so PEFT would not find them",
         lora.base->architecture);
   if (std::ranges::find(kFusedModels, type) == kFusedModels.end()) return {};
   for (const AdaptedLayer& layer : lora.layers)
     if (std::ranges::any_of(kFusedLayers, [&](std::string_view name) { return layer.name.ends_with(name); }))
-      return fmt::format("PEFT takes {} of {} for a part of fused experts, and drops its adapter", layer.name,
+      return fmt::format("PEFT mistakes {} of {} for a part of fused experts, and drops its adapter", layer.name,
                          lora.base->architecture);
   return {};
 }

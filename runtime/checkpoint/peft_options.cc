@@ -20,13 +20,13 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// Keys that say how adapters were made or are kept, and nothing of what they compute: which layers there are, and
-/// their ranks, adapter_model.safetensors says. Any other key has to be absent, null, false or empty.
+/// Keys about how adapters were made or are stored, which do not affect their output: layers and ranks follow from
+/// adapter_model.safetensors. Any other key has to be absent, null, false or empty.
 constexpr std::array kOtherKeys = {
     "auto_mapping",        "base_model_name_or_path",
     "corda_config",        "ensure_weight_tying",
     "eva_config",          "exclude_modules",
-    "fan_in_fan_out",  // of GPT-2's layers, whatever it says
+    "fan_in_fan_out",  // true for GPT-2's layers; the value is ignored
     "inference_mode",      "layers_pattern",
     "layers_to_transform", "loftq_config",
     "lora_alpha",          "lora_dropout",
@@ -40,8 +40,8 @@ constexpr std::array kOtherKeys = {
     "alpha_pattern",       "trainable_token_indices",
 };
 
-/// Ways to draw A and B that leave the base as it is.
-constexpr std::array kPlainStarts = {"gaussian", "eva", "orthogonal"};
+/// Initializations of A and B that leave the base unchanged.
+constexpr std::array kNeutralInits = {"gaussian", "eva", "orthogonal"};
 
 bool is_neutral(const json& value) { return value.is_null() || value == false || value.empty() || value == "none"; }
 
@@ -55,9 +55,9 @@ class PeftReader {
 
   json value(const std::string& key) const { return object_.value(key, json()); }
 
-  double number(const std::string& key, double otherwise, double least, double below) const {
+  double number(const std::string& key, double fallback, double least, double below) const {
     const json found = value(key);
-    if (found.is_null()) return otherwise;
+    if (found.is_null()) return fallback;
     if (!found.is_number() || !(found.get<double>() >= least && found.get<double>() < below))
       reject(key, fmt::format("write a number of at least {} and less than {}", least, below));
     return found.get<double>();
@@ -72,7 +72,7 @@ class PeftReader {
   std::vector<std::string> texts(const std::string& key) const {
     const json found = value(key);
     if (found.is_null()) return {};
-    if (!found.is_array() || !std::ranges::all_of(found, [](const json& one) { return one.is_string(); }))
+    if (!found.is_array() || !std::ranges::all_of(found, [](const json& element) { return element.is_string(); }))
       reject(key, "write a list of names");
     return found.get<std::vector<std::string>>();
   }
@@ -82,13 +82,13 @@ class PeftReader {
   std::string where_;
 };
 
-/// Whether PEFT means the module by that key of a pattern: its path, or the end of it.
-bool means(const std::string& key, const std::string& module) {
+/// Whether PEFT matches the module by that key of a pattern: its path, or the end of its path.
+bool matches_module(const std::string& key, const std::string& module) {
   if (key.starts_with('^')) return module == key.substr(1);
   return module == key || module.ends_with("." + key);
 }
 
-/// PeftOptions::token_rows.
+/// Parses PeftOptions::token_rows.
 std::map<std::string, std::vector<int64_t>> get_token_rows(const PeftReader& reader) {
   constexpr const char* kKey = "trainable_token_indices";
   const json found = reader.value(kKey);
@@ -101,22 +101,24 @@ std::map<std::string, std::vector<int64_t>> get_token_rows(const PeftReader& rea
       reader.reject(kKey, "write a list of ids, or an object of such lists by module");
     rows[module] = ids.get<std::vector<int64_t>>();
     if (std::set(rows[module].begin(), rows[module].end()).size() != ids.size())
-      reader.reject(kKey, "an id is there twice: name each once");
+      reader.reject(kKey, "an id occurs twice: list each once");
   }
   return rows;
 }
 
 void check_keys(const PeftReader& reader, const json& object) {
-  if (reader.value("peft_type") != "LORA") reader.reject("peft_type", "only adapters of the type \"LORA\" can be read");
+  if (reader.value("peft_type") != "LORA") reader.reject("peft_type", "only adapters of type \"LORA\" are supported");
   for (const auto& [key, value] : object.items()) {
     if (std::ranges::find(kOtherKeys, key) != kOtherKeys.end() || is_neutral(value)) continue;
     if (key == "init_lora_weights") {
-      if (value.is_boolean() || std::ranges::find(kPlainStarts, value) != kPlainStarts.end()) continue;
+      if (value.is_boolean() || std::ranges::find(kNeutralInits, value) != kNeutralInits.end()) continue;
       reader.reject(key,
-                    "it changes the base's weights, which cannot be read: convert the adapter with PEFT "
+                    "it changes the base's weights, which is not supported: convert the adapter with PEFT "
                     "(path_initial_model_for_weight_conversion)");
     }
-    reader.reject(key, "adapters with it cannot be read: merge the adapter into its base with PEFT (merge_and_unload)");
+    reader.reject(
+        key,
+        "adapters with this option are not supported: merge the adapter into its base with PEFT (merge_and_unload)");
   }
 }
 
@@ -162,8 +164,8 @@ PeftOptions read_peft_options(const fs::path& folder) {
 
 const std::string* token_rows_key(const PeftOptions& options, const std::string& module) {
   for (const auto& [key, ids] : options.token_rows)
-    // A base model's modules may have its prefix on either side.
-    if (key.empty() || means(key, module) || means(module, key)) return &key;
+    // Either path may have the base model's prefix.
+    if (key.empty() || matches_module(key, module) || matches_module(module, key)) return &key;
   return nullptr;
 }
 
@@ -173,20 +175,20 @@ void set_rank_and_alpha(PeftOptions& options, const std::vector<std::pair<std::s
   for (const auto& [module, rank] : ranks) {
     if (rank != options.lora.rank || rank < 1)
       throw ConfigError(fmt::format(
-          "{}: \"rank_pattern\" gives {} the rank {} and {} the rank {}: one rank for all layers can be read",
+          "{}: \"rank_pattern\" gives {} the rank {} and {} the rank {}: only one rank for all layers is supported",
           options.where, ranks[0].first, options.lora.rank, module, rank));
     std::optional<double> own;
     for (const auto& [key, value] : options.alphas) {
-      if (!means(key, module)) continue;
+      if (!matches_module(key, module)) continue;
       if (own.value_or(value) != value)
         throw ConfigError(fmt::format("{}: \"alpha_pattern\" has several values for {}", options.where, module));
       own = value;
     }
     const double alpha = own.value_or(options.lora.alpha);
     if (scaling && *scaling != alpha)
-      throw ConfigError(
-          fmt::format("{}: \"alpha_pattern\" gives {} the alpha {} and {} {}: one alpha for all layers can be read",
-                      options.where, ranks[0].first, *scaling, module, alpha));
+      throw ConfigError(fmt::format(
+          "{}: \"alpha_pattern\" gives {} the alpha {} and {} {}: only one alpha for all layers is supported",
+          options.where, ranks[0].first, *scaling, module, alpha));
     scaling = alpha;
   }
   const double rank = static_cast<double>(options.lora.rank);

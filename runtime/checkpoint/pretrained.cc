@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// What old checkpoints hold in addition to parameters: buffers that are computed again, and a bias that T5 never used.
+/// Tensors of old checkpoints that are not parameters: buffers that are recomputed, and a bias that T5 never used.
 constexpr std::array<std::string_view, 7> kIgnoredEndings = {"rotary_emb.inv_freq",
                                                              ".attn.bias",
                                                              ".attn.masked_bias",
@@ -39,16 +39,16 @@ constexpr std::array<std::string_view, 7> kIgnoredEndings = {"rotary_emb.inv_fre
                                                              "EncDecAttention.relative_attention_bias.weight"};
 
 bool is_computed_again(std::string_view name, const StoredTensor& tensor) {
-  // What attention adds to its features has one dimension; masks have more.
+  // A bias that attention adds to its features has one dimension; masks have more.
   if (name.ends_with(".bias") && tensor.shape.size() == 1) return false;
   return std::ranges::any_of(kIgnoredEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-/// T5's one table of embeddings, and the names under which files hold copies of it, or it alone.
+/// T5's shared embedding table, and the names under which files hold copies of it, or only a copy.
 constexpr std::string_view kSharedTable = "shared.weight";
 constexpr std::string_view kTableCopies[] = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
 
-/// The names of T5's copies of the parameter, for the stacks that the model has.
+/// Names of T5's copies of the parameter, for the stacks that the model has.
 std::vector<std::string> find_copies(const Plan& plan, const std::string& name) {
   std::vector<std::string> copies;
   if (name != kSharedTable && !name.ends_with("." + std::string(kSharedTable))) return copies;
@@ -61,23 +61,23 @@ std::vector<std::string> find_copies(const Plan& plan, const std::string& name) 
   return copies;
 }
 
-/// Whether no entry of the model's task computes with the parameter: embeddings of sentences are made of the hidden
+/// Whether no entry of the model's task computes with the parameter: sentence embeddings are computed from the hidden
 /// states of all tokens, whatever pooler the base model has.
 bool is_unused(const Entry& entry, std::string_view name) {
   return entry.task.starts_with("sentence-") && name.starts_with("pooler.");
 }
 
-/// The first component of a tensor's path.
+/// First component of a tensor's path.
 std::string_view head(std::string_view name) { return name.substr(0, name.find('.')); }
 
-/// Finds model names among a file's, which may have the base model's prefix or lack it.
+/// Looks up model names among a file's names, which may have or lack the base model's prefix.
 class Names {
  public:
   explicit Names(const StoredTensors& stored) : stored_(stored) {
     for (const auto& [name, tensor] : stored) prefixes_.emplace(head(name));
   }
 
-  /// The file's name of a parameter; empty where it has none.
+  /// The file's name of a parameter; empty if it has none.
   std::string find(const std::string& name) const {
     if (stored_.contains(name)) return name;
     const auto dot = name.find('.');
@@ -92,21 +92,22 @@ class Names {
   std::set<std::string> prefixes_;
 };
 
-/// The values of two parameters, piece by piece.
-bool same_values(const StoredTensor& one, const StoredTensor& other) {
-  return std::ranges::equal(one.slices, other.slices, [](const StoredSlice& left, const StoredSlice& right) {
+/// Whether two parameters have equal values, piece by piece.
+bool same_values(const StoredTensor& first, const StoredTensor& second) {
+  return std::ranges::equal(first.slices, second.slices, [](const StoredSlice& left, const StoredSlice& right) {
     return at::equal(left.values(), right.values());
   });
 }
 
-/// Finds parameters in a folder, under the model's names or those of its entry's files, and keeps account of them.
+/// Finds parameters in a folder, under the model's names or the names in its entry's files, and tracks which tensors
+/// are used.
 class Matcher {
  public:
   Matcher(const fs::path& folder, const ModelConfig& model)
       : folder_(folder), model_(model), stored_(open_pretrained_files(folder, model)), names_(stored_), body_(model) {}
 
-  /// The parameter as the file holds it under the model's name `alias`; nothing where it does not. Throws where only
-  /// some of its pieces are there, or shapes differ.
+  /// The parameter that the file holds under the model's name `alias`; nullopt if there is none. Throws if only some of
+  /// its pieces exist, or if shapes differ.
   std::optional<StoredTensor> find(const std::string& alias, const std::vector<int64_t>& shape) {
     if (!names_.find(alias).empty())
       return take(alias, {{alias, std::vector<int64_t>(shape.size(), 0), shape, shape}}, shape);
@@ -116,8 +117,8 @@ class Matcher {
     return found;
   }
 
-  /// Whether the file has the parameter for another number of rows, as a classifier of other labels has. It then counts
-  /// as taken.
+  /// Whether the file has the parameter with another number of rows, like a classifier with other labels. Marks it as
+  /// used.
   bool leave_other_rows(const std::string& alias, const std::vector<int64_t>& shape) {
     const std::string name = names_.find(alias);
     if (name.empty() || shape.empty()) return false;
@@ -129,8 +130,8 @@ class Matcher {
     return true;
   }
 
-  /// What the folder holds and find() has not taken: heads and poolers that the model's class does not have. Throws
-  /// where it is of the model's body. Call it after find() for all parameters.
+  /// Tensors of the folder that find() has not taken: heads and poolers that the model's class does not have. Throws if
+  /// one belongs to the model's body. Call it after find() for all parameters.
   std::vector<std::string> others(const std::vector<ModelParameter>& parameters) {
     for (const ModelParameter& parameter : parameters)
       for (const std::string& alias : parameter.names) body_.add(alias, alias);
@@ -150,10 +151,10 @@ class Matcher {
     return ignored;
   }
 
-  /// Whether the model's name is that of a layer or an embedding.
+  /// Whether the model's name is the name of a layer or an embedding.
   bool is_body(std::string_view name) const { return body_.holds(name); }
 
-  /// The name that a file gives the first piece of a tensor that find() returned.
+  /// The file's name for the first piece of a tensor that find() returned.
   static const std::string& name_for(const StoredTensor& tensor) { return tensor.slices.front().key; }
 
  private:
@@ -188,7 +189,7 @@ class Matcher {
     return found;
   }
 
-  /// What is used of a file's tensor: all, or one of its parts.
+  /// The used part of a file's tensor: all of it, or one of equal parts.
   static std::string describe_use(const std::string& name, int64_t part, int64_t parts) {
     return parts == 1 ? name : fmt::format("{}[{}/{}]", name, part, parts);
   }
@@ -201,34 +202,33 @@ class Matcher {
   std::set<std::string> used_;
 };
 
-/// In what a folder and a model differ without being of two models.
+/// Acceptable differences between a folder and a model.
 struct Differences {
   std::vector<std::string> fresh;    // parameters of a new head
-  std::vector<std::string> unused;   // parameters that the folder lacks and the model's class does not compute with
-  std::vector<std::string> ignored;  // what the folder has for other heads
+  std::vector<std::string> unused;   // parameters that the folder lacks and the model's class does not use
+  std::vector<std::string> ignored;  // tensors of other heads in the folder
 };
 
-/// The file's tensor of a parameter, by any of its names. Throws where it has several that differ.
+/// The file's tensor of a parameter, under any of its names. Throws if it has several that differ.
 std::optional<StoredTensor> find_tied(const fs::path& folder, const Plan& plan, Matcher& matcher,
                                       const ModelParameter& parameter) {
   std::optional<StoredTensor> source;
-  const auto look_for = [&](const std::string& name, std::string_view otherwise) {
+  const auto look_for = [&](const std::string& name, std::string_view hint) {
     std::optional<StoredTensor> tensor = matcher.find(name, parameter.global_shape);
     if (!tensor) return;
     if (source && !same_values(*source, *tensor))
       throw std::runtime_error(fmt::format("{}: \"{}\" and \"{}\" differ{}", folder.string(),
-                                           Matcher::name_for(*source), Matcher::name_for(*tensor), otherwise));
+                                           Matcher::name_for(*source), Matcher::name_for(*tensor), hint));
     if (!source) source = std::move(tensor);
   };
   for (const std::string& alias : parameter.names)
-    look_for(alias, " though the config ties them: write \"tie_word_embeddings\": false into config.json");
-  for (const std::string& copy : find_copies(plan, parameter.name))
-    look_for(copy, ": the model has one table for both");
+    look_for(alias, " though the config ties them: set \"tie_word_embeddings\" to false in config.json");
+  for (const std::string& copy : find_copies(plan, parameter.name)) look_for(copy, ": the model shares one table");
   return source;
 }
 
-/// The folder's tensors under the model's names. Throws where they are not the model's. Parameters that it may lack are
-/// left out, and named in `differences` where that is given.
+/// The folder's tensors under the model's names. Throws if they do not match the model. Parameters that the folder may
+/// lack are left out, and listed in `differences` if given.
 StoredTensors match(const fs::path& folder, const ModelConfig& model, Head head = Head::stored,
                     Differences* differences = nullptr) {
   const bool may_have_other_labels =
@@ -269,7 +269,7 @@ StoredTensors match(const fs::path& folder, const ModelConfig& model, Head head 
   return matched;
 }
 
-/// The tie's flag where the folder holds both of its tensors and they differ.
+/// The config flag of a tie if the folder holds both of its tensors and they differ.
 std::optional<std::string> broken_tie(const fs::path& folder, const ModelConfig& model) {
   if (model.entry->plan->ties.empty()) return {};
   Matcher matcher(folder, model);
@@ -316,14 +316,14 @@ std::string weights_note(const fs::path& folder, const ModelConfig& model, Head 
   if (const auto& fresh = differences.fresh; !fresh.empty())
     lines.push_back(
         std::ranges::all_of(fresh, is_of_embedding)
-            ? fmt::format("{} has no such layers after pooling; initialized: {}", folder.string(),
+            ? fmt::format("{} lacks these layers after pooling, which are initialized: {}", folder.string(),
                           fmt::join(fresh, ", "))
         : model.named.empty()
-            ? fmt::format("{} is of another number of labels; initialized: {}", folder.string(), fmt::join(fresh, ", "))
-            : fmt::format("{} holds a {}: what {} has in addition is initialized: {}", folder.string(), model.named,
-                          architecture, fmt::join(fresh, ", ")));
+            ? fmt::format("{} has another number of labels; initialized: {}", folder.string(), fmt::join(fresh, ", "))
+            : fmt::format("{} holds a {}: parameters that only {} has are initialized: {}", folder.string(),
+                          model.named, architecture, fmt::join(fresh, ", ")));
   if (head == Head::may_be_new && !differences.unused.empty())
-    lines.push_back(fmt::format("{} lacks {}, which {} does not compute with: initialized", folder.string(),
+    lines.push_back(fmt::format("{} lacks {}, which {} does not use: initialized", folder.string(),
                                 list(differences.unused), architecture));
   if (!differences.ignored.empty())
     lines.push_back(fmt::format("{} holds {}, which {} does not have: ignored", folder.string(),
@@ -340,21 +340,21 @@ ModelConfig as_stored(const ModelConfig& grown, const fs::path& folder, Head hea
   if (!model.lora || there.lora) return model;
   if (head == Head::may_be_new) return without_adapters(model);
   throw ConfigError(fmt::format(
-      "{} holds no adapters, which lora.layers asks for: leave it out (--set 'lora.layers=[]')", folder.string()));
+      "{} holds no adapters, which lora.layers requires: leave it out (--set 'lora.layers=[]')", folder.string()));
 }
 
 ModelConfig read_pretrained_config(const fs::path& source, const Entry* as, const fs::path& base) {
   ModelConfig model = read_config(source, as, base);
   const fs::path& folder = model.base.empty() ? source : model.base;
-  const fs::path place = transformer_folder(folder);
-  const bool has_tensors = fs::exists(place / kPretrainedFile) || fs::exists(place / kPretrainedIndex);
+  const fs::path transformer = transformer_folder(folder);
+  const bool has_tensors = fs::exists(transformer / kPretrainedFile) || fs::exists(transformer / kPretrainedIndex);
   if (fs::exists(folder / "checkpoint.json") || !has_tensors) return model;
   ModelConfig of_folder = without_adapters(model);
-  // Adapters may come with tables that have more rows than the base's.
+  // A folder with adapters may have tables with more rows than the base's.
   if (!model.base.empty() && vocabulary_rows(model) > 0)
     of_folder = with_vocabulary_rows(of_folder, vocabulary_rows(read_config(folder)));
   if (const auto flag = broken_tie(folder, of_folder)) {
-    // After finish(): what follows from the config's own flag stays.
+    // After finish(): fields derived from the config's own flag keep their values.
     json values = json::object({{*flag, false}});
     take_fields(*model.config, values, folder.string());
   }

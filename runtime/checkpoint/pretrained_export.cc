@@ -28,8 +28,8 @@ struct ExportedTensor {
   const ModelParameter* parameter;
   StateDictPiece piece;
 
-  /// Buffers stay in float32, as transformers keeps them.
-  at::ScalarType type(at::ScalarType asked) const { return parameter->trainable ? asked : at::kFloat; }
+  /// Buffers stay in float32, as in transformers.
+  at::ScalarType type(at::ScalarType requested) const { return parameter->trainable ? requested : at::kFloat; }
 };
 
 std::string_view dtype_name(at::ScalarType dtype) {
@@ -41,12 +41,12 @@ std::string_view dtype_name(at::ScalarType dtype) {
     case at::kHalf:
       return "float16";
     default:
-      throw std::runtime_error("a model is exported as float32, bfloat16 or float16");
+      throw std::runtime_error("a model can be exported as float32, bfloat16 or float16");
   }
 }
 
-/// Parameters in the model's order, as the entry's files hold them, cut into files of at most `limit` bytes (one tensor
-/// at least).
+/// Splits the parameters, in the model's order and as the entry's files hold them, into files of at most `limit` bytes
+/// (and at least one tensor).
 std::vector<std::vector<ExportedTensor>> plan_files(const Entry& entry, const std::vector<ModelParameter>& parameters,
                                                     at::ScalarType dtype, int64_t limit) {
   std::vector<std::vector<ExportedTensor>> files(1);
@@ -66,7 +66,7 @@ std::vector<std::vector<ExportedTensor>> plan_files(const Entry& entry, const st
   return files;
 }
 
-/// What a run with the default seed would begin with.
+/// Initial values of the parameter in a run with the default seed.
 at::Tensor initial_values(const ModelConfig& model, const std::string& name) {
   const Model built = build_on_meta(*model.entry, *model.config);
   const ParameterTable table = parameter_table(*built.module, *model.entry->plan, *model.config, /*stages=*/{});
@@ -74,12 +74,12 @@ at::Tensor initial_values(const ModelConfig& model, const std::string& name) {
   TORCH_INTERNAL_ASSERT(found != table.parameters.end(), name);
   const std::vector<int64_t>& shape = found->global_shape;
   const std::vector<int64_t> begin(shape.size(), 0);
-  ShardedParameter whole{.name = name, .names = {name}, .global_shape = shape, .slices = {{begin, begin, shape}}};
-  whole.local = at::empty(shape, at::kFloat);
+  ShardedParameter full{.name = name, .names = {name}, .global_shape = shape, .slices = {{begin, begin, shape}}};
+  full.local = at::empty(shape, at::kFloat);
   SliceInitializer initializer(/*seed=*/0);
-  initializer.add(found->tensor, whole);
+  initializer.add(found->tensor, full);
   initializer.run(*built.module);
-  return whole.local;
+  return full.local;
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ StoredTensor full_tensor(const std::shared_ptr<const SafetensorsFile>& file, con
   return {shape, {{file, name, std::vector<int64_t>(shape.size(), 0), shape}}};
 }
 
-/// What to do about a folder that has no safetensors file.
+/// Advice for a folder that has no safetensors file.
 std::string conversion_advice(const fs::path& folder, const ModelConfig& model) {
   for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
     if (!fs::exists(folder / name)) continue;
@@ -50,7 +50,7 @@ std::string conversion_advice(const fs::path& folder, const ModelConfig& model) 
                                     : model.named.empty()   ? std::string(model.entry->architecture)
                                                             : model.named;
     return fmt::format(
-        "holds {}, which is not read: write {} from it by python3 -c 'from transformers import {} as M; f = {}; "
+        "holds {}, which is not supported: convert it to {} with python3 -c 'from transformers import {} as M; f = {}; "
         "M.from_pretrained(f).save_pretrained(f)'",
         name, kPretrainedFile, model_class, json(folder.string()).dump());
   }
@@ -68,14 +68,14 @@ StoredTensors open_shards(const fs::path& folder) {
   for (const auto& [name, file_name] : index["weight_map"].items()) {
     if (!file_name.is_string())
       throw std::runtime_error(fmt::format("{} names no file for \"{}\"", (folder / kPretrainedIndex).string(), name));
-    const fs::path place = fs::path(file_name.get<std::string>()).lexically_normal();
-    if (place.empty() || place.is_absolute() || *place.begin() == "..")
+    const fs::path shard = fs::path(file_name.get<std::string>()).lexically_normal();
+    if (shard.empty() || shard.is_absolute() || *shard.begin() == "..")
       throw std::runtime_error(fmt::format("{} names the file {} for \"{}\": write one of the checkpoint's folder",
                                            (folder / kPretrainedIndex).string(), shown(file_name), name));
-    auto& file = files[place];
+    auto& file = files[shard];
     if (!file) {
-      check_no_links({folder, place.parent_path()});
-      file = std::make_shared<const SafetensorsFile>(folder / place);
+      check_no_links({folder, shard.parent_path()});
+      file = std::make_shared<const SafetensorsFile>(folder / shard);
     }
     if (!file->tensors().contains(name))
       throw std::runtime_error(
@@ -89,19 +89,19 @@ StoredTensors open_shards(const fs::path& folder) {
 
 StoredTensors open_pretrained_files(const fs::path& folder, const ModelConfig& model) {
   StoredTensors stored;
-  const fs::path place = transformer_folder(folder);
-  if (fs::exists(place / kPretrainedFile)) {
-    const auto file = std::make_shared<const SafetensorsFile>(place / kPretrainedFile);
+  const fs::path transformer = transformer_folder(folder);
+  if (fs::exists(transformer / kPretrainedFile)) {
+    const auto file = std::make_shared<const SafetensorsFile>(transformer / kPretrainedFile);
     for (const auto& [name, header] : file->tensors()) stored[name] = full_tensor(file, name);
-  } else if (fs::exists(place / kPretrainedIndex)) {
-    stored = open_shards(place);
+  } else if (fs::exists(transformer / kPretrainedIndex)) {
+    stored = open_shards(transformer);
   } else {
-    throw std::runtime_error(fmt::format("{} {}", place.string(), conversion_advice(place, model)));
+    throw std::runtime_error(fmt::format("{} {}", transformer.string(), conversion_advice(transformer, model)));
   }
   StoredTensors renamed;
   for (auto& [name, tensor] : stored) {
     std::string current = current_name(name);
-    // A file that holds both keeps both, and the old one is not the model's.
+    // If a file holds both, both stay, and the old one is not the model's.
     if (current != name && stored.contains(current)) current = name;
     renamed[std::move(current)] = std::move(tensor);
   }

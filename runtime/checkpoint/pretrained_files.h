@@ -8,10 +8,10 @@
 
 namespace modular {
 
-/// The tensors under the names that transformers gives them now, with those of Sentence Transformers' dense layers
-/// where the model has an EmbeddingHead; StoredSlice::key is the name in the file. Like transformers, reads the single
-/// file where there is an index of others too. Throws std::runtime_error where there is neither, and says how to
-/// convert other formats: `model` names the class.
+/// The tensors under their current names in transformers, including those of Sentence Transformers' dense layers if the
+/// model has an EmbeddingHead; StoredSlice::key is the name in the file. Like transformers, prefers the single file if
+/// there is also an index of shards. Throws std::runtime_error if there is neither, and says how to convert other
+/// formats; `model` names the class.
 StoredTensors open_pretrained_files(const std::filesystem::path& folder, const ModelConfig& model);
 
 }  // namespace modular

@@ -11,20 +11,21 @@
 namespace modular {
 namespace {
 
-/// Ranks take turns, and the last waits until all others are done with their part of a model. That a rank has gone is
-/// noticed by its connection, and that it hangs by the steps.
-constexpr auto kLongestTurns = std::chrono::hours(24);
+/// Ranks take turns, so the last one waits until all others have transferred their part of a model. The connection
+/// detects a rank that is gone, and the training steps detect one that hangs.
+constexpr auto kTurnTimeout = std::chrono::hours(24);
 
-/// collectives.h has messages that are counted, and shown as what this rank waits for: both are the main thread's.
+/// Not the functions of collectives.h: they count messages and report what this rank waits for, which only the main
+/// thread may do.
 template <class Start>
-void swap_with(const ProcessGroup& group, int64_t rank, const at::Tensor& values, Start&& start) {
+void transfer(const ProcessGroup& group, int64_t rank, const at::Tensor& values, Start&& start) {
   if (values.numel() == 0) return;
   try {
     std::vector<at::Tensor> tensors = {values.detach()};
     start(tensors)->wait();
   } catch (const std::exception& error) {
     const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
-    throw CollectiveError(fmt::format("the exchange of a checkpoint's parts between ranks {} and {} failed: {}",
+    throw CollectiveError(fmt::format("the transfer of a checkpoint's parts between ranks {} and {} failed: {}",
                                       group->getRank(), rank,
                                       torch_error ? torch_error->what_without_backtrace() : error.what()));
   }
@@ -36,14 +37,14 @@ at::Tensor as_bytes(std::string& text) {
 
 }  // namespace
 
-ProcessGroup message_group(Mesh& mesh) { return mesh.host_group("checkpoints", kLongestTurns); }
+ProcessGroup message_group(Mesh& mesh) { return mesh.host_group("checkpoints", kTurnTimeout); }
 
 void send_values(const ProcessGroup& group, int64_t rank, const at::Tensor& values) {
-  swap_with(group, rank, values, [&](auto& tensors) { return group->send(tensors, static_cast<int>(rank), 0); });
+  transfer(group, rank, values, [&](auto& tensors) { return group->send(tensors, static_cast<int>(rank), 0); });
 }
 
 void receive_values(const ProcessGroup& group, int64_t rank, const at::Tensor& values) {
-  swap_with(group, rank, values, [&](auto& tensors) { return group->recv(tensors, static_cast<int>(rank), 0); });
+  transfer(group, rank, values, [&](auto& tensors) { return group->recv(tensors, static_cast<int>(rank), 0); });
 }
 
 void send_number(const ProcessGroup& group, int64_t rank, int64_t number) {

@@ -1,5 +1,5 @@
-// Messages between rank 0, which has a run's folder, and another rank, which has not. Between two ranks they keep their
-// order. A thread beside the steps may exchange them: they are no collectives, and have a group to themselves.
+// Messages between rank 0, which has a run's folder, and another rank, which does not. They are ordered between two
+// ranks. A background thread may send them: they are point-to-point messages on a process group of their own.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,11 +11,11 @@
 
 namespace modular {
 
-/// The group of these messages. The first call is collective over the world.
+/// Process group of these messages. The first call is collective over the world.
 ProcessGroup message_group(Mesh& mesh);
 
-// Each returns when the other rank has the message, and throws CollectiveError where that rank has gone. Tensors are
-// contiguous and in host memory; those without values are no message.
+// Each returns when the other rank has the message, and throws CollectiveError if that rank is gone. Tensors are
+// contiguous and in host memory; tensors without values are not sent.
 
 void send_values(const ProcessGroup& group, int64_t rank, const at::Tensor& values);
 void receive_values(const ProcessGroup& group, int64_t rank, const at::Tensor& values);

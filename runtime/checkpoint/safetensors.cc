@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kLongestHeader = 100'000'000;  // the limit of the original implementation
+constexpr uint64_t kLongestHeader = 100'000'000;  // limit of the original implementation
 
 constexpr std::pair<std::string_view, at::ScalarType> kTypeNames[] = {
     {"F64", at::kDouble},
@@ -60,7 +60,7 @@ std::string_view type_name(at::ScalarType type) {
   throw std::runtime_error(fmt::format("{} {}", path.string(), why));
 }
 
-/// Bytes of a tensor, or nothing where the product does not fit in 63 bits. A tensor of no values has strides, too.
+/// Number of bytes of a tensor, or nullopt if it does not fit in 63 bits. Strides of an empty tensor must fit, too.
 std::optional<uint64_t> byte_count(const std::vector<int64_t>& shape, at::ScalarType dtype) {
   uint64_t bytes = c10::elementSize(dtype);
   for (const int64_t size : shape)
@@ -79,7 +79,7 @@ TensorHeader parse_tensor(const fs::path& path, const std::string& name, const j
   TensorHeader header;
   const json& dtype = entry["dtype"];
   const auto* known = std::ranges::find_if(kTypeNames, [&](const auto& pair) { return dtype == pair.first; });
-  if (known == std::end(kTypeNames)) damaged(fmt::format("has the dtype {}, which is not known", shown(dtype)));
+  if (known == std::end(kTypeNames)) damaged(fmt::format("has the unknown dtype {}", shown(dtype)));
   header.dtype = known->second;
   const auto is_count = [](const json& value) { return value.is_number_unsigned(); };
   const json& shape = entry["shape"];
@@ -136,7 +136,7 @@ Header parse_header(const fs::path& path, std::string_view file) {
       header.tensors.emplace(name, parse_tensor(path, name, entry));
       continue;
     }
-    if (!entry.is_object()) reject(path, "is damaged: its header's metadata are no JSON object");
+    if (!entry.is_object()) reject(path, "is damaged: its header's __metadata__ is not a JSON object");
     for (const auto& [key, value] : entry.items())
       header.metadata.emplace(key, value.is_string() ? value.get<std::string>() : value.dump());
   }
@@ -171,7 +171,7 @@ SafetensorsFile::SafetensorsFile(const fs::path& path, Links links) : path_(path
   const auto digests = tensors_.find(kDigests);
   if (digests == tensors_.end() || digests->second.dtype != at::kLong ||
       digests->second.shape != std::vector<int64_t>{first_digest_.at(kDigests)})
-    reject(path, "is damaged: it does not hold the digests that its header speaks of");
+    reject(path, "is damaged: it lacks the digests that its header declares");
 }
 
 at::Tensor SafetensorsFile::tensor(std::string_view name) const {
@@ -181,7 +181,7 @@ at::Tensor SafetensorsFile::tensor(std::string_view name) const {
   const auto options = at::TensorOptions().dtype(header.dtype);
   const std::byte* bytes = mapping_.get() + data_begin_ + header.begin;
   if (reinterpret_cast<uintptr_t>(bytes) % c10::elementSize(header.dtype) !=
-      0) {  // the format does not ask for alignment
+      0) {  // the format does not require alignment
     at::Tensor copy = at::empty(header.shape, options);
     std::copy_n(bytes, header.end - header.begin, static_cast<std::byte*>(copy.data_ptr()));
     return copy;
@@ -210,9 +210,10 @@ void SafetensorsFile::verify(std::string_view name, uint64_t begin, uint64_t end
                        if (compute_digest(bytes, header.end - header.begin, block) != expected[block]) same = false;
                    });
   if (!same)
-    reject(path_, fmt::format("is damaged: the values of \"{}\" are not those that were written. Copy it again, or "
-                              "continue from an older checkpoint",
-                              name));
+    reject(path_,
+           fmt::format("is damaged: the values of \"{}\" differ from those that were written. Copy the file again, or "
+                       "resume from an older checkpoint",
+                       name));
 }
 
 SafetensorsWriter SafetensorsWriter::create(const fs::path& path, const std::vector<Tensor>& tensors,
@@ -284,17 +285,17 @@ void SafetensorsWriter::write_slice(std::string_view name, at::IntArrayRef offse
   TORCH_INTERNAL_ASSERT(values.dim() == dims && static_cast<int64_t>(offset.size()) == dims);
   for (int64_t dim = 0; dim < dims; ++dim)
     TORCH_INTERNAL_ASSERT(offset[dim] >= 0 && offset[dim] + values.size(dim) <= header.shape[dim], "slice of ", name,
-                          " lies outside of it");
+                          " is out of bounds");
   if (values.numel() == 0) return;
   const at::Tensor ready = values.detach().to(at::kCPU, header.dtype).contiguous();
 
-  // The innermost dimensions that the slice covers whole, and the one before them, lie in one piece in the file.
+  // The innermost dimensions that the slice covers completely, and the one before them, are contiguous in the file.
   int64_t piece_dim = dims;
   while (piece_dim > 0 && (piece_dim == dims || values.size(piece_dim) == header.shape[piece_dim])) --piece_dim;
   const auto item = static_cast<int64_t>(c10::elementSize(header.dtype));
   const auto sizes = ready.sizes();
   const int64_t run = std::accumulate(sizes.begin() + piece_dim, sizes.end(), item, std::multiplies<>());
-  std::vector<int64_t> strides(dims, item);  // in the file, bytes
+  std::vector<int64_t> strides(dims, item);  // in the file, in bytes
   for (int64_t dim = dims - 2; dim >= 0; --dim) strides[dim] = strides[dim + 1] * header.shape[dim + 1];
 
   const auto* bytes = static_cast<const std::byte*>(ready.const_data_ptr());

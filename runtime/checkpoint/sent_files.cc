@@ -17,14 +17,14 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kSentBytes = int64_t{64} << 20;
 
-// Before each piece of a file, and once when all files are stored, rank 0 says whether the sender is to continue. The
-// sender answers with the number of the file's bytes, then before each piece with that of the piece's; or that it has
-// none to give, as it failed. So whatever fails on either side, the other one hears of it where it listens.
-constexpr int64_t kStop = 0, kGoOn = 1;
+// Before each piece of a file, and once when all files are stored, rank 0 sends whether the sender should continue. The
+// sender replies with the size of the file, then before each piece with the size of the piece, or with kNothing if it
+// failed. So a failure on either side reaches the other side where it listens.
+constexpr int64_t kStop = 0, kContinue = 1;
 constexpr int64_t kNothing = -1;
 
 int64_t next_size(const ProcessGroup& group, int64_t rank) {
-  send_number(group, rank, kGoOn);
+  send_number(group, rank, kContinue);
   const int64_t size = receive_number(group, rank);
   if (size < 0) throw CollectiveError(fmt::format("rank {} could not send its part of a checkpoint", rank));
   return size;
@@ -44,11 +44,11 @@ void receive_file(const ProcessGroup& group, int64_t rank, const fs::path& path)
   file->close();
 }
 
-void await_first(const ProcessGroup& group) {
-  if (receive_number(group, 0) != kGoOn) throw CollectiveError("another rank failed in writing a checkpoint");
+void await_rank0(const ProcessGroup& group) {
+  if (receive_number(group, 0) != kContinue) throw CollectiveError("another rank failed in writing a checkpoint");
 }
 
-/// A file whose bytes are collected into pieces, which go to rank 0.
+/// A file whose bytes are collected into pieces, which are sent to rank 0.
 class SentFile : public FileSink {
  public:
   explicit SentFile(ProcessGroup group) : group_(std::move(group)) {}
@@ -56,12 +56,12 @@ class SentFile : public FileSink {
   void reserve(uint64_t size) override {
     size_ = static_cast<int64_t>(size);
     piece_ = at::empty({std::min(size_, kSentBytes)}, at::kByte);
-    await_first(group_);
+    await_rank0(group_);
     send_number(group_, 0, size_);
   }
 
   void write(const std::byte* bytes, uint64_t size, uint64_t position) override {
-    TORCH_INTERNAL_ASSERT(static_cast<int64_t>(position) == sent_ + held_, "a file is sent in its order");
+    TORCH_INTERNAL_ASSERT(static_cast<int64_t>(position) == sent_ + held_, "a file is sent in order");
     for (auto left = static_cast<int64_t>(size); left > 0;) {
       const int64_t count = std::min(left, piece_.numel() - held_);
       std::memcpy(static_cast<std::byte*>(piece_.data_ptr()) + held_, bytes, static_cast<size_t>(count));
@@ -70,11 +70,11 @@ class SentFile : public FileSink {
     }
   }
 
-  void close() override { TORCH_INTERNAL_ASSERT(sent_ == size_, "a file is sent whole"); }
+  void close() override { TORCH_INTERNAL_ASSERT(sent_ == size_, "a file is sent completely"); }
 
  private:
   void send_piece() {
-    await_first(group_);
+    await_rank0(group_);
     send_number(group_, 0, held_);
     send_values(group_, 0, piece_.narrow(0, 0, held_));
     sent_ += std::exchange(held_, 0);
@@ -97,26 +97,26 @@ void receive_files(const ProcessGroup& group, const std::function<void()>& own,
       try {
         send_number(group, rank, kStop);
       } catch (const CollectiveError&) {
-        // It has gone, which may be why.
+        // The rank is gone, which may be the cause.
       }
     }
     throw;
   }
-  for (int64_t rank = 1; rank < group->getSize(); ++rank) send_number(group, rank, kGoOn);
+  for (int64_t rank = 1; rank < group->getSize(); ++rank) send_number(group, rank, kContinue);
 }
 
 void send_file(const ProcessGroup& group, const std::function<void(std::unique_ptr<FileSink>)>& write) {
   try {
     write(std::make_unique<SentFile>(group));
   } catch (const CollectiveError&) {
-    throw;  // of rank 0, which has said so and listens no more
+    throw;  // reported by rank 0, which no longer listens
   } catch (const std::exception&) {
-    await_first(group);
+    await_rank0(group);
     send_number(group, 0, kNothing);
-    receive_number(group, 0);  // that all ranks stop
+    receive_number(group, 0);  // tells all ranks to stop
     throw;
   }
-  await_first(group);
+  await_rank0(group);
 }
 
 }  // namespace modular

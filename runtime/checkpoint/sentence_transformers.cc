@@ -57,7 +57,7 @@ struct SentenceModule {
   std::string type;  // class name, without the package if that is Sentence Transformers
   std::string path;  // relative to the folder
 
-  json settings(const fs::path& folder) const {
+  json config(const fs::path& folder) const {
     const fs::path file = folder / path / "config.json";
     return is_there(file) ? read_module_file(file) : json::object();
   }
@@ -73,12 +73,12 @@ std::vector<SentenceModule> read_modules(const fs::path& folder) {
       return row[key].get<std::string>();
     };
     SentenceModule module{text("type"), text("path")};
-    const fs::path place = fs::path(module.path).lexically_normal();
-    if (place.is_absolute() || (!place.empty() && *place.begin() == ".."))
-      throw ConfigError(
-          fmt::format("{} names the path {} for a module: write one of the folder", file.string(), shown(row["path"])));
+    const fs::path subfolder = fs::path(module.path).lexically_normal();
+    if (subfolder.is_absolute() || (!subfolder.empty() && *subfolder.begin() == ".."))
+      throw ConfigError(fmt::format("{} names the path {} for a module: write a path within the folder", file.string(),
+                                    shown(row["path"])));
     try {
-      check_no_links({folder, place});
+      check_no_links({folder, subfolder});
     } catch (const std::runtime_error& error) {
       throw ConfigError(error.what());
     }
@@ -88,16 +88,16 @@ std::vector<SentenceModule> read_modules(const fs::path& folder) {
   return modules;
 }
 
-/// Throws if `key` is set to another value than the only supported one.
-void need(const json& settings, const char* key, const json& supported, const fs::path& file, std::string_view why) {
-  if (settings.contains(key) && settings[key] != supported)
+/// Throws if `key` is set, but not to the only supported value.
+void need(const json& config, const char* key, const json& supported, const fs::path& file, std::string_view why) {
+  if (config.contains(key) && config[key] != supported)
     throw ConfigError(fmt::format("{}: \"{}\" is {}, {}, which is not supported: write {}", file.string(), key,
-                                  shown(settings[key]), why, shown(supported)));
+                                  shown(config[key]), why, shown(supported)));
 }
 
-std::string read_pooling(const json& settings, const fs::path& file) {
+std::string read_pooling(const json& config, const fs::path& file) {
   std::vector<std::string> modes;
-  if (const auto named = settings.find("pooling_mode"); named != settings.end()) {
+  if (const auto named = config.find("pooling_mode"); named != config.end()) {
     for (const json& mode : named->is_array() ? *named : json::array({*named})) {
       if (!mode.is_string() || !detail::find_named(detail::kPoolings, mode.get_ref<const std::string&>()))
         throw ConfigError(fmt::format("{}: \"pooling_mode\" is {}: write one of {}, or a list of them", file.string(),
@@ -106,61 +106,61 @@ std::string read_pooling(const json& settings, const fs::path& file) {
     }
   } else {
     for (const auto& [key, mode] : kPoolingKeys) {
-      if (settings.contains(key) && !settings[key].is_boolean())
-        throw ConfigError(
-            fmt::format("{}: \"{}\" is {}: write true or false", file.string(), key, shown(settings[key])));
-      if (settings.value(key, false)) modes.emplace_back(mode);
+      if (config.contains(key) && !config[key].is_boolean())
+        throw ConfigError(fmt::format("{}: \"{}\" is {}: write true or false", file.string(), key, shown(config[key])));
+      if (config.value(key, false)) modes.emplace_back(mode);
     }
-    for (const auto& [key, value] : settings.items())
+    for (const auto& [key, value] : config.items())
       if (key.starts_with("pooling_mode_") &&
           std::ranges::none_of(kPoolingKeys, [&](const auto& known) { return known.first == key; }))
-        throw ConfigError(fmt::format("{}: \"{}\" is a way of pooling that is not known", file.string(), key));
+        throw ConfigError(fmt::format("{}: \"{}\" is an unknown pooling mode", file.string(), key));
   }
   return modes.empty() ? "mean" : fmt::format("{}", fmt::join(modes, "+"));
 }
 
-bool read_include_prompt(const json& settings, const fs::path& file) {
-  const json value = settings.value("include_prompt", json(true));
+bool read_include_prompt(const json& config, const fs::path& file) {
+  const json value = config.value("include_prompt", json(true));
   if (!value.is_boolean())
     throw ConfigError(fmt::format("{}: \"include_prompt\" is {}: write true or false", file.string(), shown(value)));
   return value;
 }
 
-std::string read_dropout(const json& settings, const fs::path& file) {
-  const json p = settings.value("dropout", json(0.2));  // the library's default
+std::string read_dropout(const json& config, const fs::path& file) {
+  const json p = config.value("dropout", json(0.2));  // the library's default
   if (!p.is_number() || p < 0.0 || p >= 1.0)
     throw ConfigError(fmt::format("{}: \"dropout\" is {}: write a probability of at least 0 and less than 1",
                                   file.string(), shown(p)));
   return fmt::format("dropout {}", p.get<double>());
 }
 
-/// The name of what a Normalize divides by its length, and makes.
-std::string read_normalized(const json& settings, const fs::path& file) {
-  const json name = settings.value("module_input_name", json("sentence_embedding"));
+/// Name of the tensor that a Normalize reads and writes.
+std::string read_normalized(const json& config, const fs::path& file) {
+  const json name = config.value("module_input_name", json("sentence_embedding"));
   if (name != "sentence_embedding" && name != "token_embeddings")
-    throw ConfigError(fmt::format(
-        "{}: \"module_input_name\" is {}, what is normalized, which is not supported: write \"sentence_embedding\" or "
-        "\"token_embeddings\"",
-        file.string(), shown(name)));
-  const json made = settings.value("module_output_name", json());
-  if (!made.is_null() && made != name)
     throw ConfigError(
-        fmt::format("{}: \"module_output_name\" is {}, what normalization makes, which is not supported: write {}",
-                    file.string(), shown(made), shown(name)));
+        fmt::format("{}: \"module_input_name\" is {}, the input of the normalization, which is not supported: write "
+                    "\"sentence_embedding\" or "
+                    "\"token_embeddings\"",
+                    file.string(), shown(name)));
+  const json output = config.value("module_output_name", json());
+  if (!output.is_null() && output != name)
+    throw ConfigError(fmt::format(
+        "{}: \"module_output_name\" is {}, the output of the normalization, which is not supported: write {}",
+        file.string(), shown(output), shown(name)));
   return name;
 }
 
-std::string read_dense(const json& settings, const fs::path& file) {
-  need(settings, "module_input_name", "sentence_embedding", file, "what the layer reads");
-  need(settings, "module_output_name", "sentence_embedding", file, "what the layer makes");
-  need(settings, "use_residual", false, file, "which adds what the layer reads");
-  const json size = settings.value("out_features", json()), bias = settings.value("bias", json(true));
+std::string read_dense(const json& config, const fs::path& file) {
+  need(config, "module_input_name", "sentence_embedding", file, "the layer's input");
+  need(config, "module_output_name", "sentence_embedding", file, "the layer's output");
+  need(config, "use_residual", false, file, "which adds the layer's input");
+  const json size = config.value("out_features", json()), bias = config.value("bias", json(true));
   if (!size.is_number_integer() || size < 1)
     throw ConfigError(
         fmt::format("{}: \"out_features\" is {}: write the size of the layer's output", file.string(), shown(size)));
   if (!bias.is_boolean())
     throw ConfigError(fmt::format("{}: \"bias\" is {}: write true or false", file.string(), shown(bias)));
-  const json name = settings.value("activation_function", json(kActivations[1].first));
+  const json name = config.value("activation_function", json(kActivations[1].first));
   const std::string type = name.is_string() ? name.get<std::string>() : std::string();
   const auto* const found = std::ranges::find(kActivations, type, [](const auto& row) { return row.first; });
   if (found == kActivations.end()) {
@@ -178,7 +178,8 @@ bool is_one_of(const SentenceModule& module, std::initializer_list<std::string_v
   return std::ranges::find(types, module.type) != types.end();
 }
 
-/// What of modules.json computes something: a layer is a text of EmbeddingHeadConfig::embedding_layers.
+/// The modules of modules.json that compute something; each layer is an element of
+/// EmbeddingHeadConfig::embedding_layers.
 struct ReadModules {
   const SentenceModule* pooling = nullptr;
   std::vector<std::pair<const SentenceModule*, std::string>> layers;
@@ -201,7 +202,7 @@ ReadModules read_layers(const std::vector<SentenceModule>& modules, const fs::pa
     std::vector<std::string_view> types;
     for (const SentenceModule& module : modules) types.push_back(module.type);
     throw ConfigError(
-        fmt::format("{} lists {}: a Transformer, then Normalize where wanted, a Pooling, and then any number of Dense, "
+        fmt::format("{} lists {}: a Transformer, an optional Normalize, a Pooling, and then any number of Dense, "
                     "Normalize and "
                     "Dropout are supported",
                     where, types.empty() ? "no modules" : fmt::format("{}", fmt::join(types, ", "))));
@@ -210,14 +211,15 @@ ReadModules read_layers(const std::vector<SentenceModule>& modules, const fs::pa
   for (auto module = modules.begin() + 1; module != modules.end(); ++module) {
     if (module == pooling) continue;
     const fs::path file = folder / module->path / "config.json";
-    const json settings = module->settings(folder);
+    const json config = module->config(folder);
     if (module->type == "Dense") {
-      read.layers.emplace_back(&*module, read_dense(settings, file));
+      read.layers.emplace_back(&*module, read_dense(config, file));
     } else if (module->type == "Dropout") {
-      read.layers.emplace_back(&*module, read_dropout(settings, file));
+      read.layers.emplace_back(&*module, read_dropout(config, file));
     } else {
-      // The library skips what is not there yet, and nothing after pooling reads tokens. Unit length stays.
-      const bool of_tokens = read_normalized(settings, file) == "token_embeddings";
+      // The library skips a Normalize of a tensor that does not exist yet, and nothing after pooling reads tokens. The
+      // flag for unit length stays.
+      const bool of_tokens = read_normalized(config, file) == "token_embeddings";
       if (of_tokens != (module < pooling)) continue;
       if (!of_tokens)
         read.layers.emplace_back(&*module, "normalize");
@@ -231,7 +233,7 @@ ReadModules read_layers(const std::vector<SentenceModule>& modules, const fs::pa
 /// A module to write.
 struct WrittenModule {
   const char* type;
-  json settings;
+  json config;
 };
 
 bool embeds_texts(const ModelConfig& model) {
@@ -243,7 +245,7 @@ EmbeddingHeadConfig get_head(const json& fields) {
   return {fields.at("pooling"), fields.at("embedding_layers"), fields.at("include_prompt")};
 }
 
-json pooling_settings(const EmbeddingHeadConfig& head, int64_t hidden_size) {
+json pooling_config(const EmbeddingHeadConfig& head, int64_t hidden_size) {
   json older = {{"word_embedding_dimension", hidden_size}, {"include_prompt", head.include_prompt}};
   const std::vector<std::string_view> modes = head.poolings();
   std::vector<std::string_view> in_order;
@@ -264,7 +266,7 @@ std::vector<WrittenModule> written_modules(const json& fields) {
   if (!layers.empty() && layers[0].kind == EmbeddingLayer::Kind::normalize_tokens)
     modules.push_back(
         {"Normalize", {{"module_input_name", "token_embeddings"}, {"module_output_name", "token_embeddings"}}});
-  modules.push_back({"Pooling", pooling_settings(head, hidden_size)});
+  modules.push_back({"Pooling", pooling_config(head, hidden_size)});
   auto size = static_cast<int64_t>(head.poolings().size()) * hidden_size;
   for (const EmbeddingLayer& layer : layers) {
     if (layer.kind == EmbeddingLayer::Kind::normalize) modules.push_back({"Normalize", json()});
@@ -301,13 +303,13 @@ fs::path transformer_folder(const fs::path& folder) {
 }
 
 fs::path sentence_folder_around(const fs::path& folder) {
-  const fs::path place = fs::absolute(folder / "").lexically_normal().parent_path(), parent = place.parent_path();
-  if (place.empty() || parent == place || !is_there(parent / kModules)) return {};
+  const fs::path inner = fs::absolute(folder / "").lexically_normal().parent_path(), parent = inner.parent_path();
+  if (inner.empty() || parent == inner || !is_there(parent / kModules)) return {};
   try {
     const fs::path named = transformer_folder(parent);
-    if (named != parent && (named / "").lexically_normal() == place / "") return parent;
+    if (named != parent && (named / "").lexically_normal() == inner / "") return parent;
   } catch (const ConfigError&) {
-    // A file of that name which is not Sentence Transformers', in a folder that nobody named.
+    // A file of that name that is not Sentence Transformers', in a folder that the user did not name.
   }
   return {};
 }
@@ -317,10 +319,10 @@ std::optional<EmbeddingHeadConfig> read_embedding_head(const fs::path& folder) {
   const std::vector<SentenceModule> modules = read_modules(folder);
   const ReadModules read = read_layers(modules, folder);
   const fs::path file = folder / read.pooling->path / "config.json";
-  const json settings = read.pooling->settings(folder);
+  const json config = read.pooling->config(folder);
   EmbeddingHeadConfig head;
-  head.pooling = read_pooling(settings, file);
-  head.include_prompt = read_include_prompt(settings, file);
+  head.pooling = read_pooling(config, file);
+  head.include_prompt = read_include_prompt(config, file);
   for (const auto& [module, layer] : read.layers) head.embedding_layers.push_back(layer);
   return head;
 }
@@ -336,7 +338,7 @@ std::vector<DenseWeights> dense_weights(const fs::path& folder) {
     const fs::path file = folder / module.path / "model.safetensors";
     if (!is_there(file))
       throw ConfigError(fmt::format(
-          "{} is not there{}: load the folder with Sentence Transformers and save it, which writes that file",
+          "{} does not exist{}: load the folder with Sentence Transformers and save it, which writes that file",
           file.string(),
           is_there(folder / module.path / "pytorch_model.bin") ? ", and pytorch_model.bin is not read" : ""));
     weights.push_back({parameter_prefix(layer), file});
@@ -359,15 +361,15 @@ void write_sentence_transformers(const ModelConfig& model, const fs::path& folde
   json list = json::array();
   const std::vector<WrittenModule> modules = written_modules(fields_as_json(*model.config));
   for (size_t number = 0; number < modules.size(); ++number) {
-    const auto& [type, settings] = modules[number];
+    const auto& [type, config] = modules[number];
     const std::string path = path_to(number, type);
     list.push_back({{"idx", number},
                     {"name", std::to_string(number)},
                     {"path", path},
                     {"type", fmt::format("{}models.{}", kPackage, type)}});
-    if (settings.is_null()) continue;
+    if (config.is_null()) continue;
     fs::create_directories(folder / path);
-    write_file(folder / path / "config.json", settings.dump(2) + "\n");
+    write_file(folder / path / "config.json", config.dump(2) + "\n");
   }
   write_file(folder / kModules, list.dump(2) + "\n");
 }

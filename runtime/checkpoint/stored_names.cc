@@ -8,7 +8,7 @@
 namespace modular {
 namespace {
 
-/// The components of `name` that match the pattern's "*"; nothing where it does not match.
+/// The components of `name` that match the pattern's "*"; nullopt if it does not match.
 std::optional<std::vector<std::string_view>> captures(std::string_view pattern, std::string_view name) {
   std::vector<std::string_view> found;
   while (true) {
@@ -33,11 +33,11 @@ std::optional<std::vector<std::string_view>> captures(std::string_view pattern, 
 std::string filled(std::string_view pattern, const std::vector<std::string_view>& stars, int64_t index) {
   std::string text;
   size_t next = 0;
-  for (size_t place = 0; place < pattern.size(); ++place) {
-    const char c = pattern[place];
+  for (size_t position = 0; position < pattern.size(); ++position) {
+    const char c = pattern[position];
     if (c == '*') {
       text.append(stars.at(next++));
-      if (pattern.substr(place).starts_with("**")) ++place;
+      if (pattern.substr(position).starts_with("**")) ++position;
     } else if (c == '#') {
       text.append(std::to_string(index));
     } else {
@@ -47,7 +47,7 @@ std::string filled(std::string_view pattern, const std::vector<std::string_view>
   return text;
 }
 
-/// Takes "[0/2]" off the end of the piece's name.
+/// Strips "[0/2]" from the end of the piece's name and sets `part` and `parts`.
 void read_part_of_file(StateDictPiece& piece) {
   const size_t open = piece.name.rfind('['), slash = piece.name.rfind('/');
   if (!piece.name.ends_with(']') || open == std::string::npos) return;

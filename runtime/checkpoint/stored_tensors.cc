@@ -22,9 +22,8 @@ void StoredSlice::verify(const at::Tensor& view) const {
 void reject_integers(const std::string& name, const StoredTensor& tensor) {
   for (const StoredSlice& slice : tensor.slices)
     if (slice.file && !at::isFloatingType(slice.file->tensors().find(slice.key)->second.dtype))
-      throw std::runtime_error(
-          fmt::format("{}: \"{}\" is of integers, and the model's \"{}\" of floating-point numbers",
-                      slice.file->path().string(), slice.key, name));
+      throw std::runtime_error(fmt::format("{}: \"{}\" holds integers, and the model's \"{}\" floating-point numbers",
+                                           slice.file->path().string(), slice.key, name));
 }
 
 void read_slice(const std::string& name, const StoredTensor& tensor, at::IntArrayRef offset, at::Tensor into) {
@@ -68,9 +67,9 @@ void read_slice(const std::string& name, const StoredTensor& tensor, at::IntArra
 }
 
 at::Tensor read_full(const std::string& name, const StoredTensor& tensor, at::ScalarType dtype) {
-  at::Tensor whole = at::empty(tensor.shape, at::TensorOptions().dtype(dtype));
-  read_slice(name, tensor, std::vector<int64_t>(tensor.shape.size(), 0), whole);
-  return whole;
+  at::Tensor full = at::empty(tensor.shape, at::TensorOptions().dtype(dtype));
+  read_slice(name, tensor, std::vector<int64_t>(tensor.shape.size(), 0), full);
+  return full;
 }
 
 std::vector<ModelParameter> model_parameters(const ModelConfig& model) {

@@ -1,4 +1,4 @@
-// Tensors that lie in files, whole or in slices, and how to read any slice of them.
+// Tensors in files, full or in slices, and reading of arbitrary slices of them.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -22,15 +22,15 @@ struct StoredSlice {
   std::string key;
   std::vector<int64_t> offset;
   std::vector<int64_t> shape;
-  int64_t part = 0, parts = 1;  // which of equal parts of what is stored the slice is, along its first dimension
-  std::function<at::Tensor()> computed = {};  // instead of a file's
+  int64_t part = 0, parts = 1;  // which of the stored tensor's equal parts the slice is, along its first dimension
+  std::function<at::Tensor()> computed = {};  // used instead of a file's tensor
 
   at::Tensor values() const {
     if (computed) return computed();
     const at::Tensor stored = file->tensor(key);
     return parts == 1 ? stored : stored.chunk(parts, 0)[static_cast<size_t>(part)];
   }
-  /// Holds what is stored to the file's digests, where a view of values(), not empty, lies.
+  /// Verifies a non-empty view of values() against the file's digests.
   void verify(const at::Tensor& view) const;
 };
 
@@ -39,10 +39,10 @@ struct StoredRows;
 struct StoredTensor {
   std::vector<int64_t> shape;
   std::vector<StoredSlice> slices;              // disjoint
-  std::shared_ptr<const StoredRows> rows = {};  // in place of those of the slices; may be null
+  std::shared_ptr<const StoredRows> rows = {};  // override the rows of the slices; may be null
 };
 
-/// Rows of a tensor, values[i] that of ids[i].
+/// Rows of a tensor: values[i] is row ids[i].
 struct StoredRows {
   std::vector<int64_t> ids;
   StoredTensor values;
@@ -50,17 +50,17 @@ struct StoredRows {
 
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
 
-/// Throws std::runtime_error where a stored slice is of integers, for what the model has of floating-point numbers.
+/// Throws std::runtime_error if a stored slice holds integers and the model has floating-point numbers there.
 void reject_integers(const std::string& name, const StoredTensor& tensor);
 
 /// Writes tensor[offset, offset + into.sizes()) to `into`, converted to its dtype and device. Reads nothing else.
-/// Throws std::runtime_error where the stored slices leave a part of it out, or are not what was written.
+/// Throws std::runtime_error if the stored slices do not cover it, or fail verification.
 void read_slice(const std::string& name, const StoredTensor& tensor, at::IntArrayRef offset, at::Tensor into);
 
-/// The whole of a tensor, converted to `dtype`. Throws as read_slice does.
+/// The full tensor, converted to `dtype`. Throws under the conditions of read_slice().
 at::Tensor read_full(const std::string& name, const StoredTensor& tensor, at::ScalarType dtype);
 
-/// The parameters of a model and then its buffers, as its module tree and plan list them; nothing is allocated.
+/// The parameters of a model, then its buffers, in the order of its module tree and plan; allocates nothing.
 std::vector<ModelParameter> model_parameters(const ModelConfig& model);
 
 /// "[2, 3]"

@@ -24,26 +24,27 @@ using nlohmann::json;
 
 constexpr const char* kPrompts = "config_sentence_transformers.json";
 
-/// As transformers names them, of all kinds of tokenizers. The first few have the ids.
+/// Names in transformers of the files of all kinds of tokenizers. The first ones have the ids.
 constexpr std::array kNames = {
     "tokenizer.json", "tokenizer.model", "spiece.model", "spm.model", "sentencepiece.bpe.model", "vocab.txt",
     "vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "chat_template.jinja",
-    "generation_config.json",  // says by which ids texts end
-    // Of Sentence Transformers: how long texts may be, and their prompts.
+    "generation_config.json",  // has the ids that end a text
+    // Sentence Transformers: maximum length of texts, and their prompts.
     "sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json",
     "sentence_camembert_config.json", "sentence_albert_config.json", "sentence_xlm-roberta_config.json",
     "sentence_xlnet_config.json", kPrompts};
 constexpr size_t kWithIds = 7;
 
-// By these of config.json AutoTokenizer takes the tokenizer's class. A tokenizer's own folder has no others.
+// Keys of config.json by which AutoTokenizer selects the tokenizer's class. A folder with only a tokenizer has no
+// others.
 constexpr std::array kClassKeys = {"model_type", "model_name", "tokenizer_class", "transformers_version"};
 
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 
 json read_object(const fs::path& path) {
   json object = parse_config_json(read_file(path));
-  if (!object.is_object()) throw std::runtime_error(fmt::format("{} is no JSON object", path.string()));
+  if (!object.is_object()) throw std::runtime_error(fmt::format("{} is not a JSON object", path.string()));
   return object;
 }
 
@@ -53,7 +54,7 @@ std::map<std::string, std::string> tokenizer_files(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const char* name : kNames)
     if (is_there(folder / name)) files[name] = read_file(folder / name);
-  // Older folders of Sentence Transformers have their prompts around the tokenizer's folder.
+  // Older folders of Sentence Transformers have their prompts in the folder around the tokenizer's.
   if (const fs::path prompts = prompts_file(folder); is_there(prompts)) files[kPrompts] = read_file(prompts);
   return files;
 }
@@ -114,15 +115,15 @@ void copy_tokenizer_with_class(const fs::path& from, const fs::path& to) {
 
 fs::path tokenizer_of_weights(const fs::path& weights, const fs::path& base) {
   const fs::path found = find_checkpoint(weights), folder = found.empty() ? weights : found;
-  std::vector<fs::path> places = {folder, folder / kTokenizerFolder};
-  if (found.empty()) places.push_back(transformer_folder(folder));
-  const fs::path of_run = fs::absolute(folder).lexically_normal().parent_path();
-  if (!found.empty() && of_run.filename() == "checkpoints") places.push_back(of_run.parent_path() / kTokenizerFolder);
-  for (const fs::path& place : places)
-    if (has_tokenizer(place)) return place;
+  std::vector<fs::path> candidates = {folder, folder / kTokenizerFolder};
+  if (found.empty()) candidates.push_back(transformer_folder(folder));
+  const fs::path run = fs::absolute(folder).lexically_normal().parent_path();
+  if (!found.empty() && run.filename() == "checkpoints") candidates.push_back(run.parent_path() / kTokenizerFolder);
+  for (const fs::path& candidate : candidates)
+    if (has_tokenizer(candidate)) return candidate;
   if (is_peft_folder(folder))
-    if (const fs::path of_base = peft_base(folder, base); !is_peft_folder(of_base))
-      return tokenizer_of_weights(of_base);
+    if (const fs::path base_folder = peft_base(folder, base); !is_peft_folder(base_folder))
+      return tokenizer_of_weights(base_folder);
   return {};
 }
 
@@ -136,8 +137,8 @@ int64_t tokenizer_vocabulary(const fs::path& folder) {
   };
   const json& words = tokenizer.value("/model/vocab"_json_pointer, json());
   if (!words.is_structured())
-    throw std::runtime_error(fmt::format("{} has no vocabulary: it is no file of a tokenizer", path.string()));
-  if (words.is_array()) last = static_cast<int64_t>(words.size()) - 1;  // of Unigram, where a word's place is its id
+    throw std::runtime_error(fmt::format("{} has no vocabulary: it is not a tokenizer's file", path.string()));
+  if (words.is_array()) last = static_cast<int64_t>(words.size()) - 1;  // Unigram: a word's index is its id
   if (words.is_object())
     for (const auto& [word, id] : words.items()) see(id);
   for (const json& added : tokenizer.value("added_tokens", json::array()))

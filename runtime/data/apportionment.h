@@ -1,4 +1,4 @@
-// Turns dealt out by weights, so that each has had its share at any time.
+// Deals out turns by weights, so that each candidate has had its share at any time.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@ namespace modular {
 
 class Apportionment {
  public:
-  /// `weights` are finite and above 0. `seed` decides between those that are due alike.
+  /// `weights` are finite and above 0. `seed` breaks ties.
   Apportionment(std::span<const double> weights, uint64_t seed);
 
-  /// Who is next after each has had so many turns. Where all turns were dealt out so, after n of them each has had n
-  /// times its share of the weights, give or take less than one turn (Tijdeman, The chairman assignment problem);
-  /// shares are rounded to 2^-24.
+  /// Index of the candidate whose turn is next, given the turns that each has had. If all turns are dealt this way,
+  /// after n turns each candidate has had n times its share of the weights, to within less than one turn (Tijdeman, The
+  /// chairman assignment problem); shares are rounded to 2^-24.
   size_t next(std::span<const int64_t> turns) const;
 
  private:

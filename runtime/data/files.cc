@@ -37,7 +37,7 @@ std::vector<std::string> expand_glob(const std::string& pattern, const char* key
 DataFile inspect(const fs::path& given, const std::string& name) {
   const TokenFormat* const format = find_token_format(name);
   const fs::path of_ids = format && format->get_file ? format->get_file(given) : given;
-  std::error_code error;  // a name may be too long
+  std::error_code error;  // the name may be too long
   const fs::path& path = fs::exists(of_ids, error) ? of_ids : given;
   struct stat status{};
   if (stat(path.c_str(), &status) != 0) throw DataError(path.string() + ": " + std::strerror(errno));
@@ -47,7 +47,7 @@ DataFile inspect(const fs::path& given, const std::string& name) {
   return {path, status.st_size};
 }
 
-/// A path in one line; begins with a backslash where that changes it.
+/// Formats a path in one line; the line begins with a backslash if this escapes anything.
 std::string manifest_line(int64_t bytes, const std::string& path) {
   std::string line = std::to_string(bytes) + ' ';
   for (const char c : path) {
@@ -106,18 +106,19 @@ bool has_suffix(const fs::path& path, const std::vector<std::string>& suffixes) 
          std::ranges::any_of(suffixes, [&](const auto& suffix) { return path.native().ends_with(suffix); });
 }
 
-/// Whether `modrun prepare` has begun the folder, and not completed it.
+/// Whether `modrun prepare` has begun the folder but not completed it.
 bool is_interrupted(const fs::path& folder) {
   return fs::is_regular_file(folder / kPrepareOptions) && fs::is_directory(folder / kPrepareWork) &&
          !fs::exists(folder / kPreparedManifest);
 }
 
-/// Throws where a folder is not data itself: one that `modrun prepare` has not completed, or above those that it wrote.
+/// Throws if a folder is not itself data: one that `modrun prepare` has not completed, or a parent of folders that it
+/// wrote.
 void check_folder(const fs::path& folder) {
-  const auto check_complete = [](const fs::path& one) {
-    if (is_interrupted(one))
-      throw DataError(one.string() +
-                      ": its preparation was interrupted: give the same `modrun prepare` command again, which "
+  const auto check_complete = [](const fs::path& candidate) {
+    if (is_interrupted(candidate))
+      throw DataError(candidate.string() +
+                      ": its preparation was interrupted: run the same `modrun prepare` command again, which "
                       "completes it");
   };
   check_complete(folder);
@@ -144,7 +145,7 @@ void add_folder(const fs::path& folder, const DataOptions& options, std::vector<
   fs::recursive_directory_iterator entries(folder, error);
   const TokenFormat* const format = find_token_format(options.format);
   const bool only_images = options.format == "images" && options.suffixes.empty();
-  // Writers leave marks beside their files, as Spark's _SUCCESS.
+  // Writers leave marker files next to theirs, like Spark's _SUCCESS.
   const bool only_parquet = options.format == "parquet" && options.suffixes.empty();
   const auto is_one = [&](const fs::path& path) {
     if (only_images && !is_image_name(path)) return false;
@@ -154,7 +155,7 @@ void add_folder(const fs::path& folder, const DataOptions& options, std::vector<
   for (const fs::recursive_directory_iterator end; !error && entries != end; entries.increment(error))
     if (has_suffix(entries->path(), options.suffixes) && entries->is_regular_file(error) && is_one(entries->path()))
       files.push_back(inspect(entries->path(), options.format));
-  if (error) throw DataError(folder.string() + ": cannot be searched: " + error.message());
+  if (error) throw DataError(folder.string() + ": cannot be listed: " + error.message());
 }
 
 void add_path(const fs::path& path, const DataOptions& options, std::vector<DataFile>& files) {
@@ -227,7 +228,7 @@ std::string unknown_data_format(const std::string& format) {
       find_token_format(format))
     return {};
   std::string known = "bytes";
-  for (const TokenFormat& one : token_formats()) known += ", " + std::string(one.name);
+  for (const TokenFormat& known_format : token_formats()) known += ", " + std::string(known_format.name);
   return "data.format is \"" + format + "\": it must be one of " + known + ", examples, parquet and images";
 }
 
@@ -239,11 +240,10 @@ DataFiles find_data_files(const DataOptions& options, const NeededFiles& needed)
   add_paths(options.paths, "data.paths", options, found);
   sort_files(found);
   if (found.empty())
-    throw DataError("data.paths: there is no file in " + options.paths.front() +
-                    ": check data.paths and data.suffixes");
+    throw DataError("data.paths: no file in " + options.paths.front() + ": check data.paths and data.suffixes");
   const fs::path first = found.front().path;
   if (may_be_empty(options)) std::erase_if(found, [](const DataFile& file) { return file.tokens() == 0; });
-  if (found.empty()) throw DataError("data.paths: " + first.string() + " is empty: give files that hold data");
+  if (found.empty()) throw DataError("data.paths: " + first.string() + " is empty: name files that hold data");
 
   DataFiles files;
   if (needed.separate_validation) files.validation = find_validation_files(found, options);
@@ -279,14 +279,14 @@ void check_manifest(const fs::path& manifest, const DataFiles& files) {
       const auto path = fs::absolute(file.path);
       const auto line = recorded.find(path);
       if (line == recorded.end())
-        throw DataError(path.string() + ": is not in " + manifest.string() + ": the run began without this file");
+        throw DataError(path.string() + ": is not in " + manifest.string() + ": the run started without this file");
       if (line->second != file.bytes) reject_size(path, file.bytes, line->second, manifest);
       recorded.erase(line);
     }
   }
   if (!recorded.empty())
     throw DataError(recorded.begin()->first.string() + ": is in " + manifest.string() +
-                    " but is gone: restore the file that the run began with");
+                    " but is gone: restore the file that the run started with");
 }
 
 }  // namespace modular

@@ -8,16 +8,16 @@
 namespace modular {
 namespace {
 
-/// Which of `items` items are hidden. `key` decides.
+/// Samples which of `items` items are hidden, as a function of `key`.
 std::vector<bool> sample_hidden(int64_t items, double probability, uint64_t key) {
   std::vector<bool> hidden(static_cast<size_t>(items));
   if (items < 2) return hidden;
   for (size_t i = 0; i < hidden.size(); ++i)
     hidden[i] = static_cast<double>(mixed(mixed(key) + i) >> 11) * 0x1p-53 < probability;
   const auto count = std::ranges::count(hidden, true);
-  const auto one = static_cast<size_t>(mixed(key + 1) % static_cast<uint64_t>(items));
-  if (count == 0) hidden[one] = true;
-  if (count == items) hidden[one] = false;
+  const auto forced = static_cast<size_t>(mixed(key + 1) % static_cast<uint64_t>(items));
+  if (count == 0) hidden[forced] = true;
+  if (count == items) hidden[forced] = false;
   return hidden;
 }
 
@@ -27,11 +27,11 @@ at::Tensor get_items(const Batch& batch) {
 
 }  // namespace
 
-Batch HiddenItems::read(std::span<const SamplePosition> places, int64_t samples) const {
-  Batch batch = sessions_->read(places, samples);
+Batch HiddenItems::read(std::span<const SamplePosition> positions, int64_t samples) const {
+  Batch batch = sessions_->read(positions, samples);
   batch.labels = batch.labels.clone();
   auto labels = batch.labels.accessor<int64_t, 2>();
-  for (int64_t row = 0; row < static_cast<int64_t>(places.size()); ++row) {
+  for (int64_t row = 0; row < static_cast<int64_t>(positions.size()); ++row) {
     std::vector<int64_t> items;  // by position
     for (int64_t position = 0; position < labels.size(1); ++position)
       if (labels[row][position] != kIgnoredTarget) items.push_back(position);
@@ -39,7 +39,7 @@ Batch HiddenItems::read(std::span<const SamplePosition> places, int64_t samples)
     std::vector<bool> hidden(items.size());
     if (probability_)
       hidden = sample_hidden(count, *probability_,
-                             mixed(seed_) + static_cast<uint64_t>(places[static_cast<size_t>(row)].position));
+                             mixed(seed_) + static_cast<uint64_t>(positions[static_cast<size_t>(row)].position));
     else if (count > 1)
       hidden.back() = true;
     for (size_t i = 0; i < items.size(); ++i)
@@ -59,13 +59,13 @@ Batch with_next_hidden(const Batch& sessions, int64_t longest) {
     if (!values.defined()) return values;
     std::vector<int64_t> shape = values.sizes().vec();
     shape[1] = width;
-    const at::Tensor made = at::zeros(shape, values.options());
+    const at::Tensor result = at::zeros(shape, values.options());
     for (int64_t row = 0; row < rows; ++row) {
-      const at::Tensor of_row = values[row].index({items[row]});
-      const int64_t kept = std::min(of_row.size(0), width - 1);
-      made[row].narrow(0, 0, kept).copy_(of_row.narrow(0, of_row.size(0) - kept, kept));
+      const at::Tensor row_values = values[row].index({items[row]});
+      const int64_t kept = std::min(row_values.size(0), width - 1);
+      result[row].narrow(0, 0, kept).copy_(row_values.narrow(0, row_values.size(0) - kept, kept));
     }
-    return made;
+    return result;
   };
   batch.input_ids = moved(sessions.input_ids);
   batch.feature_ids = moved(sessions.feature_ids);

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void throw_image_error(const fs::path& path, const std::string& why) {
-  throw DataError(fmt::format("{}: {}: write JPEG or PNG files that are whole", path.string(), why));
+  throw DataError(fmt::format("{}: {}: write complete JPEG or PNG files", path.string(), why));
 }
 
 struct Close {
@@ -31,7 +31,7 @@ struct Close {
 };
 using File = std::unique_ptr<std::FILE, Close>;
 
-/// [height, width, channels], filled by its rows.
+/// [height, width, channels], filled row by row.
 struct Rows {
   at::Tensor pixels;
   explicit Rows(int64_t height, int64_t width, int64_t channels)
@@ -39,21 +39,21 @@ struct Rows {
   uint8_t* row(int64_t number) { return pixels.mutable_data_ptr<uint8_t>() + number * pixels.size(1) * pixels.size(2); }
 };
 
-/// libjpeg's errors leave by longjmp, past which no C++ object may live in its calls.
+/// libjpeg reports errors by longjmp, so no C++ object with a destructor may be alive in its calls.
 struct JpegError {
   jpeg_error_mgr manager;
   std::jmp_buf out;
   char message[JMSG_LENGTH_MAX] = {};
 };
 
-/// Returns whether the header, or else the image, could be read; `rows` is null at first.
+/// Reads the header, or the image after it, and returns whether that succeeded; `rows` is null for the header.
 bool read_jpeg_part(jpeg_decompress_struct& jpeg, JpegError& error, std::FILE* file, int64_t channels, Rows* rows) {
   if (setjmp(error.out)) return false;
   if (!rows) {
     jpeg_stdio_src(&jpeg, file);
     jpeg_read_header(&jpeg, TRUE);
     if (jpeg.num_components == 4) {
-      std::snprintf(error.message, sizeof(error.message), "it has four colours (CMYK), of which three are to be made");
+      std::snprintf(error.message, sizeof(error.message), "it has four color channels (CMYK), and three are required");
       return false;
     }
     jpeg.out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
@@ -65,7 +65,7 @@ bool read_jpeg_part(jpeg_decompress_struct& jpeg, JpegError& error, std::FILE* f
     jpeg_read_scanlines(&jpeg, &row, 1);
   }
   jpeg_finish_decompress(&jpeg);
-  return jpeg.err->num_warnings == 0;  // of data that ends early libjpeg only warns
+  return jpeg.err->num_warnings == 0;  // libjpeg only warns if data ends early
 }
 
 at::Tensor read_jpeg(std::FILE* file, const fs::path& path, int64_t channels) {
@@ -82,7 +82,7 @@ at::Tensor read_jpeg(std::FILE* file, const fs::path& path, int64_t channels) {
     if (level < 0 && ++common->err->num_warnings == 1) common->err->format_message(common, own->message);
   };
   jpeg_create_decompress(&jpeg);
-  const auto destroy = [](jpeg_decompress_struct* one) { jpeg_destroy_decompress(one); };
+  const auto destroy = [](jpeg_decompress_struct* handle) { jpeg_destroy_decompress(handle); };
   const std::unique_ptr<jpeg_decompress_struct, decltype(destroy)> destroyed(&jpeg, destroy);
   if (!read_jpeg_part(jpeg, error, file, channels, nullptr)) throw_image_error(path, error.message);
   Rows rows(jpeg.output_height, jpeg.output_width, channels);
@@ -93,17 +93,17 @@ at::Tensor read_jpeg(std::FILE* file, const fs::path& path, int64_t channels) {
 at::Tensor read_png(std::FILE* file, const fs::path& path, int64_t channels) {
   png_image png = {};
   png.version = PNG_IMAGE_VERSION;
-  const auto release = [](png_image* one) { png_image_free(one); };
+  const auto release = [](png_image* handle) { png_image_free(handle); };
   const std::unique_ptr<png_image, decltype(release)> released(&png, release);
   if (!png_image_begin_read_from_stdio(&png, file)) throw_image_error(path, png.message);
-  png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // of 16 bits, whose curve is otherwise taken for a straight line
-  png.format = PNG_FORMAT_RGBA;            // in which libpng leaves colours as they are, whatever is transparent
+  png.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;  // 16-bit sRGB, which libpng would otherwise treat as linear
+  png.format = PNG_FORMAT_RGBA;            // with this format libpng leaves colors unchanged, whatever is transparent
   const auto height = static_cast<int64_t>(png.height), width = static_cast<int64_t>(png.width);
   Rows rows(height, width, 4);
   if (!png_image_finish_read(&png, nullptr, rows.row(0), 0, nullptr)) throw_image_error(path, png.message);
   const at::Tensor colours = rows.pixels.narrow(2, 0, 3);
   if (channels == 3) return colours;
-  // As Pillow converts to "L", of ITU-R 601-2.
+  // Pillow's conversion to "L" (ITU-R 601-2 luma).
   const at::Tensor wide = colours.to(at::kInt);
   const at::Tensor luma = wide.select(2, 0) * 19595 + wide.select(2, 1) * 38470 + wide.select(2, 2) * 7471 + 0x8000;
   return luma.__rshift__(16).to(at::kByte).unsqueeze(2);
@@ -125,7 +125,7 @@ at::Tensor read_image(const fs::path& path, int64_t channels) {
   std::rewind(file.get());
   const bool is_png = read == begin.size() && png_sig_cmp(begin.data(), 0, begin.size()) == 0;
   const bool is_jpeg = read >= 2 && begin[0] == 0xff && begin[1] == 0xd8;
-  if (!is_png && !is_jpeg) throw_image_error(path, "it is no image");
+  if (!is_png && !is_jpeg) throw_image_error(path, "it is not an image");
   return (is_png ? read_png : read_jpeg)(file.get(), path, channels).permute({2, 0, 1}).contiguous();
 }
 

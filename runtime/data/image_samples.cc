@@ -36,7 +36,7 @@ ImageSamples::ImageSamples(std::vector<DataFile> files, const std::map<std::stri
   for (const DataFile& file : files_) {
     const auto found = classes.find(get_class(file));
     if (found == classes.end())
-      throw DataError(fmt::format("{}: its folder is none of the classes {}", file.path.string(),
+      throw DataError(fmt::format("{}: its folder is not one of the classes {}", file.path.string(),
                                   fmt::join(std::views::keys(classes), ", ")));
     labels_.push_back(found->second);
   }
@@ -45,18 +45,18 @@ ImageSamples::ImageSamples(std::vector<DataFile> files, const std::map<std::stri
 at::Tensor ImageSamples::image(int64_t number) const {
   const DataFile& file = files_[static_cast<size_t>(number)];
   if (std::error_code error; static_cast<int64_t>(std::filesystem::file_size(file.path, error)) != file.bytes)
-    throw DataError(fmt::format("{} has changed since the run began: keep the data as it is", file.path.string()));
+    throw DataError(fmt::format("{} has changed since the run began: restore it", file.path.string()));
   const at::Tensor pixels = resized(read_image(file.path, shape_.channels), shape_.height, shape_.width);
   return (pixels.to(at::kFloat) / 255.0 - by_channel(shape_.mean, shape_.channels)) /
          by_channel(shape_.std, shape_.channels);
 }
 
-Batch ImageSamples::read(std::span<const SamplePosition> places, int64_t samples) const {
+Batch ImageSamples::read(std::span<const SamplePosition> positions, int64_t samples) const {
   Batch batch;
   batch.pixel_values = at::zeros({samples, shape_.channels, shape_.height, shape_.width});
   batch.labels = at::full({samples}, kIgnoredTarget, at::kLong);
   const size_t count =
-      std::clamp<size_t>(std::thread::hardware_concurrency() / 2, 1, std::max<size_t>(places.size(), 1));
+      std::clamp<size_t>(std::thread::hardware_concurrency() / 2, 1, std::max<size_t>(positions.size(), 1));
   std::vector<std::exception_ptr> errors(count);
   {
     std::vector<std::jthread> threads;
@@ -64,8 +64,8 @@ Batch ImageSamples::read(std::span<const SamplePosition> places, int64_t samples
       threads.emplace_back([&, thread] {
         try {
           const at::NoGradGuard no_grad;
-          for (size_t row = thread; row < places.size(); row += count)
-            batch.pixel_values[static_cast<int64_t>(row)].copy_(image(places[row].sample));
+          for (size_t row = thread; row < positions.size(); row += count)
+            batch.pixel_values[static_cast<int64_t>(row)].copy_(image(positions[row].sample));
         } catch (...) {
           errors[thread] = std::current_exception();
         }
@@ -73,8 +73,8 @@ Batch ImageSamples::read(std::span<const SamplePosition> places, int64_t samples
   }
   for (const auto& error : errors)
     if (error) std::rethrow_exception(error);
-  for (size_t row = 0; row < places.size(); ++row)
-    batch.labels[static_cast<int64_t>(row)] = labels_[static_cast<size_t>(places[row].sample)];
+  for (size_t row = 0; row < positions.size(); ++row)
+    batch.labels[static_cast<int64_t>(row)] = labels_[static_cast<size_t>(positions[row].sample)];
   return batch;
 }
 

@@ -1,4 +1,4 @@
-// Targets of masked language modeling (Devlin et al., BERT), chosen again each time a sample is seen (Liu et al.,
+// Targets of masked language modeling (Devlin et al., BERT), sampled again each time a sample is seen (Liu et al.,
 // RoBERTa).
 #pragma once
 
@@ -8,13 +8,13 @@
 namespace modular {
 
 struct Masking {
-  double probability = 0.15;  // share of the tokens that become targets
-  int64_t token = -1;         // replaces a masked token: [MASK]
+  double probability = 0.15;  // fraction of the tokens that become targets
+  int64_t token = -1;         // [MASK], which replaces a masked token
 };
 
-/// Chooses targets among the `tokens` of one sample and writes them into `labels`, kIgnoredTarget elsewhere. Of the
-/// targets 80 % become the mask token, 10 % a token below `vocab_size`, and 10 % stay. `key` alone decides, so that
-/// every mesh and a resumed run choose the same.
+/// Chooses targets among the `tokens` of one sample and writes them into `labels`, with kIgnoredTarget elsewhere. Of
+/// the targets, 80 % become the mask token, 10 % a token below `vocab_size`, and 10 % stay. The choice depends only on
+/// `key`, so that every mesh and a resumed run choose the same.
 void mask_tokens(std::span<int64_t> tokens, std::span<int64_t> labels, const Masking& masking, int64_t vocab_size,
                  uint64_t key);
 

@@ -12,7 +12,7 @@ std::vector<double> get_set_weights(const std::vector<MixedSource::Set>& sets) {
   return weights;
 }
 
-/// The place of a run in each of `count` sets.
+/// Position of a run in each of `count` sets.
 std::vector<DataPosition::OfSet> in_sets(const DataPosition& position, size_t count) {
   std::vector<DataPosition::OfSet> sets = position.sets;
   sets.resize(count);

@@ -1,4 +1,4 @@
-// Batches of several sets of data, each step from one of them.
+// Batches from several data sets; each step reads from one of them.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@ namespace modular {
 class MixedSource {
  public:
   struct Set {
-    const Samples* samples = nullptr;  // which must outlive the source
+    const Samples* samples = nullptr;  // must outlive the source
     double weight = 1.0;
   };
 
-  /// At least one set. Which set a step draws from follows from the weights, `seed` and the steps before it, and so is
-  /// the same on all ranks.
+  /// At least one set. The set of a step depends on the weights, `seed` and the steps before it, and so is the same on
+  /// all ranks.
   MixedSource(const std::vector<Set>& sets, const BatchShape& shape, uint64_t seed, bool by_length = false);
 
-  /// Samples in one pass over all sets.
+  /// Number of samples in one pass over all sets.
   int64_t samples() const;
 
-  /// The number of the set that the step at `position` draws from.
+  /// Index of the set for the step at `position`.
   size_t set_at(const DataPosition& position) const;
 
-  /// This rank's micro-batches of the step at `position`, as BatchSource reads them from that set, in the set's own
+  /// This rank's micro-batches of the step at `position`, read from that set as BatchSource does, in the set's own
   /// order.
   std::vector<Batch> at(const DataPosition& position) const;
 
-  /// Where the run is after that step.
+  /// Position of the run after that step.
   DataPosition after(DataPosition position) const;
 
  private:

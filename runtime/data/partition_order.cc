@@ -16,9 +16,9 @@ uint64_t make_key(uint64_t seed, int64_t pass, int64_t number) {
 
 }  // namespace
 
-/// What a partition draws from its own groups in one pass.
+/// Order in which a partition reads its own groups in one pass.
 struct PartitionOrder::Pass {
-  std::vector<int64_t> groups, ends;  // in the order of drawing, and how many rows there are up to each one's end
+  std::vector<int64_t> groups, ends;  // in reading order, and the cumulative number of rows up to each group's end
 };
 
 PartitionOrder::PartitionOrder(std::vector<int64_t> rows_of_groups, int64_t partitions)
@@ -33,28 +33,28 @@ std::vector<int64_t> PartitionOrder::samples_at(int64_t begin, int64_t end, uint
   const int64_t all = begin_.back(), group_count = static_cast<int64_t>(begin_.size()) - 1;
   std::map<std::pair<int64_t, int64_t>, Pass> passes;  // by pass and partition
   const auto own = [&](int64_t pass, int64_t partition, int64_t index) {
-    Pass& drawn = passes[{pass, partition}];
-    if (drawn.groups.empty()) {
+    Pass& order = passes[{pass, partition}];
+    if (order.groups.empty()) {
       const int64_t count = (group_count - partition + partitions_ - 1) / partitions_;
-      // Groups count down from -1, so that no key is that of the rows of a group.
+      // Groups count down from -1, so that no key equals the key of a group's rows.
       const uint64_t key = make_key(seed, pass, -1 - partition);
-      for (int64_t place = 0; place < count; ++place) {
-        const int64_t group = permuted(place, count, key) * partitions_ + partition;
-        drawn.groups.push_back(group);
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t group = permuted(i, count, key) * partitions_ + partition;
+        order.groups.push_back(group);
         const auto at = static_cast<size_t>(group);
-        drawn.ends.push_back((drawn.ends.empty() ? 0 : drawn.ends.back()) + begin_[at + 1] - begin_[at]);
+        order.ends.push_back((order.ends.empty() ? 0 : order.ends.back()) + begin_[at + 1] - begin_[at]);
       }
     }
-    const auto place = static_cast<size_t>(std::ranges::upper_bound(drawn.ends, index) - drawn.ends.begin());
-    const auto group = static_cast<size_t>(drawn.groups[place]);
-    const int64_t rows = begin_[group + 1] - begin_[group], row = index - (drawn.ends[place] - rows);
-    return begin_[group] + permuted(row, rows, make_key(seed, pass, drawn.groups[place]));
+    const auto slot = static_cast<size_t>(std::ranges::upper_bound(order.ends, index) - order.ends.begin());
+    const auto group = static_cast<size_t>(order.groups[slot]);
+    const int64_t rows = begin_[group + 1] - begin_[group], row = index - (order.ends[slot] - rows);
+    return begin_[group] + permuted(row, rows, make_key(seed, pass, order.groups[slot]));
   };
 
   std::vector<int64_t> found;
   for (int64_t position = begin; position < end; ++position) {
     const int64_t pass = position / all, first = pass * all, last = first + all;
-    // Of a partition, the positions before `limit` of this pass.
+    // Positions of a partition before `limit` of this pass.
     const auto positions = [&](int64_t partition, int64_t limit) {
       const int64_t skipped = (partition - first % partitions_ + partitions_) % partitions_;
       return std::max<int64_t>((limit - first - skipped + partitions_ - 1) / partitions_, 0);
@@ -65,7 +65,7 @@ std::vector<int64_t> PartitionOrder::samples_at(int64_t begin, int64_t end, uint
       found.push_back(own(pass, partition, index));
       continue;
     }
-    int64_t left = index - rows;  // among the rows that are left to others
+    int64_t left = index - rows;  // index among the rows that other partitions leave over
     for (int64_t other = 0; other < partition; ++other)
       left += std::max<int64_t>(positions(other, last) - rows_[static_cast<size_t>(other)], 0);
     for (int64_t other = 0; other < partitions_; ++other) {

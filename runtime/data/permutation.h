@@ -1,5 +1,5 @@
-// A random order of 0 … count - 1 that needs no memory and can be entered anywhere: a Feistel network (Luby & Rackoff,
-// How to construct pseudorandom permutations) walked until it lands inside the range (Black & Rogaway, Ciphers with
+// A random order of 0 … count - 1 with random access and without memory: a Feistel network (Luby & Rackoff, How to
+// construct pseudorandom permutations), iterated until the result is inside the range (Black & Rogaway, Ciphers with
 // arbitrary finite domains).
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace modular {
 
-/// The element at `index` of the order that `key` chooses. For 0 <= index < count.
+/// Element at `index` of the order given by `key`, for 0 <= index < count.
 int64_t permuted(int64_t index, int64_t count, uint64_t key);
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// Values that are kept as long as they were used more recently than others that take the room.
+// A least-recently-used cache.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace modular {
 
-/// Of values under keys, those that were asked for last, up to `room` of what they take together, but at least one.
+/// Keeps the most recently used values, up to a total size of `room`, but at least one.
 template <class Key, class Value>
 class RecentlyUsed {
  public:
@@ -16,20 +16,20 @@ class RecentlyUsed {
 
   /// The value of `key`, or null. Valid until another is added.
   Value* find(const Key& key) {
-    const auto found = places_.find(key);
-    if (found == places_.end()) return nullptr;
+    const auto found = index_.find(key);
+    if (found == index_.end()) return nullptr;
     kept_.splice(kept_.begin(), kept_, found->second);
     return &kept_.front().value;
   }
 
-  /// Keeps a value, of a key that has none, which takes `taken`, in place of what was not asked for longest.
+  /// Adds a value of size `taken` for a new key, and evicts the least recently used ones.
   Value& add(Key key, Value value, int64_t taken) {
     kept_.push_front({key, std::move(value), taken});
-    places_[std::move(key)] = kept_.begin();
+    index_[std::move(key)] = kept_.begin();
     taken_ += taken;
     while (taken_ > room_ && kept_.size() > 1) {
       taken_ -= kept_.back().taken;
-      places_.erase(kept_.back().key);
+      index_.erase(kept_.back().key);
       kept_.pop_back();
     }
     return kept_.front().value;
@@ -41,8 +41,8 @@ class RecentlyUsed {
     Value value;
     int64_t taken;
   };
-  std::list<Kept> kept_;  // the last used first
-  std::unordered_map<Key, typename std::list<Kept>::iterator> places_;
+  std::list<Kept> kept_;  // most recently used first
+  std::unordered_map<Key, typename std::list<Kept>::iterator> index_;
   int64_t room_, taken_ = 0;
 };
 

@@ -6,9 +6,9 @@
 
 namespace modular {
 
-Batch SampleRange::read(std::span<const SamplePosition> places, int64_t rows) const {
-  std::vector<SamplePosition> moved(places.begin(), places.end());
-  for (SamplePosition& place : moved) place.sample += first_;
+Batch SampleRange::read(std::span<const SamplePosition> positions, int64_t rows) const {
+  std::vector<SamplePosition> moved(positions.begin(), positions.end());
+  for (SamplePosition& position : moved) position.sample += first_;
   return all_->read(moved, rows);
 }
 

@@ -1,4 +1,4 @@
-// Some of the samples of a run's data, as if there were no others.
+// A contiguous part of a run's samples, which hides the others.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class SampleRange final : public Samples {
 
   int64_t count() const override { return count_; }
   int64_t tokens() const override { return all_->tokens(); }
-  Batch read(std::span<const SamplePosition> places, int64_t rows) const override;
+  Batch read(std::span<const SamplePosition> positions, int64_t rows) const override;
   Batch cut(Batch batch, std::span<const int64_t> step) const override;
   int64_t length(int64_t sample) const override { return all_->length(first_ + sample); }
 
@@ -27,7 +27,8 @@ class SampleRange final : public Samples {
   int64_t first_, count_;
 };
 
-/// How many of `samples` are held out as their last `part`, from 0 to 1: at least one, of less than two none.
+/// Number of validation samples: the last `part` (from 0 to 1) of `samples`; at least one, and 0 if there are fewer
+/// than two samples.
 int64_t count_validation_samples(int64_t samples, double part);
 
 }  // namespace modular

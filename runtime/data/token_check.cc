@@ -15,14 +15,14 @@
 namespace modular {
 namespace {
 
-constexpr int64_t kBlock = int64_t{1} << 20;  // bytes that are read at once
+constexpr int64_t kBlock = int64_t{1} << 20;  // bytes per read
 
 struct Block {
   const DataFile* file;
   int64_t begin, bytes;
 };
 
-/// The largest of some ids as a file holds them; of signed ones that are negative, the smallest.
+/// The largest of some ids of a file; if signed ids are negative, the smallest.
 template <class Id>
 int64_t most_extreme(const std::vector<char>& bytes, size_t size) {
   const auto* const ids = reinterpret_cast<const Id*>(bytes.data());
@@ -38,7 +38,7 @@ int64_t find_most_extreme(const DataFile& file, const std::vector<char>& bytes, 
   return most_extreme<int64_t>(bytes, size);
 }
 
-/// Reads the block; throws where it holds an id that is not the vocabulary's.
+/// Reads the block; throws if it has an id outside the vocabulary.
 void check_block(const Block& block, int64_t vocab_size, std::vector<char>& buffer) {
   const DataFile& file = *block.file;
   const auto reject = [&](const std::string& what) { throw DataError(file.path.string() + ": " + what); };
@@ -81,7 +81,7 @@ void check_tokens(const std::vector<DataFile>& files, int64_t vocab_size, int64_
 
   std::atomic<size_t> next = 0;
   std::mutex mutex;
-  std::optional<size_t> failed;  // the first block
+  std::optional<size_t> failed;  // the first block that failed
   std::exception_ptr failure;
   const auto work = [&] {
     std::vector<char> buffer(static_cast<size_t>(kBlock));
@@ -90,7 +90,7 @@ void check_tokens(const std::vector<DataFile>& files, int64_t vocab_size, int64_
       } catch (...) {
         const std::lock_guard lock(mutex);
         if (!failed || i < *failed) failed = i, failure = std::current_exception();
-        next = blocks.size();  // those before are being looked at
+        next = blocks.size();  // all earlier blocks are already being checked
       }
   };
   constexpr size_t kMostThreads = 8;

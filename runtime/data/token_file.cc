@@ -10,7 +10,7 @@ namespace modular {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "token files are read and written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "token files are read and written without byte swapping");
 
 struct Header {
   std::array<char, 8> magic = {'M', 'O', 'D', 'T', 'O', 'K', 'E', 'N'};

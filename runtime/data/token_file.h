@@ -3,7 +3,7 @@
 //   4 bytes  version, 1
 //   4 bytes  bytes of an id: 1, 2 or 4 (unsigned)
 //   8 bytes  number of ids
-// The count in the header makes a file that was cut off known before a step is run.
+// The count in the header makes a truncated file known before a step runs.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace modular {
 
-/// Reads and checks the header of `path`. Throws DataError where it is not a token file, or is shorter or longer than
-/// its header says.
+/// Reads and checks the header of `path`. Throws DataError if it is not a token file, or if its size does not match its
+/// header.
 DataFile read_token_header(const std::filesystem::path& path);
 
-/// Writes `tokens` with the narrowest id that holds them.
+/// Writes `tokens` with the narrowest type that holds them.
 void write_token_file(const std::filesystem::path& path, std::span<const int64_t> tokens);
 
 }  // namespace modular

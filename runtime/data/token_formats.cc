@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-static_assert(std::endian::native == std::endian::little, "the files' numbers are read as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "the files' numbers are read without byte swapping");
 
 [[noreturn]] void reject(const fs::path& path, const std::string& why) { throw DataError(path.string() + ": " + why); }
 
@@ -28,7 +28,7 @@ std::ifstream open(const fs::path& path) {
   return in;
 }
 
-/// Reads `count` numbers; nothing where the file ends before.
+/// Reads `count` numbers; empty if the file ends before.
 template <class Number>
 std::vector<Number> numbers(std::ifstream& in, size_t count) {
   std::vector<Number> read(count);
@@ -51,12 +51,12 @@ DataFile inspect_llm_c(const fs::path& path) {
     int32_t magic, version;
     int64_t token_bytes;
   };
-  constexpr std::array kinds = {Kind{20240520, 1, 2}, Kind{20240801, 7, 4}};  // of GPT-2's ids, and of Llama 3's
+  constexpr std::array kinds = {Kind{20240520, 1, 2}, Kind{20240801, 7, 4}};  // ids of GPT-2, and of Llama 3
   std::ifstream in = open(path);
   const std::vector<int32_t> header = numbers<int32_t>(in, kHeader);
   const auto kind = header.empty() ? kinds.end() : std::ranges::find(kinds, header[0], &Kind::magic);
   if (kind == kinds.end())
-    reject(path, "is no file of llm.c's tokens: it begins with neither 20240520 (GPT-2's) nor 20240801 (Llama 3's)");
+    reject(path, "is not a token file of llm.c: it begins with neither 20240520 (GPT-2's) nor 20240801 (Llama 3's)");
   if (header[1] != kind->version)
     reject(path, "is of version " + std::to_string(header[1]) + " of llm.c's format; this program reads version " +
                      std::to_string(kind->version));
@@ -75,7 +75,7 @@ fs::path with_suffix(const fs::path& path, const char* suffix) {
 
 fs::path file_of_ids(const fs::path& path) { return with_suffix(path, ".bin"); }
 
-/// Bytes of an id by Megatron-LM's code for its type; 0 for types that hold no ids.
+/// Bytes per id for Megatron-LM's type code; 0 for types that cannot hold ids.
 int64_t megatron_token_bytes(uint8_t code) {
   switch (code) {
     case 1:
@@ -96,18 +96,20 @@ int64_t megatron_token_bytes(uint8_t code) {
 DataFile inspect_megatron(const fs::path& path) {
   constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
   const fs::path ids = file_of_ids(path), index = with_suffix(path, ".idx");
-  if (!fs::is_regular_file(ids)) reject(ids, "is not there, which holds the ids of Megatron-LM's format");
+  if (!fs::is_regular_file(ids)) reject(ids, "does not exist: it holds the ids of Megatron-LM's format");
   std::ifstream in = open(index);
   const std::vector<char> magic = numbers<char>(in, kMagic.size());
-  if (!std::ranges::equal(magic, kMagic)) reject(index, "is no index of Megatron-LM's: it does not begin with MMIDIDX");
+  if (!std::ranges::equal(magic, kMagic))
+    reject(index, "is not an index of Megatron-LM's: it does not begin with MMIDIDX");
   const auto version = numbers<uint64_t>(in, 1);
   const auto code = numbers<uint8_t>(in, 1);
-  const auto counts = numbers<uint64_t>(in, 2);  // of sequences, and of documents
+  const auto counts = numbers<uint64_t>(in, 2);  // number of sequences, and of documents
   if (counts.empty()) reject(index, "is cut off: write or copy it again");
   if (version[0] != 1) reject(index, "is of version " + std::to_string(version[0]) + "; this program reads version 1");
   const int64_t token_bytes = megatron_token_bytes(code[0]);
-  if (token_bytes == 0) reject(index, "its type of ids has the code " + std::to_string(code[0]) + ", which holds none");
-  // A length of four bytes and a place of eight for each sequence; a number of eight for each document.
+  if (token_bytes == 0)
+    reject(index, "its type of ids has the code " + std::to_string(code[0]) + ", which cannot hold ids");
+  // A length of 4 bytes and an offset of 8 bytes per sequence; an index of 8 bytes per document.
   const uint64_t left = static_cast<uint64_t>(fs::file_size(index)) - static_cast<uint64_t>(in.tellg());
   if (counts[0] > left / 12 || counts[1] > left / 8 || left != counts[0] * 12 + counts[1] * 8)
     reject(index, "does not have the size that its " + std::to_string(counts[0]) + " sequences and " +

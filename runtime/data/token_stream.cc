@@ -61,7 +61,7 @@ void read_file(const DataFile& file, const Descriptor& descriptor, int64_t begin
 
 }  // namespace
 
-/// Files that stay open, as opening one again for each sample is what takes long on file systems of a network.
+/// Files that stay open: opening a file for each sample is slow on network file systems.
 class OpenFiles {
  public:
   std::shared_ptr<const Descriptor> get(size_t index, const DataFile& file) {
@@ -85,10 +85,10 @@ TokenStream::TokenStream(std::vector<DataFile> files)
 }
 
 std::vector<int64_t> TokenStream::file_begins(int64_t begin, int64_t end) const {
-  std::vector<int64_t> places;
+  std::vector<int64_t> begins;
   for (auto file = std::ranges::upper_bound(begin_, begin); file != begin_.end() && *file < end; ++file)
-    places.push_back(*file - begin);
-  return places;
+    begins.push_back(*file - begin);
+  return begins;
 }
 
 const DataFile& TokenStream::get_file(int64_t token) const {

@@ -1,4 +1,4 @@
-// All tokens of a list of files, end to end.
+// All tokens of a list of files, concatenated.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,16 @@ class TokenStream {
   /// The file that holds a token.
   const DataFile& get_file(int64_t token) const;
 
-  /// The places after `begin` and before `end` at which a file begins, less `begin`; ascending.
+  /// Positions, relative to `begin`, between `begin` and `end` (exclusive) at which a file begins; ascending.
   std::vector<int64_t> file_begins(int64_t begin, int64_t end) const;
 
-  /// Writes tokens [begin, begin + out.size()). Throws DataError where a file has changed since it was found or cannot
-  /// be read. Files that were read stay open, up to some hundred. From any thread.
+  /// Reads tokens [begin, begin + out.size()). Throws DataError if a file has changed since it was found, or cannot be
+  /// read. Files stay open, up to a few hundred. Thread-safe.
   void read(int64_t begin, std::span<int64_t> out) const;
 
  private:
   std::vector<DataFile> files_;
-  std::vector<int64_t> begin_;  // where each file begins, and last the whole size
+  std::vector<int64_t> begin_;  // first token of each file, and last the total size
   std::shared_ptr<OpenFiles> open_;
 };
 

@@ -14,7 +14,7 @@ class CsvText {
  public:
   explicit CsvText(std::string_view text) : rest_(text) {}
 
-  /// Reads the next record into `fields`; false at the text's end. Blank lines are passed over.
+  /// Reads the next record into `fields`; false at the text's end. Skips blank lines.
   bool next(std::vector<std::string>& fields) {
     fields.clear();
     while (skip_line_end()) line_ = next_line_;
@@ -26,7 +26,7 @@ class CsvText {
     return true;
   }
 
-  /// The line that the last record begins in, from 0.
+  /// 0-based line in which the last record begins.
   int64_t line() const { return line_; }
   size_t left() const { return rest_.size(); }
 
@@ -53,8 +53,8 @@ class CsvText {
     size_t end = std::min(rest_.find_first_of(",\n\""), rest_.size());
     if (end < rest_.size() && rest_[end] == '"')
       throw Problem{
-          "has a quote within a field that does not begin with one: put the field into quotes, and write its "
-          "own quotes twice"};
+          "has a quote within a field that does not begin with one: put the field in quotes, and double its "
+          "own quotes"};
     if (end > 0 && rest_.substr(end).starts_with('\n') && rest_[end - 1] == '\r') --end;
     std::string value(rest_.substr(0, end));
     rest_.remove_prefix(end);
@@ -78,18 +78,18 @@ class CsvText {
   int64_t line_ = 0, next_line_ = 0;
 };
 
-/// Where records may be cut: at the first line end outside of quotes at each `step` bytes or after it. Outside of them
-/// as many quotes have been opened as closed.
+/// Offsets at which records may be cut: the first line end outside quotes at or after each `step` bytes. Outside quotes
+/// the number of quotes so far is even.
 std::vector<int64_t> record_begins(const Source& source, int64_t begin, int64_t step) {
   constexpr int64_t kBuffer = int64_t{1} << 20;
   std::vector<int64_t> begins = {begin};
   bool quoted = false;
   for (int64_t at = begin; at < source.bytes; at += kBuffer) {
     const std::string bytes = read_bytes(source, at, std::min(at + kBuffer, source.bytes));
-    for (size_t place = 0; (place = bytes.find_first_of("\"\n", place)) != bytes.npos; ++place) {
-      if (bytes[place] == '"') quoted = !quoted;
-      const int64_t next = at + static_cast<int64_t>(place) + 1;
-      if (!quoted && bytes[place] == '\n' && next - begins.back() >= step) begins.push_back(next);
+    for (size_t index = 0; (index = bytes.find_first_of("\"\n", index)) != bytes.npos; ++index) {
+      if (bytes[index] == '"') quoted = !quoted;
+      const int64_t next = at + static_cast<int64_t>(index) + 1;
+      if (!quoted && bytes[index] == '\n' && next - begins.back() >= step) begins.push_back(next);
     }
   }
   if (begins.back() < source.bytes) begins.push_back(source.bytes);

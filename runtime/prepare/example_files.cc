@@ -32,10 +32,10 @@ int64_t padded_length(int64_t longest, const RowLength& length) {
   return std::min(rounded, length.positions.value_or(rounded));
 }
 
-/// Whether a label means "no target". It does also where the other labels are names.
+/// Whether a label means "no target", which it does even if the other labels are names.
 bool is_ignored(const json& label) { return label.is_number_integer() && label.get<int64_t>() == kIgnoredTarget; }
 
-/// A label as the name of its class.
+/// The label as a class name.
 std::string name_for(const json& label) {
   return label.is_string() ? label.get<std::string>() : std::to_string(label.get<int64_t>());
 }
@@ -44,12 +44,12 @@ template <class Visitor>
 void for_each_label(const json& labels, Visitor&& visit) {
   for (const json& label : labels)
     if (label.is_array())
-      for (const json& one : label) visit(one);
+      for (const json& element : label) visit(element);
     else
       visit(label);
 }
 
-/// How many labels names are numbered for: those of the model, or of a new head. 0 where labels are numbers.
+/// Number of labels for which names are numbered: the model's, or a new head's. 0 if labels are numbers.
 int64_t label_count(const ExampleShape& shape) {
   if (shape.named.numbers.empty()) return 0;
   int64_t count = 0;
@@ -58,28 +58,28 @@ int64_t label_count(const ExampleShape& shape) {
                                                                                 : std::max(count, shape.model.count());
 }
 
-/// What the labels of all rows are.
+/// Tracks the kinds of labels over all rows.
 class LabelKinds {
  public:
   explicit LabelKinds(const RowPlan& plan) : plan_(plan) {}
 
-  /// Throws DataError where the label of a row does not go with those before.
+  /// Throws DataError if a row's label does not match the labels before.
   void add(const json& label) {
     const bool are_numbers =
         !plan_.problem.empty() && !(label.is_array() && label.empty() ? has_names_ : holds_name(label));
     if (are_numbers && plan_.form != Form::words) add_length(label.is_array() ? static_cast<int64_t>(label.size()) : 0);
-    for_each_label(json::array({label}), [&](const json& one) {
-      has_names_ = has_names_ || one.is_string();
-      any_real_ = any_real_ || one.is_number_float();
-      any_number_ = any_number_ || one.is_number();
-      if (!one.is_number_float() && !is_ignored(one)) names_.insert(name_for(one));
+    for_each_label(json::array({label}), [&](const json& element) {
+      has_names_ = has_names_ || element.is_string();
+      any_real_ = any_real_ || element.is_number_float();
+      any_number_ = any_number_ || element.is_number();
+      if (!element.is_number_float() && !is_ignored(element)) names_.insert(name_for(element));
     });
     if (has_names_ && (any_real_ || (any_number_ && !plan_.problem.empty())))
-      throw DataError(fmt::format("\"{}\" holds both names and numbers{}: write one of the two", plan_.columns.back(),
-                                  plan_.problem.empty() ? " that are no integers" : ""));
+      throw DataError(fmt::format("\"{}\" holds both names and numbers{}: use one of the two", plan_.columns.back(),
+                                  plan_.problem.empty() ? " that are not integers" : ""));
   }
 
-  /// Throws DataError where names are numbers that are scores.
+  /// Throws DataError if the names are numbers that look like scores.
   bool has_names() const {
     const bool are_scores =
         plan_.infers_problem &&
@@ -99,16 +99,16 @@ class LabelKinds {
 
  private:
   static bool holds_name(const json& label) {
-    return label.is_array() && std::ranges::any_of(label, [](const json& one) { return one.is_string(); });
+    return label.is_array() && std::ranges::any_of(label, [](const json& element) { return element.is_string(); });
   }
 
   void add_length(int64_t length) {
-    const auto shown_length = [&](int64_t one) {
-      if (one > 0) return fmt::format("lists of {}", one);
+    const auto shown_length = [&](int64_t size) {
+      if (size > 0) return fmt::format("lists of {}", size);
       return std::string(plan_.problem == "regression" ? "single numbers" : "empty lists");
     };
     if (length_ && *length_ != length)
-      throw DataError(fmt::format("\"{}\" holds {} and {}: write as many numbers in each row, one for each label",
+      throw DataError(fmt::format("\"{}\" holds {} and {}: write the same number of values in each row, one per label",
                                   plan_.columns.back(), shown_length(*length_), shown_length(length)));
     length_ = length;
   }
@@ -153,7 +153,7 @@ class ExampleTensors {
     return padded(numbers, rows_.lengths, shape_.ids, padding, shape_.pads_left);
   }
 
-  /// 1 for tokens, and 2 for those of a prompt that pooling leaves out.
+  /// 1 for tokens, and 2 for prompt tokens that pooling leaves out.
   at::Tensor attention_mask() const {
     std::vector<uint8_t> tokens(rows_.ids.size(), 1);
     if (!plan_.leaves_prompts_out) return of_ids(tokens, uint8_t{0}).to(at::kBool);
@@ -165,7 +165,7 @@ class ExampleTensors {
     return of_ids(tokens, uint8_t{0});
   }
 
-  /// [texts, seq] as [rows, texts, seq], where rows have several.
+  /// [texts, seq] as [rows, texts, seq], if rows have several texts.
   at::Tensor by_row(const at::Tensor& texts) const {
     if (plan_.form != Form::several_texts) return texts;
     return texts.view({-1, static_cast<int64_t>(plan_.texts), texts.size(1)});
@@ -220,13 +220,13 @@ class ExampleTensors {
     return labels;
   }
 
-  /// The label of a word is that of its first id.
+  /// The label of a word is placed at its first id.
   std::vector<int32_t> of_first_ids() const {
     std::vector<int32_t> labels(rows_.ids.size(), static_cast<int32_t>(kIgnoredTarget));
     for (size_t row = 0, id = 0; row < rows_.count(); ++row)
-      for (int32_t before = -1; int64_t place : c10::irange(rows_.lengths[row])) {
+      for (int32_t before = -1; int64_t index : c10::irange(rows_.lengths[row])) {
         const int32_t word = rows_.words[id];
-        if (word >= 0 && (place == 0 || word != before))
+        if (word >= 0 && (index == 0 || word != before))
           labels[id] = static_cast<int32_t>(to_number(rows_.labels.at(row).at(static_cast<size_t>(word))));
         before = rows_.words[id++];
       }
@@ -252,20 +252,19 @@ ExampleShape find_shape(const std::vector<fs::path>& files, const RowPlan& plan,
     for (size_t row = 0; row < rows.labels.size(); ++row) {
       kinds.add(rows.labels[row]);
       if (shape.wrong || !plan.has_classes()) continue;
-      for_each_label(json::array({rows.labels[row]}), [&](const json& one) {
-        const int64_t label = one.is_number_integer() ? one.get<int64_t>() : 0;
-        if (!shape.wrong && (label < 0 || label >= end) && !is_ignored(one)) shape.wrong = {file, row, label};
+      for_each_label(json::array({rows.labels[row]}), [&](const json& element) {
+        const int64_t label = element.is_number_integer() ? element.get<int64_t>() : 0;
+        if (!shape.wrong && (label < 0 || label >= end) && !is_ignored(element)) shape.wrong = {file, row, label};
       });
     }
   }
-  if (kinds.has_names()) shape.wrong.reset();  // numbers are names there
+  if (kinds.has_names()) shape.wrong.reset();  // here numbers are names
   shape.ids = padded_length(shape.ids, length);
   shape.targets = padded_length(shape.targets, length);
   shape.real_labels = !plan.problem.empty() || kinds.any_real();
   shape.numbers = kinds.numbers();
   if (plan.problem == "multi_label_classification" && !kinds.has_names() && shape.numbers == 0)
-    throw DataError(
-        fmt::format("\"{}\" holds empty lists alone: write the labels that rows have", plan.columns.back()));
+    throw DataError(fmt::format("\"{}\" holds only empty lists: write the labels of the rows", plan.columns.back()));
   if (kinds.has_names()) shape.named = number_labels(kinds.names(), model);
   return shape;
 }

@@ -23,7 +23,7 @@ std::unique_ptr<PythonHelper> start_parquet(const std::string& python) try {
   helper->ask(json::object());
   return helper;
 } catch (const std::runtime_error& error) {
-  throw ConfigError(fmt::format(".parquet files are read in Python: {}", error.what()));
+  throw ConfigError(fmt::format(".parquet files need Python: {}", error.what()));
 }
 
 void cut_parquet(Source& source, RecordReader& reader) try {

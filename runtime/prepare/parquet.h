@@ -1,4 +1,4 @@
-// Parquet files, by pyarrow in a Python process that runs parquet_helper.py.
+// Parquet files, read by pyarrow in a Python process that runs parquet_helper.py.
 #pragma once
 
 #include <memory>
@@ -7,10 +7,10 @@
 
 namespace modular {
 
-/// Starts the process. Throws ConfigError where `python` is not there or has no pyarrow.
+/// Starts the process. Throws ConfigError if `python` does not exist or has no pyarrow.
 std::unique_ptr<PythonHelper> start_parquet(const std::string& python);
 
-/// A piece is a group of rows, as the file has them.
+/// A piece is one of the file's row groups.
 void cut_parquet(Source& source, RecordReader& reader);
 void read_parquet(const Source& source, const Piece& piece, RecordReader& reader, std::vector<Record>& records);
 

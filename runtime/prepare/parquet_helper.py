@@ -1,7 +1,7 @@
 """pyarrow's Parquet for modrun prepare: a line of JSON in, a line of JSON out.
 
-The first line, any, is answered with {}, or {"error": sentence} where there is no pyarrow. {"file": path} is answered with {"groups": number, "columns": [name]}, and {"file", "group": number, "columns": [name], "as_json": bool}
-with {"rows": number, "values": [values of each column, or their JSON texts]}; where that fails, with {"error": sentence}.
+The first line, any, is answered with {}, or {"error": sentence} if there is no pyarrow. {"file": path} is answered with {"groups": number, "columns": [name]}, and {"file", "group": number, "columns": [name], "as_json": bool}
+with {"rows": number, "values": [values of each column, or their JSON texts]}; on failure with {"error": sentence}.
 """
 
 import json
@@ -9,7 +9,7 @@ import sys
 
 
 class Unsupported(Exception):
-    """A value that modrun does not read."""
+    """A value of a type that modrun does not support."""
 
 
 def answer(message):
@@ -26,7 +26,7 @@ def about(parquet, asked):
 
 
 def values(column, name, asked):
-    """Of a column, or the JSON texts of these."""
+    """Values of a column, or their JSON texts."""
     listed, texts = column.to_pylist(), []
     for row, value in enumerate(listed):
         try:
@@ -48,7 +48,7 @@ def main():
             answer(about(parquet, json.loads(line)))
         except Unsupported as error:
             answer({"error": str(error)})
-        except Exception as error:  # of pyarrow, or a value that JSON cannot say
+        except Exception as error:  # of pyarrow, or a value that JSON cannot represent
             answer({"error": f"{type(error).__name__}: {error}"})
 
 

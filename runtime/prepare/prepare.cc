@@ -51,12 +51,13 @@ json to_manifest(const PrepareOptions& options, const ModelConfig& model, const 
   return manifest;
 }
 
-/// Encodes the shards that have no file yet, on several threads.
+/// Encodes the shards that have no file yet, with several threads.
 class ShardWork {
  public:
   ShardWork(const PrepareOptions& options, const RowPlan& plan, const std::vector<Source>& sources,
-            const Shards& shards, const PreparedFolder& folder, const std::function<void(const PrepareProgress&)>& tell)
-      : options_(options), plan_(plan), sources_(sources), shards_(shards), folder_(folder), notify_(tell) {
+            const Shards& shards, const PreparedFolder& folder,
+            const std::function<void(const PrepareProgress&)>& notify)
+      : options_(options), plan_(plan), sources_(sources), shards_(shards), folder_(folder), notify_(notify) {
     progress_.all_shards = static_cast<int64_t>(shards.size());
     for (const Source& source : sources) progress_.all_bytes += source.bytes;
     for (size_t shard = 0; shard < shards.size(); ++shard)
@@ -66,14 +67,14 @@ class ShardWork {
         todo_.push_back(shard);
   }
 
-  /// The file that a shard's rows or ids are written to.
+  /// The file for a shard's rows or ids.
   fs::path get_file(size_t shard) const {
     if (plan_.form == RowPlan::Form::running_text) return folder_.part(shard, ".tokens");
     return folder_.work() / fmt::format("{:05}.safetensors", shard);
   }
 
   /// Location of a shard's row for messages. Reads the shard's sources again.
-  std::string place_of_row(size_t shard, size_t row) const {
+  std::string row_location(size_t shard, size_t row) const {
     RecordReader reader(plan_.columns, options_.reading);
     for (const Piece& piece : shards_[shard]) {
       std::vector<Record> records;
@@ -81,10 +82,10 @@ class ShardWork {
       if (row < records.size()) return get_location(sources_[piece.source], piece, records[row]);
       row -= records.size();
     }
-    return sources_[shards_[shard].back().source].path.string();  // which has changed since
+    return sources_[shards_[shard].back().source].path.string();  // the source has changed since
   }
 
-  /// `tokenizer` is the calling thread's. Throws what the first shard that cannot be done threw, once all before it
+  /// `tokenizer` is the calling thread's. Throws the exception of the first shard that failed, after all earlier shards
   /// are done.
   void run(Tokenizer& tokenizer) {
     if (!todo_.empty() && todo_.size() < shards_.size()) notify_(progress_);
@@ -95,7 +96,7 @@ class ShardWork {
       });
       for (int64_t job = 1; job < std::min<int64_t>(options_.jobs, static_cast<int64_t>(todo_.size())); ++job)
         threads.emplace_back([this] {
-          // Its process ends with the thread that started it.
+          // The tokenizer's process ends with the thread that started it.
           std::optional<Tokenizer> own;
           work([&]() -> Tokenizer& { return own ? *own : own.emplace(folder_.tokenizer(), options_.reading.python); });
         });
@@ -142,7 +143,7 @@ class ShardWork {
     progress_.ids += ids;
     for (const Piece& piece : shards_[shard]) {
       const Source& source = sources_[piece.source];
-      const bool by_bytes = source.kind->places == SourceKind::Places::lines_of_piece;
+      const bool by_bytes = source.kind->unit == SourceKind::Unit::lines_of_piece;
       progress_.bytes += by_bytes ? piece.end - piece.begin : source.bytes / source.begins.back();
     }
   }
@@ -153,7 +154,7 @@ class ShardWork {
   const Shards& shards_;
   const PreparedFolder& folder_;
   const std::function<void(const PrepareProgress&)>& notify_;
-  std::vector<size_t> todo_;  // in their order
+  std::vector<size_t> todo_;  // in order
   std::atomic<size_t> next_ = 0, failed_at_ = SIZE_MAX;
   std::mutex mutex_;
   PrepareProgress progress_;
@@ -169,9 +170,9 @@ void check_vocabulary(const PrepareOptions& options, const ModelConfig& model, c
                         : fmt::format("set model.config.vocab_size to {}", tokenizer.vocabulary())));
 }
 
-[[noreturn]] void reject_empty() { throw DataError("the sources hold no row: name files with at least one text"); }
+[[noreturn]] void reject_empty() { throw DataError("the sources have no rows: name files with at least one text"); }
 
-/// Brings rows into their last form, from files that are there, and returns the files that make up the data.
+/// Converts rows to their final form, from existing files, and returns the files of the prepared data.
 std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork& work, size_t shards,
                                   const PreparedFolder& folder, const Tokenizer& tokenizer, Prepared& prepared) {
   std::vector<fs::path> parts, files;
@@ -185,7 +186,7 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
   if (shape.wrong)
     throw DataError(
         fmt::format("{}: its label, \"{}\", is {}: write an integer from 0 {}, or {} where there is no target{}",
-                    work.place_of_row(shape.wrong->file, shape.wrong->row), prepared.plan.columns.back(),
+                    work.row_location(shape.wrong->file, shape.wrong->row), prepared.plan.columns.back(),
                     shape.wrong->label, options.classes ? fmt::format("to {}", *options.classes - 1) : "on",
                     kIgnoredTarget, options.classes ? "; for more labels set model.config.num_labels" : ""));
   const std::vector<std::string> names = label_names(shape);
@@ -194,7 +195,7 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
                     : shape.numbers > 0 ? shape.numbers
                                         : has_scores;
   if (options.num_labels && (has_scores || shape.numbers > 0) && prepared.labels != *options.num_labels)
-    throw ConfigError(fmt::format("\"{}\" has {} numbers a row, and model.config.num_labels is {}: set it to {}",
+    throw ConfigError(fmt::format("\"{}\" has {} numbers per row, and model.config.num_labels is {}: set it to {}",
                                   prepared.plan.columns.back(), prepared.labels, *options.num_labels, prepared.labels));
   if (!options.labels_folder.empty()) prepared.note = labels_note(shape.named, options.labels, options.labels_folder);
   shape.padding = tokenizer.padding().value_or(tokenizer.end_of_text().value_or(0));
@@ -209,7 +210,7 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
   if (parts.empty()) reject_empty();
   if (prepared.without_targets == prepared.rows)
     throw DataError(
-        fmt::format("no answer has an id within the first {} of its example, so that there is nothing to learn: raise "
+        fmt::format("no answer has an id within the first {} of its example, so there is nothing to train on: raise "
                     "--seq-len",
                     shape.ids));
   json numbers = json::object();
@@ -223,14 +224,14 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
 }  // namespace
 
 Prepared prepare(const PrepareOptions& options, const ModelConfig& model,
-                 const std::function<void(const PrepareProgress&)>& tell) {
+                 const std::function<void(const PrepareProgress&)>& notify) {
   Prepared prepared{.plan = plan_rows(model, options.columns)};
   RecordReader reader(prepared.plan.columns, options.reading);
   const std::vector<Source> sources = find_sources(options.sources, reader);
   const Shards shards = split_into_shards(sources, options.reading.piece_bytes);
   if (shards.empty()) reject_empty();
   if (prepared.plan.form == RowPlan::Form::running_text && options.length.asked)
-    throw ConfigError("--seq-len is the length of examples, and running text is cut by train.seq_len: leave it out");
+    throw ConfigError("--seq-len is the length of examples; running text is cut by train.seq_len: leave it out");
   PreparedFolder folder(options.out, to_manifest(options, model, prepared.plan, sources), options.tokenizer);
   if (folder.is_complete()) {
     prepared.was_complete = true;
@@ -244,7 +245,7 @@ Prepared prepare(const PrepareOptions& options, const ModelConfig& model,
   prepared.vocabulary = tokenizer.vocabulary();
   prepared.mask = tokenizer.mask();
   prepared.plan.has_types = prepared.plan.has_types && tokenizer.gives_types();
-  ShardWork work(options, prepared.plan, sources, shards, folder, tell);
+  ShardWork work(options, prepared.plan, sources, shards, folder, notify);
   work.run(tokenizer);
   const std::vector<fs::path> parts = write_parts(options, work, shards.size(), folder, tokenizer, prepared);
   prepared.files = static_cast<int64_t>(parts.size());

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// A model of SentencePiece with what says how it is used, without other files of ids.
+/// A SentencePiece model and the files that say how to use it, without other vocabulary files.
 std::map<std::string, std::string> with_model(const fs::path& model) {
   auto files = tokenizer_files(fs::absolute(model).parent_path());
   const std::string name = files.contains(model.filename().string()) ? model.filename().string() : "tokenizer.model";
@@ -30,9 +30,9 @@ std::map<std::string, std::string> with_model(const fs::path& model) {
   return files;
 }
 
-/// A tokenizer's files as they are to be in the folder.
+/// The tokenizer's files as they should be in the folder.
 std::map<std::string, std::string> wanted_tokenizer(const fs::path& tokenizer) {
-  if (!fs::exists(tokenizer)) throw ConfigError(fmt::format("the tokenizer {} is not there", tokenizer.string()));
+  if (!fs::exists(tokenizer)) throw ConfigError(fmt::format("the tokenizer {} does not exist", tokenizer.string()));
   const bool is_folder = fs::is_directory(tokenizer);
   if (!is_folder && tokenizer.extension() == ".model") return with_model(tokenizer);
   if (!is_folder && tokenizer.extension() == ".json" && tokenizer.filename() != "tokenizer.json")
@@ -47,29 +47,30 @@ std::map<std::string, std::string> wanted_tokenizer(const fs::path& tokenizer) {
   return files;
 }
 
-/// Whether a folder that was begun holds anything that was done since.
+/// Whether a folder has any shards.
 bool has_shards(const fs::path& folder, const fs::path& work) {
   const auto is_shard = [](const auto& entry) {
     return entry.path().extension() == ".tokens" || entry.path().extension() == ".safetensors";
   };
-  const auto has = [&](const fs::path& place) {
-    return fs::exists(place) && std::any_of(fs::directory_iterator(place), fs::directory_iterator(), is_shard);
+  const auto has = [&](const fs::path& path) {
+    return fs::exists(path) && std::any_of(fs::directory_iterator(path), fs::directory_iterator(), is_shard);
   };
   return has(folder) || has(work);
 }
 
-/// What of two manifests differs, or nothing.
+/// Describes the difference between two manifests; empty if there is none.
 std::string difference(const json& was, const json& is) {
   for (const auto& [key, value] : is.items()) {
     if (key == "sources" || was.value(key, json()) == value) continue;
-    return fmt::format("with {} = {}, and now that is {}", key, shown(was.value(key, json())), shown(value));
+    return fmt::format("with {} = {}, which is now {}", key, shown(was.value(key, json())), shown(value));
   }
   const json before = was.value("sources", json::array()), now = is.at("sources");
   for (size_t source = 0; source < std::min(before.size(), now.size()); ++source)
     if (before[source] != now[source])
-      return fmt::format("of other sources, of which {} is another file or has changed since",
+      return fmt::format("from other sources: {} is another file or has changed since",
                          now[source].at("path").get<std::string>());
-  if (before.size() != now.size()) return fmt::format("of {} sources, and now there are {}", before.size(), now.size());
+  if (before.size() != now.size())
+    return fmt::format("from {} sources, and there are now {}", before.size(), now.size());
   return {};
 }
 
@@ -79,42 +80,42 @@ PreparedFolder::PreparedFolder(fs::path out, const json& manifest, const fs::pat
   const auto wanted = wanted_tokenizer(tokenizer);
   complete_ = fs::exists(out_ / kPrepareOptions);
   if (!complete_ && fs::exists(out_) && !(fs::is_directory(out_) && fs::is_empty(out_)))
-    throw ConfigError(fmt::format("{} exists already, and holds no prepared data: name a new folder", out_.string()));
-  const fs::path place = folder();
+    throw ConfigError(fmt::format("{} exists already and is not prepared data: name a new folder", out_.string()));
+  const fs::path current = folder();
   const auto begin = [&] {
     begin_folder(out_);
-    fs::create_directory(place / kTokenizerFolder);
+    fs::create_directory(current / kTokenizerFolder);
     fs::create_directory(work());
-    for (const auto& [name, contents] : wanted) write_file(place / kTokenizerFolder / name, contents);
-    write_file(place / kPrepareOptions, manifest.dump(2) + "\n");  // last: what has it is begun
+    for (const auto& [name, contents] : wanted) write_file(current / kTokenizerFolder / name, contents);
+    write_file(current / kPrepareOptions, manifest.dump(2) + "\n");  // written last: marks the folder as begun
   };
-  if (!fs::exists(place / kPrepareOptions)) {
+  if (!fs::exists(current / kPrepareOptions)) {
     begin();
     return;
   }
-  const json begun = parse_json(read_file(place / kPrepareOptions));
+  const json begun = parse_json(read_file(current / kPrepareOptions));
   std::string other = begun.is_object() ? difference(begun, manifest) : "by another program";
-  if (other.empty() && tokenizer_with_class(place / kTokenizerFolder) != wanted) other = "with another tokenizer";
-  if (!other.empty() && !complete_ && !has_shards(place, work())) {
+  if (other.empty() && tokenizer_with_class(current / kTokenizerFolder) != wanted) other = "with another tokenizer";
+  if (!other.empty() && !complete_ && !has_shards(current, work())) {
     FolderLock::check(work());
-    begin();  // nothing of it was done: it was rejected, say
+    begin();  // it has no shards, because the data was rejected, for example
     return;
   }
   if (!other.empty())
-    throw ConfigError(
-        fmt::format("{} was prepared {}: continue as it was begun, remove it, or name a new folder by --out",
-                    place.string(), other));
-  if (complete_) fs::remove_all(work());  // which a program that was killed then left
+    throw ConfigError(fmt::format(
+        "{} was prepared {}: continue with the original command, remove the folder, or name a new one with --out",
+        current.string(), other));
+  if (complete_) fs::remove_all(work());  // left by a program that was killed at that point
 }
 
 void PreparedFolder::check_program(const std::string& program, const std::string& python) const {
   const fs::path path = work() / "program";
   const std::string before = fs::exists(path) ? read_file(path) : program;
   if (before != program && has_shards(folder(), work()))
-    throw ConfigError(fmt::format(
-        "{} was begun with {}, and {} has {}, whose ids may be others: continue with --python of the former, "
-        "or remove the folder",
-        folder().string(), before, python, program));
+    throw ConfigError(
+        fmt::format("{} was begun with {}, and {} has {}, whose ids may differ: continue with the former's --python, "
+                    "or remove the folder",
+                    folder().string(), before, python, program));
   write_file(path, program);
 }
 

@@ -1,4 +1,4 @@
-// The folder that data is prepared in: begun, taken up again, published.
+// The folder that data is prepared in: creation, resumption and publication.
 #pragma once
 
 #include <filesystem>
@@ -12,22 +12,22 @@ namespace modular {
 
 class PreparedFolder {
  public:
-  /// Takes up what an interrupted program left of `out`, or begins it, with the files of the tokenizer. `manifest` says
-  /// what it is prepared of and how. Throws ConfigError where `out` holds something else, or what was
-  /// begun had other options, sources or another tokenizer.
+  /// Resumes an interrupted preparation of `out`, or begins one, with the tokenizer's files. `manifest` describes the
+  /// sources and options. Throws ConfigError if `out` holds something else, or if the preparation was begun with other
+  /// options, sources or another tokenizer.
   PreparedFolder(std::filesystem::path out, const nlohmann::json& manifest, const std::filesystem::path& tokenizer);
 
-  /// Throws ConfigError where what was begun has ids that another `program` made.
+  /// Throws ConfigError if the existing shards have ids from another `program`.
   void check_program(const std::string& program, const std::string& python) const;
 
   bool is_complete() const { return complete_; }
   std::filesystem::path tokenizer() const;
-  /// Where shards that are not in their last form yet lie; not part of what is published.
+  /// Folder of shards that are not in their final form yet; not part of the published data.
   std::filesystem::path work() const { return folder() / kPrepareWork; }
-  /// The file of a shard in its last form.
+  /// Path of a shard in its final form.
   std::filesystem::path part(size_t number, const std::string& suffix) const;
 
-  /// Writes prepared.manifest of the parts and gives the folder its name.
+  /// Writes prepared.manifest for the parts and gives the folder its name.
   void publish(const std::vector<std::filesystem::path>& parts);
 
  private:
@@ -37,7 +37,7 @@ class PreparedFolder {
   bool complete_ = false;
 };
 
-/// Gives a complete file its name, once it is stored.
+/// Makes a complete file durable and gives it its name.
 void publish_file(const std::filesystem::path& partial, const std::filesystem::path& path);
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// Rows of sources: the values of the columns that were asked for.
+// Rows of sources: the values of the requested columns.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace modular {
 
-/// A row. Values are as the source has them: those of CSV files and of texts are strings.
+/// A row. Values have the source's types: values of CSV files and texts are strings.
 struct Record {
-  std::vector<nlohmann::json> values;  // one for each column that was asked for
-  int64_t place = 0;                   // of its kind's: get_location says where that is
+  std::vector<nlohmann::json> values;  // one per requested column
+  int64_t location = 0;                // location within its kind of source (see get_location())
 };
 
 /// Reads pieces of sources.
@@ -23,12 +23,12 @@ class RecordReader {
  public:
   RecordReader(std::vector<std::string> columns, const SourceOptions& options);
 
-  /// Appends the rows of a piece. Throws DataError, with file and line, where a row cannot be read or lacks a column.
+  /// Appends the rows of a piece. Throws DataError, with file and line, if a row cannot be read or lacks a column.
   void read(const Source& source, const Piece& piece, std::vector<Record>& records);
 
   const std::vector<std::string>& columns() const { return columns_; }
   const SourceOptions& options() const { return options_; }
-  /// The process that reads .parquet files, started when it is first asked for.
+  /// The process that reads .parquet files, started on first use.
   PythonHelper& parquet();
 
  private:
@@ -37,7 +37,7 @@ class RecordReader {
   std::unique_ptr<PythonHelper> parquet_;
 };
 
-/// Where a row is, as a message names it: "a.csv:17".
+/// Location of a row for messages: "a.csv:17".
 std::string get_location(const Source& source, const Piece& piece, const Record& record);
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// Rows in files: safetensors with a tensor for each list.
+// Rows in safetensors files, with one tensor per list.
 #include <ATen/ATen.h>
 
 #include "runtime/checkpoint/json_text.h"

@@ -9,7 +9,7 @@
 namespace modular {
 namespace {
 
-/// How many texts a task reads, and whether it needs a label.
+/// Number of texts that a task reads, and whether it needs a label.
 struct Needs {
   size_t most_texts;
   enum class Label { none, optional, needed } label;
@@ -18,12 +18,12 @@ struct Needs {
 void check(const Entry& entry, const RowPlan& plan, const AskedColumns& asked, const Needs& needs) {
   const std::string who = fmt::format("{} is for {}", entry.architecture, entry.task);
   if (plan.texts > needs.most_texts)
-    throw ConfigError(fmt::format("{}, which reads {} of a row: --text names {} columns", who,
+    throw ConfigError(fmt::format("{}, which reads {} per row: --text names {} columns", who,
                                   needs.most_texts == 1 ? "one text" : "at most two texts", plan.texts));
   if (needs.label == Needs::Label::none && !asked.label.empty())
     throw ConfigError(fmt::format("{}, whose labels are the tokens: leave --label out", who));
   if (needs.label == Needs::Label::needed && asked.label.empty())
-    throw ConfigError(fmt::format("{}: name the column of its {} by --label", who,
+    throw ConfigError(fmt::format("{}: name the column of its {} with --label", who,
                                   plan.form == RowPlan::Form::source ? "target text" : "labels"));
   if (!asked.prompt.empty() && plan.form != RowPlan::Form::continuation)
     throw ConfigError(fmt::format("{}, which reads no prompt: leave --prompt out", who));
@@ -38,7 +38,7 @@ RowPlan::Form find_form(const Entry& entry, const AskedColumns& asked, size_t te
   if (entry.task == "token-classification") return words;
   if (entry.task == "seq2seq") return source;
   throw ConfigError(
-      fmt::format("{} is for {}, which is not trained on texts alone: write its examples otherwise "
+      fmt::format("{} is for {}, which cannot be trained on texts alone: write its examples in another way "
                   "(docs/guide/data.md)",
                   entry.architecture, entry.task));
 }
@@ -57,7 +57,7 @@ RowPlan plan_conversations(const Entry& entry, const AskedColumns& asked) {
     throw ConfigError(
         fmt::format("{} is for {}, which reads no conversations: leave --chat out", entry.architecture, entry.task));
   if (!asked.texts.empty() || !asked.label.empty() || !asked.prompt.empty())
-    throw ConfigError("--chat names the column of whole conversations: leave --text, --label and --prompt out");
+    throw ConfigError("--chat names the column of full conversations: leave --text, --label and --prompt out");
   RowPlan plan;
   plan.form = RowPlan::Form::conversation;
   plan.columns = {asked.chat};

@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 using Form = RowPlan::Form;
 
-constexpr size_t kBatchBytes = size_t{1} << 20, kBatchRows = 4096;  // of what the tokenizer is asked at once
+constexpr size_t kBatchBytes = size_t{1} << 20, kBatchRows = 4096;  // per request to the tokenizer
 
 [[noreturn]] void reject(const PieceRecords& piece, const Record& record, const std::string& what) {
   throw DataError(fmt::format("{}: {}", get_location(*piece.source, piece.piece, record), what));
@@ -30,14 +30,14 @@ bool is_text(const json& value) { return value.is_string() && is_utf8(value.get_
 
 bool is_message(const json& value) { return value.is_object() && value.contains("role") && value["role"].is_string(); }
 
-/// Messages come as their JSON text.
+/// Checks the messages of a conversation, given as JSON text.
 void check_conversation(const PieceRecords& piece, const Record& record, const std::string& column) {
   const json& text = record.values.front();
   const json value = is_text(text) ? parse_json(text.get_ref<const std::string&>()) : json();
   if (!value.is_array() || value.empty() || !std::ranges::all_of(value, is_message))
     reject(piece, record,
-           fmt::format("\"{}\" is {}, and a list of messages like {{\"role\": \"user\", \"content\": TEXT}} is read",
-                       column, shown(value.is_discarded() ? text : value)));
+           fmt::format("\"{}\" is {}: write a list of messages like {{\"role\": \"user\", \"content\": TEXT}}", column,
+                       shown(value.is_discarded() ? text : value)));
 }
 
 void check_text(const PieceRecords& piece, const Record& record, const RowPlan& plan, size_t column) {
@@ -46,12 +46,11 @@ void check_text(const PieceRecords& piece, const Record& record, const RowPlan& 
     check_conversation(piece, record, plan.columns[column]);
   } else if (plan.form == Form::words) {
     if (!value.is_array() || !std::ranges::all_of(value, is_text))
-      reject(piece, record,
-             fmt::format("\"{}\" is {}, and a list of words is read", plan.columns[column], shown(value)));
+      reject(piece, record, fmt::format("\"{}\" is {}: write a list of words", plan.columns[column], shown(value)));
   } else if (!is_text(value)) {
     reject(piece, record,
-           value.is_string() ? fmt::format("\"{}\" is no text in UTF-8", plan.columns[column])
-                             : fmt::format("\"{}\" is {}, which is no text", plan.columns[column], shown(value)));
+           value.is_string() ? fmt::format("\"{}\" is not valid UTF-8", plan.columns[column])
+                             : fmt::format("\"{}\" is {}, which is not a text", plan.columns[column], shown(value)));
   }
 }
 
@@ -62,14 +61,14 @@ std::string_view without_spaces(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kSpaces) + 1 - first);
 }
 
-/// Text of a number without what Python's float() and int() skip: surrounding spaces and a plus sign.
+/// Text of a number without the parts that Python's float() and int() skip: surrounding spaces and a plus sign.
 std::string_view plain_number(std::string_view text) {
   text = without_spaces(text);
   const bool has_plus = text.size() > 1 && text[0] == '+' && text[1] != '-';
   return has_plus ? text.substr(1) : text;
 }
 
-/// The integer that is written so; "007" is none.
+/// Parses an integer in canonical form; "007" is not one.
 std::optional<int64_t> get_integer(std::string_view text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -93,11 +92,13 @@ json numeric_label(const PieceRecords& piece, const Record& record, const RowPla
     if (const auto number = real_number(text)) label = *number;
     if (without_spaces(text).starts_with('[')) label = parse_json(text);
   }
-  const auto is_number = [](const json& one) {
-    return one.is_boolean() || (one.is_number() && std::isfinite(one.get<float>()));
+  const auto is_number = [](const json& element) {
+    return element.is_boolean() || (element.is_number() && std::isfinite(element.get<float>()));
   };
-  const auto is_one = [&](const json& one) {
-    const double number = !is_number(one) ? -1.0 : one.is_boolean() ? one.get<bool>() : one.get<double>();
+  const auto is_one = [&](const json& element) {
+    const double number = !is_number(element)    ? -1.0
+                          : element.is_boolean() ? element.get<bool>()
+                                                 : element.get<double>();
     return number == 0.0 || number == 1.0;
   };
   const auto all_are = [&](auto&& kind) { return label.is_array() && std::ranges::all_of(label, kind); };
@@ -107,12 +108,12 @@ json numeric_label(const PieceRecords& piece, const Record& record, const RowPla
     reject(piece, record,
            fmt::format("its label, \"{}\", is {}, and the problem of the model is {}: write {}", plan.columns.back(),
                        shown(value), plan.problem,
-                       is_score ? "a finite number, or a list of them"
+                       is_score ? "a finite number, or a list of finite numbers"
                                 : "a list of names, or a list with 0 or 1 for each label"));
   if (label.is_boolean()) label = label.get<bool>() ? 1 : 0;
   if (label.is_array())
-    for (json& one : label)
-      if (one.is_boolean()) one = one.get<bool>() ? 1 : 0;
+    for (json& element : label)
+      if (element.is_boolean()) element = element.get<bool>() ? 1 : 0;
   return label;
 }
 
@@ -134,7 +135,7 @@ json get_label(const PieceRecords& piece, const Record& record, const RowPlan& p
     reject(piece, record,
            fmt::format("its label, \"{}\", is {}: write {}{}", column, shown(value),
                        plan.labels_may_be_real ? "a number or a name" : "an integer or a name",
-                       plan.infers_problem ? fmt::format("; for scores {}, for several labels a row {}", kForScores,
+                       plan.infers_problem ? fmt::format("; for scores {}, for several labels per row {}", kForScores,
                                                          "--set model.config.problem_type=multi_label_classification")
                                            : ""));
   const bool untyped = value.is_string() && !piece.source->kind->typed;
@@ -146,14 +147,14 @@ json labels_of_words(const PieceRecords& piece, const Record& record, const RowP
   const size_t words = record.values.front().size();
   if (!values.is_array() || values.size() != words)
     reject(piece, record,
-           fmt::format("\"{}\" is {}: write a list with a label for each of the {} words", plan.columns.back(),
+           fmt::format("\"{}\" is {}: write a list with one label for each of the {} words", plan.columns.back(),
                        shown(values), words));
   json labels = json::array();
   for (const json& value : values) labels.push_back(get_label(piece, record, plan, value));
   return labels;
 }
 
-/// A row with where it is of.
+/// A row and its location.
 struct Row {
   const PieceRecords* piece;
   const Record* record;
@@ -172,7 +173,7 @@ json get_column(std::span<const Row> rows, size_t column) {
   return texts;
 }
 
-/// A text of the column with the prompt before it.
+/// The column's text with its prompt prepended.
 json with_prompt(const RowPlan& plan, const Row& row, size_t column) {
   if (column >= plan.prompts.size() || plan.prompts[column].empty()) return row.value(column);
   return plan.prompts[column] + row.value(column).get_ref<const std::string&>();
@@ -181,11 +182,11 @@ json with_prompt(const RowPlan& plan, const Row& row, size_t column) {
 void check_length(const Row& row, int64_t ids, const RowLength& length) {
   if (!length.asked && length.positions && ids > *length.positions)
     reject(*row.piece, *row.record,
-           fmt::format("has {} ids, and the model has positions for {}: give --seq-len {}, which truncates", ids,
+           fmt::format("has {} ids, and the model has positions for {}: add --seq-len {} to truncate", ids,
                        *length.positions, *length.positions));
 }
 
-/// Encodes some rows and appends them.
+/// Encodes batches of rows and appends them.
 class Encoder {
  public:
   Encoder(const RowPlan& plan, const RowLength& length, Tokenizer& tokenizer, Rows& rows)
@@ -214,7 +215,7 @@ class Encoder {
   }
 
  private:
-  /// A text that is running ends with the id for that, once.
+  /// Ends a running text with the end-of-text id, once.
   void end_text(std::vector<int32_t>& ids, size_t begin) const {
     const auto end = tokenizer_.end_of_text();
     if (end && (ids.size() == begin || ids.back() != *end)) ids.push_back(static_cast<int32_t>(*end));
@@ -231,7 +232,7 @@ class Encoder {
     }
   }
 
-  /// A prompt's ids are those that a model is later asked with: without what the tokenizer puts after a text.
+  /// The prompt is encoded as at inference: without the ids that the tokenizer appends to a text.
   void add_continuations(std::span<const Row> batch) {
     const EncodedTexts prompts = tokenizer_.encode({.texts = get_column(batch, 0)});
     const EncodedTexts texts = tokenizer_.encode({.texts = get_column(batch, 1), .special = false});
@@ -278,7 +279,7 @@ class Encoder {
     note_prompts(encoded.lengths);
   }
 
-  /// How many ids of each of these texts, the columns of one row after another, are left out for their prompt.
+  /// Records how many ids of each text, row by row and column by column, are left out as its prompt.
   void note_prompts(const std::vector<int64_t>& lengths) {
     if (!plan_.leaves_prompts_out) return;
     if (prompt_lengths_.empty())
@@ -287,7 +288,7 @@ class Encoder {
       rows_.prompts.push_back(std::min(prompt_lengths_[text % prompt_lengths_.size()], lengths[text]));
   }
 
-  /// As Sentence Transformers counts: the ids of the prompt alone, without one that the tokenizer puts after a text.
+  /// As Sentence Transformers counts: the ids of the prompt alone, without an id that the tokenizer appends to a text.
   int64_t prompt_length(const std::string& prompt) {
     if (prompt.empty()) return 0;
     const EncodedTexts encoded = tokenizer_.encode({.texts = {prompt}, .longest = length_.truncated()});
@@ -319,7 +320,7 @@ class Encoder {
   const RowLength& length_;
   Tokenizer& tokenizer_;
   Rows& rows_;
-  std::vector<int64_t> prompt_lengths_;  // of each column
+  std::vector<int64_t> prompt_lengths_;  // per column
 };
 
 size_t text_bytes(const json& value) {
@@ -338,7 +339,7 @@ std::optional<double> real_number(const std::string& text) {
   double value = 0.0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
   if (error == std::errc::invalid_argument || end != number.data() + number.size()) return {};
-  if (error == std::errc::result_out_of_range) value = std::strtod(number.c_str(), nullptr);  // 0 or an infinity
+  if (error == std::errc::result_out_of_range) value = std::strtod(number.c_str(), nullptr);  // 0 or infinity
   return value;
 }
 

@@ -1,4 +1,4 @@
-// Rows of sources as ids, not yet padded.
+// Rows of sources as ids, before padding.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace modular {
 
-/// How long rows may be.
+/// Limits on the length of rows.
 struct RowLength {
-  std::optional<int64_t> asked;       // longer ones are truncated
-  std::optional<int64_t> positions;   // longer ones are rejected, where none is asked
-  std::optional<int64_t> usual = {};  // default truncation, where none is asked
+  std::optional<int64_t> asked;       // longer rows are truncated
+  std::optional<int64_t> positions;   // longer rows are rejected, if `asked` is not set
+  std::optional<int64_t> usual = {};  // default truncation, if `asked` is not set
 
   std::optional<int64_t> truncated() const { return asked ? asked : usual; }
 };
@@ -26,38 +26,38 @@ struct RowLength {
 /// Rows, one after the other.
 struct Rows {
   std::vector<int32_t> ids;
-  std::vector<int64_t> lengths;                     // ids of each text of each row
-  std::vector<uint8_t> types;                       // of each id; empty where the plan has none
-  std::vector<int32_t> words;                       // of each id, which word it is of, or -1; of lists of words
-  std::vector<uint8_t> learned;                     // of each id, whether it is the assistant's; of conversations
-  std::vector<int64_t> prompts;                     // of each text, how many of its ids are a prompt's; of
-                                                    // continuations, and where the plan leaves prompts out
+  std::vector<int64_t> lengths;                     // number of ids of each text of each row
+  std::vector<uint8_t> types;                       // one per id; empty if the plan has none
+  std::vector<int32_t> words;                       // index of each id's word, or -1; for lists of words
+  std::vector<uint8_t> learned;                     // whether each id is the assistant's; for conversations
+  std::vector<int64_t> prompts;                     // number of prompt ids of each text; for
+                                                    // continuations, and if the plan leaves prompts out
   std::vector<int32_t> targets;                     // ids of the target texts
-  std::vector<int64_t> target_lengths;              // of each row
-  nlohmann::json labels = nlohmann::json::array();  // of each row: an integer, a number, a string, or a list of these
+  std::vector<int64_t> target_lengths;              // one per row
+  nlohmann::json labels = nlohmann::json::array();  // one per row: an integer, a number, a string, or a list of these
 
   size_t count() const { return lengths.size(); }
 };
 
-/// A piece's records with where they are of.
+/// A piece's records with their location.
 struct PieceRecords {
   const Source* source = nullptr;
   Piece piece;
   std::vector<Record> records;
 };
 
-/// Parses the whole text as Python's float() does: surrounding spaces and a plus sign are skipped, "inf" and "nan" are
-/// numbers. Underscores between digits are not supported.
+/// Parses the complete text as Python's float() does: surrounding spaces and a plus sign are skipped, "inf" and "nan"
+/// are numbers. Underscores between digits are not supported.
 std::optional<double> real_number(const std::string& text);
 
-/// Throws DataError, with the place of the row, where a value is no text or no label, or a row is too long.
+/// Throws DataError, with the row's location, if a value is not a text or not a label, or if a row is too long.
 Rows encode_rows(const std::vector<PieceRecords>& pieces, const RowPlan& plan, const RowLength& length,
                  Tokenizer& tokenizer);
 
-/// How many continuations or conversations have nothing to learn, as what was to be learned was cut off.
+/// Number of continuations or conversations without targets, because truncation removed them.
 int64_t rows_without_targets(const Rows& rows);
 
-/// A file of rows, which is complete when it has its name.
+/// Writes a file of rows, which gets its name when it is complete.
 void write_rows(const std::filesystem::path& path, const Rows& rows);
 Rows read_rows(const std::filesystem::path& path);
 

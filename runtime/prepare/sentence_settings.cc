@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr int64_t kNoLength = 1'000'000'000;  // transformers writes a larger number for "no maximum"
 
 /// The file's JSON object, or an empty one if there is no such file.
-json settings_in(const fs::path& path) {
+json read_json_object(const fs::path& path) {
   if (!is_there(path)) return json::object();
   const json object = parse_json(read_config_text(path));
   if (!object.is_object()) throw ConfigError(fmt::format("{} is not a JSON object", path.string()));
@@ -28,7 +28,7 @@ json settings_in(const fs::path& path) {
 }
 
 /// Older releases named the file after the model.
-fs::path transformer_settings(const fs::path& folder) {
+fs::path transformer_config(const fs::path& folder) {
   for (const char* model : {"bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"})
     if (fs::path file = folder / fmt::format("sentence_{}_config.json", model); is_there(file)) return file;
   return folder / "sentence_bert_config.json";
@@ -47,12 +47,12 @@ struct Prompts {
   std::string usual;  // default prompt name, or empty
 
   explicit Prompts(const fs::path& folder) : file(prompts_file(folder)) {
-    const json settings = settings_in(file);
-    if (settings.contains("prompts") && !settings["prompts"].is_null()) texts = settings["prompts"];
+    const json config = read_json_object(file);
+    if (config.contains("prompts") && !config["prompts"].is_null()) texts = config["prompts"];
     if (!texts.is_object() || !std::ranges::all_of(texts, [](const json& text) { return text.is_string(); }))
       throw ConfigError(
           fmt::format("{}: \"prompts\" is {}: write an object of texts by their names", file.string(), shown(texts)));
-    const json name = settings.value("default_prompt_name", json());
+    const json name = config.value("default_prompt_name", json());
     if (!name.is_null() && !name.is_string())
       throw ConfigError(fmt::format("{}: \"default_prompt_name\" is {}: write a name of \"prompts\", or null",
                                     file.string(), shown(name)));
@@ -63,7 +63,7 @@ struct Prompts {
     if (name.empty()) return {};
     if (texts.contains(name)) return texts[name];
     std::vector<std::string> known;
-    for (const auto& [one, text] : texts.items()) known.push_back(one);
+    for (const auto& [known_name, text] : texts.items()) known.push_back(known_name);
     throw ConfigError(fmt::format("{} has no prompt \"{}\": {}", file.string(), name,
                                   known.empty() ? "it has none" : fmt::format("it has {}", fmt::join(known, ", "))));
   }
@@ -73,11 +73,11 @@ std::string make_note(const std::vector<std::string>& prompts, const Prompts& kn
   std::string note;
   const bool has_any = std::ranges::any_of(known.texts, [](const json& text) { return text != ""; });
   if (!std::ranges::all_of(prompts, &std::string::empty))
-    note = fmt::format("prompts before the texts: {}", json(prompts).dump());
+    note = fmt::format("prompts in front of the texts: {}", json(prompts).dump());
   else if (has_any)
-    note = fmt::format("no prompt is put before the texts; {} has some, which --prompt-names chooses",
-                       known.file.string());
-  if (settings.longest) note += fmt::format("{}texts are cut to {} ids", note.empty() ? "" : "; ", *settings.longest);
+    note = fmt::format("texts get no prompt; {} has prompts, which --prompt-names selects", known.file.string());
+  if (settings.longest)
+    note += fmt::format("{}texts are truncated to {} ids", note.empty() ? "" : "; ", *settings.longest);
   return note;
 }
 
@@ -88,25 +88,25 @@ SentenceSettings read_sentence_settings(const fs::path& folder, const std::vecto
   if (names.size() > 1 && names.size() != columns)
     throw ConfigError(
         fmt::format("--prompt-names has {} names, and --text names {} columns: write one name for all, or "
-                    "one each, in which \"\" is no prompt",
+                    "one per column; \"\" means no prompt",
                     names.size(), columns));
   const Prompts known(folder);
   SentenceSettings settings;
   for (size_t column = 0; column < columns; ++column)
     settings.prompts.push_back(known.text(names.empty() ? known.usual : names[names.size() == 1 ? 0 : column]));
-  const fs::path transformer_file = transformer_settings(folder);
-  const json transformer = settings_in(transformer_file);
+  const fs::path transformer_file = transformer_config(folder);
+  const json transformer = read_json_object(transformer_file);
   if (is_there(known.file) || !transformer.empty()) {
     settings.longest = length_in(transformer, "max_seq_length");
     if (!settings.longest)
-      settings.longest = length_in(settings_in(folder / "tokenizer_config.json"), "model_max_length");
+      settings.longest = length_in(read_json_object(folder / "tokenizer_config.json"), "model_max_length");
     if (positions) settings.longest = std::min(settings.longest.value_or(*positions), *positions);
   }
   const json lowers = transformer.value("do_lower_case", json(false));
   if (lowers == true && !is_there(folder / "tokenizer.json"))
     throw ConfigError(
-        fmt::format("{}: \"do_lower_case\" is true, which is supported with tokenizer.json alone: write "
-                    "it by AutoTokenizer.from_pretrained(…).save_pretrained(…)",
+        fmt::format("{}: \"do_lower_case\" is true, which is supported only with tokenizer.json: write "
+                    "it with AutoTokenizer.from_pretrained(…).save_pretrained(…)",
                     transformer_file.string()));
   settings.note = make_note(settings.prompts, known, settings);
   if (std::ranges::all_of(settings.prompts, &std::string::empty)) settings.prompts.clear();

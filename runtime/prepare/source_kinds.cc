@@ -1,4 +1,4 @@
-// Texts, JSON Lines, and what all kinds share.
+// Text files, JSON Lines, and code that all kinds of sources share.
 #include "runtime/prepare/source_kinds.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ void cut_text(Source& source, RecordReader& reader) {
   if (source.begins.front() < source.bytes) source.begins.push_back(source.bytes);
 }
 
-/// Calls `visit(line, its number in the piece, from 0)` for each line that is not blank, without its end.
+/// Calls `visit(line, 0-based number in the piece)` for each non-blank line, without its line end.
 template <class Visitor>
 void for_each_line(const Source& source, const Piece& piece, Visitor&& visit) {
   const std::string bytes = read_bytes(source, piece.begin, piece.end);
@@ -61,8 +61,8 @@ void read_text(const Source& source, const Piece& piece, RecordReader& reader, s
   add(read_bytes(source, piece.begin, piece.end), 0);
 }
 
-/// A line that is not JSON, with another value in place of the numbers that pyarrow reads in addition to JSON's: NaN,
-/// Infinity, Inf and these with a minus sign.
+/// The line with `value` in place of the numbers that pyarrow reads in addition to JSON's: NaN, Infinity, Inf and these
+/// with a minus sign.
 std::string without_nan(std::string_view line, std::string_view value) {
   std::string text;
   bool quoted = false;
@@ -100,7 +100,7 @@ void read_json_lines(const Source& source, const Piece& piece, RecordReader& rea
       line = replaced;
     }
     if (!row.is_object())
-      throw DataError(fmt::format("{} is no JSON object{}", get_location(source, piece, record),
+      throw DataError(fmt::format("{} is not a JSON object{}", get_location(source, piece, record),
                                   row.is_discarded() ? ": " + json_problem(line) : ""));
     for (const std::string& column : reader.columns()) {
       const auto value = row.find(column);
@@ -121,7 +121,7 @@ void read_json_lines(const Source& source, const Piece& piece, RecordReader& rea
 }  // namespace
 
 std::span<const SourceKind> source_kinds() {
-  using enum SourceKind::Places;
+  using enum SourceKind::Unit;
   static constexpr std::array kinds = {
       SourceKind{".txt", cut_text, read_text, /*typed=*/false, lines_of_piece},
       SourceKind{".jsonl", cut_by_lines, read_json_lines, /*typed=*/true, lines_of_piece},
@@ -137,7 +137,7 @@ std::string read_bytes(const Source& source, int64_t begin, int64_t end) {
   std::string bytes(static_cast<size_t>(end - begin), '\0');
   in.seekg(begin);
   if (!in.read(bytes.data(), end - begin))
-    throw DataError(fmt::format("{} has become shorter than it was: restore it", source.path.string()));
+    throw DataError(fmt::format("{} has become shorter: restore it", source.path.string()));
   return bytes;
 }
 
@@ -156,13 +156,13 @@ int64_t text_begin(const Source& source) {
 }
 
 std::vector<size_t> find_columns(const std::string& where, const std::vector<std::string>& columns,
-                                 const std::vector<std::string>& asked) {
+                                 const std::vector<std::string>& requested) {
   std::vector<size_t> found;
-  for (const std::string& column : asked) {
-    const auto place = std::ranges::find(columns, column);
-    if (place == columns.end())
+  for (const std::string& column : requested) {
+    const auto match = std::ranges::find(columns, column);
+    if (match == columns.end())
       throw DataError(fmt::format("{} has no column \"{}\": it has {}", where, column, fmt::join(columns, ", ")));
-    found.push_back(static_cast<size_t>(place - columns.begin()));
+    found.push_back(static_cast<size_t>(match - columns.begin()));
   }
   return found;
 }
@@ -181,12 +181,12 @@ PythonHelper& RecordReader::parquet() {
 
 std::string get_location(const Source& source, const Piece& piece, const Record& record) {
   const std::string path = source.path.string();
-  switch (source.kind->places) {
-    case SourceKind::Places::rows_of_piece:
-      return fmt::format("{}: row {} of row group {}", path, record.place + 1, piece.begin + 1);
-    case SourceKind::Places::lines_of_piece:
+  switch (source.kind->unit) {
+    case SourceKind::Unit::rows_of_piece:
+      return fmt::format("{}: row {} of row group {}", path, record.location + 1, piece.begin + 1);
+    case SourceKind::Unit::lines_of_piece:
       const std::string before = read_bytes(source, 0, piece.begin);
-      return fmt::format("{}:{}", path, std::ranges::count(before, '\n') + record.place + 1);
+      return fmt::format("{}:{}", path, std::ranges::count(before, '\n') + record.location + 1);
   }
   return path;
 }

@@ -1,4 +1,4 @@
-// The kinds of files that data is prepared of, a row each.
+// The kinds of files that data can be prepared from.
 #pragma once
 
 #include <span>
@@ -8,33 +8,32 @@
 
 namespace modular {
 
-/// A row of source_kinds(). A source's places are bytes, but for Parquet's, which are groups of rows.
+/// An element of source_kinds(). Positions in a source are bytes, except for Parquet, where they are row groups.
 struct SourceKind {
   std::string_view suffix;
   /// Fills in `columns` and `begins`.
   void (*cut)(Source& source, RecordReader& reader);
   /// Appends the rows of a piece.
   void (*read)(const Source& source, const Piece& piece, RecordReader& reader, std::vector<Record>& records);
-  bool typed;  // values have types of their own, rather than all being texts
-  /// What Record::place counts.
-  enum class Places { lines_of_piece, rows_of_piece } places;
+  bool typed;  // whether values have types of their own, instead of all being texts
+  /// Unit of Record::location.
+  enum class Unit { lines_of_piece, rows_of_piece } unit;
 };
 
 /// .txt, .jsonl, .csv, .parquet.
 std::span<const SourceKind> source_kinds();
 
-/// The bytes [begin, end) of a file. Throws DataError where they are not there.
+/// The bytes [begin, end) of a file. Throws DataError if the file is too short.
 std::string read_bytes(const Source& source, int64_t begin, int64_t end);
 
-/// Where the first line that begins at `from` or after it begins, or the file ends.
+/// Offset of the first line that begins at or after `from`, or of the end of the file.
 int64_t next_line(const Source& source, int64_t from);
 
-/// Where a text begins in a file: after the mark of its byte order, where it has one.
+/// Offset at which a text begins in a file: after the byte order mark, if there is one.
 int64_t text_begin(const Source& source);
 
-/// Of the columns that were asked for, the number of each in `columns`. Throws DataError that names those that are
-/// there.
+/// Indices in `columns` of the requested columns. Throws DataError, listing the available columns, if one is missing.
 std::vector<size_t> find_columns(const std::string& where, const std::vector<std::string>& columns,
-                                 const std::vector<std::string>& asked);
+                                 const std::vector<std::string>& requested);
 
 }  // namespace modular

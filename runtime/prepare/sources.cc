@@ -31,7 +31,7 @@ void add_folder(const fs::path& folder, std::vector<fs::path>& files) {
   for (const auto& entry : fs::recursive_directory_iterator(folder))
     if (entry.is_regular_file() && get_kind(entry.path())) files.push_back(entry.path());
   if (files.size() == before)
-    throw DataError(fmt::format("{} holds no file that ends in one of {}", folder.string(), known_suffixes()));
+    throw DataError(fmt::format("{} has no file with one of the extensions {}", folder.string(), known_suffixes()));
 }
 
 Source found(const fs::path& path, RecordReader& reader) {
@@ -52,10 +52,10 @@ std::vector<Source> find_sources(const std::vector<std::string>& paths, RecordRe
     if (fs::is_directory(path))
       add_folder(path, files);
     else if (!fs::is_regular_file(path))
-      throw DataError(fmt::format("{} is not there: name files or folders to prepare", given));
+      throw DataError(fmt::format("{} does not exist: name files or folders to prepare", given));
     else if (!get_kind(path))
       throw DataError(
-          fmt::format("{} ends in none of {}, by which the kind of a file is known", given, known_suffixes()));
+          fmt::format("{} has none of the extensions {}, which determine the kind of a file", given, known_suffixes()));
     else
       files.push_back(path);
   }
@@ -75,15 +75,15 @@ std::vector<std::vector<Piece>> split_into_shards(const std::vector<Source>& sou
     const auto& [path, kind, size, modified, columns, begins] = sources[number];
     const auto pieces = static_cast<int64_t>(begins.size()) - 1;
     for (int64_t at = 0; at < pieces; ++at) {
-      const auto place = static_cast<size_t>(at);
-      // Row groups are taken to be equally large.
+      const auto index = static_cast<size_t>(at);
+      // Row groups are assumed to be equally large.
       const int64_t weight =
-          kind->places == SourceKind::Places::rows_of_piece ? size / pieces : begins[place + 1] - begins[place];
+          kind->unit == SourceKind::Unit::rows_of_piece ? size / pieces : begins[index + 1] - begins[index];
       if (shards.empty() || (filled > 0 && filled + weight > bytes)) {
         shards.emplace_back();
         filled = 0;
       }
-      shards.back().push_back({number, begins[place], begins[place + 1]});
+      shards.back().push_back({number, begins[index], begins[index + 1]});
       filled += weight;
     }
   }

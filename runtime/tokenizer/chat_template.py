@@ -1,4 +1,4 @@
-"""Conversations as a tokenizer's chat template writes them, in the way of transformers' apply_chat_template: a text, and the places in it that the assistant wrote. Precedes tokenizer_helper.py in one program."""
+"""Renders conversations with a tokenizer's chat template, like transformers' apply_chat_template: a text, and the spans in it that the assistant wrote. Precedes tokenizer_helper.py in one program."""
 
 import contextlib
 import json
@@ -10,20 +10,20 @@ import sys
 
 MARKED = re.compile(r"\{\%-?\s*generation\s*-?\%\}")
 REASONING = ("reasoning_content", "thinking", "reasoning")
-SAFE_JINJA = (3, 1, 6)  # earlier ones let templates, which are programs of others, out of their sandbox
-# What a template may take, which is a program of somebody else.
+SAFE_JINJA = (3, 1, 6)  # templates are untrusted programs, and earlier versions let them escape the sandbox
+# Limits on a template, which is an untrusted program.
 SECONDS = 10
 MORE_MEMORY = 4 << 30
 MOST_CHARACTERS = 16 << 20
 
 
 class TooLong(BaseException):
-    """Not an Exception, which Jinja catches while it compiles a template."""
+    """A BaseException, because Jinja catches Exception while it compiles a template."""
 
 
 @contextlib.contextmanager
 def bounded():
-    """Reads or renders a template within SECONDS and MORE_MEMORY. Signals arrive in the main thread, which must be the caller's."""
+    """Limits the body, which compiles or renders a template, to SECONDS and MORE_MEMORY. Must run in the main thread, which receives the signals."""
 
     def interrupt(*_):
         raise TooLong
@@ -35,7 +35,7 @@ def bounded():
     try:
         if soft == resource.RLIM_INFINITY or most < soft:
             resource.setrlimit(resource.RLIMIT_AS, (most, hard))
-        signal.setitimer(signal.ITIMER_REAL, SECONDS, 1)  # again each second, where an interrupt gets lost
+        signal.setitimer(signal.ITIMER_REAL, SECONDS, 1)  # repeats every second, in case an interrupt is lost
         yield
     except TooLong:
         raise ValueError(f"the chat template takes more than {SECONDS} s: it may never end") from None
@@ -48,7 +48,7 @@ def bounded():
 
 
 def environment(written):
-    """Jinja's, as transformers sets it up. Blocks of {% generation %} are told to `written`."""
+    """Jinja's environment, set up as in transformers. Calls `written` with the text of each {% generation %} block."""
     import jinja2
     import jinja2.ext
     import jinja2.sandbox
@@ -62,9 +62,9 @@ def environment(written):
         def parse(self, parser):
             line = next(parser.stream).lineno
             body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
-            return jinja2.nodes.CallBlock(self.call_method("tell"), [], [], body).set_lineno(line)
+            return jinja2.nodes.CallBlock(self.call_method("record"), [], [], body).set_lineno(line)
 
-        def tell(self, caller):
+        def record(self, caller):
             text = caller()
             written(text)
             return text
@@ -75,11 +75,11 @@ def environment(written):
     def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
         return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
-    made = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
-    made.filters["tojson"] = to_json
-    # Not strftime_now, by which templates write the day: data would differ from one to the next.
-    made.globals["raise_exception"] = reject
-    return made
+    sandbox = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
+    sandbox.filters["tojson"] = to_json
+    # Without strftime_now, with which templates write the current day: the data would depend on it.
+    sandbox.globals["raise_exception"] = reject
+    return sandbox
 
 
 def template_source(folder, config):
@@ -99,18 +99,18 @@ class ChatTemplate:
     def __init__(self, source, named):
         self.named = named
         self.is_marked = MARKED.search(source) is not None
-        self.parts, self.places = [], []
-        made = environment(self.tell)
+        self.parts, self.spans = [], []
+        sandbox = environment(self.record)
         with bounded():
-            self.template = made.from_string(source)
+            self.template = sandbox.from_string(source)
 
-    def tell(self, text):
+    def record(self, text):
         begin = sum(map(len, self.parts))
-        self.places.append((begin, begin + len(text)))
+        self.spans.append((begin, begin + len(text)))
 
     def render(self, messages, asks):
-        """The text, with what an assistant's turn begins with where it `asks` for one."""
-        self.parts, self.places, characters = [], [], 0
+        """The text, with the start of an assistant's turn if `asks`."""
+        self.parts, self.spans, characters = [], [], 0
         with bounded():
             for part in self.template.generate(messages=messages, tools=None, documents=None, add_generation_prompt=asks, **self.named):
                 characters += len(part)
@@ -123,34 +123,34 @@ class ChatTemplate:
         return self.render(list(map(seen_message, messages)), True)
 
     def before(self, messages):
-        """What comes before an answer."""
+        """The text before an answer."""
         try:
             return self.render(messages, True)
         except Exception as error:  # of templates that look at the first message
             if messages:
                 raise
-            raise ValueError(f"it begins with the assistant, and the chat template does not write what comes before a first message ({error}), so that the message's place is not known: put {{% generation %}} and {{% endgeneration %}} around what the assistant writes in the template") from None
+            raise ValueError(f"it begins with the assistant, and the chat template cannot render the text before a first message ({error}), so the message's position is unknown: put {{% generation %}} and {{% endgeneration %}} around the assistant's text in the template") from None
 
     def conversation(self, messages):
-        """The text, and the places [begin, end) that the assistant wrote."""
+        """The text, and the spans [begin, end) that the assistant wrote."""
         messages = list(map(seen_message, messages))
         if not any(message["role"] == "assistant" for message in messages):
-            raise ValueError("no message is the assistant's, so there is nothing to learn: leave the row out")
+            raise ValueError("no message is the assistant's, so there is nothing to train on: leave the row out")
         text = self.render(messages, False)
         if self.is_marked:
-            return text, self.places
-        places = []
+            return text, self.spans
+        spans = []
         for at, message in enumerate(messages):
             if message["role"] == "assistant":
                 before, after = self.before(messages[:at]), self.render(messages[: at + 1], False)
                 if not after.startswith(before) or not text.startswith(after):
-                    raise ValueError(f"the chat template writes what comes before the assistant's message {at + 1}, or that message, otherwise within the whole conversation, so that its place is not known: put {{% generation %}} and {{% endgeneration %}} around what the assistant writes in the template")
-                places.append((len(before), len(after)))
-        return text, places
+                    raise ValueError(f"the chat template renders the assistant's message {at + 1}, or the text before it, differently within the full conversation, so its position is unknown: put {{% generation %}} and {{% endgeneration %}} around the assistant's text in the template")
+                spans.append((len(before), len(after)))
+        return text, spans
 
 
 def seen_message(message):
-    """A message as templates see it: without what is null, and its reasoning under all names that templates ask for."""
+    """A message as templates see it: without null values, and with its reasoning under all names that templates use."""
     message = {key: value for key, value in message.items() if value is not None}
     reasoning = next((message[key] for key in REASONING if key in message), None)
     return message if reasoning is None else {"thinking": reasoning, **message, "reasoning_content": reasoning}

@@ -6,9 +6,9 @@ import json
 import os
 import re
 
-# Of from_pretrained's own, which no folder that transformers wrote has.
+# Arguments that from_pretrained passes internally; folders that transformers wrote do not have them.
 INTERNAL = ["vocab", "merges", "tokenizer_object", "tokenizer_file", "post_processor", "tokenizer_padding", "tokenizer_truncation", "gguf_file", "init_inputs", "model_specific_special_tokens", "_json_truncation", "_json_padding", "_spm_precompiled_charsmap"]
-# What keys of tokenizer_config.json have to be, or null.
+# Expected types of keys of tokenizer_config.json; null is always allowed.
 KINDS = {
     **dict.fromkeys(["added_tokens_decoder"], ((dict,), "an object")),
     **dict.fromkeys(["extra_special_tokens", "additional_special_tokens"], ((list, dict), "a list, or an object of names")),
@@ -31,8 +31,8 @@ def read_json(folder, name):
     return read
 
 
-class Making:
-    """A tokenizer while it is built."""
+class Builder:
+    """Builds a tokenizer."""
 
     def __init__(self, folder):
         import tokenizers
@@ -60,13 +60,13 @@ class Making:
                 raise ValueError(f'"{key}" in tokenizer_config.json is not supported: leave it out')
         for key, (kinds, words) in KINDS.items():
             if not isinstance(self.config.get(key), (*kinds, type(None))):
-                raise ValueError(f'"{key}" in tokenizer_config.json is {json.dumps(self.config[key])}, and has to be {words}')
+                raise ValueError(f'"{key}" in tokenizer_config.json is {json.dumps(self.config[key])}, and must be {words}')
         for name in self.config.get("fast_tokenizer_files") or []:
             if name != "tokenizer.json":
                 raise ValueError(f'"fast_tokenizer_files" in tokenizer_config.json names {name}, and only tokenizer.json is read: leave it out')
         for key in ("padding_side", "truncation_side"):
             if self.config.get(key, "right") not in ("left", "right"):
-                raise ValueError(f'"{key}" in tokenizer_config.json is {json.dumps(self.config[key])}, and has to be "left" or "right"')
+                raise ValueError(f'"{key}" in tokenizer_config.json is {json.dumps(self.config[key])}, and must be "left" or "right"')
 
     # Files
 
@@ -80,7 +80,7 @@ class Making:
             return '"ByteLevel"' in file.read()
 
     def token(self, value, where, special=None):
-        """An AddedToken of a JSON object."""
+        """Creates an AddedToken from a JSON object."""
         fields = {key: value[key] for key in ("content", "single_word", "lstrip", "rstrip", "normalized", "special") if key in value and not (special and key == "special")}
         try:
             return self.added(**fields, **({"special": True} if special else {}))
@@ -88,14 +88,14 @@ class Making:
             raise ValueError(f"{where}: {error}") from None
 
     def convert(self, value, key):
-        """Tokens that tokenizer_config.json writes as objects."""
+        """Converts tokens that tokenizer_config.json writes as objects."""
         if isinstance(value, dict) and value.get("__type") == "AddedToken":
             return self.token(value, f'"{key}" in tokenizer_config.json')
         return [self.convert(one, key) for one in value] if isinstance(value, list) else value
 
     def read_tokens(self):
-        """What the files say of added and special tokens, in the order in which transformers lets one win over the other."""
-        # transformers leaves out add_bos_token and add_eos_token where there is a tokenizer.json.
+        """Reads the files' added and special tokens, with transformers' precedence."""
+        # transformers ignores add_bos_token and add_eos_token if there is a tokenizer.json.
         config, self.decoder = {key: value for key, value in self.config.items() if key not in ("add_bos_token", "add_eos_token")}, {}
         if "additional_special_tokens" in config and not config.get("extra_special_tokens"):
             config["extra_special_tokens"] = config.pop("additional_special_tokens")
@@ -105,7 +105,7 @@ class Making:
         if "added_tokens_decoder" in config:
             for id, token in (config["added_tokens_decoder"] or {}).items():
                 if not isinstance(token, dict) or not id.isdecimal():
-                    raise ValueError(f'"added_tokens_decoder" in tokenizer_config.json has {json.dumps({id: token})}, and has to have objects by their ids')
+                    raise ValueError(f'"added_tokens_decoder" in tokenizer_config.json has {json.dumps({id: token})}, and must have objects by id')
                 self.decoder[int(id)] = self.token(token, '"added_tokens_decoder" in tokenizer_config.json')
         else:
             self.read_older(config)
@@ -116,10 +116,10 @@ class Making:
                 self.config[key] = by_text.get(str(self.config[key]), self.config[key])
 
     def read_older(self, config):
-        """Of folders whose tokenizer_config.json does not list the added tokens."""
+        """Reads the tokens of folders whose tokenizer_config.json does not list the added tokens."""
         for key, value in read_json(self.folder, "special_tokens_map.json").items():
             if key in KINDS and not isinstance(value, (*KINDS[key][0], type(None))):
-                raise ValueError(f'"{key}" in special_tokens_map.json is {json.dumps(value)}, and has to be {KINDS[key][1]}')
+                raise ValueError(f'"{key}" in special_tokens_map.json is {json.dumps(value)}, and must be {KINDS[key][1]}')
             if isinstance(value, dict) and key != "extra_special_tokens":
                 value = self.token(value, f'"{key}" in special_tokens_map.json', special=True)
             elif isinstance(value, list) and key == "extra_special_tokens":
@@ -132,7 +132,7 @@ class Making:
         special = {str(config[key]) for key in NAMED if config.get(key)} | set(map(str, config.get("extra_special_tokens") or []))
         for text, id in read_json(self.folder, "added_tokens.json").items():
             if type(id) is not int:
-                raise ValueError(f"added_tokens.json has {json.dumps({text: id})}, and has to have texts with their ids")
+                raise ValueError(f"added_tokens.json has {json.dumps({text: id})}, and must have texts with their ids")
             self.decoder[id] = self.added(text, rstrip=False, lstrip=False, normalized=text not in special, special=text in special)
         for token in self.json.get("added_tokens", []):
             self.decoder[token["id"]] = self.token(token, '"added_tokens" in tokenizer.json')
@@ -141,7 +141,7 @@ class Making:
         self.options = {}
         for key, default in self.fast.options.items():
             value = self.config.get(key, default)
-            # An option whose default is none is a switch but for the words that some take.
+            # An option whose default is None is a bool, except for those that take words.
             kinds = (type(default),) if default is not None else (bool, type(None)) if key in ("strip_accents", "add_prefix_space") else (str, type(None))
             kinds += (self.added,) if key.startswith("entity_token_") else (type(None),) if key in ("legacy", "mask_token_sent") else ()
             if type(value) not in kinds and not (key == "src_lang" and value is None):
@@ -149,16 +149,16 @@ class Making:
             self.options[key] = default if key == "src_lang" and value is None else value
 
     def read_special_tokens(self):
-        """The named ones, those with names of their own, and the others."""
+        """Reads the named special tokens, those with names of their own, and the others."""
         self.named, self.additional = {}, self.config.get("additional_special_tokens")
         if not isinstance(self.additional, (list, type(None))):
-            raise ValueError(f'"additional_special_tokens" in tokenizer_config.json is {json.dumps(self.additional)}, and has to be a list')
+            raise ValueError(f'"additional_special_tokens" in tokenizer_config.json is {json.dumps(self.additional)}, and must be a list')
         for key in NAMED:
             value = self.config.get(key, self.fast.named.get(key))
             if key in self.fast.flags and isinstance(value, str):
                 value = self.added(value, **self.fast.flags[key])
             if not isinstance(value, (str, self.added, type(None))):
-                raise ValueError(f'"{key}" in tokenizer_config.json is {json.dumps(value)}, and has to be a text, or an object with "__type": "AddedToken"')
+                raise ValueError(f'"{key}" in tokenizer_config.json is {json.dumps(value)}, and must be a text, or an object with "__type": "AddedToken"')
             self.named[key] = value
         padding = self.file.padding or {}
         if "pad_token" not in self.config and "pad_token" not in self.fast.named:
@@ -171,7 +171,7 @@ class Making:
         self.further = list(extra or [])
         for key, value in [*self.own.items(), *(("extra_special_tokens", token) for token in self.further)]:
             if not isinstance(value, (str, self.added)):
-                raise ValueError(f'"{key}" in tokenizer_config.json has {json.dumps(value)}, and has to have texts, or objects with "__type": "AddedToken"')
+                raise ValueError(f'"{key}" in tokenizer_config.json has {json.dumps(value)}, and must have texts, or objects with "__type": "AddedToken"')
         default = "left" if self.fast.pads_left else "right"
         self.pads_left = self.config.get("padding_side", padding.get("direction", default)) == "left"
         inputs = self.config.get("model_input_names")
@@ -180,32 +180,32 @@ class Making:
     # Building
 
     def text(self, name):
-        """Of a special token, also where it has none, as transformers writes it."""
+        """Text of a special token; for None transformers' text for it."""
         return str(self.named[name + "_token"] if name + "_token" in NAMED else self.own[name + "_token"])
 
     def id(self, text):
-        """The unknown token's where there is none."""
+        """Id of a token's text; the unknown token's if there is none."""
         id = self.tokenizer.token_to_id(text)
         unknown = self.named.get("unk_token")
         return id if id is not None or unknown is None else self.tokenizer.token_to_id(str(unknown))
 
-    def made(self, model):
+    def use_model(self, model):
         self.tokenizer = self.package.Tokenizer(model)
         return self.tokenizer
 
     def normalize(self, *parts):
-        """A normalizer of names, (pattern, replacement), ("strip", on the left too) and the file's "map" of characters. None for nothing."""
-        made = []
+        """A normalizer from names, (pattern, replacement), ("strip", right side too) and the file's character "map". None if there are no parts."""
+        steps = []
         for part in parts:
             if part == "map":
-                made += [self.normalizers.Precompiled(self.character_map)] if self.character_map else []
+                steps += [self.normalizers.Precompiled(self.character_map)] if self.character_map else []
             elif isinstance(part, str):
-                made.append(getattr(self.normalizers, part)())
+                steps.append(getattr(self.normalizers, part)())
             elif part[0] == "strip":
-                made.append(self.normalizers.Strip(left=False, right=part[1]))
+                steps.append(self.normalizers.Strip(left=False, right=part[1]))
             else:
-                made.append(self.normalizers.Replace(part[0] if "plain" in part else self.regex(part[0]), part[1]))
-        return (self.normalizers.Sequence(made) if len(made) > 1 else made[0]) if made else None
+                steps.append(self.normalizers.Replace(part[0] if "plain" in part else self.regex(part[0]), part[1]))
+        return (self.normalizers.Sequence(steps) if len(steps) > 1 else steps[0]) if steps else None
 
     def process(self, single, pair, tokens):
         self.tokenizer.post_processor = self.package.processors.TemplateProcessing(single=single, pair=pair, special_tokens=tokens)
@@ -215,9 +215,9 @@ class Making:
             self.read_vocabulary()
             try:
                 self.fast.build(self)
-            except (TypeError, AttributeError, ValueError) as error:  # of the package, which takes lists of scores or numbered texts
+            except (TypeError, AttributeError, ValueError) as error:  # raised by the package, which accepts lists of scores or numbered texts
                 kind = self.json.get("model", {}).get("type")
-                raise ValueError(f"it is of the class {self.name}, which cannot be built of tokenizer.json's {kind} vocabulary ({str(error).splitlines()[0]}): {AS_IT_IS}") from None
+                raise ValueError(f"it is of the class {self.name}, which cannot be built from tokenizer.json's {kind} vocabulary ({str(error).splitlines()[0]}): {AS_IT_IS}") from None
             if self.fast.before:
                 self.fast.before(self)
             if self.file.post_processor is not None:
@@ -271,7 +271,7 @@ class Making:
             self.tokenizer.add_tokens(adds)
 
     def fix_mistral(self):
-        """Where transformers corrects the pattern of Mistral's older folders."""
+        """Corrects the pattern of Mistral's older folders if transformers does."""
         if self.tokenizer.get_vocab_size() <= 100000 or not self.config.get("fix_mistral_regex") or self.tokenizer.pre_tokenizer is None or not self.model:
             return
         version = re.match(r"(\d+)\.(\d+)\.(\d+)(.*)", str(self.model.get("transformers_version") or "0.0.0"))

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// In an order in which each finds what it needs when it is read.
+// In the order of their dependencies.
 constexpr const char* kProgram =
 #include "runtime/tokenizer/chat_template.inc"
 #include "runtime/tokenizer/fast_parts.inc"
@@ -29,29 +29,29 @@ constexpr const char* kProgram =
 
 constexpr const char* kSentencePiece = "modrun-sentencepiece";
 
-/// Beside this program, or where PATH has it.
+/// Path of the program next to this one, or its name for a lookup in PATH.
 std::string sentencepiece_program() {
-  const fs::path beside = own_program().parent_path() / kSentencePiece;
-  return fs::exists(beside) ? beside.string() : kSentencePiece;
+  const fs::path sibling = own_program().parent_path() / kSentencePiece;
+  return fs::exists(sibling) ? sibling.string() : kSentencePiece;
 }
 
 JsonHelper started_in_python(const std::string& python) try {
   const PythonCommand command(python, "tokenizers", kProgram);
   return JsonHelper(command.words, command.variables);
 } catch (const std::runtime_error& error) {
-  throw ConfigError(fmt::format("the tokenizer runs in Python: {}: name a Python that is there", error.what()));
+  throw ConfigError(fmt::format("the tokenizer runs in Python: {}: name an existing Python", error.what()));
 }
 
 JsonHelper started_sentencepiece() try {
   return JsonHelper({sentencepiece_program()});
 } catch (const std::runtime_error& error) {
   throw ConfigError(
-      fmt::format("SentencePiece's models are read by the program {}, which is installed with modrun: {}: put it "
-                  "beside modrun",
+      fmt::format("SentencePiece models need the program {}, which is installed with modrun: {}: put it "
+                  "next to modrun",
                   kSentencePiece, error.what()));
 }
 
-/// The process that reads the tokenizer of a folder.
+/// Starts the process that reads the tokenizer of a folder.
 JsonHelper started(const fs::path& folder, const std::string& python) {
   try {
     check_tokenizer_files(folder);
@@ -60,10 +60,10 @@ JsonHelper started(const fs::path& folder, const std::string& python) {
   }
   if (is_there(folder / "tokenizer.json")) return started_in_python(python);
   if (!sentencepiece_model(folder).empty()) return started_sentencepiece();
-  throw ConfigError(
-      fmt::format("{} holds neither tokenizer.json nor a model of SentencePiece: name the folder of a tokenizer that "
-                  "has one; transformers writes tokenizer.json by AutoTokenizer.from_pretrained(…).save_pretrained(…)",
-                  folder.string()));
+  throw ConfigError(fmt::format(
+      "{} holds neither tokenizer.json nor a SentencePiece model: name the folder of a tokenizer that "
+      "has one; transformers writes tokenizer.json with AutoTokenizer.from_pretrained(…).save_pretrained(…)",
+      folder.string()));
 }
 
 std::optional<int64_t> id_for(const json& answer, const char* name) {

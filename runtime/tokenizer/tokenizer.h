@@ -1,5 +1,5 @@
-// Texts as the ids of a Hugging Face tokenizer and back, in a process beside this one: by the package tokenizers in
-// Python (tokenizer_helper.py), or by libsentencepiece (modrun-sentencepiece).
+// Converts texts to the ids of a Hugging Face tokenizer and back, in a separate process: with the package tokenizers in
+// Python (tokenizer_helper.py), or with libsentencepiece (modrun-sentencepiece).
 #pragma once
 
 #include <cstdint>
@@ -13,33 +13,33 @@
 
 namespace modular {
 
-/// What to encode: `texts`, each a string, or a list of words where `words` is true.
+/// Texts to encode: each of `texts` is a string, or a list of words if `words` is true.
 struct TextBatch {
   nlohmann::json texts = nlohmann::json::array();
-  nlohmann::json pairs;  // the second text of each, encoded with it; null for none
+  nlohmann::json pairs;  // second texts, encoded together with the first; null for none
   bool words = false;
-  bool special = true;             // with the ids that the tokenizer puts around a text
-  bool target = false;             // what is to be written: with the code of that language, where texts have one
-  std::optional<int64_t> longest;  // truncates to so many ids
+  bool special = true;             // whether to add the ids that the tokenizer puts around a text
+  bool target = false;             // whether these are target texts, with the target's language code if texts have one
+  std::optional<int64_t> longest;  // truncates to this many ids
   bool wants_types = false, wants_words = false;
 };
 
-/// Texts in ids, one after the other.
+/// Ids of texts, one after the other.
 struct EncodedTexts {
   std::vector<int32_t> ids;
-  std::vector<int64_t> lengths;  // ids of each text
-  std::vector<uint8_t> types;    // of each id, which text of a pair it is of; where asked for
-  std::vector<int32_t> words;    // of each id, which word it is of, -1 for none; where asked for
+  std::vector<int64_t> lengths;  // number of ids of each text
+  std::vector<uint8_t> types;    // index of the text in its pair, per id; if requested
+  std::vector<int32_t> words;    // index of the word, per id, -1 for none; if requested
 };
 
-/// Conversations in ids, one after the other.
+/// Ids of conversations, one after the other.
 struct EncodedChats {
   std::vector<int32_t> ids;
-  std::vector<int64_t> lengths;  // ids of each conversation
-  std::vector<uint8_t> learned;  // of each id, 1 where the assistant wrote it
+  std::vector<int64_t> lengths;  // number of ids of each conversation
+  std::vector<uint8_t> learned;  // per id, 1 if the assistant wrote it
 };
 
-/// Why a conversation cannot be written by a chat template.
+/// Reason why a chat template cannot render a conversation.
 struct UnsupportedConversation : std::runtime_error {
   UnsupportedConversation(size_t row, const std::string& why) : std::runtime_error(why), row(row) {}
   size_t row;
@@ -47,8 +47,8 @@ struct UnsupportedConversation : std::runtime_error {
 
 class Tokenizer {
  public:
-  /// Opens the tokenizer of a folder: tokenizer.json with `python`, else a .model file, which needs no Python. Throws
-  /// ConfigError where the folder has neither, it cannot be read, or `python` is not there or has no
+  /// Opens the tokenizer of a folder: tokenizer.json with `python`, or else a .model file, which needs no Python.
+  /// Throws ConfigError if the folder has neither, if it cannot be read, or if `python` does not exist or lacks the
   /// package tokenizers.
   Tokenizer(const std::filesystem::path& folder, const std::string& python);
 
@@ -57,23 +57,23 @@ class Tokenizer {
   std::optional<int64_t> padding() const { return padding_; }
   std::optional<int64_t> mask() const { return mask_; }
   bool pads_left() const { return pads_left_; }
-  int64_t closing() const { return closing_; }       // ids that it puts after a text
-  bool gives_types() const { return gives_types_; }  // whether models are given what TextBatch::wants_types asks for
-  /// The package that makes the ids and its version, another of which may make others; empty where it is this program.
+  int64_t closing() const { return closing_; }       // number of ids that it appends to a text
+  bool gives_types() const { return gives_types_; }  // whether models use what TextBatch::wants_types requests
+  /// Package that computes the ids, and its version (ids may depend on it); empty if it is this program.
   const std::string& program() const { return program_; }
 
-  /// The ids that transformers gives for the folder. Throws std::runtime_error where the
-  /// tokenizer has none for a text, or the process has died, as decode() does.
+  /// The ids that transformers gives for the folder. Throws std::runtime_error if the tokenizer has none for a text, or
+  /// if the process has died; so does decode().
   EncodedTexts encode(const TextBatch& batch);
 
-  /// Throws ConfigError where the folder has no chat template, or it cannot be rendered here.
+  /// Throws ConfigError if the folder has no chat template, or if it cannot be rendered here.
   void check_chat();
 
-  /// Conversations, each the JSON text of a list of messages with "role" and "content" (in which keys keep their
-  /// order), as the chat template writes them. Throws UnsupportedConversation where it does not take one.
+  /// Renders conversations with the chat template; each is the JSON text of a list of messages with "role" and
+  /// "content" (in which keys keep their order). Throws UnsupportedConversation if the template rejects one.
   EncodedChats encode_chats(const nlohmann::json& conversations);
 
-  /// A user's message, and what the assistant's answer begins with. Throws as encode() does.
+  /// The prompt for a user's message, up to the beginning of the assistant's answer. Throws like encode().
   std::vector<int32_t> encode_question(const std::string& text);
 
   /// The text of ids, without special tokens.

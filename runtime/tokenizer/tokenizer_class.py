@@ -1,22 +1,22 @@
-"""Which class of transformers 5.23 AutoTokenizer takes for a folder, by the names in its tokenizer_config.json and config.json. In one program with fast_tokenizers.py, whose classes it is asked for."""
+"""Determines which class of transformers 5.23 AutoTokenizer uses for a folder, from the names in its tokenizer_config.json and config.json. In one program with fast_tokenizers.py, which defines the supported classes."""
 
 BACKEND = "TokenizersBackend"
 AS_IT_IS = 'set "tokenizer_class" there to "TokenizersBackend", without "auto_map", to read tokenizer.json as it is'
 
-# Further names of classes.
+# Alternative names of classes.
 ALIASES = {
     BACKEND: "PreTrainedTokenizerFast PreTrainedTokenizer PythonBackend BloomTokenizer",
     "BertTokenizer": "ElectraTokenizer LayoutLMTokenizer LxmertTokenizer MobileBertTokenizer SqueezeBertTokenizer",
     "RobertaTokenizer": "BartTokenizer LEDTokenizer LongformerTokenizer MvpTokenizer",
     "LlamaTokenizer": "Phi3Tokenizer",
 }
-# Classes that encode in Python, and those of the package tokenizers that need more than text.
+# Classes that encode in Python, and those of the package tokenizers that need more input than text.
 UNSUPPORTED = """
     BartphoTokenizer BertGenerationTokenizer BertJapaneseTokenizer BertTokenizerLegacy BertweetTokenizer BioGptTokenizer BlenderbotSmallTokenizer ByT5Tokenizer CTRLTokenizer CanineTokenizer ClvpTokenizer CpmAntTokenizer CpmTokenizer DiaTokenizer EsmTokenizer FSMTTokenizer
     FastSpeech2ConformerTokenizer FlaubertTokenizer GPTNeoXJapaneseTokenizer GPTSw3Tokenizer LayoutLMv2Tokenizer LayoutLMv3Tokenizer LayoutXLMTokenizer M2M100Tokenizer MarianTokenizer MarkupLMTokenizer MgpstrTokenizer MyT5Tokenizer PLBartTokenizer PerceiverTokenizer PhobertTokenizer Pop2PianoTokenizer
     ProphetNetTokenizer RagTokenizer RoCBertTokenizer RoFormerTokenizer SiglipTokenizer Speech2TextTokenizer SpeechT5Tokenizer TapasTokenizer UdopTokenizer VitsTokenizer Wav2Vec2CTCTokenizer Wav2Vec2PhonemeCTCTokenizer XLMTokenizer
 """.split()
-# The class of each model_type of config.json; of Mistral's, where the package mistral_common is not installed.
+# Class for each model_type of config.json; for Mistral's, if the package mistral_common is not installed.
 MODEL_TYPES = {
     BACKEND: """
         EvollaModel arctic aria beam bigbird_pegasus camembertv2-base canary chatlm cohere_asr ernie4_5 ernie4_5_moe flex_olmo fuyu glm glm4 glm4_moe glm4_moe_lite glm4v glm4v_moe glm_image glmasr got_ocr2 gpt_bigcode gradium_phonon_tts granite granitemoe granitemoehybrid granitemoeshared h2ovl_chat
@@ -121,13 +121,13 @@ MODEL_TYPES = {
     "XLMTokenizer": "xlm",
     "XLNetTokenizer": "xlnet",
 }
-# Models whose folders name a wrong class: that of their model_type counts.
+# Models whose folders name a wrong class: the class of their model_type applies.
 WRONG_IN_FOLDERS = """
     arctic camembertv2-base chatlm cohere_asr ernie4_5 ernie4_5_moe fuyu h2ovl_chat hyperclovax hyperclovax_vision_v2 hyperclovax_vlm internlm2 internlm3 iquestcoder jamba llava llava_next minicpm3 minicpmv minimax_m2 modernbert modernbert-decoder molmo molmo2 nemotron nvfp4 opencua openvla paddleocr_vl phi3
     phi3_v phimoe qwen2 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen4_exp siglip2 smolvlm step3_vl vipllava
 """.split()
 
-# Of these transformers has no config, so that their model_type alone names no class.
+# transformers has no config for these, so their model_type alone names no class.
 WITHOUT_CONFIG = """
     arctic barthez bartpho bert-japanese bertweet byt5 camembertv2-base chatlm code_llama cpm h2ovl_chat herbert hyperclovax_vlm internlm2 mbart50 mega minicpmv mluke molmo myt5 nezha nllb nvfp4 opencua openvla phi3_v phobert qdqbert realm retribert step3_vl wav2vec2_phoneme
 """.split()
@@ -138,7 +138,7 @@ def without_fast(name):
 
 
 def class_by_name(name, known):
-    """The class of that name, among those that are `known` and those that are not supported; None for others."""
+    """The class of that name, if it is `known` or unsupported; None for others."""
     if name in known:
         return name
     plain = without_fast(name)
@@ -150,7 +150,7 @@ def registered_class(model_type):
 
 
 def has_own_code(config):
-    """Whether a folder brings a class of its own, which is a program."""
+    """Whether a folder brings a class of its own, which is code."""
     own = config.get("auto_map")
     return bool(own.get("AutoTokenizer")) if isinstance(own, dict) else bool(own)
 
@@ -160,7 +160,7 @@ def tokenizer_class(config, model, is_byte_level, known):
     named, model_type = config.get("tokenizer_class"), model.get("model_type") or None
     for value, key in ((named, "tokenizer_class in tokenizer_config.json"), (model.get("tokenizer_class"), "tokenizer_class in config.json"), (model_type, "model_type in config.json")):
         if value is not None and not isinstance(value, str):
-            raise ValueError(f"{key} is {value!r}, and has to be a text")
+            raise ValueError(f"{key} is {value!r}, and must be a text")
     asked, registered = named or model.get("tokenizer_class"), registered_class(model_type)
     is_wrong = model_type in WRONG_IN_FOLDERS or model.get("model_name") in WRONG_IN_FOLDERS
     if not has_own_code(config):

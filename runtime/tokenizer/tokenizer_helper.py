@@ -1,10 +1,10 @@
-"""A tokenizer of Hugging Face's package tokenizers: a line of JSON in, a line of JSON out.
+"""Serves a tokenizer of Hugging Face's package tokenizers: a line of JSON in, a line of JSON out.
 
-The first line is {"folder": path}. It is answered with {"vocabulary", "eos", "pad", "mask", "pads_left", "closing", "gives_types", "program"}, where ids that the tokenizer has not are null, or {"error": sentence}, as every line may be.
+The first line is {"folder": path}. The answer is {"vocabulary", "eos", "pad", "mask", "pads_left", "closing", "gives_types", "program"}, in which missing ids are null. The answer to any line may be {"error": sentence}.
 {"texts": [text], "pairs": [text] or null, "words": bool, "special": bool, "target": bool, "longest": number or null, "asks": ["types", "words"]} is answered with {"lengths": [number]},
-and after that line the ids of all texts, 4 bytes each, and what else was asked for: a byte a token for types, 4 for the word it is of (-1: none). A text is a list of words where "words" is true.
+followed by the ids of all texts, 4 bytes each, and by whatever "asks" lists: one byte per token for types, 4 bytes per token for the index of its word (-1: none). A text is a list of words if "words" is true.
 {"decode": [id]} is answered with {"text"}.
-{"chat": true} is answered with {}, or an error where conversations cannot be written. {"chats": [list of messages, as a text of JSON]} is answered as texts are, with a byte an id after the ids: 1 for what the assistant wrote; or with {"rejected": row, "why": sentence}.
+{"chat": true} is answered with {}, or an error if conversations cannot be rendered. {"chats": [list of messages, as a text of JSON]} is answered like texts, with one byte per id after the ids: 1 for the assistant's; or with {"rejected": row, "why": sentence}.
 {"asked": [message]} is answered with the ids of a prompt that the assistant continues with, as one text.
 """
 
@@ -26,26 +26,26 @@ def answer(message, *binary):
 
 
 class Opened:
-    """The tokenizer of a folder, as its texts are encoded."""
+    """Encodes and decodes texts with the tokenizer of a folder."""
 
     def __init__(self, folder):
-        made = Making(folder)
-        self.folder, self.config, self.tokenizer, self.template = folder, made.config, made.tokenizer, None
-        self.named = {name: str(token) for name, token in {**made.named, **made.own}.items() if token is not None}
+        builder = Builder(folder)
+        self.folder, self.config, self.tokenizer, self.template = folder, builder.config, builder.tokenizer, None
+        self.named = {name: str(token) for name, token in {**builder.named, **builder.own}.items() if token is not None}
         self.eos, self.pad, self.mask = (self.tokenizer.token_to_id(self.named[name]) if name in self.named else None for name in ("eos_token", "pad_token", "mask_token"))
         self.tokenizer.encode_special_tokens = bool(self.config.get("split_special_tokens", False))
-        self.pads_left, self.gives_types = made.pads_left, made.gives_types
-        self.truncates = made.truncates
-        is_bpe = isinstance(self.tokenizer.model, made.models.BPE)
+        self.pads_left, self.gives_types = builder.pads_left, builder.gives_types
+        self.truncates = builder.truncates
+        is_bpe = isinstance(self.tokenizer.model, builder.models.BPE)
         self.cleans_up = bool(self.config.get("clean_up_tokenization_spaces")) and (not is_bpe or bool(self.config.get("clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output")))
-        self.around, self.around_target = made.around, made.around_target
+        self.around, self.around_target = builder.around, builder.around_target
         self.longest = None
         if read_json(folder, "sentence_bert_config.json").get("do_lower_case"):
             self.lower()
         self.encode_batch = getattr(self.tokenizer, "encode_batch_fast", self.tokenizer.encode_batch)
 
     def lower(self):
-        """As Sentence Transformers makes texts lower-case, before the tokenizer's own normalizer."""
+        """Converts texts to lower case before the tokenizer's own normalizer, as in Sentence Transformers."""
         from tokenizers import normalizers
 
         own = self.tokenizer.normalizer
@@ -60,7 +60,7 @@ class Opened:
         return {"vocabulary": vocabulary, "eos": self.eos, "pad": self.pad, "mask": self.mask, "pads_left": self.pads_left, "closing": self.closing(), "gives_types": self.gives_types, "program": f"tokenizers {tokenizers.__version__}"}
 
     def closing(self):
-        """How many ids are put after a text."""
+        """Number of ids that are appended to a text."""
         for text in ("a", "0", "."):
             mask = self.tokenizer.encode(text).special_tokens_mask
             if not all(mask):
@@ -80,7 +80,7 @@ class Opened:
         self.tokenizer.post_processor = self.around_target if asked["target"] else self.around
         self.truncate(asked["longest"])
         texts = asked["texts"] if asked["pairs"] is None else list(zip(asked["texts"], asked["pairs"]))
-        # The faster one does not know of which word an id is.
+        # The faster function does not report the index of an id's word.
         encode_batch = self.tokenizer.encode_batch if "words" in asked["asks"] else self.encode_batch
         return encode_batch(texts, is_pretokenized=asked["words"], add_special_tokens=asked["special"])
 
@@ -108,27 +108,27 @@ class Opened:
 
     def encode_chats(self, chats):
         self.truncate(None)
-        texts, places = [], []
+        texts, spans = [], []
         for row, messages in enumerate(chats):
             try:
                 text, written = self.chat().conversation(json.loads(messages))
             except Exception as error:  # of the template, which may do anything with a message
-                return answer({"rejected": row, "why": str(error) if isinstance(error, ValueError) else f"the chat template cannot write it: {type(error).__name__}: {error}"})
+                return answer({"rejected": row, "why": str(error) if isinstance(error, ValueError) else f"the chat template cannot render it: {type(error).__name__}: {error}"})
             texts.append(text)
-            places.append(written)
+            spans.append(written)
         ids, learned, lengths = array.array("I"), bytearray(), []
-        for encoding, written in zip(self.tokenizer.encode_batch(texts, add_special_tokens=False), places):
+        for encoding, written in zip(self.tokenizer.encode_batch(texts, add_special_tokens=False), spans):
             lengths.append(len(encoding.ids))
             ids.extend(encoding.ids)
             learned += self.learned(encoding, written)
         answer({"lengths": lengths}, ids.tobytes(), bytes(learned))
 
     @staticmethod
-    def learned(encoding, places):
-        """A byte for each id: whether it lies between the ids of a place's first and last characters."""
+    def learned(encoding, spans):
+        """One byte per id: whether it is between the ids of a span's first and last characters."""
         learned = bytearray(len(encoding.ids))
-        for begin, end in places:
-            # A tokenizer may leave out characters, as spaces.
+        for begin, end in spans:
+            # A tokenizer may drop characters, such as spaces.
             first = next(filter(lambda id: id is not None, map(encoding.char_to_token, range(begin, end))), None)
             last = next(filter(lambda id: id is not None, map(encoding.char_to_token, range(end - 1, begin - 1, -1))), None)
             if first is not None:
@@ -146,7 +146,7 @@ def about_chat(opened):
         opened.chat()
     except ImportError as error:
         return {"error": f"chat templates need the package {error.name}: {sys.executable} -m pip install jinja2"}
-    except Exception as error:  # of Jinja
+    except Exception as error:  # raised by Jinja
         return {"error": f"the tokenizer's chat template cannot be read: {error}"}
     return {}
 
@@ -157,7 +157,7 @@ def serve():
         opened = Opened(first["folder"])
     except ImportError as error:
         return answer({"error": lacks(error.name or "tokenizers", "tokenizers")})
-    except Exception as error:  # of the package, which has no kind of its own
+    except Exception as error:  # raised by the package, which has no exception type of its own
         return answer({"error": f"the tokenizer in {first['folder']} cannot be read: {error}"})
     answer(opened.about())
     for line in sys.stdin.buffer:
@@ -173,7 +173,7 @@ def serve():
                 answer({"text": opened.decode(asked["decode"])})
             else:
                 opened.encode(asked)
-        except Exception as error:  # a text that the tokenizer has no id for, say
+        except Exception as error:  # a text without an id, for example
             answer({"error": f"the tokenizer rejects a text: {error}"})
 
 

@@ -1,4 +1,4 @@
-// Runs modrun with the folders that generate.py has written, into a folder of each test's own.
+// Runs modrun with the folders that generate.py wrote, with a separate output folder for each test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ class BegunWeights : public testing::Test {
  protected:
   using Words = std::vector<std::string>;
 
-  /// `kind`: the folder of generate.py, and `checker` the script that compares what is in out_ with it.
+  /// `kind`: the folder of generate.py; `checker`: the script that compares the contents of out_ with it.
   BegunWeights(const char* kind, std::string checker)
       : written_(std::filesystem::path(BEGUN_WEIGHTS) / kind), checker_(std::move(checker)) {}
 
@@ -30,7 +30,7 @@ class BegunWeights : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  static Words settings(const Words& values) {
+  static Words set_options(const Words& values) {
     Words words;
     for (const std::string& value : values) words.insert(words.end(), {"--set", value});
     return words;

@@ -1,4 +1,4 @@
-"""Writes the folders that the tests begin from, in one process.
+"""Writes the folders that the tests start from, in one process.
 
 usage: generate.py OUT
 """

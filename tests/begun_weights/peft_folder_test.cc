@@ -1,5 +1,5 @@
-// Folders of PEFT as weights: computed with, merged, imported, trained and written back as PEFT computes and trains
-// them, and what cannot be read said by its key.
+// PEFT folders as initial weights: inference, merging, import, training and export match PEFT; errors for unsupported
+// folders name the key.
 #include <gmock/gmock.h>
 
 #include "runtime/checkpoint/safetensors.h"
@@ -18,18 +18,18 @@ class PeftFolder : public BegunWeights {
   fs::path adapter_path(const std::string& name) const { return written(name) / "adapter"; }
   std::string get_examples(const std::string& name) const { return written(name) / "examples/a.safetensors"; }
 
-  /// Two steps of gradient descent on all examples of the case, from its adapter or what `weights` says.
+  /// Two steps of gradient descent on all examples of the case, from its adapter or from the weights set in `more`.
   Words training(const std::string& name, const Words& more = {}) const {
-    return with({"train"}, settings(with({"train.dir=" + (out(name) / "run").string(),
-                                          "model.checkpoint=" + adapter_path(name).string(), "data.format=examples",
-                                          "data.paths=['" + (written(name) / "examples").string() + "']",
-                                          "eval.samples=0", "train.batch_size=6", "train.steps=2", "optim.name=sgd",
-                                          "optim.momentum=0", "optim.lr=0.2", "optim.schedule=constant",
-                                          "optim.warmup_steps=0", "optim.weight_decay=0", "optim.max_grad_norm=0"},
-                                         more)));
+    return with({"train"}, set_options(with({"train.dir=" + (out(name) / "run").string(),
+                                             "model.checkpoint=" + adapter_path(name).string(), "data.format=examples",
+                                             "data.paths=['" + (written(name) / "examples").string() + "']",
+                                             "eval.samples=0", "train.batch_size=6", "train.steps=2", "optim.name=sgd",
+                                             "optim.momentum=0", "optim.lr=0.2", "optim.schedule=constant",
+                                             "optim.warmup_steps=0", "optim.weight_decay=0", "optim.max_grad_norm=0"},
+                                            more)));
   }
 
-  /// What modrun says of the adapter "llama" with another value in adapter_config.json.
+  /// The error message for the adapter "llama" with another value in adapter_config.json.
   std::string message_with(const std::string& key, const nlohmann::json& value) const {
     const fs::path changed = out("changed");
     fs::remove_all(changed);
@@ -44,7 +44,7 @@ class PeftFolder : public BegunWeights {
   }
 };
 
-TEST_F(PeftFolder, IsComputedMergedAndTrainedAsInPeft) {
+TEST_F(PeftFolder, ForwardMergeAndTrainingMatchPeft) {
   const std::map<std::string, Words> meshes = {{"llama", {"parallel.tp=2"}},
                                                {"bert", {}},
                                                {"gpt2", {"parallel.dp_shard=2"}},
@@ -75,7 +75,7 @@ TEST_F(PeftFolder, IsComputedMergedAndTrainedAsInPeft) {
   check(names);
 }
 
-TEST_F(PeftFolder, GoesOnWithoutTheFolderAndIsWrittenBackAsItWas) {
+TEST_F(PeftFolder, ImportedAdapterWorksWithoutTheFolderAndExportsUnchanged) {
   const fs::path adapter = out("adapter");
   fs::copy(adapter_path("pattern"), adapter);
   expect_done({"import", adapter.string(), out("imported").string()});
@@ -97,7 +97,7 @@ TEST_F(PeftFolder, GoesOnWithoutTheFolderAndIsWrittenBackAsItWas) {
                "--set", "train.seq_len=16"});
 }
 
-TEST_F(PeftFolder, GoesOnToTheBitAndKeepsTheIdsOfTrainedRows) {
+TEST_F(PeftFolder, ResumesBitwiseAndKeepsTheIdsOfTrainedRows) {
   const fs::path adapter = out("adapter");
   fs::copy(adapter_path("tokens"), adapter);
   const Words four = {"train.steps=4",      "optim.momentum=0.9", "optim.lr=0.01",
@@ -113,19 +113,19 @@ TEST_F(PeftFolder, GoesOnToTheBitAndKeepsTheIdsOfTrainedRows) {
     expect_done(with({"--nproc-per-node", "2"},
                      training("tokens", with(four, with(more, {"train.dir=" + (out(name) / "run").string()})))));
   };
-  train("whole", {});
+  train("full", {});
   train("cut", {"checkpoint.every=2", "checkpoint.keep=0"});
   fs::remove_all(out("cut") / "run/checkpoints/step-00000004");
   fs::remove_all(adapter);
   std::ofstream(out("cut") / "run/checkpoints/latest") << "step-00000002\n";
   expect_done({"--nproc-per-node", "2", "train", (out("cut") / "run").string(), "--resume=step-00000002"});
-  EXPECT_TRUE(exported("cut") == exported("whole"));
+  EXPECT_TRUE(exported("cut") == exported("full"));
   const auto config = nlohmann::json::parse(get_text(out("cut") / "trained/adapter_config.json"));
   EXPECT_EQ(config.at("trainable_token_indices"),
             nlohmann::json({{"model.embed_tokens", {200, 7, 31}}, {"lm_head", {9}}}));
 }
 
-TEST_F(PeftFolder, FindsItsBaseWhereTheUserSays) {
+TEST_F(PeftFolder, UsesTheBaseGivenByTheUser) {
   const fs::path lost = out("lost"), outputs = out("outputs.safetensors"), base = written("layers") / "base";
   fs::copy(adapter_path("layers"), lost);
   auto config = nlohmann::json::parse(get_text(lost / "adapter_config.json"));
@@ -144,7 +144,7 @@ TEST_F(PeftFolder, FindsItsBaseWhereTheUserSays) {
   expect_done({"import", lost.string(), out("imported").string(), "--base", base.string()});
 }
 
-TEST_F(PeftFolder, WhatNoModelHereIsNamesItsKey) {
+TEST_F(PeftFolder, UnsupportedOptionsAreErrorsThatNameTheKey) {
   const std::vector<std::pair<std::string, nlohmann::json>> changes = {
       {"peft_type", "LOHA"},
       {"use_dora", true},
@@ -171,17 +171,17 @@ TEST_F(PeftFolder, WhatNoModelHereIsNamesItsKey) {
     EXPECT_THAT(message_with(key, value), HasSubstr("adapter_config.json: \"" + key + "\"")) << value;
 }
 
-TEST_F(PeftFolder, TensorsThatDoNotGoWithTheBaseAreErrors) {
+TEST_F(PeftFolder, TensorsThatDoNotMatchTheBaseAreErrors) {
   using Tensors = std::map<std::string, at::Tensor>;
   const std::string layer = "base_model.model.model.layers.0.self_attn.q_proj";
   const auto message = [&](const std::string& name, const nlohmann::json& trained, const auto& change,
-                           const nlohmann::json& settings = nlohmann::json::object()) {
+                           const nlohmann::json& keys = nlohmann::json::object()) {
     const fs::path changed = out("changed");
     fs::remove_all(changed);
     fs::copy(adapter_path(name), changed);
     auto config = nlohmann::json::parse(get_text(changed / "adapter_config.json"));
     config["modules_to_save"] = trained;
-    config.update(settings);
+    config.update(keys);
     std::ofstream(changed / "adapter_config.json") << config;
     Tensors tensors;
     {
@@ -218,16 +218,16 @@ TEST_F(PeftFolder, TensorsThatDoNotGoWithTheBaseAreErrors) {
   };
   const auto as_it_is = [](Tensors&) {};
   EXPECT_THAT(with_rows("tokens", {{"embed_tokens", {200, 7, 31}}}, as_it_is),
-              HasSubstr("\"lm_head.trainable_tokens_delta\" has rows of a table, and \"trainable_token_indices\""));
+              HasSubstr("\"lm_head.trainable_tokens_delta\" has rows of a table, but \"trainable_token_indices\""));
   EXPECT_THAT(with_rows("tokens", {{"embed_tokens", {200, 7}}, {"lm_head", {9}}}, as_it_is),
-              HasSubstr("is [3, 32], and \"trainable_token_indices\" are 2 ids of a table of [256, 32]"));
+              HasSubstr("is [3, 32], and \"trainable_token_indices\" has 2 ids for a table of [256, 32]"));
   EXPECT_THAT(with_rows("tokens", {{"embed_tokens", {256, 7, 31}}, {"lm_head", {9}}}, as_it_is),
               HasSubstr("\"trainable_token_indices\" has 256, and the table of model.embed_tokens is [256, 32]"));
   EXPECT_THAT(with_rows("tokens", {{"embed_tokens", {200, 7, 31}}, {"lm_head", {9}}},
                         [&](Tensors& tensors) { tensors.erase(rows); }),
               HasSubstr("\"trainable_token_indices\" has ids of \"embed_tokens\", and"));
   EXPECT_THAT(with_rows("tied-tokens", {{"wte", {5, 130, 6}}, {"lm_head", {5, 130, 7}}}, as_it_is),
-              HasSubstr("has other ids for"));
+              HasSubstr("has different ids for"));
   EXPECT_THAT(with_rows("tied-tokens", {{"lm_head", {5, 130, 6}}},
                         [](Tensors& tensors) {
                           const std::string of_table = "base_model.model.transformer.wte.token_adapter";
@@ -236,15 +236,16 @@ TEST_F(PeftFolder, TensorsThatDoNotGoWithTheBaseAreErrors) {
                           tensors.erase(of_table + ".trainable_tokens_delta");
                         }),
               HasSubstr("has rows of a module that the base ties to \"transformer.wte.weight\""));
-  EXPECT_THAT(message("tokens", {"lm_head"}, as_it_is), HasSubstr("names rows of lm_head, which is trained otherwise"));
-  // A table that no training changed is the base's.
+  EXPECT_THAT(message("tokens", {"lm_head"}, as_it_is),
+              HasSubstr("names rows of lm_head, which is also trained in another way"));
+  // A table that training did not change must equal the base's.
   const std::string table = "base_model.model.model.embed_tokens.weight";
   const at::Tensor of_base =
       SafetensorsFile(written("llama") / "base/model.safetensors").tensor("model.embed_tokens.weight").clone();
   const auto with_table = [&](double more) {
     return message("llama", nullptr, [&](Tensors& tensors) { tensors[table] = of_base + more; });
   };
-  EXPECT_THAT(with_table(0.5), HasSubstr("holds \"model.embed_tokens.weight\", which is not that of"));
+  EXPECT_THAT(with_table(0.5), HasSubstr("holds \"model.embed_tokens.weight\", which differs from that of"));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
-"""Has PEFT write small models and their adapters, and compares what modrun made of them.
+"""Has PEFT write small models and their adapters, and compares modrun's outputs with PEFT's.
 
 usage: peft_folders.py WRITTEN OUT CASE…
 
-WRITTEN/CASE has base, adapter, examples/a.safetensors, and expected.safetensors with the logits, and with those after two steps of SGD. OUT/CASE has what modrun made: merged (a folder for transformers),
-outputs.safetensors (logits) merged of some, and trained of some (a PEFT folder, after these steps).
+WRITTEN/CASE has base, adapter, examples/a.safetensors, and expected.safetensors with the logits before and after two steps of SGD. OUT/CASE has modrun's outputs: merged (a folder for transformers),
+outputs.safetensors (logits), merged for some cases, and trained for some (a PEFT folder, after these steps).
 """
 
 import json
@@ -23,7 +23,7 @@ ROBERTA = transformers.RobertaConfig(vocab_size=VOCABULARY, hidden_size=32, inte
 GPT2 = transformers.GPT2Config(vocab_size=VOCABULARY, n_positions=32, n_embd=32, n_layer=2, n_head=4, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
 T5 = transformers.T5Config(vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, dropout_rate=0, decoder_start_token_id=0)
 
-# The class of the base, its config, the class that PEFT wraps, the arguments of LoraConfig, and labels.
+# Class of the base, its config, the class that PEFT wraps, the arguments of LoraConfig, and the number of labels.
 CASES = {
     "llama": ("LlamaForCausalLM", LLAMA, "LlamaForCausalLM", dict(task_type="CAUSAL_LM", r=4, lora_alpha=6, use_rslora=True, target_modules=["q_proj", "v_proj"]), None),
     "layers": ("LlamaForCausalLM", LLAMA, "LlamaForCausalLM", dict(r=3, lora_alpha=5, target_modules=["up_proj", "down_proj"], layers_to_transform=[1], alpha_pattern={"mlp.up_proj": 7, "down_proj": 7}), None),
@@ -45,7 +45,8 @@ CASES = {
 }
 
 
-# Of tables that have more rows than the base's: trained, and only saved by PEFT because they have.
+# Cases whose tables have more rows than the base's: trained rows, or rows that PEFT saves only because of the larger
+# table.
 ROWS_OF_CASE = {"rows": VOCABULARY + 9, "saved": VOCABULARY + 9, "tied": VOCABULARY + 8, "saved-tokens": VOCABULARY + 9, "grown-tokens": VOCABULARY + 8}
 
 
@@ -65,7 +66,7 @@ def write(folder, case):
     if case in ROWS_OF_CASE:
         with torch.no_grad():
             for table in (base.get_input_embeddings(), base.get_output_embeddings()):
-                table.weight[VOCABULARY:] = 0.1 * torch.randn_like(table.weight[VOCABULARY:])  # rows that the adapter alone has
+                table.weight[VOCABULARY:] = 0.1 * torch.randn_like(table.weight[VOCABULARY:])  # rows that only the adapter has
     model = get_peft_model(base, LoraConfig(init_lora_weights=False, **options)).eval()
     rows = [parameter for name, parameter in model.named_parameters() if "trainable_tokens_delta" in name]
     with torch.no_grad():
@@ -82,7 +83,7 @@ def write(folder, case):
     save_file(batch, folder / "examples/a.safetensors")
     expected = {"logits": model(**batch).logits.detach()}
     for parameter in rows:
-        parameter.requires_grad_(False)  # as modrun keeps them
+        parameter.requires_grad_(False)  # as in modrun
     optimizer = torch.optim.SGD([parameter for parameter in model.parameters() if parameter.requires_grad], lr=RATE)
     for _ in range(2):
         model(**batch).loss.backward()
@@ -101,16 +102,16 @@ def check(folder, made, case):
             sys.exit(f"{case}: {what} differs by {difference}")
 
     if torch.allclose(expected["logits"], expected["later"], atol=1e-3) or torch.allclose(expected["logits"], load_base(folder, case).eval()(**batch).logits, atol=1e-3):
-        sys.exit(f"{case}: nothing is compared")
+        sys.exit(f"{case}: the comparison would be trivial")
     with torch.no_grad():
         differ(load_file(made / "outputs.safetensors")["logits"], "logits", "modrun forward")
         if (made / "merged").exists():
             differ(getattr(transformers, CASES[case][2]).from_pretrained(made / "merged")(**batch).logits, "logits", "the merged model")
         if (made / "trained").exists():
             differ(PeftModel.from_pretrained(load_base(folder, case), made / "trained").eval()(**batch).logits, "later", "the trained adapter")
-            theirs, ours = (json.loads((place / "adapter_config.json").read_text())["fan_in_fan_out"] for place in (folder / "adapter", made / "trained"))
+            theirs, ours = (json.loads((path / "adapter_config.json").read_text())["fan_in_fan_out"] for path in (folder / "adapter", made / "trained"))
             if theirs != ours:  # PEFT would correct it when it loads the adapter
-                sys.exit(f"{case}: fan_in_fan_out is {ours}, and PEFT writes {theirs}")
+                sys.exit(f"{case}: fan_in_fan_out is {ours}, but PEFT writes {theirs}")
 
 
 

@@ -1,5 +1,5 @@
-// model.resize_embeddings: rows for the ids of a tokenizer that the weights lack, drawn as transformers draws them and
-// alike on every mesh, in exports that transformers reads.
+// model.resize_embeddings: rows for tokenizer ids that the weights lack, sampled as in transformers and equal on every
+// mesh, in exports that transformers reads.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -16,18 +16,18 @@ class ResizeEmbeddings : public BegunWeights {
  protected:
   ResizeEmbeddings() : BegunWeights("resized", RESIZED_FOLDERS) {}
 
-  /// One step that changes nothing, from `weights` with the data of the case, into a run of its own.
+  /// One step with learning rate 0, from `weights` with the data of the case, into a separate run.
   Finished train(const fs::path& weights, const std::string& name, const std::string& run, const Words& more,
                  int ranks = 1) const {
     const Words words = ranks > 1 ? Words{"--nproc-per-node", std::to_string(ranks), "train"} : Words{"train"};
     return modrun(
-        with(words, settings(with({"train.dir=" + out(run).string(), "model.checkpoint=" + weights.string(),
-                                   "data.format=examples", "data.paths=['" + written(name + "-data").string() + "']",
-                                   "eval.samples=0", "train.batch_size=6", "train.steps=1", "optim.lr=0"},
-                                  more))));
+        with(words, set_options(with({"train.dir=" + out(run).string(), "model.checkpoint=" + weights.string(),
+                                      "data.format=examples", "data.paths=['" + written(name + "-data").string() + "']",
+                                      "eval.samples=0", "train.batch_size=6", "train.steps=1", "optim.lr=0"},
+                                     more))));
   }
 
-  /// The export of that with added rows: its model.safetensors.
+  /// model.safetensors of the run's export, with added rows.
   std::string grown(const fs::path& weights, const std::string& name, const std::string& exported, const Words& more,
                     int ranks = 1) const {
     const Finished trained =
@@ -42,7 +42,7 @@ class ResizeEmbeddings : public BegunWeights {
   }
 };
 
-TEST_F(ResizeEmbeddings, DrawsRowsAsTransformersAndKeepsTheOldOnes) {
+TEST_F(ResizeEmbeddings, SamplesRowsAsTransformersAndKeepsTheOldOnes) {
   const Words names = {"llama", "few", "gpt2", "bert", "roberta", "t5", "clip"};
   for (const std::string& name : names) {
     const bool is_padded = name == "few" || name == "gpt2";
@@ -52,12 +52,12 @@ TEST_F(ResizeEmbeddings, DrawsRowsAsTransformersAndKeepsTheOldOnes) {
     expect_done(with({"forward", "--checkpoint", written(name).string(), "--inputs",
                       (written(name + "-data") / "a.safetensors").string(), "--outputs",
                       out(name + "-outputs.safetensors").string()},
-                     settings(with({"model.resize_embeddings=true"}, multiple))));
+                     set_options(with({"model.resize_embeddings=true"}, multiple))));
   }
   check(names);
 }
 
-TEST_F(ResizeEmbeddings, DrawsTheSameRowsOnEveryMeshAndFromEverySource) {
+TEST_F(ResizeEmbeddings, SamplesTheSameRowsOnEveryMeshAndFromEverySource) {
   const fs::path weights = out("weights");
   fs::copy(written("llama"), weights);
   const std::string expected = grown(weights, "llama", "alone", {});
@@ -69,26 +69,26 @@ TEST_F(ResizeEmbeddings, DrawsTheSameRowsOnEveryMeshAndFromEverySource) {
   expect_done({"import", weights.string(), out("imported").string()});
   EXPECT_TRUE(grown(out("imported"), "llama", "of-imported", {}) == expected);
   fs::remove_all(weights);
-  expect_done(with({"train", out("alone-run").string(), "--resume"}, settings({"train.steps=2"})));
+  expect_done(with({"train", out("alone-run").string(), "--resume"}, set_options({"train.steps=2"})));
   EXPECT_TRUE(run_export("alone-run", "resumed") == expected);
-  // The table has as many rows as there are ids, and more after it was padded.
+  // A table with as many rows as ids stays; padding adds rows to it.
   const std::string padded = grown(out("alone"), "llama", "padded", {"model.pad_vocab_to_multiple_of=64"});
   EXPECT_TRUE(grown(out("padded"), "llama", "kept", {}) == padded);
 }
 
-TEST_F(ResizeEmbeddings, GoesOnToTheBit) {
+TEST_F(ResizeEmbeddings, ResumesBitwise) {
   for (const std::string name : {"llama", "bert"}) {
     const Words more = {"model.resize_embeddings=true", "train.steps=4",      "optim.lr=0.01",
                         "train.batch_size=2",           "checkpoint.every=2", "checkpoint.keep=0"};
-    for (const std::string run : {"whole", "cut"})
+    for (const std::string run : {"full", "cut"})
       ASSERT_EQ(train(written(name), name, name + "-" + run, more, 2).status, 0);
     fs::remove_all(out(name + "-cut") / "checkpoints/step-00000004");
     expect_done({"--nproc-per-node", "2", "train", out(name + "-cut").string(), "--resume=step-00000002"});
-    EXPECT_TRUE(run_export(name + "-cut", name + "-resumed") == run_export(name + "-whole", name + "-alone")) << name;
+    EXPECT_TRUE(run_export(name + "-cut", name + "-resumed") == run_export(name + "-full", name + "-alone")) << name;
   }
 }
 
-TEST_F(ResizeEmbeddings, SaysWhatItCannotKnow) {
+TEST_F(ResizeEmbeddings, MissingInformationIsAnError) {
   fs::create_directory(out("ids"));
   const at::Tensor ids = at::arange(48).view({6, 8});
   write_safetensors(out("ids") / "a.safetensors", {{"input_ids", ids}, {"labels", ids}});
@@ -109,8 +109,8 @@ TEST_F(ResizeEmbeddings, SaysWhatItCannotKnow) {
               HasSubstr("add rows with model.resize_embeddings = true"));
 }
 
-// What `prepare` advises, `train` takes.
-TEST_F(ResizeEmbeddings, IsWhatPrepareAdvises) {
+// `train` accepts the options that `prepare` recommends.
+TEST_F(ResizeEmbeddings, IsRecommendedByPrepare) {
   const fs::path text = out_.write("text.txt", "w1 w2 w151 w152 w153 w154 w155 w156 w3 w4 w5 w6 w7 w8 w9 w10\n");
   const Words prepare = {"prepare",  text.string(), "--checkpoint", written("llama").string(),
                          "--python", PARITY_PYTHON, "--out",        out("prepared").string()};

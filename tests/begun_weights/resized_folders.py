@@ -1,9 +1,9 @@
-"""Writes small models whose tokenizers have more ids than their tables have rows, and checks them after modrun has added rows.
+"""Writes small models whose tokenizers have more ids than their tables have rows, and checks the models after modrun has added rows.
 
 usage: resized_folders.py WRITTEN OUT CASE…
 
-WRITTEN/CASE is the folder of each case, WRITTEN/CASE-data its examples, OUT/CASE-grown what modrun exported. The new rows are compared with the distribution that the old rows give: transformers' resize_token_embeddings
-says whether it is the mean alone, and rows that are drawn lie at the distances from the mean that the chi-squared distribution allows.
+WRITTEN/CASE is the folder of each case, WRITTEN/CASE-data its examples, OUT/CASE-grown modrun's export. The new rows are compared with the distribution that follows from the old rows: transformers' resize_token_embeddings
+decides whether all new rows equal the mean; sampled rows must be at distances from the mean that the chi-squared distribution allows.
 """
 
 import json
@@ -15,7 +15,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-IDS = 157  # of every tokenizer
+IDS = 157  # number of ids of every tokenizer
 CASES = {
     "llama": ("LlamaForCausalLM", transformers.LlamaConfig(vocab_size=150, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, tie_word_embeddings=False), 157),
     "few": ("LlamaForCausalLM", transformers.LlamaConfig(vocab_size=30, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, tie_word_embeddings=True), 160),
@@ -55,8 +55,8 @@ def take_rows(folder):
     return load_file(folder / "model.safetensors")
 
 
-def is_drawn(before):
-    """Whether transformers draws further rows of this table, rather than taking the mean."""
+def is_sampled(before):
+    """Whether transformers samples new rows of this table, instead of using the mean."""
     old, new = torch.nn.Embedding.from_pretrained(before), torch.nn.Embedding(before.shape[0] + 4, before.shape[1])
     transformers.PreTrainedModel._init_added_embeddings_weights_with_mean(None, old, new, before.shape[0], 4)
     return not torch.equal(new.weight[-1], new.weight[-2])
@@ -67,10 +67,10 @@ def check(written, out, case):
     old, new = take_rows(written / case), take_rows(out / f"{case}-grown")
     said = json.loads((out / f"{case}-grown/config.json").read_text())
     if said.get("text_config", said)["vocab_size"] != rows:
-        sys.exit(f"{case}: config.json has another number of ids than {rows}")
+        sys.exit(f"{case}: config.json does not have {rows} ids")
     model = getattr(transformers, name).from_pretrained(out / f"{case}-grown").eval()
     if getattr(model, "text_model", model).get_input_embeddings().weight.shape[0] != rows:
-        sys.exit(f"{case}: transformers reads another table")
+        sys.exit(f"{case}: transformers reads a different table")
     grown = 0
     for key, before in old.items():
         after = new[key] if key in new else None
@@ -87,9 +87,9 @@ def check(written, out, case):
             sys.exit(f"{case}: {key} has rows far from the mean")
         if before.dim() == 1:
             continue
-        if not is_drawn(before):
+        if not is_sampled(before):
             if not torch.allclose(added, mean.expand_as(added), atol=1e-8):
-                sys.exit(f"{case}: {key} has other rows than the mean")
+                sys.exit(f"{case}: {key} has rows other than the mean")
             continue
         covariance = 1e-9 * (table - mean).T @ (table - mean) / len(table)
         distances = ((added - mean) @ torch.linalg.inv(covariance) * (added - mean)).sum(1)  # chi-squared
@@ -104,7 +104,7 @@ def check(written, out, case):
             expected = model(**batch).logits
         found = load_file(out / f"{case}-outputs.safetensors")["logits"]
         if found.shape != expected.shape or not torch.allclose(found, expected, atol=1e-5):
-            sys.exit(f"{case}: other logits")
+            sys.exit(f"{case}: the logits differ")
 
 
 

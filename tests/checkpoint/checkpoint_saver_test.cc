@@ -1,4 +1,4 @@
-// Checkpoints that are written while the tensors change hold what the tensors held when the save began.
+// Checkpoints written while the tensors change contain the values from the beginning of the save.
 #include "runtime/checkpoint/checkpoint_saver.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,8 @@ const ModelConfig& tiny_llama() {
   return model;
 }
 
-/// The model's parameters and as many moments, cut along dimension 0 between the ranks of dp_shard; all are `value`.
+/// The model's parameters and as many moments, sharded along dimension 0 over the ranks of dp_shard, all filled with
+/// `value`.
 std::vector<TensorSlice> get_slices_on_rank(const Mesh& mesh, double value) {
   std::vector<TensorSlice> slices;
   const int64_t shards = mesh.size(Axis::dp_shard);
@@ -48,8 +49,8 @@ void fill(std::vector<TensorSlice>& slices, double value) {
   for (TensorSlice& slice : slices) slice.local.fill_(value);
 }
 
-/// What happens between two steps: the ranks exchange how far they are.
-std::optional<SavedCheckpoint> exchange(CheckpointSaver& saver, Mesh& mesh) {
+/// Between two steps the ranks all-reduce their progress.
+std::optional<SavedCheckpoint> sync_progress(CheckpointSaver& saver, Mesh& mesh) {
   at::Tensor slowest = at::full({1}, static_cast<int64_t>(saver.progress()), at::kLong);
   all_reduce(mesh.world(), slowest, "how far the ranks are", c10d::ReduceOp::MAX).wait();
   return saver.go_on(static_cast<SaveProgress>(slowest.item<int64_t>()));
@@ -73,7 +74,7 @@ void expect_same_folders(const fs::path& one, const fs::path& other) {
   EXPECT_EQ(files, others);
 }
 
-TEST(CheckpointSaver, WritesInTheBackgroundTheBytesThatItWritesInTheForeground) {
+TEST(CheckpointSaver, BackgroundAndForegroundSavesWriteTheSameBytes) {
   const fs::path folder = testing::shared_folder();
   int number = 0;
   for (const auto& [ranks, axis] :
@@ -83,7 +84,7 @@ TEST(CheckpointSaver, WritesInTheBackgroundTheBytesThatItWritesInTheForeground) 
       Mesh mesh = make_mesh(environment, axis);
       auto slices = get_slices_on_rank(mesh, 1.0);
       CheckpointSaver background({.folder = one, .keep_last = 2}, tiny_llama(), mesh);
-      if (ranks == 1) background.reserve_copies(slices);  // or not: the bytes are the same
+      if (ranks == 1) background.reserve_copies(slices);  // optional: the bytes are the same without it
       for (const int64_t step : {1, 2, 3}) {
         at::manual_seed(static_cast<uint64_t>(step));
         fill(slices, static_cast<double>(step));
@@ -93,7 +94,7 @@ TEST(CheckpointSaver, WritesInTheBackgroundTheBytesThatItWritesInTheForeground) 
         at::rand({3});
         fill(slices, -1.0);
         std::optional<SavedCheckpoint> saved;
-        while (!saved) saved = step == 2 ? background.finish() : exchange(background, mesh);
+        while (!saved) saved = step == 2 ? background.finish() : sync_progress(background, mesh);
         EXPECT_EQ(saved->step, step);
         EXPECT_EQ(saved->folder, find_checkpoint(one));
       }
@@ -102,7 +103,7 @@ TEST(CheckpointSaver, WritesInTheBackgroundTheBytesThatItWritesInTheForeground) 
   }
 }
 
-/// How many of the pages of a tensor's values have memory, and how many there are.
+/// Number of resident pages of a tensor's values, and number of all its pages.
 std::pair<int64_t, int64_t> resident_pages(const at::Tensor& tensor) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) / page * page;
@@ -112,7 +113,7 @@ std::pair<int64_t, int64_t> resident_pages(const at::Tensor& tensor) {
   return {std::ranges::count_if(there, [](unsigned char each) { return (each & 1) != 0; }), std::ssize(there)};
 }
 
-TEST(HostCopy, MemoryThatIsReservedIsThereWhenACopyBegins) {
+TEST(HostCopy, ReservedMemoryIsResidentWhenACopyBegins) {
   const std::vector<at::Tensor> sources = {at::ones({8 << 20}), at::zeros({3}), at::ones({5, 1 << 20})};
   for (const bool reserves : {true, false}) {
     HostCopy copy;
@@ -128,16 +129,16 @@ TEST(HostCopy, MemoryThatIsReservedIsThereWhenACopyBegins) {
   }
 }
 
-/// Of a rank that lacks the folder: nobody could write there.
+/// The folder for rank 0, and for other ranks a path that cannot be written.
 fs::path of_first(const Mesh& mesh, const fs::path& folder) { return mesh.rank() == 0 ? folder : "/proc/none"; }
 
-TEST(CheckpointSaver, WritesWhatRanksSendToTheFirstAsTheyWouldWriteItThemselves) {
+TEST(CheckpointSaver, FilesSentToRank0EqualFilesWrittenDirectly) {
   for (const Axis axis : {Axis::dp_shard, Axis::dp_replicate}) {
     const fs::path folder = fs::path(testing::shared_folder()) / kAxisNames[static_cast<size_t>(axis)];
     run_ranks(3, [&](const Environment& environment) {
       Mesh mesh = make_mesh(environment, axis);
       auto slices = get_slices_on_rank(mesh, 1.0);
-      // More than goes in one piece, which does not end where a piece does.
+      // Larger than one piece, and not a multiple of the piece size.
       constexpr int64_t kLarge = (int64_t{17} << 20) + 3;
       if (axis == Axis::dp_shard && mesh.rank() > 0) {
         const std::string name = "large" + std::to_string(mesh.rank());
@@ -148,7 +149,7 @@ TEST(CheckpointSaver, WritesWhatRanksSendToTheFirstAsTheyWouldWriteItThemselves)
         at::manual_seed(static_cast<uint64_t>(mesh.rank()));
         CheckpointSaver saver(options, tiny_llama(), mesh);
         saver.begin({.step = 1, .values = {{"at", "7"}}}, slices);
-        while (options.background && !exchange(saver, mesh)) continue;
+        while (options.background && !sync_progress(saver, mesh)) continue;
         saver.finish();
       };
       save();
@@ -164,7 +165,7 @@ TEST(CheckpointSaver, WritesWhatRanksSendToTheFirstAsTheyWouldWriteItThemselves)
   }
 }
 
-TEST(CheckpointSaver, WhatTheFirstCannotWriteAndAnotherCannotSendIsToldOnEveryRank) {
+TEST(CheckpointSaver, FailuresToWriteOrSendThrowOnEveryRank) {
   const fs::path folder = fs::path(testing::shared_folder()) / "rejected";
   for (const bool background : {false, true})
     for (const bool full_disk : {false, true})
@@ -183,7 +184,7 @@ TEST(CheckpointSaver, WhatTheFirstCannotWriteAndAnotherCannotSendIsToldOnEveryRa
             mesh);
         saver.begin({.step = 1, .values = {}}, slices);
         const std::string message = get_message<std::runtime_error>([&] {
-          while (background && !exchange(saver, mesh)) continue;
+          while (background && !sync_progress(saver, mesh)) continue;
           saver.finish();
         });
         const char* const cause = full_disk ? "step-00000001.partial/rank-00001.safetensors cannot be written"
@@ -198,7 +199,8 @@ TEST(CheckpointSaver, WhatTheFirstCannotWriteAndAnotherCannotSendIsToldOnEveryRa
 TEST(CheckpointSaver, TensorsMayChangeOnceTheyAreCopied) {
   TemporaryFolder folder;
   Mesh mesh(Environment{}, MeshShape{});
-  // Of other types and places too, and so much that a thread has not copied it before the next line runs.
+  // Tensors of other types and strides too, and large enough that the thread has not copied them before the next line
+  // runs.
   std::vector<TensorSlice> slices = {
       {"large", {int64_t{6} << 20}, {0}, at::ones({int64_t{6} << 20})},
       {"transposed", {300, 500}, {0, 0}, at::ones({500, 300}).t()},
@@ -223,7 +225,7 @@ TEST(CheckpointSaver, TensorsMayChangeOnceTheyAreCopied) {
   }
 }
 
-TEST(CheckpointSaver, AFullDiskIsToldOnEveryRankAndLeavesTheLatest) {
+TEST(CheckpointSaver, AFullDiskThrowsOnEveryRankAndKeepsTheLatest) {
   const fs::path folder = testing::shared_folder();
   run_ranks(2, [&](const Environment& environment) {
     Mesh mesh = make_mesh(environment, Axis::dp_shard);
@@ -238,7 +240,7 @@ TEST(CheckpointSaver, AFullDiskIsToldOnEveryRankAndLeavesTheLatest) {
     }
     saver.begin({.step = 2, .values = {}}, slices);
     const std::string message = get_message<std::runtime_error>([&] {
-      while (!exchange(saver, mesh)) continue;
+      while (!sync_progress(saver, mesh)) continue;
     });
     EXPECT_THAT(message, HasSubstr(mesh.rank() == 1 ? "step-00000002.partial/rank-00001.safetensors cannot be written"
                                                     : "another rank failed in writing a checkpoint"));

@@ -1,4 +1,4 @@
-// Checkpoints over several ranks: whatever mesh reads them, every rank gets its slices of the same tensors.
+// Checkpoints over several ranks: on whatever mesh they are loaded, every rank gets its slices of the same tensors.
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <ATen/ATen.h>
@@ -38,15 +38,15 @@ ModelConfig tiny_llama(const nlohmann::json& changes = nlohmann::json::object())
   return parse_config(config.dump(), "config.json");
 }
 
-/// Values that say where they belong, so that a value in a wrong place is a wrong value.
+/// Values that encode their index, so that a misplaced value is a wrong value.
 at::Tensor get_values(const std::string& name, const std::vector<int64_t>& shape) {
   const auto size = c10::multiply_integers(shape);
   const auto seed = static_cast<double>(std::hash<std::string>()(name) % 1000);
   return (at::arange(size, at::kFloat) + seed).view(shape);
 }
 
-/// How a tensor is cut for a rank: an equal part of dimension 0 (the last ranks may get less, or nothing), or of
-/// dimension 1.
+/// A rank's slice of a tensor: an equal part of dimension 0 (the last ranks may get less, or nothing), or of dimension
+/// 1.
 TensorSlice cut(const std::string& name, const std::vector<int64_t>& shape, int64_t dim, int64_t rank, int64_t ranks) {
   dim = std::min<int64_t>(dim, static_cast<int64_t>(shape.size()) - 1);
   const int64_t part = (shape[dim] + ranks - 1) / ranks;
@@ -56,7 +56,7 @@ TensorSlice cut(const std::string& name, const std::vector<int64_t>& shape, int6
   return {name, shape, offset, get_values(name, shape).narrow(dim, begin, end - begin).clone(), true};
 }
 
-/// The parameters and the moments of an optimizer, as a rank holds them.
+/// A rank's slices of the parameters and the optimizer's moments.
 std::vector<TensorSlice> get_slices(const ModelConfig& model, int64_t dim, int64_t rank, int64_t ranks) {
   std::vector<TensorSlice> slices;
   for (const ModelParameter& parameter : model_parameters(model))
@@ -79,10 +79,10 @@ void save(const Environment& environment, const fs::path& folder, int64_t step, 
                   keep_last);
 }
 
-/// Which ranks have the folder that is loaded.
+/// Ranks that have the folder to load from.
 enum class Has { every_rank, the_first };
 
-/// Loads with slices cut along `dim`, and expects every value where it belongs.
+/// Loads with slices along `dim`, and checks that every value is at its index.
 TrainingState load(const Environment& environment, const fs::path& folder, int64_t dim, Has has = Has::every_rank) {
   Mesh mesh = make_mesh(environment);
   const ModelConfig model = tiny_llama();
@@ -90,7 +90,7 @@ TrainingState load(const Environment& environment, const fs::path& folder, int64
   std::vector<at::Tensor> expected;
   for (TensorSlice& slice : slices) {
     expected.push_back(slice.local.clone());
-    if (slice.local.dim() == 2) slice.local = slice.local.t().contiguous().t();  // slices lie anyhow
+    if (slice.local.dim() == 2) slice.local = slice.local.t().contiguous().t();  // slices may have any strides
     slice.local.fill_(-1);
   }
   TrainingState state =
@@ -101,7 +101,7 @@ TrainingState load(const Environment& environment, const fs::path& folder, int64
   return state;
 }
 
-TEST(Checkpoint, IsReadByAnyNumberOfRanksInAnyLayout) {
+TEST(Checkpoint, LoadsOnAnyNumberOfRanksInAnyLayout) {
   const fs::path folder = testing::shared_folder();
   run_ranks(4, [&](const Environment& environment) { save(environment, folder, 7); });
   for (const Has has : {Has::every_rank, Has::the_first})
@@ -113,9 +113,9 @@ TEST(Checkpoint, IsReadByAnyNumberOfRanksInAnyLayout) {
       });
 }
 
-TEST(Checkpoint, GeneratorsGoOnWhereTheyWereOnTheSameMesh) {
+TEST(Checkpoint, GeneratorsResumeOnTheSameMesh) {
   const fs::path folder = testing::shared_folder();
-  const auto drawn = run_ranks(2, [&](const Environment& environment) {
+  const auto sampled = run_ranks(2, [&](const Environment& environment) {
     at::manual_seed(100 + static_cast<uint64_t>(environment.rank));
     at::rand({3});
     save(environment, folder, 1);
@@ -126,29 +126,29 @@ TEST(Checkpoint, GeneratorsGoOnWhereTheyWereOnTheSameMesh) {
       load(environment, folder, 0, has);
       return testing::Report{at::rand({1}, at::kDouble).item<double>()};
     });
-    EXPECT_EQ(drawn, again);
+    EXPECT_EQ(sampled, again);
   }
-  EXPECT_NE(drawn[0], drawn[1]);
+  EXPECT_NE(sampled[0], sampled[1]);
 }
 
-TEST(Checkpoint, WhatTheFirstRankFindsDamagedEndsAllThatItReadsFor) {
+TEST(Checkpoint, DamageThatRank0FindsIsAnErrorOnEveryRank) {
   const fs::path folder = testing::shared_folder();
   run_ranks(3, [&](const Environment& environment) { save(environment, folder, 1); });
   const fs::path file = find_checkpoint(folder) / "rank-00001.safetensors";
-  const auto place = static_cast<std::streamoff>(SafetensorsFile(file).data_begin());
-  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(place) << "x";
+  const auto offset = static_cast<std::streamoff>(SafetensorsFile(file).data_begin());
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(offset) << "x";
   run_ranks(3, [&](const Environment& environment) {
     const std::string message = get_message<std::runtime_error>([&] { load(environment, folder, 0, Has::the_first); });
-    EXPECT_NE(message.find(environment.rank == 0 ? "rank-00001.safetensors is damaged" : "rank 0, which reads /none"),
+    EXPECT_NE(message.find(environment.rank == 0 ? "rank-00001.safetensors is damaged" : "rank 0 failed to read /none"),
               std::string::npos)
         << message;
   });
 }
 
-TEST(Checkpoint, KeepsTheLastOnesAndPointsToTheNewest) {
+TEST(Checkpoint, KeepsTheLastCheckpointsAndPointsToTheNewest) {
   TemporaryFolder folder;
   for (const int64_t step : {10, 20, 30}) save({}, folder.path(), step, /*keep_last=*/2);
-  // The order is that of the saves, whatever the times of files that were copied.
+  // The order is the order of the saves, whatever the times of copied files.
   fs::last_write_time(folder.path() / "step-00000020/checkpoint.json",
                       fs::file_time_type::clock::now() + std::chrono::hours(1));
   save({}, folder.path(), 15, /*keep_last=*/2);
@@ -168,9 +168,8 @@ TEST(Checkpoint, ASecondSaveOfAStepReplacesTheFirst) {
   EXPECT_FALSE(fs::exists(folder.path() / "step-00000010.partial"));
 }
 
-/// From here on this process sees a file system that cannot exchange names, as NFS: the system call fails as it does
-/// there.
-void forbid_exchange_of_names() {
+/// Makes this process see a file system that cannot swap names, like NFS: the system call fails as it does there.
+void disable_rename_exchange() {
   const auto argument = [](int number) { return static_cast<uint32_t>(offsetof(seccomp_data, args[0]) + 8 * number); };
   std::array filter = {
       sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -185,10 +184,10 @@ void forbid_exchange_of_names() {
     throw std::runtime_error("the system does not let a process forbid itself a system call");
 }
 
-TEST(Checkpoint, ASecondSaveOfAStepReplacesTheFirstWhereNamesCannotBeExchanged) {
+TEST(Checkpoint, ASecondSaveOfAStepReplacesTheFirstWithoutRenameExchange) {
   const fs::path folder = testing::shared_folder();
   run_ranks(1, [&](const Environment& environment) {
-    forbid_exchange_of_names();
+    disable_rename_exchange();
     save(environment, folder, 10);
     std::ofstream(folder / "step-00000010/of the first");
     save(environment, folder, 10);
@@ -208,10 +207,10 @@ TEST(Checkpoint, AnInterruptedReplacementLosesNothing) {
   EXPECT_FALSE(fs::exists(folder.path() / "step-00000010.replaced"));
 }
 
-TEST(Checkpoint, AnInterruptedSaveHarmsNoOlderOneAndIsCleanedUpByTheNext) {
+TEST(Checkpoint, AnInterruptedSaveKeepsOlderOnesAndIsCleanedUpByTheNext) {
   TemporaryFolder folder;
   save({}, folder.path(), 10);
-  // What a rank that was killed while writing leaves.
+  // Leftovers of a rank that was killed while writing.
   fs::create_directories(folder.path() / "step-00000020.partial");
   std::ofstream(folder.path() / "step-00000020.partial" / "rank-00000.safetensors") << "half a file";
   EXPECT_EQ(load({}, folder.path(), 0).step, 10);
@@ -219,7 +218,7 @@ TEST(Checkpoint, AnInterruptedSaveHarmsNoOlderOneAndIsCleanedUpByTheNext) {
   EXPECT_FALSE(fs::exists(folder.path() / "step-00000020.partial"));
 }
 
-TEST(Checkpoint, AFailedSaveThrowsOnEveryRankAndLeavesTheLatest) {
+TEST(Checkpoint, AFailedSaveThrowsOnEveryRankAndKeepsTheLatest) {
   const fs::path folder = testing::shared_folder();
   run_ranks(2, [&](const Environment& environment) { save(environment, folder, 10); });
   run_ranks(2, [&](const Environment& environment) {
@@ -228,15 +227,16 @@ TEST(Checkpoint, AFailedSaveThrowsOnEveryRankAndLeavesTheLatest) {
     if (mesh.rank() == 1) slices.erase(slices.begin());  // a slice without an owner
     const auto saving = [&] { save_checkpoint(folder, tiny_llama(), {.step = 20, .values = {}}, slices, mesh, 1); };
     const std::string message = get_message<std::runtime_error>(saving);
-    EXPECT_NE(message.find(mesh.rank() == 0 ? "no owner or several" : "another rank failed in completing a checkpoint"),
-              std::string::npos)
+    EXPECT_NE(
+        message.find(mesh.rank() == 0 ? "no owner, or several" : "another rank failed in completing a checkpoint"),
+        std::string::npos)
         << message;
   });
   EXPECT_EQ(find_checkpoint(folder).filename(), "step-00000010");
   EXPECT_FALSE(fs::exists(folder / "step-00000020"));
 }
 
-TEST(Checkpoint, OfAnotherModelIsRejected) {
+TEST(Checkpoint, RejectsACheckpointOfAnotherModel) {
   TemporaryFolder folder;
   save({}, folder.path(), 10);
   const fs::path checkpoint = find_checkpoint(folder.path());
@@ -246,7 +246,7 @@ TEST(Checkpoint, OfAnotherModelIsRejected) {
             std::string::npos);
 }
 
-TEST(Checkpoint, WithoutATensorOfTheRunIsRejected) {
+TEST(Checkpoint, RejectsACheckpointWithoutATensorOfTheRun) {
   TemporaryFolder folder;
   save({}, folder.path(), 10);
   Mesh mesh = make_mesh({});
@@ -257,7 +257,7 @@ TEST(Checkpoint, WithoutATensorOfTheRunIsRejected) {
       << message;
 }
 
-TEST(Checkpoint, ACutOffFileIsRejectedBeforeARankStarts) {
+TEST(Checkpoint, RejectsACutOffFileBeforeARankStarts) {
   TemporaryFolder folder;
   save({}, folder.path(), 10);
   const fs::path file = find_checkpoint(folder.path()) / "rank-00000.safetensors";
@@ -266,16 +266,16 @@ TEST(Checkpoint, ACutOffFileIsRejectedBeforeARankStarts) {
             std::string::npos);
 }
 
-TEST(Checkpoint, ChangedBytesOfATensorAreRejected) {
+TEST(Checkpoint, RejectsChangedBytesOfATensor) {
   TemporaryFolder folder;
   save({}, folder.path(), 10);
   const fs::path path = find_checkpoint(folder.path()) / "rank-00000.safetensors";
-  const std::string whole = read_file(path);
+  const std::string original = read_file(path);
   const SafetensorsFile file(path);
-  size_t data = whole.size();  // where the tensors' bytes begin
-  for (const auto& [name, header] : file.tensors()) data = std::min(data, whole.size() - header.end);
+  size_t data = original.size();  // offset of the tensors' bytes
+  for (const auto& [name, header] : file.tensors()) data = std::min(data, original.size() - header.end);
   for (const auto& [damaged, header] : file.tensors()) {
-    std::string changed = whole;
+    std::string changed = original;
     changed[data + header.end - 1] = static_cast<char>(changed[data + header.end - 1] ^ 0x40);
     TemporaryFolder other;
     fs::copy(folder.path(), other.path(), fs::copy_options::recursive);
@@ -288,7 +288,7 @@ TEST(Checkpoint, ChangedBytesOfATensorAreRejected) {
   }
 }
 
-TEST(Checkpoint, AnIndexThatPutsBoxesElsewhereIsRejected) {
+TEST(Checkpoint, RejectsAnIndexWithSlicesAtOtherOffsets) {
   const fs::path folder = testing::shared_folder();
   run_ranks(2, [&](const Environment& environment) { save(environment, folder, 10); });
   const fs::path path = folder / "step-00000010/checkpoint.json";
@@ -315,11 +315,11 @@ TEST(Checkpoint, AnIndexThatPutsBoxesElsewhereIsRejected) {
   EXPECT_NE(checkpoint_error(path.parent_path(), tiny_llama()).find("it is not a JSON object"), std::string::npos);
 }
 
-TEST(Checkpoint, APointerToNothingIsRejected) {
+TEST(Checkpoint, RejectsALatestThatDoesNotExist) {
   TemporaryFolder folder;
   save({}, folder.path(), 10);
   fs::remove_all(folder.path() / "step-00000010");
-  EXPECT_NE(get_message<std::runtime_error>([&] { find_checkpoint(folder.path()); }).find("which is not there"),
+  EXPECT_NE(get_message<std::runtime_error>([&] { find_checkpoint(folder.path()); }).find("which does not exist"),
             std::string::npos);
 }
 
@@ -351,7 +351,7 @@ TEST(Pretrained, ExportAndImportKeepEveryValue) {
   }
 }
 
-/// A Hugging Face folder with the tensors that `change` makes of the right ones.
+/// A Hugging Face folder with the correct tensors, modified by `change`.
 fs::path folder_with(const TemporaryFolder& folder, const ModelConfig& model,
                      const std::function<void(std::map<std::string, at::Tensor>&)>& change) {
   std::map<std::string, at::Tensor> tensors;
@@ -362,7 +362,7 @@ fs::path folder_with(const TemporaryFolder& folder, const ModelConfig& model,
   return folder.path();
 }
 
-TEST(Pretrained, TensorsThatAreNotTheModelsAreRejectedByName) {
+TEST(Pretrained, MismatchedTensorsAreRejectedByName) {
   TemporaryFolder folder;
   const ModelConfig model = tiny_llama(), tied = tiny_llama({{"tie_word_embeddings", true}});
   using Tensors = std::map<std::string, at::Tensor>;
@@ -379,7 +379,7 @@ TEST(Pretrained, TensorsThatAreNotTheModelsAreRejectedByName) {
   EXPECT_EQ(error(model, [](Tensors& t) { t["model.norm.weight"] = at::ones({9}); }),
             ": \"model.norm.weight\" is [9] and the LlamaForCausalLM of its config.json has [8]");
   EXPECT_EQ(error(model, [](Tensors& t) { t["model.norm.weight"] = at::ones({8}, at::kInt); }),
-            "/model.safetensors: \"model.norm.weight\" is of integers, and the model's \"model.norm.weight\" of "
+            "/model.safetensors: \"model.norm.weight\" holds integers, and the model's \"model.norm.weight\" "
             "floating-point numbers");
   EXPECT_EQ(error(tied, [](Tensors& t) { t["lm_head.weight"] = t["model.embed_tokens.weight"].clone(); }), "");
   EXPECT_NE(error(tied, [](Tensors& t) { t["lm_head.weight"] = t["model.embed_tokens.weight"] + 1; })
@@ -396,7 +396,7 @@ TEST(Pretrained, TensorsThatAreNotTheModelsAreRejectedByName) {
             "");
 }
 
-TEST(Pretrained, TiedTensorsThatAreBothInTheFileAndDifferAreReadAsNotTied) {
+TEST(Pretrained, TiedTensorsThatDifferInTheFileAreReadAsUntied) {
   TemporaryFolder folder;
   const ModelConfig untied = tiny_llama(), tied = tiny_llama({{"tie_word_embeddings", true}});
   std::ofstream(folder.path() / "config.json") << format_config(tied, "float32");
@@ -413,13 +413,13 @@ TEST(Pretrained, TiedTensorsThatAreBothInTheFileAndDifferAreReadAsNotTied) {
   EXPECT_EQ(pretrained_error(folder.path(), different), "");
 }
 
-TEST(Pretrained, AFolderWithoutSafetensorsIsRejected) {
+TEST(Pretrained, RejectsAFolderWithoutSafetensors) {
   TemporaryFolder folder;
   EXPECT_NE(pretrained_error(folder.path(), tiny_llama()).find("holds neither model.safetensors nor"),
             std::string::npos);
 }
 
-TEST(Pretrained, ExportOverwritesNothing) {
+TEST(Pretrained, ExportDoesNotOverwrite) {
   TemporaryFolder folder;
   save({}, folder.path() / "checkpoints", 10);
   const fs::path exported = folder.path() / "exported";

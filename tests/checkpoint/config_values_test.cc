@@ -1,4 +1,4 @@
-// Settings of a config.json that no model can have, rejected before one is built.
+// Impossible values in config.json are rejected before a model is built.
 #include "runtime/checkpoint/config_values.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::string error(const json& object) {
   return get_message<ConfigError>([&] { parse(object); });
 }
 
-TEST(ConfigValues, NumbersThatNoModelHasAreRejected) {
+TEST(ConfigValues, RejectsImpossibleNumbers) {
   EXPECT_EQ(error({{"num_hidden_layers", 1'000'000}}),
             "config.json: \"num_hidden_layers\" is 1000000: write at most 2048");
   EXPECT_EQ(error({{"model_type", "gemma3_text"}, {"num_hidden_layers", int64_t{1} << 40}}),
@@ -35,12 +35,12 @@ TEST(ConfigValues, NumbersThatNoModelHasAreRejected) {
             "config.json: \"sliding_window_pattern\" is 0: write at least 1");
 }
 
-TEST(ConfigValues, AnIntegerOfMoreThan63BitsIsNone) {
+TEST(ConfigValues, RejectsIntegersOfMoreThan63Bits) {
   EXPECT_EQ(error({{"vocab_size", uint64_t{1} << 63}}),
             "config.json: \"vocab_size\" is 9223372036854775808: write an integer");
 }
 
-TEST(ConfigValues, RotarySettingsAreFiniteAndOfAShortHead) {
+TEST(ConfigValues, RopeParametersAreFiniteAndTheHeadIsShort) {
   const json nan = {{"__float__", "NaN"}};
   EXPECT_EQ(error({{"rope_theta", nan}}), "config.json: \"rope_theta\" is nan: write a number above 0");
   EXPECT_NE(error({{"partial_rotary_factor", nan}}).find("\"partial_rotary_factor\" is nan"), std::string::npos);
@@ -50,7 +50,7 @@ TEST(ConfigValues, RotarySettingsAreFiniteAndOfAShortHead) {
       "config.json: \"original_max_position_embeddings\" is 0: write a number from 1 to 2147483647");
 }
 
-TEST(ConfigValues, SizesWhoseProductNoTensorHasNameTheFile) {
+TEST(ConfigValues, SizesThatOverflowATensorAreErrorsThatNameTheFile) {
   const ModelConfig model = parse({{"hidden_size", 2048 * 1048575}, {"num_attention_heads", 1048575}});
   const auto message = get_message<ConfigError>([&] { model_parameters(model); });
   EXPECT_EQ(message.find("config.json: cannot build LlamaForCausalLM from its config: "), 0u) << message;

@@ -1,4 +1,4 @@
-// A checkpoint whose files say what cannot be is rejected by a sentence that names the file.
+// Checkpoints with inconsistent files are rejected with an error that names the file.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -34,7 +34,7 @@ class DamagedCheckpoint : public testing::Test {
  protected:
   DamagedCheckpoint() : checkpoint_(save_checkpoint(folder_.path(), model_, {7, {}}, full_slices(model_), mesh_, 1)) {}
 
-  /// The error of a checkpoint.json with a change, from the file's name on.
+  /// The error for a checkpoint.json with a change, starting at the file's name.
   std::string error(const json& changes) {
     json index = json::parse(read_file(checkpoint_ / "checkpoint.json"));
     index.merge_patch(changes);
@@ -51,15 +51,15 @@ class DamagedCheckpoint : public testing::Test {
   fs::path checkpoint_;
 };
 
-TEST_F(DamagedCheckpoint, NumbersThatAreNoSizesAreRejected) {
-  EXPECT_EQ(error({{"step", 1e308}}), "checkpoint.json is damaged: [1e+308] is no list of sizes");
-  EXPECT_EQ(error({{"step", -1}}), "checkpoint.json is damaged: [-1] is no list of sizes");
+TEST_F(DamagedCheckpoint, RejectsNumbersThatAreNotSizes) {
+  EXPECT_EQ(error({{"step", 1e308}}), "checkpoint.json is damaged: [1e+308] is not a list of sizes");
+  EXPECT_EQ(error({{"step", -1}}), "checkpoint.json is damaged: [-1] is not a list of sizes");
   EXPECT_EQ(error({{"step", 7}, {"mesh", {1, 1}}}), "checkpoint.json is damaged: its mesh has 2 axes");
 }
 
-TEST_F(DamagedCheckpoint, AnotherFormatNamesWhatWroteItAndWhatToDo) {
+TEST_F(DamagedCheckpoint, AnotherFormatIsAnErrorThatNamesTheWriterAndTheFix) {
   EXPECT_EQ(error({{"format", "2"}}),
-            "checkpoint.json is damaged, or another program wrote it: its format is \"2\", and modrun writes a number. "
+            "checkpoint.json is damaged, or another program wrote it: its format is \"2\", not a number. "
             "Restore the file, or continue from another checkpoint");
   const std::string newer = error({{"format", 3}, {"program", "modular 7.1"}});
   EXPECT_EQ(newer.find("checkpoint.json has the format 3, and this program, modular "), 0u) << newer;
@@ -70,13 +70,13 @@ TEST_F(DamagedCheckpoint, AnotherFormatNamesWhatWroteItAndWhatToDo) {
             std::string::npos);
 }
 
-TEST_F(DamagedCheckpoint, ShapesWhoseProductHasMoreThan63BitsAreRejected) {
+TEST_F(DamagedCheckpoint, RejectsShapesOfMoreThan63Bits) {
   const int64_t large = int64_t{1} << 40;
   EXPECT_EQ(error({{"tensors", {{"more", {{"shape", {large, large}}, {"boxes", json::array()}}}}}}),
-            "checkpoint.json is damaged: \"more\" is [1099511627776, 1099511627776], more values than there can be");
+            "checkpoint.json is damaged: \"more\" is [1099511627776, 1099511627776], more values than fit in 63 bits");
 }
 
-TEST_F(DamagedCheckpoint, ABoxThatStandsTwiceIsRejected) {
+TEST_F(DamagedCheckpoint, RejectsADuplicateSlice) {
   json index = json::parse(read_file(checkpoint_ / "checkpoint.json"));
   json slices = index["tensors"]["model.norm.weight"]["boxes"];
   slices.push_back(slices[0]);
@@ -84,15 +84,15 @@ TEST_F(DamagedCheckpoint, ABoxThatStandsTwiceIsRejected) {
             "checkpoint.json is damaged: it names the slice \"model.norm.weight\" of rank-00000.safetensors twice");
 }
 
-TEST_F(DamagedCheckpoint, AFileElsewhereIsNotRead) {
+TEST_F(DamagedCheckpoint, DoesNotReadFilesOutsideTheFolder) {
   json index = json::parse(read_file(checkpoint_ / "checkpoint.json"));
   json slices = index["tensors"]["model.norm.weight"]["boxes"];
   slices[0]["file"] = "../rank-00000.safetensors";
   EXPECT_EQ(error({{"tensors", {{"model.norm.weight", {{"boxes", slices}}}}}}),
-            "checkpoint.json is damaged: \"../rank-00000.safetensors\" is no name of a file beside it");
+            "checkpoint.json is damaged: \"../rank-00000.safetensors\" is not the name of a file in the same folder");
 }
 
-TEST_F(DamagedCheckpoint, AStateThatIsNoneOfTheGeneratorNamesTheRanksFile) {
+TEST_F(DamagedCheckpoint, AnInvalidGeneratorStateIsAnErrorThatNamesTheRanksFile) {
   const fs::path file = checkpoint_ / rank_file_name(0);
   std::vector<std::pair<std::string, at::Tensor>> tensors;
   std::map<std::string, std::string> metadata;
@@ -110,10 +110,10 @@ TEST_F(DamagedCheckpoint, AStateThatIsNoneOfTheGeneratorNamesTheRanksFile) {
   const std::string message =
       get_message<std::runtime_error>([&] { load_checkpoint(checkpoint_, model_, slices, mesh_); });
   EXPECT_EQ(from_name(message, "rank-"),
-            "rank-00000.safetensors is damaged: its \"generator.cpu\" is no state of that random generator");
+            "rank-00000.safetensors is damaged: its \"generator.cpu\" is not a state of that random generator");
 }
 
-TEST_F(DamagedCheckpoint, ANameInLatestThatNoCheckpointHasIsNotLookedFor) {
+TEST_F(DamagedCheckpoint, DoesNotLookUpInvalidNamesInLatest) {
   const std::pair<std::string, std::string> names[] = {
       {"/", "\"/\""},
       {"step-\xff", "\"step-\uFFFD\""},
@@ -124,7 +124,7 @@ TEST_F(DamagedCheckpoint, ANameInLatestThatNoCheckpointHasIsNotLookedFor) {
   for (const auto& [name, shown] : names) {
     write_file(folder_.path() / "latest", name + "\n");
     const auto message = get_message<std::runtime_error>([&] { find_checkpoint(folder_.path()); });
-    EXPECT_EQ(from_name(message, "latest").find("latest names the checkpoint " + shown + ", which is not there"), 0u)
+    EXPECT_EQ(from_name(message, "latest").find("latest names the checkpoint " + shown + ", which does not exist"), 0u)
         << message.substr(0, 300);
   }
 }

@@ -1,4 +1,4 @@
-// Examples of every width of integers.
+// Examples with integers of every width.
 #include "runtime/checkpoint/examples.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 ModelConfig default_llama() { return parse_config(R"({"model_type": "llama"})", "config.json"); }
 
-TEST(Examples, IdsOfEveryTypeAreComparedWithTheVocabularysSize) {
+TEST(Examples, IdsOfEveryTypeAreComparedWithTheVocabularySize) {
   const TemporaryFolder folder;
   for (const at::ScalarType type :
        {at::kByte, at::kChar, at::kShort, at::kInt, at::kLong, at::kUInt16, at::kUInt32, at::kUInt64}) {
@@ -31,7 +31,7 @@ TEST(Examples, FilesMayHoldIdsOfDifferentTypes) {
   EXPECT_TRUE(at::equal(examples.read(rows).input_ids, at::full({2, 4}, 7, at::kLong)));
 }
 
-TEST(Examples, AnIdBeyondTheVocabularyIsRejectedInAnyRowAndType) {
+TEST(Examples, RejectsAnIdBeyondTheVocabularyInAnyRowAndType) {
   const TemporaryFolder folder;
   const at::Tensor ids = at::zeros({3, 4}, at::kLong);
   ids[2][3] = 65535;

@@ -1,4 +1,4 @@
-// A config's field that is a number in some files and a text in others, in config.json and back.
+// A config field that is a number in some files and a string in others, read from config.json and written back.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -49,13 +49,13 @@ TEST(FieldOfTwoTypes, IsWrittenAsItWasRead) {
     EXPECT_EQ(printed(taken({{"pattern", pattern}})), (json{{"kind", 3}, {"pattern", pattern}}));
 }
 
-TEST(FieldOfTwoTypes, OfAnotherTypeIsRejected) {
+TEST(FieldOfTwoTypes, RejectsOtherTypes) {
   for (const json& wrong : {json(2.5), json(true), json::array({1})})
     EXPECT_EQ(get_message<ConfigError>([&] { taken({{"pattern", wrong}}); }),
               "config.json: \"pattern\" is " + wrong.dump() + ": write an integer or a string");
 }
 
-TEST(FieldOfTwoTypes, CountsWhereItIsANumber) {
+TEST(FieldOfTwoTypes, CountsIfItIsANumber) {
   ConfigOf<PatternConfig> config;
   EXPECT_EQ(config_integers(config), (ConfigIntegers{{"kind", 3}}));
   config.value.pattern = 4;

@@ -1,4 +1,4 @@
-// Initial weights that the first rank reads for all: the others have no folder, and get the same values.
+// Initial weights that rank 0 reads for all: the other ranks have no folder, and get the same values.
 #include <gmock/gmock.h>
 
 #include "runtime/checkpoint/pretrained.h"
@@ -28,7 +28,7 @@ void write_weights(const fs::path& checkpoint, const fs::path& pretrained) {
   export_pretrained(checkpoint, pretrained, {});
 }
 
-TEST(FirstReader, EveryRankGetsItsBoxesOfWhatTheFirstReads) {
+TEST(FirstReader, EveryRankGetsItsSlicesFromRank0) {
   const fs::path folder = testing::shared_folder();
   for (const auto& [axis, ranks] : {std::pair(Axis::dp_shard, 3), std::pair(Axis::tp, 2), std::pair(Axis::pp, 2)})
     run_ranks(ranks, [&, axis = axis, ranks = ranks](const Environment& environment) {
@@ -49,7 +49,7 @@ TEST(FirstReader, EveryRankGetsItsBoxesOfWhatTheFirstReads) {
     });
 }
 
-TEST(FirstReader, WhatTheFirstCannotReadEndsAll) {
+TEST(FirstReader, AReadErrorOnRank0EndsAllRanks) {
   const fs::path folder = testing::shared_folder();
   run_ranks(2, [&](const Environment& environment) {
     MeshShape shape;
@@ -57,9 +57,9 @@ TEST(FirstReader, WhatTheFirstCannotReadEndsAll) {
     Mesh mesh(environment, shape);
     ParallelModel model(*tiny_llama().entry, *tiny_llama().config, mesh, {}, /*seed=*/2);
     const auto loading = [&] { load_parameters_by_first(folder, tiny_llama(), get_slices(model), Head::stored, mesh); };
-    EXPECT_THAT(
-        get_message<std::runtime_error>(loading),
-        HasSubstr(mesh.rank() == 0 ? "holds neither model.safetensors nor" : "rank 0, which reads model.checkpoint "));
+    EXPECT_THAT(get_message<std::runtime_error>(loading),
+                HasSubstr(mesh.rank() == 0 ? "holds neither model.safetensors nor"
+                                           : "rank 0 failed to read model.checkpoint "));
   });
 }
 

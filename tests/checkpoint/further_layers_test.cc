@@ -13,7 +13,7 @@ FurtherLayers after_two_layers(const nlohmann::json& count) {
   return FurtherLayers(parse_config(config.dump(), "config.json"));
 }
 
-TEST(FurtherLayers, AreThoseAfterTheModelsLast) {
+TEST(FurtherLayers, FollowTheModelsLastLayer) {
   const FurtherLayers one = after_two_layers(1);
   EXPECT_TRUE(one.hold("model.layers.2.eh_proj.weight"));
   for (const char* name : {"model.layers.1.mlp.up_proj.weight", "model.layers.3.eh_proj.weight", "model.layers.2",
@@ -21,7 +21,7 @@ TEST(FurtherLayers, AreThoseAfterTheModelsLast) {
     EXPECT_FALSE(one.hold(name)) << name;
 }
 
-TEST(FurtherLayers, AnAbsurdCountOfThemTakesNoMemory) {
+TEST(FurtherLayers, AnAbsurdCountTakesNoMemory) {
   EXPECT_TRUE(after_two_layers(UINT64_MAX).hold("model.layers.9000000000.x"));
   for (const nlohmann::json& none : {nlohmann::json(-1), nlohmann::json(1e308), nlohmann::json("2")})
     EXPECT_FALSE(after_two_layers(none).hold("model.layers.2.x"));

@@ -1,5 +1,5 @@
 // A fused layer, of which a tp rank keeps a slice of each part, is one tensor in its own order in a checkpoint; so is a
-// buffer that is split.
+// sharded buffer.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -35,7 +35,8 @@ class FusedParts : public ::testing::TestWithParam<const char*> {
     return parse_config(nlohmann::json{{"model_type", GetParam()}, {"num_hidden_layers", 1}}.dump(), "config.json");
   }
 
-  /// Initial values depend on the seed and on a parameter's name alone: each rank knows what its part has to be.
+  /// Initial values depend only on the seed and the parameter's name, so each rank knows the expected values of its
+  /// part.
   void expect_initial(ParallelModel& model, Mesh& mesh) const {
     ParallelModel fresh(*config().entry, *config().config, mesh, {}, kSeed);
     for (const auto tensors : {&ParallelModel::parameters, &ParallelModel::buffers})
@@ -44,7 +45,7 @@ class FusedParts : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(FusedParts, AreReadByEveryMesh) {
+TEST_P(FusedParts, LoadOnEveryMesh) {
   const fs::path folder = fs::path(testing::shared_folder()) / GetParam();
   run_ranks(4, [&](const Environment& environment) {
     Mesh mesh(environment, mesh_shape(2, 2), {.device = at::kCPU});
@@ -62,7 +63,7 @@ TEST_P(FusedParts, AreReadByEveryMesh) {
   }
 }
 
-TEST_P(FusedParts, AreExportedWhole) {
+TEST_P(FusedParts, AreExportedInFull) {
   const fs::path folder = fs::path(testing::shared_folder()) / GetParam();
   run_ranks(2, [&](const Environment& environment) {
     Mesh mesh(environment, mesh_shape(2, 1), {.device = at::kCPU});

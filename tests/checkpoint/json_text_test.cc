@@ -1,4 +1,4 @@
-// JSON from outside takes memory in proportion to its bytes, however it is written.
+// Parsing untrusted JSON takes memory in proportion to its bytes, however it is written.
 #include "runtime/checkpoint/json_text.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ int64_t most_memory() {
   return usage.ru_maxrss * 1024;
 }
 
-TEST(JsonText, OfFarMoreValuesThanItsBytesCallForIsRejectedBeforeTheyTakeMemory) {
+TEST(JsonText, TooManyValuesAreRejectedBeforeTheyTakeMemory) {
   constexpr size_t kValues = 12'000'000;
   constexpr int64_t kMostMemory = int64_t{600} << 20;  // the values would take a gigabyte and more
   for (const char* piece : {"[]", "{}", "0", "\"\""}) {
@@ -41,19 +41,19 @@ TEST(JsonText, OfFarMoreValuesThanItsBytesCallForIsRejectedBeforeTheyTakeMemory)
   }
 }
 
-TEST(JsonText, HoldsWhatRealFilesHold) {
+TEST(JsonText, AcceptsRealFiles) {
   nlohmann::json slices = nlohmann::json::array(), merges = nlohmann::json::array();
   for (int slice = 0; slice < 300'000; ++slice)
     slices.push_back({{"file", "rank-00000.safetensors"}, {"key", "w"}, {"offset", {0, 0}}, {"shape", {8, 8}}});
   for (int merge = 0; merge < 300'000; ++merge) merges.push_back({"a", "b"});
-  EXPECT_EQ(parse_json(slices.dump(1)).size(), slices.size()) << "of a checkpoint's index";
+  EXPECT_EQ(parse_json(slices.dump(1)).size(), slices.size()) << "a checkpoint's index";
   EXPECT_EQ(parse_json(slices.dump()).size(), slices.size());
-  EXPECT_EQ(parse_json(merges.dump()).size(), merges.size()) << "of a tokenizer";
+  EXPECT_EQ(parse_json(merges.dump()).size(), merges.size()) << "a tokenizer";
   EXPECT_THAT(json_problem("[1,"), HasSubstr("parse error"));
   EXPECT_THAT(json_problem(std::string(200, '[')), HasSubstr("nests more than 100 levels deep"));
 }
 
-TEST(JsonText, HeadersAndIndexesOfManyValuesAreNamedWithTheReason) {
+TEST(JsonText, HeadersAndIndexesWithTooManyValuesAreErrorsWithTheReason) {
   const TemporaryFolder folder;
   const std::string values = repeated("[]", 5'000'000);
   const std::string header = "{\"__metadata__\":{\"a\":" + values + "}}";

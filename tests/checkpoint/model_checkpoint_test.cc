@@ -1,4 +1,4 @@
-// Checkpoints of whole models whose parameters each mesh divides along other dimensions.
+// Checkpoints of complete models whose parameters each mesh shards along different dimensions.
 #include <gtest/gtest.h>
 
 #include "runtime/checkpoint/checkpoint.h"
@@ -9,7 +9,7 @@ namespace {
 
 using testing::run_ranks;
 
-/// Two experts, of matrices [2, 100, 36] and [2, 36, 50].
+/// Two experts, with matrices [2, 100, 36] and [2, 36, 50].
 ModelConfig two_experts() {
   return parse_config(R"({"model_type": "mixtral", "vocab_size": 62, "hidden_size": 36, "intermediate_size": 50,
                           "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
@@ -27,7 +27,7 @@ ParallelModel model_on(Mesh& mesh, const ModelConfig& config, uint64_t seed) {
   return ParallelModel(*config.entry, *config.config, mesh, {}, seed);
 }
 
-TEST(ModelCheckpoint, OfThreeRanksIsTheSameModelOnAnyOtherNumber) {
+TEST(ModelCheckpoint, FromThreeRanksLoadsOnAnyOtherNumber) {
   const std::string folder = testing::shared_folder();
   run_ranks(3, [&](const Environment& environment) {
     const ModelConfig config = two_experts();

@@ -26,7 +26,7 @@ std::string error(json object) {
   return get_message<ConfigError>([&] { parse(object); });
 }
 
-TEST(ModelConfig, FieldsThatAreNotGivenKeepTheFamilysDefaults) {
+TEST(ModelConfig, MissingFieldsKeepTheFamilysDefaults) {
   const LlamaConfig config = read_llama({{"hidden_size", 64}, {"num_attention_heads", 4}, {"head_dim", nullptr}});
   EXPECT_EQ(config.hidden_size, 64);
   EXPECT_EQ(config.vocab_size, 32000);
@@ -34,7 +34,7 @@ TEST(ModelConfig, FieldsThatAreNotGivenKeepTheFamilysDefaults) {
   EXPECT_EQ(config.head_dim, 16);
 }
 
-TEST(ModelConfig, TheEntryIsFoundByArchitectureOrByModelType) {
+TEST(ModelConfig, FindsTheEntryByArchitectureOrModelType) {
   EXPECT_EQ(parse({{"architectures", {"LlamaForCausalLM"}}}).entry->architecture, "LlamaForCausalLM");
   EXPECT_EQ(parse({{"architectures", {"LlamaModel"}}, {"model_type", "llama"}}).entry->architecture,
             "LlamaForCausalLM");
@@ -44,7 +44,7 @@ TEST(ModelConfig, TheEntryIsFoundByArchitectureOrByModelType) {
             0);
 }
 
-TEST(ModelConfig, ReadsRotarySettingsOfEveryAge) {
+TEST(ModelConfig, ReadsRopeParametersOfEveryRelease) {
   EXPECT_EQ(read_llama({{"rope_theta", 5e5}}).rope_parameters.rope_theta, 5e5);
   EXPECT_EQ(read_llama({{"rope_theta", 5e5}, {"rope_scaling", nullptr}}).rope_parameters.rope_type, "default");
 
@@ -80,11 +80,11 @@ TEST(ModelConfig, ReadsSpecialFloatingPointValues) {
   EXPECT_EQ(json::parse(model.other_keys), json({{"of", "NaN, \"Infinity"}}));
 }
 
-TEST(ModelConfig, AutoIsANumberThatFollowsFromOthers) {
+TEST(ModelConfig, AutoIsANumberDerivedFromOtherFields) {
   EXPECT_EQ(read_llama({{"hidden_size", 64}, {"num_attention_heads", 4}, {"head_dim", "auto"}}).head_dim, 16);
 }
 
-TEST(ModelConfig, UnknownKeysAreKeptAndNamedButMetadataIsNot) {
+TEST(ModelConfig, UnknownKeysAreKeptAndReportedButMetadataIsNot) {
   const ModelConfig model = parse({{"model_type", "llama"},
                                    {"transformers_version", "4.31.0"},
                                    {"bos_token_id", 1},
@@ -104,7 +104,7 @@ TEST(ModelConfig, UnknownKeysAreKeptAndNamedButMetadataIsNot) {
   EXPECT_EQ(written["architectures"], json({"LlamaForCausalLM"}));
 }
 
-TEST(ModelConfig, WhatIsWrittenReadsAsTheSameConfig) {
+TEST(ModelConfig, RoundTrips) {
   const ModelConfig model = parse({{"model_type", "llama"},
                                    {"hidden_size", 64},
                                    {"num_attention_heads", 4},
@@ -115,12 +115,12 @@ TEST(ModelConfig, WhatIsWrittenReadsAsTheSameConfig) {
   EXPECT_EQ(config_difference(model, again), "");
 }
 
-TEST(ModelConfig, SaysWhichFieldDiffers) {
+TEST(ModelConfig, ReportsWhichFieldDiffers) {
   const auto of_size = [](int64_t size) { return parse({{"model_type", "llama"}, {"hidden_size", size}}); };
   EXPECT_EQ(config_difference(of_size(64), of_size(128)), "its \"head_dim\" is 2 and the run's is 4");
 }
 
-TEST(ModelConfig, RejectsWrongTypesNamingKeyValueAndWhatToWrite) {
+TEST(ModelConfig, RejectsWrongTypesNamingKeyValueAndFix) {
   EXPECT_EQ(error({{"hidden_size", "64"}}), "config.json: \"hidden_size\" is \"64\": write an integer");
   EXPECT_EQ(error({{"hidden_size", 64.5}}), "config.json: \"hidden_size\" is 64.5: write an integer");
   EXPECT_EQ(error({{"rms_norm_eps", true}}), "config.json: \"rms_norm_eps\" is true: write a number");
@@ -132,7 +132,7 @@ TEST(ModelConfig, RejectsWrongTypesNamingKeyValueAndWhatToWrite) {
             "config.json: \"rope_scaling\" is 2: write an object with rope_type and rope_theta");
 }
 
-TEST(ModelConfig, ShowsTheBeginningOfALongValueAndNoHalfOfACharacter) {
+TEST(ModelConfig, TruncatesLongValuesAtACharacterBoundary) {
   const std::string name(54, 'x');
   EXPECT_EQ(error({{"architectures", {name + "ü" + name, 1}}}),
             "config.json: \"architectures\" is [\"" + name + "…: write a list with a model's name");

@@ -1,4 +1,4 @@
-// Configs within configs, in config.json and back.
+// Nested configs, read from config.json and written back.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -27,7 +27,7 @@ std::string error(const json& object) {
   return get_message<ConfigError>([&] { parse(object); });
 }
 
-TEST(NestedConfig, WhatIsNotGivenAtAllHasTheOutersDefaults) {
+TEST(NestedConfig, AMissingPartHasTheOuterConfigsDefaults) {
   for (const json& given : {json::object(), json{{"vision_config", nullptr}}}) {
     const LlavaConfig config = read_llava(given);
     EXPECT_EQ(config.vision_config.hidden_size, 1024);
@@ -36,24 +36,24 @@ TEST(NestedConfig, WhatIsNotGivenAtAllHasTheOutersDefaults) {
   }
 }
 
-TEST(NestedConfig, APartThatIsGivenHasItsOwnTypesDefaults) {
+TEST(NestedConfig, AGivenPartHasItsOwnTypesDefaults) {
   const LlavaConfig config = read_llava({{"vision_config", {{"image_size", 112}}}});
   EXPECT_EQ(config.vision_config.image_size, 112);
   EXPECT_EQ(config.vision_config.hidden_size, 768);
 }
 
-TEST(NestedConfig, TheFirstReleasesKeyWinsWithAllThatItImplies) {
+TEST(NestedConfig, TheFirstReleasesKeyWinsAsAUnit) {
   const LlavaConfig config = read_llava(
       {{"text_config", {{"hidden_size", 64}, {"vocab_size", 99}}}, {"text_config_dict", {{"hidden_size", 256}}}});
   EXPECT_EQ(config.text_config.hidden_size, 256);
   EXPECT_EQ(config.text_config.vocab_size, 32000);
 }
 
-TEST(NestedConfig, RotarySettingsAreReadInsideToo) {
+TEST(NestedConfig, ReadsNestedRopeParameters) {
   EXPECT_EQ(read_llava({{"text_config", {{"rope_theta", 5e5}}}}).text_config.rope_parameters.rope_theta, 5e5);
 }
 
-TEST(NestedConfig, UnknownKeysAreNamedWithTheirPlaceAndKept) {
+TEST(NestedConfig, UnknownKeysAreReportedWithTheirPathAndKept) {
   const json given = {{"text_config", {{"swing", 1}, {"_name_or_path", "x"}, {"torch_dtype", "float16"}}},
                       {"ignore_index", -100}};
   const ModelConfig model = parse(given);
@@ -65,20 +65,20 @@ TEST(NestedConfig, UnknownKeysAreNamedWithTheirPlaceAndKept) {
   EXPECT_FALSE(written["text_config"].contains("torch_dtype"));
 }
 
-TEST(NestedConfig, WhatIsWrittenReadsAsTheSameConfig) {
+TEST(NestedConfig, RoundTrips) {
   const ModelConfig model = parse({{"vision_config", {{"hidden_size", 96}}}, {"image_token_id", 7}});
   const ModelConfig again = parse_config(format_config(model, "float32"), "config.json");
   EXPECT_EQ(config_difference(model, again), "");
   EXPECT_EQ(dynamic_cast<const ConfigOf<LlavaConfig>&>(*again.config).value.image_token_index, 7);
 }
 
-TEST(NestedConfig, IntegersAreNamedByTheirPath) {
+TEST(NestedConfig, IntegersAreNamedByPath) {
   const ConfigIntegers integers = config_integers(*parse(json::object()).config);
   EXPECT_EQ(integers.find("vision_config.hidden_size")->second, 1024);
   EXPECT_EQ(integers.find("hidden_size"), integers.end());
 }
 
-TEST(NestedConfig, ErrorsNameThePlace) {
+TEST(NestedConfig, ErrorsNameThePath) {
   EXPECT_EQ(error({{"text_config", {{"hidden_size", 0}}}}),
             "config.json: text_config: \"hidden_size\" is 0: write at least 1");
   EXPECT_EQ(error({{"text_config", {{"hidden_size", "wide"}}}}),
@@ -90,7 +90,7 @@ TEST(NestedConfig, ErrorsNameThePlace) {
             std::string::npos);
 }
 
-TEST(NestedConfig, OtherTowersAreRejected) {
+TEST(NestedConfig, RejectsOtherTowers) {
   EXPECT_EQ(error({{"vision_config", {{"model_type", "siglip_vision_model"}}}}),
             "config.json: vision_config: model_type is siglip_vision_model, and only clip_vision_model is supported as "
             "the vision tower");

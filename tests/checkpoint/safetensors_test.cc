@@ -58,20 +58,20 @@ TEST(Safetensors, ReadsTensorsThatAreNotAligned) {
   EXPECT_EQ(SafetensorsFile(folder.path() / "file").tensor("x").item<float>(), value);
 }
 
-TEST(Safetensors, BoxesFromSeveralWritersMakeUpTheTensor) {
+TEST(Safetensors, SlicesFromSeveralWritersMakeUpTheTensor) {
   TemporaryFolder folder;
-  const at::Tensor whole = at::randn({4, 6, 5});
+  const at::Tensor full = at::randn({4, 6, 5});
   auto first =
       SafetensorsWriter::create(folder.path() / "file", {{"before", at::kLong, {3}}, {"x", at::kFloat, {4, 6, 5}}}, {});
   auto second = SafetensorsWriter::open(folder.path() / "file");
   first.write("before", at::arange(3));
-  first.write("x", {0, 0, 0}, whole.narrow(1, 0, 2));
-  second.write("x", {0, 2, 0}, whole.narrow(1, 2, 4).narrow(2, 0, 3));
-  second.write("x", {0, 2, 3}, whole.narrow(1, 2, 4).narrow(2, 3, 2).narrow(0, 0, 4));
+  first.write("x", {0, 0, 0}, full.narrow(1, 0, 2));
+  second.write("x", {0, 2, 0}, full.narrow(1, 2, 4).narrow(2, 0, 3));
+  second.write("x", {0, 2, 3}, full.narrow(1, 2, 4).narrow(2, 3, 2).narrow(0, 0, 4));
   first.close();
   second.close();
   const SafetensorsFile file(folder.path() / "file");
-  EXPECT_TRUE(at::equal(file.tensor("x"), whole));
+  EXPECT_TRUE(at::equal(file.tensor("x"), full));
   EXPECT_TRUE(at::equal(file.tensor("before"), at::arange(3)));
 }
 
@@ -86,10 +86,10 @@ TEST(Safetensors, WritingConvertsToTheTensorsType) {
 
 TEST(Safetensors, RejectsAFileThatIsCutOffAtAnyByte) {
   TemporaryFolder folder;
-  write_safetensors(folder.path() / "whole", {{"x", at::ones({3})}});
-  const auto size = std::filesystem::file_size(folder.path() / "whole");
+  write_safetensors(folder.path() / "complete", {{"x", at::ones({3})}});
+  const auto size = std::filesystem::file_size(folder.path() / "complete");
   for (uintmax_t kept = 0; kept < size; ++kept) {
-    std::filesystem::copy_file(folder.path() / "whole", folder.path() / "cut",
+    std::filesystem::copy_file(folder.path() / "complete", folder.path() / "cut",
                                std::filesystem::copy_options::overwrite_existing);
     std::filesystem::resize_file(folder.path() / "cut", kept);
     EXPECT_NE(error(folder.path() / "cut").find("is cut off"), std::string::npos)
@@ -127,7 +127,7 @@ TEST(Safetensors, RejectsHeadersThatContradictThemselves) {
             std::string::npos);
 }
 
-TEST(Safetensors, SaysWhichFileOrTensorIsNotThere) {
+TEST(Safetensors, MissingFilesAndTensorsAreErrorsThatNameThem) {
   TemporaryFolder folder;
   EXPECT_NE(error(folder.path() / "none").find("none cannot be read"), std::string::npos);
   write_safetensors(folder.path() / "file", {{"x", at::ones({3})}});
@@ -135,7 +135,7 @@ TEST(Safetensors, SaysWhichFileOrTensorIsNotThere) {
   EXPECT_NE(get_message<std::runtime_error>([&] { file.tensor("y"); }).find("has no tensor \"y\""), std::string::npos);
 }
 
-TEST(Safetensors, AShapeOfNoValuesWhoseStridesOverflowIsRejected) {
+TEST(Safetensors, RejectsAnEmptyShapeWhoseStridesOverflow) {
   TemporaryFolder folder;
   write_bytes(folder.path() / "file", R"({"x":{"dtype":"F32","shape":[0,4611686018427387904,8],"data_offsets":[0,0]}})",
               "");

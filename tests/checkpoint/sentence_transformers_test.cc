@@ -1,5 +1,5 @@
-// What modules.json and its files say of an embedding, as older and newer releases of Sentence Transformers write them,
-// and what of them is not supported.
+// modules.json and the files it names, as older and newer releases of Sentence Transformers write them, and errors for
+// unsupported ones.
 #include "runtime/checkpoint/sentence_transformers.h"
 
 #include <gmock/gmock.h>
@@ -40,21 +40,21 @@ class SentenceModules : public testing::Test {
     return read_embedding_head(folder_.path()).value();
   }
 
-  std::string pooling(const json& settings) const {
-    write("1_Pooling/config.json", settings);
+  std::string pooling(const json& config) const {
+    write("1_Pooling/config.json", config);
     return read().pooling;
   }
 
   std::string error() const {
     return get_message<ConfigError>([&] { read(); });
   }
-  std::string error_of_pooling(const json& settings) const {
-    return get_message<ConfigError>([&] { pooling(settings); });
+  std::string error_of_pooling(const json& config) const {
+    return get_message<ConfigError>([&] { pooling(config); });
   }
-  /// With a Dense of these settings, which are complete without them.
-  std::string error_of_dense(const json& settings) {
+  /// The error for a Dense with these options added to a complete config.
+  std::string error_of_dense(const json& config) {
     json complete = {{"in_features", 32}, {"out_features", 8}};
-    complete.update(settings);
+    complete.update(config);
     write("2_Dense/config.json", complete);
     modules_.push_back(module(kOlder + "Dense", "2_Dense"));
     const std::string found = error();
@@ -72,7 +72,7 @@ class SentenceModules : public testing::Test {
   json modules_;
 };
 
-TEST_F(SentenceModules, PoolsAsTheSettingsOfEveryReleaseSay) {
+TEST_F(SentenceModules, ReadsThePoolingConfigOfEveryRelease) {
   EXPECT_EQ(pooling({{"pooling_mode_cls_token", true}, {"pooling_mode_mean_tokens", false}}), "cls");
   EXPECT_EQ(pooling({{"pooling_mode_mean_tokens", true}, {"pooling_mode_max_tokens", true}}), "max+mean");
   EXPECT_EQ(pooling({{"pooling_mode_lasttoken", true}, {"pooling_mode_weightedmean_tokens", true}}),
@@ -83,7 +83,7 @@ TEST_F(SentenceModules, PoolsAsTheSettingsOfEveryReleaseSay) {
   EXPECT_EQ(pooling({{"pooling_mode", {"mean_sqrt_len_tokens"}}, {"include_prompt", true}}), "mean_sqrt_len_tokens");
 }
 
-TEST_F(SentenceModules, LayersAreThoseThatModulesNameInTheirOrder) {
+TEST_F(SentenceModules, ReadsLayersInTheOrderOfModules) {
   EXPECT_THAT(read().embedding_layers, IsEmpty());
   write("head/config.json", {{"in_features", 32}, {"out_features", 8}});
   write("other/config.json", {{"in_features", 8},
@@ -94,15 +94,16 @@ TEST_F(SentenceModules, LayersAreThoseThatModulesNameInTheirOrder) {
   modules_.push_back(module("sentence_transformers.base.modules.dense.Dense", "head"));
   modules_.push_back(module(kOlder + "Dense", "other"));
   EXPECT_THAT(read().embedding_layers, ElementsAre("normalize", "dense 8 tanh", "dense 4 identity no-bias"));
-  EXPECT_THAT(get_message<ConfigError>([&] { dense_weights(folder_.path()); }),
-              HasSubstr("head/model.safetensors is not there: load the folder with Sentence Transformers and save it"));
+  EXPECT_THAT(
+      get_message<ConfigError>([&] { dense_weights(folder_.path()); }),
+      HasSubstr("head/model.safetensors does not exist: load the folder with Sentence Transformers and save it"));
   folder_.write("head/pytorch_model.bin", "");
   EXPECT_THAT(get_message<ConfigError>([&] { dense_weights(folder_.path()); }),
-              HasSubstr("is not there, and pytorch_model.bin is not read: load the folder"));
+              HasSubstr("does not exist, and pytorch_model.bin is not read: load the folder"));
 }
 
-// The library normalizes what is there: tokens before pooling, and the embedding after it.
-TEST_F(SentenceModules, NormalizeAndDropoutAreReadByWhereTheyStand) {
+// The library normalizes the tensor that exists: tokens before pooling, and the embedding after it.
+TEST_F(SentenceModules, NormalizeAndDropoutDependOnTheirPosition) {
   write("tokens/config.json", {{"module_input_name", "token_embeddings"}});
   write("drop/config.json", {{"dropout", 0.05}});
   const std::string normalize = kOlder + "Normalize", dropout = kOlder + "Dropout";
@@ -119,7 +120,7 @@ TEST_F(SentenceModules, NormalizeAndDropoutAreReadByWhereTheyStand) {
   EXPECT_FALSE(read().include_prompt);
 }
 
-TEST_F(SentenceModules, AnOlderFolderIsReadWhereModulesSay) {
+TEST_F(SentenceModules, ReadsOlderFoldersAtThePathInModules) {
   write("0_BERT/config.json", {{"architectures", {"BertForMaskedLM"}}, {"model_type", "bert"}, {"hidden_size", 24}});
   modules_[0]["path"] = "0_BERT";
   write("modules.json", modules_);
@@ -134,8 +135,8 @@ TEST_F(SentenceModules, AnOlderFolderIsReadWhereModulesSay) {
   EXPECT_EQ(read_config(alone).entry->architecture, "BertForMaskedLM");
   for (const fs::path& name : {alone, alone / ""})
     EXPECT_THAT(get_message<ConfigError>([&] { read_config(name, model.entry); }),
-                HasSubstr("is the Transformer of " + folder_.path().string() + ", which says in modules.json"));
-  // Other files of that name are none of its business.
+                HasSubstr("is the Transformer of " + folder_.path().string() + ", whose modules.json says"));
+  // Other files of that name are ignored.
   for (const json& other : {json::object(), json::array({1}), json::array({module("a.Transformer", "other")})}) {
     write("modules.json", other);
     EXPECT_EQ(read_config(alone, model.entry).entry->architecture, "BertModel");
@@ -146,7 +147,7 @@ TEST_F(SentenceModules, AnOlderFolderIsReadWhereModulesSay) {
               HasSubstr("gone/config.json cannot be read"));
 }
 
-TEST_F(SentenceModules, WhatIsNotSupportedIsAnErrorThatNamesItsFile) {
+TEST_F(SentenceModules, UnsupportedModulesAreErrorsThatNameTheFile) {
   for (const char* type : {"LayerNorm", "CNN", "LSTM", "WordEmbeddings", "Router", "StaticEmbedding",
                            "WeightedLayerPooling", "SpladePooling"})
     EXPECT_THAT(error_with(module(kOlder + type, "2_It")),
@@ -155,11 +156,10 @@ TEST_F(SentenceModules, WhatIsNotSupportedIsAnErrorThatNamesItsFile) {
               HasSubstr("modules.json has the module \"custom_st.Transformer\", which is not supported"));
   EXPECT_THAT(
       error_with(module(kOlder + "Pooling", "2_Pooling")),
-      HasSubstr(
-          "modules.json lists Transformer, Pooling, Pooling: a Transformer, then Normalize where wanted, a Pooling, "
-          "and then"));
+      HasSubstr("modules.json lists Transformer, Pooling, Pooling: a Transformer, an optional Normalize, a Pooling, "
+                "and then"));
   EXPECT_THAT(error_with(module(kOlder + "Dense", "../elsewhere")),
-              HasSubstr("names the path \"../elsewhere\" for a module: write one of the folder"));
+              HasSubstr("names the path \"../elsewhere\" for a module: write a path within the folder"));
   EXPECT_THAT(error_with({{"type", 3}}), HasSubstr("in which \"type\" is not a string"));
 
   EXPECT_THAT(error_of_pooling({{"include_prompt", 0}}),
@@ -169,7 +169,7 @@ TEST_F(SentenceModules, WhatIsNotSupportedIsAnErrorThatNamesItsFile) {
   EXPECT_THAT(error_of_pooling({{"pooling_mode", {3}}}), HasSubstr("\"pooling_mode\" is [3]"));
   EXPECT_THAT(error_of_pooling({{"pooling_mode_cls_token", 1}}), HasSubstr("is 1: write true or false"));
   EXPECT_THAT(error_of_pooling({{"pooling_mode_entropy", true}}),
-              HasSubstr("\"pooling_mode_entropy\" is a way of pooling that is not known"));
+              HasSubstr("\"pooling_mode_entropy\" is an unknown pooling mode"));
   EXPECT_EQ(pooling({{"pooling_mode", "mean"}}), "mean");
 
   EXPECT_THAT(error_of_dense({{"activation_function", "my.Swiglu"}}),
@@ -189,7 +189,7 @@ TEST_F(SentenceModules, WhatIsNotSupportedIsAnErrorThatNamesItsFile) {
               HasSubstr("3_It/config.json: \"module_input_name\" is \"cls_token_embeddings\""));
   write("3_It/config.json", {{"module_input_name", "token_embeddings"}, {"module_output_name", "sentence_embedding"}});
   EXPECT_THAT(error_with(module(kOlder + "Normalize", "3_It")),
-              HasSubstr("\"module_output_name\" is \"sentence_embedding\", what normalization makes"));
+              HasSubstr("\"module_output_name\" is \"sentence_embedding\", the output of the normalization"));
   for (const char* type : {"Dense", "Dropout"}) {
     modules_.insert(modules_.begin() + 1, module(kOlder + type, "3_It"));
     EXPECT_THAT(error(),
@@ -200,13 +200,13 @@ TEST_F(SentenceModules, WhatIsNotSupportedIsAnErrorThatNamesItsFile) {
   EXPECT_THAT(error(), HasSubstr("modules.json is not a JSON list"));
 }
 
-TEST_F(SentenceModules, AFolderThatEmbedsIsReadAsAnEntryForSentences) {
+TEST_F(SentenceModules, AFolderWithAPoolingIsReadAsASentenceEntry) {
   write("config.json", {{"architectures", {"Qwen3ForCausalLM"}}, {"model_type", "qwen3"}});
   EXPECT_EQ(read_config(folder_.path()).entry->architecture, "Qwen3ForCausalLM");
   write("modules.json", modules_);
   const ModelConfig model = read_config(folder_.path());
   EXPECT_EQ(model.entry->architecture, "Qwen3Model");
-  // A checkpoint's config says by itself what it embeds; a plain folder of a decoder's base model is a decoder.
+  // A checkpoint's config is self-contained; a plain folder of a decoder's base model is a decoder.
   const std::string written = format_config(model, "float32");
   const ModelConfig again = parse_config(written, "config.json");
   EXPECT_EQ(again.entry->architecture, "Qwen3Model");
@@ -216,7 +216,7 @@ TEST_F(SentenceModules, AFolderThatEmbedsIsReadAsAnEntryForSentences) {
   EXPECT_EQ(json::parse(format_config(read_config(folder_.path()), "float32"))["pooling"], "cls");
 }
 
-TEST_F(SentenceModules, FieldsThatMakeNoEmbeddingAreErrors) {
+TEST_F(SentenceModules, InvalidEmbeddingFieldsAreErrors) {
   const auto get_error = [](json fields) {
     fields.update({{"architectures", {"BertModel"}}});
     return get_message<ConfigError>([&] { parse_config(fields.dump(), "config.json"); });

@@ -1,4 +1,4 @@
-// The index of a Hugging Face folder names files of that folder alone.
+// The index of a Hugging Face folder may name only files in that folder.
 #include <gmock/gmock.h>
 
 #include "runtime/checkpoint/pretrained.h"
@@ -18,7 +18,7 @@ std::string error(const std::string& file) {
   return get_message<std::runtime_error>([&] { open_parameters(folder.path(), model); });
 }
 
-TEST(WeightMap, NamesFilesOfItsFolder) {
+TEST(WeightMap, NamesOnlyFilesInItsFolder) {
   for (const std::string file : {"/", "/etc/passwd", "", "../model.safetensors", "a/../../model.safetensors"})
     EXPECT_THAT(error(file), HasSubstr("model.safetensors.index.json names the file \"" + file +
                                        "\" for \"lm_head.weight\": write one of the checkpoint's folder"));

@@ -1,4 +1,4 @@
-// The order in which samples are seen, on any number of ranks.
+// The order of samples, on any number of ranks.
 #include "runtime/data/batches.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kSeqLen = 4;
 
-/// 64 samples, each of whose tokens is the sample's number.
+/// 64 samples; all tokens of a sample are its index.
 class Batches : public testing::Test {
  protected:
   Batches() {
@@ -25,7 +25,7 @@ class Batches : public testing::Test {
     samples_.emplace(TokenStream(find_data_files({.paths = {folder_.path()}}).training), kSeqLen, 256);
   }
 
-  /// Which samples the ranks of a mesh see in the step at `position`, sorted.
+  /// The samples that the ranks of a mesh see in the step at `position`, sorted.
   std::vector<int64_t> step(int64_t dp_size, int64_t micro_batch, int64_t micro_batches, int64_t position,
                             uint64_t seed = 1) const {
     std::vector<int64_t> seen;
@@ -45,7 +45,7 @@ class Batches : public testing::Test {
   std::optional<TokenSamples> samples_;
 };
 
-TEST_F(Batches, StepSeesTheSameSamplesOnEveryMesh) {
+TEST_F(Batches, AStepSeesTheSameSamplesOnEveryMesh) {
   const auto alone = step(1, 8, 1, 16);
   EXPECT_EQ(step(2, 4, 1, 16), alone);
   EXPECT_EQ(step(4, 1, 2, 16), alone);
@@ -63,21 +63,21 @@ TEST_F(Batches, EachPassSeesEverySampleOnceInItsOwnOrder) {
   EXPECT_EQ(std::set<int64_t>(second.begin(), second.end()).size(), 64u);
 }
 
-TEST_F(Batches, SeedChoosesTheOrder) {
+TEST_F(Batches, TheSeedDeterminesTheOrder) {
   EXPECT_EQ(step(1, 8, 1, 0, 1), step(1, 8, 1, 0, 1));
   EXPECT_NE(step(1, 8, 1, 0, 1), step(1, 8, 1, 0, 2));
 }
 
-TEST_F(Batches, StepsRunOnAcrossTheEndOfAPass) {
+TEST_F(Batches, StepsContinueAcrossTheEndOfAPass) {
   std::vector<int64_t> seen = step(1, 8, 1, 60), expected;
   for (int64_t position = 60; position < 68; ++position) expected.push_back(sample_at(position, 64, 1));
   std::ranges::sort(expected);
   EXPECT_EQ(seen, expected);
 }
 
-TEST(SampleOrder, OfOnePassIsNotThatOfThePassBeforeShifted) {
-  // Of a Feistel network whose rounds begin one later: the left half of what it makes of (c, x ^ k), for some k, is the
-  // right half of what the one before makes of (x, c).
+TEST(SampleOrder, IsNotTheShiftedOrderOfThePreviousPass) {
+  // In a Feistel network whose rounds begin one later, the left half of the result for (c, x ^ k), for some k, equals
+  // the right half of the original network's result for (x, c).
   constexpr int64_t kHalf = 64;
   const auto at = [](int64_t left, int64_t right, int64_t pass) {
     return sample_at(pass * kHalf * kHalf + left * kHalf + right, kHalf * kHalf, 1);
@@ -108,7 +108,7 @@ TEST_F(Batches, EvaluationSeesEachSampleOnceOnEveryMesh) {
   }
 }
 
-TEST_F(Batches, TokenOutsideOfTheVocabularyIsRejected) {
+TEST_F(Batches, RejectsATokenOutsideTheVocabulary) {
   const TokenSamples samples(TokenStream(find_data_files({.paths = {folder_.path()}}).training), kSeqLen, 63);
   const BatchSource source(samples, {64, 1, 0, 1}, 1);
   EXPECT_EQ(get_message<DataError>([&] { source.at({0}); }),
@@ -117,13 +117,13 @@ TEST_F(Batches, TokenOutsideOfTheVocabularyIsRejected) {
                 "data");
 }
 
-TEST_F(Batches, DataShorterThanASampleIsRejected) {
+TEST_F(Batches, RejectsDataShorterThanASample) {
   TokenStream stream(find_data_files({.paths = {folder_.path()}}).training);
   EXPECT_EQ(get_message<DataError>([&] { TokenSamples(stream, 1000, 256); }),
-            "the data has 256 tokens, less than one sample of train.seq_len = 1000: give more data or shorter samples");
+            "the data has 256 tokens, less than one sample of train.seq_len = 1000: use more data or shorter samples");
 }
 
-TEST(Permutation, IsOneForEverySize) {
+TEST(Permutation, IsAPermutationForEverySize) {
   for (const int64_t count : {1, 2, 3, 7, 64, 1000}) {
     std::set<int64_t> images;
     for (int64_t i = 0; i < count; ++i) images.insert(permuted(i, count, 42));

@@ -1,4 +1,4 @@
-// Which files a run reads, and which it rejects.
+// The files that a run reads, and those that it rejects.
 #include "runtime/data/files.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ std::vector<std::string> names(const std::vector<DataFile>& files) {
   return result;
 }
 
-TEST(DataFiles, FolderIsSearchedForSuffixesInTheOrderOfPaths) {
+TEST(DataFiles, AFolderIsSearchedForSuffixesInPathOrder) {
   TemporaryFolder folder;
   folder.write("b/two.h", "22");
   folder.write("a/one.h", "1");
@@ -52,7 +52,7 @@ TEST(DataFiles, EveryNthFileAndPatternsAreHeldOut) {
   EXPECT_THAT(names(files.validation), ElementsAre("b.h", "d.h", "e.h"));
 }
 
-TEST(DataFiles, WhatCannotBeUsedIsRejectedByName) {
+TEST(DataFiles, UnusableFilesAreErrorsThatNameThem) {
   TemporaryFolder folder;
   const auto error = [](const DataOptions& options) {
     return get_message<DataError>([&] { find_data_files(options); });
@@ -60,7 +60,7 @@ TEST(DataFiles, WhatCannotBeUsedIsRejectedByName) {
   EXPECT_EQ(error({.paths = {folder.path() / "gone.txt"}}),
             (folder.path() / "gone.txt").string() + ": No such file or directory");
   EXPECT_THAT(error({.paths = {folder.path() / "*.gone"}}), HasSubstr("nothing matches"));
-  EXPECT_THAT(error({.paths = {folder.path()}}), HasSubstr("there is no file in " + folder.path().string()));
+  EXPECT_THAT(error({.paths = {folder.path()}}), HasSubstr("no file in " + folder.path().string()));
   EXPECT_THAT(error({.paths = {}}), HasSubstr("data.paths is empty"));
   EXPECT_THAT(error({.format = "arrow", .paths = {folder.path()}}),
               HasSubstr("it must be one of bytes, tokens, nanogpt, llm.c, megatron, examples, parquet and images"));
@@ -71,7 +71,7 @@ TEST(DataFiles, WhatCannotBeUsedIsRejectedByName) {
   EXPECT_THAT(error({.paths = {empty}}), HasSubstr(empty.string() + " is empty: "));
 }
 
-TEST(DataFiles, NeedNoTrainingFilesWhereNothingIsTrained) {
+TEST(DataFiles, EvaluationNeedsNoTrainingFiles) {
   TemporaryFolder folder;
   const auto test = folder.write("test.txt", "text");
   const auto files = find_data_files({.paths = {test}, .validation = {"*"}}, {.training = false});
@@ -101,10 +101,10 @@ TEST(DataFiles, ValidationDataMayBeElsewhere) {
   EXPECT_THAT(error(folder.path() / "gone*"), HasSubstr("data.validation: nothing matches"));
 }
 
-/// Names that are patterns too, or that lines cannot hold as they are.
+/// Names that are also patterns, or that need escapes in a line.
 constexpr std::array kNames = {"\u00fc [1].txt", "what?.txt", "a*b.txt", "two\nlines.txt", "\\n.txt", "end\r"};
 
-TEST(DataFiles, AreThoseOfTheNameThatIsGivenWhereItIsAPatternToo) {
+TEST(DataFiles, AnExactNameWinsOverThePatternThatItIs) {
   for (const char* const name : kNames) {
     TemporaryFolder folder;
     const auto file = folder.write(name, "text");
@@ -125,7 +125,7 @@ TEST(Manifest, KeepsNamesWithLineBreaks) {
   EXPECT_EQ(names(find_data_files({.paths = {manifest}}).training), names(files.training));
 }
 
-TEST(DataFiles, OfFoldersThatWerePreparedAreNamed) {
+TEST(DataFiles, PreparedSubfoldersAreNamed) {
   TemporaryFolder folder;
   for (const char* const name : {"a", "deep/b"}) {
     folder.write(std::string(name) + "/prepare.json", "{}");
@@ -152,25 +152,25 @@ TEST(DataFiles, OfFoldersThatWerePreparedAreNamed) {
               ElementsAre("part-00000.safetensors"));
 }
 
-TEST(CheckTokens, NamesTheFileWithAnIdThatTheModelLacks) {
+TEST(CheckTokens, NamesTheFileWithAnIdOutsideTheVocabulary) {
   TemporaryFolder folder;
   constexpr int64_t kTokens = 3'000'000;
-  const auto write = [&](const char* name, int64_t highest, int64_t place) {
+  const auto write = [&](const char* name, int64_t highest, int64_t index) {
     std::vector<int64_t> tokens(kTokens, 5);
-    tokens[static_cast<size_t>(place)] = highest;
+    tokens[static_cast<size_t>(index)] = highest;
     write_token_file(folder.path() / name, tokens);
   };
   for (const int64_t highest : {200, 40'000, 70'000})
-    for (const int64_t place : {int64_t{0}, kTokens / 2, kTokens - 1}) {
-      write("a.tokens", highest - 1, place);
-      write("b.tokens", highest, place);
+    for (const int64_t index : {int64_t{0}, kTokens / 2, kTokens - 1}) {
+      write("a.tokens", highest - 1, index);
+      write("b.tokens", highest, index);
       const auto files = find_data_files({.format = "tokens", .paths = {folder.path()}}).training;
       check_tokens(files, highest + 1);
       EXPECT_EQ(get_message<DataError>([&] { check_tokens(files, highest); }),
                 (folder.path() / "b.tokens").string() + ": holds token " + std::to_string(highest) +
                     " but model.config.vocab_size is " + std::to_string(highest) +
                     ": use a model with a larger vocabulary, or other data");
-      if (place > 0) check_tokens(files, highest, /*most_bytes=*/1);
+      if (index > 0) check_tokens(files, highest, /*most_bytes=*/1);
     }
   folder.write("c.bin", std::string("\xff\xff\xff\xff\xff\xff\xff\xff", 8));
   const DataFile negative{.path = folder.path() / "c.bin", .bytes = 8, .token_bytes = 8};
@@ -190,7 +190,7 @@ TEST(TokenFile, HoldsIdsOfEveryWidth) {
   }
 }
 
-TEST(TokenFile, CutOffFileIsRejectedBeforeItIsRead) {
+TEST(TokenFile, RejectsACutOffFileBeforeItIsRead) {
   TemporaryFolder folder;
   const auto path = folder.path() / "tokens.bin";
   write_token_file(path, std::vector<int64_t>(1000, 300));
@@ -201,14 +201,14 @@ TEST(TokenFile, CutOffFileIsRejectedBeforeItIsRead) {
   EXPECT_THAT(get_message<DataError>([&] { read_token_header(path); }), HasSubstr("not a token file"));
 }
 
-TEST(Manifest, IsNamedWithAFileOfItThatIsNotThere) {
+TEST(Manifest, AMissingFileIsAnErrorThatNamesItAndTheManifest) {
   TemporaryFolder folder;
   const auto manifest = folder.write("data.manifest", "5 gone\n");
   EXPECT_THAT(get_message<DataError>([&] { find_data_files({.paths = {manifest}}); }),
               HasSubstr("gone: No such file or directory (a file of " + manifest.string() + ")"));
 }
 
-TEST(Manifest, RejectsFilesThatAreNoLongerWhatTheyWere) {
+TEST(Manifest, RejectsFilesThatHaveChanged) {
   TemporaryFolder folder;
   const auto one = folder.write("one.txt", "first text");
   folder.write("two.txt", "second text");
@@ -230,10 +230,10 @@ TEST(Manifest, RejectsFilesThatAreNoLongerWhatTheyWere) {
   folder.write("one.txt", "first text");
   folder.write("three.txt", "third text");
   EXPECT_THAT(get_message<DataError>([&] { check_manifest(manifest, find_data_files(options)); }),
-              HasSubstr("began without this file"));
+              HasSubstr("started without this file"));
 }
 
-TEST(TokenStream, ReadsAcrossFilesAndNoticesAChange) {
+TEST(TokenStream, ReadsAcrossFilesAndDetectsChanges) {
   TemporaryFolder folder;
   folder.write("a", "abc");
   const auto second = folder.write("b", "de");

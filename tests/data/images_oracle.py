@@ -1,4 +1,4 @@
-"""Writes images of several kinds, and what Pillow makes of them.
+"""Writes images of several kinds, and Pillow's pixels of them.
 
 usage: images_oracle.py FOLDER
 

@@ -1,5 +1,5 @@
-// Pixels of JPEG and PNG files, and of these in another size, are those of Pillow; a folder is a class; a file that is
-// no image, or is cut off, is named.
+// Pixels of JPEG and PNG files, and of resized images, equal Pillow's; a folder is a class; errors name files that are
+// cut off or not images.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -33,18 +33,18 @@ std::vector<std::string> names() {
   return found;
 }
 
-TEST(Images, AreReadAsByPillow) {
+TEST(Images, ReadsPixelsLikePillow) {
   const SafetensorsFile expected(folder() / "expected.safetensors");
   ASSERT_EQ(names().size(), 6u);
   for (const std::string& name : names()) {
-    // Two releases of libjpeg may round a pixel otherwise.
+    // Two releases of libjpeg may round a pixel differently.
     const int64_t allowed = fs::path(name).extension() == ".png" ? 0 : 2;
     EXPECT_LE(largest_difference(read_image(folder() / name, 3), expected.tensor(name + "/rgb")), allowed) << name;
     EXPECT_LE(largest_difference(read_image(folder() / name, 1), expected.tensor(name + "/luma")), allowed) << name;
   }
 }
 
-TEST(Images, AreResizedAsByPillow) {
+TEST(Images, ResizesLikePillow) {
   const SafetensorsFile expected(folder() / "expected.safetensors");
   for (const std::string& name : names())
     EXPECT_LE(largest_difference(resized(read_image(folder() / name, 3), 32, 24), expected.tensor(name + "/resized")),
@@ -52,17 +52,17 @@ TEST(Images, AreResizedAsByPillow) {
         << name;
 }
 
-TEST(Images, ThatAreNoneOrCutOffAreNamed) {
+TEST(Images, InvalidOrCutOffFilesAreErrorsThatNameThem) {
   for (const char* const name : {"broken/a.jpg", "broken/c.png", "broken/text.png"}) {
     const auto message = get_message<DataError>([&] { read_image(folder() / name, 3); });
     EXPECT_THAT(message, HasSubstr(std::string(name) + ": ")) << name;
-    EXPECT_THAT(message, HasSubstr("write JPEG or PNG files that are whole"));
+    EXPECT_THAT(message, HasSubstr("write complete JPEG or PNG files"));
   }
   EXPECT_TRUE(is_image_name("x/a.JPEG"));
   EXPECT_FALSE(is_image_name("x/a.txt"));
 }
 
-TEST(Images, AreSamplesOfTheClassThatTheirFolderIs) {
+TEST(Images, AFolderIsAClass) {
   std::vector<DataFile> files;
   for (const std::string& name : names())
     files.push_back({.path = folder() / name, .bytes = static_cast<int64_t>(fs::file_size(folder() / name))});
@@ -71,14 +71,14 @@ TEST(Images, AreSamplesOfTheClassThatTheirFolderIs) {
   const ImageSamples samples(files, {{"cat", 2}, {"dog", 0}, {"owl", 1}},
                              {.height = 32, .width = 24, .mean = {0.5, 0.4, 0.3}, .std = {0.25}});
   EXPECT_EQ(samples.count(), 6);
-  const std::vector<SamplePosition> places = {{5, 0}, {0, 1}, {3, 2}};
-  const Batch batch = samples.read(places, 4);
+  const std::vector<SamplePosition> positions = {{5, 0}, {0, 1}, {3, 2}};
+  const Batch batch = samples.read(positions, 4);
   EXPECT_TRUE(at::equal(batch.labels, at::tensor({1, 2, 0, -100}, at::kLong)));
   ASSERT_EQ(batch.pixel_values.sizes(), (at::IntArrayRef{4, 3, 32, 24}));
   const at::Tensor pixels = resized(read_image(files[5].path, 3), 32, 24).to(at::kFloat) / 255.0;
   EXPECT_TRUE(at::allclose(batch.pixel_values[0][1], (pixels[1] - 0.4) / 0.25));
   EXPECT_THAT(get_message<DataError>([&] { ImageSamples(files, {{"cat", 0}, {"dog", 1}}, {}); }),
-              HasSubstr("its folder is none of the classes cat, dog"));
+              HasSubstr("its folder is not one of the classes cat, dog"));
 }
 
 }  // namespace

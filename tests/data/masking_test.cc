@@ -1,4 +1,4 @@
-// Which tokens a masked language model has to predict, and what it sees in their place.
+// Targets of masked language modeling, and the tokens that replace them.
 #include "runtime/data/masking.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ Masked masked(uint64_t key, double probability = 0.15) {
   return sample;
 }
 
-TEST(Masking, ChoosesTheShareOfTargetsAndHidesMostOfThem) {
+TEST(Masking, ChoosesTheFractionOfTargetsAndHidesMostOfThem) {
   const Masked sample = masked(1);
   double targets = 0, hidden = 0, replaced = 0;
   for (size_t i = 0; i < kTokens; ++i) {
@@ -48,12 +48,12 @@ TEST(Masking, ChoosesTheShareOfTargetsAndHidesMostOfThem) {
   EXPECT_NEAR(replaced / targets, 0.1, 0.015);
 }
 
-TEST(Masking, IsDecidedByTheKeyAlone) {
+TEST(Masking, DependsOnlyOnTheKey) {
   EXPECT_EQ(masked(7).tokens, masked(7).tokens);
   EXPECT_NE(masked(7).labels, masked(8).labels);
 }
 
-TEST(Masking, OfNothingLeavesNoTargets) {
+TEST(Masking, ZeroProbabilityGivesNoTargets) {
   const Masked sample = masked(1, 0.0);
   EXPECT_EQ(sample.tokens, sample.original);
   EXPECT_EQ(sample.labels, std::vector<int64_t>(kTokens, kIgnoredTarget));

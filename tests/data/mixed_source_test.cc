@@ -1,4 +1,4 @@
-// Several sets of data: each has its share of the steps at any time, and its samples in its own order.
+// Several data sets: each has its share of the steps at any time, and its samples in its own order.
 #include "runtime/data/mixed_source.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace modular {
 namespace {
 
-/// Who had each of the first `count` turns.
+/// The candidates of the first `count` turns.
 std::vector<size_t> deal(const std::vector<double>& weights, uint64_t seed, int64_t count) {
   const Apportionment apportionment(weights, seed);
   std::vector<int64_t> turns(weights.size(), 0);
@@ -45,7 +45,7 @@ TEST(Apportionment, EachHasHadItsShareWithinOneTurnAtAnyTime) {
   }
 }
 
-TEST(Apportionment, SeedDecidesBetweenEqualsAndNothingElseDoes) {
+TEST(Apportionment, OnlyTheSeedBreaksTies) {
   const std::vector<double> equal(4, 0.3);
   const auto one = deal(equal, 1, 40);
   EXPECT_EQ(one, deal(equal, 1, 40));
@@ -55,10 +55,10 @@ TEST(Apportionment, SeedDecidesBetweenEqualsAndNothingElseDoes) {
                                        one.begin() + 4 * static_cast<std::ptrdiff_t>(round) + 4);
     EXPECT_TRUE(std::ranges::is_permutation(of_round, std::vector<size_t>{0, 1, 2, 3})) << "round " << round;
   }
-  EXPECT_EQ(deal({1e308, 1e308}, 1, 10), deal({1.0, 1.0}, 1, 10)) << "weights whose sum is no finite number";
+  EXPECT_EQ(deal({1e308, 1e308}, 1, 10), deal({1.0, 1.0}, 1, 10)) << "weights whose sum is not finite";
 }
 
-/// Two sets, whose tokens are below 100 and from there on: 10 samples and 6.
+/// Two sets of 10 and 6 samples, with tokens below 100 and from 100 on.
 class MixedSets : public testing::Test {
  protected:
   static constexpr int64_t kSeqLen = 2;
@@ -80,7 +80,7 @@ class MixedSets : public testing::Test {
   std::vector<TokenSamples> samples_;
 };
 
-TEST_F(MixedSets, AStepIsOfOneSetAndTheSameOnEveryMesh) {
+TEST_F(MixedSets, AStepReadsOneSetWhichIsTheSameOnEveryMesh) {
   DataPosition position;
   std::vector<int64_t> steps(2, 0);
   for (int64_t step = 0; step < 30; ++step) {
@@ -89,17 +89,17 @@ TEST_F(MixedSets, AStepIsOfOneSetAndTheSameOnEveryMesh) {
     std::vector<std::vector<int64_t>> seen;
     for (const int64_t ranks : {1, 2, 4}) {
       auto& tokens = seen.emplace_back();
-      std::vector<int64_t> places;
+      std::vector<int64_t> positions;
       for (int64_t rank = 0; rank < ranks; ++rank)
         for (const Batch& batch : source({4 / ranks, 1, rank, ranks}).at(position))
           for (int64_t row = 0; row < 4 / ranks; ++row) {
             tokens.push_back(batch.input_ids[row][0].item<int64_t>());
-            places.push_back(batch.samples[row].item<int64_t>());
+            positions.push_back(batch.samples[row].item<int64_t>());
             EXPECT_EQ(tokens.back() >= 100, set == 1);
           }
       std::ranges::sort(tokens);
-      std::ranges::sort(places);
-      EXPECT_EQ(places, (std::vector<int64_t>{step * 4, step * 4 + 1, step * 4 + 2, step * 4 + 3}));
+      std::ranges::sort(positions);
+      EXPECT_EQ(positions, (std::vector<int64_t>{step * 4, step * 4 + 1, step * 4 + 2, step * 4 + 3}));
     }
     EXPECT_EQ(seen[0], seen[1]);
     EXPECT_EQ(seen[0], seen[2]);
@@ -108,7 +108,7 @@ TEST_F(MixedSets, AStepIsOfOneSetAndTheSameOnEveryMesh) {
   EXPECT_EQ(steps, (std::vector<int64_t>{10, 20}));
 }
 
-TEST_F(MixedSets, EachSetIsSeenWholeBeforeItIsSeenAgain) {
+TEST_F(MixedSets, EachSetIsSeenCompletelyBeforeItRepeats) {
   const MixedSource two = source({2, 1, 0, 1});
   EXPECT_EQ(two.samples(), 16);
   DataPosition position;

@@ -1,5 +1,4 @@
-// Partitions draw each sample once a pass, from full row groups of their own, in an order that can be entered
-// anywhere.
+// Partitions read each sample once per pass, from complete row groups of their own, in an order with random access.
 #include "runtime/data/partition_order.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +16,7 @@ std::vector<int64_t> numbers(int64_t count) {
   return all;
 }
 
-TEST(PartitionOrder, HasEachSampleOnceAPassWhateverTheGroups) {
+TEST(PartitionOrder, HasEachSampleOncePerPassWhateverTheGroups) {
   for (const std::vector<int64_t>& groups :
        {std::vector<int64_t>{8, 8, 8, 8}, {10, 10, 10, 3}, {1, 50, 2, 7, 9, 9}, {5}})
     for (const int64_t partitions : {1, 2, 3, 4}) {
@@ -31,7 +30,7 @@ TEST(PartitionOrder, HasEachSampleOnceAPassWhateverTheGroups) {
     }
 }
 
-TEST(PartitionOrder, APartitionEndsAGroupOfItsOwnBeforeItBeginsAnother) {
+TEST(PartitionOrder, APartitionCompletesAGroupBeforeItBeginsAnother) {
   constexpr int64_t kGroups = 12, kRows = 10, kPartitions = 3;
   const PartitionOrder order(std::vector<int64_t>(kGroups, kRows), kPartitions);
   const auto seen = order.samples_at(0, kGroups * kRows, 1);
@@ -48,15 +47,15 @@ TEST(PartitionOrder, APartitionEndsAGroupOfItsOwnBeforeItBeginsAnother) {
   EXPECT_EQ(owned.size(), static_cast<size_t>(kGroups));
 }
 
-TEST(PartitionOrder, IsTheSameFromAnyPositionAndAnotherInEachPassAndForEachSeed) {
+TEST(PartitionOrder, IsTheSameFromAnyPositionAndDiffersByPassAndSeed) {
   const PartitionOrder order({9, 4, 12, 7, 7, 1}, 2);
-  const auto whole = order.samples_at(0, 120, 3);
+  const auto all = order.samples_at(0, 120, 3);
   for (const int64_t begin : {1, 17, 39, 40, 41, 79})
-    EXPECT_EQ(order.samples_at(begin, 120, 3), std::vector(whole.begin() + begin, whole.end())) << begin;
-  const std::vector first(whole.begin(), whole.begin() + 40), second(whole.begin() + 40, whole.begin() + 80);
+    EXPECT_EQ(order.samples_at(begin, 120, 3), std::vector(all.begin() + begin, all.end())) << begin;
+  const std::vector first(all.begin(), all.begin() + 40), second(all.begin() + 40, all.begin() + 80);
   EXPECT_NE(first, second);
   EXPECT_NE(first, order.samples_at(0, 40, 4));
-  // Neither groups nor the rows within one stay as they are stored.
+  // Neither groups nor the rows within one stay in storage order.
   EXPECT_FALSE(std::ranges::is_sorted(PartitionOrder({40}, 1).samples_at(0, 40, 3)));
   const auto grouped = PartitionOrder(std::vector<int64_t>(20, 1), 1).samples_at(0, 20, 3);
   EXPECT_FALSE(std::ranges::is_sorted(grouped));

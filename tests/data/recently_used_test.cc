@@ -1,4 +1,4 @@
-// What was used last is kept, within its room.
+// The most recently used values stay in the cache, within its room.
 #include "runtime/data/recently_used.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace modular {
 namespace {
 
-TEST(RecentlyUsed, LeavesOutWhatWasNotUsedLongest) {
+TEST(RecentlyUsed, EvictsTheLeastRecentlyUsed) {
   RecentlyUsed<int, std::string> kept(10);
   kept.add(1, "one", 4);
   kept.add(2, "two", 4);
@@ -19,7 +19,7 @@ TEST(RecentlyUsed, LeavesOutWhatWasNotUsedLongest) {
   EXPECT_EQ(*kept.find(3), "three");
 }
 
-TEST(RecentlyUsed, KeepsOneThatIsLargerThanTheRoomAndNothingBesides) {
+TEST(RecentlyUsed, KeepsOnlyAValueThatIsLargerThanTheRoom) {
   RecentlyUsed<int, std::string> kept(10);
   kept.add(1, "one", 4);
   EXPECT_EQ(kept.add(2, "two", 100), "two");

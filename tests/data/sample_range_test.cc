@@ -1,4 +1,4 @@
-// What is held out of one stream of tokens: its end, none of which is trained on.
+// The validation part of one token stream: its end, which training does not read.
 #include "runtime/data/sample_range.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace modular {
 namespace {
 
-TEST(SampleRange, TokensOfAStreamAreInOneOfItsPartsEach) {
+TEST(SampleRange, EachTokenIsInExactlyOnePart) {
   const TemporaryFolder folder;
   std::string text;
   for (char token = 0; token < 103; ++token) text += token;
@@ -22,8 +22,8 @@ TEST(SampleRange, TokensOfAStreamAreInOneOfItsPartsEach) {
     const SampleRange range(std::move(all), first, count);
     std::set<int64_t> tokens;
     for (int64_t sample = 0; sample < range.count(); ++sample) {
-      const std::vector<SamplePosition> places = {{sample, 0}};
-      const at::Tensor ids = range.read(places, 1).input_ids;
+      const std::vector<SamplePosition> positions = {{sample, 0}};
+      const at::Tensor ids = range.read(positions, 1).input_ids;
       for (int64_t i = 0; i < 4; ++i) tokens.insert(ids[0][i].item<int64_t>());
     }
     return tokens;
@@ -37,7 +37,7 @@ TEST(SampleRange, TokensOfAStreamAreInOneOfItsPartsEach) {
   EXPECT_EQ(*end.begin(), 80);
 }
 
-TEST(SampleRange, AtLeastOneSampleIsHeldOutAndOneIsLeft) {
+TEST(SampleRange, AtLeastOneSampleIsForValidationAndOneForTraining) {
   EXPECT_EQ(count_validation_samples(1000, 0.01), 10);
   EXPECT_EQ(count_validation_samples(10, 0.01), 1);
   EXPECT_EQ(count_validation_samples(3, 0.99), 2);

@@ -1,4 +1,4 @@
-// A folder that lives as long as a test.
+// A folder that exists as long as a test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Writes a file, and the folders above it.
+  /// Writes a file, and creates its parent folders.
   std::filesystem::path write(const std::string& name, const std::string& text) const {
     const auto file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
@@ -34,7 +34,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// The message of the `Error` that `action` throws; a failed test where it throws none.
+/// The message of the `Error` that `action` throws; fails the test if it throws none.
 template <class Error, class Action>
 std::string get_message(Action&& action) {
   try {

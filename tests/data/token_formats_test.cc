@@ -1,5 +1,4 @@
-// Files of ids of other projects hold the ids that they were written with; others are rejected by what is wrong with
-// them.
+// Reads the token files of other projects; errors for invalid files name the problem.
 #include "runtime/data/token_formats.h"
 
 #include <gmock/gmock.h>
@@ -41,36 +40,36 @@ std::string error(const std::string& format, const fs::path& path) {
   return get_message<DataError>([&] { find_data_files({.format = format, .paths = {path}}); });
 }
 
-/// The header of 256 int32 that llm.c's tokens have.
+/// llm.c's header of 256 int32.
 std::string llm_c_header(int32_t magic, int32_t version, int32_t count) {
   std::string header = get_bytes(magic, version, count);
   header.resize(1024, '\0');
   return header;
 }
 
-/// An index of Megatron-LM's over sequences of these lengths, each a document.
+/// A Megatron-LM index for sequences of these lengths, each a document.
 std::string megatron_index(uint8_t code, const std::vector<int32_t>& lengths) {
   std::string index("MMIDIDX\0\0", 9);
   index += get_bytes(uint64_t{1}, code, uint64_t{lengths.size()}, uint64_t{lengths.size() + 1});
-  int64_t place = 0;
-  std::string places, documents = get_bytes(int64_t{0});
+  int64_t offset = 0;
+  std::string offsets, documents = get_bytes(int64_t{0});
   for (size_t i = 0; i < lengths.size(); ++i) {
     index += get_bytes(lengths[i]);
-    places += get_bytes(place);
-    place += lengths[i] * (code == 8 ? 2 : code == 5 ? 8 : 4);
+    offsets += get_bytes(offset);
+    offset += lengths[i] * (code == 8 ? 2 : code == 5 ? 8 : 4);
     documents += get_bytes(static_cast<int64_t>(i + 1));
   }
-  return index + places + documents;
+  return index + offsets + documents;
 }
 
-TEST(TokenFormats, OfNanoGptAreIdsOfTwoBytes) {
+TEST(TokenFormats, NanoGptFilesHoldIdsOfTwoBytes) {
   TemporaryFolder folder;
   const auto file = folder.write("train.bin", get_bytes(uint16_t{5}, uint16_t{50256}, uint16_t{65535}));
   EXPECT_THAT(get_ids("nanogpt", file), ElementsAre(5, 50256, 65535));
   EXPECT_THAT(error("nanogpt", folder.write("odd.bin", "12345")), HasSubstr("odd.bin: has an odd number of bytes (5)"));
 }
 
-TEST(TokenFormats, OfLlmCHaveAHeaderOfEitherVersion) {
+TEST(TokenFormats, LlmCFilesHaveAHeaderOfEitherVersion) {
   TemporaryFolder folder;
   const auto gpt2 = folder.write("gpt2.bin", llm_c_header(20240520, 1, 2) + get_bytes(uint16_t{7}, uint16_t{50256}));
   const auto llama3 =
@@ -81,10 +80,10 @@ TEST(TokenFormats, OfLlmCHaveAHeaderOfEitherVersion) {
   EXPECT_THAT(error("llm.c", gpt2), HasSubstr("its header says 2 tokens but 1 are there: the file is cut off"));
   EXPECT_THAT(error("llm.c", folder.write("3.bin", llm_c_header(20240520, 3, 0))),
               HasSubstr("is of version 3 of llm.c's format; this program reads version 1"));
-  EXPECT_THAT(error("llm.c", folder.write("short.bin", "short")), HasSubstr("is no file of llm.c's tokens"));
+  EXPECT_THAT(error("llm.c", folder.write("short.bin", "short")), HasSubstr("is not a token file of llm.c"));
 }
 
-TEST(TokenFormats, OfMegatronAreReadByTheTypeInTheirIndex) {
+TEST(TokenFormats, MegatronFilesHaveTheTypeOfTheirIndex) {
   TemporaryFolder folder;
   folder.write("short.bin", get_bytes(uint16_t{1}, uint16_t{2}, uint16_t{65000}));
   folder.write("short.idx", megatron_index(8, {2, 1}));
@@ -98,7 +97,7 @@ TEST(TokenFormats, OfMegatronAreReadByTheTypeInTheirIndex) {
     EXPECT_THAT(get_ids("megatron", folder.path() / all), ElementsAre(4, 128000, 9, 1, 2, 65000)) << all;
 }
 
-TEST(TokenFormats, OfMegatronThatAreDamagedAreRejected) {
+TEST(TokenFormats, RejectsDamagedMegatronFiles) {
   TemporaryFolder folder;
   const auto rejected = [&](const std::string& ids, const std::string& index) {
     folder.write("a.bin", ids);
@@ -109,7 +108,7 @@ TEST(TokenFormats, OfMegatronThatAreDamagedAreRejected) {
   EXPECT_THAT(rejected(ids + "1234", index), HasSubstr("a.bin: has 12 bytes, and its index says 2 ids of 4"));
   EXPECT_THAT(rejected(ids, index.substr(0, index.size() - 1)), HasSubstr("a.idx: does not have the size"));
   EXPECT_THAT(rejected(ids, index.substr(0, 20)), HasSubstr("a.idx: is cut off"));
-  EXPECT_THAT(rejected(ids, "MMIDIDX"), HasSubstr("a.idx: is no index of Megatron-LM's"));
+  EXPECT_THAT(rejected(ids, "MMIDIDX"), HasSubstr("a.idx: is not an index of Megatron-LM's"));
   EXPECT_THAT(rejected(ids, megatron_index(4, {-2})), HasSubstr("has a sequence of -2 ids"));
   EXPECT_THAT(rejected(ids, megatron_index(7, {2})), HasSubstr("its type of ids has the code 7"));
   std::string many = index;

@@ -20,8 +20,9 @@
 #include "runtime/ops/cpu/sanitized.h"
 #include "tests/fuzz/message_rule.h"
 
-// For the sanitizers where the program has them; ASAN_OPTIONS changes these. libtorch is not instrumented: what crosses
-// into it must not be mistaken for an error. A file of some kilobytes is no reason to ask for a gigabyte.
+// Sanitizer defaults, if the program is built with sanitizers; ASAN_OPTIONS overrides them. libtorch is not
+// instrumented: memory that crosses into it must not be mistaken for an error. A file of a few kilobytes does not
+// justify an allocation of a gigabyte.
 extern "C" const char* __asan_default_options() {
   return "detect_leaks=0:detect_container_overflow=0:max_allocation_size_mb=1024:allocator_may_return_null=0";
 }
@@ -35,16 +36,16 @@ using Clock = std::chrono::steady_clock;
 
 constexpr rlim_t kMostMemory = rlim_t{4} << 30;
 
-/// What the reading process tells the one that watches it, in memory that both see.
+/// State that the reading process reports to the watching one, in shared memory.
 struct Progress {
   std::atomic<uint64_t> next = 0;  // input
   std::atomic<uint64_t> accepted = 0, rejected = 0, kinds = 0;
   std::atomic<double> slowest = 0.0;
-  std::atomic<bool> said = false;  // whether `words` are to be read
+  std::atomic<bool> said = false;  // whether `words` is valid
   std::array<char, 1000> words{};  // how the last input broke the rule
 };
 
-/// A process's own memory for both; never given back.
+/// Memory that both processes share; never unmapped.
 Progress& shared_progress() {
   void* const memory =
       ::mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, /*fd=*/-1, 0);
@@ -60,16 +61,16 @@ Input get_input(const Reader& reader, uint64_t seed, uint64_t number) {
   return reader.make(random);
 }
 
-/// Lays the input into the working directory, where it stays if it ends the process.
+/// Writes the input into the working directory, where it stays if it crashes the process.
 void lay_out(const Input& input) {
   for (const auto& entry : fs::directory_iterator(".")) fs::remove_all(entry.path());
   write_files(".", input.files);
-  if (input.settings.empty()) return;
-  std::ofstream settings("settings");
-  for (const std::string& setting : input.settings) settings << setting << '\n';
+  if (input.overrides.empty()) return;
+  std::ofstream file("settings");
+  for (const std::string& setting : input.overrides) file << setting << '\n';
 }
 
-/// Says how reading broke the rule, or nothing.
+/// Returns how reading broke the rule, or an empty string.
 std::string read_input(const Reader& reader, const Input& input, Progress& progress, std::set<std::string>& kinds) {
   try {
     reader.read(input);
@@ -79,14 +80,14 @@ std::string read_input(const Reader& reader, const Input& input, Progress& progr
     ++progress.rejected;
     kinds.insert(kind_of_message(error.what()));
     progress.kinds = kinds.size();
-    const std::string broken = broken_rule(error, reader.places);
+    const std::string broken = broken_rule(error, reader.locations);
     return broken.empty() ? broken : broken + ": " + error.what();
   } catch (...) {
-    return "it is no std::exception";
+    return "it is not a std::exception";
   }
 }
 
-/// Reads inputs until one breaks the rule, or all are read. In a process of its own.
+/// Reads inputs until one breaks the rule, or all are read. Runs in a separate process.
 void read_inputs(const Reader& reader, const Campaign& campaign, Progress& progress) {
   use_one_thread();
   if (!cpu::kAddressSanitizer) {
@@ -108,7 +109,7 @@ void read_inputs(const Reader& reader, const Campaign& campaign, Progress& progr
   }
 }
 
-/// What a sanitizer said last of all, or what was thrown.
+/// The last report of a sanitizer, or the exception.
 std::string last_words(const fs::path& file) {
   std::ifstream lines(file);
   std::string chosen;
@@ -170,7 +171,7 @@ class Watch {
     ::_exit(0);
   }
 
-  /// Sees to what the process says; true where it has ended.
+  /// Handles the process's reports; returns true when it has ended.
   bool look() {
     int status = 0;
     if (::waitpid(process_, &status, WNOHANG) == process_) {

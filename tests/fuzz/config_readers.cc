@@ -1,4 +1,4 @@
-// config.json, a run's TOML file and settings of the command line.
+// config.json, a run's TOML file and --set options.
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -75,9 +75,9 @@ constexpr std::array<std::string_view, 20> kTomlWords = {"[model]",
                                                          "match = ['model.layers']",
                                                          "= true"};
 
-constexpr size_t kLongestSetting = 100'000;  // of what a command line holds
+constexpr size_t kLongestSetting = 100'000;  // limit of a command line
 
-/// A few layers, as models are built of what is accepted.
+/// A few layers, because models are built from accepted configs.
 void make_small(json& config) {
   for (const char* key : {"num_hidden_layers", "n_layer", "num_layers", "num_decoder_layers"})
     if (config.contains(key)) config[key] = 2;
@@ -105,8 +105,8 @@ const std::vector<json>& default_configs() {
   return configs;
 }
 
-/// Rotary settings of any kind, in their old place or their new one.
-void add_rotary_settings(json& config, Random& random) {
+/// RoPE parameters of any kind, at the old location or the new one.
+void add_rope_parameters(json& config, Random& random) {
   json rope = {{"factor", 4.0},
                {"low_freq_factor", 1.0},
                {"high_freq_factor", 4.0},
@@ -123,7 +123,7 @@ void add_rotary_settings(json& config, Random& random) {
 
 Input make_config_json(Random& random) {
   json config = random.pick(default_configs());
-  if (random.one_in(3)) add_rotary_settings(config, random);
+  if (random.one_in(3)) add_rope_parameters(config, random);
   return {{{"config.json", mutated_json_text(config, kConfigKeys, random)}}, {}};
 }
 
@@ -132,9 +132,9 @@ void read_config_json(const Input&) {
   unknown_keys_note(model);
   const std::string written = format_config(model, "bfloat16");
   try {
-    config_difference(parse_config(written, "the file as it is written back"), model);
+    config_difference(parse_config(written, "the file written back"), model);
   } catch (const std::exception& error) {
-    throw std::logic_error(error.what());  // what is accepted can be exported
+    throw std::logic_error(error.what());  // an accepted config must be exportable
   }
   model_parameters(model);
 }
@@ -205,7 +205,7 @@ Input make_settings(Random& random) {
     std::string setting = pick_key(toml, random) + "=";
     setting += any_value(toml, random);
     if (random.one_in(8)) setting = mutated_text(std::move(setting), kTomlWords, random);
-    input.settings.push_back(setting.substr(0, setting.find('\0')).substr(0, kLongestSetting));
+    input.overrides.push_back(setting.substr(0, setting.find('\0')).substr(0, kLongestSetting));
   }
   return input;
 }
@@ -222,25 +222,25 @@ void use(RunConfig& config) {
   try {
     read_run_config("again.toml", {});
   } catch (const std::exception& error) {
-    throw std::logic_error(error.what());  // a run continues from the config that it wrote
+    throw std::logic_error(error.what());  // a run must resume from the config that it wrote
   }
 }
 
 void read_run(const Input& input) {
-  RunConfig config = read_run_config("run.toml", input.settings);
+  RunConfig config = read_run_config("run.toml", input.overrides);
   use(config);
 }
 
-// A sentence about several keys names them; those of a model's settings stand in its config.json, too.
-const std::vector<std::string_view> kPlacesOfRuns = {
+// Messages about several keys name them; keys of a model's config are in its config.json, too.
+const std::vector<std::string_view> kRunLocations = {
     "run.toml", "--set", "config.json", "parallel.", "train.", "model.checkpoint", "data.paths"};
 
 }  // namespace
 
 std::vector<Reader> config_readers() {
   return {{"config", "config.json of a Hugging Face folder", make_config_json, read_config_json, {"config.json"}},
-          {"run", "a run's TOML file", make_run_config, read_run, kPlacesOfRuns},
-          {"settings", "settings of the command line, --set", make_settings, read_run, kPlacesOfRuns}};
+          {"run", "a run's TOML file", make_run_config, read_run, kRunLocations},
+          {"settings", "--set options of the command line", make_settings, read_run, kRunLocations}};
 }
 
 }  // namespace modular::fuzz

@@ -45,7 +45,7 @@ std::string get_bytes(Numbers... numbers) {
   return bytes;
 }
 
-/// Ids as other projects write them; the name of the format is that of a file.
+/// Token files of other projects; the name of the format is the name of a file.
 Input make_foreign_tokens(Random& random) {
   static const std::vector<std::pair<std::string, std::map<std::string, std::string>>> valid = [] {
     std::string llm_c = get_bytes(int32_t{20240520}, int32_t{1}, int32_t{3});
@@ -76,14 +76,14 @@ Input make_manifest(Random& random) {
 }
 
 void read_manifest(const Input&) {
-  DataOptions of_both;
-  of_both.paths = {"a.txt", "b.txt"};
+  DataOptions options;
+  options.paths = {"a.txt", "b.txt"};
   read_tokens("bytes", "data.manifest");
-  const DataFiles files = find_data_files(of_both);
+  const DataFiles files = find_data_files(options);
   std::ofstream("run.manifest") << format_manifest(files);
   check_manifest("run.manifest", files);
   try {
-    check_manifest("data.manifest", files);  // whose relative paths are those of no run
+    check_manifest("data.manifest", files);  // its relative paths are not a run's
   } catch (const DataError&) {
   }
 }

@@ -1,4 +1,4 @@
-// Folders of several files: those of Hugging Face, and checkpoints.
+// Folders of several files: Hugging Face folders and checkpoints.
 #include <array>
 #include <stdexcept>
 
@@ -41,7 +41,7 @@ const ModelConfig& tiny_model() {
   return model;
 }
 
-/// What a rank without others keeps of the model: all, one tensor in two slices.
+/// The slices of a single rank: all parameters, one of them in two slices.
 std::vector<TensorSlice> full_slices() {
   std::vector<TensorSlice> slices;
   for (const ModelParameter& parameter : model_parameters(tiny_model())) {
@@ -71,7 +71,7 @@ std::map<std::string, std::string> make_pretrained_files() {
           {"model.safetensors.index.json", json{{"weight_map", map}}.dump()}};
 }
 
-/// Damages one of the files, which JSON is where its name says so.
+/// Damages one of the files, as JSON if its name says so.
 void mutate_file(std::map<std::string, std::string>& files, const std::string& name, Random& random) {
   std::string& text = files.at(name);
   if (name.ends_with(".json"))
@@ -98,7 +98,7 @@ void reject_if(const std::string& error) {
   if (!error.empty()) throw std::runtime_error(error);
 }
 
-/// As `modrun train` reads model.checkpoint.
+/// Reads model.checkpoint like `modrun train`.
 void read_folder(const Input&) {
   const ModelConfig model = read_pretrained_config(".");
   reject_if(pretrained_error(".", model, Head::may_be_new));
@@ -152,7 +152,7 @@ Input make_adapter(Random& random) {
   return input;
 }
 
-/// As `modrun train` reads a model.checkpoint of PEFT.
+/// Reads a PEFT model.checkpoint like `modrun train`.
 void read_adapter(const Input&) {
   const ModelConfig model = read_pretrained_config("adapter");
   reject_if(pretrained_error("adapter", model, Head::may_be_new));
@@ -182,7 +182,7 @@ Input make_checkpoint(Random& random) {
   return input;
 }
 
-/// As `modrun train --resume` reads it.
+/// Reads the folder like `modrun train --resume`.
 void read_checkpoint(const Input&) {
   const std::filesystem::path checkpoint = find_checkpoint(".");
   if (checkpoint.empty()) throw std::runtime_error("./latest: no checkpoint");

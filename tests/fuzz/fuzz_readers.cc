@@ -1,4 +1,4 @@
-// Gives the readers of files that users give damaged ones, and sees that each is rejected or read.
+// Gives damaged files to the readers of user files, and checks that each is rejected or read.
 //   fuzz_readers [--reader NAME]… [--count N] [--seed S] [--only INPUT] [--found FOLDER]
 #include <charconv>
 #include <cstdio>
@@ -12,7 +12,7 @@ namespace modular::fuzz {
 namespace {
 
 struct Options {
-  std::vector<std::string> readers;  // all when empty
+  std::vector<std::string> readers;  // all if empty
   Campaign campaign{.count = 1000, .found = "found"};
 };
 

@@ -16,12 +16,12 @@
 namespace modular::fuzz {
 namespace {
 
-/// How libraries begin their own messages.
+/// Beginnings of libraries' own messages.
 constexpr std::array<std::string_view, 9> kOfLibraries = {
     "[json.exception", "filesystem error", "basic_string", "vector::", "Exception raised from",
     "INTERNAL ASSERT", "std::bad_",        "stoll",        "_M_"};
 
-constexpr size_t kLongest = 100'000;  // a text of the input may be a part
+constexpr size_t kLongest = 100'000;  // a text of the input may be part of the message
 
 std::string name_for(const std::type_info& type) {
   int status = 0;
@@ -32,13 +32,13 @@ std::string name_for(const std::type_info& type) {
 
 }  // namespace
 
-std::string broken_rule(const std::exception& error, std::span<const std::string_view> places) {
+std::string broken_rule(const std::exception& error, std::span<const std::string_view> locations) {
   const std::type_info& type = typeid(error);
   if (type != typeid(ConfigError) && type != typeid(DataError) && type != typeid(std::runtime_error))
     return "it is a " + name_for(type);
   const std::string_view message = error.what();
   const auto holds = [&](std::string_view part) { return message.find(part) != std::string_view::npos; };
-  if (std::ranges::none_of(places, holds)) return "it does not say where";
+  if (std::ranges::none_of(locations, holds)) return "it does not say where";
   if (const auto* const found = std::ranges::find_if(kOfLibraries, holds); found != kOfLibraries.end())
     return "it has a library's words, \"" + std::string(*found) + "\"";
   if (message.size() > kLongest) return "it has " + std::to_string(message.size()) + " characters";

@@ -1,4 +1,4 @@
-// What a error has to be.
+// The rule for error messages.
 #pragma once
 
 #include <exception>
@@ -8,10 +8,10 @@
 
 namespace modular::fuzz {
 
-/// Says why a program could not print this error as its error of a file, or nothing: it has to be a ConfigError, a
-/// DataError or a std::runtime_error itself, of one sentence that holds one of `places`, and no library's own words
-/// alone.
-std::string broken_rule(const std::exception& error, std::span<const std::string_view> places);
+/// Returns why a program could not print this exception as an error about its file, or an empty string. It must be a
+/// ConfigError, a DataError or a plain std::runtime_error with one sentence that contains one of `locations`, and not
+/// only a library's own words.
+std::string broken_rule(const std::exception& error, std::span<const std::string_view> locations);
 
 /// The message without what differs from input to input: numbers and quoted texts.
 std::string kind_of_message(std::string_view message);

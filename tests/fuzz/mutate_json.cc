@@ -37,7 +37,7 @@ json any_scalar(Random& random) {
   }
 }
 
-/// All values inside of `value`, and itself.
+/// All values nested in `value`, and the value itself.
 void collect(json& value, std::vector<json*>& found) {
   found.push_back(&value);
   if (value.is_structured())
@@ -120,7 +120,7 @@ void change(json& value, std::span<const std::string_view> keys, Random& random)
   }
 }
 
-/// Writes a key of the text again, with another value, before the brace that ends it.
+/// Repeats a key of the text, with another value, before the brace that ends its object.
 void repeat_key(std::string& text, const json& value, Random& random) {
   if (!value.is_object() || value.empty() || !text.ends_with('}')) return;
   const auto item = std::next(value.begin(), static_cast<std::ptrdiff_t>(random.below(value.size())));

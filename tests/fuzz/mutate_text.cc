@@ -91,7 +91,7 @@ std::string_view any_word(std::span<const std::string_view> words, Random& rando
   return words.empty() || random.one_in(2) ? random.pick(kSyntax) : random.pick(words);
 }
 
-/// A word or a line of the text in the place of another.
+/// Replaces a word or a line of the text by another one.
 void copy_run(std::string& text, bool (*belongs)(char), Random& random) {
   const std::vector<Range> found = runs(text, belongs);
   if (found.empty()) return;

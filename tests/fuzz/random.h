@@ -1,4 +1,4 @@
-// Random choices that follow from a seed alone, the same on every machine.
+// Random choices that depend only on a seed, and are the same on every machine.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class Random {
     mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
     return mixed ^ (mixed >> 31);
   }
-  /// From 0 to `count` - 1; 0 where there is nothing to choose from.
+  /// From 0 to `count` - 1; 0 if `count` is 0.
   size_t below(size_t count) { return count == 0 ? 0 : static_cast<size_t>(next() % count); }
   bool one_in(size_t count) { return below(count) == 0; }
 

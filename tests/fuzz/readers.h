@@ -1,4 +1,4 @@
-// The readers of files that users give, each with valid inputs to begin from.
+// The readers of user files, each with valid inputs to start from.
 #pragma once
 
 #include <filesystem>
@@ -12,10 +12,10 @@
 
 namespace modular::fuzz {
 
-/// What a program is given: files in the working directory, and settings of its command line.
+/// Input of a program: files in the working directory, and --set options.
 struct Input {
   std::map<std::string, std::string> files;
-  std::vector<std::string> settings;
+  std::vector<std::string> overrides;
 };
 
 struct Reader {
@@ -23,11 +23,11 @@ struct Reader {
   std::string_view reads;
   /// A valid input with some changes.
   Input (*make)(Random& random);
-  /// Reads the input, whose files lie in the working directory, as the programs do, and uses what it says. Throws where
-  /// it is rejected.
+  /// Reads the input, whose files are in the working directory, as the programs do, and uses the result. Throws if it
+  /// is rejected.
   void (*read)(const Input& input);
-  /// Of which the message of a error has to hold one: what tells a user where to look.
-  std::vector<std::string_view> places;
+  /// Locations that tell the user where to look; an error message must contain one of them.
+  std::vector<std::string_view> locations;
 };
 
 std::vector<Reader> config_readers();
@@ -36,10 +36,10 @@ std::vector<Reader> folder_readers();
 std::vector<Reader> data_readers();
 std::vector<Reader> report_readers();
 
-/// Has libtorch compute in this thread alone, as processes that fork need it.
+/// Makes libtorch compute in this thread alone, which processes that fork need.
 void use_one_thread();
 
-/// Files of a folder and the folders in it, by their paths in it.
+/// Files of a folder and its subfolders, by relative path.
 std::map<std::string, std::string> get_files(const std::filesystem::path& folder);
 void write_files(const std::filesystem::path& folder, const std::map<std::string, std::string>& files);
 

@@ -1,4 +1,4 @@
-// What a report reads: the metrics of a run, and the trials of a search.
+// Files that a report reads: the metrics of a run, and the trials of a search.
 #include <array>
 
 #include "runtime/report/page.h"
@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The lines, one of them changed; sometimes the file is cut off.
+/// The lines with one of them changed; sometimes the file is cut off.
 std::string damaged(const std::vector<json>& lines, std::span<const std::string_view> keys, Random& random) {
   const size_t changed = random.below(lines.size());
   std::string text;
@@ -68,7 +68,7 @@ Input make_report(Random& random) {
           {}};
 }
 
-/// One of the two, by which the input decides.
+/// One of the two, chosen by the input.
 void read_report(const Input& input) {
   if (input.files.at("metrics.jsonl").size() % 2 == 0)
     report_page({read_run_history(".")}, {});

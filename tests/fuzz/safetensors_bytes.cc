@@ -30,7 +30,7 @@ int64_t get_width(std::string_view dtype) {
   return known == kTypes.end() ? 1 : known->bytes;
 }
 
-/// Values of a tensor; the largest number where that is more.
+/// Number of values of a tensor, or the largest int64_t on overflow.
 int64_t volume(const std::vector<int64_t>& shape) {
   int64_t count = 1;
   for (const int64_t size : shape)
@@ -63,7 +63,7 @@ std::string get_data(const std::vector<StoredBytes>& tensors) {
   return data;
 }
 
-/// Values of the tensor's own kind at the limits that ids and labels have.
+/// Values of the tensor's own type at the limits of ids and labels.
 void fill_anew(StoredBytes& tensor, Random& random) {
   if (volume(tensor.shape) > kMostValues) tensor.shape = {kMostValues};
   const auto width = static_cast<size_t>(get_width(tensor.dtype));
@@ -95,7 +95,7 @@ void change_shape(std::vector<int64_t>& shape, Random& random) {
       if (is_there) shape[static_cast<size_t>(at)] += 1;
       break;
     default:
-      // Of no bytes, whatever the other size is.
+      // Empty, whatever the other size is.
       shape = {0, int64_t{1} << (20 + random.below(40))};
       if (random.one_in(2)) std::swap(shape[0], shape[1]);
   }

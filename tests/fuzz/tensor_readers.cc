@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A file as a rank of a run writes it, with digests.
+/// A rank's file in a run's checkpoint, with digests.
 const std::string& file_with_digests() {
   static const std::string bytes = [] {
     const TemporaryFolder folder;
@@ -43,7 +43,7 @@ Input make_safetensors(Random& random) {
   return {{{"file.safetensors", mutated_safetensors(tensors, {{"format", "pt"}}, kNames, random)}}, {}};
 }
 
-/// Reads every byte, so that one outside of the file is noticed.
+/// Reads every byte, to detect bytes outside the file.
 void read_bytes(const at::Tensor& tensor) {
   const auto* const bytes = static_cast<const unsigned char*>(tensor.const_data_ptr());
   volatile unsigned sum = 0;
@@ -113,7 +113,7 @@ Input make_examples(Random& random) {
   Input input;
   input.files["a.safetensors"] = mutated_safetensors(tensors, {}, kNames, random);
   if (random.one_in(3)) input.files["b.safetensors"] = safetensors_file(tensors);
-  input.settings = {std::to_string(chosen)};
+  input.overrides = {std::to_string(chosen)};
   return input;
 }
 
@@ -123,9 +123,9 @@ void read_rows(const Examples& examples) {
   examples.read(rows);
 }
 
-/// As `modrun train` and `modrun forward` read them.
+/// Reads examples like `modrun train` and `modrun forward`.
 void read_all_examples(const Input& input) {
-  const ModelConfig& model = models().at(std::stoul(input.settings.at(0)));
+  const ModelConfig& model = models().at(std::stoul(input.overrides.at(0)));
   std::vector<std::filesystem::path> paths;
   for (const auto& [name, text] : input.files) paths.emplace_back(name);
   const Examples examples(paths, model);
@@ -136,7 +136,7 @@ void read_all_examples(const Input& input) {
   try {
     take_rows(batch, model, rows / 2, rows - rows / 2);
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(paths.front().string() + ": " + error.what());  // as forward.cc says where
+    throw std::runtime_error(paths.front().string() + ": " + error.what());  // forward.cc adds the location
   }
 }
 

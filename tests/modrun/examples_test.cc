@@ -437,7 +437,7 @@ TEST_F(Examples, RejectsUnsuitableFilesBeforeStartingRanks) {
 
   write("all.safetensors", parities());
   write("other.safetensors", {{"input_ids", at::ones({4, 9}, at::kLong)}, {"labels", at::zeros({4}, at::kLong)}});
-  EXPECT_THAT(error(entry), HasSubstr("write files whose rows have the same length"));
+  EXPECT_THAT(error(entry), HasSubstr("pad the rows of all files to the same length"));
   std::filesystem::remove(folder() / "other.safetensors");
 
   Words few = kBert;
@@ -460,8 +460,8 @@ TEST_F(Examples, ClassifierStartsFromABaseModelWithANewHead) {
   const auto run = train("classifier", options("BertForSequenceClassification", more));
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_THAT(run.output,
-              HasSubstr("holds a BertForMaskedLM: what BertForSequenceClassification has in addition "
-                        "is initialized: bert.pooler.dense.weight, bert.pooler.dense.bias, classifier.weight, "
+              HasSubstr("holds a BertForMaskedLM: parameters that only BertForSequenceClassification has "
+                        "are initialized: bert.pooler.dense.weight, bert.pooler.dense.bias, classifier.weight, "
                         "classifier.bias"));
 
   Words deeper = more;
@@ -476,7 +476,7 @@ TEST_F(Examples, ClassifierStartsFromABaseModelWithANewHead) {
   const auto of_three = train("three", options("BertForSequenceClassification", other), {"--nproc-per-node", "2"});
   ASSERT_EQ(of_three.status, 0) << of_three.output;
   EXPECT_THAT(of_three.output,
-              HasSubstr("is of another number of labels; initialized: classifier.weight, classifier.bias"));
+              HasSubstr("has another number of labels; initialized: classifier.weight, classifier.bias"));
 }
 
 // As in files of older releases.

@@ -75,7 +75,7 @@ TEST_F(Forward, RunFolderSelectsItsNewestCheckpoint) {
   const auto imported = modrun({"import", run.string(), (folder_.path() / "imported").string()});
   EXPECT_EQ(imported.status, 2) << imported.output;
   EXPECT_THAT(imported.output, HasSubstr(run.string() +
-                                         " holds checkpoints and is no model's folder: name one of "
+                                         " is a folder of checkpoints, not of a model: name one of "
                                          "them, " +
                                          steps.back().string()));
   fs::remove_all(checkpoints);

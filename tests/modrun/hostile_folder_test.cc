@@ -216,7 +216,7 @@ TEST_F(HostileFolder, RejectsACheckpointListedByAPath) {
     folder_.write("runs/whole/checkpoints/latest", listed + "\n");
     const Finished ended = modrun({"eval", run_folder("whole").string()});
     EXPECT_NE(ended.status, 0) << listed;
-    EXPECT_THAT(ended.output, HasSubstr("which is not there")) << listed;
+    EXPECT_THAT(ended.output, HasSubstr("which does not exist")) << listed;
   }
 }
 

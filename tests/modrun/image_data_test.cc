@@ -101,7 +101,7 @@ TEST_F(ImageData, ReportsABrokenFile) {
   std::ofstream(images() / "class1/101.png") << "no image, though of as many bytes as it likes";
   const auto run = train("broken", options("images", images().string()));
   EXPECT_EQ(run.status, 1) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("class1/101.png: it is no image: write JPEG or PNG files that are whole"));
+  EXPECT_THAT(run.output, HasSubstr("class1/101.png: it is not an image: write complete JPEG or PNG files"));
 }
 
 }  // namespace

@@ -208,7 +208,7 @@ TEST_F(Lora, EvaluatesSamplesAndPredictsWithItsAdapters) {
   EXPECT_NEAR(get_loss(evaluated.output), get_loss(of_merged.output), 2e-4);
   const auto plain = modrun({"eval", run_folder("adapted").string(), "--checkpoint", weights.string()});
   EXPECT_EQ(plain.status, 2);
-  EXPECT_THAT(plain.output, HasSubstr("holds no adapters, which lora.layers asks for: leave it out"));
+  EXPECT_THAT(plain.output, HasSubstr("holds no adapters, which lora.layers requires: leave it out"));
 }
 
 // As a Hugging Face folder, with the adapters merged into the weights, a checkpoint is that of a model without

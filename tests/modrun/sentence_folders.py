@@ -97,7 +97,7 @@ def tokenizer(folder):
 
 
 def as_older_releases_write(folder, case):
-    """The pooling's settings by a key for each way, modules by the names of their first home, Normalize without a file."""
+    """The pooling's options with one key per mode, modules by the names of their first home, Normalize without a file."""
     modules = json.loads((folder / "modules.json").read_text())
     for module in modules:
         module["type"] = OLD_TYPES + module["type"].split(".")[-1]
@@ -155,46 +155,46 @@ def embed(model, inputs, prompt):
 
 def make(name, case, root, number):
     torch.manual_seed(number)
-    place = root / name
-    place.mkdir(parents=True)
+    folder = root / name
+    folder.mkdir(parents=True)
     of_base = backbone(case.model)
-    of_base.save_pretrained(place / "base")
-    tokenizer(place / "base")
+    of_base.save_pretrained(folder / "base")
+    tokenizer(folder / "base")
     pooling = Pooling(32, pooling_mode=case.pooling, include_prompt=not case.prompt)
-    SentenceTransformer(modules=[Transformer(str(place / "base")), *(before() for before in case.before), pooling, *(after() for after in case.after)], device="cpu").save(str(place / "model"), create_model_card=False)
-    shutil.rmtree(place / "base")
+    SentenceTransformer(modules=[Transformer(str(folder / "base")), *(before() for before in case.before), pooling, *(after() for after in case.after)], device="cpu").save(str(folder / "model"), create_model_card=False)
+    shutil.rmtree(folder / "base")
     if case.old_form:
-        as_older_releases_write(place / "model", case)
+        as_older_releases_write(folder / "model", case)
     if case.names:
-        rename(place / "model", case.names)
+        rename(folder / "model", case.names)
     if case.architecture:
-        config = json.loads((place / "model/config.json").read_text())
-        (place / "model/config.json").write_text(json.dumps(config | {"architectures": [case.architecture]}))
+        config = json.loads((folder / "model/config.json").read_text())
+        (folder / "model/config.json").write_text(json.dumps(config | {"architectures": [case.architecture]}))
     if case.place:
-        into_place(place / "model", case.place)
-    model = SentenceTransformer(str(place / "model"), device="cpu").eval()
+        into_place(folder / "model", case.place)
+    model = SentenceTransformer(str(folder / "model"), device="cpu").eval()
     inputs = batch(9, case, number)
     # A pooling that includes prompts reads their tokens as others.
-    save_file(of_modrun(inputs, 2 if name == "bert-with-prompt-mask" else case.prompt, case.whole), place / "in.safetensors")
+    save_file(of_modrun(inputs, 2 if name == "bert-with-prompt-mask" else case.prompt, case.whole), folder / "in.safetensors")
     with torch.no_grad():
-        save_file({"embeddings": embed(model, inputs, case.prompt)}, place / "embeddings.safetensors")
+        save_file({"embeddings": embed(model, inputs, case.prompt)}, folder / "embeddings.safetensors")
     texts = [batch(6, case, seed) for seed in (number + 100, number + 200)]
     columns = [of_modrun(text, case.prompt, case.whole) for text in texts]
-    save_file({key: torch.stack([column[key] for column in columns], 1) for key in columns[0]}, place / "pairs.safetensors")
+    save_file({key: torch.stack([column[key] for column in columns], 1) for key in columns[0]}, folder / "pairs.safetensors")
     loss = losses.MultipleNegativesRankingLoss(model)
     loss([of_library(text, case.prompt) for text in texts], None).backward()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.grad is not None:
                 parameter -= RATE * parameter.grad
-        save_file({"embeddings": embed(model, inputs, case.prompt)}, place / "trained.safetensors")
+        save_file({"embeddings": embed(model, inputs, case.prompt)}, folder / "trained.safetensors")
 
 
 WAYS = {"usual": ("to: ", "to: "), "both": ("ask ", ""), "none": ("", "")}
 
 
 def make_texts(root):
-    """A folder as releases before 6 wrote it, whose texts are made lower-case, cut, and follow prompts."""
+    """A folder as releases before 6 wrote it, whose texts are lower-cased, truncated, and preceded by prompts."""
     model = root / "texts" / "model"
     backbone("bert").save_pretrained(model)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "to", ":", "ask", "a", "b", "c", "d", "e", "f", "A", "B"]
@@ -239,15 +239,15 @@ def find_modules(folder):
 
 
 def check(name, case, root):
-    place = root / name
-    if not (place / "exported").exists():
+    folder = root / name
+    if not (folder / "exported").exists():
         return
-    tokenizer(place / "exported")
+    tokenizer(folder / "exported")
     with torch.no_grad():
-        inputs = {key: value.long() for key, value in load_file(place / "in.safetensors").items()}
+        inputs = {key: value.long() for key, value in load_file(folder / "in.safetensors").items()}
         inputs["attention_mask"] = inputs["attention_mask"].clamp(max=1) if "attention_mask" in inputs else torch.ones_like(inputs["input_ids"])
-        found = embed(SentenceTransformer(str(place / "exported"), device="cpu").eval(), inputs, case.prompt)
-    predicted = load_file(place / "predicted.safetensors")["embeddings"]
+        found = embed(SentenceTransformer(str(folder / "exported"), device="cpu").eval(), inputs, case.prompt)
+    predicted = load_file(folder / "predicted.safetensors")["embeddings"]
     difference = (found - predicted).abs().max().item() if found.shape == predicted.shape else float("inf")
     if not difference <= 1e-5:
         sys.exit(f"{name}: Sentence Transformers embeds {tuple(found.shape)}, modrun {tuple(predicted.shape)}; they differ by {difference}")

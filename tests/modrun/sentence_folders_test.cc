@@ -115,7 +115,7 @@ TEST_F(SentenceFolders, TokenizeAsTheLibraryDoes) {
     const fs::path out = folder_.path() / way;
     const auto run = modrun(with(with(prepare, {"--out", out.string()}), names));
     ASSERT_EQ(run.status, 0) << run.output;
-    EXPECT_THAT(run.output, testing::HasSubstr("texts are cut to 9 ids"));
+    EXPECT_THAT(run.output, testing::HasSubstr("texts are truncated to 9 ids"));
     expect_columns(out, texts / (way + ".safetensors"));
     EXPECT_TRUE(fs::exists(out / "tokenizer" / "config_sentence_transformers.json"));
   }
@@ -130,7 +130,7 @@ TEST_F(SentenceFolders, TokenizeAsTheLibraryDoes) {
       words[3] = (texts / folder).string();
     const auto run = modrun(words);
     ASSERT_EQ(run.status, 0) << run.output;
-    EXPECT_THAT(run.output, testing::HasSubstr("texts are cut to 9 ids"));
+    EXPECT_THAT(run.output, testing::HasSubstr("texts are truncated to 9 ids"));
     EXPECT_EQ(run.output.find("pooling leaves the prompts' tokens out") != std::string::npos, folder == "left_out");
     expect_columns(out, texts / (folder == "left_out" ? "left_out.safetensors" : "usual.safetensors"));
     EXPECT_TRUE(fs::exists(out / "tokenizer" / "config_sentence_transformers.json")) << folder;
@@ -148,7 +148,7 @@ TEST_F(SentenceFolders, TheFolderOfATransformerAloneIsRejected) {
   const auto run = predict("bert-older", older / "0_Transformer", folder_.path() / "out.safetensors");
   EXPECT_EQ(run.status, 2);
   EXPECT_THAT(run.output, testing::HasSubstr("0_Transformer is the Transformer of " + older.string() +
-                                             ", which says in modules.json how embeddings are made: name that folder"));
+                                             ", whose modules.json says how to compute embeddings: name that folder"));
 }
 
 }  // namespace

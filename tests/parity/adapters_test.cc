@@ -1,5 +1,5 @@
-// Adapters of every family's linear layers: the model computes what it does with the adapters merged into its weights,
-// on every mesh, and their gradients are those that follow from the gradients of these weights.
+// Adapters of every family's linear layers: the model's output equals that of the model with merged weights, on every
+// mesh, and the adapters' gradients are those that follow from the gradients of these weights.
 #include <ATen/ATen.h>
 #include <c10/util/ConstexprCrc.h>
 #include <fmt/format.h>
@@ -24,13 +24,13 @@ namespace {
 namespace fs = std::filesystem;
 using Tensors = std::map<std::string, at::Tensor>;
 
-/// The same numbers for a name on every rank.
-at::Tensor drawn(const std::string& name, const std::vector<int64_t>& shape) {
+/// Random values that depend only on the name, so that they are equal on every rank.
+at::Tensor sample_values(const std::string& name, const std::vector<int64_t>& shape) {
   const auto seed = c10::util::crc64(name).checksum();
   return 0.1 * at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), at::kFloat);
 }
 
-/// Loads the case's weights, and gives `values` to what `model` has of them.
+/// Loads the case's weights, and sets the parameters of `model` that are in `values`.
 std::unique_ptr<ParallelModel> get_model(const fs::path& folder, const ModelConfig& config, Mesh& mesh,
                                          const Tensors& values) {
   auto model = std::make_unique<ParallelModel>(*config.entry, *config.config, mesh, ParallelOptions{.dropout = false},
@@ -45,7 +45,7 @@ std::unique_ptr<ParallelModel> get_model(const fs::path& folder, const ModelConf
   return model;
 }
 
-/// What each adapter holds, what that makes of each weight, and what follows for the adapters' gradients.
+/// The adapters' values, the merged weights, and the expected gradients of the adapters.
 struct Merged {
   Tensors adapters, weights, gradients;
   double loss = 0.0;
@@ -58,23 +58,23 @@ Merged merge(const fs::path& folder, const ModelConfig& adapted, const Batch& ba
   Tensors weights;
   const auto stored = get_model(folder, plain, alone, {});
   for (ShardedParameter& parameter : stored->parameters()) weights[parameter.name] = parameter.local.clone();
-  const auto turned = [](const AdaptedLayer& layer, const at::Tensor& weight) {
+  const auto oriented = [](const AdaptedLayer& layer, const at::Tensor& weight) {
     return layer.transposed ? weight.t() : weight;
   };
   for (const AdaptedLayer& layer : adapted.lora->layers) {
     const at::Tensor weight = weights.at(layer.name + ".weight");
-    const std::vector<int64_t> sizes = turned(layer, weight).sizes().vec();
-    const at::Tensor a = drawn(layer.a(), {adapted.lora->options.rank, sizes[1]});
-    const at::Tensor b = drawn(layer.b(), {sizes[0], adapted.lora->options.rank});
+    const std::vector<int64_t> sizes = oriented(layer, weight).sizes().vec();
+    const at::Tensor a = sample_values(layer.a(), {adapted.lora->options.rank, sizes[1]});
+    const at::Tensor b = sample_values(layer.b(), {sizes[0], adapted.lora->options.rank});
     merged.adapters[layer.a()] = a, merged.adapters[layer.b()] = b;
-    merged.weights[layer.name + ".weight"] = weight + turned(layer, adapted.lora->scaling() * b.mm(a));
+    merged.weights[layer.name + ".weight"] = weight + oriented(layer, adapted.lora->scaling() * b.mm(a));
   }
   const auto model = get_model(folder, plain, alone, merged.weights);
   merged.loss = model->step({&batch, 1}).loss;
   Tensors gradients;
   for (ShardedParameter& parameter : model->parameters()) gradients[parameter.name] = parameter.grad.to(at::kDouble);
   for (const AdaptedLayer& layer : adapted.lora->layers) {
-    const at::Tensor gradient = adapted.lora->scaling() * turned(layer, gradients.at(layer.name + ".weight"));
+    const at::Tensor gradient = adapted.lora->scaling() * oriented(layer, gradients.at(layer.name + ".weight"));
     merged.gradients[layer.a()] = merged.adapters.at(layer.b()).to(at::kDouble).t().mm(gradient);
     merged.gradients[layer.b()] = gradient.mm(merged.adapters.at(layer.a()).to(at::kDouble).t());
   }
@@ -85,7 +85,7 @@ void check(const fs::path& folder, Mesh& mesh) {
   SCOPED_TRACE(folder.filename().string());
   ModelConfig adapted = read_config(folder);
   const Batch batch = read_examples(SafetensorsFile(folder / "batch.safetensors"), adapted);
-  // Jamba's dt_proj is no layer there: its weight and its bias are used apart.
+  // Jamba's dt_proj is not a layer there: its weight and its bias are used separately.
   const std::vector<std::string> layers = adapted.entry->family == "jamba"
                                               ? std::vector<std::string>{"in_proj", "x_proj", "out_proj", "self_attn"}
                                               : std::vector<std::string>{"all-linear"};
@@ -105,7 +105,7 @@ void check(const fs::path& folder, Mesh& mesh) {
   }
 }
 
-/// The cases that run on meshes, of models that have linear layers in their units.
+/// The cases that run on meshes, for models that have linear layers in their units.
 std::vector<fs::path> cases() {
   std::vector<fs::path> chosen;
   for (const fs::path& folder : parity::folders("numbers"))
@@ -122,7 +122,7 @@ void PrintTo(const NamedMesh& mesh, std::ostream* out) { *out << mesh.name; }
 
 class AdaptersOnMesh : public ::testing::TestWithParam<NamedMesh> {};
 
-TEST_P(AdaptersOnMesh, AreTheSameMergedAndHaveItsGradients) {
+TEST_P(AdaptersOnMesh, MatchTheMergedModelAndItsGradients) {
   const MeshShape shape = GetParam().shape;
   testing::run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
     at::set_num_threads(1);

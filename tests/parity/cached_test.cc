@@ -1,5 +1,5 @@
-// Forwards that continue from a cache against forwards over the whole sequence, and against transformers' cached
-// generation, in every case of the families that can.
+// Forwards that continue from a cache, compared with forwards over the full sequence and with transformers' cached
+// generation, in every case of the families that support it.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What one forward reads of a batch for a language model: tokens from `first` on, and what belongs to them.
+/// The input of one forward of a language model: the batch's tokens from `first` on, and their other inputs.
 Batch find_part(const Batch& batch, int64_t first, int64_t size) {
   Batch part;
   part.input_ids = batch.input_ids.narrow(1, first, size);
@@ -28,7 +28,7 @@ Batch find_part(const Batch& batch, int64_t first, int64_t size) {
   return part;
 }
 
-/// The parts that a sequence of `seq` tokens is given in: a prompt, single tokens, and further parts of several.
+/// The parts in which a sequence of `seq` tokens is given: a prompt, single tokens, and parts of several tokens.
 std::vector<int64_t> sizes_for(int64_t seq) { return {9, 1, 1, 5, 1, seq - 17}; }
 
 double largest_difference(const at::Tensor& one, const at::Tensor& other) {
@@ -53,34 +53,34 @@ struct Loaded {
 
 bool can_cache(const fs::path& folder) { return find_task(read_config(folder).entry->task)->cached; }
 
-/// The largest difference between logits of a cached forward and those of one over all tokens up to there. Where the
-/// cache is spoiled, a new one begins; `spoiled` counts that.
-double cached_against_whole(Loaded& of, int64_t& spoiled) {
+/// Largest difference between the logits of a cached forward and those of a forward over all tokens up to there. If the
+/// cache is spoiled, a new one begins; `spoiled` counts such cases.
+double cached_against_full(Loaded& loaded, int64_t& spoiled) {
   double largest = 0.0;
-  auto cache = std::make_unique<cache::Cache>(/*expected=*/of.batch.input_ids.size(1) / 3);  // too few: it grows
+  auto cache = std::make_unique<cache::Cache>(/*expected=*/loaded.batch.input_ids.size(1) / 3);  // too few: it grows
   int64_t end = 0;
-  for (const int64_t size : sizes_for(of.batch.input_ids.size(1))) {
+  for (const int64_t size : sizes_for(loaded.batch.input_ids.size(1))) {
     end += size;
-    at::Tensor logits = of.model.logits(find_part(of.batch, end - size, size), cache.get());
+    at::Tensor logits = loaded.model.logits(find_part(loaded.batch, end - size, size), cache.get());
     EXPECT_EQ(cache->seen(), end);
     if (cache->spoiled()) {
       ++spoiled;
       cache = std::make_unique<cache::Cache>();
-      logits = of.model.logits(find_part(of.batch, 0, end), cache.get()).narrow(1, end - size, size);
+      logits = loaded.model.logits(find_part(loaded.batch, 0, end), cache.get()).narrow(1, end - size, size);
       EXPECT_FALSE(cache->spoiled());
     }
-    const at::Tensor whole = of.model.logits(find_part(of.batch, 0, end)).narrow(1, end - size, size);
-    largest = std::max(largest, largest_difference(logits, whole));
+    const at::Tensor full = loaded.model.logits(find_part(loaded.batch, 0, end)).narrow(1, end - size, size);
+    largest = std::max(largest, largest_difference(logits, full));
   }
   return largest;
 }
 
-/// Whether the case's rotary tables are of a kind that changes with the sequence's length.
+/// Whether the case's RoPE tables depend on the sequence's length.
 bool changes_with_length(const std::string& name) {
   return name.ends_with("rope-dynamic") || name.ends_with("longrope-long");
 }
 
-TEST(Cached, LogitsAreThoseOfWholeSequences) {
+TEST(Cached, LogitsMatchFullSequences) {
   at::set_num_threads(1);
   Mesh mesh(Environment{}, MeshShape{});
   for (const fs::path& folder : parity::folders("numbers")) {
@@ -89,12 +89,12 @@ TEST(Cached, LogitsAreThoseOfWholeSequences) {
     SCOPED_TRACE(name);
     Loaded loaded(folder, mesh);
     int64_t spoiled = 0;
-    EXPECT_LE(cached_against_whole(loaded, spoiled), 1e-5);
+    EXPECT_LE(cached_against_full(loaded, spoiled), 1e-5);
     EXPECT_EQ(spoiled > 0, changes_with_length(name));
   }
 }
 
-TEST(Cached, LogitsAreThoseOfTransformersCachedGeneration) {
+TEST(Cached, LogitsMatchTransformersCachedGeneration) {
   at::set_num_threads(1);
   Mesh mesh(Environment{}, MeshShape{});
   fmt::print("{:<32} {:>10}\n", "case", "logits");
@@ -115,13 +115,13 @@ TEST(Cached, LogitsAreThoseOfTransformersCachedGeneration) {
   }
 }
 
-/// A batch's rows cut to several lengths and padded before them: row r leaves out its last tokens, kLess times r.
+/// A batch's rows truncated to several lengths and left-padded: row r leaves out its last kLess times r tokens.
 struct Ragged {
   static constexpr int64_t kLess = 4, kSteps = 3;
   const at::Tensor& ids;
   int64_t rows = ids.size(0), longest = ids.size(1) - kSteps;
 
-  /// Of a row's tokens, those of its prompt; kSteps follow.
+  /// Number of a row's tokens that belong to its prompt; kSteps follow.
   int64_t prompt(int64_t row) const { return longest - kLess * row; }
   at::Tensor present(int64_t seen) const {
     std::vector<at::Tensor> of_rows;
@@ -145,25 +145,25 @@ struct Ragged {
   }
 };
 
-/// The largest difference between logits of rows that are generated together and those of each row by itself.
-double padded_against_alone(Loaded& of, bool& spoiled) {
-  const Ragged ragged{of.batch.input_ids};
+/// Largest difference between the logits of rows that are generated together and those of each row alone.
+double padded_against_alone(Loaded& loaded, bool& spoiled) {
+  const Ragged ragged{loaded.batch.input_ids};
   cache::Cache cache;
   double largest = 0.0;
   for (int64_t number = 0; number <= Ragged::kSteps; ++number) {
     const Batch batch = number == 0 ? ragged.prompts() : ragged.step(number - 1);
-    const at::Tensor logits = of.model.logits(batch, &cache);
+    const at::Tensor logits = loaded.model.logits(batch, &cache);
     if ((spoiled = cache.spoiled())) return 0.0;
     for (int64_t row = 0; row < ragged.rows; ++row) {
       Batch alone;
       alone.input_ids = ragged.ids.narrow(0, row, 1).narrow(1, 0, ragged.prompt(row) + number);
-      largest = std::max(largest, largest_difference(logits[row][-1], of.model.logits(alone)[0][-1]));
+      largest = std::max(largest, largest_difference(logits[row][-1], loaded.model.logits(alone)[0][-1]));
     }
   }
   return largest;
 }
 
-TEST(Cached, SequencesOfSeveralLengthsAreWhatEachIsAlone) {
+TEST(Cached, SequencesOfSeveralLengthsMatchEachOneAlone) {
   at::set_num_threads(1);
   Mesh mesh(Environment{}, MeshShape{});
   for (const fs::path& folder : parity::folders("numbers")) {
@@ -174,12 +174,12 @@ TEST(Cached, SequencesOfSeveralLengthsAreWhatEachIsAlone) {
     if (loaded.batch.feature_ids.defined() || loaded.batch.feature_values.defined()) continue;
     bool spoiled = false;
     EXPECT_LE(padded_against_alone(loaded, spoiled), 1e-5);
-    // Each row's tables change at a length of its own, which these rows may not pass.
+    // Each row's tables change at its own length, which these rows may not exceed.
     EXPECT_TRUE(!spoiled || changes_with_length(name));
   }
 }
 
-TEST(Cached, EveryMeshKeepsItsOwnPart) {
+TEST(Cached, EveryRankKeepsItsOwnPart) {
   for (const MeshShape shape :
        {MeshShape{{1, 1, 1, 1, 1, 2}}, MeshShape{{2, 1, 1, 1, 1, 1}}, MeshShape{{1, 1, 2, 1, 1, 2}}}) {
     SCOPED_TRACE(fmt::format("tp {}, pp {}, dp_shard {}", shape[Axis::tp], shape[Axis::pp], shape[Axis::dp_shard]));
@@ -190,14 +190,14 @@ TEST(Cached, EveryMeshKeepsItsOwnPart) {
         SCOPED_TRACE(folder.filename().string());
         Loaded loaded(folder, mesh);
         int64_t spoiled = 0;
-        EXPECT_LE(cached_against_whole(loaded, spoiled), 1e-5);
+        EXPECT_LE(cached_against_full(loaded, spoiled), 1e-5);
         EXPECT_EQ(spoiled, 0);
       }
     });
   }
 }
 
-TEST(Cached, WhatCannotGoOnIsRejected) {
+TEST(Cached, RejectsUnsupportedContinuations) {
   Mesh mesh(Environment{}, MeshShape{});
   for (const fs::path& folder : parity::folders("numbers")) {
     if (can_cache(folder)) continue;

@@ -1,4 +1,4 @@
-// What generate.py wrote with transformers.
+// The output of generate.py, which transformers computed.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ inline std::filesystem::path cases_folder() {
   return folder;
 }
 
-/// The folders of one kind ("numbers", "configs", "defaults" or "initial"), sorted. Never empty, but that families need
-/// not have published configs.
+/// The folders of one kind ("numbers", "configs", "defaults" or "initial"), sorted. Never empty, except that families
+/// may have no published configs.
 inline std::vector<std::filesystem::path> folders(const std::string& kind) {
   std::vector<std::filesystem::path> found;
   for (const auto& entry : std::filesystem::directory_iterator(cases_folder() / kind)) found.push_back(entry.path());

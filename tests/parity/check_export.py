@@ -1,4 +1,4 @@
-"""Loads with transformers what the parity test trained and exported: no key missing or unexpected, the same logits.
+"""Loads the parity test's trained and exported models with transformers: no key missing or unexpected, the same logits.
 
 usage: check_export.py --cases CASES EXPORTS FAMILY...
 """
@@ -23,7 +23,7 @@ def check(folder, classes):
     batch = load_file(folder / "batch.safetensors")
     logits, _ = oracle.compute(model, batch)
     trained = load_file(folder / "trained.safetensors")["logits"]
-    difference = (logits.detach() - trained) / trained.abs().max().clamp(min=1)  # of large logits relatively
+    difference = (logits.detach() - trained) / trained.abs().max().clamp(min=1)  # relative for large logits
     if (mask := batch.get("attention_mask")) is not None and logits.shape[:2] == mask.shape:
         difference = difference[mask.bool()]
     difference = difference.abs().max().item()

@@ -1,5 +1,5 @@
-"""Dropout as docs/guide/training.md describes it, written down a second time: what is dropped follows from the seed, the layer's path, how many times it
-ran before in the forward, the row of the batch, and the element's place. With it, transformers' models drop what the generated ones do."""
+"""A second implementation of dropout as described in docs/guide/training.md: which elements are dropped depends on the seed, the layer's path, how many times it
+ran before in the forward, the row of the batch, and the element's index. With it, transformers' models drop the same elements as the generated ones."""
 
 import contextlib
 import sys
@@ -52,20 +52,21 @@ def kept(key, samples, planes, rows, columns, p):
 def find_layer(frame, paths):
     """The path of the layer that F.dropout was called for by the code in `frame`."""
     local = frame.f_locals
-    if frame.f_code.co_name == "dropout_add":  # BLOOM's
+    if frame.f_code.co_name == "dropout_add":  # BLOOM's function
         return paths[frame.f_back.f_locals["self"]] + ".hidden_dropout"
-    if frame.f_code.co_name == "forward":  # of torch.nn.Dropout
+    if frame.f_code.co_name == "forward":  # torch.nn.Dropout's forward
         return paths[local["self"]]
-    module = local["module"]  # of an eager_attention_forward
+    module = local["module"]  # an eager_attention_forward
     name = next(name for name in ("attention_dropout", "attn_dropout", "dropout") if hasattr(module, name))
     return f"{paths[module]}.{name}"
 
 
 @contextlib.contextmanager
 def by_counter(model, seed):
-    """`model` in training mode, its attention written out, dropping by counter."""
+    """`model` in training mode, with eager attention and counter-based dropout."""
     paths = {module: name for name, module in model.named_modules()}
-    # A stack of T5 drops twice by one layer; the generated one has two, which different stages of a pipeline hold.
+    # A stack of T5 applies the same layer twice; the generated one has two layers, which different pipeline stages
+    # hold.
     stacks = {f"{name}.dropout" for module, name in paths.items() if type(module).__name__.endswith("T5Stack")}
     runs = {}
     original = torch.nn.functional.dropout

@@ -1,9 +1,9 @@
-"""Has transformers compute, for every family with a spec, what the generated model must meet.
+"""Has transformers compute, for every family with a spec, the numbers that the generated model must match.
 
 usage: generate.py --cases FOLDER NUMBERS FAMILY...
 
 Reads FOLDER/<family>.py. Writes NUMBERS/numbers/<family>-<case>/, NUMBERS/configs/<family>-<name>/, NUMBERS/defaults/<architecture>/ and
-NUMBERS/initial/<architecture>/ (oracle.py says what is in them).
+NUMBERS/initial/<architecture>/ (oracle.py describes their contents).
 """
 
 import argparse
@@ -32,7 +32,7 @@ def main():
     arguments = parser.parse_args()
     root = arguments.numbers
     shutil.rmtree(root, ignore_errors=True)
-    (root / "configs").mkdir(parents=True)  # a family need not have published configs
+    (root / "configs").mkdir(parents=True)  # a family may have no published configs
     torch.set_num_threads(1)
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()

@@ -1,4 +1,4 @@
-"""The published folders that layouts.py rebuilds: whose config.json, which class, and what files have that transformers does not write."""
+"""The published folders that layouts.py rebuilds: their config.json, their class, and the files' differences from what transformers writes."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,11 +21,11 @@ from transformers import (
 
 @dataclasses.dataclass
 class Layout:
-    """family, published: of cases/, whose config.json it is
-    edits: of the tensors that transformers writes, one after the other
-    config: keys that are added or replaced; without: keys that the published config does not have
-    files: "single", "shards" with an index, or "both", of which the shards hold other values
-    head: the class that is trained, where the folder's has no head
+    """family, published: the case in cases/ whose config.json it has
+    edits: changes of the tensors that transformers writes, one after the other
+    config: keys to add or replace; without: keys that the published config does not have
+    files: "single", "shards" with an index, or "both", whose shards hold other values
+    head: the class to train, if the folder's class has no head
     lacks_pooler: transformers initializes a pooler that the file does not have
     """
 
@@ -67,7 +67,7 @@ def prefixed(prefix):
 
 
 def added(**shapes):
-    """Tensors that the class does not use: "__" stands for the dots of their names. One tensor may be given as a function of the others."""
+    """Adds tensors that the class does not use: "__" stands for dots in their names. A tensor may be given as a function of the others."""
 
     def edit(tensors):
         for name, shape in shapes.items():
@@ -119,9 +119,9 @@ LLAVA = dict(
 BF16, FP16 = torch.bfloat16, torch.float16
 
 
-def sentences(model=BertModel, family="bert", published="base-uncased", edits=(positions(),), **settings):
-    """A folder of Sentence Transformers' models: the base model alone, without a prefix."""
-    return Layout(family, published, model, SENTENCES, edits, **{**BERT, **settings})
+def sentences(model=BertModel, family="bert", published="base-uncased", edits=(positions(),), **overrides):
+    """A folder of a Sentence Transformers model: the base model alone, without a prefix."""
+    return Layout(family, published, model, SENTENCES, edits, **{**BERT, **overrides})
 
 
 LAYOUTS = {
@@ -251,7 +251,7 @@ LAYOUTS = {
     "flan-t5-base": Layout(
         "t5", "flan-base", T5ForConditionalGeneration, pairs_of_texts(padding=True), (TABLE_COPIES,), tokenizer="unigram", prepare=untie
     ),
-    "flan-t5-xl-encoder": Layout(  # the table under the name of its copy alone
+    "flan-t5-xl-encoder": Layout(  # the table only under the name of its copy
         "t5", "flan-base", T5EncoderModel, SENTENCES, (TABLE_COPIES, without("shared", "decoder")), tokenizer="unigram",
         config={"architectures": ["T5EncoderModel"]},
     ),
@@ -278,7 +278,7 @@ LAYOUTS = {
     "llava-1.5-7b-hf": Layout(
         "llava", "1.5-7b-hf", LlavaForConditionalGeneration, texts_with_images(), dtype=FP16, tokenizer="bpe", config=LLAVA
     ),
-    "llava-of-transformers-5.10": Layout(  # which wrote one name twice
+    "llava-of-transformers-5.10": Layout(  # the release that wrote one name twice
         "llava", "1.5-7b-hf", LlavaForConditionalGeneration, texts_with_images(), (renamed(("language_model.model.", "model.language_model.model.")),),
         tokenizer="bpe", config=LLAVA,
     ),

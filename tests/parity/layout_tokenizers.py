@@ -28,7 +28,7 @@ def get_files(kind):
         tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", ids)
         vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
         more = {"vocab.txt": "".join(f"{word}\n" for word, _ in vocabulary)}
-        settings = {"do_lower_case": True, "model_max_length": 512, "tokenizer_class": "BertTokenizer"}
+        config = {"do_lower_case": True, "model_max_length": 512, "tokenizer_class": "BertTokenizer"}
     elif kind == "bytes":
         names = special_tokens("<|endoftext|>", "<|endoftext|>", "<|endoftext|>")
         tokenizer = Tokenizer(models.BPE())
@@ -38,7 +38,7 @@ def get_files(kind):
         model = json.loads(tokenizer.to_str())["model"]
         merges = "".join(f"{' '.join(pair) if isinstance(pair, list) else pair}\n" for pair in model["merges"])
         more = {"vocab.json": json.dumps(model["vocab"]), "merges.txt": "#version: 0.2\n" + merges}
-        settings = {"add_prefix_space": False, "model_max_length": 1024, "tokenizer_class": "GPT2Tokenizer"}
+        config = {"add_prefix_space": False, "model_max_length": 1024, "tokenizer_class": "GPT2Tokenizer"}
     else:
         names = special_tokens("<unk>", "<s>", "</s>", "<pad>")
         model, trainer_class = (
@@ -50,11 +50,11 @@ def get_files(kind):
         trainer = trainer_class(vocab_size=SIZE, special_tokens=["<pad>", "<s>", "</s>", "<unk>"], show_progress=False, **extra)
         tokenizer.train_from_iterator(CORPUS, trainer)
         more = {}
-        settings = {"tokenizer_class": "T5Tokenizer" if kind == "unigram" else "LlamaTokenizer", "model_max_length": 512}
+        config = {"tokenizer_class": "T5Tokenizer" if kind == "unigram" else "LlamaTokenizer", "model_max_length": 512}
     names = {key: token for key, token in names.items() if token}
     return {
         "tokenizer.json": tokenizer.to_str(),
-        "tokenizer_config.json": json.dumps({**settings, **names}),
+        "tokenizer_config.json": json.dumps({**config, **names}),
         "special_tokens_map.json": json.dumps(names),
         **more,
     }

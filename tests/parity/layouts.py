@@ -1,7 +1,7 @@
-"""Folders as publishers have them on model hubs, rebuilt small: names of tensors, keys of config.json, files of tokenizers.
+"""Small copies of folders as published on model hubs: names of tensors, keys of config.json, files of tokenizers.
 
-usage: layouts.py write FOLDERS    makes a folder of each, and what transformers computes with it
-       layouts.py check FOLDERS    loads with transformers what layouts_test made of them
+usage: layouts.py write FOLDERS    writes a folder for each, and transformers' outputs for it
+       layouts.py check FOLDERS    loads layouts_test's outputs with transformers
 """
 
 import argparse
@@ -21,18 +21,18 @@ import oracle
 from layout_table import LAYOUTS
 from layout_tokenizers import write_tokenizer
 
-# Sizes that a published config is given; keys that it does not have are left out.
+# Sizes for published configs; keys that a config does not have are left out.
 SIZES = dict(
     vocab_size=96, hidden_size=32, n_embd=32, n_embed=32, d_model=32, intermediate_size=48, d_ff=48, d_kv=6, num_hidden_layers=2,
     n_layer=2, num_layers=2, num_decoder_layers=2, num_attention_heads=4, n_head=4, num_heads=4, num_key_value_heads=2, head_dim=8,
     max_position_embeddings=64, n_positions=64, n_ctx=64, image_size=12, patch_size=4, max_window_layers=2,
 )
-CONVERTED = {"bert-base-uncased", "gpt2", "bert-base-german-cased"}  # written as pytorch_model.bin too
+CONVERTED = {"bert-base-uncased", "gpt2", "bert-base-german-cased"}  # also written as pytorch_model.bin
 SPECIAL_IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id", "cls_token_id", "sep_token_id")
 
 
 def shrunk(published):
-    """The config with small sizes under the keys that it has."""
+    """The config with small sizes under its existing keys."""
     config = {}
     for key, value in published.items():
         if key in SIZES and value is not None:
@@ -79,7 +79,7 @@ def write(name, layout, folder):
         _, report = entry.from_pretrained(folder, output_loading_info=True)
     batch = layout.batch(loaded.config)
     save_file(batch, folder / "batch.safetensors")
-    # Buffers, and DeepSeek-V3's modules that predict further tokens, are ignored without a word.
+    # Buffers, and DeepSeek-V3's multi-token prediction modules, are ignored silently.
     ignored = sorted(key for key in report["unexpected_keys"] if not key.endswith(("masked_bias", "eh_proj.weight")))
     flags = {"new_head": layout.head is not None, "class": entry.__name__, "ignored": ignored}
     (folder / "layout.json").write_text(json.dumps(flags))
@@ -92,7 +92,7 @@ def write(name, layout, folder):
 
 
 def write_tensors(folder, tensors, layout):
-    """One file, or two with an index; of a folder that has both, the two hold other values."""
+    """One file, or two with an index; in a folder that has both, the shards hold other values."""
     if layout.files != "shards":
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     if layout.files == "single":
@@ -135,8 +135,7 @@ def difference(logits, expected, batch):
 
 
 def check(name, layout, folder):
-    """What was exported before a step of training is what the folder holds; what was exported after it computes what the trained model
-    did."""
+    """The export before a training step equals the folder; the export after it gives the outputs of the trained model."""
     batch = load_file(folder / "batch.safetensors")
     model_class = layout.head or layout.model
     problems = []
@@ -186,7 +185,7 @@ def main():
     failed = [name for name, layout in chosen.items() if not check(name, layout, arguments.folders / name)]
     failed += [name for name in CONVERTED & chosen.keys() if not check_conversion(name, arguments.folders / name)]
     if failed or not chosen:
-        sys.exit(f"{len(failed)} of {len(chosen)} layouts are not exported as they are: {', '.join(failed)}")
+        sys.exit(f"{len(failed)} of {len(chosen)} layouts are exported with differences: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-// The folders that layouts.py wrote, as they are published: read, imported, trained for a step and exported.
+// The folders that layouts.py wrote, in published layouts: read, imported, trained for a step and exported.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -24,8 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-/// The model in folder/config.json, or of the class that layout.json names where the folder has none that can be
-/// trained.
+/// The model in folder/config.json, or of the class that layout.json names if the folder's class cannot be trained.
 ModelConfig get_model(const fs::path& folder, const nlohmann::json& layout) {
   const auto found = std::ranges::find(entries(), layout.at("class").get<std::string>(), &Entry::architecture);
   if (found == entries().end()) throw std::runtime_error(layout.dump() + ": no family of this program has the class");
@@ -39,7 +38,7 @@ void save_and_export(const fs::path& folder, const char* name, const ModelConfig
   export_pretrained(run, folder / name, {});
 }
 
-/// What transformers reports as unexpected is ignored and named; nothing else is.
+/// Exactly the tensors that transformers reports as unexpected are ignored and named.
 void check_note(const fs::path& folder, const ModelConfig& config, Head head, const nlohmann::json& ignored) {
   const std::string note = weights_note(folder, config, head);
   EXPECT_EQ(note.find("ignored") != std::string::npos, !ignored.empty()) << note;
@@ -89,7 +88,8 @@ TEST(PublishedLayouts, AreReadTrainedAndExported) {
   Mesh mesh(Environment{}, MeshShape{});
   int64_t count = 0;
   for (const fs::path& folder : parity::folders("")) {
-    for (const char* written : {"runs", "exported", "trained"}) fs::remove_all(folder / written);  // an earlier run's
+    for (const char* written : {"runs", "exported", "trained"})
+      fs::remove_all(folder / written);  // from an earlier run
     check_layout(folder, mesh);
     ++count;
   }
@@ -125,7 +125,7 @@ TEST(PublishedLayouts, TensorsOfLayersEmbeddingsAndModulesThatTheClassLacksAreEr
       {"pythia-70m", "embed_out.bias"},
       {"t5-small", "decoder.block.2.layer.0.SelfAttention.q.weight"},
       {"clip-vit-base-patch32", "logit_bias"},
-      {"vit-base-patch16-224", "vit.encoder.layer.2.output.dense.bias"},  // of layers that files name otherwise
+      {"vit-base-patch16-224", "vit.encoder.layer.2.output.dense.bias"},  // of layers that files name differently
       {"vit-base-patch16-224", "vit.encoder.layer.0.attention.attention.query.scale"},
       {"vit-base-patch16-224", "vit.layernorm.scale"},
       {"vit-base-patch16-224-in21k", "encoder.layer.2.output.dense.bias"},
@@ -153,14 +153,13 @@ TEST(PublishedLayouts, ATensorByItsOldAndItsCurrentNameIsAnError) {
   }
 }
 
-TEST(PublishedLayouts, CopiesOfOneTableThatDifferAreAnError) {
+TEST(PublishedLayouts, DifferentCopiesOfOneTableAreAnError) {
   for (const char* layout : {"t5-small", "flan-t5-base"})
     for (const char* name : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}) {
       const TemporaryFolder folder;
       write_with(parity::cases_folder() / layout, name, at::ones({96, 32}), folder);
-      EXPECT_THAT(
-          pretrained_error(folder.path(), read_config(folder.path())),
-          HasSubstr(fmt::format("\"shared.weight\" and \"{}\" differ: the model has one table for both", name)));
+      EXPECT_THAT(pretrained_error(folder.path(), read_config(folder.path())),
+                  HasSubstr(fmt::format("\"shared.weight\" and \"{}\" differ: the model shares one table", name)));
     }
 }
 
@@ -172,8 +171,8 @@ TEST(PublishedLayouts, FoldersOfOtherFormatsAreErrorsThatSayHowToConvertThem) {
   for (const auto& [layout, model_class] : table) {
     const fs::path folder = parity::cases_folder() / layout / "bin";
     const std::string error = pretrained_error(folder, read_config(folder));
-    EXPECT_THAT(error, HasSubstr(folder.string() + " holds pytorch_model.bin, which is not read: write " +
-                                 "model.safetensors from it by python3 -c 'from transformers import " + model_class));
+    EXPECT_THAT(error, HasSubstr(folder.string() + " holds pytorch_model.bin, which is not supported: convert it to " +
+                                 "model.safetensors with python3 -c 'from transformers import " + model_class));
     std::ofstream(folder / "advice.txt") << error;
   }
 }

@@ -1,4 +1,4 @@
-"""What a family's file in cases/ is made of, and how transformers computes the numbers that a generated model must meet."""
+"""Building blocks of the files in cases/, and transformers' computation of the numbers that a generated model must match."""
 
 import copy
 import dataclasses
@@ -20,7 +20,7 @@ import dropout
 import routers
 
 VOCAB, BATCH, SEQ = 96, 4, 24
-PROMPT = 10  # tokens before those that cached generation takes one by one
+PROMPT = 10  # tokens before those that cached generation processes one by one
 SMALL_DECODER = dict(
     vocab_size=VOCAB,
     hidden_size=32,
@@ -50,7 +50,7 @@ SMALL_VISION = dict(
     patch_size=4,
 )
 WIDE_VISION = dict(hidden_size=128, intermediate_size=160)
-# A tower over text and one over images; the last id ends a text.
+# A text tower and an image tower; the last id ends a text.
 SMALL_PAIR = dict(
     text_config=dict(
         vocab_size=VOCAB,
@@ -75,11 +75,11 @@ WIDE_PAIR = dict(
 )
 
 
-def rope(kind, **settings):
-    return dict(rope_parameters=dict(rope_type=kind, rope_theta=1000.0, **settings))
+def rope(kind, **parameters):
+    return dict(rope_parameters=dict(rope_type=kind, rope_theta=1000.0, **parameters))
 
 
-# What transformers reads as rotary settings of each kind; sequences are longer than the original context of all of them.
+# RoPE parameters of each kind in transformers; sequences are longer than the original context of all of them.
 ROPE = {
     "theta": rope("default"),
     "linear": rope("linear", factor=2.5),
@@ -105,7 +105,7 @@ ROPE = {
 
 
 def tokens(padding=None, positions=False):
-    """A batch for a language model; `padding` is "left" or "right", `positions` are given and not 0, 1, …"""
+    """A batch for a language model; `padding` is "left" or "right"; `positions` gives positions other than 0, 1, …"""
 
     def make(config):
         batch = {"input_ids": torch.randint(0, config.vocab_size, (BATCH, SEQ))}
@@ -128,8 +128,8 @@ SEGMENTS = [24, 9, 5, 12]
 
 
 def encoder_tokens(padding=None, segments=False, labels="tokens", positions=False):
-    """A batch for an encoder; `labels` are "tokens" to predict where some are masked, "rows" or "classes" of config.num_labels,
-    "numbers" or "sets" of these for each row, or "pairs" of rows that belong together."""
+    """A batch for an encoder; `labels` are "tokens" (prediction of masked ones), "rows" or "classes" of config.num_labels,
+    "numbers" or "sets" for each row, or "pairs" of rows that belong together."""
 
     def make(config):
         batch = tokens(padding, positions)(config)
@@ -147,7 +147,7 @@ def encoder_tokens(padding=None, segments=False, labels="tokens", positions=Fals
                 batch["labels"][ignored] = -100
         if segments:
             batch["token_type_ids"] = torch.stack([(torch.arange(SEQ) >= start).long() for start in SEGMENTS])
-        # Only padding is the padding token, as a tokenizer has it: models count positions by that.
+        # Only padding has the padding id, as in a tokenizer's output: models count positions by it.
         pad = config.pad_token_id or 0
         batch["input_ids"][batch["input_ids"] == pad] = pad + 1
         if padding:
@@ -158,7 +158,7 @@ def encoder_tokens(padding=None, segments=False, labels="tokens", positions=Fals
 
 
 def pairs_of_texts(targets=17, padding=False, labels=True):
-    """A batch for an encoder with a decoder; without `labels` the rows of the targets are the decoder's input."""
+    """A batch for an encoder with a decoder; without `labels` the target rows are the decoder's input."""
 
     def make(config):
         batch = tokens("right" if padding else None)(config)
@@ -178,7 +178,7 @@ def pairs_of_texts(targets=17, padding=False, labels=True):
 
 
 def images(height=None, width=None, sets=False):
-    """A batch for a classifier of images, of the config's size where none is given; with `sets` of labels."""
+    """A batch for a classifier of images, of the config's size by default; with `sets` of labels."""
 
     def make(config):
         vision = getattr(config, "vision_config", config)
@@ -192,7 +192,7 @@ def images(height=None, width=None, sets=False):
 
 
 def pairs(padding=None, positions=False, end=None):
-    """A batch of texts and the images that belong to them. `end`, the last id of the vocabulary when not given, ends a text."""
+    """A batch of texts and their images. `end`, the last id of the vocabulary by default, ends a text."""
 
     def make(config):
         batch = tokens(padding, positions)(config.text_config)
@@ -207,7 +207,7 @@ def pairs(padding=None, positions=False, end=None):
 
 
 def compute(model, batch):
-    """Logits and loss. Of pairs: the logits of images against texts. A base model embeds sentences: the mean over their tokens, and the supervised contrastive loss of Khosla et
+    """Logits and loss. For pairs, the logits of images against texts. For a base model, sentence embeddings (the mean over the tokens) and the supervised contrastive loss of Khosla et
     al. by cosines at a temperature of 0.05 (in sentence-transformers: models.Pooling)."""
     if "labels" in inspect.signature(model.forward).parameters:
         outputs = model(**batch)
@@ -219,19 +219,19 @@ def compute(model, batch):
     hidden = model(**{name: tensor for name, tensor in batch.items() if name != "labels"}).last_hidden_state
     mask = batch.get("attention_mask", torch.ones(hidden.shape[:2])).unsqueeze(-1)
     embeddings = (hidden * mask).sum(1) / mask.sum(1)
-    exact = embeddings.double()  # cosines over a temperature of 0.05 have twenty times the roundings of cosines
+    exact = embeddings.double()  # at a temperature of 0.05, rounding errors are twenty times those of the cosines
     losses = []
     for row in range(len(labels)):
         others = [other for other in range(len(labels)) if other != row]
         scores = torch.cosine_similarity(exact[row], exact[others], dim=-1) / 0.05
-        positives = [place for place, other in enumerate(others) if labels[other] == labels[row]]
+        positives = [index for index, other in enumerate(others) if labels[other] == labels[row]]
         if positives:
             losses.append(-scores.log_softmax(-1)[positives].mean())
     return embeddings, torch.stack(losses).mean()
 
 
 def generates(model, batch):
-    """Whether the model generates from a cache, and what it would from whole sequences: not with rotary tables that depend on their length, nor
+    """Whether the model generates from a cache, with the results of full sequences: not with RoPE tables that depend on their length, nor
     with limits of Mamba-2's steps, which transformers does not apply to single tokens."""
     config = model.config
     if not isinstance(model, GenerationMixin) or config.is_encoder_decoder or config.sub_configs:
@@ -259,29 +259,29 @@ def cached_logits(model, input_ids):
 class Case:
     """A tiny model with random parameters, and a batch.
 
-    model: transformers' class; the family's first when not given
-    batch: makes the batch from the model's config
-    meshes: compare on two and four ranks too
-    export: train it here, export it, and load that with transformers; the first case of each class always is
+    model: transformers' class; the family's first one by default
+    batch: creates the batch from the model's config
+    meshes: also compare on two and four ranks
+    export: train it here, export it, and load the export with transformers; always done for the first case of each class
     dtype, max_shard_size: of the saved checkpoint
-    router: settings of [router] that the run has
-    drops: loss and gradients are those of training with dropout: the settings ask for it
-    prepare: changes the model before it is computed and saved
-    rewrite: changes the saved folder, as the files of other releases look
-    settings: of the config, beside the family's small ones
+    router: the run's [router] options
+    drops: loss and gradients are from training with dropout, which the config enables
+    prepare: changes the model before it is run and saved
+    rewrite: changes the saved folder to the files of other releases
+    overrides: config values, in addition to the family's small ones
     """
 
     def __init__(
         self, model=None, batch=tokens(), meshes=False, export=False, dtype=None, max_shard_size="5GB", prepare=None,
-        rewrite=None, drops=False, router=None, **settings,
+        rewrite=None, drops=False, router=None, **overrides,
     ):
         self.model, self.batch, self.meshes, self.export = model, batch, meshes, export
-        self.dtype, self.max_shard_size, self.settings = dtype, max_shard_size, settings
+        self.dtype, self.max_shard_size, self.overrides = dtype, max_shard_size, overrides
         self.prepare, self.rewrite, self.drops, self.router = prepare, rewrite, drops, router
 
 
 def classifiers(of_sequences, of_tokens=None, meshes=False):
-    """Cases of a decoder's classifiers: of sequences, by their last token that is no padding, and of tokens."""
+    """Cases of a decoder's classifiers: of sequences, by their last token that is not padding, and of tokens."""
     cases = {
         "sequences-padded-left": Case(
             of_sequences, encoder_tokens(padding="left", labels="rows"), num_labels=3, pad_token_id=0, meshes=meshes
@@ -296,16 +296,16 @@ def classifiers(of_sequences, of_tokens=None, meshes=False):
 
 @dataclasses.dataclass
 class Family:
-    """A family's classes in transformers and what is compared.
+    """A family's classes in transformers, and the cases to compare.
 
     models: transformers' classes that the spec has as entries
-    small: settings of a config that make a tiny model
+    small: config values of a tiny model
     cases: name -> Case
     published: name -> a published config.json as a dict
-    wide: settings that make parameters large enough to measure their initial distribution
+    wide: config values that make parameters large enough to measure their initial distribution
     offset_norms: norm weights are stored less 1
-    otherwise: name of a published config -> values that are read otherwise here
-    rounds_elsewhere: in bfloat16 other intermediate values are rounded than in the original, and the result is as exact
+    otherwise: name of a published config -> values that are read differently here
+    rounds_elsewhere: in bfloat16 other intermediate values are rounded than in the original, with equal accuracy
     """
 
     config: type
@@ -318,15 +318,15 @@ class Family:
     otherwise: dict[str, dict] = dataclasses.field(default_factory=dict)
     rounds_elsewhere: bool = False
 
-    def small_config(self, **settings):
+    def small_config(self, **overrides):
         inner = {
-            key: {**value, **settings.get(key, {})} for key, value in self.small.items() if key.endswith("_config")
+            key: {**value, **overrides.get(key, {})} for key, value in self.small.items() if key.endswith("_config")
         }
-        return self.config(**{**self.small, **settings, **inner})
+        return self.config(**{**self.small, **overrides, **inner})
 
 
 def load_family(name, cases):
-    """FAMILY of `name`.py in the folder `cases`, or of the one beside this file, which has those of the families that ship with modular. Both
+    """FAMILY of `name`.py in the folder `cases`, or in the folder next to this file, which has the families that ship with modular. Both
     are the package `cases`: files may import one another."""
     if "cases" not in sys.modules:
         package = types.ModuleType("cases")
@@ -342,24 +342,24 @@ def seed(*names):
 
 
 def build(model_class, config):
-    """In float32 whatever the config says, and without what only matters to generation."""
+    """Builds the model in float32 whatever the config says, and without keys that affect only generation."""
     model = model_class._from_config(config, dtype=torch.float32)
     return model.train(False)
 
 
 def get_parameters(model):
-    """name -> parameter; one that is tied under the name that it is saved by."""
+    """name -> parameter; a tied one under its name in saved files."""
     return {model.all_tied_weights_keys.get(name, name): parameter for name, parameter in model.named_parameters()}
 
 
 def get_buffers(model):
-    """name -> buffer, of those that are saved."""
+    """name -> buffer, for buffers that are saved."""
     saved = model.state_dict().keys()
     return {name: buffer for name, buffer in model.named_buffers() if name in saved}
 
 
 def randomize(model, offset_norms):
-    """Every value counts: biases, norm weights and buffers too."""
+    """Randomizes every value: biases, norm weights and buffers too."""
     for buffer in get_buffers(model).values():
         torch.nn.init.normal_(buffer, std=0.15)
     for name, parameter in model.named_parameters():
@@ -369,18 +369,18 @@ def randomize(model, offset_norms):
 
 
 def write_case(folder, family: Family, name, case: Case):
-    """config.json and model.safetensors as transformers saves them, batch.safetensors and expected.safetensors; of each class's first
-    case also rounded.safetensors, the logits that are computed in bfloat16; where the model generates from a cache, and the batch is of tokens
-    alone, cached.safetensors, its logits."""
+    """config.json and model.safetensors as transformers saves them, batch.safetensors and expected.safetensors; for each class's first
+    case also rounded.safetensors, the logits computed in bfloat16; if the model generates from a cache, and the batch has only tokens,
+    also cached.safetensors, its logits."""
     seed(folder.name)
     model_class = case.model or family.models[0]
-    model = build(model_class, family.small_config(**case.settings))
+    model = build(model_class, family.small_config(**case.overrides))
     if case.prepare:
         case.prepare(model)
     randomize(model, family.offset_norms)
     saved = model
     if case.dtype:
-        saved = copy.deepcopy(model).to(case.dtype)  # rounds its rotary frequencies too: the oracle stays another model
+        saved = copy.deepcopy(model).to(case.dtype)  # also rounds its RoPE frequencies: the oracle stays another model
         model.load_state_dict(saved.state_dict())
     folder.mkdir(parents=True)
     saved.save_pretrained(folder, max_shard_size=case.max_shard_size)
@@ -393,10 +393,10 @@ def write_case(folder, family: Family, name, case: Case):
     if case.router:
         loss = loss + routers.loss(seen, batch, **case.router)
     if case.drops:
-        whole = loss.detach()
+        without_dropout = loss.detach()
         with dropout.by_counter(model, seed=0):
             loss = compute(model, batch)[1]
-        assert not torch.allclose(loss, whole), "nothing was dropped"
+        assert not torch.allclose(loss, without_dropout), "nothing was dropped"
     loss.backward()
     expected = {
         f"gradients.{name}": torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -428,12 +428,12 @@ def write_case(folder, family: Family, name, case: Case):
 
 
 def get_values(config):
-    """The config's values; the number of labels, which it keeps as a table of their names, among them."""
+    """The config's values, including the number of labels, which it stores as a table of their names."""
     return {**json.loads(config.to_json_string(use_diff=False)), "num_labels": config.num_labels}
 
 
 def unknown_keys(config, published):
-    """Those that are not a field of the config; "text_config.key" of a config within it."""
+    """Keys that are not a field of the config; "text_config.key" for a nested config."""
     fields = {field.name for field in dataclasses.fields(config)}
     unknown = published.keys() - fields
     for key in config.sub_configs:
@@ -442,7 +442,7 @@ def unknown_keys(config, published):
 
 
 def write_config(folder, family: Family, published, otherwise):
-    """config.json as published, and resolved.json: the values that transformers reads, and the keys that it has no use for."""
+    """config.json as published, and resolved.json: the values that transformers reads, and the keys that it does not use."""
     folder.mkdir(parents=True)
     named = {"architectures": [family.models[0].__name__], "model_type": family.config.model_type, **published}
     (folder / "config.json").write_text(json.dumps(named))
@@ -465,7 +465,7 @@ def write_defaults(folder, family: Family, model_class):
 
 
 def write_initial(folder, family: Family, model_class):
-    """config.json of a small model, and statistics.json: name -> mean and deviation of its initial values."""
+    """config.json of a small model, and statistics.json: name -> mean and standard deviation of its initial values."""
     seed(folder.name)
     folder.mkdir(parents=True)
     model = build(model_class, family.small_config(**family.wide))

@@ -1,4 +1,4 @@
-// Every case that generate.py made with transformers, through the model generated here; then models trained here, for
+// Runs every case that generate.py computed with transformers through the model generated here; then trains models for
 // check_export.py.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ double relative_difference(const at::Tensor& value, const at::Tensor& expected) 
   return ((value.to(at::kDouble) - exact).norm() / (exact.norm() + 1e-12)).item<double>();
 }
 
-/// The logits of positions that are not padding: what a model computes for the others is not used.
+/// Logits of positions that are not padding: those of padding are unused.
 at::Tensor relevant(const at::Tensor& logits, const SafetensorsFile& batch) {
   if (!batch.tensors().contains("attention_mask")) return logits;
   const bool is_by_token = logits.sizes().slice(0, 2) == batch.tensor("attention_mask").sizes();
@@ -57,20 +57,20 @@ Errors compare(const fs::path& folder, const fs::path& outputs) {
   Errors errors;
   errors.logits =
       largest_difference(relevant(actual.tensor("logits"), batch), relevant(expected.tensor("logits"), batch));
-  // float32 numbers of the size of a loss are several 1e-7 apart.
+  // Adjacent float32 numbers of the size of a loss are several 1e-7 apart.
   errors.loss = largest_difference(actual.tensor("loss"), expected.tensor("loss")) /
                 std::max(1.0, std::abs(expected.tensor("loss").to(at::kDouble).item<double>()));
   std::set<std::string> names, expected_names;
   for (const auto& [name, header] : actual.tensors()) names.insert(name);
   for (const auto& [name, header] : expected.tensors()) expected_names.insert(name);
   EXPECT_EQ(names, expected_names);
-  double all = 0.0;  // the norm of all gradients together
+  double all = 0.0;  // norm of all gradients together
   for (const auto& [name, header] : expected.tensors())
     if (name.starts_with("gradients.")) all = std::hypot(all, expected.tensor(name).norm().item<double>());
   for (const auto& [name, header] : expected.tensors()) {
     if (!name.starts_with("gradients.") || !actual.tensors().contains(name)) continue;
     const at::Tensor value = actual.tensor(name), exact = expected.tensor(name);
-    // Zero but for rounding, as a key's bias has it: it adds the same to all scores of a query.
+    // Zero except for rounding, like the gradient of a key's bias, which adds the same value to all scores of a query.
     const auto is_zero = [&](const at::Tensor& gradient) { return gradient.norm().item<double>() <= 1e-6 * all; };
     const double error = is_zero(value) && is_zero(exact) ? 0.0 : relative_difference(value, exact);
     if (!(error <= errors.gradient)) errors.gradient = error, errors.worst_gradient = name;
@@ -78,22 +78,22 @@ Errors compare(const fs::path& folder, const fs::path& outputs) {
   return errors;
 }
 
-/// A case's settings of routers; where it has none, what the model's config asks for.
+/// A case's router options; otherwise those of the model's config.
 RouterOptions get_router(const fs::path& folder) {
-  const auto settings = parity::read_json(folder / "case.json").at("router");
-  return {.aux_loss = settings.value("aux_loss", configured_aux_loss(read_config(folder))),
-          .by_sequence = settings.value("balance", "batch") == "sequence",
-          .z_loss = settings.value("z_loss", 0.0)};
+  const auto router = parity::read_json(folder / "case.json").at("router");
+  return {.aux_loss = router.value("aux_loss", configured_aux_loss(read_config(folder))),
+          .by_sequence = router.value("balance", "batch") == "sequence",
+          .z_loss = router.value("z_loss", 0.0)};
 }
 
-/// A loss over cosines multiplies them by 20 (sentence-transformers' scale), and with them their rounding, an epsilon
-/// of float32: on some processors that is more than a loss over logits may be off.
+/// A loss over cosines multiplies them, and their rounding errors (an epsilon of float32), by 20
+/// (sentence-transformers' scale): on some CPUs that exceeds the tolerance for a loss over logits.
 double find_rounding(const fs::path& folder) {
   constexpr double kScale = 20.0, kEpsilon = 1.2e-7;
   return find_task(read_config(folder).entry->task)->label_count.empty() ? kScale * kEpsilon : 1e-6;
 }
 
-/// Runs a case on a mesh; its first rank holds the outputs against transformers'.
+/// Runs a case on a mesh; rank 0 compares the outputs with transformers'.
 void check(const fs::path& folder, Mesh& mesh) {
   SCOPED_TRACE(folder.filename().string());
   const std::string name = fmt::format("actual-{}.safetensors", fmt::join(mesh.shape().size, "-"));
@@ -114,15 +114,15 @@ void check(const fs::path& folder, Mesh& mesh) {
   EXPECT_LE(errors.gradient, 100.0 * find_rounding(folder)) << errors.worst_gradient;
 }
 
-TEST(Parity, LogitsLossAndGradientsAreThoseOfTransformers) {
+TEST(Parity, LogitsLossAndGradientsMatchTransformers) {
   at::set_num_threads(1);  // the models are too small for more
   fmt::print("{:<32} {:>10} {:>10} {:>10}\n", "case", "logits", "loss", "gradient");
   Mesh mesh(Environment{}, MeshShape{});
   for (const fs::path& folder : parity::folders("numbers")) check(folder, mesh);
 }
 
-/// The same with the kernels by which modrun computes; they stay for the rest of the program.
-TEST(ParityOfKernels, LogitsLossAndGradientsAreThoseOfTransformers) {
+/// The same with modrun's kernels, which stay enabled for the rest of the program.
+TEST(ParityOfKernels, LogitsLossAndGradientsMatchTransformers) {
   at::set_num_threads(1);
   install_fused_functions();
   Mesh mesh(Environment{}, MeshShape{});
@@ -137,11 +137,11 @@ std::vector<fs::path> cases_with(const char* flag) {
   return chosen;
 }
 
-/// Where a model rounds to bfloat16 is part of what it is. One that rounds where the original does comes much closer to
-/// the original's logits than rounding has moved those from the exact ones (most are equal to the bit); roundings in
-/// other places would be as far off again. A family that says that it rounds elsewhere is no further from the exact
-/// ones.
-TEST(Parity, RoundingToBfloat16IsThatOfTransformers) {
+/// Where a model rounds to bfloat16 is part of its definition. A model that rounds where the original does is much
+/// closer to the original's logits than these are to the exact ones (most are bitwise equal); with rounding at other
+/// points the difference would be as large again. A family with rounds_elsewhere must be no further from the exact
+/// logits than the original.
+TEST(Parity, RoundingToBfloat16MatchesTransformers) {
   at::set_num_threads(1);
   Mesh mesh(Environment{}, MeshShape{});
   fmt::print("{:<32} {:>10} {:>10}\n", "case", "to theirs", "to exact");
@@ -163,7 +163,7 @@ TEST(Parity, RoundingToBfloat16IsThatOfTransformers) {
     const double to_theirs = (ours - theirs).norm().item<double>() / rounding;
     const double to_exact = (ours - exact).norm().item<double>() / rounding;
     fmt::print("{:<32} {:10.3f} {:10.3f}\n", folder.filename().string(), to_theirs, to_exact);
-    // Of a few numbers, a classifier's, the two roundings are as far apart as chance has it.
+    // For few numbers, such as a classifier's, the distance between the two roundings is left to chance.
     const double chance = exact.numel() < 256 ? 4.0 / std::sqrt(static_cast<double>(exact.numel())) : 0.0;
     if (parity::read_json(folder / "case.json").at("rounds_elsewhere"))
       EXPECT_LE(to_exact, 1.25 + chance);
@@ -181,7 +181,7 @@ void PrintTo(const NamedMesh& mesh, std::ostream* out) { *out << mesh.name; }
 
 class ParityOnMesh : public ::testing::TestWithParam<NamedMesh> {};
 
-TEST_P(ParityOnMesh, LogitsLossAndGradientsAreThoseOfTransformers) {
+TEST_P(ParityOnMesh, LogitsLossAndGradientsMatchTransformers) {
   if (cases_with("meshes").empty()) GTEST_SKIP() << "no case says meshes=True";
   const MeshShape shape = GetParam().shape;
   testing::run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
@@ -189,7 +189,8 @@ TEST_P(ParityOnMesh, LogitsLossAndGradientsAreThoseOfTransformers) {
     for (const fs::path& folder : cases_with("meshes")) {
       const ModelConfig model = read_config(folder);
       const std::string error = ParallelModel::error(*model.entry, *model.config, shape);
-      // What has neither a list of layers that can be cut nor two towers runs on every mesh but pipelines, and says so.
+      // A model that has neither a list of layers to cut nor two towers runs on every mesh except pipelines, with an
+      // error.
       if (model.entry->plan->split_list.empty() && !model.entry->plan->first_stack && shape[Axis::pp] > 1)
         EXPECT_NE(error.find("cannot be cut into pipeline stages"), std::string::npos) << error;
       else
@@ -205,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(
                       NamedMesh{"fsdp2_tp2", {{1, 1, 2, 1, 1, 2}}}, NamedMesh{"pp2_fsdp2", {{2, 1, 2, 1, 1, 1}}}),
     [](const auto& mesh) { return std::string(mesh.param.name); });
 
-/// A few steps of gradient descent, a checkpoint, an export, and the logits that it must give.
+/// A few steps of gradient descent, a checkpoint, an export, and the export's expected logits.
 void train_and_export(const fs::path& folder, const fs::path& out, const ExportOptions& options) {
   const ModelConfig config = read_config(folder);
   Mesh mesh(Environment{}, MeshShape{});
@@ -233,11 +234,11 @@ void train_and_export(const fs::path& folder, const fs::path& out, const ExportO
 
 TEST(Parity, ModelsTrainedHereAreExportedForTransformers) {
   const fs::path exports = parity::cases_folder().parent_path() / "exports";
-  fs::remove_all(exports);  // an earlier run's
+  fs::remove_all(exports);  // from an earlier run
   std::set<std::string_view> architectures;
   for (const fs::path& folder : cases_with("export")) {
     SCOPED_TRACE(folder.filename().string());
-    // Of each class, the first is written in several files.
+    // The first model of each class is written in several files.
     const int64_t shard =
         architectures.insert(read_config(folder).entry->architecture).second ? 20'000 : int64_t{5} << 30;
     train_and_export(folder, exports / folder.filename(), {.dtype = at::kFloat, .max_shard_bytes = shard});

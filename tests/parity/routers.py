@@ -1,4 +1,4 @@
-"""Losses of routers as docs/guide/experts.md describes them, in PyTorch: those that transformers does not have."""
+"""Router losses described in docs/guide/experts.md that transformers does not have, in PyTorch."""
 
 import contextlib
 
@@ -7,7 +7,7 @@ import torch
 
 @contextlib.contextmanager
 def watched(model):
-    """Yields a list to which each router that runs adds itself, its logits [rows, experts] and its choices [rows, k]."""
+    """Yields a list to which each router adds itself, its logits [rows, experts] and its choices [rows, k] when it runs."""
     seen = []
     routers = [module for module in model.modules() if type(module).__name__.lower().endswith("topkrouter")]
     hooks = [
@@ -20,7 +20,7 @@ def watched(model):
 
 
 def loss(seen, batch, aux_loss=0.0, balance="batch", z_loss=0.0):
-    """What the routers of a forward add to its loss."""
+    """The loss that the routers of a forward add."""
     rows, length = batch["input_ids"].shape
     mask = batch.get("attention_mask", torch.ones(rows, length)).float()
     total, chosen_at_all, shares_at_all = 0.0, 0.0, 0.0

@@ -1,5 +1,4 @@
-// What a model is before it has seen a number: its config, its parameters and their initial values, each held against
-// transformers.
+// A model before any computation: its config, its parameters and their initial values, each compared with transformers.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -19,14 +18,14 @@ namespace {
 
 using nlohmann::json;
 
-/// Every field that the model has here must have the value that it has there. A field that is not declared there is one
-/// that the model reads where a config.json gives it.
+/// Every field that exists on both sides must have the same value. A field that is not declared in transformers is one
+/// that the model reads if config.json sets it.
 void expect_same_values(const json& ours, const json& theirs, const std::string& path) {
   for (const auto& [key, value] : ours.items()) {
     const std::string name = path + key;
     if (!theirs.contains(key)) continue;
     if ((key == "head_dim" || key == "n_inner") && theirs[key].is_null())
-      continue;  // filled in only by the model there
+      continue;  // filled in only by the model in transformers
     if (value.is_object() && theirs[key].is_object())
       expect_same_values(value, theirs[key], name + ".");
     else
@@ -34,7 +33,7 @@ void expect_same_values(const json& ours, const json& theirs, const std::string&
   }
 }
 
-TEST(ParityOfStructure, PublishedConfigsAreReadToTheValuesOfTransformers) {
+TEST(ParityOfStructure, PublishedConfigsReadAsInTransformers) {
   if (parity::folders("configs").empty()) GTEST_SKIP() << "no family has `published` configs";
   for (const auto& folder : parity::folders("configs")) {
     SCOPED_TRACE(folder.filename().string());
@@ -46,7 +45,7 @@ TEST(ParityOfStructure, PublishedConfigsAreReadToTheValuesOfTransformers) {
   }
 }
 
-TEST(ParityOfStructure, DefaultsAreThoseOfTransformers) {
+TEST(ParityOfStructure, DefaultsMatchTransformers) {
   for (const auto& folder : parity::folders("defaults")) {
     SCOPED_TRACE(folder.filename().string());
     const json theirs = parity::read_json(folder / "config.json");
@@ -61,7 +60,7 @@ TEST(ParityOfStructure, DefaultsAreThoseOfTransformers) {
   }
 }
 
-TEST(ParityOfStructure, InitialValuesAreDistributedAsThoseOfTransformers) {
+TEST(ParityOfStructure, InitialValuesAreDistributedAsInTransformers) {
   Mesh mesh(Environment{}, MeshShape{});
   for (const auto& folder : parity::folders("initial")) {
     SCOPED_TRACE(folder.filename().string());
@@ -73,7 +72,7 @@ TEST(ParityOfStructure, InitialValuesAreDistributedAsThoseOfTransformers) {
       const at::Tensor values = parameter.local.to(at::kDouble);
       const json& theirs = expected.at(parameter.name);
       const double their_mean = theirs.at("mean"), their_deviation = theirs.at("deviation");
-      // Both are samples: five standard errors of their difference are what chance may do.
+      // Both are samples: allow five standard errors of their difference.
       const double error = their_deviation * std::sqrt(2.0 / static_cast<double>(values.numel()));
       EXPECT_NEAR(values.mean().item<double>(), their_mean, 5 * error) << parameter.name;
       EXPECT_NEAR(values.std(/*unbiased=*/false).item<double>(), their_deviation, 5 * error / std::sqrt(2.0))

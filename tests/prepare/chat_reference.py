@@ -1,7 +1,7 @@
-"""What modrun prepare --chat and modrun sample --chat are compared with: transformers' apply_chat_template.
+"""The reference for modrun prepare --chat and modrun sample --chat: transformers' apply_chat_template.
 
     chat_reference.py check OUT TOKENIZER MARKED SOURCE LENGTH   fails unless OUT's ids are those that TOKENIZER's template gives for the conversations of SOURCE, and labels are where the template of MARKED has {% generation %}
-    chat_reference.py answer EXPORTED QUESTION TOKENS ENDS…      prints what the model most likely answers, until the tokenizer's end of a text or one of the ids ENDS
+    chat_reference.py answer EXPORTED QUESTION TOKENS ENDS…      prints the model's most likely answer, up to the tokenizer's end-of-text id or one of the ids ENDS
 """
 
 import json
@@ -28,13 +28,13 @@ TEMPLATES = {
     # name: the tokenizer, the template
     "chatml": ("byte-level", BEGIN + BODY + END),
     "chatml-marked": ("byte-level", BEGIN + marked(BODY) + END),
-    # Without the line's end, as trl's templates have it.
+    # Without a trailing line end, as in trl's templates.
     "content-marked": ("byte-level", BEGIN + marked(BODY.replace("\\n", "")) + "{{ '\\n' }}" + END),
     "instruct": ("byte-fallback", INSTRUCT.replace("TURN", ANSWER)),
     "instruct-marked": ("byte-fallback", INSTRUCT.replace("TURN", "{% generation %}" + ANSWER + "{% endgeneration %}")),
-    # Writes only the last answer's reasoning, as Qwen3's does.
+    # Renders only the last answer's reasoning, like Qwen3's template.
     "forgetful": ("byte-level", BEGIN + "{% if loop.last %}{{ message.reasoning_content }}{% endif %}" + BODY + END),
-    # Writes a system text where the first message has none, as Qwen2's does.
+    # Adds a system message if the first message is not one, like Qwen2's template.
     "system": ("byte-level", SYSTEM + BEGIN + BODY + END),
     "system-marked": ("byte-level", SYSTEM + BEGIN + marked(BODY) + END),
     "dated": ("byte-level", "{{ strftime_now('%d %b %Y') }}" + BEGIN + BODY + END),
@@ -58,7 +58,7 @@ TOOLS = [say("user", "call"), say("assistant", None, tool_calls=[{"function": {"
 
 
 def make(folder):
-    """Writes tokenizers with chat templates, of the folder's byte-level and byte-fallback, and conversations."""
+    """Writes tokenizers with chat templates, from the folder's byte-level and byte-fallback ones, and conversations."""
     import pyarrow
     from pyarrow import parquet
 
@@ -75,7 +75,7 @@ def make(folder):
         path.write_text(json.dumps(config))
     rows = [{"messages": conversation} for conversation in CONVERSATIONS * 8]
     parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "chats.parquet")
-    # What begins with the assistant.
+    # Conversations that begin with the assistant.
     answers = [{"messages": conversation[-1:] + conversation} for conversation in CONVERSATIONS]
     (folder / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
     (folder / "chats.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows + [{"messages": TOOLS}]))
@@ -83,7 +83,7 @@ def make(folder):
 
 def check(out, tokenizer, mark, source, length):
     own, marks, found = reference.get_tokenizer(tokenizer), reference.get_tokenizer(mark), reference.tensors(pathlib.Path(out))
-    # transformers takes the one called default of several.
+    # transformers uses the template named default if there are several.
     given = reference.read_rows(pathlib.Path(source))
     learned = 0
     for row, one in enumerate(given):
@@ -93,9 +93,9 @@ def check(out, tokenizer, mark, source, length):
         labels = [id if mask else -100 for id, mask in zip(expected, masked["assistant_masks"])]
         cut = int(length) or len(expected)
         real = found["attention_mask"][row].astype(bool)
-        reference.expect(found["input_ids"][row][real].tolist() == expected[:cut], "row", row, "is", found["input_ids"][row][real], "and not", expected)
-        reference.expect(found["labels"][row][real].tolist() == labels[:cut], "labels of row", row, "are", found["labels"][row][real], "and not", labels)
-        reference.expect((found["labels"][row][~real] == -100).all(), "padding of row", row, "is learned")
+        reference.expect(found["input_ids"][row][real].tolist() == expected[:cut], "row", row, "is", found["input_ids"][row][real], "but should be", expected)
+        reference.expect(found["labels"][row][real].tolist() == labels[:cut], "labels of row", row, "are", found["labels"][row][real], "but should be", labels)
+        reference.expect((found["labels"][row][~real] == -100).all(), "padding of row", row, "has labels")
         learned += sum(masked["assistant_masks"])
     reference.expect(len(found["input_ids"]) == len(given) and learned > 0, "rows or labels are missing")
 

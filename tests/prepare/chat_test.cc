@@ -1,5 +1,5 @@
-// Conversations become the ids and the assistant's places that transformers' apply_chat_template gives, a model answers
-// by the same template until an id ends its text, and what cannot be written is rejected with its row.
+// Conversations: ids and spans of the assistant match transformers' apply_chat_template; a model answers with the same
+// template until an id ends its text; errors for unsupported rows name the row.
 #include <gmock/gmock.h>
 
 #include "tests/prepare/prepared.h"
@@ -34,8 +34,8 @@ class Chat : public PrepareCommand {
   }
 };
 
-TEST_F(Chat, IdsAndTheAssistantsPlacesAreThoseOfTransformers) {
-  // A template, the one that marks the same places, and the ids that a row is cut to.
+TEST_F(Chat, IdsAndTheAssistantsSpansMatchTransformers) {
+  // A template, the same template with generation marks, and the maximum length of a row.
   const std::vector<std::array<std::string, 4>> cases = {{"chatml", "chatml-marked", "chats.jsonl", "0"},
                                                          {"chatml-marked", "chatml-marked", "chats.jsonl", "0"},
                                                          {"content-marked", "content-marked", "chats.jsonl", "24"},
@@ -53,7 +53,7 @@ TEST_F(Chat, IdsAndTheAssistantsPlacesAreThoseOfTransformers) {
   }
 }
 
-TEST_F(Chat, AModelAnswersByTheTemplateUntilAnIdEndsTheText) {
+TEST_F(Chat, AModelAnswersWithTheTemplateUntilAnIdEndsTheText) {
   const std::string one =
       "{\"messages\": [{\"role\": \"user\", \"content\": \"the quick\"}, {\"role\": \"assistant\", \"content\": "
       "\"brown "
@@ -93,7 +93,7 @@ TEST_F(Chat, AModelAnswersByTheTemplateUntilAnIdEndsTheText) {
     if (const json event = json::parse(line); event.value("event", "") == "sample") at_end = event["text"];
   EXPECT_EQ(at_end, "the quick\n" + text);
 
-  // Another id that ends a text: of the folder's generation_config.json, the second of what the model writes.
+  // Another id that ends a text, from the folder's generation_config.json: the second one that the model generates.
   const auto ids = json::parse(reference({"encode", exported, "brown fox jumps"}).last(0));
   std::ofstream(run + "/tokenizer/generation_config.json") << json{{"eos_token_id", {399, ids.at(1)}}};
   const json sooner =
@@ -106,42 +106,40 @@ TEST_F(Chat, AModelAnswersByTheTemplateUntilAnIdEndsTheText) {
 const std::string kRow =
     "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}\n";
 
-TEST_F(Chat, ARowThatTheTemplateCannotWriteIsRejectedByItsPlace) {
+TEST_F(Chat, RejectsARowThatTheTemplateCannotRender) {
   const std::string twice =
       "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"user\", \"content\": \"b\"}, {\"role\": "
       "\"assistant\", \"content\": \"c\"}]}\n";
   EXPECT_THAT(error(kRow + twice, "instruct"),
-              HasSubstr("a.jsonl:2: the chat template cannot write it: TemplateError: roles must alternate"));
+              HasSubstr("a.jsonl:2: the chat template cannot render it: TemplateError: roles must alternate"));
   const std::string thoughts =
       "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\", "
       "\"reasoning_content\": \"hm\"}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", "
       "\"content\": "
       "\"d\", \"reasoning_content\": \"so\"}]}\n";
-  EXPECT_THAT(
-      error(kRow + kRow + thoughts, "forgetful"),
-      AllOf(HasSubstr("a.jsonl:3: the chat template writes what comes before the assistant's message 2, or that "
-                      "message, otherwise within the whole conversation"),
-            HasSubstr("put {% generation %} and {% endgeneration %} around")));
+  EXPECT_THAT(error(kRow + kRow + thoughts, "forgetful"),
+              AllOf(HasSubstr("a.jsonl:3: the chat template renders the assistant's message 2, or the text before it, "
+                              "differently within the full conversation"),
+                    HasSubstr("put {% generation %} and {% endgeneration %} around")));
   EXPECT_THAT(error("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n", "chatml"),
               HasSubstr("a.jsonl:1: no message is the assistant's"));
   EXPECT_THAT(error("{\"messages\": \"hello\"}\n", "chatml"),
-              HasSubstr("a.jsonl:1: \"messages\" is \"hello\", and a list of messages like {\"role\": \"user\", "));
-  EXPECT_THAT(error("{\"messages\": [{\"content\": \"a\"}]}\n", "chatml"), HasSubstr("and a list of messages like"));
-  // Which no mask of transformers allows either.
-  EXPECT_THAT(
-      error("{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}]}\n", "system"),
-      AllOf(HasSubstr("a.jsonl:1: it begins with the assistant, and the chat template does not write what comes "
-                      "before a first message"),
-            HasSubstr("put {% generation %} and {% endgeneration %} around")));
-  // The day would make other data of the same rows tomorrow.
+              HasSubstr("a.jsonl:1: \"messages\" is \"hello\": write a list of messages like {\"role\": \"user\", "));
+  EXPECT_THAT(error("{\"messages\": [{\"content\": \"a\"}]}\n", "chatml"), HasSubstr("write a list of messages like"));
+  // transformers' mask does not support this either.
+  EXPECT_THAT(error("{\"messages\": [{\"role\": \"assistant\", \"content\": \"b\"}]}\n", "system"),
+              AllOf(HasSubstr("a.jsonl:1: it begins with the assistant, and the chat template cannot render the text "
+                              "before a first message"),
+                    HasSubstr("put {% generation %} and {% endgeneration %} around")));
+  // The current day would change the data of the same rows tomorrow.
   EXPECT_THAT(error(kRow, "dated"),
-              HasSubstr("a.jsonl:1: the chat template cannot write it: UndefinedError: 'strftime_now' is undefined"));
+              HasSubstr("a.jsonl:1: the chat template cannot render it: UndefinedError: 'strftime_now' is undefined"));
 }
 
-TEST_F(Chat, ATokenizerWithoutATemplateThatIsReadIsRejected) {
+TEST_F(Chat, RejectsATokenizerWithoutASupportedTemplate) {
   EXPECT_THAT(error(kRow, "byte-level"), HasSubstr("has no chat template: write chat_template.jinja there"));
   EXPECT_THAT(error(kRow, "broken"), HasSubstr("the tokenizer's chat template cannot be read: "));
-  EXPECT_THAT(error(kRow, "llama-model"), HasSubstr("chat templates are rendered beside tokenizer.json"));
+  EXPECT_THAT(error(kRow, "llama-model"), HasSubstr("chat templates need a tokenizer.json"));
   folder_.write("none/jinja2.py", "raise ImportError('none', name='jinja2')\n");
   const auto python = folder_.write(
       "python", "#!/bin/sh\nPYTHONPATH=" + (folder_.path() / "none").string() + " exec " PARITY_PYTHON " \"$@\"\n");
@@ -150,7 +148,7 @@ TEST_F(Chat, ATokenizerWithoutATemplateThatIsReadIsRejected) {
               AllOf(HasSubstr("chat templates need the package jinja2: "), HasSubstr(" -m pip install jinja2")));
 }
 
-TEST_F(Chat, WhatDoesNotGoWithConversationsIsRejected) {
+TEST_F(Chat, RejectsOptionsThatConflictWithConversations) {
   EXPECT_THAT(error(kRow, "chatml", {"--text", "messages"}), HasSubstr("leave --text, --label and --prompt out"));
   const auto run = prepare({folder_.write("a.jsonl", kRow).string(), "--tokenizer", tokenizer("chatml"), "--entry",
                             "BertForMaskedLM", "--chat", "messages"});

@@ -1,5 +1,5 @@
-"""Labels as transformers numbers, names and trains on them: what `modrun prepare`, `train`, `eval` and `export` make of
-names, scores and several labels per row, compared with models of transformers.
+"""Labels are numbered, named and trained on as in transformers: compares the results of `modrun prepare`, `train`, `eval` and `export` for
+names, scores and several labels per row with models of transformers.
 
     check_labels.py MODRUN
 """
@@ -60,10 +60,10 @@ def edit_config(folder, **keys):
 
 
 def get_folder(name, entry, config, labels=None, **keys):
-    """A folder of that class whose labels are called so; returns its model."""
+    """Writes a folder of that class with these label names; returns its model."""
     torch.manual_seed(3)
     made = getattr(transformers, entry)(config).eval()
-    # Where the head has a bias, one by which all classes are likely.
+    # If the head has a bias, use one that makes all classes likely.
     bias = [value for key, value in made.named_parameters() if key in ("classifier.bias", "classifier.out_proj.bias")]
     if labels and bias and "ForSequence" in entry:
         ids = tokenizer(name)
@@ -97,7 +97,7 @@ def evaluate(folder, entry, data, **more):
 
 
 def trained(run, folder, entry, data, **more):
-    """The first loss of a run that changes nothing, what it says, and its model as exported."""
+    """The first loss of a run that changes nothing, its output, and its exported model."""
     said = modrun("train", *settings(
         train__dir=run, model__checkpoint=folder, model__entry=entry, data__paths=data, train__steps=1,
         train__batch_size=8, optim__lr=0.0, optim__weight_decay=0.0, **{"data__format": "examples", **more}))
@@ -136,7 +136,7 @@ def names_are_those_of_the_model():
         assert len(set(said)) > 1, said
         spelled = [label.upper() for label in said] if name == "bert" else said
         write(f"{name}.jsonl", [dict(text=text, label=label) for text, label in zip(TEXTS, spelled)])
-        # By the weights' folder; by the tokenizer's; without either, by sorted order.
+        # From the folder of the weights, from the tokenizer's folder, or without either in sorted order.
         for way, arguments in {"checkpoint": ["--checkpoint", name], "tokenizer": ["--tokenizer", name],
                                "apart": ["--tokenizer", "plain"]}.items():
             out = f"{name}-{way}"
@@ -146,7 +146,7 @@ def names_are_those_of_the_model():
                 assert sorted(numbers.values()) == list(range(len(labels))), numbers
                 assert all(labels[number].lower() == label.lower() for label, number in numbers.items()), numbers
                 assert f"num_labels={len(labels)}" in printed, printed
-                assert ("is taken to be" in printed) == (name == "bert"), printed
+                assert ("is mapped to" in printed) == (name == "bert"), printed
             found = evaluate(name, entry, out)
             assert found["accuracy"] == 1.0, (name, way, found)
         exported = trained(f"run-{name}", name, entry, [f"{name}-apart", f"{name}-checkpoint"])[2]
@@ -166,7 +166,7 @@ def other_names_are_said():
         printed = prepare(f"{name}.csv", name, "--checkpoint", "qwen2", *entry)
         assert json.load(open(f"{name}/labels.json")) == numbers
         assert (line in printed) if line else ("labels:" not in printed), printed
-    # A head without names was trained with numbers: what texts say of them counts, and not their order as texts.
+    # A head without names was trained with numbers: texts of numbers mean these numbers, not their order as texts.
     get_folder("unnamed", "Qwen2ForSequenceClassification", transformers.Qwen2Config(**DECODER, num_labels=12))
     digits = [str(i % 12) for i in range(len(TEXTS))]
     write("digits.jsonl", [dict(text=text, label=label) for text, label in zip(TEXTS, digits)])
@@ -175,16 +175,16 @@ def other_names_are_said():
     said = trained("run-others", "qwen2", entry[1], ["others"])
     assert cases["others"][1] in said[1], said[1]
     assert json.load(open(f"{said[2]}/config.json"))["id2label"] == {"0": "up", "1": "sideways"}
-    # A head of another size is a new one, whose rows no names are known of.
+    # A head of another size is new, and no names are known for its rows.
     more = trained("run-more", "qwen2", entry[1], ["more"], model__config__num_labels=3)
     assert json.load(open(f"{more[2]}/config.json"))["label2id"] == cases["more"][2]
-    # A model whose labels have no names keeps the numbers of the data, also those that are in no order.
+    # A model whose labels have no names keeps the data's numbers, including those that are not in order.
     get_folder("nameless", entry[1], config)
     write("two.csv", [dict(text=text, label=["down", "up"][i % 2]) for i, text in enumerate(TEXTS)])
     prepare("two.csv", "two", "--checkpoint", "qwen2", *entry)
     kept = trained("run-two", "nameless", entry[1], ["two"])
     assert json.load(open(f"{kept[2]}/config.json"))["label2id"] == {"up": 0, "down": 1}
-    # Data that has only some of its labels, and so numbers them otherwise, is evaluated with the run's.
+    # Data with only some of the labels, which numbers them differently, is evaluated with the run's numbers.
     rows = [dict(text=text, label=["left", "up"][i % 2]) for i, text in enumerate(TEXTS)]
     write("some.csv", rows)
     prepare("some.csv", "some", "--tokenizer", "plain", *entry)
@@ -200,7 +200,7 @@ def other_names_are_said():
     assert '"sideways" is not a label of the model, which has "up", "down"' in text, text
     edit_config("qwen2", label2id={"up": 1, "down": 0})
     text = prepare("fewer.csv", "two-ways", "--checkpoint", "qwen2", *entry, fails=True)
-    assert 'numbers the label "down" in two ways, 0 and 1' in text, text
+    assert 'gives the label "down" two numbers, 0 and 1' in text, text
 
 
 def words_have_the_labels_of_the_model():
@@ -221,7 +221,7 @@ def words_have_the_labels_of_the_model():
 
 
 def scores_and_several_labels_are_trained_on():
-    """The loss of a batch of 8 as transformers has it, and the labels that prepare writes."""
+    """The loss of a batch of 8 in transformers, and the labels that prepare writes."""
     made = tokenizer("plain")
     texts = TEXTS[:8]
     random.seed(5)
@@ -244,7 +244,7 @@ def scores_and_several_labels_are_trained_on():
     for entry, config, source, written, right, problem, count in cases:
         config.num_labels, name = count, entry + "-model"
         config.problem_type = problem
-        # In sorted order the names are numbered otherwise.
+        # In sorted order the names have other numbers.
         model = get_folder(name, entry, config, ["new", "hot", "odd"] if problem == several else None)
         write(source, [dict(text=text, label=label) for text, label in zip(texts, written)])
         out = f"{entry}-data"
@@ -271,12 +271,12 @@ def scores_and_several_labels_are_trained_on():
         for metric, number in zip(metrics, numbers):
             assert abs(values[metric] - float(number)) < 2e-5 * max(1.0, abs(float(number))), (entry, metric, values, number)
         if source.startswith("names"):
-            # The same of data whose labels are numbered in sorted order.
+            # The same for data whose labels are numbered in sorted order.
             prepare(source, f"{out}-apart", "--tokenizer", "plain", "--entry", entry, *settings(model__config__problem_type=problem))
             assert json.load(open(f"{out}-apart/labels.json")) == {"hot": 0, "new": 1, "odd": 2}
             apart = evaluate(name, entry, f"{out}-apart", eval__metrics=metrics)
             assert apart == values, (entry, apart, values)
-    # The same scores without a problem_type are neither classes nor rejected without a word.
+    # The same scores without a problem_type are not treated as classes, and are rejected with an error.
     for source in ("s.csv", "s.jsonl"):
         text = prepare(source, f"unsaid-{source}", "--tokenizer", "plain", "--entry", "BertForSequenceClassification", fails=True)
         assert "--set model.config.problem_type=regression" in text, text
@@ -294,7 +294,7 @@ def scores_and_several_labels_are_trained_on():
 
 
 def problems_are_inferred():
-    """As transformers does of floating-point labels, where there is no problem_type."""
+    """As in transformers for floating-point labels, if there is no problem_type."""
     ids = torch.randint(1, 31, (8, 6))
     images = torch.rand(8, 3, 8, 8)
     pictures = dict(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24, image_size=8, patch_size=4,
@@ -337,7 +337,7 @@ def folders_of_images_have_the_labels_of_the_model():
 
 
 def scores_are_read_as_python_does():
-    """In CSV files: what float() makes a finite number of, but for underscores, which pandas does not read either."""
+    """In CSV files: everything that float() parses as a finite number, except underscores, which pandas does not support either."""
     import pandas
     tokenizer("plain")
     entry, config = "BertForSequenceClassification", transformers.BertConfig(**ENCODER, num_labels=1, problem_type="regression")
@@ -352,7 +352,7 @@ def scores_are_read_as_python_does():
     prepare("written.csv", "written", "--checkpoint", "score-model", "--entry", entry)
     found = load_file("written/part-00000.safetensors")["labels"]
     assert torch.equal(found, torch.tensor([float(label) for label in written], dtype=torch.float32)), found
-    # The same of an embedding model, whose integers stay integers.
+    # The same for an embedding model, whose integers stay integers.
     prepare("written.csv", "pairs", "--tokenizer", "plain", "--entry", "BertModel", "--text", "text,text")
     assert torch.equal(load_file("pairs/part-00000.safetensors")["labels"], found)
     write("classes.csv", [dict(text="good", label=label) for label in ["1", " 0", "+3"]])
@@ -375,27 +375,27 @@ def classes_are_numbers_that_the_model_has():
     for number, (label, arguments) in enumerate([
             (-1, ["--checkpoint", "three"]), (3, ["--checkpoint", "three"]), (-(1 << 62), ["--checkpoint", "three"]), (-1, ["--tokenizer", "plain"]),
             (3, ["--tokenizer", "plain", *settings(model__config__num_labels=3)])]):
-        try:  # as torch has it, whose loss transformers takes
+        try:  # like torch, whose loss transformers uses
             torch.nn.functional.cross_entropy(head, torch.tensor([label]))
             raise AssertionError(label)
         except (IndexError, RuntimeError):
             pass
         rows = [dict(text=text, label=i % 3) for i, text in enumerate(TEXTS[:7])] + [dict(text="good", label=label)]
-        for kind, place in {"jsonl": 8, "csv": 9}.items():
+        for kind, line in {"jsonl": 8, "csv": 9}.items():
             write(f"class.{kind}", rows)
             for size in ("8MiB", "60"):
                 text = prepare(f"class.{kind}", f"class-{kind}-{number}-{size}", "--entry", entry, "--shard-size", size, *arguments, fails=True)
                 range_ = "from 0 on" if arguments == ["--tokenizer", "plain"] else "from 0 to 2"
-                assert f'class.{kind}:{place}: its label, "label", is {label}: write an integer {range_}, or -100' in text, text
-    # A class that only a new head would have, where the weights have none for it, and rows without a target.
+                assert f'class.{kind}:{line}: its label, "label", is {label}: write an integer {range_}, or -100' in text, text
+    # A class that only a new head would have, because the weights have none for it, and rows without a target.
     write("kept.jsonl", [dict(text="good", label=label) for label in (4, -100, 0)])
     prepare("kept.jsonl", "kept", "--tokenizer", "plain", "--entry", entry)
     assert load_file("kept/part-00000.safetensors")["labels"].tolist() == [4, -100, 0]
     for kind in ("jsonl", "csv"):
-        write(f"beside.{kind}", [dict(text="good", label=label) for label in ("up", -100, "down")])
-        prepare(f"beside.{kind}", f"beside-{kind}", "--tokenizer", "plain", "--entry", entry)
-        assert load_file(f"beside-{kind}/part-00000.safetensors")["labels"].tolist() == [1, -100, 0]
-        assert json.load(open(f"beside-{kind}/labels.json")) == {"down": 0, "up": 1}
+        write(f"mixed.{kind}", [dict(text="good", label=label) for label in ("up", -100, "down")])
+        prepare(f"mixed.{kind}", f"mixed-{kind}", "--tokenizer", "plain", "--entry", entry)
+        assert load_file(f"mixed-{kind}/part-00000.safetensors")["labels"].tolist() == [1, -100, 0]
+        assert json.load(open(f"mixed-{kind}/labels.json")) == {"down": 0, "up": 1}
     write("negative.jsonl", [dict(text="good", label=label) for label in ("up", -1)])
     prepare("negative.jsonl", "negative", "--tokenizer", "plain", "--entry", entry)
     assert json.load(open("negative/labels.json")) == {"-1": 0, "up": 1}
@@ -434,13 +434,13 @@ def forms_of_unicode_are_no_two_labels():
         assert shown[0][i] in text and shown[1][i] in text and "two forms of Unicode" in text, text
         write("form.jsonl", [dict(text=text, label=label) for text, label in zip(TEXTS, [other[i], "te"] * 4)])
         text = prepare("form.jsonl", f"form-{i}", "--checkpoint", "composed", "--entry", entry, fails=True)
-        assert shown[0][i] in text and shown[1][i] in text and "write the one of the model" in text, text
+        assert shown[0][i] in text and shown[1][i] in text and "write it as the model does" in text, text
         prepare("form.jsonl", f"apart-{i}", "--tokenizer", "plain", "--entry", entry)
         assert set(json.load(open(f"apart-{i}/labels.json"))) == {other[i], "te"}
         of_model = settings(train__dir=f"run-form-{i}", model__checkpoint="composed", model__entry=entry, data__format="examples",
                             data__paths=[f"apart-{i}"])
         for text in (modrun("train", *of_model, fails=True), modrun("eval", "--checkpoint", "composed", *of_model, *settings(data__validation=["*"]), fails=True)):
-            assert shown[0][i] in text and shown[1][i] in text and "write the one of the model" in text, text
+            assert shown[0][i] in text and shown[1][i] in text and "write it as the model does" in text, text
     write("forms.jsonl", [dict(text="good", label=label) for label in (names[0], other[0])])
     prepare("forms.jsonl", "of-both", "--checkpoint", "both", "--entry", entry)
     assert json.load(open("of-both/labels.json")) == {names[0]: 0, other[0]: 1}

@@ -1,5 +1,4 @@
-// CSV files are read as RFC 4180 has them, wherever they are cut into pieces; what it has not is rejected with its
-// line.
+// CSV files follow RFC 4180, wherever they are cut into pieces; errors for invalid files name the line.
 #include <gmock/gmock.h>
 
 #include "runtime/data/files.h"
@@ -14,7 +13,7 @@ using Table = std::vector<std::vector<std::string>>;
 
 class Csv : public testing::Test {
  protected:
-  /// The values of `columns`, read in pieces of at least so many bytes.
+  /// The values of `columns`, read in pieces of at least `bytes` bytes.
   Table read(const std::string& text, const std::vector<std::string>& columns, int64_t piece_bytes = 1) const {
     const auto path = folder_.write("a.csv", text);
     RecordReader reader(columns, {.piece_bytes = piece_bytes});
@@ -41,12 +40,12 @@ class Csv : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Csv, QuotedFieldsHoldCommasQuotesAndLineEnds) {
+TEST_F(Csv, QuotedFieldsMayContainCommasQuotesAndLineEnds) {
   EXPECT_THAT(read("a,b\n1,\"x, y\"\n2,\"she said \"\"no\"\"\"\n\"3\n3\",\"\r\n\"\n", {"b", "a"}),
               ElementsAre(ElementsAre("x, y", "1"), ElementsAre("she said \"no\"", "2"), ElementsAre("\r\n", "3\n3")));
 }
 
-TEST_F(Csv, LineEndsOfWindowsAMarkOfByteOrderAndBlankLines) {
+TEST_F(Csv, AcceptsWindowsLineEndsAByteOrderMarkAndBlankLines) {
   EXPECT_THAT(read("\xEF\xBB\xBF\"a\",b\r\n1,2\r\n\r\n3,\r\n,4", {"a", "b"}),
               ElementsAre(ElementsAre("1", "2"), ElementsAre("3", ""), ElementsAre("", "4")));
 }
@@ -56,16 +55,16 @@ TEST_F(Csv, IsTheSameWhereverItIsCut) {
   for (int row = 0; row < 50; ++row)
     text += std::to_string(row) +
             (row % 3 == 0 ? ",\"line\n" + std::string(row % 7, ',') + "\"\"\nline\"\n" : ",plain\r\n");
-  const Table whole = read(text, {"a", "b"}, 1 << 20);
-  EXPECT_EQ(whole.size(), 50u);
-  for (int64_t bytes = 1; bytes < 60; ++bytes) EXPECT_EQ(read(text, {"a", "b"}, bytes), whole) << bytes;
+  const Table uncut = read(text, {"a", "b"}, 1 << 20);
+  EXPECT_EQ(uncut.size(), 50u);
+  for (int64_t bytes = 1; bytes < 60; ++bytes) EXPECT_EQ(read(text, {"a", "b"}, bytes), uncut) << bytes;
 }
 
-TEST_F(Csv, WhatIsNoneIsRejectedWithItsLine) {
+TEST_F(Csv, InvalidFilesAreErrorsThatNameTheLine) {
   EXPECT_EQ(error("a,b\n1,2\n\"x\ny\",2\n3\n"), "a.csv:5 has 1 fields, and the first line names 2 columns");
   EXPECT_EQ(error("a,b\n1,2\nx\"y,2\n"),
-            "a.csv:3 has a quote within a field that does not begin with one: put the field into quotes, and write its "
-            "own quotes twice");
+            "a.csv:3 has a quote within a field that does not begin with one: put the field in quotes, and double its "
+            "own quotes");
   EXPECT_EQ(error("a,b\n1,2\n\"x\"y,2\n"), "a.csv:3 continues after a quoted field: put a comma there");
   EXPECT_EQ(error("a,b\n1,\"2\n3,4\n"), "a.csv:2 begins a quoted field that does not end");
   EXPECT_EQ(error("a,a\n"), "a.csv:1 names two columns \"a\"");

@@ -1,4 +1,4 @@
-"""The tokenizers, texts and conversations that all tests of modrun prepare read, made once.
+"""Writes the tokenizers, texts and conversations that all tests of modrun prepare read, once.
 
     generate.py FOLDER
 """

@@ -1,5 +1,5 @@
-// A preparation that is killed continues with the same command, and writes the same bytes as one that nobody disturbed,
-// with any number of jobs; one with other options or changed sources is rejected.
+// A preparation that was killed continues with the same command, and writes the same bytes as an uninterrupted one,
+// with any number of jobs; other options or changed sources are rejected.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -26,7 +26,7 @@ class Interrupted : public PrepareCommand {
     return entry == "LlamaForCausalLM" ? words : with(words, {"--label", "label"});
   }
 
-  /// Starts it, and kills it once `shards` files of the unfinished folder are there.
+  /// Starts the command, and kills it when `shards` files of the unfinished folder exist.
   void kill_after(size_t shards, const Words& arguments) const {
     kill_once(arguments, [&] { return done() >= shards; });
   }
@@ -52,27 +52,27 @@ class Interrupted : public PrepareCommand {
   std::string source_;
 };
 
-TEST_F(Interrupted, GoesOnToTheSameBytes) {
+TEST_F(Interrupted, ContinuesToTheSameBytes) {
   for (const std::string entry : {"LlamaForCausalLM", "BertForSequenceClassification"}) {
-    const auto whole = prepare(with(options(entry), {"--jobs", "1"}), "whole");
-    ASSERT_EQ(whole.status, 0) << whole.output;
+    const auto full = prepare(with(options(entry), {"--jobs", "1"}), "full");
+    ASSERT_EQ(full.status, 0) << full.output;
     for (const size_t shards : {1, 5, 20}) {
       kill_after(shards, preparing(options(entry), "cut"));
       EXPECT_FALSE(fs::exists(out("cut")));
       EXPECT_GE(done(), shards);
     }
-    // And in the middle of what follows when all rows are encoded.
+    // And during the phase after all rows are encoded.
     kill_once(preparing(options(entry), "cut"),
               [&] { return fs::exists(out("cut") + ".partial/part-00003.safetensors"); });
     const auto rest = prepare(with(options(entry), {"--jobs", "3"}), "cut");
     ASSERT_EQ(rest.status, 0) << rest.output;
     EXPECT_FALSE(fs::exists(out("cut") + ".partial"));
-    EXPECT_TRUE(get_files(out("cut")) == get_files(out("whole")));
-    fs::remove_all(out("cut")), fs::remove_all(out("whole"));
+    EXPECT_TRUE(get_files(out("cut")) == get_files(out("full")));
+    fs::remove_all(out("cut")), fs::remove_all(out("full"));
   }
 }
 
-TEST_F(Interrupted, GoesOnWithoutDoingAgainWhatIsDone) {
+TEST_F(Interrupted, ContinuesWithoutRepeatingFinishedWork) {
   const Words all = options("LlamaForCausalLM");
   kill_after(10, preparing(all, "cut"));
   const auto file = fs::path(out("cut") + ".partial") / "part-00003.tokens";
@@ -81,7 +81,7 @@ TEST_F(Interrupted, GoesOnWithoutDoingAgainWhatIsDone) {
   EXPECT_EQ(fs::last_write_time(fs::path(out("cut")) / "part-00003.tokens"), written);
 }
 
-TEST_F(Interrupted, IsRejectedWithOtherOptionsOrSources) {
+TEST_F(Interrupted, RejectsOtherOptionsOrSources) {
   const Words all = options("BertForSequenceClassification");
   kill_after(5, preparing(all, "cut"));
   const auto files = get_files(out("cut") + ".partial");
@@ -89,27 +89,27 @@ TEST_F(Interrupted, IsRejectedWithOtherOptionsOrSources) {
     const auto run = modrun(words);
     EXPECT_EQ(run.status, 2) << run.output;
     EXPECT_THAT(run.output, HasSubstr(why));
-    EXPECT_EQ(get_files(out("cut") + ".partial"), files) << "nothing of it is touched";
+    EXPECT_EQ(get_files(out("cut") + ".partial"), files) << "the folder is unchanged";
   };
-  rejected(preparing(with(all, {"--seq-len", "16"}), "cut"), "was prepared with seq_len = null, and now that is 16");
+  rejected(preparing(with(all, {"--seq-len", "16"}), "cut"), "was prepared with seq_len = null, which is now 16");
   rejected(preparing(options("BertForSequenceClassification", "unigram"), "cut"),
            "was prepared with another tokenizer");
   std::ofstream(source_, std::ios::app) << "{\"text\":\"more\",\"label\":\"no\"}\n";
   rejected(preparing(all, "cut"), "rows.jsonl is another file or has changed since");
 }
 
-TEST_F(Interrupted, IsRejectedWithAnotherVersionOfThePackage) {
+TEST_F(Interrupted, RejectsAnotherVersionOfThePackage) {
   const Words all = options("LlamaForCausalLM");
-  const auto whole = prepare(all, "whole");
-  ASSERT_EQ(whole.status, 0) << whole.output;
+  const auto full = prepare(all, "full");
+  ASSERT_EQ(full.status, 0) << full.output;
   kill_after(5, preparing(all, "cut"));
   const auto done_files = [&] {
     auto files = get_files(out("cut") + ".partial");
-    files.erase("work/run.lock");  // of the program that looks
+    files.erase("work/run.lock");  // lock of the program that checks
     return files;
   };
   const auto files = done_files();
-  // The same package, which says of itself that it is another version.
+  // The same package, which reports another version.
   folder_.write("other/sitecustomize.py", "import tokenizers\ntokenizers.__version__ = '0.0.7'\n");
   const fs::path python = folder_.write("python", "#!/bin/sh\nPYTHONPATH='" + (folder_.path() / "other").string() +
                                                       "' exec '" PARITY_PYTHON "' \"$@\"\n");
@@ -118,17 +118,16 @@ TEST_F(Interrupted, IsRejectedWithAnotherVersionOfThePackage) {
   const auto rejected = prepare(with_other, "cut");
   EXPECT_EQ(rejected.status, 2) << rejected.output;
   EXPECT_THAT(rejected.output, HasSubstr("was begun with tokenizers "));
-  EXPECT_THAT(rejected.output,
-              HasSubstr(python.string() + " has tokenizers 0.0.7, whose ids may be others: continue with "
-                                          "--python of the former, or remove the folder"));
-  EXPECT_TRUE(done_files() == files) << "nothing of it is touched";
+  EXPECT_THAT(rejected.output, HasSubstr(python.string() + " has tokenizers 0.0.7, whose ids may differ: continue with "
+                                                           "the former's --python, or remove the folder"));
+  EXPECT_TRUE(done_files() == files) << "the folder is unchanged";
   ASSERT_EQ(prepare(all, "cut").status, 0);
-  EXPECT_TRUE(get_files(out("cut")) == get_files(out("whole")));
+  EXPECT_TRUE(get_files(out("cut")) == get_files(out("full")));
   const auto begun_with_it = prepare(with_other, "other-version");
   EXPECT_EQ(begun_with_it.status, 0) << begun_with_it.output;
 }
 
-TEST_F(Interrupted, OneProgramAtATimePreparesAFolder) {
+TEST_F(Interrupted, OnlyOneProgramAtATimePreparesAFolder) {
   const Words all = preparing(options("LlamaForCausalLM"), "cut");
   const auto first = testing::start_program(with({MODRUN}, all), folder_.path());
   testing::await(first, [&] { return done() >= 1; });
@@ -140,7 +139,7 @@ TEST_F(Interrupted, OneProgramAtATimePreparesAFolder) {
   EXPECT_EQ(testing::end_of_program(first).status, 0);
 }
 
-TEST_F(Interrupted, WhatIsCompleteIsLeftAsItIs) {
+TEST_F(Interrupted, ACompleteFolderStaysUnchanged) {
   const Words all = options("LlamaForCausalLM");
   ASSERT_EQ(prepare(all).status, 0);
   const auto files = get_files(out());

@@ -1,4 +1,4 @@
-// Data that modrun prepare makes of small texts, with tokenizers that reference.py trains.
+// Data that modrun prepare creates from small texts, with tokenizers that reference.py trains.
 #pragma once
 
 #include <algorithm>
@@ -17,20 +17,20 @@ class PrepareCommand : public ::testing::Test {
     ASSERT_TRUE(std::filesystem::exists(made())) << made() << " is missing: ctest -R prepare.generate makes it";
   }
 
-  /// reference.py with these arguments.
+  /// Runs reference.py with these arguments.
   testing::Ended reference(const Words& arguments) const {
     return testing::end_of_program(testing::start_program(with({PARITY_PYTHON, REFERENCE}, arguments), folder_.path()));
   }
 
-  /// What generate.py made, for all tests: they write nothing there.
+  /// Output of generate.py, shared by all tests: they must not write there.
   static std::filesystem::path made() { return PREPARE_GENERATED; }
   static std::string tokenizer(const std::string& kind) { return (made() / kind).string(); }
   static std::string texts(const std::string& suffix) { return (made() / ("texts" + suffix)).string(); }
-  /// Texts that are hard to cut into tokens.
+  /// Texts that are hard to tokenize.
   static std::string hard() { return (made() / "hard.jsonl").string(); }
   std::string out(const std::string& name = "out") const { return (folder_.path() / name).string(); }
 
-  /// modrun prepare in small shards.
+  /// Runs modrun prepare with small shards.
   Words preparing(const Words& arguments, const std::string& name = "out") const {
     Words words = with({"prepare", "--out", out(name), "--shard-size", "3000"}, arguments);
     if (std::ranges::find(words, "--python") == words.end()) words = with(words, {"--python", PARITY_PYTHON});

@@ -1,4 +1,4 @@
-"""What modrun prepare is compared with: tiny tokenizers trained here, texts of many kinds as .jsonl, .csv and .parquet, and their ids as transformers gives them.
+"""The reference for modrun prepare: tiny tokenizers trained here, texts of many kinds as .jsonl, .csv and .parquet, and their ids in transformers.
 
     reference.py running OUT TOKENIZER SOURCE COLUMN    fails unless OUT's ids are those of the column's texts
     reference.py rows OUT TOKENIZER SOURCE LENGTH COLUMN [COLUMN]   fails unless OUT's rows are those of the texts, or of the pairs
@@ -9,8 +9,8 @@
     reference.py all [[COMMAND, ARGUMENT…]…]            several of these, as JSON
     reference.py labels OUT                             prints the labels of all rows
     reference.py encode TOKENIZER TEXT                  prints the ids of a text
-    reference.py greedy EXPORTED PROMPT TOKENS          prints the prompt and the likeliest tokens after it, as text
-    reference.py pipeline EXPORTED LOGITS SOURCE COLUMN fails unless transformers.pipeline says what LOGITS holds
+    reference.py greedy EXPORTED PROMPT TOKENS          prints the prompt and its greedy continuation, as text
+    reference.py pipeline EXPORTED LOGITS SOURCE COLUMN fails unless transformers.pipeline gives the scores of LOGITS
 """
 
 import json
@@ -28,7 +28,7 @@ def texts():
     made = []
     for number in range(120):
         count = 1 + number * 7 % 29
-        made.append(" ".join(WORDS[(number * 5 + place * (number % 7 + 1)) % len(WORDS)] for place in range(count)))
+        made.append(" ".join(WORDS[(number * 5 + index * (number % 7 + 1)) % len(WORDS)] for index in range(count)))
     return made + ["", " leading and trailing ", "line one\nline two\r\nline \"three\"", "<s> not special </s>", "[CLS] [MASK] x", "a" * 300]
 
 
@@ -132,7 +132,7 @@ def expect(same, *what):
 
 
 def same_rows(one, other, name):
-    expect(one.shape == other.shape, name, "is", one.shape, "and has to be", other.shape)
+    expect(one.shape == other.shape, name, "is", one.shape, "but should be", other.shape)
     wrong = numpy.argwhere((one != other).reshape(len(one), -1).any(axis=1)).flatten()
     expect(len(wrong) == 0, name, "differs in rows", wrong[:5], one[wrong[:1]], other[wrong[:1]])
 
@@ -175,7 +175,7 @@ def continuations(out, tokenizer, source, prompt, text):
         ids = before + tokenizer(given[text], add_special_tokens=False)["input_ids"]
         ids += [tokenizer.eos_token_id] if ids[-1:] != [tokenizer.eos_token_id] else []
         real = found["attention_mask"][row].astype(bool)
-        expect(found["input_ids"][row][real].tolist() == ids, "row", row, "is", found["input_ids"][row][real], "and not", ids)
+        expect(found["input_ids"][row][real].tolist() == ids, "row", row, "is", found["input_ids"][row][real], "but should be", ids)
         labels = found["labels"][row]
         expect(labels[real].tolist() == [-100] * len(before) + ids[len(before) :] and (labels[~real] == -100).all(), "labels of row", row)
 
@@ -235,7 +235,7 @@ def pipeline(exported, logits, source, column):
         scores = {one["label"]: one["score"] for one in classify(given[column], top_k=None, function_to_apply="none", truncation=True)}
         names = classify.model.config.id2label
         for number, value in enumerate(expected[row]):
-            expect(abs(scores[names[number]] - value) < 1e-5, "row", row, "has", scores, "and not", expected[row])
+            expect(abs(scores[names[number]] - value) < 1e-5, "row", row, "has", scores, "but should have", expected[row])
 
 
 def greedy(exported, prompt, tokens):

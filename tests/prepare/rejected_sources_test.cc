@@ -1,4 +1,4 @@
-// What prepare cannot read is rejected that says where it is and what to do; nothing is published.
+// Errors of prepare for unsupported sources name the location and the fix; nothing is published.
 #include <gmock/gmock.h>
 
 #include "tests/prepare/prepared.h"
@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 
 class Rejected : public PrepareCommand {
  protected:
-  /// What it says to a source of that name.
+  /// The error for a source with that name.
   std::string error(const std::string& name, const std::string& text, const Words& more = {},
                     const std::string& entry = "BertForSequenceClassification") const {
     return find_error(
@@ -29,21 +29,21 @@ class Rejected : public PrepareCommand {
 
 const Words kLabel = {"--label", "label"};
 
-TEST_F(Rejected, AColumnThatIsNotThere) {
+TEST_F(Rejected, AMissingColumn) {
   EXPECT_THAT(error("a.csv", "txt,label\nx,1\n", kLabel), HasSubstr("a.csv has no column \"text\": it has txt, label"));
   EXPECT_THAT(error("a.jsonl", "{\"text\":\"x\",\"label\":1}\n{\"label\":1,\"txt\":\"\"}\n", kLabel),
               HasSubstr("a.jsonl:2 has no column \"text\": it has label, txt"));
   EXPECT_THAT(error("a.txt", "x", kLabel), HasSubstr("a.txt has no column \"label\": it has text"));
 }
 
-TEST_F(Rejected, ALineThatIsNoJson) {
+TEST_F(Rejected, ALineThatIsNotJson) {
   std::string text;
   for (int line = 0; line < 400; ++line) text += "{\"text\":\"some text\",\"label\":1}\n";
-  EXPECT_THAT(error("a.jsonl", text + "{\"text\": oops}\n", kLabel), HasSubstr("a.jsonl:401 is no JSON object: "));
-  EXPECT_THAT(error("a.jsonl", text + "[1]\n" + text, kLabel), HasSubstr("a.jsonl:401 is no JSON object"));
+  EXPECT_THAT(error("a.jsonl", text + "{\"text\": oops}\n", kLabel), HasSubstr("a.jsonl:401 is not a JSON object: "));
+  EXPECT_THAT(error("a.jsonl", text + "[1]\n" + text, kLabel), HasSubstr("a.jsonl:401 is not a JSON object"));
 }
 
-TEST_F(Rejected, TheFirstOfSeveralIsSaidWhateverTheJobs) {
+TEST_F(Rejected, TheFirstErrorIsReportedWhateverTheJobs) {
   std::string text;
   for (int line = 0; line < 4000; ++line)
     text += line % 1000 == 700 ? "oops\n" : "{\"text\":\"some text\",\"label\":1}\n";
@@ -51,21 +51,21 @@ TEST_F(Rejected, TheFirstOfSeveralIsSaidWhateverTheJobs) {
     EXPECT_THAT(error("a.jsonl", text, {"--label", "label", "--jobs", jobs}), HasSubstr("a.jsonl:701 is"));
 }
 
-TEST_F(Rejected, ALabelThatIsMissingOrNone) {
+TEST_F(Rejected, AMissingOrInvalidLabel) {
   EXPECT_THAT(error("a.csv", "text,label\nx,1\ny,\n", kLabel), HasSubstr("a.csv:3: its label, \"label\", is missing"));
   EXPECT_THAT(error("a.jsonl", "{\"text\":\"x\",\"label\":null}\n", kLabel),
               HasSubstr("a.jsonl:1: its label, \"label\", is missing"));
   EXPECT_THAT(error("a.jsonl", "{\"text\":\"x\",\"label\":0.5}\n", kLabel),
               HasSubstr("is 0.5: write an integer or a name"));
-  EXPECT_THAT(error("a.csv", "text,label\nx,1\n"), HasSubstr("name the column of its labels by --label"));
+  EXPECT_THAT(error("a.csv", "text,label\nx,1\n"), HasSubstr("name the column of its labels with --label"));
 }
 
-TEST_F(Rejected, AValueThatIsNoText) {
+TEST_F(Rejected, AValueThatIsNotAText) {
   EXPECT_THAT(error("a.jsonl", "{\"text\":5,\"label\":1}\n", kLabel),
-              HasSubstr("a.jsonl:1: \"text\" is 5, which is no text"));
-  EXPECT_THAT(error("a.csv", "text,label\n\xFF,1\n", kLabel), HasSubstr("a.csv:2: \"text\" is no text in UTF-8"));
+              HasSubstr("a.jsonl:1: \"text\" is 5, which is not a text"));
+  EXPECT_THAT(error("a.csv", "text,label\n\xFF,1\n", kLabel), HasSubstr("a.csv:2: \"text\" is not valid UTF-8"));
   EXPECT_THAT(error("a.jsonl", "{\"text\":\"x\",\"label\":1}\n", kLabel, "BertForTokenClassification"),
-              HasSubstr("\"text\" is \"x\", and a list of words is read"));
+              HasSubstr("\"text\" is \"x\": write a list of words"));
 }
 
 TEST_F(Rejected, ATokenizerWithMoreIdsThanTheModel) {
@@ -73,15 +73,16 @@ TEST_F(Rejected, ATokenizerWithMoreIdsThanTheModel) {
               AllOf(HasSubstr("has ids up to "), HasSubstr("and LlamaForCausalLM reads ids below 100: ")));
 }
 
-TEST_F(Rejected, RowsThatAreLongerThanTheModelsPositions) {
+TEST_F(Rejected, RowsLongerThanTheModelsPositions) {
   const Words more = {"--label", "label", "--set", "model.config.max_position_embeddings=8"};
   EXPECT_THAT(error("a.csv", "text,label\nthe,1\nthe the the the the the the,1\n", more),
-              HasSubstr("a.csv:3: has 9 ids, and the model has positions for 8: give --seq-len 8, which truncates"));
+              HasSubstr("a.csv:3: has 9 ids, and the model has positions for 8: add --seq-len 8 to truncate"));
   EXPECT_THAT(error("a.csv", "text,label\nthe,1\n", with(more, {"--seq-len", "9"})), HasSubstr("has positions for 8"));
 }
 
-TEST_F(Rejected, WhatTheTaskDoesNotRead) {
-  EXPECT_THAT(error("a.txt", "x", {}, "ViTForImageClassification"), HasSubstr("which is not trained on texts alone"));
+TEST_F(Rejected, OptionsThatTheTaskDoesNotRead) {
+  EXPECT_THAT(error("a.txt", "x", {}, "ViTForImageClassification"),
+              HasSubstr("which cannot be trained on texts alone"));
   EXPECT_THAT(error("a.txt", "x", {"--text", "a,b"}, "LlamaForCausalLM"), HasSubstr("--text names 2 columns"));
   EXPECT_THAT(error("a.txt", "x", {"--seq-len", "8"}, "LlamaForCausalLM"),
               HasSubstr("--seq-len is the length of examples"));
@@ -93,15 +94,15 @@ TEST_F(Rejected, AFolderThatHoldsSomethingElse) {
   const auto run =
       prepare({folder_.write("a.txt", "x").string(), "--tokenizer", tokenizer("wordpiece"), "--entry", "llama"});
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.output, HasSubstr("out exists already, and holds no prepared data: name a new folder"));
+  EXPECT_THAT(run.output, HasSubstr("out exists already and is not prepared data: name a new folder"));
   EXPECT_EQ(get_files(out()), (std::map<std::string, std::string>{{"mine.txt", "keep"}}));
 }
 
-TEST_F(Rejected, SourcesThatAreNotThereOrOfNoKnownKind) {
+TEST_F(Rejected, MissingSourcesAndUnknownKinds) {
   const Words more = {"--tokenizer", tokenizer("wordpiece"), "--entry", "llama"};
-  EXPECT_THAT(find_error(with({"/no/such/file"}, more)), HasSubstr("/no/such/file is not there"));
-  EXPECT_THAT(error("a.docx", "x", {}, "llama"), HasSubstr("ends in none of .txt, .jsonl, .csv, .parquet"));
-  EXPECT_THAT(error("a.jsonl", "\n", {}, "llama"), HasSubstr("the sources hold no row"));
+  EXPECT_THAT(find_error(with({"/no/such/file"}, more)), HasSubstr("/no/such/file does not exist"));
+  EXPECT_THAT(error("a.docx", "x", {}, "llama"), HasSubstr("has none of the extensions .txt, .jsonl, .csv, .parquet"));
+  EXPECT_THAT(error("a.jsonl", "\n", {}, "llama"), HasSubstr("the sources have no rows"));
 }
 
 TEST_F(Rejected, APythonWithoutThePackages) {
@@ -117,7 +118,7 @@ TEST_F(Rejected, APythonWithoutThePackages) {
   EXPECT_THAT(error("a.txt", "x", {"--python", "/no/such/python"}, "llama"), HasSubstr("cannot start /no/such/python"));
 }
 
-TEST_F(Rejected, AParquetColumnWithoutTextsIsNamed) {
+TEST_F(Rejected, AParquetColumnWithoutTexts) {
   const std::string source = (folder_.path() / "a.parquet").string();
   const auto made = testing::end_of_program(testing::start_program(
       {PARITY_PYTHON, "-c",
@@ -146,28 +147,28 @@ TEST_F(Rejected, AParquetColumnWithoutTextsIsNamed) {
               HasSubstr("row 2 of row group 1: column \"score\" has values of double, and nan is not a text"));
 }
 
-TEST_F(Rejected, SettingsThatAreNoJsonObjectOrTooLarge) {
-  const auto folder = folder_.path() / "settings";
+TEST_F(Rejected, ConfigFilesThatAreNotJsonObjectsOrTooLarge) {
+  const auto folder = folder_.path() / "configs";
   std::filesystem::copy(tokenizer("wordpiece"), folder, std::filesystem::copy_options::recursive);
   const Words arguments = {folder_.write("a.csv", "text\nx\n").string(), "--entry", "BertModel", "--tokenizer",
                            folder.string()};
   for (const char* name : {"config_sentence_transformers.json", "sentence_bert_config.json"}) {
-    const std::string path = folder_.write("settings/" + std::string(name), "[]").string();
+    const std::string path = folder_.write("configs/" + std::string(name), "[]").string();
     EXPECT_THAT(find_error(arguments), HasSubstr(path + " is not a JSON object"));
-    folder_.write("settings/" + std::string(name), "{}" + std::string(size_t{16} << 20, ' '));
+    folder_.write("configs/" + std::string(name), "{}" + std::string(size_t{16} << 20, ' '));
     EXPECT_THAT(find_error(arguments), HasSubstr(path + " has 16777218 bytes, and such a file has at most 16777216"));
     std::filesystem::remove(path);
   }
 }
 
-TEST_F(Rejected, ATokenizerThatIsNone) {
+TEST_F(Rejected, AnInvalidTokenizer) {
   const auto tokenizer = folder_.write("tok/tokenizer.json", "{\"model\":{}}").parent_path().string();
   const std::string source = folder_.write("a.txt", "x").string();
   EXPECT_THAT(find_error({source, "--entry", "llama", "--tokenizer", tokenizer}), HasSubstr("cannot be read: "));
   EXPECT_THAT(find_error({source, "--entry", "llama", "--tokenizer", folder_.path().string()}),
-              HasSubstr("holds neither tokenizer.json nor a model of SentencePiece"));
+              HasSubstr("holds neither tokenizer.json nor a SentencePiece model"));
   EXPECT_THAT(find_error({source, "--entry", "llama", "--tokenizer", "/no/such/tokenizer.json"}),
-              HasSubstr("the tokenizer /no/such/tokenizer.json is not there"));
+              HasSubstr("the tokenizer /no/such/tokenizer.json does not exist"));
   EXPECT_THAT(find_error({source, "--entry", "llama"}), HasSubstr("name its folder with --tokenizer"));
 }
 

@@ -1,5 +1,5 @@
-// The ids, masks, types and labels that prepare writes are those that transformers' AutoTokenizer gives for the same
-// folder, for five kinds of tokenizers in tokenizer.json, six in models of SentencePiece, and each form of rows.
+// Ids, masks, types and labels of prepare equal those of transformers' AutoTokenizer for the same folder, for five
+// kinds of tokenizers in tokenizer.json, six in SentencePiece models, and each form of rows.
 #include <gmock/gmock.h>
 
 #include "tests/prepare/prepared.h"
@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 
 class PreparedBy : public PrepareCommand, public ::testing::WithParamInterface<const char*> {
  protected:
-  /// Prepares `source`, for reference.py to hold what comes of it to transformers.
+  /// Prepares `source`; reference.py compares the result with transformers.
   void add(const Words& arguments, const std::string& form, const std::string& source, const Words& further) {
     const std::string folder = form + std::to_string(checks_.size());
     const auto run = prepare(with({source, "--tokenizer", tokenizer(GetParam())}, arguments), folder);
@@ -22,28 +22,28 @@ class PreparedBy : public PrepareCommand, public ::testing::WithParamInterface<c
   nlohmann::json checks_ = nlohmann::json::array();
 };
 
-TEST_P(PreparedBy, EachFormOfRowsIsAsInTransformers) {
-  // All documents, each with its end.
+TEST_P(PreparedBy, EachFormOfRowsMatchesTransformers) {
+  // All documents, each with its end-of-text id.
   for (const char* suffix : {".jsonl", ".csv", ".parquet"})
     add({"--entry", "LlamaForCausalLM"}, "running", texts(suffix), {"text"});
-  // One text, padded to the longest of all.
+  // One text, padded to the longest one.
   add({"--entry", "BertForSequenceClassification", "--label", "label"}, "rows", texts(".jsonl"), {"0", "text"});
   // Pairs that are encoded together and truncated.
   add({"--entry", "BertForSequenceClassification", "--label", "class", "--text", "text,other", "--seq-len", "20"},
       "rows", texts(".csv"), {"20", "text", "other"});
-  // Several texts, each encoded by itself, with a score.
+  // Several texts, each encoded separately, with a score.
   add({"--entry", "BertModel", "--text", "text,other", "--label", "score"}, "texts-of-rows", texts(".csv"),
       {"text", "other"});
   // Target texts.
   add({"--entry", "T5ForConditionalGeneration", "--label", "other"}, "targets", texts(".parquet"), {"text", "other"});
-  // Words, whose labels are their first ids'.
+  // Words; the label of a word is at its first id.
   std::string rows;
   for (int row = 0; row < 30; ++row)
     rows += "{\"tokens\": [\"Jumping\", \"fox\", \"東京\", \"x=" + std::to_string(row) +
             "\"], \"tags\": [\"O\", \"B\", \"" + (row % 2 ? "I" : "B") + "\", \"O\"]}\n";
   add({"--entry", "BertForTokenClassification", "--text", "tokens", "--label", "tags"}, "words",
       folder_.write("words.jsonl", rows).string(), {"tokens", "tags"});
-  // Spaces, controls, normal forms, tokens within texts.
+  // Spaces, control characters, normalization forms, tokens within texts.
   add({"--entry", "LlamaForCausalLM"}, "running", hard(), {"text"});
   add({"--entry", "BertForSequenceClassification", "--label", "label", "--text", "text,other", "--seq-len", "20"},
       "rows", hard(), {"20", "text", "other"});
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, PreparedBy,
                            return name;
                          });
 
-TEST_F(PrepareCommand, ContinuationsAreLearnedAfterTheirPrompts) {
+TEST_F(PrepareCommand, ContinuationsHaveLabelsOnlyAfterTheirPrompts) {
   for (const char* kind : {"byte-level", "unigram", "byte-fallback"}) {
     const auto run = prepare({texts(".jsonl"), "--tokenizer", tokenizer(kind), "--entry", "LlamaForCausalLM",
                               "--prompt", "other", "--text", "text"},
@@ -72,7 +72,7 @@ TEST_F(PrepareCommand, ContinuationsAreLearnedAfterTheirPrompts) {
   }
 }
 
-TEST_F(PrepareCommand, LabelsThatAreNamesAreNumberedInTheirOrder) {
+TEST_F(PrepareCommand, LabelNamesAreNumberedInSortedOrder) {
   const auto source = folder_.write("a.csv", "text,label\na,pos\nb,neg\nc,7\nd,pos\n");
   const auto run = prepare({source.string(), "--tokenizer", tokenizer("wordpiece"), "--entry",
                             "BertForSequenceClassification", "--label", "label"});
@@ -83,7 +83,7 @@ TEST_F(PrepareCommand, LabelsThatAreNamesAreNumberedInTheirOrder) {
   EXPECT_THAT(run.output, HasSubstr("--set model.config.num_labels=3"));
 }
 
-TEST_F(PrepareCommand, LabelsThatAreIntegersStay) {
+TEST_F(PrepareCommand, IntegerLabelsStay) {
   const auto source = folder_.write(
       "a.jsonl", "{\"text\":\"a\",\"label\":3}\n\n{\"text\":\"b\",\"label\":true}\r\n{\"text\":\"c\",\"label\":0}");
   const auto run = prepare({source.string(), "--tokenizer", tokenizer("wordpiece"), "--entry",
@@ -93,8 +93,8 @@ TEST_F(PrepareCommand, LabelsThatAreIntegersStay) {
   EXPECT_FALSE(get_files(out()).contains("labels.json"));
 }
 
-TEST_F(PrepareCommand, NumbersThatJsonHasNotAreReadAsPyarrowReadsThem) {
-  // pyarrow's own names, also within texts and keys, and what it takes for no number.
+TEST_F(PrepareCommand, NumbersOutsideJsonAreReadLikePyarrow) {
+  // pyarrow's names, also within texts and keys, and texts that it does not read as numbers.
   const std::vector<std::string> numbers = {"NaN", "-NaN", "Infinity",       "-Infinity",
                                             "Inf", "-Inf", "[1, NaN, -Inf]", "{\"a\": NaN}"};
   std::string rows, expected;
@@ -128,7 +128,7 @@ TEST_F(PrepareCommand, NumbersThatJsonHasNotAreReadAsPyarrowReadsThem) {
     const auto rejected = with_tokenizer(
         folder_.write("c.jsonl", "{\"text\": \"x\"}\n{\"text\": \"x\", \"score\": " + number + "}\n").string(), "c");
     EXPECT_EQ(rejected.status, 2) << number;
-    EXPECT_THAT(rejected.output, HasSubstr("c.jsonl:2 is no JSON object: "));
+    EXPECT_THAT(rejected.output, HasSubstr("c.jsonl:2 is not a JSON object: "));
   }
 }
 

@@ -1,7 +1,7 @@
-"""Small models of SentencePiece, trained on this project's own texts, in folders as transformers lays them out.
+"""Small SentencePiece models, trained on this project's own texts, in folders with transformers' layout.
 
-    sentencepiece_models.py make FOLDER          writes a folder for each kind, and texts that are hard to cut as FOLDER/hard.jsonl
-    sentencepiece_models.py damaged PROGRAM MODEL   fails unless PROGRAM answers in a sentence for MODEL cut off or changed anywhere
+    sentencepiece_models.py make FOLDER          writes a folder for each kind, and texts that are hard to tokenize as FOLDER/hard.jsonl
+    sentencepiece_models.py damaged PROGRAM MODEL   fails unless PROGRAM answers with an error or a result for MODEL cut off or changed anywhere
 """
 
 import json
@@ -13,7 +13,7 @@ import tempfile
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 MARK = {"lstrip": False, "rstrip": False, "normalized": False, "single_word": False, "special": True}
-# Of each kind: the class, the file, how it is trained, tokenizer_config.json.
+# For each kind: the class, the file, the training options, tokenizer_config.json.
 KINDS = {
     "llama-model": ("LlamaTokenizer", "tokenizer.model", "bpe", {"add_bos_token": True}),
     "llama-legacy": ("LlamaTokenizer", "tokenizer.model", "bpe", {"tokenizer_class": "LlamaTokenizer", "legacy": True, "add_bos_token": True, "add_eos_token": True, "pad_token": "<pad>"}),
@@ -51,16 +51,16 @@ def make(folder):
             (folder / name).mkdir()
             (folder / name / file).write_bytes(made[kind])
             (folder / name / "tokenizer_config.json").write_text(json.dumps(config))
-        # The same without a config, under a name of its own.
+        # The same without a config, under a name that selects the class.
         (folder / "bare.model").write_bytes(made["LlamaTokenizer"])
-        # What is rejected.
+        # Rejected kinds.
         for name, algorithm, options in [("words", "word", {}), ("no-bytes", "bpe", {}), ("symbols", "unigram", {**TRAINING["T5Tokenizer"], "user_defined_symbols": ["modrun"]}), ("phrases", "unigram", {**TRAINING["T5Tokenizer"], "split_by_whitespace": False})]:
             (folder / f"{name}.model").write_bytes(train(pathlib.Path(work), name, algorithm, 900, **options))
     (folder / "hard.jsonl").write_text("".join(json.dumps({"text": text, "other": HARD[-1 - number], "label": number}) + "\n" for number, text in enumerate(HARD)))
 
 
 def get_tokenizer(folder):
-    """As transformers' class for the file in a folder reads it."""
+    """The file in a folder, read by its transformers class."""
     import transformers
 
     for kind, file, _, _ in KINDS.values():
@@ -77,20 +77,20 @@ def answered(program, model):
 
 
 def damaged(program, model):
-    whole, draw, rejected = pathlib.Path(model).read_bytes(), random.Random(7), 0
+    original, rng, rejected = pathlib.Path(model).read_bytes(), random.Random(7), 0
     with tempfile.TemporaryDirectory() as work:
         path = pathlib.Path(work) / pathlib.Path(model).name
-        cuts = [0, 1, 2, 3, *(draw.randrange(len(whole)) for _ in range(60))]
+        cuts = [0, 1, 2, 3, *(rng.randrange(len(original)) for _ in range(60))]
         for cut in cuts:
-            path.write_bytes(whole[:cut])
+            path.write_bytes(original[:cut])
             rejected += answered(program, path)
-        # A cut between two fields leaves a whole message, with fewer of them.
+        # A cut between two fields leaves a complete message, with fewer fields.
         if rejected < len(cuts) - 3:
-            sys.exit(f"of {len(cuts)} files that were cut off, {rejected} were rejected")
+            sys.exit(f"only {rejected} of {len(cuts)} cut-off files were rejected")
         for _ in range(60):
-            changed = bytearray(whole)
-            for _ in range(draw.randrange(1, 4)):
-                changed[draw.randrange(len(whole))] = draw.randrange(256)
+            changed = bytearray(original)
+            for _ in range(rng.randrange(1, 4)):
+                changed[rng.randrange(len(original))] = rng.randrange(256)
             path.write_bytes(changed)
             answered(program, path)
 

@@ -1,6 +1,6 @@
-// Models of SentencePiece are read without Python, travel with what was learned of their ids, and are rejected in a
-// sentence where they are damaged or of a kind whose ids cannot be given. That ids are transformers' is in
-// rows_test.cc.
+// SentencePiece models are read without Python, travel with the weights trained on their ids, and are rejected with an
+// error if they are damaged or of a kind whose ids cannot be reproduced. rows_test.cc compares the ids with
+// transformers.
 #include <gmock/gmock.h>
 
 #include "tests/prepare/prepared.h"
@@ -18,7 +18,7 @@ class SentencePieceModel : public PrepareCommand {
         testing::start_program(with({PARITY_PYTHON, SENTENCEPIECE_MODELS}, arguments), folder_.path()));
   }
 
-  /// What prepare says to a folder with a file of that name and tokenizer_config.json.
+  /// The error of prepare for a folder with a file of that name and tokenizer_config.json.
   std::string error(const std::string& model, const std::string& name, const std::string& config) const {
     const fs::path folder = folder_.path() / "tok";
     fs::remove_all(folder);
@@ -34,7 +34,7 @@ class SentencePieceModel : public PrepareCommand {
   }
 };
 
-TEST_F(SentencePieceModel, NeedsNoPythonAndGoesFromTheDataIntoTheExportedFolder) {
+TEST_F(SentencePieceModel, NeedsNoPythonAndTravelsFromTheDataIntoTheExportedFolder) {
   const auto data = prepare(
       {hard(), "--tokenizer", tokenizer("llama-model"), "--entry", "LlamaForCausalLM", "--python", "/no/such/python"});
   ASSERT_EQ(data.status, 0) << data.output;
@@ -64,7 +64,7 @@ TEST_F(SentencePieceModel, NeedsNoPythonAndGoesFromTheDataIntoTheExportedFolder)
   EXPECT_THAT(rejected.output, HasSubstr("has ids up to 899, and model.config.vocab_size is 899: "));
 }
 
-TEST_F(SentencePieceModel, AFileAloneIsReadAsLlamaTokenizerReadsIt) {
+TEST_F(SentencePieceModel, AFileAloneIsReadLikeLlamaTokenizer) {
   const auto run = prepare({hard(), "--tokenizer", (made() / "bare.model").string(), "--entry", "LlamaForCausalLM"});
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_THAT(get_files(out() + "/tokenizer"), ::testing::ElementsAre(::testing::Key("tokenizer.model")));
@@ -72,7 +72,7 @@ TEST_F(SentencePieceModel, AFileAloneIsReadAsLlamaTokenizerReadsIt) {
   EXPECT_EQ(same.status, 0) << same.output;
 }
 
-TEST_F(SentencePieceModel, TokenizerJsonComesFirstUnlessTheModelIsNamed) {
+TEST_F(SentencePieceModel, TokenizerJsonWinsUnlessTheModelIsNamed) {
   const fs::path both = folder_.path() / "both";
   fs::create_directory(both);
   fs::copy_file(tokenizer("byte-level") + "/tokenizer.json", both / "tokenizer.json");
@@ -88,7 +88,7 @@ TEST_F(SentencePieceModel, TokenizerJsonComesFirstUnlessTheModelIsNamed) {
   }
 }
 
-TEST_F(SentencePieceModel, ADamagedFileIsRejectedAndNeverACrash) {
+TEST_F(SentencePieceModel, ADamagedFileIsRejectedWithoutACrash) {
   for (const std::string model : {"llama-model/tokenizer.model", "t5-model/spiece.model"}) {
     const auto run = models({"damaged", SENTENCEPIECE, tokenizer(model)});
     EXPECT_EQ(run.status, 0) << run.output;
@@ -97,26 +97,27 @@ TEST_F(SentencePieceModel, ADamagedFileIsRejectedAndNeverACrash) {
   const auto run = prepare(
       {folder_.write("a.txt", "x").string(), "--entry", "llama", "--tokenizer", (folder_.path() / "empty").string()});
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.output, HasSubstr("spiece.model is no model of SentencePiece, or was cut off"));
+  EXPECT_THAT(run.output, HasSubstr("spiece.model is not a SentencePiece model, or was cut off"));
 }
 
-TEST_F(SentencePieceModel, WhatCannotBeGivenExactlyIsRejected) {
+TEST_F(SentencePieceModel, RejectsModelsWhoseIdsCannotBeReproduced) {
   EXPECT_THAT(error("words.model", "tokenizer.model", "{\"tokenizer_class\": \"LlamaTokenizer\"}"),
-              HasSubstr("is no BPE model, as LlamaTokenizer reads them"));
+              HasSubstr("is not a BPE model, which LlamaTokenizer needs"));
   EXPECT_THAT(error("words.model", "tokenizer.model", "{}"), HasSubstr("does not follow from its name"));
   EXPECT_THAT(error("no-bytes.model", "tokenizer.model", "{}"), HasSubstr("does not fall back to bytes"));
   EXPECT_THAT(error("phrases.model", "spiece.model", "{}"), HasSubstr("has pieces of several words"));
   EXPECT_THAT(
       error("symbols.model", "spiece.model", "{\"extra_ids\": 1, \"additional_special_tokens\": [\"<extra_id_0>\"]}"),
-      HasSubstr("leave out the tokenizer's own \"modrun\""));
+      HasSubstr("lack the tokenizer's own \"modrun\""));
   EXPECT_THAT(error("t5-model/spiece.model", "spiece.model", "{\"additional_special_tokens\": [\"<a>\"]}"),
-              HasSubstr("leave out the tokenizer's own \"<extra_id_99>\""));
-  EXPECT_THAT(error("llama-model/tokenizer.model", "tokenizer.model", "{\"tokenizer_class\": \"GemmaTokenizer\"}"),
-              HasSubstr("is of GemmaTokenizer, and SentencePiece's models are read for LlamaTokenizer, T5Tokenizer, "));
+              HasSubstr("lack the tokenizer's own \"<extra_id_99>\""));
+  EXPECT_THAT(
+      error("llama-model/tokenizer.model", "tokenizer.model", "{\"tokenizer_class\": \"GemmaTokenizer\"}"),
+      HasSubstr("is for GemmaTokenizer, and SentencePiece models are supported for LlamaTokenizer, T5Tokenizer, "));
   EXPECT_THAT(error("llama-model/tokenizer.model", "tokenizer.model", "{\"add_bos_token\": \"yes\"}"),
-              HasSubstr("is of another kind than transformers writes"));
+              HasSubstr("has a type that transformers does not write"));
   EXPECT_THAT(error("llama-model/tokenizer.model", "tokenizer.model", "{"),
-              HasSubstr("tokenizer_config.json is no JSON object"));
+              HasSubstr("tokenizer_config.json is not a JSON object"));
 }
 
 }  // namespace

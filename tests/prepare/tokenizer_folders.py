@@ -1,8 +1,8 @@
-"""Folders of all classes of transformers' fast tokenizers, as transformers writes them and as the hub has them, where tokenizer_config.json, config.json, special_tokens_map.json and added_tokens.json disagree with tokenizer.json; texts, and their ids by AutoTokenizer.
+"""Folders of all classes of transformers' fast tokenizers, as transformers writes them and as found on the hub, where tokenizer_config.json, config.json, special_tokens_map.json and added_tokens.json disagree with tokenizer.json; texts, and their ids by AutoTokenizer.
 
 generate.py has them written: OUT/texts.json, OUT/FOLDER and OUT/FOLDER.json with the ids of all texts, of pairs and of split texts.
 
-    tokenizer_folders.py same OUT SOURCES   fails unless the programs of SOURCES give the same for all folders, in one process
+    tokenizer_folders.py same OUT SOURCES   fails unless the programs of SOURCES give the same ids for all folders, in one process
     tokenizer_folders.py classes SOURCES    fails unless the tables of SOURCES/tokenizer_class.py and fast_tokenizers.py are those of the installed transformers, if it is 5.23
 """
 
@@ -17,7 +17,7 @@ WORDS = "the a quick Brown FOX jumps over lazy dog Was it 42 or 3.14 Straße na�
 ODD = ["🙂", "👩‍👩‍👧", "🇩🇪", "e\u0301", "a\u0308b", "\u00a0", "\u200b", "\u3000", "\t", "\n", "\r\n", "  ", "     ", "\x07", "\ufeff", "\u2028", "``quoted''", "“q”", "…", "—", "''", '"', "!!!", "$5", "a\u0300\u0301", "ＡＢＣ", "①", "▁", "Ġ"]
 SPECIAL = "<s> </s> <unk> <pad> <mask> [CLS] [SEP] [MASK] [PAD] [UNK] <|endoftext|> <|startoftext|> <bos> <eos> <cls> <sep> <extra_id_0> <|added|> wordy <ent> <ent2> en_XX </s><s> Wordy WORDY wordyx <image> <|im_start|>".split()
 
-UNKNOWN = "<unk_"  # how Pegasus' further tokens begin
+UNKNOWN = "<unk_"  # prefix of Pegasus' additional tokens
 
 
 def texts():
@@ -34,7 +34,7 @@ def corpus():
 
 
 class Vocabularies:
-    """Of each algorithm, trained here."""
+    """A tokenizer of each algorithm, trained here."""
 
     def __init__(self):
         import sentencepiece
@@ -80,7 +80,7 @@ ALBERT = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
 
 
 def classes(made):
-    """What each class is made with, and further folders of it: by name, what changes in tokenizer_config.json, or a function of the folder's files."""
+    """The constructor arguments of each class, and variants of its folder: by name, changes of tokenizer_config.json, or a function of the folder's files."""
     import transformers
 
     mapped = {"_spm_precompiled_charsmap": made.character_map}
@@ -168,11 +168,11 @@ def classes(made):
     }
 
 
-# Files as the hub has them: each takes and returns {name: JSON}.
+# Files as found on the hub: each function takes and returns {name: JSON}.
 
 
 def added_elsewhere(files):
-    """added_tokens_decoder has what tokenizer.json has not, and one of its tokens otherwise."""
+    """added_tokens_decoder has a token that tokenizer.json lacks, and another that differs."""
     config, size = files["tokenizer_config.json"], len(files["tokenizer.json"]["model"]["vocab"]) + len(files["tokenizer.json"]["added_tokens"])
     decoder = {str(token["id"]): {key: value for key, value in token.items() if key != "id"} for token in files["tokenizer.json"]["added_tokens"]}
     for number, fields in enumerate([{"content": "<|added|>", "lstrip": True, "special": True, "normalized": False}, {"content": "wordy", "normalized": True, "special": False, "single_word": True}]):
@@ -192,7 +192,7 @@ def older_files(files):
 
 
 def of_offset(offset):
-    """Pegasus' further tokens are those before the offset, where the folder lists none."""
+    """Pegasus' additional tokens are those before the offset, if the folder lists none."""
 
     def change(files):
         files["tokenizer_config.json"].update(offset=offset)
@@ -203,7 +203,7 @@ def of_offset(offset):
 
 
 def without_tokens(files):
-    """The class's own."""
+    """The class's own tokens."""
     files["tokenizer.json"]["added_tokens"] = []
     files["tokenizer_config.json"] = {"tokenizer_class": files["tokenizer_config.json"]["tokenizer_class"]}
 
@@ -215,7 +215,7 @@ def only_tokenizer_json(files):
 
 
 def by_model_type(model_type, named=None):
-    """config.json names a model; tokenizer_config.json a class, or none."""
+    """config.json names a model, and tokenizer_config.json a class or none."""
 
     def change(files):
         files["config.json"] = {"model_type": model_type}
@@ -241,7 +241,7 @@ def with_post_processor(files):
 
 
 def mistral(fixed):
-    """A folder of Mistral's, of many ids, whose pattern transformers corrects where it says so."""
+    """A folder of Mistral's with many ids, whose pattern transformers corrects if the config asks for it."""
 
     def change(files):
         vocabulary = files["tokenizer.json"]["model"]["vocab"]
@@ -253,7 +253,7 @@ def mistral(fixed):
 
 
 def folders(out):
-    """Writes them; yields their names."""
+    """Writes the folders; yields their names."""
     import transformers
 
     for name, (arguments, further) in classes(Vocabularies()).items():
@@ -277,7 +277,7 @@ def expected(folder, given):
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
     one = tokenizer(given, padding=False)["input_ids"]
-    # Through the package: a class may give no types.
+    # With the package itself: a class may give no types.
     pairs = tokenizer._tokenizer.encode_batch(list(zip(given[:60], given[60:120])))
     split = [text.split() for text in given[120:180]]
     words = tokenizer._tokenizer.encode_batch(split, is_pretokenized=True)
@@ -321,9 +321,9 @@ def check_classes(sources):
         theirs = auto.tokenizer_class_from_name(name)
         found = own["class_by_name"](name, own["CLASSES"])
         if theirs is None or not issubclass(theirs, transformers.PreTrainedTokenizerBase):
-            continue  # of none, or of something else that has such a name
+            continue  # no class, or something else with such a name
         expected = theirs.__name__ if theirs.__name__ != "PythonBackend" else "TokenizersBackend"
-        if "Base" not in expected:  # and of DPR's, which it finds depends on what was looked for before
+        if "Base" not in expected:  # and DPR's, for which the result depends on earlier lookups
             assert found and found.removesuffix("Fast") == expected.removesuffix("Fast"), (name, found, expected)
         assert not (found in own["CLASSES"]) or issubclass(theirs, TokenizersBackend) or found == "TokenizersBackend", name
 

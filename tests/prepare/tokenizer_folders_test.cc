@@ -1,5 +1,5 @@
 // A folder's tokenizer gives the ids of transformers' AutoTokenizer, whatever its tokenizer_config.json, config.json,
-// special_tokens_map.json and added_tokens.json say beside tokenizer.json, for all of transformers' classes.
+// special_tokens_map.json and added_tokens.json contain, for all of transformers' classes.
 #include "runtime/tokenizer/tokenizer.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ class TokenizerFolders : public PrepareCommand {
  protected:
   static fs::path classes() { return made() / "classes"; }
 
-  /// The parts of a folder's reference in which Tokenizer is otherwise.
+  /// The parts of a folder's reference in which Tokenizer differs.
   static std::vector<std::string> differences(const std::string& name, const json& texts) {
     const json expected = read(classes() / (name + ".json"));
     Tokenizer tokenizer(classes() / name, PARITY_PYTHON);
@@ -87,7 +87,7 @@ class TokenizerFolders : public PrepareCommand {
 TEST_F(TokenizerFolders, OfAllClassesGiveTheIdsOfAutoTokenizer) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(classes()))
-    // Of each class one: that of all folders they are the same is seen in one process.
+    // One folder per class here; all folders are compared in one process.
     if (entry.is_directory() && entry.path().filename().string().find('-') == std::string::npos)
       names.push_back(entry.path().filename());
   ASSERT_GE(names.size(), 45);
@@ -123,7 +123,7 @@ TEST_F(TokenizerFolders, PrepareWritesTheseIds) {
     const std::string tokenizer = (classes() / name).string();
     const auto run = prepare({source, "--tokenizer", tokenizer, "--entry", "LlamaForCausalLM"}, name);
     ASSERT_EQ(run.status, 0) << run.output;
-    // Also of the copy that travels with the data.
+    // Also the copy that travels with the data.
     for (const std::string& folder : {tokenizer, out(name) + "/tokenizer"})
       checks.push_back({"running", out(name), folder, source, "text"});
   }
@@ -135,7 +135,7 @@ TEST_F(TokenizerFolders, WithoutAClassIsReadTheSameNextToAModelOfAnotherTokenize
   const fs::path from = folder_.path() / "from", to = folder_.path() / "to";
   for (const fs::path& folder : {from, to}) fs::create_directory(folder);
   json tokenizer = read(classes() / "BertTokenizer/tokenizer.json");
-  tokenizer["normalizer"] = nullptr;  // which BertTokenizer would not take
+  tokenizer["normalizer"] = nullptr;  // which BertTokenizer would reject
   std::ofstream(from / "tokenizer.json") << tokenizer;
   copy_tokenizer(from, to);
   std::ofstream(to / "config.json") << json{{"model_type", "bert"}};
@@ -145,13 +145,13 @@ TEST_F(TokenizerFolders, WithoutAClassIsReadTheSameNextToAModelOfAnotherTokenize
   EXPECT_EQ(json::parse(reference({"encode", to.string(), text}).last(0)), ids);
 }
 
-TEST_F(TokenizerFolders, AnOptionOrAClassThatCannotBeReadIsNamed) {
+TEST_F(TokenizerFolders, UnsupportedOptionsAndClassesAreErrorsThatNameThem) {
   EXPECT_THAT(
       error("BertTokenizer", {{"do_lower_case", "yes"}}),
       HasSubstr("\"do_lower_case\" in tokenizer_config.json is \"yes\", and BertTokenizer takes true or false"));
   EXPECT_THAT(error("T5Tokenizer", {{"extra_ids", 2.5}}), HasSubstr("\"extra_ids\" in tokenizer_config.json is 2.5"));
   EXPECT_THAT(error("BertTokenizer", {{"cls_token", {{"content", "[CLS]"}}}}),
-              HasSubstr("\"cls_token\" in tokenizer_config.json is {\"content\": \"[CLS]\"}, and has to be a text, or "
+              HasSubstr("\"cls_token\" in tokenizer_config.json is {\"content\": \"[CLS]\"}, and must be a text, or "
                         "an object with \"__type\": \"AddedToken\""));
   EXPECT_THAT(error("BertTokenizer", {{"vocab", {{"a", 0}}}}),
               HasSubstr("\"vocab\" in tokenizer_config.json is not supported"));
@@ -160,7 +160,7 @@ TEST_F(TokenizerFolders, AnOptionOrAClassThatCannotBeReadIsNamed) {
   EXPECT_THAT(error("BertTokenizer", {{"added_tokens_decoder", {{"one", "[CLS]"}}}}),
               HasSubstr("\"added_tokens_decoder\" in tokenizer_config.json has {\"one\": \"[CLS]\"}"));
   EXPECT_THAT(error("BertTokenizer", {{"extra_special_tokens", 3}}),
-              HasSubstr("\"extra_special_tokens\" in tokenizer_config.json is 3, and has to be a list"));
+              HasSubstr("\"extra_special_tokens\" in tokenizer_config.json is 3, and must be a list"));
   EXPECT_THAT(error("WhisperTokenizer", {{"language", "english"}}),
               HasSubstr("\"language\" in tokenizer_config.json is not supported"));
   for (const char* name : {"LayoutLMv3Tokenizer", "SiglipTokenizer", "BertJapaneseTokenizer"})
@@ -175,10 +175,10 @@ TEST_F(TokenizerFolders, AnOptionOrAClassThatCannotBeReadIsNamed) {
               HasSubstr("is of the class SiglipTokenizer"));
   EXPECT_THAT(
       error("BertTokenizer", {{"tokenizer_class", "T5Tokenizer"}}),
-      HasSubstr("it is of the class T5Tokenizer, which cannot be built of tokenizer.json's WordPiece vocabulary"));
+      HasSubstr("it is of the class T5Tokenizer, which cannot be built from tokenizer.json's WordPiece vocabulary"));
 }
 
-TEST_F(TokenizerFolders, ClassesAndModelTypesAreThoseOfTransformers) {
+TEST_F(TokenizerFolders, ClassesAndModelTypesMatchTransformers) {
   const auto same = testing::end_of_program(
       testing::start_program({PARITY_PYTHON, TOKENIZER_FOLDERS, "classes", TOKENIZER_SOURCES}, folder_.path()));
   EXPECT_EQ(same.status, 0) << same.output;

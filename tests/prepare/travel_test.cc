@@ -1,4 +1,4 @@
-// A tokenizer goes with its data into the run, with the run into the exported folder, where transformers uses it, and
+// A tokenizer travels with its data into the run, with the run into the exported folder, which transformers uses, and
 // back; with it a model continues texts.
 #include <gmock/gmock.h>
 
@@ -14,21 +14,21 @@ using ::testing::HasSubstr;
 class Travel : public PrepareCommand {
  protected:
   /// Prepares the tests' texts as `out`, and trains on them as `run`.
-  void train(const std::string& kind, const Words& preparation, const Words& settings) const {
+  void train(const std::string& kind, const Words& preparation, const Words& options) const {
     const auto data = prepare(with({texts(".jsonl"), "--tokenizer", tokenizer(kind)}, preparation));
     ASSERT_EQ(data.status, 0) << data.output;
-    const auto run = modrun(training(settings));
+    const auto run = modrun(training(options));
     ASSERT_EQ(run.status, 0) << run.output;
   }
 
-  Words training(const Words& settings) const {
+  Words training(const Words& options) const {
     Words words = {"train"};
     for (const auto& setting :
          with({"train.dir=" + run_, "train.batch_size=4", "train.steps=5", "train.seq_len=16", "optim.lr=0.01",
                "sample.python=" + std::string(PARITY_PYTHON), "data.paths=['" + out() + "']",
                "model.config.hidden_size=32", "model.config.intermediate_size=48", "model.config.num_hidden_layers=2",
                "model.config.num_attention_heads=4"},
-              settings))
+              options))
       words = with(words, {"--set", setting});
     return words;
   }
@@ -40,7 +40,7 @@ const Words kClassifier = {"model.entry=BertForSequenceClassification", "data.fo
                            "model.config.vocab_size=300", "model.config.num_labels=3"};
 const Words kLanguageModel = {"model.entry=LlamaForCausalLM", "data.format=tokens", "model.config.vocab_size=400"};
 
-TEST_F(Travel, AnExportedClassifierSaysInTransformersWhatForwardSays) {
+TEST_F(Travel, AnExportedClassifierGivesTheScoresOfForwardInTransformers) {
   train("wordpiece", {"--entry", "BertForSequenceClassification", "--label", "label"}, kClassifier);
   const auto resumed = modrun({"train", run_, "--resume", "--set", "train.steps=7"});
   ASSERT_EQ(resumed.status, 0) << resumed.output;
@@ -66,19 +66,19 @@ TEST_F(Travel, TheFilesAreTheSameFromTheDataToAnImportedCheckpoint) {
   EXPECT_EQ(get_files(out() + "/tokenizer"), files);
   EXPECT_EQ(get_files(run_ + "/tokenizer"), files);
   auto with_class = files;
-  with_class["config.json"] = "{\n  \"model_type\": \"bert\"\n}\n";  // by which transformers takes the class
+  with_class["config.json"] = "{\n  \"model_type\": \"bert\"\n}\n";  // by which transformers selects the class
   EXPECT_EQ(get_files(imported / "tokenizer"), with_class);
   for (const auto& [name, bytes] : files)
     for (const auto& folder : {fs::path(exported_), again}) EXPECT_EQ(get_files(folder).at(name), bytes) << name;
 }
 
-TEST_F(Travel, AModelContinuesAPromptAsInTransformersOnEveryMesh) {
+TEST_F(Travel, AModelContinuesAPromptLikeTransformersOnEveryMesh) {
   for (const std::string kind : {"byte-level", "byte-fallback"}) {
-    const Words settings = with(kLanguageModel, {"model.config.vocab_size=460", "train.steps=30"});
+    const Words options = with(kLanguageModel, {"model.config.vocab_size=460", "train.steps=30"});
     train(kind, {"--entry", "LlamaForCausalLM"},
-          with(settings, {"sample.prompt=the quick", "sample.tokens=12", "sample.temperature=0"}));
+          with(options, {"sample.prompt=the quick", "sample.tokens=12", "sample.temperature=0"}));
     ASSERT_EQ(modrun({"export", run_ + "/checkpoints", exported_}).status, 0);
-    fs::remove_all(out());  // the run has all that it needs
+    fs::remove_all(out());  // the run has everything it needs
     const json expected = json::parse(reference({"greedy", exported_, "the quick", "12"}).last(0));
     for (const Words& launcher : {Words{}, Words{"--nproc-per-node", "2"}}) {
       const auto sampled = modrun(with(launcher, {"sample", run_, "--trust-folder", "--prompt", "the quick"}));
@@ -94,7 +94,7 @@ TEST_F(Travel, AModelContinuesAPromptAsInTransformersOnEveryMesh) {
   }
 }
 
-TEST_F(Travel, ASampleWithoutATokenizerIsRejected) {
+TEST_F(Travel, RejectsASampleWithoutATokenizer) {
   train("byte-level", {"--entry", "LlamaForCausalLM"}, kLanguageModel);
   fs::remove_all(out() + "/tokenizer"), fs::remove_all(run_ + "/tokenizer");
   const auto rejected = modrun({"sample", run_, "--prompt", "x"});
@@ -105,7 +105,7 @@ TEST_F(Travel, ASampleWithoutATokenizerIsRejected) {
   EXPECT_EQ(named.status, 0) << named.output;
 }
 
-TEST_F(Travel, ATokenizerWithMoreIdsThanTheModelIsNotTrainedWith) {
+TEST_F(Travel, RejectsATokenizerWithMoreIdsThanTheModel) {
   ASSERT_EQ(prepare({texts(".jsonl"), "--tokenizer", tokenizer("byte-level"), "--entry", "LlamaForCausalLM"}).status,
             0);
   const auto run = modrun(training(with(kLanguageModel, {"model.config.vocab_size=399"})));
@@ -114,7 +114,7 @@ TEST_F(Travel, ATokenizerWithMoreIdsThanTheModelIsNotTrainedWith) {
   EXPECT_FALSE(fs::exists(run_));
 }
 
-TEST_F(Travel, MoreLabelsThanTheModelHasAreRejected) {
+TEST_F(Travel, RejectsMoreLabelsThanTheModelHas) {
   const Words options = {"--tokenizer", tokenizer("wordpiece"), "--entry", "BertForSequenceClassification", "--label",
                          "label"};
   ASSERT_EQ(prepare(with({texts(".jsonl")}, options)).status, 0);
@@ -128,7 +128,7 @@ TEST_F(Travel, MoreLabelsThanTheModelHasAreRejected) {
   EXPECT_THAT(two.output, HasSubstr("the sets of data name 4 labels, and model.config.num_labels is 3: set it to 4"));
 }
 
-TEST_F(Travel, TheCommandThatPrepareEndsWithTrains) {
+TEST_F(Travel, TheCommandThatPreparePrintsTrains) {
   for (const Words& options :
        {Words{"--entry", "BertForMaskedLM"}, Words{"--entry", "LlamaForSequenceClassification", "--label", "label"}}) {
     fs::remove_all(out()), fs::remove_all(run_);
@@ -147,7 +147,7 @@ TEST_F(Travel, TheCommandThatPrepareEndsWithTrains) {
   }
 }
 
-TEST_F(Travel, AFolderOfDataThatLostAFileIsRejected) {
+TEST_F(Travel, RejectsADataFolderThatLostAFile) {
   ASSERT_EQ(prepare({texts(".jsonl"), "--tokenizer", tokenizer("byte-level"), "--entry", "LlamaForCausalLM"}).status,
             0);
   fs::remove(out() + "/part-00001.tokens");

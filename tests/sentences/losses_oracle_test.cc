@@ -1,5 +1,5 @@
-// Losses of sentence embeddings, and their gradients, are those of Sentence Transformers (oracle.py), on every mesh and
-// however a step is cut into micro-batches: negatives are those of the whole step.
+// Losses of sentence embeddings, and their gradients, equal those of Sentence Transformers (oracle.py), on every mesh
+// and for every split of a step into micro-batches: negatives come from the full step.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -35,17 +35,17 @@ const std::vector<Layout> kLayouts = {
     {"Pipeline2Sharded2", {.size = {2, 1, 2, 1, 1, 1}}, 3},
 };
 
-/// Settings of a loss as ParallelOptions has them.
-SentenceOptions to_options(const nlohmann::json& settings) {
+/// Converts a loss's config to ParallelOptions' form.
+SentenceOptions to_options(const nlohmann::json& config) {
   SentenceOptions options;
-  options.loss = settings.value("loss", "");
-  options.scale = settings.value("scale", options.scale);
-  if (settings.contains("margin")) options.margin = settings["margin"].get<double>();
-  options.distance = settings.value("distance", "");
+  options.loss = config.value("loss", "");
+  options.scale = config.value("scale", options.scale);
+  if (config.contains("margin")) options.margin = config["margin"].get<double>();
+  options.distance = config.value("distance", "");
   return options;
 }
 
-/// This rank's micro-batches of the examples, sample by sample in turn with the other ranks.
+/// This rank's micro-batches of the examples, which the ranks take in turns, sample by sample.
 std::vector<Batch> make_micro_batches(const Examples& examples, const Mesh& mesh, int64_t count) {
   const int64_t dp = mesh.size(Axis::dp_replicate) * mesh.size(Axis::dp_shard);
   const int64_t rank =
@@ -62,10 +62,10 @@ std::vector<Batch> make_micro_batches(const Examples& examples, const Mesh& mesh
 
 class SentenceLosses : public ::testing::TestWithParam<std::tuple<std::string, Layout>> {};
 
-TEST_P(SentenceLosses, AreThoseOfSentenceTransformers) {
+TEST_P(SentenceLosses, MatchSentenceTransformers) {
   const auto& [name, layout] = GetParam();
   const char* const folder = std::getenv("MODULAR_SENTENCES");
-  ASSERT_TRUE(folder) << "MODULAR_SENTENCES is to name the folder that oracle.py wrote";
+  ASSERT_TRUE(folder) << "set MODULAR_SENTENCES to the folder that oracle.py wrote";
   const fs::path path = fs::path(folder) / name;
   const auto on_rank = [&, &layout = layout](const Environment& environment) {
     const SafetensorsFile expected(path / "expected.safetensors");

@@ -3,7 +3,7 @@
 usage: oracle.py FOLDER
 
 Writes FOLDER/<case>/: a tiny BERT as transformers saves it, batch.safetensors with the tensors of docs/guide/data.md, and expected.safetensors with the loss and the gradients of all parameters
-that have one. Its metadata has "sentences": the settings of the loss, as JSON.
+that have one. Its metadata has "sentences": the config of the loss, as JSON.
 """
 
 import json
@@ -20,7 +20,7 @@ from transformers import BertConfig, BertModel
 SAMPLES, SEQ = 24, 9
 
 CASES = {
-    # name: texts of a sample, labels, the loss, its settings here
+    # name: texts of a sample, labels, the loss, its config here
     "in_batch": (2, None, lambda model: losses.MultipleNegativesRankingLoss(model), {"loss": "in-batch"}),
     "in_batch_hard_negatives": (4, None, lambda model: losses.MultipleNegativesRankingLoss(model, scale=8.0), {"loss": "in-batch", "scale": 8.0}),
     "contrastive": (2, "alike", lambda model: losses.ContrastiveLoss(model), {"loss": "contrastive"}),
@@ -39,7 +39,7 @@ CASES = {
 
 
 class Embedding(torch.nn.Module):
-    """What Sentence Transformers makes of BERT and mean pooling."""
+    """A Sentence Transformers model of BERT and mean pooling."""
 
     def __init__(self, bert):
         super().__init__()
@@ -69,7 +69,7 @@ def to_batch(texts, labels, vocabulary):
     return batch
 
 
-def write(folder, name, texts, labels, make_loss, settings):
+def write(folder, name, texts, labels, make_loss, loss_config):
     config = BertConfig(
         vocab_size=61, hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=40, max_position_embeddings=16,
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, num_labels=3, initializer_range=0.3,
@@ -96,13 +96,13 @@ def write(folder, name, texts, labels, make_loss, settings):
     if labels == "classes":
         gradients |= {f"gradients.classifier.{key}": parameter.grad for key, parameter in loss.classifier.named_parameters()}
     save_file(batch, case / "batch.safetensors")
-    save_file({"loss": value.detach().double(), **gradients}, case / "expected.safetensors", metadata={"sentences": json.dumps(settings)})
+    save_file({"loss": value.detach().double(), **gradients}, case / "expected.safetensors", metadata={"sentences": json.dumps(loss_config)})
 
 
 def main():
     torch.manual_seed(3)
-    for name, (texts, labels, make_loss, settings) in CASES.items():
-        write(pathlib.Path(sys.argv[1]), name, texts, labels, make_loss, settings)
+    for name, (texts, labels, make_loss, loss_config) in CASES.items():
+        write(pathlib.Path(sys.argv[1]), name, texts, labels, make_loss, loss_config)
 
 
 if __name__ == "__main__":

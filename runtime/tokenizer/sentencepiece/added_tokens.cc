@@ -56,7 +56,7 @@ AddedTokens::AddedTokens(const Definition& definition) {
 
 std::vector<Part> AddedTokens::parts(std::string_view text) const {
   std::vector<Part> parts;
-  size_t done = 0;  // what the parts cover
+  size_t done = 0;  // end of the text that the parts cover
   const auto add_text = [&](size_t end) {
     if (end > done) parts.push_back({nullptr, text.substr(done, end - done), done == 0});
   };

@@ -24,10 +24,10 @@ constexpr std::array kNamed = {"bos_token", "eos_token", "unk_token", "sep_token
 
 [[noreturn]] void reject(const std::string& what) { throw std::runtime_error(fmt::format("{}: {}", what, kOtherwise)); }
 
-/// A class of transformers.
+/// A tokenizer class of transformers.
 struct Class {
   const char* name;
-  const char* file;  // of its models
+  const char* file;  // file name of its models
   ModelFile::Algorithm algorithm;
   std::vector<std::pair<const char*, const char*>> named;
   bool pads_left;
@@ -71,26 +71,28 @@ const std::vector<Class>& classes() {
 
 std::string text_of_token(const json& token) { return token.is_string() ? token : token.at("content"); }
 
-/// The class that the config names, else the one whose models have the file's name, else for BPE LlamaTokenizer.
+/// The class that the config names; otherwise the class whose models have this file name; otherwise LlamaTokenizer for
+/// BPE.
 const Class& get_class(const std::string& model, const ModelFile& file, const json& config) {
   std::string name = config.value("tokenizer_class", "");
   if (name.ends_with("Fast")) name.resize(name.size() - 4);
-  for (const Class& one : classes())
-    if (name.empty() ? std::filesystem::path(model).filename() == one.file && file.algorithm == one.algorithm
-                     : name == one.name)
-      return one;
+  for (const Class& entry : classes())
+    if (name.empty() ? std::filesystem::path(model).filename() == entry.file && file.algorithm == entry.algorithm
+                     : name == entry.name)
+      return entry;
   if (name.empty() && file.algorithm == ModelFile::Algorithm::bpe) return classes().front();
   std::vector<std::string> known;
-  for (const Class& one : classes()) known.emplace_back(one.name);
+  for (const Class& entry : classes()) known.emplace_back(entry.name);
   if (name.empty())
-    throw std::runtime_error(
-        fmt::format("whose tokenizer {} is does not follow from its name: write {{\"tokenizer_class\": NAME}}, of {}, "
-                    "into a tokenizer_config.json beside it",
-                    model, fmt::join(known, ", ")));
-  reject(fmt::format("{} is of {}, and SentencePiece's models are read for {}", model, name, fmt::join(known, ", ")));
+    throw std::runtime_error(fmt::format(
+        "the tokenizer class of {} does not follow from its name: write {{\"tokenizer_class\": NAME}}, one of {}, "
+        "into a tokenizer_config.json next to it",
+        model, fmt::join(known, ", ")));
+  reject(
+      fmt::format("{} is for {}, and SentencePiece models are supported for {}", model, name, fmt::join(known, ", ")));
 }
 
-/// Adds what has no id yet to a definition's tokens.
+/// Adds tokens that have no id yet to a definition.
 class Adding {
  public:
   explicit Adding(Definition& definition) : definition_(definition) {
@@ -105,9 +107,9 @@ class Adding {
     if (is_new) definition_.tokens.push_back(text);
     if (!added_.insert(text).second) return found->second;
     const auto is = [&](const char* key) { return token.is_object() && token.value(key, false); };
-    if (is("single_word")) reject(fmt::format("{:?} is a token for single words", text));
+    if (is("single_word")) reject(fmt::format("{:?} is a token for single words (single_word)", text));
     if (is("normalized") && !definition_.file.character_map.empty() && definition_.spaces == Spaces::one_a_word)
-      reject(fmt::format("{:?} is a token that is looked for in normalized text", text));
+      reject(fmt::format("{:?} is a token that is matched in normalized text", text));
     definition_.added.push_back({text, found->second, special, is("lstrip"), is("rstrip")});
     return found->second;
   }
@@ -118,13 +120,13 @@ class Adding {
   std::set<std::string> added_;
 };
 
-/// The named tokens: what the config says of them, else the class.
-std::vector<std::pair<std::string, json>> named_tokens(const Class& of, const json& config) {
+/// The named tokens, from the config or otherwise from the class.
+std::vector<std::pair<std::string, json>> named_tokens(const Class& type, const json& config) {
   std::vector<std::pair<std::string, json>> tokens;
   for (const char* name : kNamed) {
     json token = config.value(name, json());
     if (!config.contains(name))
-      for (const auto& [key, text] : of.named)
+      for (const auto& [key, text] : type.named)
         if (std::string(key) == name) token = text;
     if (!token.is_null()) tokens.emplace_back(name, std::move(token));
   }
@@ -134,13 +136,13 @@ std::vector<std::pair<std::string, json>> named_tokens(const Class& of, const js
 json further_tokens(const json& config) {
   for (const char* key : {"extra_special_tokens", "additional_special_tokens"})
     if (config.contains(key) && !config[key].empty()) {
-      if (!config[key].is_array()) reject(fmt::format("{} in tokenizer_config.json is no list", key));
+      if (!config[key].is_array()) reject(fmt::format("{} in tokenizer_config.json is not a list", key));
       return config[key];
     }
   return json();
 }
 
-/// The tokens by which T5 marks what was left out of a text, in the order of their ids.
+/// T5's sentinel tokens, which mark gaps in a text, in the order of their ids.
 std::vector<std::string> sentinels(const json& config) {
   std::vector<std::string> tokens;
   for (auto number = config.value("extra_ids", int64_t{100}) - 1; number >= 0; --number)
@@ -148,10 +150,10 @@ std::vector<std::string> sentinels(const json& config) {
   return tokens;
 }
 
-/// The tokens of the config's list; where it has none, those that the model marks, and T5's own.
-void add_further_tokens(Definition& definition, Adding& adding, const Class& of, const json& config) {
+/// Adds the tokens in the config's list; if it has none, those that the model marks, and T5's sentinels.
+void add_further_tokens(Definition& definition, Adding& adding, const Class& type, const json& config) {
   const json listed = further_tokens(config);
-  const std::vector<std::string> own = of.define == define_t5 ? sentinels(config) : std::vector<std::string>();
+  const std::vector<std::string> own = type.define == define_t5 ? sentinels(config) : std::vector<std::string>();
   for (const json& token : listed) adding.add(token, /*special=*/true);
   if (listed.empty()) {
     for (const Piece& piece : definition.file.pieces)
@@ -161,14 +163,14 @@ void add_further_tokens(Definition& definition, Adding& adding, const Class& of,
   }
   const auto check = [&](const std::string& text) {
     if (std::ranges::find(definition.added, text, &AddedToken::text) == definition.added.end())
-      reject(fmt::format("the special tokens of tokenizer_config.json leave out the tokenizer's own {:?}", text));
+      reject(fmt::format("the special tokens of tokenizer_config.json lack the tokenizer's own {:?}", text));
   };
   std::ranges::for_each(own, check);
   for (const Piece& piece : definition.file.pieces)
     if (piece.type == Piece::Type::user_defined) check(piece.text);
 }
 
-void add_tokens(Definition& definition, const Class& of, const json& config) {
+void add_tokens(Definition& definition, const Class& type, const json& config) {
   Adding adding(definition);
   std::map<int64_t, json> decoder;
   const json by_id = config.value("added_tokens_decoder", json::object());
@@ -176,14 +178,14 @@ void add_tokens(Definition& definition, const Class& of, const json& config) {
   for (const auto& [id, token] : decoder)
     if (const int32_t made = adding.add(token, token.value("special", false)); made != id)
       reject(
-          fmt::format("added_tokens_decoder gives {:?} the id {}, and it comes to {}", text_of_token(token), id, made));
-  for (const auto& [name, token] : named_tokens(of, config)) {
+          fmt::format("added_tokens_decoder gives {:?} the id {}, but its id is {}", text_of_token(token), id, made));
+  for (const auto& [name, token] : named_tokens(type, config)) {
     const int32_t id = adding.add(token, /*special=*/true);
     if (name == "eos_token") definition.end_of_text = id;
     if (name == "pad_token") definition.padding = id;
     if (name == "mask_token") definition.mask = id;
   }
-  add_further_tokens(definition, adding, of, config);
+  add_further_tokens(definition, adding, type, config);
 }
 
 int32_t id_for(const Definition& definition, const std::string& text) {
@@ -192,8 +194,8 @@ int32_t id_for(const Definition& definition, const std::string& text) {
   return static_cast<int32_t>(found - definition.tokens.begin());
 }
 
-std::string name_in(const json& config, const char* key, const char* otherwise) {
-  return config.contains(key) && !config[key].is_null() ? text_of_token(config[key]) : otherwise;
+std::string name_in(const json& config, const char* key, const char* fallback) {
+  return config.contains(key) && !config[key].is_null() ? text_of_token(config[key]) : fallback;
 }
 
 void tokens_are_pieces(Definition& definition) {
@@ -206,7 +208,7 @@ void tokens_are_pieces(Definition& definition) {
 void check_words(const Definition& definition, const std::string& model) {
   const ModelFile& file = definition.file;
   if (file.byte_fallback)
-    reject(fmt::format("{} falls back to bytes, as Unigram models in transformers do not", model));
+    reject(fmt::format("{} falls back to bytes, which Unigram models in transformers do not", model));
   for (const Piece& piece : file.pieces)
     if (piece.type == Piece::Type::normal && piece.text.find(kSpaceSign, 1) != std::string::npos)
       reject(fmt::format("{} has pieces of several words", model));
@@ -219,7 +221,7 @@ void define_llama(Definition& definition, const json& config, const std::string&
   if (config.contains("legacy") && config["legacy"] == true) definition.prefix = Prefix::every_part;
   if (config.contains("add_prefix_space") && config["add_prefix_space"] == false) definition.prefix = Prefix::never;
   if (std::ranges::count(definition.file.pieces, Piece::Type::byte, &Piece::type) != 256)
-    reject(fmt::format("{} does not fall back to bytes, and Llama's models do", model));
+    reject(fmt::format("{} does not fall back to bytes, unlike Llama's models", model));
 }
 
 void define_t5(Definition& definition, const json& config, const std::string& model) {
@@ -229,14 +231,14 @@ void define_t5(Definition& definition, const json& config, const std::string& mo
   check_words(definition, model);
   const auto& pieces = definition.file.pieces;
   if (pieces.size() < 3 || pieces[2].type != Piece::Type::unknown)
-    reject(fmt::format("{} has another piece than the unknown one as its third, and T5's have that", model));
+    reject(fmt::format("the third piece of {} is not the unknown one, as in T5's models", model));
 }
 
 void define_xlm_roberta(Definition& definition, const json& config, const std::string& model) {
   const auto& pieces = definition.file.pieces;
   if (pieces.size() < 3 || pieces[0].type != Piece::Type::unknown || pieces[1].type != Piece::Type::control ||
       pieces[2].type != Piece::Type::control)
-    reject(fmt::format("{} does not begin with the unknown piece and two marks, as XLM-RoBERTa's do", model));
+    reject(fmt::format("{} does not begin with the unknown piece and two marks, unlike XLM-RoBERTa's models", model));
   if (config.contains("add_prefix_space") && config["add_prefix_space"] == false)
     reject("add_prefix_space is false in tokenizer_config.json");
   definition.tokens = {name_in(config, "bos_token", "<s>"), name_in(config, "pad_token", "<pad>"),
@@ -251,17 +253,17 @@ void define_xlm_roberta(Definition& definition, const json& config, const std::s
   check_words(definition, model);
 }
 
-/// What is put around texts.
-void define_around(Definition& definition, const Class& of, const json& config) {
+/// Sets the ids that are put around texts.
+void define_around(Definition& definition, const Class& type, const json& config) {
   const std::string bos = name_in(config, "bos_token", "<s>"), eos = name_in(config, "eos_token", "</s>");
-  if (of.define == define_llama) {
+  if (type.define == define_llama) {
     const bool begins = config.value("add_bos_token", false), ends = config.value("add_eos_token", false);
     if (begins) definition.before = {id_for(definition, bos)};
     if (ends) definition.after = {id_for(definition, eos)};
     definition.between = definition.after;
     definition.between.insert(definition.between.end(), definition.before.begin(), definition.before.end());
     definition.second_has_type = true;
-  } else if (of.define == define_t5) {
+  } else if (type.define == define_t5) {
     definition.after = {*definition.end_of_text};
     definition.between = definition.after;
   } else {
@@ -280,17 +282,17 @@ bool Definition::is_special(int32_t id) const {
 Definition define_tokenizer(const std::string& model, const json& config) {
   Definition definition;
   definition.file = read_model_file(model);
-  const Class& of = get_class(model, definition.file, config);
-  if (definition.file.algorithm != of.algorithm)
-    reject(fmt::format("{} is no {} model, as {} reads them", model,
-                       of.algorithm == ModelFile::Algorithm::bpe ? "BPE" : "Unigram", of.name));
+  const Class& type = get_class(model, definition.file, config);
+  if (definition.file.algorithm != type.algorithm)
+    reject(fmt::format("{} is not a {} model, which {} needs", model,
+                       type.algorithm == ModelFile::Algorithm::bpe ? "BPE" : "Unigram", type.name));
   if (definition.file.space_is_suffix) reject(fmt::format("{} has spaces at the ends of words", model));
   if (std::ranges::count(definition.file.pieces, Piece::Type::unused, &Piece::type) > 0)
-    reject(fmt::format("{} has pieces that are marked as unused", model));
-  of.define(definition, config, model);
-  add_tokens(definition, of, config);
-  define_around(definition, of, config);
-  definition.pads_left = config.value("padding_side", of.pads_left ? "left" : "right") == "left";
+    reject(fmt::format("{} has pieces of type UNUSED", model));
+  type.define(definition, config, model);
+  add_tokens(definition, type, config);
+  define_around(definition, type, config);
+  definition.pads_left = config.value("padding_side", type.pads_left ? "left" : "right") == "left";
   definition.truncates_left = config.value("truncation_side", "right") == "left";
   definition.splits_special = config.value("split_special_tokens", false);
   const json inputs = config.value("model_input_names", json::array());

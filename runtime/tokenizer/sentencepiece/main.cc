@@ -1,5 +1,5 @@
-// modrun-sentencepiece: a tokenizer with a SentencePiece model as a process, in the language of tokenizer_helper.py. It
-// is a program of its own because libsentencepiece and libtorch define symbols of the same names.
+// modrun-sentencepiece: serves a tokenizer with a SentencePiece model, in the protocol of tokenizer_helper.py. It is a
+// separate program because libsentencepiece and libtorch define symbols of the same names.
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using nlohmann::json;
 
 /// Ids of one text or a pair, as they are built.
 struct Encoded {
-  std::vector<int32_t> ids, words;  // of each id, which word it is of; -1 for none
+  std::vector<int32_t> ids, words;  // words: index of each id's word; -1 for none
   std::vector<uint8_t> types;
 
   void add(const std::vector<int32_t>& more, uint8_t type, int32_t word = -1) {
@@ -45,7 +45,7 @@ struct Encoded {
   }
 };
 
-/// A text, or a list of words.
+/// Encodes a text, or a list of words.
 Encoded encode_text(const Texts& texts, const json& text) {
   Encoded encoded;
   if (!text.is_array()) {
@@ -57,26 +57,26 @@ Encoded encode_text(const Texts& texts, const json& text) {
   return encoded;
 }
 
-/// Cuts both to `longest` together, the longer one first, as the package tokenizers does.
+/// Truncates both to `longest` ids together, the longer one first, like the package tokenizers.
 void truncate_pair(Encoded& first, Encoded& second, size_t longest, bool at_begin) {
-  const size_t one = first.ids.size(), two = second.ids.size();
-  if (one + two <= longest) return;
-  size_t shorter = std::min(one, two), longer = shorter > longest ? shorter : std::max(shorter, longest - shorter);
+  const size_t first_size = first.ids.size(), second_size = second.ids.size();
+  if (first_size + second_size <= longest) return;
+  size_t shorter = std::min(first_size, second_size),
+         longer = shorter > longest ? shorter : std::max(shorter, longest - shorter);
   if (shorter + longer > longest) shorter = longest / 2, longer = shorter + longest % 2;
-  first.truncate(one > two ? longer : shorter, at_begin);
-  second.truncate(one > two ? shorter : longer, at_begin);
+  first.truncate(first_size > second_size ? longer : shorter, at_begin);
+  second.truncate(first_size > second_size ? shorter : longer, at_begin);
 }
 
-Encoded encode(const Texts& texts, const json& asked, size_t row) {
+Encoded encode(const Texts& texts, const json& request, size_t row) {
   const Definition& definition = texts.definition();
-  const bool is_pair = !asked.at("pairs").is_null(), special = asked.at("special");
-  Encoded first = encode_text(texts, asked.at("texts").at(row)), second;
-  if (is_pair) second = encode_text(texts, asked.at("pairs").at(row));
-  if (const json& longest = asked.at("longest"); !longest.is_null()) {
+  const bool is_pair = !request.at("pairs").is_null(), special = request.at("special");
+  Encoded first = encode_text(texts, request.at("texts").at(row)), second;
+  if (is_pair) second = encode_text(texts, request.at("pairs").at(row));
+  if (const json& longest = request.at("longest"); !longest.is_null()) {
     const size_t around =
         special ? definition.before.size() + definition.after.size() + (is_pair ? definition.between.size() : 0) : 0;
-    if (longest.get<size_t>() < around)
-      throw std::runtime_error("it puts more ids around a text than the length that was asked for");
+    if (longest.get<size_t>() < around) throw std::runtime_error("the ids around a text exceed the requested length");
     const size_t left = longest.get<size_t>() - around;
     if (is_pair)
       truncate_pair(first, second, left, definition.truncates_left);
@@ -88,7 +88,7 @@ Encoded encode(const Texts& texts, const json& asked, size_t row) {
   if (special) all.add(definition.before, 0);
   all.add(first, 0);
   if (is_pair) {
-    // Of what lies between, the marks that the second text begins with are of its type.
+    // Of the ids between the texts, those that begin the second text have its type.
     const size_t ends = definition.after.size();
     if (special)
       for (size_t at = 0; at < definition.between.size(); ++at)
@@ -107,19 +107,19 @@ void write(const std::vector<Number>& numbers) {
 
 void answer(const json& message) { std::cout << message.dump(-1, ' ', false, json::error_handler_t::replace) << '\n'; }
 
-void answer_texts(const Texts& texts, const json& asked) {
+void answer_texts(const Texts& texts, const json& request) {
   Encoded all;
   json lengths = json::array();
-  for (size_t row = 0; row < asked.at("texts").size(); ++row) {
-    const Encoded one = encode(texts, asked, row);
-    lengths.push_back(one.ids.size());
-    all.ids.insert(all.ids.end(), one.ids.begin(), one.ids.end());
-    all.types.insert(all.types.end(), one.types.begin(), one.types.end());
-    all.words.insert(all.words.end(), one.words.begin(), one.words.end());
+  for (size_t row = 0; row < request.at("texts").size(); ++row) {
+    const Encoded encoded = encode(texts, request, row);
+    lengths.push_back(encoded.ids.size());
+    all.ids.insert(all.ids.end(), encoded.ids.begin(), encoded.ids.end());
+    all.types.insert(all.types.end(), encoded.types.begin(), encoded.types.end());
+    all.words.insert(all.words.end(), encoded.words.begin(), encoded.words.end());
   }
   answer({{"lengths", lengths}});
   write(all.ids);
-  const json& asks = asked.at("asks");
+  const json& asks = request.at("asks");
   if (std::ranges::find(asks, json("types")) != asks.end()) write(all.types);
   if (std::ranges::find(asks, json("words")) != asks.end()) write(all.words);
 }
@@ -136,25 +136,25 @@ json read_object(const fs::path& path) {
   if (!fs::exists(path)) return json::object();
   std::ifstream in(path);
   json object = json::parse(in, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) throw std::runtime_error(path.string() + " is no JSON object");
+  if (!object.is_object()) throw std::runtime_error(path.string() + " is not a JSON object");
   return object;
 }
 
-/// tokenizer_config.json beside a model; in older folders special_tokens_map.json says more.
+/// tokenizer_config.json next to a model, completed from special_tokens_map.json in older folders.
 json config_beside(const fs::path& model) {
   json config = read_object(model.parent_path() / "tokenizer_config.json");
   if (!config.contains("added_tokens_decoder")) {
     config.update(read_object(model.parent_path() / "special_tokens_map.json"));
     if (fs::exists(model.parent_path() / "added_tokens.json"))
       throw std::runtime_error(
-          "its folder has an added_tokens.json and no added_tokens_decoder in tokenizer_config.json, whose tokens are "
-          "not "
-          "read: let transformers write its tokenizer.json: AutoTokenizer.from_pretrained(…).save_pretrained(…)");
+          "its folder has an added_tokens.json, but no added_tokens_decoder in tokenizer_config.json, and "
+          "added_tokens.json is not supported: "
+          "let transformers write its tokenizer.json: AutoTokenizer.from_pretrained(…).save_pretrained(…)");
   }
   return config;
 }
 
-/// libsentencepiece trusts the inner tables of a model: where these are damaged, it reads what is not there.
+/// libsentencepiece does not validate the inner tables of a model: if they are damaged, it reads out of bounds.
 extern "C" void answer_and_end(int) {
   constexpr std::string_view sentence =
       "{\"error\": \"libsentencepiece cannot continue with the tokenizer's model, which is damaged: write or copy the "
@@ -174,7 +174,7 @@ int serve() {
   try {
     texts.emplace(define_tokenizer(model.string(), config_beside(model)));
   } catch (const json::exception&) {
-    error = "a value in tokenizer_config.json or special_tokens_map.json is of another kind than transformers writes";
+    error = "a value in tokenizer_config.json or special_tokens_map.json has a type that transformers does not write";
   } catch (const std::exception& problem) {
     error = problem.what();
   }
@@ -187,16 +187,15 @@ int serve() {
   std::cout.flush();
   while (std::getline(std::cin, line)) {
     try {
-      const json asked = json::parse(line);
-      if (asked.contains("chat"))
-        answer(
-            {{"error",
-              "chat templates are rendered beside tokenizer.json, and the tokenizer is a model of SentencePiece: let "
-              "transformers write its tokenizer.json: AutoTokenizer.from_pretrained(…).save_pretrained(…)"}});
-      else if (asked.contains("decode"))
-        answer({{"text", texts->decode(asked["decode"].get<std::vector<int64_t>>())}});
+      const json request = json::parse(line);
+      if (request.contains("chat"))
+        answer({{"error",
+                 "chat templates need a tokenizer.json, and the tokenizer is a SentencePiece model: let "
+                 "transformers write its tokenizer.json: AutoTokenizer.from_pretrained(…).save_pretrained(…)"}});
+      else if (request.contains("decode"))
+        answer({{"text", texts->decode(request["decode"].get<std::vector<int64_t>>())}});
       else
-        answer_texts(*texts, asked);
+        answer_texts(*texts, request);
     } catch (const std::exception& error) {
       answer({{"error", std::string("the tokenizer rejects a text: ") + error.what()}});
     }

@@ -19,14 +19,14 @@ enum TrainerField : uint64_t { kAlgorithm = 3, kSpaceIsSuffix = 24, kByteFallbac
 enum NormalizerField : uint64_t { kCharacterMap = 2 };
 
 struct NoMessage : std::runtime_error {
-  NoMessage() : std::runtime_error("no message of protobuf") {}
+  NoMessage() : std::runtime_error("not a protobuf message") {}
 };
 
 struct Field {
   uint64_t number = 0;
-  uint64_t value = 0;       // of an integer
-  std::string_view bytes;   // of a text or a message
-  std::string_view record;  // all of it, as it lies in the message
+  uint64_t value = 0;       // for integers
+  std::string_view bytes;   // for strings and messages
+  std::string_view record;  // the complete field as encoded in the message
 };
 
 /// Reads protobuf's wire format, field by field.
@@ -110,7 +110,7 @@ ModelFile read_message(std::string_view message) {
       while (const auto one = of_normalizer.next())
         if (one->number == kCharacterMap) file.character_map = one->bytes;
     }
-    // A model's own tests fail under other spaces.
+    // Drop the self tests: they fail with another treatment of spaces.
     if (field->number != kSelfTest) file.message += field->record;
   }
   if (file.pieces.empty()) throw NoMessage();
@@ -127,12 +127,12 @@ ModelFile read_model_file(const std::string& path) {
     return read_message(bytes);
   } catch (const NoMessage&) {
     throw std::runtime_error(
-        fmt::format("{} is no model of SentencePiece, or was cut off: write or copy it again", path));
+        fmt::format("{} is not a SentencePiece model, or was cut off: write or copy it again", path));
   }
 }
 
 std::string message_with(const ModelFile& file, Spaces spaces) {
-  // What a message says once more counts: here a NormalizerSpec, whose fields 2 to 5 are the map of characters,
+  // The last occurrence of a field wins: here a NormalizerSpec, whose fields 2 to 5 are the map of characters,
   // add_dummy_prefix, remove_extra_whitespaces and escape_whitespaces.
   using namespace std::string_view_literals;
   constexpr std::string_view as_given = "\x1A\x08\x12\x00\x18\x00\x20\x00\x28\x00"sv,

@@ -1,4 +1,4 @@
-// What a SentencePiece .model file says that libsentencepiece does not tell: its message ModelProto, read by field.
+// Contents of a SentencePiece .model file that libsentencepiece does not expose, parsed from its ModelProto message.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace modular {
 
-inline constexpr std::string_view kSpaceSign = "\xE2\x96\x81";  // in pieces, for a space
+inline constexpr std::string_view kSpaceSign = "\xE2\x96\x81";  // stands for a space in pieces
 
 struct Piece {
-  /// As sentencepiece_model.proto numbers them.
+  /// Numbers of sentencepiece_model.proto.
   enum class Type : uint64_t { normal = 1, unknown, control, user_defined, unused, byte };
   std::string text;
   Type type = Type::normal;
@@ -23,20 +23,20 @@ struct ModelFile {
   Algorithm algorithm = Algorithm::unigram;
   bool byte_fallback = false;
   bool space_is_suffix = false;
-  std::string character_map;  // by which characters are replaced, as by NFKC; empty for none
-  std::string message;        // the serialized ModelProto without its own tests
+  std::string character_map;  // replaces characters, like NFKC; empty for none
+  std::string message;        // the serialized ModelProto without its self tests
 };
 
-/// How a model is to treat spaces, whatever its file says of it. It replaces no characters.
+/// Treatment of spaces by a model, regardless of its file. It replaces no other characters.
 enum class Spaces {
-  as_given,   // as other characters
-  one_a_word  // before each word, also the first
+  as_given,   // like other characters
+  one_a_word  // before each word, including the first
 };
 
-/// Throws std::runtime_error where the file cannot be read or is no SentencePiece model.
+/// Throws std::runtime_error if the file cannot be read or is not a SentencePiece model.
 ModelFile read_model_file(const std::string& path);
 
-/// The message for a SentencePieceProcessor which treats spaces so.
+/// The message for a SentencePieceProcessor that treats spaces this way.
 std::string message_with(const ModelFile& file, Spaces spaces);
 
 }  // namespace modular

@@ -14,7 +14,7 @@ constexpr size_t kShortGrapheme = 6;  // bytes
   throw std::runtime_error("the model's map of characters is damaged: write or copy the file again");
 }
 
-/// A unit of the double array, as Darts-clone packs it.
+/// A unit of the double array, in the layout of Darts-clone.
 struct Unit {
   uint32_t bits;
 
@@ -24,7 +24,7 @@ struct Unit {
   uint32_t offset() const { return (bits >> 10) << ((bits & 0x200U) >> 6); }
 };
 
-/// Bytes of the UTF-8 character that begins with `first`.
+/// Number of bytes of the UTF-8 character that begins with `first`.
 size_t character_size(char first) {
   const auto byte = static_cast<unsigned char>(first);
   return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
@@ -44,7 +44,7 @@ Normalization::Normalization(std::string_view character_map) {
   replacements_ = character_map.substr(bytes);
   UErrorCode status = U_ZERO_ERROR;
   graphemes_.reset(ubrk_open(UBRK_CHARACTER, "", nullptr, 0, &status));
-  if (U_FAILURE(status)) throw std::runtime_error(std::string("ICU has no graphemes: ") + u_errorName(status));
+  if (U_FAILURE(status)) throw std::runtime_error(std::string("ICU cannot find graphemes: ") + u_errorName(status));
 }
 
 std::optional<std::string_view> Normalization::replacement(std::string_view characters) const {
@@ -70,8 +70,8 @@ std::optional<std::string_view> Normalization::replacement(std::string_view char
 
 void Normalization::append(std::string_view grapheme, std::string& text) const {
   if (grapheme.size() < kShortGrapheme)
-    if (const auto whole = replacement(grapheme)) {
-      text += *whole;
+    if (const auto replaced = replacement(grapheme)) {
+      text += *replaced;
       return;
     }
   while (!grapheme.empty()) {
@@ -87,7 +87,7 @@ std::string Normalization::operator()(std::string_view text) const {
   UText* of_icu = utext_openUTF8(nullptr, text.data(), static_cast<int64_t>(text.size()), &status);
   const std::unique_ptr<UText, decltype(&utext_close)> closed(of_icu, utext_close);
   ubrk_setUText(graphemes_.get(), of_icu, &status);
-  if (U_FAILURE(status)) throw std::runtime_error(std::string("ICU does not take the text: ") + u_errorName(status));
+  if (U_FAILURE(status)) throw std::runtime_error(std::string("ICU rejects the text: ") + u_errorName(status));
   std::string normalized;
   int32_t begin = ubrk_first(graphemes_.get());
   for (int32_t end; (end = ubrk_next(graphemes_.get())) != UBRK_DONE; begin = end)

@@ -1,4 +1,4 @@
-// How a model's map of characters replaces them in a text, as the package tokenizers applies it: by grapheme.
+// Applies a model's character map to a text by grapheme, as in the package tokenizers.
 #pragma once
 
 #include <unicode/ubrk.h>
@@ -14,13 +14,13 @@ namespace modular {
 
 class Normalization {
  public:
-  /// `character_map` is NormalizerSpec's precompiled_charsmap, empty for none. Throws std::runtime_error in one
-  /// sentence where it is damaged.
+  /// `character_map` is NormalizerSpec's precompiled_charsmap, empty for none. Throws std::runtime_error if it is
+  /// damaged.
   explicit Normalization(std::string_view character_map);
 
-  /// A grapheme of less than 6 bytes becomes what the map has for the shortest of its beginnings that it knows, with
-  /// which the rest is dropped; otherwise each character becomes what the map has for it. SentencePiece itself takes
-  /// the longest beginnings, and drops nothing.
+  /// A grapheme of less than 6 bytes is replaced by the map's entry for its shortest known prefix, and the rest of the
+  /// grapheme is dropped; in other graphemes each character is replaced by its own entry. SentencePiece itself uses the
+  /// longest prefixes, and drops nothing.
   std::string operator()(std::string_view text) const;
 
  private:
@@ -28,7 +28,7 @@ class Normalization {
   void append(std::string_view grapheme, std::string& text) const;
 
   std::vector<uint32_t> trie_;  // a double array (Yata, Darts-clone)
-  std::string replacements_;    // each ended by a zero
+  std::string replacements_;    // terminated by zeros
   std::unique_ptr<UBreakIterator, decltype(&ubrk_close)> graphemes_{nullptr, ubrk_close};
 };
 

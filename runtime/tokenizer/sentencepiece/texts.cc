@@ -15,7 +15,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-/// How many bytes the UTF-8 character at the beginning has; 0 where there is none.
+/// Number of bytes of the UTF-8 character at the beginning; 0 if there is none.
 size_t character_at(std::string_view bytes) {
   const auto byte = [&](size_t at) { return static_cast<unsigned char>(bytes[at]); };
   const unsigned first = byte(0);
@@ -29,7 +29,7 @@ size_t character_at(std::string_view bytes) {
   return size;
 }
 
-/// Bytes as text; each as a sign of its own where they are none together.
+/// Bytes as text; if they are not valid UTF-8, one replacement character per byte.
 std::string text_of_bytes(const std::string& bytes) {
   for (std::string_view rest = bytes; !rest.empty();) {
     const size_t size = character_at(rest);
@@ -43,7 +43,7 @@ std::string text_of_bytes(const std::string& bytes) {
   return bytes;
 }
 
-/// The byte that a token like "<0x41>" is for; -1 for none.
+/// Value of a byte token like "<0x41>"; -1 for other tokens.
 int to_byte(const std::string& token) {
   int byte = -1;
   if (token.size() == 6 && token.starts_with("<0x") && token.back() == '>')
@@ -56,11 +56,10 @@ int to_byte(const std::string& token) {
 Texts::Texts(Definition definition)
     : definition_(std::move(definition)), added_(definition_), normalization_(definition_.file.character_map) {
   const auto status = processor_.LoadFromSerializedProto(message_with(definition_.file, definition_.spaces));
-  if (!status.ok())
-    throw std::runtime_error(fmt::format("libsentencepiece does not take the model: {}", status.ToString()));
+  if (!status.ok()) throw std::runtime_error(fmt::format("libsentencepiece rejects the model: {}", status.ToString()));
 }
 
-/// A part as the model is to see it: transformers takes all white space for spaces where words are encoded one by one.
+/// A part as the model should see it: transformers treats all white space as spaces if words are encoded one by one.
 std::string Texts::spaced(const Part& part) const {
   std::string text(part.text);
   if (definition_.spaces == Spaces::one_a_word) {

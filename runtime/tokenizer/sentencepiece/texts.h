@@ -1,4 +1,4 @@
-// Texts as ids and back, by libsentencepiece.
+// Converts texts to ids and back, with libsentencepiece.
 #pragma once
 
 #include <sentencepiece_processor.h>
@@ -16,7 +16,7 @@ namespace modular {
 
 class Texts {
  public:
-  /// Throws std::runtime_error where libsentencepiece does not take the model.
+  /// Throws std::runtime_error if libsentencepiece rejects the model.
   explicit Texts(Definition definition);
 
   const Definition& definition() const { return definition_; }

@@ -5,7 +5,7 @@ from oracle import VOCAB, Case, Family, classifiers, tokens
 
 
 def without_prefix(folder):
-    """As bigscience/bloom's own files are."""
+    """Strips the prefix of tensor names, as in bigscience/bloom's own files."""
     path = folder / "model.safetensors"
     tensors = {name.removeprefix("transformer."): tensor for name, tensor in load_file(path).items()}
     save_file(tensors, path, {"format": "pt"})
@@ -16,7 +16,7 @@ FAMILY = Family(
     models=[BloomForCausalLM, BloomForSequenceClassification, BloomForTokenClassification],
     small=dict(vocab_size=VOCAB, hidden_size=32, n_layer=3, n_head=4),
     wide=dict(hidden_size=128),
-    rounds_elsewhere=True,  # the original adds biases and scores in bfloat16, and has a gelu of its own
+    rounds_elsewhere=True,  # the original adds biases and scores in bfloat16, and has its own gelu
     cases={
         **classifiers(BloomForSequenceClassification, BloomForTokenClassification, meshes=True),
         "plain": Case(meshes=True, rewrite=without_prefix),
@@ -28,7 +28,7 @@ FAMILY = Family(
         "heads-between-powers-of-two": Case(n_head=6, hidden_size=36, meshes=True),
         "one-head": Case(n_head=1),
     },
-    published={  # config.json files as they are found on model hubs
+    published={  # config.json files as found on model hubs
         "176b": {
             "apply_residual_connection_post_layernorm": False, "attention_dropout": 0.0, "attention_softmax_in_fp32": True,
             "bias_dropout_fusion": True, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 3, "unk_token_id": 0,

@@ -26,7 +26,8 @@ FAMILY = Family(
         ),
     },
     published={
-        # Written before the towers' configs had today's keys: both are there, and much that says nothing.
+        # Written before the towers' configs had the current keys: both old and new keys are there, and many irrelevant
+        # ones.
         "vit-base-patch32": {
             "architectures": ["CLIPModel"], "initializer_factor": 1.0, "logit_scale_init_value": 2.6592, "model_type": "clip",
             "projection_dim": 512, "torch_dtype": "float32", "transformers_version": None,
@@ -48,7 +49,7 @@ FAMILY = Family(
             },
             "vision_config_dict": None,
         },
-        # What differs from the defaults alone, and the old keys, which win with all that they imply.
+        # Only differences from the defaults, and the old keys, which win as a unit.
         "vit-large-patch14-336": {
             "architectures": ["CLIPModel"], "initializer_factor": 1.0, "logit_scale_init_value": 2.6592, "model_type": "clip",
             "projection_dim": 768, "torch_dtype": "float32", "transformers_version": "4.21.3",

@@ -12,7 +12,7 @@ SMALL = {
 
 
 def with_further_layers(folder):
-    """As published: after the last layer, modules that predict further tokens."""
+    """Adds the multi-token prediction modules after the last layer, as published."""
     tensors = load_file(folder / "model.safetensors")
     tensors["model.layers.3.eh_proj.weight"] = torch.ones(32, 64)
     tensors["model.layers.3.enorm.weight"] = torch.ones(32)

@@ -14,7 +14,7 @@ FAMILY = Family(
             meshes=True, export=True,
         ),
         "dropout": Case(batch=images(), hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3, drops=True),
-        # Positions are interpolated, also where the patches are as many.
+        # Positions are interpolated even if the number of patches is the same.
         "larger-images": Case(batch=images(20, 28), num_channels=1, meshes=True),
         "oblong-images": Case(batch=images(8, 18), image_size=16, layer_norm_eps=1e-5),
     },

@@ -7,7 +7,7 @@ FAMILY = Family(
     models=[GPT2LMHeadModel, GPT2ForSequenceClassification, GPT2ForTokenClassification],
     small=dict(vocab_size=VOCAB, n_embd=32, n_layer=3, n_head=4, n_positions=64),
     wide=dict(n_embd=128),
-    rounds_elsewhere=True,  # gelu_new is one function here
+    rounds_elsewhere=True,  # gelu_new is a single function here
     cases={
         **classifiers(GPT2ForSequenceClassification, GPT2ForTokenClassification, meshes=True),
         "numbers": Case(GPT2ForSequenceClassification, encoder_tokens(padding="left", labels="numbers"), num_labels=1, pad_token_id=0),

@@ -8,7 +8,7 @@ from oracle import ROPE, SMALL_DECODER, Case, Family, classifiers, encoder_token
 
 
 def in_the_style_of_2024(folder):
-    """Rotary settings spread over two keys, and a dtype under its first name."""
+    """RoPE parameters spread over two keys, and a dtype under its original name."""
     config = json.loads((folder / "config.json").read_text())
     scaling = config.pop("rope_parameters")
     config["rope_theta"] = scaling.pop("rope_theta")
@@ -29,7 +29,7 @@ FAMILY = Family(
     models=[LlamaForCausalLM, LlamaForSequenceClassification, LlamaForTokenClassification],
     small=SMALL_DECODER,
     cases={
-        "sentences": Case(LlamaModel, encoder_tokens(padding="right", labels="pairs"), meshes=True, pooling="mean"),  # a key that says what it is for
+        "sentences": Case(LlamaModel, encoder_tokens(padding="right", labels="pairs"), meshes=True, pooling="mean"),  # a key that states the purpose
         **classifiers(LlamaForSequenceClassification, LlamaForTokenClassification, meshes=True),
         "several-labels": Case(
             LlamaForSequenceClassification, encoder_tokens(padding="left", labels="sets"), num_labels=5, pad_token_id=0,
@@ -52,7 +52,7 @@ FAMILY = Family(
         "float16": Case(dtype=torch.float16),
         "old-config": Case(rewrite=in_the_style_of_2024, **ROPE["llama3"]),
         "base-prefix-stripped": Case(rewrite=without_prefix),
-        **{f"rope-{name}": Case(**settings) for name, settings in ROPE.items()},
+        **{f"rope-{name}": Case(**overrides) for name, overrides in ROPE.items()},
     },
     published={
         "2": {

@@ -8,7 +8,7 @@ PLACEHOLDER = VOCAB - 1
 
 
 def texts_with_images(counts=(1, 0, 1, 2), padding=None):
-    """A batch of texts with that many images in each row; without images where there are none."""
+    """A batch of texts with this many images per row; without images if it is 0."""
 
     def make(config):
         batch = tokens(padding)(config.text_config)
@@ -30,7 +30,7 @@ def texts_with_images(counts=(1, 0, 1, 2), padding=None):
 
 
 def towers_own_prefix(folder):
-    """As files were before the tower lost the prefix of its class."""
+    """Renames tensors as in files from before the tower lost the prefix of its class."""
     tensors = load_file(folder / "model.safetensors")
     renamed = {name.replace("vision_tower.", "vision_tower.vision_model."): tensor for name, tensor in tensors.items()}
     save_file(renamed, folder / "model.safetensors", {"format": "pt"})
@@ -75,7 +75,7 @@ FAMILY = Family(
                 "num_attention_heads": 16, "num_hidden_layers": 24, "patch_size": 14, "projection_dim": 768, "vocab_size": 32000,
             },
         },
-        # Parts that are not given are those of CLIP's class, or of the family's where nothing is.
+        # Missing parts are those of CLIP's class, or of the family's if everything is missing.
         "towers-in-part": {
             "vision_config": {"model_type": "clip_vision_model", "image_size": 224, "patch_size": 16},
             "text_config": {"model_type": "llama", "rope_theta": 500000.0}, "image_token_index": 5,

@@ -10,7 +10,7 @@ FAMILY = Family(
     cases={
         "pairs": Case(batch=pairs(), meshes=True),
         "pairs-padded": Case(batch=pairs(padding="right"), text_config=dict(hidden_act="gelu"), projection_dim=8, meshes=True),
-        # 2 is an id like another here.
+        # 2 is an ordinary id here.
         "pairs-end-2": Case(batch=pairs(end=2), text_config=dict(eos_token_id=2)),
         "labels": Case(MetaClip2ForImageClassification, images(), meshes=True),
         "labels-of-three": Case(MetaClip2ForImageClassification, images(), num_labels=3, vision_config=dict(num_channels=1)),

@@ -8,7 +8,7 @@ FAMILY = Family(
     small=SMALL_DECODER,
     cases={
         **classifiers(MistralForSequenceClassification, MistralForTokenClassification),
-        "sentences": Case(MistralModel, encoder_tokens(padding="left", labels="pairs"), meshes=True, pooling="mean"),  # a key that says what it is for
+        "sentences": Case(MistralModel, encoder_tokens(padding="left", labels="pairs"), meshes=True, pooling="mean"),  # a key that states the purpose
         "window": Case(sliding_window=7),
         "window-padded-left": Case(sliding_window=7, batch=tokens(padding="left"), meshes=True),
         "window-padded-right": Case(sliding_window=5, batch=tokens(padding="right")),

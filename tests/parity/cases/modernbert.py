@@ -16,7 +16,7 @@ FAMILY = Family(
     ],
     small=SMALL,
     wide=WIDE_ENCODER,
-    rounds_elsewhere=True,  # the fused rotation rounds once, as the original does; the plain one each product
+    rounds_elsewhere=True,  # the fused rotation rounds once, like the original; the plain one rounds each product
     cases={
         "masked-lm": Case(batch=encoder_tokens()),
         "masked-lm-padded": Case(

@@ -7,7 +7,7 @@ FAMILY = Family(
     models=[MPNetForMaskedLM, MPNetForSequenceClassification, MPNetForTokenClassification, MPNetModel],
     small=SMALL_ENCODER,
     wide=WIDE_ENCODER,
-    rounds_elsewhere=True,  # the bias of positions is part of the mask
+    rounds_elsewhere=True,  # the position bias is part of the mask
     cases={
         "sentences": Case(MPNetModel, encoder_tokens(padding="right", labels="pairs")),
         "sentences-whole": Case(MPNetModel, encoder_tokens(labels="pairs")),

@@ -8,7 +8,7 @@ FAMILY = Family(
     models=[MT5ForConditionalGeneration, MT5ForSequenceClassification, MT5ForTokenClassification, MT5EncoderModel],
     small=SMALL,
     wide=WIDE,
-    rounds_elsewhere=True,  # gelu_new is one function here
+    rounds_elsewhere=True,  # gelu_new is a single function here
     cases={
         "texts": Case(batch=pairs_of_texts(padding=True), meshes=True),
         "texts-plain": Case(batch=pairs_of_texts(), feed_forward_proj="relu", meshes=True),
@@ -25,5 +25,5 @@ FAMILY = Family(
             "tie_word_embeddings": False, "tokenizer_class": "T5Tokenizer", "vocab_size": 250112,
         },
     },
-    otherwise={"small": {"tie_word_embeddings": False}},  # transformers says True, and ties what the file does not hold
+    otherwise={"small": {"tie_word_embeddings": False}},  # transformers says True, and ties tensors that the file does not have
 )

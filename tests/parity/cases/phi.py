@@ -7,7 +7,7 @@ FAMILY = Family(
     models=[PhiForCausalLM, PhiForSequenceClassification, PhiForTokenClassification],
     small={key: value for key, value in SMALL_DECODER.items() if key != "head_dim"},
     wide=dict(hidden_size=128, intermediate_size=160),
-    rounds_elsewhere=True,  # gelu_new is one function here
+    rounds_elsewhere=True,  # gelu_new is a single function here
     cases={
         **classifiers(PhiForSequenceClassification, PhiForTokenClassification),
         "plain": Case(num_key_value_heads=4, meshes=True),

@@ -10,7 +10,7 @@ FAMILY = Family(
     small=SMALL_DECODER,
     cases={
         **classifiers(Qwen2ForSequenceClassification, Qwen2ForTokenClassification),
-        "sentences": Case(Qwen2Model, encoder_tokens(padding="left", labels="pairs"), meshes=True, pooling="mean"),  # a key that says what it is for
+        "sentences": Case(Qwen2Model, encoder_tokens(padding="left", labels="pairs"), meshes=True, pooling="mean"),  # a key that states the purpose
         "plain": Case(meshes=True),
         "window": Case(**WINDOW),
         "window-padded-left": Case(batch=tokens(padding="left"), meshes=True, **WINDOW),

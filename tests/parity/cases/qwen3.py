@@ -10,7 +10,7 @@ FAMILY = Family(
     small=SMALL_DECODER,
     cases={
         **classifiers(Qwen3ForSequenceClassification, Qwen3ForTokenClassification),
-        "sentences": Case(Qwen3Model, encoder_tokens(padding="right", labels="pairs"), meshes=True, pooling="mean"),  # a key that says what it is for
+        "sentences": Case(Qwen3Model, encoder_tokens(padding="right", labels="pairs"), meshes=True, pooling="mean"),  # a key that states the purpose
         "plain": Case(meshes=True),
         "biases": Case(attention_bias=True, head_dim=16, meshes=True, export=True),
         "window-padded-left": Case(batch=tokens(padding="left"), meshes=True, **WINDOW),

@@ -1,5 +1,5 @@
-"""The oracle of the session model: transformers' GPT-2 as the body, with the inputs and the head of Transformers4Rec, whose own package
-is not maintained for this release of transformers, written out in torch."""
+"""The oracle for the session model: transformers' GPT-2 as the body, with the inputs and the head of Transformers4Rec, whose own package
+is not maintained for this release of transformers, reimplemented in torch."""
 
 import torch
 from torch import nn
@@ -48,7 +48,7 @@ class SessionInputs(nn.Module):
 
     def forward(self, input_ids, feature_ids, feature_values):
         parts = [self.item_embedding(input_ids)]
-        parts += [table(feature_ids[..., place]) for place, table in enumerate(self.feature_embeddings)]
+        parts += [table(feature_ids[..., index]) for index, table in enumerate(self.feature_embeddings)]
         if self.config.aggregation == "concat":
             if self.config.feature_numbers:
                 parts.append(feature_values)
@@ -61,7 +61,7 @@ class SessionInputs(nn.Module):
 
 
 class OfTransformers:
-    """transformers does not initialize modules of other people's classes that have no parameters of their own."""
+    """transformers does not initialize modules of third-party classes that have no parameters of their own."""
 
     @classmethod
     def is_custom_code(cls):
@@ -81,7 +81,7 @@ class SessionBody(OfTransformers, GPT2Model):
         if isinstance(module, SessionInputs):
             for table in [module.item_embedding, *module.feature_embeddings]:
                 init.normal_(table.weight, mean=0.0, std=self.config.embedding_std)
-                if not getattr(table.weight, "_is_hf_initialized", False):  # by a file
+                if not getattr(table.weight, "_is_hf_initialized", False):  # loaded from a file
                     init.zeros_(table.weight[0])
 
 
@@ -115,7 +115,7 @@ class SessionForNextItem(OfTransformers, GPT2PreTrainedModel):
 
 
 class MaskedBody(SessionBody):
-    """Sees all items but those that are hidden."""
+    """Attends to all items except the hidden ones."""
 
     def __init__(self, config):
         super().__init__(config)
@@ -147,7 +147,7 @@ class SessionForMaskedItem(SessionForNextItem):
 
 
 def sessions(padded=True):
-    """Sessions of several lengths, padded by id 0 on the right, with as many features as the config has."""
+    """Sessions of several lengths, right-padded with id 0, with the config's number of features."""
 
     def make(config):
         batch = {"input_ids": torch.randint(1, config.vocab_size, (BATCH, SEQ))}
@@ -169,7 +169,7 @@ def sessions(padded=True):
 
 
 def hidden(config):
-    """Sessions of which some items are to be found."""
+    """Sessions with some items as prediction targets."""
     batch = sessions()(config)
     batch["labels"] = batch["labels"].masked_fill(torch.rand(BATCH, SEQ) < 0.7, -100)
     return batch
@@ -181,7 +181,7 @@ FAMILY = Family(
     small=dict(vocab_size=VOCAB, n_positions=32, n_embd=32, n_layer=3, n_head=4, item_dim=12, feature_dim=6),
     wide=dict(n_embd=128, item_dim=48, feature_dim=48, feature_cardinalities=[70, 90], feature_numbers=2,
               aggregation="element-wise-sum"),
-    rounds_elsewhere=True,  # gelu_new is one function here
+    rounds_elsewhere=True,  # gelu_new is a single function here
     cases={
         "features": Case(batch=sessions(), feature_cardinalities=[7, 30], feature_numbers=3, meshes=True),
         "sums": Case(

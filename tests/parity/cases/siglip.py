@@ -5,7 +5,7 @@ from oracle import SMALL_PAIR, Case, Family, images, pairs
 FAMILY = Family(
     config=SiglipConfig,
     models=[SiglipModel, SiglipForImageClassification],
-    # A text's feature is as long as an image's.
+    # A text's embedding has the same size as an image's.
     small=dict(
         text_config=dict(SMALL_PAIR["text_config"], projection_size=24), vision_config=SMALL_PAIR["vision_config"]
     ),

@@ -13,7 +13,7 @@ WIDE = dict(d_model=128, d_kv=32, d_ff=160)
 
 
 def untie(model):
-    """As published checkpoints have it whose config says that nothing is tied: transformers ties what their files do not hold."""
+    """For published checkpoints whose config says that nothing is tied: transformers ties tensors that their files lack."""
     model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     model.all_tied_weights_keys = {
         name: source for name, source in model.all_tied_weights_keys.items() if name != "lm_head.weight"
@@ -28,7 +28,7 @@ def say_untied(folder):
 
 
 def with_ends(batch):
-    """Each row ends twice, and not at the same place."""
+    """Each row ends twice, at different positions."""
 
     def make(config):
         made = batch(config)
@@ -99,5 +99,5 @@ FAMILY = Family(
             "scale_decoder_outputs": False, "tie_word_embeddings": True, "transformers_version": "5.23.0", "vocab_size": 32128,
         },
     },
-    otherwise={"flan-base": {"tie_word_embeddings": False}},  # transformers says True, and ties what the file does not hold
+    otherwise={"flan-base": {"tie_word_embeddings": False}},  # transformers says True, and ties tensors that the file does not have
 )

@@ -18,7 +18,7 @@ FAMILY = Family(
         "bfloat16-file": Case(batch=images(), dtype=torch.bfloat16, layer_norm_eps=1e-6, hidden_act="quick_gelu"),
     },
     published={
-        # The class of the first releases, and a table of labels.
+        # The class of the first releases, and a table of label names.
         "base-patch16-224": {
             "attention_probs_dropout_prob": 0.0, "encoder_stride": 16, "hidden_act": "gelu", "hidden_dropout_prob": 0.0,
             "hidden_size": 768, "id2label": {str(label): f"class {label}" for label in range(1000)}, "image_size": 224,
