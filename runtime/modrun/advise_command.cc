@@ -130,7 +130,7 @@ Cluster make_cluster(const AdviseArguments& given, const RunConfig& config) {
     print_to(stderr,
              "{}, {}: {} of memory, {:.4g} TFLOP/s in {}, {:.4g} GB/s memory bandwidth, {:.4g} GB/s to another one\n",
              is_cpu ? "cpu" : (*device)->name,
-             is_cpu ? "measured here, of each rank" : fmt::format("by its data sheet ({})", (*device)->data_sheet),
+             is_cpu ? "measured here, per rank" : fmt::format("by its data sheet ({})", (*device)->data_sheet),
              format_bytes(cluster.memory), cluster.flops * 1e-12, bf16 ? "bfloat16" : "float32",
              cluster.speed_of_memory() * 1e-9, cluster.link * 1e-9);
   return cluster;

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "runtime/config/renamed_keys.h"
 #include "runtime/files/line_reader.h"
 #include "runtime/launch/process.h"
 #include "runtime/launch/signals.h"
@@ -35,6 +36,7 @@ std::map<std::string, double> read_run_numbers(const fs::path& run) {
   if (last != evaluations.rend()) {
     found.insert(last->metrics.begin(), last->metrics.end());
     found["val_loss"] = last->loss;
+    found[std::string(kLossBefore)] = last->loss;  // for a user's objectives, which look it up by name
   }
   std::optional<LineReader> lines;
   if (is_there(file)) lines.emplace(file);

@@ -14,14 +14,14 @@ bool is_reported(const char* metric, const char* architecture, const char* probl
   return has_value_over_all_sets(find_metric(metric, model.entry->task, problem), model);
 }
 
-TEST(HeldOut, ReportsMeansOverTargetsForAllSetsTogether) {
+TEST(ValidationMetrics, ReportsMeansOverTargetsForAllSetsTogether) {
   EXPECT_TRUE(is_reported("accuracy", "BertForSequenceClassification"));
   EXPECT_TRUE(is_reported("perplexity", "BertForMaskedLM"));
   EXPECT_FALSE(is_reported("f1", "BertForSequenceClassification"));
   EXPECT_FALSE(is_reported("mrr@10", "BertModel"));
 }
 
-TEST(HeldOut, CorrelationOverAllSetsIsNotAMean) {
+TEST(ValidationMetrics, CorrelationOverAllSetsIsNotAMean) {
   EXPECT_FALSE(is_reported("pearson", "BertForSequenceClassification", "regression"));
   EXPECT_FALSE(is_reported("spearman", "BertModel"));
 }
