@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "generated/llama.h"
 #include "runtime/config/config_field.h"
 #include "runtime/datasets/model_checks.h"
@@ -14,7 +16,9 @@ namespace modular {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 using Settings = std::vector<std::string>;
 
 class RunConfigTest : public testing::Test {
