@@ -1,4 +1,4 @@
-"""The folders' dependencies point one way: a folder includes itself and what is listed for its name here, as docs/architecture.md has it.
+"""The folders' dependencies point one way: a folder includes itself and what is listed for its name here, as docs/internals/overview.md has it.
 
     folders.py PROJECT
 """

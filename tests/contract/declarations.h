@@ -1,4 +1,4 @@
-// What the contract's headers declare, as Clang reads them: the material of docs/contract.md.
+// What the contract's headers declare, as Clang reads them: the material of docs/reference/contract.md.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Writes docs/contract.md, from the contract's headers, the rules of shard types and the specs of
-// docs/examples/contract: contract_page ROOT > docs/contract.md
+// Writes docs/reference/contract.md, from the contract's headers, the rules of shard types and the specs of
+// docs/examples/contract: contract_page ROOT > docs/reference/contract.md
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -19,16 +19,16 @@ namespace {
 
 constexpr const char* kExamples = "docs/examples/contract/modular";
 
-/// The page's sections, and the headers that each describes.
+/// The sections of the page, with the headers that each describes.
 struct Section {
   const char* title;
   std::vector<const char*> headers;
 };
 const std::vector<Section>& sections() {
   static const std::vector<Section> all = {
-      {"What a spec says of itself", {"modular/modular.h"}},
+      {"Declarations in a spec", {"modular/modular.h"}},
       {"Configs", {"runtime/model/config.h"}},
-      {"What goes in and comes out", {"runtime/model/tensors.h", "runtime/model/tasks.h"}},
+      {"Inputs and outputs", {"runtime/model/tensors.h", "runtime/model/tasks.h"}},
       {"Modules and layers",
        {"runtime/model/module.h", "runtime/model/layers.h", "runtime/model/dropout.h", "runtime/model/one_of.h"}},
       {"Functions", {"runtime/model/functions.h"}},
@@ -37,9 +37,9 @@ const std::vector<Section>& sections() {
       {"Mixtures of experts", {"runtime/model/experts.h"}},
       {"State spaces", {"runtime/model/state_space.h"}},
       {"Images", {"runtime/model/images.h"}},
-      {"Pairs, and rows of all ranks", {"runtime/model/pairs.h", "runtime/model/dp.h"}},
+      {"Pairs, and rows from all ranks", {"runtime/model/pairs.h", "runtime/model/dp.h"}},
       {"Sentences", {"runtime/model/embedding_head.h", "runtime/model/sentences.h"}},
-      {"Losses over a sample of classes", {"runtime/model/sampled_softmax.h"}},
+      {"Sampled softmax", {"runtime/model/sampled_softmax.h"}},
       {"Tensor parallelism", {"runtime/model/tp.h"}},
       {"Initialization", {"runtime/model/init.h"}},
       {"Names in checkpoint files", {"runtime/model/stored_as.h"}},
@@ -47,7 +47,8 @@ const std::vector<Section>& sections() {
   return all;
 }
 
-/// What modgen writes and the runtime installs: listed at the end, without examples. A name stands for what is in it.
+/// Names for generated code and the runtime, listed at the end without examples. A namespace or class stands for all of
+/// its members.
 const std::set<std::string>& not_for_specs() {
   static const std::set<std::string> names = {
       "MODULAR_ANNOTATE",
@@ -129,34 +130,44 @@ const std::set<std::string>& not_for_specs() {
   return names;
 }
 
-/// What specs use without saying its name, and why.
+/// Declarations that specs use without naming them, and why.
 const std::map<std::string, const char*>& unnamed() {
   static const std::map<std::string, const char*> names = {
       {"FamilyNames", "Its fields are those of `MODULAR_FAMILY`."},
-      {"kTasks", "`MODEL_ENTRY` says their names."},
+      {"kTasks", "`MODEL_ENTRY` names them."},
   };
   return names;
 }
 
 constexpr const char* kIntroduction = R"(# The contract
 
-What specs and generated models call: the headers of `runtime/model/`, and the prelude `modular/modular.h`. Beside it a spec may use libtorch itself.
+The contract is everything that specs and generated models call: the headers of `runtime/model/` and
+the prelude `modular/modular.h`. A spec may also call libtorch directly.
 
-`contract_page` writes this page from these headers, from the rules of shard types by trying them out, and from the specs in
-[`docs/examples/contract/`](examples/contract/modular). A test holds it to them, and generates and compiles those specs. After a change:
+`contract_page` writes this page from three sources: those headers, the rules of shard types (each rule
+is run to find out what it accepts), and the specs in
+[`docs/examples/contract/`](../examples/contract/modular). A test checks that the page is current, and
+generates and compiles the example specs. After a change, run
 
 ```sh
-cmake --build --preset ci --target contract_page && build/ci/bin/contract_page . > docs/contract.md
+cmake --build --preset ci --target contract_page && build/ci/bin/contract_page . > docs/reference/contract.md
 ```
 
-Shapes are written `[batch, seq, hidden]`; `…` stands for any number of dimensions. A table after a function says how
-[shard types](architecture.md#shard-types) go through it on tensor-parallel ranks: `I` is the same on every rank, `P` a part of a sum, `S(heads)` a
-slice along the dimension that the shapes call `heads`, "in parts" one that is split within equal parts of it; "entered" is a full value whose gradient
-modgen has summed over ranks. Whatever is not in the table is rejected, and so is all but full values by a function without one. A result of
-`S(…)` is split like its operands.
+Shapes are written `[batch, seq, hidden]`; `…` stands for any number of dimensions. A table after a
+function lists the [shard types](../internals/shard-types.md) that it accepts and returns on
+tensor-parallel ranks:
+
+- `I`: the same value on every rank.
+- `P`: one summand on each rank.
+- `S(heads)`: a slice along the dimension that the shape calls `heads`. "In parts" means that the
+  dimension is split within each of several equal parts.
+- "entered": a full value whose gradient modgen has summed over the ranks.
+
+modgen rejects any combination that is not in the table. A function without a table accepts full values
+only. A result of `S(…)` is split like the operands.
 )";
 
-/// What is wrong, all of it.
+/// All problems found.
 using Problems = std::vector<std::string>;
 
 std::string at(const Declaration& made) { return made.header + ":" + std::to_string(made.line) + ": "; }
@@ -194,11 +205,11 @@ std::string described(const Declaration& made) {
   return text;
 }
 
-/// Every declaration says what it is, and every operand line is of a parameter.
+/// Checks that every declaration has a comment, and that every operand line names a parameter.
 void check_comment(const Declaration& made, Problems& problems) {
   const bool by_its_caller = made.name.starts_with("plain::");
   if (made.comment.empty() && !by_its_caller)
-    problems.push_back(at(made) + made.name + " has no comment that says what it is");
+    problems.push_back(at(made) + made.name + " has no comment that describes it");
   if (made.kind != Declaration::Kind::function) return;
   for (const Operand& operand : made.operands) {
     for (const std::string& name : operand.names) {
@@ -241,7 +252,7 @@ std::string get_entries(const Contract& contract, const Examples& examples, cons
                          ", or name it in not_for_specs() of tests/contract/page.cc");
       continue;
     }
-    text += "\nAs in [`" + example->file + "`](examples/contract/modular/" + example->file + "):\n```cpp\n" +
+    text += "\nExample, from [`" + example->file + "`](../examples/contract/modular/" + example->file + "):\n```cpp\n" +
             example->code + "\n```\n";
   }
   return text;
@@ -268,17 +279,17 @@ std::string page(const std::string& root, Problems& problems) {
         problems.push_back(std::string("sections() names ") + header + ", which declares nothing");
         continue;
       }
-      text += std::string("\n[`") + header + "`](../" + header + "): " + contract.openings.at(header) + "\n";
+      text += std::string("\n[`") + header + "`](../../" + header + "): " + contract.openings.at(header) + "\n";
       text += get_entries(contract, examples, header, problems);
     }
   }
   text +=
-      "\n## Layers and libtorch's operations under tensor parallelism\n\nLayers by their annotation, without one by "
-      "their class:\n\n";
+      "\n## Layers and libtorch operations under tensor parallelism\n\nLayers, by annotation; layers without an "
+      "annotation, by class:\n\n";
   text += layer_table();
-  text += "\nOf libtorch there are rules for:\n\n" + other_rules(contract);
+  text += "\nOther libtorch operations with rules:\n\n" + other_rules(contract);
   text +=
-      "\n## What modgen writes and the runtime installs\n\nNothing here is called in a spec.\n\n| header | name | is "
+      "\n## Names for generated code and the runtime\n\nSpecs call none of these.\n\n| header | name | description "
       "|\n|---|---|---|\n";
   for (const Declaration& made : contract.declarations) {
     if (is_for_specs(made)) {
@@ -288,15 +299,15 @@ std::string page(const std::string& root, Problems& problems) {
       continue;
     }
     if (made.name.starts_with("plain::")) continue;  // said by what calls them
-    text += "| [`" + made.header.substr(made.header.rfind('/') + 1) + "`](../" + made.header + ") | `" + made.name +
+    text += "| [`" + made.header.substr(made.header.rfind('/') + 1) + "`](../../" + made.header + ") | `" + made.name +
             "` | " + first_sentence(made.comment) + " |\n";
   }
   return text;
 }
 
-/// Says where the committed page differs from `expected`; true where it does not.
+/// Reports where the committed page differs from `expected`. Returns whether they are equal.
 bool check(const std::string& root, const std::string& expected) {
-  const std::string path = root + "/docs/contract.md";
+  const std::string path = root + "/docs/reference/contract.md";
   std::ifstream file(path);
   if (!file) throw std::runtime_error("cannot read " + path);
   std::istringstream wanted(expected);
@@ -308,7 +319,7 @@ bool check(const std::string& root, const std::string& expected) {
     if (more_there == more_here && there == here) continue;
     std::fprintf(stderr,
                  "%s:%u: is not what the headers, the rules and the examples say:\n-%s\n+%s\nwrite it again: %s\n",
-                 path.c_str(), line, there.c_str(), here.c_str(), "contract_page . > docs/contract.md");
+                 path.c_str(), line, there.c_str(), here.c_str(), "contract_page . > docs/reference/contract.md");
     return false;
   }
 }
@@ -320,7 +331,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const bool check = arguments.size() == 2 && arguments[1] == "--check";
   if (arguments.size() != 1 && !check) {
-    std::fprintf(stderr, "usage: contract_page ROOT > docs/contract.md\n       contract_page ROOT --check\n");
+    std::fprintf(stderr, "usage: contract_page ROOT > docs/reference/contract.md\n       contract_page ROOT --check\n");
     return 2;
   }
   try {

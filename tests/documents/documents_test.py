@@ -1,4 +1,4 @@
-"""Every command and every TOML block of README.md and docs/*.md does what it is written for, on small models and data of the names that
+"""Every command and every TOML block of README.md and docs/**/*.md does what it is written for, on small models and data of the names that
 it uses; what cannot be run in a test is listed with the reason. A command that is new, or listed and no longer written, fails.
 
     documents_test.py PROJECT MODRUN
@@ -83,7 +83,7 @@ NOT_RUN = {
     "cmake --install build/release --prefix /opt/modular": "installs; tests/install does",
     "ls modular/*.h | entr -rs 'build/release/bin/modgen --all && cmake --build build/release --target modrun && exec build/release/bin/modrun train presets/demo.toml --overwrite'": "builds this tree",
     "ls modular/*.h | entr -rs 'cmake --build build --target myrun && exec build/myrun train CONFIG --overwrite'": "builds; tests/install does",
-    "cmake --build --preset ci --target contract_page && build/ci/bin/contract_page . > docs/contract.md": "builds; a test of its own compares the page",
+    "cmake --build --preset ci --target contract_page && build/ci/bin/contract_page . > docs/reference/contract.md": "builds; a test of its own compares the page",
 }
 TINY = '[model]\nentry = "llama"\n[model.config]\nvocab_size = 256\nhidden_size = 32\nintermediate_size = 48\nnum_hidden_layers = 2\nnum_attention_heads = 4\n[train]\nsteps = 2\nbatch_size = 4\nseq_len = 16\n'
 # Of a TOML block, by its first line: the rest of its config, and the command that takes it.
@@ -97,7 +97,7 @@ TOML = {
 
 
 def blocks():
-    for document in [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]:
+    for document in [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]:
         for language, text in re.findall(r"^```(\w*)\n(.*?)^```", document.read_text(), re.M | re.S):
             yield document.relative_to(PROJECT), language, text
 
