@@ -193,6 +193,8 @@ def main():
     failures += [f"`{command}` is listed here, and no document has it" for command in {**RUN, **NOT_RUN} if command not in said]
     tables = {block.split("\n")[0]: block for _, language, block in blocks() if language == "toml"}
     failures += [f"the TOML that begins with {first} is in one of the documents or this list alone" for first in tables.keys() ^ TOML.keys()]
+    if all((MODRUN.parent / program).exists() for program in ("modgen", "modcheck")):
+        run(f"{PROJECT}/scripts/reference-pages --check {MODRUN.parent}", dict(os.environ), failures)
     environment = {**os.environ, "PATH": f"{MODRUN.parent}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
         given, place = pathlib.Path(folder) / "given", pathlib.Path(folder) / "place"
