@@ -1,6 +1,6 @@
-// What saving costs training steps, interleaved: steps alone, steps while a checkpoint is written in the background,
-// and steps that wait for one. Prints a JSON object a turn. One process, a Llama of about 100 million parameters with
-// AdamW.
+// The cost of saving to training steps, interleaved: steps without saving, steps while a checkpoint is written in the
+// background, and steps after one in the foreground. Prints one JSON object per measurement. One process, a Llama of
+// about 100 million parameters with AdamW.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ int main(int count, char** values) {
       numbers[values[i]] = std::stoll(values[i + 1]);
     }
   }
-  TORCH_CHECK(!folder.empty(), "--folder is not given: where are the checkpoints to be written?");
+  TORCH_CHECK(!folder.empty(), "--folder is not set: give the folder to write checkpoints to");
   at::set_num_threads(static_cast<int>(numbers["--threads"]));
   install_fused_functions();
 
@@ -71,7 +71,7 @@ int main(int count, char** values) {
       at::randint(config->value.vocab_size, {numbers["--batch"], numbers["--seq"]}, at::kLong);
   CheckpointSaver background({.folder = folder, .keep_last = 1}, network, mesh),
       foreground({.folder = folder, .keep_last = 1, .background = false}, network, mesh);
-  double waited = 0.0;  // of the last step, for the copy
+  double waited = 0.0;  // seconds that the last step waited for the copy
   const auto step = [&] {
     const auto begin = Clock::now();
     model.step({&batch, 1});
@@ -108,7 +108,7 @@ int main(int count, char** values) {
       complete = background.go_on(background.progress()).has_value();
       stall += waited + since(after);
     }
-    // The first turn is the first that uses the copy's memory.
+    // The first round is the first that uses the copy's memory.
     print(round == 0 ? "first background" : "background", stall, since(begin), steps);
 
     steps.clear();

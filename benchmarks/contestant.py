@@ -1,5 +1,5 @@
-"""A program of a benchmark that works when it is told to: each line of its input is how many times, each line of its output JSON with the wall
-and the processor seconds of that.
+"""Drives a benchmark program that runs steps on request: it reads the number of steps from each line of its input, and answers each with
+a line of JSON that has the wall and the CPU seconds of those steps.
 """
 
 import json
@@ -17,7 +17,7 @@ def free_port():
 
 
 class Contestant:
-    """A process, or a rank of several, that runs steps when told to."""
+    """A process, or several ranks, that runs steps on request."""
 
     def __init__(self, name, command, threads, ranks=1):
         self.name, self.others = name, []
@@ -27,12 +27,12 @@ class Contestant:
                             "MASTER_PORT": str(free_port()), "GLOO_SOCKET_IFNAME": "lo"}
 
         def start(rank, **files):
-            of_rank = {"RANK": str(rank), "LOCAL_RANK": str(rank)} if ranks > 1 else {}
-            return subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment | of_rank, **files)
+            rank_variables = {"RANK": str(rank), "LOCAL_RANK": str(rank)} if ranks > 1 else {}
+            return subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment | rank_variables, **files)
 
         self.process = start(0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.others = [start(rank, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) for rank in range(1, ranks)]
-        self.wall, self.processor, self.of_device = [], [], None
+        self.wall, self.processor, self.device_memory = [], [], None
 
     def run(self, steps):
         try:
@@ -42,15 +42,15 @@ class Contestant:
         except BrokenPipeError:
             line = ""
         if not line:
-            sys.exit(f"{self.name} stopped: run it by hand to see why: {' '.join(self.process.args)}")
+            sys.exit(f"{self.name} stopped: run it by hand to see the error: {' '.join(self.process.args)}")
         answer = json.loads(line)
-        self.of_device = answer.get("memory")
+        self.device_memory = answer.get("memory")
         return answer["wall"] / steps, answer["processor"] / steps
 
     def peak_memory(self):
-        """In MiB: on a GPU that of tensors, else the process' resident one."""
-        if self.of_device is not None:
-            return self.of_device / 2**20
+        """Returns the peak in MiB: that of tensors on a GPU, of the resident set on CPU."""
+        if self.device_memory is not None:
+            return self.device_memory / 2**20
         for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM"):
                 return int(line.split()[1]) / 1024

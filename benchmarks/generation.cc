@@ -1,6 +1,5 @@
-// Greedy generation with a model of benchmarks/models.json, served: the driver (benchmarks/generation) says how many
-// times to generate, this answers how long it took. Each line of input is a number of generations; each line of output
-// is JSON with the wall and the processor seconds of them.
+// Greedy generation with a model of benchmarks/models.json, driven by benchmarks/generation: each line of input is a
+// number of generations; each line of output is JSON with their wall and CPU seconds.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -43,11 +42,11 @@ int main(int count, char** values) {
   app.add_option("--threads", threads);
   app.add_option("--models", models);
   app.add_option("--model", name);
-  app.add_option("--batch", section.batch, "prompts that are continued together");
-  app.add_option("--prompt", prompt, "tokens of each");
-  app.add_option("--tokens", section.tokens, "tokens to generate after each");
+  app.add_option("--batch", section.batch, "number of prompts generated together");
+  app.add_option("--prompt", prompt, "tokens per prompt");
+  app.add_option("--tokens", section.tokens, "tokens to generate per prompt");
   app.add_flag("--bf16", bf16, "compute in bfloat16");
-  app.add_flag("--shares", shares, "print where the time goes, and stop");
+  app.add_flag("--shares", shares, "print a breakdown of the time and exit");
   CLI11_PARSE(app, count, values);
   at::set_num_threads(threads);
   cpu::install_cpu_caching_allocator();
@@ -77,7 +76,7 @@ int main(int count, char** values) {
   }
   for (std::string line; std::getline(std::cin, line);) {
     const double wall = seconds(CLOCK_MONOTONIC), processor = seconds(CLOCK_PROCESS_CPUTIME_ID);
-    for (int asked = std::stoi(line); asked > 0; --asked) generate();
+    for (int left = std::stoi(line); left > 0; --left) generate();
     std::printf("{\"wall\": %.6f, \"processor\": %.6f}\n", seconds(CLOCK_MONOTONIC) - wall,
                 seconds(CLOCK_PROCESS_CPUTIME_ID) - processor);
     std::fflush(stdout);

@@ -14,7 +14,7 @@ namespace {
 
 using at::Tensor;
 
-/// Bytes of the values that a tensor has, those of expanded dimensions once.
+/// Bytes of the tensor's values; expanded dimensions count once.
 double get_bytes(const Tensor& tensor) {
   if (!tensor.defined()) return 0.0;
   auto count = static_cast<double>(tensor.element_size());
@@ -56,7 +56,7 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
   return std::ranges::find(names, name) != names.end();
 }
 
-/// left [..., rows, in] by right [..., in, out].
+/// Cost of left [..., rows, in] times right [..., in, out].
 Cost count_matmul(const Tensor& left, const Tensor& right, double added_bytes = 0.0) {
   const auto results = static_cast<double>(left.numel() / left.size(-1) * right.size(-1));
   return {
@@ -71,23 +71,23 @@ std::optional<Cost> count_matmul(std::string_view name, Values inputs) {
     return count_matmul(inputs[1].toTensor(), inputs[2].toTensor(), get_bytes(inputs[0]));
   if (is_one_of(name, {"mkldnn_linear", "_linear_pointwise"}))
     return count_matmul(inputs[0].toTensor(), inputs[1].toTensor().t(), get_bytes(inputs[2]));
-  if (name == "convolution") {  // with kernels that do not overlap, as those of patches
+  if (name == "convolution") {  // non-overlapping kernels, such as those of patches
     const Tensor &x = inputs[0].toTensor(), &weight = inputs[1].toTensor();
-    double places = static_cast<double>(x.size(0));
+    double positions = static_cast<double>(x.size(0));
     const auto strides = inputs[3].toIntVector();
     for (int64_t dimension = 2; dimension < x.dim(); ++dimension)
-      places *= static_cast<double>(x.size(dimension) / strides[static_cast<size_t>(dimension - 2)]);
-    return Cost{.flops = 2.0 * places * static_cast<double>(weight.numel()),
+      positions *= static_cast<double>(x.size(dimension) / strides[static_cast<size_t>(dimension - 2)]);
+    return Cost{.flops = 2.0 * positions * static_cast<double>(weight.numel()),
                 .bytes = get_bytes(x) + get_bytes(weight) +
-                         places * static_cast<double>(weight.size(0) * weight.element_size()),
+                         positions * static_cast<double>(weight.size(0) * weight.element_size()),
                 .bf16 = x.scalar_type() == at::kBFloat16};
   }
   if (name == "convolution_backward") {
     const Tensor &grad = inputs[0].toTensor(), &x = inputs[1].toTensor(), &weight = inputs[2].toTensor();
     const auto mask = inputs[inputs.size() - 1].toBoolList();
-    const double products = (mask[0] ? 1.0 : 0.0) + (mask[1] ? 1.0 : 0.0);
-    return Cost{.flops = products * 2.0 * static_cast<double>(grad.numel() * (weight.numel() / weight.size(0))),
-                .bytes = get_bytes(grad) + products * (get_bytes(x) + get_bytes(weight)),
+    const double matmuls = (mask[0] ? 1.0 : 0.0) + (mask[1] ? 1.0 : 0.0);
+    return Cost{.flops = matmuls * 2.0 * static_cast<double>(grad.numel() * (weight.numel() / weight.size(0))),
+                .bytes = get_bytes(grad) + matmuls * (get_bytes(x) + get_bytes(weight)),
                 .bf16 = x.scalar_type() == at::kBFloat16};
   }
   return {};
@@ -97,34 +97,35 @@ struct Fused {
   Cost forward, backward;
 };
 
-/// query [batch, heads, seq, head_dim], key and value [batch, key heads, keys, head_dim], and whether it is causal: two
-/// products forward, four backward, of which a causal mask leaves half.
-Fused of_attention(Values inputs) {
+/// Cost of attention of query [batch, heads, seq, head_dim] over key and value [batch, key heads, keys, head_dim]: two
+/// matmuls in the forward, four in the backward, of which a causal mask leaves half.
+Fused count_attention(Values inputs) {
   const Tensor &query = inputs[0].toTensor(), &key = inputs[1].toTensor();
   const auto seq = static_cast<double>(query.size(2));
   const double seen = inputs[3].toBool() ? (seq + 1.0) / (2.0 * seq) : 1.0;
-  const double product = 2.0 * static_cast<double>(query.numel() * key.size(2)) * seen;
+  const double matmul = 2.0 * static_cast<double>(query.numel() * key.size(2)) * seen;
   const double operands = get_bytes(inputs[0]) + get_bytes(inputs[1]) + get_bytes(inputs[2]), output = get_bytes(query);
   const bool bf16 = query.scalar_type() == at::kBFloat16;
-  return {.forward = {.flops = 2.0 * product, .bytes = operands + output, .bf16 = bf16},
-          .backward = {.flops = 4.0 * product, .bytes = 2.0 * operands + 2.0 * output, .bf16 = bf16}};
+  return {.forward = {.flops = 2.0 * matmul, .bytes = operands + output, .bf16 = bf16},
+          .backward = {.flops = 4.0 * matmul, .bytes = 2.0 * operands + 2.0 * output, .bf16 = bf16}};
 }
 
-/// Of our fused functions, the values of the size of the first input that a forward and a backward read and write.
+/// Number of times that the forward and the backward of each fused function read or write a tensor of the first input's
+/// size.
 const std::map<std::string_view, std::pair<int, int>> kPasses = {{"RmsNorm", {2, 3}},      {"GatedActivation", {3, 5}},
                                                                  {"QuickGelu", {2, 3}},    {"Rotary", {2, 2}},
                                                                  {"CrossEntropy", {1, 2}}, {"Dropout", {2, 2}}};
 
 std::map<std::string, std::vector<Cost>, std::less<>> forwards;
 
-std::optional<Cost> of_fused(std::string_view name, Values inputs) {
+std::optional<Cost> count_fused(std::string_view name, Values inputs) {
   if (name == "AttentionWithBiases") name = "Attention";
   const auto passes = kPasses.find(name);
   if (passes == kPasses.end() && name != "Attention") return {};
   if (inputs.empty()) return Cost();
   Fused fused;
   if (name == "Attention") {
-    fused = of_attention(inputs);
+    fused = count_attention(inputs);
   } else {
     const double once = get_bytes(inputs[0]);
     fused.forward.bytes = passes->second.first * once, fused.backward.bytes = passes->second.second * once;
@@ -133,7 +134,7 @@ std::optional<Cost> of_fused(std::string_view name, Values inputs) {
   return fused.forward;
 }
 
-std::optional<Cost> of_fused_backward(std::string_view node) {
+std::optional<Cost> count_fused_backward(std::string_view node) {
   const auto waiting = forwards.find(node == "AttentionWithBiases" ? "Attention" : node);
   if (waiting == forwards.end() || waiting->second.empty()) return {};
   const Cost cost = waiting->second.back();
@@ -151,10 +152,10 @@ std::string_view short_name(std::string_view name) {
 
 std::optional<Cost> cost_by_name(std::string_view name, Values inputs) {
   const std::string_view what = short_name(name);
-  if (name.find("CppNode<modular") != name.npos) return of_fused_backward(what);
-  if (name.starts_with("modular::")) return of_fused(what, inputs);
-  if (const auto product = count_matmul(what, inputs)) return product;
-  if (what == "_fused_adamw_") {  // parameters, gradients and two moments, of which the gradients are not written
+  if (name.find("CppNode<modular") != name.npos) return count_fused_backward(what);
+  if (name.starts_with("modular::")) return count_fused(what, inputs);
+  if (const auto matmul = count_matmul(what, inputs)) return matmul;
+  if (what == "_fused_adamw_") {  // reads parameters, gradients and two moments; writes all but the gradients
     const double gradients = get_bytes(inputs[1]);
     return Cost{.bytes = 2.0 * get_bytes(inputs.first(4)) - gradients};
   }

@@ -1,4 +1,4 @@
-// What an operation of libtorch or of ours has to do at least, by the sizes of its tensors.
+// Lower bounds of the work of an operation of libtorch or of modular, from the sizes of its tensors.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -10,26 +10,27 @@
 namespace modular {
 
 struct Cost {
-  double flops = 0.0;  // of matmuls: what other operations compute takes less than their memory
+  double flops = 0.0;  // of matmuls only: other operations are bound by memory
   double bytes = 0.0;  // read and written, each value once
-  bool bf16 = false;   // what the products multiply
+  bool bf16 = false;   // the matmuls' operands are bfloat16
 };
 
 using Values = std::span<const c10::IValue>;
 
-/// "aten::mm" and "mm", "modular::Attention" and the node of its backward: the part that says what is done.
+/// The last part of a qualified name: "mm" for "aten::mm", "Attention" for "modular::Attention" and for its backward
+/// node.
 std::string_view short_name(std::string_view name);
 
-/// The cost of an operation that is known by name, whatever it calls; nothing of others. Calls of our fused functions
-/// must be asked for in their order, and their backwards after them in the opposite one, as a backward goes: those see
-/// gradients alone, and have the sizes of the forward.
+/// The cost of an operation that is known by name, including its callees; empty for others. Call it for fused functions
+/// in their order of execution, and for their backwards afterwards in reverse order, as the backward runs: backwards
+/// see only gradients and take the sizes from their forward.
 std::optional<Cost> cost_by_name(std::string_view name, Values inputs);
 
-/// Forgets what forwards left for backwards.
+/// Forgets the forwards that still wait for their backwards.
 void forget_forwards();
 
-/// The cost of any other operation that calls nothing: it reads its inputs and writes its outputs, unless these are
-/// views of the inputs or not written.
+/// The cost of any other operation without callees: it reads its inputs and writes its outputs, except outputs that are
+/// views of the inputs or uninitialized.
 Cost cost_by_values(std::string_view name, Values inputs, Values outputs);
 
 }  // namespace modular

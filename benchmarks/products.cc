@@ -1,6 +1,6 @@
-// Products of float32 matrices by MKL and by what the rule takes, interleaved: those of a layer's forward, of its
-// input's gradient and of its weight's, over sizes from a token to a batch. What runtime/ops/cpu/gemm.cc chooses by was
-// read from here.
+// Compares float32 GEMMs by MKL and by the library that at::mm uses, interleaved: a layer's forward, its input's
+// gradient and its weight's gradient, with sizes from one token to a batch. The thresholds in runtime/ops/cpu/gemm.cc
+// come from these measurements.
 #include <ATen/ATen.h>
 #include <ATen/CPUFunctions.h>
 #include <ATen/Parallel.h>
@@ -23,20 +23,20 @@ using Clock = std::chrono::steady_clock;
 
 template <class Function>
 double seconds_per_call(const Function& function) {
-  constexpr double kTurn = 0.02;
+  constexpr double kDuration = 0.02;
   double elapsed = 0;
   int calls = 0;
-  for (const auto start = Clock::now(); elapsed < kTurn; ++calls) {
+  for (const auto start = Clock::now(); elapsed < kDuration; ++calls) {
     function();
     elapsed = std::chrono::duration<double>(Clock::now() - start).count();
   }
   return elapsed / calls;
 }
 
-/// Prints GFLOP/s of MKL and of what at::mm takes: the best of some turns each.
+/// Prints GFLOP/s of MKL and of at::mm, each the best of seven rounds.
 void compare(const Tensor& left, const Tensor& right) {
   double mkl = std::numeric_limits<double>::infinity(), chosen = mkl;
-  for (int turn = 0; turn < 7; ++turn) {
+  for (int round = 0; round < 7; ++round) {
     mkl = std::min(mkl, seconds_per_call([&] { at::cpu::mm(left, right); }));
     chosen = std::min(chosen, seconds_per_call([&] { at::mm(left, right); }));
   }
@@ -49,9 +49,9 @@ void compare(const Tensor& left, const Tensor& right) {
 int main(int count, char** values) {
   at::set_num_threads(count > 1 ? std::atoi(values[1]) : 2);
   modular::cpu::install_gemm();
-  std::printf("GFLOP/s by MKL, by %s from 2^22 multiplications on, and their ratio; %d threads\n",
+  std::printf("GFLOP/s of MKL, of %s from 2^22 multiplications on, and their ratio; %d threads\n",
               modular::cpu::gemm_backend().data(), at::get_num_threads());
-  std::printf(" rows    in   out | forward              | gradient of the input | of the weight\n");
+  std::printf(" rows    in   out | forward              | input's gradient      | weight's gradient\n");
   const c10::InferenceMode without_graph;
   for (const auto& [rows, in, out] : std::initializer_list<std::tuple<int64_t, int64_t, int64_t>>{{1, 2048, 8192},
                                                                                                   {8, 1024, 1024},

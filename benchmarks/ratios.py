@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Counts how much shorter specs are than what modgen writes for them: lines of code, without blanks and comments.
+"""Counts how much shorter specs are than the files that modgen generates from them: lines of code, without blanks and comments.
 
 usage: ratios.py [ROOT]
 
-ROOT is the tree that holds modular/ and generated/, by default this one. A family derives from others where its spec includes theirs.
+ROOT is the tree that holds modular/ and generated/, by default this one. A family is derived if its spec includes other specs.
 """
 
 import pathlib
 import re
 import sys
 
-# Families that differ from their base in a few values or one part.
+# Families that differ from their base in a few values or one component.
 THIN = {"arcee", "glm", "mistral", "mt5", "qwen2", "qwen3", "xlm_roberta"}
 
 TOKENS = re.compile(
@@ -26,7 +26,7 @@ def lines_of_code(path):
 
 def main():
     root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent
-    rows = []  # name, lines of the spec, of the generated file, is derived
+    rows = []  # name, lines of the spec, lines of the generated file, whether it is derived
     for spec in sorted((root / "modular").glob("*.h")):
         generated = root / "generated" / spec.name
         if spec.stem == "modular":
@@ -42,7 +42,7 @@ def main():
     sets = {
         "derived": [row for row in rows if row[3]],
         "thin": [row for row in rows if row[0] in THIN],
-        "whole": rows,
+        "all": rows,
     }
     print()
     for title, chosen in sets.items():

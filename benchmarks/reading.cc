@@ -1,5 +1,5 @@
-// How many samples/s a run's own readers deliver, with no step that takes them: batches of one rank in the run's
-// order, one after the other, by one thread. Prints a JSON object.
+// The rate in samples/s of a run's own readers without a step that consumes them: the batches of one rank, in the run's
+// order, on one thread. Prints a JSON object.
 //   benchmark_reading SECONDS KEY=VALUE…
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/train/config.h"
-#include "runtime/train/data_sets.h"
-#include "runtime/train/samples.h"
+#include "runtime/config/config.h"
+#include "runtime/datasets/data_sets.h"
+#include "runtime/datasets/samples.h"
 
 namespace {
 

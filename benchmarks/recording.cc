@@ -17,14 +17,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The stack of operations that are running. Everything runs on the calling thread; kernels' own threads are in an
+// The stack of running operations. Everything runs on the calling thread; the kernels' own threads run inside an
 // operation.
 struct Frame {
   std::string name;
   Clock::time_point start;
-  std::optional<Cost> cost;       // where it is known by name
-  std::vector<c10::IValue> read;  // where it is not, until it calls another
-  bool is_inner = false;          // of one whose cost is known: no more to count
+  std::optional<Cost> cost;       // if it is known by name
+  std::vector<c10::IValue> read;  // otherwise its inputs, until it calls another operation
+  bool is_inner = false;          // inside an operation whose cost is known: nothing more to count
   bool has_called = false;
   double callees = 0.0;
 };
@@ -51,9 +51,9 @@ std::string_view get_kind(std::string_view name) {
   };
   if (name.substr(0, 6) == "aten::") name.remove_prefix(6);
   for (const auto& [kind, names] : kinds)
-    for (const std::string_view one : names) {
-      const bool is_part = one.size() > 5 && name.find(one) != std::string_view::npos;
-      if (name == one || is_part) return kind;
+    for (const std::string_view part : names) {
+      const bool is_part = part.size() > 5 && name.find(part) != std::string_view::npos;
+      if (name == part || is_part) return kind;
     }
   return "everything else";
 }

@@ -1,4 +1,4 @@
-// Where the time of a piece of work goes: each operation that ran, with what it had to do at least.
+// Records the operations of a piece of work: the time of each and the least work that it had to do.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@ namespace modular {
 
 /// All calls of one operation.
 struct Operation {
-  double seconds = 0.0;  // without those of operations that it called
+  double seconds = 0.0;  // without the operations that it called
   double flops = 0.0, bytes = 0.0;
-  double roof = 0.0;  // seconds that a machine of the given rates takes at least, summed over the calls
+  double roof = 0.0;  // the least seconds at the given rates, summed over the calls
 };
 
 struct Recording {
-  double seconds = 0.0;  // of wall time
+  double seconds = 0.0;  // wall time
   std::map<std::string, Operation> operations;
 
-  /// The sums of each kind of operation; "outside of operations" is what is left of the time.
+  /// The sums over each kind of operation; "outside of operations" is the remaining time.
   std::map<std::string_view, Operation> kinds() const;
 };
 
-/// Runs `work` on this thread and records it. With `rates`, also what operations have to do: that of an operation which
-/// is known by name, else that of those which call no others.
+/// Runs `work` on this thread and records it. With `rates`, also counts the work of operations: of those whose cost is
+/// known by name, and otherwise of those that call no others.
 Recording record(const std::function<void()>& work, const MachineRates* rates);
 
 }  // namespace modular

@@ -23,27 +23,27 @@ void print_shares(const char* title, const Recording& recording) {
   std::printf("%s\n", title);
   for (const auto& [kind, sum] : by_time(recording.kinds()))
     std::printf("  %-24s %5.1f %%\n", kind.c_str(), 100.0 * sum.seconds / recording.seconds);
-  std::printf(" operations of more than half a percent\n");
+  std::printf(" operations above 0.5 %%\n");
   for (const auto& [name, operation] : by_time(recording.operations))
     if (operation.seconds > 0.005 * recording.seconds)
       std::printf("  %-40s %5.1f %%\n", name.c_str(), 100.0 * operation.seconds / recording.seconds);
 }
 
 void print_roofline(const char* title, const Recording& step, double matrix_rate) {
-  const auto print = [&](const std::string& what, const Operation& of) {
-    std::printf("%-24s%10.2f%10.2f%10.1f%10.2f", what.c_str(), 1e3 * of.seconds, 1e-9 * of.flops, 1e-6 * of.bytes,
-                1e3 * of.roof);
-    of.roof > 0.0 ? std::printf("%9.0f %%\n", 100.0 * of.roof / of.seconds) : std::printf("%11s\n", "");
+  const auto print = [&](const std::string& name, const Operation& sum) {
+    std::printf("%-24s%10.2f%10.2f%10.1f%10.2f", name.c_str(), 1e3 * sum.seconds, 1e-9 * sum.flops, 1e-6 * sum.bytes,
+                1e3 * sum.roof);
+    sum.roof > 0.0 ? std::printf("%9.0f %%\n", 100.0 * sum.roof / sum.seconds) : std::printf("%11s\n", "");
   };
-  std::printf("%-24s%10s%10s%10s%10s%11s\n", title, "ms per step", "GFLOP", "MB", "roof, ms", "of it");
-  Operation whole{.seconds = step.seconds};
+  std::printf("%-24s%10s%10s%10s%10s%11s\n", title, "ms per step", "GFLOP", "MB", "roof, ms", "fraction");
+  Operation total{.seconds = step.seconds};
   for (const auto& [kind, sum] : by_time(step.kinds())) {
     print(kind, sum);
-    whole.flops += sum.flops, whole.bytes += sum.bytes, whole.roof += sum.roof;
+    total.flops += sum.flops, total.bytes += sum.bytes, total.roof += sum.roof;
   }
-  print("the step, all at roofs", whole);
-  whole.roof = whole.flops / matrix_rate;
-  print("the step's arithmetic", whole);
+  print("all, each at its roof", total);
+  total.roof = total.flops / matrix_rate;
+  print("matmuls and attention", total);
 }
 
 }  // namespace modular

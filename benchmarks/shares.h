@@ -1,16 +1,17 @@
-// What is printed of a recording.
+// Prints recordings.
 #pragma once
 
 #include "benchmarks/recording.h"
 
 namespace modular {
 
-/// Each kind of operation's share of the wall time, and that of each operation. Time counts where it is spent: an
-/// operation's callees are not counted to it.
+/// Prints the fraction of the wall time of each kind of operation and of each operation, without the operations that it
+/// called.
 void print_shares(const char* title, const Recording& recording);
 
-/// A table of the kinds of operations of a step: the time of each, what it has to do at least, how long that takes at
-/// the roof, and the roof's share of the time; then the same of the whole step, and of its products at `matrix_rate`.
+/// Prints a table of a step's kinds of operations: the time of each, its least work, the time of that work at the roof,
+/// and the fraction of the measured time that this is; then the same for the full step, and for its matmuls and
+/// attention alone at `matrix_rate` FLOP/s.
 void print_roofline(const char* title, const Recording& step, double matrix_rate);
 
 }  // namespace modular

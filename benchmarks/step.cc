@@ -1,7 +1,6 @@
-// A training step of one of benchmarks/models.json, served: the driver (benchmarks/throughput) says how many steps to
-// run, this answers how long they took. Each line of input is a number of steps; each line of output is JSON with the
-// wall and the processor seconds of them, and on a GPU the most memory that tensors have taken. Of several ranks the
-// first reads and answers.
+// A training step of a model of benchmarks/models.json, driven by benchmarks/throughput: each line of input is a number
+// of steps; each line of output is JSON with their wall and CPU seconds, and on a GPU the peak of the memory of
+// tensors. With several ranks, the first one reads and answers.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -21,6 +20,7 @@
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/mesh.h"
+#include "runtime/metrics/step_trace.h"
 #include "runtime/model/tasks.h"
 #include "runtime/ops/cpu/cpu_caching_allocator.h"
 #include "runtime/ops/fused.h"
@@ -28,7 +28,6 @@
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
 #include "runtime/train/device_usage.h"
-#include "runtime/train/step_trace.h"
 
 namespace {
 
@@ -41,16 +40,16 @@ double seconds(clockid_t clock) {
 struct Arguments {
   int threads = 2;
   std::string models = "benchmarks/models.json", model = "llama-5m";
-  std::string parallel = "fsdp";       // of several ranks: ddp, fsdp (ZeRO-3), zero1 or zero2
+  std::string parallel = "fsdp";       // with several ranks: ddp, fsdp (ZeRO-3), zero1 or zero2
   std::string device = "cpu";          // or cuda
-  std::string trace;                   // a file for the trace of a step, after which to stop
-  bool plain = false;                  // nothing fused
+  std::string trace;                   // file for the trace of one step, after which the program exits
+  bool plain = false;                  // no fused functions
   bool bf16 = false;                   // compute in bfloat16
-  std::vector<std::string> float8;     // and linear layers that lie in these in float8
-  std::vector<std::string> recompute;  // operations whose results are computed again in the backward
-  bool shares = false;                 // print where a step's time goes, and stop
-  bool roof = false;                   // print what the machine can do and each kind of operation against it, and stop
-  double dropout = -1.0;  // of attention's shares, of the Llamas; what the config says where it is negative
+  std::vector<std::string> float8;     // modules whose linear layers compute in float8
+  std::vector<std::string> recompute;  // operations whose results the backward recomputes
+  bool shares = false;                 // print a breakdown of a step's time and exit
+  bool roof = false;                   // print the machine's rates and each kind of operation against them, and exit
+  double dropout = -1.0;               // of the attention weights, for Llamas; the config's if negative
 };
 
 Arguments parse(int count, char** values) {
@@ -97,12 +96,12 @@ Arguments parse(int count, char** values) {
 
 using json = nlohmann::json;
 
-/// Ids, images and labels by chance, of the sizes that `spec` gives.
+/// Random ids, images and labels of the sizes in `spec`.
 modular::Batch random_batch(const json& spec, const modular::Entry& entry, int64_t ranks) {
   using enum modular::Task::Labels;
   const modular::Task& task = *modular::find_task(entry.task);
   const json& config = spec.at("config");
-  const int64_t rows = spec.at("batch").get<int64_t>() / ranks, ids = 200;  // below every vocabulary
+  const int64_t rows = spec.at("batch").get<int64_t>() / ranks, ids = 200;  // smaller than every vocabulary
   modular::Batch batch;
   if (spec.contains("seq")) {
     batch.input_ids = at::randint(2, ids, {rows, spec["seq"].get<int64_t>()}, at::kLong);
@@ -118,9 +117,9 @@ modular::Batch random_batch(const json& spec, const modular::Entry& entry, int64
   return batch;
 }
 
-/// Values as a new model has them, but for their numbers: drawing those, the same on every mesh, takes a CPU ten
-/// seconds for a billion of them.
-void draw_on_device(modular::ParallelModel& model) {
+/// Initializes the model on its device, with the distributions of a new model but other random numbers: those that are
+/// the same on every mesh take a CPU ten seconds per billion.
+void initialize_on_device(modular::ParallelModel& model) {
   for (modular::ShardedParameter& parameter : model.parameters()) {
     const bool is_vector = parameter.global_shape.size() == 1;
     is_vector ? parameter.local.fill_(parameter.name.ends_with("bias") ? 0.0 : 1.0)
@@ -147,7 +146,7 @@ int main(int count, char** values) {
   MeshShape shape;
   shape[arguments.parallel == "ddp" ? Axis::dp_replicate : Axis::dp_shard] = environment.world_size;
   Mesh mesh(environment, shape, {.device = at::Device(arguments.device), .collective_timeout = std::chrono::hours(2)});
-  // Now that a GPU's library is loaded.
+  // After Mesh, which loads the GPU's library.
   if (!arguments.plain) install_fused_functions();
   ParallelOptions options;
   options.bf16 = arguments.bf16;
@@ -156,7 +155,7 @@ int main(int count, char** values) {
   options.zero_stage = arguments.parallel == "zero1" ? 1 : arguments.parallel == "zero2" ? 2 : 3;
   options.initialize = mesh.device().is_cpu();
   ParallelModel model(*network.entry, *network.config, mesh, options, /*seed=*/0);
-  if (!options.initialize) draw_on_device(model);
+  if (!options.initialize) initialize_on_device(model);
   Optimizer optimizer(model.parameters(), OptimizerOptions{}, mesh);
 
   Batch batch = random_batch(spec, *network.entry, environment.world_size);
@@ -172,7 +171,7 @@ int main(int count, char** values) {
     const char* const type = arguments.bf16 ? "bfloat16" : "float32";
     for (int warm_up = 0; warm_up < 3; ++warm_up) step();
     if (rates) {
-      // Of some steps the fastest: other load on the machine is no part of what it can do.
+      // The fastest of ten steps, because other load on the machine slows the rest.
       Recording fastest = record(step, &*rates);
       for (int i = 1; i < 10; ++i)
         if (Recording another = record(step, &*rates); another.seconds < fastest.seconds) fastest = std::move(another);
@@ -194,16 +193,16 @@ int main(int count, char** values) {
     trace.end(0);
     return 0;
   }
-  const auto asked_steps = [&] {
+  const auto read_steps = [&] {
     at::Tensor steps = at::zeros({1}, at::kLong);
     if (std::string line; mesh.rank() == 0 && std::getline(std::cin, line)) steps.fill_(std::stoi(line));
     broadcast(mesh.control(), steps, 0, "the number of steps").wait();
     return steps.item<int64_t>();
   };
-  while (const int64_t asked = asked_steps()) {
+  while (const int64_t steps = read_steps()) {
     const double wall = seconds(CLOCK_MONOTONIC), processor = seconds(CLOCK_PROCESS_CPUTIME_ID);
     double loss = 0.0;
-    for (int64_t i = 0; i < asked; ++i) loss = step();
+    for (int64_t i = 0; i < steps; ++i) loss = step();
     if (mesh.rank() != 0) continue;
     json answer = {{"wall", seconds(CLOCK_MONOTONIC) - wall},
                    {"processor", seconds(CLOCK_PROCESS_CPUTIME_ID) - processor},

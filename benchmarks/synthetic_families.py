@@ -1,5 +1,5 @@
-"""Specs of made-up families, for measuring: chains in which each family derives from the one before, with a Llama under another name at
-the root. Every family changes its config and one class, interleaved."""
+"""Synthetic specs for measuring: chains in which each family derives from the previous one, with a renamed Llama at
+the root. Every family changes its config and, in turn, one of its classes."""
 
 import pathlib
 
@@ -35,7 +35,7 @@ def derived(chain, level):
     name, family = names(chain, level)
     before, base_family = names(chain, level - 1)
     part, body = CLASSES[level % len(CLASSES)]
-    declared = max(level - len(CLASSES), 1)  # where this class was declared last
+    declared = max(level - len(CLASSES), 1)  # the last level that declared this class
     declaring, declaring_family = names(chain, declared)
     base = f"{declaring_family}{part}"
     inherited = f"{declaring}::{base}Impl" if declared == level - 1 else f"{before}::Its<{declaring}::{base}Impl>"

@@ -1,4 +1,4 @@
-// Run by the build: prints the header from which a program knows the generator that it was built with.
+// Run by the build: prints a header that identifies the generator sources that a program is built with.
 //   build_identity GENERATOR_FOLDER NAME VALUE…
 #include <cstdio>
 #include <exception>

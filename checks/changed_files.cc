@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What `git -C root arguments…` prints.
+/// Returns the output of `git -C root arguments…`.
 std::string git(const fs::path& root, const std::vector<std::string>& arguments) {
   std::vector<std::string> words = {"git", "-C", root};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -33,7 +33,7 @@ void add_names(const std::string& separated_by_null, std::set<std::string>& name
 }  // namespace
 
 std::set<std::string> changed_since(const fs::path& root, const std::string& revision) {
-  // Resolved first, so that no revision is taken for a flag or a file.
+  // Resolve the revision first, so that it is not taken for a flag or a file.
   std::string commit = git(root, {"rev-parse", "--verify", "--end-of-options", revision + "^{commit}"});
   commit.erase(commit.find_last_not_of('\n') + 1);
   std::set<std::string> names;

@@ -1,4 +1,4 @@
-// What changed since a revision, as git sees it.
+// Files that changed since a git revision.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace modgen {
 
-/// Files below `root` that differ from revision `revision` in the working tree, new and deleted ones among them, by
-/// their names relative to `root`. Throws std::runtime_error, with git's message, if git cannot say.
+/// Returns the files below `root` that differ from `revision` in the working tree, including new and deleted files, as
+/// names relative to `root`. Throws std::runtime_error with git's message if git fails.
 std::set<std::string> changed_since(const std::filesystem::path& root, const std::string& revision);
 
 }  // namespace modgen

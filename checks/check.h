@@ -1,5 +1,5 @@
-// Whether generated/ is what modular/ says. The fast path compares digests; what they do not confirm is generated again
-// and compared.
+// Checks that generated/ is up to date with modular/. The fast path compares digests; families that they do not confirm
+// are regenerated and compared.
 #pragma once
 
 #include <filesystem>
@@ -15,37 +15,36 @@ namespace modgen {
 struct CheckOptions {
   Tree tree;
   std::filesystem::path modgen;               // the program that generates
-  std::vector<std::string> modgen_arguments;  // passed on to it
-  std::vector<std::string> families;          // those to check; all, and the folder's other files, when empty
-  std::optional<std::string> changed_since;   // a git revision: only families that a change since then concerns
-  bool full = false;                          // trust no record
-  bool fix = false;                           // write what should be there
+  std::vector<std::string> modgen_arguments;  // additional arguments for modgen
+  std::vector<std::string> families;          // families to check; if empty, all, and other files of the folder
+  std::optional<std::string> changed_since;   // a git revision: check only families that changes since then affect
+  bool full = false;                          // ignore records and regenerate everything
+  bool fix = false;                           // write the correct files
 };
 
 enum class Verdict {
-  drift,      // the tree is not what the specs say
-  fixed,      // it was not, and is now
-  unchecked,  // it could not be checked
-  rejected,   // a spec does not generate: an error in it, or in its parallel plan
+  drift,      // the file differs from its spec
+  fixed,      // the file differed and has been fixed
+  unchecked,  // the file could not be checked
+  rejected,   // the spec cannot be generated: it or its parallel plan has an error
 };
 
 struct Difference {
   Verdict verdict;
   std::string file;  // relative to the root
-  int line;          // the first that differs, or 1
+  int line;          // first differing line, or 1
   std::string message;
-  std::string diff;  // unified, from what is there to what should be; may be empty
-  std::optional<Diagnostic> error =
-      {};  // what modgen said, with columns, notes and fixes, where the verdict is rejected
+  std::string diff;                      // unified diff from the actual to the expected content; may be empty
+  std::optional<Diagnostic> error = {};  // if rejected: modgen's diagnostic, with columns, notes and fixes
 };
 
 struct CheckResult {
-  std::vector<Difference> differences;  // in the order of the files' names
-  std::vector<std::string> notices;     // what a person should know of the run itself: sentences
+  std::vector<Difference> differences;  // sorted by file name
+  std::vector<std::string> notices;     // messages about the run itself
 };
 
-/// Everything in generated/ that differs from what modular/ says. Throws std::runtime_error where the tree cannot be
-/// read at all, or not be written where it is to be fixed; nothing is changed then.
+/// Returns all differences between generated/ and the output that modular/ generates. Throws std::runtime_error if the
+/// tree cannot be read, or cannot be written with `fix`; nothing is changed in that case.
 CheckResult check(const CheckOptions& options);
 
 }  // namespace modgen

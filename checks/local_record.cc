@@ -47,7 +47,7 @@ std::optional<LocalRecord> read_local_record(const fs::path& root, const std::st
     std::istringstream(*text) >> record.tools >> record.record;
     return record;
   } catch (const std::runtime_error&) {
-    return std::nullopt;  // what cannot be read is not known
+    return std::nullopt;  // treat an unreadable record as missing
   }
 }
 

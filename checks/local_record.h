@@ -1,6 +1,6 @@
-// What this machine remembers of its own checks, in the user's cache folder: which programs and libraries confirmed a
-// committed record. A record is the same on every machine; the programs are not, so a changed one makes modcheck
-// generate once more.
+// Local records of this machine's checks, in the user's cache folder: the programs and libraries that confirmed a
+// committed record. Committed records are the same on every machine, but programs are not, so modcheck regenerates if
+// one has changed.
 #pragma once
 
 #include <filesystem>
@@ -14,13 +14,13 @@ struct LocalRecord {
   std::string record;  // digest of the committed record that they reproduced
 };
 
-/// Names, sizes and times of modgen and of the Clang and LLVM libraries that it is linked to, in one digest.
+/// One digest of the names, sizes and modification times of modgen and of the Clang and LLVM libraries that it links.
 std::string identity_of_tools(const std::filesystem::path& modgen);
 
-/// Nothing where the family was not checked before, or the cache folder does not exist or cannot be read.
+/// Empty if the family has not been checked before, or the cache folder does not exist or cannot be read.
 std::optional<LocalRecord> read_local_record(const std::filesystem::path& root, const std::string& family);
 
-/// Does nothing where there is no cache folder. Throws std::runtime_error where it cannot be written.
+/// Does nothing without a cache folder. Throws std::runtime_error if the record cannot be written.
 void write_local_record(const std::filesystem::path& root, const std::string& family, const LocalRecord& record);
 
 }  // namespace modgen

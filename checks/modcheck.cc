@@ -13,8 +13,8 @@ namespace {
 constexpr int kClean = 0, kDrift = 1, kUnchecked = 2;
 
 constexpr const char* kFooter =
-    "exit codes: 0 clean, 1 generated/ is not what modular/ says, 2 it could not be checked\n"
-    "Digests are not authentication: in continuous integration use --full, which trusts no record.";
+    "exit codes: 0 clean, 1 generated/ is out of date with modular/, 2 it could not be checked\n"
+    "Digests are not authentication: in continuous integration use --full, which ignores records.";
 
 }  // namespace
 
@@ -23,23 +23,24 @@ int main(int count, char** arguments) try {
   modgen::CheckOptions options;
   std::string root = ".", shipped, torch, format = "text";
   bool no_diff = false, version = false;
-  CLI::App app("modcheck: proves that generated/ is what modular/ says");
+  CLI::App app("modcheck: checks that generated/ is up to date with modular/");
   app.footer(kFooter);
-  app.add_option("families", options.families, "check these only, by the names of their specs");
-  app.add_option("--root", root, "the folder that holds modular/ and generated/")->capture_default_str();
+  app.add_option("families", options.families, "check only these families, by spec name");
+  app.add_option("--root", root, "the folder that contains modular/ and generated/")->capture_default_str();
   app.add_option("--changed-since", options.changed_since,
-                 "check only families that a change since this git revision concerns")
+                 "check only families that changes since this git revision affect")
       ->excludes("families");
-  app.add_flag("--full", options.full, "generate everything again and compare, whatever the records say");
-  app.add_flag("--fix", options.fix, "write what should be there; exits with 0 where all could be fixed");
-  app.add_flag("--no-diff", no_diff, "name what differs without showing how");
+  app.add_flag("--full", options.full, "regenerate everything and compare, regardless of the records");
+  app.add_flag("--fix", options.fix, "write the correct files; exits with 0 if everything could be fixed");
+  app.add_flag("--no-diff", no_diff, "list differences without diffs");
   app.add_option("--format", format, "text, json, github (annotations) or sarif (2.1.0)")
       ->check(CLI::IsMember({"text", "json", "github", "sarif"}))
       ->capture_default_str();
-  app.add_option("--modgen", options.modgen, "the modgen to generate with (default: the one beside modcheck)");
-  app.add_option("--shipped", shipped, "the tree that ships the prelude and runtime/model/ (default: modcheck's own)");
+  app.add_option("--modgen", options.modgen, "the modgen executable to use (default: the one next to modcheck)");
+  app.add_option("--shipped", shipped,
+                 "the tree that contains the prelude and runtime/model/ (default: modcheck's own)");
   app.add_option("--torch", torch, "folder of an installed torch (default: as configured)");
-  app.add_flag("--version", version, "print what modcheck was built from");
+  app.add_flag("--version", version, "print the generator and releases that modcheck was built with");
   try {
     app.parse(count, arguments);
   } catch (const CLI::ParseError& error) {

@@ -28,16 +28,17 @@ std::string name_for(Verdict verdict) {
 std::string text(const std::vector<Difference>& differences, bool with_diff) {
   std::string lines;
   bool drift = false;
-  for (const Difference& one : differences) {
-    drift |= one.verdict == Verdict::drift;
-    if (one.error) {
-      lines += to_text(*one.error);
+  for (const Difference& difference : differences) {
+    drift |= difference.verdict == Verdict::drift;
+    if (difference.error) {
+      lines += to_text(*difference.error);
       continue;
     }
-    lines += one.file + ':' + std::to_string(one.line) + ": " + name_for(one.verdict) + ": " + one.message + '\n';
-    if (with_diff) lines += one.diff;
+    lines += difference.file + ':' + std::to_string(difference.line) + ": " + name_for(difference.verdict) + ": " +
+             difference.message + '\n';
+    if (with_diff) lines += difference.diff;
   }
-  if (drift) lines += "To accept the specs as they are: modcheck --fix, or modgen --all.\n";
+  if (drift) lines += "To update the generated files, run modcheck --fix or modgen --all.\n";
   return lines;
 }
 
@@ -55,18 +56,21 @@ void add_error(const Diagnostic& error, Json& entry) {
 
 std::string json(const std::vector<Difference>& differences, bool with_diff) {
   Json list = Json::array();
-  for (const Difference& one : differences) {
-    Json entry = {{"verdict", name_for(one.verdict)}, {"file", one.file}, {"line", one.line}, {"message", one.message}};
-    if (one.error)
-      add_error(*one.error, entry);
+  for (const Difference& difference : differences) {
+    Json entry = {{"verdict", name_for(difference.verdict)},
+                  {"file", difference.file},
+                  {"line", difference.line},
+                  {"message", difference.message}};
+    if (difference.error)
+      add_error(*difference.error, entry);
     else if (with_diff)
-      entry["diff"] = one.diff;
+      entry["diff"] = difference.diff;
     list.push_back(entry);
   }
   return list.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-/// Workflow commands end at a line's end: GitHub decodes these three.
+/// Escapes a message of a workflow command, which ends at the end of its line. GitHub decodes these three sequences.
 std::string escaped(const std::string& message) {
   std::string result;
   for (char c : message) {
@@ -82,7 +86,7 @@ std::string escaped(const std::string& message) {
   return result;
 }
 
-/// Within a property a colon and a comma would end it, too.
+/// Escapes a property value, which a colon or comma would end as well.
 std::string escaped_property(const std::string& value) {
   std::string result;
   for (char c : escaped(value)) result += c == ':' ? "%3A" : c == ',' ? "%2C" : std::string(1, c);
@@ -91,12 +95,12 @@ std::string escaped_property(const std::string& value) {
 
 std::string github(const std::vector<Difference>& differences) {
   std::string lines;
-  for (const Difference& one : differences) {
-    lines += one.verdict == Verdict::fixed ? "::notice file=" : "::error file=";
-    lines += escaped_property(one.file) + ",line=" + std::to_string(one.line);
-    if (one.error) lines += ",col=" + std::to_string(column_in_characters(one.error->where));
-    lines += ",title=modcheck " + name_for(one.verdict) + "::" + escaped(one.message);
-    if (one.error && !one.error->advice.empty()) lines += "%0A" + escaped(one.error->advice);
+  for (const Difference& difference : differences) {
+    lines += difference.verdict == Verdict::fixed ? "::notice file=" : "::error file=";
+    lines += escaped_property(difference.file) + ",line=" + std::to_string(difference.line);
+    if (difference.error) lines += ",col=" + std::to_string(column_in_characters(difference.error->where));
+    lines += ",title=modcheck " + name_for(difference.verdict) + "::" + escaped(difference.message);
+    if (difference.error && !difference.error->advice.empty()) lines += "%0A" + escaped(difference.error->advice);
     lines += '\n';
   }
   return lines;
@@ -104,19 +108,19 @@ std::string github(const std::vector<Difference>& differences) {
 
 Json artifact(const std::string& file) { return {{"uri", file}}; }
 
-Json place(const Location& where) {
+Json sarif_location(const Location& where) {
   Json region = {{"startLine", std::max(1u, where.line)}};
   if (where.line > 0) region["startColumn"] = column_in_characters(where);
   return {{"physicalLocation", {{"artifactLocation", artifact(where.path)}, {"region", region}}}};
 }
 
-/// What modgen says about a spec: notes are related places, a fix is one replacement or several.
+/// Adds modgen's error in a spec: notes become related locations, a fix becomes one or more replacements.
 void add_error(const Diagnostic& error, const std::filesystem::path& root, Json& result) {
   if (!error.advice.empty()) result["message"]["text"] = error.message + '\n' + error.advice;
-  result["locations"] = Json::array({place(error.where)});
+  result["locations"] = Json::array({sarif_location(error.where)});
   for (const Diagnostic& note : error.notes) {
     if (note.where.path.empty()) continue;
-    Json related = place(note.where);
+    Json related = sarif_location(note.where);
     related["message"] = {{"text", note.message}};
     result["relatedLocations"].push_back(related);
   }
@@ -134,27 +138,28 @@ void add_error(const Diagnostic& error, const std::filesystem::path& root, Json&
 constexpr const char* meaning(Verdict verdict) {
   switch (verdict) {
     case Verdict::drift:
-      return "generated/ is not what modular/ says";
+      return "generated/ is out of date with modular/";
     case Verdict::fixed:
-      return "generated/ was not what modular/ says, and is now";
+      return "generated/ was out of date with modular/ and has been fixed";
     case Verdict::unchecked:
-      return "it could not be checked whether generated/ is what modular/ says";
+      return "it could not be checked whether generated/ is up to date with modular/";
     case Verdict::rejected:
-      return "a spec that does not generate: an error in it or in its parallel plan";
+      return "a spec that cannot be generated: it or its parallel plan has an error";
   }
   return "";
 }
 
 std::string sarif(const std::vector<Difference>& differences, const std::filesystem::path& root) {
   Json results = Json::array();
-  for (const Difference& one : differences) {
+  for (const Difference& difference : differences) {
     const Json location = {
-        {"physicalLocation", {{"artifactLocation", artifact(one.file)}, {"region", {{"startLine", one.line}}}}}};
-    Json result = {{"ruleId", name_for(one.verdict)},
-                   {"level", one.verdict == Verdict::fixed ? "note" : "error"},
-                   {"message", {{"text", one.message}}},
+        {"physicalLocation",
+         {{"artifactLocation", artifact(difference.file)}, {"region", {{"startLine", difference.line}}}}}};
+    Json result = {{"ruleId", name_for(difference.verdict)},
+                   {"level", difference.verdict == Verdict::fixed ? "note" : "error"},
+                   {"message", {{"text", difference.message}}},
                    {"locations", Json::array({location})}};
-    if (one.error) add_error(*one.error, root, result);
+    if (difference.error) add_error(*difference.error, root, result);
     results.push_back(result);
   }
   Json rules = Json::array();

@@ -1,4 +1,4 @@
-// The output of modcheck, for people and for other programs.
+// Output of modcheck as text and in machine-readable formats.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace modgen {
 
-/// `format` is "text", "json", "github" (workflow annotations) or "sarif" (2.1.0). Diffs are in text and JSON only,
-/// where `with_diff`. `root` is the tree that file names are relative to.
+/// `format` is "text", "json", "github" (workflow annotations) or "sarif" (2.1.0). Diffs are printed in text and JSON
+/// only, if `with_diff`. File names are relative to `root`.
 std::string print(const std::vector<Difference>& differences, std::string_view format, bool with_diff,
                   const std::filesystem::path& root);
 

@@ -1,5 +1,5 @@
-// The committed record of a generated file, generated/<family>.lock: what the file was made from, by digests, the same
-// on every machine. modgen writes it beside its output and skips a family whose record is current; modcheck verifies it
+// The committed record of a generated file, generated/<family>.lock: digests of all inputs of the file, the same on
+// every machine. modgen writes it next to its output and skips families whose record is current; modcheck verifies it
 // without loading Clang.
 #pragma once
 
@@ -13,13 +13,13 @@
 
 namespace modgen {
 
-/// Where files are: the user's tree, and the tree that ships the prelude, the contract and the families. The same in
-/// this project.
+/// The user's tree, and the tree that ships the prelude, the contract and the families. Both are the same in this
+/// project.
 struct Tree {
   std::filesystem::path root, shipped;
 
-  /// How a record names a file: relative to the root ("modular/llama.h"), or "<shipped>/…". Throws std::runtime_error
-  /// for a file of neither.
+  /// The name of a file in a record: relative to the root ("modular/llama.h"), or "<shipped>/…". Throws
+  /// std::runtime_error for a file in neither tree.
   std::string name_for(const std::filesystem::path& path) const;
   std::filesystem::path path_to(std::string_view name) const;
 };
@@ -27,8 +27,8 @@ struct Tree {
 /// The folder of the running program.
 std::filesystem::path program_folder();
 
-/// The tree that holds the prelude for specs below `root`: `root` itself where it has one, else the one that ships with
-/// the running program: include/modular/ beside an installed bin/, else the sources that it was built from.
+/// The tree with the prelude for specs below `root`: `root` itself if it has one; otherwise the tree of the running
+/// program, which is include/modular/ next to an installed bin/, or the sources that it was built from.
 std::filesystem::path shipped_tree(const std::filesystem::path& root);
 
 struct FileDigest {
@@ -37,29 +37,29 @@ struct FileDigest {
 };
 
 struct Record {
-  std::string generator;    // digest of the generator's sources, in which its style and options are written
+  std::string generator;    // digest of the generator's sources, which include its style and options
   std::string llvm, torch;  // releases
   std::string output;       // digest of the generated file's bytes
   FileDigest spec;
-  std::vector<FileDigest> read;     // every other project file that the output depends on, by name
-  std::vector<std::string> absent;  // include candidates that did not exist: one that appears would be included instead
+  std::vector<FileDigest> read;     // all other project files that the output depends on, sorted by name
+  std::vector<std::string> absent;  // include candidates that did not exist, and would be included if they appeared
 
   bool operator==(const Record&) const = default;
 };
 
-/// What this build's generator is: digest of its sources, LLVM's and torch's releases.
+/// Identity of this build's generator: digest of its sources, and the releases of LLVM and torch.
 struct GeneratorIdentity {
   std::string sources, llvm, torch;
 };
 GeneratorIdentity built_generator();
 
-/// The files of a tree as they are found, each looked at once: families share most of what they depend on.
+/// The files of a tree, each read at most once, since families share most of their dependencies.
 class TreeFiles {
  public:
   explicit TreeFiles(Tree tree) : tree_(std::move(tree)) {}
 
   const Tree& tree() const { return tree_; }
-  /// The digest of the text of the file that records call `name`; nothing where there is none.
+  /// The digest of the text of the file with that name in records; empty if there is no such file.
   const std::optional<std::string>& digest(const std::string& name);
   bool exists(const std::string& name);
 
@@ -69,25 +69,25 @@ class TreeFiles {
   std::unordered_map<std::string, bool> exists_;
 };
 
-/// The record of an output just made by the generator of this build. `read` and `absent` are paths as generate() gives
-/// them: relative to the root, or absolute. Throws std::runtime_error where a file cannot be read.
+/// Creates the record of an output that this build's generator has just written. `read` and `absent` are paths from
+/// generate(): relative to the root, or absolute. Throws std::runtime_error if a file cannot be read.
 Record make_record(TreeFiles& files, const std::string& family, std::string_view output_bytes,
                    const std::vector<std::string>& read, const std::vector<std::string>& absent);
 
-/// The record as text, one fact a line.
+/// The record as text, one entry per line.
 std::string to_text(const Record& record);
 
-/// Throws std::runtime_error, with the line, where `text` is not a record; a text with carriage returns is not.
+/// Throws std::runtime_error, with the line number, if `text` is not a record. Carriage returns are an error.
 Record parse_record(std::string_view text);
 
-/// Why the generated file in `output_folder` may not be what its spec says: one sentence each, none where the record is
-/// current. `generator` is what would make the file now.
+/// The reasons why the generated file in `output_folder` may differ from its spec; empty if the record is current.
+/// `generator` is the generator that would write the file now.
 std::vector<std::string> reasons_to_regenerate(const Record& record, TreeFiles& files, const std::string& family,
                                                const std::filesystem::path& output_folder,
                                                const GeneratorIdentity& generator);
 
-/// True where `output_folder` holds the family's generated file and a current record of it, both as this build's
-/// generator makes them.
+/// Whether `output_folder` contains the family's generated file and a current record, both as written by this build's
+/// generator.
 bool is_current(TreeFiles& files, const std::string& family, const std::filesystem::path& output_folder);
 
 }  // namespace modgen

@@ -21,7 +21,7 @@ fs::path diagnostics_file(const fs::path& folder, size_t group) {
 
 Program start(const CheckOptions& options, const std::vector<std::string>& families, const fs::path& folder,
               const fs::path& diagnostics) {
-  fs::remove(diagnostics);  // an earlier run's
+  fs::remove(diagnostics);  // left from an earlier run
   std::vector<std::string> words = {options.modgen, "--root",        options.tree.root, "--output-dir",
                                     folder,         "--diagnostics", diagnostics};
   if (!options.tree.shipped.empty()) words.insert(words.end(), {"--shipped", options.tree.shipped});
@@ -34,12 +34,12 @@ Program start(const CheckOptions& options, const std::vector<std::string>& famil
 
 TemporaryFolder::TemporaryFolder() {
   std::string name = (fs::temp_directory_path() / "modcheck-XXXXXX").string();
-  if (!mkdtemp(name.data())) throw std::runtime_error(name + ": cannot be made: " + std::strerror(errno));
+  if (!mkdtemp(name.data())) throw std::runtime_error(name + ": cannot be created: " + std::strerror(errno));
   path_ = name;
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;  // a folder left in /tmp is not a reason to fail
+  std::error_code ignored;  // leaving a folder in /tmp is not an error
   fs::remove_all(path_, ignored);
 }
 
@@ -53,17 +53,17 @@ std::vector<Regeneration> regenerate(const CheckOptions& options, const std::vec
   std::vector<Running> running;
   auto finish_some = [&] {
     std::vector<const Process*> processes;
-    for (const Running& one : running) processes.push_back(&one.program.process());
+    for (const Running& entry : running) processes.push_back(&entry.program.process());
     const std::vector<size_t> done = ended(processes, /*wait=*/true);
     for (size_t index = done.size(); index-- > 0;) {
-      Running one = std::move(running[done[index]]);
+      Running finished = std::move(running[done[index]]);
       running.erase(running.begin() + static_cast<long>(done[index]));
-      Regeneration& result = results[one.group];
-      const Ending ending = one.program.wait();
+      Regeneration& result = results[finished.group];
+      const Ending ending = finished.program.wait();
       result.exit_code = ending.exit_code;
-      result.messages = one.program.output();
+      result.messages = finished.program.output();
       if (ending.signal != 0) result.messages += "modgen " + describe(ending) + "\n";
-      result.diagnostics = read_diagnostics(diagnostics_file(folder, one.group));
+      result.diagnostics = read_diagnostics(diagnostics_file(folder, finished.group));
     }
   };
   const size_t at_once = std::max(1u, std::thread::hardware_concurrency());

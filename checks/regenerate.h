@@ -1,4 +1,4 @@
-// Generates families into a folder of its own, by running modgen.
+// Runs modgen to generate families into a separate folder.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace modgen {
 
-/// A folder that is removed with its contents at the end of the scope.
+/// A temporary folder that is removed with its contents at the end of the scope.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -25,12 +25,12 @@ class TemporaryFolder {
 
 struct Regeneration {
   std::vector<std::string> families;
-  int exit_code = 0;                    // modgen's
-  std::string messages;                 // what it printed
-  std::vector<Diagnostic> diagnostics;  // what it reported about specs
+  int exit_code = 0;                    // exit code of modgen
+  std::string messages;                 // output of modgen
+  std::vector<Diagnostic> diagnostics;  // errors and warnings about specs
 };
 
-/// Runs modgen for each group of families, as many at a time as there are processors; a family's files land in
+/// Runs modgen for each group of families, with one process per CPU at a time. The generated files are written to
 /// `folder`.
 std::vector<Regeneration> regenerate(const CheckOptions& options, const std::vector<std::vector<std::string>>& groups,
                                      const std::filesystem::path& folder);

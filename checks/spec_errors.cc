@@ -10,7 +10,7 @@ namespace modgen {
 
 namespace {
 
-/// How many characters the UTF-8 text holds.
+/// Number of characters in a UTF-8 text.
 size_t characters(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](unsigned char byte) { return (byte & 0xC0) != 0x80; }));
 }
@@ -37,7 +37,7 @@ std::vector<Diagnostic> read_diagnostics(const std::filesystem::path& file) {
   std::vector<Diagnostic> diagnostics;
   if (!text) return diagnostics;
   try {
-    for (const nlohmann::json& one : nlohmann::json::parse(*text)) diagnostics.push_back(read(one));
+    for (const nlohmann::json& entry : nlohmann::json::parse(*text)) diagnostics.push_back(read(entry));
   } catch (const nlohmann::json::exception& error) {
     throw std::runtime_error(file.string() + ": not modgen's diagnostics: " + error.what());
   }

@@ -1,4 +1,4 @@
-// What modgen reports about specs, as `modgen --diagnostics FILE` writes it.
+// Reads modgen's errors in specs, as written by `modgen --diagnostics FILE`.
 #pragma once
 
 #include <filesystem>
@@ -8,12 +8,11 @@
 
 namespace modgen {
 
-/// The diagnostics in `file`; none if modgen ended before it wrote them. Throws std::runtime_error where the file is
-/// not modgen's.
+/// The diagnostics in `file`; empty if modgen ended before it wrote them. Throws std::runtime_error if modgen did not
+/// write the file.
 std::vector<Diagnostic> read_diagnostics(const std::filesystem::path& file);
 
-/// Where `fix` begins and how long it is in characters of its file's text; {0, 0} where the file is no longer as modgen
-/// read it.
+/// Offset and length of a fix in characters of its file; {0, 0} if the file has changed since modgen read it.
 struct Characters {
   size_t offset = 0, length = 0;
 };

@@ -1,4 +1,4 @@
-// Differences of two texts for people to read.
+// Unified diffs of two texts.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace modgen {
 
-/// What turns `before` into `after`, in unified format under the two names; empty where they are equal. Carriage
-/// returns show as ^M.
+/// The unified diff from `before` to `after`, with the two names; empty if they are equal. Carriage returns are shown
+/// as ^M.
 std::string unified_diff(std::string_view before_name, std::string_view before, std::string_view after_name,
                          std::string_view after);
 

@@ -1,5 +1,5 @@
-# Finds LLVM and Clang 19 and defines modular::clang (the shared libclang-cpp and libLLVM). Asked of llvm-config rather than of the CMake
-# packages, which pick up the static libraries of another release where two are installed.
+# Finds LLVM and Clang 19 and defines modular::clang (the shared libclang-cpp and libLLVM). Uses llvm-config instead of the CMake packages,
+# which pick up the static libraries of another release if two are installed.
 find_program(LLVM_CONFIG NAMES llvm-config-19 llvm-config HINTS /usr/lib/llvm-19/bin)
 if(NOT LLVM_CONFIG)
   message(FATAL_ERROR "modgen needs LLVM and Clang 19: run scripts/setup, or configure with -DMODULAR_GENERATOR=OFF")
@@ -16,7 +16,7 @@ file(REAL_PATH ${llvm_libraries}/libLLVM.so MODULAR_LLVM_LIBRARY)
 add_library(modular_clang INTERFACE)
 add_library(modular::clang ALIAS modular_clang)
 target_include_directories(modular_clang SYSTEM INTERFACE ${llvm_include})
-# g++ 12 warns wrongly of Clang's lazy pointers and of std::string's operator+ once they are inlined.
+# With inlining, g++ 12 emits false warnings for Clang's lazy pointers and std::string's operator+.
 target_compile_options(modular_clang INTERFACE -fno-rtti
                        $<$<CXX_COMPILER_ID:GNU>:-Wno-nonnull> $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
 target_link_libraries(modular_clang INTERFACE ${MODULAR_CLANG_LIBRARY} ${MODULAR_LLVM_LIBRARY})

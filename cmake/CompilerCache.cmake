@@ -1,4 +1,4 @@
-# Uses ccache when it is installed. The sloppiness is what its manual asks for with precompiled headers.
+# Uses ccache if it is installed. CCACHE_SLOPPINESS has the values that its manual requires for precompiled headers.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
   set(modular_ccache ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime

@@ -1,5 +1,5 @@
-# Says in MODULAR_HAS_CUDA whether the CUDA parts are built: where there are a CUDA toolkit and the whole torch.
-set(MODULAR_CUDA "AUTO" CACHE STRING "Build the CUDA parts: ON, OFF or AUTO (where a toolkit is)")
+# Sets MODULAR_HAS_CUDA if the CUDA parts are built, which takes a CUDA toolkit and the full torch (its NVIDIA wheels included).
+set(MODULAR_CUDA "AUTO" CACHE STRING "Build the CUDA parts: ON, OFF or AUTO (if a toolkit is installed)")
 set(MODULAR_HAS_CUDA OFF)
 if(NOT MODULAR_CUDA STREQUAL "OFF")
   if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
@@ -10,16 +10,16 @@ if(NOT MODULAR_CUDA STREQUAL "OFF")
   endif()
   include(CheckLanguage)
   check_language(CUDA)
-  # The wheel always holds libtorch_cuda; what that needs comes in wheels of its own, which a CPU-only set-up leaves out.
-  set(modular_whole_torch OFF)
+  # The wheel always contains libtorch_cuda; its dependencies are separate wheels, which a CPU-only setup omits.
+  set(modular_full_torch OFF)
   if(EXISTS ${MODULAR_TORCH_DIR}/lib/libtorch_cuda.so
      AND (NOT EXISTS ${MODULAR_TORCH_DIR}/../nvidia/cu13 OR EXISTS ${MODULAR_TORCH_DIR}/../nvidia/cudnn))
-    set(modular_whole_torch ON)
+    set(modular_full_torch ON)
   endif()
-  if(CMAKE_CUDA_COMPILER AND modular_whole_torch)
+  if(CMAKE_CUDA_COMPILER AND modular_full_torch)
     set(MODULAR_HAS_CUDA ON)
   elseif(MODULAR_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "MODULAR_CUDA=ON needs nvcc (on the PATH, in CUDACXX or CUDA_HOME) and the whole torch: pip install torch==2.11.0")
+    message(FATAL_ERROR "MODULAR_CUDA=ON needs nvcc (on the PATH, in CUDACXX or CUDA_HOME) and the full torch: pip install torch==2.11.0")
   endif()
 endif()
 message(STATUS "CUDA parts: ${MODULAR_HAS_CUDA}")

@@ -1,4 +1,4 @@
-# Installs programs, libraries and headers, and the package by which another project finds them: find_package(modular).
+# Installs programs, libraries, headers and the CMake package for other projects: find_package(modular).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/modular)
@@ -21,7 +21,7 @@ endif()
 if(TARGET modular_parquet_arrow)
   install(TARGETS modular_parquet_arrow LIBRARY DESTINATION lib)
 endif()
-# The layout of this tree, so that every include reads as it does here.
+# Keeps the layout of this tree, so that includes read the same.
 install(DIRECTORY modular runtime generated DESTINATION include/modular FILES_MATCHING PATTERN "*.h")
 
 install(EXPORT modularTargets NAMESPACE modular:: DESTINATION ${package_folder})

@@ -1,10 +1,10 @@
-# What a project that trains its own families calls; this project builds its modrun with the same functions.
+# Functions for projects that train their own families; this project builds its modrun with them too.
 
 # modular_generate(<target> FAMILIES <family>… [ROOT <dir>] [OUTPUT_DIR <dir>])
-#   Generates <dir>/modular/<family>.h of each family when its spec, or one that ships with modgen, changed. <target> carries the include
-#   folder, for programs that include "generated/<family>.h"; modular_executable and modular_parity_test find it by the family. ROOT is
-#   the calling folder by default. OUTPUT_DIR, a folder named "generated", is in the build folder by default; name one in the source
-#   tree to commit what is generated, as modcheck expects it.
+#   Generates <dir>/modular/<family>.h of each family when its spec, or a spec that ships with modgen, changes. <target> carries the include
+#   folder, for programs that include "generated/<family>.h"; modular_executable and modular_parity_test find it by the family. ROOT defaults
+#   to the calling folder. OUTPUT_DIR must be named "generated" and defaults to a folder in the build folder; name one in the source
+#   tree to commit the generated files, as modcheck expects.
 function(modular_generate target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "ROOT;OUTPUT_DIR" "FAMILIES")
   if(NOT arg_FAMILIES)
@@ -20,17 +20,17 @@ function(modular_generate target)
   cmake_path(ABSOLUTE_PATH arg_OUTPUT_DIR BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE)
   cmake_path(GET arg_OUTPUT_DIR FILENAME folder_name)
   if(NOT folder_name STREQUAL "generated")
-    message(FATAL_ERROR "modular_generate(${target}): OUTPUT_DIR ${arg_OUTPUT_DIR} must be named generated, as programs include it")
+    message(FATAL_ERROR "modular_generate(${target}): OUTPUT_DIR ${arg_OUTPUT_DIR} must be named generated: programs include generated/<family>.h")
   endif()
 
   set(headers)
   foreach(family ${arg_FAMILIES})
     if(NOT EXISTS ${arg_ROOT}/modular/${family}.h)
-      message(FATAL_ERROR "modular_generate(${target}): there is no spec ${arg_ROOT}/modular/${family}.h")
+      message(FATAL_ERROR "modular_generate(${target}): ${arg_ROOT}/modular/${family}.h does not exist: add the spec, or fix FAMILIES or ROOT")
     endif()
     list(APPEND headers ${arg_OUTPUT_DIR}/${family}.h)
   endforeach()
-  # A family may derive from any other: modgen itself finds in milliseconds which of them a change concerns.
+  # A family may derive from any other; modgen finds out in milliseconds which families a change affects.
   file(GLOB specs CONFIGURE_DEPENDS ${arg_ROOT}/modular/*.h)
   file(GLOB shipped CONFIGURE_DEPENDS ${MODULAR_SHIPPED_DIR}/modular/*.h ${MODULAR_SHIPPED_DIR}/runtime/model/*.h)
   set(stamp ${CMAKE_CURRENT_BINARY_DIR}/modular/${target}.stamp)
@@ -56,8 +56,8 @@ function(modular_generate target)
 endfunction()
 
 # modular_precompile(<target>…)
-#   Has targets share one precompiled header of libtorch: each of their files compiles in two thirds of the time. It is made with the
-#   flags of the first folder that asks; a folder with others sets MODULAR_PCH to the name of one of its own.
+#   Makes targets share one precompiled header of libtorch, with which a file compiles in two thirds of the time. It is built with the flags
+#   of the first folder that calls this; a folder with other flags sets MODULAR_PCH to the name of its own.
 function(modular_precompile)
   set(pch modular_pch)
   if(DEFINED MODULAR_PCH)
@@ -74,8 +74,8 @@ function(modular_precompile)
 endfunction()
 
 # modular_family_objects(<result> FAMILIES <family>… [LIBRARIES <target>…])
-#   Sets <result> to the objects that register these families. Each is compiled in a file of its own, once for all programs of the
-#   project, so that a changed spec compiles one model.
+#   Sets <result> to the objects that register these families. Each family is compiled from a file of its own, once for all programs of the
+#   project, so that a change of a spec recompiles one model.
 function(modular_family_objects result)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FAMILIES;LIBRARIES")
   set(objects)
@@ -89,7 +89,7 @@ function(modular_family_objects result)
       set(libraries ${arg_LIBRARIES} ${generated})
       list(REMOVE_DUPLICATES libraries)
       target_link_libraries(${target} PRIVATE ${libraries} modular::model)
-      # A model's file says in which order libtorch and our kernels run: more optimization makes it slower to compile and no faster to run.
+      # A model's file only calls libtorch and our kernels in order: more optimization makes it slower to compile and no faster to run.
       target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
       foreach(library ${libraries})
         if(TARGET ${library}_files)
@@ -104,8 +104,8 @@ function(modular_family_objects result)
 endfunction()
 
 # modular_executable(<name> FAMILIES <family>… [LIBRARIES <target>…])
-#   A modrun that trains these families: those that ship with modular, and those that targets of modular_generate hold. LIBRARIES names
-#   such a target where several generate one family.
+#   Builds a modrun that trains these families: those that ship with modular and those of modular_generate targets. LIBRARIES selects
+#   the target if several generate the same family.
 function(modular_executable name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FAMILIES;LIBRARIES")
   if(NOT arg_FAMILIES)
@@ -114,7 +114,7 @@ function(modular_executable name)
   modular_family_objects(objects FAMILIES ${arg_FAMILIES} LIBRARIES ${arg_LIBRARIES})
   add_executable(${name} ${objects})
   target_link_libraries(${name} PRIVATE modular::modrun)
-  # CMake's own way to find libraries after the installation leaves out those in the source tree, as in .venv.
+  # CMake's default RPATH for installed programs omits libraries in the source tree, such as those in .venv.
   set_target_properties(${name} PROPERTIES INSTALL_RPATH ${MODULAR_TORCH_DIR}/lib)
   if(TARGET modular_cuda)
     add_dependencies(${name} modular_cuda)  # loaded at run time

@@ -1,5 +1,5 @@
-# Finds Arrow's headers and libraries in the pyarrow of the Python that has torch. MODULAR_PYARROW_DIR is empty where there is none, and
-# libmodular_parquet.so is then not built.
+# Finds Arrow's headers and libraries in the pyarrow of the Python that has torch. If there is none, MODULAR_PYARROW_DIR is empty and
+# libmodular_parquet.so is not built.
 set(MODULAR_PYARROW_DIR "")
 cmake_path(GET MODULAR_TORCH_DIR PARENT_PATH modular_site_packages)
 file(GLOB modular_arrow_libraries ${modular_site_packages}/pyarrow/libarrow.so.*)

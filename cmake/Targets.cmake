@@ -1,14 +1,14 @@
-# torch ships fmt's headers without its library.
+# torch ships fmt's headers but not its library.
 add_library(modular_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt.cc)
 target_include_directories(modular_fmt SYSTEM PRIVATE ${MODULAR_TORCH_DIR}/include)
 target_link_libraries(modular::torch INTERFACE modular_fmt)
 set_target_properties(modular_fmt PROPERTIES EXPORT_NAME fmt)
 set_property(GLOBAL PROPERTY MODULAR_LIBRARIES modular_fmt)
 
-# Programs are compiled like the libraries: g++ takes a precompiled header only under the flags that it was made with.
+# Compiles programs with the flags of the libraries: g++ uses a precompiled header only with the flags that it was built with.
 set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
 
-# Lets the installed package hold the library modular_<part> as modular::<part>, by which this tree may name it too.
+# Adds the library modular_<part> to the installed package as modular::<part>, and defines that alias in this tree too.
 function(modular_installed_library name)
   string(REGEX REPLACE "^modular_" "" part ${name})
   add_library(modular::${part} ALIAS ${name})
@@ -16,8 +16,8 @@ function(modular_installed_library name)
   set_property(GLOBAL APPEND PROPERTY MODULAR_LIBRARIES ${name})
 endfunction()
 
-# modular_library(modular_<part> SOURCES … [DEPENDS …]) defines a static library of the runtime, installed as modular::<part>. All of them
-# share one precompiled header of libtorch.
+# modular_library(modular_<part> SOURCES … [DEPENDS …]) defines a static library of the runtime, installed as modular::<part>. All of these
+# libraries share one precompiled header of libtorch.
 modular_precompile()
 function(modular_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS")
@@ -28,7 +28,7 @@ function(modular_library name)
   modular_installed_library(${name})
 endfunction()
 
-# modular_python_program(name): name.py as a literal in name.inc of this folder, so that an installed program needs no file of it.
+# modular_python_program(name) writes name.py as a string literal to name.inc in this folder, so that installed programs do not need the file.
 function(modular_python_program name)
   file(READ ${name}.py program)
   file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})

@@ -1,4 +1,4 @@
-// fmt's library, from the headers that torch ships: its own source file does the same.
+// The library of fmt, built from the headers that torch ships, as fmt's own source file does.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

@@ -1,1 +1,1 @@
-// The precompiled header of libtorch needs a source file to belong to.
+// Source file that the target of libtorch's precompiled header needs.

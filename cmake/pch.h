@@ -1,4 +1,4 @@
-// What nearly every file of the runtime includes from outside of it, compiled once.
+// Headers from outside the runtime that nearly all of its files include, compiled once.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>

@@ -28,9 +28,9 @@ struct ArceeConfig {
   bool attention_bias = false;
   double attention_dropout = 0.0;
   bool mlp_bias = false;
-  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
-  int64_t num_labels = 2;                    // of classifiers
-  std::optional<std::string> problem_type;   // of classifiers
+  std::optional<double> classifier_dropout;  // dropout of the token classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // number of classifier labels
+  std::optional<std::string> problem_type;   // selects the loss of classifiers
 
   void finish() {
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
@@ -69,7 +69,7 @@ struct ArceeConfig {
   }
 };
 
-/// Root mean square norm with a learned scale.
+/// RMSNorm with a learned scale.
 class ArceeRMSNormImpl : public Module {
  public:
   ArceeRMSNormImpl(int64_t hidden_size, double eps)
@@ -107,7 +107,7 @@ class ArceeMLPImpl : public Module {
 };
 TORCH_MODULE(ArceeMLP);
 
-/// Causal self-attention with rotary positions and grouped key and value heads.
+/// Causal grouped-query self-attention with RoPE.
 class ArceeAttentionImpl : public Module {
  public:
   explicit ArceeAttentionImpl(const ArceeConfig& config)
@@ -137,12 +137,11 @@ class ArceeAttentionImpl : public Module {
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
 
-  /// What becomes of all heads' queries or keys together, [batch, seq, heads * head_dim], before they are viewed by
-  /// head.
+  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
   Tensor prepare_query(const Tensor& query) { return query; }
   Tensor prepare_key(const Tensor& key) { return key; }
 
-  /// Turns queries and keys to their positions and mixes the values.
+  /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
@@ -206,7 +205,7 @@ class ArceeModelImpl : public Module {
   /// Token embeddings: [batch, seq, hidden].
   Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
 
-  /// Which keys each query sees, as causal_mask returns it.
+  /// The keys that each query attends to, as causal_mask returns them.
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
@@ -272,7 +271,7 @@ class ArceeForCausalLMImpl : public Module {
 };
 TORCH_MODULE(ArceeForCausalLM);
 
-/// Gives a sequence one of several labels, by its last token.
+/// Classifies sequences by their last token.
 class ArceeForSequenceClassificationImpl : public Module {
  public:
   explicit ArceeForSequenceClassificationImpl(const ArceeConfig& config)
@@ -312,7 +311,7 @@ class ArceeForSequenceClassificationImpl : public Module {
 };
 TORCH_MODULE(ArceeForSequenceClassification);
 
-/// Gives each token one of several labels.
+/// Classifies each token.
 class ArceeForTokenClassificationImpl : public Module {
  public:
   explicit ArceeForTokenClassificationImpl(const ArceeConfig& config)

@@ -33,20 +33,20 @@ struct DeepseekV2Config {
   bool attention_bias = false;
   double attention_dropout = 0.0;
   bool mlp_bias = false;
-  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
-  int64_t num_labels = 2;                    // of classifiers
-  std::optional<std::string> problem_type;   // of classifiers
-  int64_t first_k_dense_replace = 0;         // first layers, without experts
-  int64_t kv_lora_rank = 512;                // features of the latent that keys and values are made of
+  std::optional<double> classifier_dropout;  // dropout of the token classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // number of classifier labels
+  std::optional<std::string> problem_type;   // selects the loss of classifiers
+  int64_t first_k_dense_replace = 0;         // number of first layers, which have no experts
+  int64_t kv_lora_rank = 512;                // size of the latent that keys and values are computed from
   std::optional<int64_t> q_lora_rank = 1536;
-  std::optional<int64_t> n_group;  // of experts
+  std::optional<int64_t> n_group;  // number of expert groups
   int64_t n_routed_experts = 64;
   bool output_router_logits = false;  // has no effect here
   int64_t n_shared_experts = 2;
-  int64_t qk_nope_head_dim = 128;  // of a head's features, those that do not turn
-  int64_t qk_rope_head_dim = 64;   // and those that do
+  int64_t qk_nope_head_dim = 128;  // features of a head without RoPE
+  int64_t qk_rope_head_dim = 64;   // features of a head with RoPE
   double routed_scaling_factor = 1.0;
-  std::optional<int64_t> topk_group;  // in how many groups a token's experts may be
+  std::optional<int64_t> topk_group;  // number of groups that a token's experts may be in
   std::string topk_method = "greedy";
   bool norm_topk_prob = false;  // has no effect here
   int64_t v_head_dim = 128;
@@ -127,7 +127,7 @@ struct DeepseekV2Config {
   }
 };
 
-/// Root mean square norm with a learned scale.
+/// RMSNorm with a learned scale.
 class DeepseekV2RMSNormImpl : public Module {
  public:
   DeepseekV2RMSNormImpl(int64_t hidden_size, double eps)
@@ -178,7 +178,8 @@ class DeepseekV2ExpertsImpl : public Module {
         hidden_act(config.hidden_act),
         initializer_range(config.initializer_range) {}
 
-  /// Mixes for each row of `hidden_states` [rows, hidden] the experts `chosen` [rows, k] by `weights` [rows, k].
+  /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
+  /// `weights` [rows, k].
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
     auto hidden_states_tp = tp::enter(hidden_states);
     auto weights_tp = tp::enter(weights);
@@ -198,7 +199,7 @@ class DeepseekV2ExpertsImpl : public Module {
 };
 TORCH_MODULE(DeepseekV2Experts);
 
-/// Chooses each token's experts, of a few groups where the config limits that.
+/// Selects each token's experts, from a few groups if the config limits them.
 class DeepseekV2TopkRouterImpl : public Module {
  public:
   explicit DeepseekV2TopkRouterImpl(const DeepseekV2Config& config)
@@ -210,16 +211,16 @@ class DeepseekV2TopkRouterImpl : public Module {
         routed_scaling_factor(config.routed_scaling_factor),
         initializer_range(config.initializer_range) {}
 
-  /// What `hidden_states` [rows, hidden] say for each expert, in float32: [rows, experts].
+  /// Logits of each expert for `hidden_states` [rows, hidden], in float32: [rows, experts].
   Tensor logits(const Tensor& hidden_states) {
-    if (top_k == 0) throw ConfigError("num_experts_per_tok is not given: set how many experts a token has");
+    if (top_k == 0) throw ConfigError("num_experts_per_tok is not given: set the number of experts per token");
     return at::linear(hidden_states.to(at::kFloat), weight.to(at::kFloat));
   }
 
-  /// What groups are chosen by, from the scores of their experts [rows, groups, experts of a group]: [rows, groups].
+  /// Scores that select groups, from the scores of their experts [rows, groups, experts per group]: [rows, groups].
   Tensor group_scores(const Tensor& scores) { return scores.amax(-1); }
 
-  /// `scores` [rows, experts], with `hidden` outside of the best groups.
+  /// `scores` [rows, experts], with the value `hidden` outside the best groups.
   Tensor limit_groups(const Tensor& scores, double hidden) {
     const Tensor grouped = scores.view({scores.size(0), n_group, -1});
     const Tensor by_group = group_scores(grouped);
@@ -248,7 +249,7 @@ class DeepseekV2TopkRouterImpl : public Module {
 };
 TORCH_MODULE(DeepseekV2TopkRouter);
 
-/// A mixture of experts, and experts shared by every token, which are one network.
+/// A mixture of experts plus shared experts for every token, which form one network.
 class DeepseekV2MoeImpl : public Module {
  public:
   explicit DeepseekV2MoeImpl(const DeepseekV2Config& config)
@@ -276,7 +277,7 @@ class DeepseekV2MoeImpl : public Module {
 };
 TORCH_MODULE(DeepseekV2Moe);
 
-/// Attention whose keys and values are made of a small latent, and whose positions turn features of their own.
+/// Attention whose keys and values are computed from a small latent, with RoPE on separate features.
 class DeepseekV2AttentionImpl : public Module {
  public:
   explicit DeepseekV2AttentionImpl(const DeepseekV2Config& config)
@@ -305,14 +306,14 @@ class DeepseekV2AttentionImpl : public Module {
     }
   }
 
-  /// All heads' queries: [batch, seq, heads * (nope + rope)].
+  /// Queries of all heads: [batch, seq, heads * (nope + rope)].
   Tensor queries(const Tensor& hidden_states) {
     auto hidden_states_tp = tp::enter(hidden_states);
     return q_proj ? q_proj(hidden_states_tp) : q_b_proj(tp::enter(q_a_layernorm(q_a_proj(hidden_states))));
   }
 
-  /// Turns x [batch, heads, seq, rope] to its positions.
-  Tensor turn(const Tensor& x, const RotaryTables& rotary_embeddings) {
+  /// Applies RoPE to x [batch, heads, seq, rope].
+  Tensor apply_rope(const Tensor& x, const RotaryTables& rotary_embeddings) {
     const auto& [cos, sin] = rotary_embeddings;
     return rotary_adjacent(x.to(at::kFloat), cos, sin).to(x.scalar_type());
   }
@@ -328,12 +329,13 @@ class DeepseekV2AttentionImpl : public Module {
                                .view({batch, seq, tp::local(num_heads), qk_nope_head_dim + v_head_dim})
                                .transpose(1, 2)
                                .split_with_sizes({qk_nope_head_dim, v_head_dim}, -1);
-    // All heads share the features that turn.
-    const Tensor turned = tp::enter(turn(latent[1].view({batch, 1, seq, qk_rope_head_dim}), rotary_embeddings))
-                              .expand({batch, tp::local(num_heads), seq, qk_rope_head_dim});
-    return tp::exit(o_proj,
-                    tp::attention(at::cat({query[0], turn(query[1], rotary_embeddings)}, -1),
-                                  at::cat({key_value[0], turned}, -1), key_value[1], mask, scaling, attention_dropout));
+    // All heads share the features with RoPE.
+    const Tensor rotated_key =
+        tp::enter(apply_rope(latent[1].view({batch, 1, seq, qk_rope_head_dim}), rotary_embeddings))
+            .expand({batch, tp::local(num_heads), seq, qk_rope_head_dim});
+    return tp::exit(o_proj, tp::attention(at::cat({query[0], apply_rope(query[1], rotary_embeddings)}, -1),
+                                          at::cat({key_value[0], rotated_key}, -1), key_value[1], mask, scaling,
+                                          attention_dropout));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -403,10 +405,10 @@ class DeepseekV2ModelImpl : public Module {
   /// Token embeddings: [batch, seq, hidden].
   Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
 
-  /// Which keys each query sees, as causal_mask returns it.
+  /// The keys that each query attends to, as causal_mask returns them.
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
-  /// In float32, whatever the embeddings' type: positions turn features in it.
+  /// In float32, independent of the embeddings' type: RoPE is computed in float32.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType) {
     return rotary_tables(config.rope_parameters, *config.head_dim, config.max_position_embeddings, batch, at::kFloat);
   }
@@ -469,7 +471,7 @@ class DeepseekV2ForCausalLMImpl : public Module {
 };
 TORCH_MODULE(DeepseekV2ForCausalLM);
 
-/// Gives a sequence one of several labels, by its last token.
+/// Classifies sequences by their last token.
 class DeepseekV2ForSequenceClassificationImpl : public Module {
  public:
   explicit DeepseekV2ForSequenceClassificationImpl(const DeepseekV2Config& config)

@@ -28,9 +28,9 @@ struct GemmaConfig {
   RopeParameters rope_parameters;
   bool attention_bias = false;
   double attention_dropout = 0.0;
-  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
-  int64_t num_labels = 2;                    // of classifiers
-  std::optional<std::string> problem_type;   // of classifiers
+  std::optional<double> classifier_dropout;  // dropout of the token classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // number of classifier labels
+  std::optional<std::string> problem_type;   // selects the loss of classifiers
   std::optional<bool> use_bidirectional_attention;
 
   void finish() {
@@ -73,7 +73,7 @@ struct GemmaConfig {
   }
 };
 
-/// Root mean square norm whose learned scale is stored less 1.
+/// RMSNorm whose learned scale is stored minus 1.
 class GemmaRMSNormImpl : public Module {
  public:
   GemmaRMSNormImpl(int64_t hidden_size, double eps)
@@ -113,7 +113,7 @@ class GemmaMLPImpl : public Module {
 };
 TORCH_MODULE(GemmaMLP);
 
-/// Causal self-attention with rotary positions and grouped key and value heads.
+/// Causal grouped-query self-attention with RoPE.
 class GemmaAttentionImpl : public Module {
  public:
   explicit GemmaAttentionImpl(const GemmaConfig& config)
@@ -143,12 +143,11 @@ class GemmaAttentionImpl : public Module {
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
 
-  /// What becomes of all heads' queries or keys together, [batch, seq, heads * head_dim], before they are viewed by
-  /// head.
+  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
   Tensor prepare_query(const Tensor& query) { return query; }
   Tensor prepare_key(const Tensor& key) { return key; }
 
-  /// Turns queries and keys to their positions and mixes the values.
+  /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
@@ -216,7 +215,7 @@ class GemmaModelImpl : public Module {
     return embedded * torch::scalar_tensor(std::sqrt(static_cast<double>(config.hidden_size)), embedded.options());
   }
 
-  /// Which keys each query sees, as causal_mask returns it.
+  /// The keys that each query attends to, as causal_mask returns them.
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
@@ -282,7 +281,7 @@ class GemmaForCausalLMImpl : public Module {
 };
 TORCH_MODULE(GemmaForCausalLM);
 
-/// Gives a sequence one of several labels, by its last token.
+/// Classifies sequences by their last token.
 class GemmaForSequenceClassificationImpl : public Module {
  public:
   explicit GemmaForSequenceClassificationImpl(const GemmaConfig& config)
@@ -322,7 +321,7 @@ class GemmaForSequenceClassificationImpl : public Module {
 };
 TORCH_MODULE(GemmaForSequenceClassification);
 
-/// Gives each token one of several labels.
+/// Classifies each token.
 class GemmaForTokenClassificationImpl : public Module {
  public:
   explicit GemmaForTokenClassificationImpl(const GemmaConfig& config)

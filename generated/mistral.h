@@ -26,10 +26,10 @@ struct MistralConfig {
   bool tie_word_embeddings = false;
   RopeParameters rope_parameters;
   double attention_dropout = 0.0;
-  std::optional<double> classifier_dropout;      // of tokens' classifier; 0.1 when not given
-  int64_t num_labels = 2;                        // of classifiers
-  std::optional<std::string> problem_type;       // of classifiers
-  std::optional<int64_t> sliding_window = 4096;  // how many keys a query sees; all before it when not given
+  std::optional<double> classifier_dropout;      // dropout of the token classifier; 0.1 when not given
+  int64_t num_labels = 2;                        // number of classifier labels
+  std::optional<std::string> problem_type;       // selects the loss of classifiers
+  std::optional<int64_t> sliding_window = 4096;  // keys per query; all previous ones when not given
 
   void finish() {
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
@@ -67,7 +67,7 @@ struct MistralConfig {
   }
 };
 
-/// Root mean square norm with a learned scale.
+/// RMSNorm with a learned scale.
 class MistralRMSNormImpl : public Module {
  public:
   MistralRMSNormImpl(int64_t hidden_size, double eps)
@@ -107,7 +107,7 @@ class MistralMLPImpl : public Module {
 };
 TORCH_MODULE(MistralMLP);
 
-/// Causal self-attention with rotary positions and grouped key and value heads.
+/// Causal grouped-query self-attention with RoPE.
 class MistralAttentionImpl : public Module {
  public:
   explicit MistralAttentionImpl(const MistralConfig& config)
@@ -135,12 +135,11 @@ class MistralAttentionImpl : public Module {
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
 
-  /// What becomes of all heads' queries or keys together, [batch, seq, heads * head_dim], before they are viewed by
-  /// head.
+  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
   Tensor prepare_query(const Tensor& query) { return query; }
   Tensor prepare_key(const Tensor& key) { return key; }
 
-  /// Turns queries and keys to their positions and mixes the values.
+  /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
@@ -204,7 +203,7 @@ class MistralModelImpl : public Module {
   /// Token embeddings: [batch, seq, hidden].
   Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
 
-  /// Which keys each query sees, as causal_mask returns it.
+  /// The keys that each query attends to, as causal_mask returns them.
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
@@ -230,7 +229,7 @@ class MistralModelImpl : public Module {
 };
 TORCH_MODULE(MistralModel);
 
-/// The base model as an embedding of sentences (Reimers & Gurevych, Sentence-BERT).
+/// The base model as a sentence encoder (Reimers & Gurevych, Sentence-BERT).
 class MistralForSentenceEmbeddingImpl : public Module {
  public:
   explicit MistralForSentenceEmbeddingImpl(const MistralConfig& config)
@@ -246,7 +245,7 @@ class MistralForSentenceEmbeddingImpl : public Module {
   /// Token embeddings: [batch, seq, hidden].
   Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
 
-  /// Which keys each query sees, as causal_mask returns it.
+  /// The keys that each query attends to, as causal_mask returns them.
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
@@ -330,7 +329,7 @@ class MistralForCausalLMImpl : public Module {
 };
 TORCH_MODULE(MistralForCausalLM);
 
-/// Gives a sequence one of several labels, by its last token.
+/// Classifies sequences by their last token.
 class MistralForSequenceClassificationImpl : public Module {
  public:
   explicit MistralForSequenceClassificationImpl(const MistralConfig& config)
@@ -370,7 +369,7 @@ class MistralForSequenceClassificationImpl : public Module {
 };
 TORCH_MODULE(MistralForSequenceClassification);
 
-/// Gives each token one of several labels.
+/// Classifies each token.
 class MistralForTokenClassificationImpl : public Module {
  public:
   explicit MistralForTokenClassificationImpl(const MistralConfig& config)

@@ -29,13 +29,13 @@ struct MixtralConfig {
   bool tie_word_embeddings = false;
   RopeParameters rope_parameters = rotary_base(1e6);
   double attention_dropout = 0.0;
-  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
-  int64_t num_labels = 2;                    // of classifiers
-  std::optional<std::string> problem_type;   // of classifiers
+  std::optional<double> classifier_dropout;  // dropout of the token classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // number of classifier labels
+  std::optional<std::string> problem_type;   // selects the loss of classifiers
   std::optional<int64_t> sliding_window;
   int64_t num_experts_per_tok = 2;
   int64_t num_local_experts = 8;
-  bool output_router_logits = false;  // train with the routers' auxiliary loss, times the next
+  bool output_router_logits = false;  // train with the routers' auxiliary loss, scaled by router_aux_loss_coef
   double router_aux_loss_coef = 0.001;
   double router_jitter_noise = 0.0;
 
@@ -93,7 +93,7 @@ struct MixtralConfig {
   }
 };
 
-/// Root mean square norm with a learned scale.
+/// RMSNorm with a learned scale.
 class MixtralRMSNormImpl : public Module {
  public:
   MixtralRMSNormImpl(int64_t hidden_size, double eps)
@@ -108,7 +108,7 @@ class MixtralRMSNormImpl : public Module {
 };
 TORCH_MODULE(MixtralRMSNorm);
 
-/// Causal self-attention with rotary positions and grouped key and value heads.
+/// Causal grouped-query self-attention with RoPE.
 class MixtralAttentionImpl : public Module {
  public:
   explicit MixtralAttentionImpl(const MixtralConfig& config)
@@ -136,12 +136,11 @@ class MixtralAttentionImpl : public Module {
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
 
-  /// What becomes of all heads' queries or keys together, [batch, seq, heads * head_dim], before they are viewed by
-  /// head.
+  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
   Tensor prepare_query(const Tensor& query) { return query; }
   Tensor prepare_key(const Tensor& key) { return key; }
 
-  /// Turns queries and keys to their positions and mixes the values.
+  /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
@@ -174,7 +173,8 @@ class MixtralExpertsImpl : public Module {
         hidden_act(config.hidden_act),
         initializer_range(config.initializer_range) {}
 
-  /// Mixes for each row of `hidden_states` [rows, hidden] the experts `chosen` [rows, k] by `weights` [rows, k].
+  /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
+  /// `weights` [rows, k].
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
     auto hidden_states_tp = tp::enter(hidden_states);
     auto weights_tp = tp::enter(weights);
@@ -194,7 +194,7 @@ class MixtralExpertsImpl : public Module {
 };
 TORCH_MODULE(MixtralExperts);
 
-/// Chooses each token's experts.
+/// Selects each token's experts.
 class MixtralTopKRouterImpl : public Module {
  public:
   MixtralTopKRouterImpl(const MixtralConfig& config, int64_t num_experts)
@@ -218,7 +218,7 @@ class MixtralTopKRouterImpl : public Module {
 };
 TORCH_MODULE(MixtralTopKRouter);
 
-/// A mixture of experts in the place of the feed-forward network.
+/// A mixture of experts instead of the feed-forward network.
 class MixtralSparseMoeBlockImpl : public Module {
  public:
   explicit MixtralSparseMoeBlockImpl(const MixtralConfig& config)
@@ -280,7 +280,7 @@ class MixtralModelImpl : public Module {
   /// Token embeddings: [batch, seq, hidden].
   Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
 
-  /// Which keys each query sees, as causal_mask returns it.
+  /// The keys that each query attends to, as causal_mask returns them.
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
@@ -346,7 +346,7 @@ class MixtralForCausalLMImpl : public Module {
 };
 TORCH_MODULE(MixtralForCausalLM);
 
-/// Gives a sequence one of several labels, by its last token.
+/// Classifies sequences by their last token.
 class MixtralForSequenceClassificationImpl : public Module {
  public:
   explicit MixtralForSequenceClassificationImpl(const MixtralConfig& config)
@@ -386,7 +386,7 @@ class MixtralForSequenceClassificationImpl : public Module {
 };
 TORCH_MODULE(MixtralForSequenceClassification);
 
-/// Gives each token one of several labels.
+/// Classifies each token.
 class MixtralForTokenClassificationImpl : public Module {
  public:
   explicit MixtralForTokenClassificationImpl(const MixtralConfig& config)

@@ -27,16 +27,16 @@ struct Phi3Config {
   bool tie_word_embeddings = false;
   RopeParameters rope_parameters;
   double attention_dropout = 0.0;
-  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
-  int64_t num_labels = 2;                    // of classifiers
-  std::optional<std::string> problem_type;   // of classifiers
+  std::optional<double> classifier_dropout;  // dropout of the token classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // number of classifier labels
+  std::optional<std::string> problem_type;   // selects the loss of classifiers
   std::optional<int64_t> sliding_window;
   double resid_pdrop = 0.0;
   double embd_pdrop = 0.0;
-  int64_t original_max_position_embeddings = 4096;  // the context of longrope's short factors
+  int64_t original_max_position_embeddings = 4096;  // context length of longrope's short factors
 
   void finish() {
-    if (rope_parameters.rope_type == "yarn") rope_parameters.rope_type = "longrope";  // a name of its first releases
+    if (rope_parameters.rope_type == "yarn") rope_parameters.rope_type = "longrope";  // its name in the first releases
     if (rope_parameters.rope_type == "longrope")
       rope_parameters.original_max_position_embeddings = original_max_position_embeddings;
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
@@ -77,7 +77,7 @@ struct Phi3Config {
   }
 };
 
-/// Root mean square norm with a learned scale.
+/// RMSNorm with a learned scale.
 class Phi3RMSNormImpl : public Module {
  public:
   Phi3RMSNormImpl(int64_t hidden_size, double eps)
@@ -119,7 +119,7 @@ class Phi3MLPImpl : public Module {
 };
 TORCH_MODULE(Phi3MLP);
 
-/// Causal self-attention with rotary positions and grouped key and value heads.
+/// Causal grouped-query self-attention with RoPE.
 class Phi3AttentionImpl : public Module {
  public:
   explicit Phi3AttentionImpl(const Phi3Config& config)
@@ -148,12 +148,11 @@ class Phi3AttentionImpl : public Module {
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
 
-  /// What becomes of all heads' queries or keys together, [batch, seq, heads * head_dim], before they are viewed by
-  /// head.
+  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
   Tensor prepare_query(const Tensor& query) { return query; }
   Tensor prepare_key(const Tensor& key) { return key; }
 
-  /// Turns queries and keys to their positions and mixes the values.
+  /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
@@ -220,7 +219,7 @@ class Phi3ModelImpl : public Module {
   /// Token embeddings: [batch, seq, hidden].
   Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
 
-  /// Which keys each query sees, as causal_mask returns it.
+  /// The keys that each query attends to, as causal_mask returns them.
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
@@ -286,7 +285,7 @@ class Phi3ForCausalLMImpl : public Module {
 };
 TORCH_MODULE(Phi3ForCausalLM);
 
-/// Gives a sequence one of several labels, by its last token.
+/// Classifies sequences by their last token.
 class Phi3ForSequenceClassificationImpl : public Module {
  public:
   explicit Phi3ForSequenceClassificationImpl(const Phi3Config& config)
@@ -326,7 +325,7 @@ class Phi3ForSequenceClassificationImpl : public Module {
 };
 TORCH_MODULE(Phi3ForSequenceClassification);
 
-/// Gives each token one of several labels.
+/// Classifies each token.
 class Phi3ForTokenClassificationImpl : public Module {
  public:
   explicit Phi3ForTokenClassificationImpl(const Phi3Config& config)

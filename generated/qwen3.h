@@ -27,13 +27,13 @@ struct Qwen3Config {
   RopeParameters rope_parameters;
   bool attention_bias = false;
   double attention_dropout = 0.0;
-  std::optional<double> classifier_dropout;      // of tokens' classifier; 0.1 when not given
-  int64_t num_labels = 2;                        // of classifiers
-  std::optional<std::string> problem_type;       // of classifiers
-  std::optional<int64_t> sliding_window = 4096;  // how many keys a query sees; all before it when not given
+  std::optional<double> classifier_dropout;      // dropout of the token classifier; 0.1 when not given
+  int64_t num_labels = 2;                        // number of classifier labels
+  std::optional<std::string> problem_type;       // selects the loss of classifiers
+  std::optional<int64_t> sliding_window = 4096;  // keys per query; all previous ones when not given
   bool use_sliding_window = false;
-  int64_t max_window_layers = 28;        // the first layer with a window, where layer_types does not say it
-  std::vector<std::string> layer_types;  // of each layer: full_attention or sliding_attention
+  int64_t max_window_layers = 28;        // first layer with a window if layer_types is not given
+  std::vector<std::string> layer_types;  // type of each layer: full_attention or sliding_attention
 
   void finish() {
     if (!use_sliding_window) sliding_window.reset();
@@ -82,7 +82,7 @@ struct Qwen3Config {
   }
 };
 
-/// Root mean square norm with a learned scale.
+/// RMSNorm with a learned scale.
 class Qwen3RMSNormImpl : public Module {
  public:
   Qwen3RMSNormImpl(int64_t hidden_size, double eps)
@@ -90,7 +90,7 @@ class Qwen3RMSNormImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight, eps); }
 
-  /// forward where what it is given is split over tensor-parallel ranks.
+  /// Overload of forward for arguments that are split over tensor-parallel ranks.
   Tensor forward_on_shards(const Tensor& hidden_states) { return rms_norm(hidden_states, tp::enter(weight), eps); }
 
   void reset_parameters() override { init::ones_(weight); }
@@ -125,7 +125,7 @@ class Qwen3MLPImpl : public Module {
 };
 TORCH_MODULE(Qwen3MLP);
 
-/// Causal self-attention with rotary positions and grouped key and value heads.
+/// Causal grouped-query self-attention with RoPE.
 class Qwen3AttentionImpl : public Module {
  public:
   explicit Qwen3AttentionImpl(const Qwen3Config& config)
@@ -157,12 +157,11 @@ class Qwen3AttentionImpl : public Module {
     return tp::exit(o_proj, attend(query, key, value, rotary_embeddings, mask));
   }
 
-  /// What becomes of all heads' queries or keys together, [batch, seq, heads * head_dim], before they are viewed by
-  /// head.
+  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
   Tensor prepare_query(const Tensor& query) { return query; }
   Tensor prepare_key(const Tensor& key) { return key; }
 
-  /// Turns queries and keys to their positions and mixes the values.
+  /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
@@ -215,7 +214,7 @@ class Qwen3DecoderLayerImpl : public Module {
 };
 TORCH_MODULE(Qwen3DecoderLayer);
 
-/// The base model as an embedding of sentences (Reimers & Gurevych, Sentence-BERT).
+/// The base model as a sentence encoder (Reimers & Gurevych, Sentence-BERT).
 class Qwen3ForSentenceEmbeddingImpl : public Module {
  public:
   explicit Qwen3ForSentenceEmbeddingImpl(const Qwen3Config& config)
@@ -231,7 +230,7 @@ class Qwen3ForSentenceEmbeddingImpl : public Module {
   /// Token embeddings: [batch, seq, hidden].
   Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
 
-  /// Which keys each query sees, as causal_mask returns it.
+  /// The keys that each query attends to, as causal_mask returns them.
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
@@ -291,7 +290,7 @@ class Qwen3ModelImpl : public Module {
   /// Token embeddings: [batch, seq, hidden].
   Tensor embed(const Tensor& input_ids) { return tp::embedding(embed_tokens, input_ids); }
 
-  /// Which keys each query sees, as causal_mask returns it.
+  /// The keys that each query attends to, as causal_mask returns them.
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, config.sliding_window.value_or(0)); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
@@ -359,7 +358,7 @@ class Qwen3ForCausalLMImpl : public Module {
 };
 TORCH_MODULE(Qwen3ForCausalLM);
 
-/// Gives a sequence one of several labels, by its last token.
+/// Classifies sequences by their last token.
 class Qwen3ForSequenceClassificationImpl : public Module {
  public:
   explicit Qwen3ForSequenceClassificationImpl(const Qwen3Config& config)
@@ -399,7 +398,7 @@ class Qwen3ForSequenceClassificationImpl : public Module {
 };
 TORCH_MODULE(Qwen3ForSequenceClassification);
 
-/// Gives each token one of several labels.
+/// Classifies each token.
 class Qwen3ForTokenClassificationImpl : public Module {
  public:
   explicit Qwen3ForTokenClassificationImpl(const Qwen3Config& config)

@@ -25,9 +25,9 @@ struct ViTConfig {
   int64_t patch_size = 16;
   int64_t num_channels = 3;
   bool qkv_bias = true;
-  int64_t encoder_stride = 16;                // of masked image modelling
-  std::optional<int64_t> pooler_output_size;  // of the base model's pooler; hidden_size when not given
-  std::string pooler_act = "tanh";            // of the same
+  int64_t encoder_stride = 16;                // for masked image modeling
+  std::optional<int64_t> pooler_output_size;  // for the base model's pooler; hidden_size when not given
+  std::string pooler_act = "tanh";            // for the base model's pooler
   int64_t num_labels = 2;
   std::optional<std::string> problem_type;
 
@@ -39,7 +39,7 @@ struct ViTConfig {
     if (!pooler_output_size) pooler_output_size = hidden_size;
   }
 
-  /// Files keep the names that ViT had when it was a copy of BERT.
+  /// Checkpoints keep the names from when ViT was a copy of BERT.
   static std::vector<StoredAs> stored_as() {
     return {{"vit.layers.*.attention.q_proj.*", {"vit.encoder.layer.*.attention.attention.query.*"}},
             {"vit.layers.*.attention.k_proj.*", {"vit.encoder.layer.*.attention.attention.key.*"}},
@@ -92,19 +92,19 @@ class ViTPatchEmbeddingsImpl : public Module {
 };
 TORCH_MODULE(ViTPatchEmbeddings);
 
-/// A class token before the patches, and the position of each.
+/// Prepends a class token to the patches and adds positions.
 class ViTEmbeddingsImpl : public Module {
  public:
   explicit ViTEmbeddingsImpl(const ViTConfig& config)
-      : config(config), patches_a_side(config.image_size / config.patch_size) {
+      : config(config), patches_per_side(config.image_size / config.patch_size) {
     cls_token = register_parameter("cls_token", torch::empty({1, 1, config.hidden_size}));
     patch_embeddings = register_module("patch_embeddings", ViTPatchEmbeddings(config));
     position_embeddings = register_parameter(
-        "position_embeddings", torch::empty({1, patches_a_side * patches_a_side + 1, config.hidden_size}));
+        "position_embeddings", torch::empty({1, patches_per_side * patches_per_side + 1, config.hidden_size}));
     dropout = register_module("dropout", nn::Dropout(config.hidden_dropout_prob));
   }
 
-  /// One for each patch and the class token: [1, 1 + patches, hidden].
+  /// Positions of the class token and the patches: [1, 1 + patches, hidden].
   Tensor positions(const Tensor& pixel_values) {
     check_images(pixel_values, config.num_channels, config.image_size);
     return position_embeddings;
@@ -122,7 +122,7 @@ class ViTEmbeddingsImpl : public Module {
   }
 
   ViTConfig config;
-  int64_t patches_a_side;
+  int64_t patches_per_side;
   Tensor cls_token;  // [1, 1, hidden]
   ViTPatchEmbeddings patch_embeddings{nullptr};
   Tensor position_embeddings;  // [1, 1 + patches, hidden]
@@ -238,7 +238,7 @@ class ViTModelImpl : public Module {
 };
 TORCH_MODULE(ViTModel);
 
-/// Gives an image one of several labels.
+/// Classifies images.
 class ViTForImageClassificationImpl : public Module {
  public:
   explicit ViTForImageClassificationImpl(const ViTConfig& config)
@@ -246,7 +246,7 @@ class ViTForImageClassificationImpl : public Module {
         vit(register_module("vit", ViTModel(config))),
         classifier(register_module("classifier", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
 
-  /// What the classifier reads.
+  /// Input of the classifier.
   Tensor features(const Tensor& hidden_states) { return hidden_states.select(1, 0); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &ViTForImageClassificationImpl::forward_unit, batch); }

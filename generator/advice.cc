@@ -8,7 +8,7 @@
 namespace modgen {
 namespace {
 
-/// The quoted text that follows `words` in `message`; empty where there is none.
+/// The quoted text that follows `words` in `message`; empty if there is none.
 std::string quoted_after(const std::string& message, const std::string& words) {
   const size_t at = message.find(words + "'");
   if (at == std::string::npos) return "";
@@ -16,7 +16,7 @@ std::string quoted_after(const std::string& message, const std::string& words) {
   return message.substr(begin, message.find('\'', begin) - begin);
 }
 
-/// The name that ends right before `at` but for spaces; empty where none does.
+/// The name before `at`, ignoring spaces; empty if there is none.
 std::string name_before(const std::string& text, uint32_t at) {
   while (at > 0 && text[at - 1] == ' ') --at;
   uint32_t begin = at;
@@ -36,22 +36,21 @@ void advise(Remark& remark, const Parsed& parsed, const std::function<bool(const
   } else if (const std::string base = quoted_after(message, "must explicitly initialize the base class ");
              !base.empty()) {
     const std::string impl(unqualified(base));
-    remark.advice = "run the base's constructor: ': ";
+    remark.advice = "call the base's constructor: ': ";
     remark.advice += impl + "(…)', or an ancestor's: ': " + impl + "(skip_to<" + impl + ", …>(…))'";
   } else if (const std::string member = quoted_after(message, "no member named ");
              !member.empty() && quoted_after(message, "' in ").ends_with("Config") &&
              message.find("did you mean") == std::string::npos) {
     remark.advice = "declare '" + member + "' in the config, or redefine the code that reads it";
-  } else if (const std::string made = quoted_after(message, "no matching constructor for initialization of ");
-             !made.empty()) {
-    remark.advice = "give '" + std::string(unqualified(made)) +
+  } else if (const std::string type = quoted_after(message, "no matching constructor for initialization of ");
+             !type.empty()) {
+    remark.advice = "give '" + std::string(unqualified(type)) +
                     "' a constructor with these parameters, or redefine the code that constructs it";
   } else if (message == "no viable overloaded '='") {
     const std::string name = name_before(parsed.sources[remark.where.file].text, remark.where.begin);
     if (name.empty()) return;
-    remark.message = "'" + name + "' cannot hold what is assigned to it";
-    remark.advice =
-        "a class that makes an inherited member of another type declares it again: 'TYPE " + name + "{nullptr};'";
+    remark.message = "'" + name + "' cannot hold the value that is assigned to it";
+    remark.advice = "if this class gives an inherited member another type, redeclare it: 'TYPE " + name + "{nullptr};'";
     remark.notes.clear();
   } else if (message.starts_with("calling a private constructor") ||
              message.starts_with("calling a protected constructor")) {

@@ -1,4 +1,4 @@
-// What to write instead, for errors that Clang finds.
+// Advice for errors that Clang reports.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace modgen {
 
-/// Adds advice to a remark of Clang's where it is known, and says plainly what causes it. `is_family` tells whether
-/// a spec of that name exists.
+/// Adds advice to a remark of Clang's if known, and replaces its message by the cause. `is_family` returns whether a
+/// spec of that name exists.
 void advise(Remark& remark, const Parsed& parsed, const std::function<bool(const std::string&)>& is_family);
 
 }  // namespace modgen

@@ -57,7 +57,7 @@ std::vector<FamilyModel> read_flattened(const GenerateOptions& options, const st
       models.back().model_type = specs[index].model_type;
     }
   };
-  // The prelude alone, once for each text that is to follow.
+  // Only the prelude, once for each text.
   throw_first_error(parse(resolved(options), std::vector<std::string>(specs.size(), "modular/modular.h"), steps));
   return models;
 }
@@ -66,9 +66,9 @@ FlattenedSpec renamed(FlattenedSpec spec, const std::string& family) {
   const std::string before = "flattened::" + spec.family;
   for (size_t at = 0; (at = spec.text.find(before, at)) != std::string::npos;) {
     const size_t end = at + before.size();
-    const bool whole =
+    const bool is_full_name =
         end == spec.text.size() || !(std::isalnum(static_cast<unsigned char>(spec.text[end])) || spec.text[end] == '_');
-    if (whole) spec.text.replace(at, before.size(), "flattened::" + family);
+    if (is_full_name) spec.text.replace(at, before.size(), "flattened::" + family);
     at = end;
   }
   spec.family = family;

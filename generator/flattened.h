@@ -1,5 +1,5 @@
-// The texts between flatten and weave: specs without inheritance, one a family, in the language of specs. Tests change
-// them and have them read, checked and woven like any other, many in one parse.
+// The texts between flatten and weave: specs without inheritance, one per family, in the language of specs. Tests
+// modify them and have them read, checked and woven like any other, many in one parse.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ std::vector<FlattenedSpec> flatten_specs(const GenerateOptions& options);
 /// std::runtime_error with the first error that Clang finds.
 std::vector<FamilyModel> read_flattened(const GenerateOptions& options, const std::vector<FlattenedSpec>& specs);
 
-/// `spec` under another family name: its namespace, and what the runtime's registry calls it.
+/// `spec` under another family name: changes its namespace and its name in the runtime's registry.
 FlattenedSpec renamed(FlattenedSpec spec, const std::string& family);
 
 }  // namespace modgen

@@ -69,11 +69,11 @@ std::string without_extra_namespace(std::string text) {
   return text;
 }
 
-/// Families whose syntax trees, plans and formatting fit into one process of about 200 MiB.
+/// Number of families whose syntax trees, plans and formatting fit into one process of about 200 MiB.
 constexpr size_t kMostInWorker = 32;
 
-/// One parse of some families and all that follows from it. While the specs are read, one after another, other
-/// processes already flatten families whose specs were and make what follows; `jobs` processes at a time.
+/// One parse of some families and all later stages. While the specs are read one after another, up to `jobs` other
+/// processes already flatten families that have been read and run their later stages.
 class Generation {
  public:
   Generation(const ParseOptions& options, std::vector<std::string> families, size_t jobs, bool keep_models)
@@ -96,7 +96,7 @@ class Generation {
     for (const std::string& family : families_) paths.push_back("modular/" + family + ".h");
     ParseSteps steps;
     steps.stops_at = [&](clang::CompilerInstance& compiler, Parsed& parsed, size_t specs) {
-      return read_new_specs(compiler, parsed) && goes_on_with(specs);
+      return read_new_specs(compiler, parsed) && continue_in_worker(specs);
     };
     steps.flatten = [&](clang::CompilerInstance& compiler, Parsed& parsed) { return flatten(compiler, parsed); };
     steps.finish = [&](clang::CompilerInstance& compiler, Parsed& parsed, const std::vector<uint32_t>& files) {
@@ -120,7 +120,7 @@ class Generation {
     return result;
   }
 
-  /// With what the workers made, as if it had been made here.
+  /// Adds the workers' results, as if this process had computed them.
   GenerateResult gathered(GenerateResult result) {
     std::map<std::string, Output> outputs;
     for (const std::string& bytes : workers_.results()) {
@@ -129,27 +129,26 @@ class Generation {
       for (Output& one : part.outputs) outputs[one.family] = std::move(one);
     }
     for (Output& one : result.outputs) {
-      if (const auto made = outputs.find(one.family); made != outputs.end()) one = std::move(made->second);
+      if (const auto found = outputs.find(one.family); found != outputs.end()) one = std::move(found->second);
       if (!result.ok()) one.bytes.clear(), one.plan_json.clear(), one.proof.clear(), one.explanations.clear();
     }
     return result;
   }
 
-  /// How many families go to one worker: enough to be worth starting it, and few enough that all end at about the same
-  /// time.
-  size_t share() const { return std::clamp<size_t>(families_.size() / (2 * jobs_), 1, kMostInWorker); }
+  /// Number of families per worker: enough to be worth starting it, and few enough that all end at about the same time.
+  size_t families_per_worker() const { return std::clamp<size_t>(families_.size() / (2 * jobs_), 1, kMostInWorker); }
 
-  /// Asked when `specs` of the specs were read: true in a new worker, which continues with those that no
-  /// other worker has.
-  bool goes_on_with(size_t specs) {
-    if (keep_models_) return false;  // they cannot be sent between processes
-    // The first soon; later ones get more at a time.
-    const size_t waiting = specs - handed_over_, least = std::min(workers_.started() + 1, share());
+  /// Called after `specs` specs have been read. True in a new worker, which continues with families that no other
+  /// worker has.
+  bool continue_in_worker(size_t specs) {
+    if (keep_models_) return false;  // models cannot be sent between processes
+    // The first worker starts early; later ones get more families each.
+    const size_t waiting = specs - handed_over_, least = std::min(workers_.started() + 1, families_per_worker());
     if (waiting < least || (waiting < kMostInWorker && workers_.running() + 1 >= jobs_)) return false;
-    return hand_over(handed_over_ + std::min(waiting, share()));
+    return hand_over(handed_over_ + std::min(waiting, families_per_worker()));
   }
 
-  /// The families up to the one numbered `end` go to a new worker: true in that.
+  /// Hands the families before index `end` to a new worker. True in the worker.
   bool hand_over(size_t end) {
     const size_t begin = std::exchange(handed_over_, end);
     if (!workers_.start()) return false;
@@ -157,15 +156,16 @@ class Generation {
     return true;
   }
 
-  /// Gives what is left to workers, unless there is one process's work: true in those, and where none was started.
-  bool goes_on_with_the_rest() {
+  /// Hands the remaining families to workers, unless there is only enough work for one process. True in the workers,
+  /// and if none was started.
+  bool continue_with_the_rest() {
     if (keep_models_ || families_.size() == 1 || (jobs_ == 1 && families_.size() <= kMostInWorker)) return true;
     while (handed_over_ < families_.size())
-      if (hand_over(std::min(families_.size(), handed_over_ + share()))) return true;
+      if (hand_over(std::min(families_.size(), handed_over_ + families_per_worker()))) return true;
     return false;
   }
 
-  /// False where one was rejected.
+  /// False if a spec has an error.
   bool read_new_specs(clang::CompilerInstance& compiler, Parsed& parsed) {
     if (!specs_) specs_ = std::make_unique<Specs>(compiler, parsed);
     specs_->read_new();
@@ -173,7 +173,7 @@ class Generation {
   }
 
   std::vector<std::string> flatten(clang::CompilerInstance& compiler, Parsed& parsed) {
-    if (!workers_.is_child() && !(read_new_specs(compiler, parsed) && goes_on_with_the_rest())) return {};
+    if (!workers_.is_child() && !(read_new_specs(compiler, parsed) && continue_with_the_rest())) return {};
     std::vector<std::string> texts;
     for (const std::string& name : families_) {
       auto& family = flattened_.emplace_back(std::make_unique<Family>(*specs_, *specs_->family(name)));
@@ -221,8 +221,8 @@ class Generation {
     return result;
   }
 
-  /// Moves a remark on flattened text to the spec: to the text's own place, or where that is inherited, to the code
-  /// that asks for it, with a note.
+  /// Maps a remark on flattened text to the spec: to the text's own location or, if the text is inherited, to the code
+  /// that needs it, with a note.
   Diagnostic diagnostic(const Parsed& parsed, const Remark& remark) const {
     Diagnostic result{remark.severity, {}, without_extra_namespace(remark.message), remark.advice, {}};
     SourceSpan where = remark.where;
@@ -243,9 +243,9 @@ class Generation {
     }
     result.where = parsed.sources.locate(where);
     for (const Edit& edit : remark.fix)
-      if (const std::optional<SourceSpan> place = parsed.sources.on_disk(edit.where))
-        result.fix.push_back(fix_it(parsed.sources[place->file], {*place, edit.text}));
-    // Flattened text is not a file that could be fixed.
+      if (const std::optional<SourceSpan> on_disk = parsed.sources.on_disk(edit.where))
+        result.fix.push_back(fix_it(parsed.sources[on_disk->file], {*on_disk, edit.text}));
+    // Flattened text is not a file, so it cannot be fixed.
     if (std::any_of(result.fix.begin(), result.fix.end(), [](const FixIt& one) { return one.path.empty(); }))
       result.fix.clear();
     for (const Remark& note : remark.notes) {
@@ -255,7 +255,7 @@ class Generation {
     return result;
   }
 
-  /// A cycle of specs shows as missing names; the cycle is reported instead.
+  /// A cycle of specs causes errors about missing names; reports the cycle instead.
   void check_cycles(Parsed& parsed) const {
     std::set<uint32_t> done;
     std::vector<uint32_t> path;
@@ -266,7 +266,7 @@ class Generation {
         if (inclusion.file != file || inclusion.target == 0 || found) continue;
         const auto seen = std::find(path.begin(), path.end(), inclusion.target);
         if (seen != path.end()) {
-          // The same wherever it is found: it begins with the first path.
+          // Independent of where it is found: it begins with the first path.
           std::vector<uint32_t> circle(seen, path.end());
           std::rotate(
               circle.begin(),
@@ -284,7 +284,7 @@ class Generation {
               {Diagnostic::Severity::error,
                {first->file, first->offset, first->offset},
                "specs include each other in a cycle: " + names + parsed.sources[circle.front()].path,
-               "move what both need into a spec of its own",
+               "move the declarations that both need into a separate spec",
                {}});
           found = true;
         } else if (!done.count(inclusion.target)) {
@@ -298,8 +298,8 @@ class Generation {
       if (!done.count(file)) visit(file);
   }
 
-  /// The places in the specs of what a family's proofs take on trust.
-  void place_proofs(const Parsed& parsed, size_t index) {
+  /// Sets the locations in the specs of the assumptions that a family's proofs trust.
+  void locate_proofs(const Parsed& parsed, size_t index) {
     for (EntryPlan& plan : models_[index].plans)
       for (EntryPlan::Trust& trust : plan.proof.trusted) {
         const Location at = parsed.sources.locate(fragments_[index].origin(trust.where.begin));
@@ -313,7 +313,7 @@ class Generation {
     result.path = "generated/" + families_[index] + ".h";
     if (ok && index < models_.size()) {
       result.bytes = print(models_[index]);
-      place_proofs(parsed, index);
+      locate_proofs(parsed, index);
       result.plan_json = plan_json(models_[index]);
       result.proof = to_text(validations_[index]) + proof_text(models_[index]);
       for (const Renaming& renaming : renamings_[index])
@@ -349,7 +349,7 @@ class Generation {
   }
 
   const ParseOptions& options_;
-  std::vector<std::string> families_;  // in a worker those of its part
+  std::vector<std::string> families_;  // in a worker, those of its part
   size_t jobs_;
   bool keep_models_;
   std::unique_ptr<Specs> specs_;
@@ -365,7 +365,7 @@ class Generation {
   std::vector<FamilyModel> models_;
   std::vector<std::shared_ptr<const FamilyOutline>> outlines_;
   Workers workers_;
-  size_t handed_over_ = 0;  // families that workers have gone on with
+  size_t handed_over_ = 0;  // number of families handed to workers
 };
 
 bool same(const Diagnostic& a, const Diagnostic& b) {
@@ -388,7 +388,7 @@ GenerateResult generate(const GenerateOptions& options) {
   const size_t jobs = options.jobs ? options.jobs : std::max(1u, std::thread::hardware_concurrency());
   GenerateResult result = Generation(where, options.families, jobs, options.keep_models).make();
   if (result.ok() || options.families.size() == 1) return result;
-  // One spec's error may hide another's, or cause it: each is parsed alone.
+  // One spec's error may hide another's or cause it, so each is parsed on its own.
   Workers workers(jobs);
   for (const std::string& family : options.families) {
     if (!workers.start()) continue;

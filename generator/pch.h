@@ -1,4 +1,4 @@
-// What nearly every stage includes of Clang, compiled once.
+// Clang headers that nearly every stage includes, compiled once.
 #include <clang/AST/ASTContext.h>
 #include <clang/AST/Attr.h>
 #include <clang/AST/DeclCXX.h>

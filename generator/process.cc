@@ -48,14 +48,14 @@ pid_t start(std::vector<std::string>& words, const FileDescriptor& output, const
 std::string describe(const Ending& ending) {
   const std::string signal =
       "was ended by signal " + std::to_string(ending.signal) + " (" + strsignal(ending.signal) + ")";
-  return ending.signal == SIGKILL ? signal + ", as happens when the machine runs out of memory" : signal;
+  return ending.signal == SIGKILL ? signal + "; the machine may have run out of memory" : signal;
 }
 
 Process::Process(pid_t id) : id_(id) {
-  // glibc 2.36 declares pidfd_open for C alone.
+  // glibc 2.36 declares pidfd_open only for C.
   has_ended_ = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, id, 0)));
   if (has_ended_.is_open()) return;
-  const std::runtime_error error = system_error("a process that was started cannot be watched");
+  const std::runtime_error error = system_error("cannot watch a child process");
   kill(id, SIGKILL);
   waitpid(id, nullptr, 0);
   throw error;
@@ -104,7 +104,7 @@ void keep_status_of_children() {
 
 FileDescriptor memory_file(const char* name) {
   FileDescriptor file(memfd_create(name, MFD_CLOEXEC));
-  if (!file.is_open()) throw system_error("a file in memory cannot be made");
+  if (!file.is_open()) throw system_error("cannot create a file in memory");
   return file;
 }
 
@@ -114,7 +114,7 @@ std::string contents(const FileDescriptor& file) {
   for (;;) {
     const ssize_t count = pread(file, buffer, sizeof buffer, static_cast<off_t>(bytes.size()));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw system_error("what a process left in memory cannot be read");
+    if (count < 0) throw system_error("cannot read the output of a process from memory");
     if (count == 0) return bytes;
     bytes.append(buffer, static_cast<size_t>(count));
   }

@@ -1,5 +1,5 @@
-// Child processes, each waited for by its own id: children that this process was given by another (a shell that ran
-// exec) are left alone.
+// Child processes, each waited for by its own PID: children inherited from another program (a shell that ran exec) are
+// left alone.
 #pragma once
 
 #include <sys/types.h>
@@ -12,57 +12,57 @@
 
 namespace modgen {
 
-/// How a process ended.
+/// Exit status of a process.
 struct Ending {
-  int exit_code = 0;  // 128 + signal, as in a shell, where a signal ended it
-  int signal = 0;     // 0 where it exited
+  int exit_code = 0;  // 128 + signal, as in a shell, if a signal ended it
+  int signal = 0;     // 0 if it exited
 };
 
-/// "was ended by signal 9 (Killed)", with the likely cause where there is one; for a process that a signal ended.
+/// "was ended by signal 9 (Killed)", with the likely cause if known; for a process that a signal ended.
 std::string describe(const Ending& ending);
 
-/// A child process. If it still runs at the end of the scope, it is killed.
+/// A child process. It is killed if it still runs at the end of the scope.
 class Process {
  public:
-  /// Takes over a child that fork() or posix_spawn() has just made.
+  /// Takes ownership of a child that fork() or posix_spawn() has just created.
   explicit Process(pid_t id);
   Process(Process&& other) noexcept;
   Process& operator=(Process&& other) noexcept;
   ~Process();
 
   Ending wait();
-  /// In a child that was forked: forgets another child of its parent.
+  /// In a forked child: drops ownership of another child of its parent.
   void release() { id_ = 0; }
 
  private:
   friend std::vector<size_t> ended(const std::vector<const Process*>& processes, bool wait);
   pid_t id_;
-  FileDescriptor has_ended_;  // can be read from once it has
+  FileDescriptor has_ended_;  // a pidfd: readable once the process has ended
 };
 
-/// The indices of the processes that have ended, in order; waits for at least one where `wait`.
+/// The indices of the processes that have ended, in order. With `wait`, waits for at least one.
 std::vector<size_t> ended(const std::vector<const Process*>& processes, bool wait);
 
-/// Has the kernel keep the status of children until it is asked for, even where the parent told it not to (an ignored
-/// SIGCHLD is inherited). To be called before a child is made.
+/// Makes the kernel keep the exit status of children until it is collected, even if SIGCHLD is ignored (a setting that
+/// is inherited). To be called before a child is created.
 void keep_status_of_children();
 
 /// A file in memory; `name` shows in /proc.
 FileDescriptor memory_file(const char* name);
-/// Its bytes from the beginning, wherever its position is.
+/// Its bytes from the beginning, independent of its offset.
 std::string contents(const FileDescriptor& file);
 
-/// A program that was started.
+/// A running program.
 class Program {
  public:
   enum class Streams {
     inherited,
-    together,  // output() holds what it prints to both
-    apart,     // output() and errors()
+    together,  // output() has stdout and stderr
+    apart,     // output() has stdout, errors() has stderr
   };
 
-  /// `words` are the program, looked up in PATH where its name has no slash, and its arguments. No signal is blocked in
-  /// it. Throws std::runtime_error where it cannot be started.
+  /// `words` are the program, looked up in PATH if its name does not contain a slash, and its arguments. It starts
+  /// without blocked signals. Throws std::runtime_error if it cannot be started.
   Program(std::vector<std::string> words, Streams streams);
 
   const Process& process() const { return process_; }

@@ -6,7 +6,7 @@
 
 namespace modgen {
 
-/// The folders that `options` name or leave to be found, absolute. Throws as generate() does.
+/// The folders in `options`, or their defaults, as absolute paths. Throws like generate().
 ParseOptions resolved(const GenerateOptions& options);
 
 }  // namespace modgen

@@ -13,7 +13,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Explanation, where, before, after)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Output, family, path, bytes, plan_json, proof, explanations, read, absent)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GenerateResult, outputs, diagnostics)
 
-// CBOR takes text that is not UTF-8, which a spec may contain.
+// CBOR, because specs may contain text that is not UTF-8.
 std::string to_bytes(const GenerateResult& result) {
   std::string bytes;
   Json::to_cbor(Json(result), bytes);

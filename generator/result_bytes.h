@@ -1,4 +1,4 @@
-// What generate() returns as bytes, for another process.
+// Serializes the result of generate() for another process.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace modgen {
 
-/// Everything but the models and outlines of outputs.
+/// Everything except the models and outlines of outputs.
 std::string to_bytes(const GenerateResult& result);
 GenerateResult result_from(std::string_view bytes);
 

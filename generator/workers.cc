@@ -11,10 +11,11 @@
 namespace modgen {
 namespace {
 
-// How a child exits: its file then holds the result, the reason of its failure, or what could be written of either.
+// Exit codes of a child. Its file then holds the result, the error message, or the part of either that could be
+// written.
 constexpr int kSucceeded = 0, kFailed = 1, kNotHandedOver = 2;
 
-/// Ends this process with `bytes` in `file`.
+/// Writes `bytes` to `file` and ends this process.
 [[noreturn]] void hand_over(int file, std::string_view bytes, int exit_code) {
   while (!bytes.empty()) {
     const ssize_t written = write(file, bytes.data(), bytes.size());
@@ -35,7 +36,7 @@ bool Workers::start() {
   if (process < 0) throw std::runtime_error(std::string("a worker process cannot be started: ") + std::strerror(errno));
   if (process == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(kNotHandedOver);  // it ended before it could take this process along
+    if (getppid() != parent) _exit(kNotHandedOver);  // the parent ended before PR_SET_PDEATHSIG took effect
     for (Child& child : children_) child.process.release();
     children_.clear();
     file_ = std::move(file);
@@ -58,7 +59,8 @@ void Workers::collect(bool wait) {
     results_[child.number] = contents(child.file);
     if (ending.exit_code == kFailed) throw std::runtime_error(results_[child.number]);
     if (ending.exit_code != kSucceeded)
-      throw std::runtime_error("a worker process could not hand over what it made, as happens when memory runs out");
+      throw std::runtime_error(
+          "a worker process could not hand over its result; the machine may have run out of memory");
   }
 }
 

@@ -1,5 +1,5 @@
-// Child processes that continue from the current state of this one, each with its part of the work. They share what was
-// done so far; what they allocate is freed when they end.
+// Child processes that fork from the current state of this one, each with its part of the work. They share the memory
+// of the work so far; their own allocations are freed when they end.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@ namespace modgen {
 
 class Workers {
  public:
-  /// At most `at_once` children run at a time. The process must have one thread where it starts one. Children that
+  /// At most `at_once` children run at a time. The process must be single-threaded when it starts one. Children that
   /// still run at the end of the scope are killed.
   explicit Workers(size_t at_once) : at_once_(at_once) {}
 
-  /// Starts a child; where `at_once` are running, it waits for one of them to end first. True in the child. Throws
-  /// std::runtime_error where one that ended has failed, or was ended by a signal.
+  /// Starts a child; if `at_once` are running, waits for one of them to end first. True in the child. Throws
+  /// std::runtime_error if an ended child failed or was ended by a signal.
   bool start();
   size_t started() const { return results_.size(); }
   bool is_child() const { return file_.is_open(); }
-  /// How many have been started and have not ended.
+  /// Number of running children.
   size_t running();
-  /// Waits for all, and returns what they handed over, in the order in which they were started.
+  /// Waits for all children and returns their results, in the order in which they were started.
   std::vector<std::string> results();
 
   /// In a child: ends it, and hands `result` to the parent.
@@ -38,13 +38,13 @@ class Workers {
     Process process;
     FileDescriptor file;  // in memory, for its result
   };
-  /// Reads the results of those that have ended, after waiting for one where `wait`.
+  /// Reads the results of children that have ended. With `wait`, waits for one first.
   void collect(bool wait);
 
   size_t at_once_;
   std::vector<Child> children_;
   std::vector<std::string> results_;
-  FileDescriptor file_;  // of a child
+  FileDescriptor file_;  // result file of this child
 };
 
 }  // namespace modgen

@@ -1,5 +1,6 @@
-// Bamba (IBM, Princeton and UIUC, 2024), as in Hugging Face transformers: Llama, most of whose layers mix positions by
-// Mamba-2's state spaces. Those stay whole on every tensor-parallel rank: published models have one group.
+// Bamba (IBM, Princeton and UIUC, 2024), as in Hugging Face transformers: Llama with Mamba-2's state space layers
+// instead of attention in most layers. These are replicated on every tensor-parallel rank, because published models
+// have one group.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +30,8 @@ struct BambaConfig : llama::LlamaConfig {
   double rms_norm_eps = 1e-5;
   std::optional<int64_t> pad_token_id = 0;
   RopeParameters rope_parameters = partial_rotary(0.5);
-  std::optional<int64_t> num_logits_to_keep = 1;           // in generation; nothing reads it
-  std::optional<std::vector<int64_t>> attn_layer_indices;  // the layers with attention
+  std::optional<int64_t> num_logits_to_keep = 1;           // for generation; unused
+  std::optional<std::vector<int64_t>> attn_layer_indices;  // layers with attention
   int64_t mamba_n_heads = 128;
   std::optional<int64_t> mamba_d_head;  // mamba_expand * hidden_size / mamba_n_heads when not given
   int64_t mamba_n_groups = 1;
@@ -53,7 +54,7 @@ struct BambaConfig : llama::LlamaConfig {
       throw ConfigError("mamba_n_heads must be a multiple of mamba_n_groups");
     if (mamba_chunk_size < 1) throw ConfigError("mamba_chunk_size must be at least 1");
     if (!time_step_limit || time_step_limit->size() != 2)
-      throw ConfigError("time_step_limit must hold two numbers, the least and the largest step");
+      throw ConfigError("time_step_limit must have two numbers, the smallest and the largest step");
     if (z_loss_coefficient != 0.0) throw ConfigError("z_loss_coefficient is not supported: set it to 0.0");
   }
 
@@ -103,7 +104,7 @@ struct BambaMixerImpl : mamba2::Mamba2MixerImpl {
   TP_NONE nn::Linear out_proj{nullptr};
 };
 
-/// Attention or a state space layer, and a feed-forward network.
+/// Attention or a state space layer, followed by a feed-forward network.
 struct FSDP_UNIT BambaDecoderLayerImpl : llama::LlamaDecoderLayerImpl {
   BambaDecoderLayerImpl(const BambaConfig& config, int64_t layer) : LlamaDecoderLayerImpl(config, layer) {
     remove(self_attn);

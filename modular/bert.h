@@ -1,4 +1,4 @@
-// BERT (Devlin et al., 2018), as in Hugging Face transformers: a Transformer that reads in both directions.
+// BERT (Devlin et al., 2018), as in Hugging Face transformers: a bidirectional Transformer encoder.
 #pragma once
 
 #include <cmath>
@@ -27,8 +27,8 @@ struct BertConfig : Config {
   std::optional<double> classifier_dropout;  // hidden_dropout_prob when not given
   bool is_decoder = false;
   bool tie_word_embeddings = true;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers of sequences
+  int64_t num_labels = 2;                   // number of classifier labels
+  std::optional<std::string> problem_type;  // selects the loss of sequence classifiers
 
   void finish() {
     if (num_attention_heads < 1 || hidden_size % num_attention_heads != 0)
@@ -37,7 +37,7 @@ struct BertConfig : Config {
     check_labels(num_labels, problem_type);
   }
 
-  /// The probability of dropout before a classifier.
+  /// Dropout probability before a classifier.
   double head_dropout() const { return classifier_dropout.value_or(hidden_dropout_prob); }
 };
 
@@ -84,7 +84,7 @@ class BertSelfAttentionImpl : public Module {
         value(linear(config.hidden_size, config.hidden_size, /*bias=*/true)),
         dropout(nn::Dropout(config.attention_probs_dropout_prob)) {}
 
-  /// [batch, seq, hidden] as [batch, heads, seq, head_size].
+  /// Views [batch, seq, hidden] as [batch, heads, seq, head_size].
   Tensor by_head(const Tensor& x) {
     return x.view({x.size(0), x.size(1), num_attention_heads, attention_head_size}).transpose(1, 2);
   }
@@ -103,10 +103,10 @@ class BertSelfAttentionImpl : public Module {
   TP_COLWISE nn::Linear query;
   TP_COLWISE nn::Linear key;
   TP_COLWISE nn::Linear value;
-  nn::Dropout dropout;  // of the shares that keys have
+  nn::Dropout dropout;  // on attention weights
 };
 
-/// Projects what attention mixed and adds the residual path, normed.
+/// Projects the attention output and adds the residual path, normed.
 class BertSelfOutputImpl : public Module {
  public:
   explicit BertSelfOutputImpl(const BertConfig& config)
@@ -192,7 +192,7 @@ class FSDP_UNIT BertLayerImpl : public Module {
   BertOutput output;
 };
 
-/// Holds the layers; BertModel walks them.
+/// Holds the layers; BertModel runs them.
 class BertEncoderImpl : public Module {
  public:
   explicit BertEncoderImpl(const BertConfig& config) : layer(ModuleListOf<BertLayer>()) {
@@ -202,7 +202,7 @@ class BertEncoderImpl : public Module {
   PP_SPLIT ModuleListOf<BertLayer> layer;
 };
 
-/// A feature of the whole sequence, from its first token.
+/// Sequence feature from the first token.
 class BertPoolerImpl : public Module {
  public:
   explicit BertPoolerImpl(const BertConfig& config)
@@ -217,7 +217,7 @@ class BertPoolerImpl : public Module {
   double initializer_range;
 };
 
-/// Embeddings and layers, and a pooler where a head asks for one.
+/// Embeddings and layers, plus a pooler if a head needs one.
 class BertModelImpl : public Module {
  public:
   BertModelImpl(const BertConfig& config, bool add_pooling_layer)
@@ -266,14 +266,15 @@ class BertLMPredictionHeadImpl : public Module {
   Tensor forward(const Tensor& hidden_states) { return decoder(transform(hidden_states)); }
 
   void reset_parameters() override {
-    if (!config.tie_word_embeddings) init::normal_(decoder->weight, 0.0, config.initializer_range);  // else the table's
+    if (!config.tie_word_embeddings)
+      init::normal_(decoder->weight, 0.0, config.initializer_range);  // otherwise the embedding initializes it
     init::zeros_(decoder->bias);
     init::zeros_(bias);
   }
 
   BertConfig config;
   BertPredictionHeadTransform transform;
-  TP_SHARD(0) Tensor bias;  // [vocab], the decoder's where it is tied
+  TP_SHARD(0) Tensor bias;  // [vocab], the decoder's bias if tied
   TP_VOCAB TIES(nn::LinearImpl::bias, bias) nn::Linear decoder;
 };
 
@@ -286,7 +287,7 @@ class BertOnlyMLMHeadImpl : public Module {
   BertLMPredictionHead predictions;
 };
 
-/// Predicts the tokens that were masked.
+/// Predicts masked tokens.
 class MODEL_ENTRY("masked-lm") FSDP_UNIT BertForMaskedLMImpl : public Module {
  public:
   explicit BertForMaskedLMImpl(const BertConfig& config)
@@ -310,7 +311,7 @@ class MODEL_ENTRY("masked-lm") FSDP_UNIT BertForMaskedLMImpl : public Module {
                bert->embeddings->word_embeddings->weight) BertOnlyMLMHead cls;
 };
 
-/// Gives a sequence one of several labels.
+/// Classifies sequences.
 class MODEL_ENTRY("sequence-classification") FSDP_UNIT BertForSequenceClassificationImpl : public Module {
  public:
   explicit BertForSequenceClassificationImpl(const BertConfig& config)
@@ -319,7 +320,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT BertForSequenceClassifica
         dropout(nn::Dropout(config.head_dropout())),
         classifier(linear(config.hidden_size, config.num_labels, /*bias=*/true)) {}
 
-  /// What the classifier reads.
+  /// Input of the classifier.
   Tensor features(const Tensor& hidden_states, const Batch&) { return dropout(bert->pooler(hidden_states)); }
 
   Outputs forward(const Batch& batch) {
@@ -342,7 +343,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT BertForSequenceClassifica
   PP_LAST nn::Linear classifier;
 };
 
-/// Gives each token one of several labels.
+/// Classifies each token.
 class MODEL_ENTRY("token-classification") FSDP_UNIT BertForTokenClassificationImpl
     : public BertForSequenceClassificationImpl {
  public:
@@ -353,7 +354,7 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT BertForTokenClassificationIm
   Tensor features(const Tensor& hidden_states, const Batch&) { return dropout(hidden_states); }
 };
 
-/// The base model as an embedding of sentences (Reimers & Gurevych, Sentence-BERT).
+/// The base model as a sentence encoder (Reimers & Gurevych, Sentence-BERT).
 class MODEL_ENTRY("sentence-embedding", "BertModel") FSDP_UNIT BertForSentenceEmbeddingImpl : public BertModelImpl {
  public:
   explicit BertForSentenceEmbeddingImpl(const BertConfig& config) : BertModelImpl(config, /*add_pooling_layer=*/true) {}
@@ -371,7 +372,7 @@ class MODEL_ENTRY("sentence-embedding", "BertModel") FSDP_UNIT BertForSentenceEm
   }
 };
 
-/// Gives two texts one of several labels, by the embeddings of both (Reimers & Gurevych, Sentence-BERT).
+/// Classifies pairs of texts by their embeddings (Reimers & Gurevych, Sentence-BERT).
 class MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT BertForSentencePairClassificationImpl
     : public BertModelImpl {
  public:

@@ -1,5 +1,5 @@
-// BLOOM (BigScience Workshop, 2022), as in Hugging Face transformers: GPT-2 with linear biases on attention's scores
-// (ALiBi) instead of positions, a norm after the embeddings, and a head's query, key and value side by side in one
+// BLOOM (BigScience Workshop, 2022), as in Hugging Face transformers: GPT-2 with linear biases on attention scores
+// (ALiBi) instead of positions, a norm after the embeddings, and each head's query, key and value adjacent in one
 // projection.
 #pragma once
 
@@ -35,7 +35,7 @@ struct BloomConfig : gpt2::GPT2Config {
       GPT2Config::resid_pdrop, GPT2Config::scale_attn_by_inverse_layer_idx, GPT2Config::scale_attn_weights;
 };
 
-/// Causal self-attention with a bias for each head: `biases` are added to the scores, and hide keys too.
+/// Causal self-attention with a bias per head: `biases` are added to the scores and also mask keys.
 class BloomAttentionImpl : public Module {
  public:
   BloomAttentionImpl(const BloomConfig& config, int64_t /*layer*/)
@@ -87,7 +87,7 @@ class BloomMLPImpl : public Module {
   nn::Dropout hidden_dropout;
 };
 
-/// Attention and feed-forward network, each after a norm and with a residual path, which may begin after the norm.
+/// Attention and feed-forward network, each after a norm and with a residual path, which may start after the norm.
 struct BloomBlockImpl : gpt2::GPT2BlockImpl {
   BloomBlockImpl(const BloomConfig& config, int64_t layer)
       : GPT2BlockImpl(config, layer),
@@ -112,7 +112,7 @@ class BloomModelImpl : public gpt2::GPT2ModelImpl {
         num_heads(config.n_head),
         word_embeddings_layernorm(LayerNorm(config.n_embd, config.layer_norm_epsilon)) {}
 
-  /// Embeddings of tokens, normed: [batch, seq, hidden].
+  /// Normed token embeddings: [batch, seq, hidden].
   Tensor embed(const Batch& batch) { return word_embeddings_layernorm(wte(batch.input_ids)); }
 
   Tensor forward(const Batch& batch) {

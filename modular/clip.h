@@ -1,5 +1,5 @@
-// CLIP (Radford et al., 2021), as in Hugging Face transformers: a tower over text and one over images, whose features
-// of a pair are alike. Pipelines cut the pair between its towers; an image's tower alone is not cut.
+// CLIP (Radford et al., 2021), as in Hugging Face transformers: a text tower and an image tower with similar features
+// for matching pairs. Pipelines cut the pair between its towers; an image tower on its own is not cut.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ struct CLIPTextConfig : Config {
   int64_t vocab_size = 49408;
   int64_t hidden_size = 512;
   int64_t intermediate_size = 2048;
-  std::optional<int64_t> projection_dim = 512;  // of the tower alone; the pair's is a field of the pair
+  std::optional<int64_t> projection_dim = 512;  // for a single tower; the pair has a field of its own
   int64_t num_hidden_layers = 12;
   int64_t num_attention_heads = 8;
   int64_t max_position_embeddings = 77;
@@ -36,7 +36,7 @@ struct CLIPTextConfig : Config {
 struct CLIPVisionConfig : Config {
   int64_t hidden_size = 768;
   int64_t intermediate_size = 3072;
-  int64_t projection_dim = 512;  // as the text's
+  int64_t projection_dim = 512;  // like the text config's
   int64_t num_hidden_layers = 12;
   int64_t num_attention_heads = 12;
   int64_t num_channels = 3;
@@ -61,8 +61,8 @@ struct CLIPConfig : Config {
   int64_t projection_dim = 512;
   double logit_scale_init_value = 2.6592;
   double initializer_factor = 1.0;
-  int64_t num_labels = 2;                   // of the classifier
-  std::optional<std::string> problem_type;  // of the classifier
+  int64_t num_labels = 2;                   // number of classifier labels
+  std::optional<std::string> problem_type;  // selects the classifier's loss
 
   void finish() {
     text_config.finish();
@@ -75,10 +75,10 @@ class CLIPVisionEmbeddingsImpl : public Module {
  public:
   explicit CLIPVisionEmbeddingsImpl(const CLIPVisionConfig& config)
       : config(config),
-        patches_a_side(config.image_size / config.patch_size),
+        patches_per_side(config.image_size / config.patch_size),
         class_embedding(register_parameter("class_embedding", torch::empty({config.hidden_size}))),
         patch_embedding(patch_projection(config.num_channels, config.hidden_size, config.patch_size, /*bias=*/false)),
-        position_embedding(embedding(patches_a_side * patches_a_side + 1, config.hidden_size, std::nullopt)) {}
+        position_embedding(embedding(patches_per_side * patches_per_side + 1, config.hidden_size, std::nullopt)) {}
 
   /// [images, 1 + patches, hidden]
   Tensor forward(const Tensor& pixel_values) {
@@ -96,7 +96,7 @@ class CLIPVisionEmbeddingsImpl : public Module {
   }
 
   CLIPVisionConfig config;
-  int64_t patches_a_side;
+  int64_t patches_per_side;
   Tensor class_embedding;  // [hidden]
   nn::Conv2d patch_embedding;
   nn::Embedding position_embedding;
@@ -120,7 +120,7 @@ class CLIPTextEmbeddingsImpl : public Module {
   nn::Embedding position_embedding;
 };
 
-/// Initial deviation of what is added to the residual path, less the deeper it is.
+/// Initial standard deviation of branches that are added to the residual path; smaller for deeper models.
 inline double clip_residual_deviation(int64_t hidden_size, int64_t num_hidden_layers) {
   return 1.0 / std::sqrt(static_cast<double>(hidden_size * 2 * num_hidden_layers));
 }
@@ -161,7 +161,7 @@ class CLIPAttentionImpl : public Module {
   TP_COLWISE nn::Linear v_proj;
   TP_COLWISE nn::Linear q_proj;
   TP_ROWWISE nn::Linear out_proj;
-  nn::Dropout dropout;  // of the shares that keys have
+  nn::Dropout dropout;  // on attention weights
 };
 
 class CLIPMLPImpl : public Module {
@@ -234,20 +234,20 @@ class CLIPTextModelImpl : public Module {
                             config.attention_dropout, config.initializer_factor)),
         final_layer_norm(LayerNorm(config.hidden_size, config.layer_norm_eps)) {}
 
-  /// Which tokens each token sees.
+  /// The tokens that each token attends to.
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
-  /// Where each text ends: [batch].
+  /// End position of each text: [batch].
   Tensor ends(const Tensor& input_ids) {
-    // The first configs said 2, whatever the token was: it is the one with the largest id.
+    // Early configs have 2 for any end token: it is the token with the largest id.
     if (config.eos_token_id == 2) return input_ids.argmax(-1);
     return input_ids.eq(config.eos_token_id).to(torch::kInt).argmax(-1);
   }
 
-  /// A feature of each text, from its last token: [batch, hidden].
+  /// Feature of each text, from its last token: [batch, hidden].
   Tensor pooled(const Tensor& hidden_states, const Batch& batch) {
-    const Tensor places = ends(batch.input_ids).view({-1, 1, 1}).expand({-1, 1, hidden_states.size(2)});
-    return hidden_states.gather(1, places).squeeze(1);
+    const Tensor end_positions = ends(batch.input_ids).view({-1, 1, 1}).expand({-1, 1, hidden_states.size(2)});
+    return hidden_states.gather(1, end_positions).squeeze(1);
   }
 
   Tensor forward(const Batch& batch) {
@@ -273,7 +273,7 @@ class CLIPVisionModelImpl : public Module {
                             config.attention_dropout, config.initializer_factor)),
         post_layernorm(LayerNorm(config.hidden_size, config.layer_norm_eps)) {}
 
-  /// What the layers read: [images, 1 + patches, hidden].
+  /// Input of the layers: [images, 1 + patches, hidden].
   Tensor embed(const Tensor& pixel_values) { return pre_layrnorm(embeddings(pixel_values)); }
 
   /// [images, 1 + patches, hidden]
@@ -284,7 +284,7 @@ class CLIPVisionModelImpl : public Module {
     return hidden_states;
   }
 
-  /// A feature of each image, from its class token: [images, hidden].
+  /// Feature of each image, from its class token: [images, hidden].
   Tensor pooled(const Tensor& hidden_states) { return post_layernorm(hidden_states.select(1, 0)); }
 
   PP_FIRST CLIPVisionEmbeddings embeddings;
@@ -293,7 +293,7 @@ class CLIPVisionModelImpl : public Module {
   PP_LAST LayerNorm post_layernorm;
 };
 
-/// Scores of texts and images that belong together. Logits are those of each image against all texts.
+/// Scores matching texts and images. Logits are the scores of each image against all texts.
 class MODEL_ENTRY("contrastive-pairs") FSDP_UNIT CLIPModelImpl : public Module {
  public:
   explicit CLIPModelImpl(const CLIPConfig& config)
@@ -304,23 +304,23 @@ class MODEL_ENTRY("contrastive-pairs") FSDP_UNIT CLIPModelImpl : public Module {
         text_projection(linear(config.text_config.hidden_size, config.projection_dim, /*bias=*/false)),
         logit_scale(register_parameter("logit_scale", torch::empty({}))) {}
 
-  /// Of length 1: [images, projection_dim].
+  /// Features of length 1: [images, projection_dim].
   Tensor image_features(const Batch& batch) {
     const Tensor hidden_states = vision_model(batch.pixel_values);
     return unit_rows(visual_projection(vision_model->pooled(hidden_states)));
   }
-  /// Of length 1: [texts, projection_dim].
+  /// Features of length 1: [texts, projection_dim].
   Tensor text_features(const Batch& batch) {
     const Tensor pooled = text_model(batch);
     return unit_rows(text_projection(pooled));
   }
 
-  /// Of the rows of one side against all of the other.
+  /// Scores of the rows of one side against all rows of the other.
   Tensor scores(const Tensor& rows, const Tensor& others) {
     return rows.matmul(dp::gather(others).t()) * logit_scale.exp();
   }
 
-  /// Over the rows that have a target, summed.
+  /// Sum of the losses of the rows that have a target.
   Tensor loss(const Tensor& images, const Tensor& texts, const Tensor& targets) {
     return (cross_entropy(scores(images, texts), targets) + cross_entropy(scores(texts, images), targets)) / 2.0;
   }
@@ -354,7 +354,7 @@ class MODEL_ENTRY("contrastive-pairs") FSDP_UNIT CLIPModelImpl : public Module {
   PP_LAST Tensor logit_scale;  // []
 };
 
-/// Gives an image one of several labels, by the mean over its patches.
+/// Classifies images by the mean over their patches.
 class MODEL_ENTRY("image-classification") FSDP_UNIT CLIPForImageClassificationImpl : public Module {
  public:
   explicit CLIPForImageClassificationImpl(const CLIPConfig& config)
@@ -362,7 +362,7 @@ class MODEL_ENTRY("image-classification") FSDP_UNIT CLIPForImageClassificationIm
         vision_model(CLIPVisionModel(config.vision_config)),
         classifier(linear(config.vision_config.hidden_size, config.num_labels, /*bias=*/true)) {}
 
-  /// What the classifier reads.
+  /// Input of the classifier.
   Tensor features(const Tensor& hidden_states) { return hidden_states.slice(1, 1).mean(1); }
 
   Outputs forward(const Batch& batch) {

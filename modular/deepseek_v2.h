@@ -11,17 +11,17 @@ MODULAR_FAMILY(DeepseekV2);
 
 struct DeepseekV2Config : llama::LlamaConfig {
   int64_t vocab_size = 102400;
-  int64_t first_k_dense_replace = 0;  // first layers, without experts
-  int64_t kv_lora_rank = 512;         // features of the latent that keys and values are made of
+  int64_t first_k_dense_replace = 0;  // number of first layers, which have no experts
+  int64_t kv_lora_rank = 512;         // size of the latent that keys and values are computed from
   std::optional<int64_t> q_lora_rank = 1536;
-  std::optional<int64_t> n_group;  // of experts
+  std::optional<int64_t> n_group;  // number of expert groups
   int64_t n_routed_experts = 64;
   bool output_router_logits = false;  // has no effect here
   int64_t n_shared_experts = 2;
-  int64_t qk_nope_head_dim = 128;  // of a head's features, those that do not turn
-  int64_t qk_rope_head_dim = 64;   // and those that do
+  int64_t qk_nope_head_dim = 128;  // features of a head without RoPE
+  int64_t qk_rope_head_dim = 64;   // features of a head with RoPE
   double routed_scaling_factor = 1.0;
-  std::optional<int64_t> topk_group;  // in how many groups a token's experts may be
+  std::optional<int64_t> topk_group;  // number of groups that a token's experts may be in
   std::string topk_method = "greedy";
   bool norm_topk_prob = false;  // has no effect here
   int64_t v_head_dim = 128;
@@ -62,7 +62,7 @@ struct DeepseekV2MLPImpl : llama::LlamaMLPImpl {
   }
 };
 
-/// Attention whose keys and values are made of a small latent, and whose positions turn features of their own.
+/// Attention whose keys and values are computed from a small latent, with RoPE on separate features.
 class DeepseekV2AttentionImpl : public Module {
  public:
   explicit DeepseekV2AttentionImpl(const DeepseekV2Config& config)
@@ -89,13 +89,13 @@ class DeepseekV2AttentionImpl : public Module {
     }
   }
 
-  /// All heads' queries: [batch, seq, heads * (nope + rope)].
+  /// Queries of all heads: [batch, seq, heads * (nope + rope)].
   Tensor queries(const Tensor& hidden_states) {
     return q_proj ? q_proj(hidden_states) : q_b_proj(q_a_layernorm(q_a_proj(hidden_states)));
   }
 
-  /// Turns x [batch, heads, seq, rope] to its positions.
-  Tensor turn(const Tensor& x, const RotaryTables& rotary_embeddings) {
+  /// Applies RoPE to x [batch, heads, seq, rope].
+  Tensor apply_rope(const Tensor& x, const RotaryTables& rotary_embeddings) {
     const auto& [cos, sin] = rotary_embeddings;
     return rotary_adjacent(x.to(at::kFloat), cos, sin).to(x.scalar_type());
   }
@@ -111,11 +111,11 @@ class DeepseekV2AttentionImpl : public Module {
                                .view({batch, seq, num_heads, qk_nope_head_dim + v_head_dim})
                                .transpose(1, 2)
                                .split_with_sizes({qk_nope_head_dim, v_head_dim}, -1);
-    // All heads share the features that turn.
-    const Tensor turned = turn(latent[1].view({batch, 1, seq, qk_rope_head_dim}), rotary_embeddings)
-                              .expand({batch, num_heads, seq, qk_rope_head_dim});
-    return o_proj(attention(at::cat({query[0], turn(query[1], rotary_embeddings)}, -1),
-                            at::cat({key_value[0], turned}, -1), key_value[1], mask, scaling, attention_dropout));
+    // All heads share the features with RoPE.
+    const Tensor rotated_key = apply_rope(latent[1].view({batch, 1, seq, qk_rope_head_dim}), rotary_embeddings)
+                                   .expand({batch, num_heads, seq, qk_rope_head_dim});
+    return o_proj(attention(at::cat({query[0], apply_rope(query[1], rotary_embeddings)}, -1),
+                            at::cat({key_value[0], rotated_key}, -1), key_value[1], mask, scaling, attention_dropout));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -138,7 +138,7 @@ class DeepseekV2AttentionImpl : public Module {
   nn::Dropout attention_dropout;
 };
 
-/// Chooses each token's experts, of a few groups where the config limits that.
+/// Selects each token's experts, from a few groups if the config limits them.
 class DeepseekV2TopkRouterImpl : public Module {
  public:
   explicit DeepseekV2TopkRouterImpl(const DeepseekV2Config& config)
@@ -150,16 +150,16 @@ class DeepseekV2TopkRouterImpl : public Module {
         routed_scaling_factor(config.routed_scaling_factor),
         initializer_range(config.initializer_range) {}
 
-  /// What `hidden_states` [rows, hidden] say for each expert, in float32: [rows, experts].
+  /// Logits of each expert for `hidden_states` [rows, hidden], in float32: [rows, experts].
   Tensor logits(const Tensor& hidden_states) {
-    if (top_k == 0) throw ConfigError("num_experts_per_tok is not given: set how many experts a token has");
+    if (top_k == 0) throw ConfigError("num_experts_per_tok is not given: set the number of experts per token");
     return at::linear(hidden_states.to(at::kFloat), weight.to(at::kFloat));
   }
 
-  /// What groups are chosen by, from the scores of their experts [rows, groups, experts of a group]: [rows, groups].
+  /// Scores that select groups, from the scores of their experts [rows, groups, experts per group]: [rows, groups].
   Tensor group_scores(const Tensor& scores) { return scores.amax(-1); }
 
-  /// `scores` [rows, experts], with `hidden` outside of the best groups.
+  /// `scores` [rows, experts], with the value `hidden` outside the best groups.
   Tensor limit_groups(const Tensor& scores, double hidden) {
     const Tensor grouped = scores.view({scores.size(0), n_group, -1});
     const Tensor by_group = group_scores(grouped);
@@ -187,7 +187,7 @@ class DeepseekV2TopkRouterImpl : public Module {
   double initializer_range;
 };
 
-/// A mixture of experts, and experts shared by every token, which are one network.
+/// A mixture of experts plus shared experts for every token, which form one network.
 struct DeepseekV2MoeImpl : mixtral::MixtralSparseMoeBlockImpl {
   explicit DeepseekV2MoeImpl(const DeepseekV2Config& config)
       : MixtralSparseMoeBlockImpl(config),
@@ -217,7 +217,7 @@ struct DeepseekV2DecoderLayerImpl : llama::LlamaDecoderLayerImpl {
 };
 
 struct DeepseekV2ModelImpl : llama::LlamaModelImpl {
-  /// In float32, whatever the embeddings' type: positions turn features in it.
+  /// In float32, independent of the embeddings' type: RoPE is computed in float32.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType) {
     return LlamaModelImpl::rotary_positions(batch, at::kFloat);
   }

@@ -1,5 +1,5 @@
-// DeepSeek-V3 (DeepSeek-AI, 2024), as in Hugging Face transformers: DeepSeek-V2 whose routers score experts one by one
-// and balance them by a bias. The modules that predict further tokens are left out, as there.
+// DeepSeek-V3 (DeepSeek-AI, 2024), as in Hugging Face transformers: DeepSeek-V2 with routers that score experts
+// independently and balance them by a bias. The multi-token prediction modules are omitted, as in Transformers.
 #pragma once
 
 #include <limits>
@@ -27,7 +27,7 @@ struct DeepseekV3Config : deepseek_v2::DeepseekV2Config {
   bool norm_topk_prob = true;
   int64_t max_position_embeddings = 4096;
   static constexpr bool mlp_bias = false;
-  bool rope_interleave = true;  // the two features of a pair are neighbours
+  bool rope_interleave = true;  // the two features of a pair are adjacent
 
   bool limits_groups() const { return true; }
 
@@ -44,7 +44,7 @@ struct DeepseekV3AttentionImpl : deepseek_v2::DeepseekV2AttentionImpl {
   explicit DeepseekV3AttentionImpl(const DeepseekV3Config& config)
       : DeepseekV2AttentionImpl(config), rope_interleave(config.rope_interleave) {}
 
-  Tensor turn(const Tensor& x, const RotaryTables& rotary_embeddings) {
+  Tensor apply_rope(const Tensor& x, const RotaryTables& rotary_embeddings) {
     const auto& [cos, sin] = rotary_embeddings;
     return rope_interleave ? rotary_adjacent(x, cos, sin) : rotary(x, cos, sin);
   }
@@ -76,7 +76,7 @@ struct DeepseekV3TopkRouterImpl : deepseek_v2::DeepseekV2TopkRouterImpl {
     init::zeros_(e_score_correction_bias);
   }
 
-  Tensor e_score_correction_bias;  // [experts], which evens out how often each is chosen; no gradient
+  Tensor e_score_correction_bias;  // [experts], balances how often each expert is selected; no gradient
   bool norm_topk_prob;
 
  private:

@@ -1,5 +1,5 @@
-// DINOv2 (Oquab et al., 2023), as in Hugging Face transformers: a ViT whose residual paths are scaled and whose
-// positions fit images of any size.
+// DINOv2 (Oquab et al., 2023), as in Hugging Face transformers: a ViT with scaled residual paths and with positions for
+// images of any size.
 #pragma once
 
 #include "modular/vit.h"
@@ -14,8 +14,8 @@ struct Dinov2Config : vit::ViTConfig {
   double layerscale_value = 1.0;
   double drop_path_rate = 0.0;
   bool use_swiglu_ffn = false;
-  bool apply_layernorm = true;        // of the backbone
-  bool reshape_hidden_states = true;  // of the backbone
+  bool apply_layernorm = true;        // for the backbone
+  bool reshape_hidden_states = true;  // for the backbone
   bool use_mask_token = true;
 
   void finish() {
@@ -24,7 +24,7 @@ struct Dinov2Config : vit::ViTConfig {
     check_labels(num_labels, problem_type);
   }
 
-  /// A gated network is written under the model's names; files may have two of its layers in one tensor.
+  /// A gated network is saved under the model's names. Checkpoints may have two of its layers in one tensor.
   static std::vector<StoredAs> stored_as() {
     return {{"dinov2.encoder.layer.*.attention.q_proj.*", {"dinov2.encoder.layer.*.attention.attention.query.*"}},
             {"dinov2.encoder.layer.*.attention.k_proj.*", {"dinov2.encoder.layer.*.attention.attention.key.*"}},
@@ -57,10 +57,10 @@ struct Dinov2EmbeddingsImpl : vit::ViTEmbeddingsImpl {
   }
 
   Dinov2Config config;
-  Tensor mask_token;  // [1, hidden]: of pretraining alone
+  Tensor mask_token;  // [1, hidden]; only for pretraining
 };
 
-/// Scales each feature of what a part of the layer adds.
+/// Scales each feature of a residual branch.
 class Dinov2LayerScaleImpl : public Module {
  public:
   Dinov2LayerScaleImpl(int64_t hidden_size, double value)
@@ -80,10 +80,10 @@ struct Dinov2MLPImpl : vit::ViTMLPImpl {
     fc2 = remake(fc2, linear(config.mlp_ratio * width, config.hidden_size, /*bias=*/true));
   }
 
-  TP_LOCAL int64_t width;  // what is split of each multiple
+  TP_LOCAL int64_t width;  // split within each multiple
 };
 
-/// A gated network of two thirds of the features (Shazeer), rounded up to a multiple of 8.
+/// A gated network with two thirds of the features (Shazeer), rounded up to a multiple of 8.
 class Dinov2SwiGLUFFNImpl : public Module {
  public:
   explicit Dinov2SwiGLUFFNImpl(const Dinov2Config& config)
@@ -106,7 +106,7 @@ class Dinov2SwiGLUFFNImpl : public Module {
   TP_ROWWISE nn::Linear down_proj;
 };
 
-/// Leaves out what a part of the layer adds, for whole samples (Huang et al., Deep Networks with Stochastic Depth).
+/// Drops a residual branch per sample (Huang et al., Deep Networks with Stochastic Depth).
 class Dinov2DropPathImpl : public Module {
  public:
   explicit Dinov2DropPathImpl(double drop_prob) : dropout(nn::Dropout(drop_prob)) {}
@@ -133,7 +133,7 @@ class FSDP_UNIT Dinov2LayerImpl : public Module {
     if (config.drop_path_rate > 0.0) drop_path = Dinov2DropPath(config.drop_path_rate);
   }
 
-  /// What is added to the residual path, which may be left out.
+  /// A residual branch, which may be dropped.
   Tensor drop(const Tensor& added) { return drop_path ? drop_path(added) : added; }
 
   Tensor forward(const Tensor& hidden_states) {
@@ -150,7 +150,7 @@ class FSDP_UNIT Dinov2LayerImpl : public Module {
   Dinov2DropPath drop_path{nullptr};
 };
 
-/// Holds the layers; Dinov2Model walks them.
+/// Holds the layers; Dinov2Model runs them.
 class Dinov2EncoderImpl : public Module {
  public:
   explicit Dinov2EncoderImpl(const Dinov2Config& config) : layer(ModuleListOf<Dinov2Layer>()) {
@@ -184,7 +184,7 @@ struct MODEL_ENTRY("image-classification") FSDP_UNIT Dinov2ForImageClassificatio
     classifier = remake(classifier, linear(2 * config.hidden_size, config.num_labels, /*bias=*/true));
   }
 
-  /// The class token's, and the mean over the patches.
+  /// The class token's features and the mean over the patches.
   Tensor features(const Tensor& hidden_states) {
     return torch::cat({hidden_states.select(1, 0), hidden_states.slice(1, 1).mean(1)}, -1);
   }

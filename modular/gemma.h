@@ -30,7 +30,7 @@ struct GemmaConfig : llama::LlamaConfig {
   }
 };
 
-/// Root mean square norm whose learned scale is stored less 1.
+/// RMSNorm whose learned scale is stored minus 1.
 struct GemmaRMSNormImpl : llama::LlamaRMSNormImpl {
   GemmaRMSNormImpl(int64_t hidden_size, double eps) : LlamaRMSNormImpl(hidden_size, eps) {
     weight = remake(weight, torch::zeros({hidden_size}));

@@ -1,5 +1,5 @@
-// Gemma 2 (Gemma Team, 2024), as in Hugging Face transformers: Gemma with norms after attention and feed-forward
-// network too, a window in every second layer and soft caps on scores and logits.
+// Gemma 2 (Gemma Team, 2024), as in Hugging Face transformers: Gemma with additional norms after attention and
+// feed-forward network, a window in every second layer and soft caps on scores and logits.
 #pragma once
 
 #include <vector>
@@ -15,13 +15,13 @@ struct Gemma2Config : gemma::GemmaConfig {
   int64_t num_hidden_layers = 26;
   int64_t num_attention_heads = 8;
   std::optional<int64_t> num_key_value_heads = 4;
-  int64_t query_pre_attn_scalar = 256;  // one over the square of what scores are multiplied by
+  int64_t query_pre_attn_scalar = 256;  // scores are multiplied by its inverse square root
   std::optional<int64_t> sliding_window = 4096;
-  std::vector<std::string> layer_types;  // of each layer: full_attention or sliding_attention
+  std::vector<std::string> layer_types;  // type of each layer: full_attention or sliding_attention
   std::optional<double> final_logit_softcapping = 30.0;
   std::optional<double> attn_logit_softcapping = 50.0;
 
-  /// Whether a layer has a window where layer_types does not say it.
+  /// Whether a layer has a window if layer_types is not given.
   bool has_window(int64_t layer) const { return layer % 2 == 0; }
 
   void finish() {

@@ -1,5 +1,5 @@
 // Gemma 3 (Gemma Team, 2025), its language model, as in Hugging Face transformers: Gemma 2 with norms on queries and
-// keys, five layers with a window to one without, and rotary settings of each kind.
+// keys, five sliding-window layers for each full layer, and separate RoPE parameters for each kind.
 #pragma once
 
 #include "modular/gemma2.h"
@@ -14,7 +14,7 @@ struct Gemma3Config : gemma2::Gemma2Config {
   std::optional<double> attn_logit_softcapping;
   std::optional<bool> use_bidirectional_attention = false;
   LayerRopeParameters rope_parameters = {rotary_base(1e6), rotary_base(1e4)};
-  int64_t sliding_window_pattern = 6;  // one layer of so many has no window, where layer_types does not say it
+  int64_t sliding_window_pattern = 6;  // one of this many layers is without a window if layer_types is not given
 
   bool has_window(int64_t layer) const { return (layer + 1) % sliding_window_pattern != 0; }
 };
@@ -27,7 +27,7 @@ struct Gemma3AttentionImpl : gemma2::Gemma2AttentionImpl {
 
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const AttentionMask& mask) {
-    // The original does not cap scores here, whatever attn_logit_softcapping says.
+    // The original ignores attn_logit_softcapping here.
     const auto& [cos, sin] = rotary_embeddings;
     return attention(rotary(q_norm(query), cos, sin), rotary(k_norm(key), cos, sin), value, mask, scaling,
                      attention_dropout);
@@ -41,7 +41,7 @@ struct Gemma3AttentionImpl : gemma2::Gemma2AttentionImpl {
 };
 
 struct Gemma3ModelImpl : gemma2::Gemma2ModelImpl {
-  /// Rotary tables of one kind of layers for the batch's positions, in the embeddings' type.
+  /// Rotary tables of one kind of layer for the batch's positions, in the embeddings' type.
   RotaryTables rotary_positions(const RopeParameters& rope, const Batch& batch, at::ScalarType type) {
     return rotary_tables(rope, *config.head_dim, config.max_position_embeddings, batch, type);
   }

@@ -1,5 +1,5 @@
-// GLM-4 (Team GLM, 2024), as in Hugging Face transformers: Llama with biases in the attention's inputs, one projection
-// for gate and up, and rotary positions of adjacent features for a part of each head.
+// GLM-4 (Team GLM, 2024), as in Hugging Face transformers: Llama with biases on query, key and value, one projection
+// for gate and up, and interleaved RoPE on a part of each head.
 #pragma once
 
 #include "modular/phi3.h"

@@ -25,13 +25,13 @@ struct GPT2Config : Config {
   double initializer_range = 0.02;
   bool scale_attn_weights = true;
   bool scale_attn_by_inverse_layer_idx = false;
-  bool reorder_and_upcast_attn = false;  // attention is computed in float32 inside in any case
+  bool reorder_and_upcast_attn = false;  // no effect: attention always computes in float32 internally
   bool add_cross_attention = false;
-  std::optional<int64_t> pad_token_id;  // a classifier's: the embedding has no padding row
+  std::optional<int64_t> pad_token_id;  // for the classifier: the embedding is without a padding row
   bool tie_word_embeddings = true;
-  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
-  int64_t num_labels = 2;                    // of classifiers
-  std::optional<std::string> problem_type;   // of classifiers
+  std::optional<double> classifier_dropout;  // dropout of the token classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // number of classifier labels
+  std::optional<std::string> problem_type;   // selects the loss of classifiers
 
   void finish() {
     if (n_head < 1 || n_embd % n_head != 0) throw ConfigError("n_embd must be a multiple of n_head");
@@ -40,7 +40,7 @@ struct GPT2Config : Config {
   }
 };
 
-/// Causal self-attention. Query, key and value are parts of one projection.
+/// Causal self-attention with one fused projection for query, key and value.
 class GPT2AttentionImpl : public Module {
  public:
   GPT2AttentionImpl(const GPT2Config& config, int64_t layer)
@@ -137,10 +137,10 @@ class GPT2ModelImpl : public Module {
     for (int64_t layer = 0; layer < config.n_layer; ++layer) h->push_back(GPT2Block(config, layer));
   }
 
-  /// Embeddings of tokens and their positions: [batch, seq, hidden].
+  /// Token and position embeddings: [batch, seq, hidden].
   Tensor embed(const Batch& batch) { return drop(wte(batch.input_ids) + wpe(position_ids(batch))); }
 
-  /// Which keys each query sees.
+  /// The keys that each query attends to.
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   Tensor forward(const Batch& batch) {
@@ -188,7 +188,7 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT GPT2LMHeadModelImpl : public Module {
   PP_LAST TP_VOCAB TIED_TO(transformer->wte->weight) nn::Linear lm_head;
 };
 
-/// Gives a sequence one of several labels, by its last token.
+/// Classifies sequences by their last token.
 class MODEL_ENTRY("sequence-classification") FSDP_UNIT GPT2ForSequenceClassificationImpl : public Module {
  public:
   explicit GPT2ForSequenceClassificationImpl(const GPT2Config& config)
@@ -217,7 +217,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT GPT2ForSequenceClassifica
   PP_LAST nn::Linear score;
 };
 
-/// Gives each token one of several labels.
+/// Classifies each token.
 class MODEL_ENTRY("token-classification") FSDP_UNIT GPT2ForTokenClassificationImpl : public Module {
  public:
   explicit GPT2ForTokenClassificationImpl(const GPT2Config& config)

@@ -1,6 +1,5 @@
 // GPT-NeoX (Black et al., 2022), as in Hugging Face transformers: attention and feed-forward network in parallel or in
-// sequence, each after a layer norm, with one projection for query, key and value, and rotary positions for a part
-// of each head.
+// sequence, each after a layer norm, with one projection for query, key and value, and RoPE on a part of each head.
 #pragma once
 
 #include <vector>
@@ -46,7 +45,7 @@ struct GPTNeoXConfig : llama::LlamaConfig {
 using GPTNeoXMLP = phi::PhiMLP;
 using GPTNeoXRMSNorm = LayerNorm;
 
-/// Causal self-attention with rotary positions. A head's query, key and value are side by side in one projection.
+/// Causal self-attention with RoPE. Each head's query, key and value are adjacent in one projection.
 struct GPTNeoXAttentionImpl : llama::LlamaAttentionImpl {
   explicit GPTNeoXAttentionImpl(const GPTNeoXConfig& config)
       : LlamaAttentionImpl(config),

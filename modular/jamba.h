@@ -1,5 +1,5 @@
-// Jamba (Lieber et al., 2024), as in Hugging Face transformers: layers of attention without positions among layers of
-// Mamba's state spaces (Gu & Dao), and mixtures of experts in the place of every other feed-forward network.
+// Jamba (Lieber et al., 2024), as in Hugging Face transformers: attention layers without positions interleaved with
+// Mamba's state space layers (Gu & Dao), and mixtures of experts instead of every other feed-forward network.
 #pragma once
 
 #include "modular/bamba.h"
@@ -25,7 +25,7 @@ struct JambaConfig : mixtral::MixtralConfig {
   std::optional<int64_t> mamba_dt_rank;  // a sixteenth of hidden_size when not given
   bool mamba_conv_bias = true;
   bool mamba_proj_bias = false;
-  bool use_mamba_kernels = true;  // these three choose between implementations of the original
+  bool use_mamba_kernels = true;  // these three select between implementations of the original; no effect
   bool use_mambapy = false;
   bool use_associative_scan = true;
 
@@ -57,7 +57,7 @@ struct JambaConfig : mixtral::MixtralConfig {
   using MixtralConfig::rope_parameters, MixtralConfig::router_jitter_noise, MixtralConfig::sliding_window;
 };
 
-/// Mixes each channel with the positions before.
+/// Causal convolution over positions, per channel.
 class JambaConv1dImpl : public Module {
  public:
   explicit JambaConv1dImpl(const JambaConfig& config)
@@ -83,7 +83,7 @@ class JambaConv1dImpl : public Module {
   TP_SHARD(0) Tensor bias;    // [channels]
 };
 
-/// Mamba's state space layer, with norms of what its coefficients follow from.
+/// Mamba's state space layer, with norms on the inputs of its coefficients.
 class STANDS_FOR(bamba::BambaMixer) JambaMambaMixerImpl : public Module {
  public:
   explicit JambaMambaMixerImpl(const JambaConfig& config)

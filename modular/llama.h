@@ -28,9 +28,9 @@ struct LlamaConfig : Config {
   bool attention_bias = false;
   double attention_dropout = 0.0;
   bool mlp_bias = false;
-  std::optional<double> classifier_dropout;  // of tokens' classifier; 0.1 when not given
-  int64_t num_labels = 2;                    // of classifiers
-  std::optional<std::string> problem_type;   // of classifiers
+  std::optional<double> classifier_dropout;  // dropout of the token classifier; 0.1 when not given
+  int64_t num_labels = 2;                    // number of classifier labels
+  std::optional<std::string> problem_type;   // selects the loss of classifiers
 
   void finish() {
     if (num_attention_heads < 1) throw ConfigError("num_attention_heads must be at least 1");
@@ -45,7 +45,7 @@ struct LlamaConfig : Config {
   }
 };
 
-/// Root mean square norm with a learned scale.
+/// RMSNorm with a learned scale.
 class LlamaRMSNormImpl : public Module {
  public:
   LlamaRMSNormImpl(int64_t hidden_size, double eps)
@@ -80,7 +80,7 @@ class LlamaMLPImpl : public Module {
   double initializer_range;
 };
 
-/// Causal self-attention with rotary positions and grouped key and value heads.
+/// Causal grouped-query self-attention with RoPE.
 class LlamaAttentionImpl : public Module {
  public:
   explicit LlamaAttentionImpl(const LlamaConfig& config)
@@ -103,12 +103,11 @@ class LlamaAttentionImpl : public Module {
     return o_proj(attend(query, key, value, rotary_embeddings, mask));
   }
 
-  /// What becomes of all heads' queries or keys together, [batch, seq, heads * head_dim], before they are viewed by
-  /// head.
+  /// Hooks for the queries and keys of all heads, [batch, seq, heads * head_dim], before the view by head.
   Tensor prepare_query(const Tensor& query) { return query; }
   Tensor prepare_key(const Tensor& key) { return key; }
 
-  /// Turns queries and keys to their positions and mixes the values.
+  /// Applies RoPE to queries and keys and computes attention.
   Tensor attend(const Tensor& query, const Tensor& key, const Tensor& value, const RotaryTables& rotary_embeddings,
                 const AttentionMask& mask) {
     const auto& [cos, sin] = rotary_embeddings;
@@ -164,7 +163,7 @@ class LlamaModelImpl : public Module {
   /// Token embeddings: [batch, seq, hidden].
   Tensor embed(const Tensor& input_ids) { return embed_tokens(input_ids); }
 
-  /// Which keys each query sees, as causal_mask returns it.
+  /// The keys that each query attends to, as causal_mask returns them.
   AttentionMask attention_mask(const Batch& batch) { return causal_mask(batch, /*window=*/0); }
 
   /// Rotary tables for the batch's positions, in the embeddings' type.
@@ -219,7 +218,7 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT LlamaForCausalLMImpl : public Module {
   PP_LAST TP_VOCAB TIED_TO(model->embed_tokens->weight) nn::Linear lm_head;
 };
 
-/// Gives a sequence one of several labels, by its last token.
+/// Classifies sequences by their last token.
 class MODEL_ENTRY("sequence-classification") FSDP_UNIT LlamaForSequenceClassificationImpl : public Module {
  public:
   explicit LlamaForSequenceClassificationImpl(const LlamaConfig& config)
@@ -253,7 +252,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT LlamaForSequenceClassific
   PP_LAST nn::Linear score;
 };
 
-/// Gives each token one of several labels.
+/// Classifies each token.
 class MODEL_ENTRY("token-classification") FSDP_UNIT LlamaForTokenClassificationImpl
     : public LlamaForSequenceClassificationImpl {
  public:
@@ -268,7 +267,7 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT LlamaForTokenClassificationI
   nn::Dropout dropout;
 };
 
-/// The base model as an embedding of sentences (Reimers & Gurevych, Sentence-BERT).
+/// The base model as a sentence encoder (Reimers & Gurevych, Sentence-BERT).
 class MODEL_ENTRY("sentence-embedding", "LlamaModel") FSDP_UNIT LlamaForSentenceEmbeddingImpl : public LlamaModelImpl {
  public:
   explicit LlamaForSentenceEmbeddingImpl(const LlamaConfig& config) : LlamaModelImpl(config) {}

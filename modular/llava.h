@@ -1,5 +1,5 @@
-// LLaVA (Liu et al., 2023), as in Hugging Face transformers: a Llama that reads what a CLIP tower sees of images, in
-// the place of placeholder tokens.
+// LLaVA (Liu et al., 2023), as in Hugging Face transformers: a Llama that reads features of a CLIP vision tower instead
+// of placeholder tokens.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@
 namespace modular::llava {
 MODULAR_FAMILY(Llava, .title = "LLaVA");
 
-/// Rejects a tower whose type is not the one that is supported.
+/// Rejects an unsupported type of tower.
 inline void llava_reject_other(std::string_view tower, std::string_view given, std::string_view supported,
                                std::string_view use) {
   if (given == supported) return;
@@ -24,7 +24,7 @@ struct LlavaVisionConfig : clip::CLIPVisionConfig {
   std::string model_type = "clip_vision_model";
 
   void finish() {
-    llava_reject_other("vision_config", model_type, "clip_vision_model", "as the tower over images");
+    llava_reject_other("vision_config", model_type, "clip_vision_model", "as the vision tower");
     CLIPVisionConfig::finish();
   }
 };
@@ -38,7 +38,7 @@ struct LlavaTextConfig : llama::LlamaConfig {
   }
 };
 
-/// The tower of a config that says nothing of it: CLIP's large one for images of 336 x 336.
+/// The default tower: the large CLIP for images of 336 x 336.
 inline LlavaVisionConfig llava_tower() {
   LlavaVisionConfig tower;
   tower.hidden_size = 1024;
@@ -54,11 +54,11 @@ inline LlavaVisionConfig llava_tower() {
 struct LlavaConfig : Config {
   LlavaVisionConfig vision_config = llava_tower();
   LlavaTextConfig text_config;
-  int64_t image_token_index = 32000;  // the placeholder, once for each feature of an image
-  int64_t image_seq_length = 576;     // features of an image, for processors
+  int64_t image_token_index = 32000;  // placeholder token, one per image feature
+  int64_t image_seq_length = 576;     // features per image, used by processors of Transformers
   std::string projector_hidden_act = "gelu";
   std::string vision_feature_select_strategy = "default";  // "full" keeps the class token's feature
-  int64_t vision_feature_layer = -2;  // whose output is read: 0 for the embeddings, from the end where it is negative
+  int64_t vision_feature_layer = -2;  // layer whose output is used: 0 for the embeddings, negative counts from the end
   bool multimodal_projector_bias = true;
   bool tie_word_embeddings = false;
 
@@ -69,11 +69,11 @@ struct LlavaConfig : Config {
       throw ConfigError("vision_feature_select_strategy must be default or full");
     if (vision_feature_layer < -vision_config.num_hidden_layers - 1 ||
         vision_feature_layer > vision_config.num_hidden_layers)
-      throw ConfigError("vision_feature_layer must be that of one of vision_config's num_hidden_layers layers");
+      throw ConfigError("vision_feature_layer must be the index of one of vision_config's num_hidden_layers layers");
     tie_word_embeddings = tie_word_embeddings || text_config.tie_word_embeddings;
   }
 
-  /// As files have it: those of today first, then those whose tower still had the prefix of its class.
+  /// Names in checkpoints: current ones first, then those whose tower still had the prefix of its class.
   static std::vector<StoredAs> stored_as() {
     return {{"model.language_model.**", {"language_model.model.**"}},
             {"lm_head.weight", {"language_model.lm_head.weight"}},
@@ -84,7 +84,7 @@ struct LlavaConfig : Config {
 };
 
 struct LlavaEncoderImpl : clip::CLIPEncoderImpl {
-  /// What the first `count` layers make of the embeddings.
+  /// Runs the first `count` layers on the embeddings.
   Tensor first_layers(int64_t count, const Tensor& embeddings, const AttentionMask& mask) {
     Tensor hidden_states = embeddings;
     for (int64_t i = 0; i < count; ++i) hidden_states = (*layers)[i](hidden_states, mask);
@@ -93,8 +93,8 @@ struct LlavaEncoderImpl : clip::CLIPEncoderImpl {
 };
 
 struct LlavaVisionModelImpl : clip::CLIPVisionModelImpl {
-  /// What the first `count` layers make of the images: [images, 1 + patches, hidden].
-  Tensor behind_layers(int64_t count, const Tensor& pixel_values) {
+  /// Output of the first `count` layers for the images: [images, 1 + patches, hidden].
+  Tensor run_first_layers(int64_t count, const Tensor& pixel_values) {
     const Tensor embedded = embed(pixel_values);
     return encoder->first_layers(count, embedded, whole_mask());
   }
@@ -107,10 +107,10 @@ struct LlavaVisionModelImpl : clip::CLIPVisionModelImpl {
 
 struct LlavaTextModelImpl : llama::LlamaModelImpl {
  private:
-  using LlamaModelImpl::forward;  // LlavaModel walks the layers
+  using LlamaModelImpl::forward;  // LlavaModel runs the layers
 };
 
-/// Brings features of images into the space of token embeddings.
+/// Projects image features into the space of token embeddings.
 class LlavaMultiModalProjectorImpl : public Module {
  public:
   explicit LlavaMultiModalProjectorImpl(const LlavaConfig& config)
@@ -142,13 +142,13 @@ class LlavaModelImpl : public Module {
         multi_modal_projector(LlavaMultiModalProjector(config)),
         language_model(LlavaTextModel(config.text_config)) {}
 
-  /// A feature for each placeholder of an image: [images, features, hidden].
+  /// One feature per placeholder of an image: [images, features, hidden].
   Tensor image_features(const Tensor& pixel_values) {
-    const Tensor seen = vision_tower->behind_layers(feature_layers, pixel_values);
+    const Tensor seen = vision_tower->run_first_layers(feature_layers, pixel_values);
     return multi_modal_projector(config.vision_feature_select_strategy == "default" ? seen.slice(1, 1) : seen);
   }
 
-  /// Of tokens and images: [batch, seq, hidden].
+  /// Embeddings of tokens and images: [batch, seq, hidden].
   Tensor embed(const Batch& batch) {
     const Tensor embedded = language_model->embed(batch.input_ids);
     if (!batch.pixel_values.defined()) return embedded;
@@ -170,7 +170,7 @@ class LlavaModelImpl : public Module {
   LlavaTextModel language_model;
 };
 
-/// Predicts the next token of a text with images in it.
+/// Predicts the next token of a text with images.
 class MODEL_ENTRY("image-text-to-text") FSDP_UNIT LlavaForConditionalGenerationImpl : public Module {
  public:
   explicit LlavaForConditionalGenerationImpl(const LlavaConfig& config)

@@ -1,5 +1,5 @@
-// Mamba-2 (Dao & Gu, 2024), as in Hugging Face transformers: layers of state spaces in the place of attention and
-// feed-forward network. Tensor parallelism splits the groups that share B and C, with their heads.
+// Mamba-2 (Dao & Gu, 2024), as in Hugging Face transformers: state space layers instead of attention and feed-forward
+// network. Tensor parallelism splits the groups that share B and C, with their heads.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@ struct Mamba2Config : Config {
   int64_t state_size = 128;
   int64_t num_hidden_layers = 64;
   double layer_norm_epsilon = 1e-5;
-  std::optional<int64_t> pad_token_id = 1;  // a classifier's: the embedding has no padding row
+  std::optional<int64_t> pad_token_id = 1;  // for a classifier: the embedding is without a padding row
   int64_t expand = 2;
   int64_t conv_kernel = 4;
   int64_t n_groups = 8;
@@ -30,7 +30,7 @@ struct Mamba2Config : Config {
   std::string hidden_act = "silu";
   double initializer_range = 0.1;
   bool residual_in_fp32 = true;
-  std::optional<int64_t> time_step_rank;  // Mamba's; nothing reads it
+  std::optional<int64_t> time_step_rank;  // for Mamba; unused
   double time_step_min = 0.001;
   double time_step_max = 0.1;
   double time_step_floor = 1e-4;
@@ -48,11 +48,11 @@ struct Mamba2Config : Config {
     if (n_groups < 1 || num_heads % n_groups != 0) throw ConfigError("num_heads must be a multiple of n_groups");
     if (chunk_size < 1) throw ConfigError("chunk_size must be at least 1");
     if (!time_step_limit || time_step_limit->size() != 2)
-      throw ConfigError("time_step_limit must hold two numbers, the least and the largest step");
+      throw ConfigError("time_step_limit must have two numbers, the smallest and the largest step");
   }
 };
 
-/// Root mean square norm with a learned scale.
+/// RMSNorm with a learned scale.
 class Mamba2RMSNormImpl : public Module {
  public:
   Mamba2RMSNormImpl(int64_t hidden_size, double eps)
@@ -66,7 +66,7 @@ class Mamba2RMSNormImpl : public Module {
   double eps;
 };
 
-/// The same of a gated value, by groups.
+/// RMSNorm of a gated value, by groups.
 class Mamba2RMSNormGatedImpl : public Module {
  public:
   explicit Mamba2RMSNormGatedImpl(const Mamba2Config& config)
@@ -87,7 +87,7 @@ class Mamba2RMSNormGatedImpl : public Module {
   double eps;
 };
 
-/// Mixes each channel of x, B and C with the positions before.
+/// Causal convolution over positions for each channel of x, B and C.
 class Mamba2Conv1dImpl : public Module {
  public:
   explicit Mamba2Conv1dImpl(const Mamba2Config& config)
@@ -118,7 +118,7 @@ class Mamba2Conv1dImpl : public Module {
   TP_SHARD(0, num_heads * head_dim, n_groups * state_size, n_groups * state_size) Tensor bias;
 };
 
-/// The state space layer.
+/// State space layer.
 class Mamba2MixerImpl : public Module {
  public:
   explicit Mamba2MixerImpl(const Mamba2Config& config)

@@ -1,4 +1,4 @@
-// MetaCLIP 2 (Chuang et al., 2025), as in Hugging Face transformers: CLIP on pairs of all languages.
+// MetaCLIP 2 (Chuang et al., 2025), as in Hugging Face transformers: CLIP trained on pairs in all languages.
 #pragma once
 
 #include "modular/clip.h"

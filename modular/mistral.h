@@ -12,7 +12,7 @@ struct MistralConfig : llama::LlamaConfig {
   int64_t max_position_embeddings = 4096 * 32;
   static constexpr bool attention_bias = false;
   static constexpr bool mlp_bias = false;
-  std::optional<int64_t> sliding_window = 4096;  // how many keys a query sees; all before it when not given
+  std::optional<int64_t> sliding_window = 4096;  // keys per query; all previous ones when not given
 };
 
 struct MistralModelImpl : llama::LlamaModelImpl {
@@ -25,7 +25,7 @@ using MistralForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
 using MistralForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;
 using MistralForTokenClassification MODEL_ENTRY("token-classification") = llama::LlamaForTokenClassification;
 
-/// The base model as an embedding of sentences (Reimers & Gurevych, Sentence-BERT).
+/// The base model as a sentence encoder (Reimers & Gurevych, Sentence-BERT).
 struct MODEL_ENTRY("sentence-embedding", "MistralModel") FSDP_UNIT MistralForSentenceEmbeddingImpl : MistralModelImpl {
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = MistralModelImpl::forward(batch);

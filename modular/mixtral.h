@@ -16,7 +16,7 @@ struct MixtralConfig : mistral::MistralConfig {
   std::optional<int64_t> sliding_window;
   int64_t num_experts_per_tok = 2;
   int64_t num_local_experts = 8;
-  bool output_router_logits = false;  // train with the routers' auxiliary loss, times the next
+  bool output_router_logits = false;  // train with the routers' auxiliary loss, scaled by router_aux_loss_coef
   double router_aux_loss_coef = 0.001;
   double router_jitter_noise = 0.0;
 
@@ -49,7 +49,8 @@ class MixtralExpertsImpl : public Module {
         hidden_act(config.hidden_act),
         initializer_range(config.initializer_range) {}
 
-  /// Mixes for each row of `hidden_states` [rows, hidden] the experts `chosen` [rows, k] by `weights` [rows, k].
+  /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
+  /// `weights` [rows, k].
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
     return mix_experts(hidden_act, hidden_states, gate_up_proj, down_proj, chosen, weights);
   }
@@ -66,7 +67,7 @@ class MixtralExpertsImpl : public Module {
   double initializer_range;
 };
 
-/// Chooses each token's experts.
+/// Selects each token's experts.
 class MixtralTopKRouterImpl : public Module {
  public:
   MixtralTopKRouterImpl(const MixtralConfig& config, int64_t num_experts)
@@ -89,7 +90,7 @@ class MixtralTopKRouterImpl : public Module {
   double initializer_range;
 };
 
-/// A mixture of experts in the place of the feed-forward network.
+/// A mixture of experts instead of the feed-forward network.
 class STANDS_FOR(llama::LlamaMLP) MixtralSparseMoeBlockImpl : public Module {
  public:
   explicit MixtralSparseMoeBlockImpl(const MixtralConfig& config)

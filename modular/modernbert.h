@@ -1,5 +1,5 @@
-// ModernBERT (Warner et al., 2024), as in Hugging Face transformers: an encoder with rotary positions, most of whose
-// layers see only what is near.
+// ModernBERT (Warner et al., 2024), as in Hugging Face transformers: an encoder with RoPE and with local attention in
+// most layers.
 #pragma once
 
 #include "modular/bert.h"
@@ -23,11 +23,10 @@ struct ModernBertConfig : Config {
   std::optional<int64_t> pad_token_id = 50283;
   bool attention_bias = false;
   double attention_dropout = 0.0;
-  std::vector<std::string> layer_types;  // of each layer: full_attention or sliding_attention
-  std::optional<int64_t>
-      global_attn_every_n_layers;  // which layers are full, where layer_types does not say it: every third
+  std::vector<std::string> layer_types;               // type of each layer: full_attention or sliding_attention
+  std::optional<int64_t> global_attn_every_n_layers;  // period of full layers if layer_types is not given; 3 by default
   LayerRopeParameters rope_parameters = {rotary_base(160000.0), rotary_base(10000.0)};
-  int64_t local_attention = 128;  // how many tokens a sliding layer's query sees, half of them on each side
+  int64_t local_attention = 128;  // number of tokens that a sliding layer's query attends to, half on each side
   double embedding_dropout = 0.0;
   bool mlp_bias = false;
   double mlp_dropout = 0.0;
@@ -37,8 +36,8 @@ struct ModernBertConfig : Config {
   bool classifier_bias = false;
   std::string classifier_activation = "gelu";
   bool tie_word_embeddings = true;
-  int64_t num_labels = 2;                   // of classifiers
-  std::optional<std::string> problem_type;  // of classifiers of sequences
+  int64_t num_labels = 2;                   // number of classifier labels
+  std::optional<std::string> problem_type;  // selects the loss of sequence classifiers
 
   void finish() {
     if (num_attention_heads < 1 || hidden_size % num_attention_heads != 0)
@@ -55,7 +54,7 @@ struct ModernBertConfig : Config {
 
   double head_dropout() const { return classifier_dropout; }
 
-  /// The deviation of initial values of what is added to the residual path.
+  /// Initial standard deviation of branches that are added to the residual path.
   double output_range() const { return initializer_range / std::sqrt(2.0 * static_cast<double>(num_hidden_layers)); }
 };
 
@@ -161,7 +160,7 @@ class FSDP_UNIT ModernBertEncoderLayerImpl : public Module {
     return residual + mlp(mlp_norm(residual));
   }
 
-  LayerNorm attn_norm{nullptr};  // but in the first layer, whose input is normed
+  LayerNorm attn_norm{nullptr};  // null in the first layer, whose input is already normed
   ModernBertAttention attn;
   LayerNorm mlp_norm;
   ModernBertMLP mlp;
@@ -286,7 +285,7 @@ struct MODEL_ENTRY("token-classification") ModernBertForTokenClassificationImpl
   Tensor features(const Tensor& hidden_states, const Batch&) { return dropout(head(hidden_states)); }
 };
 
-/// The base model as an embedding of sentences.
+/// The base model as a sentence encoder.
 struct MODEL_ENTRY("sentence-embedding", "ModernBertModel") FSDP_UNIT ModernBertForSentenceEmbeddingImpl
     : ModernBertModelImpl {
   Outputs forward(const Batch& batch) {

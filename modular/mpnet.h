@@ -1,5 +1,5 @@
-// MPNet (Song et al., 2020), as in Hugging Face transformers: RoBERTa without segments, with a bias on attention's
-// scores by distance.
+// MPNet (Song et al., 2020), as in Hugging Face transformers: RoBERTa without segments, with a distance bias on
+// attention scores.
 #pragma once
 
 #include "modular/roberta.h"
@@ -72,8 +72,8 @@ struct MPNetAttentionImpl : bert::BertAttentionImpl {
   using BertAttentionImpl::output;
 };
 
-/// The row of relative_attention_bias for keys `distance` [seq, seq] after their query: half of the rows
-/// for each direction, near distances each their own, far ones in logarithmic steps (Raffel et al., T5).
+/// The row of relative_attention_bias for keys at `distance` [seq, seq] after their query: half of the rows for each
+/// direction, one row per near distance, logarithmic steps for far ones (Raffel et al., T5).
 inline Tensor relative_position_bucket(const Tensor& distance) {
   constexpr int64_t buckets = 16, exact = 8, farthest = 128;
   const Tensor far = at::log(distance.abs().to(at::kFloat) / exact) / std::log(static_cast<double>(farthest) / exact);
@@ -106,7 +106,7 @@ struct MPNetEncoderImpl : bert::BertEncoderImpl {
 };
 
 struct MPNetModelImpl : bert::BertModelImpl {
-  /// What is added to the scores of each head: [batch or 1, heads, seq, seq], minus infinity where a query sees no key.
+  /// Biases added to the scores of each head: [batch or 1, heads, seq, seq], minus infinity for masked keys.
   Tensor attention_biases(const Batch& batch) {
     const int64_t seq = batch.input_ids.size(1);
     const Tensor position = at::arange(seq, batch.input_ids.options());

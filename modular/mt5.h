@@ -1,5 +1,4 @@
-// mT5 (Xue et al., 2021), as in Hugging Face transformers: T5 for many languages, which never scales what its decoder
-// gives.
+// mT5 (Xue et al., 2021), as in Hugging Face transformers: multilingual T5, which never scales its decoder's output.
 #pragma once
 
 #include "modular/t5.h"
@@ -12,7 +11,7 @@ struct MT5Config : t5::T5Config {
   int64_t d_ff = 1024;
   int64_t num_layers = 8;
   int64_t num_heads = 6;
-  std::string feed_forward_proj = "gated-gelu";  // "gated-" and an activation where there is a gate
+  std::string feed_forward_proj = "gated-gelu";  // "gated-" before the activation if there is a gate
   std::optional<int64_t> decoder_start_token_id = 0;
 
   void finish() { check(); }

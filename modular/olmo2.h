@@ -1,5 +1,5 @@
 // OLMo 2 (Team OLMo, 2025), as in Hugging Face transformers: Llama with norms after attention and feed-forward network
-// instead of before them, and norms over all heads together of queries and keys.
+// instead of before them, and with joint norms over all heads of queries and keys.
 #pragma once
 
 #include "modular/llama.h"
@@ -14,12 +14,12 @@ struct Olmo2Config : llama::LlamaConfig {
   static constexpr bool mlp_bias = false;
 };
 
-/// Rounds once, after the product with its scale.
+/// Rounds once, after multiplying by its scale.
 struct Olmo2RMSNormImpl : llama::LlamaRMSNormImpl {
   Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight.to(at::kFloat), eps); }
 };
 
-/// The same over all heads together.
+/// The same, jointly over all heads.
 struct Olmo2HeadsRMSNormImpl : llama::LlamaRMSNormImpl {
   Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight.to(at::kFloat), eps); }
   TP_SHARD(0) Tensor weight;  // [heads * head_dim]
@@ -57,7 +57,7 @@ class Olmo2DecoderLayerImpl : public llama::LlamaDecoderLayerImpl {
 };
 
 struct Olmo2ModelImpl : llama::LlamaModelImpl {
-  /// In float32, so that rotation is computed in that.
+  /// In float32, so that RoPE is computed in float32.
   RotaryTables rotary_positions(const Batch& batch, at::ScalarType /*type*/) {
     return LlamaModelImpl::rotary_positions(batch, at::kFloat);
   }

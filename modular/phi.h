@@ -1,5 +1,5 @@
-// Phi (Li et al., 2023), as in Hugging Face transformers: attention and feed-forward network in parallel after
-// one layer norm, biases everywhere, and rotary positions for a part of each head.
+// Phi (Li et al., 2023), as in Hugging Face transformers: attention and feed-forward network in parallel after one
+// layer norm, biases everywhere, and RoPE on a part of each head.
 #pragma once
 
 #include "modular/llama.h"
@@ -43,7 +43,7 @@ struct PhiAttentionImpl : llama::LlamaAttentionImpl {
     return LlamaAttentionImpl::attend(normed_query, normed_key, value, rotary_embeddings, mask);
   }
 
-  LayerNorm q_layernorm{nullptr};  // where the config says qk_layernorm
+  LayerNorm q_layernorm{nullptr};  // set if config.qk_layernorm
   LayerNorm k_layernorm{nullptr};
 };
 
@@ -66,7 +66,7 @@ class PhiMLPImpl : public Module {
   double initializer_range;
 };
 
-/// Attention and feed-forward network of the same normed values, with a residual connection.
+/// Attention and feed-forward network in parallel on the same normed input, with a residual connection.
 struct PhiDecoderLayerImpl : llama::LlamaDecoderLayerImpl {
   PhiDecoderLayerImpl(const PhiConfig& config, int64_t layer)
       : LlamaDecoderLayerImpl(config, layer), resid_dropout(nn::Dropout(config.resid_pdrop)) {}

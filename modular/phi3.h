@@ -15,13 +15,13 @@ struct Phi3Config : mistral::MistralConfig {
   double resid_pdrop = 0.0;
   double embd_pdrop = 0.0;
   int64_t max_position_embeddings = 4096;
-  int64_t original_max_position_embeddings = 4096;  // the context of longrope's short factors
+  int64_t original_max_position_embeddings = 4096;  // context length of longrope's short factors
   double rms_norm_eps = 1e-5;
   std::optional<int64_t> pad_token_id = 32000;
   std::optional<int64_t> sliding_window;
 
   void finish() {
-    if (rope_parameters.rope_type == "yarn") rope_parameters.rope_type = "longrope";  // a name of its first releases
+    if (rope_parameters.rope_type == "yarn") rope_parameters.rope_type = "longrope";  // its name in the first releases
     if (rope_parameters.rope_type == "longrope")
       rope_parameters.original_max_position_embeddings = original_max_position_embeddings;
     MistralConfig::finish();

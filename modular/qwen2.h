@@ -1,5 +1,5 @@
-// Qwen2 (Qwen Team, 2024), as in Hugging Face transformers: Mistral with biases in the attention's inputs and a window
-// in some layers only.
+// Qwen2 (Qwen Team, 2024), as in Hugging Face transformers: Mistral with biases on query, key and value, and with a
+// window in some layers only.
 #pragma once
 
 #include "modular/mistral.h"
@@ -14,8 +14,8 @@ struct Qwen2Config : mistral::MistralConfig {
   int64_t max_position_embeddings = 32768;
   static constexpr bool attention_bias = true;
   bool use_sliding_window = false;
-  int64_t max_window_layers = 28;        // the first layer with a window, where layer_types does not say it
-  std::vector<std::string> layer_types;  // of each layer: full_attention or sliding_attention
+  int64_t max_window_layers = 28;        // first layer with a window if layer_types is not given
+  std::vector<std::string> layer_types;  // type of each layer: full_attention or sliding_attention
 
   void finish() {
     if (!use_sliding_window) sliding_window.reset();
@@ -61,7 +61,7 @@ using Qwen2ForCausalLM MODEL_ENTRY("causal-lm") = llama::LlamaForCausalLM;
 using Qwen2ForSequenceClassification MODEL_ENTRY("sequence-classification") = llama::LlamaForSequenceClassification;
 using Qwen2ForTokenClassification MODEL_ENTRY("token-classification") = llama::LlamaForTokenClassification;
 
-/// The base model as an embedding of sentences (Reimers & Gurevych, Sentence-BERT).
+/// The base model as a sentence encoder (Reimers & Gurevych, Sentence-BERT).
 struct MODEL_ENTRY("sentence-embedding", "Qwen2Model") FSDP_UNIT Qwen2ForSentenceEmbeddingImpl : Qwen2ModelImpl {
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = Qwen2ModelImpl::forward(batch);

@@ -1,5 +1,5 @@
-// Qwen2-MoE (Qwen Team, 2024), as in Hugging Face transformers: Qwen2 with experts in most layers, and one that every
-// token passes through.
+// Qwen2-MoE (Qwen Team, 2024), as in Hugging Face transformers: Qwen2 with experts in most layers, and a shared expert
+// for every token.
 #pragma once
 
 #include <algorithm>
@@ -12,21 +12,21 @@ MODULAR_FAMILY(Qwen2Moe, .members = {{"LlamaConfig::attention_bias", "qkv_bias"}
 
 struct Qwen2MoeConfig : qwen2::Qwen2Config {
   int64_t hidden_size = 2048;
-  int64_t intermediate_size = 5632;  // of layers without experts
+  int64_t intermediate_size = 5632;  // for layers without experts
   int64_t num_hidden_layers = 24;
   int64_t num_attention_heads = 16;
   std::optional<int64_t> num_key_value_heads = 16;
   bool attention_bias = true;
-  int64_t max_window_layers = 28;   // after the last layer with a window, where layer_types is not given
-  int64_t decoder_sparse_step = 1;  // one layer of so many has experts
+  int64_t max_window_layers = 28;   // end of the layers with a window if layer_types is not given
+  int64_t decoder_sparse_step = 1;  // one of this many layers has experts
   int64_t moe_intermediate_size = 1408;
   int64_t shared_expert_intermediate_size = 5632;
   int64_t num_experts_per_tok = 4;
   int64_t num_experts = 60;
   bool norm_topk_prob = false;
-  bool output_router_logits = false;  // train with the routers' auxiliary loss, times the next
+  bool output_router_logits = false;  // train with the routers' auxiliary loss, scaled by router_aux_loss_coef
   double router_aux_loss_coef = 0.001;
-  std::vector<int64_t> mlp_only_layers;  // have no experts
+  std::vector<int64_t> mlp_only_layers;  // layers without experts
 
   void finish() {
     check_layers_with_experts();
@@ -72,7 +72,7 @@ struct Qwen2MoeTopKRouterImpl : mixtral::MixtralTopKRouterImpl {
   bool norm_topk_prob;
 };
 
-/// A mixture of experts, and one expert for every token with a gate.
+/// A mixture of experts, plus a gated shared expert for every token.
 struct Qwen2MoeSparseMoeBlockImpl : mixtral::MixtralSparseMoeBlockImpl {
   explicit Qwen2MoeSparseMoeBlockImpl(const Qwen2MoeConfig& config)
       : MixtralSparseMoeBlockImpl(config),

@@ -1,5 +1,5 @@
 // Qwen3-MoE (Qwen Team, 2025), as in Hugging Face transformers: Qwen3's attention, Qwen2-MoE's experts without the
-// shared one, and one window for all layers.
+// shared one, and the same window for all layers.
 #pragma once
 
 #include "modular/qwen2_moe.h"

@@ -1,4 +1,4 @@
-// RoBERTa (Liu et al., 2019), as in Hugging Face transformers: BERT with positions counted from the padding index on
+// RoBERTa (Liu et al., 2019), as in Hugging Face transformers: BERT with positions that start after the padding index,
 // and other heads.
 #pragma once
 
@@ -30,7 +30,7 @@ struct RobertaEmbeddingsImpl : bert::BertEmbeddingsImpl {
     return mask.cumsum(1) * mask + padding_idx;
   }
 
-  int64_t padding_idx;  // of tokens, and of the positions that they get
+  int64_t padding_idx;  // padding id of tokens and of their positions
 };
 
 struct STANDS_FOR(bert::BertLMPredictionHeadImpl) RobertaLMHeadImpl : bert::BertLMPredictionHeadImpl {
@@ -62,7 +62,7 @@ struct MODEL_ENTRY("masked-lm") RobertaForMaskedLMImpl : bert::BertForMaskedLMIm
   PP_LAST TIES(RobertaLMHeadImpl::decoder->weight, bert->embeddings->word_embeddings->weight) RobertaLMHead cls;
 };
 
-/// Scores of a sequence's labels, from its first token.
+/// Label scores of a sequence, from its first token.
 struct RobertaClassificationHeadImpl : bert::BertPoolerImpl {
   explicit RobertaClassificationHeadImpl(const RobertaConfig& config)
       : BertPoolerImpl(config),

@@ -1,6 +1,6 @@
-// A model of sessions for recommendation, after Transformers4Rec (de Souza Pereira Moreira et al., 2021;
-// NVIDIA-Merlin/Transformers4Rec): items with side features, gathered into one embedding for each interaction, through
-// GPT-2's blocks to the next item. Id 0 is padding, of items and of features.
+// A session-based recommendation model, after Transformers4Rec (de Souza Pereira Moreira et al., 2021;
+// NVIDIA-Merlin/Transformers4Rec): items with side features, combined into one embedding per interaction, through
+// GPT-2's blocks to the next item. Id 0 is padding, for items and for features.
 #pragma once
 
 #include <vector>
@@ -11,15 +11,15 @@ namespace modular::session {
 MODULAR_FAMILY(Session);
 
 struct SessionConfig : gpt2::GPT2Config {
-  int64_t vocab_size = 50000;  // items, padding included
+  int64_t vocab_size = 50000;  // items, including padding
   int64_t n_positions = 64;
   int64_t n_embd = 192;
   int64_t n_layer = 3;
   int64_t n_head = 4;
   int64_t item_dim = 64;
-  int64_t feature_dim = 64;                    // of each categorical feature; item_dim where they are summed
-  std::vector<int64_t> feature_cardinalities;  // ids of each categorical feature, padding included
-  int64_t feature_numbers = 0;                 // numeric features
+  int64_t feature_dim = 64;  // size of each categorical feature's embedding; item_dim if they are summed
+  std::vector<int64_t> feature_cardinalities;  // number of ids of each categorical feature, including padding
+  int64_t feature_numbers = 0;                 // number of numeric features
   std::string aggregation = "concat";          // or "element-wise-sum"
   double embedding_std = 0.05;
   double softmax_temperature = 1.0;
@@ -28,32 +28,32 @@ struct SessionConfig : gpt2::GPT2Config {
     if (item_dim < 1 || feature_dim < 1 || feature_numbers < 0)
       throw ConfigError("item_dim and feature_dim must be at least 1, and feature_numbers at least 0");
     for (const int64_t cardinality : feature_cardinalities)
-      if (cardinality < 2) throw ConfigError("each of feature_cardinalities must be at least 2: padding and an id");
+      if (cardinality < 2) throw ConfigError("each of feature_cardinalities must be at least 2: padding and one id");
     if (aggregation != "concat" && aggregation != "element-wise-sum")
       throw ConfigError("aggregation must be concat or element-wise-sum");
     if (aggregation == "element-wise-sum" && !feature_cardinalities.empty() && feature_dim != item_dim)
-      throw ConfigError("features are summed where they are of one size: set feature_dim to item_dim");
+      throw ConfigError("summed features need the same size: set feature_dim to item_dim");
     if (softmax_temperature <= 0.0) throw ConfigError("softmax_temperature must be above 0");
     GPT2Config::finish();
   }
 };
 
-/// The features that an interaction's embedding is projected from.
+/// Number of features that an interaction's embedding is projected from.
 inline int64_t interaction_dim(const SessionConfig& config) {
   if (config.aggregation != "concat") return config.item_dim;
   return config.item_dim + static_cast<int64_t>(config.feature_cardinalities.size()) * config.feature_dim +
          config.feature_numbers;
 }
 
-/// Initializes a table of ids whose row 0 is padding's.
+/// Initializes a table of ids with padding in row 0.
 inline void fill_table(const Tensor& weight, double std) {
-  init::fill(weight, [=](Tensor& whole) {
-    whole.normal_(0.0, std);
-    whole.select(0, 0).zero_();
+  init::fill(weight, [=](Tensor& full) {
+    full.normal_(0.0, std);
+    full.select(0, 0).zero_();
   });
 }
 
-/// Gathers an item and its features into one embedding of the body's size.
+/// Combines an item and its features into one embedding of the body's size.
 class SessionInputsImpl : public Module {
  public:
   explicit SessionInputsImpl(const SessionConfig& config)
@@ -67,8 +67,8 @@ class SessionInputsImpl : public Module {
       number_projection = linear(config.feature_numbers, config.item_dim, /*bias=*/true);
   }
 
-  /// One value from two: side by side, or summed.
-  Tensor gathered(const Tensor& one, const Tensor& other) {
+  /// Combines two values: concatenated or summed.
+  Tensor combine(const Tensor& one, const Tensor& other) {
     if (config.aggregation == "concat") return at::cat({one, other}, -1);
     return one + other;
   }
@@ -77,17 +77,17 @@ class SessionInputsImpl : public Module {
     Tensor interaction = item_embedding(batch.input_ids);
     int64_t feature = 0;
     for (auto& table : *feature_embeddings)
-      interaction = gathered(interaction, table(batch.feature_ids.select(-1, feature++)));
+      interaction = combine(interaction, table(batch.feature_ids.select(-1, feature++)));
     if (config.feature_numbers > 0) {
       Tensor numbers = batch.feature_values.to(interaction.scalar_type());
       if (config.aggregation != "concat") numbers = number_projection(numbers);
-      interaction = gathered(interaction, numbers);
+      interaction = combine(interaction, numbers);
     }
     return at::relu(projection(interaction));
   }
 
   void reset_parameters() override {
-    init::linear_and_embedding_(*this, config.initializer_range);  // of projections
+    init::linear_and_embedding_(*this, config.initializer_range);  // projections
     fill_table(item_embedding->weight, config.embedding_std);
     for (auto& table : *feature_embeddings) fill_table(table->weight, config.embedding_std);
   }
@@ -110,7 +110,7 @@ struct SessionModelImpl : gpt2::GPT2ModelImpl {
   using GPT2ModelImpl::wte;
 };
 
-/// Predicts the next item, by the same table that items are read by where embeddings are tied.
+/// Predicts the next item. If embeddings are tied, the output projection uses the input table.
 class MODEL_ENTRY("next-item") FSDP_UNIT SessionForNextItemImpl : public Module {
  public:
   explicit SessionForNextItemImpl(const SessionConfig& config)
@@ -125,7 +125,7 @@ class MODEL_ENTRY("next-item") FSDP_UNIT SessionForNextItemImpl : public Module 
                      batch.labels.defined() ? next_tokens(batch.labels) : batch.labels);
   }
 
-  /// What is said of all items at each position, and the loss of the `targets`, where they are defined.
+  /// Scores of all items at each position, and the loss of the `targets` if they are defined.
   Outputs predicted(const Batch& batch, const Tensor& item_states, const Tensor& targets) {
     Outputs outputs;
     if (targets.defined()) outputs.token_count = count_targets(targets);
@@ -143,7 +143,8 @@ class MODEL_ENTRY("next-item") FSDP_UNIT SessionForNextItemImpl : public Module 
   void reset_parameters() override {
     init::normal_(item_projection->weight, 0.0, config.initializer_range);
     init::zeros_(item_projection->bias);
-    if (!config.tie_word_embeddings) init::normal_(head->weight, 0.0, config.initializer_range);  // else the table's
+    if (!config.tie_word_embeddings)
+      init::normal_(head->weight, 0.0, config.initializer_range);  // otherwise the embedding initializes it
     init::zeros_(head->bias);
   }
 
@@ -153,8 +154,8 @@ class MODEL_ENTRY("next-item") FSDP_UNIT SessionForNextItemImpl : public Module 
   PP_LAST TP_VOCAB TIED_TO(transformer->inputs->item_embedding->weight) nn::Linear head;
 };
 
-/// Sees the whole session but for the items, with their features, at positions that have a label: in their place stands
-/// one embedding that is learned.
+/// Sees the full session except the items, and their features, at positions with a label: a learned embedding replaces
+/// these.
 struct SessionMaskedModelImpl : SessionModelImpl {
   explicit SessionMaskedModelImpl(const SessionConfig& config)
       : SessionModelImpl(config),
@@ -179,8 +180,8 @@ struct SessionMaskedModelImpl : SessionModelImpl {
   PP_FIRST Tensor masked_item_embedding;  // [hidden]
 };
 
-/// Predicts items that are hidden from it, by those before and after them (Sun et al., BERT4Rec), as Transformers4Rec's
-/// masked language modeling does.
+/// Predicts masked items from those before and after them (Sun et al., BERT4Rec), like Transformers4Rec's masked
+/// language modeling.
 class MODEL_ENTRY("masked-item") FSDP_UNIT SessionForMaskedItemImpl : public SessionForNextItemImpl {
  public:
   explicit SessionForMaskedItemImpl(const SessionConfig& config)

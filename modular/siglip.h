@@ -1,4 +1,5 @@
-// SigLIP (Zhai et al., 2023), as in Hugging Face transformers: CLIP whose pairs are classified one by one, by sigmoids.
+// SigLIP (Zhai et al., 2023), as in Hugging Face transformers: CLIP with a sigmoid loss that classifies each pair on
+// its own.
 #pragma once
 
 #include "modular/clip.h"
@@ -42,7 +43,8 @@ struct SiglipConfig : clip::CLIPConfig {
   void finish() {
     CLIPConfig::finish();
     if (!vision_config.vision_use_head)
-      throw ConfigError("vision_config: vision_use_head is false, and without a head images have no feature");
+      throw ConfigError(
+          "vision_config: vision_use_head is false: set it to true, because the head computes the images' features");
     if (text_config.projection_size != vision_config.hidden_size)
       throw ConfigError("text_config: projection_size must be the hidden_size of vision_config");
   }
@@ -51,7 +53,8 @@ struct SiglipConfig : clip::CLIPConfig {
   using CLIPConfig::logit_scale_init_value, CLIPConfig::projection_dim;
 };
 
-/// LeCun's rule with the original's constant, which belongs to a distribution that is cut at two deviations.
+/// LeCun initialization with the original's constant, which belongs to a normal distribution truncated at two standard
+/// deviations.
 inline void siglip_lecun_normal(const Tensor& weight) { init::fan_in_normal_(weight, 1.0 / 0.87962566103423978); }
 
 struct SiglipVisionEmbeddingsImpl : clip::CLIPVisionEmbeddingsImpl {
@@ -60,7 +63,7 @@ struct SiglipVisionEmbeddingsImpl : clip::CLIPVisionEmbeddingsImpl {
         remake(patch_embedding, patch_projection(config.num_channels, config.hidden_size, config.patch_size,
                                                  /*bias=*/true));
     position_embedding =
-        remake(position_embedding, embedding(patches_a_side * patches_a_side, config.hidden_size, std::nullopt));
+        remake(position_embedding, embedding(patches_per_side * patches_per_side, config.hidden_size, std::nullopt));
   }
 
   /// [images, patches, hidden]
@@ -106,7 +109,7 @@ struct SiglipMLPImpl : clip::CLIPMLPImpl {
   }
 };
 
-/// Attention of one query over all places, with the parameters of torch's MultiheadAttention.
+/// Attention of one query over all positions, with the parameters of torch's MultiheadAttention.
 class SiglipPoolingAttentionImpl : public Module {
  public:
   SiglipPoolingAttentionImpl(int64_t hidden_size, int64_t num_attention_heads)
@@ -132,8 +135,8 @@ class SiglipPoolingAttentionImpl : public Module {
     const Tensor values = at::linear(hidden_states, weights[2], biases[2])
                               .view({batch, seq, num_attention_heads, head_dim})
                               .transpose(1, 2);
-    const Tensor shares = (queries.matmul(keys.transpose(2, 3)) * scaling).softmax(-1);
-    return out_proj(shares.matmul(values).transpose(1, 2).flatten(2));
+    const Tensor attention_weights = (queries.matmul(keys.transpose(2, 3)) * scaling).softmax(-1);
+    return out_proj(attention_weights.matmul(values).transpose(1, 2).flatten(2));
   }
 
   void reset_parameters() override {
@@ -155,7 +158,7 @@ class SiglipPoolingAttentionImpl : public Module {
   TP_ROWWISE nn::Linear out_proj;
 };
 
-/// A feature of the whole image, by what a learned query attends to.
+/// Image feature from a learned query's attention.
 class SiglipMultiheadAttentionPoolingHeadImpl : public Module {
  public:
   explicit SiglipMultiheadAttentionPoolingHeadImpl(const SiglipVisionConfig& config)
@@ -188,7 +191,7 @@ struct SiglipTextModelImpl : clip::CLIPTextModelImpl {
 
   AttentionMask attention_mask(const Batch& batch) { return bidirectional_mask(batch); }
 
-  /// From the last place, padding or not: [batch, projection_size].
+  /// From the last position, padding or not: [batch, projection_size].
   Tensor pooled(const Tensor& hidden_states, const Batch&) { return head(hidden_states.select(1, -1)); }
 
   void reset_parameters() override {

@@ -1,5 +1,6 @@
-// T5 (Raffel et al., 2020), as in Hugging Face transformers: an encoder, and a decoder that reads what it made.
-// Pipelines cut both, and between them. Every stage holds the biases by distance, which each stack's first layer has.
+// T5 (Raffel et al., 2020), as in Hugging Face transformers: an encoder, and a decoder that attends to its output.
+// Pipelines cut within both and between them. Every stage holds the distance biases, which belong to each stack's first
+// layer.
 #pragma once
 
 #include <cmath>
@@ -15,7 +16,7 @@ MODULAR_FAMILY(T5);
 /// Whether a feed_forward_proj like "gated-gelu" has a gate.
 inline bool is_gated(const std::string& feed_forward_proj) { return feed_forward_proj.starts_with("gated-"); }
 
-/// The activation that feed_forward_proj names. What it calls "gated-gelu" is the approximation by tanh.
+/// The activation that feed_forward_proj names. Its "gated-gelu" is the tanh approximation.
 inline std::string activation_name(const std::string& feed_forward_proj) {
   if (feed_forward_proj == "gated-gelu") return "gelu_new";
   return is_gated(feed_forward_proj) ? feed_forward_proj.substr(6) : feed_forward_proj;
@@ -34,17 +35,17 @@ struct T5Config : Config {
   double dropout_rate = 0.1;
   double layer_norm_epsilon = 1e-6;
   double initializer_factor = 1.0;
-  std::string feed_forward_proj = "relu";  // "gated-" and an activation where there is a gate
+  std::string feed_forward_proj = "relu";  // "gated-" before the activation if there is a gate
   std::optional<int64_t> pad_token_id = 0;
   int64_t eos_token_id = 1;
   std::optional<int64_t> decoder_start_token_id;  // pad_token_id when not given
   double classifier_dropout = 0.0;
   bool tie_word_embeddings = true;
   std::optional<bool> scale_decoder_outputs;  // tie_word_embeddings when not given
-  int64_t num_labels = 2;                     // of classifiers
-  std::optional<std::string> problem_type;    // of classifiers of sequences
+  int64_t num_labels = 2;                     // number of classifier labels
+  std::optional<std::string> problem_type;    // selects the loss of sequence classifiers
 
-  /// What the families of this architecture have in common.
+  /// Checks that all families of this architecture share.
   void check() {
     if (d_model < 1 || d_kv < 1 || d_ff < 1) throw ConfigError("d_model, d_kv and d_ff must be at least 1");
     if (!num_decoder_layers) num_decoder_layers = num_layers;
@@ -71,14 +72,14 @@ struct T5Config : Config {
   }
 };
 
-/// What the decoder reads to predict `labels` [batch, seq]: them, one place to the right, after a start token.
+/// Decoder input for predicting `labels` [batch, seq]: the labels shifted right by one, after a start token.
 inline Tensor shift_right(const Tensor& labels, const T5Config& config) {
   const int64_t padding = *config.pad_token_id, start = config.decoder_start_token_id.value_or(padding);
   const Tensor before = at::constant_pad_nd(labels.slice(1, 0, labels.size(1) - 1), {1, 0}, start);
   return before.masked_fill(before.eq(kIgnoredTarget), padding);
 }
 
-/// Root mean square norm, initialized by the family's factor.
+/// RMSNorm, initialized to the family's factor.
 class T5LayerNormImpl : public Module {
  public:
   explicit T5LayerNormImpl(const T5Config& config)
@@ -169,8 +170,8 @@ class T5LayerFFImpl : public Module {
   nn::Dropout dropout{nullptr};
 };
 
-/// What attention adds to its scores by how far a key is from its query, one table for all layers of a stack. A unit of
-/// its own, as it is read before the first layer that holds it, and on stages that lack that layer.
+/// Attention biases by distance between key and query, one table for all layers of a stack. It is an FSDP unit of its
+/// own because it is read before the first layer, which holds it, and on stages without that layer.
 class FSDP_UNIT T5RelativeAttentionBiasImpl : public Module {
  public:
   explicit T5RelativeAttentionBiasImpl(const T5Config& config, bool bidirectional)
@@ -180,8 +181,8 @@ class FSDP_UNIT T5RelativeAttentionBiasImpl : public Module {
         bidirectional(bidirectional),
         std(config.initializer_factor / std::sqrt(static_cast<double>(config.d_model))) {}
 
-  /// Its row for keys `distance` [seq, seq] after their query: near distances have each their own, far ones
-  /// share logarithmic steps. Where both directions are seen, each has half of the rows.
+  /// The table's row for keys at `distance` [seq, seq] after their query: near distances have one row each, far ones
+  /// share logarithmic steps. With both directions, each has half of the rows.
   Tensor bucket(const Tensor& distance) {
     const int64_t exact = num_buckets / 2;
     const Tensor steps = bidirectional ? distance.abs() : distance.neg().clamp_min(0);
@@ -191,8 +192,8 @@ class FSDP_UNIT T5RelativeAttentionBiasImpl : public Module {
     return bidirectional ? row + distance.gt(0).to(at::kLong) * num_buckets : row;
   }
 
-  /// The biases of each head where `visible` [batch or 1, 1, seq, seq] says that a query sees a key, and the least
-  /// value elsewhere: [batch or 1, heads, seq, seq].
+  /// The biases of each head for visible keys, given `visible` [batch or 1, 1, seq, seq], and the lowest value for
+  /// others: [batch or 1, heads, seq, seq].
   Tensor forward(const Tensor& visible) {
     const Tensor position = at::arange(visible.size(-1), visible.options().dtype(at::kLong));
     const Tensor rows = at::embedding(weight, bucket(position.unsqueeze(0) - position.unsqueeze(1)));
@@ -203,13 +204,13 @@ class FSDP_UNIT T5RelativeAttentionBiasImpl : public Module {
   void reset_parameters() override { init::normal_(weight, 0.0, std); }
 
   TP_SHARD(1) Tensor weight;  // [buckets, heads]
-  int64_t num_buckets;        // of a direction
+  int64_t num_buckets;        // buckets per direction
   int64_t max_distance;
   bool bidirectional;
   double std;
 };
 
-/// Attention without a scale: its initial weights have it.
+/// Attention without a scale: the initial weights include it.
 class T5AttentionImpl : public Module {
  public:
   explicit T5AttentionImpl(const T5Config& config)
@@ -222,7 +223,7 @@ class T5AttentionImpl : public Module {
         o(linear(n_heads * key_value_proj_dim, config.d_model, /*bias=*/false)),
         dropout(nn::Dropout(config.dropout_rate)) {}
 
-  /// `hidden_states` [batch, seq, hidden] look at `states` [batch, other_seq, hidden].
+  /// `hidden_states` [batch, seq, hidden] attend to `states` [batch, other_seq, hidden].
   Tensor forward(const Tensor& hidden_states, const Tensor& states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1), other_seq = states.size(1);
     const Tensor query = q(hidden_states).view({batch, seq, n_heads, key_value_proj_dim}).transpose(1, 2);
@@ -247,10 +248,10 @@ class T5AttentionImpl : public Module {
   TP_COLWISE nn::Linear k;
   TP_COLWISE nn::Linear v;
   TP_ROWWISE nn::Linear o;
-  nn::Dropout dropout;  // of the shares that keys have
+  nn::Dropout dropout;  // on attention weights
 };
 
-/// Attention of a stack's first layer holds the biases of all.
+/// Self-attention. The first layer of a stack holds the biases of all layers.
 class T5SelfAttentionImpl : public T5AttentionImpl {
  public:
   explicit T5SelfAttentionImpl(const T5Config& config, bool bidirectional, bool has_relative_attention_bias)
@@ -278,7 +279,7 @@ class T5LayerSelfAttentionImpl : public Module {
   nn::Dropout dropout;
 };
 
-/// The decoder looks at what the encoder made.
+/// Cross-attention from the decoder to the encoder's output.
 class T5LayerCrossAttentionImpl : public Module {
  public:
   explicit T5LayerCrossAttentionImpl(const T5Config& config)
@@ -295,7 +296,7 @@ class T5LayerCrossAttentionImpl : public Module {
   nn::Dropout dropout;
 };
 
-/// The parts of an encoder's block, which files number.
+/// The parts of an encoder block, which checkpoints number.
 class T5EncoderPartsImpl : public Module {
  public:
   explicit T5EncoderPartsImpl(const T5Config& config, bool has_relative_attention_bias)
@@ -339,8 +340,8 @@ class FSDP_UNIT T5DecoderBlockImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const Tensor& mask, const Tensor& encoder_states,
                  const Tensor& encoder_mask) {
-    const Tensor looked_back = layer->self_attention(hidden_states, mask);
-    return layer->feed_forward(layer->cross_attention(looked_back, encoder_states, encoder_mask));
+    const Tensor attended = layer->self_attention(hidden_states, mask);
+    return layer->feed_forward(layer->cross_attention(attended, encoder_states, encoder_mask));
   }
 
   T5DecoderParts layer;
@@ -357,16 +358,16 @@ class T5EncoderImpl : public Module {
       block->push_back(T5EncoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
 
-  /// What attention adds to its scores where `visible` says that a query sees a key.
+  /// Attention biases for the keys in `visible`.
   Tensor mask(const Tensor& visible) {
     return block[0]->layer->self_attention->SelfAttention->relative_attention_bias(visible);
   }
-  /// What the encoder gives, after its last block.
+  /// Applies the final norm and dropout to the last block's output.
   Tensor finish(const Tensor& hidden_states) { return final_dropout(final_layer_norm(hidden_states)); }
 
   PP_SPLIT ModuleListOf<T5EncoderBlock> block;
   PP_LAST T5LayerNorm final_layer_norm;
-  nn::Dropout dropout;  // of what the first block reads
+  nn::Dropout dropout;  // on the first block's input
   nn::Dropout final_dropout;
 };
 
@@ -381,25 +382,25 @@ class T5DecoderImpl : public Module {
       block->push_back(T5DecoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
 
-  /// What attention adds to its scores where `visible` says that a query sees a key.
+  /// Attention biases for the keys in `visible`.
   Tensor mask(const Tensor& visible) {
     return block[0]->layer->self_attention->SelfAttention->relative_attention_bias(visible);
   }
-  /// What the decoder gives, after its last block.
+  /// Applies the final norm and dropout to the last block's output.
   Tensor finish(const Tensor& hidden_states) { return final_dropout(final_layer_norm(hidden_states)); }
 
   PP_SPLIT ModuleListOf<T5DecoderBlock> block;
   PP_LAST T5LayerNorm final_layer_norm;
-  nn::Dropout dropout;  // of what the first block reads
+  nn::Dropout dropout;  // on the first block's input
   nn::Dropout final_dropout;
 };
 
-/// `padding`, or that nothing of `ids` is padding.
+/// `padding` if defined, otherwise ones: no padding in `ids`.
 inline Tensor find_padding(const Tensor& ids, const Tensor& padding) {
   return padding.defined() ? padding : at::ones_like(ids);
 }
 
-/// The encoder alone.
+/// The encoder without a decoder.
 class T5EncoderModelImpl : public Module {
  public:
   explicit T5EncoderModelImpl(const T5Config& config)
@@ -422,12 +423,12 @@ class T5EncoderModelImpl : public Module {
   T5Encoder encoder;
 };
 
-/// Encoder and decoder, which share one table of tokens.
+/// Encoder and decoder with a shared token embedding.
 class T5ModelImpl : public T5EncoderModelImpl {
  public:
   explicit T5ModelImpl(const T5Config& config) : T5EncoderModelImpl(config), decoder(T5Decoder(config)) {}
 
-  /// What the decoder makes of `decoder_input_ids` [batch, target_seq].
+  /// The decoder's output for `decoder_input_ids` [batch, target_seq].
   Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
     const Tensor encoder_states = T5EncoderModelImpl::forward(batch);
     const Tensor padding = find_padding(batch.input_ids, batch.attention_mask);
@@ -444,13 +445,13 @@ class T5ModelImpl : public T5EncoderModelImpl {
   PP_LAST T5Decoder decoder;
 };
 
-/// Writes a text for a text.
+/// Text-to-text generation.
 class MODEL_ENTRY("seq2seq") FSDP_UNIT T5ForConditionalGenerationImpl : public T5ModelImpl {
  public:
   explicit T5ForConditionalGenerationImpl(const T5Config& config)
       : T5ModelImpl(config), config(config), lm_head(linear(config.d_model, config.vocab_size, /*bias=*/false)) {}
 
-  /// What the output projection reads.
+  /// Input of the output projection.
   Tensor scaled(const Tensor& hidden_states) {
     if (!*config.scale_decoder_outputs) return hidden_states;
     return hidden_states * (1.0 / std::sqrt(static_cast<double>(config.d_model)));
@@ -479,7 +480,7 @@ class MODEL_ENTRY("seq2seq") FSDP_UNIT T5ForConditionalGenerationImpl : public T
   PP_LAST TP_VOCAB TIED_TO(shared->weight) nn::Linear lm_head;
 };
 
-/// Scores of a sequence's labels.
+/// Label scores of a sequence.
 class T5ClassificationHeadImpl : public Module {
  public:
   explicit T5ClassificationHeadImpl(const T5Config& config)
@@ -501,7 +502,7 @@ class T5ClassificationHeadImpl : public Module {
   double std;
 };
 
-/// Gives a sequence one of several labels, from what the decoder, which reads the sequence too, makes of its last end.
+/// Classifies sequences by the decoder's output at the last end token. The decoder reads the sequence too.
 class MODEL_ENTRY("sequence-classification") FSDP_UNIT T5ForSequenceClassificationImpl : public Module {
  public:
   explicit T5ForSequenceClassificationImpl(const T5Config& config)
@@ -529,7 +530,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT T5ForSequenceClassificati
   PP_LAST T5ClassificationHead classification_head;
 };
 
-/// Gives each token one of several labels, with the encoder alone.
+/// Classifies each token, using only the encoder.
 class MODEL_ENTRY("token-classification") FSDP_UNIT T5ForTokenClassificationImpl : public Module {
  public:
   explicit T5ForTokenClassificationImpl(const T5Config& config)
@@ -558,7 +559,7 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT T5ForTokenClassificationImpl
   PP_LAST nn::Linear classifier;
 };
 
-/// The encoder as an embedding of sentences (Reimers & Gurevych, Sentence-BERT).
+/// The encoder as a sentence encoder (Reimers & Gurevych, Sentence-BERT).
 class MODEL_ENTRY("sentence-embedding", "T5EncoderModel") FSDP_UNIT T5ForSentenceEmbeddingImpl
     : public T5EncoderModelImpl {
  public:

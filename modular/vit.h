@@ -25,9 +25,9 @@ struct ViTConfig : Config {
   int64_t patch_size = 16;
   int64_t num_channels = 3;
   bool qkv_bias = true;
-  int64_t encoder_stride = 16;                // of masked image modelling
-  std::optional<int64_t> pooler_output_size;  // of the base model's pooler; hidden_size when not given
-  std::string pooler_act = "tanh";            // of the same
+  int64_t encoder_stride = 16;                // for masked image modeling
+  std::optional<int64_t> pooler_output_size;  // for the base model's pooler; hidden_size when not given
+  std::string pooler_act = "tanh";            // for the base model's pooler
   int64_t num_labels = 2;
   std::optional<std::string> problem_type;
 
@@ -39,7 +39,7 @@ struct ViTConfig : Config {
     if (!pooler_output_size) pooler_output_size = hidden_size;
   }
 
-  /// Files keep the names that ViT had when it was a copy of BERT.
+  /// Checkpoints keep the names from when ViT was a copy of BERT.
   static std::vector<StoredAs> stored_as() {
     return {{"vit.layers.*.attention.q_proj.*", {"vit.encoder.layer.*.attention.attention.query.*"}},
             {"vit.layers.*.attention.k_proj.*", {"vit.encoder.layer.*.attention.attention.key.*"}},
@@ -68,19 +68,19 @@ class ViTPatchEmbeddingsImpl : public Module {
   double initializer_range;
 };
 
-/// A class token before the patches, and the position of each.
+/// Prepends a class token to the patches and adds positions.
 class ViTEmbeddingsImpl : public Module {
  public:
   explicit ViTEmbeddingsImpl(const ViTConfig& config)
-      : config(config), patches_a_side(config.image_size / config.patch_size) {
+      : config(config), patches_per_side(config.image_size / config.patch_size) {
     cls_token = register_parameter("cls_token", torch::empty({1, 1, config.hidden_size}));
     patch_embeddings = ViTPatchEmbeddings(config);
     position_embeddings = register_parameter(
-        "position_embeddings", torch::empty({1, patches_a_side * patches_a_side + 1, config.hidden_size}));
+        "position_embeddings", torch::empty({1, patches_per_side * patches_per_side + 1, config.hidden_size}));
     dropout = nn::Dropout(config.hidden_dropout_prob);
   }
 
-  /// One for each patch and the class token: [1, 1 + patches, hidden].
+  /// Positions of the class token and the patches: [1, 1 + patches, hidden].
   Tensor positions(const Tensor& pixel_values) {
     check_images(pixel_values, config.num_channels, config.image_size);
     return position_embeddings;
@@ -98,7 +98,7 @@ class ViTEmbeddingsImpl : public Module {
   }
 
   ViTConfig config;
-  int64_t patches_a_side;
+  int64_t patches_per_side;
   Tensor cls_token;  // [1, 1, hidden]
   ViTPatchEmbeddings patch_embeddings{nullptr};
   Tensor position_embeddings;  // [1, 1 + patches, hidden]
@@ -199,7 +199,7 @@ class ViTModelImpl : public Module {
   PP_LAST LayerNorm layernorm;
 };
 
-/// Gives an image one of several labels.
+/// Classifies images.
 class MODEL_ENTRY("image-classification") FSDP_UNIT ViTForImageClassificationImpl : public Module {
  public:
   explicit ViTForImageClassificationImpl(const ViTConfig& config)
@@ -207,7 +207,7 @@ class MODEL_ENTRY("image-classification") FSDP_UNIT ViTForImageClassificationImp
         vit(ViTModel(config)),
         classifier(linear(config.hidden_size, config.num_labels, /*bias=*/true)) {}
 
-  /// What the classifier reads.
+  /// Input of the classifier.
   Tensor features(const Tensor& hidden_states) { return hidden_states.select(1, 0); }
 
   Outputs forward(const Batch& batch) {

@@ -1,4 +1,4 @@
-// XLM-RoBERTa (Conneau et al., 2019), as in Hugging Face transformers: RoBERTa on other data.
+// XLM-RoBERTa (Conneau et al., 2019), as in Hugging Face transformers: RoBERTa trained on multilingual data.
 #pragma once
 
 #include "modular/roberta.h"

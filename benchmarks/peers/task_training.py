@@ -1,10 +1,10 @@
-"""Trains what a preset of presets/ trains, in torch with the peers' models and losses, and says how fast and how well.
+"""Trains the task of one of the presets in torch with the models and losses of other libraries, and reports the speed and the metric.
 
 usage: task_training.py PRESET [--steps N] [--threads T] [--without-evaluation]
 
-PRESET is a TOML file of modrun. pairs: transformers' MPNet and Sentence Transformers' MultipleNegativesRankingLoss; classes: transformers' BERT; sessions: GPT-2 as Transformers4Rec has it
-(tests/parity/cases/session.py). Over several ranks, which RANK and the like name, by DistributedDataParallel. The data, batches, optimizer and schedule are the preset's, in an order of their own. The first
-rank prints JSON: samples_per_second of the steps alone, and the preset's first metric on all held-out samples.
+PRESET is a TOML file of modrun. pairs: transformers' MPNet and Sentence Transformers' MultipleNegativesRankingLoss; classes: transformers' BERT; sessions: GPT-2 as in Transformers4Rec
+(tests/parity/cases/session.py). With several ranks (RANK, WORLD_SIZE and so on) it uses DistributedDataParallel. Data, batch size, optimizer and schedule are the preset's; the order of the samples is its own. The first
+rank prints JSON: samples_per_second of the steps alone, and the preset's first metric on all validation samples.
 """
 
 import argparse
@@ -47,10 +47,10 @@ class Pairs(torch.nn.Module):
         return self.compare.compute_loss_from_embeddings(outputs, None)
 
     def metric(self, outputs, batch):  # mrr@10
-        asked, answers = (torch.nn.functional.normalize(torch.cat(each), dim=-1) for each in zip(*outputs))
-        cosines = asked @ answers.T
-        places = 1 + (cosines > cosines.diagonal().unsqueeze(1)).sum(1)
-        return torch.where(places <= 10, 1 / places, 0.0).mean().item()
+        queries, answers = (torch.nn.functional.normalize(torch.cat(each), dim=-1) for each in zip(*outputs))
+        cosines = queries @ answers.T
+        ranks = 1 + (cosines > cosines.diagonal().unsqueeze(1)).sum(1)
+        return torch.where(ranks <= 10, 1 / ranks, 0.0).mean().item()
 
 
 class Classes(torch.nn.Module):
@@ -94,14 +94,14 @@ class Sessions(torch.nn.Module):
 TASKS = {"MPNetModel": Pairs, "BertForSequenceClassification": Classes, "SessionForNextItem": Sessions}
 
 
-def read(data, held_out):
-    """The rows of the preset's files that are trained on, or that are held out: the last of all, or those of other files."""
+def read(data, validation):
+    """Returns the training or the validation rows of the preset's files; the latter are the last of all rows, or those of separate files."""
     files = sorted(file for path in data["paths"] for file in glob.glob(os.path.join(path, "*.safetensors")))
     part = data.get("held_out_part", 0.0)
-    tensors = [load_file(file) for file in files if part or ("held-out" in file) == held_out]
+    tensors = [load_file(file) for file in files if part or ("held-out" in file) == validation]
     joined = {key: torch.cat([each[key] for each in tensors]).long() for key in tensors[0]}
     first = len(joined["input_ids"]) - round(len(joined["input_ids"]) * part) if part else 0
-    return {key: tensor[first:] if held_out else tensor[: first or None] for key, tensor in joined.items()}
+    return {key: tensor[first:] if validation else tensor[: first or None] for key, tensor in joined.items()}
 
 
 def main():
@@ -118,7 +118,7 @@ def main():
         torch.distributed.init_process_group("gloo", timeout=datetime.timedelta(minutes=10))
     task = TASKS[preset["model"]["entry"]](preset["model"]["config"]).train()
     model = DistributedDataParallel(task, gradient_as_bucket_view=True) if RANKS > 1 else task
-    data = read(preset["data"], held_out=False)
+    data = read(preset["data"], validation=False)
     samples, batch_size, steps = len(data["input_ids"]), preset["train"]["batch_size"], arguments.steps or preset["train"]["steps"]
     optim = preset["optim"]
     decays = [each for each in task.parameters() if each.dim() > 1]
@@ -148,10 +148,10 @@ def main():
     found = {"samples_per_second": (steps - counted) * batch_size / (time.perf_counter() - begin)}
     if RANK == 0 and not arguments.without_evaluation:
         task.eval()
-        held_out = read(preset["data"], held_out=True)
+        validation = read(preset["data"], validation=True)
         with torch.no_grad():
-            outputs = [task({key: tensor[at : at + 64] for key, tensor in held_out.items()}) for at in range(0, len(held_out["input_ids"]), 64)]
-        found["metric"] = task.metric(outputs, held_out)
+            outputs = [task({key: tensor[at : at + 64] for key, tensor in validation.items()}) for at in range(0, len(validation["input_ids"]), 64)]
+        found["metric"] = task.metric(outputs, validation)
     if RANK == 0:
         print(json.dumps(found), flush=True)
 

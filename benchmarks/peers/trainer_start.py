@@ -1,6 +1,6 @@
-"""Starts a Hugging Face Trainer on the benchmark's Llama and stops where its first step begins.
+"""Starts a Hugging Face Trainer on the benchmark's Llama and stops at the beginning of its first step.
 
-Prints the time then, in seconds since the epoch, as time.time() gives it.
+Prints the time of that moment, in seconds since the epoch (time.time()).
 """
 
 import os

@@ -1,7 +1,6 @@
-"""Greedy generation by transformers with a model of benchmarks/models.json, served: the driver says how many times to generate, this answers how
-long it took.
+"""Greedy generation by transformers with a model of benchmarks/models.json, driven by benchmarks/generation.
 
-Each line of input is a number of generations; each line of output is JSON with the wall and the processor seconds of them.
+Each line of input is a number of generations; each line of output is JSON with their wall and CPU seconds.
 """
 
 import argparse
@@ -14,14 +13,14 @@ import torch
 import transformers
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--mode", choices=["eager", "compile"], default="eager", help="of the forward over single tokens")
+parser.add_argument("--mode", choices=["eager", "compile"], default="eager", help="mode of the forward over single tokens")
 parser.add_argument("--bf16", action="store_true", help="parameters and computation in bfloat16")
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--models", type=pathlib.Path, default=pathlib.Path(__file__).parent.parent / "models.json")
 parser.add_argument("--model", default="smollm2-135m")
 parser.add_argument("--batch", type=int, default=1)
-parser.add_argument("--prompt", type=int, default=32, help="tokens of each prompt")
-parser.add_argument("--tokens", type=int, default=64, help="tokens to generate after each")
+parser.add_argument("--prompt", type=int, default=32, help="tokens per prompt")
+parser.add_argument("--tokens", type=int, default=64, help="tokens to generate per prompt")
 arguments = parser.parse_args()
 
 torch.set_num_threads(arguments.threads)
@@ -34,7 +33,7 @@ if arguments.bf16:
 options = transformers.GenerationConfig(
     max_new_tokens=arguments.tokens, min_new_tokens=arguments.tokens, do_sample=False, pad_token_id=0, cache_implementation="static"
 )
-if arguments.mode == "compile":  # which generate does by itself on GPUs alone
+if arguments.mode == "compile":  # generate compiles by itself only on GPUs
     options.compile_config = transformers.CompileConfig(mode="default")
     options.compile_config._compile_all_devices = True
 prompts = torch.randint(2, 200, (arguments.batch, arguments.prompt))

@@ -1,7 +1,7 @@
-"""A training step of a model of benchmarks/models.json by transformers, served: the driver says how many steps to run, this answers how long they took.
+"""A training step of a model of benchmarks/models.json by transformers, driven by benchmarks/throughput.
 
-Each line of input is a number of steps; each line of output is JSON with the wall and the processor seconds of them. Of
-several ranks the first reads and answers.
+Each line of input is a number of steps; each line of output is JSON with their wall and CPU seconds. With several
+ranks, the first one reads and answers.
 """
 
 import argparse
@@ -21,10 +21,10 @@ parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--models", type=pathlib.Path, default=pathlib.Path(__file__).parent.parent / "models.json")
 parser.add_argument("--model", default="llama-5m")
-parser.add_argument("--dropout", type=float, help="of attention's shares, of the Llamas; else what the config says")
-parser.add_argument("--parallel", choices=["ddp", "fsdp2"], help="over several ranks, which RANK and the like name")
+parser.add_argument("--dropout", type=float, help="dropout of the attention weights, for Llamas; the config's if not given")
+parser.add_argument("--parallel", choices=["ddp", "fsdp2"], help="data parallelism of several ranks (RANK, WORLD_SIZE and so on)")
 parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-parser.add_argument("--profile", action="store_true", help="print the operators of one step by their own time, and stop")
+parser.add_argument("--profile", action="store_true", help="print the operators of one step by their self time, and exit")
 arguments = parser.parse_args()
 
 torch.set_num_threads(arguments.threads)
@@ -43,7 +43,7 @@ if arguments.parallel == "ddp":
     model = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
 elif arguments.parallel == "fsdp2":
     mesh = torch.distributed.device_mesh.init_device_mesh(arguments.device, (world_size,))
-    for layer in model.model.layers:  # a Llama's
+    for layer in model.model.layers:  # Llama only
         torch.distributed.fsdp.fully_shard(layer, mesh=mesh)
     torch.distributed.fsdp.fully_shard(model, mesh=mesh)
 forward = torch.compile(model) if arguments.mode == "compile" else model
@@ -87,7 +87,7 @@ if arguments.profile:
 
 
 
-def asked_steps():
+def read_steps():
     steps = torch.zeros(1, dtype=torch.long)
     if int(os.environ.get("RANK", "0")) == 0:
         steps.fill_(int(sys.stdin.readline() or 0))
@@ -96,9 +96,9 @@ def asked_steps():
     return steps.item()
 
 
-while asked := asked_steps():
+while count := read_steps():
     wall, processor = time.perf_counter(), time.process_time()
-    for _ in range(asked):
+    for _ in range(count):
         loss = step()
     answer = {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor, "loss": loss}
     if arguments.device == "cuda":

@@ -12,17 +12,17 @@
 namespace modgen {
 namespace {
 
-/// The call of skip_to that stands in the place of a base's arguments; null where there is none.
-const clang::CallExpr* skipping(const clang::CXXConstructExpr& made) {
-  if (made.getNumArgs() != 1) return nullptr;
-  const auto* call = llvm::dyn_cast<clang::CallExpr>(made.getArg(0)->IgnoreUnlessSpelledInSource());
+/// The skip_to call that is the only argument of a base's initializer; null if it has none.
+const clang::CallExpr* find_skip_to(const clang::CXXConstructExpr& construct) {
+  if (construct.getNumArgs() != 1) return nullptr;
+  const auto* call = llvm::dyn_cast<clang::CallExpr>(construct.getArg(0)->IgnoreUnlessSpelledInSource());
   const clang::FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
   return callee && callee->getDeclName().isIdentifier() && callee->getQualifiedNameAsString() == "modular::skip_to"
              ? call
              : nullptr;
 }
 
-/// The constructor of `record` that `given` choose.
+/// The constructor of `record` that overload resolution selects for the arguments `given`.
 const clang::CXXConstructorDecl* chosen_constructor(const clang::CXXRecordDecl& record,
                                                     const std::vector<const clang::Expr*>& given,
                                                     clang::SourceRange where, clang::Sema& sema) {
@@ -44,7 +44,8 @@ size_t find_level(const Entity& entity, const Symbol* wanted, size_t from) {
   return from;
 }
 
-/// What `target` of the call's level runs: itself, or where nobody wrote it, that of a base.
+/// Stores in `call` the user-provided constructor that `constructor` runs: the constructor itself, or, if it is
+/// defaulted, the default constructor of a base.
 void run_written(const Specs& specs, const Entity& entity, const clang::CXXConstructorDecl& constructor,
                  BaseCall& call) {
   const clang::CXXConstructorDecl* target = &constructor;
@@ -52,11 +53,11 @@ void run_written(const Specs& specs, const Entity& entity, const clang::CXXConst
     const clang::CXXConstructorDecl* next = nullptr;
     size_t level_of_next = call.level;
     for (const clang::CXXBaseSpecifier& base : target->getParent()->bases()) {
-      const auto* of_base = base.getType()->getAsCXXRecordDecl();
-      const Symbol* one = of_base ? specs.symbol(of_base) : nullptr;
-      if (!one || !one->record) continue;
-      level_of_next = find_level(entity, one, call.level);
-      for (const clang::CXXConstructorDecl* constructor : of_base->ctors())
+      const auto* base_record = base.getType()->getAsCXXRecordDecl();
+      const Symbol* base_symbol = base_record ? specs.symbol(base_record) : nullptr;
+      if (!base_symbol || !base_symbol->record) continue;
+      level_of_next = find_level(entity, base_symbol, call.level);
+      for (const clang::CXXConstructorDecl* constructor : base_record->ctors())
         if (constructor->isDefaultConstructor()) next = constructor;
     }
     if (!next) break;
@@ -80,22 +81,22 @@ std::optional<BaseCall> base_call(const Family& family, const Entity& entity, si
   call.level = find_level(entity, symbol, level + 1);
   if (!symbol || call.level == entity.levels.size()) return std::nullopt;
   const clang::Expr* value = init.getInit();
-  const auto* made = value ? llvm::dyn_cast<clang::CXXConstructExpr>(value->IgnoreImplicit()) : nullptr;
-  if (!made) {
+  const auto* construct = value ? llvm::dyn_cast<clang::CXXConstructExpr>(value->IgnoreImplicit()) : nullptr;
+  if (!construct) {
     specs.reject(family.parsed().span(specs.manager(), init.getSourceRange()),
                  "modgen cannot follow this initialization of the base", "call its constructor with parentheses");
     return call;
   }
-  const clang::CXXConstructorDecl* target = made->getConstructor();
-  call.arguments.assign(made->arg_begin(), made->arg_end());
-  if (const clang::CallExpr* skip = skipping(*made)) {
+  const clang::CXXConstructorDecl* target = construct->getConstructor();
+  call.arguments.assign(construct->arg_begin(), construct->arg_end());
+  if (const clang::CallExpr* skip = find_skip_to(*construct)) {
     call.arguments.assign(skip->arg_begin(), skip->arg_end());
     const auto* ancestor =
         skip->getDirectCallee()->getTemplateSpecializationArgs()->get(1).getAsType()->getAsCXXRecordDecl();
     const size_t last = find_level(entity, specs.symbol(ancestor), call.level);
     for (; call.level < last; ++call.level) call.skipped.push_back(call.level);
     target = chosen_constructor(*ancestor, call.arguments, skip->getSourceRange(), specs.compiler().getSema());
-    if (!target || call.level == entity.levels.size()) return call;  // a library's
+    if (!target || call.level == entity.levels.size()) return call;  // a library's class
   }
   const auto level_of_target = [&](size_t at) {
     while (const auto inherited = target->getInheritedConstructor()) target = inherited.getConstructor();
@@ -107,15 +108,15 @@ std::optional<BaseCall> base_call(const Family& family, const Entity& entity, si
   call.level = level_of_target(call.level);
   for (size_t at = level; at < call.level && call.level < entity.levels.size() && call.skipped.empty(); ++at) {
     if (entity.levels[at].under == 0) continue;
-    // Both<Y, Z>: what Z gives its base, Y gets.
+    // Both<Y, Z>: Y receives the arguments that Z passes to its base.
     for (const clang::Expr*& argument : call.arguments) argument = argument->IgnoreUnlessSpelledInSource();
     const Symbol& under = *entity.levels[at + 1].symbol;
     target = chosen_constructor(*under.record, call.arguments, init.getSourceRange(), specs.compiler().getSema());
     if (!target) {
       specs.reject(entity.levels.front().symbol->where,
-                   "no constructor of '" + under.name + "' takes what '" + entity.levels[at].symbol->name +
-                       "' gives its base, in whose place Both<…> puts it",
-                   "derive from one of the two, and hold the other as a member");
+                   "no constructor of '" + under.name + "' takes the arguments that '" +
+                       entity.levels[at].symbol->name + "' passes to its base, which Both<…> replaces with it",
+                   "derive from one of the two and make the other a member");
       call.level = entity.levels.size();
       return call;
     }
@@ -135,12 +136,12 @@ BaseCall default_base_call(const Family& family, const Entity& entity, size_t le
 
 namespace {
 
-/// How a constructor names one of its parameters.
+/// Uses of one parameter by its constructor.
 struct ParameterUses {
   int in_initializers = 0, in_body = 0;
   bool is_changed_in_initializers = false, is_changed_in_body = false;
-  bool is_captured = false;                 // by a lambda, by name
-  const clang::FieldDecl* whole = nullptr;  // the field of the same type whose whole initializer it is
+  bool is_captured = false;                             // by a lambda, by name
+  const clang::FieldDecl* initialized_field = nullptr;  // field of the same type that it alone initializes
   int uses() const { return in_initializers + in_body; }
 };
 
@@ -168,14 +169,15 @@ ParameterUses find_uses(const clang::ParmVarDecl& parameter, const clang::CXXCon
     result.is_changed_in_initializers |=
         find_side_effects(init->getInit(), meant).written_variables.count(&parameter) != 0;
     const clang::Expr* value = init->getInit()->IgnoreImplicit();
-    if (const auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(value); made && made->getNumArgs() == 1)
-      value = made->getArg(0);
+    if (const auto* construct = llvm::dyn_cast<clang::CXXConstructExpr>(value);
+        construct && construct->getNumArgs() == 1)
+      value = construct->getArg(0);
     const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(value->IgnoreUnlessSpelledInSource());
     const clang::FieldDecl* field = init->getAnyMember();
     if (name && name->getDecl() == &parameter && field &&
         field->getType().getCanonicalType().getUnqualifiedType() ==
             parameter.getType().getNonReferenceType().getCanonicalType().getUnqualifiedType())
-      result.whole = field;
+      result.initialized_field = field;
   }
   result.in_initializers = counter.uses;
   counter.TraverseStmt(constructor.getBody());
@@ -185,7 +187,7 @@ ParameterUses find_uses(const clang::ParmVarDecl& parameter, const clang::CXXCon
   return result;
 }
 
-/// `text`, the spelling of `argument`, converted to the parameter's type as the call would.
+/// `text`, the spelling of `argument`, with the conversion to the parameter's type that the call performs.
 Fragment converted(Family& family, Entity& entity, const Level& level, const clang::ParmVarDecl& parameter,
                    const clang::Expr& argument, Fragment text) {
   clang::TypeLoc type = parameter.getTypeSourceInfo()->getTypeLoc();
@@ -194,13 +196,14 @@ Fragment converted(Family& family, Entity& entity, const Level& level, const cla
   const Fragment name = family.render(where, level, entity);
   const clang::Expr* spelled = argument.IgnoreUnlessSpelledInSource();
   const clang::QualType to = parameter.getType().getNonReferenceType();
-  const bool whole = llvm::isa<clang::IntegerLiteral>(spelled) && to->isArithmeticType() && !to->isBooleanType();
+  const bool is_integer_literal =
+      llvm::isa<clang::IntegerLiteral>(spelled) && to->isArithmeticType() && !to->isBooleanType();
   Fragment result;
-  if (to->isArithmeticType() && !whole) result.add(std::string("static_cast<"));
+  if (to->isArithmeticType() && !is_integer_literal) result.add(std::string("static_cast<"));
   result.append(name);
-  result.add(std::string(whole ? "{" : to->isArithmeticType() ? ">(" : "("));
+  result.add(std::string(is_integer_literal ? "{" : to->isArithmeticType() ? ">(" : "("));
   result.append(text);
-  result.add(std::string(whole ? "}" : ")"));
+  result.add(std::string(is_integer_literal ? "}" : ")"));
   return result;
 }
 
@@ -240,8 +243,7 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
     if (!effects.is_pure()) {
       specs.reject(
           span(argument->getSourceRange()),
-          "this argument changes something, which would happen at another time where the base's constructor is "
-          "unravelled",
+          "this argument has side effects, which would run at another time when the base's constructor is inlined",
           "compute it into a member that is initialized before the base", notes);
       continue;
     }
@@ -249,13 +251,13 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
     const bool is_variable = (by_value && (uses.is_changed_in_initializers || uses.is_changed_in_body)) ||
                              (uses.is_captured && !llvm::isa<clang::DeclRefExpr>(spelled)) || would_repeat ||
                              (!is_default && !commute(effects, base) && uses.uses() > 0);
-    // Initializers read it as it was given, the body changes a variable of its own.
+    // Initializers read the argument; the body modifies a variable of its own.
     const bool is_both = is_variable && uses.in_initializers > 0 && !uses.is_changed_in_initializers &&
                          !uses.is_captured && commute(effects, base) &&
                          (is_repeatable_argument(*argument) || uses.in_initializers == 0);
     const Fragment given = text;
     if (!is_variable || is_both) {
-      const bool stays = is_same || (uses.whole && uses.uses() == 1);
+      const bool stays = is_same || (uses.initialized_field && uses.uses() == 1);
       if (!stays) text = converted(family, entity, entity.levels[call.level], *parameter, *argument, text);
       bound.substitution.texts[parameter] = stays ? tight(std::move(text), *argument) : std::move(text);
       if (is_both) bound.variables.push_back({parameter, given});
@@ -264,13 +266,13 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
     } else if (would_repeat) {
       specs.reject(span(argument->getSourceRange()),
                    "this argument would be evaluated " + std::to_string(uses.uses()) +
-                       " times where the base's constructor is unravelled",
+                       " times when the base's constructor is inlined",
                    "compute it once, into a member that is initialized before the base", notes);
     } else {
-      specs.reject(span(argument->getSourceRange()),
-                   "the base's constructor changes what this argument was, and reads it in its initializers",
-                   "compute it into a member that is initialized before the base, or change the base's constructor",
-                   notes);
+      specs.reject(
+          span(argument->getSourceRange()),
+          "the base's constructor modifies what this argument reads, and uses the argument in its initializers",
+          "compute it into a member that is initialized before the base, or change the base's constructor", notes);
     }
   }
   return bound;

@@ -1,4 +1,4 @@
-// The call of a base's constructor in a derived one's initializers.
+// Calls of a base's constructor in a derived class's initializers.
 #pragma once
 
 #include <optional>
@@ -14,34 +14,34 @@ class Expr;
 namespace modgen {
 
 struct BaseCall {
-  size_t level = 0;                                        // of the class whose constructor runs
-  const clang::CXXConstructorDecl* constructor = nullptr;  // with its body; null where none runs that was written
+  size_t level = 0;                                        // level of the class whose constructor runs
+  const clang::CXXConstructorDecl* constructor = nullptr;  // with its body; null if no user-provided one runs
   std::vector<const clang::Expr*> arguments;
-  std::vector<size_t> skipped;  // levels whose constructors skip_to passes over
+  std::vector<size_t> skipped;  // levels whose constructors skip_to skips
 };
 
-/// What `init`, of a constructor of `entity`'s level `level`, calls; nullopt where the base is none of its levels but a
-/// library's. A form that cannot be followed is rejected.
+/// The constructor call of `init`, an initializer of `entity`'s level `level`; nullopt if the base is not one of its
+/// levels but a library's class. Unsupported forms are errors.
 std::optional<BaseCall> base_call(const Family& family, const Entity& entity, size_t level,
                                   const clang::CXXCtorInitializer& init);
 
-/// What `constructor`, a default constructor of that level which says `= default`, calls of its bases.
+/// The base constructor that `constructor`, a default constructor of that level declared `= default`, calls.
 BaseCall default_base_call(const Family& family, const Entity& entity, size_t level,
                            const clang::CXXConstructorDecl& constructor);
 
-/// What stands for the constructor's parameters where it is written out.
+/// Replacements for the constructor's parameters where it is inlined.
 struct BoundArguments {
   Substitution substitution;
   struct Variable {
     const clang::ParmVarDecl* parameter;
     Fragment argument;
-    std::string name = {};  // where it cannot keep its own
+    std::string name = {};  // new name; empty if it keeps its own
   };
-  std::vector<Variable> variables;  // parameters that become variables of the body, with their first values
+  std::vector<Variable> variables;  // parameters that become local variables of the body, with their initial values
 };
 
-/// The arguments of `call` in the places of the parameters, for level `level`, of whose own parameters `outer` knows
-/// what stands for them. Arguments that would be evaluated more than once or at another time are rejected.
+/// Binds the arguments of `call` to the parameters. `call` is made by level `level`, whose own parameters `outer`
+/// replaces. Arguments that would be evaluated more than once or at another time are errors.
 BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& call, size_t level,
                               const Substitution& outer);
 

@@ -15,7 +15,7 @@ std::optional<std::string> captured_name(const Family& family, SourceSpan where,
   const auto& references = family.specs().of_file(where.file)->references;
   const auto names_variable_or_member = [&](uint32_t begin) {
     auto at = std::lower_bound(references.begin(), references.end(), begin,
-                               [](const Reference& one, uint32_t place) { return one.where.begin < place; });
+                               [](const Reference& one, uint32_t position) { return one.where.begin < position; });
     for (; at != references.end() && at->where.begin == begin; ++at) {
       const auto* variable = llvm::dyn_cast<clang::VarDecl>(at->target);
       // A member is written this->name, a function or constant of a family with the family's name.

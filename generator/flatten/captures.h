@@ -1,4 +1,4 @@
-// Names that would mean something else where text is written into another scope.
+// Names whose meaning would change when text moves into another scope.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,9 @@ namespace modgen {
 
 class Family;
 
-/// A word in `where`, code of a spec, that names a function, constant or type there and is one of `hidden`; nullopt
-/// where there is none. Members of `this` do not count, as they can be written this->name, nor do the code's variables.
+/// A word in `where`, code of a spec, that names a function, constant or type there and is in `hidden`; nullopt if no
+/// word does. Members of `this` do not count, because they can be written this->name; neither do the code's own
+/// variables.
 std::optional<std::string> captured_name(const Family& family, SourceSpan where, const std::set<std::string>& hidden);
 
 /// The identifiers in `where`.

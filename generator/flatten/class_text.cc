@@ -1,4 +1,4 @@
-// Flattening of one class: its head, its merged members, its holder.
+// Flattens one class: its head, its merged members, its holder.
 #include <clang/AST/DeclCXX.h>
 #include <clang/AST/ExprCXX.h>
 
@@ -46,7 +46,7 @@ class ClassText {
 
   // ---- The head -----------------------------------------------------------------------------------------------------
 
-  /// Own annotations, of the class or of its aliases, and those that are inherited.
+  /// The class's annotations: its own, those on its aliases, and inherited ones.
   Fragment class_annotations() {
     Fragment text;
     std::vector<std::string> groups;
@@ -90,7 +90,7 @@ class ClassText {
     text.append(class_annotations());
     text.append(render(own_name, 0));
     if (record(0).hasAttr<clang::FinalAttr>()) text.add(std::string(" final"));
-    // The root's bases, and what other libraries' classes the levels add.
+    // The root's bases, then the library classes that the other levels add as bases.
     const SourceSpan open = token(record(root).getBraceRange().getBegin());
     const SourceSpan bases = written_bases(root);
     text.append(render(bases, root));
@@ -105,13 +105,14 @@ class ClassText {
     return text;
   }
 
-  /// From after the name of a class, and after `final`, to its last base.
+  /// From behind the name of a class, or behind `final`, to the end of its last base.
   SourceSpan written_bases(size_t level) const {
-    const clang::CXXRecordDecl& one = record(level);
-    SourceSpan span = token(one.getLocation());
+    const clang::CXXRecordDecl& class_record = record(level);
+    SourceSpan span = token(class_record.getLocation());
     span.begin = span.end;
-    if (const auto* final = one.getAttr<clang::FinalAttr>()) span.begin = span.end = token(final->getLocation()).end;
-    for (const clang::CXXBaseSpecifier& base : one.bases())
+    if (const auto* final = class_record.getAttr<clang::FinalAttr>())
+      span.begin = span.end = token(final->getLocation()).end;
+    for (const clang::CXXBaseSpecifier& base : class_record.bases())
       span.end = std::max(span.end, family_.parsed().span(family_.specs().manager(), base.getSourceRange()).end);
     return span;
   }
@@ -130,7 +131,7 @@ class ClassText {
     return text;
   }
 
-  /// In the place of its semicolon, the body of a method that is defined after its class.
+  /// Replaces the semicolon of a method that is defined outside its class with the method's body.
   std::optional<Replacement> body_after(const Member& member) {
     const auto* function = llvm::dyn_cast_or_null<clang::FunctionDecl>(member.decl);
     if (!function) return std::nullopt;
@@ -173,14 +174,15 @@ class ClassText {
     }
   }
 
-  /// Whether it redefines a virtual method of a library's class, which the flattened class still has.
+  /// Whether `method` overrides a virtual method of a library's class. The flattened class still derives from that
+  /// class.
   bool overrides_library(const clang::CXXMethodDecl& method) const {
     const bool is_own = family_.specs().symbol(method.getParent()) != nullptr;
     return !is_own || std::any_of(method.begin_overridden_methods(), method.end_overridden_methods(),
                                   [&](const clang::CXXMethodDecl* one) { return overrides_library(*one); });
   }
 
-  /// `override` and `final` of what redefines a method of the class itself.
+  /// Removes `override` and `final` from methods that override only methods of specs.
   void drop_override(const Member& member, std::vector<Replacement>& replacements) const {
     const auto* method = llvm::dyn_cast_or_null<clang::CXXMethodDecl>(member.decl);
     if (!method || overrides_library(*method)) return;
@@ -234,7 +236,7 @@ class ClassText {
     return names;
   }
 
-  /// Fields that are gone or that a redeclaration initializes again, with the level that says so.
+  /// Fields that are removed, or that a redeclaration initializes again, with the level that does so.
   std::map<std::string, size_t> dropped_initializers() const {
     std::map<std::string, size_t> levels;
     for (const auto& [name, where] : entity_.removed)
@@ -248,13 +250,14 @@ class ClassText {
     return levels;
   }
 
-  /// `{nullptr}`, which a holder needs in C++, creates nothing.
+  /// Whether the initializer is `{nullptr}`. A holder needs it in C++, but it creates no module.
   static bool is_null(const clang::Expr& initializer) {
     const clang::Expr* expr = initializer.IgnoreUnlessSpelledInSource();
     if (const auto* list = llvm::dyn_cast<clang::InitListExpr>(expr); list && list->getNumInits() == 1)
       expr = list->getInit(0)->IgnoreUnlessSpelledInSource();
-    if (const auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(expr); made && made->getNumArgs() == 1)
-      expr = made->getArg(0)->IgnoreUnlessSpelledInSource();
+    if (const auto* construct = llvm::dyn_cast<clang::CXXConstructExpr>(expr);
+        construct && construct->getNumArgs() == 1)
+      expr = construct->getArg(0)->IgnoreUnlessSpelledInSource();
     return llvm::isa<clang::CXXNullPtrLiteralExpr>(expr);
   }
 
@@ -273,8 +276,8 @@ class ClassText {
       const bool functions =
           member.kind == Member::Kind::method || member.kind == Member::Kind::constructor ||
           (previous && (previous->kind == Member::Kind::method || previous->kind == Member::Kind::constructor));
-      const bool neighbours = previous && previous->level == member.level && previous->slice + 1 == member.slice;
-      if (previous && (member.blank_before || relabel || (functions && !neighbours))) text.add(std::string("\n"));
+      const bool adjacent = previous && previous->level == member.level && previous->slice + 1 == member.slice;
+      if (previous && (member.blank_before || relabel || (functions && !adjacent))) text.add(std::string("\n"));
       if (relabel) text.add(label(member.access));
       access = member.access;
       for (const auto& [level, comment] : member.above) {
@@ -307,7 +310,7 @@ class ClassText {
     return text;
   }
 
-  /// The comment after the slice that `choose` gives, of the nearest level that has one.
+  /// Appends the comment behind the slice that `choose` selects, from the nearest level that has one.
   template <class Choose>
   void append_comment_after(Fragment& text, Choose&& choose) {
     for (size_t level = 0; level < entity_.levels.size(); ++level) {

@@ -1,5 +1,5 @@
-// Constructors: the base's is unravelled into the derived one's, so that it reads as if written for this class. What
-// runs stays in C++'s order as far as one part reads or changes what another one changes.
+// Inlines the base's constructor into the derived one, so that it reads as if written for this class. Parts keep C++'s
+// order of execution wherever one of them reads or modifies state that another modifies.
 #include <clang/AST/Attr.h>
 #include <clang/AST/ExprCXX.h>
 
@@ -16,15 +16,15 @@
 namespace modgen {
 namespace {
 
-/// What stands in the place of the base's parameters and variables, and the words that variables must not take.
+/// Replacements for the base's parameters and variables, and the words that variables must not take.
 struct Scope {
   Substitution substitution;
-  std::set<std::string> words;  // of the constructors that derive from this one
+  std::set<std::string> words;  // words of the derived classes' constructors
 };
 
-class Unraveller {
+class ConstructorInliner {
  public:
-  explicit Unraveller(const ConstructorContext& context)
+  explicit ConstructorInliner(const ConstructorContext& context)
       : context_(context),
         family_(context.family),
         entity_(context.entity),
@@ -34,18 +34,18 @@ class Unraveller {
 
   Fragment make(size_t level, const clang::CXXConstructorDecl& declared, SourceSpan slice) {
     const auto& constructor = llvm::cast<clang::CXXConstructorDecl>(Specs::defined(declared));
-    // Nothing to unravel: the text as it stands.
+    // Nothing to inline: the text stays as it is.
     const bool in_class = &constructor == &declared;
     const bool is_root = level + 1 == entity_.levels.size();
     const bool stays = is_root && context_.dropped.empty() && in_class;
-    const bool has_body = constructor.getBody() && !constructor.isDefaulted();  // where it is used, Clang makes one
+    const bool has_body = constructor.getBody() && !constructor.isDefaulted();  // Clang synthesizes one if it is used
     if ((stays && !initializes_below(level)) || (!has_body && (is_root || !constructor.isDefaulted())))
       return render(slice, level, {});
     first_ = level;
     for (const clang::ParmVarDecl* parameter : constructor.parameters())
       if (parameter->getDeclName()) parameters_.insert(parameter->getNameAsString());
     if (has_body)
-      unravel(level, constructor, {});
+      inline_constructor(level, constructor, {});
     else
       run_base(default_base_call(family_, entity_, level, constructor), level, {}, {},
                entity_.levels[level].symbol->where);
@@ -53,7 +53,7 @@ class Unraveller {
     check_skipped_fields();
     check_returns();
     const Arranged parts = arranged(std::move(parts_), [this](const Part& part) { return rank(part); });
-    for (const Misplaced& one : parts.misplaced) reject_misplaced(one);
+    for (const Misplaced& misplaced : parts.misplaced) reject_misplaced(misplaced);
     if (stays) return render(slice, level, {});
 
     const uint32_t end = in_class && has_body ? head_end(constructor) : parameters_end(declared);
@@ -78,14 +78,14 @@ class Unraveller {
       text.add(std::string("\n"));
     }
     text.add(std::string(parts.statements.empty() ? "}" : "\n}"));
-    Fragment whole =
+    Fragment result =
         render({slice.file, slice.begin, end}, level, {}, unused_parameters(declared, text.text())).trimmed();
-    whole.append(text);
-    return whole;
+    result.append(text);
+    return result;
   }
 
  private:
-  /// Commented out, as in `double /*factor*/`: what only a dropped initializer read.
+  /// Comments out parameters that only a dropped initializer read, as in `double /*factor*/`.
   std::vector<Replacement> unused_parameters(const clang::CXXConstructorDecl& constructor,
                                              const std::string& code) const {
     std::set<std::string> words;
@@ -119,7 +119,7 @@ class Unraveller {
     return 1 + static_cast<size_t>(found - context_.field_order.begin());
   }
 
-  /// Whether classes that derive from that of `level` initialize fields where they declare them.
+  /// Whether classes that derive from the class of `level` have default member initializers.
   bool initializes_below(size_t level) const {
     const auto initializes = [](const Level& one) {
       return std::any_of(one.symbol->record->field_begin(), one.symbol->record->field_end(),
@@ -128,14 +128,14 @@ class Unraveller {
     return std::any_of(entity_.levels.begin(), entity_.levels.begin() + static_cast<long>(level), initializes);
   }
 
-  /// Where the parameters end, and what follows them without a semicolon: not `= default`.
+  /// End of the parameters and of qualifiers behind them, without the semicolon and without `= default`.
   uint32_t parameters_end(const clang::CXXConstructorDecl& constructor) const {
     const auto type = constructor.getFunctionTypeLoc();
     return type && constructor.isExplicitlyDefaulted() ? parsed_.token(manager_, type.getRParenLoc()).end
                                                        : span(constructor.getSourceRange()).end;
   }
 
-  /// Where the signature ends: the colon of the initializers, or the body.
+  /// End of the signature: the colon of the initializers, or the body.
   uint32_t head_end(const clang::CXXConstructorDecl& constructor) const {
     const SourceSpan body = span(constructor.getBody()->getSourceRange());
     uint32_t end = body.begin;
@@ -156,8 +156,8 @@ class Unraveller {
 
   // ---- One level's constructor --------------------------------------------------------------------------------------
 
-  /// Appends what `constructor` of `level` does, its base's constructor first.
-  void unravel(size_t level, const clang::CXXConstructorDecl& constructor, Scope scope) {
+  /// Appends the parts of `constructor` of `level`, those of its base's constructor first.
+  void inline_constructor(size_t level, const clang::CXXConstructorDecl& constructor, Scope scope) {
     const SourceSpan body = span(constructor.getBody()->getSourceRange());
     if (level > first_) enter_scope(level, constructor, scope);
     const Substitution& arguments = scope.substitution;
@@ -177,10 +177,10 @@ class Unraveller {
       return slices[static_cast<size_t>(std::find(written.begin(), written.end(), init) - written.begin())];
     };
     if (!written.empty() && written.front()->isDelegatingInitializer())
-      return family_.specs().reject(cores.front(), "modgen does not unravel delegating constructors",
+      return family_.specs().reject(cores.front(), "modgen does not inline delegating constructors",
                                     "write out the initializers");
 
-    // Those written before the base's run before it; the others in the order of the fields.
+    // Initializers written before the base's run before it; the others run in the order of the fields.
     size_t begin = 0;
     while (begin < written.size() && !is_own_base(*written[begin])) ++begin;
     if (begin == written.size()) begin = 0;
@@ -214,12 +214,13 @@ class Unraveller {
     return record && family_.specs().symbol(record);
   }
 
-  /// The words of a constructor, and so all that a variable of its base's must not be called.
+  /// The words of a constructor: names that a variable of its base's constructor must not have.
   std::set<std::string> split_words(const clang::CXXConstructorDecl& constructor) const {
     return words_in(family_, span(constructor.getSourceRange()));
   }
 
-  /// Code of a base sees the parameters of the constructor that is written, and its variables stand beside that one's.
+  /// Prepares the scope for a base's code, which sees the parameters of the resulting constructor and whose variables
+  /// end up next to that constructor's own.
   void enter_scope(size_t level, const clang::CXXConstructorDecl& constructor, Scope& scope) {
     Substitution& substitution = scope.substitution;
     substitution.hidden = parameters_;
@@ -228,8 +229,8 @@ class Unraveller {
     if (const auto captured = captured_name(family_, code, parameters_))
       family_.specs().reject(entity_.levels[first_].symbol->where,
                              "the constructor has a parameter '" + *captured +
-                                 "', and its base's constructor calls something else by that name",
-                             "give the parameter another name",
+                                 "', and its base's constructor uses that name for something else",
+                             "rename the parameter",
                              {{Diagnostic::Severity::note, code, "the base's constructor", "", {}}});
     struct Variables : clang::RecursiveASTVisitor<Variables> {
       std::vector<const clang::NamedDecl*> found;
@@ -267,7 +268,7 @@ class Unraveller {
     substitution.texts[&variable] = text;
   }
 
-  /// Runs the constructor of a base that is a level of this class; false where the base is a library's.
+  /// Inlines the constructor of a base that is a level of this class; false if the base is a library's class.
   bool run_base(const clang::CXXCtorInitializer& init, size_t level, const Scope& outer, std::set<std::string> words) {
     const std::optional<BaseCall> call = base_call(family_, entity_, level, init);
     if (!call) return false;
@@ -283,10 +284,10 @@ class Unraveller {
     const size_t begin = parts_.size();
     BoundArguments bound = base_arguments(family_, entity_, call, level, outer.substitution);
     variables_[call.level] = std::move(bound.variables);
-    unravel(call.level, *call.constructor, {std::move(bound.substitution), std::move(words)});
+    inline_constructor(call.level, *call.constructor, {std::move(bound.substitution), std::move(words)});
     add_implicit_between(level + 1, call.level);
     if (level != first_) return;
-    const auto asked_for = [cause](Later text) -> Later {
+    const auto with_cause = [cause](Later text) -> Later {
       if (!text) return text;
       return [cause, text = std::move(text)] {
         Fragment result = text();
@@ -295,8 +296,8 @@ class Unraveller {
       };
     };
     for (size_t index = begin; index < parts_.size(); ++index) {
-      parts_[index].text = asked_for(std::move(parts_[index].text));
-      parts_[index].assignment = asked_for(std::move(parts_[index].assignment));
+      parts_[index].text = with_cause(std::move(parts_[index].text));
+      parts_[index].assignment = with_cause(std::move(parts_[index].assignment));
     }
   }
 
@@ -321,7 +322,7 @@ class Unraveller {
     parts_.push_back(std::move(part));
   }
 
-  /// A field that is declared again, and initialized here, is not initialized by the base's constructor as well.
+  /// Drops the base's initialization of a field that is redeclared and initialized here.
   void erase_inherited(const Part& part) {
     std::erase_if(parts_, [&](const Part& one) {
       const bool initializes = one.kind == Part::Kind::initializer || one.kind == Part::Kind::implicit;
@@ -329,8 +330,8 @@ class Unraveller {
     });
   }
 
-  /// What classes from level `first` on, and before level `end`, initialize where they declare it, and no constructor
-  /// that is written names: C++ does so after the constructor of the class below them, of level `end`.
+  /// Adds the default member initializers of levels in [first, end) for fields that no user-provided constructor
+  /// initializes. C++ runs them after the constructor of the class below them, of level `end`.
   void add_implicit_between(size_t first, size_t end) {
     for (size_t level = end; level-- > first;)
       for (const clang::FieldDecl* field : entity_.levels[level].symbol->record->fields()) add_implicit(*field, level);
@@ -339,7 +340,7 @@ class Unraveller {
   void add_implicit(const clang::FieldDecl& field, size_t level) {
     const std::string name = field.getNameAsString();
     const bool is_known = std::any_of(parts_.begin(), parts_.end(), [&](const Part& one) { return one.field == name; });
-    // Declared again, it stands at the inherited place, with what initializes it.
+    // A redeclared field stays at the inherited position, with its own initializer.
     const bool is_inherited = std::any_of(entity_.levels.begin() + static_cast<long>(level) + 1, entity_.levels.end(),
                                           [&](const Level& one) { return one.symbol->declares_field(name); });
     if (!field.hasInClassInitializer() || is_dropped(name, level) || is_known || is_inherited) return;
@@ -353,7 +354,7 @@ class Unraveller {
     parts_.push_back(std::move(part));
   }
 
-  /// `gain(offset * 2)` as `gain = offset * 2;`, after the base's body that sets `offset`.
+  /// Rewrites `gain(offset * 2)` as `gain = offset * 2;`, to run after the base's body, which sets `offset`.
   void make_assignable(const clang::CXXCtorInitializer& init, size_t level, const Substitution& arguments, Part& part) {
     const clang::FieldDecl& field = *init.getAnyMember();
     const clang::Expr* value = init.getInit()->IgnoreImplicit();
@@ -386,20 +387,20 @@ class Unraveller {
     };
   }
 
-  void reject_misplaced(const Misplaced& one) {
-    const bool after_body = one.other.kind == Part::Kind::statement;
+  void reject_misplaced(const Misplaced& misplaced) {
+    const bool after_body = misplaced.other.kind == Part::Kind::statement;
     const std::string advice =
-        one.part.kind == Part::Kind::implicit ? "assign it in the constructor's body" : one.part.obstacle;
-    family_.specs().reject(one.part.where,
-                           after_body ? "'" + one.part.field +
-                                            "' is initialized from what the body of the base's constructor sets, and "
-                                            "cannot be assigned after it"
-                                      : "'" + one.part.field + "' would be initialized before '" + one.other.field +
-                                            "', and one of them needs the other",
-                           advice, {{Diagnostic::Severity::note, one.other.where, "this comes first", "", {}}});
+        misplaced.part.kind == Part::Kind::implicit ? "assign it in the constructor's body" : misplaced.part.obstacle;
+    family_.specs().reject(misplaced.part.where,
+                           after_body ? "'" + misplaced.part.field +
+                                            "' is initialized from state that the body of the base's constructor sets, "
+                                            "and cannot be assigned after it"
+                                      : "'" + misplaced.part.field + "' would be initialized before '" +
+                                            misplaced.other.field + "', and one of them depends on the other",
+                           advice, {{Diagnostic::Severity::note, misplaced.other.where, "this comes first", "", {}}});
   }
 
-  /// The comments above an initializer and after it.
+  /// Comments above an initializer and behind it.
   Later comments_at(SourceSpan slice, SourceSpan core, size_t level, const Substitution& arguments) {
     const std::string& text = family_.file_text(slice.file);
     uint32_t after = core.end;
@@ -421,7 +422,7 @@ class Unraveller {
     };
   }
 
-  /// What a level declares whose constructor is skipped has nothing that creates it but this class.
+  /// Records the fields of a level whose constructor is skipped: this class has to set them.
   void check_skipped(size_t level, const clang::CXXCtorInitializer& init) {
     for (const clang::FieldDecl* field : entity_.levels[level].symbol->record->fields()) {
       const std::string name = field->getNameAsString();
@@ -432,8 +433,8 @@ class Unraveller {
     }
   }
 
-  /// Whether `if (parameter) statement` has `true` as its argument. With `false` it stays: it registers what else
-  /// nothing would.
+  /// Whether `if (parameter) statement` has `true` as its argument. With `false` the statement stays, because it may
+  /// hold the only registration of a module.
   static bool always_holds(const clang::IfStmt& condition, const Substitution& arguments) {
     const auto* named = llvm::dyn_cast<clang::DeclRefExpr>(condition.getCond()->IgnoreParenImpCasts());
     const auto argument = arguments.texts.find(named ? llvm::dyn_cast<clang::ParmVarDecl>(named->getDecl()) : nullptr);
@@ -477,7 +478,8 @@ class Unraveller {
 
   // ---- Statements ---------------------------------------------------------------------------------------------------
 
-  /// A parameter of the base's constructor that its body changes, or that would be evaluated more than once.
+  /// Adds a variable for a parameter of the base's constructor that the body modifies, or that would be evaluated more
+  /// than once.
   void add_variable(const clang::ParmVarDecl& parameter, const Fragment& argument, size_t level,
                     const Substitution& arguments) {
     Part part;
@@ -507,8 +509,7 @@ class Unraveller {
     parts_.push_back(std::move(part));
   }
 
-  /// Appends a statement, or puts it in the place of the inherited part with the same target. `comment` stands above
-  /// it.
+  /// Appends a statement, or replaces the inherited part that has the same target. `comment` goes above it.
   void add_statement(const clang::Stmt& stmt, SourceSpan slice, size_t level, const Substitution& arguments,
                      SourceSpan comment = {}) {
     const SourceSpan above = comment.empty() ? leading_comment(family_.file_text(slice.file), slice) : comment;
@@ -531,7 +532,7 @@ class Unraveller {
       if (!is_creation && part.registered.empty() && !entity_.removed.count(part.field)) reject_overwritten(part);
       return;
     }
-    // A statement whose only use was to serve a removed member goes with it.
+    // A statement that only serves a removed member goes with it.
     if (!part.registered.empty() && is_dropped(part.registered, level) && part.field.empty()) return;
     part.effects = find_side_effects(&stmt, meant_);
     if (changes_only(part.effects, [&](const std::string& field) { return is_dropped(field, level); })) return;
@@ -541,12 +542,12 @@ class Unraveller {
       text.append(render(slice, level, arguments, calls_[level]).trimmed());
       return text;
     };
-    if (level + 1 < entity_.levels.size() && take_position(part, assignment, above, level, arguments)) return;
+    if (level + 1 < entity_.levels.size() && replace_inherited_part(part, assignment, above, level, arguments)) return;
     parts_.push_back(std::move(part));
   }
 
   struct Assignment {
-    std::string field;  // empty where the statement is none
+    std::string field;  // empty if the statement is not an assignment
     const clang::FieldDecl* decl = nullptr;
     const clang::Expr* value = nullptr;
   };
@@ -567,63 +568,65 @@ class Unraveller {
     return {own_field(target), llvm::cast<clang::FieldDecl>(member->getMemberDecl()), value};
   }
 
-  /// Puts `part` in the place of the inherited part that sets or registers the same; false where it has to come after
-  /// all that there is. Only for a member that is registered again is that a matter of meaning: its place is that of
-  /// the state dict.
-  bool take_position(const Part& part, const Assignment& assignment, SourceSpan comment, size_t level,
-                     const Substitution& arguments) {
-    const auto place = std::find_if(parts_.rbegin(), parts_.rend(), [&](const Part& one) {
+  /// Replaces the inherited part that sets or registers the same member with `part`; false if `part` has to run after
+  /// all parts so far. The position matters only for a member that is registered again: it determines the order of the
+  /// state dict.
+  bool replace_inherited_part(const Part& part, const Assignment& assignment, SourceSpan comment, size_t level,
+                              const Substitution& arguments) {
+    const auto inherited = std::find_if(parts_.rbegin(), parts_.rend(), [&](const Part& one) {
       return (!part.field.empty() && one.field == part.field) ||
              (part.field.empty() && !part.registered.empty() && one.registered == part.registered);
     });
-    if (place == parts_.rend() || place->level <= level || place->kind == Part::Kind::implicit) return false;
-    const bool again = !part.registered.empty() && place->registered == part.registered;
+    if (inherited == parts_.rend() || inherited->level <= level || inherited->kind == Part::Kind::implicit)
+      return false;
+    const bool again = !part.registered.empty() && inherited->registered == part.registered;
     SideEffects value = assignment.value ? find_side_effects(assignment.value, meant_) : part.effects;
     const bool reads_itself = !part.field.empty() && value.reads.count(part.field) != 0;
-    bool fits = !reads_itself && names_no_variable(value) && (again || replaces_value(*place, part, assignment, level));
-    for (auto later = place.base(); later != parts_.end(); ++later)
+    bool fits =
+        !reads_itself && names_no_variable(value) && (again || replaces_value(*inherited, part, assignment, level));
+    for (auto later = inherited.base(); later != parts_.end(); ++later)
       fits &= commute(later->effects, part.effects) && !later->effects.reads.count(part.field);
-    const bool as_initializer = place->kind == Part::Kind::initializer;
+    const bool as_initializer = inherited->kind == Part::Kind::initializer;
     if (as_initializer) fits &= assignment.value && is_readable_at(value, rank(part));
-    if (!as_initializer) fits &= !meet(words_in(family_, part.where), declared_by(place->level));
+    if (!as_initializer) fits &= !meet(words_in(family_, part.where), declared_by(inherited->level));
     if (!fits) {
       if (again) reject_order(part);
       return again;
     }
     if (!as_initializer) {
-      place->text = part.text;
+      inherited->text = part.text;
     } else {
-      place->text = [this, field = part.field, where = span(assignment.value->getSourceRange()), level, arguments] {
+      inherited->text = [this, field = part.field, where = span(assignment.value->getSourceRange()), level, arguments] {
         const Symbol& owner = *entity_.levels[level].symbol;
         Fragment text(family_.member_name(field, owner, entity_.levels[level], entity_) + "(");
         text.append(render(where, level, arguments, calls_[level]));
         text.add(std::string(")"));
         return text;
       };
-      place->assignment = nullptr;
-      place->obstacle = "redefine the constructor without calling the base's";
+      inherited->assignment = nullptr;
+      inherited->obstacle = "redefine the constructor without calling the base's";
       if (!comment.empty())
-        place->comment = [this, comment, level, arguments] { return render(comment, level, arguments); };
+        inherited->comment = [this, comment, level, arguments] { return render(comment, level, arguments); };
     }
-    place->registered = part.registered;
-    place->effects = part.effects;
-    place->where = part.where;
-    place->level = level;
+    inherited->registered = part.registered;
+    inherited->effects = part.effects;
+    inherited->where = part.where;
+    inherited->level = level;
     return true;
   }
 
-  /// Whether the constructor that is written can name all that `value` names anywhere in it: no variables of a body.
+  /// Whether everything that `value` names is visible throughout the resulting constructor: no variables of a body.
   static bool names_no_variable(const SideEffects& value) {
     return std::all_of(value.read_variables.begin(), value.read_variables.end(), [&](const clang::VarDecl* variable) {
       return llvm::isa<clang::ParmVarDecl>(variable) || value.declared.count(variable->getNameAsString());
     });
   }
 
-  /// Whether nothing is lost when `place`'s value is never made, and the assignment's is what the initialization's
-  /// would be.
-  bool replaces_value(const Part& place, const Part& part, const Assignment& assignment, size_t level) const {
+  /// Whether dropping the value of `inherited` loses no side effects, and the assignment yields the same value as the
+  /// initialization would.
+  bool replaces_value(const Part& inherited, const Part& part, const Assignment& assignment, size_t level) const {
     if (!assignment.value || part.field.empty()) return false;
-    SideEffects lost = place.effects;
+    SideEffects lost = inherited.effects;
     lost.writes.erase(part.field);
     const clang::QualType type = assignment.decl->getType();
     const clang::Expr* spelled = assignment.value->IgnoreUnlessSpelledInSource();
@@ -632,18 +635,18 @@ class Unraveller {
             type_text(spelled->getType(), level) == type_text(type, level));
   }
 
-  /// All fields that `value` reads are initialized before the one of that rank.
-  bool is_readable_at(const SideEffects& value, size_t place) const {
+  /// Whether all fields that `value` reads are initialized before the field of rank `field_rank`.
+  bool is_readable_at(const SideEffects& value, size_t field_rank) const {
     return !value.reads_everything &&
            std::all_of(value.reads.begin(), value.reads.end(), [&](const std::string& field) {
              Part read;
              read.kind = Part::Kind::initializer;
              read.field = field;
-             return rank(read) < place;
+             return rank(read) < field_rank;
            });
   }
 
-  /// The variables of that level's constructor.
+  /// Names of the variables in that level's constructor.
   std::set<std::string> declared_by(size_t level) const {
     std::set<std::string> names;
     for (const Part& part : parts_)
@@ -651,7 +654,7 @@ class Unraveller {
     return names;
   }
 
-  /// `remove(member);` takes what creates the member along; the constructor creates it again afterwards.
+  /// Handles `remove(member);`, which drops the parts that create the member. The constructor creates it again later.
   bool is_remove(const clang::Stmt& stmt) {
     const auto* call = llvm::dyn_cast<clang::CallExpr>(&stmt);
     const clang::FunctionDecl* callee = call ? call->getDirectCallee() : nullptr;
@@ -668,15 +671,15 @@ class Unraveller {
     return true;
   }
 
-  /// Which of the two values was meant cannot be known: the redeclaration's, or what the body assigns after it.
+  /// The intended value is ambiguous: the redeclaration's, or the one that the body assigns after it.
   void reject_overwritten(const Part& part) {
     const Symbol& redeclares = *entity_.levels[context_.dropped.at(part.field)].symbol;
     for (const clang::FieldDecl* field : redeclares.record->fields())
       if (field->getName() == part.field)
         family_.specs().reject(
             parsed_.token(manager_, field->getLocation()),
-            "'" + part.field + "' gets a value here, and the base's constructor assigns it another one",
-            "declare it without a value, and assign it in this class's constructor",
+            "'" + part.field + "' is initialized here, but the base's constructor assigns it another value",
+            "declare it without an initializer, and assign it in this class's constructor",
             {{Diagnostic::Severity::note, part.where, "it is assigned here", "", {}}});
   }
 
@@ -684,7 +687,7 @@ class Unraveller {
     family_.specs().reject(
         part.where,
         "'" + part.registered +
-            "' cannot be registered again in the place of the inherited registration: code in between reads it",
+            "' cannot be registered again at the position of the inherited registration: code in between reads it",
         "write remove(" + part.registered +
             "); before this statement, or redefine the constructor without calling the base's",
         {}, write_before(part.where, "remove(" + part.registered + ");"));
@@ -697,14 +700,14 @@ class Unraveller {
   };
 
   const ConstructorContext& context_;
-  std::vector<Part> parts_;                           // in C++'s order
+  std::vector<Part> parts_;                           // in C++'s order of execution
   Fragment tail_;                                     // comments before the closing brace
-  size_t first_ = 0;                                  // the level whose constructor is written
-  std::set<std::string> given_;                       // names of variables that had to be renamed
-  std::set<std::string> parameters_;                  // its names
+  size_t first_ = 0;                                  // level whose constructor is generated
+  std::set<std::string> given_;                       // new names of renamed variables
+  std::set<std::string> parameters_;                  // parameter names of the constructor that is generated
   std::map<size_t, std::vector<Replacement>> calls_;  // super calls in each level's code
   std::map<size_t, std::vector<BoundArguments::Variable>> variables_;
-  std::set<std::string> initialized_;  // fields whose inherited initialization a redeclaration's stands for
+  std::set<std::string> initialized_;  // fields whose inherited initialization a redeclaration replaces
   std::vector<Skipped> skipped_;       // fields whose class's constructor does not run
   Family& family_;
   Entity& entity_;
@@ -717,7 +720,7 @@ class Unraveller {
 
 Fragment constructor_text(const ConstructorContext& context, size_t index, const clang::CXXConstructorDecl& constructor,
                           SourceSpan slice) {
-  return Unraveller(context).make(index, constructor, slice);
+  return ConstructorInliner(context).make(index, constructor, slice);
 }
 
 }  // namespace modgen

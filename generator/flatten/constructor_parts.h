@@ -1,4 +1,4 @@
-// What an unravelled constructor does, in C++'s order, and in which order one constructor can do it.
+// Parts of an inlined constructor in C++'s order of execution, and an order in which one constructor can run them.
 #pragma once
 
 #include <functional>
@@ -10,35 +10,35 @@
 
 namespace modgen {
 
-/// Text is made when it is known to stay: what it names is then needed.
+/// Text is rendered only once it is known to stay, because rendering adds the entities that it names to the family.
 using Later = std::function<Fragment()>;
 
 struct Part {
   enum class Kind {
-    library_base,  // the initializer of a base class that is no spec's
-    initializer,   // of a field
-    implicit,      // a field's initializer where it is declared; has no text here
+    library_base,  // initializer of a base class from a library
+    initializer,   // initializer of a field
+    implicit,      // default member initializer; has no text here
     statement,
   };
   Kind kind = Kind::statement;
-  Later text;              // of an initializer: `field(value)`; of a statement: with its semicolon
-  Later comment;           // above it
-  Later assignment;        // of an initializer: the same as a statement; null where it cannot be one
-  std::string obstacle;    // why it cannot
-  std::string field;       // that it sets; empty where it sets none or several
-  std::string registered;  // the name that it registers
-  SideEffects effects;     // with what it sets
+  Later text;              // initializer: `field(value)`; statement: with its semicolon
+  Later comment;           // comment above it
+  Later assignment;        // an initializer as a statement; null if it cannot be one
+  std::string obstacle;    // advice if it cannot
+  std::string field;       // field that it sets; empty if it sets none or several
+  std::string registered;  // name that it registers
+  SideEffects effects;     // includes the field that it sets
   SourceSpan where;
   size_t level = 0;
 };
 
-/// Two parts that would have to change places and must not.
+/// Two parts that would have to swap, but do not commute.
 struct Misplaced {
   Part part, other;
 };
 
-/// `parts` as initializers, in the order of `rank`, and statements. An initializer that has to see what an earlier
-/// statement did becomes a statement itself; where that cannot be, both are told.
+/// `parts` as initializers, in the order of `rank`, and statements. An initializer that depends on an earlier statement
+/// becomes a statement; if it cannot, both are reported in `misplaced`.
 struct Arranged {
   std::vector<Part> initializers, statements;
   std::vector<Misplaced> misplaced;

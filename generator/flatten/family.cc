@@ -14,16 +14,16 @@
 namespace modgen {
 namespace {
 
-/// A class that derives from another of its own family keeps that base, while members of that type get what a deriving
-/// family puts in its place: the two must be the same class. Entries are no members of anything. `meaning` is what a
-/// symbol means in code of a level.
+/// A class that derives from another class of its own family keeps that base, while members of that type get the
+/// deriving family's replacement: the two must be the same class. Entries are never members, so they do not count.
+/// `meaning` maps a symbol to its meaning in code of a level.
 void check_bases(const Specs& specs, const Entity& entity,
                  const std::function<const Symbol*(const Symbol&, const Level&)>& meaning) {
   for (size_t index = 0; index + 1 < entity.levels.size(); ++index) {
     const Level& level = entity.levels[index];
     if (level.under > 0) continue;
     const Symbol& base = *entity.levels[index + 1].symbol;
-    if (base.spec != level.symbol->spec) continue;  // named by an author who knew of both
+    if (base.spec != level.symbol->spec) continue;  // chosen explicitly by the spec's author
     if (specs.is_entry(base)) continue;
     const Symbol* const covers = meaning(base, level);
     const Symbol* meant = covers;
@@ -33,11 +33,12 @@ void check_bases(const Specs& specs, const Entity& entity,
     const std::string impl = covers->name + (covers->kind == Symbol::Kind::module_class ? "Impl" : "");
     specs.reject(entity.cause,
                  "'" + entity.name + "' would derive from '" + base.name + "' of family '" + base.spec->name +
-                     "', in whose place this family has '" + covers->name + "'",
-                 "write '" + entity.name + "' out, deriving from '" + impl + "', with what '" + level.symbol->name +
-                     "' adds; or let '" + level.symbol->name + "' hold '" + base.name + "' as a member",
+                     "', which this family replaces with '" + covers->name + "'",
+                 "write '" + entity.name + "' explicitly, deriving from '" + impl + "', with the members that '" +
+                     level.symbol->name + "' adds; or make '" + level.symbol->name + "' have '" + base.name +
+                     "' as a member",
                  {{Diagnostic::Severity::note, level.symbol->where, "this derives from it", "", {}},
-                  {Diagnostic::Severity::note, covers->where, "this takes its place", "", {}}});
+                  {Diagnostic::Severity::note, covers->where, "this replaces it", "", {}}});
   }
 }
 
@@ -45,13 +46,13 @@ void check_bases(const Specs& specs, const Entity& entity,
 
 Family::Family(const Specs& specs, const Spec& spec) : specs_(specs), spec_(spec) {}
 
-// ---- What a name means ----------------------------------------------------------------------------------------------
+// ---- Meanings of names ----------------------------------------------------------------------------------------------
 
 std::string Family::get_prefix(const Spec& family, const std::vector<Step>& outward) const {
   std::string prefix = family.prefix;
   const Spec* inner = &family;
   for (const Step& step : outward) {
-    // LlavaVision in a family that makes Other of Llava: OtherVision.
+    // LlavaVision in a family that renames Llava to Other: OtherVision.
     prefix = step.prefix + prefix.substr(std::min(prefix.size(), inner->prefix.size()));
     inner = step.family;
   }
@@ -90,7 +91,7 @@ const std::string& Family::library_type(const Symbol& target, const Level& level
   return meaning(target, level).symbol->library_type;
 }
 
-/// As resolve, but a class that names itself means the class that its code has become part of.
+/// Like resolve, but a class that names itself means the class that its code has become part of.
 Entity* Family::meant(const Symbol& symbol, const Level& level, Entity& user) {
   return &symbol == level.symbol ? &user : resolve(symbol, level);
 }
@@ -107,7 +108,7 @@ Entity* Family::inferred(const Symbol& symbol, std::vector<Step> outward) {
   return known->second;
 }
 
-/// As inferred, on a path on which `symbol` was not reached before.
+/// Like inferred, for a path on which `symbol` was not reached before.
 Entity* Family::inferred_by(const Symbol& symbol, std::vector<Step> outward) {
   const std::string prefix = get_prefix(*symbol.spec, outward);
   const std::vector<Entity*> others = by_symbol_[{&symbol, prefix}];
@@ -116,7 +117,7 @@ Entity* Family::inferred_by(const Symbol& symbol, std::vector<Step> outward) {
   if (!symbol.library.empty()) return add(symbol.library, nullptr, symbol, std::move(outward));
   std::string name = renamed_word(symbol.name, symbol.spec->names, names_with(spec_, prefix));
   if (const auto other = by_name_.find(name); other != by_name_.end() && !symbol.is_class()) {
-    // Functions of several families: one copy if they are the same, else told apart by prefix.
+    // Functions of several families: one copy if they are the same, otherwise distinguished by prefix.
     const Symbol& there = *other->second->levels.front().symbol;
     if (!other->second->declared && others.empty() && same_code(there, symbol)) {
       by_symbol_[{&symbol, prefix}] = {other->second};
@@ -128,7 +129,7 @@ Entity* Family::inferred_by(const Symbol& symbol, std::vector<Step> outward) {
   return add(name, nullptr, symbol, std::move(outward));
 }
 
-/// Whether two functions or constants of other families come out as the same text, and so does all that they reach.
+/// Whether two functions or constants of other families, and everything that they reach, become the same text.
 bool Family::same_code(const Symbol& a, const Symbol& b, std::set<const Symbol*> seen) const {
   if (a.is_class() || b.is_class() || a.slices.size() != b.slices.size()) return false;
   if (!seen.insert(&a).second) return true;
@@ -157,8 +158,8 @@ bool Family::same_code(const Symbol& a, const Symbol& b, std::set<const Symbol*>
                     [&](const Symbol* one, const Symbol* other) { return same_code(*one, *other, seen); });
 }
 
-/// Whether the code of `symbol` means the same where it is reached on two paths: families in between may have put
-/// something else in the place of what it names.
+/// Whether the code of `symbol` means the same when reached on two paths: families in between may have replaced what it
+/// names.
 bool Family::same_meaning(const Symbol& symbol, const std::vector<Step>& a, const std::vector<Step>& b,
                           std::set<const Symbol*> seen) const {
   if (a == b || !seen.insert(&symbol).second) return true;
@@ -172,24 +173,25 @@ bool Family::same_meaning(const Symbol& symbol, const std::vector<Step>& a, cons
   });
 }
 
-/// The classes that `first` is made of, most derived first.
+/// The classes that make up `first`, most derived first.
 std::vector<Level> Family::get_levels(const Symbol& first, std::vector<Step> outward) const {
   std::vector<Level> levels;
   if (!first.is_alias()) levels.push_back({&first, outward, get_prefix(*first.spec, outward)});
   if (!first.base) return levels;
-  const auto of_base = [&](const Symbol& base) {
+  const auto get_base_levels = [&](const Symbol& base) {
     std::vector<Step> path = outward;
     if (base.spec != first.spec) path.insert(path.begin(), {first.spec, prefix_given(first, *base.spec)});
     return get_levels(base, std::move(path));
   };
-  std::vector<Level> over = of_base(*first.base), under = first.under ? of_base(*first.under) : std::vector<Level>{};
-  const auto place_in = [](const std::vector<Level>& where, const Level& level) {
+  std::vector<Level> over = get_base_levels(*first.base),
+                     under = first.under ? get_base_levels(*first.under) : std::vector<Level>{};
+  const auto find_in = [](const std::vector<Level>& where, const Level& level) {
     return std::find_if(where.begin(), where.end(), [&](const Level& one) { return one.symbol == level.symbol; });
   };
   const auto common =
-      std::find_if(over.begin(), over.end(), [&](const Level& one) { return place_in(under, one) != under.end(); });
+      std::find_if(over.begin(), over.end(), [&](const Level& one) { return find_in(under, one) != under.end(); });
   if (!under.empty() && common != over.begin() && common != over.end()) {
-    const auto above = common - over.begin(), below = place_in(under, *common) - under.begin();
+    const auto above = common - over.begin(), below = find_in(under, *common) - under.begin();
     over[static_cast<size_t>(above) - 1].over = static_cast<size_t>(above);
     over[static_cast<size_t>(above) - 1].under = static_cast<size_t>(below);
     over.erase(common, over.end());
@@ -205,7 +207,7 @@ Entity* Family::add(std::string name, const Symbol* declared, const Symbol& firs
   entity->declared = declared;
   by_symbol_[{&first, get_prefix(*first.spec, outward)}].push_back(entity.get());
   entity->levels = get_levels(first, std::move(outward));
-  entity->cause = declared ? declared->where : asking_;
+  entity->cause = declared ? declared->where : cause_;
   check_bases(specs_, *entity, [&](const Symbol& symbol, const Level& level) { return meaning(symbol, level).symbol; });
   Entity* const result = entity.get();
   if (!first.library.empty()) {  // several may mean the same class
@@ -229,7 +231,7 @@ Entity* Family::add(std::string name, const Symbol* declared, const Symbol& firs
     if (!later.declared) notes.push_back(note(later));
     specs_.reject(later.declared ? later.declared->where : later.cause,
                   "two definitions would get the name '" + name + "' in family '" + spec_.name + "'",
-                  "rename one of them, or say with STANDS_FOR(…) which class it replaces", std::move(notes));
+                  "rename one of them, or name the class that it replaces with STANDS_FOR(…)", std::move(notes));
   }
   entities_.push_back(std::move(entity));
   return result;
@@ -237,7 +239,7 @@ Entity* Family::add(std::string name, const Symbol* declared, const Symbol& firs
 
 std::string Family::member_name(const std::string& name, const Symbol& owner, const Level& level,
                                 const Entity& user) const {
-  // A redeclared member is called as its first declaration is.
+  // A redeclared member has the name of its first declaration.
   const Level* first = nullptr;
   bool below = false;
   for (const Level& one : user.levels) {
@@ -256,11 +258,11 @@ std::string Family::member_name(const std::string& name, const Symbol& owner, co
   return result;
 }
 
-// ---- The whole family -----------------------------------------------------------------------------------------------
+// ---- The family -----------------------------------------------------------------------------------------------
 
 Fragment Family::flatten() {
   for (const Symbol* symbol : spec_.symbols) declared(*symbol);
-  for (size_t index = 0; index < entities_.size(); ++index)  // grows while it is walked
+  for (size_t index = 0; index < entities_.size(); ++index)  // grows during the loop
     if (entities_[index]->levels.front().symbol->library.empty()) write(*entities_[index]);
   check_uses();
   check_redefinitions();
@@ -289,13 +291,14 @@ Fragment Family::flatten() {
   return result;
 }
 
-/// Dependencies first, and otherwise in the order of the specs as this family's includes give it: what replaces or is
-/// inherited stands where its origin stood.
+/// Dependencies first, otherwise in the order of the specs as this family's includes give it: a replacement or an
+/// inherited definition stands where its origin stood.
 std::vector<Entity*> Family::in_order() {
-  std::map<const Spec*, size_t> files;  // included ones first, whichever families are generated beside this one
+  std::map<const Spec*, size_t> files;  // included ones first, independent of the other families of this run
   size_t count = 0;
   const std::function<void(const Spec&)> include = [&](const Spec& spec) {
-    const auto [file, is_new] = files.emplace(&spec, 0);  // before its includes: they may come back to it, as an error
+    // Before its includes: they may include it again, which is an error.
+    const auto [file, is_new] = files.emplace(&spec, 0);
     if (!is_new) return;
     for (const Spec* other : spec.includes) include(*other);
     file->second = count++;
@@ -303,16 +306,18 @@ std::vector<Entity*> Family::in_order() {
   include(spec_);
   std::vector<Entity*> sorted, result;
   for (const auto& entity : entities_) sorted.push_back(entity.get());
-  const auto place = [&](const Entity* entity) {
+  const auto position = [&](const Entity* entity) {
     const Symbol& origin = *entity->levels.back().symbol;
     return std::pair<size_t, uint32_t>(files.at(origin.spec), origin.where.begin);
   };
-  std::stable_sort(sorted.begin(), sorted.end(), [&](const Entity* a, const Entity* b) { return place(a) < place(b); });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const Entity* a, const Entity* b) { return position(a) < position(b); });
   std::set<const Entity*> seen;
   const std::function<void(Entity*)> visit = [&](Entity* entity) {
     if (!seen.insert(entity).second) return;
     std::vector<Entity*> needs = entity->needs;
-    std::stable_sort(needs.begin(), needs.end(), [&](const Entity* a, const Entity* b) { return place(a) < place(b); });
+    std::stable_sort(needs.begin(), needs.end(),
+                     [&](const Entity* a, const Entity* b) { return position(a) < position(b); });
     for (Entity* need : needs) visit(need);
     result.push_back(entity);
   };
@@ -341,7 +346,7 @@ std::string Family::includes() const {
   return text;
 }
 
-// ---- What must not be -----------------------------------------------------------------------------------------------
+// ---- Errors -----------------------------------------------------------------------------------------------
 
 void Family::check_uses() {
   for (const Use& use : uses_) {
@@ -356,7 +361,7 @@ void Family::check_uses() {
     specs_.reject(
         own ? use.where : removed->second,
         "'" + use.member + "' is removed from '" + use.owner->name + "' but still used",
-        own ? "write this without it, or keep the member" : "redefine the code that uses it, or keep the member",
+        own ? "rewrite this without it, or keep the member" : "redefine the code that uses it, or keep the member",
         {note});
   }
 }
@@ -368,11 +373,11 @@ void Family::check_redefinitions() {
   for (const auto& entity : entities_) {
     if (!entity->declared) continue;
     const bool is_root = !entity->declared->base && entity->declared->is_class(),
-               is_one = specs_.is_entry(*entity->declared);
-    has_entry |= is_one;
-    if (is_root || is_one) next.push_back(entity.get());
+               is_entry_class = specs_.is_entry(*entity->declared);
+    has_entry |= is_entry_class;
+    if (is_root || is_entry_class) next.push_back(entity.get());
   }
-  if (!has_entry) return;  // a family of parts: everything that it declares may be used
+  if (!has_entry) return;  // a library of parts: everything that it declares may be used
   while (!next.empty()) {
     const Entity* entity = next.back();
     next.pop_back();
@@ -390,8 +395,8 @@ void Family::check_redefinitions() {
     if (replaces)
       specs_.reject(symbol->where,
                     "nothing in family '" + spec_.name + "' uses this redefinition of '" + replaces->name + "'",
-                    "remove it, or give it the name of what it replaces ('" +
-                        renamed_word(replaces->name, replaces->spec->names, spec_.names) + "'), or say STANDS_FOR(…)",
+                    "remove it, or give it the name of the definition that it replaces ('" +
+                        renamed_word(replaces->name, replaces->spec->names, spec_.names) + "'), or add STANDS_FOR(…)",
                     {{Diagnostic::Severity::note, replaces->where, "the inherited definition", "", {}}});
   }
 }

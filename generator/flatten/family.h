@@ -1,4 +1,4 @@
-// The third stage, flatten: one family as text without inheritance.
+// The third stage, flatten: renders one family as text without inheritance.
 #pragma once
 
 #include <deque>
@@ -24,7 +24,7 @@ class ParmVarDecl;
 
 namespace modgen {
 
-/// A family that code is inherited through, and the prefix that its classes get there.
+/// A family through which code is inherited, and the prefix of its classes there.
 struct Step {
   const Spec* family;
   std::string prefix;
@@ -35,42 +35,42 @@ struct Step {
 struct Level {
   const Symbol* symbol = nullptr;
   std::vector<Step> outward;  // nearest first, the flattened family last; empty in its own spec
-  std::string prefix = {};    // that its family's classes get in the flattened family
-  // Of the last level of Z in Both<Y, Z>: how many levels of Y follow in the place of its base, and how many of Z end
-  // with it.
+  std::string prefix = {};    // prefix of its family's classes in the flattened family
+  // For the last level of Z in Both<Y, Z>: the number of levels of Y that follow as its base, and the number of levels
+  // of Z that end with it.
   size_t under = 0, over = 0;
 };
 
-/// What stands under one name in the flattened family.
+/// A class, function or constant of the flattened family, by name.
 struct Entity {
-  std::string name;                  // of the holder where there is one: "GemmaMLP"
-  const Symbol* declared = nullptr;  // in the family's spec; null where it is inferred
-  std::vector<Level> levels;   // the classes that it is made of, most derived first; one level for what is no class
-  std::vector<Entity*> needs;  // in the order in which its text names them
-  SourceSpan cause;            // the code of the family's spec that asks for it
-  std::map<std::string, SourceSpan> removed;  // members that a level removed, with the place
+  std::string name;                           // the holder's name if it has one: "GemmaMLP"
+  const Symbol* declared = nullptr;           // symbol of the family's spec; null if inferred
+  std::vector<Level> levels;                  // its classes, most derived first; one level if it is not a class
+  std::vector<Entity*> needs;                 // in the order in which its text names them
+  SourceSpan cause;                           // code of the family's spec that needs it
+  std::map<std::string, SourceSpan> removed;  // members that a level removed, with the location
   struct NewMethod {
-    std::string name, near;  // near: what an inherited method is called that has nearly that name
+    std::string name, near;  // near: an inherited method with a similar name
     SourceSpan where;
   };
-  std::vector<NewMethod> new_methods;  // of the family's own class, that replace none
+  std::vector<NewMethod> new_methods;  // methods of the family's own class that replace none
   Fragment text;
   bool is_module() const { return levels.front().symbol->kind == Symbol::Kind::module_class; }
 };
 
-/// What names of a body mean where it is written in another place than its own.
+/// Meanings of a body's names when its text moves elsewhere.
 struct Substitution {
-  std::map<const clang::NamedDecl*, Fragment> texts = {};  // of parameters: arguments; of variables: other names
-  std::set<std::string> hidden = {};  // names that mean something else there: members are written this->name
+  std::map<const clang::NamedDecl*, Fragment> texts = {};  // arguments of parameters, new names of variables
+  std::set<std::string> hidden = {};  // names with another meaning there: members are written this->name
 };
 
-/// A change to spec text while it is rendered; it takes precedence over the references in it.
+/// A change to spec text during rendering; it takes precedence over the references in the text.
 struct Replacement {
   SourceSpan where;
   Fragment text;
 };
 
-/// A name of a family in a comment or string of inherited text that became this family's.
+/// A family's name in a comment or string of inherited text that became this family's name.
 struct Renaming {
   SourceSpan where;
   std::string before, after;
@@ -80,11 +80,13 @@ class Family {
  public:
   Family(const Specs& specs, const Spec& spec);
 
-  /// The flattened text. What it rejects is added to the remarks of the parse.
+  /// The flattened text. Errors are added to the remarks of the parse.
   Fragment flatten();
 
   const std::vector<Renaming>& renamings() const { return renamings_; }
-  const std::deque<std::unique_ptr<Entity>>& entities() const { return entities_; }  // as they were reached
+  const std::deque<std::unique_ptr<Entity>>& entities() const {
+    return entities_;
+  }  // in the order in which they were reached
   const Spec& spec() const { return spec_; }
 
   // ---- For the parts of this stage ----------------------------------------------------------------------------------
@@ -92,17 +94,17 @@ class Family {
   /// `span` of `level`'s spec with every reference renamed to this family.
   Fragment render(SourceSpan span, const Level& level, Entity& user, const Substitution& arguments = {},
                   std::vector<Replacement> replacements = {});
-  /// The entity that `target` means in code of `level`.
+  /// The entity that `target` refers to in code of `level`.
   Entity* resolve(const Symbol& target, const Level& level);
-  /// The name that `target` has in this family, in code of `level`; nothing is added to the family.
+  /// The name of `target` in this family, in code of `level`. Adds nothing to the family.
   std::string name_for(const Symbol& target, const Level& level) const;
-  /// The qualified name of the class of libtorch or of the contract that `target` means in code of `level`; empty where
-  /// it means one of the family.
+  /// The qualified name of the class of libtorch or of the contract that `target` refers to in code of `level`; empty
+  /// if it refers to one of the family.
   const std::string& library_type(const Symbol& target, const Level& level) const;
-  /// The name of an inherited member that `level`'s code calls `name`; `owner` is the class that declares it.
+  /// The name in this family of the member that `level`'s code calls `name`; `owner` is the class that declares it.
   std::string member_name(const std::string& name, const Symbol& owner, const Level& level, const Entity& user) const;
-  /// The canonical text of `type` in code of `level`, without const and reference and with classes of specs as this
-  /// family names them: types that become the same type have the same text.  (type_text.cc)
+  /// The canonical text of `type` in code of `level`, without const and reference, and with this family's names for
+  /// classes of specs: types that become equal have equal texts.  (type_text.cc)
   std::string type_text(clang::QualType type, const Level& level, const Entity& user) const;
   const Specs& specs() const { return specs_; }
   const Parsed& parsed() const { return specs_.parsed(); }
@@ -153,22 +155,24 @@ class Family {
   const Specs& specs_;
   const Spec& spec_;
   std::deque<std::unique_ptr<Entity>> entities_;  // in the order in which they were reached
-  // With the prefix that it gets; several where its code means something else on one way into the family than on
-  // another.
+  // Keyed by symbol and prefix. Several entities if the code has different meanings on different paths into the family.
   std::map<std::pair<const Symbol*, std::string>, std::vector<Entity*>> by_symbol_;
-  std::map<std::pair<const Symbol*, std::vector<Step>>, Entity*> by_path_;  // what is inferred; looked up, never walked
+  std::map<std::pair<const Symbol*, std::vector<Step>>, Entity*>
+      by_path_;  // inferred entities; looked up, never iterated
   std::map<std::string, Entity*> by_name_;
-  SourceSpan asking_;  // where the code that is rendered names something, as far as it is the family's own
+  SourceSpan
+      cause_;  // the reference being rendered if it is in the family's own spec; otherwise the cause of the entity
   std::vector<Use> uses_;
   std::map<const Entity*, MemberNames>
-      member_names_;         // of classes' members and of their functions' variables; looked up
-  std::set<size_t> macros_;  // that rendered text uses, by their index
+      member_names_;         // members of classes and variables of their functions; looked up only
+  std::set<size_t> macros_;  // indices of the macros that rendered text uses
   std::vector<Renaming> renamings_;
-  mutable std::set<const MemberName*> matched_;       // of the family's own; looked up, never walked
-  std::set<std::pair<uint32_t, uint32_t>> reported_;  // places that an error was given for
+  mutable std::set<const MemberName*>
+      matched_;  // renames of the family's own spec that applied; looked up, never iterated
+  std::set<std::pair<uint32_t, uint32_t>> reported_;  // locations that already have an error
 };
 
-/// Classes of the standard forms.  (class_text.cc)
+/// The flattened text of a class.  (class_text.cc)
 Fragment class_text(Family& family, Entity& entity);
 
 /// Super calls in a method's body, or in a constructor's initializers and body.  (super_calls.cc)
@@ -178,20 +182,21 @@ struct KeptMethod {
   Fragment text;
 };
 struct Supers {
-  std::vector<KeptMethod> kept;  // bodies of bases' methods under names of their own
-  std::function<bool(const clang::CXXMethodDecl&)> is_redefined = {};  // else the flattened class has it as it is
+  std::vector<KeptMethod> kept;  // bodies of bases' methods that are kept under new names
+  /// If false, the flattened class has the method unchanged.
+  std::function<bool(const clang::CXXMethodDecl&)> is_redefined = {};
 };
 std::vector<Replacement> super_calls(Family& family, Entity& entity, size_t level, const clang::Decl& method,
                                      const Substitution& arguments, Supers& supers);
 
-/// What a call of a method by code of `entity` may run: the bodies that any of its levels gives to that name.
+/// The bodies that a method call in code of `entity` may run: those that any of its levels gives to that name.
 MethodsMeant methods_meant(const Entity& entity);
 
-/// The names of the variables and parameters of `function`, those of its lambdas included.
+/// Names of the variables and parameters of `function`, including those of its lambdas.
 std::set<std::string> names_declared(const clang::FunctionDecl& function);
 
-/// The constructor `constructor` of level `index` with the constructors of its bases unravelled. `field_order` has the
-/// class's fields; what a level after the one that `dropped` names for a field does to initialize it is left out.
+/// The constructor `constructor` of level `index`, with the constructors of its bases inlined. `field_order` lists the
+/// class's fields. `dropped` maps a field to a level: initializations of the field by later levels are left out.
 /// (constructor.cc)
 struct ConstructorContext {
   Family& family;
@@ -203,7 +208,7 @@ struct ConstructorContext {
 Fragment constructor_text(const ConstructorContext& context, size_t index, const clang::CXXConstructorDecl& constructor,
                           SourceSpan slice);
 
-/// The statements of a body with what stands at them; the last slice is what stands before the closing brace.
+/// The statements of a body with the text around them. The last slice is the text before the closing brace.
 std::vector<std::pair<const clang::Stmt*, SourceSpan>> statement_slices(const Family& family, const clang::Stmt& body);
 
 }  // namespace modgen

@@ -1,4 +1,4 @@
-// The text of a family: spec text with what it names renamed, macros and directives taken out.
+// Renders the text of a family: spec text with renamed references, without macros and directives.
 #include <clang/AST/Decl.h>
 #include <clang/AST/DeclCXX.h>
 
@@ -11,7 +11,7 @@
 namespace modgen {
 namespace {
 
-/// A registered name is a member's and no prose.
+/// Whether the string at `where` is the name of a registered member, not prose.
 bool names_member(const std::vector<Reference>& references, SourceSpan where) {
   auto at = std::lower_bound(references.begin(), references.end(), where.begin,
                              [](const Reference& reference, uint32_t begin) { return reference.where.begin < begin; });
@@ -20,7 +20,7 @@ bool names_member(const std::vector<Reference>& references, SourceSpan where) {
 
 }  // namespace
 
-/// The name that `registered`, in code of `level`, has in this family.
+/// The name in this family of `registered`, a member that code of `level` registers.
 std::string Family::registered_text(const std::string& registered, const Level& level, const Entity& user) const {
   for (const Symbol* symbol = level.symbol; symbol; symbol = symbol->base)
     if (symbol->declares_field(registered)) return "\"" + member_name(registered, *symbol, level, user) + "\"";
@@ -31,7 +31,7 @@ std::string Family::reference_text(const Reference& reference, const Level& leve
   const std::string spelled(parsed().sources.text(reference.where));
   if (reference.kind == Reference::Kind::marker) return "";
   if (reference.kind == Reference::Kind::config_flag) return flag_text(reference, level, user);
-  if (reference.kind == Reference::Kind::remade)
+  if (reference.kind == Reference::Kind::remake)
     return reference.registration.function + "(" + registered_text(reference.registration.name, level, user) + ",";
   if (reference.kind == Reference::Kind::qualifier) {
     const auto* space = llvm::cast<clang::NamespaceDecl>(reference.target);
@@ -44,7 +44,7 @@ std::string Family::reference_text(const Reference& reference, const Level& leve
     const auto* owner = llvm::dyn_cast<clang::CXXRecordDecl>(reference.target->getDeclContext());
     const Symbol* symbol = owner ? specs_.symbol(owner) : nullptr;
     if (!symbol || reference.in_macro_body) return spelled;
-    // A class that the object's class derives from is part of what that becomes.
+    // A base of the object's class is part of what that class becomes.
     const bool is_own = reference.of_this && std::any_of(user.levels.begin(), user.levels.end(),
                                                          [&](const Level& one) { return one.symbol == symbol; });
     const Symbol* object = reference.object ? specs_.symbol(reference.object) : nullptr;
@@ -94,13 +94,13 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
       std::lower_bound(references.begin(), references.end(), span.begin,
                        [](const Reference& reference, uint32_t begin) { return reference.where.begin < begin; });
   for (; next != references.end() && next->where.begin < span.end; ++next) {
-    if (next->in_macro_body) reference_text(*next, level, user);  // for what it rejects
+    if (next->in_macro_body) reference_text(*next, level, user);  // called for its errors
     if (replaced(next->where) || (!edits.empty() && next->where.begin < edits.back().where.end)) continue;
     if (const auto argument = arguments.texts.find(next->target); argument != arguments.texts.end()) {
       edits.push_back({next->where, argument->second});
       continue;
     }
-    asking_ = next->where.file == spec_.file ? next->where : user.cause;
+    cause_ = next->where.file == spec_.file ? next->where : user.cause;
     std::string after = reference_text(*next, level, user);
     const bool is_renamed = after != parsed().sources.text(next->where);
     if (next->of_this && (arguments.hidden.count(after) || (is_renamed && names_around(user).variables.count(after))))
@@ -146,7 +146,7 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
   Fragment result;
   uint32_t at = span.begin;
   for (const Replacement& edit : edits) {
-    if (edit.where.begin < at) continue;  // inside of one that was applied
+    if (edit.where.begin < at) continue;  // inside an edit that was applied
     result.add_verbatim(std::string_view(text).substr(at, edit.where.begin - at), {span.file, at, edit.where.begin});
     result.append(edit.text);
     at = edit.where.end;
@@ -155,7 +155,7 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
   return result;
 }
 
-/// What the class `user`, or the function, gives names to.
+/// Names that the class or function `user` declares: members, and variables of functions.
 const Family::MemberNames& Family::names_around(const Entity& user) {
   const auto [known, added] = member_names_.try_emplace(&user);
   auto& [members, variables] = known->second;
@@ -176,8 +176,8 @@ const Family::MemberNames& Family::names_around(const Entity& user) {
   return known->second;
 }
 
-/// Whether `name`, what a reference to a function or constant becomes, would mean a member of the class or a variable.
-/// `before` is the reference that stands before it.
+/// Whether `name`, the new text of a reference to a function or constant, would refer to a member of the class or to a
+/// variable instead. `before` is the reference before it.
 bool Family::is_hidden(const Reference& reference, const Reference* before, const std::string& name,
                        const Substitution& arguments, Entity& user) {
   if (reference.kind != Reference::Kind::name || reference.in_macro_body) return false;
@@ -185,19 +185,19 @@ bool Family::is_hidden(const Reference& reference, const Reference* before, cons
   if (!symbol || symbol->names_class()) return false;
   if (arguments.hidden.count(name)) return true;
   const auto& [members, variables] = names_around(user);
-  // Where the spec names its family, so that a variable may have the name.
+  // The spec qualifies the name with its family, so a variable may have the same name.
   const bool is_qualified =
       before && before->kind == Reference::Kind::qualifier && before->where.end == reference.where.begin;
   return members.count(name) != 0 || (is_qualified && variables.count(name) != 0);
 }
 
-/// Whether a string is prose for people; others are values, which code may compare.
+/// Whether a string is a message for the user. Other strings are values that code may compare.
 bool Family::is_message(SourceSpan where) const {
   const std::vector<SourceSpan>& messages = specs_.of_file(where.file)->messages;
   return std::any_of(messages.begin(), messages.end(), [&](const SourceSpan& one) { return one.contains(where); });
 }
 
-/// Directives go, as macros are defined once, at the top; uses of macros are noted and renamed.
+/// Removes directives, because macros are defined once, at the top. Records and renames uses of macros.
 std::vector<Replacement> Family::directives_and_macros(SourceSpan span) {
   std::vector<Replacement> edits;
   const std::string& text = file_text(span.file);
@@ -213,7 +213,7 @@ std::vector<Replacement> Family::directives_and_macros(SourceSpan span) {
     if (!span.contains(use.where)) continue;
     const MacroDefinition& macro = parsed().macros[use.macro];
     macros_.insert(use.macro);
-    if (parsed().sources.text(use.where) != macro.name) continue;  // in the body of another
+    if (parsed().sources.text(use.where) != macro.name) continue;  // in the body of another macro
     Fragment name;
     name.add(macro_name(macro), use.where);
     edits.push_back({use.where, name});

@@ -21,7 +21,7 @@ class Merge {
 
   MergedMembers make() {
     for (size_t level = entity_.levels.size(); level-- > 0;) merge_level(level);
-    // What reads a constant that was a field has its value.
+    // Code that reads a constant that was a field has its value inlined.
     std::erase_if(members_, [&](const Member& member) {
       return member.redefines && member.decl && folded_constant(entity_, member.name) == member.decl;
     });
@@ -59,7 +59,7 @@ class Merge {
     return result;
   }
 
-  /// "modular::alpha::AlphaMLPImpl" as this family names it.
+  /// This family's name for a type such as "modular::alpha::AlphaMLPImpl".
   std::string named(const std::string& type, size_t level) const {
     const size_t space = type.find("::") + 2, name = type.find("::", space);
     if (name == std::string::npos) return type;
@@ -78,7 +78,7 @@ class Merge {
     std::vector<Member> own;
     bool has_constructor = false, inherits_constructors = false;
     std::vector<std::pair<size_t, SourceSpan>> above;  // comments at the last access specifier
-    std::set<std::string> brought_in;                  // by a using-declaration
+    std::set<std::string> reintroduced;                // names that a using-declaration makes visible
     for (const Slice& slice : slices_.back()) {
       if (slice.decls.empty()) continue;
       auto* decl = slice.decls.front();
@@ -98,7 +98,7 @@ class Merge {
           else if (use->getAccess() == clang::AS_private)
             remove(use->getDeclName().getAsString(), *use, slice, level);
           else
-            brought_in.insert(use->getDeclName().getAsString());
+            reintroduced.insert(use->getDeclName().getAsString());
         }
         continue;
       }
@@ -130,7 +130,7 @@ class Merge {
               field && find_field(field->getName().str()))
             family_.specs().reject(slice.core,
                                    "this redeclares '" + field->getName().str() + "' together with other members",
-                                   "declare one member a line");
+                                   "declare one member per line");
       }
       own.push_back(std::move(member));
     }
@@ -140,8 +140,8 @@ class Merge {
       std::erase_if(members_, [](const Member& member) { return member.kind == Member::Kind::constructor; });
     if (!is_root && !has_constructor && !inherits_constructors) check_constructible(level);
     for (Member& member : own) {
-      const bool is_overload = brought_in.count(member.name) != 0;
-      place(std::move(member), is_root, is_overload);
+      const bool is_overload = reintroduced.count(member.name) != 0;
+      insert(std::move(member), is_root, is_overload);
     }
   }
 
@@ -161,7 +161,7 @@ class Merge {
     return names;
   }
 
-  /// A class that only inherits from one with constructors needs to say that it wants them.
+  /// A class without constructors has to inherit its base's constructors explicitly.
   void check_constructible(size_t level) {
     const Member* needs_arguments = nullptr;
     for (const Member& member : members_)
@@ -174,8 +174,8 @@ class Merge {
     const Symbol& symbol = *entity_.levels[level].symbol;
     const std::string base = symbol.base->name + (symbol.base->kind == Symbol::Kind::module_class ? "Impl" : "");
     family_.specs().reject(
-        symbol.where, "'" + symbol.name + "' has no constructor: its base's are not inherited",
-        "add 'using " + base + "::" + base + ";' to its public part",
+        symbol.where, "'" + symbol.name + "' has no constructor: it does not inherit its base's",
+        "add 'using " + base + "::" + base + ";' to its public section",
         {{Diagnostic::Severity::note, needs_arguments->slice->core, "the base's constructor", "", {}}},
         declare_public(family_.parsed(), token(record(level).getBraceRange().getBegin()), record(level).isStruct(),
                        "using " + base + "::" + base + ";"));
@@ -201,15 +201,15 @@ class Merge {
     if (Member* field = find_field(name); field && field->slice->decls.size() > 1) {
       family_.specs().reject(slice.core,
                              "'" + name + "' is declared together with other members and cannot be removed alone",
-                             "declare one member a line in the base",
+                             "declare one member per line in the base",
                              {{Diagnostic::Severity::note, field->slice->core, "the declaration", "", {}}});
       return;
     }
     const size_t before = members_.size();
     std::erase_if(members_, [&](const Member& member) {
-      const bool is_it = member.kind != Member::Kind::constructor && member.name == name;
-      if (is_it) note_conflict(name, member.signature, level, slice.core, member);
-      return is_it;
+      const bool matches = member.kind != Member::Kind::constructor && member.name == name;
+      if (matches) note_conflict(name, member.signature, level, slice.core, member);
+      return matches;
     });
     if (members_.size() == before)
       family_.specs().reject(
@@ -234,15 +234,15 @@ class Merge {
       entity_.removed[deleted.name] = slice.core;
   }
 
-  /// A member that both classes of Both<…> declare, and where the class that derives from them begins.
+  /// A member that both classes of Both<…> declare, and the first level of the class that derives from them.
   struct Conflict {
     std::string name;
     SourceSpan under, over;
     size_t over_begin;
   };
 
-  /// What `level` says of the member `name` meets what `inherited` says: a conflict where they are of the two classes
-  /// of Both<…>, the end of one where it is declared again.
+  /// Compares `level`'s declaration of the member `name` with the inherited one: a conflict if they come from the two
+  /// classes of Both<…>. A redeclaration in the deriving class resolves it.
   void note_conflict(const std::string& name, const std::string& signature, size_t level, SourceSpan where,
                      const Member& inherited) {
     const auto known = conflicts_.find(name + signature);
@@ -257,13 +257,14 @@ class Merge {
   void reject_conflict(const Conflict& conflict) const {
     const Symbol& symbol = *entity_.levels[conflict.over_begin == 0 ? 0 : conflict.over_begin - 1].symbol;
     family_.specs().reject(symbol.where, "both bases of '" + symbol.name + "' declare '" + conflict.name + "'",
-                           "declare it here, as it is to be",
+                           "declare it here to resolve the conflict",
                            {{Diagnostic::Severity::note, conflict.under, "the first base's", "", {}},
                             {Diagnostic::Severity::note, conflict.over, "the second base's", "", {}}});
   }
 
-  /// `is_overload`: the inherited methods of its name stay beside it, unless they take the same.
-  void place(Member member, bool is_root, bool is_overload) {
+  /// Inserts a member. With `is_overload`, inherited methods of its name stay next to it unless they have the same
+  /// signature.
+  void insert(Member member, bool is_root, bool is_overload) {
     if (!is_root && member.kind != Member::Kind::constructor && !member.name.empty()) {
       entity_.removed.erase(member.name);
       if (Member* inherited = redefined_by(member, is_overload)) {
@@ -277,13 +278,13 @@ class Merge {
         return;
       }
     }
-    if (member.decl && says_replaces(member)) reject_replaces(member);
+    if (member.decl && is_marked_replaces(member)) reject_replaces(member);
     if (is_root) {
       members_.push_back(std::move(member));
       return;
     }
-    // A new member comes after the last one of its kind: a method also after the constructors, a constructor before
-    // the first method.
+    // A new member follows the last one of its kind. Methods also follow the constructors; constructors precede the
+    // first method.
     const auto after_last = [&](auto&& is_kind) {
       size_t after = 0;
       for (size_t index = 0; index < members_.size(); ++index)
@@ -301,7 +302,7 @@ class Merge {
       if (at == 0) at = members_.size();
       member.blank_before = true;
       const auto* method = llvm::dyn_cast_or_null<clang::CXXMethodDecl>(member.decl);
-      member.is_new = method && method->size_overridden_methods() == 0 && !says_replaces(member);
+      member.is_new = method && method->size_overridden_methods() == 0 && !is_marked_replaces(member);
       member.near = nearest_inherited(member);
     } else if (member.kind == Member::Kind::field && member.before_inherited) {
       const auto stays_before = [&](const Member& other) {
@@ -314,7 +315,7 @@ class Merge {
       }
     } else if (member.kind == Member::Kind::field) {
       at = after_last([](Member::Kind kind) { return kind == Member::Kind::field; });
-      // The blank line above the first field of its class parts it from the methods there, not from the inherited
+      // The blank line above the first field of its class separates it from the methods there, not from the inherited
       // fields.
       const bool first_there = at > 0 && members_[at - 1].level != member.level;
       if (first_there) member.blank_before = false;
@@ -323,22 +324,22 @@ class Merge {
     members_.insert(members_.begin() + static_cast<long>(at), std::move(member));
   }
 
-  bool says_replaces(const Member& member) const {
+  bool is_marked_replaces(const Member& member) const {
     return std::ranges::any_of(annotations_on(*member.decl, family_),
                                [](const AnnotationMacro& note) { return note.kind == "replaces"; });
   }
 
-  /// A member that is new says that it replaces one.
+  /// Reports a new member that is marked REPLACES.
   void reject_replaces(const Member& member) const {
     for (const AnnotationMacro& note : annotations_on(*member.decl, family_)) {
       if (note.kind != "replaces") continue;
       const std::string near = nearest_inherited(member);
       family_.specs().reject(note.where, "'" + member.name + "' of '" + entity_.name + "' replaces no inherited member",
-                             near.empty() ? "remove REPLACES" : "call it '" + near + "', or remove REPLACES");
+                             near.empty() ? "remove REPLACES" : "rename it to '" + near + "', or remove REPLACES");
     }
   }
 
-  /// The inherited member of the same kind that is called nearly as `member`; empty where there is none.
+  /// The inherited member of the same kind with the name nearest to `member`'s; empty if no name is similar.
   std::string nearest_inherited(const Member& member) const {
     std::vector<std::string> names;
     for (const Member& other : members_)
@@ -364,7 +365,7 @@ class Merge {
     return overloads == 1 && !is_overload ? only : nullptr;
   }
 
-  /// What inherited code calls cannot become what it reads.
+  /// A method that inherited code calls cannot become a field that it reads, and vice versa.
   void reject_other_kind(const Member& inherited, const Member& member) const {
     const auto is_function = [](const Member& one) { return one.kind == Member::Kind::method; };
     if (is_function(inherited) == is_function(member) || inherited.level == member.level) return;
@@ -372,7 +373,7 @@ class Merge {
                            "'" + member.name + "' is a " + (is_function(member) ? "method" : "field") +
                                " here, and a " + (is_function(inherited) ? "method" : "field") +
                                " of the class that '" + entity_.name + "' derives from",
-                           "give it another name, as it would replace the inherited one",
+                           "rename it, because it would replace the inherited one",
                            {{Diagnostic::Severity::note, inherited.slice->core, "the inherited member", "", {}}});
   }
 

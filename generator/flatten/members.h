@@ -1,4 +1,4 @@
-// The members of a flattened class: what its levels declare, merged from the root to the most derived.
+// The members of a flattened class: the declarations of its levels, merged from the root to the most derived.
 #pragma once
 
 #include <clang/Basic/Specifiers.h>
@@ -12,12 +12,12 @@
 
 namespace modgen {
 
-/// A member as the last level that declares it wrote it.
+/// A member in its most derived declaration.
 struct Member {
   enum class Kind { field, method, constructor, other };
   Kind kind = Kind::other;
   std::string name;       // may be empty
-  std::string signature;  // of a method: its parameters' types, in this family's names
+  std::string signature;  // types of a method's parameters, in this family's names
   size_t level = 0;
   const Slice* slice = nullptr;
   const clang::NamedDecl* decl = nullptr;
@@ -25,26 +25,29 @@ struct Member {
   bool blank_before = false;
   std::vector<std::pair<size_t, SourceSpan>> above;  // comments before it that are not its own, with their levels
   bool redefines = false;
-  bool is_new = false;            // a method that replaces none and says nothing of it
-  std::string near = {};          // what an inherited one is called that such a method nearly has the name of
-  bool before_inherited = false;  // of a field that is initialized before its class's base
-  SourceSpan inherited_comment;   // of the method that this one redefines
+  bool is_new = false;            // a method that replaces none and is not marked REPLACES
+  std::string near = {};          // name of an inherited method that a new one resembles
+  bool before_inherited = false;  // a field that is initialized before its class's base
+  SourceSpan inherited_comment;   // comment of the method that this one redefines
   size_t comment_level = 0;
-  std::vector<std::pair<size_t, SourceSpan>> inherited_annotations;  // of the field that this one redeclares
+  std::vector<std::pair<size_t, SourceSpan>>
+      inherited_annotations;  // annotations of the field that this one redeclares
 };
 
 struct MergedMembers {
   std::vector<Member> members;            // in the order of the flattened class
-  std::deque<std::vector<Slice>> slices;  // of each level's class, root first; `members` point into them
+  std::deque<std::vector<Slice>> slices;  // slices of each level's class, root first; `members` points into them
 };
 
-/// The members of `entity`. Those that a level removes are noted in entity.removed; what cannot be merged is rejected.
+/// The members of `entity`. Members that a level removes are recorded in entity.removed. Members that cannot be merged
+/// are errors.
 MergedMembers merge_members(const Family& family, Entity& entity);
 
 /// The annotations on `decl`.
 std::vector<AnnotationMacro> annotations_on(const clang::Decl& decl, const Family& family);
 
-/// Annotations that exclude each other: a redeclaration that names one of them inherits none of the group.
+/// The group of mutually exclusive annotations that `kind` belongs to: a redeclaration with one of a group inherits
+/// none of that group.
 std::string annotation_group(const std::string& kind);
 
 }  // namespace modgen

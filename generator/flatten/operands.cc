@@ -15,7 +15,7 @@ const clang::Expr* bare(const clang::Expr* expr) {
   }
 }
 
-/// `expr` binds at least as tightly as a call.
+/// Whether `expr` binds at least as tightly as a call.
 bool is_tight(const clang::Expr& expr) {
   const clang::Expr* inner = expr.IgnoreImplicit();
   if (llvm::isa<clang::BinaryOperator, clang::AbstractConditionalOperator, clang::UnaryOperator, clang::LambdaExpr,
@@ -24,7 +24,7 @@ bool is_tight(const clang::Expr& expr) {
   if (const auto* call = llvm::dyn_cast<clang::CXXOperatorCallExpr>(inner))
     return call->getOperator() == clang::OO_Call || call->getOperator() == clang::OO_Subscript ||
            call->getOperator() == clang::OO_Arrow;
-  // A conversion that is not written.
+  // An implicit conversion.
   const clang::Expr* spelled = inner->IgnoreUnlessSpelledInSource();
   return spelled == inner || is_tight(*spelled);
 }
@@ -49,10 +49,10 @@ const clang::Stmt* meaningful_parent(const clang::ParentMap& parents, const clan
   while (parent && llvm::isa<clang::ImplicitCastExpr, clang::ExprWithCleanups, clang::MaterializeTemporaryExpr,
                              clang::CXXBindTemporaryExpr>(parent))
     parent = parents.getParent(parent);
-  // A converting or copying construction that is not written.
-  if (const auto* made = llvm::dyn_cast_or_null<clang::CXXConstructExpr>(parent);
-      made && !llvm::isa<clang::CXXTemporaryObjectExpr>(made))
-    return meaningful_parent(parents, made);
+  // An implicit converting or copying construction.
+  if (const auto* construct = llvm::dyn_cast_or_null<clang::CXXConstructExpr>(parent);
+      construct && !llvm::isa<clang::CXXTemporaryObjectExpr>(construct))
+    return meaningful_parent(parents, construct);
   return parent;
 }
 
@@ -106,7 +106,7 @@ bool is_trivial_argument(const clang::Expr& argument) {
   if (const auto* unary = llvm::dyn_cast<clang::UnaryOperator>(expr))
     return !unary->isIncrementDecrementOp() && is_trivial_argument(*unary->getSubExpr());
   if (const auto* cast = llvm::dyn_cast<clang::CastExpr>(expr)) return is_trivial_argument(*cast->getSubExpr());
-  // A config passed to a base's constructor converts, which no spec's code can see.
+  // A config that is passed to a base's constructor converts implicitly; code of specs cannot observe this.
   if (const auto* call = llvm::dyn_cast<clang::CXXMemberCallExpr>(expr))
     return llvm::isa_and_nonnull<clang::CXXConversionDecl>(call->getMethodDecl()) &&
            is_trivial_argument(*call->getImplicitObjectArgument());
@@ -114,8 +114,8 @@ bool is_trivial_argument(const clang::Expr& argument) {
     return call->getNumArgs() == 1 &&
            (call->getOperator() == clang::OO_Star || call->getOperator() == clang::OO_Arrow) &&
            is_trivial_argument(*call->getArg(0));
-  if (const auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(expr))
-    return made->getNumArgs() == 1 && is_trivial_argument(*made->getArg(0));
+  if (const auto* construct = llvm::dyn_cast<clang::CXXConstructExpr>(expr))
+    return construct->getNumArgs() == 1 && is_trivial_argument(*construct->getArg(0));
   return false;
 }
 

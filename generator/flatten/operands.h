@@ -1,5 +1,4 @@
-// What may stand in the place of an expression without another meaning: parentheses, copies, arguments that are written
-// where a parameter was.
+// Substitution of expressions that preserves their meaning: parentheses, copies, arguments that replace parameters.
 #pragma once
 
 #include "generator/source/fragment.h"
@@ -16,25 +15,25 @@ namespace modgen {
 /// Whether `child` needs no parentheses around it in `parent`.
 bool takes_any_expression(const clang::Stmt* parent, const clang::Expr& child);
 
-/// The nearest node above `stmt` that is written.
+/// The nearest explicit node above `stmt`.
 const clang::Stmt* meaningful_parent(const clang::ParentMap& parents, const clang::Stmt* stmt);
 
-/// What gets the value of a call at once copies it, or only computes with it, so that it may as well be the variable
-/// that the call would have copied.
+/// Whether the direct consumer of a call's value copies it or only computes with it. Then the variable that the call
+/// would have copied serves as well.
 bool copies(const clang::Stmt* parent, const clang::FunctionDecl& function);
 
-/// The value of a body that is one `return value;`; null where it is another.
+/// The value of a body that consists of one `return value;`; null for other bodies.
 const clang::Expr* returned(const clang::Stmt& body);
 
-/// `argument` is a name, a literal, or a part of such: it costs nothing to write it again.
+/// Whether `argument` is a name, a literal or a part of one: repeating it costs nothing.
 bool is_trivial_argument(const clang::Expr& argument);
 
-/// `argument` has no effects and costs next to nothing, so it may be evaluated more than once: numbers made of trivial
-/// ones.
+/// Whether `argument` has no side effects and costs almost nothing, so that it may be evaluated more than once:
+/// arithmetic on trivial arguments.
 bool is_repeatable_argument(const clang::Expr& argument);
 
-/// `text` in parentheses, unless `expr`, which it spells, binds as tightly as a call; always where it `is_replaced`, so
-/// that the text spells something else.
+/// `text`, in parentheses unless `expr`, which it spells, binds as tightly as a call. With `is_replaced`, `text` no
+/// longer spells `expr` and always gets them.
 Fragment tight(Fragment text, const clang::Expr& expr, bool is_replaced = false);
 
 }  // namespace modgen

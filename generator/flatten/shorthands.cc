@@ -38,11 +38,11 @@ std::string Family::flag_text(const Reference& flag, const Level& level, Entity&
     const bool own = flag.where.file == spec_.file;
     specs_.reject(own ? flag.where : declared,
                   "'" + flag.target->getNameAsString() + "' is a constant of '" + config.name + "' but still changed",
-                  own ? "write this without it, or declare the field without static constexpr"
+                  own ? "rewrite this without it, or declare the field without static constexpr"
                       : "redefine the code that changes it, or declare the field without static constexpr",
                   {{Diagnostic::Severity::note,
                     own ? declared : flag.where,
-                    own ? "it is made a constant here" : "this inherited code changes it, or takes its address",
+                    own ? "it becomes a constant here" : "this inherited code changes it, or takes its address",
                     "",
                     {}}});
   }

@@ -1,4 +1,4 @@
-// Shorthands of the language: what stands for them in a flattened family.
+// Shorthands of the language and their expansion in a flattened family.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ class VarDecl;
 
 namespace modgen {
 
-/// The `static constexpr bool` that `entity`, a config, has in the place of an inherited field `name`; null where it
-/// has none. What reads it gets its value, and the flattened config does without it.
+/// The `static constexpr bool` that replaces the inherited field `name` in `entity`, a config; null if it has none.
+/// Code that reads the field gets the constant's value, and the flattened config omits it.
 const clang::VarDecl* folded_constant(const Entity& entity, const std::string& name);
 
-/// What stands for `constant` at `flag`: its value, with the name of the parameter that it is given for.
+/// The text for `constant` at `flag`: its value, with a comment that names the parameter it is passed to.
 std::string folded_text(const clang::VarDecl& constant, const Reference& flag);
 
 }  // namespace modgen

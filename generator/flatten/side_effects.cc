@@ -17,7 +17,7 @@ constexpr const char* kRandom = "<random>";
 
 bool is_this(const clang::Expr* expr) { return llvm::isa<clang::CXXThisExpr>(expr->IgnoreParenImpCasts()); }
 
-/// Calls that hand out a part of their object and change nothing by themselves.
+/// Whether a method returns a part of its object and modifies nothing by itself.
 bool is_accessor(llvm::StringRef name) {
   static constexpr llvm::StringRef names[] = {"at",  "back", "begin", "cbegin", "cend", "data",
                                               "end", "find", "front", "get",    "ptr",  "value"};
@@ -53,7 +53,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
   }
   bool VisitVarDecl(clang::VarDecl* variable) {
     if (variable->getDeclName()) found.declared.insert(variable->getNameAsString());
-    // A reference through which it could be changed.
+    // The variable may change through this reference.
     const clang::QualType type = variable->getType();
     if (type->isLValueReferenceType() && !type->getPointeeType().isConstQualified() && variable->getInit())
       if (const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(variable->getInit()->IgnoreParenImpCasts()))
@@ -66,7 +66,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     return true;
   }
   bool VisitCXXThisExpr(clang::CXXThisExpr* expr) {
-    // `*this` or `this` as a value: whoever gets it may read anything.
+    // `*this` or `this` as a value: its receiver may read anything.
     if (!expr->isImplicit()) found.reads_everything |= !seen_as_object_.count(expr);
     return true;
   }
@@ -77,7 +77,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
   bool TraverseLambdaExpr(clang::LambdaExpr* lambda) {
     found.captures |= std::any_of(lambda->explicit_capture_begin(), lambda->explicit_capture_end(),
                                   [](const clang::LambdaCapture& one) { return one.capturesVariable(); });
-    for (const clang::Expr* init : lambda->capture_inits())  // its body says what it does with the object
+    for (const clang::Expr* init : lambda->capture_inits())  // the lambda's body shows how it uses the object
       if (const auto* self = llvm::dyn_cast_or_null<clang::CXXThisExpr>(init)) seen_as_object_.insert(self);
     for (const clang::ParmVarDecl* parameter : lambda->getCallOperator()->parameters())
       found.declared.insert(parameter->getNameAsString());
@@ -101,11 +101,11 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     if (expr->isIncrementDecrementOp()) write(expr->getSubExpr());
     if (expr->getOpcode() == clang::UO_AddrOf && !expr->getType()->isMemberPointerType() &&
         !expr->getSubExpr()->getType().isConstQualified() && !expr->getSubExpr()->getType()->isFunctionType())
-      write(expr->getSubExpr());  // it may be changed through the pointer
+      write(expr->getSubExpr());  // it may change through the pointer
     return true;
   }
-  bool VisitCXXConstructExpr(clang::CXXConstructExpr* made) {
-    write_arguments(*made->getConstructor(), {made->getArgs(), made->getNumArgs()});
+  bool VisitCXXConstructExpr(clang::CXXConstructExpr* construct) {
+    write_arguments(*construct->getConstructor(), {construct->getArgs(), construct->getNumArgs()});
     return true;
   }
   bool VisitCallExpr(clang::CallExpr* call) {
@@ -117,7 +117,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
       visit_operator(*op);
       return true;
     }
-    if (const clang::MemberExpr* member = replaced_member(*call)) {  // remake(member, value) reads the value alone
+    if (const clang::MemberExpr* member = replaced_member(*call)) {  // remake(member, value) reads only the value
       targets_.insert(member);
       found.writes.insert(kRegistry);
       return true;
@@ -176,7 +176,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
         return;
       }
       const auto* callee = llvm::dyn_cast<clang::MemberExpr>(call.getCallee()->IgnoreParens());
-      if (callee && callee->hasQualifier()) return run(*method);  // whatever redefines it
+      if (callee && callee->hasQualifier()) return run(*method);  // not virtual: overriders do not run
       const std::vector<const clang::FunctionDecl*> bodies = meant_ ? meant_(*method) : decltype(bodies){};
       if (bodies.empty()) return writes_anything();
       for (const clang::FunctionDecl* body : bodies) run(*body);
@@ -209,7 +209,8 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     follow(*callee);
   }
 
-  /// Whether it is `Argument&&`, whatever is given: std::move and its like change it, or let it be changed.
+  /// Whether the parameter is a forwarding reference that does not modify its argument. std::move and similar functions
+  /// do, or let others do so.
   static bool forwards(const clang::FunctionDecl& callee, unsigned index) {
     const clang::FunctionDecl* written = &callee;
     if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&callee))
@@ -225,7 +226,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     return type->isRValueReferenceType() && type->getPointeeType()->isTemplateTypeParmType();
   }
 
-  /// What the parameters of `callee` allow it to change.
+  /// Records writes to the arguments that the parameters of `callee` allow it to modify.
   void write_arguments(const clang::FunctionDecl& callee, llvm::ArrayRef<clang::Expr*> arguments) {
     for (unsigned index = 0; index < arguments.size() && index < callee.getNumParams(); ++index) {
       const clang::QualType type = callee.getParamDecl(index)->getType();
@@ -239,11 +240,11 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     }
   }
 
-  /// The function's body, where a spec or a lambda has it. Its own variables are nobody else's.
+  /// Runs the function's body if it is in a spec or a lambda. Its local variables do not count.
   void follow(const clang::FunctionDecl& callee) {
     const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&callee);
     if (method && !method->isStatic()) return;
-    if (callee.hasBody()) run(callee);  // bodies of libraries are not read
+    if (callee.hasBody()) run(callee);  // bodies from libraries are not followed
   }
 
   void run(const clang::FunctionDecl& function) {
@@ -255,18 +256,18 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     inner.running_ = running_;
     inner.functions_ = true;
     inner.TraverseStmt(const_cast<clang::Stmt*>(body));
-    SideEffects& theirs = inner.found;
+    SideEffects& inner_effects = inner.found;
     const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(definition);
-    if (!method || !method->getParent()->isLambda()) {  // whose captured variables are the caller's
-      theirs.read_variables.clear();
-      theirs.written_variables.clear();
+    if (!method || !method->getParent()->isLambda()) {  // a lambda's captured variables are the caller's
+      inner_effects.read_variables.clear();
+      inner_effects.written_variables.clear();
     }
-    theirs.declared.clear();
-    theirs.captures = theirs.returns = false;
-    add(found, theirs);
+    inner_effects.declared.clear();
+    inner_effects.captures = inner_effects.returns = false;
+    add(found, inner_effects);
   }
 
-  /// `expr`, or what it is a part of or refers to, changes.
+  /// Records that `expr`, or the object that it is part of or refers to, changes.
   void write(const clang::Expr* expr) {
     expr = expr->IgnoreParenImpCasts();
     if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(expr)) {
@@ -299,9 +300,10 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
       write(unary->getSubExpr());
     } else if (const auto* binary = llvm::dyn_cast<clang::BinaryOperator>(expr)) {
       if (binary->isAssignmentOp()) write(binary->getLHS());
-    } else if (const auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(expr)) {
-      // A handle that was copied still holds what it held.
-      if (made->getNumArgs() == 1 && made->getConstructor()->isCopyOrMoveConstructor()) write(made->getArg(0));
+    } else if (const auto* construct = llvm::dyn_cast<clang::CXXConstructExpr>(expr)) {
+      // A copied handle refers to the same object.
+      if (construct->getNumArgs() == 1 && construct->getConstructor()->isCopyOrMoveConstructor())
+        write(construct->getArg(0));
     } else if (const auto* temporary = llvm::dyn_cast<clang::MaterializeTemporaryExpr>(expr)) {
       write(temporary->getSubExpr());
     } else if (const auto* temporary = llvm::dyn_cast<clang::CXXBindTemporaryExpr>(expr)) {
@@ -314,8 +316,8 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
   void write_variable(const clang::DeclRefExpr& name) {
     const auto* variable = llvm::dyn_cast<clang::VarDecl>(name.getDecl());
     if (const auto* binding = llvm::dyn_cast<clang::BindingDecl>(name.getDecl())) {
-      const auto* whole = llvm::dyn_cast<clang::VarDecl>(binding->getDecomposedDecl());
-      if (whole && whole->getInit()) write(whole->getInit());
+      const auto* decomposed = llvm::dyn_cast<clang::VarDecl>(binding->getDecomposedDecl());
+      if (decomposed && decomposed->getInit()) write(decomposed->getInit());
       return;
     }
     if (!variable) return;
@@ -324,7 +326,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
       return;
     }
     if (!found.written_variables.insert(variable).second) return;
-    // A reference, or a handle: what it was made from changes, too.
+    // A reference or a handle: its source changes, too.
     const bool is_value = variable->getType()->isArithmeticType() || variable->getType()->isEnumeralType();
     if (!is_value && variable->getInit() && !llvm::isa<clang::ParmVarDecl>(variable)) write(variable->getInit());
   }
@@ -346,7 +348,7 @@ bool meet(const std::set<const clang::VarDecl*>& one, const std::set<const clang
   return std::any_of(one.begin(), one.end(), [&](const clang::VarDecl* name) { return other.count(name) != 0; });
 }
 
-/// Whether what `one` changes is read or changed by `other`.
+/// Whether `other` reads or modifies state that `one` modifies.
 bool disturbs(const SideEffects& one, const SideEffects& other) {
   const bool touches =
       !other.reads.empty() || !other.writes.empty() || other.reads_everything || other.writes_everything;

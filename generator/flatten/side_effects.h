@@ -1,4 +1,4 @@
-// What running code reads and changes: what decides whether two pieces of code may change places.
+// State that code reads and modifies. Decides whether two pieces of code may swap.
 #pragma once
 
 #include <functional>
@@ -16,17 +16,17 @@ class VarDecl;
 
 namespace modgen {
 
-/// Errs on the side of more: code that cannot be followed reads and changes everything.
+/// Conservative: code that cannot be followed reads and modifies everything.
 struct SideEffects {
-  // Fields of the object itself by name. Beside them "<registry>", the order of what register_module and its like
-  // register; "<random>", the state of random numbers; and "::name" of a variable that outlives the call.
+  // Fields of the object itself by name. In addition: "<registry>", the order in which register_module and similar
+  // functions register; "<random>", the RNG state; and "::name" for a variable that outlives the call.
   std::set<std::string> reads, writes;
   bool reads_everything = false, writes_everything = false;
   std::set<const clang::VarDecl*> read_variables,
-      written_variables;           // locals and parameters; only asked for membership
-  std::set<std::string> declared;  // names of locals, lambdas' parameters included
-  bool returns = false;            // holds a return statement, lambdas' aside
-  bool captures = false;           // holds a lambda that names what it captures
+      written_variables;           // locals and parameters; only membership is tested
+  std::set<std::string> declared;  // names of locals, including parameters of lambdas
+  bool returns = false;            // has a return statement outside lambdas
+  bool captures = false;           // has a lambda with explicit captures
   bool is_pure() const { return writes.empty() && !writes_everything && written_variables.empty(); }
   bool changes_fields() const { return !writes.empty() || writes_everything; }
 };
@@ -36,11 +36,11 @@ using MethodsMeant = std::function<std::vector<const clang::FunctionDecl*>(const
 
 SideEffects find_side_effects(const clang::Stmt* code, const MethodsMeant& meant);
 
-/// Whether running the two in either order is the same, but for the order in which they register.
+/// Whether the two have the same result in either order, except for the order in which they register.
 bool commute(const SideEffects& one, const SideEffects& other);
 
-/// Whether the code changes something, and nothing but its own variables and fields that `chosen` takes: it fills
-/// lists.
+/// Whether the code modifies state, and only its own variables and the fields that `chosen` accepts, as code that fills
+/// a list does.
 bool changes_only(const SideEffects& effects, const std::function<bool(const std::string&)>& chosen);
 
 void add(SideEffects& effects, const SideEffects& other);

@@ -1,6 +1,6 @@
-// Calls of a base's method by its qualified name. A private method `inherited_<name>` with the base's body is always
-// right: C++ itself converts, copies and looks up names. Where it can be shown that the same comes out, the base's text
-// stands in the place of the call instead:
+// Calls of a base's method by its qualified name. A private method `inherited_<name>` with the base's body is
+// always\ncorrect: C++ itself converts, copies and looks up names. If the result is provably the same, the base's text
+// replaces\nthe call instead:
 //
 // - its expression, where its body is one `return expression;`;
 // - its statements, where the call is a statement, or the operand of a return, directly in the method's body.
@@ -23,7 +23,7 @@ struct SuperCall {
   const clang::CXXMethodDecl* callee;
   SourceSpan qualifier;  // `AlphaImpl::`
   SourceSpan name;
-  size_t level;  // of the callee
+  size_t level;  // level of the callee
 };
 
 class Finder : public clang::RecursiveASTVisitor<Finder> {
@@ -80,7 +80,7 @@ class SuperCalls {
   SuperCalls(Family& family, Entity& entity, Supers& supers)
       : family_(family), entity_(entity), supers_(supers), kept_(supers.kept), meant_(methods_meant(entity)) {}
 
-  /// The replacements in `code` of `function`, which `level` declares: its body, or one of its initializers.
+  /// The replacements in `code` of `function`, which `level` declares: `code` is its body or one of its initializers.
   std::vector<Replacement> in(const clang::FunctionDecl& function, size_t level, const clang::Stmt& code,
                               const Substitution& arguments) {
     std::set<std::string> inlined;
@@ -94,14 +94,14 @@ class SuperCalls {
     Finder finder(family_, entity_);
     finder.TraverseStmt(const_cast<clang::Stmt*>(&code));
     clang::ParentMap parents(const_cast<clang::Stmt*>(&code));
-    const Place place{function, level, code, parents, arguments, names_declared(Specs::defined(function)), inlined};
-    for (const SuperCall& call : finder.calls) replacements.push_back(replace(call, place));
+    const CallSite site{function, level, code, parents, arguments, names_declared(Specs::defined(function)), inlined};
+    for (const SuperCall& call : finder.calls) replacements.push_back(replace(call, site));
     for (const clang::MemberExpr* field : finder.fields) {
       const SourceSpan qualifier = span(field->getQualifierLoc().getSourceRange());
       const auto& owner = *llvm::cast<clang::CXXRecordDecl>(field->getMemberDecl()->getDeclContext());
       const std::string name = family_.member_name(field->getMemberDecl()->getNameAsString(),
                                                    *family_.specs().symbol(&owner), entity_.levels[level], entity_);
-      const bool is_hidden = place.names.count(name) || arguments.hidden.count(name);
+      const bool is_hidden = site.names.count(name) || arguments.hidden.count(name);
       replacements.push_back({qualifier, field->isImplicitAccess() && is_hidden ? Fragment("this->") : Fragment()});
     }
     for (const clang::CallExpr* call : finder.owned) {
@@ -115,46 +115,46 @@ class SuperCalls {
     return replacements;
   }
 
-  /// The code that calls.
-  struct Place {
+  /// The code around a call.
+  struct CallSite {
     const clang::FunctionDecl& function;
     size_t level;
     const clang::Stmt& code;
     const clang::ParentMap& parents;
     const Substitution& arguments;
-    std::set<std::string> names;     // of its variables and parameters
-    std::set<std::string>& inlined;  // of variables of bodies that stand in it
+    std::set<std::string> names;     // names of its variables and parameters
+    std::set<std::string>& inlined;  // variables of the bodies inlined into it
   };
 
-  /// What stands for the callee's parameters, and whether it may.
+  /// Replacements for the callee's parameters, with the conditions under which they are valid.
   struct Bound {
     Substitution substitution;
-    bool can_repeat = true;     // wherever and however often the body names them
-    bool can_move_once = true;  // where an expression that changes nothing names each at most once
+    bool can_repeat = true;     // anywhere and any number of times in the body
+    bool can_move_once = true;  // in an expression without side effects that names each at most once
   };
 
   SourceSpan span(clang::SourceRange range) const { return family_.parsed().span(family_.specs().manager(), range); }
   const Level& level(size_t index) const { return entity_.levels[index]; }
   std::string type_text(clang::QualType type, size_t at) const { return family_.type_text(type, level(at), entity_); }
 
-  Replacement replace(const SuperCall& call, const Place& place) {
+  Replacement replace(const SuperCall& call, const CallSite& site) {
     const std::string name = call.callee->getNameAsString();
     if (!supers_.is_redefined(*call.callee)) {
-      // The class has this method as it is. By the class's own name, which the reference becomes, where a bare name
-      // would mean something else.
-      const bool is_hidden = place.names.count(name) || place.arguments.hidden.count(name);
+      // The class has this method unchanged. It is qualified with the class's own name, which the reference becomes, if
+      // a bare name would mean something else.
+      const bool is_hidden = site.names.count(name) || site.arguments.hidden.count(name);
       if (is_hidden || call.callee->isVirtual()) return {call.qualifier, own_qualifier(call)};
       return {call.qualifier, Fragment()};
     }
     const clang::FunctionDecl* definition = nullptr;
     const clang::Stmt* body = call.callee->getBody(definition);
-    if (!body || call.callee->isTemplateInstantiation() || call.callee->isStatic()) return keep(call, place);
+    if (!body || call.callee->isTemplateInstantiation() || call.callee->isStatic()) return keep(call, site);
     const SideEffects effects = find_side_effects(body, meant_);
-    if (const auto bound = bind(call, place, *definition, effects)) {
-      if (auto text = as_expression(call, place, *definition, *body, *bound)) return std::move(*text);
-      if (auto text = as_statements(call, place, *definition, *body, effects, *bound)) return std::move(*text);
+    if (const auto bound = bind(call, site, *definition, effects)) {
+      if (auto text = as_expression(call, site, *definition, *body, *bound)) return std::move(*text);
+      if (auto text = as_statements(call, site, *definition, *body, effects, *bound)) return std::move(*text);
     }
-    return keep(call, place);
+    return keep(call, site);
   }
 
   Fragment own_qualifier(const SuperCall& call) const {
@@ -163,23 +163,23 @@ class SuperCalls {
     return text;
   }
 
-  /// The callee's parameters bound to the call's arguments; nullopt where its text cannot stand elsewhere.
-  std::optional<Bound> bind(const SuperCall& call, const Place& place, const clang::FunctionDecl& definition,
+  /// The callee's parameters bound to the call's arguments; nullopt if the callee's text cannot move.
+  std::optional<Bound> bind(const SuperCall& call, const CallSite& site, const clang::FunctionDecl& definition,
                             const SideEffects& body) {
     // Constness decides among overloads.
-    const auto* caller = llvm::dyn_cast<clang::CXXMethodDecl>(&place.function);
+    const auto* caller = llvm::dyn_cast<clang::CXXMethodDecl>(&site.function);
     if (caller && call.callee->isConst() != caller->isConst()) return std::nullopt;
     Bound bound;
-    bound.substitution.hidden = place.arguments.hidden;
-    bound.substitution.hidden.insert(place.names.begin(), place.names.end());
-    std::set<std::string> words;  // of the arguments
+    bound.substitution.hidden = site.arguments.hidden;
+    bound.substitution.hidden.insert(site.names.begin(), site.names.end());
+    std::set<std::string> words;  // words of the arguments
     bool changes_an_argument = false;
     for (unsigned index = 0; index < definition.getNumParams(); ++index) {
       const clang::ParmVarDecl* parameter = definition.getParamDecl(index);
       const clang::Expr* argument = index < call.call->getNumArgs() ? call.call->getArg(index) : nullptr;
       const bool is_default = !argument || llvm::isa<clang::CXXDefaultArgExpr>(argument);
       if (is_default) argument = parameter->getDefaultArg();
-      const size_t from = is_default ? call.level : place.level;
+      const size_t from = is_default ? call.level : site.level;
       const clang::Expr* spelled = argument->IgnoreUnlessSpelledInSource();
       if (type_text(spelled->getType(), from) != type_text(parameter->getType(), call.level)) return std::nullopt;
       const clang::QualType type = parameter->getType();
@@ -193,16 +193,16 @@ class SuperCalls {
       bound.can_repeat &= stays && (is_name || !body.captures);
       bound.can_move_once &=
           stays || (own.is_pure() && body.is_pure() && !body.captures && uses(definition, *parameter) <= 1);
-      std::vector<Replacement> inside;  // super calls in it
-      if (!is_default) inside = in(place.function, place.level, *argument, place.arguments);
+      std::vector<Replacement> inside;  // super calls in the argument
+      if (!is_default) inside = in(site.function, site.level, *argument, site.arguments);
       Fragment text = family_.render(span(argument->getSourceRange()), level(from), entity_,
-                                     is_default ? Substitution{} : place.arguments, inside);
-      const std::set<std::string> of_argument = words_in(family_, span(argument->getSourceRange()));
-      if (is_default && (meet(of_argument, place.names) || meet(of_argument, place.arguments.hidden)))
+                                     is_default ? Substitution{} : site.arguments, inside);
+      const std::set<std::string> argument_words = words_in(family_, span(argument->getSourceRange()));
+      if (is_default && (meet(argument_words, site.names) || meet(argument_words, site.arguments.hidden)))
         return std::nullopt;
-      words.insert(of_argument.begin(), of_argument.end());
+      words.insert(argument_words.begin(), argument_words.end());
       bound.substitution.texts[parameter] =
-          tight(std::move(text), *argument, is_whole(inside, span(argument->getSourceRange())));
+          tight(std::move(text), *argument, is_replaced_entirely(inside, span(argument->getSourceRange())));
     }
     if (changes_an_argument && definition.getNumParams() > 1) return std::nullopt;
     if (meet(body.declared, words) ||
@@ -211,13 +211,13 @@ class SuperCalls {
     return bound;
   }
 
-  /// Whether the argument's value may be another one when the body comes to it.
+  /// Whether the argument's value may have changed by the time the body uses it.
   static bool reads_what_changes(const SideEffects& argument, const SideEffects& body) {
     return (!argument.reads.empty() || argument.reads_everything) && !commute(argument, body);
   }
 
-  /// Whether another expression stands for all of what `where` spells: a super call's value.
-  static bool is_whole(const std::vector<Replacement>& replacements, SourceSpan where) {
+  /// Whether one replacement covers all of `where`: the value of a super call.
+  static bool is_replaced_entirely(const std::vector<Replacement>& replacements, SourceSpan where) {
     return std::any_of(replacements.begin(), replacements.end(), [&](const Replacement& one) {
       return one.where.begin <= where.begin && where.end <= one.where.end;
     });
@@ -237,26 +237,26 @@ class SuperCalls {
     return counter.uses;
   }
 
-  std::optional<Replacement> as_expression(const SuperCall& call, const Place& place,
+  std::optional<Replacement> as_expression(const SuperCall& call, const CallSite& site,
                                            const clang::FunctionDecl& definition, const clang::Stmt& body,
                                            const Bound& bound) {
     const clang::Expr* value = returned(body);
     if (!value || !(bound.can_repeat || bound.can_move_once)) return std::nullopt;
-    const clang::Stmt* parent = meaningful_parent(place.parents, call.call);
-    if (!is_what_is_returned(*value, definition, call.level, copies(parent, place.function))) return std::nullopt;
+    const clang::Stmt* parent = meaningful_parent(site.parents, call.call);
+    if (!is_returned_value(*value, definition, call.level, copies(parent, site.function))) return std::nullopt;
     const SourceSpan whole = span(call.call->getSourceRange());
     std::vector<Replacement> inside = in(definition, call.level, *value, bound.substitution);
     Fragment text =
         family_.render(span(value->getSourceRange()), level(call.level), entity_, bound.substitution, inside);
     if (!takes_any_expression(parent, *call.call))
-      text = tight(std::move(text), *value, is_whole(inside, span(value->getSourceRange())));
-    return Replacement{whole, asked_for(std::move(text), whole, place.level)};
+      text = tight(std::move(text), *value, is_replaced_entirely(inside, span(value->getSourceRange())));
+    return Replacement{whole, with_cause(std::move(text), whole, site.level)};
   }
 
-  /// Whether `value`, as it is written, is what a call of `function` gives: of that type, and a value of its own unless
-  /// what gets it copies it.
-  bool is_what_is_returned(const clang::Expr& value, const clang::FunctionDecl& function, size_t at,
-                           bool is_copied) const {
+  /// Whether `value`, as written, equals the result of a call of `function`: it has that type, and is a value of its
+  /// own unless its consumer copies it.
+  bool is_returned_value(const clang::Expr& value, const clang::FunctionDecl& function, size_t at,
+                         bool is_copied) const {
     const clang::Expr* spelled = value.IgnoreUnlessSpelledInSource();
     if (family_.file_text(span(value.getSourceRange()).file)[span(value.getSourceRange()).begin] == '{') return false;
     if (type_text(spelled->getType(), at) != type_text(function.getReturnType(), at)) return false;
@@ -264,37 +264,37 @@ class SuperCalls {
     return spelled->isPRValue() || is_copied;
   }
 
-  std::optional<Replacement> as_statements(const SuperCall& call, const Place& place,
+  std::optional<Replacement> as_statements(const SuperCall& call, const CallSite& site,
                                            const clang::FunctionDecl& definition, const clang::Stmt& body,
                                            const SideEffects& effects, const Bound& bound) {
-    const clang::Stmt* parent = meaningful_parent(place.parents, call.call);
-    const bool is_statement = parent == &place.code && !effects.returns;
+    const clang::Stmt* parent = meaningful_parent(site.parents, call.call);
+    const bool is_statement = parent == &site.code && !effects.returns;
     const bool is_returned =
-        parent && llvm::isa<clang::ReturnStmt>(parent) && place.parents.getParent(parent) == &place.code &&
+        parent && llvm::isa<clang::ReturnStmt>(parent) && site.parents.getParent(parent) == &site.code &&
         !definition.getReturnType()->isVoidType() &&
-        definition.getReturnType()->isReferenceType() == place.function.getReturnType()->isReferenceType() &&
-        type_text(definition.getReturnType(), call.level) == type_text(place.function.getReturnType(), place.level);
+        definition.getReturnType()->isReferenceType() == site.function.getReturnType()->isReferenceType() &&
+        type_text(definition.getReturnType(), call.level) == type_text(site.function.getReturnType(), site.level);
     if (!bound.can_repeat || !(is_statement || is_returned) || has_static_variable(body)) return std::nullopt;
-    // Names of the body's variables mean nothing else in the caller.
-    const SourceSpan caller = span(place.code.getSourceRange());
+    // The names of the body's variables must be free in the caller.
+    const SourceSpan caller = span(site.code.getSourceRange());
     std::set<std::string> around = words_in(family_, caller);
     around.insert(surroundings_.begin(), surroundings_.end());
-    if (meet(effects.declared, place.names) || meet(effects.declared, around) ||
-        meet(effects.declared, place.arguments.hidden) || meet(effects.declared, place.inlined))
+    if (meet(effects.declared, site.names) || meet(effects.declared, around) ||
+        meet(effects.declared, site.arguments.hidden) || meet(effects.declared, site.inlined))
       return std::nullopt;
-    place.inlined.insert(effects.declared.begin(), effects.declared.end());
+    site.inlined.insert(effects.declared.begin(), effects.declared.end());
     const SourceSpan whole = span(call.call->getSourceRange());
     SourceSpan target = is_returned ? span(parent->getSourceRange()) : whole;
     const std::string& text = family_.file_text(target.file);
     const uint32_t semicolon = next_code(text, target.end);
     if (semicolon < text.size() && text[semicolon] == ';') target.end = semicolon + 1;
     surroundings_.swap(around);
-    std::vector<Replacement> inside = in(definition, call.level, body, bound.substitution, place.inlined);
+    std::vector<Replacement> inside = in(definition, call.level, body, bound.substitution, site.inlined);
     surroundings_.swap(around);
     Fragment statements;
     for (const auto& [stmt, slice] : statement_slices(family_, body))
       statements.append(family_.render(slice, level(call.level), entity_, bound.substitution, inside));
-    return Replacement{target, asked_for(on_lines_of_their_own(statements.trimmed(), target), whole, place.level)};
+    return Replacement{target, with_cause(on_separate_lines(statements.trimmed(), target), whole, site.level)};
   }
 
   static bool has_static_variable(const clang::Stmt& body) {
@@ -313,14 +313,14 @@ class SuperCalls {
     return visitor.found;
   }
 
-  /// `text` of a base that the call at `where` asked for.
-  Fragment asked_for(Fragment text, SourceSpan where, size_t level) const {
+  /// `text` of a base, with the call at `where` as its cause.
+  Fragment with_cause(Fragment text, SourceSpan where, size_t level) const {
     if (level == 0) text.set_cause(where);
     return text;
   }
 
-  /// A name for the kept body of `callee`: not that of another one, of a member or of a variable of the caller.
-  std::string kept_name(const clang::CXXMethodDecl& callee, const Place& place) const {
+  /// A free name for the kept body of `callee`: not used by another kept body, a member or a variable of the caller.
+  std::string kept_name(const clang::CXXMethodDecl& callee, const CallSite& site) const {
     std::string name = callee.getNameAsString();
     const auto is_taken = [&] {
       const bool by_kept = std::any_of(kept_.begin(), kept_.end(), [&](const KeptMethod& one) {
@@ -334,26 +334,26 @@ class SuperCalls {
                              return named && named->getDeclName().isIdentifier() && named->getName() == name;
                            });
       });
-      return by_kept || by_member || place.names.count(name) != 0 || place.arguments.hidden.count(name) != 0;
+      return by_kept || by_member || site.names.count(name) != 0 || site.arguments.hidden.count(name) != 0;
     };
     do name = "inherited_" + name;
     while (is_taken());
     return name;
   }
 
-  /// The base's method under a name of its own.
-  Replacement keep(const SuperCall& call, const Place& place) {
+  /// Keeps the base's method under a new name.
+  Replacement keep(const SuperCall& call, const CallSite& site) {
     const SourceSpan qualified{call.qualifier.file, call.qualifier.begin, call.name.end};
     const auto known =
         std::find_if(kept_.begin(), kept_.end(), [&](const KeptMethod& one) { return one.origin == call.callee; });
     Fragment used;
     if (known != kept_.end()) {
       used.add(
-          (place.names.count(known->name) || place.arguments.hidden.count(known->name) ? "this->" : "") + known->name,
+          (site.names.count(known->name) || site.arguments.hidden.count(known->name) ? "this->" : "") + known->name,
           qualified);
       return {qualified, used};
     }
-    const std::string name = kept_name(*call.callee, place);
+    const std::string name = kept_name(*call.callee, site);
     used.add(name, qualified);
     kept_.push_back({name, call.callee, {}});
     const size_t index = kept_.size() - 1;
@@ -376,25 +376,25 @@ class SuperCalls {
       if (llvm::isa<clang::OverrideAttr, clang::FinalAttr>(attribute))
         inside.push_back({span(attribute->getRange()), Fragment()});
     const auto render = [&](SourceSpan where) { return family_.render(where, level(call.level), entity_, {}, inside); };
-    const auto* of_template = declared->getDescribedFunctionTemplate();
-    SourceSpan whole = span(of_template ? of_template->getSourceRange() : declared->getSourceRange());
-    if (declared->isVirtualAsWritten()) {  // it is called by its name alone
+    const auto* function_template = declared->getDescribedFunctionTemplate();
+    SourceSpan whole = span(function_template ? function_template->getSourceRange() : declared->getSourceRange());
+    if (declared->isVirtualAsWritten()) {  // calls name it without a qualifier
       const std::string& text = family_.file_text(whole.file);
       for (const RawToken& token : raw_tokens(text, whole.begin, own_name.begin))
         if (text.compare(token.begin, token.end - token.begin, "virtual") == 0)
           inside.push_back({{whole.file, token.begin, token.end + (text[token.end] == ' ')}, Fragment()});
     }
     Fragment text = render(whole);
-    if (declared != definition) {  // after its class
+    if (declared != definition) {  // defined outside its class
       text.add(std::string(" "));
       text.append(render(span(body->getSourceRange())));
     }
-    kept_[index].text = asked_for(std::move(text), qualified, place.level);
+    kept_[index].text = with_cause(std::move(text), qualified, site.level);
     return {qualified, used};
   }
 
-  /// Line breaks around `statements` where the code at `target` shares its line with other code.
-  Fragment on_lines_of_their_own(const Fragment& statements, SourceSpan target) const {
+  /// Adds line breaks around `statements` if the code at `target` shares its line with other code.
+  Fragment on_separate_lines(const Fragment& statements, SourceSpan target) const {
     const std::string& text = family_.file_text(target.file);
     uint32_t before = target.begin, after = target.end;
     while (before > 0 && (text[before - 1] == ' ' || text[before - 1] == '\t')) --before;
@@ -411,7 +411,7 @@ class SuperCalls {
   Supers& supers_;
   std::vector<KeptMethod>& kept_;
   const MethodsMeant meant_;
-  std::set<std::string> surroundings_;  // words of the code into which the bodies at hand are written
+  std::set<std::string> surroundings_;  // words of the code that the current bodies are inlined into
 };
 
 }  // namespace

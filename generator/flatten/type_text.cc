@@ -1,4 +1,4 @@
-// Types of specs' code as the flattened family spells them.
+// Types in specs' code, with the flattened family's names.
 #include <clang/AST/ASTContext.h>
 
 #include <cctype>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kSpace = "modular::";
 
-/// "modular::alpha::AlphaMLPImpl" as the family names it.
+/// The family's name for a type such as "modular::alpha::AlphaMLPImpl".
 std::string named(const Family& family, const std::string& type, const Level& level, const Entity& user) {
   const size_t space = kSpace.size(), name = type.find("::", space);
   if (name == std::string::npos) return type;

@@ -1,4 +1,4 @@
-// What a family says that has no effect, and probably was meant to have one.
+// Warnings for declarations that have no effect and probably were meant to have one.
 #include "generator/flatten/family.h"
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 namespace modgen {
 namespace {
 
-/// What the contract calls by its name.
+/// Methods that the contract calls by name.
 const std::set<std::string> kCalledByContract = {"forward", "forward_on_shards", "finish",
                                                  "fields",  "stored_as",         "tensors"};
 
 }  // namespace
 
 void Family::warn() const {
-  // A family of parts declares what others use.
+  // A library of parts declares what other families use.
   const bool is_whole = std::ranges::any_of(
       entities_, [&](const auto& entity) { return entity->declared && specs_.is_entry(*entity->declared); });
   std::map<std::string, int> words;
@@ -30,19 +30,19 @@ void Family::warn() const {
       const bool is_named = std::ranges::any_of(uses_, [&](const Use& use) { return use.member == method.name; });
       const bool is_unused = is_whole && words[method.name] == 1 && !kCalledByContract.count(method.name);
       if (is_named || (method.near.empty() && !is_unused)) continue;
-      specs_.warn(
-          method.where,
-          "nothing calls '" + method.name + "' of '" + entity->name + "', and it replaces no inherited method",
-          method.near.empty()
-              ? "remove it, or call it as what it is to replace; REPLACES before it makes this an error"
-              : "if it is to replace '" + method.near + "', call it so; REPLACES before it makes this an error");
+      specs_.warn(method.where,
+                  "nothing calls '" + method.name + "' of '" + entity->name + "', and it replaces no inherited method",
+                  method.near.empty() ? "remove it, or give it the name of the method that it should replace; REPLACES "
+                                        "before it makes this an error"
+                                      : "if it should replace '" + method.near +
+                                            "', give it that name; REPLACES before it makes this an error");
     }
   for (const MemberName& member : spec_.members)
     if (!matched_.count(&member))
       specs_.warn(member.where,
                   "family '" + spec_.name + "' inherits no member '" + member.from + "'" +
                       (member.owner.empty() ? "" : " of '" + member.owner + "'") + " that this could rename",
-                  "name the member as its first declaration does, with the class that declares it, or remove this");
+                  "use the name of the member's first declaration and the class that declares it, or remove this");
 }
 
 }  // namespace modgen

@@ -1,5 +1,5 @@
-// A function body as weaving reads it: expressions and statements with their places in the source, what Clang resolved
-// them to, and no Clang pointer.
+// A function body as the weave stage reads it: expressions and statements with their source spans and the declarations
+// that Clang resolved them to, without Clang pointers.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,28 @@
 
 namespace modgen {
 
-/// How a variable or parameter is bound to what it is given.
+/// How a variable or parameter is bound to its initializer or argument.
 enum class Binding {
-  value,               // holds a copy, or what was moved into it
-  constant_reference,  // reads what it is given, also after that has changed
-  reference,           // may change what it is given
+  value,               // holds a copied or moved value
+  constant_reference,  // reads the referenced object, including later changes
+  reference,           // may change the referenced object
 };
 
 struct Parameter {
-  std::string name;            // empty where it has none
+  std::string name;            // empty if unnamed
   std::string type;            // as written, renamed to the family
   std::string canonical;       // without reference and const: "at::Tensor"
-  bool hides_tensors = false;  // there are tensors in it that the contract's for_each_tensor does not find
+  bool hides_tensors = false;  // it contains tensors that the contract's for_each_tensor does not find
   Binding binding = Binding::value;
   uint32_t variable = 0;  // as in Expr::variable
-  uint32_t name_at = 0;   // where its name is, or would be
+  uint32_t name_at = 0;   // offset of its name, or where a name would be inserted
 };
 
-/// The declaration that Clang resolved a call to, and how the call is written.
+/// The declaration that Clang resolved a call to, and the spans of the call's parts.
 struct Callee {
-  /// Who declares it.
+  /// Where it is declared.
   enum class Home {
-    unknown,   // called through a pointer, or of a name that depends on a template's parameter
+    unknown,   // called through a pointer or by a template-dependent name
     family,    // the flattened text
     contract,  // namespace modular outside of families
     torch,     // at, c10 or torch
@@ -42,14 +42,14 @@ struct Callee {
   };
   Home home = Home::unknown;
   std::string name;             // qualified: "at::silu", "modular::rms_norm", "at::TensorBase::size"
-  std::string signature;        // of the family's: as Function::signature has it
-  bool changes_object = false;  // a method that is not const
+  std::string signature;        // functions of the family only: as Function::signature
+  bool changes_object = false;  // a non-const method
   bool of_module = false;       // a method of a class that derives from torch::nn::Module
-  std::vector<size_t> changes;  // the operands that it may change: bound to references or pointers to what is not const
-  // Places; empty or 0 in a macro's body.
-  SourceSpan written;  // what is called, with parentheses around it: "layer", "layer->forward", "modular::rms_norm"
-  SourceSpan name_at;  // of the name in it; empty where an object itself is called
-  uint32_t open = 0;   // the parenthesis before the arguments
+  std::vector<size_t> changes;  // operands that it may change: bound to non-const references or pointers
+  // Source spans and offsets; empty or 0 in a macro body.
+  SourceSpan written;  // the callee with parentheses around it: "layer", "layer->forward", "modular::rms_norm"
+  SourceSpan name_at;  // the name in it; empty if an object is called directly
+  uint32_t open = 0;   // the opening parenthesis of the arguments
 };
 
 struct Body;
@@ -57,49 +57,49 @@ struct Body;
 struct Expr {
   enum class Kind {
     local,   // a local variable or parameter: name
-    global,  // a constant outside of functions, or a function that is not called here: qualified name
-    field,   // a member of `this`, or operands[0].name; a holder's or smart pointer's `->` is seen through
-    call,    // a free or static function: qualified name, operands are the arguments given
+    global,  // a global constant, or a function that is not called here: qualified name
+    field,   // a member of `this`, or operands[0].name; the `->` of a holder or smart pointer is omitted
+    call,    // a free or static function: qualified name, operands are the explicit arguments
     method,  // operands[0].name(operands[1…]); operator() of a module holder has the name "forward"; operands[0].kind
-             // is `self` for this. A super call has its class before the name: "LlamaModelImpl::embed"
-    op,  // a built-in or overloaded operator: name is its spelling, "=", "[]" and "?:" among them; a unary one has one
-         // operand
-    construct,  // name is the type, operands are the arguments given
-    cast,       // an explicit conversion of operands[0]; implicit ones are seen through
+             // is `self` for this. A super call is qualified by its class: "LlamaModelImpl::embed"
+    op,  // a built-in or overloaded operator: name is its spelling, including "=", "[]" and "?:"; unary operators have
+         // one operand
+    construct,  // name is the type, operands are the explicit arguments
+    cast,       // an explicit conversion of operands[0]; implicit ones are omitted
     literal,    // name is the text
     list,       // a braced list
     self,       // this
-    lambda,     // operands are what it captures, `body` what it runs
-    thrown,     // throw: operands[0] where something is thrown
+    lambda,     // operands are the captures, `body` the body
+    thrown,     // throw: operands[0] is the thrown value, if any
     other,      // anything else: operands are its sub-expressions
   };
   Kind kind = Kind::other;
   std::string name;
   std::string type;  // canonical, without reference and const: "at::Tensor", "long", "bool", "modular::llama::LlamaMLP"
   std::vector<Expr> operands;
-  SourceSpan span;                       // without parentheses around it
-  SourceSpan outer;                      // with them
-  bool in_macro = false;                 // it comes from a macro's body, and `span` is the whole use
-  bool is_lvalue = false;                // it names something that lives on
-  bool is_reference = false;             // a capture by reference, or a field that is a reference
-  bool takes_const_away = false;         // of a cast: it names what is const as what is not
-  bool is_template = false;              // of a lambda: it has parameters of any type
-  uint32_t variable = 0;                 // of a local one: its number in the function, from 1 on
-  std::shared_ptr<const Callee> callee;  // of calls, methods, operators and constructions that run a function
-  std::vector<std::string> members;      // of a list that makes a struct: the member that each operand is for
-  std::shared_ptr<const Body> body;      // of a lambda
+  SourceSpan span;        // without surrounding parentheses
+  SourceSpan outer;       // with surrounding parentheses
+  bool in_macro = false;  // it comes from a macro body, and `span` is the entire macro use
+  bool is_lvalue = false;
+  bool is_reference = false;             // a capture by reference, or a reference field
+  bool takes_const_away = false;         // casts: it removes const
+  bool is_template = false;              // lambdas: it is generic
+  uint32_t variable = 0;                 // locals: the variable's number in the function, from 1 on
+  std::shared_ptr<const Callee> callee;  // calls, methods, operators and constructions that run a function
+  std::vector<std::string> members;      // lists that initialize a struct: the member of each operand
+  std::shared_ptr<const Body> body;      // lambdas
 };
 
 struct Stmt {
   enum class Kind {
-    declare,     // names (several for a structured binding), exprs: the initializer if there is one
+    declare,     // names (several for a structured binding), exprs: the initializer, if any
     expression,  // exprs[0]
-    ret,         // exprs[0] if there is a value
+    ret,         // exprs[0] is the value, if any
     branch,      // exprs[0] the condition, then_body, else_body
-    choice,      // switch: exprs[0] what is switched over, then_body with its labels (`is_labelled`)
+    choice,      // switch: exprs[0] is the condition, then_body has the labels (`is_labelled`)
     range_for,   // names the variable (several for a structured binding), exprs[0] the range, then_body
-    loop,        // any other loop: exprs its condition if there is one, then_body, else_body what follows each round
-    block,       // then_body in a scope of its own: `{…}`, or what an `if` or `for` declares together with it
+    loop,        // any other loop: exprs is its condition, if any; then_body; else_body is the increment
+    block,       // then_body in a separate scope: `{…}`, or an `if` or `for` with the variables that it declares
     leave,       // break
     next,        // continue
     other,       // anything else: exprs are its expressions, then_body its statements
@@ -107,37 +107,37 @@ struct Stmt {
   Kind kind = Kind::other;
   std::vector<std::string> names;
   std::vector<uint32_t> variables;   // the numbers of `names`, as in Expr::variable
-  std::vector<std::string> members;  // of a structured binding of a struct: what each name stands for
-  Binding binding = Binding::value;  // of what it declares
-  std::string type;                  // of a declaration, as written
-  std::string canonical;             // likewise, as Expr::type has it
-  bool is_static = false;            // a declaration whose value outlives the call
-  bool is_labelled = false;          // in a switch: a label comes before it
-  bool has_default = false;          // of a switch
-  bool body_first = false;           // of a loop: do … while
-  bool has_room = true;              // another statement can be placed before it
+  std::vector<std::string> members;  // structured bindings of a struct: the member of each name
+  Binding binding = Binding::value;  // declarations: how the variables are bound
+  std::string type;                  // declarations: type as written
+  std::string canonical;             // declarations: type as in Expr::type
+  bool is_static = false;            // declarations: static storage
+  bool is_labelled = false;          // preceded by a label of the enclosing switch
+  bool has_default = false;          // switches
+  bool body_first = false;           // loops: do … while
+  bool has_room = true;              // another statement can be inserted before it
   std::vector<Expr> exprs;
   std::vector<Stmt> then_body, else_body;
-  SourceSpan span;  // to its semicolon or brace, that included
+  SourceSpan span;  // including the final semicolon or brace
 };
 
-/// What a constructor writes before its body for a field, or for a base class.
+/// A constructor initializer of a field or base class.
 struct Initializer {
-  std::string name;  // of the field or of the base class
+  std::string name;  // name of the field or base class
   bool is_base = false;
   std::vector<Expr> arguments;
   SourceSpan span;
 };
 
 struct Body {
-  std::vector<Initializer> initializers;  // as written, of a constructor
+  std::vector<Initializer> initializers;  // constructors: initializers as written
   std::vector<Stmt> statements;
-  SourceSpan span;  // with its braces; empty where there is none
+  SourceSpan span;  // including its braces; empty if there is no body
 };
 
-/// `=`, `+=`, …
+/// Whether `expr` is `=`, `+=`, …
 bool is_assignment(const Expr& expr);
-/// `x.add_(y)`
+/// Whether `expr` is an in-place method call such as `x.add_(y)`.
 bool is_in_place_method(const Expr& expr);
 /// Whether an operation changes its first operand: `x.add_(y)`, `x += y`.
 inline bool changes_first(const Expr& expr) { return is_assignment(expr) || is_in_place_method(expr); }

@@ -1,4 +1,4 @@
-// The implementation of read_body.h: one function's body, from Clang's syntax tree to plain values.
+// The implementation of read_body.h: converts one function's body from Clang's AST to plain values.
 #pragma once
 
 #include <clang/AST/ASTContext.h>
@@ -21,11 +21,11 @@ class BodyReader {
   BodyReader(const clang::ASTContext& context, Declarations& declarations, uint32_t file);
 
   Body read(const clang::FunctionDecl& function);
-  /// The number of a parameter or local variable, from 1 on in the order in which they are met.
+  /// The number of a parameter or local variable, from 1 on in the order in which they are first seen.
   uint32_t to_number(const clang::ValueDecl& variable);
 
  private:
-  // ---- read_body.cc: places and statements ----
+  // ---- read_body.cc: source spans and statements ----
 
   SourceSpan find_span(clang::CharSourceRange range, bool* in_macro = nullptr) const;
   SourceSpan find_span(clang::SourceRange range, bool* in_macro = nullptr) const;
@@ -34,7 +34,7 @@ class BodyReader {
   std::string source_text(clang::SourceRange range) const;
 
   Initializer read_initializer(const clang::CXXCtorInitializer& initializer);
-  /// The arguments of an initializer: those of the constructor that it names, or the one value.
+  /// Reads the arguments of an initializer: the constructor's arguments, or the single value.
   void read_arguments(const clang::Expr& init, std::vector<Expr>& out);
   void read_children(const clang::CompoundStmt& compound, std::vector<Stmt>& out);
   std::vector<Stmt> read_branch(const clang::Stmt* statement);
@@ -48,9 +48,9 @@ class BodyReader {
 
   // ---- read_expressions.cc ----
 
-  /// `expr` without what was not written.
+  /// `expr` without implicit conversions, parentheses and other nodes that are not written in the source.
   const clang::Expr& written(const clang::Expr& expr) const;
-  /// A construction that only converts or copies its one argument, which stands for it.
+  /// Whether a construction only converts or copies its single argument, so that it can be replaced by the argument.
   bool is_conversion(const clang::CXXConstructExpr& construct) const;
   static bool is_default_construction(const clang::Expr& init);
 
@@ -63,14 +63,14 @@ class BodyReader {
   void read_cast(const clang::ExplicitCastExpr& cast_expr, Expr& result);
   void read_list(const clang::InitListExpr& list, Expr& result);
   void read_lambda(const clang::LambdaExpr& lambda, Expr& result);
-  /// What Clang resolved `call` to, with the places of its parts.
+  /// The declaration that Clang resolved `call` to, with the spans of the call's parts.
   std::shared_ptr<const Callee> get_callee(const clang::CallExpr& call, const Expr& result) const;
 
   const clang::ASTContext& context_;
   const clang::SourceManager& sources_;
   Declarations& declarations_;
   uint32_t file_;
-  std::unordered_map<const clang::ValueDecl*, uint32_t> numbers_;  // looked up, never walked
+  std::unordered_map<const clang::ValueDecl*, uint32_t> numbers_;  // never iterated
 };
 
 }  // namespace modgen

@@ -17,18 +17,19 @@
 namespace modgen {
 namespace {
 
-/// What only templates of libtorch and of the runtime would find out, whose bodies are not parsed here: whether modules
-/// can be made from what their holders are given, and entries from their config. And names that woven calls need.
+/// Checks that only templates of libtorch and of the runtime would make, whose bodies are not parsed here: that modules
+/// can be constructed from their holders' arguments, and entries from their config. Also checks the names that woven
+/// calls use.
 class Checker : public clang::RecursiveASTVisitor<Checker> {
  public:
   explicit Checker(clang::Sema& sema) : sema_(sema) {}
 
-  bool VisitCXXConstructExpr(clang::CXXConstructExpr* made) {
-    check_holder(*made, made->getSourceRange());
+  bool VisitCXXConstructExpr(clang::CXXConstructExpr* construct) {
+    check_holder(*construct, construct->getSourceRange());
     return true;
   }
 
-  /// What woven calls name must not be found in the family, and what annotations cannot mark is not marked.
+  /// Rejects declarations with names that woven calls use, and annotations on anything but classes and fields.
   bool VisitNamedDecl(clang::NamedDecl* decl) {
     for (const auto* note : decl->specific_attrs<clang::AnnotateAttr>())
       if (note->getAnnotation().starts_with("modular.") && !llvm::isa<clang::FieldDecl, clang::CXXRecordDecl>(decl))
@@ -40,19 +41,19 @@ class Checker : public clang::RecursiveASTVisitor<Checker> {
     if (!decl->getDeclName().isIdentifier() || decl->isImplicit()) return true;
     const bool is_space = llvm::isa<clang::TypeDecl, clang::NamespaceAliasDecl>(decl) && kSpaces.count(decl->getName());
     if (is_space || decl->getName() == "tie_parameter")
-      sema_.Diag(decl->getLocation(),
-                 sema_.getDiagnostics().getCustomDiagID(clang::DiagnosticsEngine::Error,
-                                                        "'%0' is what calls that modgen writes name: use another name"))
+      sema_.Diag(decl->getLocation(), sema_.getDiagnostics().getCustomDiagID(
+                                          clang::DiagnosticsEngine::Error,
+                                          "'%0' is a name that the calls modgen inserts use: choose another name"))
           << decl->getName();
     return true;
   }
 
-  /// Members that no initializer is written for.
+  /// Checks members without a written initializer.
   bool VisitCXXConstructorDecl(clang::CXXConstructorDecl* constructor) {
     for (const clang::CXXCtorInitializer* member : constructor->inits())
-      if (auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(member->getInit());
-          made && !member->isWritten() && member->isMemberInitializer())
-        check_holder(*made, member->getMember()->getLocation());
+      if (auto* construct = llvm::dyn_cast<clang::CXXConstructExpr>(member->getInit());
+          construct && !member->isWritten() && member->isMemberInitializer())
+        check_holder(*construct, member->getMember()->getLocation());
     return true;
   }
 
@@ -66,7 +67,7 @@ class Checker : public clang::RecursiveASTVisitor<Checker> {
         continue;
       const clang::QualType config = constructor->getParamDecl(0)->getType().getNonReferenceType();
       clang::Expr* given = get_value(config.withConst(), clang::VK_LValue, constructor->getLocation());
-      check_made(*record, given, constructor->getLocation());
+      check_construction(*record, given, constructor->getLocation());
     }
     for (const clang::CXXMethodDecl* method : record->methods()) {
       if (!method->getDeclName().isIdentifier() || method->getName() != "forward" || method->getNumParams() != 1)
@@ -78,36 +79,36 @@ class Checker : public clang::RecursiveASTVisitor<Checker> {
         sema_.Diag(method->getLocation(),
                    sema_.getDiagnostics().getCustomDiagID(
                        clang::DiagnosticsEngine::Error,
-                       "an entry's forward is public, and is Outputs forward(const Batch& batch)"));
+                       "an entry's forward has to be public, and Outputs forward(const Batch& batch)"));
     }
     return true;
   }
 
  private:
-  void check_holder(clang::CXXConstructExpr& made, clang::SourceRange where) {
-    const clang::CXXConstructorDecl* constructor = made.getConstructor();
+  void check_holder(clang::CXXConstructExpr& construct, clang::SourceRange where) {
+    const clang::CXXConstructorDecl* constructor = construct.getConstructor();
     const clang::CXXRecordDecl* impl = held_by(*constructor->getParent());
     if (!impl || constructor->isCopyOrMoveConstructor()) return;
     const clang::CXXConstructorDecl* origin = constructor;
     while (const auto inherited = origin->getInheritedConstructor()) origin = inherited.getConstructor();
     const bool forwards = origin->getPrimaryTemplate() != nullptr;
-    if (!forwards && !origin->isDefaultConstructor()) return;  // from nullptr or a pointer
+    if (!forwards && !origin->isDefaultConstructor()) return;  // constructed from nullptr or a pointer
     llvm::SmallVector<clang::Expr*> arguments;
-    for (clang::Expr* argument : made.arguments())
+    for (clang::Expr* argument : construct.arguments())
       arguments.push_back(get_value(argument->getType(), argument->getValueKind(), argument->getExprLoc()));
-    check_made(*impl, arguments, where);
+    check_construction(*impl, arguments, where);
   }
 
   clang::Expr* get_value(clang::QualType type, clang::ExprValueKind kind, clang::SourceLocation where) {
     return new (sema_.Context) clang::OpaqueValueExpr(where, type.getNonReferenceType(), kind);
   }
 
-  void check_made(const clang::CXXRecordDecl& impl, llvm::MutableArrayRef<clang::Expr*> arguments,
-                  clang::SourceRange where) {
+  void check_construction(const clang::CXXRecordDecl& impl, llvm::MutableArrayRef<clang::Expr*> arguments,
+                          clang::SourceRange where) {
     const auto entity = clang::InitializedEntity::InitializeTemporary(sema_.Context.getRecordType(&impl));
     const auto kind = clang::InitializationKind::CreateDirect(where.getBegin(), where.getBegin(), where.getEnd());
     clang::InitializationSequence sequence(sema_, entity, kind, arguments);
-    sequence.Perform(sema_, entity, kind, arguments);  // says what hinders it, a private constructor as well
+    sequence.Perform(sema_, entity, kind, arguments);  // reports why it fails, including a private constructor
   }
 
   clang::Sema& sema_;

@@ -1,4 +1,4 @@
-// Errors in flattened code that Clang does not find where a translation unit is a prefix (TU_Prefix).
+// Checks for errors in flattened code that Clang does not report for a prefix translation unit (TU_Prefix).
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ class CompilerInstance;
 
 namespace modgen {
 
-/// Checks in the flattened text at index `file` what TU_Prefix leaves out: that each construction of a module by its
-/// holder fits a constructor of its class. And that annotations mark what they can, and that woven calls find what they
-/// name. Errors go to the compiler's diagnostics.
+/// Checks in the flattened text at index `file` what TU_Prefix leaves out: that the arguments of each module holder
+/// match a constructor of its class. Also checks that annotations mark only classes and members, and that no
+/// declaration shadows a name that woven calls use. Reports errors to the compiler's diagnostics.
 void check_code(clang::CompilerInstance& compiler, const Parsed& parsed, uint32_t file);
 
 }  // namespace modgen

@@ -7,11 +7,11 @@
 namespace modgen {
 namespace {
 
-/// What namespace modular declares under `name`; null where that is not a Declaration.
+/// The declaration of `name` in namespace modular; null if it is not a `Declaration`.
 template <class Declaration>
 const Declaration* find(const clang::ASTContext& context, llvm::StringRef name) {
-  const auto named = [&](const clang::DeclContext& scope, llvm::StringRef one) {
-    return scope.lookup(clang::DeclarationName(&context.Idents.get(one)));
+  const auto named = [&](const clang::DeclContext& scope, llvm::StringRef identifier) {
+    return scope.lookup(clang::DeclarationName(&context.Idents.get(identifier)));
   };
   for (const clang::NamedDecl* space : named(*context.getTranslationUnitDecl(), "modular"))
     if (const auto* modular = llvm::dyn_cast<clang::NamespaceDecl>(space))

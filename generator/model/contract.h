@@ -1,4 +1,4 @@
-// What the generator asks the contract's own declarations for, so that no table here repeats it.
+// Reads lists from the contract's own declarations, so that the generator does not duplicate them.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace modgen {
 /// The tasks that runtime/model/tasks.h knows, in its order.
 std::vector<std::string> known_tasks(const clang::ASTContext& context);
 
-/// Types that a config's field can have, those that ConfigValue of runtime/model/config.h points to: canonical, and as
-/// it writes them.
+/// The types that a config field can have, which are those that ConfigValue in runtime/model/config.h points to: each
+/// as canonical type and as written there.
 std::vector<std::pair<std::string, std::string>> config_field_types(const clang::ASTContext& context,
                                                                     Declarations& declarations);
 

@@ -1,4 +1,4 @@
-// Names of what Clang resolved.
+// Names of types and functions that Clang resolved.
 #include <clang/AST/ASTContext.h>
 #include <clang/AST/DeclCXX.h>
 #include <clang/AST/DeclTemplate.h>
@@ -10,7 +10,7 @@
 namespace modgen {
 namespace {
 
-/// Flattened text is in a namespace of its own while it is parsed.
+/// The namespace that encloses flattened text while it is parsed.
 constexpr std::string_view kExtra = "flattened::";
 
 std::string without_extra(std::string name) {
@@ -22,7 +22,7 @@ Callee::Home get_home(const clang::FunctionDecl& function) {
   if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&function); method && method->getParent()->isLambda())
     return Callee::Home::other;
   const clang::NamespaceDecl* outer = nullptr;
-  const clang::NamespaceDecl* inner = nullptr;  // of the outer one
+  const clang::NamespaceDecl* inner = nullptr;  // directly inside `outer`
   for (const clang::DeclContext* at = function.getDeclContext(); at; at = at->getParent())
     if (const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(at)) inner = outer, outer = space;
   if (!outer) return Callee::Home::other;

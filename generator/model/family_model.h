@@ -1,8 +1,9 @@
-// A family as the stages of modgen hand it on. It holds no Clang pointer: text with edits, structure as plain values.
+// A family as it is passed between modgen's stages. It holds text with edits and structure as plain values, without
+// Clang pointers.
 //
-// flatten writes each family as a spec without inheritance; that text is parsed once more and this model is filled from
-// that second parse. So every span lies in the one flattened text, where super calls are gone, names are the family's
-// own, inherited annotations are with the members and every class derives from libtorch or the prelude alone.
+// flatten writes each family as a spec without inheritance. That text is parsed again, and this model is filled from
+// the second parse. So every span refers to the flattened text, which has no super calls, uses the family's own names,
+// keeps inherited annotations on the members, and derives every class from libtorch or the prelude only.
 #pragma once
 
 #include <cstdint>
@@ -27,50 +28,48 @@ struct Text {
 struct Annotation {
   std::string kind;
   std::vector<std::string> arguments;  // source text of expressions, resolved and renamed; contents of string literals
-  SourceSpan where;                    // in the spec that gave it
+  SourceSpan where;                    // position in the spec that defines it
 };
 
-/// A data member that is not static.
+/// A non-static data member.
 struct Field {
-  /// Whether modules are in it: by a holder (TORCH_MODULE, ModuleListOf, OneOf), or in another way.
+  /// Whether it contains modules: in a holder (TORCH_MODULE, ModuleListOf, OneOf), or in another way.
   enum class Modules { none, by_holder, otherwise };
   std::string name;
   std::string
       type;  // as written, renamed to this family, e.g. "nn::Linear", "ModuleListOf<GemmaDecoderLayer>", "int64_t"
   std::string canonical;  // without const and reference: "torch::nn::Linear", "modular::gemma::GemmaMLP", "long"
   Modules modules = Modules::none;
-  bool is_const = false;  // or a reference
-  bool varies = false;    // it is set more than once, or otherwise than by `=` or an initializer of a constructor
-  std::string
-      registered_as;  // the name that register_module or register_parameter gave it in the constructor, or empty
+  bool is_const = false;      // const or a reference
+  bool varies = false;        // it is set more than once, or not by `=` or an initializer in a constructor
+  std::string registered_as;  // the name passed to register_module or register_parameter in the constructor, or empty
   std::vector<Annotation> annotations;
   SourceSpan where;
-  Text text;  // the whole declaration with its comments, annotations removed
+  Text text;  // the full declaration with its comments, annotations removed
 };
 
 /// A method, constructor or free function.
 struct Function {
   std::string name;
-  std::string signature;  // tells it from all others: qualified name, the types of its parameters, a method's const
+  std::string signature;  // unique identity: qualified name, parameter types, a method's const
   bool is_constructor = false;
   bool is_static = false;    // a method without an object
   bool is_const = false;     // a method that cannot change its object
-  bool is_template = false;  // it stands for what is made of it
-  bool is_instance = false;  // made of a template, whose text it shares
+  bool is_template = false;  // represents all its instances
+  bool is_instance = false;  // an instance of a template, whose text it shares
   bool is_reference_qualified = false;
-  bool deduces_result = false;        // `auto` without a type after its parameters
-  bool has_trailing_result = false;   // its type follows its parameters
-  std::string return_type;            // as written, also where it follows the parameters
+  bool deduces_result = false;        // `auto` without a trailing return type
+  bool has_trailing_result = false;   // trailing return type
+  std::string return_type;            // as written, even if trailing
   std::string result;                 // its canonical type: "at::Tensor", "void"
   bool result_hides_tensors = false;  // as Parameter::hides_tensors
   std::vector<Parameter> parameters;
   SourceSpan parameter_list;  // with its parentheses
-  Body body;                  // what weaving reads; spans lie inside the slices of `text`
-  SourceSpan where;           // of the name
-  std::vector<Text>
-      text;  // printed one after the other: signature and body, composed of one slice or several (inlined super calls)
-  // What weaving adds: statements before the constructor's closing brace; a method before this one (the wrapper
-  // `forward` of a unit, whose body becomes `forward_unit`); one after it (its form for values that are split).
+  Body body;                  // the body that weaving reads; its spans are inside the slices of `text`
+  SourceSpan where;           // position of the name
+  std::vector<Text> text;     // signature and body, printed in order: one slice, or several (inlined super calls)
+  // Added by weaving: statements before the constructor's closing brace; a method before this one (the wrapper
+  // `forward` of a unit, whose body becomes `forward_unit`); a method after it (its overload for split values).
   std::vector<std::string> appended_statements;
   std::string method_before;
   std::string method_after;
@@ -78,26 +77,26 @@ struct Function {
 
 struct Class {
   std::string name;    // "GemmaMLPImpl"
-  std::string holder;  // "GemmaMLP", by TORCH_MODULE; empty for configs and plain classes
+  std::string holder;  // "GemmaMLP", defined by TORCH_MODULE; empty for configs and plain classes
   bool is_config = false;
-  bool runs_unseen = false;  // code of its own, or of a member's, runs where an object is copied or ends
-  std::vector<std::string> library_modules;  // that it derives from, but for Module: "modular::LayerNormImpl"
+  bool runs_unseen = false;                  // it or a member has a user-defined copy constructor or destructor
+  std::vector<std::string> library_modules;  // library module bases except Module: "modular::LayerNormImpl"
   std::vector<Annotation> annotations;
-  std::vector<Field> fields;        // in the order of the file
-  std::vector<Function> functions;  // in the order of the file, constructors among them
+  std::vector<Field> fields;        // in file order
+  std::vector<Function> functions;  // in file order, including constructors
   SourceSpan where;
 };
 
-/// What the parallel plan of one entry says; printed into the generated file and by --emit plan.
+/// The parallel plan of one entry, printed into the generated file and by --emit plan.
 struct EntryPlan {
   std::string entry;         // holder, "GemmaForCausalLM"
-  std::string architecture;  // the same, or what MODEL_ENTRY says it is called in config.json
+  std::string architecture;  // the same, or the name in config.json that MODEL_ENTRY gives
   std::string task;          // "causal-lm"
   std::string config;        // "GemmaConfig"
   struct Split {
     std::string parameter;
     int64_t dim;
-    std::vector<std::string> parts;  // of that dimension, as products of config fields; empty where it is split as one
+    std::vector<std::string> parts;  // parts of that dimension, as products of config fields; empty if split as one
   };
   struct Tie {
     std::string parameter, source, flag;
@@ -105,34 +104,35 @@ struct EntryPlan {
   struct Divides {
     std::string field, axis;
   };
-  /// An operation whose type rests on something that modgen does not check.
+  /// An operation whose type depends on an assumption that modgen does not check.
   struct Trust {
     std::string operation, assumption;
     SourceSpan where;
-    std::string place = {};  // "modular/llama.h:97:20", of the spec that holds it
+    std::string place = {};  // location in the spec: "modular/llama.h:97:20"
   };
-  /// What shard types say of the operations that the entry runs, each counted once for its place in the code.
+  /// How the shard types of the operations that the entry runs were derived. Each is counted once per location in the
+  /// code.
   struct Proof {
-    std::map<std::string, int64_t> by_rule;  // those that meet values which tp ranks hold different parts of, by name
-    int64_t alike = 0;                       // those whose operands are the same on every rank, and so is the result
+    std::map<std::string, int64_t> by_rule;  // operations on values that differ between tp ranks, by name
+    int64_t alike = 0;                       // operations whose operands and result are the same on every rank
     std::vector<Trust> trusted;
   };
-  /// What a pipeline stage hands to the next.
+  /// The value that a pipeline stage passes to the next.
   struct StageCut {
-    std::string list;                // that is cut; empty between towers
+    std::string list;                // the list that is cut; empty between stacks
     std::string carried;             // the variable
-    std::vector<std::string> shape;  // "batch", "seq", products of config fields; "?" where a size is not known
+    std::vector<std::string> shape;  // "batch", "seq", products of config fields; "?" for unknown sizes
   };
-  /// What stages are cut between, and what only the stages at its ends hold.
-  struct Tower {
+  /// A stack of layers that stages divide, and the modules that only its first and last stage hold.
+  struct Stack {
     std::string split_list;
     std::vector<std::string> first, last;
   };
   std::vector<std::string> units;
   std::vector<Split> tensor_splits;
   std::vector<Tie> ties;
-  std::vector<Tower> towers;            // none where pipelines cannot cut it, else one or two
-  std::vector<std::string> everywhere;  // what every stage holds of what is in them
+  std::vector<Stack> stacks;            // empty if pipelines cannot cut the entry, else one or two
+  std::vector<std::string> everywhere;  // modules in the stacks that every stage holds
   std::vector<Divides> divides;
   std::vector<StageCut> cuts;
   Proof proof;
@@ -142,16 +142,16 @@ struct FamilyModel {
   std::string name;                      // "gemma"
   std::string prefix;                    // "Gemma"
   std::string model_type;                // "gemma", as in config.json
-  std::string text;                      // the flattened text, which all spans index
+  std::string text;                      // the flattened text that all spans refer to
   uint32_t file = 0;                     // its index in spans
   std::vector<Class> classes;            // dependencies first
   std::vector<Function> functions;       // free functions
-  std::vector<Function> instances;       // what the family's code makes of its function templates, methods as well
-  std::vector<std::string> known_tasks;  // what the contract can train
-  // Types that the contract can read from a config: canonical, and as it writes them.
+  std::vector<Function> instances;       // instances of the family's function and method templates
+  std::vector<std::string> known_tasks;  // tasks that the contract can train
+  // Types that the contract can read from a config: canonical, and as written in the contract.
   std::vector<std::pair<std::string, std::string>> config_field_types;
   std::vector<EntryPlan> plans;  // filled by weave
-  std::vector<Edit> edits;  // of what is not a member: class annotations, config bases, visitors over config fields
+  std::vector<Edit> edits;  // edits outside of members: class annotations, config bases, visitors over config fields
 };
 
 }  // namespace modgen

@@ -8,8 +8,7 @@
 
 namespace modgen {
 
-/// An error or a warning about a place in the flattened text; generate() moves it to the spec that the text came
-/// from.
+/// An error or warning at a position in the flattened text; generate() maps it to the spec that the text comes from.
 struct Finding {
   bool is_error = true;
   SourceSpan where;
@@ -18,7 +17,7 @@ struct Finding {
   std::vector<Finding> notes;
 };
 
-/// Adds an error, unless it has been reported already.
+/// Adds an error unless it has already been reported.
 void report(std::vector<Finding>& findings, SourceSpan where, std::string message, std::string advice);
 
 }  // namespace modgen

@@ -53,8 +53,8 @@ class ModelReader {
   std::string written(SourceSpan where) const { return std::string(parsed_.sources.text(where)); }
 
   void name_holder(const clang::CXXRecordDecl& holder, FamilyModel& model) const {
-    for (Class& one : model.classes)
-      if (one.name == holder.getName().str() + "Impl") one.holder = holder.getName().str();
+    for (Class& owner : model.classes)
+      if (owner.name == holder.getName().str() + "Impl") owner.holder = holder.getName().str();
   }
 
   std::vector<Annotation> read_annotations(const clang::Decl& decl, std::vector<Edit>& edits) const {
@@ -63,14 +63,14 @@ class ModelReader {
       Annotation annotation{macro.kind, macro.strings, macro.where};
       for (const SourceSpan& expression : macro.expressions) annotation.arguments.push_back(written(expression));
       result.push_back(std::move(annotation));
-      SourceSpan gone = macro.where;
-      while (gone.end < text_.size() && (text_[gone.end] == ' ' || text_[gone.end] == '\n')) ++gone.end;
-      edits.push_back({gone, ""});
+      SourceSpan removed = macro.where;
+      while (removed.end < text_.size() && (text_[removed.end] == ' ' || text_[removed.end] == '\n')) ++removed.end;
+      edits.push_back({removed, ""});
     }
     return result;
   }
 
-  /// Where the members that end a struct begin to be private: kept bodies of bases' methods; else its closing brace.
+  /// The access specifier of the trailing private members (kept bodies of base methods), or the closing brace.
   SourceSpan end_of_public_part(const clang::CXXRecordDecl& record, SourceSpan close) const {
     const clang::AccessSpecDecl* last = nullptr;
     for (const clang::Decl* decl : record.decls())
@@ -138,14 +138,14 @@ class ModelReader {
     return result;
   }
 
-  /// Whether code of the family's own runs where objects of the class are copied or end.
+  /// Whether the class or a member of it, declared by the family, has a user-defined copy constructor or destructor.
   bool runs_unseen(const clang::CXXRecordDecl& record) const {
     if (!record.hasDefinition() || token(record.getLocation()).file != file_) return false;
     const clang::CXXDestructorDecl* destructor = record.getDestructor();
     return (destructor && destructor->isUserProvided()) ||
            std::any_of(record.ctor_begin(), record.ctor_end(),
-                       [](const clang::CXXConstructorDecl* one) {
-                         return one->isCopyOrMoveConstructor() && one->isUserProvided();
+                       [](const clang::CXXConstructorDecl* constructor) {
+                         return constructor->isCopyOrMoveConstructor() && constructor->isUserProvided();
                        }) ||
            std::any_of(record.field_begin(), record.field_end(), [&](const clang::FieldDecl* field) {
              const auto* inner = field->getType()->getAsCXXRecordDecl();
@@ -153,7 +153,7 @@ class ModelReader {
            });
   }
 
-  /// Finds the fields whose value does not follow from one line of a constructor.
+  /// Marks the fields whose value is not set by a single assignment in a constructor.
   static void find_varying(Class& owner) {
     const auto field = [&](const std::string& name) {
       const auto found = std::ranges::find(owner.fields, name, &Field::name);
@@ -196,7 +196,7 @@ class ModelReader {
     return field;
   }
 
-  /// A function or what a template makes of it: its text is that of `decl`, its instances have none of their own.
+  /// Adds a function, or a template and its instances. The text is that of `decl`; instances have no text.
   void add_function(const clang::Decl& decl, SourceSpan slice, std::vector<Function>& functions, FamilyModel& model) {
     functions.push_back(read_function(*decl.getAsFunction()));
     functions.back().text.push_back({slice, {}});
@@ -232,24 +232,24 @@ class ModelReader {
       }
     }
     for (const clang::ParmVarDecl* parameter : decl.parameters()) {
-      Parameter& one = function.parameters.emplace_back();
-      one.name = parameter->getNameAsString();
-      one.type = parameter_type(*parameter);
-      one.name_at = token(parameter->getLocation()).begin;
-      one.hides_tensors = hides_tensors(parameter->getType());
+      Parameter& added = function.parameters.emplace_back();
+      added.name = parameter->getNameAsString();
+      added.type = parameter_type(*parameter);
+      added.name_at = token(parameter->getLocation()).begin;
+      added.hides_tensors = hides_tensors(parameter->getType());
     }
     function.body = read_body(decl, declarations_, file_, function.parameters);
     return function;
   }
 
   std::string parameter_type(const clang::ParmVarDecl& parameter) const {
-    const SourceSpan whole = span(parameter.getSourceRange()), name = token(parameter.getLocation());
-    std::string type = written({file_, whole.begin, parameter.getDeclName() ? name.begin : whole.end});
+    const SourceSpan declaration = span(parameter.getSourceRange()), name = token(parameter.getLocation());
+    std::string type = written({file_, declaration.begin, parameter.getDeclName() ? name.begin : declaration.end});
     while (!type.empty() && std::isspace(static_cast<unsigned char>(type.back()))) type.pop_back();
     return type;
   }
 
-  using OfClass = bool (*)(const clang::CXXRecordDecl& record);
+  using ClassPredicate = bool (*)(const clang::CXXRecordDecl& record);
 
   static bool is_module(const clang::CXXRecordDecl& record) {
     return is_module_class(record) || record.getQualifiedNameAsString() == "torch::nn::AnyModule";
@@ -258,38 +258,38 @@ class ModelReader {
     return record.getQualifiedNameAsString() == "at::Tensor";
   }
 
-  /// The types that a template was made for.
+  /// The type arguments of a class template specialization.
   static std::vector<clang::QualType> get_arguments(const clang::CXXRecordDecl& record) {
     std::vector<clang::QualType> types;
     const auto* special = llvm::dyn_cast<clang::ClassTemplateSpecializationDecl>(&record);
     if (!special) return types;
     for (const clang::TemplateArgument& argument : special->getTemplateArgs().asArray())
-      for (const clang::TemplateArgument& one :
+      for (const clang::TemplateArgument& element :
            argument.getKind() == clang::TemplateArgument::Pack ? argument.pack_elements() : llvm::ArrayRef(argument))
-        if (one.getKind() == clang::TemplateArgument::Type) types.push_back(one.getAsType());
+        if (element.getKind() == clang::TemplateArgument::Type) types.push_back(element.getAsType());
     return types;
   }
 
-  /// Whether `type` is, holds or points to what `is_one` says, anywhere.
-  bool mentions(clang::QualType type, OfClass is_one, int depth = 0) const {
+  /// Whether `type` is a class for which `matches` holds, or contains or points to one at any depth.
+  bool mentions(clang::QualType type, ClassPredicate matches, int depth = 0) const {
     if (depth > 8) return false;
     type = type.getNonReferenceType().getCanonicalType();
-    if (type->isPointerType()) return mentions(type->getPointeeType(), is_one, depth + 1);
-    if (type->isArrayType()) return mentions({type->getPointeeOrArrayElementType(), 0}, is_one, depth + 1);
+    if (type->isPointerType()) return mentions(type->getPointeeType(), matches, depth + 1);
+    if (type->isArrayType()) return mentions({type->getPointeeOrArrayElementType(), 0}, matches, depth + 1);
     const auto* record = type->getAsCXXRecordDecl();
     if (!record) return false;
-    if (is_one(*record)) return true;
+    if (matches(*record)) return true;
     for (const clang::QualType argument : get_arguments(*record))
-      if (mentions(argument, is_one, depth + 1)) return true;
+      if (mentions(argument, matches, depth + 1)) return true;
     if (!record->hasDefinition()) return false;
     for (const clang::CXXBaseSpecifier& base : record->bases())
-      if (mentions(base.getType(), is_one, depth + 1)) return true;
+      if (mentions(base.getType(), matches, depth + 1)) return true;
     return token(record->getLocation()).file == file_ &&
            std::any_of(record->field_begin(), record->field_end(),
-                       [&](const clang::FieldDecl* field) { return mentions(field->getType(), is_one, depth + 1); });
+                       [&](const clang::FieldDecl* field) { return mentions(field->getType(), matches, depth + 1); });
   }
 
-  /// Whether the contract's for_each_tensor misses tensors in it.
+  /// Whether the contract's for_each_tensor misses tensors in a value of that type.
   bool hides_tensors(clang::QualType type) const {
     const auto* record = type.getNonReferenceType().getCanonicalType()->getAsCXXRecordDecl();
     if (!record) return mentions(type, is_tensor);
@@ -300,20 +300,21 @@ class ModelReader {
     const std::string name = record->getQualifiedNameAsString();
     const std::vector<clang::QualType> arguments = get_arguments(*record);
     if (name == "std::pair" || name == "std::tuple" || name == "std::array" || name == "std::optional")
-      return std::ranges::any_of(arguments, [&](clang::QualType one) { return hides_tensors(one); });
+      return std::ranges::any_of(arguments, [&](clang::QualType argument) { return hides_tensors(argument); });
     if (name == "std::vector" && !arguments.empty())
       if (const auto* element = arguments[0]->getAsCXXRecordDecl(); element && is_tensor(*element)) return false;
     return mentions(type, is_tensor);
   }
 
-  /// A class made by TORCH_MODULE, a list of such, or one of several such.
+  /// Whether `type` is a class defined by TORCH_MODULE, or a ModuleListOf or OneOf of such classes.
   bool is_holder(clang::QualType type) const {
     const auto* record = type.getCanonicalType()->getAsCXXRecordDecl();
     if (!record || type->isReferenceType()) return false;
     const auto* special = llvm::dyn_cast<clang::ClassTemplateSpecializationDecl>(record);
     if (!special) return held_by(*record) != nullptr;
     const bool groups = special->getName() == "ModuleListOf" || special->getName() == "OneOf";
-    return groups && std::ranges::all_of(get_arguments(*record), [&](clang::QualType one) { return is_holder(one); });
+    return groups &&
+           std::ranges::all_of(get_arguments(*record), [&](clang::QualType argument) { return is_holder(argument); });
   }
 
   Field::Modules modules_in(clang::QualType type) const {
@@ -322,13 +323,13 @@ class ModelReader {
   }
 
   static void read_registrations(const clang::CXXConstructorDecl& constructor, Class& result) {
-    const auto give = [&](const clang::NamedDecl* member, const clang::Stmt* value) {
+    const auto set_name = [&](const clang::NamedDecl* member, const clang::Stmt* value) {
       for (Field& field : result.fields)
         if (member && field.name == member->getNameAsString())
           if (const std::string name = registered_name(value); !name.empty()) field.registered_as = name;
     };
     for (const clang::CXXCtorInitializer* init : constructor.inits())
-      if (init->isWritten() && init->isAnyMemberInitializer()) give(init->getAnyMember(), init->getInit());
+      if (init->isWritten() && init->isAnyMemberInitializer()) set_name(init->getAnyMember(), init->getInit());
     if (!constructor.hasBody()) return;
     for (const clang::Stmt* statement : constructor.getBody()->children()) {
       const auto* expr = llvm::dyn_cast_or_null<clang::Expr>(statement);
@@ -336,7 +337,7 @@ class ModelReader {
       const auto* call = llvm::dyn_cast<clang::CXXOperatorCallExpr>(expr->IgnoreImplicit());
       if (!call || call->getOperator() != clang::OO_Equal) continue;
       if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(call->getArg(0)->IgnoreParenImpCasts()))
-        give(member->getMemberDecl(), call->getArg(1));
+        set_name(member->getMemberDecl(), call->getArg(1));
     }
   }
 

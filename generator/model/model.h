@@ -1,4 +1,4 @@
-// From the second parse to the plain model that weave and print work on.
+// Converts the second parse to the plain model that weave and print work on.
 #pragma once
 
 #include "generator/model/family_model.h"
@@ -15,7 +15,7 @@ namespace modgen {
 FamilyModel read_model(clang::CompilerInstance& compiler, const Parsed& parsed, uint32_t file, std::string name,
                        std::string prefix);
 
-/// The namespace of the family whose flattened text is at index `file`; null where it has none.
+/// The namespace of the family whose flattened text is at index `file`; null if it has none.
 const clang::NamespaceDecl* flattened_namespace(const clang::CompilerInstance& compiler, const Parsed& parsed,
                                                 uint32_t file);
 

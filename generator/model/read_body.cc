@@ -20,7 +20,7 @@ Body BodyReader::read(const clang::FunctionDecl& function) {
   if (const auto* constructor = dyn_cast<clang::CXXConstructorDecl>(&function)) {
     for (const clang::CXXCtorInitializer* initializer : constructor->inits())
       if (initializer->isWritten()) body.initializers.push_back(read_initializer(*initializer));
-    // Clang lists them in the order of the fields; what was written counts for the reader.
+    // Clang lists them in field order; restore the order in the source.
     std::sort(body.initializers.begin(), body.initializers.end(),
               [](const Initializer& a, const Initializer& b) { return a.span.begin < b.span.begin; });
   }
@@ -35,12 +35,12 @@ uint32_t BodyReader::to_number(const clang::ValueDecl& variable) {
   return numbers_.try_emplace(&variable, static_cast<uint32_t>(numbers_.size() + 1)).first->second;
 }
 
-// ---- Places ----
+// ---- Source spans ----
 
 SourceSpan BodyReader::find_span(clang::CharSourceRange range, bool* in_macro) const {
   const clang::CharSourceRange in_file = clang::Lexer::makeFileCharRange(range, sources_, context_.getLangOpts());
   clang::SourceLocation begin = in_file.getBegin(), end = in_file.getEnd();
-  if (in_file.isInvalid()) {  // a part of a macro's body: the whole use stands for it
+  if (in_file.isInvalid()) {  // part of a macro body: use the span of the macro use
     const clang::CharSourceRange use = sources_.getExpansionRange(range);
     begin = use.getBegin();
     end = use.isTokenRange() ? clang::Lexer::getLocForEndOfToken(use.getEnd(), 0, sources_, context_.getLangOpts())
@@ -118,7 +118,7 @@ std::vector<Stmt> BodyReader::read_branch(const clang::Stmt* statement) {
 void BodyReader::read_declarations(const clang::DeclStmt& statement, std::vector<Stmt>& out) {
   for (const clang::Decl* declaration : statement.decls()) {
     const auto* variable = dyn_cast<clang::VarDecl>(declaration);
-    if (!variable) continue;  // a type alias or the like: nothing flows through it
+    if (!variable) continue;  // a type alias or the like, which has no value
     Stmt result;
     result.kind = Stmt::Kind::declare;
     result.span = span_with_semicolon(statement);
@@ -136,9 +136,9 @@ void BodyReader::read_declarations(const clang::DeclStmt& statement, std::vector
 
 void BodyReader::add_names(const clang::VarDecl& variable, Stmt& result) {
   result.binding = to_binding(variable.getType());
-  const auto add = [&](const clang::ValueDecl& one) {
-    result.names.push_back(one.getName().str());
-    result.variables.push_back(to_number(one));
+  const auto add = [&](const clang::ValueDecl& declared) {
+    result.names.push_back(declared.getName().str());
+    result.variables.push_back(to_number(declared));
   };
   const auto* decomposition = dyn_cast<clang::DecompositionDecl>(&variable);
   if (!decomposition) return add(variable);
@@ -201,7 +201,7 @@ void BodyReader::read_stmt(const clang::Stmt& statement, std::vector<Stmt>& out)
 
 namespace {
 
-/// What an `if` or a loop declares in its parentheses stands in `scope` with it.
+/// Adds `result` to `out`, inside `scope` if the `if` or loop declares variables in its parentheses.
 void put_in_scope(Stmt scope, Stmt result, std::vector<Stmt>& out) {
   if (scope.then_body.empty()) {
     out.push_back(std::move(result));

@@ -1,4 +1,4 @@
-// From Clang's syntax tree to a plain body.
+// Converts function bodies from Clang's AST to plain values.
 #pragma once
 
 #include <clang/AST/PrettyPrinter.h>
@@ -17,31 +17,31 @@ class QualType;
 
 namespace modgen {
 
-/// Names of types and functions, each made once.
+/// Names of types and functions, each computed once.
 class Declarations {
  public:
   explicit Declarations(const clang::ASTContext& context);
 
-  /// Canonical, without reference and const; flattened families under the names that they will have.
+  /// Canonical name without reference and const; flattened families have their final names.
   const std::string& type_name(clang::QualType type);
-  /// Of whom `function` is, its name and its signature; for one that a template made those of that instance.
+  /// Where `function` is declared, its name and its signature; for a template instance, those of the instance.
   const Callee& callee(const clang::FunctionDecl& function);
 
  private:
   clang::PrintingPolicy policy_;
-  std::unordered_map<const void*, std::string> types_;                // looked up, never walked
-  std::unordered_map<const clang::FunctionDecl*, Callee> functions_;  // likewise
+  std::unordered_map<const void*, std::string> types_;                // never iterated
+  std::unordered_map<const clang::FunctionDecl*, Callee> functions_;  // never iterated
 };
 
-/// The body of `function`, whose definition lies in one file, and its parameters. Spans are offsets into that file and
-/// name it `file`.
+/// Reads the body of `function`, whose definition is in a single file, and fills in `parameters`. Spans are offsets
+/// into that file, with index `file`.
 Body read_body(const clang::FunctionDecl& function, Declarations& declarations, uint32_t file,
                std::vector<Parameter>& parameters);
 
-/// Whether it derives from torch::nn::Module.
+/// Whether the class derives from torch::nn::Module.
 bool is_module_class(const clang::CXXRecordDecl& record);
 
-/// How what has that type is bound to what it is given.
+/// How a variable of that type is bound to its initializer.
 Binding to_binding(clang::QualType type);
 
 }  // namespace modgen

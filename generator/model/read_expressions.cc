@@ -1,4 +1,4 @@
-// Expressions, and what Clang resolved the calls in them to.
+// Expressions, and the declarations that Clang resolved their calls to.
 #include <clang/AST/DeclTemplate.h>
 #include <clang/Basic/SourceManager.h>
 #include <clang/Lex/Lexer.h>
@@ -29,8 +29,8 @@ bool is_holder(clang::QualType type) {
   return found;
 }
 
-/// The `forward` that a module holder's call operator calls, which its return type is made of; null where that is not
-/// written so.
+/// The `forward` that a module holder's call operator calls, found through its decltype return type; null if the return
+/// type does not have that form.
 const clang::CXXMethodDecl* find_forward(const clang::FunctionDecl& call_operator) {
   const clang::FunctionDecl* at = &call_operator;
   for (int depth = 0; at && depth < 4; ++depth) {
@@ -44,14 +44,14 @@ const clang::CXXMethodDecl* find_forward(const clang::FunctionDecl& call_operato
   return nullptr;
 }
 
-/// A call of an object: the operands of its operator.
+/// `call` as a use of operator(), or null.
 const clang::CXXOperatorCallExpr* as_call_operator(const clang::CallExpr& call) {
   const auto* operator_call = dyn_cast<clang::CXXOperatorCallExpr>(&call);
   return operator_call && operator_call->getOperator() == clang::OO_Call ? operator_call : nullptr;
 }
 
-/// A struct of the contract or of the family that a braced list can make, member by member.
-bool is_struct_of_project(const clang::CXXRecordDecl& record) {
+/// Whether a class is a struct of the contract or of the family that a braced list initializes member by member.
+bool is_project_struct(const clang::CXXRecordDecl& record) {
   const clang::DeclContext* outer = &record;
   while (outer->getParent() && !outer->getParent()->isTranslationUnit()) outer = outer->getParent();
   const auto* space = dyn_cast<clang::NamespaceDecl>(outer);
@@ -59,14 +59,14 @@ bool is_struct_of_project(const clang::CXXRecordDecl& record) {
          !record.isUnion();
 }
 
-/// The type of the function that a pointer in the place of a name calls; null where it is not one.
+/// The type of the function that is called through a pointer; null if the callee is not a function or pointer to one.
 const clang::FunctionProtoType* called_through_pointer(const clang::CallExpr& call) {
   const clang::QualType type = call.getCallee()->getType();
   return type->isPointerType() ? type->getPointeeType()->getAs<clang::FunctionProtoType>()
                                : type->getAs<clang::FunctionProtoType>();
 }
 
-/// Whether a cast makes what is const something that can be changed.
+/// Whether a cast removes const.
 bool takes_const_away(const clang::ExplicitCastExpr& cast) {
   if (isa<clang::CXXReinterpretCastExpr>(cast)) return true;
   const clang::QualType from = cast.getSubExpr()->IgnoreImplicit()->getType(), to = cast.getType();
@@ -76,7 +76,7 @@ bool takes_const_away(const clang::ExplicitCastExpr& cast) {
 }
 
 bool may_be_changed(clang::QualType parameter) {
-  if (parameter->isRValueReferenceType()) return false;  // a temporary, or what std::move gave away
+  if (parameter->isRValueReferenceType()) return false;  // a temporary, or a moved-from value
   const clang::QualType held =
       parameter->isPointerType() ? parameter->getPointeeType() : parameter.getNonReferenceType();
   return (parameter->isPointerType() || parameter->isReferenceType()) && !held.isConstQualified() &&
@@ -132,7 +132,7 @@ Expr BodyReader::read(const clang::Expr& written_or_not) {
   Expr result;
   result.type = declarations_.type_name(expr.getType());
   result.span = result.outer = find_span(expr.getSourceRange(), &result.in_macro);
-  // A call that is the whole of what a macro stands for has no place for another one within it either.
+  // No call can be inserted into a call that is an entire macro expansion either.
   const clang::SourceLocation begin = expr.getBeginLoc();
   if (isa<clang::CallExpr>(expr) && begin.isMacroID() && !sources_.isMacroArgExpansion(begin)) result.in_macro = true;
   result.is_lvalue = expr.isLValue();
@@ -236,7 +236,7 @@ std::shared_ptr<const Callee> BodyReader::get_callee(const clang::CallExpr& call
     if (const clang::CXXMethodDecl* forward = find_forward(*function)) function = forward;
   auto callee = std::make_shared<Callee>(function ? declarations_.callee(*function) : Callee());
   if (function) {
-    // Operand 0 of a method and of an operator that is one is the object.
+    // Operand 0 of a method, or of an operator that is a method, is the object.
     const bool has_object =
         result.kind == Expr::Kind::method || (result.kind == Expr::Kind::op && isa<clang::CXXMethodDecl>(function));
     for (unsigned i = 0; i < function->getNumParams(); ++i)
@@ -290,7 +290,7 @@ void BodyReader::read_construction(const clang::CXXConstructExpr& construct, Exp
 
 void BodyReader::read_cast(const clang::ExplicitCastExpr& cast_expr, Expr& result) {
   const clang::Expr* inner = cast_expr.getSubExpr();
-  // `Type(a, b)` and `Type(a)` are constructions also where Clang wraps the one of a single argument into a cast.
+  // `Type(a, b)` and `Type(a)` are constructions, although Clang wraps a construction with one argument in a cast.
   const auto* construct = dyn_cast<clang::CXXConstructExpr>(inner->IgnoreImplicit());
   if (construct && !construct->getConstructor()->isCopyOrMoveConstructor())
     return read_construction(*construct, result);
@@ -304,10 +304,10 @@ void BodyReader::read_cast(const clang::ExplicitCastExpr& cast_expr, Expr& resul
 void BodyReader::read_list(const clang::InitListExpr& list, Expr& result) {
   result.kind = Expr::Kind::list;
   const clang::InitListExpr* semantic = list.isSemanticForm() ? &list : list.getSemanticForm();
-  const clang::CXXRecordDecl* made = semantic ? semantic->getType()->getAsCXXRecordDecl() : nullptr;
-  if (made && is_struct_of_project(*made)) {
+  const clang::CXXRecordDecl* record = semantic ? semantic->getType()->getAsCXXRecordDecl() : nullptr;
+  if (record && is_project_struct(*record)) {
     unsigned i = 0;
-    for (const clang::FieldDecl* field : made->fields()) {
+    for (const clang::FieldDecl* field : record->fields()) {
       if (field->isUnnamedBitField()) continue;
       if (i >= semantic->getNumInits()) break;
       const clang::Expr& value = *semantic->getInit(i++);

@@ -67,15 +67,15 @@ std::unique_ptr<clang::CompilerInstance> make_compiler(const ParseOptions& optio
                                               header ? "prelude.h" : "specs.cc"};
   auto compiler = std::make_unique<clang::CompilerInstance>();
   compiler->createDiagnostics(&remarks, /*ShouldOwnClient=*/false);
-  clang::CreateInvocationOptions how;
-  how.Diags = &compiler->getDiagnostics();
-  auto invocation = clang::createInvocation(arguments, how);
-  if (!invocation) throw std::runtime_error("Clang does not accept modgen's flags: is its resource folder right?");
+  clang::CreateInvocationOptions invocation_options;
+  invocation_options.Diags = &compiler->getDiagnostics();
+  auto invocation = clang::createInvocation(arguments, invocation_options);
+  if (!invocation) throw std::runtime_error("Clang does not accept modgen's flags: check its resource directory");
   compiler->setInvocation(std::move(invocation));
   compiler->createFileManager(files_with_unix_lines());
   compiler->getDiagnosticOpts().ErrorLimit = 0;
   compiler->getDiagnostics().setErrorLimit(0);
-  compiler->getDiagnosticOpts().ShowCarets = false;  // nor the count at the end
+  compiler->getDiagnosticOpts().ShowCarets = false;  // nor the error count at the end
   compiler->getFrontendOpts().DisableFree = true;
   compiler->getFrontendOpts().Inputs.clear();
   return compiler;

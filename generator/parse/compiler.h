@@ -1,4 +1,4 @@
-// Clang as modgen sets it up.
+// Setup of Clang.
 #pragma once
 
 #include <clang/Basic/Diagnostic.h>
@@ -14,7 +14,7 @@ class CompilerInstance;
 
 namespace modgen {
 
-/// Collects what the compiler reports, notes with the error that they belong to.
+/// Collects the compiler's diagnostics. Notes go with their errors.
 class Remarks : public clang::DiagnosticConsumer {
  public:
   explicit Remarks(Parsed& parsed) : parsed_(parsed) {}
@@ -22,13 +22,13 @@ class Remarks : public clang::DiagnosticConsumer {
   void HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clang::Diagnostic& info) override;
 
  private:
-  /// Clang's fix-it, if all of it is in project files.
+  /// Clang's fix-it, if it only edits project files.
   std::vector<Edit> find_fix(const clang::Diagnostic& info) const;
 
   Parsed& parsed_;
 };
 
-/// A compiler without inputs. `header`: for the prelude, which is the same for every root.
+/// A compiler without inputs. `header` configures it for the prelude, which is the same for every root.
 std::unique_ptr<clang::CompilerInstance> make_compiler(const ParseOptions& options, bool header, Remarks& remarks);
 
 }  // namespace modgen

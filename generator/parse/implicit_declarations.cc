@@ -16,8 +16,8 @@ bool is_impl(std::string_view name) { return name.size() > kImpl.size() && name.
 
 std::string to_holder(std::string_view impl) { return std::string(impl.substr(0, impl.size() - kImpl.size())); }
 
-/// The last token of the directive that begins at `at`; nothing where none does.
-std::optional<size_t> last_of_directive(const Tokens& tokens, size_t at) {
+/// The last token of the directive that begins at `at`; nullopt if none does.
+std::optional<size_t> find_directive_end(const Tokens& tokens, size_t at) {
   const std::string& text = tokens.text();
   if (tokens.word(at) != "#") return std::nullopt;
   const size_t before = tokens.begin(at) == 0 ? std::string::npos : text.find_last_not_of(" \t", tokens.begin(at) - 1);
@@ -28,19 +28,19 @@ std::optional<size_t> last_of_directive(const Tokens& tokens, size_t at) {
   return at;
 }
 
-/// A base as it is written: "llama::LlamaModelImpl", and the last name in it.
+/// A base as written, "llama::LlamaModelImpl", and the last name in it.
 struct WrittenBase {
   std::string type, name;
   bool is_template = false;
 };
 
-/// A class at namespace scope. Places are those of tokens.
+/// A class at namespace scope. Positions are token indices.
 struct WrittenClass {
   std::string name;
   bool is_struct = false;
   std::vector<WrittenBase> bases;
-  size_t open = 0, close = 0;        // its braces
-  std::vector<size_t> constructors;  // their names
+  size_t open = 0, close = 0;        // token indices of its braces
+  std::vector<size_t> constructors;  // token indices of their names
   bool inherits_constructors = false;
 
   const WrittenBase* module_base() const {
@@ -50,13 +50,14 @@ struct WrittenClass {
   }
 };
 
-/// What a spec declares at namespace scope.
+/// Finds a spec's declarations at namespace scope.
 class Scanner {
  public:
   explicit Scanner(const Tokens& tokens) : tokens_(tokens) {
-    for (size_t at = 0, others = 0; at < tokens_.size(); ++at) {  // others: open braces that are no namespace's
+    // others: open braces that do not belong to a namespace
+    for (size_t at = 0, others = 0; at < tokens_.size(); ++at) {
       const std::string_view word = tokens_.word(at);
-      if (const auto last = last_of_directive(tokens_, at)) {
+      if (const auto last = find_directive_end(tokens_, at)) {
         at = *last;
       } else if (word == "{") {
         ++others;
@@ -75,20 +76,20 @@ class Scanner {
       } else if (word == "TORCH_MODULE_IMPL") {
         holders.insert(std::string(tokens_.word(at + 2)));
         held.insert(std::string(tokens_.word(at + 4)));
-      } else if ((word == "class" || word == "struct") && !is_part_of_more(at)) {
+      } else if ((word == "class" || word == "struct") && !is_enum_or_parameter(at)) {
         at = scan_class(at);
       }
     }
   }
 
   std::vector<WrittenClass> classes;
-  std::map<std::string, std::string> aliases;  // to the last name of what they stand for
-  std::set<std::string> holders;               // by TORCH_MODULE
-  std::set<std::string> held;                  // by TORCH_MODULE_IMPL
+  std::map<std::string, std::string> aliases;  // alias to the last name of its target
+  std::set<std::string> holders;               // names in TORCH_MODULE
+  std::set<std::string> held;                  // class names in TORCH_MODULE_IMPL
 
  private:
-  /// `enum class`, or a template's parameter.
-  bool is_part_of_more(size_t at) const {
+  /// Whether the keyword is part of `enum class` or a template parameter.
+  bool is_enum_or_parameter(size_t at) const {
     const std::string_view before = at > 0 ? tokens_.word(at - 1) : std::string_view();
     return before == "enum" || before == "<" || before == ",";
   }
@@ -100,7 +101,7 @@ class Scanner {
     return name;
   }
 
-  /// The last token of the class's head, or of its whole definition.
+  /// Returns the last token of the class's head or, if it has a body, of its definition.
   size_t scan_class(size_t at) {
     WrittenClass one;
     one.is_struct = tokens_.word(at) == "struct";
@@ -124,7 +125,7 @@ class Scanner {
     return classes.back().close + 1;
   }
 
-  /// Returns the brace after them.
+  /// Returns the index of the brace after the bases.
   size_t scan_bases(size_t at, std::vector<WrittenBase>& bases) const {
     static const std::set<std::string_view> kNoType = {"public", "protected", "private", "virtual"};
     int angles = 0;
@@ -161,7 +162,8 @@ class Scanner {
   const Tokens& tokens_;
 };
 
-/// After `public:` where the class begins with it, else after its brace, between access specifiers.
+/// The using-declaration, inserted after `public:` if the class begins with it, otherwise after its brace between
+/// access specifiers.
 ImplicitText constructors(const Tokens& tokens, const WrittenClass& one, const WrittenBase& base) {
   const std::string use = " using " + (base.is_template ? base.name : base.type) + "::" + base.name + ";";
   if (one.is_struct) return {tokens.end(one.open), use};
@@ -169,18 +171,18 @@ ImplicitText constructors(const Tokens& tokens, const WrittenClass& one, const W
   return {tokens.end(one.open), " public:" + use + " private:"};
 }
 
-/// `member(value)` of a constructor. Places are those of tokens.
+/// `member(value)` of a constructor. Positions are token indices.
 struct WrittenInitializer {
   size_t member = 0, open = 0, close = 0;
 };
 
 struct WrittenConstructor {
   std::vector<WrittenInitializer> initializers;
-  size_t body = 0;  // its opening brace; the last token where it has none
+  size_t body = 0;  // its opening brace; the last token if it has none
   size_t last = 0;  // its closing brace, or the last token of its declaration
 };
 
-/// The constructor whose name stands at `at`.
+/// Reads the constructor whose name is at `at`.
 WrittenConstructor read_constructor(const Tokens& tokens, size_t at) {
   WrittenConstructor result;
   at = tokens.closing(at + 1);
@@ -203,7 +205,7 @@ WrittenConstructor read_constructor(const Tokens& tokens, size_t at) {
   return result;
 }
 
-/// Which members of a class hold modules, by the types that they are declared with.
+/// The members of a class that hold modules, judging by their declared types.
 class ModuleMembers {
  public:
   ModuleMembers(const Tokens& tokens, const WrittenClass& one, const std::set<std::string>& modules)
@@ -231,7 +233,7 @@ class ModuleMembers {
  private:
   static bool is_access(std::string_view word) { return word == "public" || word == "protected" || word == "private"; }
 
-  /// Whether a function's parameters stand before the brace at `at`.
+  /// Whether the brace at `at` follows a function's parameters.
   bool follows_parameters(size_t at) const {
     static const std::set<std::string_view> kBetween = {"const", "noexcept", "override", "final", "&", "&&"};
     while (kBetween.count(tokens_.word(at - 1))) --at;
@@ -240,9 +242,9 @@ class ModuleMembers {
     return tokens_.word(at - 1) == "->";
   }
 
-  /// One declaration of one member or several: `TP_COLWISE nn::Linear q_proj, k_proj{nullptr};`.
+  /// Reads one declaration of one or more members: `TP_COLWISE nn::Linear q_proj, k_proj{nullptr};`.
   void read_declaration(size_t begin, size_t end) {
-    std::string_view before;  // the last name, or what a template holds
+    std::string_view before;  // the last name, or the template's argument
     bool in_nn = false, holds = false, is_holder = false, in_value = false;
     int angles = 0;
     for (size_t at = begin; at < end; ++at) {
@@ -254,7 +256,7 @@ class ModuleMembers {
       } else if (word == "=") {
         in_value = true;
       } else if (word == "<") {
-        // Its<X> is X; a list of modules, or one of several, is a module; any other template is none.
+        // Its<X> is X. ModuleListOf and OneOf are modules; other templates are not.
         if (angles++ == 0) {
           is_holder = before == "ModuleListOf" || before == "OneOf";
           in_nn = false;
@@ -272,7 +274,7 @@ class ModuleMembers {
     }
   }
 
-  /// Whether the name at `at`, or the one that begins its list, is declared with a template's type.
+  /// Whether the name at `at`, or the first name of its list, is declared with a template type.
   bool follows_template(size_t at) const {
     while (tokens_.word(at - 1) == ",") at -= 2;
     return tokens_.word(at - 1) == ">";
@@ -283,19 +285,20 @@ class ModuleMembers {
   std::set<std::string_view> members_;
 };
 
-/// Around what the constructor whose name stands at `at` makes for `members`, in initializers and in assignments.
+/// Adds register_module calls around the modules that the constructor whose name is at `at` creates for `members`, in
+/// initializers and in assignments.
 void add_registrations(const Tokens& tokens, size_t at, const ModuleMembers& members,
-                       std::vector<ImplicitText>& supplied) {
+                       std::vector<ImplicitText>& insertions) {
   const WrittenConstructor constructor = read_constructor(tokens, at);
   const auto add = [&](std::string_view member, size_t first, size_t end) {
-    bool makes = false, registers = false;
+    bool creates = false, registers = false;
     for (size_t inside = first; inside < end; ++inside) {
-      makes |= tokens.word(inside) == "(";
+      creates |= tokens.word(inside) == "(";
       registers |= tokens.word(inside).starts_with("register_") || tokens.word(inside) == "remake";
     }
-    if (!makes || registers) return;
-    supplied.push_back({tokens.begin(first), "register_module(\"" + std::string(member) + "\", "});
-    supplied.push_back({tokens.begin(end), ")"});
+    if (!creates || registers) return;
+    insertions.push_back({tokens.begin(first), "register_module(\"" + std::string(member) + "\", "});
+    insertions.push_back({tokens.begin(end), ")"});
   };
   for (const WrittenInitializer& one : constructor.initializers)
     if (one.open == one.member + 1 && tokens.word(one.open) == "(" && members.count(tokens.word(one.member)))
@@ -334,18 +337,18 @@ std::vector<ImplicitText> find_implicit_text(const std::string& spec, const std:
   const Scanner scanner(tokens);
   std::set<std::string> all = find_modules(scanner, modules);
   all.insert(modules.begin(), modules.end());
-  std::vector<ImplicitText> supplied;
+  std::vector<ImplicitText> insertions;
   for (const WrittenClass& one : scanner.classes) {
     const WrittenBase* base = one.module_base();
     if (!base) continue;
     if (one.constructors.empty() && !one.inherits_constructors && base->name != "Module")
-      supplied.push_back(constructors(tokens, one, *base));
+      insertions.push_back(constructors(tokens, one, *base));
     const ModuleMembers members(tokens, one, all);
-    for (const size_t constructor : one.constructors) add_registrations(tokens, constructor, members, supplied);
+    for (const size_t constructor : one.constructors) add_registrations(tokens, constructor, members, insertions);
     if (lacks_holder(scanner, one))
-      supplied.push_back({tokens.end(one.close + 1), " TORCH_MODULE(" + to_holder(one.name) + ");"});
+      insertions.push_back({tokens.end(one.close + 1), " TORCH_MODULE(" + to_holder(one.name) + ");"});
   }
-  return supplied;
+  return insertions;
 }
 
 std::vector<std::string> find_implicit_holders(const std::string& spec) {

@@ -1,4 +1,4 @@
-// What C++ asks for and a spec may leave out, as it follows from the spec's classes.
+// Declarations that C++ requires but a spec may omit. They follow from the spec's classes.
 #pragma once
 
 #include <set>
@@ -9,19 +9,19 @@
 
 namespace modgen {
 
-/// What `spec`, a spec's text, leaves out, in source order:
+/// The declarations that the text `spec` omits, in source order:
 ///
 /// - `TORCH_MODULE(X);` after a module class;
 /// - `using YImpl::YImpl;` in a module class that derives from YImpl and declares no constructor;
-/// - `register_module("member", …)` around what a constructor makes for a member that holds a module.
+/// - `register_module("member", …)` around a module that a constructor creates for a member.
 ///
-/// `modules` are the names of other module classes that the spec sees. Text that is no C++ gets nothing.
+/// `modules` are the names of other module classes that the spec sees. Text that is not C++ gets none.
 std::vector<ImplicitText> find_implicit_text(const std::string& spec, const std::set<std::string>& modules);
 
-/// The holders that find_implicit_text supplies for `spec`: "LlamaMLP".
+/// The holders that find_implicit_text declares for `spec`: "LlamaMLP".
 std::vector<std::string> find_implicit_holders(const std::string& spec);
 
-/// The names of the module classes that `text`, of a spec or of the contract, declares, aliases among them.
+/// The names of the module classes that `text`, a spec or the contract, declares, including aliases.
 std::set<std::string> declared_modules(const std::string& text, const std::set<std::string>& modules);
 
 /// The specs that `spec` includes: "llama".

@@ -17,7 +17,7 @@ size_t Nesting::add(clang::tok::TokenKind kind) {
     case clang::tok::r_square:
     case clang::tok::r_brace:
       if (!around_.empty()) {
-        open_ = around_.back() + 2;  // with both of the pair
+        open_ = around_.back() + 2;  // including both brackets
         around_.pop_back();
       }
       break;
@@ -31,7 +31,7 @@ size_t Nesting::add(clang::tok::TokenKind kind) {
 }
 
 void allow_deep_stack() {
-  // Linux leaves this much room below the main thread's stack, whatever the limit was when the program began.
+  // Linux reserves this much below the main thread's stack, regardless of the limit at program start.
   constexpr rlim_t kBytes = 100 << 20;
   rlimit limit{};
   if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kBytes) return;

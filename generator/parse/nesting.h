@@ -1,5 +1,5 @@
-// How deep the text of a spec nests. Clang and the later stages recurse into code, and the stack is finite:
-// the text is rejected before they overflow it.
+// Nesting depth of a spec's text. Clang and the later stages recurse into code, and the stack is finite: text that
+// would overflow it is rejected first.
 #pragma once
 
 #include <clang/Basic/TokenKinds.h>
@@ -9,22 +9,22 @@
 
 namespace modgen {
 
-/// Counts, token by token, those that are open: after the last semicolon of each enclosing bracket and brace, without
-/// those in closed ones. No syntax tree of the text is deeper.
+/// Counts open tokens: those after the last semicolon of each enclosing bracket or brace, without tokens in closed
+/// ones. The syntax tree is never deeper than this count.
 class Nesting {
  public:
-  /// Many times what models need.
+  /// Many times the depth that models need.
   static constexpr size_t kMost = 4000;
 
-  /// Takes the next token and returns the number of open ones.
+  /// Consumes the next token and returns the number of open tokens.
   size_t add(clang::tok::TokenKind kind);
 
  private:
   size_t open_ = 0;
-  std::vector<size_t> around_;  // those open before each bracket and brace that is not closed yet
+  std::vector<size_t> around_;  // open tokens before each unclosed bracket and brace
 };
 
-/// Lets this process use the stack that kMost open tokens need. Costs nothing if it is not used.
+/// Raises the stack limit to what kMost open tokens need. Costs nothing if the stack is not used.
 void allow_deep_stack();
 
 }  // namespace modgen

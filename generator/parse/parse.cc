@@ -29,11 +29,11 @@ constexpr char kFlattenedEnd[] = "modgen_flattened_end";
 
 std::string numbered(const char* folder, size_t index) { return folder + std::to_string(index) + ".h"; }
 
-/// A namespace. When the parser reports it, it has read no further than one token after it.
+/// A namespace. When the parser reports it, the parser has read at most one token beyond it.
 std::string marker(const char* name) { return std::string("namespace ") + name + " {}\n;\n"; }
 
-/// Calls flatten after the last spec that is to be read, puts its texts where the include after that spec will find
-/// them, and ends the parse after the texts.
+/// Calls flatten after the last spec to be read, stores its texts where the include after that spec finds them, and
+/// ends the parse after the texts.
 class Consumer : public clang::ASTConsumer {
  public:
   Consumer(clang::CompilerInstance& compiler, Parsed& parsed, const ParseSteps& steps, size_t specs,
@@ -48,7 +48,7 @@ class Consumer : public clang::ASTConsumer {
       const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(decl);
       if (!space) continue;
       if (space->getName() == kSpecEnd) {
-        spec_was_read();
+        on_spec_end();
       } else if (space->getName() == kFlattenedEnd) {
         finish();
         return false;
@@ -57,13 +57,13 @@ class Consumer : public clang::ASTConsumer {
     return true;
   }
 
-  void HandleInterestingDecl(clang::DeclGroupRef) override {}  // the prelude's own, as the reader meets them
+  void HandleInterestingDecl(clang::DeclGroupRef) override {}  // declarations of the prelude, as they are deserialized
 
-  // Where a brace is missing the last marker is never seen.
+  // If a brace is missing, the parser never reaches the last marker.
   void HandleTranslationUnit(clang::ASTContext&) override { project_.resolve_inclusions(); }
 
  private:
-  void spec_was_read() {
+  void on_spec_end() {
     const size_t spec = read_++;
     if (compiler_.getDiagnostics().hasErrorOccurred()) return;
     project_.resolve_inclusions();
@@ -85,7 +85,7 @@ class Consumer : public clang::ASTConsumer {
     steps_.finish(compiler_, parsed_, files);
   }
 
-  /// The name of the file.
+  /// Returns the name of the file.
   std::string set_file(const char* folder, size_t index, const std::string& text) {
     const std::string name = numbered(folder, index);
     const auto entry = compiler_.getFileManager().getVirtualFileRef(name, static_cast<off_t>(text.size()), 0);
@@ -118,18 +118,18 @@ class SpecAction : public clang::ASTFrontendAction {
   }
 
  private:
-  /// Ends the parse, unless it is a library's header that nests.
+  /// Ends the parse, unless the token is in a library's header.
   void reject_nesting(const clang::SourceManager& manager, const clang::Token& token) {
     const SourceSpan where = parsed_.token(manager, token.getLocation());
     if (where.file == 0) return;
     parsed_.remarks.push_back({Diagnostic::Severity::error,
                                where,
                                "this code nests too deeply: " + std::to_string(Nesting::kMost) +
-                                   " tokens come before it in statements that have not ended",
-                               "divide it into several statements",
+                                   " tokens precede it in statements that have not ended",
+                               "split it into several statements",
                                {}});
     auto* recovery = llvm::CrashRecoveryContext::GetCurrent();
-    recovery->DumpStackAndCleanupOnFailure = false;  // nothing has crashed
+    recovery->DumpStackAndCleanupOnFailure = false;  // this is not a crash
     recovery->HandleExit(1);
   }
 
@@ -159,19 +159,19 @@ Parsed parse(const ParseOptions& options, const std::vector<std::string>& spec_p
   compiler->getPreprocessorOpts().ImplicitPCHInclude = prelude;
   compiler->getPreprocessorOpts().DisablePCHOrModuleValidation = clang::DisableValidationForModuleKind::PCH;
   SpecAction action(options, parsed, steps, spec_paths.size());
-  // Clang itself may crash on text that is not C++, and is stopped where text nests too deeply. What it reported until
-  // then is reported.
+  // Clang itself may crash on text that is not C++, and is stopped when text nests too deeply. Diagnostics up to that
+  // point are reported.
   llvm::CrashRecoveryContext::Enable();
   llvm::CrashRecoveryContext recovery;
-  recovery.DumpStackAndCleanupOnFailure = true;  // if the program has asked for stack traces
+  recovery.DumpStackAndCleanupOnFailure = true;  // if the program enabled stack traces
   if (!recovery.RunSafely([&] { compiler->ExecuteAction(action); })) {
-    if (!parsed.has_errors()) throw std::runtime_error("Clang crashed while it read " + text);
-    compiler.release();  // NOLINT: in no state to be destroyed
+    if (!parsed.has_errors()) throw std::runtime_error("Clang crashed while reading " + text);
+    compiler.release();  // NOLINT: its state does not allow destruction
   }
   llvm::CrashRecoveryContext::Disable();
   std::sort(parsed.absent.begin(), parsed.absent.end());
   parsed.absent.erase(std::unique(parsed.absent.begin(), parsed.absent.end()), parsed.absent.end());
-  // A file that exists is not an absent candidate: another include may have found it from elsewhere.
+  // A file that exists is not an absent candidate: another include may have found it through another folder.
   std::erase_if(parsed.absent, [](const Parsed::Absent& absent) {
     std::error_code unreadable;
     return std::filesystem::is_regular_file(absent.path, unreadable);

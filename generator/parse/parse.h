@@ -1,5 +1,5 @@
-// The first stage: one translation unit of all asked specs over a cached precompiled prelude. The same compiler then
-// reads the flattened texts, so that Clang reports what flattening breaks.
+// The first stage, parse: one translation unit of all requested specs on top of a cached precompiled prelude. The same
+// compiler then reads the flattened texts, so that Clang reports errors introduced by flattening.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,12 @@ namespace modgen {
 
 /// The callbacks of parse.
 struct ParseSteps {
-  /// After each spec but the last, as long as there was no error, with how many were read: whether to continue with
-  /// flatten, without the others. None: never.
+  /// Called after each spec but the last, until the first error, with the number of specs read so far. Returns whether
+  /// to go straight to flatten, without the remaining specs. If empty, all specs are read.
   std::function<bool(clang::CompilerInstance&, Parsed&, size_t specs)> stops_at = {};
-  /// After the specs and before any flattened text: returns the flattened texts to parse, in order. None: parsing ends
-  /// here.
+  /// Called after the specs. Returns the flattened texts to parse, in order; parsing ends here if there are none.
   std::function<std::vector<std::string>(clang::CompilerInstance&, Parsed&)> flatten;
-  /// After the flattened texts; `files` are their indices in the table, in order.
+  /// Called after the flattened texts; `files` are their indices in the table, in order.
   std::function<void(clang::CompilerInstance&, Parsed&, const std::vector<uint32_t>& files)> finish;
 };
 

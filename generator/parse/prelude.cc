@@ -48,7 +48,7 @@ std::string prelude_key(const ParseOptions& options) {
   };
   for (const std::string& part :
        {clang::getClangFullVersion(), options.shipped, options.torch, options.clang_resources,
-        std::string("c++20 -w 5"), std::string(kAbridgedLibrary), std::string(kAbridged), std::string(kUsedByMost)})
+        std::string("c++20 -w 5"), std::string(kStubLibrary), std::string(kStubPrelude), std::string(kUsedByMost)})
     mix(part);
   for (const std::string& file : files) {
     mix(file);
@@ -57,8 +57,8 @@ std::string prelude_key(const ParseOptions& options) {
   return llvm::toHex(digest.final(), /*LowerCase=*/true).substr(0, 32);
 }
 
-/// Has the bodies of the prelude's own text read. What specs see of libtorch is its declarations: its bodies would only
-/// fill the cache.
+/// Parses function bodies only in the prelude's own text. Specs need just the declarations of libtorch; its bodies
+/// would only fill the cache.
 class OwnBodies : public clang::ASTConsumer {
  public:
   explicit OwnBodies(clang::CompilerInstance& compiler) : compiler_(compiler) {}
@@ -81,7 +81,7 @@ class PreludeAction : public clang::GeneratePCHAction {
     return clang::GeneratePCHAction::BeginSourceFileAction(compiler);
   }
 
-  /// As Clang's own, but into memory: its output file ends the program where the disk is full.
+  /// Like Clang's own, but writes to memory: Clang's output file ends the program if the disk is full.
   std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& compiler, llvm::StringRef) override {
     std::vector<std::unique_ptr<clang::ASTConsumer>> both;
     both.push_back(std::make_unique<clang::PCHGenerator>(
@@ -97,29 +97,29 @@ class PreludeAction : public clang::GeneratePCHAction {
   std::shared_ptr<clang::PCHBuffer> bytes_;
 };
 
-/// Keeps those that were used last: each state of the contract, of torch or of modgen has one of 70 MB.
+/// Keeps the most recently used preludes: each state of the contract, torch or modgen has one of 70 MB.
 void remove_old_preludes(const fs::path& cache) {
   constexpr size_t kKept = 8;
   std::vector<std::pair<fs::file_time_type, fs::path>> preludes;
-  std::error_code another_process_was_first;
-  for (const auto& entry : fs::directory_iterator(cache, another_process_was_first))
+  std::error_code removed_by_another_process;
+  for (const auto& entry : fs::directory_iterator(cache, removed_by_another_process))
     if (entry.path().filename().string().rfind("prelude-", 0) == 0)
-      preludes.emplace_back(entry.last_write_time(another_process_was_first), entry.path());
+      preludes.emplace_back(entry.last_write_time(removed_by_another_process), entry.path());
   std::sort(preludes.rbegin(), preludes.rend());
   for (size_t index = kKept; index < preludes.size(); ++index)
-    fs::remove_all(preludes[index].second, another_process_was_first);
+    fs::remove_all(preludes[index].second, removed_by_another_process);
 }
 
-struct MadePrelude {
+struct BuiltPrelude {
   std::shared_ptr<clang::PCHBuffer> bytes = std::make_shared<clang::PCHBuffer>();
-  std::string lines;  // of its list
+  std::string lines;  // lines of its file list
 };
 
 std::string compute_hash(llvm::StringRef bytes) { return llvm::utohexstr(llvm::xxh3_64bits(bytes)); }
 
-/// A precompiled prelude and the list of what it was made of, whose lines are
+/// A precompiled prelude and the list of its inputs, with the lines
 ///   pch HASH       of the precompiled file
-///   read PATH      a file that it was made of
+///   read PATH      an input file
 ///   absent PATH    an include candidate that did not exist
 ///   end HASH       of the lines before
 class StoredPrelude {
@@ -128,13 +128,14 @@ class StoredPrelude {
 
   std::string precompiled() const { return (folder_ / kPrecompiled).string(); }
 
-  /// The lines of the list; nothing where there is no prelude, or one of its files is not what was written.
-  std::optional<std::string> sound_list() const {
-    const std::string text = read("files"), state = state_of_precompiled();
+  /// The lines of the list; nullopt if there is no prelude or one of its files is damaged.
+  std::optional<std::string> read_valid_list() const {
+    const std::string text = read("files"), state = precompiled_state();
     const size_t end = text.rfind("end ");
     if (state.empty() || end == std::string::npos || text.substr(end) != last_line(text.substr(0, end)))
       return std::nullopt;
-    // Hashing 70 MB takes a tenth of a run. It is done once for each state of the file, by what the file system says.
+    // Hashing 70 MB takes a tenth of a run, so each state of the file, as given by its file system metadata, is hashed
+    // once.
     const std::string verified = text.substr(0, text.find('\n') + 1) + state;
     if (read("verified") == verified) return text;
     const auto bytes = llvm::MemoryBuffer::getFile(precompiled(), /*IsText=*/false, /*RequiresNullTerminator=*/false);
@@ -143,18 +144,18 @@ class StoredPrelude {
     return text;
   }
 
-  /// Throws std::runtime_error where it cannot be written.
-  void store(const MadePrelude& made) const {
+  /// Throws std::runtime_error if it cannot be written.
+  void store(const BuiltPrelude& made) const {
     const std::string_view bytes(made.bytes->Data.data(), made.bytes->Data.size());
     const std::string text = first_line(bytes) + made.lines;
     write_file(precompiled(), bytes);
     write_file(folder_ / "files", text + last_line(text));
-    remember(first_line(bytes) + state_of_precompiled());
+    remember(first_line(bytes) + precompiled_state());
   }
 
   void mark_as_used() const {
-    std::error_code of_another_user;
-    fs::last_write_time(folder_, fs::file_time_type::clock::now(), of_another_user);
+    std::error_code owned_by_another_user;
+    fs::last_write_time(folder_, fs::file_time_type::clock::now(), owned_by_another_user);
   }
 
  private:
@@ -163,7 +164,7 @@ class StoredPrelude {
   }
   static std::string last_line(llvm::StringRef lines_before) { return "end " + compute_hash(lines_before) + "\n"; }
 
-  /// Empty where it cannot be read: what is missing is made again.
+  /// Empty if it cannot be read: missing data is computed again.
   std::string read(const char* name) const {
     try {
       return read_file_if_any(folder_ / name).value_or("");
@@ -172,8 +173,8 @@ class StoredPrelude {
     }
   }
 
-  /// Changes whenever somebody writes to the file. Empty where there is none.
-  std::string state_of_precompiled() const {
+  /// Changes with every write to the file. Empty if the file does not exist.
+  std::string precompiled_state() const {
     struct stat status{};
     if (stat(precompiled().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return "";
     std::ostringstream text;
@@ -192,25 +193,25 @@ class StoredPrelude {
   fs::path folder_;
 };
 
-MadePrelude make_prelude(const ParseOptions& options) {
-  MadePrelude result;
+BuiltPrelude make_prelude(const ParseOptions& options) {
+  BuiltPrelude result;
   Parsed made;
   Remarks remarks(made);
   auto compiler = make_compiler(options, /*header=*/true, remarks);
   compiler->getFrontendOpts().Inputs.emplace_back(
       kPrelude,
       clang::InputKind(clang::Language::CXX, clang::InputKind::Source, false, clang::InputKind::HeaderUnit_None, true));
-  std::string text(kAbridgedLibrary);
-  text.append("#include \"modular/modular.h\"\n").append(kAbridged).append(kUsedByMost);
+  std::string text(kStubLibrary);
+  text.append("#include \"modular/modular.h\"\n").append(kStubPrelude).append(kUsedByMost);
   compiler->getPreprocessorOpts().addRemappedFile(kPrelude, llvm::MemoryBuffer::getMemBufferCopy(text).release());
   compiler->getFrontendOpts().SkipFunctionBodies = true;
   PreludeAction action(options, made, result.bytes);
   if (!compiler->ExecuteAction(action) || !made.remarks.empty() || !result.bytes->IsComplete) {
-    const std::string why = made.remarks.empty() ? "Clang failed" : made.remarks.front().message;
+    const std::string reason = made.remarks.empty() ? "Clang failed" : made.remarks.front().message;
     const Location where = made.remarks.empty() ? Location{} : made.sources.locate(made.remarks.front().where);
-    throw std::runtime_error("cannot compile the prelude modular/modular.h: " + why +
-                             (where.line ? " (" + where.path + ":" + std::to_string(where.line) + ")" : "") + "; is " +
-                             options.torch + " torch 2.11.0?");
+    throw std::runtime_error("cannot compile the prelude modular/modular.h: " + reason +
+                             (where.line ? " (" + where.path + ":" + std::to_string(where.line) + ")" : "") +
+                             "; check that " + options.torch + " is torch 2.11.0");
   }
   for (uint32_t index = 1; index < made.sources.size(); ++index)
     result.lines += "read " + made.sources[index].absolute + "\n";
@@ -218,24 +219,24 @@ MadePrelude make_prelude(const ParseOptions& options) {
   return result;
 }
 
-/// Why no file can be written below `folder`, which is created where it can be; empty where one can.
-std::string why_not_writable(const fs::path& folder) {
+/// Creates `folder` if possible. Returns the reason why no file can be written to it; empty if files can.
+std::string check_writable(const fs::path& folder) {
   std::error_code failed;
   fs::create_directories(folder, failed);
   if (!failed && access(folder.c_str(), W_OK | X_OK) != 0) failed = std::error_code(errno, std::generic_category());
   return failed ? folder.string() + ": cannot be written: " + failed.message() : "";
 }
 
-/// Uses the prelude of `name`, and makes it where there is none: in the cache, or where that cannot be written, in the
-/// folder for temporary files.
+/// Returns the prelude `name` and builds it if needed: in the cache or, if that is not writable, in the folder for
+/// temporary files.
 std::pair<StoredPrelude, std::string> stored_prelude(const ParseOptions& options, const std::string& name,
                                                      std::vector<std::string>& notices) {
-  std::optional<MadePrelude> made;
-  std::string problem = options.cache.empty() ? "there is no cache folder: neither XDG_CACHE_HOME nor HOME is set" : "";
+  std::optional<BuiltPrelude> made;
+  std::string problem = options.cache.empty() ? "no cache folder: neither XDG_CACHE_HOME nor HOME is set" : "";
   if (problem.empty()) {
     const StoredPrelude cached(fs::path(options.cache) / name);
-    if (auto list = cached.sound_list()) return {cached, *list};
-    problem = why_not_writable(options.cache);
+    if (auto list = cached.read_valid_list()) return {cached, *list};
+    problem = check_writable(options.cache);
     if (problem.empty()) {
       made = make_prelude(options);
       try {
@@ -248,14 +249,14 @@ std::pair<StoredPrelude, std::string> stored_prelude(const ParseOptions& options
     }
   }
   const fs::path folder = temporary_cache_folder();
-  const StoredPrelude spare(folder / name);
-  if (auto list = spare.sound_list()) return {spare, *list};
+  const StoredPrelude temporary(folder / name);
+  if (auto list = temporary.read_valid_list()) return {temporary, *list};
   if (!made) made = make_prelude(options);
-  spare.store(*made);
+  temporary.store(*made);
   remove_old_preludes(folder);
   notices.push_back(problem + "; the precompiled prelude is kept in " + folder.string() +
                     " instead (--cache-dir names another folder)");
-  return {spare, made->lines};
+  return {temporary, made->lines};
 }
 
 }  // namespace

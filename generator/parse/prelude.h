@@ -1,4 +1,4 @@
-// The precompiled prelude: the contract and what it includes, read once for all runs.
+// The precompiled prelude: the contract and its includes, compiled once for all runs.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace modgen {
 
-/// The path of the precompiled prelude. It is built if the cache does not hold it, or holds a damaged one; where the
-/// cache cannot be written, a folder for temporary files takes its place, which is a notice. What it was made of, and
-/// which include candidates did not exist, is added to `parsed`. Throws std::runtime_error where it does not compile.
+/// Returns the path of the precompiled prelude. Builds it if the cache does not have it or has a damaged one. If the
+/// cache is not writable, uses a folder for temporary files and adds a notice. Adds the prelude's inputs, and the
+/// include candidates that did not exist, to `parsed`. Throws std::runtime_error if it does not compile.
 std::string precompiled_prelude(const ParseOptions& options, Parsed& parsed);
 
 }  // namespace modgen

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 namespace modgen {
 namespace {
 
-bool lies_below(const std::string& path, const std::string& folder) {
+bool is_below(const std::string& path, const std::string& folder) {
   return path.size() > folder.size() && path.compare(0, folder.size(), folder) == 0 && path[folder.size()] == '/';
 }
 
@@ -28,7 +28,7 @@ std::vector<RawToken> code_tokens(const std::string& text) {
 }
 
 std::string shown_path(const ParseOptions& options, const std::string& absolute) {
-  return lies_below(absolute, options.root) ? absolute.substr(options.root.size() + 1) : absolute;
+  return is_below(absolute, options.root) ? absolute.substr(options.root.size() + 1) : absolute;
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ void ProjectFiles::InclusionDirective(clang::SourceLocation hash, const clang::T
                                       bool angled, clang::CharSourceRange, clang::OptionalFileEntryRef found,
                                       llvm::StringRef, llvm::StringRef, const clang::Module*, bool,
                                       clang::SrcMgr::CharacteristicKind) {
-  if (found) supply(*found);  // before it is entered
+  if (found) add_implicit_text(*found);  // before it is entered
   const auto& manager = compiler_.getSourceManager();
   const auto [file, offset] = manager.getDecomposedLoc(hash);
   const uint32_t index = parsed_.index_of(file);
@@ -75,27 +75,27 @@ void ProjectFiles::InclusionDirective(clang::SourceLocation hash, const clang::T
   }
 }
 
-/// Puts the text of a spec with what it leaves out in the place of the file's, once.
-void ProjectFiles::supply(clang::FileEntryRef spec) {
+/// Overrides the contents of a spec's file, once, with its text plus the declarations that it omits.
+void ProjectFiles::add_implicit_text(clang::FileEntryRef spec) {
   const fs::path path = spec.getName().str();
   if (path.parent_path().filename() != "modular" || path.filename() == "modular.h" || path.extension() != ".h" ||
       implicit_.count(&spec.getFileEntry()))
     return;
-  std::vector<ImplicitText>& supplied = implicit_[&spec.getFileEntry()];
+  std::vector<ImplicitText>& insertions = implicit_[&spec.getFileEntry()];
   const auto buffer = compiler_.getFileManager().getBufferForFile(spec);
-  if (!buffer) return;  // Clang says so
+  if (!buffer) return;  // Clang reports it
   const std::string text = (*buffer)->getBuffer().str();
   std::set<std::string> modules = contract_modules();
   for (const std::string& other : included_specs(text)) modules.merge(std::set(modules_of_spec(other)));
-  supplied = find_implicit_text(text, modules);
-  if (!supplied.empty())
+  insertions = find_implicit_text(text, modules);
+  if (!insertions.empty())
     compiler_.getSourceManager().overrideFileContents(
-        spec, llvm::MemoryBuffer::getMemBufferCopy(with_implicit_text(text, supplied), spec.getName()));
+        spec, llvm::MemoryBuffer::getMemBufferCopy(with_implicit_text(text, insertions), spec.getName()));
 }
 
-/// The module classes that a spec and those that it includes declare.
+/// The module classes that a spec and its included specs declare.
 const std::set<std::string>& ProjectFiles::modules_of_spec(const std::string& name) {
-  const auto [found, is_new] = modules_.try_emplace(name);  // before its includes: they may come back to it
+  const auto [found, is_new] = modules_.try_emplace(name);  // before its includes: they may include it again
   if (!is_new) return found->second;
   for (const std::string& folder : {options_.root, options_.shipped}) {
     const auto buffer = compiler_.getFileManager().getBufferForFile(folder + "/modular/" + name + ".h");
@@ -109,7 +109,7 @@ const std::set<std::string>& ProjectFiles::modules_of_spec(const std::string& na
   return found->second;
 }
 
-/// Those of the headers that the prelude was made of.
+/// The module classes of the prelude's headers.
 const std::set<std::string>& ProjectFiles::contract_modules() {
   if (!contract_modules_) {
     contract_modules_.emplace();
@@ -163,7 +163,7 @@ void ProjectFiles::resolve_inclusions() {
   pending_.clear();
 }
 
-/// The one at the beginning of a file whose name is defined next and whose #endif ends the file is an include guard.
+/// An #ifndef at the beginning of a file is an include guard if its name is defined next and its #endif ends the file.
 void ProjectFiles::Ifndef(clang::SourceLocation at, const clang::Token& name, const clang::MacroDefinition&) {
   const SourceSpan where = parsed_.token(compiler_.getSourceManager(), at);
   if (where.file == 0) return;

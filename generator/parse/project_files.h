@@ -1,4 +1,4 @@
-// What the preprocessor reads of the project.
+// Project files, as the preprocessor reads them.
 #pragma once
 
 #include <clang/Lex/PPCallbacks.h>
@@ -18,20 +18,19 @@ class CompilerInstance;
 
 namespace modgen {
 
-// Files in memory: the prelude; what follows each spec, which is nothing or includes of the flattened texts; those
-// texts.
+// Files in memory: the prelude; the file after each spec, which is empty or includes the flattened texts; those texts.
 inline constexpr char kPrelude[] = "/modgen-prelude.h";
 inline constexpr char kNextFolder[] = "/modgen-next/";
 inline constexpr char kFlattenedFolder[] = "/modgen-flattened/";
 
-/// Records in `parsed` what the preprocessor reads of the project: files, includes and where it looked for them,
-/// macros, conditions.
+/// Records in `parsed` the preprocessor's view of the project: files, includes and the include candidates that it
+/// tried, macros, conditions.
 class ProjectFiles : public clang::PPCallbacks {
  public:
   ProjectFiles(const ParseOptions& options, bool root_is_searched, clang::CompilerInstance& compiler, Parsed& parsed)
       : options_(options), root_is_searched_(root_is_searched), compiler_(compiler), parsed_(parsed) {}
 
-  /// Gives each inclusion its target, once the files that it may be are in the table.
+  /// Sets the target of each inclusion, once the files are in the table.
   void resolve_inclusions();
 
   void FileChanged(clang::SourceLocation location, FileChangeReason reason, clang::SrcMgr::CharacteristicKind kind,
@@ -50,7 +49,7 @@ class ProjectFiles : public clang::PPCallbacks {
 
  private:
   void open(clang::SourceLocation at);
-  void supply(clang::FileEntryRef spec);
+  void add_implicit_text(clang::FileEntryRef spec);
   const std::set<std::string>& modules_of_spec(const std::string& name);
   const std::set<std::string>& contract_modules();
 
@@ -59,11 +58,11 @@ class ProjectFiles : public clang::PPCallbacks {
   clang::CompilerInstance& compiler_;
   Parsed& parsed_;
   std::vector<std::pair<size_t, std::string>> pending_;
-  std::map<const clang::MacroInfo*, size_t> definitions_;  // looked up, never iterated over
-  std::map<uint32_t, int> depth_;                          // of conditions but for include guards, by file
+  std::map<const clang::MacroInfo*, size_t> definitions_;  // looked up, never iterated
+  std::map<uint32_t, int> depth_;                          // depth of conditions by file, without include guards
   std::map<const clang::FileEntry*, std::vector<ImplicitText>>
-      implicit_;                                          // to each spec; looked up, never iterated over
-  std::map<std::string, std::set<std::string>> modules_;  // by the spec's name
+      implicit_;                                          // text added to each spec; looked up, never iterated
+  std::map<std::string, std::set<std::string>> modules_;  // keyed by spec name
   std::optional<std::set<std::string>> contract_modules_;
 };
 

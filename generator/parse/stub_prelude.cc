@@ -2,7 +2,7 @@
 
 namespace modgen {
 
-const std::string_view kAbridgedLibrary = R"prelude(
+const std::string_view kStubLibrary = R"prelude(
 #include <optional>
 
 namespace std {
@@ -96,7 +96,7 @@ class ModuleHolder<Contained> : torch::detail::ModuleHolderIndicator {
 }  // namespace torch::nn
 )prelude";
 
-const std::string_view kAbridged = R"prelude(
+const std::string_view kStubPrelude = R"prelude(
 namespace std {
 
 template <class T>

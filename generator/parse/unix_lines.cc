@@ -48,7 +48,8 @@ class UnixLines : public llvm::vfs::ProxyFileSystem {
   }
 
  private:
-  /// The file's text with "\n" at the ends of its lines; null where they are so already.
+  /// The file's text with "
+  /// " line endings; null if it already has them.
   const std::string* converted(const std::string& path) {
     if (llvm::StringRef(path).ends_with(".pch")) return nullptr;
     const auto [known, is_new] = converted_.try_emplace(path);

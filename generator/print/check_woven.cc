@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kOnShards = "_on_shards", kEntered = "_tp", kUnit = "forward_unit";
 
-/// Walks along a flattened text and what weaving made of it.
+/// Traverses a flattened text and the woven text in parallel.
 class Unweaver {
  public:
   Unweaver(const FamilyModel& family, const std::string& woven)
@@ -25,30 +25,30 @@ class Unweaver {
         gone_(flattened_.size()),
         added_(woven_.size()),
         origin_(woven_.size()) {
-    for (const Class& one : family.classes) {
-      remove(one.annotations);
-      for (const Field& field : one.fields) remove(field.annotations);
+    for (const Class& owner : family.classes) {
+      remove(owner.annotations);
+      for (const Field& field : owner.fields) remove(field.annotations);
     }
     find_units();
   }
 
-  /// The offset in the flattened text from which on the texts differ; nothing where they do not.
+  /// The offset in the flattened text of the first difference; empty if there is none.
   std::optional<uint32_t> difference() {
-    if (walk(0, flattened_.size(), 0, woven_.size())) return std::nullopt;
+    if (compare(0, flattened_.size(), 0, woven_.size())) return std::nullopt;
     return flattened_.begin(differs_at_);
   }
 
  private:
   void remove(const std::vector<Annotation>& annotations) {
-    for (const Annotation& one : annotations)
-      for (size_t at = flattened_.first_from(one.where.begin);
-           at < flattened_.size() && flattened_.end(at) <= one.where.end; ++at)
+    for (const Annotation& annotation : annotations)
+      for (size_t at = flattened_.first_from(annotation.where.begin);
+           at < flattened_.size() && flattened_.end(at) <= annotation.where.end; ++at)
         gone_[at] = true;
   }
 
   void add(size_t begin, size_t end) { std::fill(added_.begin() + long(begin), added_.begin() + long(end), true); }
 
-  /// The first token of the woven declaration that has the token at `at`.
+  /// The first token of the woven declaration that contains the token at `at`.
   size_t get_declaration(size_t at) const {
     static const std::set<std::string_view> kAccess = {"public", "protected", "private"};
     for (; at > 0; --at) {
@@ -61,7 +61,7 @@ class Unweaver {
     return at;
   }
 
-  /// `T forward(A a) { return fsdp::unit(*this, &C::forward_unit, a); }` before `T forward_unit(A a)`.
+  /// Finds `T forward(A a) { return fsdp::unit(*this, &C::forward_unit, a); }` before `T forward_unit(A a)`.
   void find_units() {
     for (size_t at = 2; at < woven_.size(); ++at) {
       if (!woven_.reads(at, {"fsdp", "::", "unit", "(", "*", "this", ",", "&"}) || woven_.word(at - 1) != "return")
@@ -70,21 +70,21 @@ class Unweaver {
       size_t name = woven_.size();
       bool same = woven_.word(open) == "{" && close < woven_.size();
       for (size_t here = begin, there = close + 1; here < open; ++here, ++there) {
-        // A parameter without a name gets one.
+        // Weaving names unnamed parameters.
         if (woven_.word(here).starts_with("argument") && woven_.word(here) != woven_.word(there)) ++here;
         const bool is_name = woven_.word(here) == "forward" && woven_.word(here + 1) == "(";
         if (is_name) name = there;
         same = same && woven_.word(there) == (is_name ? kUnit : woven_.word(here));
       }
       if (!same || name == woven_.size() || woven_.word(at + 8) != class_around(begin) ||
-          !hands_on_all(at + 8, begin, open, close))
+          !forwards_all(at + 8, begin, open, close))
         continue;
       add(begin, close + 1);
       units_.insert(name);
     }
   }
 
-  /// The name of the class in whose body the woven token at `at` stands; empty where it stands in none.
+  /// The name of the class whose body contains the woven token at `at`; empty if there is none.
   std::string_view class_around(size_t at) const {
     while (at > 0 && woven_.word(at - 1) != "{") {
       const std::string_view before = woven_.word(at - 1);
@@ -94,8 +94,8 @@ class Unweaver {
     return at > 0 ? woven_.word(at + 1) : std::string_view();
   }
 
-  /// Whether `C::forward_unit, a, b); }` from `at` on names each parameter of the head [begin, end), in order.
-  bool hands_on_all(size_t at, size_t begin, size_t end, size_t close) const {
+  /// Whether `C::forward_unit, a, b); }` at `at` names each parameter of the head [begin, end), in order.
+  bool forwards_all(size_t at, size_t begin, size_t end, size_t close) const {
     if (!woven_.is_name(at) || !woven_.reads(at + 1, {"::", kUnit})) return false;
     at += 3;
     const size_t open = woven_.find("(", begin, end), last = woven_.closing(open);
@@ -122,7 +122,7 @@ class Unweaver {
     return woven_.reads(at, {")", ";"}) && at + 2 == close;
   }
 
-  bool walk(size_t flat, size_t flat_end, size_t woven, size_t woven_end) {
+  bool compare(size_t flat, size_t flat_end, size_t woven, size_t woven_end) {
     while (true) {
       while (flat < flat_end && gone_[flat]) ++flat;
       while (woven < woven_end && added_[woven]) ++woven;
@@ -133,20 +133,20 @@ class Unweaver {
     }
   }
 
-  /// Goes on over one form of weaving, or over one token that both have.
+  /// Advances over one woven construct, or over one token that both texts have.
   bool step(size_t& flat, size_t& woven) {
     if (statement(flat, woven) || call(flat, woven) || declaration(flat, woven)) return true;
     const std::string_view before = flattened_.word(flat), after = woven_.word(woven);
     const bool is_variable =
         after.ends_with(kEntered) && after == std::string(before) + std::string(kEntered) && entered_.count(before);
     const bool is_unit = units_.count(woven) && before == "forward";
-    const bool is_second_form = after == std::string(before) + std::string(kOnShards);
-    if (before.empty() || (before != after && !is_variable && !is_unit && !is_second_form)) return false;
+    const bool is_sharded_overload = after == std::string(before) + std::string(kOnShards);
+    if (before.empty() || (before != after && !is_variable && !is_unit && !is_sharded_overload)) return false;
     ++flat, ++woven;
     return true;
   }
 
-  // ---- What weaving adds between statements ----
+  // ---- Statements that weaving adds ----
 
   bool statement(size_t flat, size_t& woven) {
     const std::string_view previous = woven == 0 ? "" : woven_.word(woven - 1);
@@ -164,13 +164,15 @@ class Unweaver {
       return adds_until(woven + 10);
     }
     if (woven_.reads(woven, {"if", "(", "!", "pp", "::"}) && !flattened_.reads(flat, {"if", "(", "!", "pp", "::"})) {
-      const bool asks_tower = woven_.reads(woven + 5, {"second_stack", "("}) && woven_.is_name(woven + 7);
-      const size_t close = woven + (asks_tower ? 8 : 7), value = close + 3;
-      if ((!asks_tower && !woven_.reads(woven + 5, {"is_last", "("})) || !woven_.reads(close, {")", ")", "return"}))
+      const bool asks_second_stack = woven_.reads(woven + 5, {"second_stack", "("}) && woven_.is_name(woven + 7);
+      const size_t close = woven + (asks_second_stack ? 8 : 7), value = close + 3;
+      if ((!asks_second_stack && !woven_.reads(woven + 5, {"is_last", "("})) ||
+          !woven_.reads(close, {")", ")", "return"}))
         return false;
       const bool passes_on = woven_.reads(value, {"pp", "::", "pass_on", "("});
       const size_t carried = value + (passes_on ? 4 : 0);
-      if (!woven_.is_name(carried) || (asks_tower && woven_.word(carried) != woven_.word(woven + 7))) return false;
+      if (!woven_.is_name(carried) || (asks_second_stack && woven_.word(carried) != woven_.word(woven + 7)))
+        return false;
       if (passes_on) return woven_.reads(carried + 1, {")", ";"}) && adds_until(carried + 3);
       return woven_.word(carried + 1) == ";" && adds_until(carried + 2);
     }
@@ -183,7 +185,7 @@ class Unweaver {
 
   bool added_before(size_t woven) const { return woven > 0 && added_[woven - 1]; }
 
-  /// Whether `pp::is_first()` or `pp::first_stack()` stands there.
+  /// Whether the woven text has `pp::is_first()` or `pp::first_stack()` at that token.
   bool asks_first(size_t woven) const {
     return woven_.reads(woven, {"pp", "::", "is_first", "(", ")"}) ||
            woven_.reads(woven, {"pp", "::", "first_stack", "(", ")"});
@@ -211,7 +213,7 @@ class Unweaver {
     return true;
   }
 
-  // ---- What weaving writes around and in place of expressions ----
+  // ---- Calls that weaving writes around expressions or instead of them ----
 
   bool call(size_t& flat, size_t& woven) {
     const std::string_view space = woven_.word(woven), name = woven_.word(woven + 2);
@@ -227,7 +229,7 @@ class Unweaver {
     if (woven_.word(open) != "(" || close == woven_.size()) return false;
     if (asks_first(woven)) return received(flat, woven);
     static const std::set<std::string_view> kWraps = {"enter", "gather", "local", "exit"},
-                                            kOfLayers = {"exit", "partial", "embedding", "layer_norm", "dropout"},
+                                            kLayerCalls = {"exit", "partial", "embedding", "layer_norm", "dropout"},
                                             kSameName = {"attention",     "attention_with_biases",
                                                          "cross_entropy", "sampled_cross_entropy",
                                                          "rms_norm",      "alibi_slopes"};
@@ -240,7 +242,7 @@ class Unweaver {
       woven += 2;
       return true;
     }
-    if (space == "tp" && kOfLayers.count(name) && comma != close) return layer(flat, woven, comma);
+    if (space == "tp" && kLayerCalls.count(name) && comma != close) return layer(flat, woven, comma);
     if ((space == "pp" && name != "local") || !kWraps.count(name) || comma != close) return false;
     add(woven, open + 1);
     add(close, close + 1);
@@ -266,7 +268,7 @@ class Unweaver {
     return true;
   }
 
-  /// `pp::is_first() ? made : pp::received()`
+  /// `pp::is_first() ? value : pp::received()`
   bool received(size_t flat, size_t woven) {
     size_t colon = woven + 6;
     if (woven_.word(woven + 5) != "?") return false;
@@ -280,7 +282,7 @@ class Unweaver {
     return true;
   }
 
-  /// `x = made;` for `Tensor x = made;`, `auto x(made);` or `Tensor x{made};`.
+  /// `x = value;` for `Tensor x = value;`, `auto x(value);` or `Tensor x{value};`.
   bool fed_declaration(size_t& flat, size_t& woven) {
     const std::string_view name = woven_.word(woven);
     size_t at = flat;
@@ -297,12 +299,12 @@ class Unweaver {
     return true;
   }
 
-  /// Whether what stands in [begin, end) is the same operand without the call around it.
+  /// Whether [begin, end) is the same operand without the call around it.
   bool is_operand(size_t begin, size_t end, size_t flat) const {
     static const std::set<std::string_view> kNoOperator = {".", "->", "::"},
                                             kBefore = {"(", ",", "{", "[", "=", "return", "?", ":", ";", "}"},
                                             kAfter = {")", ",", "}", "]", ";", "?", ":"}, kSums = {"+", "-"},
-                                            kSumsAndProducts = {"+", "-", "*", "/", "%"};
+                                            kArithmetic = {"+", "-", "*", "/", "%"};
     std::set<std::string_view> operators;
     for (size_t at = begin; at < end; ++at) {
       const std::string_view word = woven_.word(at);
@@ -321,11 +323,11 @@ class Unweaver {
       return false;
     if (operators.empty()) return true;
     if (flat > 0 && !kBefore.count(flattened_.word(flat - 1))) return false;
-    if (kSums.count(after)) return std::ranges::includes(kSumsAndProducts, operators);
+    if (kSums.count(after)) return std::ranges::includes(kArithmetic, operators);
     return kAfter.count(after) && (after != "?" || !operators.count("?"));
   }
 
-  // ---- What weaving adds and removes of declarations ----
+  // ---- Declarations that weaving adds and removes ----
 
   bool declaration(size_t& flat, size_t& woven) {
     if (flattened_.word(flat) == "flattened" && flattened_.word(flat + 1) == "::" && woven_.word(woven) != "flattened")
@@ -338,17 +340,18 @@ class Unweaver {
       return true;
     }
     if (previous != ";" && previous != "{" && previous != "}" && previous != ":" && !added_before(woven)) return false;
-    return fields(flat, woven) || second_form(flat, woven);
+    return fields(flat, woven) || sharded_overload(flat, woven);
   }
 
   const Class* config_before(size_t flat) const {
     const Class* found = nullptr;
-    for (const Class& one : family_.classes)
-      if (one.where.begin < flattened_.begin(flat) && (!found || found->where.begin < one.where.begin)) found = &one;
+    for (const Class& owner : family_.classes)
+      if (owner.where.begin < flattened_.begin(flat) && (!found || found->where.begin < owner.where.begin))
+        found = &owner;
     return found && found->is_config ? found : nullptr;
   }
 
-  /// `template <class Visitor> void fields(Visitor&& visit) { visit("size", size); }`, with all of them.
+  /// `template <class Visitor> void fields(Visitor&& visit) { visit("size", size); }`, with all fields.
   bool fields(size_t flat, size_t woven) {
     if (!woven_.reads(woven, {"template", "<", "class", "Visitor", ">", "void", "fields", "(", "Visitor", "&&"}) ||
         flattened_.reads(flat, {"template", "<", "class", "Visitor", ">", "void", "fields"}))
@@ -366,9 +369,9 @@ class Unweaver {
     return true;
   }
 
-  /// A method once more, after itself, under a name of its own.
-  bool second_form(size_t flat, size_t woven) {
-    if (second_forms_.count(woven)) return false;  // being compared
+  /// A second overload of a method, after it, with the suffix `_on_shards`.
+  bool sharded_overload(size_t flat, size_t woven) {
+    if (sharded_overloads_.count(woven)) return false;  // already being compared
     size_t name = woven;
     while (name < woven_.size() && !woven_.word(name).ends_with(kOnShards) && !woven_.opens(name) &&
            woven_.word(name) != ";")
@@ -379,8 +382,8 @@ class Unweaver {
     const size_t open = woven_.find("{", name, woven_.size()), end = woven_.closing(open) + 1;
     const size_t first_open = woven_.opening(woven - 1), first = get_declaration(first_open);
     if (end > woven_.size() || first_open == woven_.size() || added_[first]) return false;
-    second_forms_.insert(woven);
-    if (!walk(origin_[first], flat, woven, end)) return false;
+    sharded_overloads_.insert(woven);
+    if (!compare(origin_[first], flat, woven, end)) return false;
     differs_at_ = flat;
     add(woven, end);
     return true;
@@ -388,13 +391,13 @@ class Unweaver {
 
   const FamilyModel& family_;
   Tokens flattened_, woven_;
-  std::vector<bool> gone_;              // of the flattened text
-  std::vector<bool> added_;             // of the woven text
-  std::vector<size_t> origin_;          // where the walk was in the flattened text
-  std::set<size_t> units_;              // the names of bodies that FSDP's wrappers call
-  std::set<size_t> second_forms_;       // where they begin
-  std::set<std::string_view> entered_;  // variables of which there is one more, for layers that are split
-  std::set<std::string_view> fed_;      // variables that are declared before the first stage makes them
+  std::vector<bool> gone_;              // tokens of the flattened text that weaving removed
+  std::vector<bool> added_;             // tokens of the woven text that weaving added
+  std::vector<size_t> origin_;          // position in the flattened text when the woven token was reached
+  std::set<size_t> units_;              // name tokens of the methods that FSDP wrappers call
+  std::set<size_t> sharded_overloads_;  // first tokens of second overloads
+  std::set<std::string_view> entered_;  // variables with an entered copy for split layers
+  std::set<std::string_view> fed_;      // variables that are declared before the first stage computes them
   size_t differs_at_ = 0;
 };
 
@@ -405,8 +408,8 @@ void check_woven(const FamilyModel& family, const std::string& woven, std::vecto
   if (!differs) return;
   findings.push_back({true,
                       {family.file, *differs, *differs},
-                      "weaving changes more here than its calls do",
-                      "this is a defect of modgen: please report it with this spec",
+                      "weaving changes more here than the inserted calls",
+                      "this is a bug in modgen: please report it with this spec",
                       {}});
 }
 

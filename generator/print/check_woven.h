@@ -1,5 +1,6 @@
-// What weaving wrote differs from the flattened text by woven calls and by nothing else: they are taken out again,
-// token by token, by rules of their own, and what is left is compared. Nothing of where weaving placed them is used.
+// Checks that woven text differs from the flattened text only by woven calls. The calls are removed again token by
+// token, by independent rules, and the rest is compared. The check does not use the positions where weaving inserted
+// them.
 #pragma once
 
 #include <string>
@@ -10,13 +11,13 @@
 
 namespace modgen {
 
-/// Adds an error at the first place in the text of `family` from which `woven`, its text after weaving, differs by
-/// anything else than: annotations and the base of configs, which are gone; their lists of fields; calls of tp:: and
-/// pp::, and variables that hold what tp::enter returns; returns from a stage, and what a stage receives; wrappers of
-/// FSDP units; second forms of methods for values that are split; and ties at the ends of constructors.
+/// Reports an error at the first position in the text of `family` where `woven`, the text after weaving, differs by
+/// anything other than: annotations and the base class of configs, which are removed; lists of config fields; calls of
+/// tp:: and pp::, and variables that hold the result of tp::enter; returns from a stage, and values that a stage
+/// receives; wrappers of FSDP units; second overloads of methods for split values; and ties at the end of constructors.
 void check_woven(const FamilyModel& family, const std::string& woven, std::vector<Finding>& findings);
 
-/// Whether two texts have the same tokens, where comments and the line breaks of a string are not looked at.
+/// Whether two texts have the same tokens, ignoring comments and line breaks within strings.
 bool same_tokens(const std::string& a, const std::string& b);
 
 }  // namespace modgen

@@ -14,11 +14,11 @@ constexpr char kFile[] = "generated.h";
 using clang::tooling::Range;
 using clang::tooling::Replacements;
 
-/// The project's style, complete, so that no file and no other release of Clang can change the bytes.
+/// The project's style, specified completely, so that neither a file nor another release of Clang changes the output.
 clang::format::FormatStyle style() {
   clang::format::FormatStyle style = clang::format::getGoogleStyle(clang::format::FormatStyle::LK_Cpp);
   style.ColumnLimit = kColumns;
-  // Each of these reads the whole text once more, and neither has anything to do here.
+  // Both passes read the entire text again and have nothing to do here.
   style.FixNamespaceComments = false;
   style.SortUsingDeclarations = clang::format::FormatStyle::SUD_Never;
   style.DerivePointerAlignment = false;
@@ -27,8 +27,9 @@ clang::format::FormatStyle style() {
   return style;
 }
 
-/// clang-format compares every token with every range, so that few long ones take less time than many short ones.
-std::vector<Range> near_ones_joined(const std::vector<Range>& ranges) {
+/// Joins nearby ranges: clang-format compares every token with every range, so a few long ranges are faster than many
+/// short ones.
+std::vector<Range> join_near(const std::vector<Range>& ranges) {
   constexpr unsigned kNear = 200;
   std::vector<Range> joined;
   for (const Range& range : ranges) {
@@ -42,29 +43,29 @@ std::vector<Range> near_ones_joined(const std::vector<Range>& ranges) {
   return joined;
 }
 
-/// What formats the ranges `asked` of `code` where no more than the ranges `read` is read, as if nothing stood between
-/// them. All are in order, and each that is asked is within one that is read. clang-format reads all that it is given
-/// several times, whatever it is asked to change.
-Replacements changes_in(const std::string& code, const std::vector<Range>& read, const std::vector<Range>& asked) {
+/// The replacements that format the ranges `wanted` of `code`, computed by passing clang-format only the ranges `read`,
+/// concatenated. Both are sorted, and each wanted range is inside a read range. clang-format reads its input several
+/// times, no matter how little it has to change.
+Replacements changes_in(const std::string& code, const std::vector<Range>& read, const std::vector<Range>& wanted) {
   std::string text;
-  std::vector<Range> asked_of_text;
-  auto next = asked.begin();
-  for (const Range& one : read) {
-    const unsigned shift = one.getOffset() - static_cast<unsigned>(text.size()),
-                   end = one.getOffset() + one.getLength();
-    for (; next != asked.end() && next->getOffset() < end; ++next)
-      asked_of_text.emplace_back(next->getOffset() - shift, next->getLength());
-    text.append(code, one.getOffset(), one.getLength());
+  std::vector<Range> wanted_in_text;
+  auto next = wanted.begin();
+  for (const Range& part : read) {
+    const unsigned shift = part.getOffset() - static_cast<unsigned>(text.size()),
+                   end = part.getOffset() + part.getLength();
+    for (; next != wanted.end() && next->getOffset() < end; ++next)
+      wanted_in_text.emplace_back(next->getOffset() - shift, next->getLength());
+    text.append(code, part.getOffset(), part.getLength());
   }
   Replacements changes;
   size_t index = 0;
-  unsigned begin = 0;  // of read[index] in `text`
-  for (const auto& change : clang::format::reformat(style(), text, asked_of_text, kFile)) {
+  unsigned begin = 0;  // offset of read[index] in `text`
+  for (const auto& change : clang::format::reformat(style(), text, wanted_in_text, kFile)) {
     while (index + 1 < read.size() && change.getOffset() >= begin + read[index].getLength())
       begin += read[index++].getLength();
-    // What joins two ranges is not in the code.
+    // A change across two ranges has no counterpart in the code: format the entire code.
     if (change.getOffset() + change.getLength() > begin + read[index].getLength())
-      return clang::format::reformat(style(), code, asked, kFile);
+      return clang::format::reformat(style(), code, wanted, kFile);
     const unsigned offset = change.getOffset() - begin + read[index].getOffset();
     if (auto rejected = changes.add({kFile, offset, change.getLength(), change.getReplacementText()}))
       throw std::logic_error("formatting failed: " + llvm::toString(std::move(rejected)));
@@ -72,8 +73,9 @@ Replacements changes_in(const std::string& code, const std::vector<Range>& read,
   return changes;
 }
 
-/// Where formatted code divides into blocks that clang-format treats alone as it does in the whole: at the first column
-/// after an empty line in the namespace. Only at 0 where an empty line may mean something else.
+/// Offsets that divide formatted code into blocks which clang-format formats the same way alone as in context: lines
+/// that start at the first column after an empty line in the namespace. Only 0 if an empty line may be part of
+/// something else.
 std::vector<size_t> block_starts(const std::string& code) {
   std::vector<size_t> starts = {0};
   for (const char* spans_lines : {"R\"", "clang-format off", "\n#if"})
@@ -89,7 +91,7 @@ std::vector<size_t> block_starts(const std::string& code) {
   return starts;
 }
 
-/// Where the members of a class that is in [begin, end) of formatted code begin after an empty line, and `begin`.
+/// `begin`, and the offsets after empty lines where members begin of a class in [begin, end) of formatted code.
 std::vector<size_t> member_starts(std::string_view code, size_t begin, size_t end) {
   std::vector<size_t> starts = {begin};
   const std::string_view block = code.substr(begin, end - begin);
@@ -102,21 +104,21 @@ std::vector<size_t> member_starts(std::string_view code, size_t begin, size_t en
   return starts;
 }
 
-/// The parts that begin at `starts` and end at `end` into which `changed` ranges reach, and the first and the last,
-/// where the braces are that they stand in.
+/// The parts between `starts` and `end` that overlap `changed` ranges, and the first and last part, which contain the
+/// enclosing braces.
 std::vector<Range> parts_with(const std::vector<size_t>& starts, size_t end, const std::vector<Range>& changed) {
   std::vector<Range> parts;
   for (size_t part = 0; part < starts.size(); ++part) {
     const size_t begin = starts[part], next = part + 1 < starts.size() ? starts[part + 1] : end;
-    const bool is_reached = std::ranges::any_of(changed, [&](const Range& one) {
-      return one.getOffset() < next && one.getOffset() + one.getLength() >= begin;
+    const bool overlaps = std::ranges::any_of(changed, [&](const Range& changed_range) {
+      return changed_range.getOffset() < next && changed_range.getOffset() + changed_range.getLength() >= begin;
     });
-    if (part == 0 || part + 1 == starts.size() || is_reached) parts.push_back(range(begin, next));
+    if (part == 0 || part + 1 == starts.size() || overlaps) parts.push_back(range(begin, next));
   }
   return parts;
 }
 
-/// The blocks of `code`, of classes the members, that `changed` ranges reach into.
+/// The blocks of `code`, or members in the case of classes, that overlap `changed` ranges.
 std::vector<Range> blocks_with(const std::string& code, const std::vector<Range>& changed) {
   std::vector<Range> blocks;
   for (const Range& block : parts_with(block_starts(code), code.size(), changed)) {
@@ -126,7 +128,7 @@ std::vector<Range> blocks_with(const std::string& code, const std::vector<Range>
   return blocks;
 }
 
-/// Where `changes` of `code` broke or joined lines, in the code that they make.
+/// The ranges, in the changed code, where `changes` of `code` broke or joined lines.
 std::vector<Range> rebroken(const std::string& code, const Replacements& changes) {
   std::vector<Range> ranges;
   size_t grown = 0;
@@ -142,16 +144,16 @@ std::vector<Range> rebroken(const std::string& code, const Replacements& changes
 }  // namespace
 
 std::string format(std::string code, std::vector<Range> ranges) {
-  // A line that was broken can make another rule apply to it; twice is the most seen.
+  // A broken line may trigger another formatting rule. At most two rounds have been observed.
   for (int round = 0; round < 8; ++round) {
     const Replacements changes = changes_in(code, round == 0 ? ranges : blocks_with(code, ranges), ranges);
     auto formatted = clang::tooling::applyAllReplacements(code, changes);
     if (!formatted) throw std::logic_error("formatting failed: " + llvm::toString(formatted.takeError()));
-    ranges = near_ones_joined(rebroken(code, changes));
+    ranges = join_near(rebroken(code, changes));
     code = std::move(*formatted);
     if (ranges.empty()) return code;
   }
-  throw std::logic_error("formatting does not come to rest");
+  throw std::logic_error("formatting does not converge");
 }
 
 }  // namespace modgen

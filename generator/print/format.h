@@ -8,15 +8,15 @@
 
 namespace modgen {
 
-/// The longest line.
+/// Maximum line length.
 inline constexpr unsigned kColumns = 120;
 
-/// From one offset of a text to another.
+/// The range of a text from offset `begin` to `end`.
 inline clang::tooling::Range range(size_t begin, size_t end) {
   return {static_cast<unsigned>(begin), static_cast<unsigned>(end - begin)};
 }
 
-/// `code` with these ranges of it, which are in order, formatted to a fixed point. The others stay as they are.
+/// Formats the sorted `ranges` of `code` to a fixed point. Text outside of them is unchanged.
 std::string format(std::string code, std::vector<clang::tooling::Range> ranges);
 
 }  // namespace modgen

@@ -38,7 +38,7 @@ std::string apply(const std::string& text, std::vector<Edit> edits) {
   uint32_t at = 0;
   for (const Edit& edit : edits) {
     if (edit.where.begin < at)
-      throw std::logic_error("two edits of one place in flattened text: " + text.substr(edit.where.begin, 40));
+      throw std::logic_error("overlapping edits in flattened text: " + text.substr(edit.where.begin, 40));
     result.append(text, at, edit.where.begin - at);
     result += edit.text;
     at = edit.where.end;
@@ -56,9 +56,9 @@ bool lines_fit(std::string_view text) {
 
 std::string woven_text(const FamilyModel& family) {
   std::vector<Edit> edits = family.edits;
-  for (const Class& one : family.classes) {
-    for (const Field& field : one.fields) edits.insert(edits.end(), field.text.edits.begin(), field.text.edits.end());
-    for (const Function& function : one.functions) collect(function, family.text, edits);
+  for (const Class& owner : family.classes) {
+    for (const Field& field : owner.fields) edits.insert(edits.end(), field.text.edits.begin(), field.text.edits.end());
+    for (const Function& function : owner.functions) collect(function, family.text, edits);
   }
   for (const Function& function : family.functions) collect(function, family.text, edits);
   return apply(family.text, std::move(edits));
@@ -74,7 +74,7 @@ std::string print(const FamilyModel& family) {
   const std::string end = code.substr(close);
   code.resize(close);
   std::vector<clang::tooling::Range> ranges;
-  size_t begin = 0;  // of what is not yet in a range
+  size_t begin = 0;  // start of the text that is not yet in a range
   for (const EntryPlan& plan : family.plans) {
     const PlanSource source = plan_source(family, plan);
     code += "\n";
@@ -87,7 +87,7 @@ std::string print(const FamilyModel& family) {
   code += family.plans.empty() ? end : "\n" + end;
   ranges.push_back(range(begin, code.size()));
   std::string formatted = format(code, std::move(ranges));
-  if (!same_tokens(code, formatted)) throw std::logic_error("formatting changed what it formats: " + family.name);
+  if (!same_tokens(code, formatted)) throw std::logic_error("formatting changed the tokens of " + family.name);
   return formatted;
 }
 

@@ -1,4 +1,4 @@
-// The last stage, print: the text of a generated file.
+// The last stage, print: writes the text of a generated file.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@
 namespace modgen {
 namespace {
 
-/// "LlamaForCausalLM" gives "llama_for_causal_lm", with the family's part as the family writes it: "vit", no "vi_t".
+/// Converts "LlamaForCausalLM" to "llama_for_causal_lm", with the family's own spelling: "vit", not "vi_t".
 std::string name_of_plan(const FamilyModel& family, const std::string& entry) {
   std::string letters;
   for (const char c : family.name)
@@ -26,7 +26,7 @@ std::string name_of_plan(const FamilyModel& family, const std::string& entry) {
 
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 
-/// `.name = {a, b},`, and where elements are lists themselves and several, a line for each.
+/// `.name = {a, b},`, with one element per line if there are several and they are lists.
 std::string member(const std::string& name, const std::vector<std::string>& elements) {
   std::string text = "    ." + name;
   if (elements.size() > 1 && elements[0].starts_with("{")) {
@@ -52,13 +52,13 @@ void write_names(llvm::json::OStream& json, llvm::StringRef key, const std::vect
   });
 }
 
-/// The one owner of a parameter on each axis.
+/// Writes the owner of a parameter on each mesh axis.
 void write_parameter(llvm::json::OStream& json, const ParameterLayout& layout) {
   json.attribute("name", layout.name);
   if (layout.shape) write_names(json, "shape", *layout.shape);
   json.attribute("unit", layout.unit);
   if (!layout.stage.empty()) json.attribute("stage", layout.stage);
-  json.attribute("layout", layout.dim ? "split" : "whole");
+  json.attribute("layout", layout.dim ? "split" : "full");
   if (layout.dim) json.attribute("dim", *layout.dim);
   if (!layout.parts.empty()) write_names(json, "parts", layout.parts);
   if (!layout.tied_to.empty()) json.attribute("tied_to", layout.tied_to);
@@ -100,11 +100,11 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
       });
   });
   json.attributeArray("towers", [&] {
-    for (const EntryPlan::Tower& tower : plan.towers)
+    for (const EntryPlan::Stack& stack : plan.stacks)
       json.object([&] {
-        json.attribute("split_list", tower.split_list);
-        write_names(json, "first", tower.first);
-        write_names(json, "last", tower.last);
+        json.attribute("split_list", stack.split_list);
+        write_names(json, "first", stack.first);
+        write_names(json, "last", stack.last);
       });
   });
   write_names(json, "everywhere", plan.everywhere);
@@ -134,10 +134,10 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
 PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
   const std::string name = name_of_plan(family, plan.entry);
   std::string text;
-  if (plan.towers.size() > 1) {
-    const EntryPlan::Tower& first = plan.towers.front();
-    text += "// The tower of " + plan.entry + " that runs first.\n";
-    text += "inline const Tower " + name + "_first_tower = {\n";
+  if (plan.stacks.size() > 1) {
+    const EntryPlan::Stack& first = plan.stacks.front();
+    text += "// The stack of " + plan.entry + " that runs first.\n";
+    text += "inline const Tower " + name + "_first_stack = {\n";
     text += "    .split_list = " + quoted(first.split_list) + ",\n";
     text += member("first", each(first.first, quoted)) + member("last", each(first.last, quoted)) + "};\n\n";
   }
@@ -153,11 +153,11 @@ PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
   text += member("ties", each(plan.ties, [](const EntryPlan::Tie& tie) {
                    return "{" + quoted(tie.parameter) + ", " + quoted(tie.source) + ", " + quoted(tie.flag) + "}";
                  }));
-  const EntryPlan::Tower tower = plan.towers.empty() ? EntryPlan::Tower() : plan.towers.back();
-  text += "    .split_list = " + quoted(tower.split_list) + ",\n";
-  text += member("first", each(tower.first, quoted));
-  text += member("last", each(tower.last, quoted));
-  if (plan.towers.size() > 1) text += "    .first_stack = " + name + "_first_tower,\n";
+  const EntryPlan::Stack stack = plan.stacks.empty() ? EntryPlan::Stack() : plan.stacks.back();
+  text += "    .split_list = " + quoted(stack.split_list) + ",\n";
+  text += member("first", each(stack.first, quoted));
+  text += member("last", each(stack.last, quoted));
+  if (plan.stacks.size() > 1) text += "    .first_stack = " + name + "_first_stack,\n";
   if (!plan.everywhere.empty()) text += member("everywhere", each(plan.everywhere, quoted));
   text += member("divides", each(plan.divides, [](const EntryPlan::Divides& divides) {
                    return "{" + quoted(divides.field) + ", " + quoted(divides.axis) + "}";
@@ -189,7 +189,7 @@ std::string proof_text(const FamilyModel& family) {
     text.append(family.name).append(": ").append(plan.entry).append(": ");
     text.append(std::to_string(by_rule)).append(" operations proven by a rule, ");
     text.append(std::to_string(plan.proof.alike)).append(" on values that are the same on all ranks, ");
-    text.append(std::to_string(plan.proof.trusted.size())).append(" on trust\n");
+    text.append(std::to_string(plan.proof.trusted.size())).append(" assumed\n");
     for (const EntryPlan::Trust& trust : plan.proof.trusted)
       text.append("  ")
           .append(trust.place)

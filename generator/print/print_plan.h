@@ -1,4 +1,4 @@
-// Plans as C++, as JSON and as lines to read.
+// Writes plans as C++, JSON and text.
 #pragma once
 
 #include <string>
@@ -7,18 +7,18 @@
 
 namespace modgen {
 
-/// The definition of a plan, laid out as clang-format would where its lines fit, and its entry's registration.
+/// The definition of a plan, formatted like clang-format if its lines fit, and the registration of its entry.
 struct PlanSource {
   std::string plan, registration;
 };
 
-/// As they are written in a generated file.
+/// The C++ source of a plan in the generated file.
 PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan);
 
-/// All plans of the family as one JSON object by entry, two spaces a level, ending in a new line.
+/// All plans of the family as one JSON object keyed by entry, indented by two spaces, with a final newline.
 std::string plan_json(const FamilyModel& family);
 
-/// What shard types prove of each entry and what they take on trust, in lines.
+/// Text that counts the operations of each entry that shard types prove, and lists those that rest on assumptions.
 std::string proof_text(const FamilyModel& family);
 
 }  // namespace modgen

@@ -16,7 +16,7 @@ struct Literal : clang::RecursiveASTVisitor<Literal> {
   }
 };
 
-/// The name that register_module("name", …) and its like give, anywhere.
+/// Finds the name passed to register_module("name", …) or a similar function, at any depth.
 class RegisteredName : public clang::RecursiveASTVisitor<RegisteredName> {
  public:
   std::string name;

@@ -1,4 +1,4 @@
-// The members that code names, and what it registers.
+// Members that code names, and names that it registers.
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@ class StringLiteral;
 
 namespace modgen {
 
-/// The field of the class itself that `expr` is; empty where it is something else.
+/// The name of the field of the class itself that `expr` denotes; empty for other expressions.
 std::string own_field(const clang::Expr* expr);
 
-/// The name in register_module("name", …) or its like, as written; null where `call` is none or names nothing.
+/// The name literal in register_module("name", …) or a similar call; null if `call` is another call or has no literal.
 const clang::StringLiteral* registered_literal(const clang::CallExpr& call);
 
-/// The name that register_module("name", …) or its like gives in `code`, or that what remake(…) replaces has; empty
-/// where there is no such call.
+/// The name that register_module("name", …) or a similar call in `code` registers, or the name of the member that
+/// remake(…) replaces; empty if `code` has no such call.
 std::string registered_name(const clang::Stmt* code);
 
 }  // namespace modgen

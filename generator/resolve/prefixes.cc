@@ -12,8 +12,8 @@ Names names_with(const Spec& family, std::string prefix) {
 
 namespace {
 
-/// What `symbol` has in the place of its base's prefix; empty where its name does not end as its base's does, or its
-/// base is of the same family.
+/// The prefix of `symbol` that replaces its base's prefix; empty if its name does not end like its base's, or its base
+/// is of the same family.
 std::string get_prefix(const Symbol& symbol) {
   const Symbol* base = symbol.base;
   if (!symbol.is_class() || !base || base->spec == symbol.spec) return "";

@@ -1,4 +1,4 @@
-// The prefixes that inherited classes get in a family, and what the family declares in their place.
+// Prefixes of inherited classes in a family, and the family's replacements for them.
 #pragma once
 
 #include <string>
@@ -7,16 +7,16 @@
 
 namespace modgen {
 
-/// The prefix that inherited classes of family `base` get where code of `symbol` reaches them: what `symbol` puts in
-/// the place of its own base's prefix ("LlavaVision" in LlavaVisionEncoder : CLIPEncoder), or else the one that its
-/// family's classes agree on, or the family's own. A prefix that one class alone has beside others with the family's
-/// own says nothing.
+/// The prefix of inherited classes of family `base` that code of `symbol` reaches: the one that `symbol` itself puts
+/// before its own base's name ("LlavaVision" in LlavaVisionEncoder : CLIPEncoder), otherwise the one that its family's
+/// classes agree on, otherwise the family's own. A prefix that only one class has does not count if other classes have
+/// the family's own.
 std::string prefix_given(const Symbol& symbol, const Spec& base);
-/// As above, for code of `family` that belongs to no class.
+/// As above, for code of `family` outside classes.
 std::string prefix_given(const Spec& family, const Spec& base);
 
-/// What `family` declares in the place of `symbol`, a symbol of a family that it inherits from, reached where inherited
-/// classes get `prefix`; null where it declares nothing.
+/// The replacement that `family` declares for `symbol`, a symbol of a family that it inherits from, on a path where
+/// inherited classes get `prefix`; null if it declares none.
 Symbol* covering(const Spec& family, const Symbol& symbol, const std::string& prefix);
 
 /// `family`'s names with another class prefix.

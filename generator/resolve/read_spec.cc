@@ -41,7 +41,7 @@ class SpecReader {
     for (const Slice& slice : spec_.slices) read_slice(slice);
     if (spec_.prefix.empty()) {
       specs_.reject(parsed_.token(manager_, spec_.space->getLocation()), "this spec does not name its family",
-                    "begin its namespace with MODULAR_FAMILY(…); and the prefix of its classes");
+                    "begin its namespace with MODULAR_FAMILY(…), which names the prefix of its classes");
     }
     for (const Symbol* symbol : spec_.symbols)
       if (symbol->is_class() && !spec_.prefix.empty() && !symbol->name.starts_with(spec_.prefix))
@@ -62,18 +62,18 @@ class SpecReader {
   void find_namespace() {
     for (clang::Decl* decl : parsed_.top_level) {
       if (core(*decl).file != spec_.file || llvm::isa<clang::EmptyDecl>(decl)) continue;
-      // What using a template made is written nowhere.
+      // Template instantiations have no source text.
       if (const auto* function = decl->getAsFunction(); function && function->isTemplateInstantiation()) continue;
       if (llvm::isa<clang::ClassTemplateSpecializationDecl>(decl)) continue;
       const auto* outer = llvm::dyn_cast<clang::NamespaceDecl>(decl);
       if (!outer || outer->getName() != "modular") {
-        wrong_place(*decl);
+        reject_outside_namespace(*decl);
         continue;
       }
       for (clang::Decl* inner : outer->decls()) {
         const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(inner);
         if (!space || space->getName() != spec_.name)
-          wrong_place(*inner);
+          reject_outside_namespace(*inner);
         else if (spec_.space)
           specs_.reject(core(*inner), "a spec opens its namespace once",
                         "move this into the first 'namespace modular::" + spec_.name + "'");
@@ -86,7 +86,7 @@ class SpecReader {
                     "a spec's namespace has the name of its file");
   }
 
-  void wrong_place(const clang::Decl& decl) {
+  void reject_outside_namespace(const clang::Decl& decl) {
     specs_.reject(core(decl), "this is outside of namespace 'modular::" + spec_.name + "'",
                   "a spec declares everything in the namespace that has the name of its file");
   }
@@ -111,14 +111,14 @@ class SpecReader {
     for (const Inclusion& inclusion : parsed_.inclusions) {
       if (inclusion.file != spec_.file) continue;
       if (spec_.space && inclusion.offset > parsed_.token(manager_, spec_.space->getLocation()).begin)
-        specs_.reject({spec_.file, inclusion.offset, inclusion.offset}, "an include after the beginning of the spec",
-                      "write it above the namespace");
+        specs_.reject({spec_.file, inclusion.offset, inclusion.offset},
+                      "an include after the beginning of the namespace", "move it above the namespace");
       const bool guarded = condition_around(inclusion.offset) != nullptr;
       if (Spec* other = specs_.of_file(inclusion.target)) {
         spec_.includes.push_back(other);
         if (guarded)
           specs_.reject({spec_.file, inclusion.offset, inclusion.offset}, "a spec is included under a condition",
-                        "include it always");
+                        "include it unconditionally");
       } else if (inclusion.spelling != "\"modular/modular.h\"" && !guarded) {
         spec_.libraries.push_back(inclusion.spelling);
       }
@@ -127,9 +127,8 @@ class SpecReader {
       if (condition.where.file != spec_.file) continue;
       const uint32_t hash = static_cast<uint32_t>(text.rfind('#', condition.where.begin));
       if (spec_.space && condition.where.begin > parsed_.token(manager_, spec_.space->getLocation()).begin)
-        specs_.reject({spec_.file, hash, hash},
-                      "a condition of the preprocessor in a spec: modgen sees one side of it only",
-                      "write `if constexpr`, or keep conditions around includes");
+        specs_.reject({spec_.file, hash, hash}, "a preprocessor condition in a spec: modgen only sees one branch",
+                      "use `if constexpr`, or limit conditions to includes");
       else
         spec_.guarded.push_back(text.substr(hash, condition.where.end - hash));
     }
@@ -199,10 +198,10 @@ class SpecReader {
           symbol = &add(*templated, Symbol::Kind::function, templated->getNameAsString(), slice);
         specs_.by_decl_[templated->getTemplatedDecl()->getCanonicalDecl()] = symbol;
       } else if (llvm::isa<clang::UsingDecl, clang::NamespaceAliasDecl>(decl)) {
-        // One of a spec's vanishes, as all that it names is in one namespace here.
+        // Declarations for names of specs are dropped, because all of these are in one namespace here.
         const auto& name = llvm::cast<clang::NamedDecl>(*decl);
         if (names_a_spec(name)) continue;
-        // using std::max, std::min; is one.
+        // `using std::max, std::min;` is one symbol.
         if (Symbol* first = specs_.symbol(llvm::cast<clang::NamedDecl>(slice.decls.front())))
           specs_.by_decl_[llvm::cast<clang::NamedDecl>(decl->getCanonicalDecl())] = first;
         else
@@ -215,12 +214,12 @@ class SpecReader {
         specs_.reject(core(*decl),
                       is_template ? "modgen does not support class templates in a spec"
                                   : "modgen does not support this form in a spec",
-                      "declare classes, functions, constants, enums and aliases only");
+                      "declare only classes, functions, constants, enums and aliases");
       }
     }
   }
 
-  /// Whether a using-declaration or a namespace alias names what specs declare.
+  /// Whether a using-declaration or a namespace alias names declarations of specs.
   bool names_a_spec(const clang::NamedDecl& decl) const {
     if (const auto* alias = llvm::dyn_cast<clang::NamespaceAliasDecl>(&decl))
       return specs_.of_namespace(alias->getNamespace()) != nullptr;
@@ -229,7 +228,7 @@ class SpecReader {
     return false;
   }
 
-  /// A method that is defined after its class goes into it, in the place of its declaration.
+  /// A method that is defined outside its class replaces its declaration there, so its parameters need the same names.
   void read_definition(const clang::FunctionDecl& function) {
     const auto* declared = llvm::cast<clang::FunctionDecl>(function.getCanonicalDecl());
     for (unsigned index = 0; index < function.getNumParams(); ++index) {
@@ -237,8 +236,8 @@ class SpecReader {
       if (here.getDeclName() && here.getDeclName() != there.getDeclName())
         specs_.reject(
             parsed_.token(manager_, here.getLocation()),
-            "parameter '" + here.getNameAsString() + "' has another name where its class declares the method",
-            "give it the same name in both places",
+            "parameter '" + here.getNameAsString() + "' has another name in the declaration of the method",
+            "use the same name in both",
             {{Diagnostic::Severity::note, parsed_.token(manager_, there.getLocation()), "the declaration", "", {}}},
             there.getDeclName()
                 ? std::vector<Edit>{{parsed_.token(manager_, there.getLocation()), here.getNameAsString()}}
@@ -246,7 +245,7 @@ class SpecReader {
     }
   }
 
-  /// What MODULAR_FAMILY says: a constant of the prelude's FamilyNames.
+  /// Reads the arguments of MODULAR_FAMILY: a constant of the prelude's FamilyNames.
   void read_names(const clang::VarDecl& variable) {
     const clang::APValue* value = variable.evaluateValue();
     if (!value || !value->isStruct()) return;
@@ -285,19 +284,19 @@ class SpecReader {
     }
   }
 
-  /// Rejects declarations that a macro makes, but for TORCH_MODULE.
+  /// Rejects declarations that a macro makes, except for TORCH_MODULE.
   bool made_by_macro(const clang::Decl& decl) {
     const clang::SourceLocation begin = decl.getBeginLoc();
     if (!begin.isMacroID() || manager_.isMacroArgExpansion(begin)) return false;
-    // An annotation's macro before a declaration does not make it.
+    // An annotation macro before a declaration does not make the declaration.
     if (const auto* name = llvm::dyn_cast<clang::NamedDecl>(&decl); name && !name->getLocation().isMacroID())
       return false;
     const auto macro = clang::Lexer::getImmediateMacroName(begin, manager_, specs_.compiler().getLangOpts());
     const SourceSpan call = core(decl);
     const std::string_view text = parsed_.sources.text(call);
     if (text.starts_with("TORCH_MODULE(") || text.starts_with("TORCH_MODULE_IMPL(")) return false;
-    specs_.reject(call, "macro '" + macro.str() + "' makes a declaration here, and modgen cannot see into it",
-                  "write the declaration out; TORCH_MODULE is the one macro that may make one");
+    specs_.reject(call, "macro '" + macro.str() + "' expands to a declaration, which modgen cannot read",
+                  "write the declaration without the macro; only TORCH_MODULE may expand to one");
     return true;
   }
 
@@ -329,15 +328,15 @@ class SpecReader {
       if (!from) continue;
       if (symbol.base)
         return specs_.reject(where, "'" + symbol.name + "' derives from two classes of specs",
-                             "where both derive from one class, write Both<first, second> and call the second's "
-                             "constructor; otherwise derive from one and hold the other as a member");
+                             "if both derive from one class, write Both<first, second> and call the second's "
+                             "constructor; otherwise derive from one and make the other a member");
       symbol.base = symbol.replaced = from;
       if (!both) continue;
       symbol.under = type_symbol(both.getArgLoc(0).getTypeSourceInfo()->getTypeLoc());
       if (!symbol.under || !have_common_base(*symbol.under, *from)) {
         symbol.under = nullptr;
         specs_.reject(where, "the classes of Both<…> do not both derive from one class of a spec",
-                      "derive from one and hold the other as a member");
+                      "derive from one and make the other a member");
       }
     }
     for (const auto* note : record.specific_attrs<clang::AnnotateAttr>())
@@ -350,9 +349,10 @@ class SpecReader {
     if (const auto elaborated = loc.getAs<clang::ElaboratedTypeLoc>()) loc = elaborated.getNamedTypeLoc();
     const auto special = loc.getAs<clang::TemplateSpecializationTypeLoc>();
     if (!special || special.getNumArgs() != 2) return {};
-    const auto* made = special.getTypePtr()->getTemplateName().getAsTemplateDecl();
-    return made && made->getQualifiedNameAsString() == "modular::Both" ? special
-                                                                       : clang::TemplateSpecializationTypeLoc();
+    const auto* template_decl = special.getTypePtr()->getTemplateName().getAsTemplateDecl();
+    return template_decl && template_decl->getQualifiedNameAsString() == "modular::Both"
+               ? special
+               : clang::TemplateSpecializationTypeLoc();
   }
 
   /// Whether both derive from one class, and neither from the other.
@@ -379,7 +379,7 @@ class SpecReader {
     }
   }
 
-  /// The symbol that a written type names, seen through the family's Its<…>.
+  /// The symbol that a written type names. Looks through the family's Its<…>.
   Symbol* type_symbol(clang::TypeLoc loc) {
     loc = loc.getUnqualifiedLoc();
     if (const auto elaborated = loc.getAs<clang::ElaboratedTypeLoc>()) loc = elaborated.getNamedTypeLoc();
@@ -389,7 +389,7 @@ class SpecReader {
     return nullptr;
   }
 
-  /// The class that `family::Its<base>` names: what the family declares in its place, or infers.
+  /// The class that `family::Its<base>` names: the family's declared replacement, or the inferred class.
   Symbol* its_symbol(clang::TemplateSpecializationTypeLoc loc) {
     if (loc.getNumArgs() != 1 || !loc.getArgLoc(0).getTypeSourceInfo()) return nullptr;
     Symbol* inner = type_symbol(loc.getArgLoc(0).getTypeSourceInfo()->getTypeLoc());
@@ -400,7 +400,7 @@ class SpecReader {
     return inferred_in(*family, *inner, parsed_.span(manager_, loc.getSourceRange()));
   }
 
-  /// `inner` as `family` has it, through each family between the two.
+  /// The counterpart of `inner` in `family`, through each family between the two.
   Symbol* inferred_in(Spec& family, Symbol& inner, SourceSpan where) {
     if (&family == inner.spec) return &inner;
     Symbol* base = &inner;
@@ -409,12 +409,12 @@ class SpecReader {
     }
     const std::string prefix = prefix_given(family, *base->spec);
     if (Symbol* declared = covering(family, *base, prefix)) {
-      if (declared->is_alias()) return declared;  // nothing differs, and in C++ it is the same class
-      specs_.reject(
-          where, "family '" + family.name + "' declares '" + declared->name + "' in the place of '" + inner.name + "'",
-          "write " + family.name + "::" + declared->record->getName().str(),
-          {{Diagnostic::Severity::note, declared->where, "the declaration", "", {}}},
-          {{where, declared->record->getName().str()}});
+      if (declared->is_alias()) return declared;  // nothing differs, and it is the same class in C++
+      specs_.reject(where,
+                    "family '" + family.name + "' declares '" + declared->name + "' instead of '" + inner.name + "'",
+                    "write " + family.name + "::" + declared->record->getName().str(),
+                    {{Diagnostic::Severity::note, declared->where, "the declaration", "", {}}},
+                    {{where, declared->record->getName().str()}});
       return &inner;
     }
     auto inferred = std::make_unique<Symbol>();
@@ -427,7 +427,7 @@ class SpecReader {
     return specs_.symbols_.back().get();
   }
 
-  /// The family that all classes of `family` derive from, where there is one such.
+  /// The one family that all classes of `family` derive from; null if they derive from several.
   static Spec* only_base(const Spec& family) {
     Spec* only = nullptr;
     for (const Symbol* symbol : family.symbols) {
@@ -446,12 +446,12 @@ class SpecReader {
       add(alias, Symbol::Kind::value, name, slice);
       return;
     }
-    // `using XImpl = base::YImpl` beside `using X = base::Y` is the same class.
+    // `using XImpl = base::YImpl` next to `using X = base::Y` is the same class.
     const bool impl = target->kind == Symbol::Kind::module_class &&
                       alias.getUnderlyingType()->getAsCXXRecordDecl() == target_record(*target);
     if (impl) {
       if (name.size() < 5 || name.substr(name.size() - 4) != "Impl")
-        return specs_.reject(core(alias), "the alias of a module's class ends in Impl",
+        return specs_.reject(core(alias), "the alias of a module's class has to end in Impl",
                              "name it '" + name + "Impl', or alias the holder", {},
                              {{parsed_.token(manager_, alias.getLocation()), name + "Impl"}});
       name.resize(name.size() - 4);
@@ -466,7 +466,7 @@ class SpecReader {
     symbol->aliases.push_back(&alias);
   }
 
-  /// `using X = LayerNorm` or `using XImpl = LayerNormImpl`, of a module class that no spec declares: what names X
+  /// Reads `using X = LayerNorm` or `using XImpl = LayerNormImpl`, an alias of a module class that no spec declares: X
   /// means that class.
   bool read_library_alias(const clang::TypeAliasDecl& alias, const Slice& slice) {
     const clang::CXXRecordDecl* record = alias.getUnderlyingType()->getAsCXXRecordDecl();

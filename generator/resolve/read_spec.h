@@ -1,12 +1,12 @@
-// What one spec declares.
+// Reads the declarations of one spec.
 #pragma once
 
 #include "generator/resolve/specs.h"
 
 namespace modgen {
 
-/// Fills `spec`, of which the name and the file are known, and adds its symbols to `specs`. What it rejects is added to
-/// the remarks of the parse.
+/// Fills `spec`, whose name and file are set, and adds its symbols to `specs`. Errors are added to the remarks of the
+/// parse.
 void read_spec(Specs& specs, Spec& spec);
 
 }  // namespace modgen

@@ -13,7 +13,8 @@
 namespace modgen {
 namespace {
 
-/// Visits what is written, neither implicit code nor template instantiations. The places follow clangd's FindTarget.
+/// Visits written code, neither implicit code nor template instantiations. The token locations follow clangd's
+/// FindTarget.
 class Visitor : public clang::RecursiveASTVisitor<Visitor> {
  public:
   Visitor(const clang::SourceManager& manager, const Parsed& parsed) : manager_(manager), parsed_(parsed) {}
@@ -23,7 +24,8 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     for (const auto* note : decl->specific_attrs<clang::AnnotateAttr>())
       if (note->getAnnotation() == "modular.replaces") add_marker(*decl, *note);
     if (llvm::isa<clang::NamespaceDecl, clang::UsingDecl, clang::UsingShadowDecl>(decl)) return true;
-    if (llvm::isa<clang::ParmVarDecl>(decl)) {  // a lambda's may have to be renamed where other code stands around it
+    // A lambda's parameter may have to be renamed when inlined into other code.
+    if (llvm::isa<clang::ParmVarDecl>(decl)) {
       const auto* owner = llvm::dyn_cast<clang::CXXMethodDecl>(decl->getDeclContext());
       return !owner || !owner->getParent()->isLambda() || add(decl, decl->getLocation());
     }
@@ -40,7 +42,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
   bool VisitDeclRefExpr(clang::DeclRefExpr* expr) {
     add_config_flag(*expr, *expr->getDecl());
     add_using(*expr->getFoundDecl(), expr->getLocation());
-    // A static member may be named as one of the object, too.
+    // Code may also name a static member as a member of the object.
     const bool of_this = !expr->hasQualifier() && expr->getDecl()->isCXXClassMember();
     return add(expr->getDecl(), expr->getLocation(), of_this);
   }
@@ -48,9 +50,9 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     if (is_name(*expr->getBase())) add_config_flag(*expr, *expr->getMemberDecl());
     const clang::Expr* object = expr->getBase()->IgnoreParenImpCasts();
     const clang::QualType type = expr->isArrow() ? object->getType()->getPointeeType() : object->getType();
-    const bool of_other = !llvm::isa<clang::CXXThisExpr>(object) && !type.isNull();
+    const bool is_other_object = !llvm::isa<clang::CXXThisExpr>(object) && !type.isNull();
     return add(expr->getMemberDecl(), expr->getMemberLoc(), expr->isImplicitAccess() && !expr->hasQualifier(),
-               of_other ? type->getAsCXXRecordDecl() : nullptr);
+               is_other_object ? type->getAsCXXRecordDecl() : nullptr);
   }
   bool VisitBinaryOperator(clang::BinaryOperator* expr) {
     if (expr->isAssignmentOp()) changed_.insert(expr->getLHS()->IgnoreParenImpCasts());
@@ -71,7 +73,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
       const SourceSpan first = parsed_.token(manager_, call->getBeginLoc()),
                        member = parsed_.span(manager_, call->getArg(0)->getSourceRange());
       const std::string& text = parsed_.sources[member.file].text;
-      found.push_back({Reference::Kind::remade,
+      found.push_back({Reference::Kind::remake,
                        {first.file, first.begin, next_code(text, member.end) + 1},
                        replaced_member(*call)->getMemberDecl(),
                        false,
@@ -149,7 +151,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     if (!target || location.isInvalid() || !target->getDeclName()) return true;
     if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(target))
       if (const auto* pattern = function->getTemplateInstantiationPattern()) target = pattern;
-    // Only what the specs themselves declare is ever renamed, removed or replaced.
+    // Only declarations of specs are ever renamed, removed or replaced.
     if (is_library(*target)) return true;
     const SourceSpan where = parsed_.token(manager_, location);
     if (where.file == 0) return true;
@@ -161,7 +163,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     return true;
   }
 
-  /// `found` where it stands for what a using-declaration takes from a library.
+  /// Adds `found` if it is a using-declaration's name for a library's declaration.
   void add_using(const clang::NamedDecl& found, clang::SourceLocation location) {
     const auto* shadow = llvm::dyn_cast<clang::UsingShadowDecl>(&found);
     if (shadow && is_library(*shadow->getTargetDecl())) add(shadow->getIntroducer(), location);
@@ -178,7 +180,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     found.push_back({Reference::Kind::marker, where, &decl});
   }
 
-  /// `config`, `this->config`, `config.text_config`: reading it has no effects.
+  /// Whether `expr` is a name such as `config`, `this->config` or `config.text_config`: reading it has no side effects.
   static bool is_name(const clang::Expr& expr) {
     const clang::Expr* bare = expr.IgnoreParenImpCasts();
     if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(bare)) return is_name(*member->getBase());
@@ -215,7 +217,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
 
   const clang::SourceManager& manager_;
   const Parsed& parsed_;
-  // Of expressions inside of the visited ones; looked up, never walked.
+  // For expressions inside the visited ones; looked up, never iterated.
   std::map<const clang::Expr*, std::string> parameters_;
   std::set<const clang::Expr*> changed_;
 };

@@ -1,4 +1,4 @@
-// Every token of the specs that names a declaration, as written: the tokens that flattening may have to change.
+// Every token of the specs that names a declaration: the tokens that flattening may have to change.
 #pragma once
 
 #include <string>
@@ -18,31 +18,31 @@ namespace modgen {
 
 struct Reference {
   enum class Kind {
-    name,         // of a declaration at namespace scope
+    name,         // a declaration at namespace scope
     qualifier,    // `llama::`, with its colons
-    member,       // of a class
-    registered,   // a string: the name that register_module("name", …) or its like gives; the target is the callee
-    remade,       // `remake(q_proj,` with its comma; the target is the member
-    marker,       // REPLACES with the white space after it; the target is the member that it marks
+    member,       // a member of a class
+    registered,   // a string: the name passed to register_module("name", …) or similar; the target is the callee
+    remake,       // `remake(q_proj,` with its comma; the target is the member
+    marker,       // REPLACES and the whitespace after it; the target is the member that it marks
     config_flag,  // an expression that reads a bool of a config; the references in it follow
   };
   Kind kind;
   SourceSpan where;
   const clang::NamedDecl* target;
-  bool of_this = false;                          // a member of `this`, which is not written
+  bool of_this = false;                          // a member of an implicit `this`
   bool in_macro_body = false;                    // the token is in a macro's definition; `where` is the macro's call
-  const clang::CXXRecordDecl* object = nullptr;  // of a member of another object than `this`: that object's class
-  Registration registration = {};                // of what is remade: how the member was registered
-  std::string parameter = {};                    // that a config's flag is the argument for
-  bool is_changed = false;                       // of a config's flag: it is written, or its address taken
+  const clang::CXXRecordDecl* object = nullptr;  // class of the object if it is not `this`
+  Registration registration = {};                // for a remake: the member's inherited registration
+  std::string parameter = {};                    // name of the parameter that a config flag is passed to
+  bool is_changed = false;                       // the config flag is written, or its address is taken
 };
 
-/// The references in `space`, in source order, each place once. Declarations of the standard library, libtorch and the
-/// prelude are left out: `is_ours` says which files count, by the target's position.
+/// The references in `space`, in source order, each location once. Targets in the standard library, libtorch and the
+/// prelude are left out.
 std::vector<Reference> collect_references(const clang::NamespaceDecl& space, const clang::SourceManager& manager,
                                           const Parsed& parsed);
 
-/// The strings in `space` that are prose for people: what is thrown, checked with TORCH_CHECK or pretty-printed.
+/// The strings in `space` that are messages for the user: thrown, checked with TORCH_CHECK or pretty-printed.
 std::vector<SourceSpan> collect_messages(const clang::NamespaceDecl& space, const clang::SourceManager& manager,
                                          const Parsed& parsed);
 

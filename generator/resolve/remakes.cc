@@ -16,7 +16,7 @@ bool is_remake(const clang::CallExpr& call) {
          callee->getQualifiedNameAsString() == "modular::remake" && call.getNumArgs() == 2;
 }
 
-/// The first register_module("name", …) or its like in an expression.
+/// Finds the first register_module("name", …) or similar call in an expression.
 class RegisteringCall : public clang::RecursiveASTVisitor<RegisteringCall> {
  public:
   std::optional<Registration> found;
@@ -27,8 +27,8 @@ class RegisteringCall : public clang::RecursiveASTVisitor<RegisteringCall> {
   }
 };
 
-/// What a constructor registers for one of its fields: in the field's initializer, in an assignment, or with the field
-/// as an argument.
+/// Finds a constructor's registration of one field: in the field's initializer, in an assignment, or with the field as
+/// an argument.
 class FieldRegistration : public clang::RecursiveASTVisitor<FieldRegistration> {
  public:
   explicit FieldRegistration(const std::string& field) : field_(field) {}
@@ -83,10 +83,10 @@ class RemakeChecker : public clang::RecursiveASTVisitor<RemakeChecker> {
     const clang::MemberExpr* member = replaced_member(*call);
     const std::string name = member ? member->getMemberDecl()->getNameAsString() : "member";
     if (member && !member->getType()->isRecordType())
-      found.push_back({"'" + name + "' is not registered: it is no module and no tensor",
+      found.push_back({"'" + name + "' is not registered: it is neither a module nor a tensor",
                        "assign it: " + name + " = …;", call->getSourceRange()});
     else if (!in_constructor_ || !assigned_.count(call))
-      found.push_back({"what this makes does not become the member that it is registered as",
+      found.push_back({"the result is not assigned to the member that it replaces",
                        "write " + name + " = remake(" + name + ", …); in the constructor", call->getSourceRange()});
     else if (!replaced_registration(*call))
       found.push_back({"no inherited constructor registers '" + name + "'",
@@ -97,7 +97,7 @@ class RemakeChecker : public clang::RecursiveASTVisitor<RemakeChecker> {
 
  private:
   bool in_constructor_ = false;
-  std::set<const clang::CallExpr*> assigned_;  // looked up, never walked
+  std::set<const clang::CallExpr*> assigned_;  // looked up, never iterated
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
-// `q_proj = remake(q_proj, linear(…));`: a derived constructor replaces an inherited module, under the name that it
-// has.
+// `q_proj = remake(q_proj, linear(…));`: a derived constructor replaces an inherited module under its registered name.
 #pragma once
 
 #include <clang/Basic/SourceLocation.h>
@@ -17,20 +16,21 @@ class NamespaceDecl;
 
 namespace modgen {
 
-/// How a constructor registers a member.
+/// A constructor's registration of a member.
 struct Registration {
   std::string function;  // register_module, register_parameter or register_buffer
   std::string name;
 };
 
-/// The member that `call`, of the prelude's remake, replaces; null where it is another call, or names no member of
-/// this object.
+/// The member that `call`, a call of the prelude's remake, replaces; null for other calls, or if it does not name a
+/// member of this object.
 const clang::MemberExpr* replaced_member(const clang::CallExpr& call);
 
-/// How the constructors of the bases of `record`, nearest first, register `field`; nullopt where none does.
+/// The registration of `field` by the constructors of the bases of `record`, nearest first; nullopt if none registers
+/// it.
 std::optional<Registration> inherited_registration(const clang::CXXRecordDecl& record, const std::string& field);
 
-/// How the member that `call` replaces is registered by the constructors of the bases of its class.
+/// The registration of the member that `call` replaces, by the constructors of the bases of its class.
 std::optional<Registration> replaced_registration(const clang::CallExpr& call);
 
 struct WrongRemake {
@@ -38,7 +38,7 @@ struct WrongRemake {
   clang::SourceRange where;
 };
 
-/// The calls of remake in `space` that are of no use, in source order.
+/// The invalid calls of remake in `space`, in source order.
 std::vector<WrongRemake> wrong_remakes(const clang::NamespaceDecl& space);
 
 }  // namespace modgen

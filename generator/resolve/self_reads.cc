@@ -7,7 +7,7 @@
 namespace modgen {
 namespace {
 
-/// Finds where an expression reads `value`.
+/// Finds reads of `value` in an expression.
 class Reads : public clang::ConstEvaluatedExprVisitor<Reads> {
  public:
   Reads(const clang::ASTContext& context, const clang::ValueDecl& value, std::vector<SelfRead>& found)
@@ -23,8 +23,8 @@ class Reads : public clang::ConstEvaluatedExprVisitor<Reads> {
       Visit(expr->getBase());
   }
   void VisitUnaryAddrOf(const clang::UnaryOperator* expr) {
-    const clang::Expr* of = expr->getSubExpr()->IgnoreParens();
-    if (!is_value(*of)) Visit(of);
+    const clang::Expr* operand = expr->getSubExpr()->IgnoreParens();
+    if (!is_value(*operand)) Visit(operand);
   }
   void VisitLambdaExpr(const clang::LambdaExpr* lambda) {
     auto value = lambda->capture_init_begin();

@@ -1,4 +1,4 @@
-// Variables and members that are read by their own initializers. Compilers only warn of these, and of some alone.
+// Variables and members that their own initializers read. Compilers only warn about these, and only about some.
 #pragma once
 
 #include <clang/Basic/SourceLocation.h>
@@ -17,8 +17,8 @@ struct SelfRead {
   clang::SourceLocation where;
 };
 
-/// What is written in `space`, in source order. Taking the address is not reading, nor is what a lambda does that holds
-/// a reference.
+/// The self-reads in `space`, in source order. Taking the address does not count, nor does a lambda that captures a
+/// reference.
 std::vector<SelfRead> self_reads(const clang::NamespaceDecl& space);
 
 }  // namespace modgen

@@ -75,7 +75,7 @@ const clang::CXXRecordDecl* held_by(const clang::CXXRecordDecl& record) {
 }
 
 void Specs::read_new() {
-  // Of templates, too, what they are used with may not compile; the specs' own alone have bodies here.
+  // Instantiations may fail to compile, too. Only templates of specs have bodies here.
   compiler_.getSema().PerformPendingInstantiations();
   const size_t known = specs_.size();
   const std::function<void(uint32_t)> visit = [&](uint32_t file) {
@@ -96,10 +96,10 @@ void Specs::read_new() {
     if (!spec.space) continue;
     spec.references = collect_references(*spec.space, manager(), parsed_);
     spec.messages = collect_messages(*spec.space, manager(), parsed_);
-    std::set<const Spec*> told;
+    std::set<const Spec*> reported;
     for (const Reference& reference : spec.references) {
       const Symbol* target = symbol(reference.target);
-      if (target && !spec.sees(*target->spec) && told.insert(target->spec).second)
+      if (target && !spec.sees(*target->spec) && reported.insert(target->spec).second)
         reject(reference.where, "family '" + target->spec->name + "' is used without its spec",
                "add #include \"modular/" + target->spec->name + ".h\"", {},
                include_spec(parsed_, reference.where.file, target->spec->name));

@@ -1,4 +1,4 @@
-// The second stage, resolve: what each spec declares, who derives from whom, and where everything is in the text.
+// The second stage, resolve: the declarations of each spec, the inheritance among them, and their source locations.
 #pragma once
 
 #include <deque>
@@ -28,30 +28,30 @@ struct Spec;
 
 /// A slice of a spec's namespace or of a class, with the declarations in it.
 struct Slice {
-  SourceSpan whole;  // what gap ownership gives it
-  SourceSpan core;   // the declarations' own tokens, without what precedes them as an attribute
+  SourceSpan whole;  // the slice with the gaps that it owns
+  SourceSpan core;   // the declarations' own tokens, without preceding attributes
   std::vector<clang::Decl*> decls;
 };
 
-/// What a spec declares under one name: a class with its holder, a config, a function with its overloads, a constant,
-/// an alias.
+/// A spec's declarations of one name: a class with its holder, a config, a function with its overloads, a constant, an
+/// alias.
 struct Symbol {
   enum class Kind { module_class, plain_class, function, value };
   Kind kind = Kind::value;
-  std::string name;  // of the holder where there is one: "LlamaMLP", "LlamaConfig", "rotate_half"
+  std::string name;  // the holder's name if it has one: "LlamaMLP", "LlamaConfig", "rotate_half"
   Spec* spec = nullptr;
   const clang::CXXRecordDecl* record = nullptr;  // the class with the members; null for an alias
   const clang::CXXRecordDecl* holder = nullptr;
   std::vector<const clang::TypedefNameDecl*> aliases;
-  std::string library;  // of `using X = LayerNorm`: the holder of libtorch or the contract that X means, as written
-  std::string library_type;  // and its qualified name
-  Symbol* base = nullptr;    // the symbol that it derives from or is an alias of, in any spec
-  Symbol* under = nullptr;   // of Both<under, base>
+  std::string library;  // for `using X = LayerNorm`: the holder of libtorch or the contract that X means, as written
+  std::string library_type;  // its qualified name
+  Symbol* base = nullptr;    // the symbol that it derives from or aliases, in any spec
+  Symbol* under = nullptr;   // the first class in Both<under, base>
   bool is_lookup = false;    // a using-declaration or a namespace alias
-  bool stands_for = false;   // by STANDS_FOR: `replaced` is not just its base
+  bool stands_for = false;   // has STANDS_FOR: `replaced` may differ from its base
   Symbol* replaced = nullptr;
   std::vector<const Slice*> slices;  // in source order
-  SourceSpan where;                  // of its name
+  SourceSpan where;                  // location of its name
   std::vector<const clang::NamedDecl*> decls;
 
   bool is_class() const { return kind == Kind::module_class || kind == Kind::plain_class; }
@@ -60,11 +60,11 @@ struct Symbol {
   bool declares_field(const std::string& field) const;
 };
 
-/// A member that is called otherwise in a family than in those that it inherits from.
+/// A member that a family renames from the families that it inherits from.
 struct MemberName {
   std::string owner;  // "BertPooler", the class that declares it; empty for every class
   std::string from, to;
-  SourceSpan where;  // of the first name
+  SourceSpan where;  // location of the first name
 };
 
 /// One modular/<family>.h.
@@ -77,17 +77,18 @@ struct Spec {
   SourceSpan family;  // the call of MODULAR_FAMILY
   const clang::NamespaceDecl* space = nullptr;
   std::vector<Spec*> includes;         // other specs, directly
-  std::vector<std::string> libraries;  // the other includes but the prelude: <cmath>
+  std::vector<std::string> libraries;  // other includes, without the prelude: <cmath>
   std::vector<std::string> guarded;    // includes with the conditions around them, from #if to #endif
   std::string file_comment;            // before #pragma once
-  std::vector<Slice> slices;           // of the namespace
+  std::vector<Slice> slices;           // slices of the namespace
   std::vector<Symbol*> symbols;        // in source order
   std::vector<Reference> references;   // in source order
-  std::vector<SourceSpan> messages;    // strings that are prose for people
-  bool sees(const Spec& other) const;  // itself or included, over any number of steps
-  /// The prefixes that this family's classes put in the place of `base`'s, and how many do.
+  std::vector<SourceSpan> messages;    // strings that are messages for the user
+  bool sees(const Spec& other) const;  // whether `other` is this spec or included, directly or indirectly
+  /// The prefixes that this family's classes put before the names of `base`'s classes, with the number of classes for
+  /// each.
   const std::map<std::string, int>& prefixes_over(const Spec& base) const;
-  size_t bases() const;  // how many families its classes derive from
+  size_t bases() const;  // number of families that its classes derive from
 
  private:
   mutable std::map<const Spec*, std::map<std::string, int>> prefixes_;
@@ -98,13 +99,12 @@ class Specs {
  public:
   Specs(clang::CompilerInstance& compiler, Parsed& parsed) : compiler_(compiler), parsed_(parsed) {}
 
-  /// Reads the specs of the tree that were not there the last time. What it rejects is added to parsed.remarks.
+  /// Reads the specs added to the tree since the last call. Errors are added to parsed.remarks.
   void read_new();
 
   Spec* family(const std::string& name) const;
   Spec* of_file(uint32_t file) const;
-  /// The symbol that `decl` is or belongs to as class, holder, alias, constructor or overload; null where no spec
-  /// declares it.
+  /// The symbol that `decl` belongs to, as class, holder, alias, constructor or overload; null if no spec declares it.
   Symbol* symbol(const clang::Decl* decl) const;
   /// The spec of a family's namespace; null for other namespaces.
   Spec* of_namespace(const clang::NamespaceDecl* space) const;
@@ -117,22 +117,22 @@ class Specs {
   const clang::SourceManager& manager() const;
   clang::CompilerInstance& compiler() const { return compiler_; }
 
-  /// Adds an error at `where`. `fix` mends it, where the text is known.
+  /// Adds an error at `where`. `fix` holds the edits that correct it, if known.
   void reject(SourceSpan where, std::string message, std::string advice = "", std::vector<Remark> notes = {},
               std::vector<Edit> fix = {}) const;
 
   /// Adds a warning at `where`.
   void warn(SourceSpan where, std::string message, std::string advice, std::vector<Remark> notes = {}) const;
 
-  /// `function` where it has a body: itself, or its definition outside of its class.
+  /// The declaration of `function` with a body: itself, or its definition outside its class.
   static const clang::FunctionDecl& defined(const clang::FunctionDecl& function);
 
-  /// The members of `record` as slices, access specifiers among them; the last one is what stands before the closing
+  /// The members of `record` as slices, including access specifiers; the last slice is the text before the closing
   /// brace.
   std::vector<Slice> members(const clang::CXXRecordDecl& record) const;
 
-  /// The declarations in `region` as slices, with those together that share tokens (several declarators, one macro).
-  /// Every byte belongs to one; the last one is what follows the last declaration.
+  /// The declarations in `region` as slices. Declarations that share tokens (several declarators, one macro) share a
+  /// slice. Every byte belongs to one slice; the last slice is the text after the last declaration.
   std::vector<Slice> slices(SourceSpan region, const std::vector<clang::Decl*>& decls) const;
 
  private:
@@ -142,18 +142,17 @@ class Specs {
   std::set<uint32_t> files_;  // seen so far
   std::deque<std::unique_ptr<Spec>> specs_;
   std::deque<std::unique_ptr<Symbol>> symbols_;
-  std::map<const clang::Decl*, Symbol*> by_decl_;  // by canonical declaration; looked up, never walked
+  std::map<const clang::Decl*, Symbol*> by_decl_;  // keyed by canonical declaration; looked up, never iterated
 };
 
-/// The record that a class made by TORCH_MODULE holds; null for other classes.
+/// The record that a TORCH_MODULE class holds; null for other classes.
 const clang::CXXRecordDecl* held_by(const clang::CXXRecordDecl& record);
 
-/// The annotations of the prelude on `decl`: kind without "modular." and the place of the macro that made it, in source
-/// order.
+/// The prelude's annotations on `decl`, in source order: kind without "modular." and location of the macro.
 struct AnnotationMacro {
   std::string kind;
   SourceSpan where;                     // TIED_TO(…) with its arguments
-  std::vector<SourceSpan> expressions;  // the arguments' places
+  std::vector<SourceSpan> expressions;  // locations of the arguments
   std::vector<std::string> strings;     // the contents of string arguments
 };
 std::vector<AnnotationMacro> annotations(const clang::Decl& decl, const clang::SourceManager& manager,

@@ -19,7 +19,7 @@ namespace {
 
 struct Change {
   FixIt fix;
-  const Diagnostic* of;
+  const Diagnostic* diagnostic;
 };
 
 bool lies_below(const std::string& path, const fs::path& root) {
@@ -27,7 +27,7 @@ bool lies_below(const std::string& path, const fs::path& root) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
-std::string place(const Diagnostic& diagnostic) {
+std::string location_and_message(const Diagnostic& diagnostic) {
   const Location& where = diagnostic.where;
   return where.path + ":" + std::to_string(where.line) + ":" + std::to_string(where.column) + " (" +
          diagnostic.message + ")";
@@ -39,16 +39,16 @@ std::string with_changes(const std::string& path, const std::string& before, con
     const FixIt& fix = changes[index].fix;
     if (fix.end > before.size() || fix.begin > fix.end)
       throw std::runtime_error(path + " has changed since it was read: run modgen again");
-    // What several fixes insert at one place is one insertion.
+    // Several insertions at one offset become one.
     std::string text = fix.text;
     while (fix.begin == fix.end && index + 1 < changes.size() && changes[index + 1].fix.begin == fix.begin &&
            changes[index + 1].fix.end == fix.end)
       text += changes[++index].fix.text;
     if (llvm::Error error = replacements.add({path, fix.begin, fix.end - fix.begin, text})) {
       llvm::consumeError(std::move(error));
-      const Diagnostic* other = index > 0 ? changes[index - 1].of : changes[index].of;
-      throw std::runtime_error("the fixes of " + place(*other) + " and of " + place(*changes[index].of) +
-                               " overlap: mend one by hand");
+      const Diagnostic* other = index > 0 ? changes[index - 1].diagnostic : changes[index].diagnostic;
+      throw std::runtime_error("the fixes of " + location_and_message(*other) + " and of " +
+                               location_and_message(*changes[index].diagnostic) + " overlap: fix one by hand");
     }
   }
   llvm::Expected<std::string> after = clang::tooling::applyAllReplacements(before, replacements);
@@ -81,7 +81,7 @@ std::vector<MendedFile> apply_fixes(const std::vector<Diagnostic>& diagnostics) 
   for (const Diagnostic& diagnostic : diagnostics) {
     for (const FixIt& fix : diagnostic.fix) {
       std::vector<Change>& known = changes[fix.path];
-      // Families that share a base each report the same about it.
+      // Families that share a base all report its errors.
       if (std::none_of(known.begin(), known.end(), [&](const Change& one) { return one.fix == fix; }))
         known.push_back({fix, &diagnostic});
     }

@@ -1,4 +1,4 @@
-// The specs with the fix-its of diagnostics applied. Nothing is written here.
+// Applies the fix-its of diagnostics to specs, in memory.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace modgen {
 
-/// `edit` of the text that was read from `file`, as a change of the file's own bytes: new lines end as the file's do.
+/// Converts `edit`, of the text that was read from `file`, to a change of the file's bytes: new lines use the file's
+/// line endings.
 FixIt fix_it(const SourceFile& file, const Edit& edit);
 
 struct MendedFile {
@@ -17,11 +18,11 @@ struct MendedFile {
   std::string before, after;
 };
 
-/// Those of `diagnostics` that have a fix which is entirely below `root`.
+/// The diagnostics whose fix is entirely below `root`.
 std::vector<Diagnostic> mendable(const std::vector<Diagnostic>& diagnostics, const std::string& root);
 
-/// The files with every fix of `diagnostics` applied, sorted by path. Throws std::runtime_error, naming both errors,
-/// where two fixes overlap.
+/// The files with every fix of `diagnostics` applied, sorted by path. Throws std::runtime_error, naming both errors, if
+/// two fixes overlap.
 std::vector<MendedFile> apply_fixes(const std::vector<Diagnostic>& diagnostics);
 
 }  // namespace modgen

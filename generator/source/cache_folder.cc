@@ -23,11 +23,11 @@ fs::path temporary_cache_folder() {
   const fs::path folder = fs::temp_directory_path() / ("modgen-" + std::to_string(geteuid()));
   if (mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST)
     throw std::runtime_error(folder.string() + ": cannot be created: " + std::strerror(errno));
-  // What a precompiled header says is believed: nobody else may have written it.
+  // A precompiled header is trusted, so no other user may have written it.
   struct stat status{};
   if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
       (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    throw std::runtime_error(folder.string() + ": others could have written to it: name another folder with TMPDIR");
+    throw std::runtime_error(folder.string() + ": other users may have written to it: set TMPDIR to another folder");
   return folder;
 }
 

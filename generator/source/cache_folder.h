@@ -1,4 +1,4 @@
-// Where modgen and modcheck keep what they can make again.
+// Cache folders of modgen and modcheck.
 #pragma once
 
 #include <filesystem>
@@ -6,11 +6,11 @@
 
 namespace modgen {
 
-/// $XDG_CACHE_HOME/modgen or ~/.cache/modgen; nothing where neither variable is set.
+/// $XDG_CACHE_HOME/modgen or ~/.cache/modgen; nullopt if neither XDG_CACHE_HOME nor HOME is set.
 std::optional<std::filesystem::path> cache_folder();
 
-/// A folder of this user's alone below the folder for temporary files, for when the cache cannot be written. Creates
-/// it. Throws std::runtime_error where it cannot, or another user has made it.
+/// Creates a folder that only this user can write to, below the folder for temporary files, for use when the cache is
+/// not writable. Throws std::runtime_error if it cannot, or if another user owns the folder.
 std::filesystem::path temporary_cache_folder();
 
 }  // namespace modgen

@@ -14,7 +14,7 @@ std::string to_text(const Diagnostic& diagnostic) {
   text += std::string(kNames[static_cast<int>(diagnostic.severity)]) + ": " + diagnostic.message + "\n";
   if (where.line) {
     text += "  " + where.source_line + "\n  ";
-    // The caret's column is kept under tabs and under characters of several bytes.
+    // Keeps the caret's column under tabs and multi-byte characters.
     for (uint32_t i = 0; i + 1 < where.column && i < where.source_line.size(); ++i) {
       const auto byte = static_cast<unsigned char>(where.source_line[i]);
       if (byte == '\t')

@@ -1,4 +1,4 @@
-// What modgen reports about a spec: messages with places that a person can act on.
+// Diagnostics of modgen: messages with source locations.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace modgen {
 
-/// A place in a project file, as a compiler prints it. Lines and columns count from 1; line 0 means the whole file.
+/// A location in a project file, as a compiler prints it. Lines and columns count from 1; line 0 means the file itself.
 struct Location {
   std::string path;  // relative to the root if it is below it
   uint32_t line = 0;
@@ -28,10 +28,10 @@ struct Diagnostic {
   enum class Severity { error, warning, note };
   Severity severity = Severity::error;
   Location where;
-  std::string message;            // what is wrong
-  std::string advice;             // what to write instead; may be empty
+  std::string message;            // description of the error
+  std::string advice;             // the fix in words; may be empty
   std::vector<Diagnostic> notes;  // the inherited code that it clashes with, …
-  std::vector<FixIt> fix = {};    // the changes that fix it together; none where they are not known
+  std::vector<FixIt> fix = {};    // changes that together fix it; empty if unknown
 };
 
 /// One diagnostic with its notes as a compiler prints it: location, message, source line with caret, advice.

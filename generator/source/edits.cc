@@ -14,7 +14,7 @@ Edit insertion(uint32_t file, size_t offset, std::string text) {
   return {{file, at, at}, std::move(text)};
 }
 
-/// The offset after the line break that ends the line of `offset`; the text's size where there is none.
+/// The offset after the line break that ends the line of `offset`; the text's size if it has none.
 size_t next_line(const std::string& text, size_t offset) {
   const size_t end = text.find('\n', offset);
   return end == std::string::npos ? text.size() : end + 1;

@@ -11,24 +11,23 @@ namespace modgen {
 /// Includes the spec of `family` in `file`, after its other includes.
 std::vector<Edit> include_spec(const Parsed& parsed, uint32_t file, const std::string& family);
 
-/// Puts #pragma once after the opening comment of `file`.
+/// Inserts #pragma once after the opening comment of `file`.
 std::vector<Edit> add_pragma_once(const Parsed& parsed, uint32_t file);
 
 /// Adds `line` at the end of `file`.
 std::vector<Edit> append_line(const Parsed& parsed, uint32_t file, const std::string& line);
 
-/// Removes a declaration or statement with its semicolon, and its lines where they hold nothing else.
+/// Removes a declaration or statement with its semicolon, and its lines if they contain nothing else.
 std::vector<Edit> remove_with_line(const Parsed& parsed, SourceSpan where);
 
-/// Writes `statement` before the one at `where`.
+/// Inserts `statement` before the one at `where`.
 std::vector<Edit> write_before(SourceSpan where, const std::string& statement);
 
-/// Renames `name` and its `…Impl` to `new_name` throughout `file`; nothing where the same word is also a member of
-/// something.
+/// Renames `name` and its `…Impl` to `new_name` throughout `file`; empty if the same word is also a member's name.
 std::vector<Edit> rename_class(const Parsed& parsed, uint32_t file, const std::string& name,
                                const std::string& new_name);
 
-/// Declares `member` first in the public part of the class whose body begins after the brace at `open`.
+/// Declares `member` first in the public section of the class whose body begins after the brace at `open`.
 std::vector<Edit> declare_public(const Parsed& parsed, SourceSpan open, bool is_struct, const std::string& member);
 
 }  // namespace modgen

@@ -13,15 +13,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// False where there is nothing at `path`, or a folder, which is not a spec whatever its name. Throws for what is meant
-/// to be a spec and cannot be read.
+/// Whether `path` is a spec: false if nothing exists there, or for a directory of any name. Throws for other files that
+/// cannot be read as a spec.
 bool is_spec(const fs::path& path) {
   std::error_code failed;
   const fs::file_type type = fs::status(path, failed).type();
   if (type == fs::file_type::directory) return false;
   if (type == fs::file_type::not_found) {
     if (!fs::is_symlink(path, failed)) return false;
-    throw std::runtime_error(path.string() + ": is a symbolic link to nothing");
+    throw std::runtime_error(path.string() + ": is a dangling symbolic link");
   }
   if (type != fs::file_type::none && type != fs::file_type::regular)
     throw std::runtime_error(path.string() + ": is not a regular file");
@@ -39,7 +39,7 @@ std::vector<std::string> families_in(const fs::path& root) {
   std::error_code failed;
   fs::directory_iterator entries(folder, failed);
   if (failed == std::errc::no_such_file_or_directory || failed == std::errc::not_a_directory)
-    throw std::runtime_error(folder.string() + ": no such folder: name the folder that holds modular/ with --root");
+    throw std::runtime_error(folder.string() + ": no such folder: set --root to the folder that contains modular/");
   if (failed) throw std::runtime_error(folder.string() + ": cannot be read: " + failed.message());
   std::vector<std::string> families;
   for (const fs::directory_entry& entry : entries) {

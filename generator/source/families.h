@@ -1,4 +1,4 @@
-// Which families there are: the specs of a tree.
+// Families of a tree, by their specs.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +11,13 @@ namespace modgen {
 /// "modular/llama.h"
 std::string spec_name(const std::string& family);
 
-/// Families that `root` has a spec for, sorted: every header of modular/ but the prelude. Folders and hidden files (an
-/// editor's locks) are not specs. Throws std::runtime_error where there is no modular/, or a spec cannot be read: a
-/// symbolic link to nothing, a pipe.
+/// The families with a spec below `root`, sorted: every header of modular/ except the prelude. Folders and hidden files
+/// (such as an editor's locks) are not specs. Throws std::runtime_error if modular/ does not exist or a spec cannot be
+/// read: a dangling symbolic link, a pipe.
 std::vector<std::string> families_in(const std::filesystem::path& root);
 
-/// The family's spec: below `root`, or else below `shipped`; nothing where neither has it. Throws std::runtime_error
-/// where there is one that cannot be read.
+/// The path of the family's spec, below `root` or otherwise below `shipped`; nullopt if neither has it. Throws
+/// std::runtime_error if it exists but cannot be read.
 std::optional<std::filesystem::path> find_spec(const std::filesystem::path& root, const std::filesystem::path& shipped,
                                                const std::string& family);
 

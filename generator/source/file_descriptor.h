@@ -20,7 +20,7 @@ class FileDescriptor {
     if (number_ >= 0) close(number_);
   }
 
-  /// Closes the file now: the errno of what that reveals (a write that a server rejected), or 0.
+  /// Closes the file now. Returns the errno of errors that only closing reveals (a write that a server rejected), or 0.
   int close_now() { return close(std::exchange(number_, -1)) == 0 ? 0 : errno; }
 
   bool is_open() const { return number_ >= 0; }

@@ -23,10 +23,10 @@ namespace {
   throw std::runtime_error(path.string() + ": " + what + ": " + std::strerror(error));
 }
 
-/// A file written beside its place, which it takes when all is well, and is removed from otherwise.
-class FileBeside {
+/// A temporary file next to its destination. commit() moves it there; otherwise it is removed.
+class TemporaryFile {
  public:
-  FileBeside(const fs::path& place, std::string_view bytes) : place_(place) {
+  TemporaryFile(const fs::path& path, std::string_view bytes) : path_(path) {
     FileDescriptor file = create();
     int error = file.is_open() ? 0 : errno;
     while (!error && !bytes.empty()) {
@@ -39,23 +39,23 @@ class FileBeside {
     if (!error) error = file.close_now();
     if (!error) return;
     remove();
-    fail(place, "cannot be written", error);
+    fail(path, "cannot be written", error);
   }
-  FileBeside(FileBeside&& other) noexcept
-      : place_(std::move(other.place_)), temporary_(std::exchange(other.temporary_, {})) {}
-  FileBeside& operator=(FileBeside&&) = delete;
-  ~FileBeside() { remove(); }
+  TemporaryFile(TemporaryFile&& other) noexcept
+      : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})) {}
+  TemporaryFile& operator=(TemporaryFile&&) = delete;
+  ~TemporaryFile() { remove(); }
 
-  void take_position() {
-    if (rename(temporary_.c_str(), place_.c_str()) != 0) fail(place_, "cannot be replaced", errno);
+  void commit() {
+    if (rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "cannot be replaced", errno);
     temporary_.clear();
   }
 
  private:
   FileDescriptor create() {
-    // Another process may have the same number in a container of its own.
+    // A process in another container may have the same PID.
     for (int attempt = 0; attempt < 100; ++attempt) {
-      std::string name = place_.string() + ".new-" + std::to_string(getpid()) + "-" + std::to_string(attempt);
+      std::string name = path_.string() + ".new-" + std::to_string(getpid()) + "-" + std::to_string(attempt);
       FileDescriptor file(open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
       if (file.is_open()) temporary_ = std::move(name);
       if (file.is_open() || errno != EEXIST) return file;
@@ -66,11 +66,11 @@ class FileBeside {
     if (!temporary_.empty()) unlink(temporary_.c_str());
   }
 
-  fs::path place_;
+  fs::path path_;
   std::string temporary_;
 };
 
-/// Throws where no file can be written at `path`; creates its folder.
+/// Creates the folder of `path`. Throws if no file can be written there.
 void prepare(const fs::path& path) {
   std::error_code failed;
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), failed);
@@ -78,7 +78,7 @@ void prepare(const fs::path& path) {
   if (fs::is_directory(path, failed)) throw std::runtime_error(path.string() + ": is a folder, not a file");
 }
 
-/// Puts back what was replaced. Returns the files for which that failed, as the end of a sentence.
+/// Restores the replaced files. Returns the files for which that failed, as the end of a sentence.
 std::string restore(const std::vector<std::pair<fs::path, std::optional<std::string>>>& replaced) {
   std::string not_restored;
   for (const auto& [path, before] : replaced) {
@@ -98,7 +98,7 @@ std::string restore(const std::vector<std::pair<fs::path, std::optional<std::str
 }  // namespace
 
 std::optional<std::string> read_file_if_any(const fs::path& path) {
-  // Without O_NONBLOCK, opening a pipe that nobody writes to would wait forever.
+  // Without O_NONBLOCK, opening a pipe without a writer would block forever.
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) {
     if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
@@ -131,24 +131,24 @@ std::string read_file(const fs::path& path) {
 
 void write_file(const fs::path& path, std::string_view bytes) {
   prepare(path);
-  FileBeside(path, bytes).take_position();
+  TemporaryFile(path, bytes).commit();
 }
 
 void write_files(const std::vector<std::pair<fs::path, std::string>>& files) {
-  std::vector<FileBeside> beside;
+  std::vector<TemporaryFile> files_to_commit;
   for (const auto& [path, bytes] : files) {
     prepare(path);
-    beside.emplace_back(path, bytes);
+    files_to_commit.emplace_back(path, bytes);
   }
   std::vector<std::pair<fs::path, std::optional<std::string>>> replaced;
   try {
     for (size_t index = 0; index < files.size(); ++index) {
       std::optional<std::string> before = read_file_if_any(files[index].first);
-      beside[index].take_position();
+      files_to_commit[index].commit();
       replaced.emplace_back(files[index].first, std::move(before));
     }
   } catch (const std::exception& error) {
-    beside.clear();  // makes room
+    files_to_commit.clear();  // frees disk space for restoring
     throw std::runtime_error(error.what() + restore(replaced));
   }
 }

@@ -1,4 +1,4 @@
-// Files as modgen and modcheck read and write them: regular ones, whole, and with errors that name them.
+// File I/O of modgen and modcheck: regular files only, read and written in full, with errors that name the file.
 #pragma once
 
 #include <filesystem>
@@ -10,26 +10,26 @@
 
 namespace modgen {
 
-/// The file's bytes. Throws std::runtime_error, naming the file, where it cannot be read: a folder or a pipe cannot.
+/// The file's bytes. Throws std::runtime_error, naming the file, if it cannot be read, for example because it is a
+/// folder or a pipe.
 std::string read_file(const std::filesystem::path& path);
 
-/// The file's bytes; nothing where there is no such file. Throws as read_file does where there is one that cannot be
-/// read.
+/// The file's bytes; nullopt if it does not exist. Throws like read_file if it exists but cannot be read.
 std::optional<std::string> read_file_if_any(const std::filesystem::path& path);
 
-/// Creates the file's folder if there is none, and replaces the file in one step, through a temporary file beside it:
-/// a reader sees the old bytes or the new. Throws std::runtime_error, naming the file; nothing is changed then.
+/// Creates the file's folder if needed and replaces the file atomically, through a temporary file next to it: a reader
+/// sees either the old bytes or the new. Throws std::runtime_error, naming the file; then nothing has changed.
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
-/// The same for several files: all are written beside their places before the first is replaced, and where one cannot
-/// be written, none is changed.
+/// The same for several files: all are written next to their destinations before the first is replaced. If one cannot
+/// be written, none changes.
 void write_files(const std::vector<std::pair<std::filesystem::path, std::string>>& files);
 
-/// Has a write that exceeds the limit on file sizes (ulimit -f) fail, as a write to a full disk does, where it would
-/// end the program.
+/// Makes a write beyond the file size limit (ulimit -f) fail, like a write to a full disk, instead of ending the
+/// program.
 void let_writes_fail();
 
-/// Throws std::runtime_error where standard output could not take what was printed.
+/// Throws std::runtime_error if writing to standard output failed.
 void check_standard_output();
 
 }  // namespace modgen

@@ -1,5 +1,4 @@
-// Text that remembers where each of its parts came from, so that messages about flattened code can be moved to the
-// spec.
+// Text that records the origin of each of its parts, so that messages about flattened code can point to the spec.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 namespace modgen {
 
-/// The file index of text that comes from no file.
+/// The file index of text that does not come from a file.
 inline constexpr uint32_t kNoFile = 0;
 
 class Fragment {
@@ -21,26 +20,26 @@ class Fragment {
   /*implicit*/ Fragment(std::string text) { add(std::move(text)); }
   /*implicit*/ Fragment(const char* text) { add(std::string(text)); }
 
-  /// Appends text that takes the place of `from`, or of what comes before it where there is no such place.
+  /// Appends text that replaces `from`; without `from`, its origin is that of the text before it.
   void add(std::string text, SourceSpan from = {});
-  /// Appends `text`, which is what `from` holds, byte for byte.
+  /// Appends `text`, which equals the bytes of `from`.
   void add_verbatim(std::string_view text, SourceSpan from);
   void append(const Fragment& other);
 
-  /// Says which code asked for this text; parts that already know keep what they know.
+  /// Sets the code that caused this text; parts that already have a cause keep it.
   void set_cause(SourceSpan cause);
 
   std::string text() const;
   bool empty() const { return size_ == 0; }
   size_t size() const { return size_; }
 
-  /// The place that the byte at `offset` came from; file kNoFile where nothing before it came from a file.
+  /// The origin of the byte at `offset`; file kNoFile if nothing up to there came from a file.
   SourceSpan origin(size_t offset) const;
 
-  /// The code that asked for the byte at `offset`; file kNoFile where it is not known.
+  /// The code that caused the byte at `offset`; file kNoFile if unknown.
   SourceSpan cause(size_t offset) const;
 
-  /// Without white space at both ends.
+  /// The text without whitespace at both ends.
   Fragment trimmed() const;
 
  private:

@@ -1,11 +1,11 @@
-// The language that specs are written in, for lexing text without a compiler.
+// The language of specs, for lexing text without a compiler.
 #pragma once
 
 #include <clang/Basic/LangOptions.h>
 
 namespace modgen {
 
-/// C++20, as the compiler that reads specs has it.
+/// The C++20 options of the compiler that reads specs.
 const clang::LangOptions& language_of_specs();
 
 }  // namespace modgen

@@ -6,10 +6,12 @@ namespace modgen {
 
 namespace {
 
-/// How many bytes of `text` become the byte at `offset` of its text with "\n" alone: 2 for "\r\n".
+/// Number of bytes of `text` at `offset` that become one byte with "
+/// " line endings: 2 for "\r
+/// ".
 size_t length_at(std::string_view text, size_t offset) { return text.substr(offset, 2) == "\r\n" ? 2 : 1; }
 
-/// The ending of the line that `offset` is in; of the one before where that is the last and has none.
+/// The ending of the line that `offset` is in; that of the line before if it is the last and has none.
 std::string_view ending_at(std::string_view text, size_t offset) {
   size_t end = text.find('\n', offset);
   if (end == std::string_view::npos) end = text.rfind('\n');

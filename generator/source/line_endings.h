@@ -1,4 +1,6 @@
-// Line endings: modgen works on text whose lines end in "\n". A checkout may hold files whose lines end in "\r\n".
+// Line endings: modgen works on text with "
+// " line endings. Files of a checkout may have "\r
+// ".
 #pragma once
 
 #include <string>
@@ -15,8 +17,8 @@ struct ByteEdit {
   std::string text;
 };
 
-/// The edit of `text` that corresponds to `edit` of with_unix_lines(text); its new lines end as the line at the place
-/// does.
+/// The edit of `text` that corresponds to `edit` of with_unix_lines(text). Its new lines get the line ending at its
+/// location.
 ByteEdit with_endings_like(std::string_view text, ByteEdit edit);
 
 }  // namespace modgen

@@ -10,7 +10,7 @@ namespace {
 bool is_upper(char c) { return std::isupper(static_cast<unsigned char>(c)); }
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-/// Replaces `from` by `to` where it is the whole of a word or one of its parts between underscores.
+/// Replaces `from` by `to` if it is a full word or one of its parts between underscores.
 std::string rename_parts(const std::string& word, const std::string& from, const std::string& to) {
   std::string result;
   for (size_t at = 0; at < word.size();) {
@@ -67,7 +67,7 @@ std::string renamed_word(const std::string& word, const Names& from, const Names
     if (skip == 1 && word[0] != 'k') break;
     const size_t end = skip + from.prefix.size();
     if (from.prefix.empty() || word.compare(skip, from.prefix.size(), from.prefix) != 0) continue;
-    // CLIPMLP, but CLIP_MAX where the prefix is in capitals itself.
+    // CLIPMLP, but CLIP_MAX if the prefix itself is upper case.
     if (end == word.size() || is_upper(word[end]) || (word[end] == '_' && from.prefix != from.upper))
       return word.substr(0, skip) + to.prefix + word.substr(end);
   }
@@ -90,7 +90,7 @@ std::string renamed_prose(std::string_view text, bool is_comment, const Names& f
     else if (word == from.model_type && !is_comment)
       result += to.model_type;
     else if (word == from.snake && is_comment && !in_path && (from.has_title || to.has_title))
-      result += word;  // a word of the language, as far as one can tell
+      result += word;  // probably an ordinary English word
     else
       result += renamed_word(word, from, to);
     at = end;

@@ -26,10 +26,10 @@ std::string_view SourceTable::text(SourceSpan span) const {
 
 namespace {
 
-/// The offset in the file of what was read at `offset`. What was supplied lies where it was put in.
+/// The offset in the file on disk of `offset` in the text as read. Implicit text maps to its insertion point.
 uint32_t offset_on_disk(const SourceFile& file, uint32_t offset) {
-  uint32_t before = 0;  // bytes that were supplied so far
-  for (const ImplicitText& one : file.supplied) {
+  uint32_t before = 0;  // bytes of implicit text so far
+  for (const ImplicitText& one : file.implicit_texts) {
     if (offset <= one.offset + before) break;
     const auto size = static_cast<uint32_t>(one.text.size());
     if (offset < one.offset + before + size) return one.offset;
@@ -40,10 +40,10 @@ uint32_t offset_on_disk(const SourceFile& file, uint32_t offset) {
 
 }  // namespace
 
-std::string with_implicit_text(const std::string& text, const std::vector<ImplicitText>& supplied) {
+std::string with_implicit_text(const std::string& text, const std::vector<ImplicitText>& implicit_texts) {
   std::string result;
   uint32_t at = 0;
-  for (const ImplicitText& one : supplied) {
+  for (const ImplicitText& one : implicit_texts) {
     result.append(text, at, one.offset - at).append(one.text);
     at = one.offset;
   }
@@ -64,7 +64,7 @@ Location SourceTable::locate(SourceSpan span) const {
   result.column = offset_on_disk(file, offset) - written_begin + 1;
   result.source_line = file.text.substr(line_begin, line_end - line_begin);
   uint32_t before = 0;
-  for (const ImplicitText& one : file.supplied) {
+  for (const ImplicitText& one : file.implicit_texts) {
     const auto size = static_cast<uint32_t>(one.text.size());
     if (one.offset + before >= line_begin && one.offset + before + size <= line_end)
       result.source_line.erase(one.offset - written_begin, size);
@@ -76,7 +76,7 @@ Location SourceTable::locate(SourceSpan span) const {
 std::optional<SourceSpan> SourceTable::on_disk(SourceSpan span) const {
   const SourceFile& file = files_[span.file];
   uint32_t before = 0;
-  for (const ImplicitText& one : file.supplied) {
+  for (const ImplicitText& one : file.implicit_texts) {
     const auto begin = one.offset + before, end = begin + static_cast<uint32_t>(one.text.size());
     if (begin <= span.begin && span.end <= end && (begin < span.begin || span.end < end || span.begin < span.end))
       return std::nullopt;
@@ -107,7 +107,7 @@ SourceSpan Parsed::span(const clang::SourceManager& manager, clang::SourceRange 
   const auto first = manager.getExpansionRange(range.getBegin()).getBegin();
   const auto last = manager.getExpansionRange(range.getEnd()).getEnd();
   SourceSpan begin = token(manager, first), end = token(manager, last);
-  // Both ends in the arguments of one macro: the range that was written there.
+  // Both ends are in the arguments of one macro: the range as written there.
   if (range.getBegin().isMacroID() && range.getEnd().isMacroID() && manager.isMacroArgExpansion(range.getBegin()) &&
       manager.isMacroArgExpansion(range.getEnd())) {
     begin = token(manager, range.getBegin());

@@ -1,4 +1,4 @@
-// Places in source text, and changes to it.
+// Locations in source text, and changes to it.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct SourceSpan {
   bool operator==(const SourceSpan&) const = default;
 };
 
-/// A change to source text: `where` is replaced by `text` (an insertion where it is empty). Edits of one slice do not
-/// overlap; several insertions at one place apply in the order in which they were added.
+/// A change to source text: replaces `where` by `text` (an insertion if `where` is empty). Edits of one slice do not
+/// overlap; insertions at one offset apply in the order in which they were added.
 struct Edit {
   SourceSpan where;
   std::string text;

@@ -1,4 +1,4 @@
-// The tokens of a text by themselves, with their brackets matched, for what is read without Clang's parser.
+// Tokens of a text with matched brackets, for text that is read without Clang's parser.
 #pragma once
 
 #include <initializer_list>
@@ -10,7 +10,7 @@
 
 namespace modgen {
 
-/// A text's tokens without comments. What is read beyond the end has an empty word. The text must outlive them.
+/// A text's tokens without comments. Reading beyond the end gives an empty word. The text must outlive this object.
 class Tokens {
  public:
   using Words = std::initializer_list<std::string_view>;
@@ -25,15 +25,15 @@ class Tokens {
   bool is_name(size_t at) const { return at < size() && tokens_[at].kind == RawToken::Kind::identifier; }
   bool opens(size_t at) const { return word(at) == "(" || word(at) == "[" || word(at) == "{"; }
   bool closes(size_t at) const { return word(at) == ")" || word(at) == "]" || word(at) == "}"; }
-  /// The token that closes the bracket at `open`, and the other way round; size() where there is none.
+  /// The token that closes the bracket at `open`, and vice versa; size() if there is none.
   size_t closing(size_t open) const { return open < size() ? partner_[open] : size(); }
   size_t opening(size_t close) const { return close < size() ? partner_[close] : size(); }
   /// Whether the words from `at` on are `words`.
   bool reads(size_t at, Words words) const;
-  /// The first `wanted` in [at, end) outside of brackets that open there; `end` where there is none.
+  /// The first `wanted` in [at, end) outside brackets that open there; `end` if there is none.
   size_t find(std::string_view wanted, size_t at, size_t end) const;
 
-  /// The first token that begins at or after `offset` of the text; size() where there is none.
+  /// The first token that begins at or after `offset` of the text; size() if there is none.
   size_t first_from(uint32_t offset) const;
 
   const std::string& text() const { return text_; }

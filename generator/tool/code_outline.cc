@@ -26,7 +26,7 @@ std::string without_impl(const std::string& name) {
   return name.size() > 4 && name.ends_with("Impl") ? name.substr(0, name.size() - 4) : name;
 }
 
-/// Reads the module classes of the translation unit, while its syntax tree is there.
+/// Reads the module classes of a translation unit from its AST.
 class Reader {
  public:
   Reader(clang::CompilerInstance& compiler, const Parsed& parsed, uint32_t file, std::vector<ClassCode>& classes)
@@ -67,14 +67,14 @@ class Reader {
     const clang::FunctionDecl* definition = method.getDefinition();
     if (!definition) return;
     const bool constructs = llvm::isa<clang::CXXConstructorDecl>(method);
-    std::string whole = text(parsed_.span(manager_, definition->getSourceRange()));
-    // Defined after its class: the class's name before the method's is not part of it.
+    std::string source = text(parsed_.span(manager_, definition->getSourceRange()));
+    // Drop the class qualifier of a method that is defined outside of its class.
     if (const clang::NestedNameSpecifierLoc owner = definition->getQualifierLoc()) {
       const std::string spelled = text(parsed_.span(manager_, owner.getSourceRange()));
-      if (const size_t at = whole.find(spelled); !spelled.empty() && at != std::string::npos)
-        whole.erase(at, spelled.size());
+      if (const size_t at = source.find(spelled); !spelled.empty() && at != std::string::npos)
+        source.erase(at, spelled.size());
     }
-    code.methods.push_back({constructs ? "constructor" : method.getNameAsString(), whole, {}});
+    code.methods.push_back({constructs ? "constructor" : method.getNameAsString(), source, {}});
   }
 
   std::string text(SourceSpan span) const {
@@ -90,15 +90,15 @@ class Reader {
 }  // namespace
 
 std::vector<std::string> comparable(const std::string& code, const std::string& prefix) {
-  // Where these qualify a name they say nothing, and neither do these words.
+  // Namespaces and specifiers that do not affect the comparison.
   static const std::set<std::string> spaces = {"torch", "nn", "at", "c10", "modular"};
-  static const std::set<std::string> silent = {"const", "override", "explicit", "inline", "virtual", "noexcept"};
+  static const std::set<std::string> ignored = {"const", "override", "explicit", "inline", "virtual", "noexcept"};
   std::vector<std::string> tokens;
   for (const RawToken& token : raw_tokens(code, 0, static_cast<uint32_t>(code.size()))) {
     if (token.kind == RawToken::Kind::comment) continue;
     std::string word = code.substr(token.begin, token.end - token.begin);
     if (token.kind == RawToken::Kind::identifier) {
-      if (silent.count(word)) continue;
+      if (ignored.count(word)) continue;
       if (word == "auto") word = "Tensor";
       if (!prefix.empty() && word.size() > prefix.size() && word.starts_with(prefix))
         word = "@" + without_impl(word.substr(prefix.size()));
@@ -120,14 +120,14 @@ std::vector<std::string> comparable(const std::string& code, const std::string& 
 std::vector<ClassCode> find_classes(const Output& output) {
   const FamilyModel& model = *output.model;
   std::vector<ClassCode> classes;
-  for (const Class& one : model.classes) {
-    const auto outline = std::ranges::find(output.outline->classes, one.holder, &ClassOutline::name);
-    if (one.holder.empty() || outline == output.outline->classes.end() || !outline->declared || outline->alias)
+  for (const Class& owner : model.classes) {
+    const auto outline = std::ranges::find(output.outline->classes, owner.holder, &ClassOutline::name);
+    if (owner.holder.empty() || outline == output.outline->classes.end() || !outline->declared || outline->alias)
       continue;
-    ClassCode code{one.holder, output.family, outline->where, {}, {}};
-    for (const Field& field : one.fields)
+    ClassCode code{owner.holder, output.family, outline->where, {}, {}};
+    for (const Field& field : owner.fields)
       code.members.push_back({without_underscore(field.name), field.type, comparable(field.type, model.prefix)});
-    for (const Function& function : one.functions) {
+    for (const Function& function : owner.functions) {
       std::string text;
       for (const Text& part : function.text)
         text.append(model.text, part.slice.begin, part.slice.end - part.slice.begin);
@@ -157,9 +157,9 @@ HandWritten read_hand_written(const GenerateOptions& options, const std::string&
 }
 
 void make_comparable(std::vector<ClassCode>& classes, const std::string& prefix) {
-  for (ClassCode& one : classes) {
-    for (MemberCode& member : one.members) member.tokens = comparable(member.type, prefix);
-    for (MethodCode& method : one.methods) method.tokens = comparable(method.text, prefix);
+  for (ClassCode& code : classes) {
+    for (MemberCode& member : code.members) member.tokens = comparable(member.type, prefix);
+    for (MethodCode& method : code.methods) method.tokens = comparable(method.text, prefix);
   }
 }
 

@@ -33,7 +33,7 @@ std::string with_specs(const std::string& before, const SpecFlags& flags, const 
   if (!before.empty()) {
     auto parsed = llvm::json::parse(before);
     if (!parsed || !parsed->getAsArray()) {
-      std::string why = parsed ? "no list" : llvm::toString(parsed.takeError());
+      std::string why = parsed ? "not a list" : llvm::toString(parsed.takeError());
       throw std::runtime_error("this is not a compilation database: " + why);
     }
     for (llvm::json::Value& entry : *parsed->getAsArray()) {

@@ -1,4 +1,4 @@
-// Diagnostics for other programs: what `modgen --diagnostics FILE` writes and modcheck reads.
+// Diagnostics as JSON, which `modgen --diagnostics FILE` writes and modcheck reads.
 #pragma once
 
 #include <string>

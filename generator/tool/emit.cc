@@ -32,7 +32,7 @@ void write_list(Json& json, llvm::StringRef key, const std::vector<std::string>&
   });
 }
 
-/// Text within quotes, as dot and JSON both read it.
+/// Quotes a text, as both dot and JSON read it.
 std::string in_quotes(const std::string& text) {
   std::string result;
   llvm::raw_string_ostream(result) << llvm::json::Value(text);
@@ -51,15 +51,15 @@ const char* stage_color(const std::string& stage) {
 
 // ---- deps -----------------------------------------------------------------------------------------------------------
 
-void write_class(Json& json, const ClassOutline& one) {
-  json.attribute("name", one.name);
-  json.attribute("kind", one.kind == ClassOutline::Kind::module ? "module" : "plain");
-  json.attribute("declared", one.declared);
-  json.attribute("alias", one.alias);
-  json.attribute("file", one.where.path);
-  json.attribute("line", static_cast<int64_t>(one.where.line));
-  write_list(json, "bases", one.bases);
-  write_list(json, "uses", one.uses);
+void write_class(Json& json, const ClassOutline& outline) {
+  json.attribute("name", outline.name);
+  json.attribute("kind", outline.kind == ClassOutline::Kind::module ? "module" : "plain");
+  json.attribute("declared", outline.declared);
+  json.attribute("alias", outline.alias);
+  json.attribute("file", outline.where.path);
+  json.attribute("line", static_cast<int64_t>(outline.where.line));
+  write_list(json, "bases", outline.bases);
+  write_list(json, "uses", outline.uses);
 }
 
 void write_deps(Json& json, const Output& output) {
@@ -74,29 +74,29 @@ void write_deps(Json& json, const Output& output) {
   });
 }
 
-/// Families as slices with the classes that they declare; arrows go to what a class comes from. Inferred classes are
-/// drawn dashed, and only where something else comes from them.
+/// Families as clusters of the classes that they declare, with arrows to base classes. Inferred classes are dashed, and
+/// shown only if another class derives from them.
 std::string deps_dot(const GenerateResult& result) {
-  std::string slices, arrows;
-  std::set<std::string> drawn, named;
+  std::string clusters, arrows;
+  std::set<std::string> declared, named;
   for (const Output& output : result.outputs) {
-    slices.append("  subgraph ").append(in_quotes("cluster_" + output.family)).append(" {\n    label=");
-    slices.append(in_quotes(output.family)).append(";\n");
+    clusters.append("  subgraph ").append(in_quotes("cluster_" + output.family)).append(" {\n    label=");
+    clusters.append(in_quotes(output.family)).append(";\n");
     for (const ClassOutline& one : output.outline->classes) {
       if (!one.declared) continue;
       const std::string id = in_quotes(output.family + "::" + one.name);
-      slices.append("    ").append(id).append(" [label=").append(in_quotes(one.name));
-      slices.append(one.alias ? ", style=rounded" : "").append("];\n");
-      drawn.insert(id);
+      clusters.append("    ").append(id).append(" [label=").append(in_quotes(one.name));
+      clusters.append(one.alias ? ", style=rounded" : "").append("];\n");
+      declared.insert(id);
       if (one.bases.empty()) continue;
       named.insert(in_quotes(one.bases.front()));
       arrows.append("  ").append(id).append(" -> ").append(in_quotes(one.bases.front())).append(";\n");
     }
-    slices.append("  }\n");
+    clusters.append("  }\n");
   }
   for (const std::string& id : named)
-    if (!drawn.count(id)) slices.append("  ").append(id).append(" [style=dashed];\n");
-  return "digraph deps {\n  rankdir=RL;\n  node [shape=slice];\n" + slices + arrows + "}\n";
+    if (!declared.count(id)) clusters.append("  ").append(id).append(" [style=dashed];\n");
+  return "digraph deps {\n  rankdir=RL;\n  node [shape=box];\n" + clusters + arrows + "}\n";
 }
 
 // ---- layout ---------------------------------------------------------------------------------------------------------
@@ -139,9 +139,9 @@ void write_layout(Json& json, const Output& output, const EntryPlan& plan) {
   });
 }
 
-/// FSDP units as slices, with their parameters coloured by pipeline stage; arrows are ties.
+/// FSDP units as clusters of their parameters, colored by pipeline stage; arrows are ties.
 std::string layout_dot(const GenerateResult& result) {
-  std::string text = "digraph layout {\n  rankdir=LR;\n  node [shape=slice, style=filled, fillcolor=white];\n";
+  std::string text = "digraph layout {\n  rankdir=LR;\n  node [shape=box, style=filled, fillcolor=white];\n";
   for (const Output& output : result.outputs)
     for (const EntryPlan& plan : output.model->plans) {
       std::map<std::string, std::string> units;
@@ -197,16 +197,16 @@ std::string plans(const GenerateResult& result) {
 
 std::string describe(const GenerateResult& result, Emit what, EmitFormat format) {
   if (format == EmitFormat::dot) {
-    if (what == Emit::plan) throw std::runtime_error("--emit plan has no form in dot: --emit layout has");
+    if (what == Emit::plan) throw std::runtime_error("--emit plan has no form in dot: use --emit layout");
     return what == Emit::deps ? deps_dot(result) : layout_dot(result);
   }
   if (format == EmitFormat::text) {
-    if (what != Emit::plan) throw std::runtime_error("--format text goes with --emit plan alone");
+    if (what != Emit::plan) throw std::runtime_error("--format text is supported only with --emit plan");
     std::string text;
     for (const Output& output : result.outputs) text += output.proof;
     return text;
   }
-  // One family's plans keep the order that its generated file has.
+  // The plans of a single family keep the order of its generated file.
   if (what == Emit::plan) return result.outputs.size() == 1 ? result.outputs.front().plan_json : plans(result);
   return json_text([&](Json& json) {
     for (const Output& output : result.outputs) {

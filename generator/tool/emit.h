@@ -1,4 +1,4 @@
-// What `modgen --emit` prints: descriptions of families for other programs (JSON) and for people (Graphviz's dot).
+// Output of `modgen --emit`: descriptions of families as JSON, Graphviz dot or text.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace modgen {
 enum class Emit { nothing, deps, plan, layout };
 enum class EmitFormat { json, dot, text };
 
-/// Describes the families of `result`, which holds no error and keeps its models. Throws std::runtime_error where it
-/// cannot be described in that format.
+/// Describes the families of `result`, which has no errors and keeps its models. Throws std::runtime_error if that
+/// format is not supported.
 std::string describe(const GenerateResult& result, Emit what, EmitFormat format);
 
 }  // namespace modgen

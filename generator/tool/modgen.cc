@@ -1,6 +1,5 @@
-// modgen as it is called: where records show that every family asked for is current there is nothing to do, and
-// this program finds that in milliseconds, without Clang. It leaves everything else to modgen-generate, in the same
-// folder.
+// The modgen executable. If the records show that every requested family is current, it exits within milliseconds,
+// without Clang. Otherwise it runs modgen-generate, in the same folder.
 #include <unistd.h>
 
 #include <filesystem>
@@ -24,8 +23,8 @@ struct Request {
   std::vector<std::string> families;
 };
 
-/// The request of a plain run; nothing where the arguments ask for more than current files: --check and --force trust
-/// no record.
+/// The request of a plain run; empty if the arguments ask for more than current files. --check and --force ignore
+/// records.
 std::optional<Request> plain_request(const std::vector<std::string>& arguments) {
   Request request;
   for (size_t index = 0; index < arguments.size(); ++index) {
@@ -80,6 +79,6 @@ int main(int, char** argv) {
     // modgen-generate runs into the same problem and reports it.
   }
   execv(generate.c_str(), argv);
-  std::cerr << "modgen: cannot start " << generate.string() << ", which is installed beside it\n";
+  std::cerr << "modgen: cannot start " << generate.string() << ", which should be installed next to it\n";
   return 2;
 }

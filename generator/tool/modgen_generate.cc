@@ -1,5 +1,5 @@
-// modgen's command line. Everything is generated in memory first; files are written last, and only where no error was
-// given.
+// modgen's command line. Everything is generated in memory first; files are written last, and only if there are no
+// errors.
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/Signals.h>
@@ -37,54 +37,53 @@ cl::opt<std::string> root("root", cl::desc("The tree that holds modular/ and gen
                           cl::value_desc("dir"), cl::init("."), cl::cat(category));
 cl::opt<std::string> output_dir("output-dir", cl::desc("Write the generated files there (default: ROOT/generated)"),
                                 cl::value_desc("dir"), cl::cat(category));
-cl::opt<bool> check("check", cl::desc("Write nothing; exit with 1 where a generated file differs"), cl::cat(category));
-cl::opt<bool> force("force", cl::desc("Write every file again, even where nothing has changed"), cl::cat(category));
+cl::opt<bool> check("check", cl::desc("Write nothing; exit with 1 if a generated file differs"), cl::cat(category));
+cl::opt<bool> force("force", cl::desc("Write every file, even if nothing has changed"), cl::cat(category));
 cl::opt<bool> diff("diff", cl::desc("Write nothing; print what would change as a unified diff"), cl::cat(category));
-cl::opt<bool> apply_fixes("apply-fixes", cl::desc("Apply the fixes that errors come with to the specs, then generate"),
+cl::opt<bool> apply_fixes("apply-fixes", cl::desc("Apply the fixes that errors suggest to the specs, then generate"),
                           cl::cat(category));
-cl::opt<std::string> new_family("new", cl::desc("Write a spec modular/FAMILY.h to start from; it replaces no file"),
+cl::opt<std::string> new_family("new",
+                                cl::desc("Write a starting spec modular/FAMILY.h; existing files are never replaced"),
                                 cl::value_desc("family"), cl::cat(category));
-cl::list<std::string> from("from", cl::desc("The family, or several, that --new derives from"), cl::CommaSeparated,
+cl::list<std::string> from("from", cl::desc("The family or families that --new derives from"), cl::CommaSeparated,
                            cl::value_desc("family"), cl::cat(category));
-cl::opt<std::string> prefix("prefix",
-                            cl::desc("What the names of --new's classes begin with (default: my_llama's is "
-                                     "MyLlama)"),
+cl::opt<std::string> prefix("prefix", cl::desc("Class-name prefix of --new (default: MyLlama for my_llama)"),
                             cl::value_desc("prefix"), cl::cat(category));
 cl::opt<std::string> suggest(
     "suggest",
-    cl::desc("Say which classes of the catalogue, or of the families named, those of a libtorch model could "
-             "inherit from"),
+    cl::desc("List the classes of the catalogue, or of the given families, that the classes of a libtorch model "
+             "could inherit from"),
     cl::value_desc("file"), cl::cat(category));
-cl::opt<bool> watch("watch", cl::desc("Generate whatever a change of a spec concerns, until interrupted"),
+cl::opt<bool> watch("watch", cl::desc("Regenerate the families that a changed spec affects, until interrupted"),
                     cl::cat(category));
 cl::opt<std::string> compile_commands(
     "compile-commands",
-    cl::desc("Add to a compilation database how clangd reads specs (default: ROOT/modular/compile_commands.json)"),
+    cl::desc("Add the specs to a compilation database for clangd (default: ROOT/modular/compile_commands.json)"),
     cl::ValueOptional, cl::value_desc("file"), cl::cat(category));
 cl::opt<Emit> emit("emit", cl::desc("Print to standard output instead of writing files"), cl::init(Emit::nothing),
                    cl::values(clEnumValN(Emit::deps, "deps",
-                                         "families, their files, classes, and what these come from"),
+                                         "families, their files and classes, and the classes' bases"),
                               clEnumValN(Emit::plan, "plan", "the parallel plans of the entries"),
                               clEnumValN(Emit::layout, "layout", "each parameter's shape, unit, split, stage and tie")),
                    cl::cat(category));
 cl::opt<EmitFormat> format(
-    "format", cl::desc("How --emit prints, and --suggest, which otherwise prints text"), cl::init(EmitFormat::json),
+    "format", cl::desc("Output format of --emit, and of --suggest (whose default is text)"), cl::init(EmitFormat::json),
     cl::values(clEnumValN(EmitFormat::json, "json", "JSON (default)"),
                clEnumValN(EmitFormat::dot, "dot", "Graphviz, for deps and layout"),
                clEnumValN(EmitFormat::text, "text",
-                          "for plan: the operations that are proven and those that are trusted")),
+                          "for plan: the operations that are proven and those that are assumed")),
     cl::cat(category));
 cl::opt<bool> explain("explain", cl::desc("List every change to inherited text that is not a resolved reference"),
                       cl::cat(category));
-cl::opt<std::string> diagnostics("diagnostics", cl::desc("Write errors and their fixes to FILE as JSON, too"),
+cl::opt<std::string> diagnostics("diagnostics", cl::desc("Also write errors and their fixes to FILE as JSON"),
                                  cl::value_desc("file"), cl::cat(category));
-cl::opt<unsigned> jobs("jobs", cl::desc("Processes at a time (default: as many as processors)"), cl::value_desc("n"),
+cl::opt<unsigned> jobs("jobs", cl::desc("Number of parallel processes (default: number of CPUs)"), cl::value_desc("n"),
                        cl::init(0), cl::cat(category));
 cl::opt<std::string> cache_dir(
     "cache-dir", cl::desc("Cache of precompiled preludes (default: $XDG_CACHE_HOME/modgen or ~/.cache/modgen)"),
     cl::value_desc("dir"), cl::cat(category));
 cl::opt<std::string> shipped("shipped",
-                             cl::desc("The tree that ships the prelude and runtime/model/ (default: as built)"),
+                             cl::desc("The tree that contains the prelude and runtime/model/ (default: as built)"),
                              cl::value_desc("dir"), cl::cat(category));
 cl::opt<std::string> torch("torch", cl::desc("Folder of an installed torch (default: as configured)"),
                            cl::value_desc("dir"), cl::cat(category));
@@ -98,7 +97,7 @@ void print_errors(const modgen::GenerateResult& result) {
   for (const modgen::Diagnostic& diagnostic : result.diagnostics) std::cerr << modgen::to_text(diagnostic);
 }
 
-/// Applies fixes and generates until no fix is left: one error may hide another. What changes is printed as a diff.
+/// Applies fixes and regenerates until no fix is left, since one error may hide another. Prints the changes as a diff.
 modgen::GenerateResult generate_with_fixes(const modgen::GenerateOptions& options) {
   constexpr int kRounds = 10;
   modgen::GenerateResult result = modgen::generate(options);
@@ -109,9 +108,9 @@ modgen::GenerateResult generate_with_fixes(const modgen::GenerateOptions& option
     std::vector<std::pair<fs::path, std::string>> written;
     for (const modgen::MendedFile& file : files) written.emplace_back(file.path, file.after);
     modgen::write_files(written);
-    for (const modgen::Diagnostic& one : fixed)
-      std::cout << one.where.path << ":" << one.where.line << ":" << one.where.column << ": mended: " << one.message
-                << "\n";
+    for (const modgen::Diagnostic& diagnostic : fixed)
+      std::cout << diagnostic.where.path << ":" << diagnostic.where.line << ":" << diagnostic.where.column
+                << ": mended: " << diagnostic.message << "\n";
     for (const modgen::MendedFile& file : files) {
       const std::string name = fs::path(file.path).lexically_relative(fs::canonical(options.root)).string();
       std::cout << modgen::unified_diff(name, file.before, name, file.after);
@@ -125,8 +124,8 @@ std::string shipped_folder() {
   return shipped.empty() ? modgen::shipped_tree(root.getValue()).string() : shipped.getValue();
 }
 
-modgen::GenerateOptions generate_options(std::vector<std::string> asked) {
-  return {root, shipped_folder(), torch, resource_dir, cache_dir, std::move(asked), emit != Emit::nothing, jobs};
+modgen::GenerateOptions generate_options(std::vector<std::string> names) {
+  return {root, shipped_folder(), torch, resource_dir, cache_dir, std::move(names), emit != Emit::nothing, jobs};
 }
 
 fs::path output_folder() {
@@ -146,11 +145,11 @@ int write_new_family() {
   print_errors(bases);
   if (!bases.ok()) return kFailed;
   modgen::write_file(path, modgen::starting_spec({new_family, prefix}, bases.outputs));
-  std::cout << path.string() << " is written. Say in it what differs, then: modgen " << new_family.getValue() << "\n";
+  std::cout << path.string() << " is written. Edit it, then run modgen " << new_family.getValue() << "\n";
   return 0;
 }
 
-/// The families named, or all that there are: the root's and the shipped ones.
+/// The families given on the command line, or all families of the root and the shipped tree.
 std::vector<std::string> catalogue() {
   if (!families.empty()) return {families.begin(), families.end()};
   std::set<std::string> names;
@@ -176,7 +175,7 @@ int suggest_bases() {
   std::vector<std::string> prefixes;
   for (const modgen::Output& output : result.outputs) {
     prefixes.push_back(output.model->prefix);
-    for (modgen::ClassCode& one : modgen::find_classes(output)) bases.push_back(std::move(one));
+    for (modgen::ClassCode& code : modgen::find_classes(output)) bases.push_back(std::move(code));
   }
   const std::string own_prefix = modgen::common_prefix(hand_written.classes, bases, prefixes);
   modgen::make_comparable(hand_written.classes, own_prefix);
@@ -226,22 +225,23 @@ int run() {
   const int modes = !new_family.empty() + !suggest.empty() + watch + (compile_commands.getNumOccurrences() > 0);
   if (modes > 1 || (modes == 1 && (check || diff || explain || apply_fixes || emit != Emit::nothing)))
     throw std::runtime_error(
-        "--new, --suggest, --watch and --compile-commands each go without the others and without --check, --diff, "
-        "--explain, "
-        "--apply-fixes and --emit");
+        "--new, --suggest, --watch and --compile-commands cannot be combined with each other, nor with --check, "
+        "--diff, "
+        "--explain, --apply-fixes or --emit");
   if ((!from.empty() || !prefix.empty()) && new_family.empty())
-    throw std::runtime_error("--from and --prefix belong to --new");
+    throw std::runtime_error("--from and --prefix require --new");
   if (!new_family.empty()) return write_new_family();
   if (!suggest.empty()) return suggest_bases();
   if (watch) return watch_specs();
   if (compile_commands.getNumOccurrences() > 0) return write_compile_commands();
   if (force && (check || diff || explain || emit != Emit::nothing))
-    throw std::runtime_error("--force writes files and goes with none of --check, --diff, --explain and --emit");
+    throw std::runtime_error("--force writes files and cannot be combined with --check, --diff, --explain or --emit");
   if (check && diff)
     throw std::runtime_error("--check and --diff exclude each other: --diff shows what --check would find");
   if (apply_fixes && (check || diff || explain || emit != Emit::nothing))
-    throw std::runtime_error("--apply-fixes writes specs and goes with none of --check, --diff, --explain and --emit");
-  if (!families.empty() && all) throw std::runtime_error("name families or give --all, not both");
+    throw std::runtime_error(
+        "--apply-fixes writes specs and cannot be combined with --check, --diff, --explain or --emit");
+  if (!families.empty() && all) throw std::runtime_error("give either families or --all, not both");
   modgen::GenerateOptions options = generate_options({families.begin(), families.end()});
   if (all) options.families = modgen::families_in(root.getValue());
   if (options.families.empty()) throw std::runtime_error("nothing to do: name a family (modgen gemma) or give --all");
@@ -264,9 +264,9 @@ int run() {
   }
   if (explain)
     for (const modgen::Output& output : result.outputs)
-      for (const modgen::Explanation& one : output.explanations)
-        std::cout << output.path << ": " << one.where.path << ":" << one.where.line << ":" << one.where.column << ": "
-                  << one.before << "\n    becomes " << one.after << "\n";
+      for (const modgen::Explanation& change : output.explanations)
+        std::cout << output.path << ": " << change.where.path << ":" << change.where.line << ":" << change.where.column
+                  << ": " << change.before << "\n    becomes " << change.after << "\n";
   if (emit != Emit::nothing) {
     std::cout << modgen::describe(result, emit, format);
     return 0;
@@ -274,7 +274,8 @@ int run() {
   const fs::path folder = output_folder();
   modgen::TreeFiles files({fs::canonical(root.getValue()), fs::canonical(options.shipped)});
   bool differs = false;
-  std::vector<std::pair<fs::path, std::string>> to_write;  // together, so that all families are written or none
+  std::vector<std::pair<fs::path, std::string>>
+      to_write;  // written together, so that either all families are written or none
   for (const modgen::Output& output : result.outputs) {
     const modgen::Record record = modgen::make_record(files, output.family, output.bytes, output.read, output.absent);
     for (const auto& [name, bytes] :
@@ -299,7 +300,7 @@ int run() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // For tests: a crash of Clang on text that is not C++ is caught, and a crash of modgen must not be hidden by that.
+  // For tests: crashes of Clang on text that is not C++ are caught, but crashes of modgen must not be hidden.
   if (std::getenv("MODGEN_SHOW_CRASHES")) llvm::sys::PrintStackTraceOnErrorSignal(argv[0]);
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](llvm::raw_ostream& out) { out << modgen::generator_version() << "\n"; });

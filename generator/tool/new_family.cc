@@ -30,14 +30,16 @@ void check_names(const NewFamily& family, const std::string& prefix) {
   clang::IdentifierTable words(language_of_specs());
   if (family.name.empty() || !std::islower(static_cast<unsigned char>(family.name[0])) ||
       !std::ranges::all_of(family.name, is_lower) || words.get(family.name).getTokenID() != clang::tok::identifier)
-    throw std::runtime_error("'" + family.name +
-                             "' cannot be a family: its name is a file's and a namespace's, as in my_llama");
+    throw std::runtime_error(
+        "'" + family.name +
+        "' cannot be a family: the name has to be valid for a file and a namespace, as in my_llama");
   if (!std::isupper(static_cast<unsigned char>(prefix[0])) ||
       !std::ranges::all_of(prefix, [](unsigned char c) { return std::isalnum(c); }))
-    throw std::runtime_error("'" + prefix + "' cannot begin the names of classes: a prefix is written as in MyLlama");
+    throw std::runtime_error("'" + prefix +
+                             "' cannot begin the names of classes: write the prefix in camel case, as in MyLlama");
 }
 
-/// One base, and what its names become.
+/// A base family, and the renaming of its classes.
 class Base {
  public:
   Base(const Output& base, std::string prefix)
@@ -45,7 +47,7 @@ class Base {
 
   std::string renamed(const std::string& class_name) const { return prefix_ + class_name.substr(model_.prefix.size()); }
 
-  /// What MODEL_ENTRY says of an entry: its task, and the name that config.json has for it where that is another.
+  /// The arguments of an entry's MODEL_ENTRY: its task, and its name in config.json if that differs.
   std::string entry_arguments(const Class& entry) const {
     const std::vector<std::string>& given = find_annotation(entry.annotations, "entry")->arguments;
     std::string text = "\"" + given[0] + "\"";
@@ -53,24 +55,24 @@ class Base {
     return text;
   }
 
-  /// Whether a member has the base family's name, as the encoder in BertForMaskedLM is called `bert`: the state dict of
-  /// a new family has its own name there.
-  bool has_member_of_its_name() const {
-    return std::ranges::any_of(model_.classes, [&](const Class& one) {
-      return !one.is_config && std::ranges::count(one.fields, family_, &Field::name) > 0;
+  /// Whether a member is named after the base family, such as `bert` in BertForMaskedLM: the new family's state dict
+  /// uses its own name there.
+  bool has_member_named_after_family() const {
+    return std::ranges::any_of(model_.classes, [&](const Class& owner) {
+      return !owner.is_config && std::ranges::count(owner.fields, family_, &Field::name) > 0;
     });
   }
 
-  /// What a class of the new family derives from: "llama::LlamaMLPImpl"; what the base only infers is its Its<…>.
+  /// The base of a class of the new family: "llama::LlamaMLPImpl", or Its<…> for a class that the base only infers.
   std::string named(const Class& one) const {
     const ClassOutline* outline = make_outline(one);
-    // The alias of a holder names no Impl.
+    // The alias of a holder does not declare an Impl.
     const bool has_name = !outline || (outline->declared && (!outline->alias || one.holder.empty()));
     if (has_name || outline->bases.empty()) return family_ + "::" + one.name;
     return family_ + "::Its<" + outline->bases.front() + (one.holder.empty() ? "" : "Impl") + ">";
   }
 
-  /// The class name that inherited members are reached by in C++.
+  /// The injected class name by which C++ code refers to inherited members.
   std::string injected(const Class& one) const {
     const ClassOutline* outline = make_outline(one);
     if (!outline) return one.name;
@@ -87,7 +89,7 @@ class Base {
     return found == model_.classes.end() ? nullptr : &*found;
   }
 
-  /// The modules that are not entries, with the methods that one may redefine.
+  /// The modules that are not entries and have methods to redefine.
   std::vector<const Class*> modules() const {
     std::vector<const Class*> found;
     for (const Class& one : model_.classes)
@@ -112,7 +114,7 @@ class Base {
     return found;
   }
 
-  /// A type as the new family calls it.
+  /// A type with the new family's names.
   std::string type(const std::string& text) const {
     Names from, to;
     from.prefix = model_.prefix;
@@ -145,7 +147,7 @@ class Base {
   std::string family_, prefix_;
 };
 
-/// `words` after `head`, in lines of at most 118 columns that begin with `indent`, deeper from the second on.
+/// `head` and `words`, wrapped at 118 columns. Lines begin with `indent`, continuation lines are indented further.
 std::string wrapped(const std::string& indent, const std::string& head, const std::vector<std::string>& words) {
   std::string text, line = indent + head;
   for (size_t index = 0; index < words.size(); ++index) {
@@ -167,7 +169,7 @@ std::string get_parameters(const Function& method) {
   return text;
 }
 
-/// A class that calls its base's method and so changes nothing, as comment lines.
+/// Comment lines with a class that only calls its base's method, and so changes nothing.
 std::string example(const Base& base, const Class& one) {
   const auto methods = Base::methods(one);
   const auto forward = std::ranges::find(methods, "forward", [](const Function* method) { return method->name; });
@@ -207,32 +209,31 @@ std::string starting_spec(const NewFamily& family, const std::vector<Output>& ba
   const std::string prefix = family.prefix.empty() ? camel_case(family.name) : family.prefix;
   check_names(family, prefix);
   const Base first(bases.front(), prefix);
-  std::string text =
-      "// " + prefix + ": what it has that " + first.model().prefix + " does not have.\n#pragma once\n\n";
+  std::string text = "// " + prefix + ": changes relative to " + first.model().prefix + ".\n#pragma once\n\n";
   std::vector<std::string> includes;
   for (const Output& base : bases) includes.push_back("#include \"modular/" + base.family + ".h\"\n");
   std::ranges::sort(includes);
   for (const std::string& include : includes) text += include;
 
-  text += "\n// All classes and functions come along with the entries below. These are the modules:\n" + menu(first);
+  text += "\n// The entries below include all classes and functions. These are the modules:\n" + menu(first);
   if (const Class* config = first.config()) {
     std::vector<std::string> fields;
     for (const Field& field : config->fields) fields.push_back(field.name);
-    text += wrapped("// ", "Fields of the config that one may redeclare, with another default:", fields);
+    text += wrapped("// ", "Config fields that can be redeclared with another default:", fields);
   }
   for (size_t index = 1; index < bases.size(); ++index) {
-    // Another base's classes are distinguished by its prefix, until they are given a better one.
+    // Classes of further bases keep their base's prefix until they are renamed.
     const Base other(bases[index], prefix + bases[index].model->prefix);
-    text += "// and of " + other.model().prefix + ", whose prefix here says what they are for:\n" + menu(other);
+    text += "// and of " + other.model().prefix + ", with its prefix in their names:\n" + menu(other);
   }
 
   text += "\nnamespace modular::" + family.name + " {\nMODULAR_FAMILY(" + prefix;
-  if (first.has_member_of_its_name())
+  if (first.has_member_named_after_family())
     text += ", .members = {{\"" + bases.front().family + "\", \"" + family.name + "\"}}";
   text += ");\n\n";
   if (const Class* config = first.config()) {
-    text += "/// Fields of config.json that " + first.model().prefix +
-            " does not have, or for which it has other defaults.\n";
+    text +=
+        "/// Fields of config.json that " + first.model().prefix + " lacks, or that have different defaults there.\n";
     text += "struct " + first.renamed(config->name) + " : " + first.named(*config) + " {};\n\n";
   }
   for (const Class* entry : first.entries()) {

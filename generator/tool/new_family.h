@@ -1,4 +1,4 @@
-// `modgen --new`: a spec to start from.
+// `modgen --new`: writes a starting spec for a new family.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace modgen {
 
 struct NewFamily {
   std::string name;    // "my_llama"
-  std::string prefix;  // "MyLlama"; empty: made of the name
+  std::string prefix;  // "MyLlama"; empty: derived from the name
 };
 
-/// The text of a spec that derives all entries of the first base, in which nothing differs yet. `bases` are generated
-/// with their models. Throws std::runtime_error where a name cannot be one.
+/// The text of a spec that derives all entries of the first base without any change. `bases` are generated with their
+/// models. Throws std::runtime_error for an invalid name.
 std::string starting_spec(const NewFamily& family, const std::vector<Output>& bases);
 
 }  // namespace modgen

@@ -16,7 +16,7 @@ namespace {
 
 using Tokens = std::vector<std::string>;
 
-/// Twice the length of the longest common subsequence over the sum of the lengths.
+/// Twice the length of the longest common subsequence, divided by the sum of the lengths.
 double likeness(const Tokens& a, const Tokens& b) {
   if (a.empty() && b.empty()) return 1.0;
   std::vector<size_t> above(b.size() + 1), row(b.size() + 1);
@@ -32,7 +32,7 @@ double likeness(const Tokens& a, const Tokens& b) {
 double weight(const MemberCode& member) { return static_cast<double>(member.tokens.size()) + 2.0; }
 double weight(const MethodCode& method) { return static_cast<double>(method.tokens.size()); }
 
-/// The method of `others` that is called as `method` is and most like it; null where there is none left.
+/// The method of `others` with the same name that is most similar to `method`; null if none is left.
 const MethodCode* counterpart(const MethodCode& method, const std::vector<MethodCode>& others,
                               const std::set<const MethodCode*>& taken) {
   const MethodCode* best = nullptr;
@@ -82,7 +82,7 @@ Candidate compare(const ClassCode& own, const ClassCode& base) {
     }
   for (const MethodCode& method : base.methods)
     if (!taken.count(&method)) {
-      // How parameters are initialized is the runtime's business: code written for libtorch alone has no such method.
+      // reset_parameters() belongs to the runtime's contract; plain libtorch code does not have it.
       if (method.name == "reset_parameters") continue;
       result.to_remove.push_back(method.name + "()");
       all += weight(method);
@@ -98,17 +98,17 @@ std::string listed(const std::vector<std::string>& words) {
 }
 
 int percent(double alike) {
-  // Never 100 where something differs.
+  // Never 100 if anything differs.
   return alike >= 1.0 ? 100 : std::min(99, static_cast<int>(std::lround(alike * 100.0)));
 }
 
-std::string place(const Location& where) { return where.path + ":" + std::to_string(where.line); }
+std::string to_text(const Location& where) { return where.path + ":" + std::to_string(where.line); }
 
 std::string get_text(const Candidate& candidate) {
   std::string text;
   llvm::raw_string_ostream out(text);
   out << llvm::format("  %3d %% ", percent(candidate.alike)) << candidate.base->family << "::" << candidate.base->name
-      << "  (" << place(candidate.base->where) << ")\n";
+      << "  (" << to_text(candidate.base->where) << ")\n";
   std::vector<std::string> same = candidate.same_members, redefine;
   for (const MethodLikeness& method : candidate.methods)
     if (method.alike >= 1.0)
@@ -187,7 +187,10 @@ std::vector<Suggestion> suggest(const std::vector<ClassCode>& classes, const std
 std::string suggestions_text(const std::vector<Suggestion>& suggestions) {
   std::string text;
   for (const Suggestion& suggestion : suggestions) {
-    text.append(place(suggestion.hand_written->where)).append(": ").append(suggestion.hand_written->name).append("\n");
+    text.append(to_text(suggestion.hand_written->where))
+        .append(": ")
+        .append(suggestion.hand_written->name)
+        .append("\n");
     if (suggestion.candidates.empty()) text += "  nothing in the catalogue is similar to it\n";
     for (const Candidate& candidate : suggestion.candidates) text += get_text(candidate);
   }

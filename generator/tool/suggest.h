@@ -1,4 +1,4 @@
-// `modgen --suggest`: which classes of the catalogue hand-written ones could inherit from, found by comparing tokens.
+// `modgen --suggest`: finds classes of the catalogue that hand-written classes could inherit from, by comparing tokens.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ struct MethodLikeness {
 
 struct Candidate {
   const ClassCode* base = nullptr;
-  double alike = 0.0;                     // of the whole class, 1: nothing would be left to write
-  std::vector<std::string> same_members;  // of one name and type
-  std::vector<std::string> other_types;   // members to redeclare
+  double alike = 0.0;                     // similarity of the classes; 1: identical
+  std::vector<std::string> same_members;  // members with the same name and type
+  std::vector<std::string> other_types;   // members to redeclare with another type
   std::vector<std::string> to_add;        // members and methods that the base lacks
-  std::vector<std::string> to_remove;     // that only the base has
-  std::vector<MethodLikeness> methods;    // that both have; what is not the same is to be redefined
+  std::vector<std::string> to_remove;     // members and methods that only the base has
+  std::vector<MethodLikeness> methods;    // methods of both; those that differ have to be redefined
 };
 
 struct Suggestion {
@@ -28,12 +28,12 @@ struct Suggestion {
   std::vector<Candidate> candidates;  // most alike first
 };
 
-/// What the class names begin with, as far as the catalogue's names tell: "My" of MyAttention and MyDecoderLayer.
+/// The common prefix of the class names, judging by the catalogue's names: "My" for MyAttention and MyDecoderLayer.
 std::string common_prefix(const std::vector<ClassCode>& classes, const std::vector<ClassCode>& catalogue,
                           const std::vector<std::string>& catalogue_prefixes);
 
-/// Compares every class with every one of the catalogue; candidates below `least` alike are left out, and all but the
-/// first `most` of them.
+/// Compares every class with every class of the catalogue. Returns at most `most` candidates per class, with a
+/// similarity of at least `least`.
 std::vector<Suggestion> suggest(const std::vector<ClassCode>& classes, const std::vector<ClassCode>& catalogue,
                                 double least = 0.4, size_t most = 5);
 

@@ -42,10 +42,10 @@ class Watch {
   }
 
   int run() {
-    generate_what_is_stale();
+    generate_stale();
     std::cout << "modgen: watching " << (options_.tree.root / "modular").string() << ", interrupt to end\n"
               << std::flush;
-    while (wait_for_change()) generate_what_is_stale();
+    while (wait_for_change()) generate_stale();
     std::cout << "modgen: ended\n" << std::flush;
     return 0;
   }
@@ -60,8 +60,8 @@ class Watch {
     return signalfd(-1, &set, SFD_CLOEXEC);
   }
 
-  /// Waits until files have changed and then stay unchanged for a moment, as editors write several times. False where a
-  /// signal came.
+  /// Waits until files have changed and then stay unchanged for a moment, as editors write several times. Returns false
+  /// on a signal.
   bool wait_for_change() {
     constexpr int kQuietMilliseconds = 50;
     bool changed = false;
@@ -77,9 +77,9 @@ class Watch {
     }
   }
 
-  /// Each family alone, so that an error in one does not affect the others. What failed is tried again at the next
-  /// change.
-  void generate_what_is_stale() {
+  /// Generates each stale family separately, so that an error in one does not affect the others. Failed families are
+  /// retried at the next change.
+  void generate_stale() {
     const std::vector<std::string> families =
         options_.families.empty() ? families_in(options_.tree.root) : options_.families;
     TreeFiles files(options_.tree);

@@ -1,4 +1,4 @@
-// `modgen --watch`: generates what a change concerns, until it is interrupted.
+// `modgen --watch`: regenerates the families that a change affects, until interrupted.
 #pragma once
 
 #include <filesystem>
@@ -12,12 +12,12 @@ namespace modgen {
 struct WatchOptions {
   Tree tree;
   std::filesystem::path output_folder;
-  std::vector<std::string> families;   // all of the root's modular/, new ones too, when empty
-  std::filesystem::path generate;      // this program, which generates in a process of its own
-  std::vector<std::string> arguments;  // passed on to it, but for families
+  std::vector<std::string> families;   // if empty, all families of the root's modular/, including new ones
+  std::filesystem::path generate;      // this program, which runs in a separate process to generate
+  std::vector<std::string> arguments;  // arguments to pass to it, without families
 };
 
-/// Returns 0 when SIGINT or SIGTERM ends it. Throws std::runtime_error where files cannot be watched.
+/// Returns 0 on SIGINT or SIGTERM. Throws std::runtime_error if files cannot be watched.
 int watch(const WatchOptions& options);
 
 }  // namespace modgen

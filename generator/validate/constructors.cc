@@ -14,15 +14,15 @@ namespace {
 
 using llvm::dyn_cast;
 
-/// One thing that a constructor of the specs does, in the order in which C++ does it.
+/// One step of the specs' constructors, in C++'s order of execution.
 struct Effect {
   const clang::CXXCtorInitializer* initializer = nullptr;
   const clang::Stmt* statement = nullptr;
-  const clang::FieldDecl* declared = nullptr;  // a field that is initialized where it is declared
-  const clang::Expr* value = nullptr;          // what it sets `field` to
+  const clang::FieldDecl* declared = nullptr;  // a field with a default member initializer
+  const clang::Expr* value = nullptr;          // the value that it sets `field` to
   std::string field;
   std::string registered;
-  Setting* setting = nullptr;
+  BindingScope* scope = nullptr;
   SideEffects effects;
   bool matched = false, again = false;
 };
@@ -46,9 +46,9 @@ class Constructors {
   std::optional<Match::Difference> difference(const clang::CXXConstructorDecl& flattened,
                                               const clang::CXXConstructorDecl& spec, const Context& context) {
     match_.parameters(flattened, spec);
-    settings_.push_back({context, nullptr, {}});
+    scopes_.push_back({context, nullptr, {}});
     const auto level = static_cast<size_t>(context.level - entity_.levels.data());
-    list(spec, level, settings_.back());
+    list(spec, level, scopes_.back());
     add_declared(0, level);
     for (const clang::CXXCtorInitializer* init : flattened.inits())
       if (!init->isWritten())
@@ -63,12 +63,12 @@ class Constructors {
   }
 
  private:
-  // ---- What the specs' constructors do ----
+  // ---- Steps of the specs' constructors ----
 
-  void list(const clang::CXXConstructorDecl& constructor, size_t level, Setting& setting) {
+  void list(const clang::CXXConstructorDecl& constructor, size_t level, BindingScope& scope) {
     if (constructor.isDefaulted()) {
       const BaseCall call = default_base_call(counterparts_.family(), entity_, level, constructor);
-      if (call.constructor) run(call, level, setting);
+      if (call.constructor) run(call, level, scope);
       return add_declared(level, level + 1);
     }
     std::vector<const clang::CXXCtorInitializer*> written;
@@ -76,7 +76,7 @@ class Constructors {
       if (init->isWritten()) written.push_back(init);
     std::sort(written.begin(), written.end(),
               [](const auto* a, const auto* b) { return a->getSourceOrder() < b->getSourceOrder(); });
-    // Those written before the base's come first: a rule of the language.
+    // Rule of the language: initializers written before the base's run first.
     size_t early = 0;
     const auto is_own_base = [&](const clang::CXXCtorInitializer* init) {
       const auto* record = init->isBaseInitializer() ? init->getBaseClass()->getAsCXXRecordDecl() : nullptr;
@@ -84,65 +84,65 @@ class Constructors {
     };
     while (early < written.size() && !is_own_base(written[early])) ++early;
     if (early == written.size()) early = 0;
-    for (size_t index = 0; index < early; ++index) add(*written[index], setting);
+    for (size_t index = 0; index < early; ++index) add(*written[index], scope);
     for (const clang::CXXCtorInitializer* init : constructor.inits()) {
       if (std::find(written.begin(), written.begin() + static_cast<long>(early), init) !=
           written.begin() + static_cast<long>(early))
         continue;
       if (init->isBaseInitializer()) {
         const auto call = base_call(counterparts_.family(), entity_, level, *init);
-        if (call && call->constructor) run(*call, level, setting);
+        if (call && call->constructor) run(*call, level, scope);
         if (call) continue;
       }
       if (init->isWritten())
-        add(*init, setting);
+        add(*init, scope);
       else if (init->isAnyMemberInitializer())
         add_declared(*init->getAnyMember(), level);
     }
-    for (const clang::Stmt* statement : Match::get_statements(constructor.getBody())) add(*statement, setting);
+    for (const clang::Stmt* statement : Match::get_statements(constructor.getBody())) add(*statement, scope);
   }
 
-  void run(const BaseCall& call, size_t level, Setting& outer) {
-    settings_.push_back({{&entity_, &entity_.levels[call.level]}, &outer, {}});
-    Setting& setting = settings_.back();
+  void run(const BaseCall& call, size_t level, BindingScope& outer) {
+    scopes_.push_back({{&entity_, &entity_.levels[call.level]}, &outer, {}});
+    BindingScope& scope = scopes_.back();
     for (unsigned index = 0; index < call.constructor->getNumParams(); ++index) {
       const clang::ParmVarDecl* parameter = call.constructor->getParamDecl(index);
       const clang::Expr* argument = index < call.arguments.size() ? call.arguments[index] : nullptr;
       if (!argument || llvm::isa<clang::CXXDefaultArgExpr>(argument)) argument = parameter->getDefaultArg();
-      setting.arguments[parameter] = argument;
+      scope.arguments[parameter] = argument;
     }
-    list(*call.constructor, call.level, setting);
+    list(*call.constructor, call.level, scope);
     add_declared(level + 1, call.level);
   }
 
-  /// What classes from level `first` on, and before level `end`, initialize where they declare it.
+  /// Adds the default member initializers of levels in [first, end).
   void add_declared(size_t first, size_t end) {
     for (size_t level = end; level-- > first;)
       for (const clang::FieldDecl* field : entity_.levels[level].symbol->record->fields()) add_declared(*field, level);
   }
 
-  /// What is declared again stands at the inherited place: a rule of the language.
+  /// Rule of the language: a redeclared field stays at the inherited position.
   void add_declared(const clang::FieldDecl& field, size_t level) {
     const std::string name = field.getNameAsString();
     const bool is_inherited = std::any_of(entity_.levels.begin() + static_cast<long>(level) + 1, entity_.levels.end(),
                                           [&](const Level& one) { return one.symbol->declares_field(name); });
     if (!field.hasInClassInitializer() || is_inherited) return;
-    settings_.push_back({{&entity_, &entity_.levels[level]}, nullptr, {}});
+    scopes_.push_back({{&entity_, &entity_.levels[level]}, nullptr, {}});
     Effect effect;
     effect.declared = &field;
     effect.field = name;
-    effect.setting = &settings_.back();
+    effect.scope = &scopes_.back();
     effect.effects = find_side_effects(field.getInClassInitializer(), meant_);
     effect.effects.writes.insert(name);
-    effect.matched = true;  // a value of its own: only its order is a matter of constructors
+    effect.matched = true;  // its value is compared elsewhere: only its order matters here
     effects_.push_back(std::move(effect));
   }
 
-  void add(const clang::CXXCtorInitializer& init, Setting& setting) {
+  void add(const clang::CXXCtorInitializer& init, BindingScope& scope) {
     Effect effect;
     effect.initializer = &init;
     effect.value = init.getInit();
-    effect.setting = &setting;
+    effect.scope = &scope;
     if (init.isAnyMemberInitializer()) effect.field = init.getAnyMember()->getNameAsString();
     effect.registered = registered_name(init.getInit());
     effect.effects = find_side_effects(init.getInit(), meant_);
@@ -150,23 +150,23 @@ class Constructors {
     effects_.push_back(std::move(effect));
   }
 
-  void add(const clang::Stmt& statement, Setting& setting) {
+  void add(const clang::Stmt& statement, BindingScope& scope) {
     // `if (parameter) statement` with `true` for the parameter.
-    if (const auto* condition = dyn_cast<clang::IfStmt>(&statement); condition && always_holds(*condition, setting))
-      return add(*condition->getThen(), setting);
+    if (const auto* condition = dyn_cast<clang::IfStmt>(&statement); condition && always_holds(*condition, scope))
+      return add(*condition->getThen(), scope);
     Effect effect;
     effect.statement = &statement;
-    effect.setting = &setting;
+    effect.scope = &scope;
     std::tie(effect.field, effect.value) = assignment(statement);
     effect.registered = registered_name(&statement);
     effect.effects = find_side_effects(&statement, meant_);
     effects_.push_back(std::move(effect));
   }
 
-  static bool always_holds(const clang::IfStmt& condition, const Setting& setting) {
+  static bool always_holds(const clang::IfStmt& condition, const BindingScope& scope) {
     const auto* name = dyn_cast<clang::DeclRefExpr>(condition.getCond()->IgnoreParenImpCasts());
     const auto* parameter = name ? dyn_cast<clang::ParmVarDecl>(name->getDecl()) : nullptr;
-    const Setting* at = &setting;
+    const BindingScope* at = &scope;
     const clang::Expr* given = nullptr;
     while (parameter && at) {
       const auto found = at->arguments.find(parameter);
@@ -181,10 +181,10 @@ class Constructors {
            !llvm::isa<clang::CompoundStmt>(condition.getThen());
   }
 
-  // ---- Where the flattened constructor does it ----
+  // ---- Steps of the flattened constructor ----
 
   std::string name_for(const Effect& effect) const {
-    const Level& level = *effect.setting->context.level;
+    const Level& level = *effect.scope->context.level;
     for (const Symbol* symbol = level.symbol; symbol; symbol = symbol->base)
       if (symbol->declares_field(effect.field))
         return counterparts_.family().member_name(effect.field, *symbol, level, entity_);
@@ -214,7 +214,7 @@ class Constructors {
               ? !effect->field.empty() && name_for(*effect) == init.getAnyMember()->getNameAsString()
               : effect->initializer && effect->initializer->isBaseInitializer();
       if (!same_target) continue;
-      if (match_.expression(init.getInit(), effect->value, *effect->setting)) {
+      if (match_.expression(init.getInit(), effect->value, *effect->scope)) {
         effect->again = effect->statement != nullptr && !effect->registered.empty();
         return take(*effect);
       }
@@ -231,61 +231,62 @@ class Constructors {
     const auto [field, value] = assignment(statement);
     for (Effect& effect : effects_) {
       if (effect.matched) continue;
-      if (effect.statement && match_.sequence({&statement}, {effect.statement}, *effect.setting)) {
+      if (effect.statement && match_.sequence({&statement}, {effect.statement}, *effect.scope)) {
         effect.again = !effect.registered.empty() && !effect.field.empty();
         return take(effect);
       }
       if (effect.statement && !first_) first_ = match_.difference();
       match_.forget_difference();
-      // An initializer as an assignment.
+      // An initializer that became an assignment.
       if (effect.initializer && !field.empty() && name_for(effect) == field &&
-          match_.expression(value, effect.value, *effect.setting))
+          match_.expression(value, effect.value, *effect.scope))
         return take(effect);
       match_.forget_difference();
     }
     return false;
   }
 
-  /// A parameter of a base's constructor as a variable, with the argument as its first value.
+  /// Whether `statement` declares a variable for a parameter of a base's constructor, initialized with the argument.
   bool is_parameter(const clang::Stmt& statement) {
     const auto* declared = dyn_cast<clang::DeclStmt>(&statement);
     const auto* variable =
         declared && declared->isSingleDecl() ? dyn_cast<clang::VarDecl>(declared->getSingleDecl()) : nullptr;
     if (!variable || !variable->getInit()) return false;
     const SourceSpan from = counterparts_.origin(variable->getLocation());
-    for (Setting& setting : settings_)
-      for (const auto& [parameter, given] : setting.arguments) {
-        const SourceSpan where = counterparts_.place(parameter->getLocation());
+    for (BindingScope& scope : scopes_)
+      for (const auto& [parameter, given] : scope.arguments) {
+        const SourceSpan where = counterparts_.locate(parameter->getLocation());
         if (where.file != from.file || where.begin != from.begin) continue;
         const bool is_default = parameter->getDefaultArg() == given;
-        if (!match_.expression(variable->getInit(), given, is_default ? setting : *setting.outer)) return false;
+        if (!match_.expression(variable->getInit(), given, is_default ? scope : *scope.outer)) return false;
         match_.stands_for(*parameter, *variable);
-        setting.arguments.erase(parameter);
+        scope.arguments.erase(parameter);
         return true;
       }
     return false;
   }
 
-  // ---- What must hold ----
+  // ---- Conditions ----
 
   std::optional<Match::Difference> missing(clang::SourceLocation where, const std::string& what) const {
     if (first_) return first_;
     return Match::Difference{where, "the spec's constructors have no counterpart of " + what};
   }
 
-  /// What nothing in the flattened constructor stands for has been replaced, or serves a member that is gone.
+  /// Every step without a counterpart in the flattened constructor has been replaced, or serves a member that is
+  /// removed.
   std::optional<Match::Difference> left_out(const clang::CXXConstructorDecl& flattened) const {
     for (const Effect& effect : effects_) {
       if (effect.matched) continue;
       const std::string& target = effect.field.empty() ? effect.registered : effect.field;
       const bool removed = !target.empty() && entity_.removed.count(target) != 0;
       const bool replaced = std::any_of(effects_.begin(), effects_.end(), [&](const Effect& other) {
-        const std::string& theirs = other.field.empty() ? other.registered : other.field;
-        return &other > &effect && other.matched && !target.empty() && theirs == target;
+        const std::string& other_target = other.field.empty() ? other.registered : other.field;
+        return &other > &effect && other.matched && !target.empty() && other_target == target;
       });
       const bool redeclared =
           !target.empty() && std::any_of(entity_.levels.begin(), entity_.levels.end(), [&](const Level& one) {
-            return one.symbol != effect.setting->context.level->symbol && one.symbol->declares_field(target);
+            return one.symbol != effect.scope->context.level->symbol && one.symbol->declares_field(target);
           });
       const bool served_removed = changes_only(effect.effects, [&](const std::string& field) {
         return entity_.removed.count(field) != 0 || is_member_replaced(field);
@@ -293,15 +294,15 @@ class Constructors {
       if (removed || replaced || redeclared || served_removed || is_removal(effect)) continue;
       const auto* code = effect.statement;
       const SourceSpan where =
-          counterparts_.place(code ? code->getBeginLoc() : effect.initializer->getSourceLocation());
+          counterparts_.locate(code ? code->getBeginLoc() : effect.initializer->getSourceLocation());
       const Location at = counterparts_.family().parsed().sources.locate(where);
       return Match::Difference{flattened.getLocation(),
-                               "this constructor leaves out what " + at.path + ":" + std::to_string(at.line) + " does"};
+                               "this constructor omits the code at " + at.path + ":" + std::to_string(at.line)};
     }
     return std::nullopt;
   }
 
-  /// Whether one of the constructors says remove(field).
+  /// Whether one of the constructors calls remove(field).
   bool is_member_replaced(const std::string& field) const {
     return std::any_of(effects_.begin(), effects_.end(), [&](const Effect& one) {
       return is_removal(one) && own_field(llvm::cast<clang::CallExpr>(one.statement)->getArg(0)) == field;
@@ -314,31 +315,32 @@ class Constructors {
     return callee && callee->getDeclName().isIdentifier() && callee->getQualifiedNameAsString() == "modular::remove";
   }
 
-  /// Whether a return in `one`, of a base's constructor, would skip `other`, of one that C++ continues with.
-  static bool ends_before(const Effect& one, const Effect& other) {
-    return one.statement && one.effects.returns && other.statement &&
-           other.setting->context.level < one.setting->context.level;
+  /// Whether a return in `first`, of a base's constructor, would skip `second`, of a constructor that C++ continues
+  /// with.
+  static bool ends_before(const Effect& first, const Effect& second) {
+    return first.statement && first.effects.returns && second.statement &&
+           second.scope->context.level < first.scope->context.level;
   }
 
   std::optional<Match::Difference> misplaced(const clang::CXXConstructorDecl& flattened) const {
     for (size_t later = 0; later < order_.size(); ++later)
       for (size_t earlier = 0; earlier < later; ++earlier) {
-        const Effect &one = effects_[order_[earlier]], &other = effects_[order_[later]];
-        if (ends_before(one, other))
-          return Match::Difference{other.statement->getBeginLoc(),
+        const Effect &first = effects_[order_[earlier]], &second = effects_[order_[later]];
+        if (ends_before(first, second))
+          return Match::Difference{second.statement->getBeginLoc(),
                                    "this would not run where a base's constructor returns early"};
         if (order_[earlier] < order_[later]) continue;
-        if (one.again || other.again || commute(one.effects, other.effects)) continue;
+        if (first.again || second.again || commute(first.effects, second.effects)) continue;
         const auto name = [&](const Effect& effect) {
-          const SourceSpan where = counterparts_.place(effect.statement  ? effect.statement->getBeginLoc()
-                                                       : effect.declared ? effect.declared->getLocation()
-                                                                         : effect.initializer->getSourceLocation());
+          const SourceSpan where = counterparts_.locate(effect.statement  ? effect.statement->getBeginLoc()
+                                                        : effect.declared ? effect.declared->getLocation()
+                                                                          : effect.initializer->getSourceLocation());
           const Location at = counterparts_.family().parsed().sources.locate(where);
           return at.path + ":" + std::to_string(at.line);
         };
-        return Match::Difference{flattened.getLocation(), "this constructor does what " + name(one) +
-                                                              " does before what " + name(other) +
-                                                              " does, which C++ does first, and one needs the other"};
+        return Match::Difference{flattened.getLocation(), "this constructor runs " + name(first) + " before " +
+                                                              name(second) +
+                                                              ", which C++ runs first, and one depends on the other"};
       }
     return std::nullopt;
   }
@@ -347,9 +349,9 @@ class Constructors {
   const Entity& entity_;
   Match match_;
   const MethodsMeant meant_;
-  std::deque<Setting> settings_;
+  std::deque<BindingScope> scopes_;
   std::vector<Effect> effects_;
-  std::vector<size_t> order_;  // of effects, as the flattened constructor has them
+  std::vector<size_t> order_;  // indices of effects, in the flattened constructor's order
   std::optional<Match::Difference> first_;
 };
 

@@ -1,4 +1,4 @@
-// A flattened constructor and the constructors that it unravels.
+// Comparison of a flattened constructor with the constructors inlined into it.
 #pragma once
 
 #include "generator/validate/match.h"
@@ -9,8 +9,9 @@ class CXXConstructorDecl;
 
 namespace modgen {
 
-/// Whether the flattened constructor does what `spec`, of `context`'s level, does with those of its bases: each effect
-/// once, and in C++'s order as far as one reads or changes what another one changes. Where it does not, what differs.
+/// Compares the flattened constructor with `spec`, of `context`'s level, and the constructors of its bases: each step
+/// runs once, and in C++'s order if one step reads or modifies state that another modifies. Returns the first
+/// difference.
 std::optional<Match::Difference> constructor_difference(const Counterparts& counterparts, Validation& validation,
                                                         const clang::CXXConstructorDecl& flattened,
                                                         const clang::CXXConstructorDecl& spec, const Context& context);

@@ -35,15 +35,15 @@ Counterparts::Counterparts(const Family& family, const Fragment& text, uint32_t 
   }
 }
 
-/// With what it declares inside.
+/// Adds a declaration and those inside it.
 void Counterparts::add(const clang::Decl& decl) {
   if (decl.isImplicit()) return;
-  if (const auto* of_template = llvm::dyn_cast<clang::FunctionTemplateDecl>(&decl))
-    add(*of_template->getTemplatedDecl());
+  if (const auto* function_template = llvm::dyn_cast<clang::FunctionTemplateDecl>(&decl))
+    add(*function_template->getTemplatedDecl());
   if (const auto* granted = llvm::dyn_cast<clang::FriendDecl>(&decl); granted && granted->getFriendDecl())
     return add(*granted->getFriendDecl());
   if (const auto* named = llvm::dyn_cast<clang::NamedDecl>(&decl); named && named->getDeclName()) {
-    const SourceSpan where = place(named->getLocation());
+    const SourceSpan where = locate(named->getLocation());
     declared_[{where.file, where.begin}] = named;
   }
   if (!llvm::isa<clang::RecordDecl, clang::EnumDecl>(decl)) return;
@@ -51,7 +51,7 @@ void Counterparts::add(const clang::Decl& decl) {
 }
 
 const clang::NamedDecl* Counterparts::origin(const clang::NamedDecl& flattened) const {
-  const SourceSpan where = place(flattened.getLocation());
+  const SourceSpan where = locate(flattened.getLocation());
   if (where.file != file_) return nullptr;
   const SourceSpan from = text_.origin(where.begin);
   const auto found = declared_.find({from.file, from.begin});
@@ -59,7 +59,7 @@ const clang::NamedDecl* Counterparts::origin(const clang::NamedDecl& flattened) 
 }
 
 SourceSpan Counterparts::origin(clang::SourceLocation flattened) const {
-  const SourceSpan where = place(flattened);
+  const SourceSpan where = locate(flattened);
   return where.file == file_ ? text_.origin(where.begin) : SourceSpan{};
 }
 
@@ -71,7 +71,7 @@ const Entity* Counterparts::entity(const clang::NamedDecl& flattened) const {
 }
 
 Context Counterparts::context(const Entity& entity, const clang::Decl& origin) const {
-  const SourceSpan where = place(origin.getLocation());
+  const SourceSpan where = locate(origin.getLocation());
   for (const Level& level : entity.levels)
     for (const Slice* slice : level.symbol->slices)
       if (slice->whole.contains(where)) return {&entity, &level};
@@ -83,11 +83,12 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
   if (flattened.getCanonicalDecl() == named.getCanonicalDecl()) return true;
   const auto* pattern = llvm::cast<clang::NamedDecl>(named.getCanonicalDecl());
   if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(&named))
-    if (const auto* of_template = function->getTemplateInstantiationPattern())
-      pattern = of_template->getCanonicalDecl();
-  const SourceSpan where = place(pattern->getLocation());
+    if (const auto* function_template = function->getTemplateInstantiationPattern())
+      pattern = function_template->getCanonicalDecl();
+  const SourceSpan where = locate(pattern->getLocation());
   if (where.file == 0 || !family_.specs().of_file(where.file)) {
-    // A library's: of a template, the same one with other arguments, which the types tell.
+    // A library's declaration. Instances of a template with other arguments differ in their types, which are compared
+    // elsewhere.
     return without_arguments(flattened.getQualifiedNameAsString()) ==
            without_arguments(named.getQualifiedNameAsString());
   }
@@ -96,38 +97,39 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
   const Symbol* symbol = owner ? family_.specs().symbol(owner) : nullptr;
   const Entity* user = flattened_owner ? entity(*flattened_owner) : nullptr;
   if (owner && owner->isLambda()) return flattened_owner && flattened_owner->isLambda();
-  // What Clang declares for a class, or TORCH_MODULE.
+  // Declared implicitly by Clang, or by TORCH_MODULE.
   if (owner && (named.isImplicit() || named.getLocation().isMacroID()))
     return symbol && user && flattened.getDeclName() == named.getDeclName() && belongs_to(*user, *symbol, context);
   const clang::NamedDecl* flattened_pattern = &flattened;
   if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(&flattened))
-    if (const auto* of_template = function->getTemplateInstantiationPattern()) flattened_pattern = of_template;
+    if (const auto* function_template = function->getTemplateInstantiationPattern())
+      flattened_pattern = function_template;
   const clang::NamedDecl* from = origin(*flattened_pattern);
-  if (from && place(from->getLocation()) == where) return true;
+  if (from && locate(from->getLocation()) == where) return true;
   if (exactly) return false;
-  // A class of libtorch or of the contract that stands for one of a spec, and what both declare.
+  // A class of libtorch or of the contract that replaces a class of a spec, and members that both declare.
   if (symbol && !from && !family_.library_type(*symbol, *context.level).empty())
     return flattened.getDeclName() == named.getDeclName() ||
            (llvm::isa<clang::CXXConstructorDecl>(flattened) && llvm::isa<clang::CXXConstructorDecl>(named));
   if (named.isTemplateParameter()) return flattened.getDeclName() == named.getDeclName();
   if (!from) return false;
-  // A function or constant: names are unique in a family, but a variable of the code hides them.
+  // A function or constant: names are unique in a family, but a variable of the code may hide them.
   if (!symbol) return !owner && flattened.getDeclContext()->isFileContext();
   if (!user || !belongs_to(*user, *symbol, context)) return false;
-  // What the family has in its place: what a level nearer to the family declares under that name.
+  // The family's replacement: the declaration of that name in a level nearer to the family.
   if (from->getDeclName() != named.getDeclName() &&
       flattened.getNameAsString() != family_.member_name(named.getNameAsString(), *symbol, *context.level, *user))
     return false;
-  // An overload beside it does not stand in its place.
-  const bool is_there = std::ranges::any_of(flattened_owner->decls(), [&](const clang::Decl* decl) {
-    if (const auto* of_template = llvm::dyn_cast<clang::FunctionTemplateDecl>(decl))
-      decl = of_template->getTemplatedDecl();
+  // An additional overload is not a replacement.
+  const bool is_kept = std::ranges::any_of(flattened_owner->decls(), [&](const clang::Decl* decl) {
+    if (const auto* function_template = llvm::dyn_cast<clang::FunctionTemplateDecl>(decl))
+      decl = function_template->getTemplatedDecl();
     const auto* member = llvm::dyn_cast<clang::NamedDecl>(decl);
-    const clang::NamedDecl* function_template =
+    const clang::NamedDecl* member_origin =
         member && member->getDeclName() == flattened.getDeclName() ? origin(*member) : nullptr;
-    return function_template && place(function_template->getLocation()) == where;
+    return member_origin && locate(member_origin->getLocation()) == where;
   });
-  if (is_there) return false;
+  if (is_kept) return false;
   for (const Level& level : user->levels) {
     if (level.symbol == symbol) return false;
     if (level.symbol->record == from->getDeclContext()) return true;
@@ -147,7 +149,7 @@ const clang::VarDecl* Counterparts::constant(const clang::Expr& spec, const Cont
   return config == entities_.end() ? nullptr : folded_constant(*config->second, named->getNameAsString());
 }
 
-/// Whether `user` is the class that code in `context` means by `symbol`.
+/// Whether `user` is the class that `symbol` refers to in code of `context`.
 bool Counterparts::belongs_to(const Entity& user, const Symbol& symbol, const Context& context) const {
   if (std::any_of(user.levels.begin(), user.levels.end(), [&](const Level& one) { return one.symbol == &symbol; }))
     return true;
@@ -174,7 +176,7 @@ std::string Counterparts::type_of_flattened(clang::QualType type) const {
 std::string Counterparts::strip(std::string type) const {
   const std::string space = "modular::flattened::" + family_.spec().name + "::";
   for (size_t at; (at = type.find(space)) != std::string::npos;) type.erase(at, space.size());
-  // A lambda's type is its own wherever it stands.
+  // The location of a lambda is not part of its type.
   for (size_t at = 0; (at = type.find("(lambda at ", at)) != std::string::npos; ++at)
     type.erase(at + 7, type.find(')', at) - at - 7);
   return type;

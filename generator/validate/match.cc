@@ -28,7 +28,7 @@ bool is_function(const clang::CallExpr& call, llvm::StringRef name) {
   return callee && callee->getDeclName().isIdentifier() && callee->getQualifiedNameAsString() == name;
 }
 
-/// A parameter that `function` gets by value and changes: written elsewhere, its body would change the argument.
+/// A parameter that `function` takes by value and modifies: inlined, its body would modify the argument.
 const clang::ParmVarDecl* changed_parameter(const clang::FunctionDecl& function) {
   const SideEffects effects = find_side_effects(function.getBody(), {});
   for (const clang::ParmVarDecl* parameter : function.parameters())
@@ -43,14 +43,14 @@ const clang::NestedNameSpecifier* qualifier(const clang::Expr& callee) {
   return nullptr;
 }
 
-/// What a conversion does, without its types.
+/// The kind of a conversion, without its types.
 std::string get_kind(const clang::Expr& conversion) {
   if (const auto* cast = dyn_cast<clang::ImplicitCastExpr>(&conversion)) return cast->getCastKindName();
   return isa<clang::CXXConstructExpr>(conversion) ? "construction" : "conversion function";
 }
 
-/// Whether a conversion of numbers may lose what the value is. Kinds of built-in types are in the order of their sizes,
-/// unsigned ones first.
+/// Whether a conversion of numbers may lose information. Kinds of built-in types are ordered by size, unsigned ones
+/// first.
 bool narrows(const clang::Expr& conversion) {
   const auto* cast = dyn_cast<clang::ImplicitCastExpr>(&conversion);
   if (!cast || isa<clang::IntegerLiteral>(cast->getSubExpr()->IgnoreParens())) return false;
@@ -93,24 +93,24 @@ void Match::parameters(const clang::FunctionDecl& flattened, const clang::Functi
     locals_[spec.getParamDecl(index)] = flattened.getParamDecl(index);
 }
 
-bool Match::bodies(const clang::FunctionDecl& flattened, const clang::FunctionDecl& spec, const Setting& setting) {
+bool Match::bodies(const clang::FunctionDecl& flattened, const clang::FunctionDecl& spec, const BindingScope& scope) {
   parameters(flattened, spec);
-  return sequence(get_statements(flattened.getBody()), get_statements(spec.getBody()), setting);
+  return sequence(get_statements(flattened.getBody()), get_statements(spec.getBody()), scope);
 }
 
 // ---- Statements -----------------------------------------------------------------------------------------------------
 
-bool Match::sequence(const Statements& flattened, const Statements& spec, const Setting& setting) {
+bool Match::sequence(const Statements& flattened, const Statements& spec, const BindingScope& scope) {
   size_t at = 0;
-  return beginning(flattened, at, spec, setting) &&
-         (at == flattened.size() || differs(*flattened[at], "the spec has no such statement here"));
+  return beginning(flattened, at, spec, scope) &&
+         (at == flattened.size() || differs(*flattened[at], "the spec does not have this statement here"));
 }
 
-bool Match::beginning(const Statements& flattened, size_t& at, const Statements& spec, const Setting& setting) {
+bool Match::beginning(const Statements& flattened, size_t& at, const Statements& spec, const BindingScope& scope) {
   for (const clang::Stmt* one : spec) {
-    // A super call whose statements stand here.
+    // A super call whose statements are inlined here.
     const clang::CallExpr* call = call_in(one);
-    const clang::CXXMethodDecl* callee = call ? super_callee(*call, setting) : nullptr;
+    const clang::CXXMethodDecl* callee = call ? super_callee(*call, scope) : nullptr;
     const clang::FunctionDecl* definition = nullptr;
     if (callee && callee->getBody(definition) && !calls(at < flattened.size() ? flattened[at] : nullptr, *callee)) {
       const Statements inner = get_statements(definition->getBody());
@@ -118,8 +118,9 @@ bool Match::beginning(const Statements& flattened, size_t& at, const Statements&
       if (!is_expression) {
         if (const clang::ParmVarDecl* parameter = changed_parameter(*definition))
           return differs(at < flattened.size() ? *flattened[at] : *one,
-                         "this changes what the super call gets as '" + parameter->getNameAsString() + "' by value");
-        if (!beginning(flattened, at, inner, called(*callee, *call, setting))) return false;
+                         "this modifies the argument that the super call takes as '" + parameter->getNameAsString() +
+                             "' by value");
+        if (!beginning(flattened, at, inner, called(*callee, *call, scope))) return false;
         continue;
       }
     }
@@ -128,74 +129,77 @@ bool Match::beginning(const Statements& flattened, size_t& at, const Statements&
       if (!difference_) difference_ = {where, "a statement of the spec is missing after this"};
       return false;
     }
-    if (!statement(*flattened[at++], *one, setting)) return false;
+    if (!statement(*flattened[at++], *one, scope)) return false;
   }
   return true;
 }
 
-bool Match::statement(const clang::Stmt& flattened, const clang::Stmt& spec, const Setting& setting) {
+bool Match::statement(const clang::Stmt& flattened, const clang::Stmt& spec, const BindingScope& scope) {
   if (const auto* expr = dyn_cast<clang::Expr>(&spec)) {
     const auto* flattened_expr = dyn_cast<clang::Expr>(&flattened);
-    return flattened_expr ? expression(flattened_expr, expr, setting)
-                          : differs(flattened, "a statement stands where the spec has an expression");
+    return flattened_expr ? expression(flattened_expr, expr, scope)
+                          : differs(flattened, "a statement, where the spec has an expression");
   }
   if (flattened.getStmtClass() != spec.getStmtClass())
-    return differs(flattened, "another kind of statement than in the spec");
-  if (isa<clang::CompoundStmt>(spec)) return sequence(get_statements(&flattened), get_statements(&spec), setting);
+    return differs(flattened, "the spec has another kind of statement here");
+  if (isa<clang::CompoundStmt>(spec)) return sequence(get_statements(&flattened), get_statements(&spec), scope);
   if (const auto* declared = dyn_cast<clang::DeclStmt>(&spec)) {
-    const auto& theirs = *clang::cast<clang::DeclStmt>(&flattened);
-    auto other = theirs.decl_begin();
+    const auto& flattened_part = *clang::cast<clang::DeclStmt>(&flattened);
+    auto other = flattened_part.decl_begin();
     for (const clang::Decl* decl : declared->decls()) {
-      if (other == theirs.decl_end()) return differs(flattened, "a declaration of the spec is missing");
-      if (!declaration(**other++, *decl, setting)) return false;
+      if (other == flattened_part.decl_end()) return differs(flattened, "a declaration of the spec is missing");
+      if (!declaration(**other++, *decl, scope)) return false;
     }
     return true;
   }
   if (const auto* loop = dyn_cast<clang::CXXForRangeStmt>(&spec)) {
-    const auto& theirs = *clang::cast<clang::CXXForRangeStmt>(&flattened);
-    return expression(theirs.getRangeInit(), loop->getRangeInit(), setting) &&
-           declaration(*theirs.getLoopVariable(), *loop->getLoopVariable(), setting) &&
-           sequence(get_statements(theirs.getBody()), get_statements(loop->getBody()), setting);
+    const auto& flattened_part = *clang::cast<clang::CXXForRangeStmt>(&flattened);
+    return expression(flattened_part.getRangeInit(), loop->getRangeInit(), scope) &&
+           declaration(*flattened_part.getLoopVariable(), *loop->getLoopVariable(), scope) &&
+           sequence(get_statements(flattened_part.getBody()), get_statements(loop->getBody()), scope);
   }
   if (const auto* handler = dyn_cast<clang::CXXCatchStmt>(&spec)) {
-    const auto& theirs = *clang::cast<clang::CXXCatchStmt>(&flattened);
-    if (handler->getExceptionDecl()) locals_[handler->getExceptionDecl()] = theirs.getExceptionDecl();
-    return sequence(get_statements(theirs.getHandlerBlock()), get_statements(handler->getHandlerBlock()), setting);
+    const auto& flattened_part = *clang::cast<clang::CXXCatchStmt>(&flattened);
+    if (handler->getExceptionDecl()) locals_[handler->getExceptionDecl()] = flattened_part.getExceptionDecl();
+    return sequence(get_statements(flattened_part.getHandlerBlock()), get_statements(handler->getHandlerBlock()),
+                    scope);
   }
-  return children(flattened, spec, setting);
+  return children(flattened, spec, scope);
 }
 
-bool Match::declaration(const clang::Decl& flattened, const clang::Decl& spec, const Setting& setting) {
+bool Match::declaration(const clang::Decl& flattened, const clang::Decl& spec, const BindingScope& scope) {
   const auto* variable = dyn_cast<clang::VarDecl>(&spec);
-  const auto* theirs = dyn_cast<clang::VarDecl>(&flattened);
-  if (!variable || !theirs) return flattened.getKind() == spec.getKind();
-  locals_[variable] = theirs;
+  const auto* flattened_part = dyn_cast<clang::VarDecl>(&flattened);
+  if (!variable || !flattened_part) return flattened.getKind() == spec.getKind();
+  locals_[variable] = flattened_part;
   if (const auto* bound = dyn_cast<clang::DecompositionDecl>(variable)) {
-    const auto* other = dyn_cast<clang::DecompositionDecl>(theirs);
+    const auto* other = dyn_cast<clang::DecompositionDecl>(flattened_part);
     if (!other || other->bindings().size() != bound->bindings().size()) return false;
     for (size_t index = 0; index < bound->bindings().size(); ++index)
       locals_[bound->bindings()[index]] = other->bindings()[index];
   }
   const bool implicit = variable->isImplicit() || variable->isCXXForRangeDecl();
   bool redefined = false;
-  if (variable->getInit() && theirs->getInit() && !variable->isCXXForRangeDecl()) {
-    if (!expression(theirs->getInit(), variable->getInit(), setting)) return false;
+  if (variable->getInit() && flattened_part->getInit() && !variable->isCXXForRangeDecl()) {
+    if (!expression(flattened_part->getInit(), variable->getInit(), scope)) return false;
     redefined = redefined_ && variable->getType()->getContainedAutoType();
   }
-  if (!variable->getInit() != !theirs->getInit()) {
-    if (!difference_) difference_ = {theirs->getLocation(), "this variable is not initialized as in the spec"};
+  if (!variable->getInit() != !flattened_part->getInit()) {
+    if (!difference_) difference_ = {flattened_part->getLocation(), "this variable is not initialized as in the spec"};
     return false;
   }
   if (implicit || redefined) return true;
-  const std::string here = counterparts_.type_of_flattened(theirs->getType()),
-                    there = counterparts_.type_of_spec(variable->getType(), setting.context);
-  if (here == there && theirs->getType()->isReferenceType() == variable->getType()->isReferenceType()) return true;
+  const std::string here = counterparts_.type_of_flattened(flattened_part->getType()),
+                    there = counterparts_.type_of_spec(variable->getType(), scope.context);
+  if (here == there && flattened_part->getType()->isReferenceType() == variable->getType()->isReferenceType())
+    return true;
   if (!difference_)
-    difference_ = {theirs->getLocation(), "this variable is of type '" + here + "', and '" + there + "' in the spec"};
+    difference_ = {flattened_part->getLocation(),
+                   "this variable is of type '" + here + "', and '" + there + "' in the spec"};
   return false;
 }
 
-bool Match::children(const clang::Stmt& flattened, const clang::Stmt& spec, const Setting& setting) {
+bool Match::children(const clang::Stmt& flattened, const clang::Stmt& spec, const BindingScope& scope) {
   std::vector<const clang::Stmt*> here, there;
   for (const clang::Stmt* child : flattened.children()) here.push_back(child);
   for (const clang::Stmt* child : spec.children()) there.push_back(child);
@@ -209,10 +213,10 @@ bool Match::children(const clang::Stmt& flattened, const clang::Stmt& spec, cons
     if (!here[index] != !there[index]) return differs(flattened, "this has other parts than in the spec");
     if (!here[index]) continue;
     redefined_ = false;
-    converts_freely_ = is_call && index > 0 && redefined;  // an argument of what the family redefines
+    converts_freely_ = is_call && index > 0 && redefined;  // an argument of a function that the family redefines
     if (!isa<clang::Expr>(*there[index])) {
-      if (!sequence(get_statements(here[index]), get_statements(there[index]), setting)) return false;
-    } else if (!statement(*here[index], *there[index], setting)) {
+      if (!sequence(get_statements(here[index]), get_statements(there[index]), scope)) return false;
+    } else if (!statement(*here[index], *there[index], scope)) {
       return false;
     }
     redefined |= redefined_;
@@ -223,78 +227,79 @@ bool Match::children(const clang::Stmt& flattened, const clang::Stmt& spec, cons
 
 // ---- Expressions ----------------------------------------------------------------------------------------------------
 
-bool Match::expression(const clang::Expr* flattened, const clang::Expr* spec, const Setting& setting) {
+bool Match::expression(const clang::Expr* flattened, const clang::Expr* spec, const BindingScope& scope) {
   const bool converts_freely = std::exchange(converts_freely_, false);
   const Written here = written(flattened), there = written(spec);
   if (const auto* reference = dyn_cast<clang::DeclRefExpr>(there.expr))
     if (const auto* parameter = dyn_cast<clang::ParmVarDecl>(reference->getDecl()))
-      if (const auto given = setting.arguments.find(parameter); given != setting.arguments.end())
-        return argument(here, there, *given->second, setting);
+      if (const auto given = scope.arguments.find(parameter); given != scope.arguments.end())
+        return argument(here, there, *given->second, scope);
   if (const auto* call = dyn_cast<clang::CallExpr>(there.expr)) {
     if (is_function(*call, "modular::own") && call->getNumArgs() == 1) {
-      redefined_ = true;  // that is what it is for
-      const bool same = expression(here.expr, call->getArg(0), setting);
+      redefined_ = true;  // own() marks a redefined type
+      const bool same = expression(here.expr, call->getArg(0), scope);
       redefined_ = true;
       return same;
     }
-    if (const clang::CXXMethodDecl* callee = super_callee(*call, setting); callee && !calls(here.expr, *callee))
-      return inlined(here, there, *call, setting);
+    if (const clang::CXXMethodDecl* callee = super_callee(*call, scope); callee && !calls(here.expr, *callee))
+      return inlined(here, there, *call, scope);
   }
   if (const auto* flag = dyn_cast<clang::CXXBoolLiteralExpr>(here.expr);
       flag && !isa<clang::CXXBoolLiteralExpr>(there.expr))
-    if (const clang::VarDecl* constant = counterparts_.constant(*there.expr, setting.context))
-      return folded(*flag, *constant, here, there, setting);
+    if (const clang::VarDecl* constant = counterparts_.constant(*there.expr, scope.context))
+      return folded(*flag, *constant, here, there, scope);
   redefined_ = false;
-  if (!nodes(*here.expr, *there.expr, setting)) return false;
+  if (!nodes(*here.expr, *there.expr, scope)) return false;
   ++validation_.expressions;
   if (redefined_) {
     ++validation_.by_redefinition;
     return true;
   }
-  std::vector<std::pair<const clang::Expr*, const Setting*>> conversions;
-  for (const clang::Expr* one : there.conversions) conversions.emplace_back(one, &setting);
-  // A number that was chosen from variables, and is now chosen from numbers, is the same number.
+  std::vector<std::pair<const clang::Expr*, const BindingScope*>> conversions;
+  for (const clang::Expr* one : there.conversions) conversions.emplace_back(one, &scope);
+  // A number that was selected from variables and is now selected from constants is the same number.
   const bool is_choice =
       isa<clang::ConditionalOperator>(here.expr) && here.expr->getType()->isArithmeticType() && here.expr->isPRValue();
   if (here.expr->getValueKind() != there.expr->getValueKind() && !is_choice)
     return differs(*here.expr, "this is another category of value than in the spec");
-  const bool is_text = isa<clang::StringLiteral, clang::PredefinedExpr>(here.expr);  // a renamed one has another length
-  return (is_text || same_type(*here.expr, *there.expr, setting)) &&
+  // The type of a renamed string differs in its length.
+  const bool is_text = isa<clang::StringLiteral, clang::PredefinedExpr>(here.expr);
+  return (is_text || same_type(*here.expr, *there.expr, scope)) &&
          (converts_freely ? widens(here, conversions.size()) : same_conversions(here, conversions, *here.expr));
 }
 
-/// What the family puts in the place of a function may take other types, but loses nothing of an argument that
-/// inherited code gives it.
+/// A function's replacement may take other types, but must not lose information of an argument that inherited code
+/// passes.
 bool Match::widens(const Written& argument, size_t conversions_before) {
   for (size_t index = conversions_before; index < argument.conversions.size(); ++index)
     if (const clang::Expr& one = *argument.conversions[index]; narrows(one))
       return differs(*argument.expr, "this is narrowed to '" + one.getType().getAsString() +
-                                         "' by what the family has in the place of the called function");
+                                         "' by the family's replacement of the called function");
   return true;
 }
 
-/// A config's flag that the family makes a constant, as its value.
+/// Compares a config flag that the family turned into a constant with the constant's value.
 bool Match::folded(const clang::CXXBoolLiteralExpr& flag, const clang::VarDecl& constant, const Written& flattened,
-                   const Written& spec, const Setting& setting) {
+                   const Written& spec, const BindingScope& scope) {
   ++validation_.expressions;
   redefined_ = false;
   const clang::APValue* value = constant.evaluateValue();
   if (!value || !value->isInt() || (value->getInt() != 0) != flag.getValue())
-    return differs(flag, "this is another value than that of '" + constant.getNameAsString() + "'");
-  std::vector<std::pair<const clang::Expr*, const Setting*>> conversions;
-  for (const clang::Expr* one : spec.conversions) conversions.emplace_back(one, &setting);
+    return differs(flag, "this value differs from '" + constant.getNameAsString() + "'");
+  std::vector<std::pair<const clang::Expr*, const BindingScope*>> conversions;
+  for (const clang::Expr* one : spec.conversions) conversions.emplace_back(one, &scope);
   return same_conversions(flattened, conversions, flag);
 }
 
-bool Match::same_type(const clang::Expr& flattened, const clang::Expr& spec, const Setting& setting) {
+bool Match::same_type(const clang::Expr& flattened, const clang::Expr& spec, const BindingScope& scope) {
   if (flattened.getType().getCanonicalType() == spec.getType().getCanonicalType()) return true;
   const std::string here = counterparts_.type_of_flattened(flattened.getType()),
-                    there = counterparts_.type_of_spec(spec.getType(), setting.context);
+                    there = counterparts_.type_of_spec(spec.getType(), scope.context);
   return here == there || differs(flattened, "this is of type '" + here + "', and '" + there + "' in the spec");
 }
 
 bool Match::same_conversions(const Written& flattened,
-                             const std::vector<std::pair<const clang::Expr*, const Setting*>>& spec,
+                             const std::vector<std::pair<const clang::Expr*, const BindingScope*>>& spec,
                              const clang::Expr& at) {
   const bool same = std::equal(flattened.conversions.begin(), flattened.conversions.end(), spec.begin(), spec.end(),
                                [&](const clang::Expr* here, const auto& there) {
@@ -306,115 +311,118 @@ bool Match::same_conversions(const Written& flattened,
   const auto& odd = flattened.conversions.size() >= spec.size() && !flattened.conversions.empty()
                         ? counterparts_.type_of_flattened(flattened.conversions.back()->getType())
                         : counterparts_.type_of_spec(spec.back().first->getType(), spec.back().second->context);
-  return differs(at, "this is converted otherwise than in the spec (to '" + odd + "')");
+  return differs(at, "this is converted differently than in the spec (to '" + odd + "')");
 }
 
-bool Match::argument(const Written& flattened, const Written& spec, const clang::Expr& given, const Setting& setting) {
+bool Match::argument(const Written& flattened, const Written& spec, const clang::Expr& given,
+                     const BindingScope& scope) {
   const auto& parameter = *clang::cast<clang::ParmVarDecl>(clang::cast<clang::DeclRefExpr>(spec.expr)->getDecl());
   const bool is_default = parameter.getDefaultArg() == &given;
-  const Setting& there = is_default ? setting : *setting.outer;
+  const BindingScope& there = is_default ? scope : *scope.outer;
   const Written argument = written(&given);
-  std::vector<std::pair<const clang::Expr*, const Setting*>> conversions;
+  std::vector<std::pair<const clang::Expr*, const BindingScope*>> conversions;
   Written here = flattened;
   const auto* cast = dyn_cast<clang::ExplicitCastExpr>(here.expr);
   const auto* list = dyn_cast<clang::InitListExpr>(here.expr);
-  // What stands for a parameter that is handed on may have been converted where that was bound.
-  const auto* handed_on = dyn_cast<clang::DeclRefExpr>(argument.expr);
-  const auto* outer = handed_on ? dyn_cast<clang::ParmVarDecl>(handed_on->getDecl()) : nullptr;
+  // If a parameter is passed on, its argument may have been converted where the outer parameter was bound.
+  const auto* passed_on = dyn_cast<clang::DeclRefExpr>(argument.expr);
+  const auto* outer = passed_on ? dyn_cast<clang::ParmVarDecl>(passed_on->getDecl()) : nullptr;
   const bool is_converted_here = !outer || !there.arguments.count(outer) || !argument.conversions.empty();
   const bool is_cast =
       is_converted_here && ((cast && !isa<clang::ExplicitCastExpr>(argument.expr)) ||
                             (list && list->getNumInits() == 1 && !isa<clang::InitListExpr>(argument.expr)));
   if (is_cast) {
-    // Written out, as the call would convert it.
-    if (!same_type(*here.expr, *spec.expr, setting)) return false;
+    // The conversion of the call, as an explicit cast.
+    if (!same_type(*here.expr, *spec.expr, scope)) return false;
     Written inner = written(cast ? cast->getSubExpr() : list->getInit(0));
     if (const auto* braces = dyn_cast<clang::InitListExpr>(inner.expr); braces && braces->getNumInits() == 1)
       inner = written(braces->getInit(0));
-    for (const clang::Expr* one : spec.conversions) conversions.emplace_back(one, &setting);
+    for (const clang::Expr* one : spec.conversions) conversions.emplace_back(one, &scope);
     if (!same_conversions(here, conversions, *here.expr)) return false;
     return expression(inner.expr, argument.expr, there);
   }
   for (const clang::Expr* one : argument.conversions) conversions.emplace_back(one, &there);
-  for (const clang::Expr* one : spec.conversions) conversions.emplace_back(one, &setting);
+  for (const clang::Expr* one : spec.conversions) conversions.emplace_back(one, &scope);
   if (!same_conversions(here, conversions, *here.expr)) return false;
   return expression(here.expr, argument.expr, there);
 }
 
 bool Match::inlined(const Written& flattened, const Written& spec, const clang::CallExpr& call,
-                    const Setting& setting) {
-  const clang::CXXMethodDecl* callee = super_callee(call, setting);
+                    const BindingScope& scope) {
+  const clang::CXXMethodDecl* callee = super_callee(call, scope);
   const clang::FunctionDecl* definition = nullptr;
   const Statements body = callee->getBody(definition) ? get_statements(definition->getBody()) : Statements{};
   const auto* returned = body.size() == 1 ? dyn_cast<clang::ReturnStmt>(body[0]) : nullptr;
   if (!returned || !returned->getRetValue()) return differs(*flattened.expr, "this is not the super call's value");
-  const Setting there = called(*callee, call, setting);
+  const BindingScope there = called(*callee, call, scope);
   const Written value = written(returned->getRetValue());
   if (!expression(flattened.expr, value.expr, there)) return false;
   if (redefined_) return true;
-  // The value meets what the call's meets, after what the return does to it.
-  std::vector<std::pair<const clang::Expr*, const Setting*>> conversions;
+  // The value undergoes the call's conversions, after those of the return statement.
+  std::vector<std::pair<const clang::Expr*, const BindingScope*>> conversions;
   for (const clang::Expr* one : value.conversions) conversions.emplace_back(one, &there);
-  for (const clang::Expr* one : spec.conversions) conversions.emplace_back(one, &setting);
+  for (const clang::Expr* one : spec.conversions) conversions.emplace_back(one, &scope);
   const std::string type = counterparts_.type_of_flattened(flattened.expr->getType()),
                     wanted = counterparts_.type_of_spec(call.getType(), there.context);
   if (type != wanted && value.conversions.empty())
-    return differs(*flattened.expr, "this is of type '" + type + "', and the super call's of '" + wanted + "'");
+    return differs(*flattened.expr,
+                   "this is of type '" + type + "', but the super call's value is of type '" + wanted + "'");
   return same_conversions(flattened, conversions, *flattened.expr);
 }
 
-bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const Setting& setting) {
+bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const BindingScope& scope) {
   if (const auto* call = dyn_cast<clang::CallExpr>(&spec); call && is_function(*call, "modular::remake")) {
     // register_module("name", value), as the member was registered.
-    const auto* theirs = dyn_cast<clang::CallExpr>(&flattened);
+    const auto* flattened_part = dyn_cast<clang::CallExpr>(&flattened);
     const auto registration = replaced_registration(*call);
-    const clang::StringLiteral* name = theirs ? registered_literal(*theirs) : nullptr;
-    if (!registration || !name || theirs->getDirectCallee()->getName() != registration->function ||
-        !is_name_for(registration->name, name->getString().str(), setting))
-      return differs(flattened, "this does not register what the spec remakes");
-    const bool same = expression(theirs->getArg(1), call->getArg(1), setting);
+    const clang::StringLiteral* name = flattened_part ? registered_literal(*flattened_part) : nullptr;
+    if (!registration || !name || flattened_part->getDirectCallee()->getName() != registration->function ||
+        !is_name_for(registration->name, name->getString().str(), scope))
+      return differs(flattened, "this does not register the member that the spec replaces with remake");
+    const bool same = expression(flattened_part->getArg(1), call->getArg(1), scope);
     redefined_ = true;
     return same;
   }
-  // A static member may be named as one of the object.
+  // Code may name a static member as a member of the object.
   if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&spec))
     if (const auto* member = dyn_cast<clang::MemberExpr>(&flattened);
         member && isa<clang::CXXThisExpr>(member->getBase()))
-      return refers(*member->getMemberDecl(), *reference->getDecl(), flattened, setting, names_base(*reference));
+      return refers(*member->getMemberDecl(), *reference->getDecl(), flattened, scope, names_base(*reference));
   if (flattened.getStmtClass() != spec.getStmtClass())
     return differs(flattened, "this is another kind of expression than in the spec");
   if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&spec))
-    return refers(*clang::cast<clang::DeclRefExpr>(&flattened)->getDecl(), *reference->getDecl(), flattened, setting,
+    return refers(*clang::cast<clang::DeclRefExpr>(&flattened)->getDecl(), *reference->getDecl(), flattened, scope,
                   names_base(*reference));
   if (const auto* member = dyn_cast<clang::MemberExpr>(&spec)) {
-    const auto& theirs = *clang::cast<clang::MemberExpr>(&flattened);
-    if (!expression(theirs.getBase(), member->getBase(), setting)) {
+    const auto& flattened_part = *clang::cast<clang::MemberExpr>(&flattened);
+    if (!expression(flattened_part.getBase(), member->getBase(), scope)) {
       return false;
     }
-    // Of an object whose class is the family's own.
-    if (redefined_ && theirs.getMemberDecl()->getDeclName() == member->getMemberDecl()->getDeclName()) return true;
-    return refers(*theirs.getMemberDecl(), *member->getMemberDecl(), flattened, setting, names_base(*member));
+    // A member of an object whose class the family redefines.
+    if (redefined_ && flattened_part.getMemberDecl()->getDeclName() == member->getMemberDecl()->getDeclName())
+      return true;
+    return refers(*flattened_part.getMemberDecl(), *member->getMemberDecl(), flattened, scope, names_base(*member));
   }
   if (isa<clang::CXXThisExpr, clang::PredefinedExpr, clang::SourceLocExpr>(spec)) return true;
   if (isa<clang::StringLiteral, clang::IntegerLiteral>(spec) && is_made_by_macro(spec)) {
-    ++validation_.skipped["literals that macros make of places and conditions"];
+    ++validation_.skipped["literals that macros make from source locations and conditions"];
     return true;
   }
   if (const auto* op = dyn_cast<clang::CXXOperatorCallExpr>(&spec)) {
-    // What it is applied to first: that decides which operator it is.
-    const auto& theirs = *clang::cast<clang::CXXOperatorCallExpr>(&flattened);
-    if (op->getOperator() != theirs.getOperator() || op->getNumArgs() != theirs.getNumArgs())
+    // The operands first: they decide which operator function it is.
+    const auto& flattened_part = *clang::cast<clang::CXXOperatorCallExpr>(&flattened);
+    if (op->getOperator() != flattened_part.getOperator() || op->getNumArgs() != flattened_part.getNumArgs())
       return differs(flattened, "this is another operator than in the spec");
     bool redefined = false;
     for (unsigned index = 0; index < op->getNumArgs(); ++index) {
-      if (!expression(theirs.getArg(index), op->getArg(index), setting)) return false;
+      if (!expression(flattened_part.getArg(index), op->getArg(index), scope)) return false;
       redefined |= redefined_;
     }
     redefined_ = redefined;
-    return redefined || expression(theirs.getCallee(), op->getCallee(), setting);
+    return redefined || expression(flattened_part.getCallee(), op->getCallee(), scope);
   }
   if (const auto* text = dyn_cast<clang::StringLiteral>(&spec))
-    return literals(*clang::cast<clang::StringLiteral>(&flattened), *text, setting);
+    return literals(*clang::cast<clang::StringLiteral>(&flattened), *text, scope);
   if (const auto* number = dyn_cast<clang::IntegerLiteral>(&spec))
     return clang::cast<clang::IntegerLiteral>(&flattened)->getValue() == number->getValue() ||
            differs(flattened, "this is another number than in the spec");
@@ -431,40 +439,40 @@ bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const S
       op && clang::cast<clang::UnaryOperator>(&flattened)->getOpcode() != op->getOpcode())
     return differs(flattened, "this is another operator than in the spec");
   if (const auto* closure = dyn_cast<clang::LambdaExpr>(&spec))
-    return lambda(*clang::cast<clang::LambdaExpr>(&flattened), *closure, setting);
-  if (const auto* asked = dyn_cast<clang::UnaryExprOrTypeTraitExpr>(&spec); asked && asked->isArgumentType())
+    return lambda(*clang::cast<clang::LambdaExpr>(&flattened), *closure, scope);
+  if (const auto* trait = dyn_cast<clang::UnaryExprOrTypeTraitExpr>(&spec); trait && trait->isArgumentType())
     return true;
-  return children(flattened, spec, setting);
+  return children(flattened, spec, scope);
 }
 
-bool Match::lambda(const clang::LambdaExpr& flattened, const clang::LambdaExpr& spec, const Setting& setting) {
+bool Match::lambda(const clang::LambdaExpr& flattened, const clang::LambdaExpr& spec, const BindingScope& scope) {
   parameters(*flattened.getCallOperator(), *spec.getCallOperator());
-  // What it captures by naming it follows from its body.
+  // Implicit captures follow from the body.
   const auto number = [](const clang::LambdaExpr& lambda) {
     return std::distance(lambda.explicit_capture_begin(), lambda.explicit_capture_end());
   };
   if (number(flattened) != number(spec) || flattened.getCaptureDefault() != spec.getCaptureDefault())
     return differs(flattened, "this captures other variables than in the spec");
-  auto theirs = flattened.explicit_capture_begin();
+  auto flattened_part = flattened.explicit_capture_begin();
   for (const clang::LambdaCapture& capture : spec.explicit_captures()) {
-    const clang::LambdaCapture& other = *theirs++;
+    const clang::LambdaCapture& other = *flattened_part++;
     if (capture.getCaptureKind() != other.getCaptureKind())
-      return differs(flattened, "this captures otherwise than in the spec");
+      return differs(flattened, "this captures differently than in the spec");
     if (!capture.capturesVariable()) continue;
     if (spec.isInitCapture(&capture)) {
       locals_[capture.getCapturedVar()] = other.getCapturedVar();
       const auto* init = llvm::cast<clang::VarDecl>(capture.getCapturedVar())->getInit();
       const auto* other_init = llvm::cast<clang::VarDecl>(other.getCapturedVar())->getInit();
-      if (init && other_init && !expression(other_init, init, setting)) return false;
+      if (init && other_init && !expression(other_init, init, scope)) return false;
     }
   }
-  const bool same = sequence(get_statements(flattened.getBody()), get_statements(spec.getBody()), setting);
+  const bool same = sequence(get_statements(flattened.getBody()), get_statements(spec.getBody()), scope);
   redefined_ = false;
   return same;
 }
 
 bool Match::refers(const clang::ValueDecl& flattened, const clang::ValueDecl& spec, const clang::Expr& at,
-                   const Setting& setting, bool exactly) {
+                   const BindingScope& scope, bool exactly) {
   const auto* variable = dyn_cast<clang::VarDecl>(&spec);
   if (isa<clang::BindingDecl>(spec) || (variable && variable->isLocalVarDeclOrParm())) {
     const auto known = locals_.find(&spec);
@@ -472,38 +480,39 @@ bool Match::refers(const clang::ValueDecl& flattened, const clang::ValueDecl& sp
     return differs(at, "'" + flattened.getNameAsString() + "' is not the variable '" + spec.getNameAsString() +
                            "' that the spec names");
   }
-  if (!counterparts_.is_meant(flattened, spec, setting.context, exactly)) {
+  if (!counterparts_.is_meant(flattened, spec, scope.context, exactly)) {
     const auto* owner = dyn_cast<clang::NamedDecl>(spec.getDeclContext());
-    return differs(at, "'" + flattened.getNameAsString() + "' means something else here than '" +
+    return differs(at, "'" + flattened.getNameAsString() + "' has another meaning here than '" +
                            (owner ? owner->getNameAsString() + "::" : std::string()) + spec.getNameAsString() +
                            "' that the spec names");
   }
   if (flattened.getType().getCanonicalType() != spec.getType().getCanonicalType())
     redefined_ |= counterparts_.type_of_flattened(flattened.getType()) !=
-                  counterparts_.type_of_spec(spec.getType(), setting.context);
+                  counterparts_.type_of_spec(spec.getType(), scope.context);
   return true;
 }
 
-bool Match::literals(const clang::StringLiteral& flattened, const clang::StringLiteral& spec, const Setting& setting) {
+bool Match::literals(const clang::StringLiteral& flattened, const clang::StringLiteral& spec,
+                     const BindingScope& scope) {
   if (flattened.getBytes() == spec.getBytes()) return true;
-  // Prose that names the family, or the name of a member.
-  const Level& level = *setting.context.level;
+  // Prose with the family's name, or the name of a member.
+  const Level& level = *scope.context.level;
   const std::string before = spec.getBytes().str(), after = flattened.getBytes().str();
   const Names to = names_with(counterparts_.family().spec(), level.prefix);
   if (renamed_prose(before, false, level.symbol->spec->names, to) == after) return true;
-  return is_name_for(before, after, setting) || differs(flattened, "this is another text than in the spec");
+  return is_name_for(before, after, scope) || differs(flattened, "this is another text than in the spec");
 }
 
-/// Whether the family calls the member `before` of the spec's class `after`.
-bool Match::is_name_for(const std::string& before, const std::string& after, const Setting& setting) const {
-  const Level& level = *setting.context.level;
+/// Whether `after` is the family's name for the member `before` of the spec's class.
+bool Match::is_name_for(const std::string& before, const std::string& after, const BindingScope& scope) const {
+  const Level& level = *scope.context.level;
   for (const Symbol* symbol = level.symbol; symbol; symbol = symbol->base)
     if (symbol->declares_field(before))
-      return counterparts_.family().member_name(before, *symbol, level, *setting.context.entity) == after;
+      return counterparts_.family().member_name(before, *symbol, level, *scope.context.entity) == after;
   return before == after;
 }
 
-/// A file, a line or the text of a condition, that a macro's body makes; what is given to the macro is not.
+/// Whether a macro's body made the literal (a file, a line or the text of a condition), as opposed to a macro argument.
 bool Match::is_made_by_macro(const clang::Expr& literal) const {
   const clang::SourceLocation where = literal.getBeginLoc();
   return where.isMacroID() && !counterparts_.manager().isMacroArgExpansion(where);
@@ -514,12 +523,12 @@ bool Match::names_base(const clang::Expr& name) const {
   return named && named->getAsType();
 }
 
-const clang::CXXMethodDecl* Match::super_callee(const clang::CallExpr& call, const Setting& setting) const {
+const clang::CXXMethodDecl* Match::super_callee(const clang::CallExpr& call, const BindingScope& scope) const {
   const auto* method = llvm::dyn_cast_or_null<clang::CXXMethodDecl>(call.getDirectCallee());
   const clang::NestedNameSpecifier* named = method ? qualifier(*call.getCallee()) : nullptr;
   if (!named || !named->getAsType()) return nullptr;
   const Symbol* symbol = counterparts_.family().specs().symbol(method->getParent());
-  const auto& levels = setting.context.entity->levels;
+  const auto& levels = scope.context.entity->levels;
   return symbol && std::any_of(levels.begin(), levels.end(), [&](const Level& one) { return one.symbol == symbol; })
              ? method
              : nullptr;
@@ -532,10 +541,11 @@ bool Match::calls(const clang::Stmt* flattened, const clang::CXXMethodDecl& call
   return counterparts_.is_meant(*function, callee, {}, /*exactly=*/true);
 }
 
-Setting Match::called(const clang::CXXMethodDecl& callee, const clang::CallExpr& call, const Setting& setting) const {
+BindingScope Match::called(const clang::CXXMethodDecl& callee, const clang::CallExpr& call,
+                           const BindingScope& scope) const {
   const clang::FunctionDecl* definition = nullptr;
   callee.getBody(definition);
-  Setting there{counterparts_.context(*setting.context.entity, *callee.getCanonicalDecl()), &setting, {}};
+  BindingScope there{counterparts_.context(*scope.context.entity, *callee.getCanonicalDecl()), &scope, {}};
   for (unsigned index = 0; index < definition->getNumParams(); ++index) {
     const clang::ParmVarDecl* parameter = definition->getParamDecl(index);
     const clang::Expr* given = index < call.getNumArgs() ? call.getArg(index) : nullptr;

@@ -18,7 +18,7 @@ class Validator {
   Validation validate() {
     for (const clang::Decl* decl : family_.parsed().top_level) {
       const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(decl);
-      if (space && counterparts_.place(space->getLocation()).file == file_) visit_space(*space);
+      if (space && counterparts_.locate(space->getLocation()).file == file_) visit_space(*space);
     }
     return validation_;
   }
@@ -60,17 +60,17 @@ class Validator {
     }
   }
 
-  template <class ValueOf>
-  void visit_value(const clang::NamedDecl& decl, const clang::Expr* value, ValueOf&& get_value,
+  template <class GetValue>
+  void visit_value(const clang::NamedDecl& decl, const clang::Expr* value, GetValue&& get_value,
                    const Entity* entity = nullptr) {
     if (!value) return;
     const clang::NamedDecl* origin = counterparts_.origin(decl);
     if (!entity) entity = counterparts_.entity(decl);
     const clang::Expr* spec = origin ? get_value(*origin) : nullptr;
     if (!spec || !entity) return skip("values whose declaration was not found");
-    const Setting setting{counterparts_.context(*entity, *origin), nullptr, {}};
+    const BindingScope scope{counterparts_.context(*entity, *origin), nullptr, {}};
     Match match(counterparts_, validation_);
-    if (!match.expression(value, spec, setting)) report(match.difference(), decl);
+    if (!match.expression(value, spec, scope)) report(match.difference(), decl);
   }
 
   void visit_function(const clang::FunctionDecl& function, const Entity* entity) {
@@ -92,14 +92,14 @@ class Validator {
     if (!match.bodies(function, *spec, {context, nullptr, {}})) report(match.difference(), function);
   }
 
-  void skip(const std::string& why) { ++validation_.skipped[why]; }
+  void skip(const std::string& reason) { ++validation_.skipped[reason]; }
 
   void report(const std::optional<Match::Difference>& difference, const clang::NamedDecl& in) {
     if (!difference) return;
-    SourceSpan where = counterparts_.place(difference->where);
-    if (where.file != file_) where = counterparts_.place(in.getLocation());
-    family_.specs().reject(where, "flattened, this would not mean what the spec means: " + difference->message,
-                           "write it in another way, with names and types of its own");
+    SourceSpan where = counterparts_.locate(difference->where);
+    if (where.file != file_) where = counterparts_.locate(in.getLocation());
+    family_.specs().reject(where, "flattened, this would differ in meaning from the spec: " + difference->message,
+                           "rewrite it with distinct names and types");
   }
 
   const Family& family_;
@@ -112,9 +112,9 @@ class Validator {
 
 std::string to_text(const Validation& validation) {
   std::string text = std::to_string(validation.expressions) + " expressions validated against the specs, " +
-                     std::to_string(validation.by_redefinition) + " of them of a type that the family redefines\n";
-  for (const auto& [why, count] : validation.skipped)
-    text += "  not validated: " + std::to_string(count) + " " + why + "\n";
+                     std::to_string(validation.by_redefinition) + " of them with a type that the family redefines\n";
+  for (const auto& [reason, count] : validation.skipped)
+    text += "  not validated: " + std::to_string(count) + " " + reason + "\n";
   return text;
 }
 

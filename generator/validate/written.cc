@@ -22,12 +22,12 @@ bool is_conversion(clang::CastKind kind) {
   }
 }
 
-/// The argument of a construction that only converts or copies it.
-const clang::Expr* converted(const clang::CXXConstructExpr& made) {
-  if (llvm::isa<clang::CXXTemporaryObjectExpr>(made) || made.getNumArgs() == 0) return nullptr;
-  for (unsigned index = 1; index < made.getNumArgs(); ++index)
-    if (!llvm::isa<clang::CXXDefaultArgExpr>(made.getArg(index))) return nullptr;
-  return llvm::isa<clang::CXXDefaultArgExpr>(made.getArg(0)) ? nullptr : made.getArg(0);
+/// The argument of a construction that only converts or copies it; null for others.
+const clang::Expr* converted(const clang::CXXConstructExpr& construct) {
+  if (llvm::isa<clang::CXXTemporaryObjectExpr>(construct) || construct.getNumArgs() == 0) return nullptr;
+  for (unsigned index = 1; index < construct.getNumArgs(); ++index)
+    if (!llvm::isa<clang::CXXDefaultArgExpr>(construct.getArg(index))) return nullptr;
+  return llvm::isa<clang::CXXDefaultArgExpr>(construct.getArg(0)) ? nullptr : construct.getArg(0);
 }
 
 bool converts_config(const clang::CXXConversionDecl& conversion) {
@@ -53,9 +53,10 @@ Written written(const clang::Expr* expr) {
       expr = bound->getSubExpr();
     } else if (const auto* list = llvm::dyn_cast<clang::CXXStdInitializerListExpr>(expr)) {
       expr = list->getSubExpr();
-    } else if (const auto* made = llvm::dyn_cast<clang::CXXConstructExpr>(expr); made && converted(*made)) {
-      if (!made->getConstructor()->isCopyOrMoveConstructor()) conversions.push_back(made);
-      expr = converted(*made);
+    } else if (const auto* construct = llvm::dyn_cast<clang::CXXConstructExpr>(expr);
+               construct && converted(*construct)) {
+      if (!construct->getConstructor()->isCopyOrMoveConstructor()) conversions.push_back(construct);
+      expr = converted(*construct);
     } else if (const auto* call = llvm::dyn_cast<clang::CXXMemberCallExpr>(expr)) {
       const auto* conversion = llvm::dyn_cast_or_null<clang::CXXConversionDecl>(call->getMethodDecl());
       if (!conversion) break;

@@ -1,4 +1,4 @@
-// Expressions as they are written, and what Clang does to them without being asked.
+// Expressions as written, separated from Clang's implicit conversions.
 #pragma once
 
 #include <clang/AST/ExprCXX.h>
@@ -8,12 +8,12 @@
 namespace modgen {
 
 struct Written {
-  const clang::Expr* expr = nullptr;            // without what is not written
-  std::vector<const clang::Expr*> conversions;  // that its value meets, innermost first
+  const clang::Expr* expr = nullptr;            // without implicit nodes
+  std::vector<const clang::Expr*> conversions;  // conversions of its value, innermost first
 };
 
-/// Copies, bindings and conversions of an object to a base of its class are left out: the category of a value and its
-/// type tell of the former, and flattened classes have no such bases.
+/// Omits copies, bindings and conversions of an object to a base of its class: the value category and the type imply
+/// the former, and flattened classes do not have such bases.
 Written written(const clang::Expr* expr);
 
 }  // namespace modgen

@@ -1,4 +1,4 @@
-// Each annotation against what it marks.
+// Checks that each annotation fits the declaration that it marks.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -15,7 +15,7 @@ bool is_integer(const Field& field) {
   return std::ranges::find(types, field.canonical) != types.end();
 }
 
-/// What `field` holds, or its list holds.
+/// Whether `field` holds a `layer`, directly or as the element type of a list.
 bool is_layer(const Field& field, std::string_view layer) {
   std::string_view type = field.canonical;
   if (type.starts_with("modular::ModuleListOf<")) type = type.substr(22, type.size() - 23);
@@ -23,7 +23,7 @@ bool is_layer(const Field& field, std::string_view layer) {
   return type == "torch::nn::" + std::string(layer);
 }
 
-/// Each annotation of a member against what it marks.
+/// Checks the annotations of `field` against its type and against each other.
 void check_kinds(const Field& field, std::vector<Finding>& findings) {
   const bool linear = is_layer(field, "Linear"), embedding = is_layer(field, "Embedding");
   const bool module = field.modules != Field::Modules::none, tensor = field.canonical == "at::Tensor";
@@ -63,7 +63,7 @@ void check_kinds(const Field& field, std::vector<Finding>& findings) {
     for (auto [matches, before] : {std::pair{is_split, &split}, std::pair{is_stage, &stage}}) {
       if (!matches) continue;
       if (*before)
-        report(findings, annotation.where, field.name + " has two annotations of one kind, which say different things",
+        report(findings, annotation.where, field.name + " has two annotations of one kind, which contradict each other",
                "keep one of them");
       *before = &annotation;
     }
@@ -80,15 +80,14 @@ void check_field(const Class& owner, const Field& field, std::vector<Finding>& f
   if (field.modules == Field::Modules::otherwise)
     return report(findings, field.where,
                   field.name + ", a " + field.type +
-                      ", holds modules in a way that modgen does not follow: nothing "
-                      "would split their parameters or place their parallel calls",
-                  "hold each by its holder (the class that TORCH_MODULE makes), or several of a class by ModuleListOf");
+                      ", holds modules in a way that modgen does not support: it could not "
+                      "split their parameters or insert their parallel calls",
+                  "hold each by its holder (the class that TORCH_MODULE defines), or use ModuleListOf for a list");
   if (owner.holder.empty()) {
     for (const Annotation& annotation : field.annotations)
       if (concerns_runtime(annotation))
         report(findings, annotation.where,
-               "an annotation of the runtime's marks " + field.name + " of " + owner.name +
-                   ", which is not a module class",
+               "a runtime annotation marks " + field.name + " of " + owner.name + ", which is not a module class",
                "mark members of module classes");
     return;
   }
@@ -97,12 +96,12 @@ void check_field(const Class& owner, const Field& field, std::vector<Finding>& f
   const bool module = field.modules == Field::Modules::by_holder, tensor = field.canonical == "at::Tensor";
   if ((module || tensor) && registered == Registered::no)
     report(findings, field.where,
-           field.name + " is not registered: nothing would own " + (module ? "its parameters" : "it"),
-           module ? "make it with register_module in the constructor"
-                  : "make it with register_parameter or register_buffer in the constructor");
+           field.name + " is not registered: no module would own " + (module ? "its parameters" : "it"),
+           module ? "register it with register_module in the constructor"
+                  : "register it with register_parameter or register_buffer in the constructor");
 }
 
-/// The known name that is spelled most like `name`.
+/// The known name with the smallest edit distance to `name`.
 std::string nearest(const std::vector<std::string>& known, const std::string& name) {
   const auto distance = [&](const std::string& other) {
     std::vector<size_t> row(other.size() + 1);
@@ -124,20 +123,20 @@ void check_entry(const FamilyModel& family, const Annotation& entry, std::vector
   if (entry.arguments.empty() || known.empty()) return;
   const std::string& task = entry.arguments[0];
   if (std::ranges::find(known, task) == known.end())
-    report(findings, entry.where, "\"" + task + "\" is not a task that the runtime knows",
-           "write MODEL_ENTRY(\"" + nearest(known, task) + "\"), or another one of " + listed_parts(known));
+    report(findings, entry.where, "\"" + task + "\" is not a known task",
+           "write MODEL_ENTRY(\"" + nearest(known, task) + "\"), or one of " + listed_parts(known));
   for (const std::string& text : entry.arguments)
     if (std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == '"' || c == '\\'; }))
-      report(findings, entry.where, "a name with a quote, a backslash or a control character",
-             "write the name of the class as config.json has it");
+      report(findings, entry.where, "the name contains a quote, a backslash or a control character",
+             "write the class name as it stands in config.json");
 }
 
-/// Each field of a config is one that the contract reads from config.json.
+/// Checks that the contract can read each field of `config` from config.json.
 void check_config(const FamilyModel& family, const Class& config, std::vector<Finding>& findings) {
   const auto check_name = [&](const auto& member) {
     if (member.name == "fields")
-      report(findings, member.where, "a config's member cannot be called fields, as the method that lists them is",
-             "call it otherwise");
+      report(findings, member.where,
+             "a config member cannot be named fields: the method that lists the fields has that name", "rename it");
   };
   std::ranges::for_each(config.functions, check_name);
   for (const Field& field : config.fields) {
@@ -148,13 +147,13 @@ void check_config(const FamilyModel& family, const Class& config, std::vector<Fi
     if (is_read && !field.is_const) continue;
     std::vector<std::string> names;
     for (const auto& [canonical, written] : types) names.push_back(written);
-    report(findings, field.where,
-           field.name + " is a " + (field.is_const ? "constant " : "") + field.type +
-               ", which the runtime cannot read from config.json",
-           (field.is_const ? "make a constant static constexpr; a field has type "
-                           : "write it as the value has it in config.json, and turn it into another type where it is "
-                             "used: ") +
-               listed_parts(names) + " or another config");
+    report(
+        findings, field.where,
+        field.name + " is a " + (field.is_const ? "constant " : "") + field.type +
+            ", which the runtime cannot read from config.json",
+        (field.is_const ? "make a constant static constexpr; a field has type "
+                        : "declare it with the type of the value in config.json, and convert it where it is used: ") +
+            listed_parts(names) + " or another config");
   }
 }
 
@@ -170,7 +169,7 @@ void check_annotations(const FamilyModel& family, std::vector<Finding>& findings
                "it can mark a module class");
       if (is_entry) check_entry(family, annotation, findings);
       if (concerns_runtime(annotation))
-        report(findings, annotation.where, "a member's annotation marks the class " + owner.name,
+        report(findings, annotation.where, "a member annotation marks the class " + owner.name,
                "write it before the member");
     }
     for (const std::string& base : owner.library_modules)

@@ -16,8 +16,8 @@ bool is_parameter_of_module(const Expr& expr) {
          (target.name == "weight" || target.name == "bias" || target.operands[0].type.ends_with("Impl"));
 }
 
-/// `other` in `register_module("one", other)`, which is for `member`; null where the call registers something else.
-const Expr* registered_again(std::string_view member, const Expr& expr) {
+/// `other` in `member = register_module("name", other)`, where `other` is a different member; null otherwise.
+const Expr* find_reregistered(std::string_view member, const Expr& expr) {
   const bool registers = expr.kind == Expr::Kind::method && expr.name == "register_module" &&
                          expr.operands.size() == 3 && expr.operands[0].kind == Expr::Kind::self;
   return registers && expr.operands[2].kind == Expr::Kind::field && expr.operands[2].name != member ? &expr.operands[2]
@@ -30,21 +30,21 @@ std::vector<Finding> check_constructors(const FamilyModel& family) {
   constexpr std::array kReads = {"item",           "equal",    "allclose", "is_nonzero", "nonzero",         "data_ptr",
                                  "const_data_ptr", "accessor", "unique",   "tolist",     "mutable_data_ptr"};
   std::vector<Finding> findings;
-  for (const Class& one : family.classes) {
-    if (one.holder.empty()) continue;  // no module
-    for (const Function& function : one.functions) {
+  for (const Class& owner : family.classes) {
+    if (owner.holder.empty()) continue;  // not a module class
+    for (const Function& function : owner.functions) {
       if (!function.is_constructor) continue;
       const auto find_second_registration = [&](std::string_view member, const Expr& expr) {
-        if (const Expr* other = registered_again(member, expr))
+        if (const Expr* other = find_reregistered(member, expr))
           findings.push_back({true,
                               other->span,
-                              "a module that another member holds is registered once more",
-                              "make a module of its own, or use the other member",
+                              "a module that another member holds is registered again",
+                              "construct a new module, or use the other member",
                               {}});
       };
       Body body = function.body;
       for (const Initializer& initializer : body.initializers)
-        for (const Expr& made : initializer.arguments) find_second_registration(initializer.name, made);
+        for (const Expr& argument : initializer.arguments) find_second_registration(initializer.name, argument);
       for_each_expr(body, [&](Expr& expr) {
         const bool reads = expr.kind == Expr::Kind::method && !expr.operands.empty() &&
                            expr.operands[0].type == "at::Tensor" &&
@@ -53,13 +53,13 @@ std::vector<Finding> check_constructors(const FamilyModel& family) {
           findings.push_back(
               {true,
                expr.span,
-               "a constructor reads a tensor's value (" + expr.name + "), and models are built without storage",
+               "a constructor reads a tensor's value (" + expr.name + "), but models are built without storage",
                "compute it from the config, or fill the tensor in reset_parameters()",
                {}});
         if (is_parameter_of_module(expr))
           findings.push_back({true,
                               expr.span,
-                              "a constructor gives a module within it another parameter",
+                              "a constructor replaces a parameter of a submodule",
                               "mark the module TIED_TO or TIES, or register a parameter of this class",
                               {}});
         if (is_assignment(expr) && expr.operands[0].kind == Expr::Kind::field)

@@ -1,4 +1,4 @@
-// Models are built without storage, so a constructor cannot read what a tensor holds.
+// Checks on constructors. Models are built without storage, so a constructor cannot read tensor values.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace modgen {
 
-/// Constructors that read a tensor's value.
+/// Reports constructors that read a tensor's value, replace a submodule's parameter or register a module twice.
 std::vector<Finding> check_constructors(const FamilyModel& family);
 
 }  // namespace modgen

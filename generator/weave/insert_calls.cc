@@ -14,8 +14,7 @@ namespace {
 
 bool contains(const Stmt& statement, const Expr& expr) { return statement.span.contains(expr.span); }
 
-/// The innermost list of statements in which all of `uses` stand, and the index of the first statement there that holds
-/// one.
+/// The innermost statement list that contains all of `uses`, and the index of its first statement that contains one.
 std::pair<const std::vector<Stmt>*, size_t> common_block(const std::vector<Stmt>& statements,
                                                          const std::vector<const Expr*>& uses) {
   for (size_t i = 0; i < statements.size(); ++i) {
@@ -36,42 +35,42 @@ std::pair<const std::vector<Stmt>*, size_t> common_block(const std::vector<Stmt>
   return {&statements, 0};
 }
 
-bool asks_whether_defined(const Expr& expr, uint32_t variable) {
+bool checks_defined(const Expr& expr, uint32_t variable) {
   if (expr.kind == Expr::Kind::method && expr.name == "defined" && expr.operands[0].variable == variable) return true;
-  return std::ranges::any_of(expr.operands, [&](const Expr& one) { return asks_whether_defined(one, variable); });
+  return std::ranges::any_of(expr.operands, [&](const Expr& operand) { return checks_defined(operand, variable); });
 }
 
-/// Whether `use` is evaluated only where the variable that it names turned out to be defined.
-bool waits_for_defined(const Expr& expr, const Expr& use) {
+/// Whether `use` is evaluated only after a check that its variable is defined.
+bool is_guarded_by_defined(const Expr& expr, const Expr& use) {
   if (&expr == &use) return false;
   const bool is_conditional =
       expr.kind == Expr::Kind::op && (expr.name == "?:" || expr.name == "&&" || expr.name == "||");
   for (size_t i = 0; i < expr.operands.size(); ++i) {
     if (!expr.operands[i].span.contains(use.span)) continue;
-    return (is_conditional && i > 0 && asks_whether_defined(expr.operands[0], use.variable)) ||
-           waits_for_defined(expr.operands[i], use);
+    return (is_conditional && i > 0 && checks_defined(expr.operands[0], use.variable)) ||
+           is_guarded_by_defined(expr.operands[i], use);
   }
   return false;
 }
 
-/// Whether a statement before `statement` can make what `uses`, all of one variable's value, stand for.
-bool can_be_made_before(const Stmt& statement, const std::vector<const Expr*>& uses) {
+/// Whether the value that `uses` read, all from one variable, can be computed in a statement before `statement`.
+bool can_hoist_before(const Stmt& statement, const std::vector<const Expr*>& uses) {
   if (!statement.has_room) return false;
-  const auto stands_in = [&](const std::vector<Expr>& exprs) {
+  const auto is_used_in = [&](const std::vector<Expr>& exprs) {
     return std::ranges::any_of(uses, [&](const Expr* use) {
       return std::ranges::any_of(exprs, [&](const Expr& expr) { return expr.span.contains(use->span); });
     });
   };
-  // What a loop asks before each round may be another value each time.
-  if (statement.kind == Stmt::Kind::loop && stands_in(statement.exprs)) return false;
+  // A loop condition may see a different value in each iteration.
+  if (statement.kind == Stmt::Kind::loop && is_used_in(statement.exprs)) return false;
   if (std::ranges::find(statement.variables, uses.front()->variable) != statement.variables.end()) return false;
   for (const Expr& expr : statement.exprs)
     for (const Expr* use : uses)
-      if (expr.span.contains(use->span) && waits_for_defined(expr, *use)) return false;
+      if (expr.span.contains(use->span) && is_guarded_by_defined(expr, *use)) return false;
   return true;
 }
 
-/// The span of a layer's or module's name in a call: `*layer` and `layer.get()` name what `layer` holds.
+/// The expression that names the holder of a layer or module in a call: `layer` in `*layer` and `layer.get()`.
 const Expr& holder_in(const Expr& object) {
   const bool opens = object.type.find("Impl") != std::string::npos && object.operands.size() == 1 &&
                      ((object.kind == Expr::Kind::op && object.name == "*") ||
@@ -103,7 +102,7 @@ class Weaver {
     if (found != interpretation_.end()) {
       weave_pipeline(editor, function, found->second);
       weave_placements(editor, function, found->second.placements);
-      if (found->second.on_shards) weave_second_form(function, *found->second.on_shards);
+      if (found->second.on_shards) weave_sharded_overload(function, *found->second.on_shards);
     }
     if (owner && function.name == "forward" && find_annotation(owner->annotations, "fsdp_unit")) {
       function.method_before = unit_wrapper(family_, *owner, function);
@@ -121,13 +120,14 @@ class Weaver {
     }
   }
 
-  /// The method once more after itself, with the calls that it needs where its arguments are split.
-  void weave_second_form(Function& function, const std::vector<Placement>& placements) {
+  /// Adds a second overload after the method, with the calls that it needs if its arguments are split.
+  void weave_sharded_overload(Function& function, const std::vector<Placement>& placements) {
     Editor editor(family_.text, function);
     weave_placements(editor, function, placements);
     editor.replace(function.where, on_shards(function));
     const uint32_t begin = next_code(family_.text, function.text.front().slice.begin);
-    function.method_after = "/// " + function.name + " where what it is given is split over tensor-parallel ranks.\n" +
+    function.method_after = "/// Overload of " + function.name +
+                            " for arguments that are split over tensor-parallel ranks.\n" +
                             edited(family_.text, editor.finish(), begin, function.body.span.end);
   }
 
@@ -170,7 +170,7 @@ class Weaver {
         case Call::cross_entropy:
         case Call::sampled_cross_entropy:
         case Call::rms_norm:
-        case Call::alibi_slopes:  // what has the same name in tp
+        case Call::alibi_slopes:  // the function has the same name in tp
           editor.replace(expr.callee->written, "tp::" + std::string(unqualified(expr.name)));
           break;
         case Call::gather:
@@ -185,7 +185,7 @@ class Weaver {
     }
   }
 
-  /// Everything that a new variable could hide, or be hidden by.
+  /// The names that a new variable could shadow, or be shadowed by.
   static std::set<std::string> names_in(const Function& function) {
     std::set<std::string> names;
     for (const Parameter& parameter : function.parameters) names.insert(parameter.name);
@@ -195,8 +195,8 @@ class Weaver {
     return names;
   }
 
-  /// One `auto x_tp = tp::enter(x);` for all layers that read the same value; in place where there is no room for a
-  /// statement or the name is taken.
+  /// Inserts one `auto x_tp = tp::enter(x);` for all layers that read the same value. Wraps each use instead if no
+  /// statement can be inserted or the name is taken.
   void weave_enter(Editor& editor, const Function& function, const std::vector<Placement>& placements,
                    const Placement& first, std::set<std::string>& names) {
     std::vector<const Expr*> uses;
@@ -206,7 +206,7 @@ class Weaver {
     const auto [block, index] = common_block(function.body.statements, uses);
     const Stmt& statement = (*block)[index];
     const std::string name = first.variable + "_tp";
-    if (!can_be_made_before(statement, uses) || !names.insert(name).second) {
+    if (!can_hoist_before(statement, uses) || !names.insert(name).second) {
       for (const Expr* use : uses) editor.wrap(use->span, "tp::enter(", ")");
       return;
     }
@@ -214,25 +214,26 @@ class Weaver {
     for (const Expr* use : uses) editor.wrap(use->span, "", "_tp");
   }
 
-  /// `layer(x)` or `layer->forward(x)` becomes `call(layer, x)`.
+  /// Rewrites `layer(x)` or `layer->forward(x)` to `call(layer, x)`.
   void weave_layer(Editor& editor, const Expr& expr, const std::string& call) {
     const Expr &object = expr.operands[0], &layer = holder_in(object);
     if (layer.type.ends_with("Impl") || !layer.is_lvalue)
-      return reject(expr, "a parallel call would have to be placed around a layer that is not named by its holder",
-                    "call the member itself, as in down_proj(x)");
+      return reject(expr, "a parallel call would have to be inserted around a layer that is not called by its holder",
+                    "call the member directly, as in down_proj(x)");
     editor.wrap(expr.span, call, "");
     if (object.outer.begin != layer.outer.begin)
       editor.replace({expr.span.file, object.outer.begin, layer.outer.begin}, "");
     editor.replace({expr.span.file, layer.outer.end, expr.callee->open + 1}, ", ");
   }
 
-  /// `norm(x)`, `norm->forward(x)` or `forward(x)` becomes a call of the method's second form.
+  /// Rewrites `norm(x)`, `norm->forward(x)` or `forward(x)` to call the method's overload for split values.
   void weave_call_on_shards(Editor& editor, const Expr& expr, const Function& callee) {
     const Expr& object = expr.operands[0];
     if (object.type.starts_with("modular::OneOf<"))
-      return reject(expr,
-                    "one of several classes is called with values that are split over tp, and elsewhere with others",
-                    "use a class of its own for one of them");
+      return reject(
+          expr,
+          "one of several classes is called with values that are split over tp here, and with full ones elsewhere",
+          "use a separate class for one of the two");
     if (expr.callee->name_at.empty())
       editor.replace({expr.span.file, object.outer.end, object.outer.end}, "->" + on_shards(callee));
     else
@@ -246,8 +247,8 @@ class Weaver {
   // ---- Pipeline ----
 
   static std::string return_from_stage(const Function& function, const std::string& carried,
-                                       const std::string& goes_on = "pp::is_last()") {
-    return "if (!" + goes_on + ") return " +
+                                       const std::string& condition = "pp::is_last()") {
+    return "if (!" + condition + ") return " +
            (function.result == "modular::Outputs" ? "pp::pass_on(" + carried + ");" : carried + ";");
   }
 
@@ -259,14 +260,15 @@ class Weaver {
           statements[*found.cut->cut],
           return_from_stage(function, found.cut->carried, "pp::second_stack(" + found.cut->carried + ")"));
     }
-    if (found.walk) {
-      const Traversal& walk = *found.walk;
-      weave_feed(editor, statements, walk, "pp::is_first()");
-      const Expr& range = statements[walk.loop].exprs[0];
+    if (found.traversal) {
+      const Traversal& traversal = *found.traversal;
+      weave_feed(editor, statements, traversal, "pp::is_first()");
+      const Expr& range = statements[traversal.loop].exprs[0];
       const Expr& list = range.kind == Expr::Kind::op ? range.operands[0] : range;
       editor.replace({range.span.file, range.span.begin, list.outer.begin}, "pp::local(");
       editor.wrap(list.outer, "", ")");
-      if (walk.cut) editor.insert_before(statements[*walk.cut], return_from_stage(function, walk.carried));
+      if (traversal.cut)
+        editor.insert_before(statements[*traversal.cut], return_from_stage(function, traversal.carried));
     }
     for (const PassOn& pass_on : found.pass_ons) {
       if (pass_on.carried.empty()) continue;
@@ -280,26 +282,28 @@ class Weaver {
     }
   }
 
-  /// The carried value is received instead of made where a stage does not `begin` with it.
-  static void weave_feed(Editor& editor, const std::vector<Stmt>& statements, const Traversal& walk,
+  /// Makes stages for which `begin` is false receive the carried value instead of computing it.
+  static void weave_feed(Editor& editor, const std::vector<Stmt>& statements, const Traversal& traversal,
                          const std::string& begin) {
-    const Stmt& first = statements[walk.feed.front()];
-    if (walk.feed.size() == 1 && first.kind == Stmt::Kind::declare && first.names.size() == 1 &&
+    const Stmt& first = statements[traversal.feed.front()];
+    if (traversal.feed.size() == 1 && first.kind == Stmt::Kind::declare && first.names.size() == 1 &&
         first.exprs[0].type == "at::Tensor" && first.exprs[0].kind != Expr::Kind::list) {
       editor.wrap(first.exprs[0].outer, begin + " ? ", " : pp::received()");
       return;
     }
     std::string opening;
-    for (const size_t i : walk.feed) {
+    for (const size_t i : traversal.feed) {
       const Stmt& statement = statements[i];
-      if (statement.kind != Stmt::Kind::declare || statement.names != std::vector<std::string>{walk.carried}) continue;
-      opening = "Tensor " + walk.carried + ";\n";
-      const SourceSpan& made = statement.exprs[0].outer;
-      editor.replace({made.file, statement.span.begin, made.begin}, walk.carried + " = ");
-      if (made.end + 1 != statement.span.end) editor.replace({made.file, made.end, statement.span.end}, ";");
+      if (statement.kind != Stmt::Kind::declare || statement.names != std::vector<std::string>{traversal.carried})
+        continue;
+      opening = "Tensor " + traversal.carried + ";\n";
+      const SourceSpan& initializer = statement.exprs[0].outer;
+      editor.replace({initializer.file, statement.span.begin, initializer.begin}, traversal.carried + " = ");
+      if (initializer.end + 1 != statement.span.end)
+        editor.replace({initializer.file, initializer.end, statement.span.end}, ";");
     }
     editor.insert_before(first, opening + "if (" + begin + ") {");
-    editor.insert_after(statements[walk.feed.back()], "} else {\n" + walk.carried + " = pp::received();\n}");
+    editor.insert_after(statements[traversal.feed.back()], "} else {\n" + traversal.carried + " = pp::received();\n}");
   }
 
   // ---- Ties ----
@@ -325,17 +329,17 @@ class Weaver {
   }
 
  public:
-  /// What a constructor calls the config that says whether to tie; empty where it has none with that flag.
+  /// The name under which a constructor can read the config with the tie flag; empty if it has no such config.
   static std::string to_config(const FamilyModel& family, const Class& owner, const Function& constructor) {
-    const auto says = [&](const std::string& canonical) {
-      const Class* one = class_of_type(family, canonical);
-      return one && one->is_config &&
-             std::ranges::any_of(one->fields, [](const Field& field) { return field.name == kTieFlag; });
+    const auto has_flag = [&](const std::string& canonical) {
+      const Class* config = class_of_type(family, canonical);
+      return config && config->is_config &&
+             std::ranges::any_of(config->fields, [](const Field& field) { return field.name == kTieFlag; });
     };
     for (const Parameter& parameter : constructor.parameters)
-      if (!parameter.name.empty() && says(parameter.canonical)) return parameter.name;
+      if (!parameter.name.empty() && has_flag(parameter.canonical)) return parameter.name;
     for (const Field& field : owner.fields)
-      if (says(field.canonical)) return field.name;
+      if (has_flag(field.canonical)) return field.name;
     return "";
   }
 
@@ -364,17 +368,17 @@ void check_ties(const FamilyModel& family, std::vector<Finding>& findings) {
         findings.push_back({true,
                             function.where,
                             "a constructor of " + owner.name +
-                                ", whose parameters are tied where a config says so, has "
+                                ", whose parameters are tied by a config flag, has "
                                 "no config with " +
                                 kTieFlag,
-                            "give it the config as a parameter with a name, or keep it in a member",
+                            "pass the config as a named parameter, or keep it in a member",
                             {{false, tie->where, "the tie", "", {}}}});
       Body body = function.body;
       for_each_stmt(body, [&](Stmt& statement) {
         if (statement.kind == Stmt::Kind::ret)
           findings.push_back({true,
                               statement.span,
-                              "a constructor that ties parameters at its end returns before",
+                              "a constructor that ties parameters at its end returns early",
                               "put the rest into the other branch",
                               {{false, tie->where, "the tie", "", {}}}});
       });

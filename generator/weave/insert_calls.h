@@ -1,4 +1,4 @@
-// Writes the parallel calls, the pipeline's regions, the units' wrappers and the ties into a family's text.
+// Writes the parallel calls, the pipeline regions, the unit wrappers and the parameter ties into a family's text.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace modgen {
 
-/// Adds to each function's text what `interpretation` found for it. What cannot be written is added to `findings`.
+/// Edits each function's text as `interpretation` requires. Edits that cannot be written are reported in `findings`.
 void insert_calls(FamilyModel& family, const Interpretation& interpretation, std::vector<Finding>& findings);
 
-/// Checks that ties can be made at the end of the constructors of the classes whose members are marked.
+/// Checks that constructors of classes with TIED_TO or TIES members can tie the parameters at their end.
 void check_ties(const FamilyModel& family, std::vector<Finding>& findings);
 
 }  // namespace modgen

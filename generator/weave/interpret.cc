@@ -7,27 +7,27 @@
 namespace modgen {
 namespace {
 
-Value batch() {
+Value make_batch() {
   Value value = object_value();
   for (const char* name : {"input_ids", "attention_mask", "position_ids", "documents", "token_type_ids",
                            "decoder_input_ids", "decoder_attention_mask"})
     value.members[name] = Value::tensor(kInvariant, false, 2);
   for (const char* name : {"feature_ids", "feature_values"}) value.members[name] = Value::tensor(kInvariant, false, 3);
   value.members["pixel_values"] = Value::tensor(kInvariant, false, 4);
-  value.members["labels"] = Value::tensor(kInvariant, false, std::nullopt);  // a task's own
+  value.members["labels"] = Value::tensor(kInvariant, false, std::nullopt);  // shape depends on the task
   value.members["want_logits"] = Value::number();
   return value;
 }
 
-/// A parameter of a method that nothing is known of.
+/// The value of a method parameter whose argument is unknown.
 Value unknown_argument(const Parameter& parameter) {
-  if (parameter.canonical == "modular::Batch") return batch();
+  if (parameter.canonical == "modular::Batch") return make_batch();
   if (parameter.canonical == "std::optional<at::Tensor>") return Value::tensor(kInvariant, true, std::nullopt);
   const bool is_rotary = parameter.type.find("RotaryTables") != std::string::npos;
   return make_invariant(parameter.canonical, !is_rotary);
 }
 
-/// Whether the call is of a unit's forward, which the runtime wraps.
+/// Whether the call runs an FSDP unit's forward, which the runtime wraps.
 bool runs_unit(const Frame& frame, const ModuleNode& root) {
   return frame.self && frame.function->name == "forward" &&
          (frame.self == &root || (frame.self->type && find_annotation(frame.self->type->annotations, "fsdp_unit")));
@@ -35,10 +35,10 @@ bool runs_unit(const Frame& frame, const ModuleNode& root) {
 
 }  // namespace
 
-const ModuleNode* named_by(const ModuleNode& self, const Expr& expr) {
+const ModuleNode* find_named_module(const ModuleNode& self, const Expr& expr) {
   const bool is_element = expr.kind == Expr::Kind::op && expr.name == "[]";
   if (expr.kind != Expr::Kind::field && !is_element) return nullptr;
-  const ModuleNode* holder = expr.operands.empty() ? &self : named_by(self, expr.operands[0]);
+  const ModuleNode* holder = expr.operands.empty() ? &self : find_named_module(self, expr.operands[0]);
   if (!holder) return nullptr;
   if (is_element) return holder->kind == ModuleNode::Kind::list ? holder->children[0].get() : nullptr;
   return holder->child(expr.name);
@@ -104,11 +104,11 @@ void Interpreter::run_entry(const Function& forward) {
   for (const Parameter& parameter : forward.parameters) arguments.push_back(unknown_argument(parameter));
   const Value result = call(forward, &root_, {}, std::move(arguments), nullptr);
   if (!result.has_failed() && !result.is_invariant())
-    report(forward.where, "what the entry returns is " + describe(result),
-           "a loss and logits have to be whole on every tp rank");
+    report(forward.where, "the entry returns a value that is " + describe(result),
+           "the loss and the logits have to be full on every tp rank");
   if (stacks_.exist && !cut_ && findings_.empty())
     report(forward.where, "the PP_FIRST and the PP_LAST modules of " + root_.type->holder + " are not both run",
-           "run the first tower, and after it the last on what that made");
+           "run the first stack, then run the second stack on its output");
 }
 
 void Interpreter::run_alone(const Function& method) {
@@ -123,7 +123,7 @@ Value Interpreter::evaluate_function(const Expr& expr) {
   if (!function && expr.callee->home != Callee::Home::family && !in_place) return make_invariant(expr.type, false);
   if (!function || expr.callee->changes_object || expr.callee->of_module)
     return fail(expr.span, "unproven: a pointer to " + std::string(unqualified(expr.name)),
-                "call it by its name, or in a lambda");
+                "call it by name, or in a lambda");
   std::vector<Value> arguments;
   for (const Parameter& parameter : function->parameters) arguments.push_back(unknown_argument(parameter));
   return call(*function, nullptr, {}, std::move(arguments), &expr).has_failed() ? Value::failure()
@@ -164,16 +164,16 @@ Value Interpreter::fail(SourceSpan where, std::string message, std::string advic
 }
 
 Value Interpreter::unproven(const Expr& expr, const Value& value, const std::string& what) {
-  return fail(expr.span, "unproven: there is no rule for " + what + " of a value that is " + describe(value),
+  return fail(expr.span, "unproven: no rule for " + what + " of a value that is " + describe(value),
               "apply it to full values, or write it with operations that have a rule (docs/reference/language.md)");
 }
 
-void Interpreter::place(Call call, const Expr& expr, const Function* callee) {
-  // Of calls parts are replaced, elsewhere the whole is wrapped.
-  const bool takes_apart = call != Call::enter && call != Call::sum && call != Call::gather && call != Call::local;
-  if (expr.in_macro || (takes_apart && expr.callee && expr.callee->open == 0))
-    return report(expr.span, "a parallel call would have to be placed in the body of a macro",
-                  "write what the macro stands for here");
+void Interpreter::insert_call(Call call, const Expr& expr, const Function* callee) {
+  // Most calls rewrite parts of the expression; these four wrap it.
+  const bool rewrites = call != Call::enter && call != Call::sum && call != Call::gather && call != Call::local;
+  if (expr.in_macro || (rewrites && expr.callee && expr.callee->open == 0))
+    return report(expr.span, "a parallel call would have to be inserted in the body of a macro",
+                  "write the macro's expansion here");
   Placement placement{call, &expr, "", 0, 0, callee};
   std::vector<Placement>& list = frame_->placements[&expr];
   std::erase_if(list, [&](const Placement& other) { return other.call == call; });
@@ -183,7 +183,7 @@ void Interpreter::place(Call call, const Expr& expr, const Function* callee) {
     placement.number = expr.variable;
     placement.version = variable->refers_to ? find_root(*variable->refers_to).version : variable->version;
   }
-  list.insert(list.begin(), placement);  // what is placed later stands around it
+  list.insert(list.begin(), placement);  // later insertions are outermost
 }
 
 Value Interpreter::call(const Function& function, const ModuleNode* self, const std::vector<const Expr*>& operands,
@@ -206,7 +206,7 @@ Value Interpreter::call_on_object(const Function& function, const Expr* object,
   if (object) {
     self.value = std::move(values.front());
     values.erase(values.begin());
-    self.refers_to = get_location(*object);
+    self.refers_to = get_access_path(*object);
     if (self.refers_to && !function.is_const) frame.reached.push_back(self.refers_to->frame);
   }
   bind_parameters(frame, operands, std::move(values));
@@ -218,31 +218,31 @@ void Interpreter::bind_parameters(Frame& frame, const std::vector<const Expr*>& 
   const std::vector<Parameter>& parameters = frame.function->parameters;
   const bool is_unit = runs_unit(frame, root_);
   frame.given = values;
-  std::vector<std::pair<Variable*, Place>> constants;
+  std::vector<std::pair<Variable*, AccessPath>> constants;
   for (size_t i = 0; i < parameters.size(); ++i) {
     Variable& variable = frame.variables[parameters[i].variable];
     variable.name = &parameters[i].name;
     variable.version = ++versions_;
     variable.value = i < values.size() ? std::move(values[i]) : unknown_argument(parameters[i]);
-    // The runtime holds copies of what a unit is given, and runs it again on them.
+    // The runtime keeps copies of a unit's arguments, and runs it again on them.
     if (is_unit) set_storage(variable.value, Storage());
     if (is_unit || i >= operands.size() || parameters[i].binding == Binding::value) continue;
-    const std::optional<Place> place = get_location(*operands[i]);
+    const std::optional<AccessPath> path = get_access_path(*operands[i]);
     if (parameters[i].binding == Binding::constant_reference) {
-      if (place && variable.value == read(*place, *operands[i])) constants.emplace_back(&variable, *place);
-    } else if (place) {
-      variable.refers_to = place;
-      if (std::find(frame.reached.begin(), frame.reached.end(), place->frame) == frame.reached.end())
-        frame.reached.push_back(place->frame);
+      if (path && variable.value == read(*path, *operands[i])) constants.emplace_back(&variable, *path);
+    } else if (path) {
+      variable.refers_to = path;
+      if (std::find(frame.reached.begin(), frame.reached.end(), path->frame) == frame.reached.end())
+        frame.reached.push_back(path->frame);
     } else {
       variable.is_foreign = operands[i]->is_lvalue;
     }
   }
-  // What nothing can change is as good as a copy.
+  // Without a mutable reference, a const reference is equivalent to a copy.
   if (frame.reached.empty()) return;
-  for (auto& [variable, place] : constants) variable->refers_to = place;
+  for (auto& [variable, path] : constants) variable->refers_to = path;
   for (size_t i = 0; !is_unit && i < parameters.size() && i < operands.size(); ++i)
-    if (parameters[i].binding != Binding::value && operands[i]->is_lvalue && !get_location(*operands[i]) &&
+    if (parameters[i].binding != Binding::value && operands[i]->is_lvalue && !get_access_path(*operands[i]) &&
         frame.variables[parameters[i].variable].value.kind != Value::Kind::module)
       refer_to(*operands[i], operands[i]->type, true);
 }
@@ -253,13 +253,13 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
   const auto same_call = [&](const auto& active) { return active.first == &function && active.second == self; };
   if (std::any_of(active_.begin(), active_.end(), same_call))
     return fail(function.where, "unproven: " + function.name + " calls itself",
-                "parallel code cannot be placed in recursive methods");
+                "parallel calls cannot be inserted into recursive methods");
   constexpr size_t kDeepest = 256;
   if (active_.size() == kDeepest)
-    return fail(at->span, "unproven: calls within calls, " + std::to_string(kDeepest) + " deep, are not followed",
-                "write some of these methods into those that call them");
+    return fail(at->span, "unproven: calls nested " + std::to_string(kDeepest) + " deep are not followed",
+                "inline some of these methods into their callers");
   if (function.body.span.empty())
-    return fail(at ? at->span : function.where, "unproven: what " + function.name + " does is not known here",
+    return fail(at ? at->span : function.where, "unproven: the definition of " + function.name + " is not known here",
                 "define it in the spec");
   frame.caller = frame_;
   frame.called = at;
@@ -272,21 +272,21 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
   if (is_unit) units_.push_back(self);
   MethodFindings& found = interpretation_[&function];
   const bool first_time = !found.owner && found.placements.empty() && interpreted_.insert(&function).second;
-  std::optional<Traversal> walk, cut;
-  size_t tower = 0;
+  std::optional<Traversal> traversal, cut;
+  size_t stack = 0;
   if (self && has_pipeline_) {
     std::vector<Finding> traversal_findings;
     const auto split_list = [&](const Expr& list) {
-      const ModuleNode* node = named_by(*self, list);
-      const StagePosition place = node ? find_stage_position(*node, stacks_) : StagePosition();
-      if (place.kind != "pp_split") return static_cast<const Field*>(nullptr);
-      tower = place.tower;
+      const ModuleNode* node = find_named_module(*self, list);
+      const StagePosition position = node ? find_stage_position(*node, stacks_) : StagePosition();
+      if (position.kind != "pp_split") return static_cast<const Field*>(nullptr);
+      stack = position.stack;
       return node->field;
     };
-    walk = find_traversal(split_list, function, traversal_findings);
+    traversal = find_traversal(split_list, function, traversal_findings);
     for (Finding& finding : traversal_findings)
       report(finding.where, finding.message, finding.advice, std::move(finding.notes));
-    // Without a cut nothing says which stage runs what.
+    // Without a valid cut the stage of a statement is unknown.
     if (!traversal_findings.empty()) has_pipeline_ = false;
   }
   active_.emplace_back(&function, self);
@@ -295,7 +295,7 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
     for (const Expr& argument : initializer.arguments) values.push_back(evaluate(argument));
     if (values.size() == 1) frame.variables[0].value.members[initializer.name] = std::move(values[0]);
   }
-  execute_body(function.body.statements, walk, tower);
+  execute_body(function.body.statements, traversal, stack);
   if (stacks_.exist && is_entry_) cut = cut_between_stacks(frame, frame.caller, at);
   active_.pop_back();
   if (is_unit) units_.pop_back();
@@ -305,66 +305,68 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
   }
   frame_ = frame.caller;
 
-  keep(frame, found, first_time, at);
-  if (at && frame_ && self && !frame.placements.empty()) place(Call::on_shards, *at, &function);
+  merge_findings(frame, found, first_time, at);
+  if (at && frame_ && self && !frame.placements.empty()) insert_call(Call::on_shards, *at, &function);
   const SourceSpan here = at ? at->span : function.where;
-  if (!first_time && is_entry_ && findings_.empty() && found.walk.has_value() != walk.has_value())
-    report(here, "a PP_SPLIT list is cut in one entry, and lies in a module that one stage holds in another",
-           "use a class of its own for one of them");
-  if (walk) {
-    if (std::exchange(traversed_[tower], true))
-      report(here, "the PP_SPLIT list " + walk->list->name + " is walked more than once",
-             "a pipeline runs its list once for each batch");
-    if (cut && tower == 0)
-      report(function.body.statements[walk->loop].span,
-             "the first tower's PP_SPLIT list " + walk->list->name + " is walked where the second one is run",
-             "walk it in a method of its own, which returns what the first tower makes");
-    if (cut) std::erase_if(walk->feed, [&](size_t statement) { return statement < *cut->cut; });
-    regions_[tower] = Region::last_stage;
-    found.walk = walk;
+  if (!first_time && is_entry_ && findings_.empty() && found.traversal.has_value() != traversal.has_value())
+    report(here, "a PP_SPLIT list is cut in one entry, but is part of a module that a single stage holds in another",
+           "use a separate class for one of the two");
+  if (traversal) {
+    if (std::exchange(traversed_[stack], true))
+      report(here, "the PP_SPLIT list " + traversal->list->name + " is looped over more than once",
+             "a pipeline runs its list once per batch");
+    if (cut && stack == 0)
+      report(function.body.statements[traversal->loop].span,
+             "the loop over the first stack's PP_SPLIT list " + traversal->list->name +
+                 " is in the method that runs the second stack",
+             "loop over it in a separate method, which returns the first stack's output");
+    if (cut) std::erase_if(traversal->feed, [&](size_t statement) { return statement < *cut->cut; });
+    regions_[stack] = Region::last_stage;
+    found.traversal = traversal;
     found.carried = frame.traversed_value;
   }
   if (cut) {
     if (std::exchange(cut_, true))
-      report(here, "the model is cut between its towers more than once",
-             "a pipeline runs each tower once for each batch");
+      report(here, "the model is cut between its stacks more than once", "a pipeline runs each stack once per batch");
     found.cut = cut;
     found.crossing = frame.crossing;
   }
-  if ((walk || cut || !frame.pass_ons.empty() || frame.traversing_call) && frame_) frame_->traversing_call = at;
+  if ((traversal || cut || !frame.pass_ons.empty() || frame.traversing_call) && frame_) frame_->traversing_call = at;
 
   Value result;
   for (const Value& value : frame.results) result = join(result, value);
   if (is_unit) set_storage(result, Storage());
   if (result.kind == Value::Kind::mismatch)
-    return fail(function.where, "what " + function.name + " returns is " + result.text,
-                "return values that are split in the same way");
+    return fail(function.where, function.name + " returns a value that is " + result.text,
+                "return values that are split the same way");
   return result;
 }
 
 std::optional<Traversal> Interpreter::cut_between_stacks(Frame& frame, Frame* caller, const Expr* at) {
   std::vector<Finding> cut_findings;
-  std::optional<Traversal> walk = find_cut(*frame.function, frame.reads, cut_findings);
+  std::optional<Traversal> traversal = find_cut(*frame.function, frame.reads, cut_findings);
   for (Finding& finding : cut_findings) report(finding.where, finding.message, finding.advice);
-  const bool is_cut = std::any_of(frame.reads.begin(), frame.reads.end(), [](const auto& one) { return one.is_cut; });
-  if (caller && (walk || is_cut)) caller->reading.is_cut = true;
-  if (walk) {
-    frame.crossing = frame.fed[walk->variable].value;
-    // What comes after the first tower asks whether the second is run, which answers for stages in the middle of the
-    // first too.
-    const Stmt* const made = &frame.function->body.statements[walk->feed.back()];
-    std::erase_if(frame.pass_ons,
-                  [&](const PassOn& one) { return one.statement == made && one.carried == walk->carried; });
+  const bool is_cut =
+      std::any_of(frame.reads.begin(), frame.reads.end(), [](const auto& reads) { return reads.is_cut; });
+  if (caller && (traversal || is_cut)) caller->reading.is_cut = true;
+  if (traversal) {
+    frame.crossing = frame.fed[traversal->variable].value;
+    // The check after the first stack tests whether this stage runs the second one, which also covers stages in the
+    // middle of the first.
+    const Stmt* const last_feed = &frame.function->body.statements[traversal->feed.back()];
+    std::erase_if(frame.pass_ons, [&](const PassOn& pass_on) {
+      return pass_on.statement == last_feed && pass_on.carried == traversal->carried;
+    });
   }
-  if (walk || is_cut || !cut_findings.empty() || !caller) return walk;
+  if (traversal || is_cut || !cut_findings.empty() || !caller) return traversal;
   for (const StageReads& reads : frame.reads)
     for (const auto part : {&StageReads::first, &StageReads::last})
       if ((reads.*part).at && !(caller->reading.*part).at)
         caller->reading.*part = {at, (reads.*part).node, (reads.*part).marked};
-  return walk;
+  return traversal;
 }
 
-void Interpreter::keep(Frame& frame, MethodFindings& found, bool first_time, const Expr* at) {
+void Interpreter::merge_findings(Frame& frame, MethodFindings& found, bool first_time, const Expr* at) {
   std::vector<Placement> placements;
   for (auto& [expr, list] : frame.placements) placements.insert(placements.end(), list.begin(), list.end());
   std::stable_sort(placements.begin(), placements.end(), [](const Placement& a, const Placement& b) {
@@ -372,8 +374,8 @@ void Interpreter::keep(Frame& frame, MethodFindings& found, bool first_time, con
                                                     : a.expr->span.end > b.expr->span.end;
   });
   if (frame.function->is_instance && !placements.empty()) {
-    fail(placements.front().expr->span, "a parallel call would have to be placed in a template",
-         "write " + frame.function->name + " as a method or function of its own for these types");
+    fail(placements.front().expr->span, "a parallel call would have to be inserted in a template",
+         "write " + frame.function->name + " as a separate method or function for these types");
     return;
   }
   const auto same_calls = [](const std::vector<Placement>& a, const std::vector<Placement>& b) {
@@ -384,15 +386,17 @@ void Interpreter::keep(Frame& frame, MethodFindings& found, bool first_time, con
   if (!first_time) {
     if (same_calls(placements, found.placements) || (found.on_shards && same_calls(placements, *found.on_shards)))
       return;
-    const bool can_have_two_forms = frame.self && !runs_unit(frame, root_) && frame.pass_ons.empty() && !found.walk &&
-                                    !found.cut && !found.on_shards && placements.empty() != found.placements.empty();
-    if (!can_have_two_forms) {
-      if (!findings_.empty()) return;  // what was found before an error is not all
-      fail(at ? at->span : frame.function->where,
-           frame.function->name +
-               " is called with values that are split over tp, and elsewhere with others: its parallel calls would "
-               "differ",
-           "use a class of its own for one of them");
+    const bool can_add_overload = frame.self && !runs_unit(frame, root_) && frame.pass_ons.empty() &&
+                                  !found.traversal && !found.cut && !found.on_shards &&
+                                  placements.empty() != found.placements.empty();
+    if (!can_add_overload) {
+      if (!findings_.empty()) return;  // findings before an error are incomplete
+      fail(
+          at ? at->span : frame.function->where,
+          frame.function->name +
+              " is called with values that are split over tp here, and with other values elsewhere: its parallel calls "
+              "would differ",
+          "use a separate class for one of the two");
       return;
     }
     found.on_shards = placements.empty() ? std::exchange(found.placements, {}) : std::move(placements);
@@ -411,8 +415,8 @@ EntryPlan::Proof interpret_entry(const FamilyModel& family, const FunctionIndex&
   else
     findings.push_back({true,
                         root.type->where,
-                        "MODEL_ENTRY on a class without a forward of one argument",
-                        "give it Outputs forward(const Batch& batch)",
+                        "MODEL_ENTRY marks a class without a forward that takes one argument",
+                        "add Outputs forward(const Batch& batch)",
                         {}});
   return interpreter.proof();
 }

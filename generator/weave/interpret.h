@@ -1,5 +1,5 @@
-// Runs an entry's methods on shard types instead of tensors: finds where the parallel calls have to be placed, and
-// rejects what is not the same computation on every mesh.
+// Abstract interpretation of an entry's methods on shard types instead of tensors. It finds where parallel calls have
+// to be inserted, and rejects methods that would compute different results on different meshes.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@
 
 namespace modgen {
 
-/// A call into the parallel runtime that belongs around an expression.
+/// A call into the parallel runtime to insert around an expression.
 struct Placement {
   Call call = Call::none;
   const Expr* expr = nullptr;
-  // Of Call::enter on a local variable: its name, its number, and one that differs where it holds another value. Empty
+  // For Call::enter on a local variable: its name, its number, and the version of the value that it holds. Empty
   // otherwise.
   std::string variable;
-  uint32_t number = 0;  // of that variable, as in Expr::variable
+  uint32_t number = 0;  // number of that variable, as in Expr::variable
   uint64_t version = 0;
-  const Function* callee = nullptr;  // of Call::on_shards: the method whose calls stand there
+  const Function* callee = nullptr;  // for Call::on_shards: the called method
 };
 
-/// After `statement`, a stage that is not the last hands on `carried`.
+/// After `statement`, every stage but the last passes on `carried`.
 struct PassOn {
   const Stmt* statement = nullptr;
   std::string carried;
@@ -37,32 +37,32 @@ struct PassOn {
 struct MethodFindings {
   const Class* owner = nullptr;       // null for free functions
   std::vector<Placement> placements;  // in source order
-  // Where some calls give it values that are split over tp and others give it whole ones, which need no parallel calls:
-  // the placements of a second form of the method, for the former.
+  // If some callers pass values that are split over tp and others pass full values, which need no parallel calls: the
+  // placements of a second overload of the method, for the split values.
   std::optional<std::vector<Placement>> on_shards;
-  std::vector<PassOn> pass_ons;  // where the model is cut in a call inside
-  std::optional<Traversal> walk;
-  std::optional<Traversal> cut;  // between towers
-  Value carried, crossing;       // what the walk begins with, and what crosses between towers
+  std::vector<PassOn> pass_ons;  // statements with a call in which the model is cut
+  std::optional<Traversal> traversal;
+  std::optional<Traversal> cut;  // between stacks
+  Value carried, crossing;       // the value that the layer loop starts with, and the value that crosses between stacks
 };
 
-/// What was found, by function of the family.
+/// Findings per function of the family.
 using Interpretation = std::map<const Function*, MethodFindings>;
 
-/// The calls that leave their sum over tp to what reads it: those whose results are added, where one sum serves all.
+/// The calls whose sum over tp is deferred to the reader of the result: results that are added need only one sum.
 struct OpenSums {
-  std::set<const Expr*> calls;    // only asked for membership
-  bool looking = false;           // every call is taken for one, and those whose results are added are put into `calls`
-  std::set<const Expr*> changed;  // whose results a call may change, which asks for the variable itself: not left open
+  std::set<const Expr*> calls;    // only tested for membership
+  bool looking = false;           // search pass: every call is assumed open, and `calls` collects those that are added
+  std::set<const Expr*> changed;  // calls whose results may be modified by a callee: never left open
 };
 
 class FunctionIndex;
 
-/// Interprets the entry `root` from its forward on. Findings are added once each.
+/// Interprets the entry `root`, starting at its forward. Adds each finding once.
 EntryPlan::Proof interpret_entry(const FamilyModel& family, const FunctionIndex& functions, const ModuleNode& root,
                                  OpenSums& sums, Interpretation& interpretation, std::vector<Finding>& findings);
 
-/// Interprets the methods of `root`'s class that nothing before has reached, with arguments that are the same on every
+/// Interprets the methods of `root`'s class that have not been reached yet, with arguments that are the same on every
 /// rank.
 void interpret_unreached(const FamilyModel& family, const FunctionIndex& functions, const ModuleNode& root,
                          OpenSums& sums, Interpretation& interpretation, std::vector<Finding>& findings);

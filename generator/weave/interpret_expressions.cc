@@ -1,5 +1,5 @@
-// What expressions do: operations by the table of rules, calls and layers. A rule is used for what Clang resolved to a
-// declaration of libtorch or of the contract, and a family's own functions run, whatever either is called.
+// Evaluation of expressions: operations by the rule table, calls and layers. Rules apply to declarations of libtorch
+// and of the contract, as resolved by Clang; a family's own functions are interpreted. Names alone never decide.
 #include <algorithm>
 #include <charconv>
 #include <set>
@@ -17,14 +17,14 @@ Value literal(const Expr& expr) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(expr.name.data(), expr.name.data() + expr.name.size(), number);
   if (error != std::errc() || end != expr.name.data() + expr.name.size()) return value;
-  if (expr.name.size() > 1 && expr.name.front() == '0') return value;  // in octal
+  if (expr.name.size() > 1 && expr.name.front() == '0') return value;  // octal
   value.known = Value::small(number);
   value.factors.emplace();
   if (number != 1) value.factors->push_back(expr.name);
   return value;
 }
 
-/// The rule for a layer of libtorch or of the contract.
+/// Name of the rule for a layer of libtorch or of the contract.
 std::string placement_rule(const ModuleNode& node) {
   using Kind = ModuleNode::Kind;
   if (node.library_class == "torch::nn::Dropout") return node.library_class + " layer";
@@ -38,8 +38,8 @@ std::string placement_rule(const ModuleNode& node) {
   return split->kind == "tp_rowwise" ? "tp_rowwise" : "tp_colwise";
 }
 
-/// Whether an operation takes random numbers.
-bool draws(std::string_view name) {
+/// Whether an operation consumes random numbers.
+bool is_random(std::string_view name) {
   static const std::set<std::string_view> names = {"rand",       "randn",       "randint",      "randperm",
                                                    "bernoulli",  "multinomial", "dropout",      "rand_like",
                                                    "randn_like", ".bernoulli",  ".multinomial", "normal"};
@@ -48,20 +48,21 @@ bool draws(std::string_view name) {
 
 Home get_home(const Expr& expr) { return expr.callee ? expr.callee->home : Home::unknown; }
 
-/// Writes into its operand 0, which its name says: `torch::relu_(x)`, `torch::add_out(x, y, z)`, `init::zeros_(x)`.
+/// Whether a function writes into its operand 0, judging by its name: `torch::relu_(x)`, `torch::add_out(x, y, z)`,
+/// `init::zeros_(x)`.
 bool is_in_place_function(const Expr& expr, std::string_view name) {
   const Home home = get_home(expr);
   return (home == Home::torch || home == Home::contract) && !expr.operands.empty() &&
          ((name.ends_with("_") && !name.ends_with("__")) || name.ends_with("_out"));
 }
 
-/// Of numbers: not one that a conversion made of a number.
+/// Whether the type is a container, which a single number may have been converted to.
 bool is_container(std::string_view type) {
   static constexpr std::string_view names[] = {"std::vector<", "std::array<", "std::deque<", "c10::SmallVector<"};
   return std::ranges::any_of(names, [&](std::string_view name) { return type.starts_with(name); });
 }
 
-std::vector<const Expr*> after_first(const std::vector<const Expr*>& operands) {
+std::vector<const Expr*> drop_first(const std::vector<const Expr*>& operands) {
   return {operands.begin() + 1, operands.end()};
 }
 
@@ -78,8 +79,8 @@ Value Interpreter::evaluate(const Expr& expr) {
     for (const Expr& operand : expr.operands)
       refer_to(operand, expr.type, is_own || expr.kind == Expr::Kind::list || expr.kind == Expr::Kind::construct);
   }
-  if (expr.type == "bool") value.known.reset();  // of an integer that became one
-  // What is known of a value by where it came from may be less than its C++ type says.
+  if (expr.type == "bool") value.known.reset();  // converted from an integer
+  // The C++ type may be more specific than the value that was propagated.
   const bool is_tensor = value.kind == Kind::tensor || value.kind == Kind::nothing;
   const bool unlike = expr.type == "at::Tensor" ? !is_tensor && value.kind != Kind::mismatch
                       : is_tensor               ? make_invariant(expr.type, false).kind == Kind::number
@@ -98,14 +99,14 @@ Value Interpreter::evaluate_kind(const Expr& expr) {
     case Expr::Kind::global:
       if (expr.name.starts_with("modular::tp::") || expr.name.starts_with("modular::pp::") ||
           expr.name.starts_with("modular::fsdp::"))
-        return fail(expr.span, "unproven: " + expr.name + " is the runtime's, and differs from rank to rank",
-                    "leave it to modgen to place parallel calls");
+        return fail(expr.span, "unproven: " + expr.name + " belongs to the runtime, and differs between ranks",
+                    "leave it to modgen to insert parallel calls");
       return expr.callee ? evaluate_function(expr) : make_invariant(expr.type, false);
     case Expr::Kind::literal:
       return literal(expr);
     case Expr::Kind::self:
       if (frame_->self) return module_value(*frame_->self);
-      if (const std::optional<Place> place = get_location(expr)) return read(*place, expr);
+      if (const std::optional<AccessPath> path = get_access_path(expr)) return read(*path, expr);
       return object_value();
     case Expr::Kind::field:
       return evaluate_field(expr);
@@ -144,13 +145,13 @@ void Interpreter::close_sums(const Expr& expr, const std::vector<const Expr*>& o
     if (values[i].summands.empty()) continue;
     if (!sums_.looking && expr.callee && std::ranges::count(expr.callee->changes, i) > 0)
       sums_.changed.insert(values[i].summands.begin(), values[i].summands.end());
-    place(Call::sum, *operands[i]);
+    insert_call(Call::sum, *operands[i]);
     values[i].type = kInvariant;
     values[i].summands.clear();
     set_storage(values[i], Storage());
-    // What is needed by itself saves nothing where it is added to another one later.
+    // A sum that is needed here saves nothing if the value is added to another one later.
     if (!sums_.looking || operands[i]->kind != Expr::Kind::local) continue;
-    if (const std::optional<Place> known = get_location(*operands[i])) write(*known, values[i], expr.span);
+    if (const std::optional<AccessPath> known = get_access_path(*operands[i])) write(*known, values[i], expr.span);
   }
 }
 
@@ -177,15 +178,15 @@ Value Interpreter::apply_unknown(const std::string& name, const Expr& expr, cons
                                  const std::vector<Value>& values) {
   for (const Value& value : values) {
     if (value.kind == Value::Kind::module && value.node->holds_parameters())
-      return fail(expr.span, "unproven: what reads the parameters of a module outside of its methods",
-                  "call the module, or a method of it");
+      return fail(expr.span, "unproven: the parameters of a module are read outside of its methods",
+                  "call the module, or one of its methods");
     if (value.is_invariant()) continue;
     const size_t begin = name.starts_with("op ") ? 3 : name.starts_with(".") ? 1 : 0;
     return unproven(expr, value, name.substr(begin));
   }
   const bool gradient =
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
-  note(expr, name, true, draws(name) ? "every rank draws the same numbers" : "");
+  note(expr, name, true, is_random(name) ? "every rank draws the same random numbers" : "");
   Value result = make_invariant(expr.type, gradient);
   give_storage(name, expr, values, result);
   if (!changes_first(expr)) forget_changed(expr, operands, values);
@@ -198,7 +199,7 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
     if (value.has_failed()) return Value::failure();
   const bool has_open = std::any_of(values.begin(), values.end(), [](const Value& v) { return !v.summands.empty(); });
   if (has_open) {
-    for (size_t i = 0; sums_.looking && i < values.size(); ++i)  // a later operand may have needed this one by itself
+    for (size_t i = 0; sums_.looking && i < values.size(); ++i)  // a later operand may have closed this sum
       if (!values[i].summands.empty() && operands[i]->kind == Expr::Kind::local) values[i] = evaluate(*operands[i]);
     Operation trial{.name = name, .expr = &expr, .operands = operands, .values = values};
     if (rule) apply_rule(trial, rule);
@@ -216,33 +217,33 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
   op.values = std::move(values);
   const std::vector<Value> given = op.values;
   Value result = apply_rule(op, rule);
-  if (!op.message.empty()) return rejected(op);
+  if (!op.message.empty()) return report_rejection(op);
   if (op.call == Call::exit || op.call == Call::sum)
     open_sum(op, result);
   else if (result.type == kPartial)
     add_up(op, result);
   if (changes_first(expr) && (op.call != Call::none || std::ranges::count(op.entered, 0U) > 0))
-    return fail(expr.span, "a change in place of a value around which a parallel call would have to be placed",
+    return fail(expr.span, "an in-place change of a value around which a parallel call would have to be inserted",
                 "write it out of place, as in x = x + y");
-  if (op.call != Call::none) place(op.call, expr);
-  for (const size_t i : op.entered) place(Call::enter, *op.operands[i]);
+  if (op.call != Call::none) insert_call(op.call, expr);
+  for (const size_t i : op.entered) insert_call(Call::enter, *op.operands[i]);
   note(expr, name, invariant && op.call == Call::none && op.entered.empty(), op.trusted);
-  // What the table gives as a tensor may be something else in an overload of that name.
+  // An overload of that name may return something other than the tensor in the rule table.
   if (result.kind == Value::Kind::tensor && !expr.type.empty() && expr.type != "at::Tensor") {
     if (!result.is_invariant()) return unproven(expr, result, name);
     result = make_invariant(expr.type, gradient);
   }
   give_storage(name, expr, given, result);
-  if (op.call != Call::none) set_storage(result, Storage());  // the runtime's
+  if (op.call != Call::none) set_storage(result, Storage());  // allocated by the runtime
   return result;
 }
 
-Value Interpreter::rejected(const Operation& op) {
-  // Where it is about what a method of another module was given, that one's call is what has to change.
+Value Interpreter::report_rejection(const Operation& op) {
+  // If the error is about an argument of another module's method, report it at the call of that method.
   const Frame* frame = frame_;
   const Value* given = nullptr;
-  const auto is_about_parameter = [&](const Frame& one) {
-    const auto& parameters = one.function->parameters;
+  const auto is_about_parameter = [&](const Frame& callee) {
+    const auto& parameters = callee.function->parameters;
     for (size_t i = 0; i < op.operands.size() && i < op.values.size(); ++i)
       if (op.operands[i]->kind == Expr::Kind::local && !op.values[i].is_invariant() &&
           std::ranges::any_of(parameters, [&](const Parameter& p) { return p.name == op.operands[i]->name; }))
@@ -263,11 +264,11 @@ Value Interpreter::rejected(const Operation& op) {
   const std::string name =
       inner->self->type ? inner->self->type->holder + "::" + inner->function->name : inner->function->name;
   report(inner->called->span, op.message,
-         op.advice.empty() ? "give " + name +
-                                 " full values, or values that are split along another dimension: of "
-                                 "heads, view the value by them first, with a count that is TP_LOCAL"
+         op.advice.empty() ? "pass full values to " + name +
+                                 ", or values that are split along another dimension: for "
+                                 "heads, view the value by heads first, with a count that is TP_LOCAL"
                            : op.advice,
-         {{false, op.expr->span, "in " + name + ", which is given a value that is " + describe(*given), "", {}}});
+         {{false, op.expr->span, "in " + name + ", which is passed a value that is " + describe(*given), "", {}}});
   return Value::failure();
 }
 
@@ -283,8 +284,8 @@ std::optional<Value> Interpreter::evaluate_forwarding(const Expr& expr) {
         variable->was_moved = true, variable->version = ++versions_;
     return value;
   }
-  if (name == "std::addressof" && expr.operands.size() == 1 && get_location(expr.operands[0])) {
-    write(*get_location(expr.operands[0]), Value::failure(), expr.span);
+  if (name == "std::addressof" && expr.operands.size() == 1 && get_access_path(expr.operands[0])) {
+    write(*get_access_path(expr.operands[0]), Value::failure(), expr.span);
     return fail(expr.span, "unproven: a pointer to a variable", "pass it by reference, or return the value");
   }
   if (name == "std::make_pair" || name == "std::make_tuple") {
@@ -295,12 +296,12 @@ std::optional<Value> Interpreter::evaluate_forwarding(const Expr& expr) {
     return tuple;
   }
   if (name == "std::tie" || name == "std::ref" || name == "std::forward_as_tuple")
-    return fail(expr.span, "unproven: references in a value", "assign to std::tie(…), or pass the values themselves");
+    return fail(expr.span, "unproven: a value that contains references", "assign to std::tie(…), or pass the values");
   return std::nullopt;
 }
 
 Value Interpreter::evaluate_call(const Expr& expr) {
-  if (std::optional<Value> handed_on = evaluate_forwarding(expr)) return *handed_on;
+  if (std::optional<Value> forwarded = evaluate_forwarding(expr)) return *forwarded;
   auto [operands, values] = evaluate_operands(expr);
   if (get_home(expr) == Home::family) {
     close_sums(expr, operands, values);
@@ -308,7 +309,7 @@ Value Interpreter::evaluate_call(const Expr& expr) {
       if (value.has_failed()) return Value::failure();
     if (const Function* function = functions_.find(*expr.callee))
       return call(*function, nullptr, operands, std::move(values), &expr);
-    return fail(expr.span, "unproven: what " + std::string(unqualified(expr.name)) + " does is not known here",
+    return fail(expr.span, "unproven: the definition of " + std::string(unqualified(expr.name)) + " is not known here",
                 "define it in the spec, outside of functions");
   }
   std::string name(unqualified(expr.name));
@@ -321,12 +322,12 @@ Value Interpreter::evaluate_call(const Expr& expr) {
   }
   const Rule rule = expr.callee ? find_rule(*expr.callee, name) : nullptr;
   if (!rule && expr.name.starts_with("modular::tp::"))
-    return fail(expr.span, "unproven: " + expr.name + " in a spec", "leave it to modgen to place parallel calls");
+    return fail(expr.span, "unproven: " + expr.name + " in a spec", "leave it to modgen to insert parallel calls");
   return apply(name, rule, expr, std::move(operands), std::move(values));
 }
 
 Value Interpreter::evaluate_method(const Expr& expr) {
-  // layers->index_of(layer): all ranks and stages count alike.
+  // layers->index_of(layer): the index is the same on all ranks and stages.
   const bool counts =
       expr.callee && expr.name == "index_of" && expr.callee->name.starts_with("modular::ModuleListOfImpl");
   const Expr* list = &expr.operands[0];
@@ -346,8 +347,9 @@ Value Interpreter::evaluate_method(const Expr& expr) {
     close_sums(expr, operands, values);
     const Function* method = functions_.find(*expr.callee);
     if (!method || expr.callee->of_module)
-      return fail(expr.span, "unproven: what " + expr.name + " does is not known here", "define it in the spec");
-    return call_on_object(*method, operands[0], after_first(operands), std::move(values), expr);
+      return fail(expr.span, "unproven: the definition of " + expr.name + " is not known here",
+                  "define it in the spec");
+    return call_on_object(*method, operands[0], drop_first(operands), std::move(values), expr);
   }
   const bool is_tensor = receiver.kind == Value::Kind::tensor || receiver.kind == Value::Kind::nothing;
   if (is_tensor && home == Home::torch) {
@@ -357,8 +359,8 @@ Value Interpreter::evaluate_method(const Expr& expr) {
     static const std::set<std::string_view> pointers = {"mutable_data_ptr",  "data_ptr",           "accessor",
                                                         "packed_accessor32", "packed_accessor64",  "set_data",
                                                         "storage",           "unsafeGetTensorImpl"};
-    if (pointers.contains(expr.name) && !hindrance(expr.operands[0], receiver).empty())
-      return fail(expr.span, hindrance(expr.operands[0], receiver), "compute a new tensor");
+    if (pointers.contains(expr.name) && !why_not_in_place(expr.operands[0], receiver).empty())
+      return fail(expr.span, why_not_in_place(expr.operands[0], receiver), "compute a new tensor");
     if (receiver.kind == Value::Kind::nothing && rule && !in_place) return make_invariant(expr.type, false);
     const Value result = apply(name, rule, expr, std::move(operands), std::move(values));
     if (in_place) change_in_place(expr, expr.operands[0], receiver, result);
@@ -372,24 +374,25 @@ Value Interpreter::evaluate_method(const Expr& expr) {
 Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std::vector<const Expr*> operands,
                                    std::vector<Value> values) {
   using Kind = ModuleNode::Kind;
-  // What libtorch's modules can do: only their names and flags are the same for every slice of them.
+  // Methods of libtorch modules: only names and flags are the same for every shard.
   const auto apply_to_arguments = [&]() -> Value {
     static const std::set<std::string_view> harmless = {"size", "begin", "end", "is_training", "name", "is_empty"};
     if (expr.name == "get" || expr.name == "ptr") return module_value(node);
     if (!harmless.contains(expr.name) && (is_split_inside(node) || node.holds_parameters()))
       return unproven(expr, values[0], expr.name);
-    return apply_unknown("." + expr.name, expr, after_first(operands), {values.begin() + 1, values.end()});
+    return apply_unknown("." + expr.name, expr, drop_first(operands), {values.begin() + 1, values.end()});
   };
   if (node.kind == Kind::family) {
     const Function* method = expr.callee ? functions_.find(*expr.callee) : nullptr;
-    // An alternative of several is called by name.
-    const bool is_own = method && std::ranges::any_of(node.type->functions, [&](const Function& one) {
-                          return &one == method || (method->is_instance && one.is_template && one.name == method->name);
+    // The callee may belong to another alternative of a OneOf: look it up by name.
+    const bool is_own = method && std::ranges::any_of(node.type->functions, [&](const Function& candidate) {
+                          return &candidate == method ||
+                                 (method->is_instance && candidate.is_template && candidate.name == method->name);
                         });
     if (!is_own) method = FunctionIndex::only_method(*node.type, expr.name, values.size() - 1);
     if (method) {
       close_sums(expr, operands, values);
-      return call(*method, &node, after_first(operands), {values.begin() + 1, values.end()}, &expr);
+      return call(*method, &node, drop_first(operands), {values.begin() + 1, values.end()}, &expr);
     }
     return apply_to_arguments();
   }
@@ -421,18 +424,18 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
     give_storage(name, expr, values, result);
     return result;
   }
-  return apply_unknown(name, expr, after_first(operands), {values.begin() + 1, values.end()});
+  return apply_unknown(name, expr, drop_first(operands), {values.begin() + 1, values.end()});
 }
 
-// ---- Operators and what has no name ----
+// ---- Operators, lists and lambdas ----
 
 Value Interpreter::evaluate_operator(const Expr& expr) {
   const Function* own = expr.callee ? functions_.find(*expr.callee) : nullptr;
   if (is_assignment(expr) && !own) return evaluate_assignment(expr);
   if (expr.name == "?:") {
     evaluate_condition(expr.operands[0]);
-    const Value one = evaluate_perhaps(expr.operands[1]);
-    const Value result = join(one, evaluate_perhaps(expr.operands[2]));
+    const Value one = evaluate_conditionally(expr.operands[1]);
+    const Value result = join(one, evaluate_conditionally(expr.operands[2]));
     return result.kind == Value::Kind::mismatch
                ? fail(expr.span, "this is " + result.text, "make both alternatives the same")
                : result;
@@ -443,7 +446,7 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
     return evaluate(expr.operands[1]);
   }
   if (is_built_in && (expr.name == "&&" || expr.name == "||")) {
-    const Value one = evaluate(expr.operands[0]), other = evaluate_perhaps(expr.operands[1]);
+    const Value one = evaluate(expr.operands[0]), other = evaluate_conditionally(expr.operands[1]);
     return apply_unknown("op " + expr.name, expr, {&expr.operands[0], &expr.operands[1]}, {one, other});
   }
   auto [operands, values] = evaluate_operands(expr);
@@ -452,18 +455,18 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
   if (own) {
     close_sums(expr, operands, values);
     const bool of_object = values.size() == own->parameters.size() + 1;
-    if (of_object) return call_on_object(*own, operands[0], after_first(operands), std::move(values), expr);
+    if (of_object) return call_on_object(*own, operands[0], drop_first(operands), std::move(values), expr);
     return call(*own, nullptr, operands, std::move(values), &expr);
   }
   if (get_home(expr) == Home::family)
-    return fail(expr.span, "unproven: what this operator does is not known here", "define it in the spec");
+    return fail(expr.span, "unproven: the definition of this operator is not known here", "define it in the spec");
   if (expr.operands.size() == 1 && (expr.name == "*" || expr.name == "&")) {
     const bool takes_address = expr.name == "&" && values[0].kind != Value::Kind::module;
-    if (const std::optional<Place> place = get_location(expr.operands[0]); takes_address && place) {
-      write(*place, Value::failure(), expr.span);
+    if (const std::optional<AccessPath> path = get_access_path(expr.operands[0]); takes_address && path) {
+      write(*path, Value::failure(), expr.span);
       return fail(expr.span, "unproven: a pointer to a variable", "pass it by reference, or return the value");
     }
-    // A holder, an optional or an iterator stands for what it holds.
+    // A holder, an optional or an iterator evaluates to the value that it holds.
     if (values[0].kind == Value::Kind::module || values[0].kind == Value::Kind::tensor) return values[0];
     if (!values[0].is_invariant()) return values[0];
     Value held = make_invariant(expr.type, true);
@@ -485,7 +488,7 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
 }
 
 Value Interpreter::evaluate_list(const Expr& expr) {
-  if (const std::string why = hindrance_of_class(expr.type); !why.empty()) return fail(expr.span, why, kNoOwnCopies);
+  if (const std::string why = why_unsupported(expr.type); !why.empty()) return fail(expr.span, why, kUseDefaultCopies);
   Value result;
   result.kind = expr.members.empty() ? Value::Kind::tuple : Value::Kind::object;
   for (size_t i = 0; i < expr.operands.size(); ++i) {
@@ -512,13 +515,13 @@ Value Interpreter::evaluate_lambda(const Expr& expr) {
     if (value.kind == Value::Kind::module && is_split_inside(*value.node))
       return fail(expr.span,
                   "unproven: a lambda that captures a module whose parameters are split over tp or cut into stages",
-                  "make it a method: no parallel calls are placed in lambdas");
+                  "make it a method: no parallel calls are inserted into lambdas");
     if (!value.is_invariant()) return unproven(capture, value, "the capture");
-    storage = both(storage, get_storage(value));
+    storage = merged(storage, get_storage(value));
     has_gradient |= value.carries_gradient() || (capture.is_reference && value.kind != Value::Kind::number);
     if (!capture.is_reference) continue;
-    if (const std::optional<Place> place = get_location(capture))
-      find_root(*place).is_captured = find_root(*place).is_captured_by_lambda = true;
+    if (const std::optional<AccessPath> path = get_access_path(capture))
+      find_root(*path).is_captured = find_root(*path).is_captured_by_lambda = true;
     else if (value.kind != Value::Kind::module)
       refer_to(capture, capture.type, false);
   }
@@ -535,7 +538,7 @@ Value Interpreter::evaluate_lambda(const Expr& expr) {
     }
     const bool counts = inner.kind == Expr::Kind::op && (inner.name == "++" || inner.name == "--");
     if (!(is_assignment(inner) || counts) || inner.operands.empty()) return;
-    // What the lambda may change at any time is known by its C++ type alone from here on.
+    // Variables that the lambda may change at any time have unknown values from here on.
     const Expr* target = &inner.operands[0];
     while (target->kind != Expr::Kind::local && !target->operands.empty()) target = &target->operands[0];
     const bool is_captured = std::ranges::any_of(expr.operands, [&](const Expr& capture) {
@@ -581,8 +584,8 @@ bool Interpreter::run_lambda(const Expr& expr) {
            "return the value from the lambda, or write a loop");
   }
   if (frame.placements.size() != placed)
-    report(expr.span, "unproven: a lambda in which parallel calls would have to be placed",
-           "make it a method: no parallel calls are placed in lambdas");
+    report(expr.span, "unproven: a lambda in which parallel calls would have to be inserted",
+           "make it a method: no parallel calls are inserted into lambdas");
   return findings_.size() == errors;
 }
 
@@ -592,10 +595,11 @@ Value Interpreter::evaluate_other(const Expr& expr) {
     if (value.has_failed()) return Value::failure();
   if (expr.kind == Expr::Kind::thrown) return {};
   if (expr.takes_const_away)
-    return fail(expr.span, "unproven: a cast that takes const away", "declare what changes without const");
+    return fail(expr.span, "unproven: a cast that removes const", "declare variables that change without const");
   if (expr.kind == Expr::Kind::cast) return values[0];
   if (expr.kind == Expr::Kind::construct) {
-    if (const std::string why = hindrance_of_class(expr.type); !why.empty()) return fail(expr.span, why, kNoOwnCopies);
+    if (const std::string why = why_unsupported(expr.type); !why.empty())
+      return fail(expr.span, why, kUseDefaultCopies);
     if (values.empty() && expr.name == "at::Tensor") return {};
     if (const Function* constructor = expr.callee ? functions_.find(*expr.callee) : nullptr;
         constructor && !expr.callee->of_module)
@@ -621,11 +625,11 @@ Value Interpreter::evaluate_other(const Expr& expr) {
   return result;
 }
 
-std::string Interpreter::hindrance_of_class(std::string_view type) const {
-  const Class* one = class_of_type(family_, type);
-  if (!one || !one->runs_unseen) return "";
-  return "unproven: " + one->name +
-         " or a member of it has a copy constructor or a destructor of its own: where these run is not followed";
+std::string Interpreter::why_unsupported(std::string_view type) const {
+  const Class* owner = class_of_type(family_, type);
+  if (!owner || !owner->runs_unseen) return "";
+  return "unproven: " + owner->name +
+         " or one of its members has a user-defined copy constructor or destructor: their calls are not followed";
 }
 
 }  // namespace modgen

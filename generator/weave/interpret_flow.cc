@@ -1,4 +1,4 @@
-// Branches, switches and loops: what holds where several ways meet.
+// Branches, switches and loops: joins the states of control-flow paths where they meet.
 #include <algorithm>
 #include <utility>
 
@@ -84,7 +84,7 @@ void Interpreter::execute_branch(const Stmt& statement) {
   if (!ends.empty()) restore(joined(std::move(ends)));
 }
 
-void Interpreter::execute_choice(const Stmt& statement) {
+void Interpreter::execute_switch(const Stmt& statement) {
   evaluate_condition(statement.exprs[0]);
   const State before = state();
   frame_->scopes.emplace_back();
@@ -111,7 +111,7 @@ void Interpreter::evaluate_condition(const Expr& condition) {
          "");
 }
 
-Value Interpreter::evaluate_perhaps(const Expr& expr) {
+Value Interpreter::evaluate_conditionally(const Expr& expr) {
   if (!has_effects(expr)) return evaluate(expr);
   const State before = state();
   Value result = evaluate(expr);
@@ -123,11 +123,11 @@ void Interpreter::execute_loop(const Stmt& statement) {
   Frame& frame = *frame_;
   const bool is_range = statement.kind == Stmt::Kind::range_for;
   Value element;
-  std::optional<Place> elements;
+  std::optional<AccessPath> elements;
   if (is_range) {
     element = get_element(statement.exprs[0]);
     if (statement.binding != Binding::value && element.kind != Value::Kind::module)
-      elements = get_location(statement.exprs[0]);
+      elements = get_access_path(statement.exprs[0]);
     if (elements) elements->steps.push_back({});
     if (statement.binding != Binding::value && !elements && element.kind != Value::Kind::module &&
         statement.exprs[0].is_lvalue)
@@ -139,9 +139,9 @@ void Interpreter::execute_loop(const Stmt& statement) {
   const State before = state();
   State entry = before;
   std::vector<State> exits;
-  // What is known of a value can only become less, a few times.
+  // Joins only lose information, so a few iterations reach the fixed point.
   constexpr int kMostRounds = 64;
-  for (int round = 0; !gives_up(statement.span); ++round) {
+  for (int round = 0; !exceeds_limit(statement.span); ++round) {
     restore(entry);
     frame.ended = false;
     exits.clear();
@@ -149,15 +149,15 @@ void Interpreter::execute_loop(const Stmt& statement) {
     if (condition && !statement.body_first) evaluate_condition(*condition);
     if (!statement.body_first && !never_ends) exits.push_back(state());
     frame.scopes.emplace_back();
-    // Rounds before may have changed what the range holds.
-    if (is_range && !elements && get_location(statement.exprs[0])) element = get_element(statement.exprs[0]);
+    // Earlier iterations may have changed the elements of the range.
+    if (is_range && !elements && get_access_path(statement.exprs[0])) element = get_element(statement.exprs[0]);
     if (is_range) declare_names(statement, element, elements);
     execute_block(statement.then_body);
     Enclosing rounds = std::move(frame.enclosing.back());
     frame.enclosing.pop_back();
     if (!frame.ended) rounds.continued.push_back(state());
-    const bool goes_round = !rounds.continued.empty();
-    if (goes_round) {
+    const bool iterates = !rounds.continued.empty();
+    if (iterates) {
       restore(joined(std::move(rounds.continued)));
       frame.ended = false;
       for (const Stmt& step : statement.else_body) execute_inner(step);
@@ -166,11 +166,12 @@ void Interpreter::execute_loop(const Stmt& statement) {
     }
     end_scope();
     std::move(rounds.left.begin(), rounds.left.end(), std::back_inserter(exits));
-    if (!goes_round) break;
+    if (!iterates) break;
     State next = joined(before, state());
     if (holds_same(next, entry)) break;
     if (round == kMostRounds) {
-      report(statement.span, "unproven: what this loop's variables are does not settle", "write it as several loops");
+      report(statement.span, "unproven: the values of this loop's variables do not converge",
+             "write it as several loops");
       break;
     }
     entry = std::move(next);
@@ -187,7 +188,7 @@ void Interpreter::jump(const Stmt& statement) {
     return;
   }
   const auto loop =
-      std::find_if(enclosing.rbegin(), enclosing.rend(), [](const Enclosing& one) { return one.is_loop; });
+      std::find_if(enclosing.rbegin(), enclosing.rend(), [](const Enclosing& construct) { return construct.is_loop; });
   if (loop != enclosing.rend()) loop->continued.push_back(state());
 }
 

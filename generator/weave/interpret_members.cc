@@ -1,4 +1,4 @@
-// What expressions name: variables, members, modules and their parameters.
+// Evaluation of names: variables, members, modules and their parameters.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -11,18 +11,18 @@ namespace {
 
 std::string wrong_stage_advice(Region owner) {
   if (owner == Region::first_stage)
-    return "use it only for what makes the value that the walk carries, or do not mark it PP_FIRST";
+    return "use it only to compute the value that the loop carries, or do not mark it PP_FIRST";
   if (owner == Region::last_stage)
-    return "use it only after the walk over the PP_SPLIT list, on its result, or do not mark it PP_LAST";
-  return "use the elements of the list only within the walk";
+    return "use it only after the loop over the PP_SPLIT list, on its result, or do not mark it PP_LAST";
+  return "use the elements of the list only within the loop";
 }
 
-/// `torch::ones({heads, width})` says how many dimensions the tensor has.
-std::optional<int64_t> rank_of_new(const Expr* made) {
+/// Number of dimensions of a tensor that is constructed as `torch::ones({heads, width})`.
+std::optional<int64_t> find_constructed_rank(const Expr* construction) {
   static const std::set<std::string_view> by_sizes = {"ones", "zeros", "empty", "full", "rand", "randn"};
-  if (made && made->kind == Expr::Kind::call && by_sizes.contains(unqualified(made->name)) && !made->operands.empty() &&
-      made->operands[0].kind == Expr::Kind::list)
-    return static_cast<int64_t>(made->operands[0].operands.size());
+  if (construction && construction->kind == Expr::Kind::call && by_sizes.contains(unqualified(construction->name)) &&
+      !construction->operands.empty() && construction->operands[0].kind == Expr::Kind::list)
+    return static_cast<int64_t>(construction->operands[0].operands.size());
   return std::nullopt;
 }
 
@@ -40,8 +40,8 @@ Value Interpreter::evaluate_local(const Expr& expr) {
     return fail(expr.span, "unproven: " + expr.name + " is not a variable of this method", "declare it in this method");
   if (variable->was_moved)
     return fail(expr.span, expr.name + " is read after it was moved from",
-                "drop the std::move, or give it a new value");
-  // A lambda may run at any time after what it captures was given other values.
+                "drop the std::move, or assign it a new value");
+  // A lambda may run at any time after its captures were assigned new values.
   if (frame_->outside_of_lambda && frame_->outside_of_lambda->contains(expr.variable) &&
       variable->value.kind != Value::Kind::module)
     return make_invariant(expr.type, true);
@@ -53,7 +53,7 @@ Value Interpreter::evaluate_local(const Expr& expr) {
 
 Value Interpreter::evaluate_field(const Expr& expr) {
   if (!expr.operands.empty()) {
-    const ModuleNode* const named = frame_->self && has_pipeline_ ? named_by(*frame_->self, expr) : nullptr;
+    const ModuleNode* const named = frame_->self && has_pipeline_ ? find_named_module(*frame_->self, expr) : nullptr;
     const bool everywhere = named && find_stage_position(*named, stacks_).kind == "pp_all";
     const bool before = std::exchange(reaches_everywhere_, reaches_everywhere_ || everywhere);
     const Value holder = evaluate(expr.operands[0]);
@@ -61,14 +61,14 @@ Value Interpreter::evaluate_field(const Expr& expr) {
     return evaluate_member(expr, holder);
   }
   if (!frame_->self) {
-    const std::optional<Place> place = get_location(expr);
-    return place ? read(*place, expr) : make_invariant(expr.type, true);
+    const std::optional<AccessPath> path = get_access_path(expr);
+    return path ? read(*path, expr) : make_invariant(expr.type, true);
   }
   if (const ModuleNode* child = frame_->self->child(expr.name)) return evaluate_child(expr, *child);
-  return evaluate_setting(expr, *frame_->self);
+  return evaluate_plain_field(expr, *frame_->self);
 }
 
-Value Interpreter::evaluate_setting(const Expr& expr, const ModuleNode& owner) {
+Value Interpreter::evaluate_plain_field(const Expr& expr, const ModuleNode& owner) {
   Value value = make_invariant(expr.type, true);
   if (!owner.type) return value;
   const auto field = std::find_if(owner.type->fields.begin(), owner.type->fields.end(),
@@ -76,7 +76,7 @@ Value Interpreter::evaluate_setting(const Expr& expr, const ModuleNode& owner) {
   if (field == owner.type->fields.end()) return value;
   const bool local = find_annotation(field->annotations, "tp_local");
   if (local) {
-    place(Call::local, expr);
+    insert_call(Call::local, expr);
     value = Value::number(true);
   }
   if (value.kind == Value::Kind::number) {
@@ -93,18 +93,18 @@ Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
     const bool is_split_list =
         child.kind == ModuleNode::Kind::list && find_stage_position(child, stacks_).kind == "pp_split";
     if (has_pipeline_ && is_split_list && traversed_list_ != &expr && !reaches_everywhere_)
-      return fail(
-          expr.span,
-          "the PP_SPLIT list " + child.field->name + " is reached into: a stage holds only some of its elements",
-          "walk it in order: for (auto& element : *" + child.field->name + ")");
+      return fail(expr.span,
+                  "the PP_SPLIT list " + child.field->name +
+                      " is accessed outside its loop: a stage holds only some of its elements",
+                  "loop over it in order: for (auto& element : *" + child.field->name + ")");
     return module_value(child);
   }
   if (child.kind == ModuleNode::Kind::buffer) {
     check_stage(expr, child);
-    return Value::tensor(to_type(find_partition(child, "")), false, rank_of_new(child.construction));
+    return Value::tensor(to_type(find_partition(child, "")), false, find_constructed_rank(child.construction));
   }
   read_parameters(expr, child);
-  return Value::tensor(to_type(find_partition(child, "")), true, rank_of_new(child.construction));
+  return Value::tensor(to_type(find_partition(child, "")), true, find_constructed_rank(child.construction));
 }
 
 Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
@@ -117,7 +117,7 @@ Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
       read_parameters(expr, node);
       return Value::tensor(to_type(find_partition(node, expr.name)), true, expr.name == "weight" ? 2 : 1);
     }
-    return evaluate_setting(expr, node);
+    return evaluate_plain_field(expr, node);
   }
   if (object.kind == Value::Kind::tuple && (expr.name == "first" || expr.name == "second")) {
     const size_t i = expr.name == "second";
@@ -139,19 +139,18 @@ bool Interpreter::names_module(const std::string& type) const {
   if ((held.starts_with("torch::nn::") || held.starts_with("modular::nn::")) &&
       held.find("Options") == std::string::npos)
     return true;
-  for (const char* of_contract :
+  for (const char* contract_module :
        {"modular::ModuleListOf", "modular::OneOf", "modular::TransposedLinear", "modular::LayerNorm"})
-    if (held.starts_with(of_contract)) return true;
-  return std::any_of(family_.classes.begin(), family_.classes.end(), [&](const Class& one) {
-    const std::string name = "modular::" + family_.name + "::" + one.name;
-    return !one.holder.empty() && (held == name || held + "Impl" == name);
+    if (held.starts_with(contract_module)) return true;
+  return std::any_of(family_.classes.begin(), family_.classes.end(), [&](const Class& owner) {
+    const std::string name = "modular::" + family_.name + "::" + owner.name;
+    return !owner.holder.empty() && (held == name || held + "Impl" == name);
   });
 }
 
 Value Interpreter::unknown_module(const Expr& expr) {
-  return fail(
-      expr.span, "unproven: which module this is is not known",
-      "name it by its member, as in attention->query(x), or as the element that a for loop over its list gives");
+  return fail(expr.span, "unproven: the module that this refers to is not known",
+              "name it by its member, as in attention->query(x), or as the loop variable of a for loop over its list");
 }
 
 bool Interpreter::is_split_inside(const ModuleNode& node) const {
@@ -170,8 +169,8 @@ void Interpreter::read_parameters(const Expr& expr, const ModuleNode& node) {
   if (is_entry_ && std::find(units_.begin(), units_.end(), unit) == units_.end())
     report(expr.span,
            "a parameter of " + node.path + " is read outside of the forward of its unit, " + unit->path +
-               ", where it is not gathered",
-           "read it in " + unit->type->name + "::forward, or drop FSDP_UNIT of that class");
+               ", where it is not unsharded",
+           "read it in " + unit->type->name + "::forward, or remove FSDP_UNIT from that class");
   check_stage(expr, node);
 }
 
@@ -179,16 +178,16 @@ void Interpreter::check_stage(const Expr& expr, const ModuleNode& node) {
   if (!has_pipeline_ || !is_entry_) return;
   static constexpr std::pair<const char*, Region> stages[] = {
       {"pp_first", Region::first_stage}, {"pp_split", Region::split_stage}, {"pp_last", Region::last_stage}};
-  const StagePosition place = find_stage_position(node, stacks_);
-  if (place.kind == "pp_all" || !place.in) return;
+  const StagePosition position = find_stage_position(node, stacks_);
+  if (position.kind == "pp_all" || !position.in) return;
   if (stacks_.exist) {
-    StageReads::Read& read = place.tower == 0 ? frame_->reading.first : frame_->reading.last;
-    if (!read.at) read = {&expr, &node, place.in};
-    if (!stacks_.are_split[place.tower]) return;
+    StageReads::Read& read = position.stack == 0 ? frame_->reading.first : frame_->reading.last;
+    if (!read.at) read = {&expr, &node, position.in};
+    if (!stacks_.are_split[position.stack]) return;
   }
-  const Region running = regions_[place.tower];
+  const Region running = regions_[position.stack];
   for (const auto& [kind, region] : stages)
-    if (place.kind == kind && region != running)
+    if (position.kind == kind && region != running)
       report(expr.span, wrong_stage(node, region, running), wrong_stage_advice(region));
 }
 
@@ -196,8 +195,8 @@ std::string Interpreter::wrong_stage(const ModuleNode& node, Region owner, Regio
   static constexpr const char* held[] = {"", "the first pipeline stage", "the stages of the split list",
                                          "the last pipeline stage"};
   static constexpr const char* run[] = {"on every stage", "on the first stage only",
-                                        "within the walk over the split list", "on the last stage only"};
-  return node.path + " is held by " + held[static_cast<int>(owner)] + (stacks_.exist ? " of its tower" : "") +
+                                        "within the loop over the split list", "on the last stage only"};
+  return node.path + " is held by " + held[static_cast<int>(owner)] + (stacks_.exist ? " of its stack" : "") +
          " alone, but is used " + run[static_cast<int>(running)];
 }
 

@@ -1,4 +1,4 @@
-// Statements: order, scopes and declarations, and the regions that a pipeline's stages run.
+// Statements: order, scopes and declarations, and the regions of a method that each pipeline stage runs.
 #include <algorithm>
 #include <utility>
 
@@ -6,56 +6,56 @@
 
 namespace modgen {
 
-void Interpreter::execute_body(const std::vector<Stmt>& statements, const std::optional<Traversal>& walk,
-                               size_t tower) {
+void Interpreter::execute_body(const std::vector<Stmt>& statements, const std::optional<Traversal>& traversal,
+                               size_t stack) {
   frame_->scopes.emplace_back();
-  Region& region = regions_[tower];
+  Region& region = regions_[stack];
   for (size_t i = 0; i < statements.size() && !frame_->ended; ++i) {
     const Region before = region;
-    if (walk && has_pipeline_) {
-      const bool feeds = std::find(walk->feed.begin(), walk->feed.end(), i) != walk->feed.end();
-      region = feeds                          ? Region::first_stage
-               : i == walk->loop              ? Region::split_stage
-               : walk->cut && i >= *walk->cut ? Region::last_stage
-                                              : before;
+    if (traversal && has_pipeline_) {
+      const bool feeds = std::find(traversal->feed.begin(), traversal->feed.end(), i) != traversal->feed.end();
+      region = feeds                                    ? Region::first_stage
+               : i == traversal->loop                   ? Region::split_stage
+               : traversal->cut && i >= *traversal->cut ? Region::last_stage
+                                                        : before;
     }
-    if (walk && i == walk->loop) {
-      Value& carried = frame_->variables[walk->variable].value;
+    if (traversal && i == traversal->loop) {
+      Value& carried = frame_->variables[traversal->variable].value;
       frame_->traversed_value = carried;
       set_storage(carried, Storage());  // later stages receive it
-      frame_->variables[walk->variable].version = ++versions_;
+      frame_->variables[traversal->variable].version = ++versions_;
     }
     execute(statements[i]);
-    if (walk && has_pipeline_ && !(walk->cut && i >= *walk->cut)) region = before;
+    if (traversal && has_pipeline_ && !(traversal->cut && i >= *traversal->cut)) region = before;
     if (stacks_.exist) {
       if (frame_->reading.first.at) frame_->fed = frame_->variables;
       frame_->reads.push_back(std::exchange(frame_->reading, {}));
     }
-    if (frame_->traversing_call) hand_on(statements[i]);
+    if (frame_->traversing_call) record_pass_on(statements[i]);
   }
   frame_->scopes.pop_back();
 }
 
-void Interpreter::hand_on(const Stmt& statement) {
-  const Expr* const walking = frame_->traversing_call;
+void Interpreter::record_pass_on(const Stmt& statement) {
+  const Expr* const traversing = frame_->traversing_call;
   frame_->traversing_call = nullptr;
   if (!has_pipeline_) return;
   const std::string& type = frame_->function->result;
   const bool can_return = type == "at::Tensor" || type == "modular::Outputs";
   std::string carried;
-  if (statement.kind == Stmt::Kind::declare && statement.names.size() == 1 && &statement.exprs[0] == walking) {
+  if (statement.kind == Stmt::Kind::declare && statement.names.size() == 1 && &statement.exprs[0] == traversing) {
     carried = statement.names[0];
   } else if (statement.kind == Stmt::Kind::expression && is_assignment(statement.exprs[0]) &&
              statement.exprs[0].name == "=" && statement.exprs[0].operands[0].kind == Expr::Kind::local &&
-             &statement.exprs[0].operands[1] == walking) {
+             &statement.exprs[0].operands[1] == traversing) {
     carried = statement.exprs[0].operands[0].name;
-  } else if (statement.kind == Stmt::Kind::ret && &statement.exprs[0] == walking) {
+  } else if (statement.kind == Stmt::Kind::ret && &statement.exprs[0] == traversing) {
     frame_->pass_ons.push_back({&statement, ""});
     return;
   }
   if (carried.empty() || !can_return) {
-    report(walking->span, "what this call returns is handed to the next pipeline stage, but it is used at once",
-           carried.empty() ? "give it a name in a statement of its own, in the method's outermost block"
+    report(traversing->span, "the result of this call is passed to the next pipeline stage, but it is used at once",
+           carried.empty() ? "assign it to a local variable first, in the method's outermost block"
                            : "return a Tensor or Outputs from this method");
     return;
   }
@@ -75,8 +75,8 @@ void Interpreter::execute_inner(const Stmt& statement) {
   execute(statement);
   if (!frame_->traversing_call) return;
   report(frame_->traversing_call->span,
-         frame_->reading.is_cut ? "a call in which the model is cut between its towers is inside another statement"
-                                : "a call that walks the PP_SPLIT list is inside another statement",
+         frame_->reading.is_cut ? "a call in which the model is cut between its stacks is inside another statement"
+                                : "a call that loops over the PP_SPLIT list is inside another statement",
          "call it in the method's outermost block");
   frame_->traversing_call = nullptr;
 }
@@ -98,7 +98,7 @@ void Interpreter::declare(const Stmt& statement) {
     report(statement.span, std::move(message), std::move(advice));
     declare_names(statement, Value::failure(), std::nullopt);
   };
-  if (std::string why = hindrance_of_class(statement.canonical); !why.empty()) return reject(why, kNoOwnCopies);
+  if (std::string why = why_unsupported(statement.canonical); !why.empty()) return reject(why, kUseDefaultCopies);
   if (statement.exprs.empty()) {
     Value value;
     if (statement.type.find("Tensor") == std::string::npos || statement.type.find('<') != std::string::npos)
@@ -108,11 +108,11 @@ void Interpreter::declare(const Stmt& statement) {
   const Expr& given = statement.exprs[0];
   const Value value = evaluate(given);
   if (statement.is_static && !value.has_failed() && value.kind != Value::Kind::number)
-    return reject("unproven: a static variable keeps its value from call to call",
-                  "make it a constant outside of the method, or compute it again");
-  declare_names(statement, value, statement.binding == Binding::value ? std::nullopt : get_location(given));
+    return reject("unproven: a static variable keeps its value between calls",
+                  "make it a constant outside of the method, or recompute it");
+  declare_names(statement, value, statement.binding == Binding::value ? std::nullopt : get_access_path(given));
   for (const uint32_t variable : statement.variables) frame_->variables[variable].is_static = statement.is_static;
-  const bool is_reference = statement.binding != Binding::value && given.is_lvalue && !get_location(given);
+  const bool is_reference = statement.binding != Binding::value && given.is_lvalue && !get_access_path(given);
   const bool is_view =
       statement.binding == Binding::value && given.type != statement.canonical && may_refer(statement.canonical);
   if (value.kind != Value::Kind::module && (is_reference || is_view)) refer_to(given, statement.canonical, true);
@@ -120,47 +120,46 @@ void Interpreter::declare(const Stmt& statement) {
   for (const uint32_t variable : statement.variables) frame_->variables[variable].is_foreign = true;
 }
 
-void Interpreter::declare_names(const Stmt& statement, const Value& value, const std::optional<Place>& place) {
+void Interpreter::declare_names(const Stmt& statement, const Value& value, const std::optional<AccessPath>& path) {
   const std::vector<std::string>& names = statement.names;
   for (size_t i = 0; i < names.size(); ++i) {
-    if (place) {
+    if (path) {
       Variable& variable = declare(names[i], statement.variables[i], Value());
-      variable.refers_to = place;
+      variable.refers_to = path;
       if (i < statement.members.size())
         variable.refers_to->steps.push_back({statement.members[i]});
       else if (names.size() > 1)
         variable.refers_to->steps.push_back({"", static_cast<int64_t>(i)});
       continue;
     }
-    Value one = value;
+    Value element = value;
     if (names.size() > 1) {
       const auto member = i < statement.members.size() ? value.members.find(statement.members[i]) : value.members.end();
       if (member != value.members.end())
-        one = member->second;
+        element = member->second;
       else if (value.kind == Value::Kind::tuple && i < value.elements.size())
-        one = value.elements[i];
+        element = value.elements[i];
       else if (value.kind == Value::Kind::list)
-        one = value.elements[0];
+        element = value.elements[0];
       else if (value.is_invariant())
-        one = make_invariant("at::Tensor", true), set_storage(one, value.storage);
+        element = make_invariant("at::Tensor", true), set_storage(element, value.storage);
       else if (value.kind != Value::Kind::failed)
-        one = fail(statement.span, "unproven: taking apart a value that is " + describe(value), "");
+        element = fail(statement.span, "unproven: a structured binding of a value that is " + describe(value), "");
     }
-    declare(names[i], statement.variables[i], std::move(one));
+    declare(names[i], statement.variables[i], std::move(element));
   }
 }
 
-bool Interpreter::gives_up(SourceSpan where) {
-  // The largest family of the catalogue runs some thousands.
+bool Interpreter::exceeds_limit(SourceSpan where) {
+  // The largest family in the catalogue takes a few thousand.
   constexpr int kMostStatements = 200'000;
   if (statements_ == kMostStatements)
-    report(where, "unproven: loops within loops, or calls within calls, run too many statements to follow",
-           "nest them less deeply");
+    report(where, "unproven: nested loops or calls run too many statements to follow", "nest them less deeply");
   return statements_++ >= kMostStatements;
 }
 
 void Interpreter::execute(const Stmt& statement) {
-  if (gives_up(statement.span)) return;
+  if (exceeds_limit(statement.span)) return;
   switch (statement.kind) {
     case Stmt::Kind::declare:
       return declare(statement);
@@ -175,7 +174,7 @@ void Interpreter::execute(const Stmt& statement) {
     case Stmt::Kind::branch:
       return execute_branch(statement);
     case Stmt::Kind::choice:
-      return execute_choice(statement);
+      return execute_switch(statement);
     case Stmt::Kind::range_for:
     case Stmt::Kind::loop:
       return execute_loop(statement);
@@ -183,7 +182,7 @@ void Interpreter::execute(const Stmt& statement) {
     case Stmt::Kind::next:
       return jump(statement);
     case Stmt::Kind::other:
-      report(statement.span, "unproven: there is no rule for this kind of statement", "use if, switch, for or while");
+      report(statement.span, "unproven: no rule for this kind of statement", "use if, switch, for or while");
       return;
   }
 }
@@ -207,10 +206,10 @@ Value Interpreter::as_output(const std::string& name, const Expr& expr, const Va
   const bool split_last = value.kind == Value::Kind::tensor && value.type.kind == ShardType::Kind::sharded &&
                           (value.type.dim == -1 || (value.rank && value.type.dim == *value.rank - 1));
   if (name == "logits" && split_last) {
-    place(Call::gather, expr);
+    insert_call(Call::gather, expr);
     return Value::tensor(kInvariant, value.gradient, value.rank);
   }
-  return fail(expr.span, "output " + name + " is " + describe(value), "outputs have to be whole on every tp rank");
+  return fail(expr.span, "output " + name + " is " + describe(value), "outputs have to be full on every tp rank");
 }
 
 }  // namespace modgen

@@ -1,5 +1,5 @@
-// References, assignments and changes in place. A variable that is a reference stands for what it was bound to; a
-// tensor is a handle, so that a copy of it shares its memory.
+// References, assignments and in-place changes. A reference variable denotes the object that it is bound to. A tensor
+// is a handle, so a copy of it shares its memory.
 #include <algorithm>
 #include <charconv>
 #include <set>
@@ -17,13 +17,13 @@ std::optional<int64_t> literal_index(const Expr& expr) {
   return error == std::errc() && end == expr.name.data() + expr.name.size() ? std::optional(index) : std::nullopt;
 }
 
-std::optional<Place> find_part(std::optional<Place> place, Place::Step step) {
-  if (place) place->steps.push_back(std::move(step));
-  return place;
+std::optional<AccessPath> find_part(std::optional<AccessPath> path, AccessPath::Step step) {
+  if (path) path->steps.push_back(std::move(step));
+  return path;
 }
 
-/// The part of `value` that `step` leads to; null where it has none of its own.
-const Value* find_part(const Value& value, const Place::Step& step) {
+/// The part of `value` that `step` leads to; null if `value` does not track that part separately.
+const Value* find_part(const Value& value, const AccessPath::Step& step) {
   if (const auto member = value.members.find(step.member); !step.member.empty() && member != value.members.end())
     return &member->second;
   const std::optional<int64_t> index = step.member == "first"    ? std::optional<int64_t>(0)
@@ -34,8 +34,8 @@ const Value* find_part(const Value& value, const Place::Step& step) {
   return static_cast<size_t>(*index) < value.elements.size() ? &value.elements[static_cast<size_t>(*index)] : nullptr;
 }
 
-/// What `steps` lead to in `value`; of C++ type `type` where no more is known.
-Value part_at(const Value& value, const std::vector<Place::Step>& steps, size_t from, const std::string& type) {
+/// The value at `steps`, from step `from` on, in `value`. Derived from the C++ type `type` if nothing else is known.
+Value part_at(const Value& value, const std::vector<AccessPath::Step>& steps, size_t from, const std::string& type) {
   if (from == steps.size() || value.kind == Value::Kind::failed || value.kind == Value::Kind::mismatch) return value;
   if (const Value* part = find_part(value, steps[from])) return part_at(*part, steps, from + 1, type);
   if (value.kind == Value::Kind::tuple && steps[from].member.empty() && !steps[from].index) {
@@ -54,107 +54,109 @@ Value part_at(const Value& value, const std::vector<Place::Step>& steps, size_t 
   return result;
 }
 
-/// Puts `value` where `steps` lead in `whole`, in the place of what may be there where a step leads to several.
-void put(Value& whole, const std::vector<Place::Step>& steps, size_t from, const Value& value, bool replaces) {
+/// Writes `value` at `steps`, from step `from` on, in `container`. Joins it with the old value unless `replaces`, or if
+/// a step leads to several parts.
+void put(Value& container, const std::vector<AccessPath::Step>& steps, size_t from, const Value& value, bool replaces) {
   if (from == steps.size()) {
-    whole = replaces ? value : join(whole, value);
+    container = replaces ? value : join(container, value);
     return;
   }
-  const Place::Step& step = steps[from];
-  if (whole.kind == Value::Kind::tuple) {
-    const Value* part = find_part(whole, step);
-    for (Value& element : whole.elements)
+  const AccessPath::Step& step = steps[from];
+  if (container.kind == Value::Kind::tuple) {
+    const Value* part = find_part(container, step);
+    for (Value& element : container.elements)
       if (!part || part == &element) put(element, steps, from + 1, value, replaces && part);
     return;
   }
-  if (whole.kind == Value::Kind::list) return put(whole.elements[0], steps, from + 1, value, false);
-  if (step.member.empty()) {  // a container of which only is known that it is the same on every rank
-    whole.gradient |= value.carries_gradient();
-    whole.storage = both(get_storage(whole), get_storage(value));
-    if (!value.is_invariant()) whole = join(value, whole.kind == Value::Kind::nothing ? object_value() : whole);
+  if (container.kind == Value::Kind::list) return put(container.elements[0], steps, from + 1, value, false);
+  if (step.member.empty()) {  // an opaque container, known only to be the same on every rank
+    container.gradient |= value.carries_gradient();
+    container.storage = merged(get_storage(container), get_storage(value));
+    if (!value.is_invariant())
+      container = join(value, container.kind == Value::Kind::nothing ? object_value() : container);
     return;
   }
-  if (whole.kind == Value::Kind::nothing) whole = object_value();
-  const auto [member, is_new] = whole.members.try_emplace(step.member);
+  if (container.kind == Value::Kind::nothing) container = object_value();
+  const auto [member, is_new] = container.members.try_emplace(step.member);
   if (is_new && (from + 1 < steps.size() || !replaces)) member->second = object_value();
   put(member->second, steps, from + 1, value, replaces);
 }
 
 const char* const kOutOfPlace =
-    "write it out of place, as in x = x * 1.5 or x = x.masked_fill(…): the runtime keeps what it hands on, runs units "
-    "again, and autograd needs values from before";
+    "write it out of place, as in x = x * 1.5 or x = x.masked_fill(…): the runtime keeps values that it passes on and "
+    "reruns units, and autograd needs the old values";
 
 }  // namespace
 
-std::optional<Place> Interpreter::get_location(const Expr& expr) {
+std::optional<AccessPath> Interpreter::get_access_path(const Expr& expr) {
   switch (expr.kind) {
     case Expr::Kind::local: {
       Variable* variable = find_variable(expr);
       if (!variable || variable->is_foreign || variable->value.kind == Value::Kind::module) return std::nullopt;
-      return variable->refers_to ? variable->refers_to : Place{frame_, expr.variable, {}};
+      return variable->refers_to ? variable->refers_to : AccessPath{frame_, expr.variable, {}};
     }
     case Expr::Kind::self: {
       const auto object = frame_->variables.find(0);
       if (object == frame_->variables.end()) return std::nullopt;
-      return object->second.refers_to ? object->second.refers_to : Place{frame_, 0, {}};
+      return object->second.refers_to ? object->second.refers_to : AccessPath{frame_, 0, {}};
     }
     case Expr::Kind::field: {
       Expr self;
       self.kind = Expr::Kind::self;
-      std::optional<Place> place =
-          find_part(get_location(expr.operands.empty() ? self : expr.operands[0]), {expr.name});
-      if (place) place->through_reference |= expr.is_reference;
-      return place;
+      std::optional<AccessPath> path =
+          find_part(get_access_path(expr.operands.empty() ? self : expr.operands[0]), {expr.name});
+      if (path) path->through_reference |= expr.is_reference;
+      return path;
     }
     case Expr::Kind::cast:
-      return expr.is_lvalue ? get_location(expr.operands[0]) : std::nullopt;
+      return expr.is_lvalue ? get_access_path(expr.operands[0]) : std::nullopt;
     case Expr::Kind::op:
-      if (expr.name == "=" && expr.is_lvalue) return get_location(expr.operands[0]);
+      if (expr.name == "=" && expr.is_lvalue) return get_access_path(expr.operands[0]);
       if (expr.name == "*" && expr.operands.size() == 1 && expr.operands[0].type.starts_with("std::optional"))
-        return get_location(expr.operands[0]);
+        return get_access_path(expr.operands[0]);
       if (expr.name == "[]" && expr.is_lvalue && !expr.operands[0].type.ends_with("*"))
-        return find_part(get_location(expr.operands[0]), {"", literal_index(expr.operands[1])});
+        return find_part(get_access_path(expr.operands[0]), {"", literal_index(expr.operands[1])});
       return std::nullopt;
     case Expr::Kind::call:
       if (expr.operands.size() != 1 || !expr.callee || expr.callee->home != Callee::Home::standard) return std::nullopt;
       if (expr.name == "std::move" || expr.name == "std::forward" || expr.name == "std::as_const")
-        return get_location(expr.operands[0]);
-      return expr.name == "std::get" ? find_part(get_location(expr.operands[0]), {}) : std::nullopt;
+        return get_access_path(expr.operands[0]);
+      return expr.name == "std::get" ? find_part(get_access_path(expr.operands[0]), {}) : std::nullopt;
     case Expr::Kind::method:
       if (!expr.is_lvalue || !expr.callee || expr.callee->home != Callee::Home::standard) return std::nullopt;
-      if (expr.name == "value") return get_location(expr.operands[0]);
+      if (expr.name == "value") return get_access_path(expr.operands[0]);
       if (expr.name == "at" || expr.name == "front" || expr.name == "back")
-        return find_part(get_location(expr.operands[0]), {});
+        return find_part(get_access_path(expr.operands[0]), {});
       return std::nullopt;
     default:
       return std::nullopt;
   }
 }
 
-Value Interpreter::read(const Place& place, const Expr& expr) {
-  return part_at(find_root(place).value, place.steps, 0, expr.type);
+Value Interpreter::read(const AccessPath& path, const Expr& expr) {
+  return part_at(find_root(path).value, path.steps, 0, expr.type);
 }
 
-void Interpreter::write(const Place& place, Value value, SourceSpan where) {
-  Variable& root = find_root(place);
-  if (place.through_reference)
-    return report(where, "unproven: a change of what a reference in an object refers to",
+void Interpreter::write(const AccessPath& path, Value value, SourceSpan where) {
+  Variable& root = find_root(path);
+  if (path.through_reference)
+    return report(where, "unproven: a write through a reference member of an object",
                   "change the variable itself, or return the value");
   if (root.is_static)
-    return report(where, "unproven: a static variable keeps its value from call to call",
-                  "make it a constant outside of the method, or compute it again");
+    return report(where, "unproven: a static variable keeps its value between calls",
+                  "make it a constant outside of the method, or recompute it");
   if (root.is_referred && !value.has_failed())
-    value = fail(where, "unproven: " + *root.name + " changes after a reference was bound to what may be it",
+    value = fail(where, "unproven: " + *root.name + " changes after a reference that may alias it was bound",
                  "bind the reference to the variable itself, or copy the value");
   if (root.is_captured && !value.has_failed() && !value.is_invariant())
     value = fail(where,
                  "unproven: " + *root.name + ", which " + (root.is_captured_by_lambda ? "a lambda" : "another object") +
                      " refers to, becomes " + describe(value),
-                 root.is_captured_by_lambda ? "pass it to the lambda, or capture it by copy where it is made"
-                                            : "give a variable of its own the new value");
-  put(root.value, place.steps, 0, value, true);
+                 root.is_captured_by_lambda ? "pass it to the lambda, or capture it by copy"
+                                            : "assign the new value to a separate variable");
+  put(root.value, path.steps, 0, value, true);
   root.version = ++versions_;
-  if (place.steps.empty()) root.was_moved = false;
+  if (path.steps.empty()) root.was_moved = false;
 }
 
 Value Interpreter::evaluate_assignment(const Expr& expr) {
@@ -199,44 +201,45 @@ void Interpreter::assign_each(const Expr& targets, const Value& value) {
     const Expr& target = targets.operands[i];
     if (target.kind == Expr::Kind::global && target.name == "std::ignore") continue;
     const Value* part = find_part(value, {"", static_cast<int64_t>(i)});
-    Value one = part ? *part : value.is_invariant() ? make_invariant(target.type, true) : Value::failure();
-    if (!part && value.is_invariant()) set_storage(one, value.storage);
+    Value element = part ? *part : value.is_invariant() ? make_invariant(target.type, true) : Value::failure();
+    if (!part && value.is_invariant()) set_storage(element, value.storage);
     if (!part && !value.is_invariant() && !value.has_failed())
-      report(targets.span, "unproven: taking apart a value that is " + describe(value), "");
-    assign(target, nullptr, one);
+      report(targets.span, "unproven: unpacking a value that is " + describe(value), "");
+    assign(target, nullptr, element);
   }
 }
 
 void Interpreter::assign(const Expr& target, const Expr* source, const Value& value) {
-  if (const std::optional<Place> place = get_location(target)) {
+  if (const std::optional<AccessPath> path = get_access_path(target)) {
     const bool is_output =
         target.kind == Expr::Kind::field && !target.operands.empty() && target.operands[0].type == "modular::Outputs";
-    return write(*place, is_output && source ? as_output(target.name, *source, value) : value, target.span);
+    return write(*path, is_output && source ? as_output(target.name, *source, value) : value, target.span);
   }
   if (frame_->outside_of_lambda && target.kind == Expr::Kind::local && !find_variable(target))
-    return report(target.span, "unproven: a lambda gives its parameter " + target.name + " another value",
-                  "give the value a variable of its own, and return it");
+    return report(target.span, "unproven: a lambda assigns to its parameter " + target.name,
+                  "assign the value to a new variable, and return it");
   const bool is_pointed_at = target.kind == Expr::Kind::op && target.name == "*";
   if (value.has_failed() || (is_pointed_at && evaluate(target.operands[0]).has_failed())) return;
   if (!value.is_invariant())
     return report(target.span, "unproven: a value that is " + describe(value) + " is kept outside of local variables",
                   "return it, or keep it in a local variable");
   if (is_pointed_at && target.operands[0].kind == Expr::Kind::local)
-    return report(target.span, "unproven: a change by way of " + target.operands[0].name + ", which points to a value",
+    return report(target.span, "unproven: a write through the pointer " + target.operands[0].name,
                   "change the value by its name, its index, or a reference that is bound to it");
-  // What the runtime never calls may keep what it likes.
+  // Methods that no entry reaches are free to keep state.
   if (is_entry_ || value.kind == Value::Kind::module)
-    report(target.span, "a method changes what outlives its call: the next call would compute something else",
+    report(target.span, "a method changes state that outlives the call: the next call would compute something else",
            "return the value, or keep it in a local variable");
 }
 
-std::string Interpreter::hindrance(const Expr& target, const Value& value) const {
+std::string Interpreter::why_not_in_place(const Expr& target, const Value& value) const {
   const std::string name = target.kind == Expr::Kind::local ? target.name : "this tensor";
-  if (!value.storage.is_known || value.storage.made_by.empty())
-    return name + " is changed in place, and may share its memory with what the method was given or a module holds";
-  const auto shares = [&](const Storage& other) {
-    return std::ranges::any_of(value.storage.made_by,
-                               [&](uint32_t one) { return std::ranges::binary_search(other.made_by, one); });
+  if (!value.storage.is_known || value.storage.allocated_by.empty())
+    return name + " is changed in place, and may share its memory with an argument or with a module's tensor";
+  const auto aliases = [&](const Storage& other) {
+    return std::ranges::any_of(value.storage.allocated_by, [&](uint32_t allocation) {
+      return std::ranges::binary_search(other.allocated_by, allocation);
+    });
   };
   const Expr* at = &target;
   while (at->kind != Expr::Kind::local && !at->operands.empty()) at = &at->operands[0];
@@ -248,49 +251,49 @@ std::string Interpreter::hindrance(const Expr& target, const Value& value) const
   for (const Frame* active = frame_; active; active = active->caller)
     for (const auto& [number, variable] : active->variables) {
       if ((active == frame && number == changed) || variable.refers_to || variable.was_moved) continue;
-      if (shares(get_storage(variable.value)))
+      if (aliases(get_storage(variable.value)))
         return name + " is changed in place, and " + *variable.name + " may be the same tensor or share its memory";
     }
-  if (std::ranges::any_of(value.storage.made_by, [&](uint32_t one) { return read_again_.contains(one); }))
-    return name +
-           " is changed in place after something was computed from it, whose gradient may need the value from "
-           "before";
+  if (std::ranges::any_of(value.storage.allocated_by,
+                          [&](uint32_t allocation) { return saved_for_backward_.contains(allocation); }))
+    return name + " is changed in place after a value was computed from it whose gradient may need the old value";
   return "";
 }
 
 void Interpreter::change_in_place(const Expr& expr, const Expr& target, const Value& before, const Value& after) {
   if (after.has_failed()) return;
-  if (const std::string why = hindrance(target, before); !why.empty()) return report(expr.span, why, kOutOfPlace);
+  if (const std::string why = why_not_in_place(target, before); !why.empty())
+    return report(expr.span, why, kOutOfPlace);
   if (after.kind != Value::Kind::tensor || after.type != before.type)
     return report(expr.span, "a value that is " + describe(before) + " would become " + describe(after) + " in place",
                   kOutOfPlace);
-  if (const std::optional<Place> place = get_location(target)) {
+  if (const std::optional<AccessPath> path = get_access_path(target)) {
     Value changed = after;
     changed.storage = before.storage;
-    return write(*place, std::move(changed), expr.span);
+    return write(*path, std::move(changed), expr.span);
   }
-  // A view of a variable: that has the same elements.
+  // A view of a variable: the variable sees the change too.
   const Expr* at = &target;
   while (at->kind != Expr::Kind::local && !at->operands.empty()) at = &at->operands[0];
   if (at->kind != Expr::Kind::local || !after.gradient) return;
-  if (const std::optional<Place> place = get_location(*at)) {
-    Value whole = read(*place, *at);
-    if (whole.kind == Value::Kind::tensor) whole.gradient = true;
-    write(*place, std::move(whole), expr.span);
+  if (const std::optional<AccessPath> path = get_access_path(*at)) {
+    Value viewed = read(*path, *at);
+    if (viewed.kind == Value::Kind::tensor) viewed.gradient = true;
+    write(*path, std::move(viewed), expr.span);
   }
 }
 
 void Interpreter::refer_to(const Expr& expr, std::string_view type, bool keeps) {
   if (expr.kind == Expr::Kind::lambda) return;  // its captures are known
-  // A list of sizes refers to none of the tensors that it was asked of.
+  // A list of sizes does not refer to the tensor that it was read from.
   if (expr.type == "at::Tensor" && type.find("at::Tensor") == std::string::npos && !keeps) return;
-  if (const std::optional<Place> place = get_location(expr)) {
-    Variable& root = find_root(*place);
+  if (const std::optional<AccessPath> path = get_access_path(expr)) {
+    Variable& root = find_root(*path);
     (keeps ? root.is_referred : root.is_captured) = true;
     return;
   }
-  const bool is_of_its_own = !expr.is_lvalue && expr.kind != Expr::Kind::list && !may_refer(expr.type);
-  if (is_of_its_own) return;
+  const bool is_self_contained = !expr.is_lvalue && expr.kind != Expr::Kind::list && !may_refer(expr.type);
+  if (is_self_contained) return;
   for (const Expr& operand : expr.operands) refer_to(operand, type, keeps);
 }
 
@@ -298,9 +301,9 @@ bool Interpreter::may_refer(std::string_view type) const {
   static constexpr std::string_view kinds[] = {
       "*", "&", "iterator", "c10::ArrayRef", "c10::IListRef", "std::span", "std::reference_wrapper"};
   if (type.find('<') != std::string::npos || type.ends_with("*"))
-    return std::ranges::any_of(kinds, [&](std::string_view one) { return type.find(one) != std::string_view::npos; });
-  const Class* one = class_of_type(family_, type);
-  return one && std::ranges::any_of(one->fields, [&](const Field& field) {
+    return std::ranges::any_of(kinds, [&](std::string_view kind) { return type.find(kind) != std::string_view::npos; });
+  const Class* owner = class_of_type(family_, type);
+  return owner && std::ranges::any_of(owner->fields, [&](const Field& field) {
            return field.type.find_first_of("&*") != std::string::npos || may_refer(field.canonical);
          });
 }
@@ -309,22 +312,22 @@ void Interpreter::forget_changed(const Expr& expr, const std::vector<const Expr*
                                  const std::vector<Value>& values) {
   if (!expr.callee) return;
   std::vector<size_t> changed = expr.callee->changes;
-  // A container's push_back and the like; what gives an element of it changes nothing by itself.
+  // Mutating methods such as push_back change the container; accessors that return a reference do not.
   static const std::set<std::string_view> accessors = {"at", "front", "back", "value", "get", "top", "operator[]"};
   const bool of_object = expr.kind == Expr::Kind::method && expr.callee->changes_object && !expr.callee->of_module &&
                          expr.callee->home != Callee::Home::torch;
   if (of_object && !(expr.is_lvalue && accessors.contains(expr.name))) changed.push_back(0);
   Storage given;
   given.is_known = true;
-  for (const Value& value : values) given = both(given, get_storage(value));
+  for (const Value& value : values) given = merged(given, get_storage(value));
   for (const size_t i : changed) {
     if (i >= operands.size()) continue;
     Value value = make_invariant(operands[i]->type, true);
     set_storage(value, given);
     if (operands[i]->type == "at::Tensor") {
       change_in_place(expr, *operands[i], values[i], value);
-    } else if (const std::optional<Place> place = get_location(*operands[i])) {
-      write(*place, std::move(value), expr.span);
+    } else if (const std::optional<AccessPath> path = get_access_path(*operands[i])) {
+      write(*path, std::move(value), expr.span);
     } else if (operands[i]->is_lvalue && values[i].kind != Value::Kind::module) {
       assign(*operands[i], nullptr, value);
     }
@@ -333,21 +336,21 @@ void Interpreter::forget_changed(const Expr& expr, const std::vector<const Expr*
 
 void Interpreter::give_storage(const std::string& name, const Expr& expr, const std::vector<Value>& values,
                                Value& result) {
-  const bool own = makes_memory(name);
+  const bool own = allocates(name);
   Storage storage;
   storage.is_known = true;
   if (own) {
-    const uint32_t made =
+    const uint32_t allocation =
         allocations_.try_emplace({frame_->context, &expr}, static_cast<uint32_t>(allocations_.size() + 1))
             .first->second;
-    storage.made_by = {made};
-    read_again_.erase(made);
+    storage.allocated_by = {allocation};
+    saved_for_backward_.erase(allocation);
   }
   for (size_t i = 0; i < values.size(); ++i) {
     const Storage given = get_storage(values[i]);
-    if (!own) storage = both(storage, given);
-    if (!result.carries_gradient() || only_looks(name) || (i == 0 && changes_first(expr))) continue;
-    read_again_.insert(given.made_by.begin(), given.made_by.end());
+    if (!own) storage = merged(storage, given);
+    if (!result.carries_gradient() || is_view_or_query(name) || (i == 0 && changes_first(expr))) continue;
+    saved_for_backward_.insert(given.allocated_by.begin(), given.allocated_by.end());
   }
   set_storage(result, storage);
 }

@@ -74,17 +74,17 @@ class Layouts {
     for (const ModuleNode* at = &node; at->parent; at = at->parent)
       if (at->parent->kind == Kind::one_of && at->type) layout.only_where = at->path + " is a " + at->type->holder;
     layout.unit = node.unit()->path;
-    // The plan is what the generated file says; nothing is decided here a second time.
+    // The layout is read from the plan that the generated file contains, never derived a second time.
     for (const EntryPlan::Split& split : plan_.tensor_splits)
       if (split.parameter == layout.name) layout.dim = split.dim, layout.parts = split.parts;
     for (const EntryPlan::Tie& tie : plan_.ties)
       if (tie.parameter == layout.name) layout.tied_to = tie.source, layout.flag = tie.flag;
-    if (const std::string kind = find_stage_position(node, stacks_).kind; !plan_.towers.empty() && !kind.empty())
+    if (const std::string kind = find_stage_position(node, stacks_).kind; !plan_.stacks.empty() && !kind.empty())
       layout.stage = kind.substr(std::string_view("pp_").size());
     layouts_.push_back(std::move(layout));
   }
 
-  /// The expression that says whether the layer has a bias, "" where it always has.
+  /// The constructor expression that decides whether the layer has a bias; "" if it always has one.
   std::string bias_where(const ModuleNode& node) const {
     return node.construction && node.construction->kind == Expr::Kind::call ? get_flag(node, 2) : "";
   }
@@ -97,7 +97,7 @@ class Layouts {
     return text == "true" ? "" : text;
   }
 
-  /// Of `torch::ones({size})`.
+  /// Shape of a parameter that is constructed as `torch::ones({size})`.
   Shape raw_shape(const ModuleNode& node) const {
     const std::vector<Expr>* arguments = layer_arguments(node.construction);
     if (!arguments || arguments->empty() || (*arguments)[0].kind != Expr::Kind::list) return std::nullopt;
@@ -113,7 +113,7 @@ class Layouts {
 
   const FamilyModel& family_;
   const EntryPlan& plan_;
-  Towers stacks_;
+  Stacks stacks_;
   std::vector<ParameterLayout> layouts_;
 };
 

@@ -22,7 +22,7 @@ void collect_statements(const std::vector<Stmt>& statements, std::vector<const S
   }
 }
 
-/// `register_module("name", value)` and its like.
+/// Reads `register_module("name", value)`, `register_parameter(…)` or `register_buffer(…)` into `result`.
 bool read_registration(const Expr& call, Construction& result) {
   using Registered = Construction::Registered;
   if (call.kind != Expr::Kind::method || call.operands.size() < 3 || call.operands[0].kind != Expr::Kind::self)
@@ -44,8 +44,8 @@ void read_value(const Expr& value, Construction& result) {
   result.value = registration ? &value.operands[2] : &value;
 }
 
-/// What the constructor pushes into the list `name`.
-const Expr* pushed_into(const Class& owner, std::string_view name) {
+/// The argument of the constructor's `push_back` on the list `name`.
+const Expr* find_pushed_element(const Class& owner, std::string_view name) {
   for (const Function& function : owner.functions) {
     if (!function.is_constructor) continue;
     std::vector<const Stmt*> statements;
@@ -59,8 +59,8 @@ const Expr* pushed_into(const Class& owner, std::string_view name) {
   return nullptr;
 }
 
-/// What the constructor makes where field `name` is a `holder`.
-const Expr* made_as(const Class& owner, std::string_view name, std::string_view holder) {
+/// The expression by which the constructor assigns a `holder` to field `name`.
+const Expr* find_alternative(const Class& owner, std::string_view name, std::string_view holder) {
   for (const Function& function : owner.functions) {
     if (!function.is_constructor) continue;
     std::vector<const Stmt*> statements;
@@ -68,25 +68,25 @@ const Expr* made_as(const Class& owner, std::string_view name, std::string_view 
     for (const Stmt* statement : statements)
       for (const Expr& expr : statement->exprs) {
         if (expr.kind != Expr::Kind::op || expr.name != "=" || !is_own_field(expr.operands[0], name)) continue;
-        Construction made;
-        read_value(expr.operands[1], made);
-        if (made.value && unqualified(made.value->name) == holder) return made.value;
+        Construction construction;
+        read_value(expr.operands[1], construction);
+        if (construction.value && unqualified(construction.value->name) == holder) return construction.value;
       }
   }
   return nullptr;
 }
 
-/// "A" and "B" of "OneOf<A, B>".
+/// Returns {"A", "B"} for "OneOf<A, B>".
 std::vector<std::string> template_arguments(const std::string& type) {
   std::vector<std::string> result;
   const size_t open = type.find('<'), close = type.rfind('>');
   if (open == std::string::npos || close < open) return result;
-  std::string one;
+  std::string argument;
   for (size_t at = open + 1; at <= close; ++at) {
     if (type[at] == ',' || at == close) {
-      result.push_back(std::exchange(one, ""));
+      result.push_back(std::exchange(argument, ""));
     } else if (type[at] != ' ') {
-      one += type[at];
+      argument += type[at];
     }
   }
   return result;
@@ -97,7 +97,7 @@ bool is_linear(std::string_view canonical) {
          canonical == "modular::TransposedLinear";
 }
 
-/// What a module of that class is: a holder of the family, a list, a layer.
+/// The node kind of a module with that canonical type. `family_class` is its class in the family, or null.
 ModuleNode::Kind get_kind(std::string_view canonical, const Class* family_class) {
   if (family_class) return ModuleNode::Kind::family;
   if (canonical.starts_with("modular::ModuleListOf<")) return ModuleNode::Kind::list;
@@ -114,7 +114,7 @@ std::optional<ModuleNode::Kind> get_kind(const Field& field, const Class* family
   return std::nullopt;
 }
 
-/// A module of that class in `parent`, for what `field` holds.
+/// Creates a node in `parent` for the module of type `canonical` that `field` holds.
 std::unique_ptr<ModuleNode> new_node(const ModuleNode& parent, const Field& field, std::string_view canonical) {
   auto node = std::make_unique<ModuleNode>();
   node->family = parent.family;
@@ -141,8 +141,8 @@ void add_children(ModuleNode& node, int depth) {
     if (is_list || child->kind == ModuleNode::Kind::one_of) {
       for (const std::string& element : template_arguments(field.canonical)) {
         auto each = new_node(*child, field, element);
-        each->construction =
-            is_list ? pushed_into(*node.type, field.name) : made_as(*node.type, field.name, unqualified(element));
+        each->construction = is_list ? find_pushed_element(*node.type, field.name)
+                                     : find_alternative(*node.type, field.name, unqualified(element));
         each->path = child->path + (is_list ? ".*" : "");
         add_children(*each, depth + 1);
         child->children.push_back(std::move(each));
@@ -166,14 +166,13 @@ Size unknown_size() {
   return size;
 }
 
-/// The class whose constructor `node` runs in its own context: lists have none.
+/// The node whose class constructor `node` refers to. Lists and alternatives have none, so their parent is returned.
 const ModuleNode& constructing(const ModuleNode& node) {
   const bool groups = node.kind == ModuleNode::Kind::list || node.kind == ModuleNode::Kind::one_of;
   return groups ? *node.parent : node;
 }
 
-/// What a constructor of `node` was given for its parameter `name`, in the class that holds it; null where that is not
-/// said.
+/// The argument that the parent's constructor passes for parameter `name` of `node`'s constructor; null if unknown.
 const Expr* argument_for(const ModuleNode& node, std::string_view name) {
   if (!node.parent || !node.construction) return nullptr;
   const std::vector<Expr>& arguments = node.construction->operands;
@@ -184,14 +183,14 @@ const Expr* argument_for(const ModuleNode& node, std::string_view name) {
   return nullptr;
 }
 
-/// Where the config that `expr` names lies in the entry's: "" for that itself, "text_config." for one within it.
-/// Nothing where it cannot be traced.
+/// Path of the config that `expr` names within the entry's config: "" for the entry's config itself, "text_config." for
+/// a nested one. Empty optional if it cannot be traced.
 std::optional<std::string> path_of_config(const ModuleNode& node, const Expr& expr, int depth) {
   if (depth > 64) return std::nullopt;
   switch (expr.kind) {
     case Expr::Kind::cast:
       return path_of_config(node, expr.operands[0], depth + 1);
-    case Expr::Kind::construct:  // a copy, or one of another type that the base takes
+    case Expr::Kind::construct:  // a copy, or a conversion to the type that the base takes
       return expr.operands.size() == 1 ? path_of_config(node, expr.operands[0], depth + 1) : std::nullopt;
     case Expr::Kind::local: {
       if (!node.parent) return "";
@@ -224,7 +223,7 @@ Size trace(const ModuleNode& node, const Expr& expr, int depth) {
     case Expr::Kind::cast:
       return trace(node, expr.operands[0], depth + 1);
     case Expr::Kind::op:
-      if (expr.name == "*") {  // a product, or the value of an optional
+      if (expr.name == "*") {  // a multiplication, or the value of an optional
         for (const Expr& operand : expr.operands) multiply(size, trace(node, operand, depth + 1));
         return size;
       }
@@ -251,7 +250,7 @@ Size trace(const ModuleNode& node, const Expr& expr, int depth) {
       return size;
     }
     case Expr::Kind::local: {
-      // A parameter of the constructor: what the module that holds this one passed for it.
+      // A constructor parameter: trace the argument that the parent module passes for it.
       const Expr* argument = argument_for(node, expr.name);
       return argument ? trace(constructing(*node.parent), *argument, depth + 1) : unknown_size();
     }
@@ -273,7 +272,8 @@ const Function* find_method(const Class& owner, std::string_view name, size_t ar
   for (const Function& function : owner.functions) {
     if (function.is_constructor || function.name != name) continue;
     if (function.parameters.size() == arguments) return &function;
-    if (function.parameters.size() > arguments && !by_name) by_name = &function;  // the rest has defaults
+    if (function.parameters.size() > arguments && !by_name)
+      by_name = &function;  // the remaining parameters have defaults
   }
   return by_name;
 }
@@ -331,7 +331,7 @@ bool ModuleNode::holds_parameters() const {
     case Kind::buffer:
       return false;
     case Kind::module: {
-      // Of libtorch's other modules these have none.
+      // These modules of libtorch have no parameters.
       const std::string_view name = unqualified(library_class);
       return name != "Dropout" && name != "Identity" && name != "GELU" && name != "SiLU" && name != "ReLU" &&
              name != "Tanh";
@@ -363,8 +363,8 @@ const Class* find_class(const FamilyModel& family, std::string_view canonical) {
 }
 
 bool is_config(const FamilyModel& family, std::string_view canonical) {
-  const Class* one = class_of_type(family, canonical);
-  return canonical == "modular::Config" || (one && one->is_config);
+  const Class* type = class_of_type(family, canonical);
+  return canonical == "modular::Config" || (type && type->is_config);
 }
 
 const Class* class_of_type(const FamilyModel& family, std::string_view canonical) {

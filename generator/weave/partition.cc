@@ -32,7 +32,7 @@ bool is_name(std::string_view text) {
                      [](char letter) { return std::isalnum(static_cast<unsigned char>(letter)) || letter == '_'; });
 }
 
-/// One factor of a part: a number, a member, or a field of the member `config`.
+/// Parses one factor of a part: a number, a member, or a field of the member `config`.
 Expr read_factor(const std::string& text) {
   Expr expr;
   if (!text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; })) {
@@ -50,14 +50,14 @@ Expr read_factor(const std::string& text) {
     expr.name = text.substr(7);
     expr.operands = {std::move(config)};
   }
-  return expr;  // of Kind::other where it is none of these: its size cannot be traced
+  return expr;  // Kind::other for anything else: its size cannot be traced
 }
 
-/// "num_heads * head_dim"; the value of an optional may be written "*config.head_dim".
+/// Parses "num_heads * head_dim"; an optional field may be written "*config.head_dim".
 Expr read_part(const std::string& text) {
   Expr product;
   for (const std::string& factor : divided(text, '*')) {
-    if (factor.empty()) continue;  // before the star of an optional
+    if (factor.empty()) continue;  // left of an optional's dereferencing star
     Expr next = read_factor(factor.starts_with('(') ? trimmed(factor.substr(1, factor.size() - 2)) : factor);
     if (product.kind == Expr::Kind::other && product.operands.empty() && product.name.empty()) {
       product = std::move(next);
@@ -72,7 +72,7 @@ Expr read_part(const std::string& text) {
   return product;
 }
 
-/// The parts of an annotation's argument, from number `first` on.
+/// Parses the parts in an annotation's argument, starting with part `first`.
 std::vector<Size> read_parts(const ModuleNode& layer, const Annotation& annotation, size_t first) {
   std::vector<Size> parts;
   if (annotation.arguments.empty() || !layer.parent) return parts;
@@ -119,9 +119,10 @@ Partition find_partition(const ModuleNode& layer, std::string_view parameter) {
 Size split_size(const ModuleNode& layer, int64_t dim) {
   const std::vector<Expr>* arguments = nullptr;
   if (layer.kind == ModuleNode::Kind::parameter || layer.kind == ModuleNode::Kind::buffer) {
-    const Expr* made = layer.construction;
-    if (made && made->kind == Expr::Kind::call && !made->operands.empty() && made->operands[0].kind == Expr::Kind::list)
-      arguments = &made->operands[0].operands;
+    const Expr* construction = layer.construction;
+    if (construction && construction->kind == Expr::Kind::call && !construction->operands.empty() &&
+        construction->operands[0].kind == Expr::Kind::list)
+      arguments = &construction->operands[0].operands;
   } else {
     arguments = layer_arguments(layer.construction);
   }

@@ -1,4 +1,4 @@
-// How tp splits the parameters of a layer, by the annotation of its field.
+// Tensor-parallel sharding of a layer's parameters, derived from the annotation of its field.
 #pragma once
 
 #include <cstdint>
@@ -13,34 +13,34 @@
 namespace modgen {
 
 struct Partition {
-  std::optional<int64_t> dim;  // of the parameter; none where it is whole on every tp rank
-  std::vector<Size> parts;     // of that dimension, each of which is split by itself; empty where it is split as one
+  std::optional<int64_t> dim;  // split dimension of the parameter; none if it is full on every tp rank
+  std::vector<Size> parts;     // parts of that dimension, each split separately; empty if it is split as one
 };
 
-/// The partition of `layer`'s parameter "weight" or "bias"; of a parameter or buffer by itself its own.
+/// The partition of `layer`'s parameter "weight" or "bias", or of `layer` itself if it is a parameter or buffer.
 Partition find_partition(const ModuleNode& layer, std::string_view parameter);
 
-/// The same as a type: the parameter's value as a tp rank sees it.
+/// Converts a partition to the shard type of the parameter's value.
 ShardType to_type(const Partition& partition);
 
-/// The arguments of `linear(…)`, `nn::Linear(…)`, or of the options inside of one; likewise of whatever else makes a
-/// layer or a tensor. Null where there is no such call.
+/// The arguments of `linear(…)`, `nn::Linear(…)` or its options, or of any other call that constructs a layer or a
+/// tensor. Null if there is no such call.
 const std::vector<Expr>* layer_arguments(const Expr* construction);
 
-/// The size over all tp ranks of dimension `dim`, which is split, of `layer`'s weight or of the parameter or buffer, as
-/// the constructor gives it.
+/// The global size of the split dimension `dim` of `layer`'s weight, or of the parameter or buffer, as the constructor
+/// gives it.
 Size split_size(const ModuleNode& layer, int64_t dim);
 
-/// How many features a linear layer or an embedding gives.
+/// Number of output features of a linear layer or an embedding.
 Size output_size(const ModuleNode& layer);
 
-/// "head_dim * 2": the factors of a size that is known, in their order.
+/// The factors of a known size in order, as in "head_dim * 2".
 std::string product_text(const Size& size);
 
-/// The factors of `size`, sorted; none where it cannot be traced.
+/// The factors of `size`, sorted; none if it cannot be traced.
 std::optional<std::vector<std::string>> find_factors(const Size& size);
 
-/// The one annotation of `layer` that splits its parameters, or null.
+/// The annotation that splits a layer's parameters, or null.
 const Annotation* split_annotation(const std::vector<Annotation>& annotations);
 
 }  // namespace modgen

@@ -13,7 +13,7 @@ bool mentions(const Expr& expr, uint32_t variable) {
                      [&](const Expr& operand) { return mentions(operand, variable); });
 }
 
-/// Local variables by name, and by number where they share one.
+/// A local variable, ordered by name and then by number.
 struct Local {
   std::string name;
   uint32_t variable = 0;
@@ -22,19 +22,20 @@ struct Local {
 using Locals = std::set<Local>;
 
 bool holds(const Locals& locals, uint32_t variable) {
-  return std::any_of(locals.begin(), locals.end(), [&](const Local& one) { return one.variable == variable; });
+  return std::any_of(locals.begin(), locals.end(), [&](const Local& local) { return local.variable == variable; });
 }
 
-/// The local variable that `expr` is, is a member of or reaches into; null where there is none.
+/// The local variable that `expr` names, or whose member or element it names; null if there is none.
 const Expr* local_in(const Expr& expr) {
   if (expr.kind == Expr::Kind::local) return &expr;
-  const bool goes_on = expr.kind == Expr::Kind::field || expr.kind == Expr::Kind::method || expr.name == "[]";
-  return goes_on && !expr.operands.empty() ? local_in(expr.operands[0]) : nullptr;
+  const bool is_access = expr.kind == Expr::Kind::field || expr.kind == Expr::Kind::method || expr.name == "[]";
+  return is_access && !expr.operands.empty() ? local_in(expr.operands[0]) : nullptr;
 }
 
 void add_assigned(const Stmt& statement, Locals& out);
 
-/// Locals that `expr` assigns, also in place ("x.add_(…)"), in a part ("x.first = …") or through a reference.
+/// Collects the locals that `expr` assigns, including in-place ("x.add_(…)"), in part ("x.first = …") or through a
+/// reference.
 void add_assigned(const Expr& expr, Locals& out) {
   const auto add = [&](const Expr& target) {
     if (const Expr* local = local_in(target)) out.insert({local->name, local->variable});
@@ -72,7 +73,7 @@ void add_assigned(const Stmt& statement, Locals& out) {
   out.insert(assigned.begin(), assigned.end());
 }
 
-/// What a statement gives to those after it.
+/// Locals that a statement defines or assigns for the statements after it.
 Locals definitions(const Stmt& statement) {
   Locals locals;
   add_assigned(statement, locals);
@@ -93,26 +94,26 @@ void find_nested(const FindSplitList& split_list, const std::vector<Stmt>& state
         if (inner.kind == Stmt::Kind::range_for && split_list(list_in(inner.exprs[0])))
           findings.push_back({true,
                               inner.exprs[0].span,
-                              "the walk over the PP_SPLIT list is inside another statement, where stages cannot be cut",
-                              "walk it in the method's outermost block",
+                              "the loop over the PP_SPLIT list is inside another statement, where stages cannot be cut",
+                              "move the loop to the method's outermost block",
                               {}});
       find_nested(split_list, *body, findings);
     }
   }
 }
 
-/// Whether `expr` reads `variable` for more than what it has in common with what other stages hold in its place.
+/// Whether `expr` reads the value of `variable`, not just properties that are the same on all stages.
 bool reads_value(const Expr& expr, uint32_t variable) {
   static const std::set<std::string> common = {"size",    "sizes",   "dim",     "dtype", "scalar_type",      "device",
                                                "options", "defined", "is_cuda", "numel", "is_floating_point"};
   if (expr.kind == Expr::Kind::local) return expr.variable == variable;
-  const bool asks = expr.kind == Expr::Kind::method && common.contains(expr.name) && !expr.operands.empty() &&
-                    expr.operands[0].kind == Expr::Kind::local;
-  return std::any_of(expr.operands.begin() + (asks ? 1 : 0), expr.operands.end(),
+  const bool reads_property = expr.kind == Expr::Kind::method && common.contains(expr.name) && !expr.operands.empty() &&
+                              expr.operands[0].kind == Expr::Kind::local;
+  return std::any_of(expr.operands.begin() + (reads_property ? 1 : 0), expr.operands.end(),
                      [&](const Expr& operand) { return reads_value(operand, variable); });
 }
 
-/// The first expression below `statement` that reads `variable`'s value.
+/// The first expression in `statement` that reads the value of `variable`, or null.
 const Expr* first_reader(const Stmt& statement, uint32_t variable) {
   for (const Expr& expr : statement.exprs)
     if (reads_value(expr, variable)) return &expr;
@@ -122,7 +123,7 @@ const Expr* first_reader(const Stmt& statement, uint32_t variable) {
   return nullptr;
 }
 
-/// A declaration that makes a reference to `variable`, or null.
+/// A declaration that binds a reference to `variable`, or null.
 const Stmt* reference_to(const std::vector<Stmt>& statements, uint32_t variable) {
   for (const Stmt& statement : statements) {
     const Expr* bound = statement.kind == Stmt::Kind::declare && statement.binding != Binding::value &&
@@ -142,8 +143,8 @@ std::string listed(const Locals& locals) {
   return text;
 }
 
-/// Statements before number `end` that make the carried value, and those that serve nothing else.
-std::vector<size_t> feeding(const std::vector<Stmt>& statements, size_t end, uint32_t carried) {
+/// Statements before index `end` that compute the carried value, and declarations that serve only those statements.
+std::vector<size_t> find_feed(const std::vector<Stmt>& statements, size_t end, uint32_t carried) {
   std::set<size_t> feed;
   for (size_t i = 0; i < end; ++i)
     if (holds(definitions(statements[i]), carried) &&
@@ -177,7 +178,7 @@ const Stmt* declared_with_others(const std::vector<Stmt>& statements, const std:
   return nullptr;
 }
 
-/// The first of `statements` that ends a loop around them or the method, or null.
+/// The first of `statements` that leaves the enclosing loop or the method, or null.
 const Stmt* early_end(std::span<const Stmt> statements, bool in_loop) {
   for (const Stmt& statement : statements) {
     if (statement.kind == Stmt::Kind::ret || (in_loop && statement.kind == Stmt::Kind::leave)) return &statement;
@@ -189,52 +190,54 @@ const Stmt* early_end(std::span<const Stmt> statements, bool in_loop) {
   return nullptr;
 }
 
-/// Whether the statements of the feed make one tensor and nothing else that is read later; adds what hinders it.
-bool makes_one_tensor(const std::vector<Stmt>& statements, const Traversal& walk, std::vector<Finding>& findings) {
+/// Checks that the feed computes one tensor and no other value that is read later. Reports the reason otherwise.
+bool computes_one_tensor(const std::vector<Stmt>& statements, const Traversal& traversal,
+                         std::vector<Finding>& findings) {
   const auto reject = [&](const Stmt& at, std::string message) {
-    findings.push_back({true, at.span, std::move(message), "a stage hands on one tensor", {}});
+    findings.push_back({true, at.span, std::move(message), "a stage passes on one tensor", {}});
     return false;
   };
-  for (size_t i = 0; i <= walk.feed.back(); ++i) {
+  for (size_t i = 0; i <= traversal.feed.back(); ++i) {
     const Stmt& statement = statements[i];
-    const bool is_fed = std::ranges::binary_search(walk.feed, i);
-    if (statement.kind == Stmt::Kind::declare && std::ranges::count(statement.variables, walk.variable) > 0) {
+    const bool is_fed = std::ranges::binary_search(traversal.feed, i);
+    if (statement.kind == Stmt::Kind::declare && std::ranges::count(statement.variables, traversal.variable) > 0) {
       if (statement.names.size() > 1)
-        return reject(statement, "the first pipeline stage makes several values: " + listed(definitions(statement)));
+        return reject(statement, "the first pipeline stage computes several values: " + listed(definitions(statement)));
       if (statement.canonical != "at::Tensor")
-        return reject(statement, walk.carried + ", which the first pipeline stage hands on, is not a Tensor");
+        return reject(statement, traversal.carried + ", which the first pipeline stage passes on, is not a Tensor");
     }
     if (!is_fed) continue;
     const Locals locals = definitions(statement);
     for (size_t j = i + 1; j < statements.size(); ++j)
       for (const Local& local : locals)
-        if (local.variable != walk.variable && !std::ranges::binary_search(walk.feed, j) &&
+        if (local.variable != traversal.variable && !std::ranges::binary_search(traversal.feed, j) &&
             mentions(statements[j], local.variable))
-          return reject(statement, "the first pipeline stage makes several values: " + listed(locals));
+          return reject(statement, "the first pipeline stage computes several values: " + listed(locals));
   }
   return true;
 }
 
-/// Whether every statement of the feed comes after the one before; adds what interrupts it otherwise.
-bool is_adjacent(const std::vector<Stmt>& statements, const Traversal& walk, std::vector<Finding>& findings) {
-  for (size_t i = 1; i < walk.feed.size(); ++i) {
-    if (walk.feed[i] == walk.feed[i - 1] + 1) continue;
-    findings.push_back({true,
-                        statements[walk.feed[i]].span,
-                        "what makes " + walk.carried + " for the first stage is interrupted by other statements",
-                        "put the statements that make it next to each other",
-                        {}});
+/// Checks that the feed's statements are adjacent. Reports the first interruption otherwise.
+bool is_adjacent(const std::vector<Stmt>& statements, const Traversal& traversal, std::vector<Finding>& findings) {
+  for (size_t i = 1; i < traversal.feed.size(); ++i) {
+    if (traversal.feed[i] == traversal.feed[i - 1] + 1) continue;
+    findings.push_back(
+        {true,
+         statements[traversal.feed[i]].span,
+         "the computation of " + traversal.carried + " for the first stage is interrupted by other statements",
+         "put the statements that compute it next to each other",
+         {}});
     return false;
   }
   return true;
 }
 
 constexpr const char* kOnlyFirst =
-    "use it only for what makes the value that the first stage hands on, or do not mark it PP_FIRST";
+    "use it only to compute the value that the first stage passes on, or do not mark it PP_FIRST";
 constexpr const char* kOnlyLast =
-    "use it only after what makes the value that the first stage hands on, or do not mark it PP_LAST";
+    "use it only after the value that the first stage passes on is computed, or do not mark it PP_LAST";
 
-/// That `read` stands where the stage that holds it does not run.
+/// The error that `read` is in code that does not run on the stage that holds the module.
 Finding misplaced(const StageReads::Read& read, bool is_first, const std::string& where) {
   return {true,
           read.at->span,
@@ -244,11 +247,11 @@ Finding misplaced(const StageReads::Read& read, bool is_first, const std::string
           {}};
 }
 
-/// Checks what stands around the call of a method that is cut, in statement `cut`.
+/// Checks the reads of the statements around statement `cut`, which calls a method that is cut.
 void check_around(size_t cut, const std::vector<StageReads>& reads, std::vector<Finding>& findings) {
   for (size_t i = 0; i < reads.size(); ++i) {
     if (i != cut && reads[i].first.at)
-      findings.push_back(misplaced(reads[i].first, true, "beside the call in which the model is cut"));
+      findings.push_back(misplaced(reads[i].first, true, "outside the call in which the model is cut"));
     if (i < cut && reads[i].last.at)
       findings.push_back(misplaced(reads[i].last, false, "before the call in which the model is cut"));
   }
@@ -270,35 +273,35 @@ std::optional<Traversal> find_traversal(const FindSplitList& split_list, const F
                                         std::vector<Finding>& findings) {
   const std::vector<Stmt>& statements = method.body.statements;
   find_nested(split_list, statements, findings);
-  std::optional<Traversal> walk;
+  std::optional<Traversal> traversal;
   for (size_t i = 0; i < statements.size(); ++i) {
     if (statements[i].kind != Stmt::Kind::range_for) continue;
     const Field* list = split_list(list_in(statements[i].exprs[0]));
     if (!list) continue;
-    if (walk) {
+    if (traversal) {
       findings.push_back({true,
                           statements[i].exprs[0].span,
-                          "a second walk over a PP_SPLIT list in one method: a pipeline has one",
-                          "mark one list PP_SPLIT, and walk it once",
-                          {{false, statements[walk->loop].exprs[0].span, "the first walk is here", "", {}}}});
+                          "a second loop over a PP_SPLIT list in one method: a pipeline has one",
+                          "mark one list PP_SPLIT, and loop over it once",
+                          {{false, statements[traversal->loop].exprs[0].span, "the first loop is here", "", {}}}});
       return std::nullopt;
     }
-    walk.emplace();
-    walk->list = list;
-    walk->loop = i;
+    traversal.emplace();
+    traversal->list = list;
+    traversal->loop = i;
   }
-  if (!walk) return std::nullopt;
+  if (!traversal) return std::nullopt;
 
-  const Stmt& loop = statements[walk->loop];
+  const Stmt& loop = statements[traversal->loop];
   const auto reject = [&](SourceSpan where, std::string message, std::string advice) -> std::optional<Traversal> {
     findings.push_back({true, where, std::move(message), std::move(advice), {}});
     return std::nullopt;
   };
   if (const Stmt* early = early_end(loop.then_body, /*in_loop=*/true))
     return reject(early->span,
-                  "the walk over PP_SPLIT " + walk->list->name +
+                  "the loop over PP_SPLIT " + traversal->list->name +
                       " ends early: the stages after this one would continue with their elements",
-                  "walk over all elements, and decide in the loop what each does");
+                  "loop over all elements, and decide in the loop body what each does");
   Locals assigned;
   add_assigned(loop, assigned);
   std::erase_if(assigned, [&](const Local& local) {
@@ -306,58 +309,60 @@ std::optional<Traversal> find_traversal(const FindSplitList& split_list, const F
   });
   if (assigned.empty())
     return reject(loop.exprs[0].span,
-                  "the walk over PP_SPLIT " + walk->list->name + " carries no value from element to element",
-                  "assign what an element returns to the variable that the next one reads");
+                  "the loop over PP_SPLIT " + traversal->list->name + " carries no value from element to element",
+                  "assign an element's result to the variable that the next element reads");
   if (assigned.size() > 1)
     return reject(loop.exprs[0].span,
-                  "the walk over PP_SPLIT " + walk->list->name + " carries several values: " + listed(assigned),
-                  "a stage hands on one tensor");
-  walk->carried = assigned.begin()->name;
-  walk->variable = assigned.begin()->variable;
+                  "the loop over PP_SPLIT " + traversal->list->name + " carries several values: " + listed(assigned),
+                  "a stage passes on one tensor");
+  traversal->carried = assigned.begin()->name;
+  traversal->variable = assigned.begin()->variable;
 
-  if (const Stmt* reference = reference_to(statements, walk->variable))
+  if (const Stmt* reference = reference_to(statements, traversal->variable))
     return reject(reference->span,
-                  reference->names[0] + " is a reference to " + walk->carried + ", which stages receive",
-                  "name " + walk->carried + " itself");
+                  reference->names[0] + " is a reference to " + traversal->carried + ", which stages receive",
+                  "use " + traversal->carried + " directly");
 
-  walk->feed = feeding(statements, walk->loop, walk->variable);
-  if (walk->feed.empty())
+  traversal->feed = find_feed(statements, traversal->loop, traversal->variable);
+  if (traversal->feed.empty())
     return reject(loop.exprs[0].span,
-                  "the value that the walk over PP_SPLIT " + walk->list->name + " carries, " + walk->carried +
-                      ", is not made in this method",
-                  "make it in a statement before the loop, so that stages after the first can receive it instead");
-  if (!is_adjacent(statements, *walk, findings) || !makes_one_tensor(statements, *walk, findings)) return std::nullopt;
-  if (const Stmt* shared = declared_with_others(statements, walk->feed, walk->variable))
-    return reject(shared->span, walk->carried + " is made in one declaration with others",
-                  "declare it in a statement of its own");
+                  "the value that the loop over PP_SPLIT " + traversal->list->name + " carries, " + traversal->carried +
+                      ", is not computed in this method",
+                  "compute it in a statement before the loop, so that later stages can receive it instead");
+  if (!is_adjacent(statements, *traversal, findings) || !computes_one_tensor(statements, *traversal, findings))
+    return std::nullopt;
+  if (const Stmt* shared = declared_with_others(statements, traversal->feed, traversal->variable))
+    return reject(shared->span, traversal->carried + " is declared together with other variables",
+                  "declare it in a separate statement");
 
-  if (const Stmt* early = early_end({statements.begin(), statements.begin() + static_cast<std::ptrdiff_t>(walk->loop)},
-                                    /*in_loop=*/false))
-    return reject(early->span, "this returns before the walk over PP_SPLIT " + walk->list->name,
-                  "return after the walk, from what it carries");
-  for (size_t i = walk->feed.back() + 1; i < walk->loop; ++i)
-    if (const Expr* reader = first_reader(statements[i], walk->variable))
+  if (const Stmt* early =
+          early_end({statements.begin(), statements.begin() + static_cast<std::ptrdiff_t>(traversal->loop)},
+                    /*in_loop=*/false))
+    return reject(early->span, "this returns before the loop over PP_SPLIT " + traversal->list->name,
+                  "return after the loop, from the value that it carries");
+  for (size_t i = traversal->feed.back() + 1; i < traversal->loop; ++i)
+    if (const Expr* reader = first_reader(statements[i], traversal->variable))
       return reject(reader->span,
-                    walk->carried + " is read before the walk over PP_SPLIT " + walk->list->name +
+                    traversal->carried + " is read before the loop over PP_SPLIT " + traversal->list->name +
                         ": stages after the first hold another value in it",
-                    "ask it for its sizes or type alone, or compute this from the batch");
+                    "read only its sizes or type, or compute this from the batch");
 
-  for (size_t i = walk->loop + 1; i < statements.size() && !walk->cut; ++i)
-    if (mentions(statements[i], walk->variable)) walk->cut = i;
-  if (walk->cut && statements[*walk->cut].kind == Stmt::Kind::ret &&
-      statements[*walk->cut].exprs[0].kind == Expr::Kind::local)
-    walk->cut.reset();
-  return walk;
+  for (size_t i = traversal->loop + 1; i < statements.size() && !traversal->cut; ++i)
+    if (mentions(statements[i], traversal->variable)) traversal->cut = i;
+  if (traversal->cut && statements[*traversal->cut].kind == Stmt::Kind::ret &&
+      statements[*traversal->cut].exprs[0].kind == Expr::Kind::local)
+    traversal->cut.reset();
+  return traversal;
 }
 
 namespace {
 
-/// What is marked for stages among `node` and what holds it, outermost first.
+/// The stage annotations on `node` and its ancestors, outermost first.
 std::vector<std::pair<const ModuleNode*, std::string>> marks(const ModuleNode& node) {
   std::vector<std::pair<const ModuleNode*, std::string>> found;
   for (const ModuleNode* at = &node; at && at->field; at = at->parent) {
     if (at->parent && at->parent->field == at->field)
-      continue;  // an element, or one alternative, is marked as the whole
+      continue;  // list elements and alternatives share the annotation of their field
     for (const char* kind : {"pp_first", "pp_split", "pp_last", "pp_all"})
       if (find_annotation(at->field->annotations, kind)) found.emplace(found.begin(), at, kind);
   }
@@ -375,9 +380,9 @@ bool holds_list(const ModuleNode& node, bool is_split) {
 
 }  // namespace
 
-Towers find_stacks(const ModuleNode& root) {
+Stacks find_stacks(const ModuleNode& root) {
   std::array<bool, 2> found{};
-  Towers towers;
+  Stacks stacks;
   bool is_split = false;
   for_each_node(root, [&](const ModuleNode& node) {
     const auto marked = marks(node);
@@ -385,31 +390,31 @@ Towers find_stacks(const ModuleNode& root) {
     const std::string& kind = marked[0].second;
     is_split |= kind == "pp_split";
     if (node.kind == ModuleNode::Kind::list || !holds_list(node, false)) return;
-    for (const size_t tower : {0, 1}) {
-      if (kind != (tower == 0 ? "pp_first" : "pp_last")) continue;
-      found[tower] = true;
-      towers.are_split[tower] |= holds_list(node, true);
+    for (const size_t stack : {0, 1}) {
+      if (kind != (stack == 0 ? "pp_first" : "pp_last")) continue;
+      found[stack] = true;
+      stacks.are_split[stack] |= holds_list(node, true);
     }
   });
-  towers.exist = found[0] && found[1] && !is_split;
-  return towers;
+  stacks.exist = found[0] && found[1] && !is_split;
+  return stacks;
 }
 
-StagePosition find_stage_position(const ModuleNode& node, const Towers& towers) {
+StagePosition find_stage_position(const ModuleNode& node, const Stacks& stacks) {
   const auto marked = marks(node);
   if (marked.empty()) return {};
   const auto [top, kind] = marked.front();
-  StagePosition place{kind, 0, top->field, top->field};
+  StagePosition position{kind, 0, top->field, top->field};
   for (const auto& [inner, inner_kind] : marked)
     if (inner_kind == "pp_all") return {inner_kind, 0, inner->field, top->field};
-  if (!towers.exist) return place;
-  place.tower = kind == "pp_first" ? 0 : 1;
-  if (!towers.are_split[place.tower]) return place;
+  if (!stacks.exist) return position;
+  position.stack = kind == "pp_first" ? 0 : 1;
+  if (!stacks.are_split[position.stack]) return position;
   if (marked.size() > 1)
-    place.kind = marked[1].second, place.marked = marked[1].first->field;
+    position.kind = marked[1].second, position.marked = marked[1].first->field;
   else
-    place.kind = holds_list(*top, true) ? "" : "pp_last";
-  return place;
+    position.kind = holds_list(*top, true) ? "" : "pp_last";
+  return position;
 }
 
 std::optional<Traversal> find_cut(const Function& method, const std::vector<StageReads>& reads,
@@ -419,7 +424,7 @@ std::optional<Traversal> find_cut(const Function& method, const std::vector<Stag
     findings.push_back({true, where, std::move(message), std::move(advice), {}});
     return std::nullopt;
   };
-  std::optional<size_t> first, last;  // the last statement that the first stage runs, the first that the last one runs
+  std::optional<size_t> first, last;  // last statement of the first stage, first statement of the last stage
   for (size_t i = 0; i < reads.size(); ++i) {
     if (reads[i].is_cut) {
       check_around(i, reads, findings);
@@ -435,41 +440,42 @@ std::optional<Traversal> find_cut(const Function& method, const std::vector<Stag
                     read.last.node->path +
                         ", which the last pipeline stage alone holds, is used in one statement with " +
                         read.first.node->path + ", which the first one holds",
-                    "give what the first stage makes a name in a statement of its own");
+                    "assign the first stage's output to a local variable before using it");
 
   if (*last < *first) {
     const bool is_late = std::any_of(reads.begin(), reads.begin() + static_cast<std::ptrdiff_t>(*last),
                                      [](const StageReads& read) { return read.first.at != nullptr; });
-    findings.push_back(is_late ? misplaced(reads[*first].first, true, "after what the last one runs")
-                               : misplaced(reads[*last].last, false, "before what the first one runs"));
+    findings.push_back(is_late ? misplaced(reads[*first].first, true, "after the last stage's computation")
+                               : misplaced(reads[*last].last, false, "before the first stage's computation"));
     return std::nullopt;
   }
 
-  Traversal walk;
-  walk.tower = reads[*first].first.marked;
-  const Locals made = definitions(statements[*first]);
-  if (made.empty())
-    return reject(reads[*first].first.at->span,
-                  "what " + walk.tower->name + " makes for the last pipeline stage has no name",
-                  "assign it to a variable in a statement of its own");
-  walk.carried = made.begin()->name;
-  walk.variable = made.begin()->variable;
-  walk.feed = feeding(statements, *first + 1, walk.variable);
+  Traversal traversal;
+  traversal.stack = reads[*first].first.marked;
+  const Locals defined = definitions(statements[*first]);
+  if (defined.empty())
+    return reject(
+        reads[*first].first.at->span,
+        "the output of " + traversal.stack->name + " for the last pipeline stage is not assigned to a variable",
+        "assign it to a local variable in a separate statement");
+  traversal.carried = defined.begin()->name;
+  traversal.variable = defined.begin()->variable;
+  traversal.feed = find_feed(statements, *first + 1, traversal.variable);
   for (size_t i = 0; i < *first; ++i)
-    if (reads[i].first.at && std::find(walk.feed.begin(), walk.feed.end(), i) == walk.feed.end()) {
-      const Locals beside = definitions(statements[i]);
+    if (reads[i].first.at && std::find(traversal.feed.begin(), traversal.feed.end(), i) == traversal.feed.end()) {
+      const Locals extra = definitions(statements[i]);
       return reject(reads[i].first.at->span,
-                    "the first pipeline stage makes " + (beside.empty() ? "another value" : listed(beside)) +
-                        " beside " + walk.carried + ", which it hands on",
-                    "a stage hands on one tensor: make " + walk.carried + " of both");
+                    "the first pipeline stage computes " + (extra.empty() ? "another value" : listed(extra)) +
+                        " in addition to " + traversal.carried + ", which it passes on",
+                    "a stage passes on one tensor: combine both in " + traversal.carried);
     }
-  if (!makes_one_tensor(statements, walk, findings)) return std::nullopt;
-  if (!is_adjacent(statements, walk, findings)) return std::nullopt;
-  if (const Stmt* shared = declared_with_others(statements, walk.feed, walk.variable))
-    return reject(shared->span, walk.carried + " is made in one declaration with others",
-                  "declare it in a statement of its own");
-  walk.cut = *first + 1;
-  return walk;
+  if (!computes_one_tensor(statements, traversal, findings)) return std::nullopt;
+  if (!is_adjacent(statements, traversal, findings)) return std::nullopt;
+  if (const Stmt* shared = declared_with_others(statements, traversal.feed, traversal.variable))
+    return reject(shared->span, traversal.carried + " is declared together with other variables",
+                  "declare it in a separate statement");
+  traversal.cut = *first + 1;
+  return traversal;
 }
 
 }  // namespace modgen

@@ -1,5 +1,5 @@
-// Where a pipeline cuts a model: at the loop over the PP_SPLIT list, and between two towers; the one value that
-// crosses, what feeds that value, and what reads its result.
+// Finds where a pipeline cuts a model: at the loop over the PP_SPLIT list, and between two stacks. Determines the value
+// that crosses the cut, the statements that compute it, and the statements that read its result.
 #pragma once
 
 #include <array>
@@ -13,62 +13,64 @@
 
 namespace modgen {
 
-/// Where a method's body is cut: a walk over a PP_SPLIT list, or the end of the first tower. Indices count the body's
+/// A cut in a method's body: a loop over a PP_SPLIT list, or the end of the first stack. Indices are into the body's
 /// statements.
 struct Traversal {
-  const Field* list = nullptr;   // null between towers
-  const Field* tower = nullptr;  // between towers a member that makes the carried value; null of a walk over a list
-  size_t loop = 0;               // the range-for over the list
-  std::string carried;           // the variable that the loop carries from element to element, or that crosses
-  uint32_t variable = 0;         // its number
-  std::vector<size_t> feed;      // the statements that only serve to make the carried value; adjacent
-  std::optional<size_t> cut;  // the first statement that reads the loop's result, or none where it is only returned as
-                              // it is; between towers the one after the feed
+  const Field* list = nullptr;  // the PP_SPLIT list; null between stacks
+  const Field* stack =
+      nullptr;                // between stacks: a member that computes the carried value; null for a loop over a list
+  size_t loop = 0;            // the range-for over the list
+  std::string carried;        // the variable that the loop carries from element to element, or that crosses the cut
+  uint32_t variable = 0;      // its number
+  std::vector<size_t> feed;   // adjacent statements that only compute the carried value
+  std::optional<size_t> cut;  // the first statement that reads the loop's result, or none if the result is only
+                              // returned; between stacks: the statement after the feed
 };
 
-/// What a statement reads of what one of two stages alone holds, itself or in what it calls.
+/// Reads, by one statement and the methods that it calls, of modules that only the first or only the last stage holds.
 struct StageReads {
   struct Read {
-    const Expr* at = nullptr;          // in the statement; null where nothing is read
-    const ModuleNode* node = nullptr;  // whose parameter it is
-    const Field* marked = nullptr;     // with PP_FIRST or PP_LAST: that one, or what holds it
+    const Expr* at = nullptr;          // the expression that reads; null if there is no read
+    const ModuleNode* node = nullptr;  // the module that is read
+    const Field* marked = nullptr;     // the PP_FIRST or PP_LAST field: the module's own or an ancestor's
   };
   Read first, last;
-  bool is_cut = false;  // it calls a method that is cut
+  bool is_cut = false;  // whether it calls a method that is cut
 };
 
-/// Whether pipelines cut an entry between two towers: a PP_FIRST and a PP_LAST module hold lists of layers, without
-/// being lists themselves, and no list outside of them is PP_SPLIT.
-struct Towers {
+/// The two layer stacks of an entry, if pipelines cut between them: a PP_FIRST and a PP_LAST module each contain lists
+/// of layers without being lists themselves, and no list outside of them is PP_SPLIT.
+struct Stacks {
   bool exist = false;
-  std::array<bool, 2> are_split{};  // whether a list in it is PP_SPLIT; else it is one piece
+  std::array<bool, 2> are_split{};  // whether each stack contains a PP_SPLIT list; otherwise it is one stage
 };
-Towers find_stacks(const ModuleNode& root);
+Stacks find_stacks(const ModuleNode& root);
 
-/// Which stages hold a module or a parameter.
+/// The stages that hold a module or a parameter.
 struct StagePosition {
-  std::string kind;               // "pp_first", "pp_split", "pp_last" or "pp_all"; empty where nothing says
-  size_t tower = 0;               // of two the one whose stages are meant
-  const Field* marked = nullptr;  // what says it
-  const Field* in = nullptr;      // the outermost that is marked: between towers what belongs to one of them
+  std::string kind;               // "pp_first", "pp_split", "pp_last" or "pp_all"; empty if not annotated
+  size_t stack = 0;               // index of the stack whose stages are meant
+  const Field* marked = nullptr;  // the field whose annotation decides
+  const Field* in = nullptr;      // the outermost annotated field: with two stacks, the member that belongs to one
 };
-/// What is marked outside of others decides. In a tower that is cut it is what is marked within the tower; what is
-/// marked as a tower's beside that is held by the stage which ends it.
-StagePosition find_stage_position(const ModuleNode& node, const Towers& towers);
+/// The outermost annotation decides. Within a stack that is cut, the outermost annotation inside the stack decides;
+/// other modules that are marked for a stack are held by its last stage.
+StagePosition find_stage_position(const ModuleNode& node, const Stacks& stacks);
 
-/// The PP_SPLIT list that an expression names, itself or in a module that it holds; null where it names something else.
+/// Returns the PP_SPLIT list that an expression names, directly or in a submodule; null if it names something else.
 using FindSplitList = std::function<const Field*(const Expr& range)>;
 
-/// Finds the walk in `method`; nothing where it has none. A walk that cannot be cut is added to `findings`.
+/// Finds the loop over a split list in `method`; empty if it has none. A loop that cannot be cut is reported in
+/// `findings`.
 std::optional<Traversal> find_traversal(const FindSplitList& split_list, const Function& method,
                                         std::vector<Finding>& findings);
 
-/// Finds the cut between towers in `method`, whose statements, as far as they were run, read `reads`; nothing where it
-/// is not cut itself. What two stages cannot run is added to `findings`.
+/// Finds the cut between stacks in `method`, given the reads of its statements that were interpreted; empty if the
+/// method itself is not cut. Code that two stages cannot run is reported in `findings`.
 std::optional<Traversal> find_cut(const Function& method, const std::vector<StageReads>& reads,
                                   std::vector<Finding>& findings);
 
-/// Whether `statement` reads or assigns the local variable.
+/// Whether `statement` reads or assigns the local variable number `variable`.
 bool mentions(const Stmt& statement, uint32_t variable);
 
 }  // namespace modgen

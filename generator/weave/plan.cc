@@ -14,7 +14,7 @@ bool is_leaf_with_parameters(const ModuleNode& node) {
   return node.children.empty() && node.kind != Kind::family && node.kind != Kind::list && node.holds_parameters();
 }
 
-/// Whether the layer can have a bias: not where its constructor is told so by a literal.
+/// Whether the layer can have a bias: always, unless its constructor passes the literal `false`.
 bool may_have_bias(const ModuleNode& linear) {
   if (!linear.construction || linear.construction->kind != Expr::Kind::call || linear.construction->operands.size() < 3)
     return true;
@@ -35,13 +35,13 @@ class Planner {
       if (entry->arguments.size() > 1) plan_.architecture = entry->arguments[1];
     }
     find_config();
-    plan_.towers.resize(stacks_.exist ? 2 : 1);
+    plan_.stacks.resize(stacks_.exist ? 2 : 1);
     for_each_node(root_, [&](const ModuleNode& node) { add(node); });
-    if (stacks_.exist || !plan_.towers[0].split_list.empty()) {
+    if (stacks_.exist || !plan_.stacks[0].split_list.empty()) {
       check_stages();
     } else {
       check_no_stages();
-      plan_.towers.clear();
+      plan_.stacks.clear();
     }
     return std::move(plan_);
   }
@@ -56,8 +56,8 @@ class Planner {
             plan_.config = candidate.name;
     }
     if (plan_.config.empty())
-      report(findings_, root_.type->where, "an entry whose constructor takes no config",
-             "give it a constructor from the family's config");
+      report(findings_, root_.type->where, "the entry's constructor takes no config",
+             "add a constructor that takes the family's config");
   }
 
   void add(const ModuleNode& node) {
@@ -65,10 +65,10 @@ class Planner {
       plan_.units.push_back(node.path);
     if (node.type) add_counts(node);
     if (!node.field || (node.parent && (node.parent->kind == Kind::list || node.parent->kind == Kind::one_of)))
-      return;  // a list's annotations are its elements'
+      return;  // list elements inherit the list's annotations
     const std::vector<Annotation>& annotations = node.field->annotations;
-    if (const StagePosition place = find_stage_position(node, stacks_); place.marked == node.field)
-      add_to_stages(node, place);
+    if (const StagePosition position = find_stage_position(node, stacks_); position.marked == node.field)
+      add_to_stages(node, position);
     if (node.kind == Kind::linear || node.kind == Kind::embedding) split(node, "weight");
     if (node.kind == Kind::linear && may_have_bias(node)) split(node, "bias");
     if (node.kind == Kind::parameter || node.kind == Kind::buffer) split(node, "");
@@ -82,21 +82,21 @@ class Planner {
     }
   }
 
-  void add_to_stages(const ModuleNode& node, const StagePosition& place) {
-    EntryPlan::Tower& tower = plan_.towers[place.tower];
-    if (place.kind == "pp_first") tower.first.push_back(node.path);
-    if (place.kind == "pp_last") tower.last.push_back(node.path);
-    if (place.kind == "pp_all" && place.in != node.field) plan_.everywhere.push_back(node.path);
-    if (place.kind != "pp_split") return;
-    if (!tower.split_list.empty())
+  void add_to_stages(const ModuleNode& node, const StagePosition& position) {
+    EntryPlan::Stack& stack = plan_.stacks[position.stack];
+    if (position.kind == "pp_first") stack.first.push_back(node.path);
+    if (position.kind == "pp_last") stack.last.push_back(node.path);
+    if (position.kind == "pp_all" && position.in != node.field) plan_.everywhere.push_back(node.path);
+    if (position.kind != "pp_split") return;
+    if (!stack.split_list.empty())
       report(findings_, find_annotation(node.field->annotations, "pp_split")->where,
-             "a second PP_SPLIT list, " + node.path + " beside " + tower.split_list,
-             stacks_.exist ? "a pipeline cuts one list of each tower: mark one of them"
-                           : "a pipeline cuts one list: mark one of them");
-    tower.split_list = node.path;
+             "a second PP_SPLIT list, " + node.path + " in addition to " + stack.split_list,
+             stacks_.exist ? "a pipeline cuts one list of each stack: mark only one of them"
+                           : "a pipeline cuts one list: mark only one of them");
+    stack.split_list = node.path;
   }
 
-  /// Adds how tp splits a layer's parameter, or the parameter or buffer `layer` itself.
+  /// Adds the tensor-parallel split of a layer's parameter, or of the parameter or buffer `layer` itself.
   void split(const ModuleNode& layer, const std::string& parameter) {
     const Partition partition = find_partition(layer, parameter);
     if (!partition.dim) return;
@@ -107,8 +107,8 @@ class Planner {
       divide(part, layer.field->where, "a part of " + layer.path);
       split.parts.push_back(product_text(part));
     }
-    // A layer's size that is not computed as a product is in no rule of the plan: the runtime holds
-    // every split parameter's own size against the mesh before a rank starts.
+    // A layer size that is not a product adds no rule to the plan: the runtime checks the size of every split
+    // parameter against the mesh before a rank starts.
     const Size size = split_size(layer, *partition.dim);
     if (partition.parts.empty() && (size.known || parameter.empty()))
       divide(size, layer.field->where, "the split size of " + layer.path);
@@ -124,12 +124,12 @@ class Planner {
   }
 
   void divide(const Size& size, SourceSpan where, const std::string& what) {
-    // Where a count among the factors is split, the others may be anything.
+    // If a count among the factors is split, the other factors are unrestricted.
     std::vector<std::string> fields = size.local_fields;
     if (fields.empty() && size.known && !size.config_fields.empty()) fields = {product_text(size.config_fields)};
     if (fields.empty()) {
       report(findings_, where, "unproven: " + what + " cannot be traced to fields of the config that tp has to divide",
-             "make it of config fields in the constructor, as one or as a product; where it is made of heads, mark "
+             "compute it from config fields in the constructor, as one field or a product; if it counts heads, mark "
              "their count TP_LOCAL");
       return;
     }
@@ -160,43 +160,45 @@ class Planner {
                       std::string(is_inner ? "TIES" : "TIED_TO") +
                           " names no parameter: " + annotation.arguments[is_inner && end == &source ? 1 : 0],
                       is_inner && end == &tied
-                          ? "name one within the marked module, as in TIES(HeadImpl::decoder->weight, embed->weight)"
+                          ? "name one in the marked module, as in TIES(HeadImpl::decoder->weight, embed->weight)"
                           : "name one of this class's members, as in TIED_TO(model->embed_tokens->weight)");
     if (layout(tied) != layout(source))
       return report(
           findings_, annotation.where,
           tied.path + " is " + layout(tied) + ", and " + source.path + ", which it is tied to, is " + layout(source),
-          "annotate both in the same way");
+          "annotate both the same way");
     if (tied.layer->unit() != source.layer->unit())
       return report(findings_, annotation.where,
                     tied.path + " and " + source.path + ", which it is tied to, belong to different FSDP units",
                     "keep tied parameters in one unit");
-    const StagePosition one = find_stage_position(*tied.layer, stacks_),
-                        other = find_stage_position(*source.layer, stacks_);
-    const auto is_end = [](const StagePosition& place) {
-      return place.kind == "pp_all" || (place.tower == 0 ? place.kind == "pp_first" : place.kind == "pp_last");
+    const StagePosition tied_stage = find_stage_position(*tied.layer, stacks_),
+                        source_stage = find_stage_position(*source.layer, stacks_);
+    const auto is_end = [](const StagePosition& position) {
+      return position.kind == "pp_all" ||
+             (position.stack == 0 ? position.kind == "pp_first" : position.kind == "pp_last");
     };
-    if (stacks_.exist && !(is_end(one) && is_end(other)) && (one.tower != other.tower || one.kind != other.kind))
+    if (stacks_.exist && !(is_end(tied_stage) && is_end(source_stage)) &&
+        (tied_stage.stack != source_stage.stack || tied_stage.kind != source_stage.kind))
       return report(findings_, annotation.where,
-                    tied.path + " and " + source.path + ", which it is tied to, are held by stages of which one is " +
-                        "neither the first nor the last",
+                    tied.path + " and " + source.path + ", which it is tied to, are held by different stages, one of " +
+                        "which is neither the first nor the last",
                     "mark one of them PP_ALL");
     for (const Class& candidate : family_.classes)
       if (candidate.name == plan_.config && !has_field(candidate, kTieFlag))
-        return report(findings_, annotation.where,
-                      tied.path + " is tied where the config's " + kTieFlag + " says so, and " + plan_.config +
-                          " has no such field",
-                      std::string("add bool ") + kTieFlag + " to the config, or do not tie");
+        return report(
+            findings_, annotation.where,
+            tied.path + " is tied if the config's " + kTieFlag + " is set, but " + plan_.config + " has no such field",
+            std::string("add bool ") + kTieFlag + " to the config, or remove the tie");
     plan_.ties.push_back({tied.path, source.path, kTieFlag});
   }
 
-  /// Every parameter belongs to one stage.
+  /// Checks that every parameter belongs to one stage.
   void check_stages() {
     for_each_node(root_, [&](const ModuleNode& node) {
       if (!is_leaf_with_parameters(node)) return;
       if (!find_stage_position(node, stacks_).kind.empty()) return;
       report(findings_, node.field->where, "the parameters of " + node.path + " belong to no pipeline stage",
-             "mark it, or a module that holds it, PP_FIRST, PP_LAST or PP_ALL");
+             "mark it, or a module that contains it, PP_FIRST, PP_LAST or PP_ALL");
     });
   }
 
@@ -207,17 +209,17 @@ class Planner {
         if (const Annotation* stage = find_annotation(node.field->annotations, kind))
           report(findings_, stage->where,
                  node.field->name +
-                     " is marked for a pipeline stage, but there is no PP_SPLIT list to cut, and no two towers to cut "
-                     "between",
-                 "mark the list of layers PP_SPLIT; of two modules that hold lists of layers, one PP_FIRST and the "
-                 "other PP_LAST");
+                     " is marked for a pipeline stage, but the model has neither a PP_SPLIT list to cut nor two stacks "
+                     "to cut between",
+                 "mark the list of layers PP_SPLIT; or of two modules that hold lists of layers, mark one PP_FIRST and "
+                 "the other PP_LAST");
     });
   }
 
   const FamilyModel& family_;
   const ModuleNode& root_;
   std::vector<Finding>& findings_;
-  const Towers stacks_;
+  const Stacks stacks_;
   EntryPlan plan_;
 };
 

@@ -1,4 +1,4 @@
-// The static parallel plan of an entry, and the proof that each parameter has one owner on every axis.
+// Derives the static parallel plan of an entry, and proves that each parameter has one owner on every axis.
 #pragma once
 
 #include <vector>
@@ -8,25 +8,25 @@
 
 namespace modgen {
 
-/// Derives the plan of the entry at `root`. What cannot be owned or divided is added to `findings`.
+/// Derives the plan of the entry at `root`. Parameters without an owner and indivisible sizes are reported in
+/// `findings`.
 EntryPlan derive_plan(const FamilyModel& family, const ModuleNode& root, std::vector<Finding>& findings);
 
-/// Checks each annotation of the family against what it marks, and that what needs registration is registered.
+/// Checks that each annotation fits the declaration that it marks, and that modules and parameters are registered.
 void check_annotations(const FamilyModel& family, std::vector<Finding>& findings);
 
-/// The field and parameter that a TIED_TO names: "model->embed_tokens->weight" in the class of `owner`. Null where
-/// there is no such parameter.
+/// The layer and parameter that a TIED_TO expression names, such as "model->embed_tokens->weight" in the class of
+/// `owner`. Null if there is no such parameter.
 struct TiedParameter {
   const ModuleNode* layer = nullptr;  // the layer or parameter
-  std::string path;                   // of the parameter
+  std::string path;                   // path of the parameter
 };
 TiedParameter find_tied(const ModuleNode& owner, std::string_view expression);
 
-/// What the first argument of TIES names within the marked module: "HeadImpl::decoder->weight" gives
-/// "decoder->weight".
+/// Strips the class from the first argument of TIES: "HeadImpl::decoder->weight" becomes "decoder->weight".
 std::string inside(const std::string& expression);
 
-/// The config's flag that switches a tie.
+/// The config flag that enables a tie.
 inline constexpr const char* kTieFlag = "tie_word_embeddings";
 
 }  // namespace modgen

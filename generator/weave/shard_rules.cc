@@ -20,7 +20,7 @@ Rule find_rule(const Callee& callee, std::string& name) {
   const size_t colon = callee.name.rfind("::");
   const std::string space = colon == std::string::npos ? "" : callee.name.substr(0, colon);
   name = callee.name.substr(colon == std::string::npos ? 0 : colon + 2);
-  // Functions of libtorch whose rules are with those of the contract's.
+  // Functions of libtorch whose rules are in the same tables as the contract's functions.
   constexpr std::array kOfTorch = {"layer_norm", "scaled_dot_product_attention", "scalar_tensor"};
   const bool is_contract_rule =
       (function_rules().contains(name) || head_rules().contains(name) || state_space_rules().contains(name)) &&
@@ -34,7 +34,7 @@ Rule find_rule(const Callee& callee, std::string& name) {
 
 namespace {
 
-/// Operations that know what a tp rank's share of a count is, or say themselves why they reject it.
+/// Operations that support tp-local counts, or reject them with their own message.
 bool reads_counts(std::string_view name) {
   static constexpr std::string_view names[] = {
       ".view",
@@ -60,24 +60,25 @@ bool reads_counts(std::string_view name) {
   return name.starts_with("op ") || std::ranges::find(names, name) != std::end(names);
 }
 
-bool holds_share(const Value& value) {
-  return value.kind == Value::Kind::number ? value.local : std::ranges::any_of(value.elements, holds_share);
+bool holds_local_count(const Value& value) {
+  return value.kind == Value::Kind::number ? value.local : std::ranges::any_of(value.elements, holds_local_count);
 }
 
-/// Operations that read of some operands only what is the same on all ranks.
-bool reads_kind_alone(std::string_view name) {
+/// Operations that read only rank-invariant properties of some operands.
+bool reads_properties_only(std::string_view name) {
   return name == ".to" || name == ".type_as" || name == "tp::gather" || name == "tp::exit";
 }
 
 }  // namespace
 
 Value apply_rule(Operation& op, Rule rule) {
-  if (!reads_counts(op.name) && std::ranges::any_of(op.values, holds_share))
-    return op.reject("a tp rank's share of a count in " + quoted(op) + ": the result differs from that of one process",
+  if (!reads_counts(op.name) && std::ranges::any_of(op.values, holds_local_count))
+    return op.reject("a tp-local count in " + quoted(op) + ": the result differs from a single process",
                      "compute the number in the constructor, where counts are global");
   const std::vector<Value> given = op.values;
   Value result = rule(op);
-  if (!op.message.empty() || op.call != Call::none || !is_tensor(result) || reads_kind_alone(op.name)) return result;
+  if (!op.message.empty() || op.call != Call::none || !is_tensor(result) || reads_properties_only(op.name))
+    return result;
   for (const Value& value : given) {
     const bool lost =
         (is_partial(value) && !is_partial(result)) || (is_split(value) && !is_split(result) && !is_partial(result));

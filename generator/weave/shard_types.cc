@@ -98,9 +98,9 @@ std::string describe(const Value& value) {
     case Value::Kind::tensor:
       switch (value.type.kind) {
         case ShardType::Kind::invariant:
-          return "whole on every tp rank";
+          return "full on every tp rank";
         case ShardType::Kind::replicated:
-          return "whole on every tp rank with a gradient still to be summed";
+          return "full on every tp rank with a gradient that is not yet summed";
         case ShardType::Kind::partial:
           return "a partial sum over tp";
         case ShardType::Kind::sharded:
@@ -111,7 +111,7 @@ std::string describe(const Value& value) {
       }
       return "";
     case Value::Kind::number:
-      return value.local ? "a tp rank's share of a count" : "the same on every tp rank";
+      return value.local ? "a tp-local count" : "the same on every tp rank";
     case Value::Kind::tuple:
     case Value::Kind::list:
       for (const Value& element : value.elements)
@@ -128,22 +128,22 @@ std::string describe(const Value& value) {
   }
 }
 
-Storage both(const Storage& one, const Storage& other) {
+Storage merged(const Storage& one, const Storage& other) {
   Storage result;
   result.is_known = one.is_known && other.is_known;
-  std::set_union(one.made_by.begin(), one.made_by.end(), other.made_by.begin(), other.made_by.end(),
-                 std::back_inserter(result.made_by));
+  std::set_union(one.allocated_by.begin(), one.allocated_by.end(), other.allocated_by.begin(), other.allocated_by.end(),
+                 std::back_inserter(result.allocated_by));
   return result;
 }
 
 Storage get_storage(const Value& value) {
   Storage result = value.storage;
   if (value.kind == Value::Kind::tensor) return result;
-  // Of what holds none, or is not defined, there is none.
+  // Values without tensors and undefined tensors have no storage.
   result.is_known |= value.kind == Value::Kind::nothing || value.kind == Value::Kind::number ||
                      !value.elements.empty() || !value.members.empty();
-  for (const Value& element : value.elements) result = both(result, get_storage(element));
-  for (const auto& [name, member] : value.members) result = both(result, get_storage(member));
+  for (const Value& element : value.elements) result = merged(result, get_storage(element));
+  for (const auto& [name, member] : value.members) result = merged(result, get_storage(member));
   return result;
 }
 
@@ -169,12 +169,12 @@ Value join(const Value& one, const Value& other) {
   const auto anything = [&] {
     Value value = make_invariant("", true);
     value.gradient = one.carries_gradient() || other.carries_gradient();
-    value.storage = both(get_storage(one), get_storage(other));
+    value.storage = merged(get_storage(one), get_storage(other));
     return value;
   };
   if (one.kind != other.kind) return one.is_invariant() && other.is_invariant() ? anything() : mismatch();
   Value result = one;
-  result.storage = both(one.storage, other.storage);
+  result.storage = merged(one.storage, other.storage);
   switch (one.kind) {
     case Kind::tensor: {
       ShardType theirs = other.type;
@@ -229,8 +229,8 @@ Value join(const Value& one, const Value& other) {
   }
 }
 
-Value Operation::reject(std::string why, std::string what_to_do) {
-  if (message.empty()) message = std::move(why), advice = std::move(what_to_do);
+Value Operation::reject(std::string reason, std::string fix) {
+  if (message.empty()) message = std::move(reason), advice = std::move(fix);
   return Value::failure();
 }
 
@@ -243,7 +243,7 @@ void Operation::enter(size_t i) {
 
 std::optional<int64_t> Operation::number(size_t i) const {
   if (i >= values.size()) return std::nullopt;
-  // A list of dimensions that holds one counts as that one.
+  // A list with a single dimension counts as that dimension.
   const Value& value =
       values[i].kind == Value::Kind::tuple && values[i].elements.size() == 1 ? values[i].elements[0] : values[i];
   return value.kind == Value::Kind::number ? value.known : std::nullopt;
@@ -251,7 +251,7 @@ std::optional<int64_t> Operation::number(size_t i) const {
 
 namespace {
 
-/// Whether what has that type and is not taken apart here may give tensors.
+/// Whether a value of that opaque type may yield tensors.
 bool may_hold_tensors(std::string_view cpp_type) {
   static constexpr std::string_view holders[] = {"at::Tensor", "std::function", "std::_Bind", "std::any", "(lambda"};
   return std::ranges::any_of(holders,

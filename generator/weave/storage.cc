@@ -5,7 +5,7 @@
 
 namespace modgen {
 
-bool makes_memory(std::string_view operation) {
+bool allocates(std::string_view operation) {
   static constexpr std::array names = {"op +",
                                        "op -",
                                        "op *",
@@ -76,7 +76,7 @@ bool makes_memory(std::string_view operation) {
   return std::ranges::find(names, operation) != names.end();
 }
 
-bool only_looks(std::string_view operation) {
+bool is_view_or_query(std::string_view operation) {
   static constexpr std::array names = {".view",
                                        ".reshape",
                                        ".expand",

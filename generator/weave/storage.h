@@ -1,15 +1,15 @@
-// Which operations give tensors memory of their own, and which only look at their operand's.
+// Classifies operations by whether they allocate new memory or return views of their operands.
 #pragma once
 
 #include <string_view>
 
 namespace modgen {
 
-/// Whether the result of an operation, named as in the table of rules, shares memory with nothing, and no gradient
-/// needs it again. Where this is not known it may share that of every operand.
-bool makes_memory(std::string_view operation);
+/// Whether the result of an operation, named as in the rule table, aliases no other tensor and is not saved for
+/// backward. If not, it may alias every operand.
+bool allocates(std::string_view operation);
 
-/// Whether an operation computes nothing from the values of its operand: it makes a new view of them or asks for a property.
-bool only_looks(std::string_view operation);
+/// Whether an operation reads no values of its operand: it returns a view or a property.
+bool is_view_or_query(std::string_view operation);
 
 }  // namespace modgen

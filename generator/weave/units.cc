@@ -9,8 +9,8 @@ namespace {
 
 constexpr const char* kWrapped = "forward_unit";
 
-/// What hinders the runtime from running `forward` with copies of its arguments, more than once; and what to write.
-std::pair<std::string, std::string> hindrance(const Class& owner, const Function& forward) {
+/// Why the runtime cannot run `forward` repeatedly with copies of its arguments, and the fix; both empty if it can.
+std::pair<std::string, std::string> find_problem(const Class& owner, const Function& forward) {
   const std::string plain = "write it as Tensor forward(const Tensor& x, …)";
   if (forward.is_template) return {"is a template", plain};
   if (forward.is_static) return {"is static", plain};
@@ -20,11 +20,11 @@ std::pair<std::string, std::string> hindrance(const Class& owner, const Function
     return {"does not say which type it returns", "write " + type + " for auto"};
   }
   if (forward.result == "void")
-    return {"returns nothing", "return what it computes: the runtime keeps copies of arguments"};
+    return {"returns nothing", "return the result: the runtime keeps copies of the arguments"};
   if (forward.is_reference_qualified) return {"has a & or && after its parameters", "drop it"};
   constexpr const char* kShow =
-      "give the struct template <class Visitor> void tensors(Visitor&& visit), which calls visit "
-      "for each of its tensors; or pass tensors themselves";
+      "add template <class Visitor> void tensors(Visitor&& visit) to the struct, which calls visit "
+      "for each of its tensors; or pass the tensors directly";
   if (forward.result_hides_tensors)
     return {"returns a " + forward.return_type + ", in which the runtime does not find the tensors", kShow};
   for (const Parameter& parameter : forward.parameters)
@@ -33,14 +33,14 @@ std::pair<std::string, std::string> hindrance(const Class& owner, const Function
   for (const Parameter& parameter : forward.parameters)
     if (parameter.binding == Binding::reference)
       return {"may change its parameter " + parameter.name + ": the runtime holds copies and runs it again",
-              "take it by const reference, and return what is computed"};
+              "take it by const reference, and return the result"};
   for (const Function& other : owner.functions)
     if (other.name == kWrapped)
       return {std::string("would be called ") + kWrapped + ", as another method is", "give that one another name"};
   return {};
 }
 
-/// The parameters as written, each with a name, and these names.
+/// The parameter list as written, with a name for every parameter, and the names.
 std::pair<std::string, std::vector<std::string>> named_parameters(const FamilyModel& family, const Function& forward) {
   std::string text;
   std::vector<std::string> names;
@@ -72,10 +72,10 @@ void check_units(const FamilyModel& family, std::vector<Finding>& findings) {
         findings.push_back({true,
                             function.where,
                             "an FSDP_UNIT class with two methods named forward",
-                            "keep one, and give the other a name of its own",
+                            "keep one, and rename the other",
                             {{false, forward->where, "the first one is here", "", {}}}});
       forward = &function;
-      const auto [why, advice] = hindrance(owner, function);
+      const auto [why, advice] = find_problem(owner, function);
       if (!why.empty())
         findings.push_back({true, function.where, "the forward of an FSDP_UNIT class " + why, advice, {}});
     }

@@ -1,4 +1,4 @@
-// The forwards of FSDP units, which the runtime runs through a wrapper of the same name.
+// Wraps the forward methods of FSDP units, so that the runtime runs them.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace modgen {
 
-/// Checks that each FSDP_UNIT class has one forward, and that the runtime can run it.
+/// Checks that each FSDP_UNIT class has exactly one forward, and that the runtime can run it.
 void check_units(const FamilyModel& family, std::vector<Finding>& findings);
 
-/// The method that hands `forward_unit`, the forward's own body, to the runtime.
+/// The source of the `forward` that passes `forward_unit`, which has the original body, to the runtime.
 std::string unit_wrapper(const FamilyModel& family, const Class& owner, const Function& forward);
 
 }  // namespace modgen

@@ -11,16 +11,16 @@
 namespace modgen {
 namespace {
 
-void check_walked(const ModuleNode& root, const Interpretation& interpretation, std::vector<Finding>& findings) {
-  const Towers towers = find_stacks(root);
+void check_traversals(const ModuleNode& root, const Interpretation& interpretation, std::vector<Finding>& findings) {
+  const Stacks stacks = find_stacks(root);
   for_each_node(root, [&](const ModuleNode& node) {
-    if (node.kind != ModuleNode::Kind::list || find_stage_position(node, towers).kind != "pp_split") return;
+    if (node.kind != ModuleNode::Kind::list || find_stage_position(node, stacks).kind != "pp_split") return;
     for (const auto& [function, found] : interpretation)
-      if (found.walk && found.walk->list == node.field) return;
+      if (found.traversal && found.traversal->list == node.field) return;
     findings.push_back({true,
                         node.field->where,
-                        "no forward walks the PP_SPLIT list " + node.field->name + " in order",
-                        "walk it: for (auto& element : *" + node.field->name + ")",
+                        "no forward loops over the PP_SPLIT list " + node.field->name + " in order",
+                        "loop over it: for (auto& element : *" + node.field->name + ")",
                         {}});
   });
 }
@@ -35,20 +35,21 @@ EntryPlan::StageCut stage_cut(const std::string& list, const std::string& carrie
   return cut;
 }
 
-/// What the walks over `root`'s split lists carry from stage to stage, and what crosses between its towers.
+/// The values that the loops over `root`'s split lists carry from stage to stage, and the value that crosses between
+/// its stacks.
 std::vector<EntryPlan::StageCut> stage_cuts(const ModuleNode& root, const Interpretation& interpretation) {
   std::vector<EntryPlan::StageCut> cuts, between;
-  const Towers towers = find_stacks(root);
+  const Stacks stacks = find_stacks(root);
   for_each_node(root, [&](const ModuleNode& node) {
-    const bool is_list = node.kind == ModuleNode::Kind::list && find_stage_position(node, towers).kind == "pp_split";
+    const bool is_list = node.kind == ModuleNode::Kind::list && find_stage_position(node, stacks).kind == "pp_split";
     if (is_list)
       for (const ModuleNode* at = &node; at; at = at->parent)
         for (const auto& [function, found] : interpretation)
-          if (found.owner == at->type && at->type && found.walk && found.walk->list == node.field)
-            cuts.push_back(stage_cut(node.path, found.walk->carried, found.carried));
+          if (found.owner == at->type && at->type && found.traversal && found.traversal->list == node.field)
+            cuts.push_back(stage_cut(node.path, found.traversal->carried, found.carried));
     if (node.field && between.empty())
       for (const auto& [function, found] : interpretation)
-        if (found.cut && found.cut->tower == node.field)
+        if (found.cut && found.cut->stack == node.field)
           between.push_back(stage_cut("", found.cut->carried, found.crossing));
   });
   cuts.insert(cuts.end(), between.begin(), between.end());
@@ -60,7 +61,7 @@ struct Tree {
   bool is_entry;
 };
 
-/// Of the entries, and after them of all module classes.
+/// The module trees of the entries, followed by those of all module classes.
 std::vector<Tree> module_trees(const FamilyModel& family) {
   std::vector<Tree> trees;
   for (const bool is_entry : {true, false})
@@ -70,10 +71,10 @@ std::vector<Tree> module_trees(const FamilyModel& family) {
   return trees;
 }
 
-/// What running all methods on shard types says.
+/// The result of interpreting all methods on shard types.
 struct Run {
   Interpretation interpretation;
-  std::vector<EntryPlan::Proof> proofs;  // of the entries
+  std::vector<EntryPlan::Proof> proofs;  // one per entry
   std::vector<Finding> findings;
 };
 
@@ -81,7 +82,7 @@ Run run_methods(const FamilyModel& family, const FunctionIndex& functions, const
                 OpenSums& sums) {
   Run run;
   for (const Tree& tree : trees) {
-    // Where sums are looked for, one entry shows those of the others, which have most of their classes in common.
+    // While searching for open sums, only the first entry is run: entries share most of their classes.
     if (tree.is_entry && (!sums.looking || &tree == &trees.front()))
       run.proofs.push_back(interpret_entry(family, functions, *tree.root, sums, run.interpretation, run.findings));
     else
@@ -116,7 +117,7 @@ std::vector<Finding> weave(FamilyModel& family) {
     EntryPlan& plan = plans.emplace_back(derive_plan(family, *tree.root, findings));
     plan.proof = std::move(run.proofs[plans.size() - 1]);
     plan.cuts = stage_cuts(*tree.root, run.interpretation);
-    if (findings.empty() && run.findings.empty()) check_walked(*tree.root, run.interpretation, findings);
+    if (findings.empty() && run.findings.empty()) check_traversals(*tree.root, run.interpretation, findings);
   }
   if (findings.empty()) check_ties(family, findings);
   findings.insert(findings.end(), run.findings.begin(), run.findings.end());

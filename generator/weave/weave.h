@@ -1,4 +1,4 @@
-// The fourth stage, weave: the parallel calls where the types ask for them, and the plan that follows.
+// The fourth stage, weave: inserts the parallel calls that the shard types require, and derives the parallel plan.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace modgen {
 
-/// Places the parallel calls as edits of `family`, checks its shard types and derives the plan of every entry.
+/// Inserts the parallel calls as edits of `family`, checks its shard types and derives the plan of every entry.
 std::vector<Finding> weave(FamilyModel& family);
 
 }  // namespace modgen

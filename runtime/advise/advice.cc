@@ -12,28 +12,29 @@
 #include "runtime/advise/layouts.h"
 #include "runtime/advise/profile_model.h"
 #include "runtime/advise/stages_on_ranks.h"
-#include "runtime/parallel/known_schedules.h"
+#include "runtime/parallel/pipeline/known_schedules.h"
 #include "runtime/plan/run_plan.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {
 namespace {
 
-/// An estimate may be so much above what a plan finds.
-constexpr double kDoubt = 1.25;
-/// Plans of one mesh, and of all for each that is asked for, after which the rest is taken not to fit.
-constexpr int64_t kPlansOfMesh = 3, kPlansOfChoice = 10;
+/// Tolerance: an estimate may exceed the planned memory by this factor.
+constexpr double kEstimateSlack = 1.25;
+/// Limits on plans: per mesh, and in total per requested mesh. Further layouts are assumed not to fit.
+constexpr int64_t kPlansPerMesh = 3, kPlansPerChoice = 10;
 
 void check(const RunConfig& config, const Cluster& cluster) {
   if (std::string error = find_error(cluster); !error.empty()) throw ConfigError(error);
   if (config.train.batch_size_per_rank > 0)
     throw ConfigError(
-        fmt::format("train.batch_size_per_rank = {} trains another batch on each mesh, which cannot be compared: set "
-                    "it to 0, and train.batch_size to the samples of a step",
+        fmt::format("train.batch_size_per_rank = {} gives each mesh a different global batch, so that meshes cannot "
+                    "be compared: set it to 0, and set train.batch_size",
                     config.train.batch_size_per_rank));
 }
 
-/// The plan's peak on the device. What is offloaded a plan counts as well, so that there the estimate stays.
+/// Returns the planned peak memory on the device. A plan also counts offloaded tensors, so with offloading the estimate
+/// is used: returns nullopt.
 std::optional<int64_t> planned_peak(const RunConfig& config, int64_t devices, bool offloads) {
   const RunPlan plan = make_run_plan(config, devices);
   if (offloads) return {};
@@ -42,15 +43,15 @@ std::optional<int64_t> planned_peak(const RunConfig& config, int64_t devices, bo
   return most;
 }
 
-/// What was planned and is no advice.
+/// Layouts that were planned and rejected.
 struct Rejected {
-  std::optional<Choice> nearest;  // of those that do not fit the one that needs least
-  std::string error;              // what training says to another one
+  std::optional<Choice> nearest;  // the layout that needs the least memory among those that do not fit
+  std::string error;              // error of a layout that cannot be trained
 };
 
-/// Of all others the estimates are above the memory, or were left where plans had shown too little.
-[[noreturn]] void reject_every(const std::vector<Choice>& choices, const Rejected& rejected, const ModelProfile& model,
-                               const Cluster& cluster, const LayoutSearch& search) {
+/// Reports that no layout fits. All others exceed the memory by estimate, or were skipped after the limit on plans.
+[[noreturn]] void throw_nothing_fits(const std::vector<Choice>& choices, const Rejected& rejected,
+                                     const ModelProfile& model, const Cluster& cluster, const LayoutSearch& search) {
   if (choices.empty())
     throw ConfigError(
         fmt::format("no mesh of {} devices divides {} rows per step and this model: change train.batch_size to a "
@@ -62,10 +63,10 @@ struct Rejected {
   if (should_fit && !rejected.nearest && !rejected.error.empty()) throw ConfigError(rejected.error);
   const Choice& least = should_fit && rejected.nearest ? *rejected.nearest : estimated;
   const double memory = peak(least) / (1.0 - cluster.reserve);
-  std::string remedy = fmt::format("give --memory {:.0f}MiB", std::ceil(memory / 0x1p20));
-  if (memory > 0x1p30) remedy = fmt::format("give --memory {:.0f}GiB", std::ceil(memory / 0x1p30));
+  std::string remedy = fmt::format("pass --memory {:.0f}MiB", std::ceil(memory / 0x1p20));
+  if (memory > 0x1p30) remedy = fmt::format("pass --memory {:.0f}GiB", std::ceil(memory / 0x1p30));
   Cluster larger = cluster;
-  larger.between = std::max(cluster.between, 0.1 * cluster.link);  // of one node nothing was said
+  larger.between = std::max(cluster.between, 0.1 * cluster.link);  // not set for a single node
   if (larger.link == 0.0) larger.link = larger.between = 1e9;
   for (int64_t times = 2; times <= 64; times *= 2) {
     larger.nodes = cluster.nodes * times;
@@ -76,9 +77,9 @@ struct Rejected {
     break;
   }
   throw ConfigError(fmt::format(
-      "nothing fits: the least that a device needs is {} ({}, {} rows a micro-batch), and {} of --memory "
-      "are for it: {}, shorten train.seq_len, or take a smaller model",
-      in_words(peak(least)), least.layout.describe(), least.rows, in_words(cluster.usable_memory()), remedy));
+      "nothing fits: a device needs at least {} ({}, {} rows per micro-batch), and {} of --memory "
+      "are usable: {}, reduce train.seq_len, or use a smaller model",
+      format_bytes(peak(least)), least.layout.describe(), least.rows, format_bytes(cluster.usable_memory()), remedy));
 }
 
 LayoutSearch to_search(const RunConfig& config, const ProfiledModel& model) {
@@ -86,13 +87,13 @@ LayoutSearch to_search(const RunConfig& config, const ProfiledModel& model) {
   search.rows = config.train.batch_size;
   search.keepings = model.recomputations.size();
   search.divides = [tps = model.tps](int64_t tp) { return std::ranges::find(tps, tp) != tps.end(); };
-  // Without a boundary the model cannot be cut.
+  // Without a boundary the model cannot be split into stages.
   const int64_t layers = model.profile.boundary > 0.0 ? model.profile.layers : 1;
   search.makes = [layers](int64_t stages) { return stages <= layers; };
   return search;
 }
 
-/// Plans the first of `choices` until `top` meshes fit.
+/// Plans `choices` in order until `top` meshes fit.
 Rejected plan_best(Advice& advice, const std::vector<Choice>& choices, const RunConfig& config,
                    const ProfiledModel& model, const Cluster& cluster, int64_t top) {
   Rejected rejected;
@@ -100,16 +101,16 @@ Rejected plan_best(Advice& advice, const std::vector<Choice>& choices, const Run
   std::map<std::array<int64_t, 4>, int64_t> plans;  // by mesh
   int64_t all = 0;
   for (const Choice& candidate : choices) {
-    if (static_cast<int64_t>(advice.choices.size()) == top || all == kPlansOfChoice * top) break;
-    if (candidate.estimated.peak > cluster.usable_memory() * kDoubt) continue;
+    if (static_cast<int64_t>(advice.choices.size()) == top || all == kPlansPerChoice * top) break;
+    if (candidate.estimated.peak > cluster.usable_memory() * kEstimateSlack) continue;
     const Layout& layout = candidate.layout;
-    int64_t& of_mesh = plans[{layout.pp, layout.dp_replicate, layout.dp_shard, layout.tp}];
-    if (of_mesh == kPlansOfMesh) continue;
+    int64_t& mesh_plans = plans[{layout.pp, layout.dp_replicate, layout.dp_shard, layout.tp}];
+    if (mesh_plans == kPlansPerMesh) continue;
     Choice choice = candidate;
-    RunConfig laid = to_config(config, layout, model.recomputations);
-    ++of_mesh, ++all, ++advice.planned;
+    RunConfig layout_config = to_config(config, layout, model.recomputations);
+    ++mesh_plans, ++all, ++advice.planned;
     try {
-      choice.planned = planned_peak(laid, cluster.devices(), layout.offload != Offloaded::nothing);
+      choice.planned = planned_peak(layout_config, cluster.devices(), layout.offload != Offloaded::nothing);
     } catch (const ConfigError& error) {
       rejected.error = error.what();
       continue;
@@ -118,9 +119,9 @@ Rejected plan_best(Advice& advice, const std::vector<Choice>& choices, const Run
       if (!nearest || choice.memory() < nearest->memory()) nearest = std::move(choice);
       continue;
     }
-    of_mesh = kPlansOfMesh;  // the mesh has its best settings
+    mesh_plans = kPlansPerMesh;  // the best layout of this mesh is known
     advice.choices.push_back(std::move(choice));
-    advice.configs.push_back(std::move(laid));
+    advice.configs.push_back(std::move(layout_config));
   }
   return rejected;
 }
@@ -129,7 +130,7 @@ Rejected plan_best(Advice& advice, const std::vector<Choice>& choices, const Run
 
 Advice advise(const RunConfig& config, const Cluster& cluster, int64_t top) {
   check(config, cluster);
-  ProfiledModel model = profile_model(config, usual_recomputations(config), find_divisors(cluster.per_node));
+  ProfiledModel model = profile_model(config, default_recomputations(config), find_divisors(cluster.per_node));
   LayoutSearch search = to_search(config, model);
   RunConfig uncut = config;
   uncut.parallel.cuts.clear();
@@ -147,7 +148,7 @@ Advice advise(const RunConfig& config, const Cluster& cluster, int64_t top) {
     rejected = plan_best(advice, choices, config, model, cluster, top);
     if (!advice.choices.empty()) return advice;
   }
-  reject_every(choices, rejected, model.profile, cluster, search);
+  throw_nothing_fits(choices, rejected, model.profile, cluster, search);
 }
 
 Advice assess(const RunConfig& config, const Cluster& cluster) {
@@ -162,35 +163,36 @@ Advice assess(const RunConfig& config, const Cluster& cluster) {
                 .schedule = config.parallel.schedule,
                 .stages_of_rank = config.parallel.stages_per_rank};
   if (std::ranges::find(known_schedules(), layout.schedule, &KnownSchedule::name) == known_schedules().end())
-    throw ConfigError(fmt::format("parallel.schedule is {}, a file, of which no time is known: name a schedule",
-                                  config.parallel.schedule));
+    throw ConfigError(
+        fmt::format("parallel.schedule is {}, a file, whose time cannot be estimated: set it to a built-in schedule",
+                    config.parallel.schedule));
   const Offload offload = to_offload(config.parallel.offload);
   layout.offload = offload.parameters  ? Offloaded::parameters
                    : offload.optimizer ? Offloaded::optimizer
                                        : Offloaded::nothing;
   std::vector<int64_t> tps = {1};
   if (layout.tp > 1) tps.push_back(layout.tp);
-  RunConfig laid = config;
-  const int64_t batch = config.batch_shape(mesh, 0).global();  // rejects what does not divide
+  RunConfig layout_config = config;
+  const int64_t batch = config.batch_shape(mesh, 0).global();  // throws if the batch is not divisible
   ProfiledModel model = profile_model(config, {config.parallel.recompute}, tps);
   add_stages(model.profile, config, {layout});
 
   Advice advice{.model = model.profile, .guide = guide_case(model.profile, cluster), .tried = 1, .planned = 1};
   PipelineClock clock;
   Choice choice = estimate(model.profile, layout, batch, cluster, clock);
-  choice.planned = planned_peak(laid, cluster.devices(), layout.offload != Offloaded::nothing);
+  choice.planned = planned_peak(layout_config, cluster.devices(), layout.offload != Offloaded::nothing);
   advice.fitting = choice.memory() <= cluster.usable_memory() ? 1 : 0;
   advice.choices.push_back(std::move(choice));
-  advice.configs.push_back(std::move(laid));
+  advice.configs.push_back(std::move(layout_config));
   return advice;
 }
 
-double hours_of_run(const RunConfig& config, const StepTime& time) {
+double run_hours(const RunConfig& config, const StepTime& time) {
   return static_cast<double>(config.train.steps) * time.total / 3600.0;
 }
 
-double cost_of_run(const RunConfig& config, const StepTime& time, const Cluster& cluster) {
-  return hours_of_run(config, time) * static_cast<double>(cluster.devices()) * cluster.cost;
+double run_cost(const RunConfig& config, const StepTime& time, const Cluster& cluster) {
+  return run_hours(config, time) * static_cast<double>(cluster.devices()) * cluster.cost;
 }
 
 }  // namespace modular

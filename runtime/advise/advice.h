@@ -1,4 +1,4 @@
-// Which layout to train a run on: all are estimated, and the fastest that fit are planned.
+// Recommends parallel layouts for a run: estimates all layouts and plans the fastest that fit.
 #pragma once
 
 #include <cstdint>
@@ -9,27 +9,27 @@
 #include "runtime/advise/guide_case.h"
 #include "runtime/advise/model_profile.h"
 #include "runtime/advise/ranking.h"
-#include "runtime/train/config.h"
+#include "runtime/config/config.h"
 
 namespace modular {
 
 struct Advice {
   ModelProfile model;
   GuideCase guide;
-  int64_t tried = 0, fitting = 0, planned = 0;  // layouts that were estimated, that fit by estimate, that were planned
-  std::vector<Choice> choices;                  // the fastest first; of each mesh the best
-  std::vector<RunConfig> configs;               // beside them, with which training starts
+  int64_t tried = 0, fitting = 0, planned = 0;  // numbers of layouts estimated, fitting by estimate, and planned
+  std::vector<Choice> choices;                  // best layout of each mesh, fastest first
+  std::vector<RunConfig> configs;               // training config of each choice
 };
 
-/// The best `top` meshes of the cluster for the run. Throws ConfigError where the config or the cluster
-/// cannot be, and where nothing fits, with what would.
+/// Returns the best `top` meshes of the cluster for the run. Throws ConfigError if the config or the cluster is
+/// invalid, or if nothing fits, with a suggestion.
 Advice advise(const RunConfig& config, const Cluster& cluster, int64_t top);
 
-/// What the config's own mesh, micro-batches, schedule and recomputation would take there, fitting or not.
+/// Estimates the config's own mesh, micro-batches, schedule and recomputation on the cluster, whether it fits or not.
 Advice assess(const RunConfig& config, const Cluster& cluster);
 
-/// Hours of train.steps of them, and what these cost on all devices.
-double hours_of_run(const RunConfig& config, const StepTime& time);
-double cost_of_run(const RunConfig& config, const StepTime& time, const Cluster& cluster);
+/// Hours of train.steps steps, and their cost on all devices.
+double run_hours(const RunConfig& config, const StepTime& time);
+double run_cost(const RunConfig& config, const StepTime& time, const Cluster& cluster);
 
 }  // namespace modular

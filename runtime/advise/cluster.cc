@@ -33,7 +33,7 @@ std::optional<double> parse_speed(const std::string& text) {
   return number * known->second;
 }
 
-std::string in_words(double bytes) {
+std::string format_bytes(double bytes) {
   return bytes < 0x1p30 ? fmt::format("{:.1f} MiB", bytes / 0x1p20) : fmt::format("{:.1f} GiB", bytes / 0x1p30);
 }
 
@@ -42,7 +42,7 @@ std::string find_error(const Cluster& cluster) {
   if (cluster.nodes < 1 || cluster.nodes > kMost)
     return fmt::format("--nodes is {}: give the number of machines, from 1 to {}", cluster.nodes, kMost);
   if (cluster.per_node < 1 || cluster.per_node > kMost / cluster.nodes)
-    return fmt::format("--per-node is {} with --nodes {}: give each machine's number of devices, {} in all at most",
+    return fmt::format("--per-node is {} with --nodes {}: give the number of devices per machine, at most {} in total",
                        cluster.per_node, cluster.nodes, kMost);
   const struct {
     const char* option;
@@ -57,16 +57,16 @@ std::string find_error(const Cluster& cluster) {
     const bool matters = cluster.devices() > 1 || std::string_view(option) != "--link";
     const bool crosses = cluster.nodes > 1 || std::string_view(option) != "--between";
     if (matters && crosses && !(value > 0.0))
-      return fmt::format("{} is not given: say it, e.g. {} {}, or name the device by --device", option, option,
-                         example);
+      return fmt::format("{} is missing: pass e.g. {} {}, or name the device with --device", option, option, example);
   }
   if (!(cluster.attained > 0.0 && cluster.attained <= 1.0))
-    return fmt::format("--attained is {}: give the share of --flops that large products reach, above 0 and at most 1",
-                       cluster.attained);
+    return fmt::format(
+        "--attained is {}: give the fraction of --flops that large matmuls attain, above 0 and at most 1",
+        cluster.attained);
   if (!(cluster.reserve >= 0.0 && cluster.reserve < 1.0))
-    return fmt::format("--reserve is {}: give the share of --memory that libraries take, from 0 to below 1",
+    return fmt::format("--reserve is {}: give the fraction of --memory that libraries take, at least 0 and less than 1",
                        cluster.reserve);
-  if (!(cluster.cost >= 0.0)) return fmt::format("--cost is {}: give what a device costs an hour", cluster.cost);
+  if (!(cluster.cost >= 0.0)) return fmt::format("--cost is {}: give the cost of a device per hour", cluster.cost);
   return {};
 }
 

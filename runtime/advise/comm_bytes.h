@@ -1,4 +1,4 @@
-// What a rank receives in a step along each axis: the closed forms of docs/training.md.
+// Communication volume of a step along each axis: the closed forms of docs/guide/parallelism.md.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,7 @@
 
 namespace modular {
 
-/// Bytes that the ranks of an axis have together when a collective is done, summed over a step, and the number of
-/// collectives.
+/// Total size of the unsharded tensors of an axis's collectives in a step, and the number of collectives.
 struct CommVolume {
   double bytes = 0.0;
   double count = 0.0;
@@ -24,10 +23,10 @@ struct StepTraffic {
 };
 StepTraffic count_step_traffic(const ModelProfile& model, const Layout& layout, double rows);
 
-/// Bytes that a rank receives of them.
+/// Bytes that a rank receives per step.
 struct Received {
   double dp_shard = 0.0, dp_replicate = 0.0, tp = 0.0, pp = 0.0;
 };
-Received received(const StepTraffic& exchanges, const Layout& layout);
+Received received(const StepTraffic& traffic, const Layout& layout);
 
 }  // namespace modular

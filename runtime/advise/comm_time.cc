@@ -6,8 +6,8 @@
 namespace modular {
 namespace {
 
-/// How many of a group's ranks are on one node.
-int64_t ranks_of_node(const RankGroup& group, const Cluster& cluster) {
+/// Number of the group's ranks on one node.
+int64_t ranks_on_node(const RankGroup& group, const Cluster& cluster) {
   return std::clamp<int64_t>(cluster.per_node / std::max<int64_t>(group.stride, 1), 1, group.size);
 }
 
@@ -15,7 +15,7 @@ double compute_latency(const RankGroup& group, const Cluster& cluster) {
   return crosses_nodes(group, cluster) ? cluster.latency_between : cluster.latency;
 }
 
-/// Steps until each rank has heard of all: small exchanges go by trees.
+/// Latency-bound steps of a collective: small messages use trees.
 double rounds(int64_t ranks) { return std::ceil(std::log2(static_cast<double>(ranks))); }
 
 }  // namespace
@@ -31,19 +31,19 @@ bool crosses_nodes(const RankGroup& group, const Cluster& cluster) {
 
 double ring_speed(const RankGroup& group, const Cluster& cluster) {
   if (!crosses_nodes(group, cluster)) return cluster.link;
-  return std::min(cluster.link, static_cast<double>(ranks_of_node(group, cluster)) * cluster.between);
+  return std::min(cluster.link, static_cast<double>(ranks_on_node(group, cluster)) * cluster.between);
 }
 
-double gathered_by_rank(double bytes, int64_t ranks) {
+double gather_bytes_per_rank(double bytes, int64_t ranks) {
   return bytes * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
 }
 
-double all_reduced_by_rank(double bytes, int64_t ranks) { return 2.0 * gathered_by_rank(bytes, ranks); }
+double all_reduce_bytes_per_rank(double bytes, int64_t ranks) { return 2.0 * gather_bytes_per_rank(bytes, ranks); }
 
 double gather_seconds(double bytes, double count, const RankGroup& group, const Cluster& cluster) {
   if (group.size == 1) return 0.0;
   return count * rounds(group.size) * compute_latency(group, cluster) +
-         gathered_by_rank(bytes, group.size) / ring_speed(group, cluster);
+         gather_bytes_per_rank(bytes, group.size) / ring_speed(group, cluster);
 }
 
 double all_reduce_seconds(double bytes, double count, const RankGroup& group, const Cluster& cluster) {
@@ -52,7 +52,7 @@ double all_reduce_seconds(double bytes, double count, const RankGroup& group, co
 
 double message_seconds(double bytes, const RankGroup& group, const Cluster& cluster) {
   if (group.size == 1) return 0.0;
-  // The slowest of the group's hops counts, as a pipeline waits for it.
+  // The slowest hop of the group counts, because the pipeline waits for it.
   const bool leaves = crosses_nodes(group, cluster);
   return compute_latency(group, cluster) + bytes / (leaves ? cluster.between : cluster.link);
 }

@@ -7,19 +7,19 @@
 namespace modular {
 namespace {
 
-/// Adds `mesh` with each ZeRO stage, each setting of recomputation, and each place of what is offloaded.
+/// Adds `mesh` with every ZeRO stage, recomputation and offloading option.
 void add_with_memory_options(std::vector<Layout>& layouts, const Layout& mesh, const LayoutSearch& search) {
-  std::vector<Offloaded> places = {Offloaded::nothing};
-  if (search.offloads) places = {Offloaded::nothing, Offloaded::optimizer, Offloaded::parameters};
+  std::vector<Offloaded> offloads = {Offloaded::nothing};
+  if (search.offloads) offloads = {Offloaded::nothing, Offloaded::optimizer, Offloaded::parameters};
   for (int64_t stage = mesh.dp_shard > 1 ? 1 : 3; stage <= 3; ++stage)
     for (size_t keeping = 0; keeping < search.keepings; ++keeping)
-      for (const Offloaded place : places) {
-        // What is gathered once a step cannot lie in host memory between units.
-        if (place == Offloaded::parameters && stage < 3) continue;
+      for (const Offloaded offload : offloads) {
+        // Parameters that are gathered once per step cannot stay in host memory between units.
+        if (offload == Offloaded::parameters && stage < 3) continue;
         Layout layout = mesh;
         layout.zero_stage = stage;
         layout.keeping = keeping;
-        layout.offload = place;
+        layout.offload = offload;
         layouts.push_back(layout);
       }
 }

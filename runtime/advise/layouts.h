@@ -1,4 +1,4 @@
-// All layouts that a run could have on a cluster.
+// Enumerates the layouts of a run on a cluster.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 namespace modular {
 
 struct LayoutSearch {
-  int64_t rows = 1;       // of a step, over all ranks
-  size_t keepings = 1;    // settings of parallel.recompute to try
-  bool offloads = false;  // also with the optimizer, or the parameters, in host memory
+  int64_t rows = 1;       // global batch size
+  size_t keepings = 1;    // number of parallel.recompute values to try
+  bool offloads = false;  // whether to also try the optimizer or the parameters in host memory
   std::vector<std::string> schedules = {"1f1b", "interleaved", "zbv"};
-  /// Whether tp ranks can divide the model, and whether its layers make so many stages.
+  /// Whether the model can be split over tp ranks, and whether it has enough layers for the number of stages.
   std::function<bool(int64_t tp)> divides = [](int64_t) { return true; };
   std::function<bool(int64_t stages)> makes = [](int64_t) { return true; };
 };
 
-/// Each on all of the cluster's devices, with tp within a node, and rows that divide evenly. A dp_shard of 1 has no
-/// ZeRO stage but the default, a pp of 1 no schedule but the default.
+/// Layouts that use all devices of the cluster, keep tp within a node, and divide the rows evenly. Layouts with
+/// dp_shard 1 only have the default ZeRO stage, layouts with pp 1 only the default schedule.
 std::vector<Layout> find_layouts(const Cluster& cluster, const LayoutSearch& search);
 
-/// The divisors of `number`, ascending.
+/// Returns the divisors of `number` in ascending order.
 std::vector<int64_t> find_divisors(int64_t number);
 
 }  // namespace modular

@@ -8,7 +8,7 @@ namespace modular {
 
 MemoryEstimate estimate_memory(const ModelProfile& model, const Layout& layout, double rows, int64_t stored) {
   constexpr double kFloat = 4.0;
-  const RankElements elements = split_elements_of_rank(model, layout);
+  const RankElements elements = split_rank_elements(model, layout);
   const double all = elements.units + elements.root, kept = all / static_cast<double>(layout.dp_shard);
   const bool sharded = layout.dp_shard > 1, on_device = layout.offload != Offloaded::parameters;
   const Keeping& keeping = model.keepings[layout.keeping];
@@ -24,26 +24,27 @@ MemoryEstimate estimate_memory(const ModelProfile& model, const Layout& layout, 
         model.gathered_bytes * std::min(all, elements.root + static_cast<double>(1 + model.prefetch) * unit);
   else if (sharded || model.gathered_bytes < kFloat)
     memory.gathered = model.gathered_bytes * all;
-  // ZeRO 1 keeps full gradients from one micro-batch to the next; else two units' are being summed.
+  // ZeRO 1 keeps unsharded gradients across micro-batches; otherwise at most two units are being reduced.
   const bool keeps_full = sharded && layout.zero_stage == 1 && repeats;
   if (sharded) memory.unreduced = kFloat * (keeps_full ? all : std::min(all, 2.0 * std::max(unit, elements.root)));
 
   const auto stages = static_cast<double>(stages_per_rank(layout));
   const bool is_v = layout.pp > 1 && find_schedule(layout).is_v;
-  const double of_stage = model.stage_shares(layout.pp, stages_per_rank(layout), is_v).fullest_rank / stages;
-  const double row = of_stage * keeping.activations.on(layout.tp), head = keeping.head.on(layout.tp);
-  // A V's rank 0 has the first stage's store and the head; else the last rank has the head and one micro-batch.
+  const double stage_fraction = model.stage_shares(layout.pp, stages_per_rank(layout), is_v).fullest_rank / stages;
+  const double row = stage_fraction * keeping.activations.on(layout.tp), head = keeping.head.on(layout.tp);
+  // In a V, rank 0 has the first stage's stored activations and the head. Otherwise the last rank has the head and one
+  // micro-batch.
   memory.activations =
       rows * (layout.pp == 1 || is_v ? static_cast<double>(stored) * row + head
                                      : std::max(static_cast<double>(stored) * row, stages * row + head));
   memory.working = rows * keeping.working.on(layout.tp);
 
   const double always = memory.parameters + memory.optimizer;
-  // When a backward begins, all activations are there, and of earlier micro-batches the gradients.
+  // At the start of a backward, all activations and the gradients of earlier micro-batches are alive.
   double begin = always + memory.gathered + memory.activations + memory.working;
   if (repeats) begin += keeps_full ? memory.unreduced : memory.gradients;
   if (repeats && sharded && !keeps_full && layout.pp > 1) begin += kFloat * 2.0 * unit;
-  // When it ends, all gradients, of which the root's are summed last.
+  // At its end, all gradients are alive; the root's are reduced last.
   const bool stays_full = layout.zero_stage < 3 || !sharded;
   const double end =
       always + memory.gradients + memory.unreduced + memory.working + (stays_full ? memory.gathered : 0.0);

@@ -1,5 +1,5 @@
-// What a layout's fullest rank holds, estimated from a model's profile: good enough to pass over thousands of layouts;
-// a plan (runtime/plan/) says it of those that are left.
+// Estimates the peak memory of a layout's fullest rank from a model profile, cheaply enough for thousands of layouts.
+// Plans (runtime/plan/) then give exact numbers for the best layouts.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace modular {
 
-/// Bytes, under the names of a plan's columns.
+/// Memory in bytes, with the names of a plan's columns.
 struct MemoryEstimate {
   double parameters = 0.0, gathered = 0.0, gradients = 0.0, unreduced = 0.0, optimizer = 0.0, activations = 0.0,
          working = 0.0;
-  double peak = 0.0;  // on the device; the others are each at their most
+  double peak = 0.0;  // on the device; the other fields are separate maxima
 };
 
-/// `stored` micro-batches of a stage wait for their backward at most; `rows` are those of a micro-batch.
+/// `rows` is the number of rows per micro-batch; at most `stored` micro-batches of a stage await their backward.
 MemoryEstimate estimate_memory(const ModelProfile& model, const Layout& layout, double rows, int64_t stored);
 
 }  // namespace modular

@@ -12,7 +12,7 @@ PipelineClock::Step PipelineClock::simulate_step(const Layout& layout, double ba
   if (layout.pp == 1)
     return {.length = static_cast<double>(layout.micro_batches) * (1.0 + backward),
             .busy = static_cast<double>(layout.micro_batches) * (1.0 + backward)};
-  // Times to a hundredth of a forward: what differs by less is simulated once.
+  // Round times to a hundredth of a forward, so that nearly equal layouts share a simulation.
   const auto hundredths = [](double time) { return std::llround(time * 100.0); };
   auto& step =
       simulated_[{layout.schedule, layout.pp, stages, layout.micro_batches, hundredths(backward), hundredths(input)}];

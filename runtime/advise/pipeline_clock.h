@@ -1,4 +1,4 @@
-// A layout's schedule on the virtual clock: how long a step of the pipeline is, and what its ranks store.
+// Simulates a layout's pipeline schedule: duration of a step and stored micro-batches.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,19 @@
 #include <tuple>
 
 #include "runtime/advise/layout.h"
-#include "runtime/parallel/schedule_simulator.h"
+#include "runtime/parallel/pipeline/schedule_simulator.h"
 
 namespace modular {
 
-/// Plays schedules, and remembers: of most layouts another one has the same pipeline.
+/// Simulates schedules and caches the results, because most layouts share their pipeline with others.
 class PipelineClock {
  public:
-  /// The step's length in forwards of a stage, where its backward takes `backward` of them, of which I takes `input`.
+  /// Result in units of a stage's forward time. The backward takes `backward`, of which the input gradient (I) takes
+  /// `input`.
   struct Step {
     double length = 0.0;
-    double busy = 0.0;        // of it, on each rank
-    int64_t most_stored = 1;  // micro-batches of a stage that the rank with most of them stores
+    double busy = 0.0;        // compute time per rank
+    int64_t most_stored = 1;  // maximum over ranks of stored micro-batches per stage
   };
   Step simulate_step(const Layout& layout, double backward, double input);
 

@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "runtime/advise/stages_on_ranks.h"
-#include "runtime/parallel/meta_construction.h"
+#include "runtime/config/config_field.h"
+#include "runtime/datasets/samples.h"
 #include "runtime/parallel/parallel_model.h"
-#include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/parameter_table.h"
 #include "runtime/plan/run_plan.h"
-#include "runtime/train/config_field.h"
 #include "runtime/train/device_usage.h"
 #include "runtime/train/preflight.h"
-#include "runtime/train/samples.h"
 
 namespace modular {
 namespace {
@@ -34,15 +34,15 @@ Table get_table(const RunConfig& config) {
   return table;
 }
 
-/// Returns how many parameters a token is multiplied by.
+/// Adds parameter counts to `profile` and returns the number of active parameters per token.
 int64_t add_parameters(ModelProfile& profile, const ParameterTable& table) {
-  std::vector<Share> units(table.units.size());
-  int64_t multiplied = 0;
+  std::vector<TpSplit> units(table.units.size());
+  int64_t active_parameters = 0;
   double matrices = 0.0, widths = 0.0;
   for (const ModelParameter& parameter : table.parameters) {
     const double elements = as_double(c10::multiply_integers(parameter.global_shape));
-    (parameter.tensor_split ? units[parameter.unit].split : units[parameter.unit].whole) += elements;
-    for (const int64_t count : parameter.multiplied) multiplied += count;
+    (parameter.tensor_split ? units[parameter.unit].split : units[parameter.unit].replicated) += elements;
+    for (const int64_t count : parameter.multiplied) active_parameters += count;
     if (!parameter.layer_matrix) continue;
     const auto& shape = parameter.global_shape;
     matrices += elements;
@@ -51,14 +51,14 @@ int64_t add_parameters(ModelProfile& profile, const ParameterTable& table) {
   profile.root = units.front();
   profile.width = matrices > 0.0 ? widths / matrices : 1.0;
   for (size_t unit = 1; unit < units.size(); ++unit) {
-    profile.units.whole += units[unit].whole;
+    profile.units.replicated += units[unit].replicated;
     profile.units.split += units[unit].split;
     if (units[unit].all() > profile.largest_unit.all()) profile.largest_unit = units[unit];
     if (units[unit].all() > 0.0) profile.last_unit = units[unit];
     profile.unit_count += units[unit].all() > 0.0 ? 1 : 0;
   }
   if (profile.unit_count == 0) profile.largest_unit = profile.root;
-  return multiplied;
+  return active_parameters;
 }
 
 int64_t tokens_of_row(const RunConfig& config) {
@@ -67,24 +67,24 @@ int64_t tokens_of_row(const RunConfig& config) {
   const auto samples = prepare_samples(config, set, Split::training, 0);
   if (set.has_parquet()) return samples->tokens();
   const auto shape = ExampleSamples(set.files.training, config.network).examples().row_shape("input_ids");
-  return std::reduce(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());  // of all texts of a sample
+  return std::reduce(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());  // over all texts of a sample
 }
 
-/// The share of a forward that is run again, by the time that each takes of one.
-double run_again(const Recomputation& recompute) {
+/// Fraction of the forward time that is recomputed.
+double recomputed_fraction(const Recomputation& recompute) {
   if (recompute.every > 0) return 1.0 / as_double(recompute.every);
   static constexpr std::pair<std::string_view, double> kOperations[] = {
       {"norm", 0.03}, {"activation", 0.03}, {"attention", 0.1}};
-  double share = 0.0;
+  double fraction = 0.0;
   for (const auto& [name, time] : kOperations)
-    if (std::ranges::find(recompute.operations, name) != recompute.operations.end()) share += time;
-  return share;
+    if (std::ranges::find(recompute.operations, name) != recompute.operations.end()) fraction += time;
+  return fraction;
 }
 
 double at_peak(const RankPlan& rank, Held held) { return as_double(rank.step.held[static_cast<size_t>(held)]); }
 
-/// What of `one` rank's bytes tp divides, where `several` are those on `tp` ranks.
-Share compute_fraction(double one, double several, int64_t tp) {
+/// Splits a rank's bytes into replicated and tp-split parts, given the bytes on one rank and on each of `tp` ranks.
+TpSplit split_bytes(double one, double several, int64_t tp) {
   if (tp == 1) return {one, 0.0};
   const double split = std::clamp((one - several) * as_double(tp) / as_double(tp - 1), 0.0, one);
   return {one - split, split};
@@ -96,28 +96,28 @@ Exchanged over(const RankPlan& rank, const std::string& axis) {
 }
 
 Keeping to_keeping(const RunConfig& config, Recomputation recompute, int64_t tp) {
-  RunConfig tried = on_one_rank(config);
+  RunConfig tried = to_single_rank(config);
   tried.parallel.recompute = recompute;
   const RankPlan one = make_run_plan(tried, 1).ranks.front();
   tried.parallel.tp = tp;
   const RankPlan several = tp > 1 ? make_run_plan(tried, tp).ranks.front() : one;
   Keeping keeping;
   keeping.setting = toml_value(&recompute);
-  keeping.again = run_again(recompute);
+  keeping.recomputed = recomputed_fraction(recompute);
   keeping.one_piece = static_cast<bool>(recompute);
-  keeping.activations = compute_fraction(as_double(one.step.one_forward), as_double(several.step.one_forward), tp);
-  keeping.working = compute_fraction(at_peak(one, Held::working), at_peak(several, Held::working), tp);
+  keeping.activations = split_bytes(as_double(one.step.one_forward), as_double(several.step.one_forward), tp);
+  keeping.working = split_bytes(at_peak(one, Held::working), at_peak(several, Held::working), tp);
   const Exchanged sums = over(several, "tp");
-  // Of an all-reduce a rank receives 2 (tp - 1) / tp of the tensor.
+  // In an all-reduce a rank receives 2 (tp - 1) / tp of the tensor.
   if (tp > 1) keeping.summed_over_tp = sums.bytes * as_double(tp) / (2.0 * as_double(tp - 1));
   keeping.sums_over_tp = sums.exchanges;
   return keeping;
 }
 
-/// What crosses a cut, and what only the last stage keeps, from pipelines of two stages.
+/// Adds the boundary size and the last stage's head, from plans of two-stage pipelines.
 void add_pipeline(ModelProfile& profile, const RunConfig& config, const Table& table) {
   const Plan& plan = *config.network.entry->plan;
-  RunConfig tried = on_one_rank(config);
+  RunConfig tried = to_single_rank(config);
   tried.parallel.pp = 2;
   if (!ParallelModel::error(*config.network.entry, *config.network.config, tried.mesh_shape(2),
                             tried.parallel_options().pipeline)
@@ -128,28 +128,28 @@ void add_pipeline(ModelProfile& profile, const RunConfig& config, const Table& t
   const RunPlan once = make_run_plan(tried, 2);
   tried.train.batch_size = tried.train.micro_batches = 2;
   const RunPlan twice = make_run_plan(tried, 2);
-  // Tables that two stages share are summed over pp too, once a step.
+  // Subtract the once-per-step all-reduce over pp of tables that two stages share.
   profile.boundary = over(twice.ranks.back(), "pp").bytes - over(once.ranks.back(), "pp").bytes;
-  const double of_layer = as_double(once.ranks.front().step.one_forward) / first;
-  const double head =
-      std::max(0.0, as_double(once.ranks.back().step.one_forward) - of_layer * (as_double(profile.layers) - first));
-  // Logits are what tp divides, and no unit's that is run again.
+  const double bytes_per_layer = as_double(once.ranks.front().step.one_forward) / first;
+  const double head = std::max(
+      0.0, as_double(once.ranks.back().step.one_forward) - bytes_per_layer * (as_double(profile.layers) - first));
+  // Logits are split over tp and belong to no recomputed unit.
   for (Keeping& keeping : profile.keepings) {
-    Share& kept = keeping.activations;
-    keeping.head = {std::max(0.0, std::min(head - kept.split, kept.whole)), std::min(head, kept.split)};
-    kept = {kept.whole - keeping.head.whole, kept.split - keeping.head.split};
-    // A backward begins with the gradient of the logits; a unit that is run again has its values while its own
-    // continues.
+    TpSplit& kept = keeping.activations;
+    keeping.head = {std::max(0.0, std::min(head - kept.split, kept.replicated)), std::min(head, kept.split)};
+    kept = {kept.replicated - keeping.head.replicated, kept.split - keeping.head.split};
+    // The backward starts with the gradient of the logits. A recomputed unit's activations are alive during its own
+    // backward.
     keeping.working = keeping.head;
-    if (keeping.again < 1.0) continue;
-    keeping.working.whole += profile.values.whole / as_double(profile.layers);
+    if (keeping.recomputed < 1.0) continue;
+    keeping.working.replicated += profile.values.replicated / as_double(profile.layers);
     keeping.working.split += profile.values.split / as_double(profile.layers);
   }
 }
 
 }  // namespace
 
-RunConfig on_one_rank(const RunConfig& config) {
+RunConfig to_single_rank(const RunConfig& config) {
   RunConfig one = config;
   auto& parallel = one.parallel;
   parallel.pp = parallel.dp_replicate = parallel.dp_shard = parallel.tp = parallel.dp_threads = 1;
@@ -165,7 +165,7 @@ RunConfig on_one_rank(const RunConfig& config) {
   return one;
 }
 
-std::vector<Recomputation> usual_recomputations(const RunConfig& config) {
+std::vector<Recomputation> default_recomputations(const RunConfig& config) {
   std::vector<Recomputation> usual(2);
   usual[1].operations = {"norm", "activation"};
   if (!config.parallel.units.empty()) usual.emplace_back(/*all_units=*/true);
@@ -176,7 +176,7 @@ ProfiledModel profile_model(const RunConfig& config, const std::vector<Recomputa
                             const std::vector<int64_t>& tps) {
   ProfiledModel model{{}, recomputations, {}};
   ModelProfile& profile = model.profile;
-  const RunConfig one = on_one_rank(config);
+  const RunConfig one = to_single_rank(config);
   for (const int64_t tp : tps) {
     MeshShape shape;
     shape[Axis::tp] = tp;
@@ -186,12 +186,12 @@ ProfiledModel profile_model(const RunConfig& config, const std::vector<Recomputa
   check_run_config(one, 1);
 
   const Table table = get_table(config);
-  const int64_t multiplied = add_parameters(profile, table.parameters);
+  const int64_t active_parameters = add_parameters(profile, table.parameters);
   const auto sizes = stack_sizes(*table.model.module, *config.network.entry->plan);
   profile.layers = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   profile.tokens_of_row = tokens_of_row(config);
-  profile.flops_of_row = flops_per_row(config.network, multiplied, profile.tokens_of_row)
-                             .value_or(6.0 * as_double(multiplied) * as_double(profile.tokens_of_row));
+  profile.flops_of_row = flops_per_row(config.network, active_parameters, profile.tokens_of_row)
+                             .value_or(6.0 * as_double(active_parameters) * as_double(profile.tokens_of_row));
   profile.gathered_bytes = config.parallel.bf16 ? 2.0 : 4.0;
   profile.prefetch = config.parallel.prefetch;
   profile.optimizer_bytes =
@@ -237,8 +237,8 @@ void add_stages(ModelProfile& profile, const RunConfig& config, const std::vecto
 }
 
 RunConfig to_config(const RunConfig& config, const Layout& layout, const std::vector<Recomputation>& recomputations) {
-  RunConfig laid = config;
-  auto& parallel = laid.parallel;
+  RunConfig result = config;
+  auto& parallel = result.parallel;
   parallel.pp = layout.pp;
   parallel.dp_replicate = layout.dp_replicate;
   parallel.dp_shard = layout.dp_shard;
@@ -253,9 +253,9 @@ RunConfig to_config(const RunConfig& config, const Layout& layout, const std::ve
   if (layout.offload == Offloaded::optimizer) parallel.offload = {"optimizer"};
   if (layout.offload == Offloaded::parameters) parallel.offload = {"parameters"};
   parallel.memory.clear();
-  laid.train.micro_batches = layout.micro_batches;
-  laid.train.batch_size_per_rank = 0;
-  return laid;
+  result.train.micro_batches = layout.micro_batches;
+  result.train.batch_size_per_rank = 0;
+  return result;
 }
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// The profile of a run's model, found by a few plans of one row.
+// Computes a model profile from a few plans with one row.
 #pragma once
 
 #include <cstdint>
@@ -6,34 +6,34 @@
 
 #include "runtime/advise/layout.h"
 #include "runtime/advise/model_profile.h"
-#include "runtime/parallel/memory_options.h"
-#include "runtime/train/config.h"
+#include "runtime/config/config.h"
+#include "runtime/parallel/memory/memory_options.h"
 
 namespace modular {
 
-/// What a search asks of a run's model, and of which its layouts' numbers are indices.
+/// A model profile, and the options that layouts index into.
 struct ProfiledModel {
   ModelProfile profile;
-  std::vector<Recomputation> recomputations;  // beside profile.keepings
-  std::vector<int64_t> tps;                   // of those asked for, the sizes of tp that can divide it
+  std::vector<Recomputation> recomputations;  // parallel to profile.keepings
+  std::vector<int64_t> tps;                   // the requested tp sizes that the model supports
 };
 
-/// Plans each of `recomputations` once on one rank and, where a tp of `tps` above 1 can divide the model, once on the
-/// smallest of them; and a pipeline of two ranks, where the layers can be cut. Throws ConfigError where the config's
-/// model or data cannot be.
+/// Plans each of `recomputations` on one rank and, if the model supports a tp size above 1, on the smallest such size.
+/// Also plans a pipeline of two ranks if the layers can be split. Throws ConfigError if the config's model or data is
+/// invalid.
 ProfiledModel profile_model(const RunConfig& config, const std::vector<Recomputation>& recomputations,
                             const std::vector<int64_t>& tps);
 
-/// Says how uneven the stages are of `pp` ranks with so many stages each; where they cannot be, says nothing.
+/// Adds the stage imbalance of each of `pipelines` to the profile; skips pipelines that the model cannot have.
 void add_stages(ModelProfile& profile, const RunConfig& config, const std::vector<Layout>& pipelines);
 
-/// The settings worth trying: none, those of cheap operations, all units.
-std::vector<Recomputation> usual_recomputations(const RunConfig& config);
+/// Recomputation options to try by default: none, cheap operations, all units.
+std::vector<Recomputation> default_recomputations(const RunConfig& config);
 
-/// `config` on one rank, with one row a step and nothing recomputed or offloaded.
-RunConfig on_one_rank(const RunConfig& config);
+/// Returns `config` for one rank, with one row per step and without recomputation or offloading.
+RunConfig to_single_rank(const RunConfig& config);
 
-/// `config` as a layout has it.
+/// Returns `config` with a layout applied.
 RunConfig to_config(const RunConfig& config, const Layout& layout, const std::vector<Recomputation>& recomputations);
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// All layouts of a cluster in the order of their steps' estimated times.
+// Ranks all layouts of a cluster by estimated step time.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@
 
 namespace modular {
 
-/// A layout and what a step of it takes.
+/// A layout with its estimated memory and step time.
 struct Choice {
   Layout layout;
-  double rows = 1.0;  // of a micro-batch
+  double rows = 1.0;  // per micro-batch
   MemoryEstimate estimated;
-  std::optional<int64_t> planned;  // bytes of the fullest rank, as `modrun plan` has its peak
+  std::optional<int64_t> planned;  // peak bytes of the fullest rank, as in `modrun plan`
   StepTime time;
 
   double memory() const { return planned ? static_cast<double>(*planned) : estimated.peak; }
 };
 
-/// A step of `batch` rows over all ranks.
+/// Estimates a step with a global batch of `batch` rows.
 Choice estimate(const ModelProfile& model, const Layout& layout, int64_t batch, const Cluster& cluster,
                 PipelineClock& clock);
 
-/// All that `search` asks for, fitting or not: the fastest first, and of those within half a percent of one another the
-/// plainest.
+/// Estimates all layouts of `search`, fitting or not. Sorted by step time; within half a percent, simpler layouts come
+/// first.
 std::vector<Choice> estimate_all(const ModelProfile& model, const Cluster& cluster, const LayoutSearch& search);
 
 }  // namespace modular

@@ -43,7 +43,7 @@ std::vector<NamedAxis> find_axes(const StepTime& time) {
           {"tp", time.tp, time.bytes.tp}};
 }
 
-Rows settings_rows(const Advice& advice, const RunConfig& config, const Cluster& cluster) {
+Rows layout_rows(const Advice& advice, const RunConfig& config, const Cluster& cluster) {
   Rows rows = {{"", "mesh", "micro-batches x rows", "schedule", "recompute", "offload", "memory", "step", "samples/s",
                 "idle", "run"}};
   if (cluster.cost > 0.0) rows[0].emplace_back("cost");
@@ -57,34 +57,34 @@ Rows settings_rows(const Advice& advice, const RunConfig& config, const Cluster&
            layout.pp > 1 ? layout.schedule : "",
            advice.model.keepings[layout.keeping].setting,
            to_offload(layout),
-           fmt::format("{}{}", in_words(choice.memory()), choice.planned ? "" : " (estimate)"),
+           fmt::format("{}{}", format_bytes(choice.memory()), choice.planned ? "" : " (estimate)"),
            seconds(time.total),
            fmt::format("{:.1f}",
                        choice.rows * static_cast<double>(layout.micro_batches * layout.data_parallel()) / time.total),
            fmt::format("{:.0f} %", 100.0 * time.idle_fraction()),
-           fmt::format("{:.1f} h", hours_of_run(config, time))};
-    if (cluster.cost > 0.0) row.push_back(fmt::format("{:.0f}", cost_of_run(config, time, cluster)));
+           fmt::format("{:.1f} h", run_hours(config, time))};
+    if (cluster.cost > 0.0) row.push_back(fmt::format("{:.0f}", run_cost(config, time, cluster)));
   }
   return rows;
 }
 
 Rows time_rows(const Advice& advice) {
-  Rows rows = {{"", "compute", "of it again", "update", "bubble"}};
-  for (const NamedAxis& axis : find_axes({})) rows[0].push_back(fmt::format("waits for {}", axis.name));
-  rows[0].insert(rows[0].end(), {"waits for host", "hidden", "step"});
+  Rows rows = {{"", "compute", "recompute", "update", "bubble"}};
+  for (const NamedAxis& axis : find_axes({})) rows[0].push_back(fmt::format("exposed {}", axis.name));
+  rows[0].insert(rows[0].end(), {"exposed host", "hidden", "step"});
   for (const Choice& choice : advice.choices) {
     const StepTime& time = choice.time;
     auto& row = rows.emplace_back();
-    row = {fmt::format("{}", rows.size() - 1), seconds(time.compute), seconds(time.again), seconds(time.update),
+    row = {fmt::format("{}", rows.size() - 1), seconds(time.compute), seconds(time.recomputed), seconds(time.update),
            seconds(time.bubble)};
-    for (const NamedAxis& axis : find_axes(time)) row.push_back(seconds(axis.time.waited));
-    row.insert(row.end(), {seconds(time.host.waited), seconds(time.hidden()), seconds(time.total)});
+    for (const NamedAxis& axis : find_axes(time)) row.push_back(seconds(axis.time.exposed));
+    row.insert(row.end(), {seconds(time.host.exposed), seconds(time.hidden()), seconds(time.total)});
   }
   return rows;
 }
 
 Rows byte_rows(const Advice& advice) {
-  Rows rows = {{"", "MiB received in a step over"}};
+  Rows rows = {{"", "MiB received per step over"}};
   for (const NamedAxis& axis : find_axes({})) rows[0].emplace_back(axis.name);
   for (const Choice& choice : advice.choices) {
     auto& row = rows.emplace_back();
@@ -129,15 +129,15 @@ std::string get_head(const Advice& advice, const RunConfig& config, const Cluste
                      cluster.per_node == 1 ? "device" : "devices");
 }
 
-std::string for_readers(const Advice& advice, const RunConfig& config, const Cluster& cluster,
-                        const std::string& format) {
+std::string to_tables(const Advice& advice, const RunConfig& config, const Cluster& cluster,
+                      const std::string& format) {
   const bool markdown = format == "markdown";
   const auto table = [&](const Rows& rows) { return "\n" + (markdown ? as_markdown(rows) : as_text(rows)); };
   std::string text = get_head(advice, config, cluster) + "\n\n";
   for (const std::string& sentence : advice.guide.sentences) text += fmt::format("- {}\n", sentence);
-  text += table(settings_rows(advice, config, cluster)) + table(time_rows(advice)) + table(byte_rows(advice));
-  text +=
-      fmt::format("\n{} layouts tried, {} fit by estimate, {} planned\n", advice.tried, advice.fitting, advice.planned);
+  text += table(layout_rows(advice, config, cluster)) + table(time_rows(advice)) + table(byte_rows(advice));
+  text += fmt::format("\n{} layouts estimated, {} fit by estimate, {} planned\n", advice.tried, advice.fitting,
+                      advice.planned);
   return text;
 }
 
@@ -157,8 +157,8 @@ Json as_json(const Choice& choice, const Advice& advice, const RunConfig& config
   const StepTime& time = choice.time;
   Json exchanged = Json::object();
   for (const NamedAxis& axis : find_axes(time))
-    exchanged[axis.name] = {{"bytes", axis.bytes}, {"seconds", axis.time.all}, {"waited", axis.time.waited}};
-  exchanged["host"] = {{"seconds", time.host.all}, {"waited", time.host.waited}};
+    exchanged[axis.name] = {{"bytes", axis.bytes}, {"seconds", axis.time.all}, {"waited", axis.time.exposed}};
+  exchanged["host"] = {{"seconds", time.host.all}, {"waited", time.host.exposed}};
   const double samples = choice.rows * static_cast<double>(layout.micro_batches * layout.data_parallel());
   Json json = {
       {"mesh",
@@ -172,15 +172,15 @@ Json as_json(const Choice& choice, const Advice& advice, const RunConfig& config
   json["memory"] = choice.planned ? Json(*choice.planned) : Json(nullptr);
   json["estimated_memory"] = as_json(choice.estimated);
   json["fits"] = choice.memory() <= cluster.usable_memory();
-  json["seconds"] = {{"step", time.total},    {"compute", time.compute}, {"again", time.again},
+  json["seconds"] = {{"step", time.total},    {"compute", time.compute}, {"again", time.recomputed},
                      {"update", time.update}, {"bubble", time.bubble},   {"hidden", time.hidden()}};
   json["exchanged"] = exchanged;
   json["idle_fraction"] = time.idle_fraction();
   json["samples_per_second"] = samples / time.total;
   json["mfu"] =
       samples * advice.model.flops_of_row / time.total / (cluster.flops * static_cast<double>(cluster.devices()));
-  json["hours"] = hours_of_run(config, time);
-  json["cost"] = cost_of_run(config, time, cluster);
+  json["hours"] = run_hours(config, time);
+  json["cost"] = run_cost(config, time, cluster);
   return json;
 }
 
@@ -211,7 +211,7 @@ Json as_json(const Advice& advice, const RunConfig& config, const Cluster& clust
 std::string format_report(const Advice& advice, const RunConfig& config, const Cluster& cluster,
                           const std::string& format) {
   if (format == "json") return as_json(advice, config, cluster).dump(2) + "\n";
-  return for_readers(advice, config, cluster, format);
+  return to_tables(advice, config, cluster, format);
 }
 
 }  // namespace modular

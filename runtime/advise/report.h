@@ -1,4 +1,4 @@
-// Advice as a reader takes it.
+// Formats advice for output.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace modular {
 
-/// Tables of a terminal, of markdown, or JSON: `format` is "text", "markdown" or "json".
+/// Formats the advice; `format` is "text", "markdown" or "json".
 std::string format_report(const Advice& advice, const RunConfig& config, const Cluster& cluster,
                           const std::string& format);
 

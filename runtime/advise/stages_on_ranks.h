@@ -1,30 +1,31 @@
-// A layout's pipeline: where its stages lie, and what its fullest rank has of the model.
+// Pipeline stages of a layout, and the parameters of its fullest rank.
 #pragma once
 
 #include <cstdint>
 
 #include "runtime/advise/layout.h"
 #include "runtime/advise/model_profile.h"
-#include "runtime/parallel/known_schedules.h"
+#include "runtime/parallel/pipeline/known_schedules.h"
 
 namespace modular {
 
-/// The layout's schedule; `layout.schedule` is a name of known_schedules().
+/// Returns the layout's schedule; `layout.schedule` must be a name of known_schedules().
 const KnownSchedule& find_schedule(const Layout& layout);
 
-/// Pipeline stages of a rank.
+/// Number of pipeline stages per rank.
 int64_t stages_per_rank(const Layout& layout);
 
-/// Of all parameters (elements) those that the fullest rank has, before dp_shard divides them.
-double elements_of_rank(const ModelProfile& model, const Layout& layout);
+/// Number of parameter elements on the fullest rank, before sharding over dp_shard.
+double rank_elements(const ModelProfile& model, const Layout& layout);
 
-/// Those of them in units, and in none.
+/// Parameter elements in units and outside of units.
 struct RankElements {
   double units = 0.0, root = 0.0;
 };
-RankElements split_elements_of_rank(const ModelProfile& model, const Layout& layout);
+RankElements split_rank_elements(const ModelProfile& model, const Layout& layout);
 
-/// Whether the schedule can cut backwards in two: not where units run as one piece.
-bool cuts_backwards(const ModelProfile& model, const Layout& layout);
+/// Whether the schedule can split backwards into input and weight parts, which requires units that do not run as one
+/// piece.
+bool splits_backwards(const ModelProfile& model, const Layout& layout);
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// How long a step of a layout takes, and what of it is computing, exchanging and waiting.
+// Step time of a layout, split into compute, communication and waiting.
 #pragma once
 
 #include "runtime/advise/cluster.h"
@@ -9,27 +9,27 @@
 
 namespace modular {
 
-/// Seconds of a step along one axis: all that it exchanges, and what of that no computing hides.
+/// Communication seconds per step along one axis: total, and exposed (not overlapped with compute).
 struct AxisTime {
-  double all = 0.0, waited = 0.0;
+  double all = 0.0, exposed = 0.0;
 };
 
 struct StepTime {
-  double compute = 0.0;  // forwards and backwards of a rank
-  double again = 0.0;    // of it: computed twice
-  double update = 0.0;   // the optimizer's
-  double bubble = 0.0;   // in which a pipeline's rank waits for others
+  double compute = 0.0;     // forwards and backwards of a rank
+  double recomputed = 0.0;  // part of compute
+  double update = 0.0;      // optimizer step
+  double bubble = 0.0;      // pipeline bubble
   AxisTime tp, dp_shard, dp_replicate, pp, host;
   double total = 0.0;
-  int64_t stored = 1;  // micro-batches of a stage that wait for their backward
+  int64_t stored = 1;  // micro-batches per stage that await their backward
   Received bytes;
 
   double hidden() const;
-  /// Share of the step in which a device computes nothing.
+  /// Fraction of the step in which a device is idle.
   double idle_fraction() const { return total > 0.0 ? 1.0 - (compute + update) / total : 0.0; }
 };
 
-/// Of micro-batches of `rows` rows.
+/// Estimates a step with micro-batches of `rows` rows.
 StepTime step_time(const ModelProfile& model, const Layout& layout, double rows, const Cluster& cluster,
                    PipelineClock& clock);
 

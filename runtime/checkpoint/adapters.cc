@@ -14,6 +14,7 @@
 #include "runtime/checkpoint/peft_names.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/sentence_transformers.h"
 #include "runtime/checkpoint/tokenizer_files.h"
 
 namespace modular {
@@ -36,9 +37,34 @@ std::string get_module(const Entry& entry, const std::string& parameter, const s
 /// The name that a PEFT file has for each parameter that it holds.
 struct AdapterNames {
   std::vector<std::pair<std::string, const ModelParameter*>> tensors;
-  std::vector<std::string> layers;  // modules that have adapters
-  std::set<std::string> trained;    // modules that were trained as they are
+  std::vector<std::string> layers;                         // modules that have adapters
+  std::set<std::string> trained;                           // modules that were trained as they are
+  std::map<std::string, std::vector<int64_t>> token_rows;  // ids of trained rows, by module
 };
+
+/// Rows of a parameter that a PEFT file holds.
+struct TokenRows {
+  std::string name;  // in the file
+  const ModelParameter* parameter;
+  const std::vector<int64_t>* ids;
+};
+
+/// Those of model.token_rows.
+std::vector<TokenRows> token_rows(AdapterNames& names, const ModelConfig& model,
+                                  const std::vector<ModelParameter>& parameters) {
+  std::vector<TokenRows> rows;
+  for (const auto& [name, ids] : model.token_rows) {
+    const auto found = std::ranges::find(parameters, name, &ModelParameter::name);
+    const bool is_table = found != parameters.end() && found->global_shape.size() == 2;
+    if (!is_table || std::ranges::any_of(ids, [&](int64_t id) { return id >= found->global_shape[0]; }))
+      throw std::runtime_error(fmt::format("{}: \"token_rows\" has rows of \"{}\", which {} has not", model.source,
+                                           name, model.entry->architecture));
+    const std::string module = get_module(*model.entry, name, found->global_shape);
+    names.token_rows[module] = ids;
+    rows.push_back({fmt::format("{}{}{}{}", kPeftPrefix, module, kPeftTokenAdapter, kPeftTokenRows), &*found, &ids});
+  }
+  return rows;
+}
 
 AdapterNames adapter_names(const ModelConfig& model, const std::vector<ModelParameter>& parameters) {
   AdapterNames names;
@@ -77,7 +103,7 @@ AdapterNames adapter_names(const ModelConfig& model, const std::vector<ModelPara
 /// Adds the tables and heads that have rows for more ids than those of the base: PEFT saves them for that, untrained.
 void add_grown_tables(AdapterNames& names, const ModelConfig& model, const std::vector<ModelParameter>& parameters,
                       const fs::path& base) {
-  if (!fs::is_regular_file(base / "config.json") || vocabulary_rows(model) == 0) return;
+  if (!fs::is_regular_file(transformer_folder(base) / "config.json") || vocabulary_rows(model) == 0) return;
   const int64_t rows = vocabulary_rows(read_config(base, model.entry));
   if (rows == vocabulary_rows(model)) return;
   const std::vector<ModelParameter> of_base = model_parameters(with_vocabulary_rows(model, rows));
@@ -86,8 +112,10 @@ void add_grown_tables(AdapterNames& names, const ModelConfig& model, const std::
     if (parameter.global_shape == of_base[i].global_shape) continue;
     for (const std::string& name : parameter.names) {
       const std::string module = get_module(*model.entry, name, parameter.global_shape);
+      const std::string wrapper =
+          model.token_rows.contains(parameter.name) ? fmt::format("{}.base_layer", kPeftTokenAdapter) : std::string();
       if (!names.trained.contains(module))
-        names.tensors.emplace_back(fmt::format("{}{}{}", kPeftPrefix, module, name.substr(name.rfind('.'))),
+        names.tensors.emplace_back(fmt::format("{}{}{}{}", kPeftPrefix, module, wrapper, name.substr(name.rfind('.'))),
                                    &parameter);
     }
   }
@@ -111,6 +139,7 @@ std::string adapter_config(const ModelConfig& model, const AdapterNames& names, 
       {"lora_dropout", options.dropout},
       {"target_modules", names.layers},
       {"modules_to_save", names.trained.empty() ? json() : json(names.trained)},
+      {"trainable_token_indices", names.token_rows.empty() ? json() : json(names.token_rows)},
       {"fan_in_fan_out", std::ranges::any_of(model.lora->layers, &AdaptedLayer::transposed)},
       {"bias", "none"},
       {"inference_mode", true},
@@ -146,14 +175,24 @@ void export_adapters(const fs::path& checkpoint, const fs::path& folder, const s
   const std::vector<ModelParameter> parameters = model_parameters(model);
   AdapterNames names = adapter_names(model, parameters);
   add_grown_tables(names, model, parameters, base_model);
+  const std::vector<TokenRows> rows = token_rows(names, model, parameters);
   reject_existing(folder);
   NewFolder exported(folder);
   const fs::path& partial = exported.partial();
   std::vector<SafetensorsWriter::Tensor> headers;
   for (const auto& [name, parameter] : names.tensors) headers.push_back({name, at::kFloat, parameter->global_shape});
+  for (const TokenRows& table : rows)
+    headers.push_back({table.name, at::kFloat, {std::ssize(*table.ids), table.parameter->global_shape[1]}});
   auto writer = SafetensorsWriter::create(partial / kPeftWeights, headers, {{"format", "pt"}});
   for (const auto& [name, parameter] : names.tensors)
     writer.write(name, read_full(parameter->name, stored.at(parameter->name), at::kFloat));
+  for (const TokenRows& table : rows) {
+    const std::string& name = table.parameter->name;
+    at::Tensor values = at::empty({std::ssize(*table.ids), table.parameter->global_shape[1]}, at::kFloat);
+    for (int64_t i = 0; i < values.size(0); ++i)
+      read_slice(name, stored.at(name), {(*table.ids)[static_cast<size_t>(i)], 0}, values.narrow(0, i, 1));
+    writer.write(table.name, values);
+  }
   writer.close();
   write_file(partial / kPeftConfig, adapter_config(model, names, base_model));
   if (const fs::path tokenizer = tokenizer_of_weights(checkpoint); !tokenizer.empty())

@@ -13,8 +13,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "runtime/parallel/config_integers.h"
-#include "runtime/parallel/fill_slice.h"
+#include "runtime/parallel/parameters/config_integers.h"
+#include "runtime/parallel/random/fill_slice.h"
 
 namespace modular {
 namespace {

@@ -24,7 +24,7 @@
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/parallel/parallel_model.h"
-#include "runtime/parallel/sharded_parameter.h"
+#include "runtime/parallel/parameters/sharded_parameter.h"
 
 namespace modular {
 

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <vector>
 
-#include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/parameters/parameter_table.h"
 
 namespace modular {
 namespace {

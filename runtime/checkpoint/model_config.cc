@@ -191,6 +191,20 @@ LoraOptions lora_of_json(const json& object, const std::string& where) {
                   where, kLoraKey, shown(object)));
 }
 
+constexpr const char* kTokenRowsKey = "token_rows";
+
+/// ModelConfig::token_rows, of a checkpoint's "lora".
+std::map<std::string, std::vector<int64_t>> token_rows_of_json(const json& lora, const std::string& where) {
+  const json rows = lora.value(kTokenRowsKey, json::object());
+  const auto is_id = [](const json& id) { return id.is_number_integer() && id >= 0; };
+  const auto are_ids = [&](const json& ids) { return ids.is_array() && std::ranges::all_of(ids, is_id); };
+  if (!rows.is_object() || !std::ranges::all_of(rows, are_ids))
+    throw ConfigError(fmt::format(
+        "{}: \"{}\" of \"{}\" is {}: it is written with a run's checkpoint, and is an object of lists of ids", where,
+        kTokenRowsKey, kLoraKey, shown(rows)));
+  return rows;
+}
+
 /// The entry for a folder whose config.json names `entry`. The base model of a decoder is a sentence entry only if the
 /// folder has modules.json or `pooling`, and a causal LM otherwise.
 const Entry& entry_of_folder(const Entry& entry, const json& object, const std::filesystem::path& folder) {
@@ -206,6 +220,15 @@ const Entry& entry_of_folder(const Entry& entry, const json& object, const std::
   return entry;
 }
 
+/// A Transformer's folder does not say how the folder around it makes embeddings.
+void reject_transformer_alone(const Entry& entry, const std::filesystem::path& folder) {
+  if (find_task(entry.task)->texts == 1) return;
+  if (const std::filesystem::path around = sentence_folder_around(folder); !around.empty())
+    throw ConfigError(
+        fmt::format("{} is the Transformer of {}, which says in modules.json how embeddings are made: name that folder",
+                    folder.string(), around.string()));
+}
+
 /// Sets the fields of the embedding head in `object`, a config.json, from the files of Sentence Transformers.
 void set_embedding_head(json& object, AnyConfig& config, const std::filesystem::path& folder) {
   const json fields = fields_as_json(config);
@@ -214,7 +237,7 @@ void set_embedding_head(json& object, AnyConfig& config, const std::filesystem::
     head->fields([&](const char* name, const auto& value) { object[name] = value; });
 }
 
-[[noreturn]] void throw_no_config(const std::filesystem::path& folder) {
+[[noreturn]] void throw_no_config(const std::filesystem::path& folder, const std::filesystem::path& config) {
   if (const std::filesystem::path checkpoint = find_checkpoint(folder); !checkpoint.empty())
     throw ConfigError(fmt::format("{} holds checkpoints and is no model's folder: name one of them, {}",
                                   folder.string(), checkpoint.string()));
@@ -222,8 +245,7 @@ void set_embedding_head(json& object, AnyConfig& config, const std::filesystem::
     throw ConfigError(
         fmt::format("{} is the folder of a run that has no complete checkpoint: train first, or name other weights",
                     folder.string()));
-  throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json",
-                                (folder / "config.json").string()));
+  throw ConfigError(fmt::format("{} cannot be read: name a folder that holds a model's config.json", config.string()));
 }
 
 /// parse_config(), with the files of Sentence Transformers in `folder`, which may be empty.
@@ -250,9 +272,11 @@ ModelConfig parse_with(const std::filesystem::path& folder, std::string_view tex
   std::optional<LoraOptions> lora;
   if (const auto found = object.find(kLoraKey); found != object.end()) {
     lora = lora_of_json(*found, where);
+    model.token_rows = token_rows_of_json(*found, where);
     object.erase(found);
   }
   count_labels(*model.config, object);
+  if (!folder.empty()) reject_transformer_alone(*model.entry, folder);
   if (!folder.empty()) set_embedding_head(object, *model.config, folder);
   take_fields(*model.config, object, where);
   finish_config(*model.config, where);
@@ -281,15 +305,18 @@ ModelConfig parse_config(std::string_view text, const std::string& where, const 
 
 ModelConfig read_config(const std::filesystem::path& folder, const Entry* as, const std::filesystem::path& base) {
   if (is_peft_folder(folder)) return read_peft_config(folder, as, base);
-  const auto path = folder / "config.json";
-  if (!is_there(path)) throw_no_config(folder);
+  const std::filesystem::path place = transformer_folder(folder);
+  const auto path = place / "config.json";
+  if (!is_there(path)) throw_no_config(folder, path);
   const bool is_checkpoint = std::filesystem::exists(folder / "checkpoint.json");
   ModelConfig model =
       parse_with(is_checkpoint ? std::filesystem::path() : folder, read_config_text(path), path.string(), as);
   // A checkpoint's parameters in full, taken out of it: its adapters are merged into them.
-  const bool has_weights = std::filesystem::exists(folder / "model.safetensors") ||
-                           std::filesystem::exists(folder / "model.safetensors.index.json");
-  return has_weights && !is_checkpoint ? without_adapters(std::move(model)) : model;
+  const bool has_weights = std::filesystem::exists(place / "model.safetensors") ||
+                           std::filesystem::exists(place / "model.safetensors.index.json");
+  if (!has_weights || is_checkpoint) return model;
+  model.token_rows.clear();
+  return without_adapters(std::move(model));
 }
 
 std::string format_config(const ModelConfig& model, std::string_view dtype) {
@@ -310,6 +337,7 @@ std::string format_config(const ModelConfig& model, std::string_view dtype) {
   object["model_type"] = model.entry->model_type;
   object["dtype"] = dtype;
   if (model.lora) object[kLoraKey] = lora_as_json(model.lora->options);
+  if (model.lora && !model.token_rows.empty()) object[kLoraKey][kTokenRowsKey] = model.token_rows;
   return object.dump(2) + "\n";
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,7 +11,7 @@
 #include <vector>
 
 #include "runtime/model/registry.h"
-#include "runtime/parallel/lora.h"
+#include "runtime/parallel/parameters/lora.h"
 
 namespace modular {
 
@@ -27,6 +28,9 @@ struct ModelConfig {
   std::string named;                         // the class that config.json names, where not the entry's; or kNoClass
   std::shared_ptr<const AdaptedEntry> lora;  // where layers have adapters; `entry` is then its
   std::filesystem::path base;                // of a PEFT folder: the folder of the weights that its adapters belong to
+  // Rows of tables that PEFT trained beside its adapters: the ids, by the parameter. They stay as they are, and are
+  // exported with the adapters.
+  std::map<std::string, std::vector<int64_t>> token_rows;
   // Its token tables may have more rows than those of the weights that are loaded; by this seed the rows are drawn.
   std::optional<uint64_t> added_rows_seed;
 };

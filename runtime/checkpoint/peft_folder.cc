@@ -17,7 +17,7 @@
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/files/open_file.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/config_integers.h"
+#include "runtime/parallel/parameters/config_integers.h"
 
 namespace modular {
 namespace {
@@ -28,8 +28,8 @@ constexpr size_t kMostPrefixes = 16;  // that names are looked for under; models
 
 /// What PEFT puts into names of tables and heads that it saves with their adapters: the module that it wraps or trains,
 /// and one that another has replaced.
-constexpr std::array<std::string_view, 2> kWrappers = {".modules_to_save.", ".base_layer."};
-constexpr std::string_view kReplaced = ".original_module.";
+constexpr std::array<std::string_view, 3> kWrappers = {".modules_to_save.", ".token_adapter.", ".base_layer."};
+constexpr std::array<std::string_view, 2> kReplaced = {".original_module.", ".trainable_tokens_original"};
 
 /// The tensors of adapter_model.safetensors, by their names without PEFT's prefix.
 class PeftTensors {
@@ -44,7 +44,8 @@ class PeftTensors {
         throw ConfigError(fmt::format("{} holds \"{}\": the names of PEFT's tensors begin with \"{}\"", path_.string(),
                                       name, kPeftPrefix));
       std::string path = name.substr(kPeftPrefix.size());
-      if (path.find(kReplaced) != std::string::npos) continue;
+      const auto is_in_path = [&](std::string_view part) { return path.find(part) != std::string::npos; };
+      if (std::ranges::any_of(kReplaced, is_in_path)) continue;
       for (const std::string_view wrapper : kWrappers)
         if (const size_t at = path.find(wrapper); at != std::string::npos) path.erase(at, wrapper.size() - 1);
       tensors_[path] = {header.shape, {{file, name, std::vector<int64_t>(header.shape.size(), 0), header.shape}}};
@@ -89,9 +90,10 @@ struct PeftContents {
     StoredTensor a, b;
   };
   std::vector<Layer> layers;
-  StoredTensors replaced;              // parameters of the base
-  std::vector<std::string> trained;    // paths of modules, which have all of them that modules_to_save names
-  std::vector<std::string> untrained;  // the others of `replaced`
+  StoredTensors replaced;                        // parameters of the base
+  std::map<std::string, StoredRows> token_rows;  // of its parameters
+  std::vector<std::string> trained;              // paths of modules, which have all of them that modules_to_save names
+  std::vector<std::string> untrained;            // the others of `replaced`
 };
 
 /// The path of the module among `names` that has the parameter; empty where none has it.
@@ -124,8 +126,62 @@ const StoredTensor* saved_parameter(PeftTensors& tensors, const Entry& entry, co
   return found;
 }
 
+/// Rows of a table that the folder has in place of the base's, which it ties to other modules under the further names;
+/// nothing where the folder has none. Adds to `used` what of trainable_token_indices they are.
+std::optional<StoredRows> saved_rows(PeftTensors& tensors, const Entry& entry, const ModelParameter& parameter,
+                                     const PeftOptions& options, std::set<std::string>& used) {
+  constexpr const char* kMerge = "merge the adapter into its base with PEFT (merge_and_unload)";
+  std::optional<StoredRows> rows;
+  std::vector<const std::string*> keys;
+  for (const std::string& name : parameter.names) {
+    const std::string module = to_peft_module(entry, name, parameter.global_shape);
+    if (module.empty() || !name.ends_with(".weight") || parameter.global_shape.size() != 2) continue;
+    const std::string* const key = token_rows_key(options, module);
+    if (key) keys.push_back(key);
+    const StoredTensor* const found = tensors.find(module + std::string(kPeftTokenRows));
+    if (!found) continue;
+    const std::string where = fmt::format("{}: \"{}{}\"", tensors.path().string(), module, kPeftTokenRows);
+    if (!key && !rows)
+      throw ConfigError(fmt::format("{} has rows of a table, and \"trainable_token_indices\" of {} no ids for them",
+                                    where, options.where));
+    // Of a tied head with rows for further ids the file repeats those of the table.
+    const std::vector<int64_t>& ids = key ? options.token_rows.at(*key) : rows->ids;
+    if (found->shape != std::vector{std::ssize(ids), parameter.global_shape[1]})
+      throw ConfigError(fmt::format("{} is {}, and \"trainable_token_indices\" are {} ids of a table of {}", where,
+                                    shape_text(found->shape), ids.size(), shape_text(parameter.global_shape)));
+    for (const int64_t id : ids)
+      if (id >= parameter.global_shape[0])
+        throw ConfigError(fmt::format("{}: \"trainable_token_indices\" has {}, and the table of {} is {}",
+                                      options.where, id, module, shape_text(parameter.global_shape)));
+    if (rows && !read_full(name, *found, at::kFloat).equal(read_full(name, rows->values, at::kFloat)))
+      throw ConfigError(fmt::format("{} are other rows than those of \"{}\", which the base ties to it: {}", where,
+                                    parameter.name, kMerge));
+    // PEFT ties the rows to the further modules only where they are those of the table of tokens.
+    if (!rows && name != parameter.name)
+      throw ConfigError(
+          fmt::format("{} has rows of a module that the base ties to \"{}\", and PEFT changes that one "
+                      "alone: {}",
+                      where, parameter.name, kMerge));
+    if (parameter.name == "shared.weight" && parameter.names.size() == 1)
+      throw ConfigError(fmt::format(
+          "{} has rows of a table that PEFT does not compute with where the head is not tied: {}", where, kMerge));
+    if (!rows) rows = StoredRows{ids, *found};
+  }
+  if (!rows) return rows;
+  for (const std::string* key : keys) {
+    if (options.token_rows.at(*key) != rows->ids)
+      throw ConfigError(
+          fmt::format("{}: \"trainable_token_indices\" has other ids for {} than for \"{}\", to which the "
+                      "base ties it: {}",
+                      options.where, *key, parameter.name, kMerge));
+    used.insert(*key);
+  }
+  return rows;
+}
+
 PeftContents get_contents(PeftTensors& tensors, const ModelConfig& base, const PeftOptions& options) {
   PeftContents contents;
+  std::set<std::string> used;
   for (const ModelParameter& parameter : model_parameters(base)) {
     const std::string module = to_peft_module(*base.entry, parameter.name, parameter.global_shape);
     if (module.empty()) continue;
@@ -148,6 +204,15 @@ PeftContents get_contents(PeftTensors& tensors, const ModelConfig& base, const P
         contents.layers.push_back({parameter.name.substr(0, parameter.name.rfind('.')), module, *a, *b});
       }
     }
+    if (const auto rows = saved_rows(tensors, *base.entry, parameter, options, used)) {
+      const bool has_adapter = !contents.layers.empty() && contents.layers.back().module == module;
+      if (has_adapter || !saved_module(parameter.name, options.modules_to_save).empty())
+        throw ConfigError(fmt::format(
+            "{}: \"trainable_token_indices\" names rows of {}, which is trained otherwise as well: merge the "
+            "adapter into its base with PEFT (merge_and_unload)",
+            options.where, module));
+      contents.token_rows[parameter.name] = *rows;
+    }
     if (const StoredTensor* const saved = saved_parameter(tensors, *base.entry, parameter))
       contents.replaced[parameter.name] = *saved;
     else
@@ -164,6 +229,10 @@ PeftContents get_contents(PeftTensors& tensors, const ModelConfig& base, const P
           options.where, trained, parameter.names[1]));
     if (std::ranges::find(contents.trained, trained) == contents.trained.end()) contents.trained.push_back(trained);
   }
+  for (const auto& [key, ids] : options.token_rows)
+    if (!used.contains(key))
+      throw ConfigError(fmt::format("{}: \"trainable_token_indices\" has ids{}, and {} no rows for them", options.where,
+                                    key.empty() ? key : fmt::format(" of \"{}\"", key), tensors.path().string()));
   tensors.check_all_used(*base.entry);
   if (contents.layers.empty())
     throw ConfigError(
@@ -172,11 +241,17 @@ PeftContents get_contents(PeftTensors& tensors, const ModelConfig& base, const P
 }
 
 /// Whether a tensor is that of the base, or begins with it: PEFT saves tables and heads that got rows for further ids.
-bool has_same_rows_as(const StoredTensor& own, const StoredTensor& base, const std::string& name) {
+/// Those of `replaced` may be others.
+bool has_same_rows_as(const StoredTensor& own, const StoredTensor& base, const std::string& name,
+                      const StoredRows* replaced) {
   const bool has_rows = own.shape.size() == base.shape.size() && !own.shape.empty() && own.shape[0] >= base.shape[0];
   if (!has_rows || !std::equal(own.shape.begin() + 1, own.shape.end(), base.shape.begin() + 1)) return false;
-  const at::Tensor values = read_full(name, own, at::kFloat);
-  return values.narrow(0, 0, base.shape[0]).equal(read_full(name, base, at::kFloat));
+  const at::Tensor values = read_full(name, own, at::kFloat).narrow(0, 0, base.shape[0]);
+  const at::Tensor of_base = read_full(name, base, at::kFloat);
+  if (replaced)
+    for (const int64_t id : replaced->ids)
+      if (id < base.shape[0]) values[id].copy_(of_base[id]);
+  return values.equal(of_base);
 }
 
 /// Gives the base as many labels and ids as the folder's own heads and tables are for.
@@ -284,6 +359,7 @@ ModelConfig read_peft_config(const fs::path& folder, const Entry* as, const fs::
     throw ConfigError(
         fmt::format("{}: {}: merge the adapter into its base with PEFT (merge_and_unload)", options.where, error));
   model.base = base;
+  for (const auto& [name, rows] : contents.token_rows) model.token_rows[name] = rows.ids;
   return model;
 }
 
@@ -297,13 +373,18 @@ StoredTensors open_peft(const fs::path& folder, const ModelConfig& model) {
   for (const std::string& name : contents.untrained) {
     const auto of_base = stored.find(name);
     const StoredTensor& own = contents.replaced.at(name);
-    if (of_base == stored.end() || !has_same_rows_as(own, of_base->second, name))
+    const auto rows = contents.token_rows.find(name);
+    const StoredRows* const replaced = rows == contents.token_rows.end() ? nullptr : &rows->second;
+    if (of_base == stored.end() || !has_same_rows_as(own, of_base->second, name, replaced))
       throw std::runtime_error(fmt::format(
           "{} holds \"{}\", which is not that of {} and which \"modules_to_save\" of {} does not name: merge "
           "the adapter into its base with PEFT (merge_and_unload)",
           tensors.path().string(), name, model.base.string(), kPeftConfig));
   }
   for (const auto& [name, tensor] : contents.replaced) stored[name] = tensor;
+  for (const auto& [name, rows] : contents.token_rows)
+    if (const auto found = stored.find(name); found != stored.end())
+      found->second.rows = std::make_shared<const StoredRows>(rows);
   for (const PeftContents::Layer& layer : contents.layers) {
     const AdaptedLayer names{.name = layer.name};
     stored[names.a()] = layer.a, stored[names.b()] = layer.b;

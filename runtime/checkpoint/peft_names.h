@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/parallel/lora.h"
+#include "runtime/parallel/parameters/lora.h"
 
 namespace modular {
 
@@ -15,6 +15,11 @@ inline constexpr const char* kPeftWeights = "adapter_model.safetensors";
 
 /// What a PEFT file calls each tensor of a model that it wraps.
 inline constexpr std::string_view kPeftPrefix = "base_model.model.";
+
+/// What it adds to the name of a table's module where it trains rows of the table: the module that it puts there,
+/// and in that the trained rows.
+inline constexpr std::string_view kPeftTokenAdapter = ".token_adapter";
+inline constexpr std::string_view kPeftTokenRows = ".trainable_tokens_delta";
 
 /// PEFT's name of a task, or ours for PEFT's; empty where there is none.
 std::string_view to_peft_task(std::string_view task);

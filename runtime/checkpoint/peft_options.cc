@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/json_text.h"
@@ -36,7 +37,7 @@ constexpr std::array kOtherKeys = {
     "rank_pattern",        "revision",
     "runtime_config",      "target_modules",
     "task_type",           "use_rslora",
-    "alpha_pattern",
+    "alpha_pattern",       "trainable_token_indices",
 };
 
 /// Ways to draw A and B that leave the base as it is.
@@ -85,6 +86,24 @@ class PeftReader {
 bool means(const std::string& key, const std::string& module) {
   if (key.starts_with('^')) return module == key.substr(1);
   return module == key || module.ends_with("." + key);
+}
+
+/// PeftOptions::token_rows.
+std::map<std::string, std::vector<int64_t>> get_token_rows(const PeftReader& reader) {
+  constexpr const char* kKey = "trainable_token_indices";
+  const json found = reader.value(kKey);
+  if (is_neutral(found)) return {};
+  const json by_module = found.is_object() ? found : json::object({{"", found}});
+  std::map<std::string, std::vector<int64_t>> rows;
+  for (const auto& [module, ids] : by_module.items()) {
+    const auto is_id = [](const json& id) { return id.is_number_integer() && id >= 0; };
+    if (!ids.is_array() || !std::ranges::all_of(ids, is_id))
+      reader.reject(kKey, "write a list of ids, or an object of such lists by module");
+    rows[module] = ids.get<std::vector<int64_t>>();
+    if (std::set(rows[module].begin(), rows[module].end()).size() != ids.size())
+      reader.reject(kKey, "an id is there twice: name each once");
+  }
+  return rows;
 }
 
 void check_keys(const PeftReader& reader, const json& object) {
@@ -137,7 +156,15 @@ PeftOptions read_peft_options(const fs::path& folder) {
       reader.reject("alpha_pattern", fmt::format("\"{}\" is a regular expression: write the paths of layers", key));
     options.alphas[key] = value.get<double>();
   }
+  options.token_rows = get_token_rows(reader);
   return options;
+}
+
+const std::string* token_rows_key(const PeftOptions& options, const std::string& module) {
+  for (const auto& [key, ids] : options.token_rows)
+    // A base model's modules may have its prefix on either side.
+    if (key.empty() || means(key, module) || means(module, key)) return &key;
+  return nullptr;
 }
 
 void set_rank_and_alpha(PeftOptions& options, const std::vector<std::pair<std::string, int64_t>>& ranks) {

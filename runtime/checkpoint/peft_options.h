@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/parallel/lora.h"
+#include "runtime/parallel/parameters/lora.h"
 
 namespace modular {
 
@@ -20,8 +20,13 @@ struct PeftOptions {
   std::string_view task;  // that task_type means; empty for any
   std::vector<std::string> modules_to_save;
   std::map<std::string, double> alphas;  // of alpha_pattern
-  bool by_root = false;                  // use_rslora: alpha over the rank's square root
+  // Of trainable_token_indices: the ids by the module, or by "" for the model's table of tokens.
+  std::map<std::string, std::vector<int64_t>> token_rows;
+  bool by_root = false;  // use_rslora: alpha over the rank's square root
 };
+
+/// The key of token_rows that means the module by that path; null where none does.
+const std::string* token_rows_key(const PeftOptions& options, const std::string& module);
 
 /// Throws ConfigError naming the key and its value where they are not those of a LoRA that a model here can be.
 PeftOptions read_peft_options(const std::filesystem::path& folder);

@@ -21,7 +21,7 @@
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/parameters/parameter_table.h"
 
 namespace modular {
 namespace {
@@ -346,7 +346,8 @@ ModelConfig as_stored(const ModelConfig& grown, const fs::path& folder, Head hea
 ModelConfig read_pretrained_config(const fs::path& source, const Entry* as, const fs::path& base) {
   ModelConfig model = read_config(source, as, base);
   const fs::path& folder = model.base.empty() ? source : model.base;
-  const bool has_tensors = fs::exists(folder / kPretrainedFile) || fs::exists(folder / kPretrainedIndex);
+  const fs::path place = transformer_folder(folder);
+  const bool has_tensors = fs::exists(place / kPretrainedFile) || fs::exists(place / kPretrainedIndex);
   if (fs::exists(folder / "checkpoint.json") || !has_tensors) return model;
   ModelConfig of_folder = without_adapters(model);
   // Adapters may come with tables that have more rows than the base's.

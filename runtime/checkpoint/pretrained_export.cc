@@ -14,8 +14,8 @@
 #include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/checkpoint/tokenizer_files.h"
-#include "runtime/parallel/initialization.h"
-#include "runtime/parallel/meta_construction.h"
+#include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/random/initialization.h"
 
 namespace modular {
 namespace {
@@ -178,7 +178,7 @@ void import_pretrained(const fs::path& folder, const fs::path& checkpoint, const
   writer.close();
   write_file(partial / "config.json", format_config(model, "float32"));
   write_index(partial, TrainingState(), MeshShape(), /*ranks=*/1);
-  const fs::path tokenizer = has_tokenizer(folder) ? folder : model.base;
+  const fs::path own = transformer_folder(folder), tokenizer = has_tokenizer(own) ? own : model.base;
   if (!tokenizer.empty() && has_tokenizer(tokenizer)) {
     fs::create_directory(partial / kTokenizerFolder);
     copy_tokenizer_with_class(tokenizer, partial / kTokenizerFolder);

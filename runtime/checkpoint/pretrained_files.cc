@@ -89,13 +89,14 @@ StoredTensors open_shards(const fs::path& folder) {
 
 StoredTensors open_pretrained_files(const fs::path& folder, const ModelConfig& model) {
   StoredTensors stored;
-  if (fs::exists(folder / kPretrainedFile)) {
-    const auto file = std::make_shared<const SafetensorsFile>(folder / kPretrainedFile);
+  const fs::path place = transformer_folder(folder);
+  if (fs::exists(place / kPretrainedFile)) {
+    const auto file = std::make_shared<const SafetensorsFile>(place / kPretrainedFile);
     for (const auto& [name, header] : file->tensors()) stored[name] = full_tensor(file, name);
-  } else if (fs::exists(folder / kPretrainedIndex)) {
-    stored = open_shards(folder);
+  } else if (fs::exists(place / kPretrainedIndex)) {
+    stored = open_shards(place);
   } else {
-    throw std::runtime_error(fmt::format("{} {}", folder.string(), conversion_advice(folder, model)));
+    throw std::runtime_error(fmt::format("{} {}", place.string(), conversion_advice(place, model)));
   }
   StoredTensors renamed;
   for (auto& [name, tensor] : stored) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/atomic_folder.h"
@@ -95,7 +96,6 @@ void need(const json& settings, const char* key, const json& supported, const fs
 }
 
 std::string read_pooling(const json& settings, const fs::path& file) {
-  need(settings, "include_prompt", true, file, "which leaves a prompt's tokens out");
   std::vector<std::string> modes;
   if (const auto named = settings.find("pooling_mode"); named != settings.end()) {
     for (const json& mode : named->is_array() ? *named : json::array({*named})) {
@@ -117,6 +117,37 @@ std::string read_pooling(const json& settings, const fs::path& file) {
         throw ConfigError(fmt::format("{}: \"{}\" is a way of pooling that is not known", file.string(), key));
   }
   return modes.empty() ? "mean" : fmt::format("{}", fmt::join(modes, "+"));
+}
+
+bool read_include_prompt(const json& settings, const fs::path& file) {
+  const json value = settings.value("include_prompt", json(true));
+  if (!value.is_boolean())
+    throw ConfigError(fmt::format("{}: \"include_prompt\" is {}: write true or false", file.string(), shown(value)));
+  return value;
+}
+
+std::string read_dropout(const json& settings, const fs::path& file) {
+  const json p = settings.value("dropout", json(0.2));  // the library's default
+  if (!p.is_number() || p < 0.0 || p >= 1.0)
+    throw ConfigError(fmt::format("{}: \"dropout\" is {}: write a probability of at least 0 and less than 1",
+                                  file.string(), shown(p)));
+  return fmt::format("dropout {}", p.get<double>());
+}
+
+/// The name of what a Normalize divides by its length, and makes.
+std::string read_normalized(const json& settings, const fs::path& file) {
+  const json name = settings.value("module_input_name", json("sentence_embedding"));
+  if (name != "sentence_embedding" && name != "token_embeddings")
+    throw ConfigError(fmt::format(
+        "{}: \"module_input_name\" is {}, what is normalized, which is not supported: write \"sentence_embedding\" or "
+        "\"token_embeddings\"",
+        file.string(), shown(name)));
+  const json made = settings.value("module_output_name", json());
+  if (!made.is_null() && made != name)
+    throw ConfigError(
+        fmt::format("{}: \"module_output_name\" is {}, what normalization makes, which is not supported: write {}",
+                    file.string(), shown(made), shown(name)));
+  return name;
 }
 
 std::string read_dense(const json& settings, const fs::path& file) {
@@ -143,30 +174,58 @@ std::string read_dense(const json& settings, const fs::path& file) {
 
 std::string parameter_prefix(size_t layer) { return fmt::format("{}.{}.", kEmbeddingLayers, layer); }
 
-/// The modules after pooling. Throws for an unsupported module or order.
-std::vector<SentenceModule> get_layers(const std::vector<SentenceModule>& modules, const fs::path& folder) {
+bool is_one_of(const SentenceModule& module, std::initializer_list<std::string_view> types) {
+  return std::ranges::find(types, module.type) != types.end();
+}
+
+/// What of modules.json computes something: a layer is a text of EmbeddingHeadConfig::embedding_layers.
+struct ReadModules {
+  const SentenceModule* pooling = nullptr;
+  std::vector<std::pair<const SentenceModule*, std::string>> layers;
+};
+
+/// Throws for an unsupported module or order.
+ReadModules read_layers(const std::vector<SentenceModule>& modules, const fs::path& folder) {
   const std::string where = (folder / kModules).string();
   for (const SentenceModule& module : modules)
-    if (module.type != "Transformer" && module.type != "Pooling" && module.type != "Dense" &&
-        module.type != "Normalize")
+    if (!is_one_of(module, {"Transformer", "Pooling", "Dense", "Normalize", "Dropout"}))
       throw ConfigError(fmt::format(
-          "{} has the module \"{}\"{}, which is not supported: Transformer, Pooling, Dense and Normalize are", where,
-          module.type, module.path.empty() ? "" : fmt::format(" in {}", module.path)));
-  if (modules.size() < 2 || modules[0].type != "Transformer" || modules[1].type != "Pooling" ||
-      std::any_of(modules.begin() + 2, modules.end(), [](const SentenceModule& module) {
-        return module.type == "Transformer" || module.type == "Pooling";
-      })) {
+          "{} has the module \"{}\"{}, which is not supported: Transformer, Pooling, Dense, Normalize and Dropout are",
+          where, module.type, module.path.empty() ? "" : fmt::format(" in {}", module.path)));
+  const auto pooling = std::ranges::find(modules, "Pooling", &SentenceModule::type);
+  const bool has_both = pooling != modules.end() && pooling != modules.begin() && modules[0].type == "Transformer";
+  if (!has_both ||
+      !std::all_of(modules.begin() + 1, pooling, [](const auto& each) { return is_one_of(each, {"Normalize"}); }) ||
+      std::any_of(pooling + 1, modules.end(),
+                  [](const auto& each) { return is_one_of(each, {"Transformer", "Pooling"}); })) {
     std::vector<std::string_view> types;
     for (const SentenceModule& module : modules) types.push_back(module.type);
     throw ConfigError(
-        fmt::format("{} lists {}: a Transformer, a Pooling, and then any number of Dense and Normalize are supported",
+        fmt::format("{} lists {}: a Transformer, then Normalize where wanted, a Pooling, and then any number of Dense, "
+                    "Normalize and "
+                    "Dropout are supported",
                     where, types.empty() ? "no modules" : fmt::format("{}", fmt::join(types, ", "))));
   }
-  if (!modules[0].path.empty() && modules[0].path != ".")
-    throw ConfigError(fmt::format(
-        "{} keeps the Transformer in {}, and it is read from the folder itself: move its files there and write \"\"",
-        where, modules[0].path));
-  return {modules.begin() + 2, modules.end()};
+  ReadModules read{&*pooling, {}};
+  for (auto module = modules.begin() + 1; module != modules.end(); ++module) {
+    if (module == pooling) continue;
+    const fs::path file = folder / module->path / "config.json";
+    const json settings = module->settings(folder);
+    if (module->type == "Dense") {
+      read.layers.emplace_back(&*module, read_dense(settings, file));
+    } else if (module->type == "Dropout") {
+      read.layers.emplace_back(&*module, read_dropout(settings, file));
+    } else {
+      // The library skips what is not there yet, and nothing after pooling reads tokens. Unit length stays.
+      const bool of_tokens = read_normalized(settings, file) == "token_embeddings";
+      if (of_tokens != (module < pooling)) continue;
+      if (!of_tokens)
+        read.layers.emplace_back(&*module, "normalize");
+      else if (read.layers.empty())
+        read.layers.emplace_back(&*module, "normalize-tokens");
+    }
+  }
+  return read;
 }
 
 /// A module to write.
@@ -180,10 +239,12 @@ bool embeds_texts(const ModelConfig& model) {
   return task && task->texts != 1;
 }
 
-EmbeddingHeadConfig get_head(const json& fields) { return {fields.at("pooling"), fields.at("embedding_layers")}; }
+EmbeddingHeadConfig get_head(const json& fields) {
+  return {fields.at("pooling"), fields.at("embedding_layers"), fields.at("include_prompt")};
+}
 
 json pooling_settings(const EmbeddingHeadConfig& head, int64_t hidden_size) {
-  json older = {{"word_embedding_dimension", hidden_size}, {"include_prompt", true}};
+  json older = {{"word_embedding_dimension", hidden_size}, {"include_prompt", head.include_prompt}};
   const std::vector<std::string_view> modes = head.poolings();
   std::vector<std::string_view> in_order;
   for (const auto& [key, mode] : kPoolingKeys) {
@@ -192,19 +253,23 @@ json pooling_settings(const EmbeddingHeadConfig& head, int64_t hidden_size) {
     older[key] = is_used;
   }
   if (in_order == modes) return older;
-  return {{"embedding_dimension", hidden_size}, {"pooling_mode", modes}, {"include_prompt", true}};
+  return {{"embedding_dimension", hidden_size}, {"pooling_mode", modes}, {"include_prompt", head.include_prompt}};
 }
 
 std::vector<WrittenModule> written_modules(const json& fields) {
   const EmbeddingHeadConfig head = get_head(fields);
   const int64_t hidden_size = fields.contains("hidden_size") ? fields["hidden_size"] : fields.at("d_model");
-  std::vector<WrittenModule> modules = {{"Transformer", json()}, {"Pooling", pooling_settings(head, hidden_size)}};
+  const std::vector<EmbeddingLayer> layers = head.layers();
+  std::vector<WrittenModule> modules = {{"Transformer", json()}};
+  if (!layers.empty() && layers[0].kind == EmbeddingLayer::Kind::normalize_tokens)
+    modules.push_back(
+        {"Normalize", {{"module_input_name", "token_embeddings"}, {"module_output_name", "token_embeddings"}}});
+  modules.push_back({"Pooling", pooling_settings(head, hidden_size)});
   auto size = static_cast<int64_t>(head.poolings().size()) * hidden_size;
-  for (const EmbeddingLayer& layer : head.layers()) {
-    if (!layer.is_dense()) {
-      modules.push_back({"Normalize", json()});
-      continue;
-    }
+  for (const EmbeddingLayer& layer : layers) {
+    if (layer.kind == EmbeddingLayer::Kind::normalize) modules.push_back({"Normalize", json()});
+    if (layer.kind == EmbeddingLayer::Kind::dropout) modules.push_back({"Dropout", {{"dropout", layer.dropout}}});
+    if (!layer.is_dense()) continue;
     const auto* const activation =
         std::ranges::find_if(kActivations, [&](const auto& row) { return row.second == layer.activation; });
     modules.push_back({"Dense",
@@ -228,38 +293,52 @@ bool has_sentence_modules(const fs::path& folder) {
                              [](const SentenceModule& module) { return module.type == "Pooling"; });
 }
 
+fs::path transformer_folder(const fs::path& folder) {
+  if (!is_there(folder / kModules)) return folder;
+  for (const SentenceModule& module : read_modules(folder))
+    if (module.type == "Transformer" && !module.path.empty() && module.path != ".") return folder / module.path;
+  return folder;
+}
+
+fs::path sentence_folder_around(const fs::path& folder) {
+  const fs::path place = fs::absolute(folder / "").lexically_normal().parent_path(), parent = place.parent_path();
+  if (place.empty() || parent == place || !is_there(parent / kModules)) return {};
+  try {
+    const fs::path named = transformer_folder(parent);
+    if (named != parent && (named / "").lexically_normal() == place / "") return parent;
+  } catch (const ConfigError&) {
+    // A file of that name which is not Sentence Transformers', in a folder that nobody named.
+  }
+  return {};
+}
+
 std::optional<EmbeddingHeadConfig> read_embedding_head(const fs::path& folder) {
   if (!is_there(folder / kModules)) return {};
   const std::vector<SentenceModule> modules = read_modules(folder);
-  const std::vector<SentenceModule> layers = get_layers(modules, folder);
+  const ReadModules read = read_layers(modules, folder);
+  const fs::path file = folder / read.pooling->path / "config.json";
+  const json settings = read.pooling->settings(folder);
   EmbeddingHeadConfig head;
-  head.pooling = read_pooling(modules[1].settings(folder), folder / modules[1].path / "config.json");
-  for (const SentenceModule& module : layers) {
-    const fs::path file = folder / module.path / "config.json";
-    const json settings = module.settings(folder);
-    if (module.type == "Dense") {
-      head.embedding_layers.push_back(read_dense(settings, file));
-      continue;
-    }
-    need(settings, "module_input_name", "sentence_embedding", file, "what is normalized");
-    need(settings, "module_output_name", "sentence_embedding", file, "what normalization makes");
-    head.embedding_layers.emplace_back("normalize");
-  }
+  head.pooling = read_pooling(settings, file);
+  head.include_prompt = read_include_prompt(settings, file);
+  for (const auto& [module, layer] : read.layers) head.embedding_layers.push_back(layer);
   return head;
 }
 
 std::vector<DenseWeights> dense_weights(const fs::path& folder) {
   if (!is_there(folder / kModules)) return {};
   std::vector<DenseWeights> weights;
-  const std::vector<SentenceModule> layers = get_layers(read_modules(folder), folder);
-  for (size_t layer = 0; layer < layers.size(); ++layer) {
-    if (layers[layer].type != "Dense") continue;
-    const fs::path file = folder / layers[layer].path / "model.safetensors";
+  const std::vector<SentenceModule> modules = read_modules(folder);
+  const ReadModules read = read_layers(modules, folder);
+  for (size_t layer = 0; layer < read.layers.size(); ++layer) {
+    const SentenceModule& module = *read.layers[layer].first;
+    if (module.type != "Dense") continue;
+    const fs::path file = folder / module.path / "model.safetensors";
     if (!is_there(file))
       throw ConfigError(fmt::format(
           "{} is not there{}: load the folder with Sentence Transformers and save it, which writes that file",
           file.string(),
-          is_there(folder / layers[layer].path / "pytorch_model.bin") ? ", and pytorch_model.bin is not read" : ""));
+          is_there(folder / module.path / "pytorch_model.bin") ? ", and pytorch_model.bin is not read" : ""));
     weights.push_back({parameter_prefix(layer), file});
   }
   return weights;

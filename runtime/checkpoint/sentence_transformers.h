@@ -16,6 +16,13 @@ namespace modular {
 /// Whether the folder has a modules.json with a Pooling. Throws ConfigError if that file cannot be read.
 bool has_sentence_modules(const std::filesystem::path& folder);
 
+/// The folder with the Transformer's config, weights and tokenizer: the path of that module where modules.json gives it
+/// one, as older releases wrote, and `folder` otherwise. Throws ConfigError if modules.json cannot be read.
+std::filesystem::path transformer_folder(const std::filesystem::path& folder);
+
+/// The folder whose modules.json names `folder`, which lies in it, as its Transformer's; empty for none.
+std::filesystem::path sentence_folder_around(const std::filesystem::path& folder);
+
 /// The config of the modules after the Transformer, or nothing without a modules.json. Throws ConfigError naming the
 /// file if a module or one of its settings is unsupported.
 std::optional<EmbeddingHeadConfig> read_embedding_head(const std::filesystem::path& folder);

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "runtime/parallel/meta_construction.h"
+#include "runtime/parallel/parameters/meta_construction.h"
 
 namespace modular {
 
@@ -57,6 +57,14 @@ void read_slice(const std::string& name, const StoredTensor& tensor, at::IntArra
   if (found != into.numel())
     throw std::runtime_error(fmt::format("the files hold {} of {} values of \"{}\" at {}", found, into.numel(), name,
                                          shape_text(offset.vec())));
+  if (!tensor.rows) return;
+  for (size_t i = 0; i < tensor.rows->ids.size(); ++i) {
+    const int64_t row = tensor.rows->ids[i] - offset[0];
+    if (row < 0 || row >= into.size(0)) continue;
+    std::vector<int64_t> from = offset.vec();
+    from[0] = static_cast<int64_t>(i);
+    read_slice(name, tensor.rows->values, from, into.narrow(0, row, 1));
+  }
 }
 
 at::Tensor read_full(const std::string& name, const StoredTensor& tensor, at::ScalarType dtype) {

@@ -12,7 +12,7 @@
 
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/parameters/parameter_table.h"
 
 namespace modular {
 
@@ -34,9 +34,18 @@ struct StoredSlice {
   void verify(const at::Tensor& view) const;
 };
 
+struct StoredRows;
+
 struct StoredTensor {
   std::vector<int64_t> shape;
-  std::vector<StoredSlice> slices;  // disjoint
+  std::vector<StoredSlice> slices;              // disjoint
+  std::shared_ptr<const StoredRows> rows = {};  // in place of those of the slices; may be null
+};
+
+/// Rows of a tensor, values[i] that of ids[i].
+struct StoredRows {
+  std::vector<int64_t> ids;
+  StoredTensor values;
 };
 
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;

@@ -13,6 +13,7 @@
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/checkpoint/peft_folder.h"
+#include "runtime/checkpoint/sentence_transformers.h"
 #include "runtime/files/open_file.h"
 
 namespace modular {
@@ -21,14 +22,18 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr const char* kPrompts = "config_sentence_transformers.json";
+
 /// As transformers names them, of all kinds of tokenizers. The first few have the ids.
-constexpr std::array kNames = {"tokenizer.json", "tokenizer.model", "spiece.model", "spm.model",
-                               "sentencepiece.bpe.model", "vocab.txt", "vocab.json", "merges.txt",
-                               "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-                               "chat_template.jinja",
-                               "generation_config.json",  // says by which ids texts end
-                               // Of Sentence Transformers: how long texts may be, and their prompts.
-                               "sentence_bert_config.json", "config_sentence_transformers.json"};
+constexpr std::array kNames = {
+    "tokenizer.json", "tokenizer.model", "spiece.model", "spm.model", "sentencepiece.bpe.model", "vocab.txt",
+    "vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    "chat_template.jinja",
+    "generation_config.json",  // says by which ids texts end
+    // Of Sentence Transformers: how long texts may be, and their prompts.
+    "sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json",
+    "sentence_camembert_config.json", "sentence_albert_config.json", "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json", kPrompts};
 constexpr size_t kWithIds = 7;
 
 // By these of config.json AutoTokenizer takes the tokenizer's class. A tokenizer's own folder has no others.
@@ -48,6 +53,8 @@ std::map<std::string, std::string> tokenizer_files(const fs::path& folder) {
   std::map<std::string, std::string> files;
   for (const char* name : kNames)
     if (is_there(folder / name)) files[name] = read_file(folder / name);
+  // Older folders of Sentence Transformers have their prompts around the tokenizer's folder.
+  if (const fs::path prompts = prompts_file(folder); is_there(prompts)) files[kPrompts] = read_file(prompts);
   return files;
 }
 
@@ -64,6 +71,12 @@ std::map<std::string, std::string> tokenizer_with_class(const fs::path& folder) 
   return files;
 }
 
+fs::path prompts_file(const fs::path& folder) {
+  if (is_there(folder / kPrompts)) return folder / kPrompts;
+  const fs::path around = sentence_folder_around(folder);
+  return (around.empty() ? folder : around) / kPrompts;
+}
+
 bool has_tokenizer(const fs::path& folder) {
   return std::any_of(kNames.begin(), kNames.begin() + kWithIds,
                      [&](const char* name) { return is_there(folder / name); });
@@ -78,6 +91,7 @@ fs::path sentencepiece_model(const fs::path& folder) {
 void check_tokenizer_files(const fs::path& folder) {
   for (const char* name : kNames)
     if (is_there(folder / name)) open_to_read(folder / name);
+  if (const fs::path prompts = prompts_file(folder); is_there(prompts)) open_to_read(prompts);
   if (is_there(folder / "config.json")) open_to_read(folder / "config.json");
 }
 
@@ -101,6 +115,7 @@ void copy_tokenizer_with_class(const fs::path& from, const fs::path& to) {
 fs::path tokenizer_of_weights(const fs::path& weights, const fs::path& base) {
   const fs::path found = find_checkpoint(weights), folder = found.empty() ? weights : found;
   std::vector<fs::path> places = {folder, folder / kTokenizerFolder};
+  if (found.empty()) places.push_back(transformer_folder(folder));
   const fs::path of_run = fs::absolute(folder).lexically_normal().parent_path();
   if (!found.empty() && of_run.filename() == "checkpoints") places.push_back(of_run.parent_path() / kTokenizerFolder);
   for (const fs::path& place : places)

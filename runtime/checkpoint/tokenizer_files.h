@@ -18,6 +18,10 @@ std::map<std::string, std::string> tokenizer_files(const std::filesystem::path& 
 /// transformers takes the tokenizer's class.
 std::map<std::string, std::string> tokenizer_with_class(const std::filesystem::path& folder);
 
+/// The file with the prompts of a tokenizer's folder, in it or in the folder of Sentence Transformers that it is the
+/// Transformer of. It need not be there.
+std::filesystem::path prompts_file(const std::filesystem::path& folder);
+
 /// Whether a folder has any of them.
 bool has_tokenizer(const std::filesystem::path& folder);
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "runtime/parallel/mixed_bits.h"
+#include "runtime/parallel/random/mixed_bits.h"
 
 namespace modular {
 

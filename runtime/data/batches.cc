@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "runtime/data/permutation.h"
-#include "runtime/parallel/mixed_bits.h"
+#include "runtime/parallel/random/mixed_bits.h"
 
 namespace modular {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/parallel/mixed_bits.h"
+#include "runtime/parallel/random/mixed_bits.h"
 
 namespace modular {
 namespace {

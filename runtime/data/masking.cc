@@ -1,7 +1,7 @@
 #include "runtime/data/masking.h"
 
 #include "runtime/model/tensors.h"
-#include "runtime/parallel/mixed_bits.h"
+#include "runtime/parallel/random/mixed_bits.h"
 
 namespace modular {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "runtime/data/permutation.h"
-#include "runtime/parallel/mixed_bits.h"
+#include "runtime/parallel/random/mixed_bits.h"
 
 namespace modular {
 namespace {

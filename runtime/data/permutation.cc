@@ -3,7 +3,7 @@
 #include <bit>
 #include <cassert>
 
-#include "runtime/parallel/mixed_bits.h"
+#include "runtime/parallel/random/mixed_bits.h"
 
 namespace modular {
 

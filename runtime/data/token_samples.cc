@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/parallel/mixed_bits.h"
+#include "runtime/parallel/random/mixed_bits.h"
 
 namespace modular {
 

@@ -1,5 +1,5 @@
-// How predictions of classes hit their targets, counted: sums of integers, which are the same in any order, so that
-// every mesh finds the same.
+// Counts of class predictions and targets. Sums of integers do not depend on their order, so every mesh gets the same
+// result.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,15 +11,15 @@
 namespace modular {
 
 struct ClassCounts {
-  // All [classes] int64, in host memory; undefined where nothing was to be counted.
-  at::Tensor places;     // targets that stand first, second, … among all classes by their logits
-  at::Tensor predicted;  // how often a class has the largest logit
-  at::Tensor actual;     // how often it is the target
-  at::Tensor right;      // how often both
+  // All [classes] int64, in host memory; undefined if nothing was counted.
+  at::Tensor target_ranks;  // number of targets whose logit ranks first, second, … among all classes
+  at::Tensor predicted;     // number of times each class has the largest logit
+  at::Tensor actual;        // number of times each class is the target
+  at::Tensor correct;       // number of times both
 
-  static ClassCounts of(int64_t classes);
+  static ClassCounts zeros(int64_t classes);
 
-  /// Counts each target that is none of kIgnoredTarget. Of equal logits the lower class stands first.
+  /// Counts each target other than kIgnoredTarget. Of equal logits, the lower class ranks first.
   /// - logits [..., classes]
   /// - targets [...] int64
   void add(const at::Tensor& logits, const at::Tensor& targets);

@@ -1,4 +1,4 @@
-// The loss and the metrics on data that the model does not learn from.
+// The loss and the metrics on the validation set.
 #pragma once
 
 #include <vector>
@@ -11,14 +11,14 @@
 
 namespace modular {
 
-/// The mean loss over the first `samples` samples of the source's order (0: all of them), and metrics of what the same
-/// forwards predict, in the order in which they were asked for: each of each sample once, and the same on every mesh
-/// but for what rounding makes of a logit; the same to the bit on all ranks. Without any target there are none. Throws
-/// std::runtime_error where the loss is not finite. Collective.
+/// The mean loss over the first `samples` samples of the source's order (0: all of them), and the requested metrics, in
+/// order, of the same forwards' predictions. Each sample counts once. Results are the same on every mesh up to rounding
+/// of logits, and bit-identical on all ranks. Without any target there are no metrics. Throws std::runtime_error if the
+/// loss is not finite. Collective.
 Evaluation evaluate_samples(ParallelModel& model, const ModelConfig& network, const BatchSource& source,
                             int64_t samples, const std::vector<Metric>& metrics);
 
-/// This rank's place among the ranks that read different data.
+/// This rank's index among the ranks that read different data.
 int64_t data_parallel_rank(const Mesh& mesh);
 
 }  // namespace modular

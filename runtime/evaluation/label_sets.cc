@@ -7,18 +7,17 @@
 
 namespace modular {
 
-void LabelSets::add(const at::Tensor& logits, const at::Tensor& right) {
-  const at::Tensor given = right.cpu();
-  const at::Tensor counted = given.ne(kIgnoredTarget).all(1).nonzero().flatten();
+void LabelSets::add(const at::Tensor& logits, const at::Tensor& labels) {
+  const at::Tensor on_host = labels.cpu();
+  const at::Tensor counted = on_host.ne(kIgnoredTarget).all(1).nonzero().flatten();
   const at::Tensor predicted = logits.cpu().index_select(0, counted).gt(0.0);
-  const at::Tensor actual = given.index_select(0, counted).gt(0.5);
+  const at::Tensor actual = on_host.index_select(0, counted).gt(0.5);
   counts_ += at::stack({predicted.sum(0), actual.sum(0), predicted.logical_and(actual).sum(0)});
   rows_ += at::stack({at::scalar_tensor(counted.numel(), at::kLong), predicted.eq(actual).all(1).sum()});
 }
 
 void LabelSets::sum(const Mesh& mesh) {
-  for (const at::Tensor& counts : {counts_, rows_})
-    all_reduce(mesh.control(), counts, "what an evaluation counted").wait();
+  for (const at::Tensor& counts : {counts_, rows_}) all_reduce(mesh.control(), counts, "evaluation counts").wait();
 }
 
 double LabelSets::value(const Metric& metric) const {

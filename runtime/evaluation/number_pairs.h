@@ -1,4 +1,4 @@
-// How what a model says goes with what is right, where both are numbers.
+// Correlation and error metrics of predicted and actual numbers.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,23 +13,23 @@ namespace modular {
 
 class NumberPairs {
  public:
-  /// - said, right [rows, numbers], compared number by number; kIgnoredTarget for what is not right or wrong
-  /// - samples [rows] int64: the places of the rows in the order of all
-  void add(const at::Tensor& said, const at::Tensor& right, const at::Tensor& samples);
+  /// - predicted, actual [rows, numbers], compared number by number; kIgnoredTarget for numbers that do not count
+  /// - samples [rows] int64: the positions of the rows in the sample order
+  void add(const at::Tensor& predicted, const at::Tensor& actual, const at::Tensor& samples);
 
-  /// Metrics of numbers only, over the numbers of all rows and ranks. Collective.
+  /// Values of metrics of numbers, over the numbers of all rows and ranks. Collective.
   std::vector<double> values(const std::vector<Metric>& metrics, const Mesh& mesh) const;
 
  private:
-  GatheredRows rows_;  // said and right: [rows, 2 * numbers]
+  GatheredRows rows_;  // predicted and actual: [rows, 2 * numbers]
 };
 
-/// The mean squared error of the numbers, and the mean absolute one; 0 of none.
-double mean_squared_error(const at::Tensor& said, const at::Tensor& right);
-double mean_absolute_error(const at::Tensor& said, const at::Tensor& right);
-/// Pearson's correlation of two rows of as many numbers; 0 where all of one are equal.
+/// The mean squared error and the mean absolute error; 0 if there are no numbers.
+double mean_squared_error(const at::Tensor& predicted, const at::Tensor& actual);
+double mean_absolute_error(const at::Tensor& predicted, const at::Tensor& actual);
+/// Pearson's correlation of two equally long vectors; 0 if all numbers of one are equal.
 double pearson(const at::Tensor& a, const at::Tensor& b);
-/// Spearman's: that of the numbers' ranks, of which equal numbers have the mean.
+/// Spearman's correlation: Pearson's correlation of the numbers' ranks, where ties have their mean rank.
 double spearman(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace modular

@@ -8,20 +8,20 @@
 namespace modular {
 namespace {
 
-constexpr int64_t kScoresAtOnce = int64_t{1} << 22;  // cosines that are compared at once, which takes memory
+constexpr int64_t kScoresAtOnce = int64_t{1} << 22;  // cosines that are compared at once; bounds memory
 
-/// The places of the others of the row's label among all other rows.
-std::vector<int64_t> positions_of_label(const at::TensorAccessor<int64_t, 1>& by_cosine,
-                                        const at::TensorAccessor<int64_t, 1>& labels_by_row, int64_t row) {
-  std::vector<int64_t> places;
-  int64_t place = 0;
+/// The ranks of the other rows with the row's label among all other rows.
+std::vector<int64_t> find_label_ranks(const at::TensorAccessor<int64_t, 1>& by_cosine,
+                                      const at::TensorAccessor<int64_t, 1>& labels_by_row, int64_t row) {
+  std::vector<int64_t> ranks;
+  int64_t rank = 0;
   for (int64_t i = 0; i < by_cosine.size(0); ++i) {
     const int64_t other = by_cosine[i];
     if (other == row) continue;
-    ++place;
-    if (labels_by_row[other] == labels_by_row[row]) places.push_back(place);
+    ++rank;
+    if (labels_by_row[other] == labels_by_row[row]) ranks.push_back(rank);
   }
-  return places;
+  return ranks;
 }
 
 }  // namespace
@@ -40,13 +40,14 @@ std::vector<double> RowRanking::values(const std::vector<Metric>& metrics, const
   const at::Tensor embeddings = embeddings_.all(at::kDouble, mesh);
   if (count == 0) return std::vector<double>(metrics.size());
   const at::Tensor labels = labels_and_texts.select(1, 0);
-  const int64_t others = labels_and_texts[0][1].item<int64_t>() - 1;  // of a sample, that are looked for
+  const int64_t others =
+      labels_and_texts[0][1].item<int64_t>() - 1;  // number of a sample's texts that are searched for
   const at::Tensor texts = embeddings.unflatten(1, {others + 1, -1});
   const at::Tensor rows = texts.select(1, 0), candidates = others > 0 ? texts.slice(1, 1).flatten(0, 1) : rows;
   const int64_t begin = std::min(mesh.rank() * part, count), end = std::min(begin + part, count);
   const int64_t step = std::max<int64_t>(1, kScoresAtOnce / candidates.size(0));
 
-  // [rows, 1 + metrics]: whether a row counts, and its gains; each from one rank.
+  // [rows, 1 + metrics]: whether a row counts, and its gains; each row is set by one rank.
   at::Tensor gains = at::zeros({count, 1 + static_cast<int64_t>(metrics.size())}, at::kDouble);
   const auto labels_by_row = labels.accessor<int64_t, 1>();
   auto gains_by_row = gains.accessor<double, 2>();
@@ -57,18 +58,18 @@ std::vector<double> RowRanking::values(const std::vector<Metric>& metrics, const
     const auto by_cosine = sorted.accessor<int64_t, 2>();
     for (int64_t row = first; row < first + length; ++row) {
       const auto order = by_cosine[row - first];
-      std::vector<int64_t> places;
+      std::vector<int64_t> ranks;
       if (others > 0)
-        places = {1 + std::find(order.data(), order.data() + order.size(0), row * others) - order.data()};
+        ranks = {1 + std::find(order.data(), order.data() + order.size(0), row * others) - order.data()};
       else
-        places = positions_of_label(order, labels_by_row, row);
-      if (places.empty()) continue;
+        ranks = find_label_ranks(order, labels_by_row, row);
+      if (ranks.empty()) continue;
       gains_by_row[row][0] = 1.0;
       for (size_t m = 0; m < metrics.size(); ++m)
-        gains_by_row[row][static_cast<int64_t>(m) + 1] = gain(metrics[m], places);
+        gains_by_row[row][static_cast<int64_t>(m) + 1] = gain(metrics[m], ranks);
     }
   }
-  all_reduce(mesh.control(), gains, "what an evaluation ranked").wait();
+  all_reduce(mesh.control(), gains, "evaluation ranking").wait();
 
   std::vector<double> sums(metrics.size() + 1);
   for (int64_t row = 0; row < count; ++row)

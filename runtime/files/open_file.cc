@@ -28,7 +28,7 @@ constexpr mode_t kMode = 0644;
   throw std::runtime_error(fmt::format("{} cannot be {}: {}", path.string(), verb, std::strerror(error)));
 }
 
-/// Opens what lies within a folder without following a link. Returns -1 with errno.
+/// Opens a path within a folder without following links. Returns -1 and sets errno on failure.
 int open_within(const RunPath& within, int flags) {
   const OpenFile root(::open(within.root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (root.get() < 0) return -1;
@@ -37,14 +37,14 @@ int open_within(const RunPath& within, int flags) {
   how.mode = (flags & O_CREAT) != 0 ? kMode : 0;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
   const auto file = static_cast<int>(::syscall(SYS_openat2, root.get(), within.name.c_str(), &how, sizeof how));
-  // Kernels before 5.6, some sandboxes, and what happens where a folder is renamed at the same time.
+  // Kernels before 5.6, some sandboxes, and folders that are renamed concurrently.
   const bool is_unsupported = errno == ENOSYS || errno == EPERM || errno == EAGAIN;
   if (file >= 0 || !is_unsupported) return file;
   check_no_links({within.root, within.name.parent_path()});
   return ::openat(root.get(), within.name.c_str(), flags | O_NOFOLLOW, kMode);
 }
 
-/// The blob that a link in a snapshot of Hugging Face's cache leads to; empty for other links.
+/// Returns the blob that a link in a snapshot of Hugging Face's cache points to; empty for other links.
 RunPath cached_blob(const fs::path& link) {
   std::error_code error;
   const fs::path folder = fs::canonical(link.has_parent_path() ? link.parent_path() : ".", error);
@@ -66,14 +66,14 @@ std::string_view get_kind(mode_t mode) {
                                                                          {S_IFBLK, "a device"}}};
   for (const auto& [kind, name] : kinds)
     if ((mode & S_IFMT) == kind) return name;
-  return "no file";
+  return "not a file";
 }
 
-/// Throws where a file is not regular.
+/// Throws if a file is not regular.
 void check_kind(const fs::path& path, mode_t mode) {
   if (!S_ISREG(mode))
     throw std::runtime_error(
-        fmt::format("{} is {}, and not a regular file: remove it, or restore the file", path.string(), get_kind(mode)));
+        fmt::format("{} is {}, not a regular file: remove it, or restore the file", path.string(), get_kind(mode)));
 }
 
 OpenFile open_regular(const fs::path& path, Links links, int flags, std::string_view verb) {
@@ -88,7 +88,7 @@ OpenFile open_regular(const fs::path& path, Links links, int flags, std::string_
     }
   if (file.get() < 0) {
     if (links == Links::none) check_no_links(within);
-    struct stat status{};  // of what cannot be opened at all, as a socket, or a FIFO to write
+    struct stat status{};  // some kinds cannot be opened at all, e.g. a socket, or a FIFO for writing
     if ((links == Links::none ? ::lstat : ::stat)(path.c_str(), &status) == 0) check_kind(path, status.st_mode);
     fail(path, verb, error);
   }
@@ -111,32 +111,32 @@ OpenFile open_to_write(const fs::path& path, int flags) {
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) fail(path, "written", errno);
   if (status.st_nlink > 1)
-    throw std::runtime_error(
-        fmt::format("{} has {} names (hard links), and would be written under all of them: remove it, or copy it first",
-                    path.string(), status.st_nlink));
+    throw std::runtime_error(fmt::format(
+        "{} has {} names (hard links), and writing it would change all of them: remove it, or copy it first",
+        path.string(), status.st_nlink));
   if ((flags & O_TRUNC) != 0 && ::ftruncate(file.get(), 0) != 0) fail(path, "written", errno);
   return file;
 }
 
 bool is_there(const fs::path& path) {
-  std::error_code error;  // a name may be too long
+  std::error_code error;  // set if a name is too long
   return fs::exists(fs::symlink_status(path, error));
 }
 
-std::string read_file(const fs::path& path, int64_t most, Links links) {
+std::string read_file(const fs::path& path, int64_t limit, Links links) {
   const OpenFile file = open_to_read(path, links);
   struct stat status{};
   if (::fstat(file.get(), &status) != 0) fail(path, "read", errno);
   std::string text;
   const auto check_size = [&](int64_t bytes) {
-    if (bytes > most)
+    if (bytes > limit)
       throw std::runtime_error(
-          fmt::format("{} has {} bytes, and such a file has at most {}: restore it", path.string(), bytes, most));
+          fmt::format("{} has {} bytes, more than the limit of {}: restore the file", path.string(), bytes, limit));
   };
   check_size(status.st_size);
   text.reserve(static_cast<size_t>(status.st_size));
   std::array<char, 1 << 16> buffer;
-  while (true) {  // files of /proc say no size
+  while (true) {  // files in /proc report size 0
     const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(path, "read", errno);

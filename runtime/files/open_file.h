@@ -1,4 +1,4 @@
-// Opens files that others may have written: those of a run, of a checkpoint, of a Hugging Face folder.
+// Opens untrusted files: of a run, a checkpoint or a Hugging Face folder.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace modular {
 
-/// An open file, which is closed with it.
+/// Owns a file descriptor.
 class OpenFile {
  public:
   explicit OpenFile(int descriptor) : descriptor_(descriptor) {}
@@ -26,24 +26,24 @@ class OpenFile {
   int descriptor_;
 };
 
-/// `none`: a link within a run's folder (run_path.h) is an error, but for those that Hugging Face's cache makes from
-/// snapshots/ to blobs/ of one model. `followed`: for files that the user names himself, such as data.
+/// `none`: a link within a run's folder (run_path.h) is an error, except for the links that Hugging Face's cache makes
+/// from snapshots/ to blobs/ of the same model. `followed`: for files that the user names explicitly, e.g. data.
 enum class Links { none, followed };
 
-/// Opens a regular file to read. Throws std::runtime_error that names the file where it cannot be opened, and where it
-/// is a link, a folder, a FIFO or a device; never waits for a writer.
+/// Opens a regular file for reading. Throws std::runtime_error that names the file if it cannot be opened or is a link,
+/// a folder, a FIFO or a device. Never waits for a writer.
 OpenFile open_to_read(const std::filesystem::path& path, Links links = Links::none);
 
-/// Opens a regular file to read and write, with the mode 0644 where `flags` has O_CREAT. O_TRUNC empties it when it is
-/// known to be regular. Throws as open_to_read() does, and where the file has another name, a hard link.
+/// Opens a regular file for reading and writing. O_CREAT in `flags` creates it with mode 0644. O_TRUNC truncates it
+/// only after the check that it is regular. Throws like open_to_read(), and if the file has several hard links.
 OpenFile open_to_write(const std::filesystem::path& path, int flags);
 
-/// Whether a file, folder or link of that name is there. A link that leads nowhere is.
+/// Whether a file, folder or link exists at `path`. True for a dangling link.
 bool is_there(const std::filesystem::path& path);
 
 constexpr int64_t kMostTextBytes = int64_t{256} << 20;
 
-/// The whole of a regular file. Throws as open_to_read() does, and where it has more than `most` bytes.
-std::string read_file(const std::filesystem::path& path, int64_t most = kMostTextBytes, Links links = Links::none);
+/// Reads a regular file. Throws like open_to_read(), and if it has more than `limit` bytes.
+std::string read_file(const std::filesystem::path& path, int64_t limit = kMostTextBytes, Links links = Links::none);
 
 }  // namespace modular

@@ -23,13 +23,13 @@ bool is_step(const std::string& name) {
          name[kSteps.size()] <= '9';
 }
 
-/// Whether modrun makes a folder of that name in `parent`.
+/// Whether modrun creates a folder `name` in `parent`.
 bool is_made_in(const fs::path& parent, const fs::path& name) {
   return std::ranges::find(kFolders, name.native()) != kFolders.end() || is_step(name.native()) ||
          (name == kBest && parent == "checkpoints") || parent == "row-groups";
 }
 
-/// The target of checkpoints/best, where that is a name next to it.
+/// Returns the target of checkpoints/best if it is a sibling's name, and the link's own name otherwise.
 fs::path resolve_best(const fs::path& link) {
   std::error_code error;
   const fs::path target = fs::read_symlink(link, error);
@@ -44,7 +44,7 @@ RunPath run_path(const fs::path& path) {
   for (const fs::path& part : path)
     if (!part.empty() && part != ".") parts.push_back(part);
   if (parts.empty()) return {".", "."};
-  size_t first = parts.size() - 1;  // of those within the root
+  size_t first = parts.size() - 1;  // first component within the root
   const auto before = [&](size_t at) { return at > 0 ? parts[at - 1] : fs::path(); };
   while (first > 0 && is_made_in(before(first - 1), parts[first - 1])) --first;
   RunPath result{first == 0 ? fs::path(".") : fs::path(), {}};
@@ -64,7 +64,7 @@ void check_no_links(const RunPath& within) {
     if (!fs::is_symlink(fs::symlink_status(so_far, error))) continue;
     throw std::runtime_error(fmt::format(
         "{} is a symbolic link to {}: links within the folder of a run or a model are not followed; remove it, or move "
-        "what it leads to there",
+        "its target there",
         (within.root == "." ? so_far.lexically_normal() : so_far).string(), fs::read_symlink(so_far, error).string()));
   }
 }

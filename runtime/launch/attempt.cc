@@ -18,9 +18,9 @@ namespace {
 using std::chrono::milliseconds;
 namespace fs = std::filesystem;
 
-// Ranks whose collectives broke because a peer went away may end before the peer's own end is seen.
+// When a peer dies, ranks whose collectives fail may exit before the launcher sees the peer's own exit.
 constexpr milliseconds kCauseMayFollow = std::chrono::seconds(2);
-// After SIGINT or SIGTERM, between the end of the first rank and that of the last.
+// Maximum time between the exits of the first and the last rank after SIGINT or SIGTERM.
 constexpr milliseconds kInterruptGrace = std::chrono::seconds(30);
 constexpr milliseconds kSameRequest = std::chrono::seconds(1);
 
@@ -36,7 +36,7 @@ Attempt::~Attempt() {
   for (Rank& rank : ranks_) rank.signal(SIGKILL);
   for (Rank& rank : ranks_) rank.wait();
 }
-bool Attempt::ended_in_order() const {
+bool Attempt::ended_cleanly() const {
   return std::ranges::all_of(ranks_, [](const Rank& rank) { return rank.ended_well() || rank.stopped_by(); });
 }
 
@@ -44,20 +44,20 @@ int Attempt::run(const std::vector<std::string>& command) {
   for (int64_t local = 0; local < options_.ranks_per_node; ++local) start(local, command);
   while (std::ranges::any_of(ranks_, &Rank::running)) {
     wait_for_event();
-    while (const auto signal = job_.signals.next()) pass_on(*signal);
-    look_at_ranks();
-    if (job_.member) hear();
-    if (!stopping_) look_for_failure();
-    // After a signal the ranks may take their time, unless they wait in vain.
-    const bool in_vain = !remote_failure_.empty() || std::ranges::any_of(ranks_, &Rank::frozen);
-    if (stopping_ && in_vain && !kill_at_) kill_at_ = Clock::now() + options_.stop_grace;
+    while (const auto signal = job_.signals.next()) forward(*signal);
+    poll_ranks();
+    if (job_.member) follow_orders();
+    if (!stopping_) check_for_failure();
+    // After a signal the ranks have no deadline, unless they wait for a peer that is gone.
+    const bool is_waiting_for_lost_peer = !remote_failure_.empty() || std::ranges::any_of(ranks_, &Rank::frozen);
+    if (stopping_ && is_waiting_for_lost_peer && !kill_at_) kill_at_ = Clock::now() + options_.stop_grace;
     if (job_.interrupted_by && !kill_at_ && std::ranges::any_of(ranks_, &Rank::ended))
       kill_at_ = Clock::now() + kInterruptGrace;
     if (kill_at_ && Clock::now() >= *kill_at_)
-      for (Rank& rank : ranks_) rank.end_at_once();
+      for (Rank& rank : ranks_) rank.kill_now();
   }
   for (Rank& rank : ranks_) rank.show_output();
-  if (!stopping_) look_for_failure();
+  if (!stopping_) check_for_failure();
   return finish();
 }
 
@@ -100,18 +100,17 @@ void Attempt::wait_for_event() {
   for (Rank& rank : ranks_) rank.show_output();
 }
 
-void Attempt::look_at_ranks() {
+void Attempt::poll_ranks() {
   const auto now = Clock::now();
-  const bool is_due = now - looked_at_ >= kTick;
+  const bool is_due = now - polled_at_ >= kTick;
   for (Rank& rank : ranks_) {
     rank.reap();
-    if (is_due) rank.look(std::chrono::duration_cast<milliseconds>(now - looked_at_));
+    if (is_due) rank.check_frozen(std::chrono::duration_cast<milliseconds>(now - polled_at_));
   }
-  if (is_due) looked_at_ = now;
+  if (is_due) polled_at_ = now;
 }
 
-/// Follows the coordinator's orders.
-void Attempt::hear() {
+void Attempt::follow_orders() {
   while (const auto order = job_.member->next()) {
     const bool is_stop = order->kind == Order::Kind::stop;
     job_is_over_ |= order->kind == Order::Kind::reject || order->kind == Order::Kind::end;
@@ -122,8 +121,8 @@ void Attempt::hear() {
   }
 }
 
-void Attempt::pass_on(int signal) {
-  // A scheduler may send a signal to a program and to its whole group: that is one request.
+void Attempt::forward(int signal) {
+  // A scheduler may signal both a process and its process group: count that as one request.
   const bool is_repeated = job_.interrupted_by == signal && Clock::now() - interrupted_at_ < kSameRequest;
   if (is_repeated) return;
   for (Rank& rank : ranks_) rank.signal(signal);
@@ -132,16 +131,14 @@ void Attempt::pass_on(int signal) {
   if (job_.interrupted_by) {
     kill_at_ = Clock::now();
   } else {
-    print_to(stderr, "modrun: SIG{} was passed on to the ranks; a second one ends them at once\n",
-             sigabbrev_np(signal));
+    print_to(stderr, "modrun: forwarded SIG{} to the ranks; send a second signal to kill them\n", sigabbrev_np(signal));
   }
   job_.interrupted_by = signal;
   stopping_ = true;
 }
 
-/// Stops the job when a rank, here or on another machine, has failed and the cause is known or has had time to show
-/// up.
-void Attempt::look_for_failure() {
+/// Stops the job once a rank on any machine has failed and its cause is known or kCauseMayFollow has passed.
+void Attempt::check_for_failure() {
   const Rank* first = first_cause(ranks_);
   if (!first && remote_failure_.empty()) return;
   if (remote_failure_.empty() && first->is_consequence()) {
@@ -154,26 +151,26 @@ void Attempt::look_for_failure() {
   for (Rank& rank : ranks_) rank.note_state_at_failure();
   if (first && remote_failure_.empty() && job_.member)
     job_.member->report_failed(first->summary(options_.world_size(), ranks_));
-  if (first && first->frozen()) {  // the others wait for it until their timeout
-    print_to(stderr, "modrun: rank {} has frozen: {}\n", first->number(), first->why());
-    std::ranges::find(ranks_, first->number(), &Rank::number)->end_at_once();
+  if (first && first->frozen()) {  // otherwise its peers wait until their timeout
+    print_to(stderr, "modrun: rank {} is frozen: {}\n", first->number(), first->why());
+    std::ranges::find(ranks_, first->number(), &Rank::number)->kill_now();
   }
   for (Rank& rank : ranks_) rank.signal(SIGTERM);
   kill_at_ = Clock::now() + options_.stop_grace;
 }
 
 int Attempt::finish() {
-  if (job_.member) hear();
+  if (job_.member) follow_orders();
   if (const Rank* first = first_cause(ranks_); job_.interrupted_by && first) {
     const auto own = std::ranges::find_if(ranks_, &Rank::failed_by_itself);
-    if (own != ranks_.end()) return report(first->failed_by_itself() ? *first : *own);  // it could not save, say
+    if (own != ranks_.end()) return report(first->failed_by_itself() ? *first : *own);  // e.g. it failed to save
   }
   if (!remote_failure_.empty() && !failed_rank_) {
     job_.folder->keep();
     print_to(stderr, "{}", remote_failure_);
     return job_.interrupted_by ? 128 + *job_.interrupted_by : 1;
   }
-  if (std::ranges::all_of(ranks_, &Rank::ended_well)) return 0;  // at its last step, say
+  if (std::ranges::all_of(ranks_, &Rank::ended_well)) return 0;  // e.g. the signal came at the last step
   std::optional<int> stopped_by = job_.interrupted_by;
   for (const Rank& rank : ranks_)
     if (!stopped_by && !failed_rank_) stopped_by = rank.stopped_by();

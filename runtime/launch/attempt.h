@@ -1,4 +1,4 @@
-// One attempt at a job: the ranks of this machine, from their start to their end.
+// One attempt to run a job: starts this machine's ranks and waits until they exit.
 #pragma once
 
 #include <chrono>
@@ -13,11 +13,11 @@
 
 namespace modular {
 
-/// How the ranks of an attempt find each other.
+/// Rendezvous information for the ranks of an attempt.
 struct Meeting {
   std::string host;
   uint16_t port = 0;
-  std::string prefix, job;  // of keys in the store, and the job's name: random, and known to the job's processes alone
+  std::string prefix, job;  // key prefix in the store and job name: random, known only to the job's processes
 };
 
 class Attempt {
@@ -27,14 +27,14 @@ class Attempt {
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  /// Runs `command` as each rank and returns the job's exit status, with the reason printed where that is not 0.
+  /// Runs `command` as each rank and returns the job's exit status. Prints the reason if the status is not 0.
   int run(const std::vector<std::string>& command);
 
-  /// Whether a rank failed, here or elsewhere, unless a signal asked for the end.
+  /// Whether a rank failed on any machine. False if a signal requested termination.
   bool failed() const { return !job_.interrupted_by && (failed_rank_ || !remote_failure_.empty()); }
-  /// Whether every rank ended well, or in order after a signal.
-  bool ended_in_order() const;
-  /// The reason why the coordinator is lost, if it is.
+  /// Whether every rank exited with status 0 or shut down cleanly after a signal.
+  bool ended_cleanly() const;
+  /// Reason why the coordinator is lost; empty if it is not.
   const std::string& coordinator_lost() const { return coordinator_lost_; }
   /// Whether the coordinator has ended the job.
   bool job_is_over() const { return job_is_over_; }
@@ -44,10 +44,10 @@ class Attempt {
 
   void start(int64_t local, const std::vector<std::string>& command);
   void wait_for_event();
-  void look_at_ranks();
-  void hear();
-  void pass_on(int signal);
-  void look_for_failure();
+  void poll_ranks();
+  void follow_orders();
+  void forward(int signal);
+  void check_for_failure();
   int finish();
   int report(const Rank& rank);
 
@@ -59,10 +59,10 @@ class Attempt {
   std::vector<Rank> ranks_;
   bool stopping_ = false, job_is_over_ = false;
   std::optional<int64_t> failed_rank_;
-  std::string remote_failure_;    // as lines to print
-  std::string coordinator_lost_;  // the reason, where that is it
+  std::string remote_failure_;    // lines to print
+  std::string coordinator_lost_;  // reason; empty if the coordinator is reachable
   std::optional<Clock::time_point> settle_at_, kill_at_;
-  Clock::time_point interrupted_at_, looked_at_ = Clock::now();
+  Clock::time_point interrupted_at_, polled_at_ = Clock::now();
 };
 
 }  // namespace modular

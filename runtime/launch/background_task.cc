@@ -20,18 +20,19 @@
 namespace modular {
 namespace {
 
-/// In the child the only file beside the standard streams.
+/// The only descriptor that is open in the child apart from the standard streams.
 constexpr int kTaskAnswer = 3;
 
 void write_all(int file, const std::string& text) {
   for (size_t written = 0; written < text.size();) {
     const ssize_t count = write(file, text.data() + written, text.size() - written);
-    if (count < 0 && errno != EINTR) throw std::runtime_error(fmt::format("no answer: {}", std::strerror(errno)));
+    if (count < 0 && errno != EINTR)
+      throw std::runtime_error(fmt::format("cannot write the answer: {}", std::strerror(errno)));
     if (count > 0) written += static_cast<size_t>(count);
   }
 }
 
-std::string all_of(int file) {
+std::string read_all(int file) {
   std::string text(static_cast<size_t>(lseek(file, 0, SEEK_END)), '\0');
   const ssize_t count = pread(file, text.data(), text.size(), 0);
   text.resize(count > 0 ? static_cast<size_t>(count) : 0);
@@ -65,7 +66,7 @@ std::string all_of(int file) {
 BackgroundTask::BackgroundTask(const std::filesystem::path& log, const Work& work) {
   const OpenFile log_file = open_to_write(log, O_CREAT | O_TRUNC | O_APPEND);
   answer_ = memfd_create("answer", MFD_CLOEXEC);
-  fflush(nullptr);  // or the child would write it again
+  fflush(nullptr);  // otherwise the child writes the buffers again
   const pid_t parent = getpid();
   process_ = answer_ < 0 ? -1 : fork();
   if (process_ == 0) work_in_child(work, log_file.get(), answer_, parent);
@@ -95,7 +96,7 @@ std::optional<BackgroundTask::Outcome> BackgroundTask::outcome() {
   if (process_ < 0 || waitpid(process_, &status, WNOHANG) != process_) return std::nullopt;
   process_ = -1;
   return Outcome{.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status),
-                 .answer = all_of(answer_)};
+                 .answer = read_all(answer_)};
 }
 
 }  // namespace modular

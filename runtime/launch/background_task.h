@@ -1,4 +1,4 @@
-// Work beside this process's own, in a copy of it: a launcher of another job, say.
+// Runs a function in a forked copy of this process, e.g. the launcher of another job.
 #pragma once
 
 #include <sys/types.h>
@@ -10,31 +10,31 @@
 
 namespace modular {
 
-/// A child that fork(2) makes, so that it need not load the program again and begins with what is known here. It has a
-/// process group of its own, none of this process's files, whose locks it would hold, and ends when the thread that
-/// began it does.
+/// A child created by fork(2): it starts with this process's state and does not load the program again. It has its own
+/// process group, inherits no open files (it would hold their locks), and is killed when the thread that started it
+/// exits.
 class BackgroundTask {
  public:
-  /// Returns the exit status; what it puts into `answer` is given to the parent.
+  /// Returns the exit status. `answer` is passed to the parent.
   using Work = std::function<int(std::string& answer)>;
 
   struct Outcome {
-    int status = 0;      // of the work, 1 where it threw, or 128 + the signal that ended it
-    std::string answer;  // what it was given, or what the exception says
+    int status = 0;      // exit status; 1 if the work threw, or 128 + the signal that killed it
+    std::string answer;  // answer of the work, or the exception's message
   };
 
-  /// Begins `work`; what it prints goes to `log`. This process must have no other thread that holds what the work needs
-  /// (memory is taken care of). Throws std::runtime_error where that cannot be begun.
+  /// Starts `work` with its output redirected to `log`. No other thread of this process may hold a lock that the work
+  /// needs (the allocator's locks are safe). Throws std::runtime_error if the process cannot be started.
   BackgroundTask(const std::filesystem::path& log, const Work& work);
-  /// Ends it by SIGKILL where it still runs.
+  /// Sends SIGKILL if the task is still running.
   ~BackgroundTask();
   BackgroundTask(const BackgroundTask&) = delete;
   BackgroundTask& operator=(const BackgroundTask&) = delete;
 
-  /// Readable once it has ended.
+  /// Becomes readable once the task has ended.
   int descriptor() const { return end_; }
   void signal(int number) const;
-  /// What came of it, once it has ended; asked until then.
+  /// Outcome of the task, returned once; nullopt while it runs. Poll until it is set.
   std::optional<Outcome> outcome();
 
  private:

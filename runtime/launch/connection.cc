@@ -32,7 +32,7 @@ std::string to_text(const sockaddr_storage& address) {
   if (address.ss_family == AF_INET6)
     inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, text, sizeof(text));
   const std::string result = text;
-  return result.starts_with("::ffff:") ? result.substr(7) : result;  // IPv4 on a socket of both families
+  return result.starts_with("::ffff:") ? result.substr(7) : result;  // IPv4 on a dual-stack socket
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ Connection::Connection(int socket, std::chrono::milliseconds timeout) : socket_(
   fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
   fcntl(socket, F_SETFD, FD_CLOEXEC);
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  // A probe per second, so that silence() is known to the second.
+  // One probe per second, so that silence() is accurate to a second.
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
@@ -82,7 +82,7 @@ void Connection::write_queued() {
   while (open() && !outgoing_.empty()) {
     const ssize_t count = ::send(socket_, outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return;  // not now, or never: then reading finds the reason
+    if (count < 0) return;  // would block, or failed: receive() finds the reason
     outgoing_.erase(0, static_cast<size_t>(count));
   }
   if (open() && finishing_ && !std::exchange(finished_, true)) shutdown(socket_, SHUT_WR);
@@ -146,7 +146,7 @@ std::string Connection::peer() const {
 short Connection::events() const { return static_cast<short>(outgoing_.empty() ? POLLIN : POLLIN | POLLOUT); }
 
 int listen_on(uint16_t port) {
-  // IPv6 sockets accept IPv4 as well; where the kernel has no IPv6, IPv4 alone.
+  // A dual-stack IPv6 socket, or IPv4 only if the kernel lacks IPv6.
   std::string why;
   for (const int family : {AF_INET6, AF_INET}) {
     const int socket = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -199,10 +199,11 @@ bool has_connected(int socket) {
   socklen_t address_length = sizeof(address);
   sockaddr_storage own = {};
   socklen_t own_length = sizeof(own);
+  // The last condition rejects a connection to itself: the ephemeral port may equal the target port.
   return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0 &&
          getpeername(socket, reinterpret_cast<sockaddr*>(&address), &address_length) == 0 &&
          !(getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_length) == 0 && own_length == address_length &&
-           std::memcmp(&own, &address, own_length) == 0);  // to itself, as a client's port may be the one asked for
+           std::memcmp(&own, &address, own_length) == 0);
 }
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// A TCP connection between two launchers of a job, for JSON messages, one per line.
+// A TCP connection between two launchers of a job. It carries JSON messages, one per line.
 #pragma once
 
 #include <chrono>
@@ -9,43 +9,44 @@
 
 namespace modular {
 
-inline constexpr int kLauncherProtocol = 1;                 // of the messages; each side has the same
-inline constexpr auto kSilence = std::chrono::seconds(3);   // after which a machine is reported not to answer
-inline constexpr auto kLongWait = std::chrono::seconds(3);  // after which machines that are waited for are reported
+inline constexpr int kLauncherProtocol = 1;                 // message version; both sides must match
+inline constexpr auto kSilence = std::chrono::seconds(3);   // then a machine is reported as unresponsive
+inline constexpr auto kLongWait = std::chrono::seconds(3);  // then missing machines are reported
 
-/// Owns a connected, non-blocking socket. The kernel of either machine answers for a launcher that is busy, so silence
-/// means that the machine or the network is gone.
+/// Owns a connected, non-blocking socket. The kernel acknowledges probes even if the launcher is busy, so silence means
+/// that the machine or the network is down.
 class Connection {
  public:
-  /// Takes ownership of `socket`. The kernel closes the connection once the other machine has not answered for
+  /// Takes ownership of `socket`. The kernel closes the connection after the other machine has not answered for
   /// `timeout`.
   Connection(int socket, std::chrono::milliseconds timeout);
   ~Connection();
   Connection(Connection&& other) noexcept;
   Connection& operator=(Connection&& other) noexcept;
 
-  /// False once the other side has closed the connection, or broken the protocol, or has not answered in time.
+  /// False once the other side has closed the connection, violated the protocol or timed out.
   bool open() const { return socket_ >= 0; }
-  /// The reason why it is not open: a phrase such as "its launcher ended without a word".
+  /// Reason why the connection is closed: a phrase such as "its launcher ended without reporting why".
   const std::string& why_closed() const { return why_closed_; }
 
-  /// Queues a message, and writes as much as the socket accepts. Does nothing once the connection is closed.
+  /// Queues a message and writes as much as the socket accepts. Does nothing if the connection is closed.
   void send(const nlohmann::json& message);
-  /// Complete messages that have arrived, in order. The last ones are returned even if the connection has closed since.
+  /// Returns the complete messages that have arrived, in order, including those that arrived before the connection was
+  /// closed.
   std::vector<nlohmann::json> receive();
 
   /// Time since the other machine last acknowledged anything.
   std::chrono::milliseconds silence() const;
-  /// Address of the other side, e.g. "10.0.0.2".
+  /// Address of the peer, e.g. "10.0.0.2".
   std::string peer() const;
 
   int descriptor() const { return socket_; }
   /// Events to poll the descriptor for.
   short events() const;
 
-  /// Closes it for the reason `why`.
+  /// Closes the connection and stores the reason `why`.
   void close(std::string why);
-  /// Ends the sending direction once everything queued is written, so that the other side reads all of it.
+  /// Shuts down the sending direction once the queue is written, so that the peer reads all of it.
   void finish();
 
  private:
@@ -56,15 +57,15 @@ class Connection {
   std::string incoming_, outgoing_, why_closed_;
 };
 
-/// A socket that listens on `port` of all interfaces. Throws std::runtime_error with the reason.
+/// Returns a socket that listens on `port` of all interfaces. Throws std::runtime_error with the reason.
 int listen_on(uint16_t port);
 
-/// A socket whose connection to `host` and `port` has been initiated, or -1 where the name does not resolve or the
-/// connection fails at once; poll() finds the socket writable when the attempt has ended. Of several addresses, try
-/// number `attempt` takes the next.
+/// Returns a socket that is connecting to `host` and `port`, or -1 if the name does not resolve or the connection fails
+/// immediately. poll() reports the socket as writable when the attempt has ended. If the host has several addresses,
+/// successive values of `attempt` cycle through them.
 int begin_connecting(const std::string& host, uint16_t port, int64_t attempt);
 
-/// Whether the attempt that begin_connecting() initiated has succeeded.
+/// Whether the attempt started by begin_connecting() has succeeded.
 bool has_connected(int socket);
 
 }  // namespace modular

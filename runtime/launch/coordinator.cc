@@ -23,9 +23,9 @@ using Json = nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr auto kHello = seconds(10);      // within which a connection has to say who it is
-constexpr auto kLongCheck = seconds(10);  // after which machines that check the run are reported
-constexpr auto kStop = seconds(20);       // for members to stop their ranks
+constexpr auto kHello = seconds(10);      // a connection must identify itself within this time
+constexpr auto kLongCheck = seconds(10);  // then machines still checking the run are reported
+constexpr auto kStop = seconds(20);       // members must stop their ranks within this time
 constexpr const char* kNoReport = "it sent something that is not a report of modrun's launcher";
 constexpr size_t kStrangers = 64;  // connections that are not yet members
 
@@ -99,9 +99,9 @@ void Coordinator::read(Peer& peer) {
         peer.stopped_well = message.at("well").get<bool>();
       } else if (report == "rejected") {
         const auto why = message.at("text").get<std::string>();
-        // A machine that comes back, and cannot take part, may come again.
-        const bool others_wait = phase_ == Phase::running || attempt_ == 0 || peer.node == 0;
-        others_wait ? reject_all(fmt::format("{}: {}", name_for(peer), why)) : reject(peer, why);
+        // A machine that rejoins but cannot take part may try again.
+        const bool is_fatal = phase_ == Phase::running || attempt_ == 0 || peer.node == 0;
+        is_fatal ? reject_all(fmt::format("{}: {}", name_for(peer), why)) : reject(peer, why);
       }
     } catch (const Json::exception&) {
       peer.connection.close(kNoReport);
@@ -111,25 +111,25 @@ void Coordinator::read(Peer& peer) {
 
 void Coordinator::on_hello(Peer& peer, const Json& hello) {
   if (hello.at("protocol").get<int>() != kLauncherProtocol)
-    return reject(peer, "its modrun is of another release than node 0's: start the same program on each machine");
+    return reject(peer, "its modrun version differs from node 0's: start the same program on each machine");
   peer.host = hello.at("host").get<std::string>();
   peer.process = hello.at("process").get<int64_t>();
   const auto node = hello.at("node").get<int64_t>();
   if (node < 0 || node >= options_.nodes)
     return reject(peer, fmt::format("--node-rank {} is not below --nnodes {}", node, options_.nodes));
   if (phase_ == Phase::ending) {
-    heard_.insert(node);
+    notified_.insert(node);
     return reject(peer, rejection_.empty() ? "the job has ended" : rejection_);
   }
   const bool is_waiting = phase_ == Phase::gathering && attempt_ == 0;
   const auto reject_flag = [&](const char* flag, int64_t theirs, int64_t ours) {
     const std::string why = fmt::format(
         "node {} ({}) was started with {} {}, and node 0 ({}) with {}: start modrun with the same flags on "
-        "each machine, but for --node-rank",
+        "each machine, except --node-rank",
         node, peer.host, flag, theirs, host_name(), ours);
-    // A job that waits for this machine would wait in vain.
+    // The job would wait for this machine forever.
     if (is_waiting) {
-      heard_.insert(node);
+      notified_.insert(node);
       reject_all(why);
     }
     reject(peer, why);
@@ -142,22 +142,22 @@ void Coordinator::on_hello(Peer& peer, const Json& hello) {
     const bool is_itself = other->host == peer.host && other->process == peer.process;
     if (other->connection.open() && other->connection.silence() < kSilence && !is_itself)
       return reject(peer, fmt::format("--node-rank {} is taken by the launcher on {} (process {}): give each machine a "
-                                      "number of its own",
+                                      "different number",
                                       node, other->host, other->process));
-    // It has restarted without closing its connection.
-    lose(fmt::format("{} is gone: its machine does not answer", name_for(*other)));
+    // The launcher has restarted without closing its connection.
+    handle_loss(fmt::format("{} is gone: its machine does not answer", name_for(*other)));
     other->node.reset();
     other->leaving = true;
   }
   const auto job = hello.at("job").get<std::string>();
   if (!job.empty() && !job_.empty() && job != job_) return reject(peer, "it belongs to another job");
-  if (!job.empty() && phase_ == Phase::gathering) {  // it survived a lost node 0, and knows how far the job was
+  if (!job.empty() && phase_ == Phase::gathering) {  // it survived the loss of node 0 and knows the job's progress
     attempt_ = std::max(attempt_, hello.at("attempt").get<int64_t>());
     restarts_ = std::max(restarts_, hello.at("restarts").get<int64_t>());
     job_ = job;
   }
   peer.node = node;
-  peer.ended = true;  // it has no rank yet
+  peer.ended = true;  // it has not started ranks yet
   peer.connection.send({{"order", "welcome"}, {"host", host_name()}});
 }
 
@@ -174,12 +174,12 @@ void Coordinator::drop_closed() {
   }
   for (const Peer& peer : closed) {
     if (!peer.node || peer.leaving || phase_ == Phase::ending) continue;
-    heard_.insert(*peer.node);  // it is not waited for
-    const std::string what = fmt::format("{} is gone: {}", name_for(peer), peer.connection.why_closed());
+    notified_.insert(*peer.node);  // do not wait for it
+    const std::string loss = fmt::format("{} is gone: {}", name_for(peer), peer.connection.why_closed());
     if (phase_ == Phase::stopping || (phase_ == Phase::gathering && restarts_ > 0))
-      give({{"order", "notice"}, {"text", fmt::format("modrun: {}\n", what)}});
+      broadcast({{"order", "notice"}, {"text", fmt::format("modrun: {}\n", loss)}});
     else
-      lose(what);
+      handle_loss(loss);
   }
 }
 
@@ -189,12 +189,12 @@ void Coordinator::watch_silence() {
     if (silent == peer.silent) continue;
     peer.silent = silent;
     if (phase_ == Phase::ending) continue;
-    give({{"order", "notice"},
-          {"text", silent ? fmt::format("modrun: {} has not answered for {} s; it counts as gone after {} s "
-                                        "(--node-timeout)\n",
-                                        name_for(peer), kSilence.count(),
-                                        std::chrono::ceil<seconds>(options_.node_timeout).count())
-                          : fmt::format("modrun: {} answers again\n", name_for(peer))}});
+    broadcast({{"order", "notice"},
+               {"text", silent ? fmt::format("modrun: {} has not answered for {} s; it counts as gone after {} s "
+                                             "(--node-timeout)\n",
+                                             name_for(peer), kSilence.count(),
+                                             std::chrono::ceil<seconds>(options_.node_timeout).count())
+                               : fmt::format("modrun: {} answers again\n", name_for(peer))}});
   }
 }
 
@@ -209,13 +209,14 @@ void Coordinator::decide() {
         phase_began_ = Clock::now();
         has_reported_waiting_ = false;
         if (job_.empty()) job_ = random_name();
-        give({{"order", "prepare"}, {"attempt", attempt_}, {"restarts", restarts_}, {"round", round_}});
+        broadcast({{"order", "prepare"}, {"attempt", attempt_}, {"restarts", restarts_}, {"round", round_}});
       } else if (waited > patience) {
         reject_all(fmt::format("{} did not {} within {} s ({})", absent, restarts_ > 0 ? "come back" : "join",
                                std::chrono::ceil<seconds>(patience).count(),
                                restarts_ > 0 ? "--rejoin-timeout" : "--join-timeout"));
       } else if (waited > kLongWait && !std::exchange(has_reported_waiting_, true)) {
-        give({{"order", "notice"}, {"text", fmt::format("modrun: waiting for {} of {}\n", absent, options_.nodes)}});
+        broadcast(
+            {{"order", "notice"}, {"text", fmt::format("modrun: waiting for {} of {}\n", absent, options_.nodes)}});
       }
       return;
     }
@@ -226,19 +227,19 @@ void Coordinator::decide() {
       }
       if (!all_members(&Peer::ready)) {
         if (waited > kLongCheck && !std::exchange(has_reported_waiting_, true))
-          give({{"order", "notice"},
-                {"text", fmt::format("modrun: waiting for {}, where the run is checked\n", unready())}});
+          broadcast(
+              {{"order", "notice"}, {"text", fmt::format("modrun: waiting for {} to check the run\n", unready())}});
         return;
       }
       phase_ = Phase::running;
       for (Peer& peer : peers_) peer.ended = false;
-      give({{"order", "start"},
-            {"attempt", attempt_},
-            {"restarts", restarts_},
-            {"round", round_},
-            {"store_port", store_port_},
-            {"prefix", prefix_},
-            {"job", job_}});
+      broadcast({{"order", "start"},
+                 {"attempt", attempt_},
+                 {"restarts", restarts_},
+                 {"round", round_},
+                 {"store_port", store_port_},
+                 {"prefix", prefix_},
+                 {"job", job_}});
       return;
     case Phase::running:
       if (all_members(&Peer::ended)) finish(all_members(&Peer::stopped_well));
@@ -246,9 +247,9 @@ void Coordinator::decide() {
     case Phase::stopping:
       for (Peer& peer : peers_)
         if (peer.node && !peer.ended && waited > kStop) {
-          give({{"order", "notice"},
-                {"text", fmt::format("modrun: {} has not stopped its ranks within {} s, and counts as gone\n",
-                                     name_for(peer), kStop.count())}});
+          broadcast({{"order", "notice"},
+                     {"text", fmt::format("modrun: {} has not stopped its ranks within {} s and counts as gone\n",
+                                          name_for(peer), kStop.count())}});
           peer.node.reset();
           peer.leaving = true;
           peer.connection.finish();
@@ -264,33 +265,33 @@ void Coordinator::decide() {
 
 bool Coordinator::finished() const {
   const bool has_peers = std::ranges::any_of(peers_, [](const Peer& peer) { return peer.node || peer.leaving; });
-  return phase_ == Phase::ending && !has_peers && unheard().empty();
+  return phase_ == Phase::ending && !has_peers && get_unnotified().empty();
 }
 
-std::string Coordinator::unheard() const {
-  // After the start all machines know each other: who is not here is lost.
+std::string Coordinator::get_unnotified() const {
+  // After the start every machine has joined: missing machines are lost.
   if (rejection_.empty() || attempt_ > 0) return {};
   std::vector<int64_t> nodes;
   for (int64_t node = 0; node < options_.nodes; ++node)
-    if (!heard_.contains(node)) nodes.push_back(node);
+    if (!notified_.contains(node)) nodes.push_back(node);
   return nodes.empty() ? "" : get_names(nodes);
 }
 
-void Coordinator::give(const Json& order) {
+void Coordinator::broadcast(const Json& order) {
   for (Peer& peer : peers_)
     if (peer.node) peer.connection.send(order);
 }
 
 void Coordinator::stop(const std::string& summary) {
-  give({{"order", "stop"}, {"text", summary}, {"round", ++round_}});
+  broadcast({{"order", "stop"}, {"text", summary}, {"round", ++round_}});
   if (phase_ == Phase::running) ++attempt_;
   phase_ = Phase::stopping;
   phase_began_ = Clock::now();
 }
 
-void Coordinator::lose(const std::string& what) {
-  loss_ = what;
-  stop(fmt::format("modrun: {}; the job was stopped\n", what));
+void Coordinator::handle_loss(const std::string& loss) {
+  loss_ = loss;
+  stop(fmt::format("modrun: {}; the job was stopped\n", loss));
 }
 
 void Coordinator::gather() {
@@ -303,20 +304,20 @@ void Coordinator::gather() {
 }
 
 void Coordinator::finish(bool well) {
-  if (attempt_ == 0 && !well) {  // machines that are yet to join hear why there is no job
+  if (attempt_ == 0 && !well) {  // tell machines that join later why the job has ended
     rejection_ = loss_;
     for (const Peer& peer : peers_)
-      if (peer.node) heard_.insert(*peer.node);
+      if (peer.node) notified_.insert(*peer.node);
   }
-  give({{"order", "end"}, {"well", well}});
+  broadcast({{"order", "end"}, {"well", well}});
   phase_ = Phase::ending;
   for (Peer& peer : peers_) peer.connection.finish();
 }
 
 void Coordinator::reject_all(const std::string& why) {
   for (Peer& peer : peers_) {
-    if (!peer.node) continue;  // it hears with its hello
-    heard_.insert(*peer.node);
+    if (!peer.node) continue;  // notified when it says hello
+    notified_.insert(*peer.node);
     reject(peer, why);
   }
   rejection_ = why;
@@ -334,8 +335,8 @@ Coordinator::Peer* Coordinator::member(int64_t node) {
   return found == peers_.end() ? nullptr : &*found;
 }
 
-bool Coordinator::all_members(bool Peer::* holds) const {
-  return std::ranges::all_of(peers_, [&](const Peer& peer) { return !peer.node || peer.*holds; });
+bool Coordinator::all_members(bool Peer::* flag) const {
+  return std::ranges::all_of(peers_, [&](const Peer& peer) { return !peer.node || peer.*flag; });
 }
 
 std::string Coordinator::missing() const {

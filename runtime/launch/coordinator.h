@@ -1,11 +1,11 @@
-// How the launchers of a job on several machines act as one. Node 0's launcher coordinates: each launcher, its own
-// included, is a member that connects to it, does what it orders, and reports what becomes of the ranks on its machine.
+// Coordinates the launchers of a multi-node job. Node 0's launcher runs the coordinator. Each launcher, including node
+// 0's, is a member: it connects to the coordinator, follows its orders, and reports the state of its machine's ranks.
 //
 //   member to coordinator   hello, ready, failed, ended, rejected
 //   coordinator to member   welcome, prepare, start, stop, end, reject, notice
 //
-// The ranks of an attempt start once all members are ready for it. An attempt ends when all ranks have ended; after a
-// failure, a lost machine included, all members stop their ranks, and either begin another attempt or end.
+// The ranks of an attempt start once all members are ready. An attempt ends when all ranks have ended. After a failure,
+// which includes a lost machine, all members stop their ranks and then either start another attempt or end.
 #pragma once
 
 #include <poll.h>
@@ -23,33 +23,33 @@
 
 namespace modular {
 
-/// Random text of 128 bits, as no other job has.
+/// Returns 128 random bits as hex digits: unique to a job.
 std::string random_name();
 
-/// Node 0's part. Everything happens in step(), which does not wait.
+/// Runs on node 0. All work happens in step(), which does not block.
 class Coordinator {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Listens on options.master_port. `store_port` is that of the store that ranks meet through. Throws
-  /// std::runtime_error if the port cannot be opened.
+  /// Listens on options.master_port. `store_port` is the port of the ranks' rendezvous store. Throws std::runtime_error
+  /// if the port cannot be opened.
   Coordinator(const LaunchOptions& options, uint16_t store_port);
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
   void add_descriptors(std::vector<pollfd>& events) const;
-  /// Accepts members, reads their reports, and gives orders.
+  /// Accepts members, reads their reports and sends orders.
   void step();
-  /// Whether the job has ended, and all who took part, or were to, have heard it.
+  /// Whether the job has ended and every current or expected member has been notified.
   bool finished() const;
-  /// The machines that are yet to hear that the job is rejected, as they have not joined: "nodes 1, 2", or nothing.
-  std::string unheard() const;
+  /// Machines that have not joined yet and so do not know that the job is rejected, e.g. "nodes 1, 2"; empty if none.
+  std::string get_unnotified() const;
 
  private:
   enum class Phase { gathering, preparing, running, stopping, ending };
 
-  /// A connection, a member's once it has said hello.
+  /// A connection. It belongs to a member once hello has arrived.
   struct Peer {
     Connection connection;
     Clock::time_point since = Clock::now();
@@ -66,16 +66,16 @@ class Coordinator {
   void watch_silence();
   void decide();
 
-  void give(const nlohmann::json& order);
+  void broadcast(const nlohmann::json& order);
   void stop(const std::string& summary);
-  void lose(const std::string& what);
+  void handle_loss(const std::string& loss);
   void gather();
   void finish(bool well);
   void reject_all(const std::string& why);
   void reject(Peer& peer, const std::string& why);
 
   Peer* member(int64_t node);
-  bool all_members(bool Peer::* holds) const;
+  bool all_members(bool Peer::* flag) const;
   std::string missing() const;
   std::string unready() const;
   std::string name_for(const Peer& peer) const;
@@ -86,15 +86,15 @@ class Coordinator {
   int listener_ = -1;
   std::vector<Peer> peers_;
   Phase phase_ = Phase::gathering;
-  std::string job_;       // random, for all attempts
-  int64_t attempt_ = 0;   // of starting all ranks
-  int64_t round_ = 0;     // of orders: reports that answer an earlier one do not count
-  int64_t restarts_ = 0;  // after failures; more than attempts where a machine was lost before the start
+  std::string job_;       // random name, the same for all attempts
+  int64_t attempt_ = 0;   // index of the attempt to start all ranks
+  int64_t round_ = 0;     // round of orders: reports from earlier rounds are ignored
+  int64_t restarts_ = 0;  // restarts after failures; exceeds attempt_ if a machine was lost before the start
   Clock::time_point phase_began_ = Clock::now();
   bool has_reported_waiting_ = false;
-  std::string loss_;         // the machine that was lost last, and why
-  std::string rejection_;    // of the whole job
-  std::set<int64_t> heard_;  // the nodes that know of it
+  std::string loss_;            // the machine that was lost last, and why
+  std::string rejection_;       // reason why the job is rejected
+  std::set<int64_t> notified_;  // nodes that know of the rejection
 };
 
 }  // namespace modular

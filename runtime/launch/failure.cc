@@ -26,7 +26,7 @@ namespace {
 using Json = nlohmann::json;
 
 /// "file.cc:12" from "Exception raised from function at /path/file.cc:12 (most recent call first)".
-std::string place_in(const std::string& text) {
+std::string find_location(const std::string& text) {
   const size_t raised = text.find("Exception raised from ");
   const size_t at = raised == std::string::npos ? raised : text.find(" at ", raised);
   if (at == std::string::npos) return {};
@@ -54,8 +54,8 @@ FailureReport describe(const std::exception_ptr& exception) {
       report.message = fmt::format("{} is gone: {}", machine, report.message);
   } catch (const std::exception& error) {
     report.message = get_message(error);
-    report.place = place_in(error.what());
-    // c10d's own, of a thread that watches NCCL say: like the above, what another rank's end brings about.
+    report.location = find_location(error.what());
+    // Thrown by c10d itself, e.g. by its NCCL watchdog thread: also caused by another rank's failure.
     report.consequence = dynamic_cast<const c10::DistError*>(&error) != nullptr;
   } catch (...) {
     report.message = "an exception of an unknown type";
@@ -75,7 +75,7 @@ FailureReport describe(const std::exception_ptr& exception) {
 
 constexpr int64_t kMostReportBytes = int64_t{16} << 20;
 
-/// A member of an object; null where that is none, or has no such member.
+/// Returns a member of `object`; null if `object` is not an object or lacks the member.
 Json get_member(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() ? Json() : *found;
@@ -92,18 +92,18 @@ std::string get_text(const Json& object, const char* key) {
 void write_failure(const std::string& file, const FailureReport& report) {
   const Json extra = {{"timestamp", std::to_string(report.nanoseconds / 1'000'000'000)},
                       {"nanoseconds", report.nanoseconds},
-                      {"py_callstack", report.place},
+                      {"py_callstack", report.location},
                       {"phase", report.phase},
                       {"waiting", report.waiting},
                       {"consequence", report.consequence}};
   const Json json = {{"message", {{"message", report.message}, {"extraInfo", extra}}}};
-  // Texts of libraries may hold bytes that are not UTF-8.
+  // Library messages may contain invalid UTF-8.
   const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   try {
     const OpenFile out = open_to_write(file, O_CREAT | O_TRUNC);
     if (::write(out.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) return;
     print_to(stderr, "{} cannot be written: {}\n", file, std::strerror(errno));
-  } catch (const std::runtime_error& error) {  // the failure itself is on the screen
+  } catch (const std::runtime_error& error) {  // the failure itself has been printed
     print_to(stderr, "{}\n", error.what());
   }
 }
@@ -128,7 +128,7 @@ std::optional<FailureReport> read_failure(const std::string& file) {
   report.message = get_text(message, "message");
   const Json extra = get_member(message, "extraInfo"), consequence = get_member(extra, "consequence"),
              nanoseconds = get_member(extra, "nanoseconds");
-  report.place = get_text(extra, "py_callstack");
+  report.location = get_text(extra, "py_callstack");
   report.phase = get_text(extra, "phase");
   report.waiting = get_text(extra, "waiting");
   report.consequence = consequence.is_boolean() && consequence.get<bool>();
@@ -146,14 +146,15 @@ void end_rank(const std::string& why) {
 }
 
 std::string get_message(const std::exception& error) {
-  if (const auto* const of_torch = dynamic_cast<const c10::Error*>(&error)) return of_torch->what_without_backtrace();
-  const auto* const of_files = dynamic_cast<const std::filesystem::filesystem_error*>(&error);
-  if (!of_files) return error.what();
+  if (const auto* const torch_error = dynamic_cast<const c10::Error*>(&error))
+    return torch_error->what_without_backtrace();
+  const auto* const file_error = dynamic_cast<const std::filesystem::filesystem_error*>(&error);
+  if (!file_error) return error.what();
   constexpr size_t kLongest = 500;  // a path that is too long for the file system may have any length
-  std::string paths = of_files->path1().string();
-  if (!of_files->path2().empty()) paths += ", " + of_files->path2().string();
+  std::string paths = file_error->path1().string();
+  if (!file_error->path2().empty()) paths += ", " + file_error->path2().string();
   if (paths.size() > kLongest) paths = paths.substr(0, kLongest) + "…";
-  return fmt::format("{}: {}", paths, of_files->code().message());
+  return fmt::format("{}: {}", paths, file_error->code().message());
 }
 
 int run_rank(const std::function<int()>& body) {

@@ -1,4 +1,4 @@
-"""Precedes the programs of modrun's helpers in Python. Its argument is {"package", "pythons", "tried"}: the first of these Pythons that can import the package runs what follows."""
+"""Prologue of modrun's Python helper programs. Its argument is {"package", "pythons", "tried"}: the first of these Pythons that can import the package runs the program."""
 
 import sys
 
@@ -11,10 +11,10 @@ import os
 
 
 def first_python():
-    """The Pythons that were tried before this one, or all of them. Does not return where another one is to run the program."""
-    asked = json.loads(sys.argv[1])
-    pythons, tried = asked["pythons"], asked["tried"]
-    if importlib.util.find_spec(asked["package"]) is not None:  # which imports nothing
+    """Returns the Pythons that were tried before this one, or all of them. Does not return if another Python runs the program."""
+    request = json.loads(sys.argv[1])
+    pythons, tried = request["pythons"], request["tried"]
+    if importlib.util.find_spec(request["package"]) is not None:  # does not import the package
         return tried
     tried.append(pythons[len(tried)])
     with open("/proc/self/cmdline", "rb") as file:
@@ -22,14 +22,14 @@ def first_python():
     while len(tried) < len(pythons):
         following = pythons[len(tried)]
         try:
-            os.execv(following, [following, "-c", code, json.dumps({**asked, "tried": tried})])
+            os.execv(following, [following, "-c", code, json.dumps({**request, "tried": tried})])
         except OSError:
             tried.append(following)
     return tried
 
 
 def lacks(package, install=None):
-    """A message for a package that cannot be imported here."""
+    """Returns an error message for a package that cannot be imported."""
     several = len(TRIED) > 1
     tried = f" (tried {', '.join(TRIED)})" if several else ""
     return f"Python has no package {package}{tried}: {TRIED[0] if several else sys.executable} -m pip install {install or package}"

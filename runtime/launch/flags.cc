@@ -23,7 +23,7 @@ int64_t number(const std::string& flag, const std::string& text, int64_t smalles
 constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostSeconds = 1'000'000;
 
-/// Sets what `flag` names; false where it is none of the launcher's.
+/// Sets the option that `flag` names; returns false if it is not a launcher flag.
 bool set(LaunchOptions& options, const std::string& flag, const std::string& value) {
   if (flag == "--nproc-per-node") {
     options.ranks_per_node = number(flag, value, 1, kMost);
@@ -58,10 +58,11 @@ bool takes_value(const std::string& flag) {
 
 void check(const LaunchOptions& options) {
   if (options.node_rank >= options.nodes)
-    throw std::runtime_error(fmt::format("--node-rank {} must be below --nnodes {}", options.node_rank, options.nodes));
+    throw std::runtime_error(
+        fmt::format("--node-rank {} must be less than --nnodes {}", options.node_rank, options.nodes));
   if (options.nodes > 1 && (options.master_addr.empty() || options.master_port == 0))
     throw std::runtime_error(
-        "--nnodes above 1 needs --master-addr and --master-port: node 0's host name and a free port of it, the same on "
+        "--nnodes above 1 needs --master-addr and --master-port: node 0's host name and a free port on it, the same on "
         "all nodes");
 }
 
@@ -92,25 +93,25 @@ LaunchCommandLine parse_launch_flags(const std::vector<std::string>& arguments) 
   check(line.options);
   if (std::getenv("RANK"))
     throw std::runtime_error(
-        "another launcher has started this process (RANK is set): leave out the flags of modrun's own launcher");
+        "another launcher started this process (RANK is set): remove the launcher flags of modrun");
   return line;
 }
 
 const char* launch_flags_help() {
   return R"(Launcher flags, before the command:
   --nproc-per-node N   ranks to start on this machine
-  --nnodes N           machines of the job; start modrun on each with the same flags but --node-rank
-  --node-rank I        which of them this is, from 0
+  --nnodes N           number of machines; start modrun on each with the same flags except --node-rank
+  --node-rank I        index of this machine, from 0
   --master-addr HOST   host name of machine 0
-  --master-port PORT   a free port of machine 0
-  --max-restarts N     how often to start all ranks again after one has failed; train then continues from its newest
+  --master-port PORT   a free port on machine 0
+  --max-restarts N     how often to restart all ranks after one has failed; train then resumes from its newest
                        checkpoint
   --join-timeout S     seconds for all machines to join the job (300)
-  --rejoin-timeout S   seconds for a lost machine to come back, with --max-restarts: start modrun there as before (300)
+  --rejoin-timeout S   seconds for a lost machine to rejoin, with --max-restarts: start modrun there as before (300)
   --node-timeout S     seconds after which a machine that does not answer counts as gone (15)
-  --log-dir DIR        where each rank's output goes (otherwise a temporary folder)
-  --show-all           show the output of all ranks, not only of rank 0
-Without them modrun runs as one rank, or as the rank that torchrun, srun or mpirun started.
+  --log-dir DIR        folder for each rank's output (default: a temporary folder)
+  --show-all           show the output of all ranks, not only rank 0
+Without these flags modrun runs as a single rank, or as the rank that torchrun, srun or mpirun started.
 )";
 }
 

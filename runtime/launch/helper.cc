@@ -27,9 +27,9 @@ int duplicate(int descriptor) { return fcntl(descriptor, F_DUPFD_CLOEXEC, 0); }
 
 Helper::Helper(const std::vector<std::string>& command, const std::vector<std::string>& variables)
     : program_(command.front()) {
-  int ends[2];  // ours, and the helper's for input and output
+  int ends[2];  // this process's end and the helper's, used for both input and output
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    throw std::runtime_error(fmt::format("no socket: {}", std::strerror(errno)));
+    throw std::runtime_error(fmt::format("cannot create a socket: {}", std::strerror(errno)));
   const auto close_ends = c10::make_scope_exit([&] {
     for (const int end : ends) close(end);
   });
@@ -56,8 +56,8 @@ void Helper::stop() {
 std::string Helper::ask(const std::string& line) {
   char* answer = nullptr;
   size_t capacity = 0;
-  const bool asked = fputs(line.c_str(), to_) >= 0 && fputc('\n', to_) != EOF && fflush(to_) == 0;
-  const ssize_t length = asked ? getline(&answer, &capacity, from_) : -1;
+  const bool is_sent = fputs(line.c_str(), to_) >= 0 && fputc('\n', to_) != EOF && fflush(to_) == 0;
+  const ssize_t length = is_sent ? getline(&answer, &capacity, from_) : -1;
   std::string text(answer ? answer : "", length > 0 ? static_cast<size_t>(length) : 0);
   free(answer);
   if (!text.empty() && text.back() == '\n') return text.substr(0, text.size() - 1);

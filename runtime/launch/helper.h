@@ -1,4 +1,4 @@
-// A program that answers lines with lines, e.g. of JSON, over its standard streams.
+// A child program that answers each input line with an output line, e.g. of JSON, over its standard streams.
 #pragma once
 
 #include <sys/types.h>
@@ -12,21 +12,21 @@ namespace modular {
 
 class Helper {
  public:
-  /// Starts `command`, found on PATH, with `variables` ("NAME=value") in addition to those of this process; what it
-  /// writes to its error stream is shown as it is. Throws std::runtime_error where it cannot be started.
+  /// Starts `command`, found on PATH, with `variables` ("NAME=value") added to this process's environment. Its standard
+  /// error is passed through. Throws std::runtime_error if the program cannot be started.
   explicit Helper(const std::vector<std::string>& command, const std::vector<std::string>& variables = {});
-  /// Ends it: by the end of its input, or else by a signal.
+  /// Closes the program's input, and kills it if it does not exit.
   ~Helper();
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
 
-  /// The line that it answers with. Throws std::runtime_error that says how it ended where it does not answer.
+  /// Sends `line` and returns the answering line. Throws std::runtime_error if the program does not answer.
   std::string ask(const std::string& line);
 
-  /// The bytes that it writes after an answer. Throws std::runtime_error where it ends before.
+  /// Reads the bytes that follow an answer. Throws std::runtime_error if the program ends first.
   std::string receive(size_t bytes);
 
-  /// Ends it by a signal, so that an ask() which waits on another thread throws.
+  /// Kills the program, so that an ask() waiting on another thread throws.
   void stop();
 
  private:

@@ -16,9 +16,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kReported = std::chrono::seconds(1);  // a wait that the user should know of
+constexpr milliseconds kReported = std::chrono::seconds(1);  // longer waits are reported
 
-/// The store that ranks meet through: on one machine on the loopback alone.
+/// Opens the ranks' rendezvous store; on a single machine it listens on the loopback interface only.
 c10::intrusive_ptr<c10d::TCPStore> open_store(const LaunchOptions& options) {
   c10d::TCPStoreOptions store;
   if (options.nodes == 1) {
@@ -78,7 +78,7 @@ void Job::leave(milliseconds timeout) {
   while (!has_left() && Clock::now() - begin < timeout) {
     wait({{signals.descriptor(), POLLIN, 0}}, kTick);
     if (coordinator && Clock::now() - begin > kReported && !std::exchange(is_reported, true))
-      if (const std::string others = coordinator->unheard(); !others.empty())
+      if (const std::string others = coordinator->get_unnotified(); !others.empty())
         print_to(stderr, "modrun: waiting up to {} s to report this to {}\n",
                  std::chrono::ceil<std::chrono::seconds>(timeout).count(), others);
     if (const auto signal = signals.next(); signal && asks_to_end(*signal)) return;

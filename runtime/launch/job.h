@@ -1,4 +1,4 @@
-// The state of a launcher that outlives the attempts at its job.
+// Launcher state that persists across the attempts of a job.
 #pragma once
 
 #include <poll.h>
@@ -18,16 +18,16 @@
 
 namespace modular {
 
-/// Between two looks at what the ranks and the other machines do.
+/// Poll interval for the ranks and the other machines.
 inline constexpr std::chrono::milliseconds kTick(250);
-/// For the other launchers to hear how the job ended.
+/// Time for the other launchers to be notified how the job ended.
 inline constexpr std::chrono::milliseconds kOthersLeave = std::chrono::seconds(10);
 
-/// Where the ranks' logs and error files go.
+/// Folder of the ranks' logs and error files.
 class LogFolder {
  public:
   explicit LogFolder(const std::string& given) : path_(given) {
-    if (given.empty()) path_ = temporary_.emplace("give one for logs by --log-dir").path();
+    if (given.empty()) path_ = temporary_.emplace("pass a folder for logs with --log-dir").path();
     std::filesystem::create_directories(path_);
   }
   void keep() {
@@ -40,34 +40,34 @@ class LogFolder {
   std::optional<TemporaryFolder> temporary_;
 };
 
-/// A signal that came while there was no rank to pass it on to.
+/// A signal that arrived while no rank was running.
 struct InterruptedJob {
   int signal = 0;
 };
 
 class Job {
  public:
-  /// Opens the job's store and, on several machines, its coordinator on node 0; the connection to that follows in
-  /// wait(). Throws std::runtime_error. `options` has to outlive the job.
+  /// Opens the job's store and, for a multi-node job, the coordinator on node 0. Members connect to it in wait().
+  /// Throws std::runtime_error. `options` must outlive the job.
   explicit Job(const LaunchOptions& options);
 
-  /// Waits for one of `events`, for a message of another launcher, or for `timeout`.
+  /// Waits for one of `events`, a message from another launcher, or `timeout`.
   void wait(std::vector<pollfd> events, std::chrono::milliseconds timeout);
-  /// The same where there is no rank that a signal could be passed on to. Throws InterruptedJob.
+  /// The same while no rank is running that a signal could be forwarded to. Throws InterruptedJob.
   void wait();
   /// The coordinator's next order.
   Order await_order();
-  /// On node 0, stays until the other launchers have heard how the job ended, at most `timeout`; elsewhere, until
-  /// node 0's has heard of this launcher's report.
+  /// On node 0, waits at most `timeout` until the other launchers have been notified how the job ended. On other nodes,
+  /// waits until node 0 has received this launcher's report.
   void leave(std::chrono::milliseconds timeout);
 
   const LaunchOptions& options;
-  Signals signals;                           // before the store, whose threads inherit the mask
-  std::optional<LogFolder> folder;           // once opened
-  c10::intrusive_ptr<c10d::TCPStore> store;  // through which ranks meet; on node 0
-  std::optional<Coordinator> coordinator;    // on node 0 of several machines
-  std::optional<Member> member;              // of a job on several machines
-  std::optional<int> interrupted_by;         // the signal that asked for the end while there were ranks
+  Signals signals;                           // declared before the store, whose threads inherit the mask
+  std::optional<LogFolder> folder;           // set once opened
+  c10::intrusive_ptr<c10d::TCPStore> store;  // for rendezvous; on node 0
+  std::optional<Coordinator> coordinator;    // on node 0 of a multi-node job
+  std::optional<Member> member;              // in a multi-node job
+  std::optional<int> interrupted_by;         // signal that requested termination while ranks were running
 };
 
 }  // namespace modular

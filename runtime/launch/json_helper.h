@@ -1,4 +1,4 @@
-// A Helper that speaks JSON, a value a line.
+// A Helper that exchanges JSON values, one per line.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@ namespace modular {
 
 class JsonHelper {
  public:
-  /// As Helper does. Throws std::runtime_error where that cannot be started.
+  /// As for Helper. Throws std::runtime_error if the program cannot be started.
   explicit JsonHelper(const std::vector<std::string>& command, const std::vector<std::string>& variables = {})
       : helper_(command, variables) {}
 
-  /// What it answers. Throws std::runtime_error with the sentence of an answer {"error": sentence}, or which says that
-  /// it did not answer.
+  /// Returns the answer. Throws std::runtime_error with the message of an answer {"error": message}, or if the program
+  /// does not answer.
   nlohmann::json ask(const nlohmann::json& question);
 
-  /// The bytes that follow an answer. Throws std::runtime_error where it ends before.
+  /// Reads the bytes that follow an answer. Throws std::runtime_error if the program ends first.
   std::string receive(size_t bytes) { return helper_.receive(bytes); }
 
-  /// Ends it by a signal, so that an ask() which waits on another thread throws.
+  /// Kills the program, so that an ask() waiting on another thread throws.
   void stop() { helper_.stop(); }
 
  private:

@@ -25,7 +25,7 @@ namespace {
 using std::chrono::milliseconds;
 namespace fs = std::filesystem;
 
-// For launchers that are yet to come to hear that the job is rejected.
+// Time for launchers that have not joined yet to be notified that the job is rejected.
 constexpr milliseconds kOthersJoin = std::chrono::seconds(10);
 constexpr int kCannotStart = 2;
 
@@ -33,12 +33,12 @@ void print_restart(int64_t restart, const LaunchOptions& options) {
   print_to(stderr, "modrun: starting the ranks again ({} of {} times)\n", restart, options.max_restarts);
 }
 
-/// Returns why there can be none, or nothing.
+/// Returns an error message, or an empty string on success.
 std::string open_log_folder(Job& job) {
   try {
     job.folder.emplace(job.options.log_folder);
   } catch (const fs::filesystem_error& error) {
-    return fmt::format("the logs' folder cannot be made: {}", get_message(error));
+    return fmt::format("the log folder cannot be created: {}", get_message(error));
   } catch (const std::runtime_error& error) {
     return get_message(error);
   }
@@ -56,9 +56,9 @@ int run_on_one_machine(Job& job, const std::vector<std::string>& command) {
   }
 }
 
-/// Runs `check` on a thread of its own, and hears the other machines at the same time. Returns the sentence of the
-/// exception that left it, or nothing.
-std::string check_while_hearing(Job& job, const std::function<void()>& check) {
+/// Runs `check` on its own thread while processing messages from the other machines. Returns the message of the
+/// exception that it threw, or an empty string.
+std::string check_while_following_orders(Job& job, const std::function<void()>& check) {
   auto promise = std::make_shared<std::promise<void>>();
   auto checked = promise->get_future();
   std::thread([promise, check] {
@@ -71,7 +71,7 @@ std::string check_while_hearing(Job& job, const std::function<void()>& check) {
   }).detach();
   while (checked.wait_for(milliseconds(0)) != std::future_status::ready) {
     job.wait();
-    if (job.member->is_over()) return {};  // the thread is left to itself
+    if (job.member->is_over()) return {};  // the detached thread keeps running
   }
   try {
     checked.get();
@@ -81,12 +81,12 @@ std::string check_while_hearing(Job& job, const std::function<void()>& check) {
   return {};
 }
 
-/// One launcher of several: does what the coordinator orders.
+/// Runs one launcher of a multi-node job: follows the coordinator's orders.
 int run_on_machines(Job& job, const std::vector<std::string>& command, const std::function<void()>& before_first) {
   Member& member = *job.member;
   int status = 0;
   int64_t restarts = 0;
-  bool is_checked = !before_first, is_reported = false;  // of the last failure
+  bool is_checked = !before_first, is_reported = false;  // is_reported: whether the last failure was printed
   const auto reject = [&](const std::string& problem) {
     print_to(stderr, "modrun: {}\n", problem);
     member.report_rejected(problem);
@@ -99,9 +99,9 @@ int run_on_machines(Job& job, const std::vector<std::string>& command, const std
     std::string lost;
     switch (order.kind) {
       case Order::Kind::prepare:
-        // Where a job continues after a failure, its own run is in the folder.
+        // On later attempts the folder already contains this job's own run.
         if (order.attempt == 0 && !std::exchange(is_checked, true))
-          if (const std::string problem = check_while_hearing(job, before_first); !problem.empty())
+          if (const std::string problem = check_while_following_orders(job, before_first); !problem.empty())
             return reject(problem);
         member.report_ready();
         break;
@@ -114,7 +114,7 @@ int run_on_machines(Job& job, const std::vector<std::string>& command, const std
           attempt_of_order.emplace(job, order.attempt,
                                    Meeting{job.options.master_addr, order.store_port, order.prefix, order.job});
           status = attempt_of_order->run(command);
-        } catch (const std::runtime_error& error) {  // a rank cannot be started
+        } catch (const std::runtime_error& error) {  // a rank could not be started
           return reject(get_message(error));
         }
         const Attempt& attempt = *attempt_of_order;
@@ -123,7 +123,7 @@ int run_on_machines(Job& job, const std::vector<std::string>& command, const std
           job.leave(kOthersLeave);
           return status != 0 ? status : 1;
         }
-        if (job.interrupted_by && !attempt.ended_in_order()) {  // the others' ranks wait for these
+        if (job.interrupted_by && !attempt.ended_cleanly()) {  // ranks on other machines wait for these
           member.report_rejected(fmt::format("was stopped by SIG{}", sigabbrev_np(*job.interrupted_by)));
           job.leave(kOthersLeave);
           return status;
@@ -132,14 +132,14 @@ int run_on_machines(Job& job, const std::vector<std::string>& command, const std
         is_reported = attempt.failed();
         break;
       }
-      case Order::Kind::stop:  // another machine failed when this one's ranks had ended, or had not begun
+      case Order::Kind::stop:  // another machine failed while this one had no running ranks
         if (!is_reported) print_to(stderr, "{}", order.text);
         if (status == 0) status = 1;
         member.report_ended(false);
         break;
       case Order::Kind::end:
         if (status == 0 && !order.well) {
-          print_to(stderr, "modrun: the job has ended, and ranks of another machine did not end well\n");
+          print_to(stderr, "modrun: the job has ended: ranks on another machine failed\n");
           status = 1;
         }
         job.leave(kOthersLeave);
@@ -158,7 +158,7 @@ int run_on_machines(Job& job, const std::vector<std::string>& command, const std
     const bool may_continue = member.has_started() && job.options.node_rank != 0 && !job.interrupted_by;
     if (!may_continue || restarts == job.options.max_restarts) return status;
     ++restarts;
-    print_to(stderr, "modrun: waiting up to {} s for node 0 to come back (--rejoin-timeout)\n",
+    print_to(stderr, "modrun: waiting up to {} s for node 0 to rejoin (--rejoin-timeout)\n",
              std::chrono::ceil<std::chrono::seconds>(job.options.rejoin_timeout).count());
     member.rejoin();
   }

@@ -20,7 +20,7 @@ using std::chrono::seconds;
 constexpr auto kBetweenTries = milliseconds(200);
 constexpr size_t kLongestText = size_t{1} << 16;
 
-/// A text that fits into a message.
+/// Truncates `text` to fit into a message.
 std::string shortened(std::string text) {
   if (text.size() <= kLongestText) return text;
   text.resize(kLongestText);
@@ -28,7 +28,7 @@ std::string shortened(std::string text) {
   return text + "…\n";
 }
 
-constexpr auto kOneTry = seconds(5);  // to connect, before the next
+constexpr auto kConnectTimeout = seconds(5);  // of one attempt
 
 }  // namespace
 
@@ -38,7 +38,7 @@ Member::~Member() {
   if (connecting_ >= 0) ::close(connecting_);
 }
 
-// Node 0 reaches itself also where its name leads elsewhere.
+// Node 0 reaches itself even if its host name resolves to another machine.
 std::string Member::host() const { return options_.node_rank == 0 ? "127.0.0.1" : options_.master_addr; }
 
 std::string Member::address() const { return fmt::format("{}:{}", options_.master_addr, options_.master_port); }
@@ -59,7 +59,7 @@ void Member::connect() {
   }
   pollfd event = {connecting_, POLLOUT, 0};
   if (poll(&event, 1, 0) != 1) {
-    if (now - tried_at_ < kOneTry) return;
+    if (now - tried_at_ < kConnectTimeout) return;
   } else if (has_connected(connecting_)) {
     connection_.emplace(std::exchange(connecting_, -1), options_.node_timeout);
     connection_->send({{"report", "hello"},
@@ -85,7 +85,7 @@ void Member::step() {
     connect();
     const auto waited = Clock::now() - since_;
     if (!connection_ && waited > patience_)
-      return lose(
+      return handle_loss(
           fmt::format("cannot reach node 0's launcher at {} within {} s: start modrun there with --node-rank 0, or "
                       "check --master-addr and --master-port",
                       address(), std::chrono::ceil<seconds>(patience_).count()));
@@ -97,12 +97,12 @@ void Member::step() {
     try {
       on_message(message);
     } catch (const Json::exception&) {
-      return lose(
+      return handle_loss(
           fmt::format("{} at {} sent something that is not an order of modrun's launcher", coordinator_, address()));
     }
   }
   if (!connection_->open() && !is_over_)
-    return lose(fmt::format("{} at {} is gone: {}", coordinator_, address(), connection_->why_closed()));
+    return handle_loss(fmt::format("{} at {} is gone: {}", coordinator_, address(), connection_->why_closed()));
   const bool silent = connection_->silence() >= kSilence;
   if (silent == std::exchange(is_silent_, silent) || options_.node_rank == 0) return;
   if (silent)
@@ -126,14 +126,14 @@ void Member::on_message(const Json& message) {
   }
   if (name == "notice") return print_to(stderr, "{}", message.at("text").get<std::string>());
   const auto kind = kKinds.find(name);
-  if (kind == kKinds.end()) return;  // of a later release
+  if (kind == kKinds.end()) return;  // from a later version
   Order order{kind->second};
   order.round = message.value("round", int64_t{0});
   if (order.kind == Order::Kind::prepare || order.kind == Order::Kind::start) {
     order.attempt = message.at("attempt").get<int64_t>();
     order.restarts = message.at("restarts").get<int64_t>();
     attempt_ = order.attempt + (order.kind == Order::Kind::start ? 1 : 0);
-    restarts_ = order.restarts + 1;  // of the next attempt, if it comes to that
+    restarts_ = order.restarts + 1;  // of the next attempt, if any
   }
   if (order.kind == Order::Kind::start) {
     order.store_port = message.at("store_port").get<uint16_t>();
@@ -150,7 +150,7 @@ void Member::on_message(const Json& message) {
   orders_.push_back(std::move(order));
 }
 
-void Member::lose(const std::string& why) {
+void Member::handle_loss(const std::string& why) {
   is_over_ = true;
   joined_ = false;
   connection_.reset();
@@ -159,7 +159,7 @@ void Member::lose(const std::string& why) {
 
 void Member::rejoin() {
   is_over_ = false;
-  has_reported_waiting_ = true;  // the launcher has
+  has_reported_waiting_ = true;  // the launcher has printed it
   since_ = Clock::now();
   patience_ = options_.rejoin_timeout;
 }

@@ -1,4 +1,4 @@
-// A launcher's part in a job on several machines: it follows the orders of node 0's launcher (coordinator.h).
+// A launcher's side of a multi-node job: it follows the orders of node 0's launcher (coordinator.h).
 #pragma once
 
 #include <poll.h>
@@ -14,19 +14,19 @@
 
 namespace modular {
 
-/// An order of the coordinator, or that it is lost.
+/// An order from the coordinator, or the notice that the coordinator is lost.
 struct Order {
   enum class Kind { prepare, start, stop, end, reject, lost };
   Kind kind;
-  int64_t attempt = 0, restarts = 0;  // of prepare and start
-  int64_t round = 0;                  // of prepare, start and stop: which reports have to answer
-  uint16_t store_port = 0;            // of start: at node 0
-  std::string prefix, job;            // of start: of the ranks' keys in the store, and the job's name
-  bool well = false;                  // of end: no rank of the job failed
-  std::string text;                   // of stop, reject and lost: the reason, as lines to print
+  int64_t attempt = 0, restarts = 0;  // prepare, start
+  int64_t round = 0;                  // prepare, start, stop: echoed in the reports that answer
+  uint16_t store_port = 0;            // start: on node 0
+  std::string prefix, job;            // start: prefix of the ranks' keys in the store, and the job's name
+  bool well = false;                  // end: no rank of the job failed
+  std::string text;                   // stop, reject, lost: the reason, as lines to print
 };
 
-/// A launcher's connection to the coordinator. Nothing waits but the poll() of the caller.
+/// A launcher's connection to the coordinator. Never blocks: the caller polls.
 class Member {
  public:
   explicit Member(const LaunchOptions& options);
@@ -35,11 +35,11 @@ class Member {
   Member& operator=(const Member&) = delete;
 
   void add_descriptors(std::vector<pollfd>& events) const;
-  /// Connects where it is not connected, and reads orders.
+  /// Connects if necessary, and reads orders.
   void step();
-  /// The next order that has arrived.
+  /// Returns the next order that has arrived.
   std::optional<Order> next();
-  /// Whether the coordinator knows of this launcher.
+  /// Whether the coordinator has accepted this launcher.
   bool joined() const { return joined_; }
   /// Whether this launcher has taken part in an attempt.
   bool has_started() const { return !job_.empty(); }
@@ -47,20 +47,20 @@ class Member {
   bool is_over() const { return is_over_; }
 
   void report_ready();
-  /// A rank of this machine failed: `summary` as all machines print it.
+  /// Reports that a rank of this machine failed; all machines print `summary`.
   void report_failed(const std::string& summary);
-  /// All ranks of this machine have ended, or it had none: `well` if none failed.
+  /// Reports that this machine has no running ranks; `well` if none failed.
   void report_ended(bool well);
-  /// This machine cannot take part.
+  /// Reports that this machine cannot take part.
   void report_rejected(const std::string& why);
-  /// After an order `lost`: connects again, within options.rejoin_timeout, for the next attempt.
+  /// After an order `lost`: reconnects within options.rejoin_timeout for the next attempt.
   void rejoin();
 
  private:
   void connect();
   void report(nlohmann::json message);
   void on_message(const nlohmann::json& message);
-  void lose(const std::string& why);
+  void handle_loss(const std::string& why);
   std::string host() const;
   std::string address() const;
 
@@ -75,7 +75,7 @@ class Member {
   int64_t attempt_ = 0, restarts_ = 0;
   std::vector<Order> orders_;
   std::vector<nlohmann::json> reports_;  // to send once connected
-  int64_t round_ = 0;                    // of the last order that was taken
+  int64_t round_ = 0;                    // round of the last order that next() returned
 };
 
 }  // namespace modular

@@ -27,7 +27,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-/// Runs in the child, where only system calls are allowed: the parent has threads, whose locks stay taken.
+/// Runs in the child. Only system calls are allowed: locks that the parent's threads held stay locked.
 [[noreturn]] void become(char* const* arguments, char* const* environment, const Streams& streams, int error_pipe,
                          pid_t parent) {
   setpgid(0, 0);
@@ -62,7 +62,8 @@ std::vector<std::string> child_environment(const std::vector<std::string>& set,
 pid_t start_process(const std::vector<std::string>& command, const std::vector<std::string>& environment,
                     const Streams& streams) {
   int error_pipe[2];
-  if (pipe2(error_pipe, O_CLOEXEC) != 0) throw std::runtime_error(fmt::format("no pipe: {}", std::strerror(errno)));
+  if (pipe2(error_pipe, O_CLOEXEC) != 0)
+    throw std::runtime_error(fmt::format("cannot create a pipe: {}", std::strerror(errno)));
   const auto arguments = pointers(command), variables = pointers(environment);
   const pid_t parent = getpid();
   const pid_t child = fork();

@@ -17,8 +17,8 @@ constexpr const char* kProgram =
 #include "runtime/launch/first_python.inc"
     ;
 
-/// The entries of a list of paths that are absolute. Python takes others, an empty one too, from the working directory,
-/// as execvp does.
+/// Returns the absolute entries of a list of paths. Python and execvp resolve other entries, including empty ones,
+/// against the working directory.
 std::vector<std::string> absolute_entries(const char* path) {
   std::istringstream entries(path ? path : "");
   std::vector<std::string> kept;
@@ -27,8 +27,8 @@ std::vector<std::string> absolute_entries(const char* path) {
   return kept;
 }
 
-/// The environment that libtorch is in, as pip installs it: of ENV/lib/python3.X/site-packages/torch/lib/libc10.so.
-/// Empty where it is in no such folder.
+/// Returns the environment that pip installed libtorch in: ENV of ENV/lib/python3.X/site-packages/torch/lib/libc10.so.
+/// Empty if libtorch is elsewhere.
 fs::path environment_of_libtorch() {
   fs::path library;
   const auto visit = [](dl_phdr_info* loaded, size_t, void* found) {
@@ -66,8 +66,8 @@ PythonCommand::PythonCommand(const std::string& python, const std::string& packa
   std::vector<std::string> programs = {python};
   if (python == kAnyPython)
     if (const std::vector<std::string> found = python_programs(); !found.empty()) programs = found;
-  const nlohmann::json asked = {{"package", package}, {"pythons", programs}, {"tried", nlohmann::json::array()}};
-  words = {programs.front(), "-c", std::string(kProgram) + program, asked.dump()};
+  const nlohmann::json request = {{"package", package}, {"pythons", programs}, {"tried", nlohmann::json::array()}};
+  words = {programs.front(), "-c", std::string(kProgram) + program, request.dump()};
   if (const char* const path = std::getenv("PYTHONPATH")) {
     std::string kept;
     for (const std::string& entry : absolute_entries(path)) kept += (kept.empty() ? "" : ":") + entry;

@@ -8,18 +8,18 @@
 
 namespace modular {
 
-/// The setting that leaves the choice of a Python to python_programs().
+/// Config value that leaves the choice of a Python to python_programs().
 inline constexpr const char* kAnyPython = "python3";
 
-/// The Pythons that helpers are tried with, in their order and each once: of the active environment ($VIRTUAL_ENV,
-/// $CONDA_PREFIX), of the one that libtorch is in, and the first `python3` of PATH, whose relative entries do not
-/// count.
+/// Returns the Pythons to try for helpers, in order and without duplicates: from the active environment ($VIRTUAL_ENV,
+/// $CONDA_PREFIX), from the environment that contains libtorch, and the first `python3` on PATH. Relative entries of
+/// PATH are ignored.
 std::vector<std::string> python_programs();
 
-/// How a program of modrun is run in Python: it and the processes that it starts import nothing from the working
-/// directory, which may be a folder that others wrote. Packages of PYTHONPATH and of the user's site are found. Where
+/// Command that runs one of modrun's Python programs. The program and its child processes import nothing from the
+/// working directory, because its contents may be untrusted. Packages on PYTHONPATH and in the user site are found. If
 /// `python` is kAnyPython, the first of python_programs() that can import `package` runs it. `program` may call
-/// lacks(package, what pip is to install), a message for a package that cannot be imported.
+/// lacks(package, name for pip install), which returns an error message for a package that cannot be imported.
 struct PythonCommand {
   PythonCommand(const std::string& python, const std::string& package, const char* program);
 
@@ -28,7 +28,7 @@ struct PythonCommand {
 
 class PythonHelper : public JsonHelper {
  public:
-  /// As PythonCommand. Throws std::runtime_error where the program cannot be started.
+  /// As for PythonCommand. Throws std::runtime_error if the program cannot be started.
   PythonHelper(const std::string& python, const std::string& package, const char* program)
       : PythonHelper(PythonCommand(python, package, program)) {}
 

@@ -24,10 +24,10 @@ namespace {
 
 constexpr size_t kLastLines = 20;
 
-// A process that is continued sooner was not meant to stop.
+// Shorter stops are not reported.
 constexpr auto kStopped = std::chrono::seconds(1);
-// The launcher itself may have been stopped: what happened in that time does not count.
-constexpr auto kLongestLook = std::chrono::seconds(1);
+// Limit per poll: the launcher itself may have been stopped, and that time does not count.
+constexpr auto kLongestPoll = std::chrono::seconds(1);
 
 int64_t now_in_nanoseconds() {
   using namespace std::chrono;
@@ -42,9 +42,9 @@ bool is_traced(pid_t process) {
   return false;
 }
 
-std::string where(const std::string& phase, const std::string& place, const std::string& waiting) {
+std::string where(const std::string& phase, const std::string& location, const std::string& waiting) {
   std::string text = phase.empty() ? "before its first step" : phase;
-  if (!place.empty()) text += fmt::format(" ({})", place);
+  if (!location.empty()) text += fmt::format(" ({})", location);
   if (!waiting.empty()) text += fmt::format(", waiting for {}", waiting);
   return text;
 }
@@ -55,7 +55,7 @@ Rank::Rank(int64_t number, const std::filesystem::path& folder, Output output) :
   log_ = folder / fmt::format("rank{}.log", number);
   failure_file_ = folder / fmt::format("rank{}.error.json", number);
   status_file_ = folder / fmt::format("rank{}.status", number);
-  // Left by an earlier run in the same folder.
+  // Remove files from an earlier run in the same folder.
   std::filesystem::remove(failure_file_);
   std::filesystem::remove(status_file_);
 }
@@ -69,7 +69,8 @@ void Rank::start(const std::vector<std::string>& command, std::vector<std::strin
     output = log_descriptor_;
   }
   if (output_ == Output::prefixed) {
-    if (pipe2(pipe_ends, O_CLOEXEC) != 0) throw std::runtime_error(fmt::format("no pipe: {}", std::strerror(errno)));
+    if (pipe2(pipe_ends, O_CLOEXEC) != 0)
+      throw std::runtime_error(fmt::format("cannot create a pipe: {}", std::strerror(errno)));
     fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK);
     output = pipe_ends[1];
   }
@@ -108,7 +109,7 @@ void Rank::signal(int number) const {
   if (running()) kill(-pid_, number);
 }
 
-void Rank::end_at_once() {
+void Rank::kill_now() {
   was_killed_ |= running();
   signal(SIGKILL);
 }
@@ -119,14 +120,14 @@ void Rank::reap() {
   ended_at_ = now_in_nanoseconds();
   close(end_);
   end_ = -1;
-  kill(-pid_, SIGKILL);  // what it may have left running
+  kill(-pid_, SIGKILL);  // its remaining child processes
   report_ = read_failure(failure_file_.string());
   status_ = read_status(status_file_.string());
 }
 
-void Rank::look(std::chrono::milliseconds elapsed) {
+void Rank::check_frozen(std::chrono::milliseconds elapsed) {
   if (!running() || frozen()) return;
-  elapsed = std::min<std::chrono::milliseconds>(elapsed, kLongestLook);
+  elapsed = std::min<std::chrono::milliseconds>(elapsed, kLongestPoll);
   siginfo_t change = {};
   if (waitid(P_PID, static_cast<id_t>(pid_), &change, WSTOPPED | WCONTINUED | WNOHANG) == 0 && change.si_pid == pid_) {
     is_stopped_ = change.si_code == CLD_STOPPED;
@@ -143,8 +144,8 @@ void Rank::look(std::chrono::milliseconds elapsed) {
     frozen_ = "its process is stopped, as by SIGSTOP";
   else if (is_silent)
     frozen_ = fmt::format(
-        "its process has shown no sign of life for {} s (parallel.frozen_seconds): its machine swaps, "
-        "or waits for a device",
+        "its process has shown no sign of life for {} s (parallel.frozen_seconds): its machine may be swapping "
+        "or waiting for a device",
         heartbeat.frozen_after.count());
   if (frozen()) frozen_at_ = now_in_nanoseconds();
 }
@@ -205,7 +206,7 @@ std::string Rank::last_output() const {
     if (lines.size() > kLastLines) lines.pop_front();
   }
   if (lines.empty()) return {};
-  std::string text = fmt::format("modrun: the last lines of rank {}:\n", number_);
+  std::string text = fmt::format("modrun: last lines of rank {}:\n", number_);
   for (const std::string& line : lines) text += fmt::format("  | {}\n", line);
   return text;
 }
@@ -226,14 +227,14 @@ std::string Rank::summary(int64_t world_size, const std::vector<Rank>& all) cons
   std::string text = fmt::format("modrun: rank {} of {} {}{}\n", number_, world_size, frozen() ? "is frozen" : "failed",
                                  world_size > 1 ? "; the job was stopped" : "");
   if (has_log()) text += fmt::format("  log:   {}\n", log_.string());
-  // A broken collective is seldom the cause: say what its peers were doing.
+  // A failed collective is rarely the root cause: print what the peers were doing.
   if (is_consequence())
     for (const Rank& rank : all)
       if (rank.ran_at_failure_)
-        text +=
-            fmt::format("  rank {} still ran: {}\n", rank.number_, where(rank.status_.phase, "", rank.status_.waiting));
+        text += fmt::format("  rank {} was still running: {}\n", rank.number_,
+                            where(rank.status_.phase, "", rank.status_.waiting));
   const FailureReport known = report_ ? *report_ : FailureReport{.phase = status_.phase, .waiting = status_.waiting};
-  text += fmt::format("  where: {}\n", where(known.phase, known.place, known.waiting));
+  text += fmt::format("  where: {}\n", where(known.phase, known.location, known.waiting));
   text += fmt::format("  why:   {}\n", why());
   return text;
 }

@@ -1,4 +1,4 @@
-// One rank as its launcher sees it: process, output, and what it left when it ended.
+// One rank as seen by its launcher: process, output, status and error report.
 #pragma once
 
 #include <sys/types.h>
@@ -18,61 +18,62 @@ namespace modular {
 
 class Rank {
  public:
-  /// Where standard output and error go: to the launcher's, to a log file, or both with the rank before each line.
+  /// Destination of standard output and error: the launcher's streams, a log file, or both, with the rank as a prefix
+  /// of each line.
   enum class Output { inherited, log_only, prefixed };
 
   Rank(int64_t number, const std::filesystem::path& folder, Output output);
 
-  /// Starts `command` with `variables` and the names of the files in which it leaves its status and its failure.
+  /// Starts `command` with `variables` and the paths of the rank's status and error files in its environment.
   void start(const std::vector<std::string>& command, std::vector<std::string> variables);
 
   int64_t number() const { return number_; }
   bool running() const { return pid_ > 0 && !ended_; }
   pid_t process() const { return pid_; }
   int end_descriptor() const { return end_; }
-  /// Whether its output goes to a file.
+  /// Whether the rank's output goes to a file.
   bool has_log() const { return output_ != Output::inherited; }
-  /// Readable when there is output to show; -1 where the launcher shows none.
+  /// Readable when output is available; -1 if the launcher shows none.
   int output_descriptor() const { return output_pipe_; }
 
-  /// Passes on what the rank has written so far.
+  /// Forwards the rank's output so far.
   void show_output();
   /// Sends a signal to the rank's process group while it runs.
   void signal(int number) const;
   /// Sends SIGKILL.
-  void end_at_once();
-  /// Notes its end, if it has ended.
+  void kill_now();
+  /// Records the rank's exit, if it has exited.
   void reap();
-  /// Looks whether it is frozen, `elapsed` after the last look.
-  void look(std::chrono::milliseconds elapsed);
+  /// Updates frozen(); `elapsed` is the time since the last call.
+  void check_frozen(std::chrono::milliseconds elapsed);
   bool frozen() const { return !frozen_.empty(); }
   void wait();
 
-  /// Records whether it still ran, and what it did, when the launcher decided to stop the job.
+  /// Records whether the rank is running, and its status, when the launcher decides to stop the job.
   void note_state_at_failure();
 
-  /// Whether it is frozen, or ended other than by exit status 0 or stopped_by().
+  /// Whether the rank is frozen, or exited other than with status 0 or by stopped_by().
   bool failed() const;
-  /// The signal after which it ended in order, as it says by exit status 128 + SIGTERM, SIGINT or SIGHUP.
+  /// Signal after which the rank shut down cleanly: its exit status is 128 + SIGTERM, SIGINT or SIGHUP.
   std::optional<int> stopped_by() const;
   bool ended() const { return ended_; }
-  /// Whether it ended by exit status 0.
+  /// Whether the rank exited with status 0.
   bool ended_well() const;
-  /// Whether it failed with a reason of its own: not as a consequence, nor by a signal that asks to end or
-  /// end_at_once().
+  /// Whether the rank failed for its own reason: not as a consequence, and not by a termination signal or
+  /// kill_now().
   bool failed_by_itself() const;
-  /// Whether it failed because a collective did: some other rank may be the cause.
+  /// Whether the rank failed because a collective failed: another rank may be the cause.
   bool is_consequence() const;
-  /// When it failed, in nanoseconds since 1970.
+  /// Time of the failure, in nanoseconds since the Unix epoch.
   int64_t failed_at() const;
-  /// As a shell has it: the exit status, or 128 + the signal.
+  /// Exit status as in a shell: the status, or 128 + the signal.
   int exit_status() const;
 
-  /// The last lines of a log that was not shown, with a heading; empty otherwise.
+  /// Last lines of the log, with a heading; empty if the output was shown.
   std::string last_output() const;
-  /// The reason why it failed.
+  /// Reason for the failure.
   std::string why() const;
-  /// Which rank failed, where and why: lines for the end of the screen. `all` are the ranks of this machine.
+  /// Summary to print last: which rank failed, where and why. `all` are the ranks of this machine.
   std::string summary(int64_t world_size, const std::vector<Rank>& all) const;
 
  private:
@@ -94,8 +95,8 @@ class Rank {
   Status status_;
 };
 
-/// The failed rank that is the cause: the first of those that failed by themselves, or else the first. Null where none
-/// failed.
+/// Returns the failed rank that is the cause: the first that failed by itself, or else the first that failed. Null if
+/// none failed.
 const Rank* first_cause(const std::vector<Rank>& ranks);
 
 }  // namespace modular

@@ -6,7 +6,7 @@
 namespace modular {
 namespace {
 
-/// As under nohup, or of a script's job in the background.
+/// Whether the signal is ignored, as under nohup or in a script's background job.
 bool is_ignored(int signal) {
   struct sigaction action = {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;

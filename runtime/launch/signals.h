@@ -1,5 +1,4 @@
-// The signals of the process that watches ranks, read one after the other rather than handled in the middle of other
-// work.
+// Signals of the launcher process, read synchronously from a descriptor instead of interrupting other work.
 #pragma once
 
 #include <signal.h>
@@ -8,8 +7,8 @@
 
 namespace modular {
 
-/// Blocks SIGINT, SIGTERM and SIGHUP, but for those that are ignored, and SIGUSR1 and SIGUSR2 on the calling thread,
-/// and gives them through a descriptor. Other threads must not take them: there is one, or the others block them.
+/// Blocks SIGINT, SIGTERM and SIGHUP (unless ignored), SIGUSR1 and SIGUSR2 on the calling thread and delivers them
+/// through a descriptor. All other threads must block them too.
 class Signals {
  public:
   Signals();
@@ -17,9 +16,9 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  /// Readable when there is one.
+  /// Readable when a signal is pending.
   int descriptor() const { return descriptor_; }
-  /// The next that has come, if one has.
+  /// Returns the next pending signal, if any.
   std::optional<int> next() const;
 
  private:
@@ -27,7 +26,7 @@ class Signals {
   int descriptor_ = -1;
 };
 
-/// Whether it asks to end, rather than being SIGUSR1 or SIGUSR2.
+/// Whether the signal requests termination.
 constexpr bool asks_to_end(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// A folder for what a job needs while it runs.
+// A temporary folder for a job's files.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,22 +13,23 @@
 
 namespace modular {
 
-/// A new folder among the system's temporary ones, which goes with this object unless it is kept.
+/// Creates a folder in the system's temporary directory and removes it on destruction, unless keep() is called.
 class TemporaryFolder {
  public:
-  /// Throws std::runtime_error where none can be made; `remedy` ends its sentence.
+  /// Throws std::runtime_error if the folder cannot be created; `remedy` is part of the message.
   explicit TemporaryFolder(const std::string& remedy) {
     std::error_code error;
     const auto parent = std::filesystem::temp_directory_path(error);
     if (error) {
       const char* const named = std::getenv("TMPDIR");
-      throw std::runtime_error(fmt::format("{} is not a folder, and temporary files go there: {}, or set TMPDIR to one",
-                                           named ? fmt::format("TMPDIR is \"{}\", which", named) : "/tmp", remedy));
+      throw std::runtime_error(
+          fmt::format("{} is not a folder, and temporary files go there: {}, or set TMPDIR to a folder",
+                      named ? fmt::format("TMPDIR is \"{}\", which", named) : "/tmp", remedy));
     }
     std::string pattern = (parent / "modrun-XXXXXX").string();
     if (!mkdtemp(pattern.data()))
       throw std::runtime_error(
-          fmt::format("cannot make a folder in {}: {}; {}", parent.string(), std::strerror(errno), remedy));
+          fmt::format("cannot create a folder in {}: {}; {}", parent.string(), std::strerror(errno), remedy));
     path_ = pattern;
   }
   ~TemporaryFolder() {

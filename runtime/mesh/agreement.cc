@@ -24,14 +24,14 @@ using std::chrono::milliseconds;
 
 const std::string kSettings = "settings of rank 0", kDifference = "settings differ", kRejected = "rejected rank",
                   kMet = "met", kHeard = "heard of a rejected rank";
-constexpr milliseconds kLongestPause(100);           // between two looks; longer where many ranks look
-constexpr auto kLongWait = std::chrono::seconds(5);  // which is reported
+constexpr milliseconds kLongestPause(100);           // between two polls; longer in jobs with many ranks
+constexpr auto kLongWait = std::chrono::seconds(5);  // after which the wait is reported
 constexpr auto kHearing = std::chrono::seconds(5);
 constexpr auto kReport = std::chrono::seconds(20);
 
 std::vector<uint8_t> get_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
-/// The value of a key; nothing where there is none.
+/// Returns the value of a key, or nullopt if it is not set.
 std::optional<std::string> get_value(const Store& store, const std::string& key) {
   if (!store->check({key})) return std::nullopt;
   const std::vector<uint8_t> bytes = store->get(key);
@@ -40,15 +40,14 @@ std::optional<std::string> get_value(const Store& store, const std::string& key)
 
 std::string here(int64_t rank) { return fmt::format("rank {} is here", rank); }
 
-/// Whether the store ends with this rank, or with the launcher of its machine, which ends after it.
+/// Whether the store ends with this rank, or with the launcher of its machine, which outlives this rank.
 bool keeps_store(const Environment& environment) {
   const bool is_on_first_machine = environment.rank == environment.local_rank;
   return environment.store_prefix.empty() &&
          (environment.launcher_hosts_store ? is_on_first_machine : environment.rank == 0);
 }
 
-/// Where ranks meet: the job's store, in which a rejected rank leaves its sentence, and the part of it for this
-/// meeting.
+/// The job's store, in which a rejected rank leaves its message, and the part of it that belongs to this meeting.
 struct Meeting {
   const Store& job;
   Store own;
@@ -56,7 +55,7 @@ struct Meeting {
   milliseconds timeout;
 };
 
-/// Counts this rank among those that know how the meeting ended. One that keeps the store waits for the others.
+/// Counts this rank as informed of the outcome. A rank that keeps the store alive waits until all ranks are informed.
 void leave(const Store& store, const Environment& environment, milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
   store->add(kHeard, 1);
@@ -64,7 +63,7 @@ void leave(const Store& store, const Environment& environment, milliseconds time
     std::this_thread::sleep_for(kLongestPause);
 }
 
-/// Throws where a rank was rejected.
+/// Throws if a rank was rejected.
 void check_rejected(const Meeting& meeting) {
   const auto why = get_value(meeting.job, kRejected);
   if (!why) return;
@@ -72,7 +71,7 @@ void check_rejected(const Meeting& meeting) {
   throw std::runtime_error(*why);
 }
 
-/// Waits for `key`. Throws if a rank is rejected, or naming the ranks that have not come.
+/// Waits for `key`. Throws if a rank was rejected or if the deadline passes; then the message names the missing ranks.
 void await(const Meeting& meeting, const std::string& key) {
   const auto& [job, store, environment, timeout] = meeting;
   const auto begin = Clock::now(), deadline = begin + timeout;
@@ -83,7 +82,7 @@ void await(const Meeting& meeting, const std::string& key) {
       if (!store->check({here(rank)})) ranks.push_back(rank);
     return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
   };
-  // c10d's own wait reports each second on the terminal, and hears of nothing else.
+  // c10d's own wait logs to the terminal every second and cannot watch a second key.
   const milliseconds longest = std::max(kLongestPause, milliseconds(environment.world_size));
   for (milliseconds pause(1); !store->check({key}); pause = std::min(2 * pause, longest)) {
     check_rejected(meeting);
@@ -96,21 +95,21 @@ void await(const Meeting& meeting, const std::string& key) {
   }
 }
 
-/// The first difference from rank 0's settings as a sentence, or nothing.
-std::string difference(const Environment& environment, const ResolvedConfig& settings, const std::string& of_first) {
-  const Json first = Json::parse(of_first, nullptr, /*allow_exceptions=*/false);
+/// Describes the first difference from rank 0's config; empty if there is none.
+std::string difference(const Environment& environment, const ResolvedConfig& config, const std::string& rank0_text) {
+  const Json first = Json::parse(rank0_text, nullptr, /*allow_exceptions=*/false);
   ResolvedConfig theirs;
   std::string their_host;
   try {
     first.at("settings").get_to(theirs);
     first.at("host").get_to(their_host);
   } catch (const Json::exception&) {
-    return "the job's store holds something that is not rank 0's settings: is another job using it?";
+    return "the job's store holds something that is not rank 0's config: is another job using it?";
   }
   const std::string advice = "start all ranks with the same command, files and program";
-  for (size_t index = 0; index < std::max(settings.size(), theirs.size()); ++index) {
+  for (size_t index = 0; index < std::max(config.size(), theirs.size()); ++index) {
     static const std::pair<std::string, std::string> kNone;
-    const auto& [key, value] = index < settings.size() ? settings[index] : kNone;
+    const auto& [key, value] = index < config.size() ? config[index] : kNone;
     const auto& [their_key, their_value] = index < theirs.size() ? theirs[index] : kNone;
     if (key == their_key && value == their_value) continue;
     const bool same_key = key == their_key;
@@ -129,19 +128,20 @@ std::string host_name() {
   return name;
 }
 
-Store agree(const Store& job, const Environment& environment, const ResolvedConfig& settings, milliseconds timeout) {
+Store agree(const Store& job, const Environment& environment, const ResolvedConfig& config, milliseconds timeout) {
   try {
-    // A process that makes several meshes meets the others as often: nothing of one meeting counts in the next.
+    // A process that creates several meshes meets the others once per mesh. Keys of one meeting must not leak into the
+    // next.
     const int64_t number = job->add(fmt::format("meetings of rank {}", environment.rank), 1);
     const Store store = c10::make_intrusive<c10d::PrefixStore>(fmt::format("mesh_{}", number), job);
     const Meeting meeting = {job, store, environment, timeout};
     store->set(here(environment.rank), get_bytes(host_name()));
     if (environment.rank == 0) {
-      const Json own = {{"host", host_name()}, {"settings", settings}};
+      const Json own = {{"host", host_name()}, {"settings", config}};
       store->set(kSettings, get_bytes(own.dump(-1, ' ', false, Json::error_handler_t::replace)));
     } else {
       await(meeting, kSettings);
-      const std::string sentence = difference(environment, settings, get_value(store, kSettings).value_or(""));
+      const std::string sentence = difference(environment, config, get_value(store, kSettings).value_or(""));
       if (!sentence.empty()) store->compareSet(kDifference, {}, get_bytes(sentence));
     }
     await(meeting, arrive(store, kMet, environment.world_size));
@@ -164,7 +164,7 @@ void report_rejected_rank(const Environment& environment, const std::string& why
     store->compareSet(kRejected, {}, get_bytes(sentence));
     leave(store, environment, kReport);
   } catch (const std::exception&) {
-    return;  // no rank waits where there is no store
+    return;  // without a store no rank is waiting
   }
 }
 

@@ -1,4 +1,4 @@
-// What a shared library exports that brings a backend of its own for the data's collectives (parallel.backend).
+// Interface of a shared library that provides a custom backend for the data collectives (parallel.backend).
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -7,13 +7,14 @@
 #include <chrono>
 #include <string>
 
-/// The function that the library defines: makes the backend of one process group, for the memory of the mesh's device.
-/// `rank` is this process's place among the `size` members, which meet through `store`, and all of which call this;
-/// `timeout` is that of a collective. It may throw what derives from std::exception. The library is built with the
-/// headers of the libtorch that the program uses, and with its compiler's standard library.
+/// The entry point that the library defines: creates the backend of one process group for memory of the mesh's device.
+/// All `size` members call it and meet through `store`; `rank` is the index of this process among them. `timeout` is
+/// the timeout of a collective. It may throw exceptions derived from std::exception. Build the library with the headers
+/// of the libtorch that the program uses, and with its compiler's standard library.
 ///
-/// Called are, of host memory, allreduce (sums, largest values), broadcast, alltoall_base, send and recv; of a GPU's,
-/// where works have to keep the order of its stream, also allgather_into_tensor_coalesced and _reduce_scatter_base.
+/// The runtime calls, for host memory, allreduce (SUM and MAX), broadcast, alltoall_base, send and recv. For GPU
+/// memory, where works must follow the order of the stream, it also calls allgather_into_tensor_coalesced and
+/// _reduce_scatter_base.
 extern "C" void modular_make_backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                      std::chrono::milliseconds timeout, c10::intrusive_ptr<c10d::Backend>& backend);
 
@@ -21,11 +22,11 @@ namespace modular {
 
 using MakeBackend = decltype(&modular_make_backend);
 
-/// That function of the library at `path`, which stays loaded. Throws std::runtime_error where it
-/// cannot be loaded or lacks the function.
+/// Loads the library at `path`, which stays loaded, and returns its entry point. Throws std::runtime_error if the
+/// library cannot be loaded or lacks the function.
 MakeBackend load_backend(const std::string& path);
 
-/// Whether this process has loaded one.
+/// Whether this process has loaded a backend library.
 bool has_loaded_backend();
 
 }  // namespace modular

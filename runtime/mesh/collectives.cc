@@ -26,13 +26,13 @@ std::string describe(const char* operation, const ProcessGroup& group, const std
 
 using Works = Pending::Works;
 
-/// The share of a tensor of `group` that belongs to other ranks, in bytes.
+/// Bytes of `tensor` that belong to other ranks of `group`.
 double others(const ProcessGroup& group, const at::Tensor& tensor) {
   return static_cast<double>(tensor.nbytes()) * (group->getSize() - 1) / group->getSize();
 }
 
-/// `run()` starts works, through which this rank receives `bytes`; when they are done, the collective is so after
-/// `finish()`.
+/// Starts a collective. `run()` launches the works, through which this rank receives `bytes`; `finish()` runs after
+/// they have completed and ends the collective.
 template <class Start>
 Pending start(const char* operation, const ProcessGroup& group, const std::string& what, double bytes, Start&& run,
               std::function<void()> finish = {}) {
@@ -51,7 +51,7 @@ Pending start(const char* operation, const ProcessGroup& group, const std::strin
   }
 }
 
-/// Gloo's collectives take no gradient-requiring tensors' graph along; what they touch is data.
+/// Collectives move data only; detach so that no autograd graph is attached.
 std::vector<at::Tensor> get_data(const at::Tensor& tensor) { return {tensor.detach()}; }
 
 }  // namespace
@@ -81,24 +81,24 @@ Pending all_reduce(const ProcessGroup& group, at::Tensor tensor, const std::stri
   });
 }
 
-// c10d's all-gather over Gloo works on a copy of its output, and its reduce-scatter sums a copy of the whole input on
-// every rank; the former copy is made by a thread when it comes to it, so that the peak of memory would depend on
-// timing. In host memory both are made of collectives that move bytes straight from one rank's tensors to another's, at
-// half of that reduction's traffic.
+// With Gloo, c10d's all-gather copies its output, and its reduce-scatter sums a copy of the full input on every rank. A
+// backend thread makes the all-gather's copy at an arbitrary time, so the memory peak would depend on timing. In host
+// memory both are therefore built from collectives that write directly into the destination tensors, with half the
+// traffic of c10d's reduction.
 
 Pending all_gather(const ProcessGroup& group, const std::vector<at::Tensor>& tensors, const std::string& what) {
   if (!group) return {};
   double bytes = 0.0;
   for (const at::Tensor& tensor : tensors) bytes += others(group, tensor);
   return start("all_gather", group, what, bytes, [&]() -> Works {
-    std::vector<at::Tensor> whole, own;
+    std::vector<at::Tensor> full, own;
     Works works;
     for (const at::Tensor& tensor : tensors) {
-      whole.push_back(tensor.detach().view({group->getSize(), -1}));
-      own.push_back(whole.back()[group->getRank()]);
+      full.push_back(tensor.detach().view({group->getSize(), -1}));
+      own.push_back(full.back()[group->getRank()]);
     }
-    if (!tensors.front().is_cpu()) return {group->allgather_into_tensor_coalesced(whole, own)};
-    for (const at::Tensor& parts : whole) {
+    if (!tensors.front().is_cpu()) return {group->allgather_into_tensor_coalesced(full, own)};
+    for (const at::Tensor& parts : full) {
       for (int rank = 0; rank < group->getSize(); ++rank) {
         std::vector<at::Tensor> part = {parts[rank]};
         c10d::BroadcastOptions options;
@@ -119,14 +119,14 @@ Pending reduce_scatter(const ProcessGroup& group, const at::Tensor& output, cons
   if (!input.is_cpu()) {
     return start(
         "reduce_scatter", group, what, others(group, input),
-        [&, sum = output, whole = input]() mutable -> Works { return {group->_reduce_scatter_base(sum, whole)}; });
+        [&, sum = output, full = input]() mutable -> Works { return {group->_reduce_scatter_base(sum, full)}; });
   }
-  const at::Tensor terms = at::empty_like(input);  // every rank's contribution to this rank's part
-  auto exchange = [&, to = terms, from = input]() mutable -> Works {
+  const at::Tensor terms = at::empty_like(input);  // every rank's contribution to this rank's chunk
+  auto start_all_to_all = [&, to = terms, from = input]() mutable -> Works {
     std::vector<int64_t> equal_parts;
     return {group->alltoall_base(to, from, equal_parts, equal_parts)};
   };
-  return start("reduce_scatter", group, what, others(group, input), exchange, [=, size = group->getSize()] {
+  return start("reduce_scatter", group, what, others(group, input), start_all_to_all, [=, size = group->getSize()] {
     const at::Tensor by_rank = terms.view({size, -1}), sum = output.view(-1);
     sum.copy_(by_rank[0]);
     for (int rank = 1; rank < size; ++rank) sum.add_(by_rank[rank]);

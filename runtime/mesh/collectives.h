@@ -1,5 +1,6 @@
-// Collectives whose failures say what they were for. Each is started at once and done when `wait` returns; on a GPU,
-// `wait` makes the current stream wait for it. With a null group (one rank) each is done at once.
+// Collectives whose errors name the value that they were called for. A collective starts immediately and has finished
+// when `wait` returns; on a GPU, `wait` makes the current stream wait for it. With a null group (one rank) it finishes
+// immediately.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,13 +15,13 @@
 
 namespace modular {
 
-/// A collective that failed because a peer went away or did not come in time: a consequence, seldom a cause.
+/// Thrown if a collective fails because a peer exited or did not arrive in time: usually a consequence, not the cause.
 class CollectiveError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A collective under way. Hold it, and the tensors, until `wait`.
+/// A collective in flight. Keep it and its tensors alive until `wait`.
 class Pending {
  public:
   using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
@@ -40,39 +41,39 @@ class Pending {
 
 // `what` names the value in messages: "the loss", "the gradients of model.layers.3".
 
-/// `tensor` becomes the sum (or what `op` says) over the group.
+/// Reduces `tensor` in place over the group; `op` is the reduction.
 Pending all_reduce(const ProcessGroup& group, at::Tensor tensor, const std::string& what,
                    c10d::ReduceOp op = c10d::ReduceOp::SUM);
 
-/// Each of `tensors` [size * n], contiguous, holds this rank's part at its place among the ranks', and becomes all
-/// ranks' parts. Needs no other memory.
+/// Gathers in place. Each of `tensors` [size * n] is contiguous and holds this rank's chunk at the rank's index;
+/// afterwards it holds the chunks of all ranks. Needs no extra memory.
 Pending all_gather(const ProcessGroup& group, const std::vector<at::Tensor>& tensors, const std::string& what);
 
-/// `output` [n] becomes this rank's part of the sum of the ranks' `input` [size * n], the same to the bit in every run.
-/// Both contiguous. In host memory it needs as much as `input` beside them.
+/// Writes this rank's chunk of the sum of all ranks' `input` [size * n] into `output` [n]; bitwise reproducible. Both
+/// are contiguous. In host memory it allocates a buffer of the size of `input`.
 Pending reduce_scatter(const ProcessGroup& group, const at::Tensor& output, const at::Tensor& input,
                        const std::string& what);
 
-/// Rank r gets the r-th run of `input`, of `input_sizes[r]` elements, and its own of every rank come in the order of
-/// the ranks into `output`, of `output_sizes[r]` elements from rank r. Both contiguous, with one dimension. Sizes may
-/// be 0.
+/// Sends the r-th run of `input`, of `input_sizes[r]` elements, to rank r. Writes the runs received from all ranks into
+/// `output` in rank order, `output_sizes[r]` elements from rank r. Both tensors are contiguous and one-dimensional.
+/// Sizes may be 0.
 Pending all_to_all(const ProcessGroup& group, const at::Tensor& output, std::vector<int64_t> output_sizes,
                    const at::Tensor& input, std::vector<int64_t> input_sizes, const std::string& what);
 
-/// `tensor` becomes that of the group's rank `source`.
+/// Overwrites `tensor` with the tensor of the group's rank `source`.
 Pending broadcast(const ProcessGroup& group, at::Tensor tensor, int64_t source, const std::string& what);
 
-/// Whether `value` holds on a rank of the group. The group moves host memory.
+/// Whether `value` is true on any rank of the group, which must support host memory.
 bool any_rank(const ProcessGroup& group, bool value, const std::string& what);
 
-/// The text of the group's rank 0. The group moves host memory.
+/// Returns the text of the group's rank 0. The group must support host memory.
 std::string broadcast_text(const ProcessGroup& group, const std::string& text, const std::string& what);
 
-/// Sends to, or receives from, the group's rank `peer`. Messages between two ranks with the same tag keep their order.
+/// Sends to, or receives from, the group's rank `peer`. Messages with the same tag between two ranks arrive in order.
 Pending send(const ProcessGroup& group, at::Tensor tensor, int64_t peer, int tag, const std::string& what);
 Pending receive(const ProcessGroup& group, at::Tensor tensor, int64_t peer, int tag, const std::string& what);
 
-/// Returns when all ranks of the group are here.
+/// Returns when all ranks of the group have called it.
 void barrier(const ProcessGroup& group, const std::string& what);
 
 }  // namespace modular

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kLibrary = "libmodular_cuda.so";
 
-/// Beside the program, or where an installation puts it.
+/// Paths to try: next to the program, then the lib folder of an installation.
 std::vector<std::string> candidates() {
   const auto folder = own_program().parent_path();
   return {(folder / kLibrary).string(), (folder.parent_path() / "lib" / kLibrary).string(), kLibrary};
@@ -31,7 +31,7 @@ const Loaded& load() {
   static const Loaded loaded = [] {
     Loaded result;
     for (const std::string& path : candidates()) {
-      // GLOBAL: its operators and libtorch_cuda's backends register themselves with the copy of libtorch that is
+      // GLOBAL: its operators and the backends of libtorch_cuda register with the copy of libtorch that is already
       // loaded.
       void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
       if (!handle) {
@@ -45,7 +45,7 @@ const Loaded& load() {
       if (function) {
         result.library = function();
       } else {
-        result.failure = fmt::format("{} is of another release: it lacks modular_cuda_library", path);
+        result.failure = fmt::format("{} is from a different release: it lacks modular_cuda_library", path);
       }
       break;
     }

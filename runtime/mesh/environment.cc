@@ -18,7 +18,7 @@ std::optional<std::string> variable(const char* name) {
   return value;
 }
 
-/// The number that `text` is, or begins with where `rest` is given, which is set to what follows it.
+/// Parses `text` as a number. With `rest`, a prefix is enough, and `rest` receives the text after it.
 std::optional<int64_t> number_in(std::string_view text, int64_t smallest, int64_t largest,
                                  std::string_view* rest = nullptr) {
   int64_t value = 0;
@@ -34,15 +34,14 @@ std::optional<int64_t> number(const char* name, int64_t smallest, int64_t larges
   if (!text) return std::nullopt;
   const auto value = number_in(*text, smallest, largest);
   if (!value)
-    throw std::runtime_error(
-        fmt::format("the environment variable {} is \"{}\": it must be a whole number from {} to {}", name, *text,
-                    smallest, largest));
+    throw std::runtime_error(fmt::format("the environment variable {} is \"{}\": it must be an integer from {} to {}",
+                                         name, *text, smallest, largest));
   return value;
 }
 
-constexpr int64_t kMostRanks = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxRanks = std::numeric_limits<int32_t>::max();
 
-/// The names under which a launcher gives the same things.
+/// The variable names of one launcher.
 struct Names {
   const char* rank;
   const char* world_size;
@@ -58,43 +57,44 @@ int64_t required(const char* name, const char* because, int64_t smallest, int64_
 
 Environment read(const Names& names) {
   Environment environment;
-  environment.world_size = required(names.world_size, names.rank, 1, kMostRanks);
-  environment.rank = required(names.rank, names.world_size, 0, kMostRanks);
+  environment.world_size = required(names.world_size, names.rank, 1, kMaxRanks);
+  environment.rank = required(names.rank, names.world_size, 0, kMaxRanks);
   if (environment.rank >= environment.world_size)
     throw std::runtime_error(fmt::format("{}={} must be below {}={}", names.rank, environment.rank, names.world_size,
                                          environment.world_size));
-  environment.local_rank = number(names.local_rank, 0, kMostRanks).value_or(0);
-  environment.local_world_size = number(names.local_world_size, 1, kMostRanks).value_or(1);
+  environment.local_rank = number(names.local_rank, 0, kMaxRanks).value_or(0);
+  environment.local_world_size = number(names.local_world_size, 1, kMaxRanks).value_or(1);
   if (environment.local_rank >= environment.local_world_size)
     throw std::runtime_error(fmt::format("{}={} must be below {}={}", names.local_rank, environment.local_rank,
                                          names.local_world_size, environment.local_world_size));
   return environment;
 }
 
-/// Tasks on this node, from Slurm's "2(x3),1" (which lists all nodes) or from the count per node.
+/// Number of tasks on this node, from Slurm's "2(x3),1" (which lists all nodes) or from the count per node.
 int64_t slurm_local_tasks(int64_t local_rank) {
   if (const auto text = variable("SLURM_STEP_TASKS_PER_NODE")) {
     std::string_view rest;
-    const auto tasks = number_in(*text, 1, kMostRanks, &rest);
+    const auto tasks = number_in(*text, 1, kMaxRanks, &rest);
     if (!tasks)
       throw std::runtime_error(
-          fmt::format("the environment variable SLURM_STEP_TASKS_PER_NODE is \"{}\": it must begin with a whole number "
+          fmt::format("the environment variable SLURM_STEP_TASKS_PER_NODE is \"{}\": it must begin with an integer "
                       "from 1 to {}, as in \"4(x2)\": unset it, or start the job with srun",
-                      *text, kMostRanks));
+                      *text, kMaxRanks));
     const bool same_everywhere = rest.find(',') == std::string_view::npos;
     if (same_everywhere) return std::max(*tasks, local_rank + 1);
   }
-  return number("SLURM_NTASKS_PER_NODE", 1, kMostRanks).value_or(local_rank + 1);
+  return number("SLURM_NTASKS_PER_NODE", 1, kMaxRanks).value_or(local_rank + 1);
 }
 
 Environment from_slurm() {
   Environment environment;
-  environment.world_size = required("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", 1, kMostRanks);
+  environment.world_size = required("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", 1, kMaxRanks);
   environment.rank = required("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", 0, environment.world_size - 1);
-  environment.local_rank = number("SLURM_LOCALID", 0, kMostRanks).value_or(0);
+  environment.local_rank = number("SLURM_LOCALID", 0, kMaxRanks).value_or(0);
   environment.local_world_size = slurm_local_tasks(environment.local_rank);
   if (const auto nodes = variable("SLURM_STEP_NODELIST")) environment.master_addr = first_slurm_host(*nodes);
-  // All ranks must name the same port before they can talk: derived from the job and the step, as is usual under Slurm.
+  // All ranks must choose the same port before they can communicate, so it is derived from the job and step ids, as is
+  // common with Slurm.
   const int64_t job = number("SLURM_JOB_ID", 0, std::numeric_limits<int64_t>::max()).value_or(0);
   const int64_t step = number("SLURM_STEP_ID", 0, std::numeric_limits<uint32_t>::max()).value_or(0);
   environment.master_port = static_cast<uint16_t>(15000 + (job * 16 + step % 16) % 15000);
@@ -111,7 +111,7 @@ std::string first_slurm_host(const std::string& node_list) {
   if (number_end == std::string::npos)
     throw std::runtime_error(fmt::format("cannot read Slurm's node list \"{}\": set MASTER_ADDR", node_list));
   host += node_list.substr(end + 1, number_end - end - 1);
-  // What follows the bracket belongs to every host's name.
+  // The text after the bracket belongs to the name of every host.
   const size_t bracket = node_list.find(']', number_end);
   if (bracket == std::string::npos)
     throw std::runtime_error(fmt::format("cannot read Slurm's node list \"{}\": set MASTER_ADDR", node_list));
@@ -146,7 +146,7 @@ Environment Environment::from_process() {
 
   const auto agent = variable("TORCHELASTIC_USE_AGENT_STORE");
   environment.launcher_hosts_store = agent == "True" || agent == "1";
-  environment.attempt = number("TORCHELASTIC_RESTART_COUNT", 0, kMostRanks).value_or(0);
+  environment.attempt = number("TORCHELASTIC_RESTART_COUNT", 0, kMaxRanks).value_or(0);
   environment.store_prefix = variable("MODULAR_STORE_PREFIX").value_or("");
   return environment;
 }

@@ -1,9 +1,9 @@
-// The only file that sees Gloo's headers. They come from the system and are older than the Gloo inside libtorch, whose
-// c10d headers need them to declare the backend's class; nothing of Gloo itself is called or instantiated here.
+// The only file that includes Gloo's headers. They come from the system and are older than the Gloo inside libtorch.
+// c10d's headers need them only to declare the backend class; no Gloo code is called or instantiated here.
 #include <cstdlib>
 
 #include "runtime/mesh/rendezvous.h"
-// Keeps the order: ProcessGroupGloo.hpp declares nothing without this macro.
+// Keep this include order: ProcessGroupGloo.hpp declares nothing without this macro.
 #ifndef USE_C10D_GLOO
 #error "runtime/mesh/gloo.cc needs USE_C10D_GLOO"
 #endif
@@ -12,8 +12,8 @@
 namespace modular {
 namespace {
 
-/// The network interface: GLOO_SOCKET_IFNAME (the first one of a list), the loopback address where all ranks are on
-/// this machine (its host name may not resolve, or slowly), or the address of the host's name.
+/// Chooses the network interface: GLOO_SOCKET_IFNAME (the first of a list); else the loopback address if all ranks run
+/// on this machine, because its host name may not resolve, or only slowly; else the address of the host name.
 std::shared_ptr<gloo::transport::Device> make_device(bool one_machine) {
   if (const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME"); interfaces && *interfaces) {
     const std::string list = interfaces;

@@ -1,4 +1,4 @@
-// How a rank is run whose peers are not there (runtime/plan).
+// Hook for running one rank without its peers (runtime/plan).
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 
 namespace modular {
 
-/// Where this is set, meshes that this thread constructs have the groups that it makes and join no job.
+/// If set, meshes that this thread constructs get their groups from this function and join no job.
 inline thread_local std::function<ProcessGroup(const GroupSpec&)> group_maker;
 
 }  // namespace modular

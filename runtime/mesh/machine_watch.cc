@@ -29,10 +29,10 @@ using std::chrono::seconds;
 constexpr auto kBetweenBeats = milliseconds(500);
 constexpr auto kLongestLook = seconds(1);
 constexpr auto kSilence = milliseconds(2500);  // after which a machine is reported
-constexpr auto kGone = seconds(15);            // after which it ends the job, and at once where a collective has failed
+constexpr auto kGone = seconds(15);  // after which the machine ends the job; immediately if a collective has failed
 constexpr auto kVerdict = milliseconds(4500);  // for silent_machine()
 
-constexpr auto kFarewell = seconds(1);  // for the store to take it
+constexpr auto kFarewell = seconds(1);  // time for the store to receive it
 
 const std::string kMachines = "machines", kSilent = "silent machine", kLeft = "left";
 
@@ -48,14 +48,15 @@ struct MachineWatch::State {
   OnLost on_lost;
   pid_t launcher = getppid();
   std::atomic<bool> over = false;
-  std::atomic<milliseconds> awake = milliseconds(0);  // for which this process has run: a whole job may be suspended
+  // Run time of this process without suspensions: the entire job may be suspended.
+  std::atomic<milliseconds> awake = milliseconds(0);
 
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // guards the members below
   std::condition_variable changed;
-  bool has_left = false;      // the store knows, or is gone
-  std::string silent;         // the machine, as a phrase; empty while all show signs of life
-  milliseconds silent_since;  // awake at the time
-  milliseconds answered;      // awake when the store last answered
+  bool has_left = false;      // the store has been notified, or is gone
+  std::string silent;         // phrase that names the machine; empty while all machines respond
+  milliseconds silent_since;  // value of `awake` at that time
+  milliseconds answered;      // value of `awake` when the store last answered
 
   void set_silent(const std::string& machine, milliseconds since) {
     const std::lock_guard lock(mutex);
@@ -82,17 +83,17 @@ struct MachineWatch::State {
     return fmt::format("rank 0's machine ({}), which holds the job's store,", environment.master_addr);
   }
 
-  /// Between two beats; shorter at the end.
+  /// Sleeps between two beats; returns early at the end.
   void sleep() {
     std::unique_lock lock(mutex);
     changed.wait_for(lock, kBetweenBeats, [this] { return over.load(); });
   }
 
-  /// Talks to the store, for as long as that answers.
+  /// Communicates with the store until it stops answering.
   void beat();
-  /// Rank 0's part: looks for the machine that has been silent for longest.
+  /// Rank 0's part: finds the machine that has been silent for longest.
   void look_at_machines(c10d::Store& store);
-  /// Decides, on a thread that waits for nothing else.
+  /// Decides whether a machine is lost, on a thread that waits for nothing else.
   void judge();
 
   struct Seen {
@@ -100,7 +101,7 @@ struct MachineWatch::State {
     std::vector<uint8_t> beat;
     milliseconds changed;
   };
-  std::map<int64_t, Seen> machines;  // on rank 0, of its thread alone
+  std::map<int64_t, Seen> machines;  // on rank 0; only its thread uses it
 };
 
 namespace {
@@ -113,9 +114,9 @@ void MachineWatch::State::look_at_machines(c10d::Store& store) {
   const milliseconds now = awake;
   const Seen* oldest = nullptr;
   for (int64_t machine = 1; machine <= count; ++machine) {
-    if (!store.check({beat_key(machine)})) continue;  // it has just come
-    auto [place, is_new] = machines.try_emplace(machine);
-    Seen& seen = place->second;
+    if (!store.check({beat_key(machine)})) continue;  // it has just joined
+    auto [entry, is_new] = machines.try_emplace(machine);
+    Seen& seen = entry->second;
     if (is_new) seen.name = get_text(store.get(name_key(machine)));
     if (const auto beat = store.get(beat_key(machine)); is_new || beat != seen.beat) {
       seen.beat = beat;
@@ -157,7 +158,8 @@ void MachineWatch::State::beat() {
     }
     if (machine) store->set(beat_key(*machine), std::vector<uint8_t>(kLeft.begin(), kLeft.end()));
   } catch (const std::exception&) {
-    // The connection is closed: there is nothing to wait for. Rank 0 may have ended because of another machine.
+    // The connection is closed, so the machine is gone without a waiting time. Rank 0 may have ended because of another
+    // machine.
     if (!over && !is_silent()) set_silent(store_machine(), awake.load() - kGone);
   }
   const std::lock_guard lock(mutex);
@@ -228,7 +230,7 @@ std::string silent_machine() {
     if (found.empty() && state->awake.load() - state->answered > kSilence + kBetweenBeats)
       found = state->store_machine();
   }
-  // The others are to read it from the store, which may end with this rank.
+  // Gives the others time to read it from the store, which may end with this rank.
   if (!found.empty() && state->environment.rank == 0) std::this_thread::sleep_for(2 * kBetweenBeats);
   return found;
 }

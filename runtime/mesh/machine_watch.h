@@ -1,4 +1,4 @@
-// Notices a machine that is gone, under launchers that do not (torchrun with static rendezvous, srun, mpirun).
+// Detects a lost machine under launchers that do not (torchrun with static rendezvous, srun, mpirun).
 #pragma once
 
 #include <chrono>
@@ -10,16 +10,16 @@
 
 namespace modular {
 
-/// One rank of each machine writes a heartbeat into the job's store, and rank 0 reads them all. Needs nothing of the
-/// other ranks' main threads.
+/// One rank per machine writes a heartbeat into the job's store, and rank 0 reads all of them. Does not depend on the
+/// main threads of the ranks.
 class MachineWatch {
  public:
-  /// Called on a thread of the watch with a sentence that names the machine.
+  /// Called on a thread of the watch with a message that names the machine.
   using OnLost = std::function<void(const std::string& sentence)>;
 
-  /// Null where the watch is not needed: the ranks are on one machine, or modrun's launcher watches.
+  /// Returns null if no watch is needed: all ranks run on one machine, or modrun's launcher watches them.
   static std::unique_ptr<MachineWatch> start(const Environment& environment, OnLost on_lost);
-  /// The job ends in order: nothing is reported from here on.
+  /// Ends the watch after an orderly shutdown: nothing is reported afterwards.
   ~MachineWatch();
   MachineWatch(const MachineWatch&) = delete;
   MachineWatch& operator=(const MachineWatch&) = delete;
@@ -32,8 +32,8 @@ class MachineWatch {
   std::shared_ptr<State> state_;
 };
 
-/// After a collective has failed: the machine that shows no sign of life, as a phrase, once that can be known, which
-/// takes some seconds; empty if all do, or nothing watches them.
+/// After a failed collective, returns a phrase that names the silent machine, once this can be decided, which takes
+/// some seconds; empty if all machines respond or there is no watch.
 std::string silent_machine();
 
 }  // namespace modular

@@ -24,15 +24,16 @@ at::Device choose_device(const Environment& environment, const MeshOptions& opti
   if (gpus == 0) {
     if (!options.device) return at::kCPU;
     throw std::runtime_error(
-        "device cuda was asked for, but this process sees no GPU: use device cpu, or look at "
+        "device is cuda but this process sees no GPU: set device to cpu, or check "
         "CUDA_VISIBLE_DEVICES and the driver");
   }
-  // Some launchers show each rank only its own GPU.
-  const bool one_each = gpus == 1 && environment.local_world_size > 1;
-  if (!one_each && environment.local_rank >= gpus)
-    throw std::runtime_error(fmt::format("{} ranks on a machine with {} GPUs: start at most {} ranks on each machine",
+  // Some launchers make only one GPU visible to each rank.
+  const bool one_visible_gpu_per_rank = gpus == 1 && environment.local_world_size > 1;
+  if (!one_visible_gpu_per_rank && environment.local_rank >= gpus)
+    throw std::runtime_error(fmt::format("{} ranks on a machine with {} GPUs: start at most {} ranks per machine",
                                          environment.local_world_size, gpus, gpus));
-  const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(one_each ? 0 : environment.local_rank));
+  const at::Device device(at::kCUDA,
+                          static_cast<at::DeviceIndex>(one_visible_gpu_per_rank ? 0 : environment.local_rank));
   cuda_library().use_device(device);
   return device;
 }
@@ -58,10 +59,10 @@ std::vector<int64_t> MeshShape::members(int64_t rank, const std::vector<Axis>& a
   const auto own = coordinates(rank);
   std::vector<int64_t> result;
   for (int64_t other = 0; other < ranks(); ++other) {
-    const auto place = coordinates(other);
+    const auto coordinate = coordinates(other);
     bool member = true;
     for (size_t axis = 0; axis < size.size(); ++axis)
-      member = member && (place[axis] == own[axis] || std::ranges::count(axes, static_cast<Axis>(axis)));
+      member = member && (coordinate[axis] == own[axis] || std::ranges::count(axes, static_cast<Axis>(axis)));
     if (member) result.push_back(other);
   }
   return result;
@@ -90,11 +91,11 @@ Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOpt
     begin_heartbeat(options.frozen_after);
     const Store job = connect_store(environment, options.rendezvous_timeout);
     watch_ = MachineWatch::start(environment, options.on_lost_machine);
-    ResolvedConfig settings = {{"the mesh", shape.describe()},
-                               {"the device", at::DeviceTypeName(device_.type(), /*lower_case=*/true)}};
-    settings.insert(settings.end(), options.settings.begin(), options.settings.end());
-    store_ = agree(job, environment, settings, options.rendezvous_timeout);
-    // NCCL takes one rank a GPU.
+    ResolvedConfig config = {{"the mesh", shape.describe()},
+                             {"the device", at::DeviceTypeName(device_.type(), /*lower_case=*/true)}};
+    config.insert(config.end(), options.settings.begin(), options.settings.end());
+    store_ = agree(job, environment, config, options.rendezvous_timeout);
+    // NCCL supports one rank per GPU.
     if (device_.is_cuda() && !options.make_backend)
       claim_device(store_, cuda_library().name_for(device_), environment.rank);
   }
@@ -111,7 +112,7 @@ Mesh::~Mesh() {
     const std::string all_left = arrive(store_, "left", environment_.world_size);
     if (rank() == 0) store_->wait({all_left}, options_.collective_timeout);
   } catch (const std::exception& error) {
-    print_to(stderr, "rank {} did not leave the job in order: {}\n", rank(), error.what());
+    print_to(stderr, "rank {} did not shut down cleanly: {}\n", rank(), error.what());
   }
 }
 
@@ -136,7 +137,7 @@ ProcessGroup Mesh::group(const std::vector<Axis>& axes, const std::string& purpo
   return make(description, shape_.members(rank(), axes), device, make_backend, timeout);
 }
 
-ProcessGroup Mesh::neighbours(Axis axis, int64_t count) {
+ProcessGroup Mesh::subgroup(Axis axis, int64_t count) {
   if (count == 1) return {};
   if (count == size(axis)) return group({axis});
   const std::vector<int64_t> all = shape_.members(rank(), {axis});

@@ -1,5 +1,4 @@
-// The device mesh: how the ranks of a job are arranged along the axes of parallelism, and the process groups along
-// each.
+// The device mesh: arranges the ranks of a job along the axes of parallelism and provides a process group per axis.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -27,43 +26,42 @@ inline constexpr std::array<std::string_view, 6> kAxisNames = {"pp", "dp_replica
 
 inline const std::vector<Axis> kAllAxes = {Axis::pp, Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::ep, Axis::tp};
 
-/// The size of every axis. Their product is the number of ranks.
+/// Size of every axis. The product of the sizes is the number of ranks.
 struct MeshShape {
   std::array<int64_t, 6> size = {1, 1, 1, 1, 1, 1};
   int64_t& operator[](Axis axis) { return size[static_cast<size_t>(axis)]; }
   int64_t operator[](Axis axis) const { return size[static_cast<size_t>(axis)]; }
   int64_t ranks() const;
 
-  /// The coordinate of `rank` on each axis.
+  /// Coordinates of `rank`, one per axis.
   std::array<int64_t, 6> coordinates(int64_t rank) const;
-  /// The ranks that differ from `rank` only along `axes`, ascending.
+  /// Ranks that differ from `rank` only along `axes`, ascending.
   std::vector<int64_t> members(int64_t rank, const std::vector<Axis>& axes) const;
-  /// "pp 2 x dp_shard 4": the axes larger than 1; "1 rank" where there is none.
+  /// "pp 2 x dp_shard 4": the axes larger than 1; "1 rank" if there are none.
   std::string describe() const;
 
   bool operator==(const MeshShape&) const = default;
 };
 
 struct MeshOptions {
-  std::optional<at::Device> device;    // not given: this rank's GPU where there are GPUs, else the CPU
-  MakeBackend make_backend = nullptr;  // of the device's memory; not given: Gloo on CPUs, NCCL on GPUs
-  std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);   // for all ranks to come
+  std::optional<at::Device> device;    // default: this rank's GPU if the machine has GPUs, else the CPU
+  MakeBackend make_backend = nullptr;  // for device memory; default: Gloo on CPUs, NCCL on GPUs
+  std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);   // for all ranks to arrive
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(10);  // for each collective after that
-  ResolvedConfig settings;               // that all ranks have to have resolved alike
-  MachineWatch::OnLost on_lost_machine;  // ends this process; not given: machines are not watched
+  ResolvedConfig settings;                                                  // must be equal on all ranks
+  MachineWatch::OnLost on_lost_machine;  // ends this process; if empty, machines are not watched
   std::chrono::seconds frozen_after =
       std::chrono::seconds(30);  // without a heartbeat a rank counts as frozen; 0: never
 };
 
-/// The mesh of a running job. Collective: every rank constructs it with the same shape. A world of one needs no
-/// network.
+/// The mesh of a running job. Collective: every rank constructs it with the same shape. A world of one uses no network.
 class Mesh {
  public:
-  /// Joins the job that `environment` describes, and returns when all ranks have. Throws std::runtime_error where the
-  /// shape's ranks are not the world's, where the ranks of a machine outnumber its GPUs, or where the job's store
-  /// cannot be reached.
+  /// Joins the job that `environment` describes, and returns when all ranks have joined. Throws std::runtime_error if
+  /// the shape does not match the world size, if a machine has more ranks than GPUs, or if the job's store cannot be
+  /// reached.
   Mesh(const Environment& environment, const MeshShape& shape, const MeshOptions& options = {});
-  /// Where rank 0 hosts the job's store, it waits here until the other ranks have left too.
+  /// If rank 0 hosts the job's store, it waits here until the other ranks have left.
   ~Mesh();
   Mesh(const Mesh&) = delete;
   Mesh& operator=(const Mesh&) = delete;
@@ -75,20 +73,20 @@ class Mesh {
   int64_t coordinate(Axis axis) const;
   const at::Device& device() const { return device_; }
 
-  /// The ranks that differ from this one only along `axes`; ordered by rank. Null where that is this rank alone.
-  /// Groups are made on first use, in an order that must be the same on all ranks. A `purpose` gives a group of its own
-  /// over the same ranks, whose collectives need no order relative to those of the others.
+  /// Group of the ranks that differ from this one only along `axes`, ordered by rank; null if this rank is the only
+  /// member. Groups are created on first use, in an order that must be the same on all ranks. A `purpose` creates a
+  /// separate group of the same ranks, whose collectives need no order relative to the other groups'.
   ProcessGroup group(std::vector<Axis> axes, const std::string& purpose = "");
-  /// Of the ranks along `axis`, those that are one of the same run of `count` neighbours as this rank; `count` divides
-  /// the axis.
-  ProcessGroup neighbours(Axis axis, int64_t count);
+  /// Group of the `count` consecutive ranks along `axis` that include this rank, e.g. a KV replication group; `count`
+  /// divides the axis size.
+  ProcessGroup subgroup(Axis axis, int64_t count);
   /// All ranks; null in a world of one.
   ProcessGroup world() { return group(kAllAxes); }
-  /// All ranks, for what the host decides: over Gloo, for tensors in host memory, whatever moves the data, so that no
-  /// device is waited for. Null in a world of one.
+  /// All ranks, for decisions of the host: over Gloo, for tensors in host memory, whatever backend moves the data, so
+  /// that the host never waits for a device. Null in a world of one.
   const ProcessGroup& control() const { return control_; }
-  /// All ranks, as control(), in a group for one purpose alone, which a thread of its own may use. What one rank does
-  /// for another is waited for `timeout` long. Made on first use, as group() says.
+  /// Like control(), but a separate group for one purpose, which a separate thread may use. Collectives wait for other
+  /// ranks for up to `timeout`. Created on first use, in the order that group() requires.
   ProcessGroup host_group(const std::string& purpose, std::chrono::milliseconds timeout);
 
   /// The job's key-value store; null in a world of one.

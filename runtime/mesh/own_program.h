@@ -4,7 +4,7 @@
 
 namespace modular {
 
-/// The path of the running program, by which it is started again and its own libraries are found.
+/// Returns the path of the running program. It is used to restart the program and to find its libraries.
 std::filesystem::path own_program();
 
 }  // namespace modular

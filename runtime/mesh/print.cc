@@ -9,7 +9,7 @@
 namespace modular {
 namespace {
 
-/// The length that the first byte of a character announces; 0 for a byte that begins none.
+/// Length that the first byte of a character announces; 0 for a byte that does not begin a character.
 size_t announced_length(unsigned char first) {
   if (first < 0x80) return 1;
   if (first >= 0xC2 && first < 0xE0) return 2;
@@ -22,7 +22,7 @@ struct Character {
   size_t length = 0;
 };
 
-/// The character of UTF-8 at the beginning of `text`; nothing where it is not complete and well-formed.
+/// Decodes the UTF-8 character at the beginning of `text`; nullopt if it is incomplete or malformed.
 std::optional<Character> first_character(std::string_view text) {
   const auto first = static_cast<unsigned char>(text.front());
   const size_t length = announced_length(first);

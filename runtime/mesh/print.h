@@ -1,4 +1,4 @@
-// Text for terminals and for other programs.
+// Output for terminals and for other programs.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,15 +10,15 @@
 
 namespace modular {
 
-/// `text` without anything that a terminal obeys: control characters other than line feeds and tabs, characters that
-/// reverse the direction of what follows, and bytes that are not UTF-8 each become '?'.
+/// Returns `text` without sequences that a terminal interprets: replaces each control character other than line feed
+/// and tab, each bidirectional override, and each byte that is not UTF-8 by '?'.
 std::string printable(std::string_view text);
 
-/// How many bytes at the end of `text` begin a character of UTF-8 whose other bytes are missing.
+/// Number of bytes at the end of `text` that begin a UTF-8 character whose remaining bytes are missing.
 size_t unfinished_bytes(std::string_view text);
 
-/// Writes messages, which name files, keys and hosts that others have named, to a terminal or a pipe. Either may be
-/// closed already, which does not end a job.
+/// Writes messages to a terminal or a pipe. They may contain names of files, keys and hosts from untrusted sources. A
+/// closed terminal or pipe does not end the job.
 template <class... Arguments>
 void print_to(std::FILE* file, fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   const std::string text = printable(fmt::format(format, std::forward<Arguments>(arguments)...));
@@ -26,18 +26,17 @@ void print_to(std::FILE* file, fmt::format_string<Arguments...> format, Argument
   std::fflush(file);
 }
 
-/// Writes the result of a command to standard output, to be flushed at its end, where main() reports what cannot be
-/// written.
+/// Writes the result of a command to standard output. main() flushes it at the end and reports write errors.
 template <class... Arguments>
 void print_result(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   fmt::print("{}", printable(fmt::format(format, std::forward<Arguments>(arguments)...)));
 }
 
-/// Text that a model generated or that other programs read, as standard output gets it: printable on a terminal,
+/// Text that a model generated or that other programs read, as standard output receives it: printable() on a terminal,
 /// unchanged in a file or a pipe.
 std::string as_output(std::string_view text);
 
-/// print_result() of such text.
+/// print_result() for such text.
 void print_data(std::string_view text);
 
 }  // namespace modular

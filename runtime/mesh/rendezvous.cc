@@ -43,7 +43,7 @@ c10d::TCPStoreOptions loopback_store(uint16_t port) {
 
 Store connect_store(const Environment& environment, std::chrono::milliseconds timeout, bool may_host) {
   const bool hosts = may_host && environment.rank == 0 && !environment.launcher_hosts_store;
-  // Whatever name the machine has in MASTER_ADDR, as srun and mpirun give it: only this machine may connect.
+  // Ignores the host name in MASTER_ADDR, which srun and mpirun set: only this machine may connect.
   const bool is_local = environment.one_machine() && !environment.launcher_hosts_store;
   const std::string address = is_local ? "127.0.0.1" : environment.master_addr;
   auto options = hosts && is_local ? loopback_store(environment.master_port) : c10d::TCPStoreOptions();
@@ -63,9 +63,9 @@ Store connect_store(const Environment& environment, std::chrono::milliseconds ti
   }
 }
 
-std::string arrive(const Store& store, const std::string& place, int64_t ranks) {
-  std::string all = "all " + place;
-  if (store->add(place, 1) == ranks) store->set(all, std::vector<uint8_t>{1});
+std::string arrive(const Store& store, const std::string& name, int64_t ranks) {
+  std::string all = "all " + name;
+  if (store->add(name, 1) == ranks) store->set(all, std::vector<uint8_t>{1});
   return all;
 }
 
@@ -75,10 +75,10 @@ void claim_device(const Store& store, const std::string& device, int64_t rank) {
       store->compareSet("device " + device, {}, std::vector<uint8_t>(own.begin(), own.end()));
   const std::string holder(value.begin(), value.end());
   if (holder != own)
-    throw std::runtime_error(fmt::format(
-        "ranks {} and {} both compute on the GPU {}: start one rank for each GPU, and where each rank is shown "
-        "one GPU alone, show each another one (CUDA_VISIBLE_DEVICES)",
-        holder, rank, device));
+    throw std::runtime_error(
+        fmt::format("ranks {} and {} both use the GPU {}: start one rank per GPU, and if each rank sees only one GPU, "
+                    "make a different one visible to each (CUDA_VISIBLE_DEVICES)",
+                    holder, rank, device));
 }
 
 namespace {
@@ -86,7 +86,7 @@ namespace {
 c10::intrusive_ptr<c10d::Backend> make_wrapped_backend(MakeBackend make, const Store& store, const GroupSpec& spec) {
   c10::intrusive_ptr<c10d::Backend> backend;
   make(store, spec.rank, static_cast<int>(spec.ranks.size()), spec.timeout, backend);
-  if (!backend) throw std::runtime_error("the library of parallel.backend made none");
+  if (!backend) throw std::runtime_error("modular_make_backend of the library in parallel.backend returned no backend");
   return backend;
 }
 
@@ -108,8 +108,8 @@ ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Dev
       set(device.type(), c10d::ProcessGroup::CUSTOM, make_wrapped_backend(make, device_store, spec));
     else if (device.is_cuda())
       set(at::kCUDA, c10d::ProcessGroup::NCCL, cuda_library().make_nccl_backend(device_store, spec, device));
-    // A rank that went on alone and left, as one does that has nothing to exchange, would close connections that others
-    // have not finished making. c10d's init_process_group waits in the same way, in its _store_based_barrier.
+    // A rank that returned early and exited, because it has nothing to communicate, would close connections that others
+    // are still setting up. c10d's init_process_group waits in the same way, in its _store_based_barrier.
     group_store->wait({arrive(group_store, "joined", size)}, spec.timeout);
   } catch (const std::exception& error) {
     const auto* torch_error = dynamic_cast<const c10::Error*>(&error);

@@ -1,4 +1,4 @@
-// How the ranks of a job find each other: one key-value store, and process groups made through it.
+// Rendezvous of the ranks of a job: one key-value store, and process groups created through it.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -18,24 +18,25 @@ namespace modular {
 using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
 using Store = c10::intrusive_ptr<c10d::Store>;
 
-/// Options of a store that this process hosts on `port` (0: one that the system chooses, which is then in the options),
-/// for processes of this machine alone: c10d would listen on all interfaces, and does not authenticate. Throws
-/// std::runtime_error where the port cannot be had.
+/// Options of a store that this process hosts on `port` for processes of this machine only: c10d would listen on all
+/// interfaces, and does not authenticate. With port 0 the system chooses one, which the options then contain. Throws
+/// std::runtime_error if the port is not available.
 c10d::TCPStoreOptions loopback_store(uint16_t port);
 
-/// Connects to the job's store; rank 0 hosts it where no launcher does. Throws std::runtime_error naming the address
-/// that could not be reached within `timeout`. With `may_host` false, another connection of a rank that has one.
+/// Connects to the job's store; rank 0 hosts it unless a launcher does. Throws std::runtime_error that names the
+/// address if it cannot be reached within `timeout`. `may_host` = false opens another connection on a rank that already
+/// has one.
 Store connect_store(const Environment& environment, std::chrono::milliseconds timeout, bool may_host = true);
 
-/// Counts this rank at `place`, a name that is new to the store. The key that is returned is there once all `ranks`
-/// have arrived: who has to know waits for it.
-std::string arrive(const Store& store, const std::string& place, int64_t ranks);
+/// Counts this rank at the barrier `name`, which must be new to the store. The store holds the returned key once all
+/// `ranks` have arrived; wait for that key.
+std::string arrive(const Store& store, const std::string& name, int64_t ranks);
 
-/// Takes a device, by a name that no other one in the job has, for this rank. Throws std::runtime_error naming both
-/// ranks where another one has it.
+/// Claims a device for this rank, by a name that is unique in the job. Throws std::runtime_error that names both ranks
+/// if another rank has claimed it.
 void claim_device(const Store& store, const std::string& device, int64_t rank);
 
-/// What distinguishes a process group's ranks from those of all other groups.
+/// Identity and options of a process group.
 struct GroupSpec {
   std::string name;            // unique in the job, the same on all members, e.g. "dp_shard:0"
   std::string description;     // for messages, e.g. "dp_shard"
@@ -45,11 +46,11 @@ struct GroupSpec {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
 };
 
-/// Gloo's backend for tensors in host memory. Collective over the members.
+/// Gloo backend for tensors in host memory. Collective over the members.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const Store& store, const GroupSpec& spec);
 
-/// A group with Gloo for host memory and, where `device` is a GPU, NCCL for its memory; for the memory of `device` what
-/// `make` makes instead, where it is given. Collective over the members.
+/// Creates a group with Gloo for host memory and, if `device` is a GPU, NCCL for its memory. If `make` is given, its
+/// backend serves the memory of `device` instead. Collective over the members.
 ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Device& device,
                         MakeBackend make = nullptr);
 

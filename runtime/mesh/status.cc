@@ -17,9 +17,9 @@
 namespace modular {
 namespace {
 
-/// The file's layout.
+/// Layout of the file.
 struct Page {
-  char phase[256];  // ended by a zero, as the next
+  char phase[256];  // null-terminated, like the next one
   char waiting[256];
   std::atomic<uint64_t> beats;
   std::atomic<uint64_t> frozen_after;  // seconds

@@ -1,12 +1,12 @@
-// The memory of a tensor, apart from the tensor: freeing it works also where others still refer to the tensor, as views
-// do, and as a backend's thread does for a while after its work is done.
+// Frees and allocates the storage of a tensor. This works even if other tensors (views) or a backend thread, for a
+// while after its work has finished, still refer to it.
 #pragma once
 
 #include <ATen/ATen.h>
 
 namespace modular {
 
-/// Gives the storage of `flat` room for its elements, whose values are undefined.
+/// Allocates the storage of `flat`; the values are undefined.
 inline void allocate_storage(const at::Tensor& flat) {
   c10::StorageImpl* storage = flat.storage().unsafeGetStorageImpl();
   const size_t bytes = static_cast<size_t>(flat.numel()) * flat.element_size();
@@ -14,7 +14,7 @@ inline void allocate_storage(const at::Tensor& flat) {
   storage->set_nbytes(bytes);
 }
 
-/// Frees it. Neither `flat` nor a view of it may be read or written until it is allocated again.
+/// Frees the storage. Neither `flat` nor a view of it may be read or written until it is allocated again.
 inline void free_storage(const at::Tensor& flat) {
   c10::StorageImpl* storage = flat.storage().unsafeGetStorageImpl();
   storage->set_data_ptr_noswap(storage->allocator()->allocate(0));

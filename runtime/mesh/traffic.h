@@ -1,4 +1,4 @@
-// How much a rank has exchanged with others, counted where collectives are started.
+// Communication volume of a rank, counted where collectives are started.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,19 @@
 namespace modular {
 
 struct Exchanged {
-  int64_t exchanges = 0;  // collectives and messages through which this rank received something
-  /// That this rank received: of an all-gather and of a reduce-scatter the others' share of the larger tensor, of an
-  /// all-reduce twice that, which no algorithm goes below (Patarasuk & Yuan, Bandwidth optimal all-reduce algorithms).
+  int64_t exchanges = 0;  // collectives and messages through which this rank received data
+  /// Bytes that this rank received. For an all-gather or a reduce-scatter: the other ranks' chunks of the larger
+  /// tensor. For an all-reduce: twice that, the lower bound of all algorithms (Patarasuk & Yuan, Bandwidth optimal
+  /// all-reduce algorithms).
   double bytes = 0.0;
 };
 
-/// Since the process began.
+/// Totals since the process started.
 struct Traffic : Exchanged {
-  std::map<std::string, Exchanged> over;  // by the axes of the groups, e.g. "dp_replicate x dp_shard"
+  std::map<std::string, Exchanged> over;  // by the axes of the group, e.g. "dp_replicate x dp_shard"
 };
 
-/// This process's. Not for use from several threads at once.
+/// Counters of this process. Not thread-safe.
 inline Traffic& traffic() {
   static Traffic counted;
   return counted;

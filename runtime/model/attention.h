@@ -1,5 +1,5 @@
-// Attention, by which keys each query sees or by numbers that are added to its scores. Plain ATen forms, and in their
-// place the fused ones that a program registers (runtime/ops).
+// Attention under a mask of visible keys or with biases that are added to the scores. The plain ATen forms are here;
+// the fused forms that a program registers (runtime/ops) run instead where they exist.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -18,8 +18,8 @@
 namespace modular {
 
 namespace detail {
-/// Keeps cuDNN's attention away for a scope: with a mask, its gradient of the query can be NaN where a row's scores are
-/// all very small, as those of padding are (pytorch issue 196678 of torch 2.11).
+/// Disables cuDNN attention for a scope. With a mask, its query gradient can be NaN where all scores of a row are very
+/// small, as in rows of padding (pytorch issue 196678, torch 2.11).
 class WithoutCudnnAttention {
  public:
   explicit WithoutCudnnAttention(bool active) : restore_(active && at::globalContext().userEnabledCuDNNSDP()) {
@@ -35,7 +35,7 @@ class WithoutCudnnAttention {
   bool restore_;
 };
 
-/// libtorch's attention under a mask of truths or numbers; undefined for none.
+/// libtorch's scaled_dot_product_attention under a bool or additive mask; an undefined mask hides no key.
 inline Tensor library_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
                                 bool is_causal, double scale) {
   const WithoutCudnnAttention without(mask.defined() && query.is_cuda());
@@ -47,10 +47,11 @@ inline Tensor library_attention(const Tensor& query, const Tensor& key, const Te
 }
 }  // namespace detail
 
-// The plain ATen forms of the functions below. Masks are an AttentionMask, or a tensor of truths or of numbers.
+// The plain ATen forms of the functions below. A mask is an AttentionMask, or a bool or additive tensor.
 namespace plain {
 
-/// The mask is made a tensor where libtorch's kernels have no word for it; those of GPUs that are fast take none.
+/// Builds a mask tensor only where libtorch's is_causal cannot express the mask: the fast GPU kernels take no mask
+/// tensor.
 inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,
                         double scale) {
   const int64_t seq = query.size(2), keys = key.size(2);
@@ -65,26 +66,27 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
   return detail::library_attention(query, key, value, mask, /*is_causal=*/false, scale);
 }
 
-/// The least finite value of a floating type.
+/// The lowest finite value of a floating-point type.
 inline double lowest(at::ScalarType type) {
   if (type == at::kHalf) return std::numeric_limits<c10::Half>::lowest();
   if (type == at::kBFloat16) return std::numeric_limits<c10::BFloat16>::lowest();
   return std::numeric_limits<float>::lowest();
 }
 
-/// The products of queries and keys, times `scale`: [batch, heads, seq, keys].
+/// Scaled scores, scale * query keyᵀ: [batch, heads, seq, keys].
 inline Tensor attention_scores(const Tensor& query, const Tensor& key, double scale) {
   return query.matmul(key.repeat_interleave(query.size(1) / key.size(1), 1).transpose(2, 3)) * scale;
 }
 
-/// A mask as numbers to add to scores like these: those of truths lower a score where they hide a key.
+/// Returns `mask` as biases with the options of `scores`: a bool mask becomes 0 where a key is visible and the lowest
+/// finite value where it is hidden; an additive mask is returned unchanged.
 inline Tensor mask_of_numbers(const Tensor& mask, const at::TensorOptions& scores) {
   if (mask.scalar_type() != at::kBool) return mask;
   return at::zeros(mask.sizes(), scores)
       .masked_fill(mask.logical_not(), lowest(at::typeMetaToScalarType(scores.dtype())));
 }
 
-/// `scores`, lowered where `mask` hides a key; a mask of numbers is added.
+/// Returns `scores` with hidden keys lowered to the lowest finite value; an additive mask is added.
 inline Tensor masked_scores(const Tensor& scores, const Tensor& mask) {
   return scores + mask_of_numbers(mask, scores.options());
 }
@@ -94,7 +96,8 @@ inline Tensor masked_scores(const Tensor& scores, const AttentionMask& mask) {
   return masked_scores(scores, visible_keys(mask, seq, keys, scores.device()));
 }
 
-/// The shares [batch, heads, seq, keys] of the keys in what each query mixes, softly capped first where a cap is given.
+/// Attention weights [batch, heads, seq, keys]: the softmax of the masked scores, which are soft-capped first if
+/// `softcap` is set.
 template <class Mask>
 Tensor attention_weights(const Tensor& query, const Tensor& key, const Mask& mask, double scale,
                          std::optional<double> softcap) {
@@ -103,14 +106,14 @@ Tensor attention_weights(const Tensor& query, const Tensor& key, const Mask& mas
   return masked_scores(scores, mask).softmax(-1, c10::promoteTypes(scores.scalar_type(), at::kFloat));
 }
 
-/// Each query's mixture of values by its `shares` [batch, heads, seq, keys] of them.
-inline Tensor mix_values(const Tensor& shares, const Tensor& value) {
-  const int64_t groups = shares.size(1) / value.size(1);
-  return shares.to(value.scalar_type()).matmul(value.repeat_interleave(groups, 1)).transpose(1, 2).flatten(2);
+/// Sums the values with the attention `weights` [batch, heads, seq, keys].
+inline Tensor mix_values(const Tensor& weights, const Tensor& value) {
+  const int64_t groups = weights.size(1) / value.size(1);
+  return weights.to(value.scalar_type()).matmul(value.repeat_interleave(groups, 1)).transpose(1, 2).flatten(2);
 }
 
-/// With soft caps on the scores, which scaled_dot_product_attention does not know: rounded like the original's products
-/// of matrices. A query that sees no key gives all keys the same weight.
+/// Attention with soft-capped scores, which scaled_dot_product_attention does not support. It rounds like the
+/// original's matmuls. A query that sees no key gives all keys the same weight.
 template <class Mask>
 Tensor capped_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask, double scale,
                         double softcap) {
@@ -119,8 +122,8 @@ Tensor capped_attention(const Tensor& query, const Tensor& key, const Tensor& va
 
 template <class Mask>
 Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask, double scale,
-                          std::optional<double> softcap, const DropoutRng& drawn) {
-  return mix_values(dropout_of_weights(attention_weights(query, key, mask, scale, softcap), drawn), value);
+                          std::optional<double> softcap, const DropoutRng& rng) {
+  return mix_values(dropout_of_weights(attention_weights(query, key, mask, scale, softcap), rng), value);
 }
 
 inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -128,8 +131,8 @@ inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const
   const Tensor scores = masked_scores(attention_scores(query, key, scale), mask);
   const Tensor sink =
       sinks.to(scores.scalar_type()).view({1, -1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
-  const Tensor shares = at::cat({scores, sink}, -1).softmax(-1, c10::promoteTypes(scores.scalar_type(), at::kFloat));
-  return mix_values(shares.narrow(-1, 0, scores.size(-1)), value);
+  const Tensor weights = at::cat({scores, sink}, -1).softmax(-1, c10::promoteTypes(scores.scalar_type(), at::kFloat));
+  return mix_values(weights.narrow(-1, 0, scores.size(-1)), value);
 }
 
 }  // namespace plain
@@ -140,45 +143,46 @@ inline Tensor with_cached(const Tensor& keys_or_values, std::optional<int64_t> r
   return bound.cache ? bound.cache->append(keys_or_values, reach) : keys_or_values;
 }
 
-/// How far back the queries of a forward and of those after it see, where that is not all of what was seen.
+/// The farthest position back that queries of this forward and of later ones see; nullopt if they see every earlier
+/// key.
 inline std::optional<int64_t> reach_back(const AttentionMask& mask) {
   return mask.causal && !mask.documents.defined() ? mask.reach : std::nullopt;
 }
 
-/// The program's fused form under a tensor of numbers; undefined where there is none.
+/// Calls the program's fused form with an additive mask; returns an undefined tensor if none exists.
 inline Tensor fused_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
-                                double scale, const DropoutRng* drawn = nullptr) {
+                                double scale, const DropoutRng* rng = nullptr) {
   if (!fused.attention_with_biases || mask.scalar_type() == at::kBool) return {};
-  return fused.attention_with_biases(query, key, value, mask, scale, drawn);
+  return fused.attention_with_biases(query, key, value, mask, scale, rng);
 }
 
-/// attention() and attention_with_biases() with a dropout layer that drops; `part` says which of all heads these are.
+/// attention() and attention_with_biases() with an active dropout layer; `part` is the index of this slice of the
+/// heads.
 template <class Mask>
 Tensor attention_dropping(const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask, double scale,
                           const nn::DropoutImpl& dropout, std::optional<double> softcap, int64_t part = 0) {
-  TORCH_CHECK(!bound.cache, "a cache is not for training");
+  TORCH_CHECK(!bound.cache, "attention dropout with a cache: caches are for generation, not for training");
   if (!bound.dropout) {
-    const Tensor shares = plain::attention_weights(query, key, mask, scale, softcap);
-    return plain::mix_values(at::dropout(shares, dropout.p, /*train=*/true), value);
+    const Tensor weights = plain::attention_weights(query, key, mask, scale, softcap);
+    return plain::mix_values(at::dropout(weights, dropout.p, /*train=*/true), value);
   }
-  DropoutRng drawn = bound.dropout->draw(dropout);
-  drawn.part = part;
+  DropoutRng rng = bound.dropout->draw(dropout);
+  rng.part = part;
   if constexpr (std::is_same_v<Mask, AttentionMask>) {
-    if (fused.attention && !softcap) return fused.attention(query, key, value, mask, scale, &drawn);
+    if (fused.attention && !softcap) return fused.attention(query, key, value, mask, scale, &rng);
   } else if (!softcap) {
-    const Tensor numbers = plain::mask_of_numbers(mask, query.options());
-    if (const Tensor mixed = fused_with_biases(query, key, value, numbers, scale, &drawn); mixed.defined())
-      return mixed;
+    const Tensor biases = plain::mask_of_numbers(mask, query.options());
+    if (const Tensor mixed = fused_with_biases(query, key, value, biases, scale, &rng); mixed.defined()) return mixed;
   }
-  return plain::attention_dropping(query, key, value, mask, scale, softcap, drawn);
+  return plain::attention_dropping(query, key, value, mask, scale, softcap, rng);
 }
 
 }  // namespace detail
 
-/// Scaled dot product attention (Vaswani et al.), softmax(scale * query keyᵀ) value over the keys that each query sees.
-/// Each head of keys and values serves heads / key_value_heads heads of queries (Ainslie et al., GQA). `softcap` keeps
-/// the scores within ±softcap, smoothly (Gemma Team, Gemma 2). A cache keeps keys and values, of a sliding window no
-/// more than it holds, and queries attend to what it kept before as well.
+/// Scaled dot product attention (Vaswani et al.): softmax(scale * query keyᵀ) value over the keys that each query sees.
+/// Each key/value head serves heads / key_value_heads query heads (Ainslie et al., GQA). `softcap` keeps the scores
+/// smoothly within ±softcap (Gemma Team, Gemma 2). With a cache, keys and values are appended to it and queries also
+/// attend to the cached ones; for a sliding window the cache keeps only the window.
 /// - query [batch, heads, seq, head_dim]
 /// - key, value [batch, key_value_heads, seq, head_dim]
 /// - returns [batch, seq, heads * head_dim]
@@ -195,15 +199,16 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
                          : plain::attention(query, keys, values, mask, scale);
 }
 
-/// attention() with a tensor in the place of the mask, for numbers that are added to the scores.
+/// attention() with a tensor mask: bool, or numbers that are added to the scores.
 /// - query [batch, heads, seq, head_dim]
 /// - key, value [batch, key_value_heads, keys, head_dim]
-/// - mask [batch or 1, 1, seq, keys]: numbers, which may differ between heads; or bool, true where a query sees a key
+/// - mask [batch or 1, heads or 1, seq, keys]: numbers, which may differ between heads; or bool, true where a query
+/// sees a key
 /// - returns [batch, seq, heads * head_dim]
 inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
                         std::optional<double> softcap = std::nullopt) {
   TORCH_CHECK(mask.defined(),
-              "attention under an undefined tensor: say what queries see by causal_mask, "
+              "attention with an undefined mask tensor: pass the result of causal_mask, "
               "bidirectional_mask or whole_mask");
   const Tensor keys = detail::with_cached(key), values = detail::with_cached(value);
   if (softcap) return plain::capped_attention(query, keys, values, mask, scale, *softcap);
@@ -211,7 +216,7 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
   return mixed.defined() ? mixed : plain::attention(query, keys, values, mask, scale);
 }
 
-/// attention() that drops some of the shares which keys have in what a query mixes (Vaswani et al.).
+/// attention() with dropout of the attention weights (Vaswani et al.).
 /// - query [batch, heads, seq, head_dim]
 /// - key, value [batch, key_value_heads, seq, head_dim]
 /// - returns [batch, seq, heads * head_dim]
@@ -221,10 +226,10 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
   return detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap);
 }
 
-/// The same under a tensor.
+/// attention() with a tensor mask and dropout of the attention weights.
 /// - query [batch, heads, seq, head_dim]
 /// - key, value [batch, key_value_heads, keys, head_dim]
-/// - mask [batch or 1, heads or 1, seq, keys], as attention() takes it
+/// - mask [batch or 1, heads or 1, seq, keys]: bool, or numbers that are added to the scores
 /// - returns [batch, seq, heads * head_dim]
 inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
                         const nn::Dropout& dropout, std::optional<double> softcap = std::nullopt) {
@@ -232,8 +237,8 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
   return detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap);
 }
 
-/// attention() with a logit for each head that takes part in every query's softmax and adds nothing to what it mixes
-/// (OpenAI, gpt-oss).
+/// attention() with attention sinks: one logit per head that takes part in every query's softmax and contributes no
+/// value (OpenAI, gpt-oss).
 /// - query [batch, heads, seq, head_dim]
 /// - key, value [batch, key_value_heads, seq, head_dim]
 /// - sinks [heads]
@@ -245,9 +250,9 @@ inline Tensor attention_with_sinks(const Tensor& query, const Tensor& key, const
   return plain::attention_with_sinks(query, keys, values, mask, scale, sinks);
 }
 
-/// attention() with numbers that are added to the scores and hide keys too, as alibi_mask makes them. A query that sees
-/// no key gives all keys the same weight, in its gradients too: those of scaled_dot_product_attention are as many times
-/// too large there as there are keys.
+/// attention() with biases that are added to the scores and also hide keys, such as those of alibi_mask(). A query that
+/// sees no key gives all keys the same weight, in its gradients too; for such a query the gradients of
+/// scaled_dot_product_attention are too large by a factor of the number of keys.
 /// - query [batch, heads, seq, head_dim]
 /// - key, value [batch, key_value_heads, seq, head_dim]
 /// - biases [batch or 1, heads or 1, seq, keys]
@@ -261,7 +266,7 @@ inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, cons
              : plain::mix_values(plain::attention_weights(query, keys, biases, scale, std::nullopt), values);
 }
 
-/// The same with some of the shares dropped, which keys have in what a query mixes.
+/// attention_with_biases() with dropout of the attention weights.
 /// - query [batch, heads, seq, head_dim]
 /// - key, value [batch, key_value_heads, seq, head_dim]
 /// - biases [batch or 1, heads or 1, seq, keys]
@@ -272,11 +277,11 @@ inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, cons
   return detail::attention_dropping(query, key, value, biases, scale, *dropout, std::nullopt);
 }
 
-/// ALiBi's slopes (Press et al., Train Short, Test Long), one for each of `heads` heads. A tp rank that holds some
-/// heads has theirs.
+/// ALiBi's slopes (Press et al., Train Short, Test Long), one for each of `heads` heads. A tp rank gets the slopes of
+/// its own heads.
 /// - returns [heads] float32
 inline Tensor alibi_slopes(int64_t heads, const at::Device& device) {
-  const auto closest = int64_t{1} << static_cast<int>(std::log2(heads));  // the power of 2 that is not above it
+  const auto closest = int64_t{1} << static_cast<int>(std::log2(heads));  // the largest power of 2 up to `heads`
   const auto powers = [&](double count, int64_t end, int64_t step) {
     const at::TensorOptions options = at::TensorOptions().device(device);
     return at::pow(at::full({}, std::exp2(-std::exp2(3.0 - std::log2(count))), options.dtype(at::kFloat)),
@@ -287,9 +292,9 @@ inline Tensor alibi_slopes(int64_t heads, const at::Device& device) {
   return at::cat({slopes, powers(2.0 * static_cast<double>(closest), 2 * (heads - closest) + 1, 2)});
 }
 
-/// ALiBi as what is added to attention's scores, in `type`: the key's position times the head's slope where the query
-/// sees it, and the least finite value elsewhere. Queries and keys are those of causal_mask. Positions count what is no
-/// padding; softmax does not see what is added to all scores of a query, so that this is the distance between the two.
+/// ALiBi biases in `type`: the key's position times the head's slope where the query sees the key, and the lowest
+/// finite value elsewhere. Visibility is that of causal_mask(). Positions do not count padding. Softmax ignores a
+/// constant that is added to all scores of a query, so these biases act as the distance between query and key.
 /// - slopes [heads]
 /// - returns [batch or 1, heads, seq, keys]
 inline Tensor alibi_mask(const Batch& batch, const Tensor& slopes, at::ScalarType type) {
@@ -297,7 +302,7 @@ inline Tensor alibi_mask(const Batch& batch, const Tensor& slopes, at::ScalarTyp
   const Tensor visible = visible_keys(causal_mask(batch, /*window=*/0), seq, batch.input_ids.device());
   Tensor positions = at::arange(keys, batch.input_ids.options()).unsqueeze(0);
   if (batch.attention_mask.defined()) {
-    const Tensor tokens = batch.attention_mask.to(at::kLong);
+    const Tensor tokens = batch.attention_mask.ne(0).to(at::kLong);
     positions = (tokens.cumsum(-1) - 1) * tokens;
   }
   const Tensor biases = (slopes.view({1, -1, 1, 1}) * positions.view({-1, 1, 1, keys})).to(type);

@@ -1,6 +1,6 @@
-// Which keys each query of attention sees, as what decides it: their order, how far away they may stand, and of each
-// key whether it is padding and which document it is of. A tensor with an element for each query and key is made of it
-// where a kernel takes nothing else, and nowhere kept.
+// Visibility of keys in attention, described by what determines it: causal order, maximum distance, and for each key
+// whether it is padding and which document it belongs to. A [seq, keys] tensor is built only for kernels that accept
+// nothing else, and it is never kept.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,25 +12,25 @@
 
 namespace modular {
 
-/// Which keys each query sees; all, where nothing is said. The queries are the last of the keys: those that a cache has
-/// kept stand before theirs. All heads see the same.
+/// The keys that each query sees; by default all of them. The queries are the last positions of the keys: cached keys
+/// come before them. All heads share one mask.
 struct AttentionMask {
-  bool causal = false;           // a query sees itself and the keys before it, none after it
-  std::optional<int64_t> reach;  // how far away from its query a key may stand
-  Tensor padding;                // [batch, keys] bool, false for padding, which no query sees; dropped keys come first
-  Tensor documents;              // [batch, keys] int64: a query sees the keys of its own document
+  bool causal = false;           // a query sees itself and earlier keys only
+  std::optional<int64_t> reach;  // maximum distance between a query and a key it sees
+  Tensor padding;    // [batch, keys] bool, false for padding, which no query sees; includes keys that a cache dropped
+  Tensor documents;  // [batch, keys] int64 document ids: a query sees only keys of its own document
 
-  /// Calls `visit(Tensor&)` for each.
+  /// Calls `visit(Tensor&)` for each tensor of the mask.
   template <class Visitor>
   void tensors(Visitor&& visit) {
     visit(padding), visit(documents);
   }
 };
 
-// The plain ATen forms, which take masks as tensors.
+// The plain ATen forms, which build mask tensors.
 namespace plain {
 
-/// Whether `mask` hides some of `keys` keys for another reason than that they come after their query.
+/// Whether `mask` hides any of `keys` keys for a reason other than causality.
 inline bool hides_earlier_keys(const AttentionMask& mask, int64_t keys) {
   return (mask.reach && *mask.reach < keys - 1) || mask.padding.defined() || mask.documents.defined();
 }
@@ -51,7 +51,8 @@ inline Tensor visible_keys(const AttentionMask& mask, int64_t seq, int64_t keys,
     if (!mask.causal) visible = visible.tril(before + *mask.reach);
   }
   if (mask.padding.defined()) {
-    const Tensor of_keys = mask.padding.narrow(1, mask.padding.size(1) - keys, keys);  // a cache may have dropped older
+    const Tensor of_keys =
+        mask.padding.narrow(1, mask.padding.size(1) - keys, keys);  // a cache may have dropped older keys
     visible = visible.logical_and(of_keys.unsqueeze(1).unsqueeze(1));
   }
   if (mask.documents.defined()) {
@@ -63,14 +64,14 @@ inline Tensor visible_keys(const AttentionMask& mask, int64_t seq, int64_t keys,
 
 }  // namespace plain
 
-/// The mask as a tensor, for what is computed from it: true where one of the forward's `seq` queries sees a key.
+/// The mask as a tensor: true where one of the forward's `seq` queries sees a key.
 /// - returns [batch or 1, 1, seq, keys] bool
 inline Tensor visible_keys(const AttentionMask& mask, int64_t seq, const at::Device& device) {
   return plain::visible_keys(mask, seq, cache::seen() + seq, device);
 }
 
-/// Which keys a query of a decoder sees: those before it and itself. A `window` > 0 lets it see that many keys, itself
-/// included.
+/// The mask of a decoder: a query sees itself and the positions before it. A `window` > 0 limits it to the last
+/// `window` keys, itself included.
 /// - padding [batch, seq] int64 or bool, 0 for padding, or undefined
 inline AttentionMask causal_mask(const Tensor& padding, int64_t window) {
   AttentionMask mask;
@@ -83,18 +84,18 @@ inline AttentionMask causal_mask(const Tensor& padding, int64_t window) {
 }
 
 namespace detail {
-/// `mask`, under which a batch's documents are kept apart.
+/// Adds the batch's documents to `mask`, so that attention stays within each document.
 inline AttentionMask within_documents(AttentionMask mask, const Batch& batch) {
   if (!batch.documents.defined()) return mask;
   TORCH_CHECK(batch.documents.sizes() == batch.input_ids.sizes(), "documents of shape ", batch.documents.sizes(),
-              " beside input_ids of shape ", batch.input_ids.sizes(), ": give each token's document");
+              " with input_ids of shape ", batch.input_ids.sizes(), ": give one document id per token");
   cache::spoil();
   mask.documents = batch.documents;
   return mask;
 }
 }  // namespace detail
 
-/// The same for a batch, by its attention_mask and its documents.
+/// causal_mask() for a batch, with its attention_mask and documents.
 inline AttentionMask causal_mask(const Batch& batch, int64_t window) {
   AttentionMask mask = causal_mask(/*padding=*/Tensor(), window);
   if (const Tensor& padding = batch.attention_mask; padding.defined()) {
@@ -104,8 +105,8 @@ inline AttentionMask causal_mask(const Batch& batch, int64_t window) {
   return detail::within_documents(std::move(mask), batch);
 }
 
-/// Which keys a query of an encoder sees: all that are neither padding nor of another document, before and after
-/// itself. A `reach` >= 0 is how far away a key may stand.
+/// The mask of an encoder: a query sees all positions, before and after itself, that are neither padding nor part of
+/// another document. A `reach` >= 0 is the maximum distance of a visible key.
 inline AttentionMask bidirectional_mask(const Batch& batch, int64_t reach = -1) {
   cache::spoil();
   AttentionMask mask;
@@ -114,7 +115,7 @@ inline AttentionMask bidirectional_mask(const Batch& batch, int64_t reach = -1) 
   return detail::within_documents(std::move(mask), batch);
 }
 
-/// The same where there is no padding: each place sees all.
+/// bidirectional_mask() without padding: each position sees all positions.
 inline AttentionMask whole_mask() {
   cache::spoil();
   return {};

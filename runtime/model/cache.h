@@ -1,6 +1,6 @@
-// Cached generation: what a forward computed of the tokens so far is kept for the forward of those after them, as
-// transformers' `past_key_values` are. The functions of the contract that look along the sequence read it (positions,
-// masks and rotary tables; attention; convolutions and recurrences), so that models say nothing of it.
+// The cache of generation: results of a forward over the tokens so far are kept for the forward over the next tokens,
+// like transformers' `past_key_values`. The contract functions that read along the sequence (positions, masks and
+// rotary tables; attention; convolutions and recurrences) use it, so model code does not mention it.
 #pragma once
 
 #include <ATen/core/grad_mode.h>
@@ -15,34 +15,32 @@
 
 namespace modular::cache {
 
-/// What one sequence, or a batch of them, has left in a model's layers. A forward without gradients that
-/// is bound to it continues after the tokens seen; each call that keeps something finds it again by its
-/// place among such calls of a forward. It holds what this rank computes: its heads, its stage.
+/// The state that one sequence, or a batch of sequences, leaves in a model's layers. A forward without gradients that
+/// is bound to a cache continues after the tokens seen. Each call that keeps state is matched to its state by its index
+/// among the caching calls of a forward. The cache holds what this rank computes: its heads, its stage.
 ///
-/// Sequences of several lengths are padded before their first token. That counts among the tokens seen, and a forward's
-/// attention_mask, which has it as zeros, is of the tokens seen and its own.
+/// Sequences of different lengths are left-padded. The padding counts among the tokens seen. A forward's
+/// attention_mask, which is 0 at padding, covers the tokens seen and the new ones.
 class Cache {
  public:
-  /// Room for `expected` tokens is made at once; for more, it is doubled when it is used up.
+  /// Allocates room for `expected` tokens at once. Capacity doubles when more are needed.
   explicit Cache(int64_t expected = 0) : expected_(expected) {}
 
-  /// The tokens of the forwards before this one.
+  /// The number of tokens of earlier forwards.
   int64_t seen() const { return seen_; }
 
-  /// Begins a forward over the tokens that follow, of which `padding` [batch, seen + new] has zeros for padding;
-  /// undefined for none.
+  /// Begins a forward over the next tokens. `padding` [batch, seen + new] is 0 at padding; undefined if there is none.
   void begin(const Tensor& padding) { padding_ = padding; }
 
-  /// What the forward that runs was begun with.
+  /// The padding that begin() got for the current forward.
   const Tensor& padding() const { return padding_; }
 
-  /// The tensor that this call of the forward keeps, [batch, …]: undefined when nothing was seen. Each call has its
-  /// own.
+  /// The tensor [batch, …] that this call of the forward keeps; undefined while no tokens have been seen. Each call has
+  /// its own.
   Tensor& next() { return next_call().tensor; }
 
-  /// Adds `added` [batch, heads, new, features] to what this call keeps, and returns that with what was kept before:
-  /// [batch, heads, kept + new, features]. Of a call whose queries see at most `reach` positions back, no more than
-  /// these are kept; of others all that were seen.
+  /// Appends `added` [batch, heads, new, features] to the state of this call and returns it with the kept part: [batch,
+  /// heads, kept + new, features]. If queries see at most `reach` positions back, only those are kept; otherwise all.
   Tensor append(const Tensor& added, std::optional<int64_t> reach = std::nullopt) {
     Call& call = next_call();
     Tensor& kept = call.tensor;
@@ -51,7 +49,7 @@ class Cache {
     if (call.end + size > room) {
       auto shape = added.sizes().vec();
       shape[2] = std::max(2 * room, expected_);
-      // Where old keys are dropped, the others move to the front once in as many steps as there are of them.
+      // With a limited reach, the kept keys move to the front only once per `reach` new tokens.
       if (reach) shape[2] = std::min(shape[2], 2 * *reach + 1);
       shape[2] = std::max(shape[2], needed);
       const Tensor moved = at::empty(shape, added.options());
@@ -62,7 +60,7 @@ class Cache {
     kept.narrow(2, call.end, size).copy_(added);
     call.end += size;
     const Tensor all = kept.narrow(2, call.end - needed, needed);
-    // A prompt that is longer than what it leaves behind takes no memory after its forward.
+    // A prompt longer than the reach frees the rest of its memory after its forward.
     if (reach && size > *reach + 1) {
       const int64_t left = std::min(*reach, needed);
       kept = all.narrow(2, needed - left, left).clone();
@@ -71,52 +69,52 @@ class Cache {
     return all;
   }
 
-  /// Goes on with the sequences at `rows` [new batch] int64 alone, in this order.
+  /// Continues with only the sequences at `rows` [new batch] int64, in this order.
   void keep_rows(const Tensor& rows) {
     for (Call& call : calls_)
       if (call.tensor.defined()) call.tensor = call.tensor.index_select(0, rows.to(call.tensor.device()));
   }
 
-  /// Says that the forward that runs cannot continue from what is kept, or keep what the next one needs: its results,
-  /// if anything was seen, are wrong, and the cache is of no use.
+  /// Marks the cache as unusable: the current forward cannot continue from the kept state, or cannot keep what the next
+  /// forward needs. If tokens were seen before, this forward's results are wrong.
   void spoil() { spoiled_ = true; }
   bool spoiled() const { return spoiled_; }
 
   /// Ends a forward over `size` tokens.
   void advance(int64_t size) {
-    TORCH_CHECK(call_ == calls_.size(), "this forward keeps ", call_, " tensors, and the one that began the cache ",
+    TORCH_CHECK(call_ == calls_.size(), "this forward keeps ", call_, " tensors, but the cache was created with ",
                 calls_.size());
     call_ = 0;
     seen_ += size;
   }
 
  private:
-  /// What one call of a forward keeps.
+  /// The state of one call of a forward.
   struct Call {
     Tensor tensor;
-    int64_t end = 0;  // of what append() has written of it
+    int64_t end = 0;  // end of the part that append() has written
   };
 
   Call& next_call() {
-    TORCH_INTERNAL_ASSERT(!at::GradMode::is_enabled(), "a cache is for forwards without gradients");
+    TORCH_INTERNAL_ASSERT(!at::GradMode::is_enabled(), "a cache needs forwards without gradients");
     if (seen_ == 0 && call_ == calls_.size()) calls_.emplace_back();
-    TORCH_CHECK(call_ < calls_.size(), "this forward keeps more than the one that began the cache: it holds ",
-                calls_.size(), " tensors");
+    TORCH_CHECK(call_ < calls_.size(),
+                "this forward keeps more tensors than the cache was created with: ", calls_.size());
     return calls_[call_++];
   }
 
   int64_t expected_;
   int64_t seen_ = 0;
   Tensor padding_;
-  size_t call_ = 0;         // of the forward that runs
-  std::deque<Call> calls_;  // a call may hold its own tensor while others are added
+  size_t call_ = 0;         // index of the next call in the current forward
+  std::deque<Call> calls_;  // a deque: references to elements stay valid while calls are added
   bool spoiled_ = false;
 };
 
-/// The number of tokens before those of the forward that runs.
+/// The number of tokens before the current forward's tokens.
 inline int64_t seen() { return bound.cache ? bound.cache->seen() : 0; }
 
-/// For functions under which a position sees what comes after it, or not all that a cache keeps.
+/// Called by functions whose positions see later tokens, or miss some of what the cache keeps.
 inline void spoil() {
   if (bound.cache) bound.cache->spoil();
 }

@@ -1,5 +1,5 @@
-// Model configurations: plain structs whose fields the generated files list, so that JSON, command line and validation
-// come from one visitor. Names and defaults are those of Hugging Face's config.json.
+// Model configurations: plain structs. The generated files list their fields, so that one visitor serves JSON, command
+// line and validation. Names and defaults are those of Hugging Face's config.json.
 #pragma once
 
 #include <algorithm>
@@ -18,12 +18,12 @@
 
 namespace modular {
 
-/// Settings of rotary position embeddings, as `rope_parameters` of transformers 5 (older files spread them over
-/// `rope_theta` and `rope_scaling`; the reader unites them).
+/// Options of rotary position embeddings, named like `rope_parameters` of transformers 5. Older files spread them over
+/// `rope_theta` and `rope_scaling`; the reader merges those.
 struct RopeParameters {
   std::string rope_type = "default";  // default, linear, dynamic, yarn, longrope, llama3
   double rope_theta = 10000.0;
-  std::optional<double> partial_rotary_factor;  // the share of a head's features that is rotated; all when not given
+  std::optional<double> partial_rotary_factor;  // fraction of a head's features that is rotated; all if not given
   std::optional<double> factor;
   std::optional<int64_t> original_max_position_embeddings;
   std::optional<double> attention_factor;
@@ -53,7 +53,7 @@ struct RopeParameters {
   }
 };
 
-/// Settings of a model whose layers differ, as `rope_parameters` by layer type.
+/// RoPE options by layer type, for models whose layers differ.
 struct LayerRopeParameters {
   RopeParameters full_attention, sliding_attention;
 
@@ -64,27 +64,27 @@ struct LayerRopeParameters {
   }
 };
 
-/// The rotary settings of a family whose `rope_theta` is another than 10000.
+/// RoPE options of a family whose `rope_theta` is not 10000.
 inline RopeParameters rotary_base(double theta) {
   RopeParameters rope;
   rope.rope_theta = theta;
   return rope;
 }
 
-/// The rotary settings of a family that rotates the share `factor` of each head's features.
+/// RoPE options of a family that rotates a fraction `factor` of each head's features.
 inline RopeParameters partial_rotary(double factor) {
   RopeParameters rope;
   rope.partial_rotary_factor = factor;
   return rope;
 }
 
-/// A user's mistake in a config: which field, what is wrong, what to write.
+/// An invalid config value. The message names the field, the problem and the fix.
 class ConfigError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// For a config's finish(): throws ConfigError where `layer_types` has not one of the `known` names for each of
+/// For a config's finish(): throws ConfigError unless `layer_types` has one of the `known` names for each of the
 /// `num_hidden_layers` layers.
 inline void check_layer_types(const std::vector<std::string>& layer_types, int64_t num_hidden_layers,
                               std::initializer_list<std::string_view> known) {
@@ -99,8 +99,8 @@ inline void check_layer_types(const std::vector<std::string>& layer_types, int64
   }
 }
 
-/// For a config's finish(): throws ConfigError where the labels of a classifier make no problem that
-/// classification_loss() knows.
+/// For a config's finish(): throws ConfigError if the classifier's labels do not fit a problem that
+/// classification_loss() supports.
 inline void check_labels(int64_t num_labels, const std::optional<std::string>& problem_type) {
   const std::string problem = problem_type.value_or("regression");
   if (problem != "regression" && problem != "single_label_classification" && problem != "multi_label_classification")
@@ -111,28 +111,28 @@ inline void check_labels(int64_t num_labels, const std::optional<std::string>& p
                       ": write at least 2, or 1 with a problem_type of regression or multi_label_classification");
 }
 
-/// A setting that some files give as a number and others as a text.
+/// A config field that some files write as a number and others as a string.
 using IntegerOrString = std::variant<int64_t, std::string>;
 
 class FieldVisitor;
 
-/// A config inside of another one, for a visitor.
+/// A nested config, as a visitor sees it.
 class NestedConfig {
  public:
   virtual ~NestedConfig() = default;
   virtual void fields(const FieldVisitor& visit) = 0;
-  /// Gives it the defaults of its own type, which may be others than those of the config that it is in.
+  /// Resets it to the defaults of its own type, which may differ from those that the enclosing config sets.
   virtual void reset() = 0;
 };
 
-/// A field of a config. One alternative for each type that a field may have.
+/// A pointer to a config field, with one alternative for each supported field type.
 using ConfigValue =
     std::variant<bool*, int64_t*, double*, std::string*, std::optional<bool>*, std::optional<int64_t>*,
                  std::optional<double>*, std::optional<std::string>*, std::vector<int64_t>*, std::vector<std::string>*,
                  std::optional<std::vector<int64_t>>*, std::optional<std::vector<double>>*, IntegerOrString*,
                  std::optional<IntegerOrString>*, RopeParameters*, LayerRopeParameters*, NestedConfig*>;
 
-/// Sees every field of a config by name.
+/// Visits every field of a config by name.
 class FieldVisitor {
  public:
   using Visit = std::function<void(std::string_view name, const ConfigValue& field)>;
@@ -158,13 +158,13 @@ class FieldVisitor {
   Visit visit_;
 };
 
-/// A config whose type is not known. Copied by clone().
+/// A config of unknown type. clone() copies it.
 class AnyConfig {
  public:
   virtual ~AnyConfig() = default;
   virtual std::unique_ptr<AnyConfig> clone() const = 0;
   virtual void fields(const FieldVisitor& visit) = 0;
-  /// Fills what depends on other fields and was not given. Throws ConfigError where values contradict each other.
+  /// Fills fields that were not given and depend on others. Throws ConfigError if values contradict each other.
   virtual void finish() = 0;
 };
 

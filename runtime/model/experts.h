@@ -12,15 +12,15 @@
 
 namespace modular {
 
-/// For a config's finish(): throws ConfigError where the number of experts for each token is not one of 1 to
-/// `num_experts`.
+/// For a config's finish(): throws ConfigError unless the number of experts per token is between 1 and `num_experts`.
 inline void check_experts(int64_t num_experts_per_tok, int64_t num_experts) {
   if (num_experts_per_tok < 1 || num_experts_per_tok > num_experts)
     throw ConfigError("num_experts_per_tok is " + std::to_string(num_experts_per_tok) + ": write 1 to " +
                       std::to_string(num_experts) + ", the number of experts");
 }
 
-/// For a config's stored_as(): files hold the experts of each layer one by one, under the names of their projections.
+/// For a config's stored_as(): checkpoint files hold the experts of each layer separately, under the names of their
+/// projections.
 inline std::vector<StoredAs> stored_expert_by_expert() {
   return {
       {"model.layers.*.mlp.experts.gate_up_proj",
@@ -31,26 +31,26 @@ inline std::vector<StoredAs> stored_expert_by_expert() {
 
 namespace routing {
 
-/// What a model is bound to in training.
+/// Runtime interface that balances experts in training.
 class Balance {
  public:
   virtual ~Balance() = default;
-  /// As balance_experts() says.
+  /// Implements balance_experts().
   virtual Tensor add(const Tensor& weights, const Tensor& logits, const Tensor& scores, const Tensor& chosen,
                      const Tensor& bias) = 0;
 };
 
 }  // namespace routing
 
-/// What a router returns of the weights of its experts: `weights` themselves. In training their backward adds the
+/// Returns `weights`, the router's weights of the chosen experts. In training, the backward of the result adds the
 /// gradients of the losses that balance experts (Shazeer et al.; Fedus et al., Switch Transformer) and keep logits
-/// small (Zoph et al., ST-MoE), and `bias`, where it is given, evens out the choice from step to step (Wang et al.,
-/// Auxiliary-Loss-Free Load Balancing). Rows are a batch's positions, one sequence after the other.
+/// small (Zoph et al., ST-MoE). If `bias` is given, it is updated from step to step to even out the choice (Wang et
+/// al., Auxiliary-Loss-Free Load Balancing). Rows are the positions of a batch, sequence after sequence.
 /// - weights [rows, k]
 /// - logits [rows, experts]
-/// - scores [rows, experts] which follow from them and are not negative; the loss takes each row's shares of its sum
-/// - chosen [rows, k] int64: experts
-/// - bias [experts] a buffer that is added to scores where experts are chosen
+/// - scores [rows, experts], derived from the logits and not negative; the loss normalizes each row to sum 1
+/// - chosen [rows, k] int64: expert indices
+/// - bias [experts], a buffer that is added to the scores when experts are chosen
 /// - returns [rows, k]
 inline Tensor balance_experts(const Tensor& weights, const Tensor& logits, const Tensor& scores, const Tensor& chosen,
                               const Tensor& bias = {}) {
@@ -59,16 +59,16 @@ inline Tensor balance_experts(const Tensor& weights, const Tensor& logits, const
 
 namespace routing {
 
-/// Results of each expert's rows, which lie one expert after the other: one product an expert. The host waits for how
-/// many rows each has.
+/// Applies each expert to its rows, which are sorted by expert, with separate GEMMs per expert. The host waits for the
+/// number of rows of each expert.
 /// - rows [pairs, hidden]
-/// - expert_of_pair [pairs] int64, in any order
+/// - expert_of_pair [pairs] int64, in any order: only the count of each expert is read
 /// - returns [pairs, hidden]
 inline Tensor one_by_one(std::string_view activation, const Tensor& rows, const Tensor& expert_of_pair,
                          const Tensor& gate_up, const Tensor& down) {
   const Tensor counted = expert_of_pair.bincount({}, gate_up.size(0)).cpu();
   const c10::IntArrayRef counts(counted.data_ptr<int64_t>(), static_cast<size_t>(gate_up.size(0)));
-  // All parts at once: the gradient of one would be as large as the whole.
+  // Split into all slices at once: the gradient of a single slice would be as large as the full tensor.
   const auto expert_rows = rows.split_with_sizes(counts), gate_ups = gate_up.unbind(), downs = down.unbind();
   std::vector<Tensor> results;
   for (size_t expert = 0; expert < counts.size(); ++expert) {
@@ -79,8 +79,8 @@ inline Tensor one_by_one(std::string_view activation, const Tensor& rows, const 
   return at::cat(results);
 }
 
-/// The same by products of all experts at once, which read on the device where each expert's rows end: the host does
-/// not wait.
+/// one_by_one() with grouped GEMMs over all experts, which read the row ranges of the experts on the device: the host
+/// does not wait.
 inline Tensor grouped(std::string_view activation, const Tensor& rows, const Tensor& expert_of_pair,
                       const Tensor& gate_up, const Tensor& down) {
   const Tensor numbers = at::arange(gate_up.size(0), expert_of_pair.options()).unsqueeze(-1);
@@ -89,19 +89,20 @@ inline Tensor grouped(std::string_view activation, const Tensor& rows, const Ten
   return at::_grouped_mm(gated_activation(activation, halves[0], halves[1]), down.transpose(1, 2), ends);
 }
 
-/// Whether libtorch has a kernel for the products of grouped(); elsewhere that is no faster. It reads 16 bytes at once.
+/// Whether libtorch has a fast kernel for the GEMMs of grouped(); without one, grouped() is not faster. The kernel
+/// reads 16 bytes at a time.
 inline bool can_group(const Tensor& rows, const Tensor& down) {
   return rows.is_cuda() && rows.scalar_type() == at::kBFloat16 && down.size(1) % 8 == 0 && down.size(2) % 8 == 0;
 }
 
 }  // namespace routing
 
-/// Sends each row through the gated feed-forward networks that were chosen for it and sums their results by their
-/// weights (Shazeer et al.). `activation` is a name as activation() knows it.
+/// Sends each row through the gated feed-forward networks of its chosen experts and sums their results by their weights
+/// (Shazeer et al.). `activation` is a name that activation() accepts.
 /// - x [rows, hidden]
-/// - gate_up [experts, 2 * intermediate, hidden]: each expert's gate above its up
+/// - gate_up [experts, 2 * intermediate, hidden]: each expert's gate projection, then its up projection
 /// - down [experts, hidden, intermediate]
-/// - chosen [rows, k] int64: experts
+/// - chosen [rows, k] int64: expert indices
 /// - weights [rows, k]
 /// - returns [rows, hidden]
 inline Tensor mix_experts(std::string_view activation, const Tensor& x, const Tensor& gate_up, const Tensor& down,

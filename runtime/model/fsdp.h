@@ -1,5 +1,5 @@
-// Units of parameter sharding (Zhao et al., PyTorch FSDP; Rajbhandari et al., ZeRO) and of recomputation (Chen et al.).
-// modgen wraps a unit's forward in `unit`; without a runtime it is a plain call.
+// Units of parameter sharding (Zhao et al., PyTorch FSDP; Rajbhandari et al., ZeRO) and of activation recomputation
+// (Chen et al.). modgen wraps a unit's forward in `unit`; without a runtime it is a plain call.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@
 
 namespace modular::fsdp {
 
-/// What a model is bound to that gathers a unit's parameters around its forward and backward, and may recompute it.
+/// Runtime interface that gathers a unit's parameters around its forward and backward, and may recompute the unit.
 class Units {
  public:
   using Body = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
   virtual ~Units() = default;
-  /// Runs `body(inputs)` as the forward of `unit`. `inputs` are all tensors that flow in, and `body` depends on nothing
-  /// else that needs a gradient but the unit's own parameters, so it may be run again in the backward.
+  /// Runs `body(inputs)` as the forward of `unit`. `inputs` are all tensors that flow in. Apart from the unit's own
+  /// parameters, `body` depends on nothing else that needs a gradient, so the backward may run it again.
   virtual std::vector<Tensor> run(nn::Module& unit, const std::vector<Tensor>& inputs, const Body& body) = 0;
 };
 
@@ -37,8 +37,8 @@ Result unit(Self& self, Result (Self::*forward)(Parameters...), Arguments&&... a
     tensor = tensor.defined() ? tensor.detach() : tensor;  // so that `held` keeps no graph alive
   });
 
-  // What the result is beside its tensors. Those are returned to the runtime and not kept: a recomputation would keep
-  // its graph alive.
+  // The result without its tensors. Those go to the runtime and are not kept here: a recomputation would keep its graph
+  // alive.
   struct Shell {
     std::optional<Result> value;
     std::vector<bool> defined;

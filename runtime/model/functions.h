@@ -1,6 +1,5 @@
-// The functions that models are made of and that deserve fused kernels. Each has a plain ATen form here; where the
-// program registers a fused operator for it (runtime/ops), that one runs. Results agree within rounding; gradients flow
-// through both.
+// Functions of models that deserve fused kernels. Each has a plain ATen form here; if the program registers a fused
+// operator for it (runtime/ops), that operator runs instead. Both agree within rounding and are differentiable.
 #pragma once
 
 #include <torch/nn/functional/loss.h>
@@ -23,8 +22,8 @@ inline Tensor quick_gelu(const Tensor& x) { return x * at::sigmoid(1.702 * x); }
 
 }  // namespace plain
 
-/// An activation function by the name that config.json gives it: silu (swish), gelu, gelu_pytorch_tanh (gelu_new,
-/// gelu_fast), quick_gelu, relu or relu2. Another name is an error.
+/// Applies an activation function by its config.json name: silu (swish), gelu, gelu_pytorch_tanh (gelu_new, gelu_fast),
+/// quick_gelu, relu or relu2. Any other name is an error.
 /// - x [..., features]
 /// - returns [..., features]
 inline Tensor activation(std::string_view name, const Tensor& x) {
@@ -41,7 +40,7 @@ inline Tensor activation(std::string_view name, const Tensor& x) {
 // The plain ATen forms of the functions below.
 namespace plain {
 
-/// The type in which sums over many values are made.
+/// The accumulation type of sums over many values.
 inline at::ScalarType wide(at::ScalarType type) { return c10::promoteTypes(type, at::kFloat); }
 
 inline Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
@@ -60,7 +59,7 @@ inline Tensor rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {
 }
 
 inline Tensor rotary_adjacent(const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  const auto of_pair = [](const Tensor& table) {  // both tables hold each pair's value twice, in halves
+  const auto of_pair = [](const Tensor& table) {  // both halves of a table hold the same value per pair
     return table.narrow(-1, 0, table.size(-1) / 2).repeat_interleave(2, -1).unsqueeze(1);
   };
   const auto pairs = x.unflatten(-1, {-1, 2}).unbind(-1);
@@ -74,8 +73,8 @@ inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
 
 }  // namespace plain
 
-/// Root mean square norm (Zhang & Sennrich) over the last dimension, x / sqrt(mean(x²) + eps): in float32, rounded to
-/// the type of `weight`, times that, rounded to x's type.
+/// Root mean square norm (Zhang & Sennrich) over the last dimension, x / sqrt(mean(x²) + eps). It is computed in
+/// float32, rounded to the type of `weight`, multiplied by `weight`, and rounded to the type of x.
 /// - x [..., hidden]
 /// - weight [hidden]
 /// - returns [..., hidden]
@@ -83,7 +82,7 @@ inline Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   return fused.rms_norm ? fused.rms_norm(x, weight, eps) : plain::rms_norm(x, weight, eps);
 }
 
-/// activation(name, gate) * up (Shazeer, GLU variants).
+/// Returns activation(name, gate) * up (Shazeer, GLU variants).
 /// - gate, up [..., features]
 /// - returns [..., features]
 inline Tensor gated_activation(std::string_view name, const Tensor& gate, const Tensor& up) {
@@ -91,48 +90,48 @@ inline Tensor gated_activation(std::string_view name, const Tensor& gate, const 
 }
 
 namespace detail {
-/// Has `rotate` turn the first features of x, as many as the tables hold, and keeps the others.
+/// Calls `rotate` with the first cos.size(-1) features of x and keeps the other features.
 template <class Rotate>
 Tensor rotate_first(const Tensor& x, const Tensor& cos, Rotate&& rotate) {
-  const int64_t turned = cos.size(-1), all = x.size(-1);
-  if (turned == all) return rotate(x);
-  return at::cat({rotate(x.narrow(-1, 0, turned)), x.narrow(-1, turned, all - turned)}, -1);
+  const int64_t rotated = cos.size(-1), all = x.size(-1);
+  if (rotated == all) return rotate(x);
+  return at::cat({rotate(x.narrow(-1, 0, rotated)), x.narrow(-1, rotated, all - rotated)}, -1);
 }
 }  // namespace detail
 
-/// Turns pairs of features by their position (Su et al., RoFormer). Feature i of the first `rotated` ones makes a pair
-/// with feature i + rotated / 2, as GPT-NeoX has it; features after those stay as they are.
-/// Tables of a wider type than x's have it computed in that, and rounded once.
+/// Applies rotary position embeddings (Su et al., RoFormer) to the first `rotated` features. Feature i forms a pair
+/// with feature i + rotated / 2, as in GPT-NeoX; the remaining features pass through. If the tables have a wider type
+/// than x, the rotation is computed in that type and rounded once.
 /// - x [batch, heads, seq, head_dim]
-/// - cos, sin [batch or 1, seq, rotated]: of rotary_tables(), without a gradient
+/// - cos, sin [batch or 1, seq, rotated] from rotary_tables(), without a gradient
 /// - returns [batch, heads, seq, head_dim]
 inline Tensor rotary(const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  return detail::rotate_first(x, cos, [&](const Tensor& turned) {
-    return fused.rotary ? fused.rotary(turned, cos, sin) : plain::rotary(turned, cos, sin);
+  return detail::rotate_first(x, cos, [&](const Tensor& rotated) {
+    return fused.rotary ? fused.rotary(rotated, cos, sin) : plain::rotary(rotated, cos, sin);
   });
 }
 
-/// The same with the two features of a pair beside one another, as GPT-J has it.
+/// rotary() with the two features of a pair adjacent to each other, as in GPT-J.
 /// - x [batch, heads, seq, head_dim]
-/// - cos, sin [batch or 1, seq, rotated]: of rotary_tables(), without a gradient
+/// - cos, sin [batch or 1, seq, rotated] from rotary_tables(), without a gradient
 /// - returns [batch, heads, seq, head_dim]
 inline Tensor rotary_adjacent(const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  return detail::rotate_first(x, cos, [&](const Tensor& turned) { return plain::rotary_adjacent(turned, cos, sin); });
+  return detail::rotate_first(x, cos, [&](const Tensor& rotated) { return plain::rotary_adjacent(rotated, cos, sin); });
 }
 
-/// Keeps values within ±cap, smoothly: cap * tanh(x / cap). Without a cap, x.
+/// Keeps values smoothly within ±cap: cap * tanh(x / cap). Without a cap, returns x.
 /// - x [..., features]
 /// - returns [..., features]
 inline Tensor soft_cap(const Tensor& x, std::optional<double> cap) { return cap ? (x / *cap).tanh() * *cap : x; }
 
-/// The target of each position: the label one to the right; the last has none.
+/// The target of each position is the next label; the last position has none.
 /// - labels [batch, seq] int64
 /// - returns [batch, seq] int64
 inline Tensor next_tokens(const Tensor& labels) {
   return at::constant_pad_nd(labels, {0, 1}, kIgnoredTarget).slice(1, 1);
 }
 
-/// The target of each position or row is its label.
+/// The target of each position or row is its own label.
 /// - labels [...] int64
 /// - returns [...] int64
 inline Tensor same_labels(const Tensor& labels) { return labels; }
@@ -145,7 +144,7 @@ inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   return fused.cross_entropy ? fused.cross_entropy(logits, targets) : plain::cross_entropy(logits, targets);
 }
 
-/// The mean of each row's positions that are not padding (Reimers & Gurevych, Sentence-BERT).
+/// The mean over each row's positions that are not padding (Reimers & Gurevych, Sentence-BERT).
 /// - hidden_states [batch, seq, hidden]
 /// - padding [batch, seq] int64 or bool, 0 for padding, or undefined
 /// - returns [batch, hidden]
@@ -155,25 +154,25 @@ inline Tensor mean_pooling(const Tensor& hidden_states, const Tensor& padding) {
   return (hidden_states * weights).sum(1) / weights.sum(1).clamp_min(1e-9);
 }
 
-/// The last position of each row that is not padding. Padding is where `input_ids` have `pad_token_id`; without one,
-/// more than one row is an error, and the last position is taken.
+/// The hidden state of each row's last position that is not padding. Positions where `input_ids` equal `pad_token_id`
+/// are padding. Without a `pad_token_id`, the last position is used, and more than one row is an error.
 /// - hidden_states [batch, seq, hidden]
 /// - input_ids [batch, seq] int64
 /// - returns [batch, hidden]
 inline Tensor last_tokens(const Tensor& hidden_states, const Tensor& input_ids, std::optional<int64_t> pad_token_id) {
   const int64_t batch = input_ids.size(0), seq = input_ids.size(1);
-  TORCH_CHECK(pad_token_id || batch == 1, "pad_token_id is not given, so that the last tokens of ", batch,
-              " rows are not known: set it, or give one row at a time");
+  TORCH_CHECK(pad_token_id || batch == 1, "pad_token_id is not given, so the last tokens of ", batch,
+              " rows are unknown: set it, or give one row at a time");
   if (!pad_token_id) return hidden_states.select(1, seq - 1);
   const Tensor last = (at::arange(seq, input_ids.options()) * input_ids.ne(*pad_token_id)).argmax(-1);
   return hidden_states.flatten(0, 1).index_select(0, last + at::arange(batch, input_ids.options()) * seq);
 }
 
-/// The loss of classifiers, summed: cross entropy where labels are classes; where they are numbers, the squared error
-/// for a `problem` of "regression" or one label, and otherwise the binary cross entropy of each label being so
-/// (transformers' problem_type), in float32. kIgnoredTarget counts for nothing.
+/// The summed loss of classifiers in float32. Integer labels are classes with cross entropy. Float labels have the
+/// squared error for a `problem` of "regression" or a single label, and otherwise the binary cross entropy of each
+/// label (transformers' problem_type). Labels equal to kIgnoredTarget do not count.
 /// - logits [..., labels]
-/// - labels [...] int64, or [..., labels] float32; [...] of one label too
+/// - labels [...] int64, or [..., labels] float32; also [...] float32 for a single label
 /// - returns [] float32
 inline Tensor classification_loss(const Tensor& logits, const Tensor& labels,
                                   const std::optional<std::string>& problem) {

@@ -1,4 +1,4 @@
-// What vision models share beside their layers: which images they take, positions of patches, and images among tokens.
+// Helpers of vision models: image shape checks, positions of patches, and image features among token embeddings.
 #pragma once
 
 #include <ATen/ops/upsample_bicubic2d.h>
@@ -11,8 +11,7 @@
 
 namespace modular {
 
-/// Throws ConfigError where images have other channels than `channels`, or another height or width than `size` where
-/// one is given.
+/// Throws ConfigError unless images have `channels` channels and, if `size` is given, that height and width.
 /// - images [images, channels, height, width]
 inline void check_images(const Tensor& images, int64_t channels, std::optional<int64_t> size) {
   if (images.size(1) == channels && (!size || (images.size(2) == *size && images.size(3) == *size))) return;
@@ -21,14 +20,14 @@ inline void check_images(const Tensor& images, int64_t channels, std::optional<i
       .append(" channels and ")
       .append(std::to_string(images.size(2)))
       .append(" x ");
-  message.append(std::to_string(images.size(3))).append(" pixels, and the model takes ");
+  message.append(std::to_string(images.size(3))).append(" pixels, but the model takes ");
   message.append(std::to_string(channels)).append(" channels");
   if (size) message.append(" and ").append(std::to_string(*size)).append(" x ").append(std::to_string(*size));
   throw ConfigError(message);
 }
 
-/// The positions of a class token and of a square of patches for `rows` x `columns` patches, by bicubic interpolation
-/// in float32 (Oquab et al., DINOv2). The same where the square has these patches.
+/// Resizes the position embeddings of a class token and a square of patches to `rows` x `columns` patches by bicubic
+/// interpolation in float32 (Oquab et al., DINOv2). Returns `positions` if the square already has this size.
 /// - positions [1, 1 + patches, hidden]
 /// - returns [1, 1 + rows * columns, hidden]
 inline Tensor interpolated_positions(const Tensor& positions, int64_t rows, int64_t columns) {
@@ -40,25 +39,25 @@ inline Tensor interpolated_positions(const Tensor& positions, int64_t rows, int6
   return at::cat({positions.slice(1, 0, 1), patches.flatten(2).transpose(1, 2)}, 1);
 }
 
-/// The embeddings of tokens with the features of images, one after the other, in the place of the tokens that are
-/// `placeholder`. Throws ConfigError where there are more or fewer placeholders than features.
+/// Replaces the embeddings of tokens equal to `placeholder` with the image features, in order. Throws ConfigError if
+/// the numbers of placeholders and features differ.
 /// - embeddings [batch, seq, hidden]
 /// - ids [batch, seq] int64
 /// - features [images, patches, hidden]
 /// - returns [batch, seq, hidden]
 inline Tensor with_images(const Tensor& embeddings, const Tensor& ids, int64_t placeholder, const Tensor& features) {
-  const Tensor places = ids.eq(placeholder);
-  const int64_t wanted = features.size(0) * features.size(1), found = places.sum().item<int64_t>();
+  const Tensor is_placeholder = ids.eq(placeholder);
+  const int64_t wanted = features.size(0) * features.size(1), found = is_placeholder.sum().item<int64_t>();
   if (found != wanted) {
-    std::string message = "the images make ";
+    std::string message = "the images produce ";
     message.append(std::to_string(wanted))
-        .append(" features, and input_ids hold the image token ")
+        .append(" features, but input_ids contain the image token ")
         .append(std::to_string(placeholder))
         .append(" ");
-    message.append(std::to_string(found)).append(" times: write it once for each feature");
+    message.append(std::to_string(found)).append(" times: write it once per feature");
     throw ConfigError(message);
   }
-  return embeddings.masked_scatter(places.unsqueeze(-1), features.to(embeddings.scalar_type()));
+  return embeddings.masked_scatter(is_placeholder.unsqueeze(-1), features.to(embeddings.scalar_type()));
 }
 
 }  // namespace modular

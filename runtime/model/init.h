@@ -1,5 +1,5 @@
-// Initialization of parameters. A model's reset_parameters() calls these; the runtime may take over what they do, so
-// that each rank draws what it keeps and every mesh starts from the same numbers.
+// Initialization of parameters. A model's reset_parameters() calls these functions. The runtime may take over, so that
+// each rank samples only what it keeps and every mesh starts from the same numbers.
 #pragma once
 
 #include <c10/util/accumulate.h>
@@ -15,82 +15,86 @@
 
 namespace modular::init {
 
-/// What each element of a parameter is drawn from, by itself: any part of the parameter can be drawn alone.
+/// Distribution of one element of a parameter. Elements are independent, so any part of the parameter can be sampled
+/// alone.
 struct Distribution {
   enum class Kind { constant, uniform, normal };
   Kind kind = Kind::constant;
   double first = 0.0;                                       // the constant, the lower bound, or the mean
   double second = 0.0;                                      // the upper bound, or the standard deviation
-  double cutoff = std::numeric_limits<double>::infinity();  // normal: nothing lies more deviations from the mean
-  std::optional<int64_t> zero_row = {};                     // along the first dimension: 0 instead
+  double cutoff = std::numeric_limits<double>::infinity();  // normal: maximum deviation from the mean, in units of std
+  std::optional<int64_t> zero_row = {};                     // index along the first dimension of a row of zeros
 };
 
-/// What a model is bound to that initializes sharded or not yet materialized parameters.
+/// Runtime interface that initializes sharded or not yet materialized parameters.
 class Initializer {
  public:
   virtual ~Initializer() = default;
-  /// Draws what belongs to this rank from the distribution that `of` gives for the full parameter's shape.
-  virtual void draw(const Tensor& parameter, const std::function<Distribution(at::IntArrayRef shape)>& of) = 0;
-  /// Has `fill` write the full parameter (in its global shape), or a part of it, and keeps what belongs to this rank.
-  virtual void fill(const Tensor& parameter, const std::function<void(Tensor& whole)>& fill) = 0;
+  /// Samples this rank's part of the parameter. `get_distribution` maps the shape of the full parameter to the
+  /// distribution.
+  virtual void draw(const Tensor& parameter,
+                    const std::function<Distribution(at::IntArrayRef shape)>& get_distribution) = 0;
+  /// Calls `fill` to write the full parameter (in its global shape), or a part of it, and keeps this rank's part.
+  virtual void fill(const Tensor& parameter, const std::function<void(Tensor& full)>& fill) = 0;
 };
 
-/// Draws each element from the distribution that `of` gives for the shape of the full parameter, without gradients;
-/// nothing where the parameter is undefined. What most of the functions below are made of.
+/// Samples each element, without gradients. `get_distribution` maps the shape of the full parameter to the
+/// distribution. Does nothing if the parameter is undefined. Most of the functions below call this.
 /// - parameter [...]
-inline void draw(const Tensor& parameter, const std::function<Distribution(at::IntArrayRef shape)>& of) {
+inline void draw(const Tensor& parameter, const std::function<Distribution(at::IntArrayRef shape)>& get_distribution) {
   if (!parameter.defined()) return;
-  if (bound.initializer) return bound.initializer->draw(parameter, of);
+  if (bound.initializer) return bound.initializer->draw(parameter, get_distribution);
   at::NoGradGuard no_grad;
-  Tensor whole = parameter.detach();
-  const Distribution from = of(whole.sizes());
+  Tensor full = parameter.detach();
+  const Distribution from = get_distribution(full.sizes());
   if (from.kind == Distribution::Kind::constant) {
-    whole.fill_(from.first);
+    full.fill_(from.first);
   } else if (from.kind == Distribution::Kind::uniform) {
-    whole.uniform_(from.first, from.second);
+    full.uniform_(from.first, from.second);
   } else if (std::isinf(from.cutoff)) {
-    whole.normal_(from.first, from.second);
+    full.normal_(from.first, from.second);
   } else {
-    const double share = std::erf(from.cutoff / std::numbers::sqrt2);  // of the normal distribution, within the cutoff
-    whole.uniform_(-share, share).erfinv_().mul_(std::numbers::sqrt2).clamp_(-from.cutoff, from.cutoff);
-    whole.mul_(from.second).add_(from.first);
+    const double mass = std::erf(from.cutoff / std::numbers::sqrt2);  // of the normal distribution within the cutoff
+    full.uniform_(-mass, mass).erfinv_().mul_(std::numbers::sqrt2).clamp_(-from.cutoff, from.cutoff);
+    full.mul_(from.second).add_(from.first);
   }
-  if (from.zero_row) whole.select(0, *from.zero_row).zero_();
+  if (from.zero_row) full.select(0, *from.zero_row).zero_();
 }
 
-/// Has `write` give the parameter its values: all of it, in its global shape, without gradients; nothing where the
-/// parameter is undefined. For what the functions below cannot say: each rank that keeps a part of the parameter holds
-/// all of it meanwhile.
+/// Calls `write` to write the full parameter, in its global shape, without gradients. Does nothing if the parameter is
+/// undefined. For initializations that the functions below cannot express: each rank that keeps a part of the parameter
+/// temporarily allocates all of it.
 /// - parameter [...]
-inline void fill(const Tensor& parameter, const std::function<void(Tensor& whole)>& write) {
+inline void fill(const Tensor& parameter, const std::function<void(Tensor& full)>& write) {
   if (!parameter.defined()) return;
   if (bound.initializer) return bound.initializer->fill(parameter, write);
   at::NoGradGuard no_grad;
-  Tensor whole = parameter.detach();
-  write(whole);
+  Tensor full = parameter.detach();
+  write(full);
 }
 
-/// From the normal distribution N(mean, std).
+/// Samples from the normal distribution N(mean, std).
 /// - parameter [...]
 inline void normal_(const Tensor& parameter, double mean, double std) {
   draw(parameter, [=](at::IntArrayRef) { return Distribution{Distribution::Kind::normal, mean, std}; });
 }
-/// Uniform between `low` and `high`.
+/// Samples uniformly between `low` and `high`.
 /// - parameter [...]
 inline void uniform_(const Tensor& parameter, double low, double high) {
   draw(parameter, [=](at::IntArrayRef) { return Distribution{Distribution::Kind::uniform, low, high}; });
 }
-/// From N(0, std) without what lies more than `cutoff` deviations from 0.
+/// Samples from N(0, std) truncated to `cutoff` standard deviations around 0.
 /// - parameter [...]
 inline void truncated_normal_(const Tensor& parameter, double std, double cutoff) {
   draw(parameter, [=](at::IntArrayRef) { return Distribution{Distribution::Kind::normal, 0.0, std, cutoff}; });
 }
-/// Each `value`.
+/// Sets each element to `value`.
 /// - parameter [...]
 inline void constant_(const Tensor& parameter, double value) {
   draw(parameter, [=](at::IntArrayRef) { return Distribution{Distribution::Kind::constant, value}; });
 }
-/// Uniform, so that a layer keeps the variance of values and of gradients (Glorot & Bengio).
+/// Samples uniformly, with bounds that preserve the variance of activations and gradients through a layer (Glorot &
+/// Bengio).
 /// - parameter [out, in, ...]
 inline void xavier_uniform_(const Tensor& parameter) {
   draw(parameter, [](at::IntArrayRef shape) {
@@ -99,7 +103,7 @@ inline void xavier_uniform_(const Tensor& parameter) {
     return Distribution{Distribution::Kind::uniform, -limit, limit};
   });
 }
-/// From N(0, gain / sqrt(n)) where each output of a weight is a sum of n values (LeCun et al.).
+/// Samples from N(0, gain / sqrt(n)) for a weight whose outputs are sums of n values (LeCun et al.).
 /// - parameter [out, in, ...]
 inline void fan_in_normal_(const Tensor& parameter, double gain = 1.0) {
   draw(parameter, [=](at::IntArrayRef shape) {
@@ -107,15 +111,15 @@ inline void fan_in_normal_(const Tensor& parameter, double gain = 1.0) {
     return Distribution{Distribution::Kind::normal, 0.0, gain / std::sqrt(summed)};
   });
 }
-/// Each 0.
+/// Sets each element to 0.
 /// - parameter [...]
 inline void zeros_(const Tensor& parameter) { constant_(parameter, 0.0); }
-/// Each 1.
+/// Sets each element to 1.
 /// - parameter [...]
 inline void ones_(const Tensor& parameter) { constant_(parameter, 1.0); }
 
-/// Hugging Face's usual rule for the Linear, Conv2d and Embedding layers that `module` holds directly: weights from
-/// N(0, std), biases 0, and the row of an embedding's padding index 0.
+/// Hugging Face's usual initialization of the Linear, Conv2d and Embedding layers that are direct children of `module`:
+/// weights from N(0, std), biases 0, and the row of an embedding's padding index 0.
 inline void linear_and_embedding_(nn::Module& module, double std) {
   for (const auto& child : module.children()) {
     if (auto* linear = child->as<nn::Linear>()) {
@@ -138,7 +142,7 @@ inline void linear_and_embedding_(nn::Module& module, double std) {
   }
 }
 
-/// Runs reset_parameters() of every model class in `root`, outermost first.
+/// Calls reset_parameters() of every model class in `root`, outermost first.
 inline void reset(nn::Module& root) {
   for (const auto& module : root.modules())
     if (auto* model_class = dynamic_cast<Module*>(module.get())) model_class->reset_parameters();

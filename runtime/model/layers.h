@@ -5,7 +5,7 @@
 
 namespace modular {
 
-/// Layer norm (Ba et al.) over the last dimension, whose bias may be left out.
+/// Layer norm (Ba et al.) over the last dimension, with an optional bias.
 class LayerNormImpl : public Module {
  public:
   LayerNormImpl(int64_t hidden_size, double eps, bool has_bias = true)

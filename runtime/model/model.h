@@ -1,4 +1,4 @@
-// Everything that a generated model needs.
+// Includes everything that a generated model needs.
 #pragma once
 
 #include "runtime/model/attention.h"        // IWYU pragma: export

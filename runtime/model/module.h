@@ -1,4 +1,4 @@
-// The module classes that models are made of beside libtorch's own, and tying of parameters.
+// Module classes of models in addition to libtorch's, and parameter tying.
 #pragma once
 
 #include <torch/nn/init.h>
@@ -19,25 +19,25 @@
 
 namespace modular {
 
-/// What the runtime has a linear layer add to its product, as LoRA does.
+/// An addition to the output of a linear layer that the runtime installs, such as LoRA.
 class Adapter {
  public:
   virtual ~Adapter() = default;
-  /// - x [..., in]: this rank's features, where the layer is split by them
-  /// - returns [..., out]: this rank's features, or this rank's part of the sum, as the layer's product is
+  /// - x [..., in]: this rank's features if the layer is split by input feature
+  /// - returns [..., out]: this rank's features, or this rank's partial sum, like the layer's own output
   virtual Tensor forward(const Tensor& x) = 0;
 };
 
 namespace detail {
-/// x times a weight [out, in] or, where `is_transposed`, [in, out], plus a bias, which may be undefined.
+/// x times a weight [out, in] or, if `is_transposed`, [in, out], plus a bias, which may be undefined.
 inline Tensor plain_matmul(const Tensor& x, const Tensor& weight, const Tensor& bias, bool is_transposed) {
   if (!is_transposed) return at::linear(x, weight, bias);
   if (!bias.defined()) return at::matmul(x, weight);
   return at::addmm(bias, x.flatten(0, -2), weight).unflatten(0, x.sizes().slice(0, x.dim() - 1));
 }
 
-/// The same in float8 where `in_float8` and the program has it.
-inline Tensor product(const Tensor& x, const Tensor& weight, const Tensor& bias, bool is_transposed, bool in_float8) {
+/// plain_matmul(), but in float8 if `in_float8` is set and the program has a float8 kernel.
+inline Tensor gemm(const Tensor& x, const Tensor& weight, const Tensor& bias, bool is_transposed, bool in_float8) {
   return in_float8 && fused.float8_linear ? fused.float8_linear(x, weight, bias, is_transposed)
                                           : plain_matmul(x, weight, bias, is_transposed);
 }
@@ -47,23 +47,23 @@ inline Tensor product(const Tensor& x, const Tensor& weight, const Tensor& bias,
 namespace nn {
 using namespace torch::nn;
 
-/// In the place of libtorch's Linear one whose product adds the bias, as in Python: libtorch's own adds it in a pass of
-/// its own, which takes longer and rounds twice. linear() makes it.
+/// Replaces libtorch's Linear with a layer whose GEMM adds the bias, as in Python. libtorch's own adds the bias in a
+/// separate pass, which takes longer and rounds twice. Created by linear().
 class LinearImpl : public torch::nn::LinearImpl {
  public:
   using torch::nn::LinearImpl::LinearImpl;
-  Tensor forward(const Tensor& x) { return adapted(product(x, bias), x); }
-  /// x times the weight, plus a bias, which may be undefined.
-  Tensor product(const Tensor& x, const Tensor& added) const {
-    return detail::product(x, weight, added, /*is_transposed=*/false, in_float8);
+  Tensor forward(const Tensor& x) { return adapted(gemm(x, bias), x); }
+  /// x times the weight, plus `added`, which may be undefined.
+  Tensor gemm(const Tensor& x, const Tensor& added) const {
+    return detail::gemm(x, weight, added, /*is_transposed=*/false, in_float8);
   }
-  /// The product of x with what the runtime adds to it.
-  Tensor adapted(const Tensor& product, const Tensor& x) const {
-    return adapter ? product + adapter->forward(x) : product;
+  /// Adds the adapter's output for x to `output`, if there is an adapter.
+  Tensor adapted(const Tensor& output, const Tensor& x) const {
+    return adapter ? output + adapter->forward(x) : output;
   }
 
-  std::shared_ptr<Adapter> adapter;  // null: none
-  bool in_float8 = false;            // the product of bfloat16, as the runtime says
+  std::shared_ptr<Adapter> adapter;  // null if there is none
+  bool in_float8 = false;            // whether bfloat16 GEMMs run in float8; set by the runtime
 };
 TORCH_MODULE(Linear);
 }  // namespace nn
@@ -76,47 +76,47 @@ class Module : public nn::Module {
   virtual void reset_parameters() {}
 };
 
-/// A linear layer, x weightᵀ + bias, with or without the bias. The weight is [out_features, in_features].
+/// Creates a linear layer, x weightᵀ + bias, with an optional bias. The weight is [out_features, in_features].
 inline nn::Linear linear(int64_t in_features, int64_t out_features, bool bias) {
   return nn::Linear(nn::LinearOptions(in_features, out_features).bias(bias));
 }
 
-/// A linear layer whose weight is stored as [in, out], as GPT-2 stores it (Hugging Face's Conv1D). Always with a bias.
+/// A linear layer whose weight is stored as [in, out], as in GPT-2 (Hugging Face's Conv1D). It always has a bias.
 class TransposedLinearImpl : public nn::Module {
  public:
   TransposedLinearImpl(int64_t in_features, int64_t out_features)
       : weight(register_parameter("weight", torch::empty({in_features, out_features}))),
         bias(register_parameter("bias", torch::empty({out_features}))) {}
 
-  Tensor forward(const Tensor& x) { return adapted(product(x, bias), x); }
-  /// x times the weight, plus a bias, which may be undefined.
-  Tensor product(const Tensor& x, const Tensor& added) const {
-    return detail::product(x, weight, added, /*is_transposed=*/true, in_float8);
+  Tensor forward(const Tensor& x) { return adapted(gemm(x, bias), x); }
+  /// x times the weight, plus `added`, which may be undefined.
+  Tensor gemm(const Tensor& x, const Tensor& added) const {
+    return detail::gemm(x, weight, added, /*is_transposed=*/true, in_float8);
   }
-  /// The product of x with what the runtime adds to it.
-  Tensor adapted(const Tensor& product, const Tensor& x) const {
-    return adapter ? product + adapter->forward(x) : product;
+  /// Adds the adapter's output for x to `output`, if there is an adapter.
+  Tensor adapted(const Tensor& output, const Tensor& x) const {
+    return adapter ? output + adapter->forward(x) : output;
   }
 
   Tensor weight;                     // [in, out]
   Tensor bias;                       // [out]
-  std::shared_ptr<Adapter> adapter;  // null: none
-  bool in_float8 = false;            // the product of bfloat16, as the runtime says
+  std::shared_ptr<Adapter> adapter;  // null if there is none
+  bool in_float8 = false;            // whether bfloat16 GEMMs run in float8; set by the runtime
 };
 TORCH_MODULE(TransposedLinear);
 
-/// An embedding table [rows, dim]; the row of `padding_idx` gets no gradient.
+/// Creates an embedding table [rows, dim]; the row of `padding_idx` gets no gradient.
 inline nn::Embedding embedding(int64_t rows, int64_t dim, std::optional<int64_t> padding_idx) {
   return nn::Embedding(nn::EmbeddingOptions(rows, dim).padding_idx(padding_idx));
 }
 
-/// A convolution that cuts images [images, channels, height, width] into square patches and projects each (Dosovitskiy
-/// et al., ViT): [images, hidden_size, rows, columns].
+/// Creates a convolution that cuts images [images, channels, height, width] into square patches and projects each patch
+/// (Dosovitskiy et al., ViT): [images, hidden_size, rows, columns].
 inline nn::Conv2d patch_projection(int64_t channels, int64_t hidden_size, int64_t patch_size, bool bias) {
   return nn::Conv2d(nn::Conv2dOptions(channels, hidden_size, patch_size).stride(patch_size).bias(bias));
 }
 
-/// What a ModuleListOf holds: modules registered as "0", "1", …, like Python's nn.ModuleList.
+/// Implementation of ModuleListOf: modules registered as "0", "1", …, like Python's nn.ModuleList.
 template <class Holder>
 class ModuleListOfImpl : public nn::Module {
  public:
@@ -128,11 +128,11 @@ class ModuleListOfImpl : public nn::Module {
   auto end() { return modules_.end(); }
   Holder& operator[](size_t index) { return modules_[index]; }
   size_t size() const { return modules_.size(); }
-  /// The place of an element, counted over the stages of a pipeline: which layer a walk over the list is at.
+  /// The global index of an element, counted over all pipeline stages: the layer index of a loop over the list.
   int64_t index_of(const Holder& element) const {
-    const auto is_it = [&](const Holder& one) { return one.ptr() == element.ptr(); };
-    const auto found = std::find_if(modules_.begin(), modules_.end(), is_it);
-    TORCH_CHECK(found != modules_.end(), "index_of: this is no element of the list");
+    const auto is_same = [&](const Holder& module) { return module.ptr() == element.ptr(); };
+    const auto found = std::find_if(modules_.begin(), modules_.end(), is_same);
+    TORCH_CHECK(found != modules_.end(), "index_of: the module is not an element of this list");
     return found - modules_.begin();
   }
 
@@ -140,8 +140,8 @@ class ModuleListOfImpl : public nn::Module {
   std::vector<Holder> modules_;
 };
 
-/// A list of modules of one class, `Holder`: begin(), size() and the like are its implementation's, reached by *list
-/// and list->.
+/// A list of modules of one class, `Holder`. Its implementation's begin(), size() and so on are reached by *list and
+/// list->.
 template <class Holder>
 class ModuleListOf : public nn::ModuleHolder<ModuleListOfImpl<Holder>> {
  public:
@@ -149,8 +149,8 @@ class ModuleListOf : public nn::ModuleHolder<ModuleListOfImpl<Holder>> {
 };
 
 namespace detail {
-// A class may name its bases' protected members; this lets tie_parameter reach the registry that libtorch keeps
-// protected.
+// A derived class may name protected members of its base; tie_parameter uses this to reach the registry that libtorch
+// keeps protected.
 struct ModuleRegistry : nn::Module {
   static torch::OrderedDict<std::string, Tensor>& get_parameters(nn::Module& module) {
     return module.*(&ModuleRegistry::parameters_);
@@ -158,7 +158,7 @@ struct ModuleRegistry : nn::Module {
 };
 }  // namespace detail
 
-/// Makes `parameter`, which `owner` registers, the same tensor as `source`, in the member and in the registry alike.
+/// Makes `parameter`, which `owner` registers, the same tensor as `source`, both in the member and in the registry.
 inline void tie_parameter(nn::Module& owner, Tensor& parameter, const Tensor& source) {
   for (auto& item : detail::ModuleRegistry::get_parameters(owner)) {
     if (item.value().is_same(parameter)) {
@@ -167,7 +167,7 @@ inline void tie_parameter(nn::Module& owner, Tensor& parameter, const Tensor& so
       return;
     }
   }
-  TORCH_CHECK(false, "tie_parameter: the parameter is not registered by the module that was named as its owner");
+  TORCH_CHECK(false, "tie_parameter: the given owner does not register this parameter");
 }
 
 }  // namespace modular

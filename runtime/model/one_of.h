@@ -1,5 +1,4 @@
-// A module that is one of several classes under one registered name, as `self.mlp = A(config) if … else B(config)` in
-// Python.
+// A submodule whose class depends on the config, as `self.mlp = A(config) if … else B(config)` in Python.
 #pragma once
 
 #include <concepts>
@@ -11,8 +10,9 @@
 
 namespace modular {
 
-/// Holds one of the alternatives, all holders (TORCH_MODULE), or none. Assign what register_module returns. Called like
-/// a holder: every alternative's forward takes the arguments and returns the same type.
+/// Holds one of the alternatives, which are all holders (TORCH_MODULE), or nothing. Assign the result of
+/// register_module. It is called like a holder: every alternative's forward takes the same arguments and returns the
+/// same type.
 template <class First, class... Others>
 class OneOf {
   template <class Impl>
@@ -39,7 +39,7 @@ class OneOf {
         module_);
   }
 
-  /// The module where it is a `Holder`, else null.
+  /// The module if it is a `Holder`, else null.
   template <class Holder>
   typename Holder::ContainedType* get() {
     auto* found = std::get_if<nn::ModuleHolder<typename Holder::ContainedType>>(&module_);

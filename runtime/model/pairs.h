@@ -1,4 +1,4 @@
-// Losses of pairs: row i of one side belongs to row i of the other and to no other row.
+// Losses over pairs: row i of one side belongs to row i of the other side and to no other row.
 #pragma once
 
 #include "runtime/model/dp.h"
@@ -6,12 +6,13 @@
 
 namespace modular {
 
-/// Rows of length 1, of the same directions.
+/// Normalizes rows to length 1.
 /// - rows [rows, hidden]
 /// - returns [rows, hidden]
 inline Tensor unit_rows(const Tensor& rows) { return rows / rows.norm(2, {-1}, /*keepdim=*/true); }
 
-/// The column of each row's partner among the rows of all data-parallel ranks; kIgnoredTarget where the label is that.
+/// The index of each row's partner among the rows of all data-parallel ranks; kIgnoredTarget where the label is
+/// kIgnoredTarget.
 /// - labels [rows] int64
 /// - returns [rows] int64
 inline Tensor pair_targets(const Tensor& labels) {
@@ -20,8 +21,8 @@ inline Tensor pair_targets(const Tensor& labels) {
       .masked_fill(labels.eq(kIgnoredTarget), kIgnoredTarget);
 }
 
-/// The binary cross entropy of each column being the row's partner (Zhai et al., SigLIP), summed over all columns and
-/// over the rows that have a partner, in float32.
+/// Binary cross entropy of the prediction which column is the row's partner (Zhai et al., SigLIP), summed over all
+/// columns and over the rows that have a partner, in float32.
 /// - logits [rows, all rows]
 /// - targets [rows] int64
 /// - returns [] float32

@@ -1,4 +1,4 @@
-// What a model is bound to while it runs. Generated models reach the runtime through it and through nothing else.
+// The runtime interfaces that a model is bound to while it runs. Generated models reach the runtime only through them.
 #pragma once
 
 #include <utility>
@@ -35,27 +35,27 @@ namespace tp {
 class TensorParallel;
 }
 
-/// What the runtime does in a model's place. Null means that there is nothing to do: a model that is bound to nothing
-/// is a whole one, in one process.
+/// The parts of a model's execution that the runtime takes over. A null member means the default behavior: an unbound
+/// model runs unsharded in one process.
 struct Parallel {
-  fsdp::Units* units = nullptr;               // gathers, frees and recomputes units; null: they are plain calls
-  tp::TensorParallel* tp = nullptr;           // null where tp is 1
-  pp::Stage* stage = nullptr;                 // null where there is one stage
-  dp::DataParallel* dp = nullptr;             // null where no ranks share a batch's rows
-  cache::Cache* cache = nullptr;              // null where a forward sees whole sequences
-  dropout::Draws* dropout = nullptr;          // null where nothing is dropped, or libtorch draws
-  routing::Balance* routing = nullptr;        // null where experts are not balanced
-  sentences::Objective* sentences = nullptr;  // null where a forward's own sentences are compared, in the usual way
-  const SampledClasses* sampled = nullptr;    // null where losses are over all classes
-  init::Initializer* initializer = nullptr;   // null where parameters are written in place
+  fsdp::Units* units = nullptr;               // unshards, reshards and recomputes units; null: units are plain calls
+  tp::TensorParallel* tp = nullptr;           // null if tp is 1
+  pp::Stage* stage = nullptr;                 // null if there is only one stage
+  dp::DataParallel* dp = nullptr;             // null if each rank has its own batch
+  cache::Cache* cache = nullptr;              // null if a forward sees full sequences
+  dropout::Draws* dropout = nullptr;          // null if there is no dropout, or libtorch's RNG is used
+  routing::Balance* routing = nullptr;        // null if experts are not balanced
+  sentences::Objective* sentences = nullptr;  // null: default losses over the sentences of one forward
+  const SampledClasses* sampled = nullptr;    // null if losses are over all classes
+  init::Initializer* initializer = nullptr;   // null if parameters are initialized in place
 };
 
-/// What the model that runs on this thread is bound to. What runs later, as a backward does, and perhaps on another
-/// thread, keeps a copy and binds it again.
+/// The interfaces bound to the model that runs on this thread. Work that runs later, such as a backward, and possibly
+/// on another thread, keeps a copy and binds it again.
 constinit inline thread_local Parallel bound;
 
-/// Binds what runs on this thread to `parallel` for a scope, so that several models, and a replica of one on each of
-/// several threads, live in one process.
+/// Binds this thread to `parallel` for a scope. This allows several models in one process, and one replica of a model
+/// on each of several threads.
 class Binding {
  public:
   explicit Binding(const Parallel& parallel) : outer_(std::exchange(bound, parallel)) {}

@@ -1,6 +1,6 @@
-// Words by counter on CPUs: Philox4x32-10 (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3), sixteen
-// counters at a time. Some of the files that include it are compiled once for each instruction set
-// (runtime/ops/cpu/kernels.cc), so it is of plain C++ and each file has its own.
+// Philox4x32-10 on CPUs (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3), sixteen counters at a time. Some
+// of the files that include it are compiled once per instruction set (runtime/ops/cpu/kernels.cc). Hence it is plain
+// C++, and its functions have internal linkage.
 #pragma once
 
 #include <stdint.h>
@@ -14,8 +14,8 @@ struct PhiloxCounter {
   uint32_t first, second, third, fourth;
 };
 
-// The words of the counters (start.first + lane, start.second, start.third, start.fourth) for lanes 0 … 15: the first
-// words of all, then the second ones, and so on.
+// Writes the words of the counters (start.first + lane, start.second, start.third, start.fourth) for lanes 0 … 15: the
+// first words of all lanes, then the second words, and so on.
 inline void philox_words(uint64_t key, const PhiloxCounter& start, uint32_t* words) {
   const PhiloxCounter from = start;
 #pragma omp simd

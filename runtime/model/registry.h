@@ -1,4 +1,4 @@
-// The entries that the generated files of a program register: what the runtime can build and train.
+// The entries that a program's generated files register: the models that the runtime can build and train.
 #pragma once
 
 #include <functional>
@@ -16,20 +16,20 @@
 
 namespace modular {
 
-/// An entry that has been built.
+/// A built entry.
 struct Model {
   std::shared_ptr<nn::Module> module;
   std::function<Outputs(const Batch&)> forward;
 };
 
-/// A class that can be trained, with everything that is known of it before it is built.
+/// A class that can be trained, with everything that is known before it is built.
 struct Entry {
   std::string_view family;        // "llama"
   std::string_view architecture;  // "LlamaForCausalLM", as in config.json's "architectures"
   std::string_view task;          // "causal-lm"
   std::string_view model_type;    // "llama", as in config.json
   const Plan* plan;
-  std::vector<StoredAs> stored_as;  // parameters that checkpoint files of transformers name or cut otherwise
+  std::vector<StoredAs> stored_as;  // state-dict mapping of parameters that transformers names or splits differently
   std::function<std::unique_ptr<AnyConfig>()> make_config;  // with the family's defaults
   std::function<Model(const AnyConfig&)> make;  // on the current default device, or on meta under the runtime's guard
 };
@@ -57,7 +57,7 @@ void set_factories(Entry& entry) {
 /// Adds an EmbeddingHead to the config, the plan and the models of a sentence entry.
 template <class Holder, class Config>
 void set_sentence_factories(Entry& entry, bool keeps_size) {
-  using Its = ConfigOf<EmbeddingConfig<Config>>;
+  using WithHead = ConfigOf<EmbeddingConfig<Config>>;
   static const Plan plan = [&] {
     Plan with_head = *entry.plan;
     with_head.last.push_back(kEmbeddingLayers);
@@ -65,12 +65,12 @@ void set_sentence_factories(Entry& entry, bool keeps_size) {
   }();
   entry.plan = &plan;
   entry.make_config = [keeps_size] {
-    auto config = std::make_unique<Its>();
+    auto config = std::make_unique<WithHead>();
     config->value.keeps_size = keeps_size;
     return config;
   };
   entry.make = [](const AnyConfig& any) {
-    const EmbeddingConfig<Config>& config = dynamic_cast<const Its&>(any).value;
+    const EmbeddingConfig<Config>& config = dynamic_cast<const WithHead&>(any).value;
     Holder holder(static_cast<const Config&>(config));
     EmbeddingHead head(config.head, config.hidden_states_size());
     holder->register_module(kEmbeddingLayers, head);
@@ -84,8 +84,8 @@ void set_sentence_factories(Entry& entry, bool keeps_size) {
 
 }  // namespace detail
 
-/// Registers entry class `Holder`, built from `Config`. Its value only gives a static initializer something to
-/// initialize.
+/// Registers entry class `Holder`, built from `Config`. The return value only serves to call this from a static
+/// initializer.
 template <class Holder, class Config>
 bool register_entry(std::string_view family, std::string_view architecture, std::string_view task,
                     std::string_view model_type, const Plan& plan) {

@@ -1,5 +1,5 @@
-// Losses of sentence embeddings. A sample is one text, which belongs to those of its label, or several texts: a
-// question, its answer, and perhaps others that are no answer to it.
+// Losses over sentence embeddings. A sample is a single text, which belongs to all texts with the same label, or
+// several texts: a question, its answer, and optionally hard negatives.
 #pragma once
 
 #include "runtime/model/functions.h"
@@ -9,19 +9,19 @@ namespace modular {
 
 namespace sentences {
 
-/// What a model is bound to where the runtime says what embeddings are trained for, and compares those of a whole step.
+/// Runtime interface that supplies the training objective of embeddings and compares embeddings over a full step.
 class Objective {
  public:
   virtual ~Objective() = default;
-  /// sentence_loss().
+  /// Implements sentence_loss().
   virtual Tensor loss(const Tensor& embeddings, const Tensor& labels) = 0;
-  /// sentence_count(), of the labels whose loss was taken before.
+  /// Implements sentence_count(), for the labels of the preceding loss() call.
   virtual Tensor count(const Tensor& embeddings, const Tensor& labels) = 0;
 };
 
 }  // namespace sentences
 
-/// Rows of length 1, of the same directions, in float32.
+/// Normalizes rows to length 1, in float32.
 /// - rows [..., hidden]
 /// - returns [..., hidden] float32
 inline Tensor unit_embeddings(const Tensor& rows) {
@@ -29,7 +29,7 @@ inline Tensor unit_embeddings(const Tensor& rows) {
   return wide / wide.norm(2, {-1}, /*keepdim=*/true).clamp_min(1e-12);
 }
 
-/// The labels of the rows that share theirs with another row; kIgnoredTarget for those that stand alone.
+/// The labels of rows that share their label with another row; kIgnoredTarget for all other rows.
 /// - labels [batch] int64
 /// - returns [batch] int64
 inline Tensor rows_with_positives(const Tensor& labels) {
@@ -37,9 +37,9 @@ inline Tensor rows_with_positives(const Tensor& labels) {
   return labels.masked_fill(equal.sum(1).lt(2), kIgnoredTarget);
 }
 
-/// Supervised contrastive loss (Khosla et al.) by cosines: for each row that has positives, rows of the same label, the
-/// mean over these of -log softmax(cosine / temperature) among all other rows that have a label; 0 for other rows. With
-/// two rows a label it is the loss of SimCLR (Chen et al.).
+/// Supervised contrastive loss (Khosla et al.) over cosine similarities. A row's positives are the other rows with its
+/// label. The loss of a row is the mean over its positives of -log softmax(cosine / temperature) among all other
+/// labeled rows; rows without positives have loss 0. With two rows per label it is the loss of SimCLR (Chen et al.).
 /// - embeddings [batch, hidden]
 /// - labels [batch] int64; kIgnoredTarget for rows that are not compared
 /// - returns [batch] float32
@@ -53,9 +53,9 @@ inline Tensor contrastive_losses(const Tensor& embeddings, const Tensor& labels,
   return -((at::log_softmax(scores, -1) * positive).sum(1) / positive.sum(1).clamp_min(1));
 }
 
-/// For each sample, -log softmax(scale * cosine) of its second text among the texts but the first of all samples, to
-/// its first text (Henderson et al.; sentence-transformers' MultipleNegativesRankingLoss); 0 for samples that are not
-/// compared.
+/// In-batch negatives (Henderson et al.; sentence-transformers' MultipleNegativesRankingLoss). For each sample,
+/// -log softmax(scale * cosine) of its second text given its first; the candidates are all texts but the first of all
+/// samples. The loss is 0 for samples that are not compared.
 /// - embeddings [samples, texts, hidden], at least two texts
 /// - labels [samples]; kIgnoredTarget for samples that are not compared
 /// - returns [samples] float32
@@ -70,10 +70,10 @@ inline Tensor in_batch_losses(const Tensor& embeddings, const Tensor& labels, do
   return -at::log_softmax(scores, -1).gather(1, own).squeeze(1).masked_fill(none, 0.0);
 }
 
-/// What sentence embeddings are trained for, summed over samples: as the run says; else, where labels are as many as
-/// embeddings, that texts of a label are near (contrastive_losses at temperature 0.05), and where a sample has several
-/// texts, that its second one is the nearest to its first (in_batch_losses at scale 20).
-/// - embeddings [samples * texts, hidden], the texts of a sample after one another
+/// The training objective of sentence embeddings, summed over samples. If the run does not define it: with as many
+/// labels as embeddings, contrastive_losses() at temperature 0.05, which pulls texts of one label together; with
+/// several texts per sample, in_batch_losses() at scale 20, which ranks a sample's second text closest to its first.
+/// - embeddings [samples * texts, hidden], the texts of a sample in consecutive rows
 /// - labels [samples]
 /// - returns [] float32
 inline Tensor sentence_loss(const Tensor& embeddings, const Tensor& labels) {
@@ -82,7 +82,7 @@ inline Tensor sentence_loss(const Tensor& embeddings, const Tensor& labels) {
   return in_batch_losses(embeddings.unflatten(0, {labels.size(0), -1}), labels, 20.0).sum();
 }
 
-/// The samples that sentence_loss() is a sum over.
+/// The number of samples that sentence_loss() sums over.
 /// - embeddings [samples * texts, hidden]
 /// - labels [samples]
 /// - returns [] int64
@@ -91,9 +91,9 @@ inline Tensor sentence_count(const Tensor& embeddings, const Tensor& labels) {
   return count_targets(embeddings.size(0) == labels.size(0) ? rows_with_positives(labels) : labels);
 }
 
-/// What tells how two texts relate: both embeddings, and their distance in each feature (Reimers & Gurevych,
+/// Input features of a classifier of text pairs: both embeddings and their absolute difference (Reimers & Gurevych,
 /// Sentence-BERT; sentence-transformers' SoftmaxLoss).
-/// - embeddings [samples * 2, hidden], the texts of a sample after one another
+/// - embeddings [samples * 2, hidden], the texts of a sample in consecutive rows
 /// - returns [samples, 3 * hidden]
 inline Tensor pair_features(const Tensor& embeddings) {
   const Tensor first = embeddings.slice(0, 0, std::nullopt, 2), second = embeddings.slice(0, 1, std::nullopt, 2);

@@ -1,5 +1,5 @@
-// State space models (Gu & Dao, Mamba; Dao & Gu, Mamba-2): recurrences over a sequence whose coefficients follow from
-// the input. A rank of tensor parallelism computes its channels or heads by themselves.
+// State space models (Gu & Dao, Mamba; Dao & Gu, Mamba-2): recurrences over a sequence whose coefficients depend on the
+// input. Under tensor parallelism each rank computes its own channels or heads.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 
 namespace modular {
 
-/// x with zeros where `padding` is 0: a recurrence carries whatever padding holds to the tokens after it. x itself
-/// where `padding` is undefined.
+/// Returns x with zeros where `padding` is 0, because a recurrence would carry the padding's values to later tokens.
+/// Returns x unchanged if `padding` is undefined.
 /// - x [batch, seq, features]
-/// - padding [batch, seq] int64 or bool, or undefined; with a cache that of what it has seen comes before
+/// - padding [batch, seq] int64 or bool, or undefined; with a cache, it also covers the tokens seen before
 /// - returns [batch, seq, features]
 inline Tensor without_padding(const Tensor& x, const Tensor& padding) {
   if (!padding.defined()) return x;
@@ -25,8 +25,8 @@ inline Tensor without_padding(const Tensor& x, const Tensor& padding) {
   return (x * padding.narrow(1, padding.size(1) - seq, seq).unsqueeze(-1)).to(x.scalar_type());
 }
 
-/// Convolves each channel by itself, over a position and those before it. A cache keeps the last positions that the
-/// next one reads.
+/// Depthwise causal convolution: each channel is convolved separately, over a position and those before it. A cache
+/// keeps the last positions, which the next forward reads.
 /// - x [batch, seq, channels]
 /// - weight [channels, 1, kernel]
 /// - bias [channels], or undefined
@@ -37,7 +37,8 @@ inline Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor&
   Tensor read = x;
   if (bound.cache) {
     Tensor& kept = bound.cache->next();
-    const Tensor added = without_padding(x, bound.cache->padding());  // as if the sequence began after it
+    const Tensor added =
+        without_padding(x, bound.cache->padding());  // zeros, as if the sequence began after the padding
     read = kept.defined() ? at::cat({kept, added}, 1) : at::constant_pad_nd(added, {0, 0, before, 0});
     kept = read.narrow(1, seq, before).clone();
   }
@@ -46,8 +47,8 @@ inline Tensor causal_conv1d(const Tensor& x, const Tensor& weight, const Tensor&
   return mixed.narrow(-1, 0, seq).transpose(1, 2).to(x.scalar_type());
 }
 
-/// Root mean square norm of x * silu(gate) by groups of features that follow one another: in float32, rounded to x's
-/// type, then times `weight` (Dao & Gu, Mamba-2).
+/// Root mean square norm of x * silu(gate) over groups of consecutive features. It is computed in float32, rounded to
+/// x's type, then multiplied by `weight` (Dao & Gu, Mamba-2).
 /// - x, gate [batch, seq, hidden]
 /// - weight [hidden]
 /// - returns [batch, seq, hidden]
@@ -59,7 +60,7 @@ inline Tensor gated_rms_norm(const Tensor& x, const Tensor& gate, const Tensor& 
 
 namespace plain {
 /// exp(sum of `steps` [..., length] over (source, target]) for each target and the sources up to it, else 0: [...,
-/// target, source]. Sums what lies between rather than subtract sums from the start, which would cancel.
+/// target, source]. It sums over the interval instead of subtracting prefix sums, which would cancel.
 inline Tensor decay_between(const Tensor& steps) {
   const int64_t length = steps.size(-1);
   const Tensor reached = at::ones({length, length}, steps.options().dtype(at::kBool)).tril();
@@ -77,10 +78,10 @@ inline Tensor decay_between(const Tensor& steps) {
 }
 }  // namespace detail
 
-/// The recurrence of Mamba-2: a head's state [head_dim, state] decays by exp(dt * A) and takes in dt * x B; read by C,
-/// with D * x beside it. Each group of B and C serves heads / groups heads. Computed in float32, within chunks of
-/// `chunk_size` positions like attention and from chunk to chunk by their states (Dao & Gu, state space duality). A
-/// cache keeps the state.
+/// The recurrence of Mamba-2: a head's state [head_dim, state] decays by exp(dt * A) and adds dt * x B. The output
+/// reads the state by C and adds D * x. Each group of B and C serves heads / groups heads. It is computed in float32:
+/// like attention within chunks of `chunk_size` positions, and by states from chunk to chunk (Dao & Gu, state space
+/// duality). A cache keeps the state.
 /// - x [batch, seq, heads, head_dim]
 /// - dt [batch, seq, heads]: steps, positive
 /// - A [heads]: negative
@@ -91,8 +92,8 @@ inline Tensor state_space_duality(const Tensor& x, const Tensor& dt, const Tenso
                                   const Tensor& D, int64_t chunk_size) {
   const int64_t batch = x.size(0), seq = x.size(1), heads = x.size(2), groups = B.size(2), each = heads / groups;
   const int64_t length = std::min(chunk_size, seq), chunks = (seq + length - 1) / length;
-  // Dimensions of einsum: b batch, c and z chunks, l and s positions within a chunk, g groups, h a group's heads,
-  // p head_dim, n state.
+  // Dimensions of einsum: b batch; c and z chunks; l and s positions within a chunk; g groups; h heads of a group;
+  // p head_dim; n state.
   const auto chunked = [&](const Tensor& value) {  // [batch, seq, …] as [b, c, l, …]
     std::vector<int64_t> padding(2 * (value.dim() - 1), 0);
     padding.back() = chunks * length - seq;
@@ -110,7 +111,7 @@ inline Tensor state_space_duality(const Tensor& x, const Tensor& dt, const Tenso
   if (chunks > 1 || bound.cache) {
     const Tensor until_end = by_position(since_start.narrow(-1, length - 1, 1) - since_start);
     const Tensor added = at::einsum("bclgn,bclghp->bcghpn", {write, input * until_end});
-    // The state before the first chunk counts as one more chunk's, so that there are states at chunks + 1 places.
+    // The state before the first chunk counts as one more chunk, so there are chunks + 1 states.
     Tensor* const cached = bound.cache ? &bound.cache->next() : nullptr;
     const Tensor before = cached && cached->defined() ? *cached : at::zeros_like(added.narrow(1, 0, 1));
     const Tensor kept =
@@ -123,9 +124,9 @@ inline Tensor state_space_duality(const Tensor& x, const Tensor& dt, const Tenso
   return output.reshape({batch, chunks * length, heads, -1}).narrow(1, 0, seq) + D.unsqueeze(-1) * wide;
 }
 
-/// The recurrence of Mamba (Gu & Dao): a channel's state [state] decays by exp(dt * A) and takes in dt * x B; read by
-/// C, with D * x beside it. B and C are the same for all channels. The state is float32, and rounded to x's type to be
-/// read. A cache keeps it.
+/// The recurrence of Mamba (Gu & Dao): a channel's state [state] decays by exp(dt * A) and adds dt * x B. The output
+/// reads the state by C and adds D * x. B and C are shared by all channels. The state is float32 and is rounded to x's
+/// type when it is read. A cache keeps the state.
 /// - x [batch, seq, channels]
 /// - dt [batch, seq, channels]: steps, positive
 /// - A [channels, state] float32, negative
@@ -151,18 +152,20 @@ inline Tensor selective_scan(const Tensor& x, const Tensor& dt, const Tensor& A,
 
 namespace init {
 
-/// Decay rates of a state space model, stored as logarithms: 1, 2, … along the last dimension (Gu et al., S4D-real).
+/// Initializes the log decay rates of a state space model: the logarithms of 1, 2, … along the last dimension (Gu et
+/// al., S4D-real).
 /// - parameter [...]
 inline void log_rates_(const Tensor& parameter) {
-  fill(parameter, [](Tensor& whole) { whole.copy_(at::arange(1, whole.size(-1) + 1, whole.options()).log()); });
+  fill(parameter, [](Tensor& full) { full.copy_(at::arange(1, full.size(-1) + 1, full.options()).log()); });
 }
 
-/// What softplus turns into steps between `low` and `high` whose logarithms are uniform, none below `floor` (Gu & Dao).
+/// Initializes biases such that softplus maps them to log-uniform steps between `low` and `high`, at least `floor` (Gu
+/// & Dao).
 /// - parameter [...]
 inline void step_biases_(const Tensor& parameter, double low, double high, double floor) {
-  fill(parameter, [=](Tensor& whole) {
-    const Tensor step = whole.uniform_(std::log(low), std::log(high)).exp().clamp_min(floor);
-    whole.copy_(step + (-at::expm1(-step)).log());
+  fill(parameter, [=](Tensor& full) {
+    const Tensor step = full.uniform_(std::log(low), std::log(high)).exp().clamp_min(floor);
+    full.copy_(step + (-at::expm1(-step)).log());
   });
 }
 

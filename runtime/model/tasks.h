@@ -1,5 +1,5 @@
-// What an entry can be trained on, one row a task: what its labels are and which targets they make. The entry's own
-// forward takes the loss of the same targets, so that it and the runtime count alike.
+// The tasks that entries are trained for: the labels of each task and the targets derived from them. The entry's own
+// forward computes its loss over the same targets, so that it and the runtime count alike.
 #pragma once
 
 #include <array>
@@ -10,25 +10,25 @@
 
 namespace modular {
 
-/// Of tasks whose samples have as many texts as their data has.
+/// The number of texts per sample of tasks that leave it to the data.
 inline constexpr int64_t kAnyTexts = 0;
 
 /// A row of kTasks.
 struct Task {
   std::string_view name;  // as MODEL_ENTRY spells it
   enum class Reads { tokens, images, tokens_and_images } reads;
-  /// Labels are [batch, seq], [batch], or [batch, target_seq].
+  /// Shape of the labels: [batch, seq], [batch], or [batch, target_seq].
   enum class Labels { each_token, each_row, each_target_token } labels;
-  enum class Tokens { targets, masked_targets, no_targets } tokens;  // what running text gives to train on
-  /// The integer of the config that labels stay below; empty where they are only compared with one another.
+  enum class Tokens { targets, masked_targets, no_targets } tokens;  // targets that plain text provides
+  /// The config field that bounds integer labels from above; empty if labels are only compared with each other.
   std::string_view label_count;
-  /// The targets that `labels` make: kIgnoredTarget where there is none.
+  /// Maps `labels` to targets; kIgnoredTarget where there is no target.
   Tensor (*targets)(const Tensor& labels);
-  /// Whether a forward can continue from what another kept of the tokens before (cache.h): what an entry for the task
-  /// says of a position depends on nothing after it, and on nothing but what the batch holds for each token.
+  /// Whether a forward can continue from the cached state of earlier tokens (cache.h): the task's output at a position
+  /// depends neither on later positions nor on anything but the batch's data per token.
   bool cached = false;
-  int64_t texts = 1;             // that a sample has, each a row of a batch; kAnyTexts: as many as its data has
-  bool samples_classes = false;  // whether its entries take their loss over a sample of classes where asked to
+  int64_t texts = 1;             // texts per sample, each a row of the batch; kAnyTexts: depends on the data
+  bool samples_classes = false;  // whether its entries support losses over sampled classes
 };
 
 /// The tasks that MODEL_ENTRY may name.
@@ -42,38 +42,36 @@ inline constexpr std::array kTasks = [] {
       Task{"seq2seq", tokens, each_target_token, no_targets, "vocab_size", same_labels},
       Task{"next-item", tokens, each_token, no_targets, "vocab_size", next_tokens, /*cached=*/true, /*texts=*/1,
            /*samples_classes=*/true},
-      // An entry does not see the items at positions that have a label.
+      // The entry masks the items at positions that have a label.
       Task{"masked-item", tokens, each_token, no_targets, "vocab_size", same_labels, false, /*texts=*/1,
            /*samples_classes=*/true},
       Task{"sequence-classification", tokens, each_row, no_targets, "num_labels", same_labels},
       Task{"token-classification", tokens, each_token, no_targets, "num_labels", same_labels},
-      // Labels are one a sample: how its texts relate, or without further texts which rows belong together.
+      // One label per sample: how its texts relate, or, with one text per sample, which rows belong together.
       Task{"sentence-embedding", tokens, each_row, no_targets, "", same_labels, /*cached=*/false, kAnyTexts},
       Task{"sentence-pair-classification", tokens, each_row, no_targets, "num_labels", same_labels, false, /*texts=*/2},
       Task{"image-classification", images, each_row, no_targets, "num_labels", same_labels},
-      // A row's text belongs to its image and to no other row's: labels only say which rows count.
+      // A row's text belongs to its own image only: labels only mark the rows that count.
       Task{"contrastive-pairs", tokens_and_images, each_row, no_targets, "", same_labels},
-      // A language model that sees images where the tokens have placeholders.
+      // A language model with image features in place of placeholder tokens.
       Task{"image-text-to-text", tokens_and_images, each_token, no_targets, "text_config.vocab_size", next_tokens},
   };
 }();
 
-/// The task of that name, or null.
+/// The task with this name, or null.
 inline const Task* find_task(std::string_view name) {
   for (const Task& task : kTasks)
     if (task.name == name) return &task;
   return nullptr;
 }
 
-/// Says that `architecture`'s task is not known, or nothing.
+/// An error message if `architecture`'s task is unknown, else empty.
 inline std::string task_error(std::string_view architecture, std::string_view task) {
   if (find_task(task)) return {};
-  std::string sentence(architecture);
-  sentence.append(" is an entry for \"")
-      .append(task)
-      .append("\", a task that is not known: write MODEL_ENTRY with one of ");
-  for (const Task& known : kTasks) sentence.append(known.name).append(&known == &kTasks.back() ? "" : ", ");
-  return sentence;
+  std::string message(architecture);
+  message.append(" is an entry for \"").append(task).append("\", an unknown task: write MODEL_ENTRY with one of ");
+  for (const Task& known : kTasks) message.append(known.name).append(&known == &kTasks.back() ? "" : ", ");
+  return message;
 }
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// The values that go into a model and come out of it, and how to reach the tensors inside of an argument list.
+// Inputs and outputs of a model, and traversal of the tensors inside arguments.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,33 +16,34 @@ using at::Tensor;
 
 class EmbeddingHeadImpl;
 
-/// A target that counts for nothing in the loss.
+/// A target that the loss ignores.
 inline constexpr int64_t kIgnoredTarget = -100;
 
-/// What an entry's forward reads. An undefined tensor means "not given".
+/// Inputs of an entry's forward. An undefined tensor means "not given".
 struct Batch {
-  Tensor input_ids;               // [batch, seq] int64; items of a session are ids too; the texts of a sample are rows
-                                  // after one another
-  Tensor labels;                  // int64, or float32 for numbers, shaped as the task has it (tasks.h), one a sample
-                                  // where that has several texts; kIgnoredTarget for no target
-  Tensor attention_mask;          // [batch, seq] int64 or bool, 0 for padding
-  Tensor position_ids;            // [batch, seq] int64; 0 … seq - 1, or what the model counts, when not given
-  Tensor documents;               // [batch, seq] int64, which document a token is of: attention keeps them apart
-  Tensor token_type_ids;          // [batch, seq] int64, which segment of a pair a token is in; 0 when not given
-  Tensor pixel_values;            // [images, channels, height, width] float32, as the image processor makes them
-  Tensor decoder_input_ids;       // [batch, target_seq] int64; the labels shifted right when not given
+  Tensor input_ids;          // [batch, seq] int64; items of a session are ids too; the texts of a sample are
+                             // consecutive rows
+  Tensor labels;             // int64, or float32 for regression, in the task's shape (tasks.h); one label per sample
+                             // of several texts; kIgnoredTarget for no target
+  Tensor attention_mask;     // [batch, seq] int64 or bool, 0 for padding; 2 for a prompt token that pooling leaves out
+                             // (EmbeddingHeadConfig::include_prompt), which is not padding
+  Tensor position_ids;       // [batch, seq] int64; default: 0 … seq - 1, or the model's own positions
+  Tensor documents;          // [batch, seq] int64, the document of each token: attention stays within a document
+  Tensor token_type_ids;     // [batch, seq] int64, the segment of a pair that each token is in; default: 0
+  Tensor pixel_values;       // [images, channels, height, width] float32, as the image processor makes them
+  Tensor decoder_input_ids;  // [batch, target_seq] int64; default: the labels shifted right
   Tensor decoder_attention_mask;  // [batch, target_seq] int64 or bool, 0 for padding
-  Tensor feature_ids;             // [batch, seq, features] int64: an id of each of an item's categorical features
-  Tensor feature_values;          // [batch, seq, features] float32: an item's numbers
-  Tensor samples;                 // [batch] int64: the place of each row in the run's order, which dropout follows;
-                                  // 0 … batch - 1 when not given
+  Tensor feature_ids;             // [batch, seq, features] int64: ids of an item's categorical features
+  Tensor feature_values;          // [batch, seq, features] float32: an item's numeric features
+  Tensor samples;                 // [batch] int64: the position of each row in the run's sample order, which seeds
+                                  // dropout; default: 0 … batch - 1
   bool want_logits = false;
-  EmbeddingHeadImpl* embedding_head = nullptr;  // of sentence entries, set by the registry; see sentence_embeddings()
+  EmbeddingHeadImpl* embedding_head = nullptr;  // sentence entries only, set by the registry; see sentence_embeddings()
 
-  /// The tensor that rows and positions are counted by: the tokens, or the images where there are none.
+  /// The tensor whose first dimensions are rows and positions: the tokens, or the images if there are no tokens.
   const Tensor& leading() const { return input_ids.defined() ? input_ids : pixel_values; }
 
-  /// Calls `visit(name, Tensor&)` for each, under the names that files of examples have.
+  /// Calls `visit(name, Tensor&)` for each tensor that files of examples may hold, under its name there.
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("input_ids", input_ids), visit("labels", labels), visit("attention_mask", attention_mask);
@@ -58,13 +59,13 @@ struct Batch {
   }
 };
 
-/// What an entry's forward returns. The loss is a sum: its normalization is the runtime's, global over the mesh.
+/// Outputs of an entry's forward. The loss is a sum; the runtime normalizes it globally over the mesh.
 struct Outputs {
-  Tensor logits;  // [batch, seq, vocab or labels], [batch, labels] or [batch, hidden], as the task has it and whole on
-                  // every rank; only when Batch::want_logits
+  Tensor logits;  // [batch, seq, vocab or labels], [batch, labels] or [batch, hidden], depending on the task; unsharded
+                  // on every rank; only if Batch::want_logits
   Tensor loss_sum;     // [] float32, the sum over all targets; only with labels
   Tensor token_count;  // [] int64, the number of targets; only with labels
-  Tensor carried;      // what the next pipeline stage receives; only in a stage that is not the last
+  Tensor carried;      // the next pipeline stage's input; not in the last stage
 
   template <class Visitor>
   void tensors(Visitor&& visit) {
@@ -72,7 +73,8 @@ struct Outputs {
   }
 };
 
-/// Calls `visit(Tensor&)` for every tensor inside `value`, in a fixed order; other types hold none.
+/// Calls `visit(Tensor&)` for every tensor inside `value`, in a fixed order; values of other types hold no tensors.
+
 template <class Visitor, class T>
 void for_each_tensor(T& value, Visitor&& visit) {
   if constexpr (std::is_same_v<T, Tensor>) {

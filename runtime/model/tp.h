@@ -1,5 +1,5 @@
-// Tensor parallelism (Shoeybi et al., Megatron-LM). modgen weaves these calls into the models; without a mesh each is
-// the identity.
+// Tensor parallelism (Shoeybi et al., Megatron-LM). modgen weaves these calls into the models. Without a mesh each call
+// is the identity, or the unsharded function.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace modular::tp {
 
-/// What a model is bound to on a mesh whose `tp` axis is larger than 1. All parameters that the plan splits have their
-/// local shapes.
+/// Runtime interface of a model on a mesh whose `tp` axis is larger than 1. All parameters that the plan splits have
+/// their local shapes.
 class TensorParallel {
  public:
   virtual ~TensorParallel() = default;
@@ -24,46 +24,47 @@ class TensorParallel {
   virtual Tensor enter(const Tensor& x) = 0;
   /// All-reduce over tp; backward is the identity.
   virtual Tensor reduce(const Tensor& partial) = 0;
-  /// All-reduce over the run of `ranks` neighbours that share a head or group; so is the backward.
+  /// All-reduce over the KV replication group of `ranks` adjacent ranks that share a head or group; backward does the
+  /// same.
   virtual Tensor sum_over_kv_group(const Tensor& partial, int64_t ranks) = 0;
   /// All-gather along `dim`; backward keeps this rank's slice.
   virtual Tensor gather(const Tensor& shard, int64_t dim) = 0;
-  /// Rows of a table of `rows` rows that is split by row, summed over tp; the last ranks may hold fewer, or none. `ids`
-  /// and `padding_idx`, whose row gets no gradient, are global.
+  /// Looks up rows of a table of `rows` rows that is split by row, summed over tp; the last ranks may hold fewer rows,
+  /// or none. `ids` and `padding_idx`, whose row gets no gradient, are global.
   virtual Tensor embedding(const Tensor& ids, const Tensor& table_shard, int64_t rows,
                            std::optional<int64_t> padding_idx) = 0;
-  /// The sum of -log softmax over a vocabulary of which every rank holds a slice, the last ones perhaps less or
-  /// nothing.
+  /// The sum of -log softmax over a vocabulary that is split over ranks; the last ranks may hold fewer entries, or
+  /// none.
   virtual Tensor cross_entropy(const Tensor& logits_shard, const Tensor& targets) = 0;
 };
 
-/// Which of the parts of a split value this rank has.
+/// The index of this rank's slice of a split value.
 inline int64_t part() { return bound.tp ? bound.tp->rank() : 0; }
 
-/// A rank's share of a count.
+/// A rank's slice of a count.
 struct Share {
   int64_t count = 0;
-  int64_t sharers = 1;  // neighbouring ranks that have the same one, which is then all that each has
+  int64_t sharers = 1;  // adjacent ranks that hold the same element; above 1, `count` is 1
   operator int64_t() const { return count; }
 };
 
-/// This rank's share of a count that is split over tp. The plan has proven that it divides; heads or groups that serve
-/// several others may be fewer than the ranks.
+/// This rank's slice of a count that is split over tp. The plan has proven divisibility. There may be fewer heads or
+/// groups than ranks if each serves several others.
 inline Share local(int64_t count) {
   if (!bound.tp) return {count};
   const int64_t ranks = bound.tp->size();
   return count < ranks ? Share{1, ranks / std::max<int64_t>(count, 1)} : Share{count / ranks};
 }
 
-/// Stands where a replicated value flows into layers that are split by output feature.
+/// Marks where a replicated value enters layers that are split by output feature; backward all-reduces the gradient.
 /// - x [..., features]
 /// - returns [..., features]
 inline Tensor enter(const Tensor& x) { return bound.tp ? bound.tp->enter(x) : x; }
 
-/// A linear layer without its bias.
+/// Applies a linear layer without its bias.
 template <class Linear>
 Tensor without_bias(const Linear& layer, const Tensor& x) {
-  return layer.adapted(layer.product(x, /*added=*/{}), x);
+  return layer.adapted(layer.gemm(x, /*added=*/{}), x);
 }
 
 /// Applies a layer that is split by input feature to this rank's features, sums over tp, and adds the bias once.
@@ -74,8 +75,8 @@ Tensor exit(Linear& row_wise, const Tensor& x) {
   return row_wise->bias.defined() ? sum + row_wise->bias : sum;
 }
 
-/// The same without the sum, for results that are added before they are summed: this rank's part, of which one rank's
-/// holds the bias. The bias has its full gradient on every rank.
+/// Applies a layer that is split by input feature and returns this rank's partial sum, for results that are added
+/// before they are reduced. One rank's result includes the bias; the bias has its full gradient on every rank.
 template <class Linear>
 Tensor partial(Linear& row_wise, const Tensor& x) {
   if (!bound.tp) return row_wise->forward(x);
@@ -84,7 +85,7 @@ Tensor partial(Linear& row_wise, const Tensor& x) {
   return part + (bound.tp->rank() == 0 ? row_wise->bias : row_wise->bias - row_wise->bias.detach());
 }
 
-/// The sum over tp of values of which each rank has a part.
+/// Reduces partial sums over tp.
 inline Tensor exit(const Tensor& part) { return bound.tp ? bound.tp->reduce(part) : part; }
 
 /// Looks up an embedding whose table is split by vocabulary.
@@ -94,8 +95,8 @@ Tensor embedding(Embedding& table, const Tensor& ids) {
   return bound.tp->embedding(ids, table->weight, table->options.num_embeddings(), table->options.padding_idx());
 }
 
-/// Normalizes values that are split along another dimension than the last: each rank has a part of the gradients of the
-/// layer's parameters, which are summed.
+/// Layer norm of values that are split along a dimension other than the last. Each rank has a part of the gradients of
+/// the layer's parameters; these are summed over tp.
 template <class LayerNorm>
 Tensor layer_norm(LayerNorm& norm, const Tensor& x) {
   if (!bound.tp) return norm->forward(x);
@@ -103,19 +104,18 @@ Tensor layer_norm(LayerNorm& norm, const Tensor& x) {
   return at::layer_norm(x, norm->weight.sizes(), entered(norm->weight), entered(norm->bias), norm->eps);
 }
 
-/// Root mean square norm of values that are split along their last dimension, as `weight` is: the squares are summed
+/// Root mean square norm of values that are split along their last dimension, like `weight`. The squares are summed
 /// over tp.
 inline Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   if (!bound.tp) return modular::rms_norm(x, weight, eps);
   const Tensor values = x.to(plain::wide(x.scalar_type()));
-  // What every rank divides its slice by: a part of its gradient comes from each.
+  // Every rank divides its slice by this sum, so each contributes a part of its gradient.
   const Tensor squares = bound.tp->enter(bound.tp->reduce(values.pow(2).sum(-1, /*keepdim=*/true)));
   const Tensor normalized = values * at::rsqrt(squares / (x.size(-1) * bound.tp->size()) + eps);
   return (weight * normalized.to(weight.scalar_type())).to(x.scalar_type());
 }
 
-/// gated_rms_norm() by this rank's groups: where it has some features of one, squares are summed over those that share
-/// it.
+/// gated_rms_norm() over this rank's groups. If ranks share a group, the squares are summed over those ranks.
 inline Tensor gated_rms_norm(const Tensor& x, const Tensor& gate, const Tensor& weight, const Share& groups,
                              double eps) {
   if (groups.sharers == 1) return modular::gated_rms_norm(x, gate, weight, groups.count, eps);
@@ -125,7 +125,7 @@ inline Tensor gated_rms_norm(const Tensor& x, const Tensor& gate, const Tensor& 
   return weight * normed.to(x.scalar_type());
 }
 
-/// ALiBi's slopes of this rank's heads, of which there are `heads`.
+/// ALiBi's slopes of this rank's heads; `heads` is their number.
 inline Tensor alibi_slopes(int64_t heads, const at::Device& device) {
   if (!bound.tp) return modular::alibi_slopes(heads, device);
   return modular::alibi_slopes(heads * bound.tp->size(), device).narrow(0, bound.tp->rank() * heads, heads);
@@ -136,8 +136,8 @@ inline Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   return bound.tp ? bound.tp->cross_entropy(logits, targets) : modular::cross_entropy(logits, targets);
 }
 
-/// modular::sampled_cross_entropy() of classes that are split over tp, as `weight` and `bias` are: every rank gets the
-/// rows of the sample, and the same loss.
+/// modular::sampled_cross_entropy() over classes that are split over tp, like `weight` and `bias`. Every rank gets the
+/// rows of the sample and computes the same loss.
 inline Tensor sampled_cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& bias,
                                     const Tensor& targets, double temperature) {
   if (!bound.tp) return modular::sampled_cross_entropy(hidden, weight, bias, targets, temperature);
@@ -147,7 +147,7 @@ inline Tensor sampled_cross_entropy(const Tensor& hidden, const Tensor& weight, 
   return modular::detail::cross_entropy_of_rows(hidden, weight, bias, targets, temperature, rows);
 }
 
-/// Dropout of features of which this rank has a slice.
+/// Dropout of features that are split over tp.
 template <class Dropout>
 Tensor dropout(Dropout& layer, const Tensor& x) {
   return layer->drops() ? modular::detail::drop(*layer, x, part()) : x;
@@ -159,20 +159,21 @@ inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& va
   if (!dropout->drops()) return modular::attention(query, key, value, mask, scale, softcap);
   return modular::detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap, part());
 }
-/// The same under a tensor.
+/// Attention with a tensor mask and dropout over this rank's heads.
 inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
                         const nn::Dropout& dropout, std::optional<double> softcap = std::nullopt) {
   if (!dropout->drops()) return modular::attention(query, key, value, mask, scale, softcap);
   return modular::detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap, part());
 }
-/// The same of attention_with_biases().
+/// attention_with_biases() with dropout over this rank's heads.
 inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
                                     double scale, const nn::Dropout& dropout) {
   if (!dropout->drops()) return modular::attention_with_biases(query, key, value, biases, scale);
   return attention(query, key, value, biases, scale, dropout);
 }
 
-/// The whole of a value that is split along its last dimension, on every rank.
+/// All-gathers a value that is split along its last dimension: every rank gets the full value.
+
 /// - shard [..., features]
 /// - returns [..., features]
 inline Tensor gather(const Tensor& shard) { return bound.tp ? bound.tp->gather(shard, -1) : shard; }

@@ -10,11 +10,11 @@
 
 #include "runtime/advise/advice.h"
 #include "runtime/advise/report.h"
+#include "runtime/config/known_devices.h"
 #include "runtime/mesh/cuda_library.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
-#include "runtime/train/known_devices.h"
 #include "runtime/train/machine_memory.h"
 #include "runtime/train/matrix_rate.h"
 #include "runtime/train/preflight.h"
@@ -131,7 +131,7 @@ Cluster make_cluster(const AdviseArguments& given, const RunConfig& config) {
              "{}, {}: {} of memory, {:.4g} TFLOP/s in {}, {:.4g} GB/s of its memory, {:.4g} GB/s to another one\n",
              is_cpu ? "cpu" : (*device)->name,
              is_cpu ? "measured here, of each rank" : fmt::format("by its data sheet ({})", (*device)->data_sheet),
-             in_words(cluster.memory), cluster.flops * 1e-12, bf16 ? "bfloat16" : "float32",
+             format_bytes(cluster.memory), cluster.flops * 1e-12, bf16 ? "bfloat16" : "float32",
              cluster.speed_of_memory() * 1e-9, cluster.link * 1e-9);
   return cluster;
 }

@@ -13,13 +13,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "runtime/config/config_field.h"
 #include "runtime/launch/launcher.h"
 #include "runtime/launch/temporary_folder.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/plan/run_plan.h"
-#include "runtime/train/config_field.h"
 #include "runtime/train/measure.h"
 #include "runtime/train/resolved_config.h"
 

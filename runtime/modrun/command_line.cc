@@ -3,10 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "runtime/config/config_field.h"
+#include "runtime/config/known_devices.h"
 #include "runtime/launch/launcher.h"
 #include "runtime/mesh/print.h"
-#include "runtime/train/config_field.h"
-#include "runtime/train/known_devices.h"
 
 namespace modular {
 

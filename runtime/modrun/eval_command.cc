@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
+#include "runtime/datasets/label_names.h"
+#include "runtime/datasets/model_checks.h"
+#include "runtime/datasets/samples.h"
+#include "runtime/datasets/sentence_data.h"
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/modrun/trained_model.h"
-#include "runtime/train/label_names.h"
-#include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/resolved_config.h"
-#include "runtime/train/samples.h"
-#include "runtime/train/sentence_data.h"
 #include "runtime/train/validation.h"
 
 namespace modular {

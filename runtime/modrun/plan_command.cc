@@ -10,10 +10,10 @@
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
-#include "runtime/parallel/meta_construction.h"
-#include "runtime/parallel/parameter_table.h"
-#include "runtime/parallel/schedule_simulator.h"
-#include "runtime/parallel/uneven_splits.h"
+#include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/parameter_table.h"
+#include "runtime/parallel/parameters/uneven_splits.h"
+#include "runtime/parallel/pipeline/schedule_simulator.h"
 #include "runtime/plan/run_plan.h"
 
 namespace modular {

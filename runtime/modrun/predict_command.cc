@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/hidden_items.h"
+#include "runtime/datasets/model_checks.h"
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/evaluation/predictions.h"
 #include "runtime/mesh/collectives.h"
@@ -16,7 +17,6 @@
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/modrun/trained_model.h"
-#include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/resolved_config.h"
 

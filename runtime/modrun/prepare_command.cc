@@ -6,16 +6,16 @@
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/label_table.h"
 #include "runtime/checkpoint/tokenizer_files.h"
+#include "runtime/config/config_field.h"
+#include "runtime/config/printed_command.h"
+#include "runtime/datasets/model_checks.h"
 #include "runtime/files/open_file.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/prepare/prepare.h"
 #include "runtime/prepare/sentence_settings.h"
-#include "runtime/train/config_field.h"
-#include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
-#include "runtime/train/printed_command.h"
 
 namespace modular {
 namespace {
@@ -151,6 +151,9 @@ void prepare_data(const Arguments& arguments) {
     SentenceSettings settings = read_sentence_settings(
         folder, asked.prompt_names, std::max<size_t>(asked.texts.size(), 1), options.length.positions);
     options.columns.prompts = std::move(settings.prompts);
+    options.columns.leaves_prompts_out = !fields_as_json(*config.network.config).at("include_prompt").get<bool>();
+    if (options.columns.leaves_prompts_out && !options.columns.prompts.empty())
+      settings.note += "; pooling leaves the prompts' tokens out";
     options.length.usual = settings.longest;
     note = std::move(settings.note);
   }

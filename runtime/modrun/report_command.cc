@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/config/config.h"
 #include "runtime/data/files.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/report/page.h"
-#include "runtime/train/config.h"
 
 namespace modular {
 

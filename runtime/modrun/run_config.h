@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
+#include "runtime/config/config.h"
 #include "runtime/modrun/command_line.h"
-#include "runtime/train/config.h"
 
 namespace modular {
 

@@ -2,16 +2,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/config/run_tokenizer.h"
+#include "runtime/datasets/model_checks.h"
 #include "runtime/mesh/print.h"
 #include "runtime/mesh/status.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/prompts.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/modrun/trained_model.h"
-#include "runtime/train/model_checks.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/resolved_config.h"
-#include "runtime/train/run_tokenizer.h"
 #include "runtime/train/sampling.h"
 #include "runtime/train/text_ids.h"
 

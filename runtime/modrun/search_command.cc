@@ -10,6 +10,9 @@
 #include <memory>
 #include <optional>
 
+#include "runtime/config/config_field.h"
+#include "runtime/datasets/data_sets.h"
+#include "runtime/datasets/sentence_data.h"
 #include "runtime/launch/background_task.h"
 #include "runtime/launch/launcher.h"
 #include "runtime/mesh/cuda_library.h"
@@ -21,9 +24,6 @@
 #include "runtime/search/run_trials.h"
 #include "runtime/search/shared_machine.h"
 #include "runtime/search/trial_values.h"
-#include "runtime/train/config_field.h"
-#include "runtime/train/data_sets.h"
-#include "runtime/train/sentence_data.h"
 
 namespace modular {
 namespace {
@@ -114,7 +114,7 @@ std::vector<std::string> list_gpus(const RunConfig& config, int64_t ranks, int64
   const int64_t gpus = workers > 1 && config.train.device != "cpu" ? gpu_count() : 0;
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (gpus == 0) return {};
-  return gpus_of_trials(gpus, visible ? visible : "", ranks, workers);
+  return assign_gpus(gpus, visible ? visible : "", ranks, workers);
 }
 
 /// Gives each rank its share of the cores, and says where there are more ranks than cores.
@@ -131,11 +131,11 @@ int run_trial(const LaunchOptions& options, const std::vector<std::string>& word
               const Trial& trial, const std::filesystem::path& folder, std::string& answer) {
   if (const int status = launch_self(options, words); status != 0) return status;
   try {
-    answer = format_answer(values_of_trial(search, trial, folder));
+    answer = format_answer(compute_trial_values(search, trial, folder));
   } catch (const Interrupted& interrupted) {
     return 128 + interrupted.signal;
   } catch (const std::exception& error) {
-    answer = answer_of_failure(error.what());
+    answer = format_failure(error.what());
   }
   return 0;
 }

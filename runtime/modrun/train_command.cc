@@ -3,7 +3,11 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
+#include "runtime/config/run_tokenizer.h"
+#include "runtime/datasets/model_checks.h"
+#include "runtime/datasets/partitions.h"
 #include "runtime/mesh/print.h"
+#include "runtime/metrics/wandb.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/ops/cpu/gemm.h"
@@ -11,13 +15,9 @@
 #include "runtime/train/deterministic.h"
 #include "runtime/train/job_mark.h"
 #include "runtime/train/machine_memory.h"
-#include "runtime/train/model_checks.h"
-#include "runtime/train/partitions.h"
 #include "runtime/train/resolved_config.h"
-#include "runtime/train/run_tokenizer.h"
 #include "runtime/train/text_ids.h"
 #include "runtime/train/trainer.h"
-#include "runtime/train/wandb.h"
 
 namespace modular {
 

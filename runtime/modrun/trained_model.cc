@@ -5,8 +5,8 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/stored_tensors.h"
+#include "runtime/datasets/label_names.h"
 #include "runtime/modrun/run_config.h"
-#include "runtime/train/label_names.h"
 
 namespace modular {
 

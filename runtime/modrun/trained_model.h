@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "runtime/config/config.h"
 #include "runtime/modrun/command_line.h"
 #include "runtime/parallel/parallel_model.h"
-#include "runtime/train/config.h"
 
 namespace modular {
 

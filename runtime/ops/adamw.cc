@@ -8,14 +8,14 @@ namespace modular {
 
 AdamWFactors adamw_factors(double lr, double beta1, double beta2, double eps, double weight_decay, int64_t number) {
   const auto correction = [&](double beta) { return 1.0 - std::pow(beta, static_cast<double>(number)); };
-  const auto rounded = [](double value) { return static_cast<float>(value); };
-  return {.decay = rounded(1.0 - lr * weight_decay),
-          .of_gradient = rounded(1.0 - beta1),
-          .of_square = rounded(1.0 - beta2),
-          .beta2 = rounded(beta2),
-          .step_size = rounded(lr / correction(beta1)),
-          .root_of_correction = rounded(std::sqrt(correction(beta2))),
-          .eps = rounded(eps)};
+  const auto to_float = [](double value) { return static_cast<float>(value); };
+  return {.decay = to_float(1.0 - lr * weight_decay),
+          .gradient_weight = to_float(1.0 - beta1),
+          .square_weight = to_float(1.0 - beta2),
+          .beta2 = to_float(beta2),
+          .step_size = to_float(lr / correction(beta1)),
+          .sqrt_bias_correction2 = to_float(std::sqrt(correction(beta2))),
+          .eps = to_float(eps)};
 }
 
 bool has_adamw(const at::Device& device) {

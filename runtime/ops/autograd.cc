@@ -1,5 +1,5 @@
-// The fused operations as differentiable functions: one autograd node each, whose backward is written out and which
-// keeps only what that needs.
+// The fused operations as differentiable functions. Each is a single autograd node with a hand-written backward, which
+// saves only the tensors that the backward needs.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/record_function.h>
 #include <dlfcn.h>
@@ -41,15 +41,15 @@ bool is_fusable(const Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kBFloat16;
 }
 
-bool same_type_and_device(const Tensor& one, const Tensor& other) {
-  return one.scalar_type() == other.scalar_type() && one.device() == other.device();
+bool same_type_and_device(const Tensor& left, const Tensor& right) {
+  return left.scalar_type() == right.scalar_type() && left.device() == right.device();
 }
 
 bool is_scale_for(const Tensor& weight, const Tensor& x) {
   return same_type_and_device(weight, x) || (weight.scalar_type() == at::kFloat && weight.device() == x.device());
 }
 
-/// What a profiler that asks for inputs is told of a function; made when one does.
+/// The inputs that a profiler records for a function; created only if a profiler asks for them.
 template <class... Values>
 std::array<const c10::IValue, sizeof...(Values)> recorded(const Values&... values) {
   return {c10::IValue(values)...};
@@ -108,11 +108,11 @@ struct Rotary : Function<Rotary> {
   }
 };
 
-/// Whether nobody but the node that saved `tensor`, and who unpacked it, can read its memory.
-bool is_held_by_its_graph_alone(const Tensor& tensor) { return tensor.use_count() <= 2 && has_memory_alone(tensor); }
+/// Whether only the node that saved `tensor`, and the caller that unpacked it, can read its memory.
+bool is_held_only_by_graph(const Tensor& tensor) { return tensor.use_count() <= 2 && has_exclusive_memory(tensor); }
 
-/// The same memory as a tensor that is no view: views hold what they are of.
-Tensor in_its_memory(const Tensor& tensor) {
+/// The same memory as a tensor that is not a view: views keep their base alive.
+Tensor alias_without_view(const Tensor& tensor) {
   const at::AutoDispatchBelowADInplaceOrView below;
   return tensor.detach();
 }
@@ -126,13 +126,14 @@ struct CrossEntropy : Function<CrossEntropy> {
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     throw_second_derivative();
     const auto saved = context->get_saved_variables();
-    // Logits are the largest values of a step. Where nobody else has them, and this backward is the last of the graph,
-    // their gradient takes their place.
+    // Logits are the largest tensors of a step. If nothing else references them and this backward is the last of the
+    // graph, their gradient is written in place.
     const Tensor& logits = saved[0];
     const bool is_in_rows = logits.is_contiguous() || (logits.is_cuda() && has_rows_in_memory(logits));
     const bool last_reader =
-        is_in_rows && is_held_by_its_graph_alone(logits) && !torch::autograd::get_current_graph_task_keep_graph();
-    const Tensor gradient = last_reader ? in_its_memory(logits) : at::empty_like(logits, at::MemoryFormat::Contiguous);
+        is_in_rows && is_held_only_by_graph(logits) && !torch::autograd::get_current_graph_task_keep_graph();
+    const Tensor gradient =
+        last_reader ? alias_without_view(logits) : at::empty_like(logits, at::MemoryFormat::Contiguous);
     operations_for(logits.device())->cross_entropy_backward(grads[0], logits, saved[1], saved[2], gradient);
     return {gradient, {}};
   }
@@ -151,9 +152,9 @@ struct DecayBetween : Function<DecayBetween> {
   }
 };
 
-/// A draw as a node keeps it: its tensor, and its numbers.
-c10::IValue to_numbers(const DropoutRng& drawn) {
-  return c10::ivalue::Tuple::create({static_cast<int64_t>(drawn.key), drawn.p, drawn.part});
+/// A node saves the RNG state as a tensor and these numbers.
+c10::IValue to_numbers(const DropoutRng& rng) {
+  return c10::ivalue::Tuple::create({static_cast<int64_t>(rng.key), rng.p, rng.part});
 }
 DropoutRng to_dropout_rng(const Tensor& samples, const c10::IValue& numbers) {
   const auto& element = numbers.toTupleRef().elements();
@@ -163,16 +164,15 @@ DropoutRng to_dropout_rng(const Tensor& samples, const c10::IValue& numbers) {
 struct Attention : Function<Attention> {
   static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key, const Tensor& value,
                         const std::optional<Tensor>& given_biases, const AttentionMask& mask, double scale,
-                        const DropoutRng* drawn) {
+                        const DropoutRng* rng) {
     const Tensor biases = given_biases.value_or(Tensor());
-    auto [output, normalizer] =
-        operations_for(query.device())->attention(query, key, value, mask, biases, scale, drawn);
-    context->save_for_backward({query, key, value, mask.padding, mask.documents, output, normalizer,
-                                drawn ? drawn->samples : Tensor(), biases});
+    auto [output, normalizer] = operations_for(query.device())->attention(query, key, value, mask, biases, scale, rng);
+    context->save_for_backward(
+        {query, key, value, mask.padding, mask.documents, output, normalizer, rng ? rng->samples : Tensor(), biases});
     context->saved_data["causal"] = mask.causal;
     context->saved_data["reach"] = mask.reach;
     context->saved_data["scale"] = scale;
-    if (drawn) context->saved_data["drawn"] = to_numbers(*drawn);
+    if (rng) context->saved_data["rng"] = to_numbers(*rng);
     return output;
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
@@ -180,28 +180,27 @@ struct Attention : Function<Attention> {
     const auto saved = context->get_saved_variables();
     const AttentionMask mask = {context->saved_data["causal"].toBool(),
                                 context->saved_data["reach"].toOptional<int64_t>(), saved[3], saved[4]};
-    std::optional<DropoutRng> drawn;
-    if (saved[7].defined()) drawn = to_dropout_rng(saved[7], context->saved_data["drawn"]);
+    std::optional<DropoutRng> rng;
+    if (saved[7].defined()) rng = to_dropout_rng(saved[7], context->saved_data["rng"]);
     auto [dquery, dkey, dvalue, dbiases] =
         operations_for(saved[0].device())
             ->attention_backward(grads[0], saved[0], saved[1], saved[2], mask, saved[8],
                                  saved[8].defined() && context->needs_input_grad(3),
-                                 context->saved_data["scale"].toDouble(), drawn ? &*drawn : nullptr, saved[5],
-                                 saved[6]);
+                                 context->saved_data["scale"].toDouble(), rng ? &*rng : nullptr, saved[5], saved[6]);
     return {dquery, dkey, dvalue, dbiases, {}, {}, {}};
   }
 };
 
 struct Dropout : Function<Dropout> {
-  static Tensor forward(AutogradContext* context, const Tensor& x, const DropoutRng& drawn) {
-    context->save_for_backward({drawn.samples});
-    context->saved_data["drawn"] = to_numbers(drawn);
-    return operations_for(x.device())->dropout(x, drawn);
+  static Tensor forward(AutogradContext* context, const Tensor& x, const DropoutRng& rng) {
+    context->save_for_backward({rng.samples});
+    context->saved_data["rng"] = to_numbers(rng);
+    return operations_for(x.device())->dropout(x, rng);
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     throw_second_derivative();
-    const DropoutRng drawn = to_dropout_rng(context->get_saved_variables()[0], context->saved_data["drawn"]);
-    return {operations_for(grads[0].device())->dropout(grads[0], drawn), {}};
+    const DropoutRng rng = to_dropout_rng(context->get_saved_variables()[0], context->saved_data["rng"]);
+    return {operations_for(grads[0].device())->dropout(grads[0], rng), {}};
   }
 };
 
@@ -248,7 +247,7 @@ Tensor fused_cross_entropy(const Tensor& logits, const Tensor& targets) {
   return CrossEntropy::apply(logits.flatten(0, -2), targets.flatten());
 }
 
-/// Whether attention has a fused form for queries, keys and values like these.
+/// Whether attention has a fused form for these queries, keys and values.
 bool is_attention_fusable(const Tensor& query, const Tensor& key, const Tensor& value) {
   const Operations* operations = operations_for(query.device());
   return operations && operations->attention && is_fusable(query) && same_type_and_device(query, key) &&
@@ -258,45 +257,45 @@ bool is_attention_fusable(const Tensor& query, const Tensor& key, const Tensor& 
 }
 
 Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,
-                       double scale, const DropoutRng* drawn) {
+                       double scale, const DropoutRng* rng) {
   const auto fits = [&] {
     const int64_t batch = query.size(0), seq = query.size(2);
-    const auto is_of_keys = [&](const Tensor& part, at::ScalarType type) {
+    const auto fits_keys = [&](const Tensor& part, at::ScalarType type) {
       return !part.defined() || (part.scalar_type() == type && part.device() == query.device() && part.dim() == 2 &&
                                  (part.size(0) == 1 || part.size(0) == batch) && part.size(1) == seq);
     };
-    return key.size(2) == seq && is_of_keys(mask.padding, at::kBool) && is_of_keys(mask.documents, at::kLong);
+    return key.size(2) == seq && fits_keys(mask.padding, at::kBool) && fits_keys(mask.documents, at::kLong);
   };
   if (!is_attention_fusable(query, key, value) || !fits())
-    return drawn ? plain::attention_dropping(query, key, value, mask, scale, std::nullopt, *drawn)
-                 : plain::attention(query, key, value, mask, scale);
-  // The kernels take a query's largest product for its largest score.
-  if (scale < 0.0) return fused_attention(query.neg(), key, value, mask, -scale, drawn);
+    return rng ? plain::attention_dropping(query, key, value, mask, scale, std::nullopt, *rng)
+               : plain::attention(query, key, value, mask, scale);
+  // The kernels assume that a query's largest dot product gives its largest score.
+  if (scale < 0.0) return fused_attention(query.neg(), key, value, mask, -scale, rng);
   RECORD_USER_SCOPE_WITH_INPUTS("modular::Attention", recorded(query, key, value, mask.causal));
-  return Attention::apply(query, key, value, std::optional<Tensor>(), mask, scale, drawn);
+  return Attention::apply(query, key, value, std::optional<Tensor>(), mask, scale, rng);
 }
 
 Tensor fused_attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,
-                                   double scale, const DropoutRng* drawn) {
+                                   double scale, const DropoutRng* rng) {
   if (!is_attention_fusable(query, key, value) || biases.device() != query.device() || biases.dim() != 4 ||
       !at::isFloatingType(biases.scalar_type()))
     return {};
   const int64_t batch = query.size(0), seq = query.size(2), keys = key.size(2);
-  // A token that is generated would leave most of a block of queries empty.
+  // In token-by-token generation most of a block of queries would be empty.
   if (!at::GradMode::is_enabled() && seq < keys) return {};
   const auto fits = [&](int64_t dimension, int64_t size) {
     return biases.size(dimension) == 1 || biases.size(dimension) == size;
   };
   if (!fits(0, batch) || !fits(1, query.size(1)) || !fits(2, seq) || biases.size(3) != keys) return {};
   RECORD_USER_SCOPE_WITH_INPUTS("modular::AttentionWithBiases", recorded(query, key, value, false, biases));
-  return Attention::apply(query, key, value, std::optional(biases.to(at::kFloat)), AttentionMask(), scale, drawn);
+  return Attention::apply(query, key, value, std::optional(biases.to(at::kFloat)), AttentionMask(), scale, rng);
 }
 
-Tensor fused_dropout(const Tensor& x, const DropoutRng& drawn) {
+Tensor fused_dropout(const Tensor& x, const DropoutRng& rng) {
   const Operations* operations = operations_for(x.device());
-  if (!operations || !operations->dropout || !is_fusable(x) || x.numel() == 0) return plain::dropout(x, drawn);
+  if (!operations || !operations->dropout || !is_fusable(x) || x.numel() == 0) return plain::dropout(x, rng);
   RECORD_USER_SCOPE_WITH_INPUTS("modular::Dropout", recorded(x));
-  return Dropout::apply(x, drawn);
+  return Dropout::apply(x, rng);
 }
 
 Tensor fused_decay_between(const Tensor& steps) {
@@ -309,7 +308,7 @@ Tensor fused_decay_between(const Tensor& steps) {
 
 using OperationsOfLibrary = const Operations* (*)();
 
-/// What libmodular_cuda has, once that library has been loaded: there are no CUDA tensors before.
+/// The entry point of libmodular_cuda, once that library is loaded: there are no CUDA tensors before.
 OperationsOfLibrary cuda_library_operations() {
   return reinterpret_cast<OperationsOfLibrary>(dlsym(RTLD_DEFAULT, "modular_cuda_operations"));
 }
@@ -337,8 +336,8 @@ void install_fused_functions() {
   cpu::install_layer_norm();
   cpu::install_patches();
   install_linear();
-  // Looking at the table installs what replaces libtorch's own on GPUs. A library that is loaded later has its turn
-  // when a fused function first meets a CUDA tensor.
+  // Reading the table installs the replacements of libtorch's own GPU kernels. If the library is loaded later, they are
+  // installed when a fused function first gets a CUDA tensor.
   if (cuda_library_operations()) cuda_operations();
   fused.rms_norm = fused_rms_norm;
   fused.gated_activation = fused_gated_activation;

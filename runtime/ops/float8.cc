@@ -17,21 +17,22 @@ using torch::autograd::variable_list;
 
 constexpr auto kValues = at::kFloat8_e4m3fn, kGradients = at::kFloat8_e5m2;
 
-/// The last input in float8. Layers that read the same, as queries, keys and values do, convert it once.
+/// Caches the last input in float8: layers that read the same input, such as query, key and value projections, convert
+/// it once.
 class LastInput {
  public:
-  const Float8& of(const Tensor& x, const Tensor& rows) {
-    if (!of_ || of_->lock().get() != x.unsafeGetTensorImpl() || version_ != x._version()) {
-      of_.emplace(x.getIntrusivePtr());
+  const Float8& convert(const Tensor& x, const Tensor& rows) {
+    if (!tensor_ || tensor_->lock().get() != x.unsafeGetTensorImpl() || version_ != x._version()) {
+      tensor_.emplace(x.getIntrusivePtr());
       version_ = x._version();
       float8_ = to_float8(rows, kValues, {.values = true, .transposed = true});
     }
     return float8_;
   }
-  void forget() { of_.reset(), float8_ = {}; }
+  void forget() { tensor_.reset(), float8_ = {}; }
 
  private:
-  std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> of_;  // by which no other tensor gets its address
+  std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> tensor_;  // keeps its address from being reused
   uint32_t version_ = 0;
   Float8 float8_;
 };
@@ -41,14 +42,15 @@ struct Float8Linear : torch::autograd::Function<Float8Linear> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
                         const std::optional<Tensor>& bias, bool is_transposed) {
     const Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();
-    const Float8 input = last_input.of(x, rows);
+    const Float8 input = last_input.convert(x, rows);
     const Float8 by = to_float8(weight.contiguous(), kValues, {.values = !is_transposed, .transposed = is_transposed});
-    // Of a weight that FSDP frees, no copy is kept.
+    // No copy of the weight is kept: FSDP reshards it.
     context->save_for_backward({weight.requires_grad() ? input.transposed : Tensor(), input.scale,
                                 x.requires_grad() ? weight : Tensor(), by.largest});
     context->saved_data["is_transposed"] = is_transposed;
     context->saved_data["has_bias"] = bias.has_value();
-    const at::AutoDispatchBelowADInplaceOrView below;  // the result is no view, which could not be written to
+    // The result must not be a view, which could not be modified in place.
+    const at::AutoDispatchBelowADInplaceOrView below;
     const Tensor y = float8_matmul(input.values, input.scale, is_transposed ? by.transposed : by.values, by.scale, bias,
                                    /*is_fast=*/true);
     std::vector<int64_t> sizes = x.sizes().vec();
@@ -59,14 +61,14 @@ struct Float8Linear : torch::autograd::Function<Float8Linear> {
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     last_input.forget();
     const auto saved = context->get_saved_variables();
-    const Tensor &input = saved[0], &scale_of_input = saved[1], &weight = saved[2];
+    const Tensor &input = saved[0], &input_scale = saved[1], &weight = saved[2];
     const bool is_transposed = context->saved_data["is_transposed"].toBool();
     const Tensor rows = grads[0].reshape({-1, grads[0].size(-1)}).contiguous();
-    const bool of_x = context->needs_input_grad(0), of_weight = context->needs_input_grad(1);
+    const bool needs_x = context->needs_input_grad(0), needs_weight = context->needs_input_grad(1);
     variable_list gradients(4);
-    if (of_x || of_weight) {
-      const Float8 grad = to_float8(rows, kGradients, {.values = of_x, .transposed = of_weight});
-      if (of_x) {
+    if (needs_x || needs_weight) {
+      const Float8 grad = to_float8(rows, kGradients, {.values = needs_x, .transposed = needs_weight});
+      if (needs_x) {
         const Float8 by = to_float8(weight.contiguous(), kValues,
                                     {.values = is_transposed, .transposed = !is_transposed}, /*largest=*/saved[3]);
         auto sizes = grads[0].sizes().vec();
@@ -76,10 +78,10 @@ struct Float8Linear : torch::autograd::Function<Float8Linear> {
                                            std::nullopt, /*is_fast=*/false),
                              sizes);
       }
-      if (of_weight)
-        gradients[1] = is_transposed ? float8_matmul(input, scale_of_input, grad.transposed, grad.scale, std::nullopt,
+      if (needs_weight)
+        gradients[1] = is_transposed ? float8_matmul(input, input_scale, grad.transposed, grad.scale, std::nullopt,
                                                      /*is_fast=*/false)
-                                     : float8_matmul(grad.transposed, grad.scale, input, scale_of_input, std::nullopt,
+                                     : float8_matmul(grad.transposed, grad.scale, input, input_scale, std::nullopt,
                                                      /*is_fast=*/false);
     }
     if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(2)) gradients[2] = rows.sum(0);
@@ -100,12 +102,11 @@ Float8 to_float8(const Tensor& matrix, at::ScalarType type, Float8Layout layout,
   return operations_for(matrix.device())->to_float8(matrix, type, layout, largest);
 }
 
-Tensor float8_matmul(const Tensor& a, const Tensor& scale_of_a, const Tensor& b, const Tensor& scale_of_b,
+Tensor float8_matmul(const Tensor& a, const Tensor& a_scale, const Tensor& b, const Tensor& b_scale,
                      const std::optional<Tensor>& bias, bool is_fast) {
-  if (!a.is_cpu())
-    return at::_scaled_mm(a, b.t(), scale_of_a, scale_of_b, bias, /*scale_result=*/{}, at::kBFloat16, is_fast);
-  const Tensor product = a.to(at::kFloat).mm(b.to(at::kFloat).t()).mul_(scale_of_a * scale_of_b);
-  return (bias ? product.add_(bias->to(at::kFloat)) : product).to(at::kBFloat16);
+  if (!a.is_cpu()) return at::_scaled_mm(a, b.t(), a_scale, b_scale, bias, /*scale_result=*/{}, at::kBFloat16, is_fast);
+  const Tensor result = a.to(at::kFloat).mm(b.to(at::kFloat).t()).mul_(a_scale * b_scale);
+  return (bias ? result.add_(bias->to(at::kFloat)) : result).to(at::kBFloat16);
 }
 
 Tensor float8_linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool is_transposed) {

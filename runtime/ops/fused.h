@@ -1,15 +1,15 @@
-// Fused operations for the functions that models are made of (runtime/model/functions.h).
+// Installs fused forms of the model functions (runtime/model/functions.h).
 #pragma once
 
 namespace modular {
 
-/// From now on the model functions of this program run fused, with explicit gradients, on CPUs and, where
-/// libmodular_cuda.so is beside the program and there is a GPU, on CUDA. Types other than float32 and bfloat16 keep
-/// the plain ATen form. In place of libtorch's own on CPUs, in all of the program, come kernels for products
-/// (runtime/ops/cpu/gemm.h), linear layers (linear.h), GELU and SiLU (activations.h), layer norms (layer_norm.h),
-/// patches (patches.h) and gradients of bfloat16 tables (embedding.h); on GPUs, kernels for layer norms
-/// (cuda/layer_norm.h): from here on where libmodular_cuda has been loaded (gpu_count()), else from the first fused
-/// function on that meets a CUDA tensor.
+/// Makes the model functions of this program run fused, with explicit gradients, on CPUs and, if libmodular_cuda.so is
+/// next to the program and there is a GPU, on CUDA. Types other than float32 and bfloat16 keep the plain ATen form. On
+/// CPUs it also replaces libtorch's own kernels in the entire program: GEMM (runtime/ops/cpu/gemm.h), linear layers
+/// (linear.h), GELU and SiLU (activations.h), layer norms (layer_norm.h), patches (patches.h) and gradients of bfloat16
+/// embedding tables (embedding.h). On GPUs it replaces layer norms (cuda/layer_norm.h): immediately if libmodular_cuda
+/// is loaded (gpu_count()), else when a fused function first gets a CUDA tensor.
+
 void install_fused_functions();
 
 }  // namespace modular

@@ -21,12 +21,13 @@ using torch::autograd::variable_list;
 struct Linear : torch::autograd::Function<Linear> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
                         const std::optional<Tensor>& bias) {
-    // Each is kept for the other's gradient.
+    // Each is saved for the gradient of the other.
     context->save_for_backward({weight.requires_grad() ? x : Tensor(), x.requires_grad() ? weight : Tensor()});
     context->saved_data["has_bias"] = bias.has_value();
     const bool pads = is_worth_padding(x, weight);
     context->saved_data["pads"] = pads;
-    const at::AutoDispatchBelowADInplaceOrView below;  // the result is no view, which could not be written to
+    // The result must not be a view, which could not be modified in place.
+    const at::AutoDispatchBelowADInplaceOrView below;
     return pads ? padded_linear(x, weight, bias) : at::compositeimplicitautograd::linear(x, weight, bias);
   }
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
@@ -42,8 +43,8 @@ struct Linear : torch::autograd::Function<Linear> {
       gradients[0] = at::_unsafe_view(at::mm(grad, pads ? padded_weight(weight) : weight), sizes);
     }
     if (context->needs_input_grad(1)) {
-      const Tensor whole = at::mm(grad.t(), x.reshape({-1, x.size(-1)}));
-      gradients[1] = pads ? whole.narrow(0, 0, out) : whole;  // autograd adds to no view in its place
+      const Tensor padded = at::mm(grad.t(), x.reshape({-1, x.size(-1)}));
+      gradients[1] = pads ? padded.narrow(0, 0, out) : padded;  // autograd does not accumulate in place into a view
     }
     if (context->saved_data["has_bias"].toBool() && context->needs_input_grad(2))
       gradients[2] = (pads ? grad.narrow(1, 0, out) : grad).sum(0);
@@ -53,10 +54,10 @@ struct Linear : torch::autograd::Function<Linear> {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& given_bias) {
   const std::optional<Tensor> bias = given_bias && given_bias->defined() ? given_bias : std::nullopt;
-  const bool of_layer = at::isFloatingType(x.scalar_type()) && x.dim() > 0 && weight.dim() == 2 && x.numel() > 0 &&
+  const bool is_layer = at::isFloatingType(x.scalar_type()) && x.dim() > 0 && weight.dim() == 2 && x.numel() > 0 &&
                         weight.numel() > 0 && (!bias || bias->dim() == 1);
-  if (of_layer && at::GradMode::is_enabled()) return Linear::apply(x, weight, bias);
-  return of_layer && is_worth_padding(x, weight) ? padded_linear(x, weight, bias)
+  if (is_layer && at::GradMode::is_enabled()) return Linear::apply(x, weight, bias);
+  return is_layer && is_worth_padding(x, weight) ? padded_linear(x, weight, bias)
                                                  : at::compositeimplicitautograd::linear(x, weight, bias);
 }
 

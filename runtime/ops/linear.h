@@ -2,11 +2,11 @@
 
 namespace modular {
 
-/// From here on has at::linear be one node of the graph, in all of the program. libtorch makes it of a product with a
-/// transposed view, whose gradient is a view too; autograd adds nothing to such in its place, so that the gradient of a
-/// matrix that serves twice, as tied embeddings do, takes its memory three times. Where no graph is built, and of other
-/// than a matrix and a vector of real numbers, it stays libtorch's, but for products that a GPU makes faster when
-/// padded (padded_gemm.h). Calling it again does nothing.
+/// Makes at::linear a single node of the graph in the entire program. libtorch builds it from a matmul with a
+/// transposed view, whose gradient is a view too. autograd does not accumulate in place into views, so the gradient of
+/// a matrix that is used twice, such as a tied embedding, takes three times its memory. Without a graph, or if the
+/// operands are not a floating-point matrix and vector, the call stays libtorch's, except for GEMMs that are faster on
+/// a GPU when padded (padded_gemm.h). Calling it again does nothing.
 void install_linear();
 
 }  // namespace modular

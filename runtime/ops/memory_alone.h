@@ -4,8 +4,8 @@
 
 namespace modular {
 
-/// Whether no tensor but this one can read its memory. A view keeps its base.
-inline bool has_memory_alone(const at::Tensor& tensor) {
+/// Whether no other tensor can read the memory of this one. A view keeps its base alive.
+inline bool has_exclusive_memory(const at::Tensor& tensor) {
   const bool is_view = tensor.is_view();
   return tensor.storage().use_count() == (is_view ? 2 : 1) && (!is_view || tensor._base().use_count() == 1);
 }

@@ -6,8 +6,8 @@
 
 namespace modular {
 
-/// Whether a LayerNorm has kernels of ours: over the last dimension alone, of float32 or bfloat16 numbers that lie
-/// where, and are of the type that, weight and bias are, if there are any.
+/// Whether our LayerNorm kernels support these arguments: a norm over the last dimension only, of float32 or bfloat16,
+/// with weight and bias, if there are any, of the same type and on the same device.
 inline bool is_norm_of_rows(const at::Tensor& x, c10::IntArrayRef shape, const std::optional<at::Tensor>& weight,
                             const std::optional<at::Tensor>& bias) {
   const auto fits = [&](const std::optional<at::Tensor>& scale) {

@@ -7,13 +7,13 @@ namespace {
 
 using at::Tensor;
 
-constexpr int64_t kAligned = 8;  // elements of 16 bits in 16 bytes
+constexpr int64_t kAligned = 8;  // 16-bit elements per 16 bytes
 
 int64_t padded(int64_t features) { return (features + kAligned - 1) / kAligned * kAligned; }
 
-/// Whether its rows are followed by memory up to padded(), each and the last one too, which this tensor alone holds.
+/// Whether each row, including the last, is followed by memory up to padded() that only this tensor holds.
 bool has_room(const Tensor& tensor, int64_t features) {
-  if (tensor.stride(-1) != 1 || !has_memory_alone(tensor)) return false;
+  if (tensor.stride(-1) != 1 || !has_exclusive_memory(tensor)) return false;
   for (int64_t dim = tensor.dim() - 2, rows = padded(features); dim >= 0; rows *= tensor.size(dim--))
     if (tensor.stride(dim) != rows) return false;
   const int64_t rows = tensor.numel() / features;
@@ -24,7 +24,7 @@ bool has_room(const Tensor& tensor, int64_t features) {
 }  // namespace
 
 bool is_worth_padding(const Tensor& x, const Tensor& weight) {
-  constexpr int64_t kRows = 128, kFeatures = 1024;  // below, a step is not made of it
+  constexpr int64_t kRows = 128, kFeatures = 1024;  // smaller GEMMs do not matter for a step's time
   return !x.is_cpu() && x.itemsize() == 2 && weight.size(0) % kAligned != 0 && weight.size(0) >= kFeatures &&
          weight.size(1) % kAligned == 0 && x.numel() >= kRows * weight.size(1);
 }
@@ -35,8 +35,9 @@ Tensor padded_weight(const Tensor& weight) {
 
 Tensor padded_linear(const Tensor& x, const Tensor& weight, const std::optional<Tensor>& bias) {
   const int64_t out = weight.size(0);
-  const Tensor rows = x.reshape({-1, x.size(-1)}), by = padded_weight(weight).t();
-  const Tensor y = bias ? at::addmm(at::constant_pad_nd(*bias, {0, padded(out) - out}), rows, by) : at::mm(rows, by);
+  const Tensor rows = x.reshape({-1, x.size(-1)}), right = padded_weight(weight).t();
+  const Tensor y =
+      bias ? at::addmm(at::constant_pad_nd(*bias, {0, padded(out) - out}), rows, right) : at::mm(rows, right);
   std::vector<int64_t> sizes = x.sizes().vec();
   sizes.back() = padded(out);
   return y.view(sizes).narrow(-1, 0, out);
@@ -45,9 +46,9 @@ Tensor padded_linear(const Tensor& x, const Tensor& weight, const std::optional<
 Tensor padded_gradient(const Tensor& grad) {
   const int64_t features = grad.size(-1), rows = grad.numel() / features, more = padded(features) - features;
   if (!has_room(grad, features)) return at::constant_pad_nd(grad.reshape({rows, features}), {0, more});
-  const Tensor whole = grad.detach().as_strided({rows, padded(features)}, {padded(features), 1});
-  whole.narrow(1, features, more).zero_();
-  return whole;
+  const Tensor padded_grad = grad.detach().as_strided({rows, padded(features)}, {padded(features), 1});
+  padded_grad.narrow(1, features, more).zero_();
+  return padded_grad;
 }
 
 }  // namespace modular

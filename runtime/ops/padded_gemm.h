@@ -1,5 +1,5 @@
-// Matmuls whose features fill no 16 bytes, as GPT-2's vocabulary of 50,257 leaves them: cuBLAS multiplies
-// them by kernels of older GPUs, at an eighth of the rate. With features of zeros beside them it takes its fast ones.
+// Alignment-padded GEMM for feature counts that are not multiples of 16 bytes, such as GPT-2's vocabulary of 50,257:
+// cuBLAS uses kernels of older GPUs for these, at an eighth of the rate. Padding with zeros selects its fast kernels.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -8,16 +8,16 @@
 
 namespace modular {
 
-/// Whether the product of x [..., in] with a weight [out, in] is worth padding: on a GPU, of 16-bit numbers, large, and
-/// of features that the memory of a row does not align.
+/// Whether it pays off to pad the GEMM of x [..., in] with a weight [out, in]: on a GPU, for large 16-bit matrices
+/// whose rows are not aligned.
 bool is_worth_padding(const at::Tensor& x, const at::Tensor& weight);
 
-/// x [..., in] times `weight` [out, in] transposed, plus `bias` [out]: [..., out], of whose rows each is followed in
-/// memory by zeros. Without autograd.
+/// x [..., in] times `weight` [out, in] transposed, plus `bias` [out]: [..., out], with each row followed by zeros in
+/// memory. Without autograd.
 at::Tensor padded_linear(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias);
 
-/// `grad` [..., features] as [rows, padded features], with zeros in the last ones. In its own memory where that has
-/// room for them that no other tensor sees.
+/// `grad` [..., features] as [rows, padded features], with zeros in the last features. It is padded in place if its
+/// memory has room that no other tensor sees.
 at::Tensor padded_gradient(const at::Tensor& grad);
 
 /// `weight` [out, in] as [padded out, in], with zeros in the last rows.

@@ -7,12 +7,13 @@
 
 namespace modular {
 
-/// Has `impl` register kernels in place of libtorch's own on CPUs or on what `key` names, for the rest of the program.
-/// Calling it again from the same place does nothing: `impl` is a lambda, of a type that no other place has.
+/// Calls `impl` to register kernels that replace libtorch's own on CPUs, or for the dispatch key `key`, for the rest of
+/// the program. Calling it again from the same source location does nothing: each lambda `impl` has a type of its own.
 template <class Impl>
 void replace_kernels(Impl&& impl, c10::DispatchKey key = c10::DispatchKey::CPU) {
   static const torch::Library library = [&] {
-    // libtorch warns that a kernel of its own is replaced, which is meant.
+    // Silences libtorch's warning that a kernel is overridden, which is intended.
+
     struct Silence final : c10::WarningHandler {
       void process(const c10::Warning&) override {}
     } silence;

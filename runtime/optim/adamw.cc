@@ -1,6 +1,6 @@
-// AdamW (Loshchilov & Hutter, Decoupled Weight Decay Regularization), with ATen's fused kernel, or of bfloat16
-// gradients with ours. Every element is updated on its own, so the result does not depend on how the parameters are cut
-// into slices.
+// AdamW (Loshchilov & Hutter, Decoupled Weight Decay Regularization), with ATen's fused kernel, or with our own for
+// bfloat16 gradients. Every element is updated independently, so the result does not depend on how the parameters are
+// sharded.
 #include "runtime/ops/adamw.h"
 
 #include "runtime/optim/update_rule.h"
@@ -12,22 +12,22 @@ std::vector<ShardedParameter> state(const ShardedParameter& parameter, const Opt
   return {state_like(parameter, "exp_avg"), state_like(parameter, "exp_avg_sq")};
 }
 
-bool is_rounded(const ShardedParameter& parameter) {
+bool has_compute_copy(const ShardedParameter& parameter) {
   return parameter.rounded.defined() && parameter.grad.scalar_type() == at::kBFloat16 &&
          has_adamw(parameter.local.device());
 }
 
 void update(std::span<const Updated> parameters, const Step& step) {
   std::vector<at::Tensor> locals, grads, exp_avgs, exp_avg_sqs, steps;
-  std::vector<AdamWParameter> rounded;
+  std::vector<AdamWParameter> with_compute_copy;
   for (const auto& [parameter, moments, holders] : parameters) {
     if (parameter->local.numel() == 0) continue;
-    if (is_rounded(*parameter)) {
-      rounded.push_back({.value = parameter->local,
-                         .exp_avg = moments[0].local,
-                         .exp_avg_sq = moments[1].local,
-                         .gradient = parameter->grad.contiguous(),
-                         .rounded = parameter->rounded});
+    if (has_compute_copy(*parameter)) {
+      with_compute_copy.push_back({.value = parameter->local,
+                                   .exp_avg = moments[0].local,
+                                   .exp_avg_sq = moments[1].local,
+                                   .gradient = parameter->grad.contiguous(),
+                                   .compute_copy = parameter->rounded});
       parameter->compute_copy_is_fresh = true;
       continue;
     }
@@ -35,10 +35,11 @@ void update(std::span<const Updated> parameters, const Step& step) {
     grads.push_back(parameter->grad.to(at::kFloat).contiguous());
     exp_avgs.push_back(moments[0].local);
     exp_avg_sqs.push_back(moments[1].local);
-    steps.push_back(step.number_there);
+    steps.push_back(step.number_on_device);
   }
   const OptimizerOptions& options = step.options;
-  adamw(rounded, adamw_factors(step.lr, options.beta1, options.beta2, options.eps, step.weight_decay, step.number),
+  adamw(with_compute_copy,
+        adamw_factors(step.lr, options.beta1, options.beta2, options.eps, step.weight_decay, step.number),
         step.scale.divisor, step.scale.skipped);
   if (locals.empty()) return;
   at::_fused_adamw_(locals, grads, exp_avgs, exp_avg_sqs, /*max_exp_avg_sqs=*/{}, steps, step.lr, options.beta1,

@@ -11,9 +11,9 @@
 namespace modular {
 namespace {
 
-/// Norms of pieces of the gradients, [pieces]. A sum of squares in float32 loses a thousandth of itself over some ten
-/// million elements, and how much depends on how the elements are divided; over a piece it is as good as exact.
-at::Tensor norms_of_pieces(const std::vector<at::Tensor>& gradients) {
+/// Norms of pieces of the gradients, [pieces]. A sum of squares in float32 loses a thousandth of its value over about
+/// ten million elements, and the loss depends on how the elements are divided; over a short piece it is nearly exact.
+at::Tensor compute_piece_norms(const std::vector<at::Tensor>& gradients) {
   constexpr int64_t kPiece = 512;
   std::vector<at::Tensor> norms, rests;
   for (const at::Tensor& gradient : gradients) {
@@ -32,7 +32,7 @@ at::Tensor sum_squares(const std::vector<at::Tensor>& gradients) {
     return gradient.scalar_type() == at::kBFloat16 && gradient.is_contiguous() && has_adamw(gradient.device());
   };
   if (std::ranges::all_of(gradients, has_kernel)) return sum_of_squares(gradients);
-  return norms_of_pieces(gradients).to(at::kDouble).square().sum();
+  return compute_piece_norms(gradients).to(at::kDouble).square().sum();
 }
 
 }  // namespace
@@ -52,10 +52,10 @@ GradientNorm find_gradient_norm(const std::vector<ShardedParameter>& parameters,
     }
   }
 
-  // A vector shorter than the ranks leaves nothing to the last of them.
+  // If a vector is shorter than the number of ranks, the last ranks hold nothing.
   std::erase_if(owned, [](const at::Tensor& part) { return part.numel() == 0; });
 
-  // A sum with what is not finite in it is not finite either.
+  // A sum with a non-finite term is not finite either.
   const auto numbers = at::TensorOptions().dtype(at::kDouble).device(mesh.device());
   const at::Tensor none = at::zeros({}, numbers);
   const at::Tensor squares = owned.empty() ? none : sum_squares(owned).to(mesh.device());

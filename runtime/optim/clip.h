@@ -1,5 +1,5 @@
-// The norm of the full gradient, and clipping by it (Pascanu et al., On the difficulty of training recurrent neural
-// networks). Both are found where the gradients are: the host does not wait for them.
+// The norm of the full gradient, and gradient clipping by norm (Pascanu et al., On the difficulty of training recurrent
+// neural networks). Both are computed on the gradients' device, so the host does not wait for them.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -7,29 +7,29 @@
 #include <vector>
 
 #include "runtime/mesh/mesh.h"
-#include "runtime/parallel/sharded_parameter.h"
+#include "runtime/parallel/parameters/sharded_parameter.h"
 
 namespace modular {
 
-/// Of the gradient of the whole model, the same on every rank and on every mesh; on the mesh's device.
+/// Norm of the model's full gradient, the same on every rank and on every mesh; on the mesh's device.
 struct GradientNorm {
   at::Tensor norm;       // [] float64: the Euclidean norm
-  at::Tensor is_finite;  // [] float64: 1, and 0 where the norm or a rank's loss is not finite
+  at::Tensor is_finite;  // [] float64: 1, or 0 if the norm or a rank's loss is not finite
 };
 
-/// Collective over the world (one all-reduce of two numbers); each slice counts where it is owned. `loss` [] is this
-/// rank's part of the loss, undefined where that is not asked about.
+/// Collective over the world (one all-reduce of two numbers). Each slice counts on the rank that owns it. `loss` [] is
+/// this rank's part of the loss; if undefined, losses are not checked.
 GradientNorm find_gradient_norm(const std::vector<ShardedParameter>& parameters, Mesh& mesh,
                                 const at::Tensor& loss = {});
 
-/// What becomes of gradients before parameters are updated by them. Undefined: nothing.
+/// Changes to the gradients before the update. An undefined member changes nothing.
 struct Clipping {
-  at::Tensor divisor;  // [] float64: what they are divided by, at least 1
-  at::Tensor skipped;  // [] float64: 1 where nothing is to be updated, and else 0
+  at::Tensor divisor;  // [] float64: divisor of the gradients, at least 1
+  at::Tensor skipped;  // [] float64: 1 to skip the update, else 0
 };
 
-/// Divides so that a gradient of that norm gets at most `max_norm`; a max_norm of 0 leaves it alone. Nothing is updated
-/// by what is not finite.
+/// Clips a gradient of this norm to at most `max_norm`; a max_norm of 0 does not clip. The update is skipped if the
+/// norm or the loss is not finite.
 Clipping clipping_to(double max_norm, const GradientNorm& gradient);
 
 }  // namespace modular

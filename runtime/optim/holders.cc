@@ -7,7 +7,7 @@
 namespace modular {
 namespace {
 
-/// Of each parameter the number of its slices, then their offset, start and shape.
+/// For each parameter: the number of its slices, then the offset, start and shape of each.
 std::vector<int64_t> encode(std::span<const ShardedParameter* const> parameters) {
   std::vector<int64_t> numbers;
   for (const ShardedParameter* parameter : parameters) {
@@ -41,7 +41,7 @@ std::vector<Holders> find_holders(std::span<const ShardedParameter* const> param
   const std::vector<int64_t> own = encode(parameters);
   const auto own_size = static_cast<int64_t>(own.size());
   at::Tensor largest = at::full({1}, own_size, at::TensorOptions(device).dtype(at::kLong));
-  all_reduce(group, largest, "the number of boxes", c10d::ReduceOp::MAX).wait();
+  all_reduce(group, largest, "the number of slices", c10d::ReduceOp::MAX).wait();
 
   const int64_t ranks = group ? group->getSize() : 1;
   at::Tensor all = at::zeros({ranks, largest.item<int64_t>()}, largest.options());

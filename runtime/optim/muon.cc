@@ -1,9 +1,9 @@
-// Muon (Jordan et al., Muon: An optimizer for hidden layers in neural networks), as torch.optim.Muon computes it: the
-// momentum of a matrix, made nearly orthogonal. Each expert's matrix of a stack is one of its own.
+// Muon (Jordan et al., Muon: An optimizer for hidden layers in neural networks), as in torch.optim.Muon: the momentum
+// of a matrix is made nearly orthogonal. Each expert's matrix in a stack is a matrix of its own.
 //
-// Orthogonalising takes the full matrix. Ranks that share parameters take turns: the pieces of n matrices go to n
-// ranks, each makes one whole and orthogonalises it, and the pieces of the results go back, so that the work is divided
-// and no rank holds more than one full matrix.
+// Orthogonalization needs the full matrix. Ranks that share parameters divide the work: the pieces of n matrices are
+// sent to n ranks, each rank assembles and orthogonalizes one full matrix, and the pieces of the results are sent back.
+// No rank holds more than one full matrix.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -22,9 +22,9 @@ std::vector<ShardedParameter> state(const ShardedParameter& parameter, const Opt
   return {state_like(parameter, "momentum_buffer")};
 }
 
-/// The zeroth power of `matrix` [rows, columns] bfloat16, by Newton and Schulz's iteration with a quintic that does not
-/// converge but is steep at 0: singular values come out between about 0.7 and 1.2.
-at::Tensor orthogonalised(at::Tensor matrix, int64_t steps) {
+/// The zeroth power of `matrix` [rows, columns] bfloat16 by a Newton-Schulz iteration with a quintic polynomial. It
+/// does not converge but is steep at 0: singular values end up between about 0.7 and 1.2.
+at::Tensor orthogonalize(at::Tensor matrix, int64_t steps) {
   constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315, kEps = 1e-7;
   const bool is_tall = matrix.size(0) > matrix.size(1);
   if (is_tall) matrix = matrix.t();
@@ -42,14 +42,14 @@ double rate_factor(const std::string& adjustment, double rows, double columns) {
   return 0.2 * std::sqrt(std::max(rows, columns));
 }
 
-/// One matrix among those that are updated together.
+/// One of the matrices that are updated together.
 struct Matrix {
-  size_t parameter = 0;  // by number
-  int64_t expert = 0;    // of a stack
+  size_t parameter = 0;  // its index
+  int64_t expert = 0;    // its index in a stack
   int64_t rows = 0, columns = 0;
 };
 
-/// The largest first, so that ranks which take turns have as much to do.
+/// Largest first, so that the ranks of a round have equal work.
 std::vector<Matrix> find_matrices(std::span<const Updated> parameters) {
   std::vector<Matrix> matrices;
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -63,34 +63,34 @@ std::vector<Matrix> find_matrices(std::span<const Updated> parameters) {
   return matrices;
 }
 
-/// What a slice of a parameter holds of one of its matrices; nothing where it holds none.
-std::optional<ParameterSlice> of_matrix(const ParameterSlice& slice, const Matrix& matrix) {
+/// The part of one of the parameter's matrices that a slice holds; nullopt if it holds none.
+std::optional<ParameterSlice> restrict_to_matrix(const ParameterSlice& slice, const Matrix& matrix) {
   if (slice.shape.size() == 2) return slice;
   const int64_t expert = matrix.expert - slice.offset[0];
   if (expert < 0 || expert >= slice.shape[0]) return {};
-  ParameterSlice one = slice;
-  one.offset[0] = matrix.expert;
-  one.start[0] += expert;
-  one.shape[0] = 1;
-  return one;
+  ParameterSlice part = slice;
+  part.offset[0] = matrix.expert;
+  part.start[0] += expert;
+  part.shape[0] = 1;
+  return part;
 }
 
-/// Calls visit(slice, first) for each of a rank's slices of a matrix, `first` where no rank before holds it.
+/// Calls visit(slice, first) for each of a rank's slices of a matrix; `first` is true if no earlier rank holds it.
 template <class Visit>
-void each_piece(const Updated& updated, size_t rank, const Matrix& matrix, const Visit& visit) {
+void for_each_piece(const Updated& updated, size_t rank, const Matrix& matrix, const Visit& visit) {
   const std::vector<ParameterSlice>& slices = updated.holders->slices[rank];
   for (size_t i = 0; i < slices.size(); ++i)
-    if (const auto piece = of_matrix(slices[i], matrix)) visit(*piece, updated.holders->first[rank][i]);
+    if (const auto piece = restrict_to_matrix(slices[i], matrix)) visit(*piece, updated.holders->first[rank][i]);
 }
 
-/// The piece of the full matrix [rows, columns].
-at::Tensor in_whole(const ParameterSlice& piece, const at::Tensor& whole) {
+/// The view of `piece` in the full matrix [rows, columns].
+at::Tensor in_full(const ParameterSlice& piece, const at::Tensor& full) {
   const size_t first = piece.shape.size() - 2;
-  return whole.narrow(0, piece.offset[first], piece.shape[first])
+  return full.narrow(0, piece.offset[first], piece.shape[first])
       .narrow(1, piece.offset[first + 1], piece.shape[first + 1]);
 }
 
-/// Runs of elements for each rank of a group, one after another.
+/// Consecutive runs of elements, one for each rank of a group.
 struct Runs {
   std::vector<at::Tensor> pieces;
   std::vector<int64_t> sizes;
@@ -102,8 +102,8 @@ struct Runs {
   }
 };
 
-/// Sends each rank its run; what comes is as long as `sizes` says for each rank.
-at::Tensor exchanged(const ProcessGroup& group, const Runs& runs, const std::vector<int64_t>& sizes,
+/// Sends each rank its run and returns the received runs; `sizes` are their lengths by rank.
+at::Tensor send_runs(const ProcessGroup& group, const Runs& runs, const std::vector<int64_t>& sizes,
                      const at::TensorOptions& options, const char* what) {
   const at::Tensor sent = runs.pieces.empty() ? at::empty({0}, options) : at::cat(runs.pieces);
   at::Tensor received = at::empty({std::reduce(sizes.begin(), sizes.end())}, options);
@@ -111,7 +111,7 @@ at::Tensor exchanged(const ProcessGroup& group, const Runs& runs, const std::vec
   return received;
 }
 
-/// Takes the next pieces off what came.
+/// Reads consecutive pieces of the received elements.
 class Reader {
  public:
   explicit Reader(at::Tensor values) : values_(std::move(values)) {}
@@ -125,8 +125,8 @@ class Reader {
   int64_t at_ = 0;
 };
 
-/// Updates as many matrices as there are ranks, of which the i-th is that of rank i; `directions` are the parameters'
-/// slices of what is to be orthogonalised, bfloat16.
+/// Updates one matrix per rank: rank i assembles the i-th. `directions` are the parameters' slices of the matrices to
+/// orthogonalize, bfloat16.
 void update_round(std::span<const Matrix> round, std::span<const Updated> parameters,
                   const std::vector<at::Tensor>& directions, const Step& step) {
   const ProcessGroup group = step.mesh.group(kAxes);
@@ -138,35 +138,35 @@ void update_round(std::span<const Matrix> round, std::span<const Updated> parame
   Runs to_full(ranks), to_pieces(ranks);
   std::vector<int64_t> sizes(ranks, 0), sizes_back(ranks, 0);
   for (size_t rank = 0; rank < round.size(); ++rank)
-    each_piece(updated_by(rank), own, round[rank], [&](const ParameterSlice& piece, bool first) {
+    for_each_piece(updated_by(rank), own, round[rank], [&](const ParameterSlice& piece, bool first) {
       if (first) to_full.add(rank, piece.in_local(directions[round[rank].parameter]));
       sizes_back[rank] += c10::multiply_integers(piece.shape);
     });
   if (own < round.size())
     for (size_t rank = 0; rank < ranks; ++rank)
-      each_piece(updated_by(own), rank, round[own], [&](const ParameterSlice& piece, bool first) {
+      for_each_piece(updated_by(own), rank, round[own], [&](const ParameterSlice& piece, bool first) {
         if (first) sizes[rank] += c10::multiply_integers(piece.shape);
       });
 
-  Reader pieces(exchanged(group, to_full, sizes, options, "pieces of matrices"));
+  Reader pieces(send_runs(group, to_full, sizes, options, "pieces of matrices"));
   if (own < round.size()) {
-    at::Tensor whole = at::empty({round[own].rows, round[own].columns}, options);
+    at::Tensor full = at::empty({round[own].rows, round[own].columns}, options);
     const auto each = [&](bool only_first, const auto& visit) {
       for (size_t rank = 0; rank < ranks; ++rank)
-        each_piece(updated_by(own), rank, round[own], [&](const ParameterSlice& piece, bool first) {
-          if (first || !only_first) visit(rank, in_whole(piece, whole));
+        for_each_piece(updated_by(own), rank, round[own], [&](const ParameterSlice& piece, bool first) {
+          if (first || !only_first) visit(rank, in_full(piece, full));
         });
     };
     each(/*only_first=*/true, [&](size_t, const at::Tensor& piece) { piece.copy_(pieces.next(piece.sizes())); });
-    whole = orthogonalised(whole, step.options.ns_steps);
+    full = orthogonalize(full, step.options.ns_steps);
     each(/*only_first=*/false, [&](size_t rank, const at::Tensor& piece) { to_pieces.add(rank, piece); });
   }
 
-  Reader results(exchanged(group, to_pieces, sizes_back, options, "pieces of orthogonal matrices"));
+  Reader results(send_runs(group, to_pieces, sizes_back, options, "pieces of orthogonal matrices"));
   for (size_t rank = 0; rank < round.size(); ++rank) {
     const double factor = rate_factor(step.options.adjust_lr, static_cast<double>(round[rank].rows),
                                       static_cast<double>(round[rank].columns));
-    each_piece(updated_by(rank), own, round[rank], [&](const ParameterSlice& piece, bool) {
+    for_each_piece(updated_by(rank), own, round[rank], [&](const ParameterSlice& piece, bool) {
       piece.in_local(updated_by(rank).parameter->local).add_(results.next(piece.shape), -step.lr * factor);
     });
   }

@@ -6,8 +6,8 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "runtime/parallel/known_values.h"
-#include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/parameters/known_values.h"
+#include "runtime/parallel/parameters/parameter_table.h"
 
 namespace modular {
 namespace {
@@ -16,8 +16,8 @@ bool decays(const ShardedParameter& parameter) {
   return parameter.global_shape.size() >= 2 && !parameter.name.ends_with("A_log");
 }
 
-const UpdateRule& placement_rule(const OptimizerKind& kind, bool layer_matrix) {
-  return layer_matrix ? *kind.of_layer_matrices : *kind.of_others;
+const UpdateRule& select_rule(const OptimizerKind& kind, bool layer_matrix) {
+  return layer_matrix ? *kind.layer_matrix_rule : *kind.other_rule;
 }
 
 void widen_gradients(std::span<const Updated> parameters) {
@@ -44,7 +44,7 @@ const std::vector<OptimizerKind>& optimizer_kinds() {
 
 const OptimizerKind& optimizer_kind(std::string_view name) {
   const auto found = std::ranges::find(optimizer_kinds(), name, &OptimizerKind::name);
-  if (found == optimizer_kinds().end()) throw std::invalid_argument("there is no optimizer " + std::string(name));
+  if (found == optimizer_kinds().end()) throw std::invalid_argument("unknown optimizer " + std::string(name));
   return *found;
 }
 
@@ -74,7 +74,7 @@ Optimizer::Optimizer(std::vector<ShardedParameter>& parameters, const OptimizerO
   for (const ShardedParameter& parameter : parameters) {
     if (parameter.trainable) {
       TORCH_INTERNAL_ASSERT(parameter.local.is_contiguous(), "the slice of ", parameter.name, " is not contiguous");
-      std::ranges::move(placement_rule(kind, parameter.layer_matrix).state(parameter, options, mesh),
+      std::ranges::move(select_rule(kind, parameter.layer_matrix).state(parameter, options, mesh),
                         std::back_inserter(state_));
     }
     state_begin.push_back(state_.size());
@@ -83,7 +83,7 @@ Optimizer::Optimizer(std::vector<ShardedParameter>& parameters, const OptimizerO
   for (size_t i = 0; i < parameters.size(); ++i) {
     ShardedParameter& parameter = parameters[i];
     if (!parameter.trainable) continue;
-    const UpdateRule* rule = &placement_rule(kind, parameter.layer_matrix);
+    const UpdateRule* rule = &select_rule(kind, parameter.layer_matrix);
     double lr_scale = 1.0, weight_decay = decays(parameter) ? options.weight_decay : 0.0;
     if (const auto* group = find_group(options.groups, parameter.names)) {
       lr_scale = group->lr_scale;
@@ -109,18 +109,18 @@ Optimizer::Optimizer(std::vector<ShardedParameter>& parameters, const OptimizerO
 }
 
 std::optional<GradientScale> Optimizer::get_scale(const Clipping& clipping) const {
-  const auto there = [&](const at::Tensor& number) { return number.to(steps_on_device_.device()); };
+  const auto on_device = [&](const at::Tensor& number) { return number.to(steps_on_device_.device()); };
   GradientScale scale;
   if (clipping.divisor.defined()) {
-    const at::Tensor divisor = there(clipping.divisor);
-    // Where the host can see it, gradients that are small enough are not gone through.
+    const at::Tensor divisor = on_device(clipping.divisor);
+    // If the host can see the divisor, no pass over the gradients is made for a divisor of 1.
     if (!divisor.is_cpu() || divisor.item<double>() > 1.0) scale.divisor = divisor.to(at::kFloat);
   }
   if (clipping.skipped.defined()) {
-    const at::Tensor skipped = there(clipping.skipped);
-    const bool some_need_to_know =
+    const at::Tensor skipped = on_device(clipping.skipped);
+    const bool host_decides =
         std::ranges::any_of(buckets_, [](const Bucket& bucket) { return !bucket.rule->scales_gradients; });
-    if (!skipped.is_cpu() && !some_need_to_know)
+    if (!skipped.is_cpu() && !host_decides)
       scale.skipped = skipped.to(at::kFloat);
     else if (skipped.item<double>() != 0.0 && values_are_known)
       return {};
@@ -141,7 +141,7 @@ void Optimizer::step(double lr, const Clipping& clipping) {
     if (!bucket.rule->takes_bf16_gradients) widen_gradients(updated);
     if (scale->divisor && !bucket.rule->scales_gradients) divide_gradients(updated, *scale->divisor);
     bucket.rule->update(updated, {.number = steps_,
-                                  .number_there = steps_on_device_,
+                                  .number_on_device = steps_on_device_,
                                   .lr = lr * bucket.lr_scale,
                                   .weight_decay = bucket.weight_decay,
                                   .scale = *scale,

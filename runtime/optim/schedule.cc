@@ -9,17 +9,17 @@
 namespace modular {
 namespace {
 
-/// Steps done and steps in all, both without those of the warm-up.
+/// Completed and total steps, both without the warm-up.
 struct AfterWarmup {
   double done, all;
   double progress() const { return all > 0.0 ? std::min(done / all, 1.0) : 1.0; }
 };
 
-/// The share of the way from the floor to the highest rate.
+/// A schedule; `share` interpolates between the floor (0) and the highest rate (1).
 struct Kind {
   std::string_view name;
   bool depends_on_steps;
-  double (*share)(const Schedule& schedule, const AfterWarmup& steps);
+  double (*fraction)(const Schedule& schedule, const AfterWarmup& steps);
 };
 
 constexpr Kind kKinds[] = {
@@ -43,7 +43,7 @@ constexpr Kind kKinds[] = {
 
 const Kind& get_kind(const Schedule& schedule) {
   const auto* const found = std::ranges::find(kKinds, schedule.kind, &Kind::name);
-  if (found == std::end(kKinds)) throw std::invalid_argument("there is no learning rate schedule " + schedule.kind);
+  if (found == std::end(kKinds)) throw std::invalid_argument("unknown learning rate schedule " + schedule.kind);
   return *found;
 }
 
@@ -53,7 +53,7 @@ double Schedule::at(int64_t step) const {
   if (step < warmup_steps) return lr * static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
   const AfterWarmup after{static_cast<double>(std::min(step, steps) - warmup_steps),
                           static_cast<double>(steps - warmup_steps)};
-  return min_lr + (lr - min_lr) * get_kind(*this).share(*this, after);
+  return min_lr + (lr - min_lr) * get_kind(*this).fraction(*this, after);
 }
 
 bool Schedule::depends_on_steps() const { return get_kind(*this).depends_on_steps; }

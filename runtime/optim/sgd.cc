@@ -1,6 +1,6 @@
 // Stochastic gradient descent with momentum (Polyak; Nesterov; Sutskever et al., On the importance of initialization
-// and momentum in deep learning), as torch.optim.SGD computes it: the decay is added to the gradient, and the momentum
-// is a sum of gradients, not their mean.
+// and momentum in deep learning), as in torch.optim.SGD: the decay is added to the gradient, and the momentum is the
+// sum of gradients, not their mean.
 #include "runtime/optim/update_rule.h"
 
 namespace modular {

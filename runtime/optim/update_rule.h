@@ -1,4 +1,4 @@
-// The form that each way of updating parameters takes: two functions in a table, without state of their own.
+// The interface of update rules: two functions in a table, without state of their own.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,27 +12,27 @@
 #include "runtime/mesh/mesh.h"
 #include "runtime/optim/holders.h"
 #include "runtime/optim/options.h"
-#include "runtime/parallel/sharded_parameter.h"
+#include "runtime/parallel/parameters/sharded_parameter.h"
 
 namespace modular {
 
-/// A parameter with what is kept beside it.
+/// A parameter and its optimizer state.
 struct Updated {
   ShardedParameter* parameter = nullptr;
-  std::span<ShardedParameter> state;  // as UpdateRule::state made it
-  const Holders* holders = nullptr;   // among the ranks along UpdateRule::axes; null where there are no axes
+  std::span<ShardedParameter> state;  // created by UpdateRule::state
+  const Holders* holders = nullptr;   // among the ranks along UpdateRule::axes; null without axes
 };
 
-/// What is made of gradients before an update, each [] float32 where the parameters are, as fused kernels want it.
+/// Changes to the gradients before an update, each [] float32 on the parameters' device, as fused kernels need it.
 struct GradientScale {
-  std::optional<at::Tensor> divisor;  // what they are divided by
-  std::optional<at::Tensor> skipped;  // 1 where nothing is to be updated, else 0
+  std::optional<at::Tensor> divisor;  // divisor of the gradients
+  std::optional<at::Tensor> skipped;  // 1 to skip the update, else 0
 };
 
-/// One update of parameters that are treated alike.
+/// One update of parameters with the same rule and options.
 struct Step {
-  int64_t number;                  // counted from 1
-  const at::Tensor& number_there;  // the same where the parameters are, [] float32
+  int64_t number;                      // counted from 1
+  const at::Tensor& number_on_device;  // `number` on the parameters' device, [] float32
   double lr, weight_decay;
   const GradientScale& scale;  // for a rule that `scales_gradients`
   const OptimizerOptions& options;
@@ -40,21 +40,22 @@ struct Step {
 };
 
 struct UpdateRule {
-  /// What is kept beside a parameter, all zero.
+  /// Creates the state of a parameter, all zero.
   std::vector<ShardedParameter> (*state)(const ShardedParameter& parameter, const OptimizerOptions& options,
                                          const Mesh& mesh);
-  /// Updates the parameters' `local` and their state. All have gradients. Collective along `axes`: some ranks may hold
-  /// nothing of some of them.
+  /// Updates the parameters' `local` and their state. All have gradients. Collective along `axes`: a rank may hold
+  /// nothing of some parameters.
   void (*update)(std::span<const Updated> parameters, const Step& step);
-  /// The ranks along these see more of a parameter than their own slices. Empty: every element is updated on its own.
+  /// Axes along which the rule needs more of a parameter than a rank's own slices. Empty: every element is updated
+  /// independently.
   std::vector<Axis> axes = {};
-  /// Whether update() does what Step::scale says: in the pass over memory in which it updates, and without the host.
+  /// Whether update() applies Step::scale itself, in the same pass over memory and without the host.
   bool scales_gradients = false;
-  /// Whether update() takes bfloat16 gradients; others get them in float32.
+  /// Whether update() accepts bfloat16 gradients; other rules get them in float32.
   bool takes_bf16_gradients = false;
 };
 
-/// Something of a parameter's own layout that is kept beside it, "optimizer.<what>.<parameter>", zero.
+/// A state tensor "optimizer.<what>.<parameter>" with the parameter's layout, all zero.
 ShardedParameter state_like(const ShardedParameter& parameter, const std::string& what);
 
 extern const UpdateRule kAdamW, kSgd, kAdafactor, kMuon;

@@ -1,4 +1,4 @@
-// Gathering rows of data-parallel ranks over a process group.
+// All-gather of rows over data-parallel ranks.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace modular {
 
-/// For the ranks of `group`, whose numbers in it are those of their shares of a batch.
+/// Returns the implementation over `group`. A rank's index in the group is the index of its part of a batch.
 std::unique_ptr<dp::DataParallel> make_data_parallel(ProcessGroup group);
 
 }  // namespace modular

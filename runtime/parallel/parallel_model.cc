@@ -12,22 +12,22 @@
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/copy_to_device.h"
-#include "runtime/parallel/known_values.h"
+#include "runtime/parallel/fsdp/unit_scopes.h"
+#include "runtime/parallel/memory/copy_to_device.h"
+#include "runtime/parallel/memory/recomputed_operations.h"
 #include "runtime/parallel/parallel_model_state.h"
-#include "runtime/parallel/recomputed_operations.h"
-#include "runtime/parallel/running_sum.h"
-#include "runtime/parallel/unit_scopes.h"
+#include "runtime/parallel/parameters/known_values.h"
+#include "runtime/parallel/pipeline/running_sum.h"
 
 namespace modular {
 namespace {
 
-/// Its positions that are not padding.
+/// Number of non-padding positions of the batch.
 int64_t get_positions(const Batch& batch) {
-  return batch.attention_mask.defined() ? batch.attention_mask.sum().item<int64_t>() : batch.leading().numel();
+  return batch.attention_mask.defined() ? batch.attention_mask.ne(0).sum().item<int64_t>() : batch.leading().numel();
 }
 
-/// What the batch holds, on `device`.
+/// Returns the batch with its tensors on `device`.
 Batch copied_to(const at::Device& device, Batch batch) {
   batch.tensors([&](at::Tensor& tensor) {
     if (tensor.defined()) tensor = copy_to_device(tensor, device);
@@ -41,14 +41,14 @@ std::vector<Batch> copied_to(const at::Device& device, std::span<const Batch> ba
   return copied;
 }
 
-/// [2] on `device`; what is undefined is 0.
-at::Tensor in_one(const PipelineSums& sums, const at::Device& device) {
+/// Stacks the sums into a tensor [2] on `device`; undefined sums are 0.
+at::Tensor stack_sums(const PipelineSums& sums, const at::Device& device) {
   const at::Tensor none = at::zeros({}, at::TensorOptions().dtype(at::kDouble).device(device));
   return at::stack(
       {sums.loss_sum.defined() ? sums.loss_sum : none, sums.token_count.defined() ? sums.token_count : none});
 }
 
-/// Numbers of float64, for which the host waits.
+/// Copies float64 numbers to the host, and waits for them.
 std::vector<double> on_host(const at::Tensor& numbers) {
   const at::Tensor values = numbers.cpu().contiguous();
   return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
@@ -65,14 +65,15 @@ void ParallelModel::parameters_changed() {
   at::NoGradGuard no_grad;
   std::set<size_t> to_refresh;
   for (size_t i = 0; i < state_->slices.size(); ++i)
-    if (!std::exchange(state_->slices[i].compute_copy_is_fresh, false)) to_refresh.insert(state_->places[i].first);
+    if (!std::exchange(state_->slices[i].compute_copy_is_fresh, false))
+      to_refresh.insert(state_->layout_indices[i].first);
   for (const size_t unit : to_refresh) state_->units[unit].refresh();
 }
 
 void ParallelModel::State::begin_step(size_t micro_batches) {
-  const bool of_one_backward = rounds_its_own() && micro_batches == 1 && !replicas;
+  const bool single_backward = has_local_compute_copy() && micro_batches == 1 && !replicas;
   for (ShardedParameter& slice : slices) slice.grad.reset();
-  for (UnitParameters& unit : units) unit.begin_step(of_one_backward);
+  for (UnitParameters& unit : units) unit.begin_step(single_backward);
   if (runner) runner->begin_step();
 }
 
@@ -106,7 +107,7 @@ void ParallelModel::State::end_step() {
       slices[i].grad = placement(i).registered.grad();
       if (!slices[i].grad.defined()) slices[i].grad = at::zeros_like(slices[i].local);
     } else {
-      slices[i].grad = units[places[i].first].gradient(placement(i));
+      slices[i].grad = units[layout_indices[i].first].gradient(placement(i));
     }
   }
   shared_slices.sum_gradients(slices);
@@ -122,7 +123,7 @@ void ParallelModel::State::end_step() {
   }
   if (!options.offload.optimizer) return;
   host_gradients.take(slices, mesh.device());
-  for (UnitParameters& unit : units) unit.begin_step();  // frees those on the device
+  for (UnitParameters& unit : units) unit.begin_step();  // frees the gradients on the device
 }
 
 StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
@@ -130,7 +131,7 @@ StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
     if (runner) runner->enter_stage(pipeline->running());
     return this->forward(batch);
   };
-  // A unit's backward is one node, which gathers, computes all gradients and reduces: it cannot be cut.
+  // A unit's backward is one node, which unshards, computes all gradients and reduces them: it cannot be split.
   const bool can_cut = !runner;
   const size_t all = pipeline->own_stages().size() * micro_batches;
   const auto run_backward = [this, can_cut, micro_batches, all, done = std::map<int64_t, size_t>(),
@@ -156,7 +157,7 @@ int64_t ParallelModel::State::count_own_targets(std::span<const Batch> micro_bat
 
 void ParallelModel::State::compare_samples(std::span<const Batch> micro_batches) {
   sentences->begin(/*trains=*/true);
-  // Those of a single micro-batch are compared within its forward.
+  // The samples of a single micro-batch are compared within its forward.
   if (!sentences->compares_samples(micro_batches.front()) || (micro_batches.size() == 1 && !pipeline)) return;
   const at::NoGradGuard no_grad;
   Parallel parallel = bound;
@@ -164,7 +165,7 @@ void ParallelModel::State::compare_samples(std::span<const Batch> micro_batches)
   const Binding binding(parallel);
   sentences->collect();
   evaluate(micro_batches, nullptr);
-  if (runner) runner->release_all();
+  if (runner) runner->reshard_all();
   sentences->settle();
 }
 
@@ -174,7 +175,7 @@ void ParallelModel::State::count_choices(std::span<const Batch> micro_batches) {
   const at::NoGradGuard no_grad;
   routers->only_count(true);
   evaluate(micro_batches, nullptr);
-  if (runner) runner->release_all();
+  if (runner) runner->reshard_all();
   routers->only_count(false);
   routers->settle();
 }
@@ -195,7 +196,7 @@ PipelineSums ParallelModel::State::train(std::span<const Batch> micro_batches, d
     const bool last = &batch == &micro_batches.back();
     if (routers) routers->settle();
     const auto autograd = [&] {
-      // Of a model that is frozen whole, nothing has a gradient.
+      // If all parameters are frozen, the loss requires no gradient.
       if (outputs.loss_sum.requires_grad())
         torch::autograd::backward({outputs.loss_sum}, {at::full_like(outputs.loss_sum, scale)});
     };
@@ -227,7 +228,7 @@ PipelineSums ParallelModel::State::evaluate(std::span<const Batch> batches, cons
 
 std::vector<double> ParallelModel::State::sum(std::vector<double> values, const char* what) {
   if (!data_parallel) return values;
-  // In host memory, so that no GPU is waited for.
+  // In host memory, to avoid waiting for a GPU.
   const at::Tensor total =
       at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::TensorOptions().dtype(at::kDouble));
   all_reduce(data_parallel, total, what).wait();
@@ -242,7 +243,7 @@ void ParallelModel::train_for(const SentenceOptions& sentences) {
   if (state_->sentences) state_->sentences->train_for(sentences);
 }
 
-LaunchedStep ParallelModel::launch_step(std::span<const Batch> given, int64_t number) {
+LaunchedStep ParallelModel::launch_step(std::span<const Batch> batches, int64_t number) {
   State& state = *state_;
   Parallel parallel = state.parallel();
   parallel.dropout = state.dropout ? &*state.dropout : nullptr;
@@ -257,14 +258,14 @@ LaunchedStep ParallelModel::launch_step(std::span<const Batch> given, int64_t nu
   const InstalledSavedTensors installed_saved(state.saved ? &*state.saved : nullptr);
   const WatchedOperations watched(state.saved ? &*state.saved : nullptr);
 
-  const int64_t targets = state.count_own_targets(given);  // before they are copied: a GPU would be waited for
+  const int64_t targets = state.count_own_targets(batches);  // before they are copied, to avoid waiting for a GPU
   int64_t positions = 0, rows = 0;
-  for (const Batch& batch : given)
+  for (const Batch& batch : batches)
     if (state.routers) positions += get_positions(batch), rows += batch.leading().size(0);
   std::vector<double> totals = {static_cast<double>(targets)};
   if (state.routers) totals.insert(totals.end(), {static_cast<double>(positions), static_cast<double>(rows)});
   totals = state.sum(std::move(totals), "the number of targets");
-  const std::vector<Batch> micro_batches = copied_to(state.mesh.device(), given);
+  const std::vector<Batch> micro_batches = copied_to(state.mesh.device(), batches);
   const double total = totals[0], scale = total > 0 ? 1.0 / total : 0.0;
   if (state.sentences) state.compare_samples(micro_batches);
   if (state.routers) {
@@ -272,8 +273,8 @@ LaunchedStep ParallelModel::launch_step(std::span<const Batch> given, int64_t nu
     state.count_choices(micro_batches);
   }
 
-  state.begin_step(given.size());
-  at::Tensor numbers = in_one(state.train(micro_batches, scale), state.mesh.device());
+  state.begin_step(batches.size());
+  at::Tensor numbers = stack_sums(state.train(micro_batches, scale), state.mesh.device());
   state.end_step();
   if (state.routers) numbers = at::cat({numbers, state.routers->finish()});
   return {numbers, static_cast<int64_t>(total)};
@@ -284,12 +285,13 @@ StepResult ParallelModel::finish_step(const LaunchedStep& launched) {
   const auto total = static_cast<double>(launched.target_count);
   std::vector<double> found = state.sum(on_host(launched.numbers), "the loss");
   if (state.routers) {
-    const std::vector<double> of_stages = state.routers->take_counts(std::span(found).subspan(2));
+    const std::vector<double> stage_numbers = state.routers->take_counts(std::span(found).subspan(2));
     found.resize(2);
-    found.insert(found.end(), of_stages.begin(), of_stages.end());
+    found.insert(found.end(), stage_numbers.begin(), stage_numbers.end());
   }
   found = state.sum_over_stages(std::move(found), "the pipeline's loss");
-  TORCH_INTERNAL_ASSERT(found[1] == total || !values_are_known, "the model counts other targets than the runtime");
+  TORCH_INTERNAL_ASSERT(found[1] == total || !values_are_known,
+                        "the model and the runtime count different numbers of targets");
   StepResult result{total > 0 ? found[0] * (1.0 / total) : 0.0, launched.target_count};
   if (state.routers) {
     const RouterReport report = state.routers->report(std::span(found).subspan(2));
@@ -306,15 +308,15 @@ StepResult ParallelModel::evaluate(std::span<const Batch> batches, const SeeLogi
   State& state = *state_;
   const Binding binding(state.parallel());
   const at::NoGradGuard no_grad;
-  std::vector<Batch> asked = copied_to(state.mesh.device(), batches);
-  for (Batch& batch : asked) batch.want_logits = see != nullptr;
+  std::vector<Batch> inputs = copied_to(state.mesh.device(), batches);
+  for (Batch& batch : inputs) batch.want_logits = see != nullptr;
   if (state.sentences) state.sentences->begin(/*trains=*/false), state.sentences->collect();
-  std::vector<double> own = on_host(in_one(state.evaluate(asked, see), state.mesh.device()));
+  std::vector<double> own = on_host(stack_sums(state.evaluate(inputs, see), state.mesh.device()));
   if (state.sentences) {
     const auto compared = state.sentences->settle();
     own[0] += compared.loss, own[1] += static_cast<double>(compared.count);
   }
-  if (state.runner) state.runner->release_all();
+  if (state.runner) state.runner->reshard_all();
   constexpr const char* kWhat = "the evaluation's loss";
   const auto sums = state.sum_over_stages(state.sum(std::move(own), kWhat), kWhat);
   return {sums[1] > 0 ? sums[0] / sums[1] : 0.0, static_cast<int64_t>(sums[1])};
@@ -325,28 +327,30 @@ bool ParallelModel::can_cache() const { return find_task(state_->entry.task)->ca
 at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   State& state = *state_;
   TORCH_CHECK(!cache || can_cache(), state.entry.architecture, " is for ", state.entry.task,
-              ", which cannot continue from a cache: give whole sequences");
-  TORCH_CHECK(!cache || (!batch.position_ids.defined() && !batch.documents.defined()),
-              "a cache counts positions itself and knows no documents: leave out position_ids and documents, or give "
-              "whole sequences without a cache");
+              ", which cannot continue from a cache: give full sequences");
+  TORCH_CHECK(
+      !cache || (!batch.position_ids.defined() && !batch.documents.defined()),
+      "a cache counts positions itself and does not support documents: leave out position_ids and documents, or "
+      "give full sequences without a cache");
   if (cache && batch.attention_mask.defined()) {
     const std::vector<int64_t> expected = {batch.input_ids.size(0), cache->seen() + batch.input_ids.size(1)};
     TORCH_CHECK(batch.attention_mask.sizes() == at::IntArrayRef(expected), "attention_mask of shape ",
                 batch.attention_mask.sizes(), " with a cache: give one of shape ", at::IntArrayRef(expected),
-                ", which has what the cache has seen before this forward's tokens");
+                ", for the tokens in the cache followed by those of this forward");
   }
   Parallel parallel = state.parallel();
   parallel.cache = cache;
   const Binding binding(parallel);
   const at::NoGradGuard no_grad;
-  Batch asked = copied_to(state.mesh.device(), batch);
-  asked.want_logits = true;
-  if (state.sentences) asked.labels.reset();  // which no embedding depends on, and whose loss would be that of a step
-  if (cache) cache->begin(asked.attention_mask);
+  Batch input = copied_to(state.mesh.device(), batch);
+  input.want_logits = true;
+  if (state.sentences)
+    input.labels.reset();  // embeddings do not depend on labels, and the loss would be that of a step
+  if (cache) cache->begin(input.attention_mask);
   const at::Tensor logits =
-      state.pipeline ? state.pipeline->logits(asked, state.stage_functions(0)) : state.model.forward(asked).logits;
+      state.pipeline ? state.pipeline->logits(input, state.stage_functions(0)) : state.model.forward(input).logits;
   if (cache) cache->advance(batch.input_ids.size(1));
-  if (state.runner) state.runner->release_all();
+  if (state.runner) state.runner->reshard_all();
   return logits;
 }
 

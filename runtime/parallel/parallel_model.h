@@ -1,4 +1,5 @@
-// A model on a mesh: built without ever being whole on one rank, sharded as its plan and the options say, and run.
+// A model on a mesh: built without ever being materialized in full on one rank, sharded according to its plan and the
+// options, and run.
 #pragma once
 
 #include <cstdint>
@@ -12,125 +13,124 @@
 #include "runtime/mesh/mesh.h"
 #include "runtime/model/cache.h"
 #include "runtime/model/registry.h"
-#include "runtime/parallel/class_sampler.h"
-#include "runtime/parallel/memory_options.h"
-#include "runtime/parallel/pipeline_options.h"
-#include "runtime/parallel/router_options.h"
-#include "runtime/parallel/sentence_losses.h"
-#include "runtime/parallel/sharded_parameter.h"
+#include "runtime/parallel/memory/memory_options.h"
+#include "runtime/parallel/objectives/class_sampler.h"
+#include "runtime/parallel/objectives/router_options.h"
+#include "runtime/parallel/objectives/sentence_losses.h"
+#include "runtime/parallel/parameters/sharded_parameter.h"
+#include "runtime/parallel/pipeline/pipeline_options.h"
 
 namespace modular {
 
-/// How a model is laid over a mesh. The mesh's shape says the rest.
+/// How a model is parallelized, in addition to the mesh's shape.
 struct ParallelOptions {
-  // What the dp_shard ranks divide between them (Rajbhandari et al., ZeRO). 1: the optimizer's state, and parameters
-  // between steps; they are gathered once a step, and gradients summed once. 2: gradients too, which are summed after
-  // each micro-batch. 3: parameters too, which are gathered for each forward and each backward of a unit.
+  // ZeRO stage over the dp_shard ranks (Rajbhandari et al., ZeRO). 1: shards optimizer state, and parameters between
+  // steps; parameters are all-gathered and gradients reduce-scattered once per step. 2: also shards gradients, which
+  // are reduce-scattered after each micro-batch. 3: also shards parameters, which are all-gathered for each forward and
+  // each backward of a unit.
   int64_t zero_stage = 3;
-  int64_t prefetch = 1;  // FSDP: units that are gathered ahead
+  int64_t prefetch = 1;  // FSDP: number of units to prefetch
   // Replicas on threads of this process, on a mesh of one rank: see thread_replicas.h.
   int64_t dp_threads = 1;
-  Recomputation recompute = {};  // what is computed again in the backward instead of being kept
-  Offload offload = {};          // what is in host memory until it is needed
-  // Classes of the plan's units that are units; "*" is all. The others belong to the unit around them.
+  Recomputation recompute = {};  // what the backward recomputes
+  Offload offload = {};          // what is kept in host memory
+  // Unit classes of the plan that become FSDP units; "*" is all. Other modules belong to the enclosing unit.
   std::vector<std::string> units = {"*"};
   bool bf16 = false;  // compute in bfloat16; parameters, optimizer and sums over micro-batches
                       // and data-parallel ranks stay float32
-  // Linear layers whose products are in float8 (runtime/ops/float8.h), by paths as those of `frozen`; with bf16 alone.
+  // Linear layers that compute in float8 (runtime/ops/float8.h), as path patterns like `frozen`; requires bf16.
   std::vector<std::string> float8 = {};
-  bool dropout = true;  // in step(), as the config says
-  // Modules and parameters that are not trained, by paths in the module tree, in which "*" is any one component.
+  bool dropout = true;  // in step(), with the rates of the config
+  // Modules and parameters that are not trained, as paths in the module tree, in which "*" matches any one component.
   std::vector<std::string> frozen = {};
-  // Where given, nothing is trained but adapters (lora.h) and what lies in these.
+  // If set, only adapters (lora.h) and these modules and parameters are trained.
   std::optional<std::vector<std::string>> trained = {};
-  PipelineOptions pipeline = {};               // where pp is larger than 1
-  RouterOptions router = {};                   // in step(), of a model with experts
-  SentenceOptions sentences = {};              // of an entry for sentence-embedding
-  SampledSoftmaxOptions sampled_softmax = {};  // in step(), of a model that knows of it
-  bool initialize = true;  // draw initial values; not where all are loaded next, until when they are undefined
+  PipelineOptions pipeline = {};               // if pp is larger than 1
+  RouterOptions router = {};                   // in step(), for a model with experts
+  SentenceOptions sentences = {};              // for an entry with the task sentence-embedding
+  SampledSoftmaxOptions sampled_softmax = {};  // in step(), for a model that supports it
+  bool initialize = true;  // initialize parameters; false if all are loaded next, until when they are undefined
 };
 
-/// What one optimizer step's forward and backward found, over the whole mesh.
+/// Results of the forwards and backwards of one optimizer step, over the full mesh.
 struct StepResult {
   double loss = 0.0;         // mean over all targets of all ranks' batches
   int64_t target_count = 0;  // number of those targets
-  double router_loss = 0.0;  // what the routers' losses add to it, coefficients included; step() differentiates the sum
-  double expert_load = 0.0;  // choices of a router's most chosen expert over the mean of all, mean over routers; 0
-                             // without experts
+  double router_loss = 0.0;  // router losses, coefficients included; step() differentiates the sum of both
+  double expert_load = 0.0;  // most loaded expert's load over the mean load, averaged over routers; 0 without experts
 };
 
-/// A step that was launched, and may still run on a GPU: what it finds lies where it is computed.
+/// A launched step, which may still be running on a GPU. Its results are on the device.
 struct LaunchedStep {
-  at::Tensor numbers;        // float64: this rank's loss, summed, its number of targets, and what its routers did
-  int64_t target_count = 0;  // of the whole mesh
+  at::Tensor numbers;        // float64: this rank's loss sum, number of targets and router statistics
+  int64_t target_count = 0;  // over the full mesh
   at::Tensor loss() const { return numbers[0]; }
 };
 
-/// What looks at the logits [batch, …] of a batch.
+/// Callback that receives the logits [batch, …] of a batch.
 using SeeLogits = std::function<void(const Batch& batch, const at::Tensor& logits)>;
 
-/// Every rank constructs and calls it in the same way. Errors that a user can cause are std::runtime_error in one
-/// sentence.
+/// Collective: every rank constructs and calls it in the same way. Errors that a user can cause are std::runtime_error
+/// with a message of one sentence.
 class ParallelModel {
  public:
-  /// Says why `shape` cannot carry the entry with this config, or nothing. Needs no process group: the
-  /// launcher asks before it starts a rank.
+  /// Returns why the entry with this config cannot run on `shape`; empty if it can. Needs no process group: the
+  /// launcher calls it before it starts ranks.
   static std::string error(const Entry& entry, const AnyConfig& config, const MeshShape& shape,
                            const PipelineOptions& pipeline = {});
 
-  /// Builds on meta, then materializes this rank's slices; initial values depend on `seed` and the parameter's name
-  /// alone, what dropout drops on `seed`, the layer's path and the sample alone, and which classes are sampled on
-  /// `seed` and the step alone.
+  /// Builds the model on the meta device, then materializes this rank's slices. Initial values depend only on `seed`
+  /// and the parameter's name; dropout only on `seed`, the layer's path and the sample; sampled classes only on `seed`
+  /// and the step.
   ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options, uint64_t seed);
   ~ParallelModel();
 
-  /// This rank's slices, in the order of the module tree.
+  /// This rank's parameter slices, in module-tree order.
   std::vector<ShardedParameter>& parameters();
 
-  /// What this rank holds of the registered buffers: initialized, saved and loaded like parameters, never trained.
+  /// This rank's slices of the registered buffers: initialized, saved and loaded like parameters, never trained.
   std::vector<ShardedParameter>& buffers();
 
-  /// What embeddings of sentences are trained and judged for from now on, the same on every rank.
+  /// Sets the training and evaluation objective of sentence embeddings, the same on every rank.
   void train_for(const SentenceOptions& sentences);
 
-  // Batches may be in host memory, which is best for a GPU: it copies them when it comes to them.
+  // Batches should be in host memory even for a GPU: they are copied asynchronously.
 
-  /// Forward and backward over this rank's micro-batches. Leaves in parameters() the gradient of the mean loss over all
-  /// targets of the mesh's step. Which classes losses are taken over follows, where these are sampled, from the
-  /// `number` of the step in the run.
+  /// Runs forward and backward over this rank's micro-batches. Leaves the gradient of the mean loss over all targets of
+  /// the mesh's step in parameters(). `number` is the number of the step in the run; it selects the classes of a
+  /// sampled softmax.
   StepResult step(std::span<const Batch> micro_batches, int64_t number = 0) {
     return finish_step(launch_step(micro_batches, number));
   }
 
-  /// step() in two. The first does all that a step does to the model, and the host waits for no GPU in it, where
-  /// batches are in host memory; the second waits and says what was found. Whoever has brought `numbers` to host
-  /// memory, with others, waits no more. Collective, both.
+  /// step() in two phases. launch_step() does everything that modifies the model; with batches in host memory the host
+  /// does not wait for a GPU. finish_step() waits and returns the results; it does not wait if the caller has already
+  /// copied `numbers` to host memory. Both are collective.
   LaunchedStep launch_step(std::span<const Batch> micro_batches, int64_t number = 0);
   StepResult finish_step(const LaunchedStep& launched);
 
-  /// Makes what the optimizer or a checkpoint wrote into `local` what the next forward reads.
+  /// Publishes new values in `local`, from the optimizer or a checkpoint, to the next forward.
   void parameters_changed();
 
-  /// Moves the biases that routers have by what they chose in the last finished step. For an optimizer step that was
-  /// taken.
+  /// Updates the router biases from the expert loads of the last finished step. Call it after an optimizer step.
   void move_router_biases();
 
-  /// Forward without gradients; loss summed over the data-parallel ranks where the batch has labels.
+  /// Runs forwards without gradients; sums the loss over the data-parallel ranks for batches with labels.
   StepResult evaluate(std::span<const Batch> batches) { return evaluate(batches, nullptr); }
 
-  /// The same; calls see(batch, logits) for each batch where its logits are: on all ranks of the last pipeline stage.
+  /// Same; calls see(batch, logits) for each batch on the ranks that have its logits: those of the last pipeline stage.
   StepResult evaluate(std::span<const Batch> batches, const SeeLogits& see);
 
-  /// Logits [batch, seq, vocab] of one batch, on every rank. With a `cache`, those of the tokens after what the
-  /// cache has seen, at the places that follow; it has seen these too afterwards. Sequences of several lengths are
-  /// padded before their first token, and attention_mask [batch, seen + seq] says so in each forward. Only where
-  /// can_cache(), and right only if the cache is not spoiled then, which may differ between ranks.
+  /// Returns the logits [batch, seq, vocab] of one batch on every rank. With a `cache`, the batch continues the cached
+  /// tokens: its positions follow them, and it is appended to the cache. Sequences of different lengths are
+  /// left-padded, and attention_mask [batch, seen + seq] marks the padding in each forward. A cache requires
+  /// can_cache(), and the result is valid only if the cache is not spoiled afterwards, which may differ between ranks.
   at::Tensor logits(const Batch& batch, cache::Cache* cache = nullptr);
 
-  /// Whether the entry's task lets logits() continue from a cache.
+  /// Whether the entry's task supports logits() with a cache.
   bool can_cache() const;
 
-  /// The mesh that it was built on.
+  /// The mesh that the model was built on.
   Mesh& mesh();
 
  private:

@@ -1,25 +1,25 @@
-// How a model is laid over the ranks: which parameters this one holds, where they lie, and what runs them.
+// Placement of a model on the ranks: which parameters this rank holds, their layout, and the objects that run them.
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
-#include "runtime/parallel/config_integers.h"
 #include "runtime/parallel/data_parallel_rows.h"
-#include "runtime/parallel/float8_layers.h"
-#include "runtime/parallel/initialization.h"
 #include "runtime/parallel/parallel_model_state.h"
+#include "runtime/parallel/parameters/config_integers.h"
+#include "runtime/parallel/parameters/float8_layers.h"
+#include "runtime/parallel/random/initialization.h"
 
 namespace modular {
 
-/// Divides every unit's parameters and allocates this rank's part of them.
-void ParallelModel::State::lay_out() {
+/// Shards every unit's parameters and allocates this rank's part of them.
+void ParallelModel::State::shard_parameters() {
   const DataParallelGroups groups = data_parallel_groups(mesh);
   const int64_t tp = mesh.size(Axis::tp), tp_rank = mesh.coordinate(Axis::tp);
   std::vector<UnitLayout> layouts(table.units.size(), UnitLayout(groups.shard_size));
   for (ModelParameter& parameter : table.parameters) {
     if (!parameter.held) continue;
     std::vector<int64_t> shape = local_shape(parameter, tp, tp_rank);
-    places.emplace_back(parameter.unit, layouts[parameter.unit].parameters.size());
+    layout_indices.emplace_back(parameter.unit, layouts[parameter.unit].parameters.size());
     layouts[parameter.unit].add(parameter.tensor, std::move(shape));
   }
   const auto type = options.bf16 ? at::kBFloat16 : at::kFloat;
@@ -35,33 +35,33 @@ std::vector<ParameterSlice> ParallelModel::State::owned_slices(const ModelParame
   bool first = mesh.coordinate(Axis::dp_replicate) == 0;
   if (parameter.shared_between_stages || parameter.in_every_stage)
     first = first && mesh.coordinate(Axis::pp) == (pipeline ? pipeline->first_rank() : 0);
-  for (ParameterSlice& slice : own) slice.owner = slice.owner && first;
+  for (ParameterSlice& part : own) part.owner = part.owner && first;
   return own;
 }
 
 void ParallelModel::State::describe_slices() {
-  slices.reserve(places.size());
+  slices.reserve(layout_indices.size());
   for (ModelParameter& parameter : table.parameters) {
     if (!parameter.held) continue;
     const size_t index = slices.size();
-    const ParameterPlacement& place = placement(index);
+    const ParameterPlacement& layout = placement(index);
     ShardedParameter& slice = slices.emplace_back();
     slice.name = parameter.name;
     slice.names = parameter.names;
     slice.global_shape = parameter.global_shape;
     slice.layer_matrix = parameter.layer_matrix;
-    slice.local = units[parameter.unit].local(place);
-    if (rounds_its_own()) slice.rounded = place.registered;
-    const auto [first_row, rows] = units[parameter.unit].layout().get_rows(place, mesh.coordinate(Axis::dp_shard));
-    slice.slices = owned_slices(parameter, {place.dim, first_row, rows});
+    slice.local = units[parameter.unit].local(layout);
+    if (has_local_compute_copy()) slice.rounded = layout.registered;
+    const auto [first_row, rows] = units[parameter.unit].layout().get_rows(layout, mesh.coordinate(Axis::dp_shard));
+    slice.slices = owned_slices(parameter, {layout.dim, first_row, rows});
     slice.trainable = parameter.trainable;
     if (parameter.shared_between_stages && slice.trainable) shared_between_stages.push_back(index);
     if (parameter.in_every_stage && slice.trainable) in_every_stage.push_back(index);
   }
 }
 
-/// Allocates the buffers, which stay in float32 with bfloat16 too.
-void ParallelModel::State::lay_out_buffers() {
+/// Allocates the buffers, which stay float32 even with bfloat16 parameters.
+void ParallelModel::State::allocate_buffers() {
   const int64_t tp = mesh.size(Axis::tp), tp_rank = mesh.coordinate(Axis::tp);
   for (ModelParameter& buffer : table.buffers) {
     if (!buffer.held) continue;
@@ -105,9 +105,9 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   State& state = *state_;
   if (mesh.size(Axis::pp) > 1) {
     const std::vector<int64_t> sizes = stack_sizes(*state.model.module, *entry.plan);
-    const ParameterTable whole = parameter_table(*state.model.module, *entry.plan, config, /*stages=*/{});
+    const ParameterTable full_table = parameter_table(*state.model.module, *entry.plan, config, /*stages=*/{});
     PipelineOptions pipeline = options.pipeline;
-    pipeline.cuts = stage_cuts(pipeline, mesh.size(Axis::pp), layer_costs(whole, *entry.plan, sizes));
+    pipeline.cuts = stage_cuts(pipeline, mesh.size(Axis::pp), layer_costs(full_table, *entry.plan, sizes));
     state.pipeline = std::make_unique<Pipeline>(mesh, pipeline, sizes);
   }
   state.data_parallel = mesh.group({Axis::dp_replicate, Axis::dp_shard});
@@ -117,9 +117,10 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   std::vector<const StageOnRank*> own;
   for (const StageOnRank& stage : stages) {
     own.push_back(&stage);
-    const auto of_root = [](const ModelParameter& parameter) { return parameter.held && parameter.unit == 0; };
-    const ParameterTable of_stage = parameter_table(*state.model.module, *entry.plan, config, {&stage}, options.units);
-    if (std::ranges::any_of(of_stage.parameters, of_root)) state.stages_with_root.insert(stage.number());
+    const auto in_root = [](const ModelParameter& parameter) { return parameter.held && parameter.unit == 0; };
+    const ParameterTable stage_table =
+        parameter_table(*state.model.module, *entry.plan, config, {&stage}, options.units);
+    if (std::ranges::any_of(stage_table.parameters, in_root)) state.stages_with_root.insert(stage.number());
   }
   state.table = parameter_table(*state.model.module, *entry.plan, config, own, options.units);
   describe_uneven_splits(state.table, entry, config, mesh.size(Axis::tp));
@@ -129,7 +130,7 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
                                                  uneven_sizes(state.table, mesh.size(Axis::tp)));
   freeze(state.table.parameters, options.frozen, options.trained);
   if (options.bf16) multiply_in_float8(*state.model.module, options.float8);
-  state.model.module->eval();  // what dropout drops is not libtorch's to draw
+  state.model.module->eval();  // StepDropoutRng implements dropout, not libtorch
   if (options.dropout) state.dropout.emplace(*state.model.module, seed);
   if (options.sampled_softmax.samples > 0) {
     const int64_t classes = config_integers(config).at(std::string(find_task(entry.task)->label_count));
@@ -137,10 +138,10 @@ ParallelModel::ParallelModel(const Entry& entry, const AnyConfig& config, Mesh& 
   }
   if (const int64_t experts = expert_count(state.table.parameters); experts > 0 && options.dp_threads == 1)
     state.routers.emplace(options.router, experts, mesh);
-  state.lay_out();
+  state.shard_parameters();
   state.describe_slices();
   if (!state.shared_between_stages.empty()) state.pipeline->connect_ends();
-  state.lay_out_buffers();
+  state.allocate_buffers();
   state.choose_reduction();
 
   if (options.initialize) {

@@ -1,16 +1,16 @@
-// Why a mesh cannot carry a model, found before a rank starts.
+// Validates that a model can run on a mesh, before a rank starts.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string>
 
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/config_integers.h"
-#include "runtime/parallel/meta_construction.h"
 #include "runtime/parallel/parallel_model.h"
-#include "runtime/parallel/parameter_table.h"
-#include "runtime/parallel/pipeline_stages.h"
-#include "runtime/parallel/uneven_splits.h"
+#include "runtime/parallel/parameters/config_integers.h"
+#include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/parameter_table.h"
+#include "runtime/parallel/parameters/uneven_splits.h"
+#include "runtime/parallel/pipeline/pipeline_stages.h"
 
 namespace modular {
 namespace {
@@ -40,8 +40,8 @@ std::string indivisible(const std::vector<ModelParameter>& parameters, int64_t t
     for (const SplitPart& part : parameter.parts) sum += part.size;
     if (sum != size)
       return fmt::format(
-          "the parts of {} have {} elements along dimension {}, and it has {}: its TP_COLWISE_PARTS or "
-          "TP_SHARD names other parts than its layer has",
+          "the parts of {} have {} elements along dimension {}, but it has {}: its TP_COLWISE_PARTS or "
+          "TP_SHARD does not match the layer",
           parameter.name, sum, *parameter.tensor_split, size);
     for (const SplitPart& part : parameter.parts)
       if (part.size % (part.slices > 0 ? part.slices : tp) != 0 && !part.may_be_uneven)
@@ -59,7 +59,7 @@ std::string ParallelModel::error(const Entry& entry, const AnyConfig& config, co
   if (std::string reason = task_error(entry.architecture, entry.task); !reason.empty()) return reason;
   for (size_t axis = 0; axis < kAxisNames.size(); ++axis)
     if (shape.size[axis] < 1)
-      return fmt::format("{} = {}: an axis has at least 1 rank", kAxisNames[axis], shape.size[axis]);
+      return fmt::format("{} = {}: an axis needs at least 1 rank", kAxisNames[axis], shape.size[axis]);
   for (const Axis axis : {Axis::cp, Axis::ep})
     if (shape[axis] > 1)
       return fmt::format("{} = {} is not supported: set it to 1", kAxisNames[static_cast<size_t>(axis)], shape[axis]);
@@ -78,8 +78,8 @@ std::string ParallelModel::error(const Entry& entry, const AnyConfig& config, co
     return sentence;
   if (ranks == 1) return "";
   const auto stages = static_cast<int64_t>(stage_placement(pipeline, ranks).size());
-  const std::string made =
-      stages == ranks ? fmt::format("pp = {}", ranks) : fmt::format("pp = {} with {} stages in all", ranks, stages);
+  const std::string pipeline_size =
+      stages == ranks ? fmt::format("pp = {}", ranks) : fmt::format("pp = {} with {} stages in total", ranks, stages);
   const char* const fewer = stages == ranks ? "" : ", or fewer stages per rank (parallel.schedule, stages_per_rank)";
   const std::vector<int64_t> sizes = stack_sizes(*model.module, *entry.plan);
   if (sizes.empty()) return fmt::format("{} cannot be cut into pipeline stages: set pp to 1", entry.architecture);
@@ -87,17 +87,17 @@ std::string ParallelModel::error(const Entry& entry, const AnyConfig& config, co
   std::string lists(plan.split_list);
   if (plan.first_stack) {
     const auto name = [](std::string_view list) {
-      return list.empty() ? std::string_view("a tower that is one piece") : list;
+      return list.empty() ? std::string_view("a stack that is not split") : list;
     };
     lists =
         fmt::format("{} with {} and {}", entry.architecture, name(plan.first_stack->split_list), name(plan.split_list));
   }
   const int64_t layers = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   if (layers < stages)
-    return fmt::format("{} needs at least as many layers, and {} has {}: choose a smaller pp{}", made, lists, layers,
-                       fewer);
+    return fmt::format("{} needs at least as many layers, but {} has {}: choose a smaller pp{}", pipeline_size, lists,
+                       layers, fewer);
   if (!pipeline.cuts.empty() && pipeline.cuts.back() >= layers)
-    return fmt::format("parallel.cuts begins a stage at {}, and {} has {} elements: the last cut is {} at most",
+    return fmt::format("parallel.cuts starts a stage at {}, but {} has {} elements: the last cut can be at most {}",
                        pipeline.cuts.back(), lists, layers, layers - 1);
   return "";
 }

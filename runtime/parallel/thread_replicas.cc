@@ -13,25 +13,25 @@
 #include <utility>
 
 #include "runtime/mesh/traffic.h"
-#include "runtime/parallel/meta_construction.h"
+#include "runtime/parallel/parameters/meta_construction.h"
 
 namespace modular {
 namespace {
 
-/// What one exchange through the first device has moved.
+/// Counts one transfer through the first device.
 void count_collective(double bytes) {
   ++traffic().exchanges;
   traffic().bytes += bytes;
 }
 
-/// Samples [first, first + count) of a batch, each with its `texts` rows, on `device`.
+/// Returns samples [first, first + count) of a batch, each with its `texts` rows, on `device`.
 Batch take_rows(Batch batch, int64_t first, int64_t count, int64_t texts, const at::Device& device) {
   const int64_t rows = batch.leading().size(0);
   batch.tensors([&](Tensor& tensor) {
     if (!tensor.defined()) return;
     const bool is_by_sample = texts > 1 && tensor.is_same(batch.labels);
     TORCH_CHECK(tensor.size(0) == (is_by_sample ? rows / texts : rows), "a batch of ", rows, " rows has a tensor of ",
-                tensor.size(0), ": parallel.dp_threads deals out rows, so set it to 1");
+                tensor.size(0), ": parallel.dp_threads splits batches by rows, so set it to 1");
     const int64_t rows_of_each = is_by_sample ? 1 : texts;
     tensor = tensor.narrow(0, first * rows_of_each, count * rows_of_each).to(device, /*non_blocking=*/true);
   });
@@ -44,7 +44,7 @@ double get_bytes(Batch batch) {
   return bytes;
 }
 
-/// The parameters of a model, each once, in the order of its module tree; then its buffers.
+/// Returns the distinct parameters of a model in module-tree order, and its buffers.
 std::pair<std::vector<Tensor>, std::vector<Tensor>> find_tensors(nn::Module& module) {
   std::vector<Tensor> parameters;
   std::set<const void*> seen;
@@ -107,7 +107,7 @@ void ThreadReplicas::on_threads(size_t count, const std::function<void(size_t re
     std::vector<std::jthread> threads;
     for (size_t replica = 1; replica < count; ++replica) threads.emplace_back(run, replica);
     run(0);
-    threads.clear();  // waits for them
+    threads.clear();  // joins them
   }
   for (const auto& error : errors)
     if (error) std::rethrow_exception(error);
@@ -131,22 +131,22 @@ void ThreadReplicas::begin_step() {
 }
 
 Outputs ThreadReplicas::run(const Batch& batch, double scale) {
-  Batch named = batch;
+  Batch numbered = batch;
   const int64_t rows = batch.leading().size(0);
-  if (!named.samples.defined())
-    named.samples = at::arange(rows, at::TensorOptions(at::kLong).device(batch.leading().device()));
+  if (!numbered.samples.defined())
+    numbered.samples = at::arange(rows, at::TensorOptions(at::kLong).device(batch.leading().device()));
   const auto all = static_cast<int64_t>(replicas_.size());
   const int64_t texts = std::max<int64_t>(task_->texts, 1), samples = rows / texts;
   const size_t used = static_cast<size_t>(std::min(samples, all));
   std::vector<Batch> parts;
-  double dealt = 0.0;
+  double scattered_bytes = 0.0;
   for (size_t i = 0; i < used; ++i) {
     const int64_t number = static_cast<int64_t>(i), first = samples * number / static_cast<int64_t>(used);
     const int64_t end = samples * (number + 1) / static_cast<int64_t>(used);
-    parts.push_back(take_rows(named, first, end - first, texts, replicas_[i]->device));
-    if (i > 0) dealt += get_bytes(parts.back());
+    parts.push_back(take_rows(numbered, first, end - first, texts, replicas_[i]->device));
+    if (i > 0) scattered_bytes += get_bytes(parts.back());
   }
-  count_collective(dealt);
+  count_collective(scattered_bytes);
 
   std::vector<Outputs> outputs(used);
   const SampledClasses* const sampled = bound.sampled;

@@ -1,6 +1,6 @@
-// Data parallelism within one process, as PyTorch's DataParallel has it: a replica of the model on a thread for each
-// device. The first deals rows out, copies its parameters to the others once a step, and gathers losses and gradients.
-// There to be compared with: each exchange passes through the first device, and no rank is left to overlap it.
+// Data parallelism within one process, like PyTorch's DataParallel: one replica of the model per device, each on its
+// own thread. The first replica scatters rows, broadcasts its parameters once per step, and gathers losses and
+// gradients. A baseline for comparison: all communication passes through the first device and is not overlapped.
 #pragma once
 
 #include <functional>
@@ -10,24 +10,24 @@
 
 #include "runtime/model/registry.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/dropout_rng.h"
+#include "runtime/parallel/random/dropout_rng.h"
 
 namespace modular {
 
 class ThreadReplicas {
  public:
-  /// `first` has its parameters; `count` - 1 others are built from `config`: on the GPUs that follow its own, or beside
-  /// it on the CPU, whose threads the replicas share out. All drop by `dropout_seed`, where there is one.
+  /// `first` has its parameters; the other `count` - 1 replicas are built from `config`, on the GPUs after its own, or
+  /// on the CPU, whose threads the replicas share. All use `dropout_seed` for dropout, if set.
   ThreadReplicas(const Entry& entry, const AnyConfig& config, Model& first, int64_t count,
                  std::optional<uint64_t> dropout_seed);
   ~ThreadReplicas();
 
-  /// Gives the others the first one's parameters and buffers.
+  /// Copies the first replica's parameters and buffers to the others.
   void begin_step();
-  /// Forward, and backward of the loss times `scale`, of one micro-batch whose rows are dealt out in equal runs. The
-  /// outputs are sums over the replicas, without logits. An error of one is thrown when all have ended.
+  /// Runs forward, and backward of the loss times `scale`, of one micro-batch whose rows are split into equal runs. The
+  /// outputs are sums over the replicas, without logits. Rethrows an error of a replica when all have finished.
   Outputs run(const Batch& batch, double scale);
-  /// Adds the others' gradients to the first one's.
+  /// Adds the other replicas' gradients to the first one's.
   void end_step();
 
  private:

@@ -1,4 +1,4 @@
-// The shared library: Arrow reads and writes, and nothing of libtorch is known.
+// The shared library: reads and writes with Arrow, independent of libtorch.
 #include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <arrow/memory_pool.h>
@@ -16,30 +16,31 @@
 namespace modular {
 namespace {
 
-// Memory that a file's values may take. A file of some kilobytes can claim any number of equal values.
-constexpr int64_t kLeastMemory = int64_t{64} << 20, kMostOfSize = 1000;
+// Limit on the memory of a file's values: kMinMemory + kMaxExpansion * file size. A file of a few kilobytes can claim
+// any number of equal values.
+constexpr int64_t kMinMemory = int64_t{64} << 20, kMaxExpansion = 1000;
 
-[[noreturn]] void reject(const std::string& path, const std::string& sentence) {
-  throw std::runtime_error(path + ": " + sentence);
+[[noreturn]] void reject(const std::string& path, const std::string& message) {
+  throw std::runtime_error(path + ": " + message);
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 [[noreturn]] void throw_file_error(const std::string& path, const std::string& why) {
-  reject(path, "cannot be read as Parquet: " + first_line(why) + ": it was cut off or changed, write it again");
+  reject(path, "cannot be read as Parquet: " + first_line(why) + ": it is truncated or corrupt, write it again");
 }
 
 [[noreturn]] void throw_file_error(const std::string& path, const arrow::Status& status) {
   if (status.IsOutOfMemory())
-    reject(path, "a row group takes more memory than " + std::to_string(kMostOfSize) + " times the file's size and " +
-                     std::to_string(kLeastMemory >> 20) + " MiB: write the file again, in smaller row groups");
+    reject(path, "a row group takes more memory than " + std::to_string(kMaxExpansion) + " times the file's size and " +
+                     std::to_string(kMinMemory >> 20) + " MiB: write the file again, in smaller row groups");
   throw_file_error(path, status.message());
 }
 
-/// Calls `run`, and turns whatever Arrow throws into a sentence about the file.
+/// Calls `run`, and converts Arrow's exceptions into errors that name the file.
 template <class Function>
-auto about(const std::string& path, Function&& run) {
-  const BlockedSignals blocked;  // its threads start when they are first needed
+auto with_file_errors(const std::string& path, Function&& run) {
+  const BlockedSignals blocked;  // Arrow starts its threads on first use
   try {
     return run();
   } catch (const parquet::ParquetStatusException& error) {
@@ -47,7 +48,7 @@ auto about(const std::string& path, Function&& run) {
   } catch (const parquet::ParquetException& error) {
     throw_file_error(path, error.what());
   } catch (const std::bad_alloc&) {
-    throw_file_error(path, "it asks for more memory than there is");
+    throw_file_error(path, "it needs more memory than is available");
   } catch (const std::length_error& error) {
     throw_file_error(path, error.what());
   }
@@ -85,7 +86,7 @@ ParquetType to_type(arrow::Type::type id) {
       return ParquetType::int64;
     case arrow::Type::UINT8:
     case arrow::Type::BOOL:
-      return ParquetType::uint8;  // a bit each, which are unpacked
+      return ParquetType::uint8;  // bits are unpacked to bytes
     case arrow::Type::UINT16:
       return ParquetType::uint16;
     case arrow::Type::UINT32:
@@ -112,7 +113,7 @@ ParquetColumn describe(const arrow::Field& field) {
   return column;
 }
 
-/// Where lists of `array` begin among the values that `rest` is set to: as many as lists, and the last one's end.
+/// Returns the offsets of the lists of `array` into `rest`, which is set to their values: one per list, and the end.
 template <class Lists>
 std::vector<int64_t> read_offsets(const arrow::Array& array, std::shared_ptr<arrow::Array>& rest) {
   const auto& lists = static_cast<const Lists&>(array);
@@ -126,11 +127,11 @@ std::vector<int64_t> read_offsets(const arrow::Array& array, std::shared_ptr<arr
   return offsets;
 }
 
-/// An open file, and the memory that is allocated for it, which has to outlive all values.
+/// An open file and its memory pool, which must outlive all values.
 struct LimitedFile {
   explicit LimitedFile(const std::string& path) : file(get_value(arrow::io::ReadableFile::Open(path), path)) {
     const int64_t size = get_value(file->GetSize(), path);
-    limited = std::make_unique<arrow::CappedMemoryPool>(&counted, kLeastMemory + kMostOfSize * size);
+    limited = std::make_unique<arrow::CappedMemoryPool>(&counted, kMinMemory + kMaxExpansion * size);
   }
   std::unique_ptr<parquet::arrow::FileReader> reader(const std::string& path) const {
     return get_value(parquet::arrow::OpenFile(file, limited.get()), path);
@@ -141,9 +142,9 @@ struct LimitedFile {
   std::unique_ptr<arrow::CappedMemoryPool> limited;
 };
 
-/// Values that lie in the memory of a file.
+/// Values in a file's memory pool.
 struct OwnedValues {
-  std::shared_ptr<const LimitedFile> file;  // first, as it is destroyed last
+  std::shared_ptr<const LimitedFile> file;  // declared first, so that it is destroyed last
   std::shared_ptr<arrow::Buffer> values;
 };
 
@@ -169,7 +170,7 @@ class ArrowFile final : public ParquetFile {
   const std::vector<ParquetGroup>& groups() const override { return groups_; }
 
   std::vector<ParquetValues> read(int64_t group, const std::vector<std::string>& names) override {
-    return about(path_, [&] {
+    return with_file_errors(path_, [&] {
       std::vector<int> leaves;
       for (int leaf = 0; leaf < static_cast<int>(leaves_.size()); ++leaf)
         if (std::ranges::find(names, leaves_[static_cast<size_t>(leaf)]) != names.end()) leaves.push_back(leaf);
@@ -180,8 +181,8 @@ class ArrowFile final : public ParquetFile {
       for (const std::string& name : names) {
         const auto column = table->GetColumnByName(name);
         if (!column || column->length() != rows)
-          throw_file_error(
-              path_, "\"" + name + "\" of row group " + std::to_string(group) + " has not as many rows as it says");
+          throw_file_error(path_, "\"" + name + "\" of row group " + std::to_string(group) +
+                                      " has fewer or more rows than declared");
         columns.push_back(decoded(name, *column, group));
       }
       return columns;
@@ -223,7 +224,7 @@ class ArrowFile final : public ParquetFile {
     if (array->type_id() == arrow::Type::BOOL) {
       const auto& bits = static_cast<const arrow::BooleanArray&>(*array);
       const auto bytes = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(bits.length()));
-      for (int64_t place = 0; place < bits.length(); ++place) (*bytes)[static_cast<size_t>(place)] = bits.Value(place);
+      for (int64_t i = 0; i < bits.length(); ++i) (*bytes)[static_cast<size_t>(i)] = bits.Value(i);
       values.data = bytes->data();
       values.owner = bytes;
     } else {
@@ -235,16 +236,16 @@ class ArrowFile final : public ParquetFile {
     return values;
   }
 
-  /// Names the row of the first null, from which lists of `offsets` lead to `array`.
+  /// Throws if `array` has a null, naming its row, found through the list `offsets` that lead to `array`.
   void reject_null(const std::string& name, const arrow::Array& array, const std::vector<std::vector<int32_t>>& offsets,
                    int64_t group) const {
     if (array.null_count() == 0) return;
-    int64_t place = 0;
-    while (!array.IsNull(place)) ++place;
+    int64_t row = 0;
+    while (!array.IsNull(row)) ++row;
     for (size_t level = offsets.size(); level-- > 0;)
-      place = std::ranges::upper_bound(offsets[level], place) - offsets[level].begin() - 1;
-    reject(path_, "row " + std::to_string(begin_[static_cast<size_t>(group)] + place) + ": \"" + name +
-                      "\" holds a null: write a value in its place, or leave the row out");
+      row = std::ranges::upper_bound(offsets[level], row) - offsets[level].begin() - 1;
+    reject(path_, "row " + std::to_string(begin_[static_cast<size_t>(group)] + row) + ": \"" + name +
+                      "\" holds a null: replace it with a value, or drop the row");
   }
 
   std::string path_;
@@ -252,16 +253,16 @@ class ArrowFile final : public ParquetFile {
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::vector<ParquetColumn> columns_;
   std::vector<ParquetGroup> groups_;
-  std::vector<int64_t> begin_ = {0};  // where each row group's rows begin
-  std::vector<std::string> leaves_;   // of each of the file's flat columns, the one that it is a part of
+  std::vector<int64_t> begin_ = {0};  // first row of each row group
+  std::vector<std::string> leaves_;   // top-level column of each leaf column
 };
 
 std::unique_ptr<ParquetFile> open(const std::string& path) {
-  return about(path, [&] { return std::unique_ptr<ParquetFile>(std::make_unique<ArrowFile>(path)); });
+  return with_file_errors(path, [&] { return std::unique_ptr<ParquetFile>(std::make_unique<ArrowFile>(path)); });
 }
 
 void cut(const std::string& from, const std::string& to, int64_t rows) {
-  about(from, [&] {
+  with_file_errors(from, [&] {
     const LimitedFile file(from);
     const auto reader = file.reader(from);
     const auto schema = ArrowFile::read_schema(*reader, from);
@@ -275,19 +276,19 @@ void cut(const std::string& from, const std::string& to, int64_t rows) {
     const auto writer = written(
         parquet::arrow::FileWriter::Open(*schema, arrow::default_memory_pool(), sink, properties.build(), keeps_types),
         to);
-    std::vector<std::shared_ptr<arrow::Table>> waiting;  // rows that are not yet a row group
+    std::vector<std::shared_ptr<arrow::Table>> pending;  // rows that do not fill a row group yet
     int64_t count = 0;
     const auto write = [&](bool all) {
-      auto table = get_value(arrow::ConcatenateTables(waiting), from);
+      auto table = get_value(arrow::ConcatenateTables(pending), from);
       int64_t begin = 0;
       for (; count - begin >= rows || (all && begin < count); begin += rows)
         check_written(writer->WriteTable(*table->Slice(begin, rows), rows), to);
-      waiting = {table->Slice(std::min(begin, count))};
+      pending = {table->Slice(std::min(begin, count))};
       count = std::max<int64_t>(count - begin, 0);
     };
     for (int group = 0; group < metadata->num_row_groups(); ++group) {
-      waiting.push_back(get_value(reader->ReadRowGroup(group), from));
-      count += waiting.back()->num_rows();
+      pending.push_back(get_value(reader->ReadRowGroup(group), from));
+      count += pending.back()->num_rows();
       if (count >= rows) write(/*all=*/false);
     }
     if (count > 0) write(/*all=*/true);

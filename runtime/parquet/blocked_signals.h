@@ -1,12 +1,12 @@
-// Threads that are started meanwhile take no signals.
+// Blocks signals for a scope, including in threads started within it.
 #pragma once
 
 #include <csignal>
 
 namespace modular {
 
-/// Blocks all signals of this thread, and so those of threads that it starts: a library's own, which live on, are not
-/// to take what is meant for whoever waits for it.
+/// Blocks all signals on this thread and on threads that it starts. A library's threads outlive the scope and must not
+/// take signals that are meant for other threads.
 class BlockedSignals {
  public:
   BlockedSignals() {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kLibrary = "libmodular_parquet.so";
 
-/// Beside the program, or where an installation puts it; empty where it is in neither place.
+/// Returns the library's path next to the program or in an installation's lib folder; empty if it is in neither.
 std::filesystem::path find_library() {
   const auto folder = own_program().parent_path();
   for (const auto& path : {folder / kLibrary, folder.parent_path() / "lib" / kLibrary})
@@ -28,18 +28,18 @@ const ParquetLibrary* load() {
   void* const library = dlopen(path.empty() ? kLibrary : path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library && path.empty())
     throw std::runtime_error(fmt::format(
-        "cannot read Parquet: {} is not beside this program, as it was built without pyarrow: run `pip install "
+        "cannot read Parquet: {} is not next to this program, because it was built without pyarrow: run `pip install "
         "pyarrow` in the Python that has torch, configure with cmake again and build modrun",
         kLibrary));
   if (!library)
     throw std::runtime_error(
-        fmt::format("cannot read Parquet: {}: run `pip install pyarrow`, of the release that modrun was built with, in "
+        fmt::format("cannot read Parquet: {}: run `pip install pyarrow`, in the version that modrun was built with, in "
                     "the Python that has torch",
                     dlerror()));
   const auto function = reinterpret_cast<decltype(&modular_parquet_library)>(dlsym(library, "modular_parquet_library"));
   if (!function)
-    throw std::runtime_error(
-        fmt::format("cannot read Parquet: {} is of another release: build it with this modrun", kLibrary));
+    throw std::runtime_error(fmt::format(
+        "cannot read Parquet: {} belongs to another version of modrun: rebuild it with this one", kLibrary));
   return function();
 }
 

@@ -21,9 +21,8 @@ void repartition(const std::vector<fs::path>& files, int64_t rows, const fs::pat
   for (const fs::path& file : files)
     if (!names.insert(file.filename()).second)
       throw std::runtime_error(
-          fmt::format("{}: another file is called {} too, and all are written into one folder: rename one of them, or "
-                      "cut them into "
-                      "folders of their own",
+          fmt::format("{}: another file is also called {}, and all files are written into one folder: rename one of "
+                      "them, or repartition them into separate folders",
                       file.string(), file.filename().string()));
   const ParquetLibrary& library = parquet_library();
   NewFolder cut(out);
@@ -48,11 +47,11 @@ std::optional<int64_t> rows_for_parts(std::span<const int64_t> rows_of_files, in
   while (rows > 0) {
     const int64_t groups = row_groups(rows_of_files, rows);
     if (groups % parts == 0) return rows;
-    // The largest size with which some file is one equal part more.
+    // The largest size with which some file has one more row group.
     int64_t next = 0;
     for (const int64_t file : rows_of_files)
-      if (const int64_t of_file = (file + rows - 1) / rows; file > 0 && of_file < file)
-        next = std::max(next, (file + of_file) / (of_file + 1));
+      if (const int64_t groups_of_file = (file + rows - 1) / rows; file > 0 && groups_of_file < file)
+        next = std::max(next, (file + groups_of_file) / (groups_of_file + 1));
     rows = std::min(next, rows - 1);
   }
   return {};

@@ -48,7 +48,7 @@ class FakeBackend final : public c10d::Backend {
     const at::Tensor& received = tensors[0];
     if (received.scalar_type() != at::kLong) return done();
     const auto known = peers_->shapes.find(tag);
-    TORCH_INTERNAL_ASSERT(!peers_->shapes.empty(), "the rank of the first stage runs first");
+    TORCH_INTERNAL_ASSERT(!peers_->shapes.empty(), "the rank of the first stage must run first");
     const std::vector<int64_t>& shape =
         known != peers_->shapes.end() ? known->second : (peers_->guessed[tag] = peers_->shapes.begin()->second);
     std::ranges::copy(shape, received.mutable_data_ptr<int64_t>());

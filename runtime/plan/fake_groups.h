@@ -1,4 +1,4 @@
-// Process groups for a rank whose peers are not there.
+// Process groups for a rank whose peers do not exist.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace modular {
 
-/// What ranks of a pipeline, which are run one after another, have to know of one another.
+/// Shared by the ranks of a pipeline, which run one after another.
 struct FakePeers {
-  std::map<int, std::vector<int64_t>> shapes;   // of activations by tag, as their senders described them
-  std::map<int, std::vector<int64_t>> guessed;  // described before their sender had run: as those of another stage
+  std::map<int, std::vector<int64_t>> shapes;   // activation shapes by tag, as their senders described them
+  std::map<int, std::vector<int64_t>> guessed;  // shapes received before their sender ran, guessed from another stage
 
-  /// Whether all that was guessed was right.
+  /// Whether all guesses were right.
   bool guessed_right() const;
 };
 
-/// While one lives, this thread's meshes have groups whose collectives and messages are done at once and leave their
-/// tensors as they are.
+/// During its lifetime, this thread's meshes have groups whose collectives and messages complete immediately and do not
+/// change their tensors.
 class FakeGroups {
  public:
   explicit FakeGroups(std::shared_ptr<FakePeers> peers);

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "runtime/ops/cpu/kernels.h"
-#include "runtime/parallel/known_values.h"
+#include "runtime/parallel/parameters/known_values.h"
 
 namespace modular {
 namespace {
@@ -25,40 +25,40 @@ using at::Tensor;
 using c10::IValue;
 using torch::jit::Stack;
 
-// Below autograd, which thus builds its graphs as ever, and above all that computes. Nothing else uses it.
+// Below autograd, which still builds its graphs, and above all kernels. Nothing else uses this key.
 constexpr auto kFake = c10::DispatchKey::Fake;
 
-/// Numbers of double precision as few as these are computed: sums of counts and losses.
+/// Double-precision tensors of at most this size are computed: sums of counts and losses.
 constexpr int64_t kFew = 4096;
 
 bool is_real(const Tensor& tensor) {
   return !at::isFloatingType(tensor.scalar_type()) || (tensor.scalar_type() == at::kDouble && tensor.numel() <= kFew);
 }
 
-/// Whether the operator's results on integers and booleans are read by nothing but arithmetic: the words that say what
-/// dropout drops, and masks of attention.
-bool is_of_many(const c10::OperatorHandle& op, const std::vector<Tensor>& operands) {
+/// Whether only arithmetic reads the operator's integer and boolean results: the words of dropout, and masks of
+/// attention.
+bool is_large_arithmetic(const c10::OperatorHandle& op, const std::vector<Tensor>& operands) {
   constexpr int64_t kManyWords = int64_t{1} << 16, kMany = int64_t{1} << 24;
-  const bool is_of_words = std::string_view(op.schema().name()).starts_with("aten::bitwise_");
+  const bool is_bitwise = std::string_view(op.schema().name()).starts_with("aten::bitwise_");
   return op.hasTag(at::Tag::pointwise) && std::ranges::any_of(operands, [=](const Tensor& tensor) {
-           return tensor.numel() >= (is_of_words && tensor.scalar_type() == at::kLong ? kManyWords : kMany);
+           return tensor.numel() >= (is_bitwise && tensor.scalar_type() == at::kLong ? kManyWords : kMany);
          });
 }
 
-/// Calls visit(tensor) for each defined tensor of `value`.
+/// Calls visit(tensor) for each defined tensor in `value`.
 template <class Visit>
-void each_tensor(const IValue& value, const Visit& visit) {
+void for_each_tensor_in(const IValue& value, const Visit& visit) {
   if (value.isTensor()) {
     if (value.toTensor().defined()) visit(value.toTensor());
   } else if (value.isTensorList()) {
     for (const Tensor& tensor : value.toTensorVector())
       if (tensor.defined()) visit(tensor);
   } else if (value.isList()) {
-    for (const IValue& element : value.toListRef()) each_tensor(element, visit);
+    for (const IValue& element : value.toListRef()) for_each_tensor_in(element, visit);
   }
 }
 
-/// `value` with change(tensor) in the place of each of its tensors.
+/// `value` with each tensor replaced by change(tensor).
 template <class Change>
 IValue with_tensors(const IValue& value, const Change& change) {
   if (value.isTensor()) return value.toTensor().defined() ? IValue(change(value.toTensor())) : value;
@@ -88,8 +88,7 @@ Tensor in_memory(const Tensor& meta) {
 
 Tensor empty(at::IntArrayRef sizes, at::ScalarType type) { return at::detail::empty_cpu(sizes, type); }
 
-// Shapes of the results of operations that libtorch knows on the meta device only in Python. Arguments are the
-// operator's.
+// Result shapes of operations whose meta kernels libtorch only has in Python. `arguments` are the operator's.
 
 Stack layer_norm(const Stack& arguments) {
   const Tensor x = arguments[0].toTensor();
@@ -98,17 +97,17 @@ Stack layer_norm(const Stack& arguments) {
   std::fill(statistics.end() - normalized, statistics.end(), 1);
   const bool mixed = arguments[2].isTensor() && arguments[2].toTensor().defined() &&
                      arguments[2].toTensor().scalar_type() != x.scalar_type();
-  // runtime/ops keeps those of bfloat16 in float32.
+  // runtime/ops keeps the statistics of bfloat16 inputs in float32.
   const auto type = mixed || x.scalar_type() == at::kBFloat16 ? at::kFloat : x.scalar_type();
   return {empty(x.sizes(), x.scalar_type()), empty(statistics, type), empty(statistics, type)};
 }
 
-/// The gradients of those of the tensors `of` that `mask` names.
-Stack gradients(const Stack& arguments, const std::vector<size_t>& of, size_t mask) {
+/// Gradients of the arguments at `indices` that the bool list at `mask` requests.
+Stack gradients(const Stack& arguments, const std::vector<size_t>& indices, size_t mask) {
   const auto wanted = arguments[mask].toBoolList();
   Stack results;
-  for (size_t i = 0; i < of.size(); ++i) {
-    const IValue& value = arguments[of[i]];
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const IValue& value = arguments[indices[i]];
     const bool has = wanted.get(i) && value.isTensor() && value.toTensor().defined();
     results.emplace_back(has ? empty(value.toTensor().sizes(), value.toTensor().scalar_type()) : Tensor());
   }
@@ -124,7 +123,7 @@ Stack convolution_backward(const Stack& arguments) {
 
 Stack convolution(const Stack& arguments) {
   const Tensor x = arguments[0].toTensor(), weight = arguments[1].toTensor();
-  TORCH_CHECK(!arguments[6].toBool(), "a transposed convolution has no plan");
+  TORCH_CHECK(!arguments[6].toBool(), "run plans do not support transposed convolutions");
   const auto sizes = at::native::conv_output_size(x.sizes(), weight.sizes(), arguments[4].toDimVector(),
                                                   arguments[3].toDimVector(), arguments[5].toDimVector());
   return {empty(sizes, x.scalar_type())};
@@ -143,7 +142,7 @@ Stack embedding_backward(const Stack& arguments) {
   return {empty({arguments[2].toInt(), gradient.size(-1)}, gradient.scalar_type())};
 }
 
-/// Positions before heads in memory, as libtorch's CPU attention has its results.
+/// Positions before heads in memory, like the results of libtorch's CPU attention.
 Tensor by_position(const Tensor& like) {
   return empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.scalar_type()).transpose(1, 2);
 }
@@ -170,7 +169,7 @@ const std::map<std::string_view, Shapes> kShapes = {
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", attention_backward},
 };
 
-/// Element-wise results: of the common shape and type.
+/// Result of an element-wise operation: the common shape and type.
 Stack elementwise(const std::vector<Tensor>& operands) {
   std::vector<int64_t> sizes;
   at::native::ResultTypeState types;
@@ -181,7 +180,8 @@ Stack elementwise(const std::vector<Tensor>& operands) {
   return {empty(sizes, at::native::result_type(types))};
 }
 
-/// What element-wise operations on the CPU make beside their results: operands of another floating type are converted.
+/// Copies that element-wise operations on the CPU make in addition to their results: operands of other floating types
+/// are converted.
 std::vector<Tensor> converted(const std::vector<Tensor>& operands) {
   std::optional<at::ScalarType> common;
   for (const Tensor& tensor : operands)
@@ -205,13 +205,13 @@ bool is_metadata_only(const c10::FunctionSchema& schema) {
   return std::ranges::any_of(schema.returns(), is_view);
 }
 
-/// Runs it as it is.
+/// Runs the operator unchanged.
 void compute(const c10::OperatorHandle& op, Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard outside(kFake);
   op.callBoxed(stack);
 }
 
-/// The operator on the meta device; nothing where it asks for values there, or is not known.
+/// Runs the operator on the meta device; nullopt if it needs values there, or is unknown.
 std::optional<Stack> results_on_meta(const c10::OperatorHandle& op, const Stack& arguments) {
   if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) return {};
   Stack stack;
@@ -227,13 +227,13 @@ std::optional<Stack> results_on_meta(const c10::OperatorHandle& op, const Stack&
   return stack;
 }
 
-/// Spreads what would be chosen over the `choices` evenly.
+/// Spreads choices evenly over `choices`.
 void choose_evenly(const Tensor& chosen, int64_t choices) {
   const c10::impl::ExcludeDispatchKeyGuard outside(kFake);
   chosen.copy_(at::arange(chosen.numel(), chosen.options()).remainder_(choices).view(chosen.sizes()));
 }
 
-/// Leaves what the operator would write into as it is, but for the size of outputs that it would resize.
+/// Leaves the tensors that the operator would write unchanged, except for the size of outputs that it would resize.
 void write_nothing(const c10::OperatorHandle& op, const Stack& arguments, Stack* stack) {
   const auto& schema = op.schema();
   Stack written;
@@ -250,8 +250,8 @@ void write_nothing(const c10::OperatorHandle& op, const Stack& arguments, Stack*
   for (size_t i = 0; i < schema.returns().size(); ++i) stack->push_back(written[i]);
 }
 
-/// Whether the operator gives numbers or nothing, and no tensor.
-bool gives_no_tensor(const c10::FunctionSchema& schema) {
+/// Whether the operator returns numbers or nothing, but no tensor.
+bool returns_no_tensor(const c10::FunctionSchema& schema) {
   return std::ranges::none_of(schema.returns(), [](const c10::Argument& result) {
     return result.type()->kind() == c10::TypeKind::TensorType || result.type()->kind() == c10::TypeKind::ListType;
   });
@@ -263,7 +263,7 @@ void run_without_numbers(const c10::OperatorHandle& op, Stack* stack) {
   const std::string_view name = schema.name();
   if (!name.starts_with("aten::") || (is_metadata_only(schema) && op.hasKernelForDispatchKey(c10::DispatchKey::CPU)))
     return compute(op, stack);
-  // What is made of other operations is so here too; copy_ has one kernel for all devices, which computes.
+  // Composite operations are decomposed here too. copy_ has one kernel for all devices, which computes.
   const bool has_shapes = kShapes.contains(name);
   if (!has_shapes && name != "aten::copy_" && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU))
     for (const auto key : {c10::DispatchKey::CompositeExplicitAutograd, c10::DispatchKey::CompositeImplicitAutograd})
@@ -271,11 +271,11 @@ void run_without_numbers(const c10::OperatorHandle& op, Stack* stack) {
 
   std::vector<Tensor> operands;
   for (const IValue& argument : torch::jit::last(*stack, count))
-    each_tensor(argument, [&](const Tensor& tensor) { operands.push_back(tensor); });
+    for_each_tensor_in(argument, [&](const Tensor& tensor) { operands.push_back(tensor); });
   const auto is_on_meta = [](const Tensor& tensor) { return tensor.is_meta(); };
   const bool writes = schema.is_mutable();
-  const bool is_computed = std::ranges::all_of(operands, is_real) && !is_of_many(op, operands);
-  if (std::ranges::any_of(operands, is_on_meta) || is_computed || (!writes && gives_no_tensor(schema)))
+  const bool is_computed = std::ranges::all_of(operands, is_real) && !is_large_arithmetic(op, operands);
+  if (std::ranges::any_of(operands, is_on_meta) || is_computed || (!writes && returns_no_tensor(schema)))
     return compute(op, stack);
 
   const Stack arguments = torch::jit::pop(*stack, count);
@@ -295,7 +295,7 @@ void run_without_numbers(const c10::OperatorHandle& op, Stack* stack) {
     return;
   }
   stack->insert(stack->end(), arguments.begin(), arguments.end());
-  compute(op, stack);  // on what happens to be in memory: slow, and right
+  compute(op, stack);  // on uninitialized memory: slow, but correct
 }
 
 TORCH_LIBRARY_IMPL(_, Fake, library) {

@@ -1,15 +1,16 @@
-// Tensors in host memory that are made and freed as in a real run, while nothing is computed (fake tensors, as in
-// PyTorch's FakeTensorMode).
+// Fake tensors in host memory, which are allocated and freed as in a real run while nothing is computed (like PyTorch's
+// FakeTensorMode).
 #pragma once
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 namespace modular {
 
-/// While one lives, this thread's operations on floating-point tensors make outputs of the right shape and leave what
-/// is in them undefined. What only reads integers and booleans is computed, unless they are as many as no batch has of
-/// tokens, so that counts and choices that follow from the batch are those of the run; a choice that follows from
-/// numbers (which experts a token goes to) is spread evenly. Fused operations of runtime/ops run without their loops.
+/// During its lifetime, this thread's operations on floating-point tensors produce outputs of the right shape with
+/// undefined values. Operations that only read integers and booleans are computed, unless they are larger than any
+/// batch of tokens, so that counts and choices that depend on the batch are those of the run. A choice that depends on
+/// floating-point values (which experts a token is sent to) is spread evenly. The fused operations of runtime/ops run
+/// without their loops.
 class FakeKernels {
  public:
   FakeKernels();

@@ -14,14 +14,14 @@
 namespace modular {
 namespace {
 
-/// Lies before a tensor's bytes, so that these are found by their address alone, as Allocator::raw_allocate wants it.
+/// Header in front of a tensor's bytes, found from their address alone, as Allocator::raw_allocate requires.
 struct alignas(64) Memory {
-  size_t bytes;  // of it and the tensor
+  size_t bytes;  // of the header and the tensor
   std::shared_ptr<MemoryLog> log;
   size_t block;
 };
 
-// Smaller pieces come from the heap, which takes less time.
+// Smaller blocks come from the heap, which is faster.
 constexpr size_t kMapped = size_t{1} << 17;
 
 void* reserve(size_t bytes) {
@@ -42,7 +42,7 @@ void release(void* data) {
     munmap(memory, bytes);
 }
 
-/// Tensors may keep it: it lives as long as the program.
+/// Lives as long as the program, because tensors may keep it.
 class LoggingAllocator final : public c10::Allocator {
  public:
   std::shared_ptr<MemoryLog> log;
@@ -53,10 +53,10 @@ class LoggingAllocator final : public c10::Allocator {
     if (bytes == 0) return {nullptr, cpu};
     void* const start = reserve(sizeof(Memory) + bytes);
     TORCH_CHECK(start, "the plan of a step needs address space for a tensor of ", bytes,
-                " bytes, which the system does not give: see vm.overcommit_memory and ulimit -v");
+                " bytes, but the system denies it: see vm.overcommit_memory and ulimit -v");
     auto* const memory = new (start) Memory{sizeof(Memory) + bytes, log, log->allocate(bytes)};
     void* const data = memory + 1;
-    if (sizeof(Memory) + bytes < kMapped) std::memset(data, 0, bytes);  // as mapped memory is
+    if (sizeof(Memory) + bytes < kMapped) std::memset(data, 0, bytes);  // like mapped memory
     return {data, data, &release, cpu};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -110,7 +110,7 @@ Held MemoryLog::held(const Block& block) const {
   if (span.what == "construction") return Held::parameters;
   if (span.what == "state") return Held::optimizer;
   const bool stays = block.freed >= span.end;
-  // The first half of a cut backward leaves what the second half starts from.
+  // The first half of a split backward leaves what the second half starts from.
   if (span.what == "forward" || span.what == "backward of inputs") return stays ? Held::activations : Held::working;
   if (span.what == "backward") return stays ? Held::gradients : Held::working;
   return Held::working;
@@ -138,11 +138,11 @@ MemoryLog::Peak MemoryLog::peak(size_t first, size_t last) const {
     peak.held = live;
     peak.during = span == SIZE_MAX ? "" : spans_[span].what;
   }
-  std::map<size_t, int64_t> of_forwards;  // by span
+  std::map<size_t, int64_t> forward_bytes;  // by span
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const size_t span = blocks_[i].span;
     if (kinds[i] != Held::activations || spans_[span].what != "forward" || spans_[span].begin < first) continue;
-    peak.one_forward = std::max(peak.one_forward, of_forwards[span] += blocks_[i].bytes);
+    peak.one_forward = std::max(peak.one_forward, forward_bytes[span] += blocks_[i].bytes);
   }
   return peak;
 }

@@ -1,4 +1,4 @@
-// What tensors are allocated and freed while a step is run without arithmetic, and what each was for.
+// Log of tensor allocations while a step runs without arithmetic, with the purpose of each.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -11,19 +11,19 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/parallel/memory_purpose.h"
+#include "runtime/parallel/memory/memory_purpose.h"
 
 namespace modular {
 
-/// What a rank's memory holds.
+/// Categories of a rank's memory.
 enum class Held {
-  parameters,   // its own part, with buffers, and those that are whole because nothing divides them
-  gathered,     // parameters of other ranks: the root, the running unit, and those gathered ahead
-  gradients,    // its own part
-  unreduced,    // gradients of other ranks' parts, before and during the sum
-  optimizer,    // its state
-  activations,  // what forwards keep for their backwards
-  working,      // what a forward, a backward or an update needs while it runs
+  parameters,   // the rank's own slices, buffers, and parameters that are not sharded
+  gathered,     // unsharded parameters: the root, the running unit, and prefetched units
+  gradients,    // of the rank's own slices
+  unreduced,    // unsharded gradients, before and during the reduce-scatter
+  optimizer,    // the optimizer state
+  activations,  // saved by forwards for their backwards
+  working,      // temporaries of a running forward, backward or update
   other         // batches, messages between stages
 };
 inline constexpr std::array<std::string_view, 8> kHeldNames = {"parameters", "gathered",    "gradients", "unreduced",
@@ -31,26 +31,26 @@ inline constexpr std::array<std::string_view, 8> kHeldNames = {"parameters", "ga
 
 using HeldBytes = std::array<int64_t, kHeldNames.size()>;
 
-/// The events of one thread of work, in its order.
+/// The events of one thread, in order.
 class MemoryLog {
  public:
-  /// What is done from here on, until end(): "construction", "state", "forward", "backward", … Spans may lie in others.
+  /// Begins a span, which lasts until end(): "construction", "state", "forward", "backward", … Spans may be nested.
   void begin(std::string what);
   void end();
 
   size_t allocate(size_t bytes);
   void free(size_t block);
 
-  /// The number of events so far, a place in the log.
+  /// The number of events so far, which serves as a position in the log.
   size_t now() const;
 
-  /// Of the time from event `first` to event `last`.
+  /// Peak memory between event `first` and event `last`.
   struct Peak {
     int64_t bytes = 0;
-    HeldBytes held = {};      // of it
-    HeldBytes most = {};      // of each, at its own peak
-    std::string during;       // the span in which it lay
-    int64_t one_forward = 0;  // the most that a forward left for its backward
+    HeldBytes held = {};      // by category, at the peak
+    HeldBytes most = {};      // by category, each at its own peak
+    std::string during;       // the span of the peak
+    int64_t one_forward = 0;  // the most that a forward saved for its backward
   };
   Peak peak(size_t first, size_t last) const;
 
@@ -74,13 +74,13 @@ class MemoryLog {
 
   mutable std::mutex mutex_;
   std::vector<Span> spans_;
-  std::vector<size_t> open_;  // spans, the innermost last
+  std::vector<size_t> open_;  // indices of open spans, innermost last
   std::vector<Block> blocks_;
   std::vector<Event> events_;
 };
 
-/// While one lives, tensors in host memory lie in memory that is address space until it is written, and holds zeros,
-/// and are logged. One at a time.
+/// During its lifetime, tensors in host memory are logged and use memory that is only address space until it is
+/// written, and reads as zeros. Only one may exist at a time.
 class LoggedMemory {
  public:
   explicit LoggedMemory(std::shared_ptr<MemoryLog> log);

@@ -12,31 +12,32 @@
 #include <utility>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/datasets/images.h"
+#include "runtime/datasets/samples.h"
 #include "runtime/ops/fused.h"
 #include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
-#include "runtime/parallel/schedule_simulator.h"
+#include "runtime/parallel/pipeline/schedule_simulator.h"
 #include "runtime/plan/fake_groups.h"
 #include "runtime/plan/fake_kernels.h"
-#include "runtime/train/images.h"
 #include "runtime/train/preflight.h"
-#include "runtime/train/samples.h"
 
 namespace modular {
 namespace {
 
 using Rows = std::function<Batch(int64_t rows)>;
 
-/// A batch of the run's shapes. What a text says is of no matter; examples may have more tensors than a text.
+/// Creates batches of the run's shapes. The text's content does not matter; examples may have more tensors than text.
 Rows to_batch_rows(const RunConfig& config) {
   if (config.reads("examples") || config.reads("parquet")) {
-    std::shared_ptr<Samples> samples;  // of the set with the longest rows
+    std::shared_ptr<Samples> samples;  // the data set with the longest rows
     for (const DataSet& set : find_data_sets(config))
-      if (auto one = prepare_samples(config, set, Split::training, 0); !samples || one->tokens() > samples->tokens())
-        samples = std::move(one);
+      if (auto candidate = prepare_samples(config, set, Split::training, 0);
+          !samples || candidate->tokens() > samples->tokens())
+        samples = std::move(candidate);
     return [samples](int64_t rows) {
-      const std::vector<SamplePosition> places(static_cast<size_t>(rows));
-      return samples->read(places, rows);
+      const std::vector<SamplePosition> positions(static_cast<size_t>(rows));
+      return samples->read(positions, rows);
     };
   }
   if (config.reads("images"))
@@ -56,7 +57,7 @@ Rows to_batch_rows(const RunConfig& config) {
   };
 }
 
-/// The run's own settings of the machine, for a while.
+/// Limits libtorch to one thread for a scope.
 class OneThread {
  public:
   OneThread() : before_(at::get_num_threads()) { at::set_num_threads(1); }
@@ -68,7 +69,7 @@ class OneThread {
   int before_;
 };
 
-/// Logs the spans that the runtime records of itself.
+/// The log of the spans that the runtime records.
 thread_local MemoryLog* spans_log = nullptr;
 
 class LoggedSpans {
@@ -106,7 +107,7 @@ Environment environment_for(int64_t rank, const MeshShape& shape) {
   return environment;
 }
 
-/// What is exchanged after a moment.
+/// The traffic after its construction.
 class TrafficSince {
  public:
   std::map<std::string, Exchanged> found() const {
@@ -123,7 +124,7 @@ class TrafficSince {
   Traffic before_ = traffic();
 };
 
-/// What CheckpointSaver copies before it writes.
+/// Bytes that CheckpointSaver copies before it writes.
 int64_t copied_for_checkpoints(const RunConfig& config, ParallelModel& model, Optimizer& optimizer) {
   if (!config.checkpoint.background || config.checkpoint.every < 0) return 0;
   int64_t bytes = 0;
@@ -133,8 +134,8 @@ int64_t copied_for_checkpoints(const RunConfig& config, ParallelModel& model, Op
   return bytes;
 }
 
-/// Without a pipeline, what a step exchanges is linear in its micro-batches, and the third finds memory as the second
-/// left it: a few of them tell the rest.
+/// Without a pipeline, the traffic of a step is linear in its micro-batches, and the third micro-batch finds memory as
+/// the second left it. So a few micro-batches determine the rest.
 constexpr int64_t kFewMicroBatches = 3;
 
 RankPlan plan_rank(const RunConfig& config, const MeshShape& shape, const BatchShape& batch, const Rows& rows,
@@ -174,7 +175,7 @@ RankPlan plan_rank(const RunConfig& config, const MeshShape& shape, const BatchS
   const size_t begin = log->now();
   const bool is_short = shape[Axis::pp] > 1 || batch.micro_batches <= kFewMicroBatches;
   const int64_t most = is_short ? batch.micro_batches : kFewMicroBatches;
-  step(most);  // after which the order of units is known
+  step(most);  // records the order of units
   plan.traffic = step(most);
   if (!is_short)
     for (const auto& [axes, less] : step(most - 1)) {
@@ -187,12 +188,12 @@ RankPlan plan_rank(const RunConfig& config, const MeshShape& shape, const BatchS
   return plan;
 }
 
-/// The global rank at each place on pp and the first place on all other axes.
+/// The global rank at a pp coordinate, with coordinate 0 on all other axes.
 int64_t rank_at(const MeshShape& shape, int64_t pp) { return pp * (shape.ranks() / shape[Axis::pp]); }
 
-/// The plans of the pipeline's ranks, which are run in `order`. Those of the others than the first may receive what has
-/// not been sent yet, and guess its shape. Two towers have activations of two shapes, of which one is no guess for the
-/// other: a rank that fails by that is run again, when more is known.
+/// The plans of the pipeline's ranks, which run in `order`. Ranks other than the first may receive values that have not
+/// been sent yet, and guess their shapes. A model with two stacks has activations of two shapes, so a guess may be
+/// wrong: a rank that fails because of that runs again when more shapes are known.
 std::vector<RankPlan> plan_ranks(const RunConfig& config, const RunPlan& plan, const Rows& rows,
                                  const std::vector<int64_t>& order) {
   std::vector<RankPlan> ranks(order.size());
@@ -202,10 +203,10 @@ std::vector<RankPlan> plan_ranks(const RunConfig& config, const RunPlan& plan, c
     const size_t known = peers->shapes.size();
     failure = nullptr;
     peers->guessed.clear();
-    for (const int64_t place : order) {
+    for (const int64_t coordinate : order) {
       try {
-        ranks[static_cast<size_t>(place)] =
-            plan_rank(config, plan.mesh, plan.batch, rows, rank_at(plan.mesh, place), peers);
+        ranks[static_cast<size_t>(coordinate)] =
+            plan_rank(config, plan.mesh, plan.batch, rows, rank_at(plan.mesh, coordinate), peers);
       } catch (const std::exception&) {
         if (peers->guessed_right()) throw;
         failure = std::current_exception();
@@ -216,8 +217,8 @@ std::vector<RankPlan> plan_ranks(const RunConfig& config, const RunPlan& plan, c
   return ranks;
 }
 
-/// In MiB, and where that says little, the bytes too.
-std::string described(int64_t bytes) {
+/// Size in MiB, with the bytes if it is small.
+std::string format_size(int64_t bytes) {
   const double mebibytes = static_cast<double>(bytes) / (1 << 20);
   return mebibytes < 100 ? fmt::format("{:.2f} MiB ({} bytes)", mebibytes, bytes)
                          : fmt::format("{:.0f} MiB", mebibytes);
@@ -232,8 +233,8 @@ RunPlan make_run_plan(const RunConfig& config, int64_t world_size) {
   plan.mesh = check_run_config(config, world_size);
   if (config.parallel.dp_threads > 1)
     throw ConfigError(
-        "there is no plan of replicas on threads: set parallel.dp_threads to 1, or leave out parallel.memory and a "
-        "train.micro_batches of 0");
+        "run plans do not support replicas on threads: set parallel.dp_threads to 1, or remove parallel.memory and "
+        "set train.micro_batches to at least 1");
   plan.batch = config.batch_shape(plan.mesh, 0);
   install_fused_functions();
   const OneThread one_thread;
@@ -247,10 +248,10 @@ RunPlan make_run_plan(const RunConfig& config, int64_t world_size) {
     const auto pipeline = config.parallel_options().pipeline;
     stages = stage_placement(pipeline, pp);
     stored = simulate(training_schedule(pipeline, pp, plan.batch.micro_batches)).most_stored;
-    std::swap(order[0], order[static_cast<size_t>(stages[0])]);  // whose activations have known shapes
+    std::swap(order[0], order[static_cast<size_t>(stages[0])]);  // the first stage, whose activation shapes are known
   }
   plan.ranks = plan_ranks(config, plan, rows, order);
-  for (size_t place = 0; place < plan.ranks.size(); ++place) plan.ranks[place].stored = stored[place];
+  for (size_t i = 0; i < plan.ranks.size(); ++i) plan.ranks[i].stored = stored[i];
   if (pp > 1)
     for (size_t stage = 0; stage < stages.size(); ++stage)
       plan.ranks[static_cast<size_t>(stages[stage])].stages.push_back(static_cast<int64_t>(stage));
@@ -261,12 +262,13 @@ void fit_memory(RunConfig& config, int64_t world_size) {
   if (config.parallel.memory.empty() && config.train.micro_batches > 0) return;
   if (config.parallel.memory.empty())
     throw ConfigError(
-        "train.micro_batches is 0, for as few as fit into parallel.memory, which is not given: set it, e.g. to 16GiB");
+        "train.micro_batches is 0, the fewest that fit into parallel.memory, but parallel.memory is not set: set it, "
+        "e.g. to 16GiB");
   const int64_t memory = get_bytes(config.parallel.memory).value();
   const bool chooses = config.train.micro_batches == 0;
   if (chooses) config.train.micro_batches = 1;
   const MeshShape mesh = config.mesh_shape(world_size);
-  const int64_t rows = config.batch_shape(mesh, 0).micro_batch * config.train.micro_batches;  // of a rank and a step
+  const int64_t rows = config.batch_shape(mesh, 0).micro_batch * config.train.micro_batches;  // per rank and step
   const auto peak = [&](int64_t micro_batches) {
     RunConfig tried = config;
     tried.train.micro_batches = micro_batches;
@@ -276,8 +278,8 @@ void fit_memory(RunConfig& config, int64_t world_size) {
     const int64_t needed = peak(micro_batches);
     if (needed > memory)
       throw ConfigError(
-          fmt::format("a rank needs {} with micro-batches of {} rows, and parallel.memory = \"{}\" is {}: {}",
-                      described(needed), rows / micro_batches, config.parallel.memory, described(memory), remedy));
+          fmt::format("a rank needs {} with micro-batches of {} rows, but parallel.memory = \"{}\" is {}: {}",
+                      format_size(needed), rows / micro_batches, config.parallel.memory, format_size(memory), remedy));
   };
   if (!chooses)
     return reject_above(config.train.micro_batches,
@@ -292,7 +294,7 @@ void fit_memory(RunConfig& config, int64_t world_size) {
     if (error.empty()) choices.push_back(micro_batches);
   }
   if (choices.empty()) throw ConfigError(error);
-  // Not by bisection: two micro-batches may need more than one, as the first one's gradients wait for the second.
+  // Not by bisection: two micro-batches may need more than one, because the first one's gradients wait for the second.
   const auto fits = [&](int64_t micro_batches) { return peak(micro_batches) <= memory; };
   const auto first = std::ranges::find_if(choices, fits);
   if (first == choices.end())

@@ -140,9 +140,8 @@ class ExampleTensors {
       : rows_(rows), plan_(plan), shape_(shape) {}
 
   Tensors all() const {
-    Tensors tensors = {
-        {"input_ids", by_row(of_ids(rows_.ids, static_cast<int32_t>(shape_.padding)))},
-        {"attention_mask", by_row(of_ids(std::vector<uint8_t>(rows_.ids.size(), 1), uint8_t{0}).to(at::kBool))}};
+    Tensors tensors = {{"input_ids", by_row(of_ids(rows_.ids, static_cast<int32_t>(shape_.padding)))},
+                       {"attention_mask", by_row(attention_mask())}};
     if (plan_.has_types) tensors.emplace_back("token_type_ids", of_ids(rows_.types, uint8_t{0}));
     if (const at::Tensor labels = made_labels(); labels.defined()) tensors.emplace_back("labels", labels);
     return tensors;
@@ -152,6 +151,18 @@ class ExampleTensors {
   template <class Number>
   at::Tensor of_ids(const std::vector<Number>& numbers, Number padding) const {
     return padded(numbers, rows_.lengths, shape_.ids, padding, shape_.pads_left);
+  }
+
+  /// 1 for tokens, and 2 for those of a prompt that pooling leaves out.
+  at::Tensor attention_mask() const {
+    std::vector<uint8_t> tokens(rows_.ids.size(), 1);
+    if (!plan_.leaves_prompts_out) return of_ids(tokens, uint8_t{0}).to(at::kBool);
+    auto first = tokens.begin();
+    for (size_t text = 0; text < rows_.lengths.size(); ++text) {
+      std::fill_n(first, rows_.prompts[text], uint8_t{2});
+      first += rows_.lengths[text];
+    }
+    return of_ids(tokens, uint8_t{0});
   }
 
   /// [texts, seq] as [rows, texts, seq], where rows have several.

@@ -39,6 +39,7 @@ json to_manifest(const PrepareOptions& options, const ModelConfig& model, const 
                    {"positions", optional(options.length.positions)},
                    {"longest", optional(options.length.usual)},
                    {"prompts", plan.prompts.empty() ? json() : json(plan.prompts)},
+                   {"leaves_prompts_out", plan.leaves_prompts_out ? json(true) : json()},
                    {"token_type_ids", plan.has_types},
                    {"shard_bytes", options.reading.piece_bytes},
                    {"sources", json::array()}};
@@ -202,7 +203,7 @@ std::vector<fs::path> write_parts(const PrepareOptions& options, const ShardWork
     const Rows rows = read_rows(files[shard]);
     if (rows.count() == 0) continue;
     prepared.rows += static_cast<int64_t>(rows.count() / prepared.plan.texts_of_row());
-    prepared.without_targets += rows_without_targets(rows);
+    if (!prepared.plan.leaves_prompts_out) prepared.without_targets += rows_without_targets(rows);
     write_examples(parts.emplace_back(folder.part(shard, ".safetensors")), rows, prepared.plan, shape);
   }
   if (parts.empty()) reject_empty();
@@ -237,6 +238,7 @@ Prepared prepare(const PrepareOptions& options, const ModelConfig& model,
   }
   const FolderLock lock(folder.work());
   Tokenizer tokenizer(folder.tokenizer(), options.reading.python);
+  folder.check_program(tokenizer.program(), options.reading.python);
   check_vocabulary(options, model, tokenizer);
   if (prepared.plan.form == RowPlan::Form::conversation) tokenizer.check_chat();
   prepared.vocabulary = tokenizer.vocabulary();

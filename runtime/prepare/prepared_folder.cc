@@ -107,6 +107,17 @@ PreparedFolder::PreparedFolder(fs::path out, const json& manifest, const fs::pat
   if (complete_) fs::remove_all(work());  // which a program that was killed then left
 }
 
+void PreparedFolder::check_program(const std::string& program, const std::string& python) const {
+  const fs::path path = work() / "program";
+  const std::string before = fs::exists(path) ? read_file(path) : program;
+  if (before != program && has_shards(folder(), work()))
+    throw ConfigError(fmt::format(
+        "{} was begun with {}, and {} has {}, whose ids may be others: continue with --python of the former, "
+        "or remove the folder",
+        folder().string(), before, python, program));
+  write_file(path, program);
+}
+
 fs::path PreparedFolder::folder() const { return complete_ ? out_ : partial_folder(out_); }
 
 fs::path PreparedFolder::tokenizer() const { return folder() / kTokenizerFolder; }

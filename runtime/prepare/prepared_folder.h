@@ -17,6 +17,9 @@ class PreparedFolder {
   /// begun had other options, sources or another tokenizer.
   PreparedFolder(std::filesystem::path out, const nlohmann::json& manifest, const std::filesystem::path& tokenizer);
 
+  /// Throws ConfigError where what was begun has ids that another `program` made.
+  void check_program(const std::string& program, const std::string& python) const;
+
   bool is_complete() const { return complete_; }
   std::filesystem::path tokenizer() const;
   /// Where shards that are not in their last form yet lie; not part of what is published.

@@ -4,7 +4,7 @@
 
 #include "runtime/checkpoint/examples.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/config_integers.h"
+#include "runtime/parallel/parameters/config_integers.h"
 
 namespace modular {
 namespace {
@@ -39,7 +39,7 @@ RowPlan::Form find_form(const Entry& entry, const AskedColumns& asked, size_t te
   if (entry.task == "seq2seq") return source;
   throw ConfigError(
       fmt::format("{} is for {}, which is not trained on texts alone: write its examples otherwise "
-                  "(docs/training.md)",
+                  "(docs/guide/data.md)",
                   entry.architecture, entry.task));
 }
 
@@ -74,6 +74,7 @@ RowPlan plan_rows(const ModelConfig& model, const AskedColumns& asked) {
   plan.columns = asked.texts.empty() ? std::vector<std::string>{"text"} : asked.texts;
   plan.texts = plan.columns.size();
   plan.prompts = asked.prompts;
+  plan.leaves_prompts_out = asked.leaves_prompts_out && !asked.prompts.empty();
   plan.form = find_form(entry, asked, plan.texts);
   check(entry, plan, asked, find_needs(plan.form));
   if (plan.form == RowPlan::Form::continuation) plan.columns.insert(plan.columns.begin(), asked.prompt);

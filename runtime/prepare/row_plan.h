@@ -18,6 +18,7 @@ struct AskedColumns {
   std::string label, prompt;              // none when empty
   std::string chat;                       // with lists of messages, in place of texts; none when empty
   std::vector<std::string> prompts = {};  // what is put before the texts of each column; nothing when empty
+  bool leaves_prompts_out = false;        // pooling reads no token of these: their attention_mask is 2
 };
 
 struct RowPlan {
@@ -36,6 +37,7 @@ struct RowPlan {
                                      // before the target; then the label, where there is one
   size_t texts = 1;                  // how many of them are texts
   std::vector<std::string> prompts;  // before the texts of each column; nothing when empty
+  bool leaves_prompts_out = false;   // out of pooling
   bool has_label = false;
   bool labels_may_be_real = false;  // scores
   std::string problem;              // of a classifier of rows (find_problem())

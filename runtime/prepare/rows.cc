@@ -275,6 +275,23 @@ class Encoder {
     const EncodedTexts encoded = tokenizer_.encode({.texts = std::move(texts), .longest = length_.truncated()});
     append(rows_.ids, encoded.ids);
     append(rows_.lengths, encoded.lengths);
+    note_prompts(encoded.lengths);
+  }
+
+  /// How many ids of each of these texts, the columns of one row after another, are left out for their prompt.
+  void note_prompts(const std::vector<int64_t>& lengths) {
+    if (!plan_.leaves_prompts_out) return;
+    if (prompt_lengths_.empty())
+      for (const std::string& prompt : plan_.prompts) prompt_lengths_.push_back(prompt_length(prompt));
+    for (size_t text = 0; text < lengths.size(); ++text)
+      rows_.prompts.push_back(std::min(prompt_lengths_[text % prompt_lengths_.size()], lengths[text]));
+  }
+
+  /// As Sentence Transformers counts: the ids of the prompt alone, without one that the tokenizer puts after a text.
+  int64_t prompt_length(const std::string& prompt) {
+    if (prompt.empty()) return 0;
+    const EncodedTexts encoded = tokenizer_.encode({.texts = {prompt}, .longest = length_.truncated()});
+    return std::max<int64_t>(encoded.lengths[0] - std::min<int64_t>(tokenizer_.closing(), 1), 0);
   }
 
   void add_texts(std::span<const Row> batch) {
@@ -290,6 +307,7 @@ class Encoder {
     append(rows_.lengths, encoded.lengths);
     append(rows_.types, encoded.types);
     append(rows_.words, encoded.words);
+    note_prompts(encoded.lengths);
     if (plan_.form != Form::source) return;
     const EncodedTexts targets =
         tokenizer_.encode({.texts = get_column(batch, 1), .target = true, .longest = length_.asked});
@@ -301,6 +319,7 @@ class Encoder {
   const RowLength& length_;
   Tokenizer& tokenizer_;
   Rows& rows_;
+  std::vector<int64_t> prompt_lengths_;  // of each column
 };
 
 size_t text_bytes(const json& value) {

@@ -30,7 +30,8 @@ struct Rows {
   std::vector<uint8_t> types;                       // of each id; empty where the plan has none
   std::vector<int32_t> words;                       // of each id, which word it is of, or -1; of lists of words
   std::vector<uint8_t> learned;                     // of each id, whether it is the assistant's; of conversations
-  std::vector<int64_t> prompts;                     // of each row, how many of its ids are a prompt's; of continuations
+  std::vector<int64_t> prompts;                     // of each text, how many of its ids are a prompt's; of
+                                                    // continuations, and where the plan leaves prompts out
   std::vector<int32_t> targets;                     // ids of the target texts
   std::vector<int64_t> target_lengths;              // of each row
   nlohmann::json labels = nlohmann::json::array();  // of each row: an integer, a number, a string, or a list of these

@@ -8,6 +8,7 @@
 
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/checkpoint/tokenizer_files.h"
 #include "runtime/files/open_file.h"
 
 namespace modular {
@@ -26,6 +27,13 @@ json settings_in(const fs::path& path) {
   return object;
 }
 
+/// Older releases named the file after the model.
+fs::path transformer_settings(const fs::path& folder) {
+  for (const char* model : {"bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"})
+    if (fs::path file = folder / fmt::format("sentence_{}_config.json", model); is_there(file)) return file;
+  return folder / "sentence_bert_config.json";
+}
+
 std::optional<int64_t> length_in(const json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number() || *found < 1 || *found >= kNoLength) return {};
@@ -38,7 +46,7 @@ struct Prompts {
   json texts = json::object();
   std::string usual;  // default prompt name, or empty
 
-  explicit Prompts(const fs::path& folder) : file(folder / "config_sentence_transformers.json") {
+  explicit Prompts(const fs::path& folder) : file(prompts_file(folder)) {
     const json settings = settings_in(file);
     if (settings.contains("prompts") && !settings["prompts"].is_null()) texts = settings["prompts"];
     if (!texts.is_object() || !std::ranges::all_of(texts, [](const json& text) { return text.is_string(); }))
@@ -86,7 +94,8 @@ SentenceSettings read_sentence_settings(const fs::path& folder, const std::vecto
   SentenceSettings settings;
   for (size_t column = 0; column < columns; ++column)
     settings.prompts.push_back(known.text(names.empty() ? known.usual : names[names.size() == 1 ? 0 : column]));
-  const json transformer = settings_in(folder / "sentence_bert_config.json");
+  const fs::path transformer_file = transformer_settings(folder);
+  const json transformer = settings_in(transformer_file);
   if (is_there(known.file) || !transformer.empty()) {
     settings.longest = length_in(transformer, "max_seq_length");
     if (!settings.longest)
@@ -98,7 +107,7 @@ SentenceSettings read_sentence_settings(const fs::path& folder, const std::vecto
     throw ConfigError(
         fmt::format("{}: \"do_lower_case\" is true, which is supported with tokenizer.json alone: write "
                     "it by AutoTokenizer.from_pretrained(…).save_pretrained(…)",
-                    (folder / "sentence_bert_config.json").string()));
+                    transformer_file.string()));
   settings.note = make_note(settings.prompts, known, settings);
   if (std::ranges::all_of(settings.prompts, &std::string::empty)) settings.prompts.clear();
   return settings;

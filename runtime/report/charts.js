@@ -1,27 +1,27 @@
-// What all pictures are made of: elements, numbers as text, scales, axes, and what a pointer shows.
+// Building blocks of all charts: elements, number formatting, scales, axes and tooltips.
 
 const data = JSON.parse(document.getElementById('data').textContent);
 
-/// An element with attributes and children; texts among them are shown as they are.
+/// Creates an element with attributes and children. Strings become text nodes.
 function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children.filter((child) => child !== null && child !== undefined));
-  return made;
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
 }
 
-function drawn(name, attributes = {}, ...children) {
-  const made = document.createElementNS('http://www.w3.org/2000/svg', name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
+function svg_element(name, attributes = {}, ...children) {
+  const node = document.createElementNS('http://www.w3.org/2000/svg', name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
 }
 
 // Numbers as text.
 
 const without_zeros = (text) => (text.includes('.') && !text.includes('e') ? text.replace(/\.?0+$/, '') : text);
 
-/// "0.01235", "13.8k", "1.2e-5", with so many digits.
+/// Formats a number with `digits` digits: "0.01235", "13.8k", "1.2e-5".
 function number_text(value, digits = 4) {
   if (value === null || value === undefined) return '–';
   const size = Math.abs(value);
@@ -46,28 +46,28 @@ const percent_text = (value) => (value === null || value === undefined ? '–' :
 function seconds_text(value) {
   if (value === null || value === undefined) return '–';
   if (value < 60) return `${number_text(value, 3)} s`;
-  const whole = Math.round(value), two = (number) => String(number).padStart(2, '0');
-  const minutes = Math.floor(whole / 60) % 60, hours = Math.floor(whole / 3600);
-  return hours ? `${hours}:${two(minutes)}:${two(whole % 60)} h` : `${minutes}:${two(whole % 60)} min`;
+  const total = Math.round(value), two = (number) => String(number).padStart(2, '0');
+  const minutes = Math.floor(total / 60) % 60, hours = Math.floor(total / 3600);
+  return hours ? `${hours}:${two(minutes)}:${two(total % 60)} h` : `${minutes}:${two(total % 60)} min`;
 }
 
-/// Units of what metrics.jsonl has by name, beside those without.
+/// Units of the numbers of metrics.jsonl by name. Other numbers have no unit.
 const UNITS = {
   loss: {unit: 'nats'},
   held_out_loss: {unit: 'nats'},
   router_loss: {unit: 'nats'},
-  expert_load: {unit: 'most chosen / mean'},
+  expert_load: {unit: 'max / mean'},
   tokens_per_second: {unit: 'tokens/s'},
   samples_per_second: {unit: 'samples/s'},
   seconds: {unit: 's', text: seconds_text},
   data_wait: {unit: 's', text: seconds_text},
-  memory_peak: {unit: 'of the fullest rank', text: bytes_text, binary: true},
-  mfu: {unit: 'of the devices\' peak', text: percent_text},
+  memory_peak: {unit: 'max over ranks', text: bytes_text, binary: true},
+  mfu: {unit: 'of peak FLOPS', text: percent_text},
 };
 const get_unit = (name) => UNITS[name] || {};
 const get_text = (name, value) => (get_unit(name).text || number_text)(value);
 
-// Scales: where a value lies between two places of the picture, and which values the axis names.
+// Scales: map values to coordinates and choose the ticks of an axis.
 
 function nice_step(span, count) {
   const rough = span / count, power = 10 ** Math.floor(Math.log10(rough));
@@ -97,64 +97,65 @@ function log_scale(low, high, from, to) {
   return {low, high, ticks, at: (value) => from + ((Math.log10(value) - bottom) / span) * (to - from)};
 }
 
-/// Values that stand beside each other without an order of size.
+/// A categorical scale.
 function choice_scale(choices, from, to) {
   const at = (choice) => from + ((choices.indexOf(choice) + 0.5) / choices.length) * (to - from);
   return {ticks: choices, at, choices: true};
 }
 
-/// A value of TOML without the quotes of a text.
+/// A TOML value without the quotes of a string.
 const plain = (value) => (value === null || value === undefined ? '–' : value.replace(/^(['"])(.*)\1$/, '$2'));
 
-const short = (text, most = 14) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const short = (text, limit = 14) => (text.length > limit ? `${text.slice(0, limit - 1)}…` : text);
 
-/// Lines and numbers of both axes. `frame` has left, right, top and bottom.
+/// Draws both axes with their ticks and labels. `frame` has left, right, top and bottom.
 function axes(frame, x, y, {x_text = number_text, y_text = number_text, x_name = ''} = {}) {
-  const group = drawn('g');
+  const group = svg_element('g');
   for (const tick of y.ticks) {
     const at = y.at(tick);
-    group.append(drawn('line', {class: 'grid-line', x1: frame.left, x2: frame.right, y1: at, y2: at}));
-    group.append(drawn('text', {x: frame.left - 6, y: at + 4, 'text-anchor': 'end'}, short(y_text(tick), 9)));
+    group.append(svg_element('line', {class: 'grid-line', x1: frame.left, x2: frame.right, y1: at, y2: at}));
+    group.append(svg_element('text', {x: frame.left - 6, y: at + 4, 'text-anchor': 'end'}, short(y_text(tick), 9)));
   }
-  group.append(drawn('line', {class: 'axis', x1: frame.left, x2: frame.right, y1: frame.bottom, y2: frame.bottom}));
-  let free = -Infinity;  // where the last name ends
+  group.append(
+      svg_element('line', {class: 'axis', x1: frame.left, x2: frame.right, y1: frame.bottom, y2: frame.bottom}));
+  let free = -Infinity;  // end of the last label
   for (const tick of x.ticks) {
     const at = x.at(tick), name = short(x_text(tick)), half = name.length * 3.2;
     if (at - half < free + 6) continue;
     free = at + half;
-    group.append(drawn('line', {class: 'axis', x1: at, x2: at, y1: frame.bottom, y2: frame.bottom + 4}));
-    group.append(
-        drawn('text', {x: Math.min(at, frame.right + 8 - half), y: frame.bottom + 17, 'text-anchor': 'middle'}, name));
+    group.append(svg_element('line', {class: 'axis', x1: at, x2: at, y1: frame.bottom, y2: frame.bottom + 4}));
+    group.append(svg_element(
+        'text', {x: Math.min(at, frame.right + 8 - half), y: frame.bottom + 17, 'text-anchor': 'middle'}, name));
   }
-  if (x_name) group.append(drawn('text', {x: frame.right, y: frame.bottom + 32, 'text-anchor': 'end'}, x_name));
+  if (x_name) group.append(svg_element('text', {x: frame.right, y: frame.bottom + 32, 'text-anchor': 'end'}, x_name));
   return group;
 }
 
-/// Where a picture of that size has its axes.
+/// Returns the plot area within a chart of the given size.
 const get_frame = (width, height, {left = 50, bottom = 24} = {}) =>
     ({left, right: width - 8, top: 6, bottom: height - bottom});
 
 const figures = [];
 
-/// A picture that is drawn for the width it has: `draw(figure, width, tip)` returns the SVG element, or null where
+/// A chart that is redrawn for the available width. `draw(figure, width, tip)` returns the SVG element, or null if
 /// there is nothing to draw.
 function figure(caption, unit, draw, attributes = {}) {
   const tip = element('div', {class: 'tip', hidden: ''});
-  const made = element(
+  const container = element(
       'figure', attributes, element('figcaption', {}, caption, ' ', element('span', {class: 'quiet'}, unit || '')),
       tip);
   const redraw = () => {
-    const old = made.querySelector('svg'), width = Math.max(made.clientWidth - 24, 200);
+    const old = container.querySelector('svg'), width = Math.max(container.clientWidth - 24, 200);
     tip.hidden = true;
-    const picture = draw(made, width, tip);
+    const picture = draw(container, width, tip);
     if (old) old.remove();
     if (!picture) return;
     picture.setAttribute('role', 'img');
     picture.setAttribute('aria-label', `${caption} ${unit || ''}`);
-    made.insertBefore(picture, tip);
+    container.insertBefore(picture, tip);
   };
   figures.push(redraw);
-  return made;
+  return container;
 }
 
 function redraw_all() {
@@ -168,25 +169,25 @@ addEventListener('resize', () => {
   redraw_all();
 });
 
-/// Shows lines beside a place of the picture. Each is [swatch or null, text, value].
-function show_tip(tip, made, x, y, lines) {
+/// Shows a tooltip at a position of the chart. Each line is [swatch or null, text, value].
+function show_tip(tip, container, x, y, lines) {
   tip.replaceChildren(...lines.map(
       ([swatch, text, value]) =>
           element('div', {}, swatch, element('span', {}, text), value === undefined ? null : element('b', {}, value))));
   tip.hidden = false;
-  const left = x + 24 + tip.offsetWidth > made.clientWidth ? Math.max(x - tip.offsetWidth, 4) : x + 26;
+  const left = x + 24 + tip.offsetWidth > container.clientWidth ? Math.max(x - tip.offsetWidth, 4) : x + 26;
   tip.style.left = `${left}px`;
   tip.style.top = `${Math.max(y, 30)}px`;
 }
 
-/// The place of a pointer within the picture.
-function place_in(picture, event) {
-  const slice = picture.getBoundingClientRect();
-  return [event.clientX - slice.left, event.clientY - slice.top];
+/// Position of the pointer within the chart.
+function pointer_position(picture, event) {
+  const rect = picture.getBoundingClientRect();
+  return [event.clientX - rect.left, event.clientY - rect.top];
 }
 
-/// A table; columns are {name, number, sort}, a cell a text or an element. `order(row, column)` tells by what rows are
-/// sorted when a column's name is clicked.
+/// A table. Columns are {name, number, sort}; cells are strings or elements. `order(row, column)` returns the sort key
+/// used when a column header is clicked.
 function table(columns, rows, {row_class = () => '', order = null, tall = false} = {}) {
   const body = element('tbody');
   const fill = (list) => body.replaceChildren(...list.map(
@@ -205,8 +206,8 @@ function table(columns, rows, {row_class = () => '', order = null, tall = false}
       heads.forEach((other) => other.removeAttribute('aria-sort'));
       head.setAttribute('aria-sort', down ? 'descending' : 'ascending');
       const missing = (key) => key === null || key === undefined;
-      fill([...rows].sort((one, other) => {
-        const a = order(one, i), b = order(other, i);
+      fill([...rows].sort((row_a, row_b) => {
+        const a = order(row_a, i), b = order(row_b, i);
         if (missing(a) || missing(b)) return missing(a) - missing(b);
         return (a < b ? -1 : a > b ? 1 : 0) * (down ? -1 : 1);
       }));

@@ -1,4 +1,4 @@
-// How much the settings of a search mattered to what its trials found.
+// Importance of a search's hyperparameters for its objectives.
 #pragma once
 
 #include <cstddef>
@@ -10,27 +10,27 @@
 
 namespace modular {
 
-/// Places in ascending order from 1; equal values share the mean of their places.
+/// Ranks in ascending order from 1; ties get the mean of their ranks.
 std::vector<double> compute_ranks(std::span<const double> values);
 
-/// Spearman's rank correlation of two lists of one length, in [-1, 1]; nothing where one of them has fewer than two
-/// different values.
-std::optional<double> rank_correlation(std::span<const double> one, std::span<const double> other);
+/// Spearman's rank correlation of two lists of equal length, in [-1, 1]; nullopt if one of them has fewer than two
+/// distinct values.
+std::optional<double> rank_correlation(std::span<const double> a, std::span<const double> b);
 
-/// Eta squared over ranks: the share of the variance of the values' ranks that lies between groups, in [0, 1]; `groups`
-/// has the group of each value. Nothing where there are fewer than two groups, or all values are equal.
+/// Eta squared over ranks: the fraction of the variance of the values' ranks that is between groups, in [0, 1].
+/// `groups` has the group of each value. Returns nullopt if there are fewer than two groups or all values are equal.
 std::optional<double> variance_between(std::span<const size_t> groups, std::span<const double> values);
 
 struct Importance {
-  double share = 0.0;                 // of the variance of the objective's ranks that the setting explains, in [0, 1]
-  double by_chance = 0.0;             // what a setting without any effect explains on average
-  std::optional<double> correlation;  // of a range: whether the objective rises (above 0) or falls with it
+  double share = 0.0;                 // fraction of the variance of the objective's ranks explained, in [0, 1]
+  double by_chance = 0.0;             // expected fraction for a hyperparameter without effect
+  std::optional<double> correlation;  // for a range: positive if the objective rises with it, negative if it falls
 };
 
-/// Of a range of numbers the square of Spearman's rank correlation, which sees effects that rise or fall throughout; of
-/// some values eta squared over ranks. `settings`, as TOML writes them, and `values`, an objective's, are those of the
-/// same trials. Nothing where they do not tell: with fewer than three trials, or where nothing varied.
-std::optional<Importance> compute_importance(const Dimension& dimension, std::span<const std::string> settings,
+/// For a range, the square of Spearman's rank correlation, which detects monotonic effects; for choices, eta squared
+/// over ranks. `inputs` (TOML values of the dimension) and `values` (of one objective) have one element per trial.
+/// Returns nullopt with fewer than three trials, or if nothing varied.
+std::optional<Importance> compute_importance(const Dimension& dimension, std::span<const std::string> inputs,
                                              std::span<const double> values);
 
 }  // namespace modular

@@ -9,8 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "runtime/metrics/metrics.h"
 #include "runtime/report/importance.h"
-#include "runtime/train/metrics.h"
 
 namespace modular {
 namespace {
@@ -29,7 +29,7 @@ constexpr const char* kPrograms[] = {
 #include "runtime/report/searches.js.inc"
 };
 
-// What the page may do: no address is asked for anything.
+// The content security policy forbids all network access.
 constexpr const char* kHead = R"(<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -40,7 +40,7 @@ constexpr const char* kHead = R"(<!DOCTYPE html>
 <title>modrun report</title>
 )";
 
-/// With seven digits, which is what float32 has; null where it is not finite.
+/// Rounds to seven digits, the precision of float32; null if not finite.
 Json shown(double value) {
   if (!std::isfinite(value)) return nullptr;
   return std::strtod(fmt::format("{:.7g}", value).c_str(), nullptr);
@@ -75,7 +75,7 @@ Json shown(const std::vector<Note>& notes) {
   return json;
 }
 
-/// Adds the last and the best held-out loss.
+/// Adds the last and the best validation loss.
 void add_losses(Json& json, const RunHistory& run) {
   const auto losses = std::ranges::find(run.evaluations, "held_out_loss", &Series::name);
   if (losses == run.evaluations.end() || losses->steps.empty()) return;
@@ -89,10 +89,10 @@ void add_losses(Json& json, const RunHistory& run) {
   json["best_step"] = losses->steps[best];
 }
 
-/// Adds how fast the steps were, all of them together, and the most memory that one saw.
+/// Adds the mean throughput over all steps, and the peak memory.
 void add_speed(Json& json, const RunHistory& run) {
-  const Series *seconds = run.of_steps("seconds"), *rates = run.of_steps("tokens_per_second"),
-               *memory = run.of_steps("memory_peak");
+  const Series *seconds = run.find_steps("seconds"), *rates = run.find_steps("tokens_per_second"),
+               *memory = run.find_steps("memory_peak");
   if (seconds && rates && rates->values.size() == seconds->values.size()) {
     double tokens = 0.0, sum = 0.0;
     for (size_t i = 0; i < rates->values.size(); ++i) {
@@ -106,14 +106,14 @@ void add_speed(Json& json, const RunHistory& run) {
 
 Json shown(const RunHistory& run, const std::string& name) {
   Json json = {{"name", name}, {"folder", as_utf8(run.folder.string())}};
-  const auto set = [&](const char* key, const char* setting) {
-    if (const auto found = run.settings.find(setting); found != run.settings.end()) json[key] = found->second;
+  const auto set = [&](const char* key, const char* option) {
+    if (const auto found = run.config.find(option); found != run.config.end()) json[key] = found->second;
   };
   set("entry", "model.entry");
   set("planned", "train.steps");
   if (!run.mesh.empty()) json["mesh"] = run.mesh;
   if (run.parameters) json["parameters"] = *run.parameters;
-  if (const Series* loss = run.of_steps("loss"); loss && !loss->steps.empty()) json["last_step"] = loss->steps.back();
+  if (const Series* loss = run.find_steps("loss"); loss && !loss->steps.empty()) json["last_step"] = loss->steps.back();
   add_losses(json, run);
   add_speed(json, run);
   json["ended"] = run.has_ended;
@@ -129,7 +129,7 @@ Json shown(const RunHistory& run, const std::string& name) {
   return json;
 }
 
-/// The folders' names, or whole paths of those whose names are the same.
+/// Returns the folders' names, or full paths for duplicate names.
 std::vector<std::string> get_names(const std::vector<fs::path>& folders) {
   std::vector<std::string> names;
   for (const fs::path& folder : folders)
@@ -141,19 +141,18 @@ std::vector<std::string> get_names(const std::vector<fs::path>& folders) {
   return names;
 }
 
-/// The settings in which the runs differ, but for their folders; each with the value of each run, null where it has
-/// none.
+/// Config keys whose values differ between runs, except train.dir. Each has one value per run, null if unset.
 Json differences(const std::vector<RunHistory>& runs) {
   std::set<std::string> keys;
   for (const RunHistory& run : runs)
-    for (const auto& [key, value] : run.settings) keys.insert(key);
+    for (const auto& [key, value] : run.config) keys.insert(key);
   keys.erase("train.dir");
   Json json = Json::array();
   for (const std::string& key : keys) {
     Json values = Json::array();
     for (const RunHistory& run : runs) {
-      const auto found = run.settings.find(key);
-      values.push_back(found != run.settings.end() ? Json(found->second) : Json());
+      const auto found = run.config.find(key);
+      values.push_back(found != run.config.end() ? Json(found->second) : Json());
     }
     if (std::ranges::any_of(values, [&](const Json& value) { return value != values.front(); }))
       json.push_back({{"key", key}, {"values", std::move(values)}});
@@ -175,28 +174,28 @@ Json shown(const Dimension& dimension) {
   return json;
 }
 
-/// Of each objective, of each dimension.
+/// Importance of each dimension for each objective, indexed [objective][dimension].
 Json importances(const StudyRecord& study) {
-  Json of_objectives = Json::array();
+  Json by_objective = Json::array();
   for (size_t objective = 0; objective < study.config.objectives.size(); ++objective) {
-    Json of_dimensions = Json::array();
+    Json by_dimension = Json::array();
     for (const Dimension& dimension : study.config.space) {
-      std::vector<std::string> settings;
+      std::vector<std::string> inputs;
       std::vector<double> values;
       for (const Trial& trial : study.trials) {
         if (!trial.failure.empty()) continue;
-        settings.push_back(option_value(trial, dimension.key));
+        inputs.push_back(option_value(trial, dimension.key));
         values.push_back(trial.values[objective]);
       }
-      const auto importance = compute_importance(dimension, settings, values);
+      const auto importance = compute_importance(dimension, inputs, values);
       Json json;
       if (importance) json = {{"share", shown(importance->share)}, {"by_chance", shown(importance->by_chance)}};
       if (importance && importance->correlation) json["correlation"] = shown(*importance->correlation);
-      of_dimensions.push_back(std::move(json));
+      by_dimension.push_back(std::move(json));
     }
-    of_objectives.push_back(std::move(of_dimensions));
+    by_objective.push_back(std::move(by_dimension));
   }
-  return of_objectives;
+  return by_objective;
 }
 
 Json shown(const SearchHistory& search, const std::string& name) {
@@ -208,17 +207,18 @@ Json shown(const SearchHistory& search, const std::string& name) {
     json["objectives"].push_back({{"name", objective.name}, {"minimize", objective.minimize}});
   for (const Dimension& dimension : study.config.space) json["space"].push_back(shown(dimension));
   for (const Trial& trial : study.trials) {
-    Json& one = json["trials"].emplace_back(Json{{"number", trial.number}, {"settings", Json::array()}});
-    for (const Dimension& dimension : study.config.space) one["settings"].push_back(option_value(trial, dimension.key));
+    Json& entry = json["trials"].emplace_back(Json{{"number", trial.number}, {"settings", Json::array()}});
+    for (const Dimension& dimension : study.config.space)
+      entry["settings"].push_back(option_value(trial, dimension.key));
     if (trial.failure.empty())
-      one["values"] = shown(trial.values);
+      entry["values"] = shown(trial.values);
     else
-      one["failure"] = trial.failure;
-    one["seconds"] = shown(trial.seconds);
+      entry["failure"] = trial.failure;
+    entry["seconds"] = shown(trial.seconds);
   }
   json["winners"] = Json::array();
   if (study.config.objectives.size() > 1)
-    for (const Trial* trial : unbeaten_trials(study.trials, study.config.objectives))
+    for (const Trial* trial : pareto_front(study.trials, study.config.objectives))
       json["winners"].push_back(trial->number);
   else if (const Trial* best = best_trial(study.trials, study.config.objectives))
     json["winners"].push_back(best->number);
@@ -226,7 +226,7 @@ Json shown(const SearchHistory& search, const std::string& name) {
   return json;
 }
 
-/// JSON as it may stand within HTML, where only "<" could begin something else.
+/// Serializes JSON for embedding in HTML, which only needs "<" to be escaped.
 std::string within_html(const Json& json) {
   const std::string text = json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
   std::string escaped;
@@ -256,8 +256,7 @@ std::string report_page(const std::vector<RunHistory>& runs, const std::vector<S
   const Json data = {{"runs", all_shown(runs)}, {"differences", differences(runs)}, {"searches", all_shown(searches)}};
   std::string page = kHead;
   page.append("<style>\n").append(kStyle).append("</style>\n</head>\n<body>\n");
-  page.append(
-      "<noscript>This page draws itself with JavaScript, which is switched off here.</noscript>\n<main></main>\n");
+  page.append("<noscript>This page needs JavaScript, which is disabled.</noscript>\n<main></main>\n");
   page.append("<script type=\"application/json\" id=\"data\">").append(within_html(data)).append("</script>\n");
   page.append("<script>\n\"use strict\";\n");
   for (const char* program : kPrograms) page.append(program);

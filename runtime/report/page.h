@@ -1,4 +1,4 @@
-// The page that shows runs and searches: one HTML file that needs nothing else.
+// A self-contained HTML page that shows runs and searches.
 #pragma once
 
 #include <filesystem>
@@ -16,11 +16,11 @@ struct SearchHistory {
   StudyRecord study;
 };
 
-/// The most points of a curve that the page holds; longer ones are thinned.
+/// Maximum number of points per curve; longer curves are downsampled.
 inline constexpr size_t kMostPoints = 2000;
 
-/// The page as text, in UTF-8. What it shows stands in it as JSON, in the element whose id is "data", with numbers of
-/// seven digits; programs within it draw that. It loads nothing, and the same histories give the same bytes.
+/// Returns the page as UTF-8 text. Its data is embedded as JSON, with numbers of seven digits, in the element with the
+/// id "data"; embedded scripts draw it. The page loads nothing, and equal histories give equal bytes.
 std::string report_page(const std::vector<RunHistory>& runs, const std::vector<SearchHistory>& searches);
 
 }  // namespace modular

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/config/toml_values.h"
 #include "runtime/data/files.h"
 #include "runtime/files/line_reader.h"
 #include "runtime/files/open_file.h"
-#include "runtime/train/toml_values.h"
 
 namespace modular {
 namespace {
@@ -22,29 +22,29 @@ namespace {
 namespace fs = std::filesystem;
 using JsonValue = nlohmann::json;
 
-constexpr int kDeepest = 100;         // levels of a line
-constexpr size_t kMostSeries = 1000;  // of a run's steps or evaluations; each line that comes again looks at all
+constexpr int kMaxDepth = 100;        // JSON nesting depth of a line
+constexpr size_t kMostSeries = 1000;  // per run, for steps and for evaluations; every repeated line scans all
 
-void flatten(const std::string& prefix, const toml::table& table, std::map<std::string, std::string>& settings) {
+void flatten(const std::string& prefix, const toml::table& table, std::map<std::string, std::string>& config) {
   for (const auto& [key, value] : table) {
     const std::string path = prefix + std::string(key.str());
     if (const auto* inner = value.as_table())
-      flatten(path + ".", *inner, settings);
+      flatten(path + ".", *inner, config);
     else
-      settings[path] = get_text(value);
+      config[path] = get_text(value);
   }
 }
 
-std::map<std::string, std::string> read_settings(const fs::path& file) {
-  std::map<std::string, std::string> settings;
-  if (is_there(file)) flatten("", parse_toml_file(file), settings);
-  return settings;
+std::map<std::string, std::string> read_config_keys(const fs::path& file) {
+  std::map<std::string, std::string> config;
+  if (is_there(file)) flatten("", parse_toml_file(file), config);
+  return config;
 }
 
-/// A number of a line; JSON has null for those that are not finite. Throws std::runtime_error where it is none.
+/// Converts a number of a line; null stands for a value that is not finite. Throws std::runtime_error otherwise.
 double to_number(const std::string& name, const JsonValue& value) {
   if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
-  if (!value.is_number()) throw std::runtime_error(name + " is no number");
+  if (!value.is_number()) throw std::runtime_error(name + " is not a number");
   return value.get<double>();
 }
 
@@ -57,41 +57,42 @@ double number_at(const JsonValue& line, const char* name) {
 std::string text_at(const JsonValue& line, const char* name) {
   const auto found = line.find(name);
   if (found == line.end()) return {};
-  if (!found->is_string()) throw std::runtime_error(fmt::format("{} is no text", name));
+  if (!found->is_string()) throw std::runtime_error(fmt::format("{} is not a string", name));
   return found->get<std::string>();
 }
 
 std::optional<int64_t> integer_at(const JsonValue& line, const char* name) {
   const auto found = line.find(name);
   if (found == line.end()) return std::nullopt;
-  if (!found->is_number_integer()) throw std::runtime_error(fmt::format("{} is no integer", name));
+  if (!found->is_number_integer()) throw std::runtime_error(fmt::format("{} is not an integer", name));
   return found->get<int64_t>();
 }
 
-/// Series in the order in which they came, found by their names.
+/// Series in insertion order with lookup by name.
 class NamedSeries {
  public:
   explicit NamedSeries(std::vector<Series>& all) : all_(all) {}
 
   Series& operator[](const std::string& name) {
-    const auto [found, is_new] = places_.emplace(name, all_.size());
+    const auto [found, is_new] = indices_.emplace(name, all_.size());
     if (is_new && all_.size() == kMostSeries)
-      throw std::runtime_error(fmt::format("the run has more than {} numbers with different names", kMostSeries));
+      throw std::runtime_error(fmt::format("the run has more than {} distinct metric names", kMostSeries));
     return is_new ? all_.emplace_back(Series{.name = name}) : all_[found->second];
   }
 
  private:
   std::vector<Series>& all_;
-  std::unordered_map<std::string, size_t> places_;
+  std::unordered_map<std::string, size_t> indices_;
 };
 
-/// Whether a line of metrics.jsonl is JSON, which becomes `line`; `keys` are those of its objects, as they come.
+/// Parses a line of metrics.jsonl into `line`; returns false if it is not JSON. `keys` receives the keys of its objects
+/// in order.
 bool parse_line(const std::string& text, JsonValue& line, std::vector<std::string>& keys) {
   bool too_deep = false;
   keys.clear();
   const auto look = [&](int depth, JsonValue::parse_event_t event, const JsonValue& parsed) {
     if (event == JsonValue::parse_event_t::key) keys.push_back(parsed.get<std::string>());
-    return !(too_deep = too_deep || depth > kDeepest);
+    return !(too_deep = too_deep || depth > kMaxDepth);
   };
   line = JsonValue::parse(text, look, /*allow_exceptions=*/false);
   return !too_deep && !line.is_discarded();
@@ -101,7 +102,7 @@ void forget_from(int64_t step, std::vector<Series>& all) {
   for (Series& series : all) series.forget_from(step);
 }
 
-/// Adds the numbers of an object whose keys are among `keys`, in their order. "set" is the name of a training set.
+/// Adds the numbers of `object` under `keys`, in the order of `keys`. "set" is skipped: it names a training set.
 void add_numbers(int64_t step, const JsonValue& object, const std::vector<std::string>& keys, NamedSeries& all) {
   std::set<std::string_view> added;
   for (const std::string& name : keys) {
@@ -111,15 +112,15 @@ void add_numbers(int64_t step, const JsonValue& object, const std::vector<std::s
   }
 }
 
-/// Takes up the lines of metrics.jsonl one after the other. Each throws std::runtime_error that says what is wrong.
+/// Consumes metrics.jsonl line by line.
 class Reader {
  public:
   explicit Reader(RunHistory& run) : run_(run), steps_(run.steps), evaluations_(run.evaluations) {}
 
-  /// `keys` are those of the line, in its order.
+  /// Reads a line whose keys, in order, are `keys`. Throws std::runtime_error if it is invalid.
   void read(const JsonValue& line, const std::vector<std::string>& keys) {
-    if (!line.is_object()) throw std::runtime_error("it is no object");
-    constexpr int64_t kMostSteps = int64_t{1} << 53;  // up to which JavaScript counts
+    if (!line.is_object()) throw std::runtime_error("it is not an object");
+    constexpr int64_t kMostSteps = int64_t{1} << 53;  // largest exact integer in JavaScript
     const auto step = integer_at(line, "step");
     if (!step || *step < 0 || *step > kMostSteps) throw std::runtime_error("it has no step");
     const std::string event = text_at(line, "event");
@@ -144,7 +145,7 @@ class Reader {
                  waiting = line.contains("data_wait") ? number_at(line, "data_wait") : 0.0;
     run_.time.computing += seconds - waiting;
     run_.time.waiting += waiting;
-    of_part_ += seconds;
+    part_seconds_ += seconds;
   }
 
   void read_start(int64_t step, const JsonValue& line) {
@@ -154,7 +155,7 @@ class Reader {
     run_.has_ended = false;
     run_.stopped_by.clear();
     run_.time.before_steps += number_at(line, "start_to_first_step");
-    of_part_ = 0.0;
+    part_seconds_ = 0.0;
     if (step > 0) run_.events.push_back({step, fmt::format("resumed after step {} on {}", step, run_.mesh)});
     forget(step + 1);
   }
@@ -166,7 +167,7 @@ class Reader {
     evaluations_["held_out_loss"].add(step, number_at(line, "held_out_loss"));
     const auto metrics = line.find("metrics");
     if (metrics == line.end()) return;
-    if (!metrics->is_object()) throw std::runtime_error("metrics is no object");
+    if (!metrics->is_object()) throw std::runtime_error("metrics is not an object");
     add_numbers(step, *metrics, keys, evaluations_);
   }
 
@@ -180,11 +181,11 @@ class Reader {
   void read_end(const JsonValue& line) {
     run_.has_ended = true;
     run_.stopped_by = text_at(line, "stopped_by");
-    run_.time.between += std::max(number_at(line, "seconds") - of_part_, 0.0);
-    of_part_ = 0.0;
+    run_.time.between += std::max(number_at(line, "seconds") - part_seconds_, 0.0);
+    part_seconds_ = 0.0;
   }
 
-  /// What was said of `step` and later ones comes again.
+  /// Discards everything recorded for `step` and later steps, which will be repeated.
   void forget(int64_t step) {
     forget_from(step, run_.steps);
     forget_from(step, run_.evaluations);
@@ -196,18 +197,18 @@ class Reader {
   NamedSeries steps_, evaluations_;
   std::multimap<int64_t, std::string> samples_;  // by step
   int64_t last_step_ = 0;
-  double of_part_ = 0.0;  // seconds of the steps since the last start or end
+  double part_seconds_ = 0.0;  // seconds of the steps since the last start or end
 };
 
 }  // namespace
 
-const Series* RunHistory::of_steps(const std::string& name) const {
+const Series* RunHistory::find_steps(const std::string& name) const {
   const auto found = std::ranges::find(steps, name, &Series::name);
   return found != steps.end() ? &*found : nullptr;
 }
 
 RunHistory read_run_history(const fs::path& folder) {
-  RunHistory run{.folder = folder, .settings = read_settings(folder / "config.toml")};
+  RunHistory run{.folder = folder, .config = read_config_keys(folder / "config.toml")};
   const fs::path file = folder / "metrics.jsonl";
   LineReader lines(file);
   Reader reader(run);
@@ -216,12 +217,12 @@ RunHistory read_run_history(const fs::path& folder) {
   JsonValue line;
   for (int64_t number = 1; lines.next(text); ++number) {
     const bool is_json = parse_line(text, line, keys);
-    if (!is_json && lines.is_cut_off()) break;  // it is being written
+    if (!is_json && lines.is_cut_off()) break;  // the line is still being written
     try {
       if (!is_json) throw std::runtime_error(json_problem(text));
       reader.read(line, keys);
     } catch (const std::runtime_error& error) {
-      throw DataError(fmt::format("{}:{}: is no line of a run's metrics ({}): restore the file, or remove the line",
+      throw DataError(fmt::format("{}:{}: invalid line of a run's metrics ({}): restore the file, or remove the line",
                                   file.string(), number, error.what()));
     }
   }

@@ -1,4 +1,4 @@
-// What a run's folder tells of the run.
+// Reads the history of a run from its folder.
 #pragma once
 
 #include <cstdint>
@@ -12,40 +12,40 @@
 
 namespace modular {
 
-/// Text beside a step: what happened after it, or what the model wrote.
+/// Text attached to a step: an event after it, or a generated sample.
 struct Note {
   int64_t step = 0;
   std::string text;
 };
 
-/// Seconds of a run by what they were for, over all of its parts, steps that came again included.
+/// Time breakdown of a run in seconds, over all of its parts, including repeated steps.
 struct RunTime {
   double before_steps = 0.0;  // from the start of each part to its first step
-  double computing = 0.0;     // steps, but for
-  double waiting = 0.0;       // the wait for data in them
-  double between = 0.0;       // evaluations, checkpoints and samples, of the parts that have ended
+  double computing = 0.0;     // steps, excluding `waiting`
+  double waiting = 0.0;       // waiting for data during steps
+  double between = 0.0;       // evaluations, checkpoints and samples, in parts that have ended
 };
 
 struct RunHistory {
   std::filesystem::path folder;
-  std::map<std::string, std::string> settings;  // of config.toml by key, as TOML writes them; empty without the file
-  std::optional<int64_t> ranks, parameters;     // of the last part
+  std::map<std::string, std::string> config;  // config.toml by key, as TOML text; empty if the file is missing
+  std::optional<int64_t> ranks, parameters;   // from the last part
   std::string mesh;
-  std::vector<Series> steps;        // each number of the steps, in the order of metrics.jsonl
+  std::vector<Series> steps;        // every number of the steps, in the order of metrics.jsonl
   std::vector<Series> evaluations;  // held_out_loss, then the metrics
   std::vector<Note> events;         // resumed parts and rollbacks
   std::vector<Note> samples;
   RunTime time;
-  bool has_ended = false;  // its last part has an end
-  std::string stopped_by;  // the signal that did that; empty where none
+  bool has_ended = false;  // whether the last part has an end event
+  std::string stopped_by;  // signal that stopped the run; empty if none
 
-  /// The series of that name, or null.
-  const Series* of_steps(const std::string& name) const;
+  /// Returns the series of `steps` named `name`, or null.
+  const Series* find_steps(const std::string& name) const;
 };
 
-/// Reads config.toml and metrics.jsonl. Steps and evaluations that came again, after a rollback or because the run was
-/// resumed from before them, replace those that were there. A last line that is being written is left out. Throws
-/// DataError with file:line where another one is none of a run, ConfigError where config.toml is no TOML.
+/// Reads config.toml and metrics.jsonl. Repeated steps and evaluations, after a rollback or because the run was resumed
+/// from an earlier step, replace earlier ones. An incomplete last line is ignored. Throws DataError with file:line if
+/// another line is invalid, ConfigError if config.toml is not valid TOML.
 RunHistory read_run_history(const std::filesystem::path& folder);
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// Runs: what they were, and every number of theirs over the steps.
+// The runs section: a summary table, and every number over the steps.
 
 const COLOURS = 7;
 const shown_runs = data.runs.map(() => true);
@@ -11,8 +11,8 @@ const get_colour = (run) => `var(--c${run % COLOURS})`;
 const get_dashes = (run) => ['', '6 3', '2 3', '8 3 2 3'][Math.floor(run / COLOURS) % 4];
 
 function get_swatch(run) {
-  const picture = drawn('svg', {viewBox: '0 0 18 8', class: 'swatch', 'aria-hidden': 'true'});
-  picture.append(drawn('line', {
+  const picture = svg_element('svg', {viewBox: '0 0 18 8', class: 'swatch', 'aria-hidden': 'true'});
+  picture.append(svg_element('line', {
     x1: 0,
     x2: 18,
     y1: 4,
@@ -24,18 +24,18 @@ function get_swatch(run) {
   return picture;
 }
 
-/// Exponential moving average whose beginning is not drawn towards 0.
+/// Exponential moving average with bias correction.
 function smoothed(values, weight) {
-  let sum = 0, whole = 0;
+  let sum = 0, total = 0;
   return values.map((value) => {
     if (value === null) return null;
     sum = sum * weight + value * (1 - weight);
-    whole = whole * weight + (1 - weight);
-    return sum / whole;
+    total = total * weight + (1 - weight);
+    return sum / total;
   });
 }
 
-/// The path through points; it has a gap where a value is missing, and on a logarithmic axis where one is not above 0.
+/// SVG path through points, with gaps at missing values and, on a log axis, at values that are not positive.
 function path_to(steps, values, x, y, log) {
   let text = '', is_down = false;
   for (let i = 0; i < steps.length; ++i) {
@@ -50,14 +50,14 @@ function path_to(steps, values, x, y, log) {
   return text;
 }
 
-/// The area between the least and the largest value of each stretch of a thinned series.
+/// SVG path of the area between the minimum and maximum of each bucket of a downsampled series.
 function get_band(series, x, y, log) {
   const edges = [];
-  let place = 0;
+  let i = 0;
   for (const end of series.mean_steps) {
     const values = [];
-    for (; place < series.steps.length && series.steps[place] <= end; ++place)
-      if (series.values[place] !== null && !(log && series.values[place] <= 0)) values.push(series.values[place]);
+    for (; i < series.steps.length && series.steps[i] <= end; ++i)
+      if (series.values[i] !== null && !(log && series.values[i] <= 0)) values.push(series.values[i]);
     if (values.length)
       edges.push([x.at(end).toFixed(1), y.at(Math.max(...values)).toFixed(1), y.at(Math.min(...values)).toFixed(1)]);
   }
@@ -78,17 +78,18 @@ function nearest(steps, step) {
   return Math.abs(steps[low] - step) <= Math.abs(steps[high] - step) ? low : high;
 }
 
-/// The picture of one number of all runs; `curves` are [run, series].
+/// Chart of one number of all runs; `curves` are [run, series].
 function curves_figure(name, curves) {
-  const draw = (made, width, tip) => {
+  const draw = (container, width, tip) => {
     const height = 210, frame = get_frame(width, height);
     const visible = curves.filter(([run]) => shown_runs[run]);
     const all = visible.flatMap(([, series]) => series.values.filter((value) => value !== null));
     const log = view.log && all.some((value) => value > 0);
     const counted = log ? all.filter((value) => value > 0) : all;
-    const picture = drawn('svg', {viewBox: `0 0 ${width} ${height}`, height});
+    const picture = svg_element('svg', {viewBox: `0 0 ${width} ${height}`, height});
     if (!counted.length) {
-      picture.append(drawn('text', {x: frame.left, y: 40}, visible.length ? 'no finite number' : 'no run is shown'));
+      picture.append(
+          svg_element('text', {x: frame.left, y: 40}, visible.length ? 'no finite value' : 'no run is shown'));
       return picture;
     }
     const extreme = (pick, list) => list.reduce((a, b) => pick(a, b));
@@ -101,7 +102,7 @@ function curves_figure(name, curves) {
         low - room, high + room, frame.bottom, frame.top, {binary: get_unit(name).binary});
     picture.append(axes(frame, x, y, {y_text: (value) => get_text(name, value)}));
     for (const [run, series] of visible) {
-      const path = (kind, d) => picture.append(drawn('path', {
+      const path = (kind, d) => picture.append(svg_element('path', {
         class: kind,
         d,
         style: kind === 'band' ? `fill: ${get_colour(run)}; stroke: ${get_colour(run)}` : `stroke: ${get_colour(run)}`,
@@ -111,7 +112,7 @@ function curves_figure(name, curves) {
       }));
       for (const event of data.runs[run].events)
         if (event.step >= x.low && event.step <= x.high)
-          picture.append(drawn(
+          picture.append(svg_element(
               'line', {
                 class: 'event',
                 x1: x.at(event.step),
@@ -120,7 +121,7 @@ function curves_figure(name, curves) {
                 y2: frame.bottom,
                 style: `stroke: ${get_colour(run)}`
               },
-              drawn('title', {}, `${data.runs[run].name}: ${event.text}`)));
+              svg_element('title', {}, `${data.runs[run].name}: ${event.text}`)));
       const over_all = series.means || series.values, steps_over_all = series.mean_steps || series.steps;
       if (series.means)
         path('band', get_band(series, x, y, log));
@@ -132,11 +133,11 @@ function curves_figure(name, curves) {
       if (series.steps.length <= 30)
         series.steps.forEach((step, i) => {
           if (series.values[i] !== null && !(log && series.values[i] <= 0))
-            picture.append(drawn(
+            picture.append(svg_element(
                 'circle', {cx: x.at(step), cy: y.at(series.values[i]), r: 2.2, style: `fill: ${get_colour(run)}`}));
         });
     }
-    const cross = drawn('line', {class: 'cross', y1: frame.top, y2: frame.bottom, visibility: 'hidden'});
+    const cross = svg_element('line', {class: 'cross', y1: frame.top, y2: frame.bottom, visibility: 'hidden'});
     picture.append(cross);
     const hide = () => {
       tip.hidden = true;
@@ -144,7 +145,7 @@ function curves_figure(name, curves) {
     };
     picture.addEventListener('pointerleave', hide);
     picture.addEventListener('pointermove', (event) => {
-      const [at, top] = place_in(picture, event);
+      const [at, top] = pointer_position(picture, event);
       const pointed = x.low +
           ((Math.min(Math.max(at, frame.left), frame.right) - frame.left) / (frame.right - frame.left)) *
               (x.high - x.low);
@@ -156,23 +157,23 @@ function curves_figure(name, curves) {
       const {step} = found.reduce((a, b) => Math.abs(a.step - pointed) <= Math.abs(b.step - pointed) ? a : b),
             where = x.at(step);
       cross.setAttribute('x1', where), cross.setAttribute('x2', where), cross.setAttribute('visibility', 'visible');
-      // Of other runs what they had nearby: evaluations need not be after the same steps.
-      const lines =
-          found.filter((one) => Math.abs(one.step - step) <= (x.high - x.low) / 50)
-              .map(
-                  (one) =>
-                      [get_swatch(one.run), data.runs[one.run].name + (one.step === step ? '' : ` (${one.step})`),
-                       `${get_text(name, one.value)}${one.is_mean ? ' on average' : ''}`]);
-      show_tip(tip, made, where, top, [[null, `step ${step}`], ...lines]);
+      // Other runs show their nearest point: evaluations need not be at the same steps.
+      const lines = found.filter((point) => Math.abs(point.step - step) <= (x.high - x.low) / 50)
+                        .map(
+                            (point) =>
+                                [get_swatch(point.run),
+                                 data.runs[point.run].name + (point.step === step ? '' : ` (${point.step})`),
+                                 `${get_text(name, point.value)}${point.is_mean ? ' (mean)' : ''}`]);
+      show_tip(tip, container, where, top, [[null, `step ${step}`], ...lines]);
     });
     return picture;
   };
   return figure(name, get_unit(name).unit, draw);
 }
 
-/// Names under which the pictures stand together; other names of steps and evaluations come after the first two.
+/// Groups of charts. Other numbers of steps and evaluations follow the first two of the first group.
 const GROUPS = [
-  ['Learning', ['loss', 'held_out_loss', 'grad_norm', 'lr']],
+  ['Training', ['loss', 'held_out_loss', 'grad_norm', 'lr']],
   ['Experts', ['router_loss', 'expert_load']],
   [
     'Speed and memory',
@@ -180,7 +181,7 @@ const GROUPS = [
   ],
 ];
 
-/// [[group, [[name, [[run, series], …]], …]], …] of all runs.
+/// Returns [[group, [[name, [[run, series], …]], …]], …] for all runs.
 function curves_by_group() {
   const found = new Map(), [learning, ...others] = GROUPS;
   data.runs.forEach((run, i) => {
@@ -210,10 +211,10 @@ function controls() {
     return button;
   }));
   const slider = element('input', {type: 'range', min: 0, max: 0.99, step: 0.01, value: 0}),
-        told = element('output', {}, '0');
+        output = element('output', {}, '0');
   slider.addEventListener('input', () => {
     view.smoothing = Number(slider.value);
-    told.textContent = slider.value;
+    output.textContent = slider.value;
     redraw_all();
   });
   const log = element('input', {type: 'checkbox'});
@@ -223,11 +224,11 @@ function controls() {
   });
   return element(
       'div', {class: 'controls'}, legend,
-      element('label', {title: 'exponential moving average'}, 'smoothing', slider, told),
+      element('label', {title: 'exponential moving average'}, 'smoothing', slider, output),
       element('label', {}, log, 'log scale'));
 }
 
-const state_for = (run) => run.stopped_by ? `stopped by ${run.stopped_by}` : run.ended ? 'ended' : 'runs, or failed';
+const state_for = (run) => run.stopped_by ? `stopped by ${run.stopped_by}` : run.ended ? 'ended' : 'running or failed';
 const PARTS = [
   ['computing', 'steps'], ['waiting', 'waiting for data'], ['between', 'evaluations, checkpoints, samples'],
   ['before_steps', 'before the first step']
@@ -237,7 +238,7 @@ const to_seconds = (run) => PARTS.reduce((sum, [part]) => sum + run.time[part], 
 function runs_table() {
   const columns = [
     {name: 'run'}, {name: 'entry'}, {name: 'mesh'}, {name: 'parameters', number: true}, {name: 'steps', number: true},
-    {name: 'held-out loss', number: true}, {name: 'best', number: true}, {name: 'at step', number: true},
+    {name: 'validation loss', number: true}, {name: 'best', number: true}, {name: 'at step', number: true},
     {name: 'tokens/s', number: true}, {name: 'memory peak', number: true}, {name: 'time', number: true}, {name: 'state'}
   ];
   const rows = data.runs.map(
@@ -257,7 +258,7 @@ function runs_table() {
 }
 
 function differences_table() {
-  const columns = [{name: 'setting'}, ...data.runs.map((run) => ({name: run.name}))];
+  const columns = [{name: 'config key'}, ...data.runs.map((run) => ({name: run.name}))];
   const rows = data.differences.map(
       (setting) => ({
         cells: [
@@ -292,7 +293,7 @@ function samples_of_runs() {
   return data.runs.filter((run) => run.samples.length)
       .map(
           (run) => element(
-              'details', {}, element('summary', {}, `What ${run.name} wrote`),
+              'details', {}, element('summary', {}, `Samples of ${run.name}`),
               ...run.samples.flatMap(
                   (sample) =>
                       [element('div', {class: 'quiet'}, `after step ${sample.step}`),
@@ -313,12 +314,12 @@ function runs_section() {
     ...(all.some((series) => series.points > series.steps.length) ?
             [element(
                 'p', {class: 'quiet'},
-                'Of long curves each stretch of steps is shown by its mean, ' +
-                    'and fainter by its least and its largest value.')] :
+                'Long curves are downsampled: the line shows the mean of each bucket of steps, ' +
+                    'the band its minimum and maximum.')] :
             []),
-    element('h3', {}, 'Time by part'),
+    element('h3', {}, 'Time breakdown'),
     ...times_of_runs(),
-    ...(data.differences.length ? [element('h3', {}, 'Settings in which the runs differ'), differences_table()] : []),
+    ...(data.differences.length ? [element('h3', {}, 'Config differences'), differences_table()] : []),
     ...samples_of_runs(),
   ];
 }

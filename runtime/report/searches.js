@@ -1,11 +1,11 @@
-// Searches: how the trials went, and what the settings did to the objectives.
+// The searches section: trials, and the effect of hyperparameters on the objectives.
 
 const is_winner = (search, trial) => search.winners.includes(trial.number);
 const ended_trials = (search) => search.trials.filter((trial) => trial.values);
-const get_direction = (objective) => (objective.minimize ? 'less is better' : 'more is better');
+const get_direction = (objective) => (objective.minimize ? 'lower is better' : 'higher is better');
 const axis_text = (name) => (value) => get_text(name, value);
 
-/// Lines that say what a trial tried and found.
+/// Tooltip lines with a trial's hyperparameters and values.
 function split_lines(search, trial) {
   return [
     [null, `trial ${trial.number}`], ...search.space.map((dimension, i) => [null, dimension.key, trial.settings[i]]),
@@ -15,16 +15,16 @@ function split_lines(search, trial) {
   ];
 }
 
-/// The scale of a dimension of the space.
+/// Scale of a dimension of the search space.
 function get_scale(dimension, from, to) {
   if (dimension.choices) return choice_scale(dimension.choices, from, to);
   return (dimension.log ? log_scale : linear_scale)(dimension.low, dimension.high, from, to, {count: 4});
 }
 
-/// Where a trial lies on it.
+/// Coordinate of a trial on that scale.
 const get_location = (dimension, scale, setting) => scale.at(dimension.choices ? setting : Number(setting));
 
-/// The scale of an objective over trials, with room around the outermost.
+/// Scale of an objective over all trials, with a margin.
 function objective_scale(search, index, from, to) {
   const values = ended_trials(search).map((trial) => trial.values[index]), low = Math.min(...values),
         high = Math.max(...values);
@@ -34,19 +34,19 @@ function objective_scale(search, index, from, to) {
   return scale;
 }
 
-/// Points for trials, winners above the others, with what the pointer shows. `places` are [trial, x, y].
-function dots(search, places, made, tip) {
-  const group = drawn('g');
-  const ordered = [...places].sort(([one], [other]) => is_winner(search, one) - is_winner(search, other));
+/// Points for trials with tooltips, winners on top. `points` are [trial, x, y].
+function dots(search, points, container, tip) {
+  const group = svg_element('g');
+  const ordered = [...points].sort(([a], [b]) => is_winner(search, a) - is_winner(search, b));
   for (const [trial, x, y] of ordered) {
-    const dot = drawn('circle', {
+    const dot = svg_element('circle', {
       class: is_winner(search, trial) ? 'dot winner' : 'dot',
       cx: x,
       cy: y,
       r: is_winner(search, trial) ? 5 : 3.8,
       'data-trial': trial.number
     });
-    dot.addEventListener('pointerenter', () => show_tip(tip, made, x, y, split_lines(search, trial)));
+    dot.addEventListener('pointerenter', () => show_tip(tip, container, x, y, split_lines(search, trial)));
     dot.addEventListener('pointerleave', () => {
       tip.hidden = true;
     });
@@ -55,11 +55,11 @@ function dots(search, places, made, tip) {
   return group;
 }
 
-/// A picture of trials, of which some have values.
+/// Chart of trials, at least one of which has values.
 function trials_figure(search, caption, unit, height, draw, attributes = {}) {
-  return figure(caption, unit, (made, width, tip) => {
-    const picture = drawn('svg', {viewBox: `0 0 ${width} ${height}`, height});
-    draw(picture, width, made, tip);
+  return figure(caption, unit, (container, width, tip) => {
+    const picture = svg_element('svg', {viewBox: `0 0 ${width} ${height}`, height});
+    draw(picture, width, container, tip);
     return picture;
   }, attributes);
 }
@@ -67,22 +67,22 @@ function trials_figure(search, caption, unit, height, draw, attributes = {}) {
 function history_figure(search, index) {
   const objective = search.objectives[index];
   return trials_figure(
-      search, `${objective.name} over trials`, 'line: the best so far', 230, (picture, width, made, tip) => {
+      search, `${objective.name} over trials`, 'line: best so far', 230, (picture, width, container, tip) => {
         const frame = get_frame(width, 230), numbers = search.trials.map((trial) => trial.number);
         const x = linear_scale(Math.min(...numbers) - 0.5, Math.max(...numbers) + 0.5, frame.left, frame.right);
         x.ticks = x.ticks.filter(Number.isInteger);
         const y = objective_scale(search, index, frame.bottom, frame.top);
         picture.append(axes(frame, x, y, {y_text: axis_text(objective.name)}));
         let best = null, path = '';
-        const places = [];
+        const points = [];
         for (const trial of search.trials) {
           const at = x.at(trial.number);
           if (!trial.values) {
-            const cross = drawn(
+            const cross = svg_element(
                 'path',
                 {class: 'failed', d: `M${at - 4} ${frame.bottom - 8}l8 8m0 -8l-8 8`, 'data-failed': trial.number});
             cross.addEventListener(
-                'pointerenter', () => show_tip(tip, made, at, frame.bottom - 40, split_lines(search, trial)));
+                'pointerenter', () => show_tip(tip, container, at, frame.bottom - 40, split_lines(search, trial)));
             cross.addEventListener('pointerleave', () => {
               tip.hidden = true;
             });
@@ -92,30 +92,32 @@ function history_figure(search, index) {
           const value = trial.values[index], before = best;
           if (best === null || (objective.minimize ? value < best : value > best)) best = value;
           path += before === null ? `M${at} ${y.at(best)}` : `H${at}V${y.at(best)}`;
-          places.push([trial, at, y.at(value)]);
+          points.push([trial, at, y.at(value)]);
         }
-        picture.append(drawn('path', {class: 'best', d: `${path}H${frame.right}`}), dots(search, places, made, tip));
+        picture.append(
+            svg_element('path', {class: 'best', d: `${path}H${frame.right}`}), dots(search, points, container, tip));
       });
 }
 
 function importance_figure(search, index) {
   const height = 8 + 36 * search.space.length;
   return trials_figure(
-      search, `What ${search.objectives[index].name} depends on`, 'share explained', height, (picture, width) => {
+      search, `Importance for ${search.objectives[index].name}`, 'fraction of variance explained', height,
+      (picture, width) => {
         const rows = search.space.map((dimension, i) => ({dimension, found: search.importance[index][i]}));
-        rows.sort((one, other) => (other.found?.share ?? -1) - (one.found?.share ?? -1));
+        rows.sort((a, b) => (b.found?.share ?? -1) - (a.found?.share ?? -1));
         const x = linear_scale(0, 1, 0, width - 110);
         rows.forEach(({dimension, found}, row) => {
           const top = 4 + row * 36;
-          picture.append(drawn('text', {class: 'name', x: 0, y: top + 8}, short(dimension.key, 44)));
+          picture.append(svg_element('text', {class: 'name', x: 0, y: top + 8}, short(dimension.key, 44)));
           if (!found) {
-            picture.append(drawn('text', {x: 0, y: top + 25}, 'too few trials tell'));
+            picture.append(svg_element('text', {x: 0, y: top + 25}, 'not enough trials'));
             return;
           }
           const sign = found.correlation === undefined ? '' :
               found.correlation > 0                    ? ', rises with it' :
                                                          ', falls with it';
-          picture.append(drawn(
+          picture.append(svg_element(
               'rect', {
                 class: 'bar',
                 x: 0,
@@ -124,20 +126,20 @@ function importance_figure(search, index) {
                 width: Math.max(x.at(found.share), 1),
                 'data-key': dimension.key
               },
-              drawn('title', {}, `${dimension.key}: ${found.share}`)));
+              svg_element('title', {}, `${dimension.key}: ${found.share}`)));
           const chance = x.at(Math.min(found.by_chance, 1));
-          picture.append(drawn(
+          picture.append(svg_element(
               'line', {class: 'chance', x1: chance, x2: chance, y1: top + 13, y2: top + 28},
-              drawn('title', {}, 'what a setting without effect explains on average')));
-          picture.append(drawn(
+              svg_element('title', {}, 'expected value without any effect')));
+          picture.append(svg_element(
               'text', {x: Math.max(x.at(found.share), chance) + 6, y: top + 25}, `${found.share.toFixed(2)}${sign}`));
         });
       });
 }
 
-function slice_figure(search, index, place) {
-  const objective = search.objectives[index], dimension = search.space[place];
-  return trials_figure(search, dimension.key, '', 180, (picture, width, made, tip) => {
+function slice_figure(search, index, axis) {
+  const objective = search.objectives[index], dimension = search.space[axis];
+  return trials_figure(search, dimension.key, '', 180, (picture, width, container, tip) => {
     const frame = get_frame(width, 180), x = get_scale(dimension, frame.left + 8, frame.right - 8),
           y = objective_scale(search, index, frame.bottom, frame.top);
     picture.append(
@@ -145,17 +147,18 @@ function slice_figure(search, index, place) {
     picture.append(dots(
         search,
         ended_trials(search).map(
-            (trial) => [trial, get_location(dimension, x, trial.settings[place]), y.at(trial.values[index])]),
-        made, tip));
+            (trial) => [trial, get_location(dimension, x, trial.settings[axis]), y.at(trial.values[index])]),
+        container, tip));
   });
 }
 
-function front_figure(search, one, other) {
-  const [across, up] = [search.objectives[one], search.objectives[other]];
+function front_figure(search, across_index, up_index) {
+  const [across, up] = [search.objectives[across_index], search.objectives[up_index]];
   return trials_figure(
-      search, `${up.name} and ${across.name}`, 'orange: unbeaten', 260, (picture, width, made, tip) => {
-        const frame = get_frame(width, 260, {bottom: 38}), x = objective_scale(search, one, frame.left, frame.right),
-              y = objective_scale(search, other, frame.bottom, frame.top);
+      search, `${up.name} and ${across.name}`, 'orange: Pareto front', 260, (picture, width, container, tip) => {
+        const frame = get_frame(width, 260, {bottom: 38}),
+              x = objective_scale(search, across_index, frame.left, frame.right),
+              y = objective_scale(search, up_index, frame.bottom, frame.top);
         picture.append(axes(frame, x, y, {
           x_text: axis_text(across.name),
           y_text: axis_text(up.name),
@@ -163,25 +166,30 @@ function front_figure(search, one, other) {
         }));
         const winners = ended_trials(search)
                             .filter((trial) => is_winner(search, trial))
-                            .sort((a, b) => a.values[one] - b.values[one]);
+                            .sort((a, b) => a.values[across_index] - b.values[across_index]);
         if (search.objectives.length === 2)
-          picture.append(drawn('path', {
+          picture.append(svg_element('path', {
             class: 'best',
-            d: winners.map((trial, i) => `${i ? 'L' : 'M'}${x.at(trial.values[one])} ${y.at(trial.values[other])}`)
+            d: winners
+                   .map(
+                       (trial, i) =>
+                           `${i ? 'L' : 'M'}${x.at(trial.values[across_index])} ${y.at(trial.values[up_index])}`)
                    .join('')
           }));
         picture.append(dots(
-            search, ended_trials(search).map((trial) => [trial, x.at(trial.values[one]), y.at(trial.values[other])]),
-            made, tip));
+            search,
+            ended_trials(search).map(
+                (trial) => [trial, x.at(trial.values[across_index]), y.at(trial.values[up_index])]),
+            container, tip));
       });
 }
 
-/// A line for each trial through an axis for each setting and objective; stronger the better it was by the first
-/// objective.
+/// Parallel coordinates: one line per trial, one axis per hyperparameter and objective. Trials with a better first
+/// objective are more opaque.
 function parallel_figure(search) {
   return trials_figure(
-      search, 'Trials across settings and objectives', 'orange: best; fainter is worse',
-      270, (picture, width, made, tip) => {
+      search, 'Trials across hyperparameters and objectives', 'orange: best; fainter is worse',
+      270, (picture, width, container, tip) => {
         const count = search.space.length + search.objectives.length, top = 40, bottom = 250, left = 40,
               right = width - 50;
         const at = (i) => (count > 1 ? left + (i / (count - 1)) * (right - left) : left);
@@ -198,7 +206,7 @@ function parallel_figure(search) {
             ...search.space.map((dimension, i) => get_location(dimension, scales[i], trial.settings[i])),
             ...search.objectives.map((_, i) => scales[search.space.length + i].at(trial.values[i]))
           ];
-          const line = drawn('path', {
+          const line = svg_element('path', {
             class: is_winner(search, trial) ? 'trial winner' : 'trial',
             'data-trial': trial.number,
             d: heights.map((height, i) => `${i ? 'L' : 'M'}${at(i).toFixed(1)} ${height.toFixed(1)}`).join('')
@@ -207,7 +215,7 @@ function parallel_figure(search) {
             line.setAttribute('stroke-opacity', (0.12 + 0.6 * ((rank + 1) / ranked.length) ** 2).toFixed(2));
           line.addEventListener('pointerenter', (event) => {
             line.classList.add('pointed');
-            show_tip(tip, made, ...place_in(picture, event), split_lines(search, trial));
+            show_tip(tip, container, ...pointer_position(picture, event), split_lines(search, trial));
           });
           line.addEventListener('pointerleave', () => {
             line.classList.remove('pointed');
@@ -219,9 +227,9 @@ function parallel_figure(search) {
           const dimension = search.space[i],
                 name = dimension ? dimension.key : search.objectives[i - search.space.length].name;
           const last_part = name.split('.').at(-1);
-          picture.append(drawn('line', {class: 'axis', x1: at(i), x2: at(i), y1: top, y2: bottom}));
+          picture.append(svg_element('line', {class: 'axis', x1: at(i), x2: at(i), y1: top, y2: bottom}));
           const middle = i === 0 ? 'start' : i === count - 1 ? 'end' : 'middle';
-          picture.append(drawn(
+          picture.append(svg_element(
               'text', {
                 class: 'name',
                 x: i === 0          ? 0 :
@@ -230,12 +238,12 @@ function parallel_figure(search) {
                 y: i % 2 && room < 16 ? 12 : 26,
                 'text-anchor': middle
               },
-              name.length <= room ? name : short(last_part, Math.max(room, 12)), drawn('title', {}, name)));
+              name.length <= room ? name : short(last_part, Math.max(room, 12)), svg_element('title', {}, name)));
           let free = Infinity;
           for (const tick of scale.ticks) {
             if (scale.at(tick) > free - 11) continue;
             free = scale.at(tick);
-            picture.append(drawn(
+            picture.append(svg_element(
                 'text', {class: 'halo', x: at(i) + 5, y: free + 4},
                 short(
                     dimension?.choices ? plain(tick) :
@@ -282,18 +290,18 @@ function trials_table(search) {
 function get_summary(search) {
   const failed = search.trials.length - ended_trials(search).length,
         method = search.sampler ? `${search.backend} (${search.sampler})` : search.backend;
-  const told = `${method}, ${search.trials.length} trials${failed ? `, ${failed} of them failed` : ''}`;
+  const summary = `${method}, ${search.trials.length} trials${failed ? `, ${failed} failed` : ''}`;
   const winners = search.trials.filter((trial) => is_winner(search, trial));
-  if (!winners.length) return [element('p', {}, `${told}: none has values yet.`)];
+  if (!winners.length) return [element('p', {}, `${summary}: no results yet.`)];
   if (search.objectives.length > 1)
     return [element(
-        'p', {}, `${told}. ${winners.length} are beaten by no other; their configs are in `,
+        'p', {}, `${summary}. ${winners.length} are on the Pareto front; their configs are in `,
         element('code', {}, `${search.folder}/pareto`), '.')];
   const [best] = winners,
         settings = search.space.map((dimension, i) => `${dimension.key}=${best.settings[i]}`).join(' ');
   return [element(
       'p', {},
-      `${told}. The best is trial ${best.number}: ${search.objectives[0].name} ${
+      `${summary}. The best is trial ${best.number}: ${search.objectives[0].name} ${
           get_text(search.objectives[0].name, best.values[0])} with `,
       element('code', {}, settings), '. ', element('code', {}, `modrun train ${search.folder}/best.toml`),
       ' trains it again.')];
@@ -310,34 +318,35 @@ function search_section(search) {
 
 function get_pictures(search) {
   const indices = search.objectives.map((_, i) => i);
-  const pairs = indices.flatMap((one) => indices.filter((other) => other > one).map((other) => [one, other]));
+  const pairs = indices.flatMap((i) => indices.filter((j) => j > i).map((j) => [i, j]));
   return [
     ...indices.map(
         (i) => element(
             'div', {class: 'grid'}, history_figure(search, i), importance_figure(search, i),
-            ...pairs.filter((_, place) => place % indices.length === i)
-                .map(([one, other]) => front_figure(search, one, other)))),
+            ...pairs.filter((_, pair) => pair % indices.length === i).map(([across,
+                                                                            up]) => front_figure(search, across, up)))),
     element(
         'p', {class: 'quiet'},
-        'What an objective depends on: the share of the variance of its ranks that a setting explains alone, ' +
-            'of ranges the square of Spearman\'s rank correlation (ρ²), of choices η². ' +
-            'The stroke is what a setting without effect explains on average.'),
+        'Importance is the fraction of the variance of an objective\'s ranks that one hyperparameter explains by ' +
+            'itself: the squared Spearman rank correlation (ρ²) for ranges, η² for choices. ' +
+            'The vertical mark is the expected value without any effect.'),
     ...indices.flatMap(
         (i) =>
-            [element('h3', {}, `${search.objectives[i].name} by setting, ${get_direction(search.objectives[i])}`),
-             element('div', {class: 'grid small'}, ...search.space.map((_, place) => slice_figure(search, i, place)))]),
+            [element(
+                 'h3', {}, `${search.objectives[i].name} by hyperparameter, ${get_direction(search.objectives[i])}`),
+             element('div', {class: 'grid small'}, ...search.space.map((_, axis) => slice_figure(search, i, axis)))]),
     parallel_figure(search),
   ];
 }
 
 function report() {
   const count = (number, name) => (number === 1 ? `1 ${name}` : `${number} ${name === 'run' ? 'runs' : 'searches'}`);
-  const told = [[data.runs.length, 'run'], [data.searches.length, 'search']]
-                   .filter(([number]) => number)
-                   .map(([number, name]) => count(number, name))
-                   .join(', ');
+  const summary = [[data.runs.length, 'run'], [data.searches.length, 'search']]
+                      .filter(([number]) => number)
+                      .map(([number, name]) => count(number, name))
+                      .join(', ');
   document.querySelector('main').append(
-      element('h1', {}, 'modrun report ', element('span', {class: 'quiet'}, told)), ...runs_section(),
+      element('h1', {}, 'modrun report ', element('span', {class: 'quiet'}, summary)), ...runs_section(),
       ...data.searches.flatMap(search_section));
   redraw_all();
 }

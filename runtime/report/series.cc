@@ -8,7 +8,7 @@
 namespace modular {
 namespace {
 
-/// The places in [begin, end) of the least, the largest and the first value that is not finite, in order.
+/// Returns the indices in [begin, end) of the minimum, the maximum and the first value that is not finite, in order.
 std::set<size_t> extremes(const std::vector<double>& values, size_t begin, size_t end) {
   constexpr size_t kNone = std::numeric_limits<size_t>::max();
   size_t least = kNone, largest = kNone, not_finite = kNone;
@@ -20,12 +20,12 @@ std::set<size_t> extremes(const std::vector<double>& values, size_t begin, size_
     if (least == kNone || values[i] < values[least]) least = i;
     if (largest == kNone || values[i] > values[largest]) largest = i;
   }
-  std::set<size_t> places = {least, largest, not_finite};
-  places.erase(kNone);
-  return places;
+  std::set<size_t> indices = {least, largest, not_finite};
+  indices.erase(kNone);
+  return indices;
 }
 
-/// The mean of the finite values in [begin, end); NaN where there are none.
+/// Returns the mean of the finite values in [begin, end); NaN if none is finite.
 double compute_mean(const std::vector<double>& values, size_t begin, size_t end) {
   double sum = 0.0;
   int64_t count = 0;
@@ -50,11 +50,11 @@ void Series::forget_from(int64_t step) {
   steps.erase(first, steps.end());
 }
 
-Thinned thinned(const Series& series, size_t most) {
+Thinned thinned(const Series& series, size_t max_points) {
   const size_t count = series.steps.size();
-  if (count <= most) return {.points = series, .means = {.name = series.name}};
+  if (count <= max_points) return {.points = series, .means = {.name = series.name}};
   const bool all_finite = std::ranges::all_of(series.values, [](double value) { return std::isfinite(value); });
-  const size_t inner = count - 2, buckets = std::max<size_t>((most - 2) / (all_finite ? 2 : 3), 1);
+  const size_t inner = count - 2, buckets = std::max<size_t>((max_points - 2) / (all_finite ? 2 : 3), 1);
   Thinned result{.points = {.name = series.name}, .means = {.name = series.name}};
   const auto keep = [&](size_t i) { result.points.add(series.steps[i], series.values[i]); };
   keep(0);

@@ -1,4 +1,4 @@
-// A number over the steps of a run, and as many of its points as a picture has room for.
+// A number over the steps of a run, and its downsampling for plots.
 #pragma once
 
 #include <cstddef>
@@ -8,26 +8,26 @@
 
 namespace modular {
 
-/// Points by step, which rises. A value that is not finite is NaN.
+/// Points in ascending order of steps. Infinite values are stored as NaN.
 struct Series {
   std::string name;
   std::vector<int64_t> steps;
-  std::vector<double> values;  // one for each step
+  std::vector<double> values;  // one per step
 
   void add(int64_t step, double value);
   /// Removes the points of `step` and later ones.
   void forget_from(int64_t step);
 };
 
-/// What is shown of a series.
+/// The part of a series that a plot shows.
 struct Thinned {
   Series points;
-  Series means;  // of each bucket, at its last step; empty where all points are shown
+  Series means;  // mean of each bucket, at its last step; empty if all points are shown
 };
 
-/// At most `most` points (4 or more) of a series. Where it has more, the points between the first and the last one are
-/// divided into buckets of the same number, or one more, and of each the least and the largest are kept, so that a
-/// spike of a single step stays; where some are not finite, one of these too.
-Thinned thinned(const Series& series, size_t most);
+/// Downsamples a series to at most `max_points` points (4 or more). If it has more, the points between the first and
+/// the last are divided into buckets whose sizes differ by at most one. Each bucket keeps its minimum and maximum, so
+/// that spikes of a single step survive, and its first value that is not finite, if any.
+Thinned thinned(const Series& series, size_t max_points);
 
 }  // namespace modular

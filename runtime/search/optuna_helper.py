@@ -1,8 +1,8 @@
-"""Optuna for modrun search: a line of JSON in, a line of JSON out.
+"""Optuna for modrun search: one line of JSON in, one line of JSON out.
 
-The first line, {"sampler"}, is answered with {}, or {"error": sentence} where there is no Optuna or no such sampler. The next line says what is searched: {"storage", "study", "shared": whether other machines are in it, "place": a name for this one's folder, "workers", "sampler",
-"pruner", "seed", "minimize": [bool], "space": [{"key", "choices": [TOML]} or {"key", "low", "high", "step", "log", "whole"}], "ended": [{"trial", "values" or "failure"}]}. The answer is {} or {"error": sentence}.
-Then {"ask": true} is answered with {"trial": number, "settings": {key: TOML}}, {"running": number, "step", "value"} with {"prune": bool}, and {"trial", "values", "failure" or "pruned"}
+The first line, {"sampler"}, is answered with {}, or {"error": message} if Optuna or the sampler is missing. The next line describes the search: {"storage", "study", "shared": whether other machines use the study, "location": unique name of this machine's folder, "workers", "sampler",
+"pruner", "seed", "minimize": [bool], "space": [{"key", "choices": [TOML]} or {"key", "low", "high", "step", "log", "whole"}], "ended": [{"trial", "values" or "failure"}]}. The answer is {} or {"error": message}.
+After that, {"ask": true} is answered with {"trial": number, "settings": {key: TOML}}, {"running": number, "step", "value"} with {"prune": bool}, and {"trial", "values", "failure" or "pruned"}
 with {}.
 """
 
@@ -12,7 +12,7 @@ import zlib
 
 
 def suggested(trial, dimension):
-    """What Optuna draws for a trial, as TOML, or has drawn: of a trial that was begun when the program was killed there may be some values."""
+    """Returns the value that Optuna suggests for a trial, as TOML. Trials that were running when the search was killed may already have some values."""
     key = dimension["key"]
     if "choices" in dimension:
         return get_choice(dimension, trial.suggest_categorical(key, [native(choice) for choice in dimension["choices"]]))
@@ -24,18 +24,18 @@ def suggested(trial, dimension):
 SAMPLERS = {"tpe": "TPESampler", "random": "RandomSampler", "nsga2": "NSGAIISampler", "gp": "GPSampler"}
 
 
-def get_sampler(optuna, asked, trials):
-    """A sampler for a study that has so many trials."""
-    # From the same seed a study that continues, and another machine in it, would draw again what was tried.
-    seed = asked["seed"]
-    if trials or asked["shared"]:
-        seed = zlib.crc32(f"{seed} {trials} {asked['place'] if asked['shared'] else ''}".encode())
-    # Of several trials at a time, what is being tried counts as bad, or all would try the same.
-    liar = {"constant_liar": asked["workers"] > 1 or asked["shared"]} if asked["sampler"] == "tpe" else {}
-    return getattr(optuna.samplers, SAMPLERS[asked["sampler"]])(seed=seed, **liar)
+def get_sampler(optuna, request, trials):
+    """Returns a sampler for a study with `trials` trials."""
+    # With the same seed, a resumed study or another machine would sample the same values again.
+    seed = request["seed"]
+    if trials or request["shared"]:
+        seed = zlib.crc32(f"{seed} {trials} {request['location'] if request['shared'] else ''}".encode())
+    # With concurrent trials, treat running trials as bad, so that they do not all sample the same values.
+    liar = {"constant_liar": request["workers"] > 1 or request["shared"]} if request["sampler"] == "tpe" else {}
+    return getattr(optuna.samplers, SAMPLERS[request["sampler"]])(seed=seed, **liar)
 
 
-def pruner_named(optuna, name):
+def get_pruner(optuna, name):
     pruners = {"": optuna.pruners.NopPruner, "median": optuna.pruners.MedianPruner, "hyperband": optuna.pruners.HyperbandPruner}
     return pruners[name]()
 
@@ -49,26 +49,26 @@ def tell(optuna, study, message):
         study.tell(message["trial"], state=optuna.trial.TrialState.FAIL)
 
 
-def begin(optuna, asked):
+def begin(optuna, request):
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    directions = ["minimize" if minimize else "maximize" for minimize in asked["minimize"]]
+    directions = ["minimize" if minimize else "maximize" for minimize in request["minimize"]]
     study = optuna.create_study(
-        study_name=asked["study"],
-        storage=asked["storage"],
-        pruner=pruner_named(optuna, asked["pruner"]),
+        study_name=request["study"],
+        storage=request["storage"],
+        pruner=get_pruner(optuna, request["pruner"]),
         directions=directions,
         load_if_exists=True,
     )
-    there = [direction.name.lower() for direction in study.directions]
-    if there != directions:
-        raise ValueError(f"the study {asked['study']} in {asked['storage']} wants {', '.join(there)}, and this search {', '.join(directions)}")
-    study.sampler = get_sampler(optuna, asked, len(study.get_trials(deepcopy=False)))
-    # What the search has written down and was not told before it was killed; then what it was trying.
+    existing = [direction.name.lower() for direction in study.directions]
+    if existing != directions:
+        raise ValueError(f"the study {request['study']} in {request['storage']} has directions {', '.join(existing)}, and this search {', '.join(directions)}")
+    study.sampler = get_sampler(optuna, request, len(study.get_trials(deepcopy=False)))
+    # Report trials that were recorded but not reported before the search was killed. The others are resumed.
     running = {trial.number: trial for trial in study.get_trials(states=[optuna.trial.TrialState.RUNNING])}
-    for ended in asked["ended"]:
+    for ended in request["ended"]:
         if running.pop(ended["trial"], None) is not None:
             tell(optuna, study, ended)
-    return study, [trial for trial in running.values() if not asked["shared"] or trial.user_attrs.get("place") == asked["place"]]
+    return study, [trial for trial in running.values() if not request["shared"] or trial.user_attrs.get("place") == request["location"]]
 
 
 def main():
@@ -83,10 +83,10 @@ def main():
     line = sys.stdin.readline()
     if not line:  # the study could not be opened
         return
-    asked = json.loads(line)
+    request = json.loads(line)
     try:
-        study, unfinished = begin(optuna, asked)
-    except Exception as error:  # of the storage, say
+        study, unfinished = begin(optuna, request)
+    except Exception as error:  # e.g. from the storage
         return answer({"error": f"{type(error).__name__}: {error}"})
     answer({})
     trials = {}
@@ -105,10 +105,10 @@ def main():
             trial = optuna.trial.Trial(study, unfinished.pop(0)._trial_id)
         else:
             trial = study.ask()
-            if asked["shared"]:
-                trial.set_user_attr("place", asked["place"])
+            if request["shared"]:
+                trial.set_user_attr("place", request["location"])
         trials[trial.number] = trial
-        answer({"trial": trial.number, "settings": {each["key"]: suggested(trial, each) for each in asked["space"]}})
+        answer({"trial": trial.number, "settings": {each["key"]: suggested(trial, each) for each in request["space"]}})
 
 
 if __name__ == "__main__":

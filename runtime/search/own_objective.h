@@ -1,4 +1,4 @@
-// What a program of one's own judges the trials of a search by.
+// Custom objectives of programs that link this library.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace modular {
 
-/// A trial's run that has ended, as an objective sees it.
+/// A trial's completed run, as passed to an objective.
 struct EndedRun {
   std::filesystem::path folder;           // train.dir: metrics.jsonl, checkpoints, …
   std::map<std::string, double> numbers;  // "held_out_loss" and the metrics of the last evaluation, "seconds" and so on
@@ -19,18 +19,18 @@ struct EndedRun {
 struct OwnObjective {
   std::string name;  // as search.objective names it
   bool minimize = true;
-  /// Called once for each trial whose run has ended well, in a process of its own, which has no GPU. What it throws,
-  /// and a value that is no finite number, make the trial a failed one.
+  /// Called once per trial whose run succeeded, in a separate process without a GPU. The trial fails if the function
+  /// throws or returns a value that is not finite.
   std::function<double(const EndedRun&)> value;
 };
 
-/// Those of this program.
+/// Registry of this program's objectives.
 inline std::vector<OwnObjective>& own_objectives() {
   static std::vector<OwnObjective> registered;
   return registered;
 }
 
-/// Registers one. The value only gives a static initializer something to initialize:
+/// Registers an objective. Always returns true, for use in a static initializer:
 /// `const bool registered = modular::register_objective({.name = "balance", .value = …});`
 inline bool register_objective(OwnObjective added) {
   own_objectives().push_back(std::move(added));

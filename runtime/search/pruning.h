@@ -1,4 +1,4 @@
-// Whether a trial that runs is worth continuing with.
+// Pruning of running trials.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,23 @@
 
 namespace modular {
 
-/// Looks at the evaluations of a run as it writes them.
+/// Follows the evaluations of a run as it writes them.
 class Pruning {
  public:
-  /// `is_hopeless(step, value)` is asked once for each evaluation of the run whose objective is a finite number.
-  Pruning(std::filesystem::path run, Objective objective, std::function<bool(int64_t step, double value)> is_hopeless);
+  /// `should_prune(step, value)` is called once per evaluation of the run with a finite objective.
+  Pruning(std::filesystem::path run, Objective objective, std::function<bool(int64_t step, double value)> should_prune);
 
-  /// Whether an evaluation so far was hopeless. Reads what is new.
-  bool look();
+  /// Reads new evaluations; returns whether any evaluation so far was pruned.
+  bool check();
 
-  /// Why the run was ended, e.g. "pruned after step 40, with held_out_loss 2.31"; empty where it was not.
+  /// Reason for pruning, e.g. "pruned after step 40, with held_out_loss 2.31"; empty if the run was not pruned.
   const std::string& reason() const { return reason_; }
 
  private:
   std::filesystem::path metrics_;
   Objective objective_;
-  std::function<bool(int64_t step, double value)> is_hopeless_;
-  uintmax_t bytes_ = 0;  // of the file when it was read last
+  std::function<bool(int64_t step, double value)> should_prune_;
+  uintmax_t bytes_ = 0;  // size of the file when it was last read
   size_t seen_ = 0;
   std::string reason_;
 };

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "runtime/train/config.h"
+#include "runtime/config/config.h"
 
 namespace modular {
 namespace {
@@ -28,7 +28,7 @@ Json to_json(const Trial& trial) {
   return {{"trial", trial.number}, {trial.pruned ? "pruned" : "failure", trial.failure}};
 }
 
-PythonHelper started(const SearchConfig& config) {
+PythonHelper start_helper(const SearchConfig& config) {
   try {
     return PythonHelper(config.python, config.backend, config.backend == "ray" ? kRayProgram : kOptunaProgram);
   } catch (const std::runtime_error& error) {
@@ -37,7 +37,7 @@ PythonHelper started(const SearchConfig& config) {
   }
 }
 
-/// Asks what is answered with an error where the config is wrong.
+/// Sends a question; an error in the answer becomes a ConfigError.
 void ask_or_throw(PythonHelper& helper, const std::string& backend, const Json& question) {
   try {
     helper.ask(question);
@@ -46,7 +46,7 @@ void ask_or_throw(PythonHelper& helper, const std::string& backend, const Json& 
   }
 }
 
-/// The folder of a study as no other machine has it.
+/// Globally unique name of the study's folder: host and absolute path.
 std::string get_location(const SearchConfig& config) {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
@@ -55,7 +55,7 @@ std::string get_location(const SearchConfig& config) {
 
 }  // namespace
 
-PythonBackend::PythonBackend(const SearchConfig& config) : config_(config), helper_(started(config)) {
+PythonBackend::PythonBackend(const SearchConfig& config) : config_(config), helper_(start_helper(config)) {
   ask_or_throw(helper_, config_.backend, {{"sampler", config_.sampler}});
 }
 
@@ -66,7 +66,7 @@ void PythonBackend::open(const std::vector<Trial>& ended, int64_t workers) {
   Json question = {{"storage", config_.storage.empty() ? "sqlite:///" + file.string() : config_.storage},
                    {"study", config_.study.empty() ? folder_name : config_.study},
                    {"shared", !config_.study.empty()},
-                   {"place", get_location(config_)},
+                   {"location", get_location(config_)},
                    {"journal", (config_.dir / "ray.jsonl").string()},
                    {"workers", workers},
                    {"sampler", config_.sampler},
@@ -88,7 +88,7 @@ std::pair<int64_t, TrialConfig> PythonBackend::next() {
   return {answer.at("trial").get<int64_t>(), std::move(settings)};
 }
 
-bool PythonBackend::is_hopeless(int64_t trial, int64_t step, double value) {
+bool PythonBackend::should_prune(int64_t trial, int64_t step, double value) {
   return ask({{"running", trial}, {"step", step}, {"value", value}}).at("prune").get<bool>();
 }
 
@@ -99,7 +99,7 @@ nlohmann::json PythonBackend::ask(const nlohmann::json& question) {
     return helper_.ask(question);
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(
-        fmt::format("{}, which drew the values, cannot continue: {}", config_.backend, error.what()));
+        fmt::format("{}, which samples the values, cannot continue: {}", config_.backend, error.what()));
   }
 }
 

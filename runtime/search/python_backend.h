@@ -1,4 +1,4 @@
-// Optuna, or Ray Tune, as what draws the values of trials: in a Python process that runs optuna_helper.py or
+// Samples the values of trials with Optuna or Ray Tune, in a Python process that runs optuna_helper.py or
 // ray_helper.py.
 #pragma once
 
@@ -13,22 +13,22 @@ namespace modular {
 
 class PythonBackend {
  public:
-  /// Starts the helper of config.backend. Throws ConfigError where Python, the package or the sampler is not
-  /// there.
+  /// Starts the helper of config.backend. Throws ConfigError if Python, the package or the sampler is missing.
   explicit PythonBackend(const SearchConfig& config);
 
-  /// Opens the study, or begins it, for so many trials at a time, and tells it of trials that have ended since. Throws
-  /// ConfigError where the storage is not there, or the backend does not take what is searched. Called once, before the
-  /// others, which throw std::runtime_error where the helper has died.
+  /// Opens or creates the study for `workers` concurrent trials, and reports trials that have ended since. Throws
+  /// ConfigError if the storage is missing or the backend does not support the search. Must be called once, before the
+  /// other functions, which throw std::runtime_error if the helper has died.
   void open(const std::vector<Trial>& ended, int64_t workers);
 
-  /// The number and the settings of the next trial: first those that were being tried when a search was killed.
+  /// Returns the number and the settings of the next trial. Trials that were running when the search was killed come
+  /// first.
   std::pair<int64_t, TrialConfig> next();
 
-  /// Tells what a trial of next() that runs has found after `step`, and returns whether it is worth no further step.
-  bool is_hopeless(int64_t trial, int64_t step, double value);
+  /// Reports the value of a running trial after `step`, and returns whether to prune it.
+  bool should_prune(int64_t trial, int64_t step, double value);
 
-  /// A trial of next() that has ended.
+  /// Reports a trial that has ended.
   void tell(const Trial& trial);
 
  private:

@@ -1,7 +1,7 @@
-"""Ray Tune for modrun search: a line of JSON in, a line of JSON out, as optuna_helper.py has it.
+"""Ray Tune for modrun search: one line of JSON in, one line of JSON out, in the format of optuna_helper.py.
 
-Tune's own search algorithm draws the values and its own scheduler judges trials that run, as objects of this process: no cluster of Ray is started, as modrun starts the trials. What they were asked and told is written to "journal", a
-line each, before it is answered. A search that goes on asks and tells them the same again, so that they know what they knew and draw what they would have drawn.
+Tune's search algorithms sample values and its schedulers judge running trials, as objects of this process. No Ray cluster is started, because modrun starts the trials. All questions and reports are written to "journal", one per line, before they are
+answered. A resumed search replays them, so that the algorithms have the same state and sample the same values.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ def domain(tune, dimension):
     if "choices" in dimension:
         return tune.choice([native(choice) for choice in dimension["choices"]])
     low, high, step = dimension["low"], dimension["high"], dimension["step"]
-    if step:  # Tune rounds to multiples of a step, wherever the range begins: the number of steps is drawn instead
+    if step:  # Tune rounds to multiples of the step regardless of `low`: sample the number of steps instead
         return tune.randint(0, int((high - low) / step + 1e-9) + 1)
     if dimension["whole"]:
         return (tune.lograndint if dimension["log"] else tune.randint)(int(low), int(high) + 1)
@@ -31,17 +31,17 @@ def as_toml(dimension, value):
 
 
 class Random:
-    """What Tune's default search algorithm, BasicVariantGenerator, draws."""
+    """Samples like Tune's default search algorithm, BasicVariantGenerator."""
 
     def __init__(self, space, seed):
         import numpy
         from ray.tune.search.variant_generator import generate_variants
 
         state = numpy.random.default_rng(seed)
-        self._draw = lambda: next(iter(generate_variants({"config": space}, random_state=state)))[1]["config"]
+        self._sample = lambda: next(iter(generate_variants({"config": space}, random_state=state)))[1]["config"]
 
     def suggest(self, trial_id):
-        return self._draw()
+        return self._sample()
 
     def on_trial_result(self, trial_id, result):
         pass
@@ -50,12 +50,12 @@ class Random:
         pass
 
 
-# Tune's name of the search algorithm of each sampler, and the package that it needs.
+# Search algorithm in Tune and required package of each sampler.
 SAMPLERS = {"random": ("variant_generator", None), "tpe": ("optuna", "optuna"), "hyperopt": ("hyperopt", "hyperopt")}
 
 
 def find_problem(sampler):
-    """Why there is no such sampler, or nothing."""
+    """Returns an error message if the sampler is not available, else None."""
     if sampler not in SAMPLERS:
         return f'search.sampler is "{sampler}": with Ray it must be one of {", ".join(SAMPLERS)}'
     package = SAMPLERS[sampler][1]
@@ -64,64 +64,64 @@ def find_problem(sampler):
     return None
 
 
-def algorithm(asked, space, names):
+def algorithm(request, space, names):
     from ray.tune.search import create_searcher
 
-    modes = ["min" if minimize else "max" for minimize in asked["minimize"]]
+    modes = ["min" if minimize else "max" for minimize in request["minimize"]]
     metric, mode = (names[0], modes[0]) if len(names) == 1 else (names, modes)
-    if asked["sampler"] == "random":
-        return Random(space, asked["seed"])
-    if asked["sampler"] == "hyperopt" and len(names) > 1:
+    if request["sampler"] == "random":
+        return Random(space, request["seed"])
+    if request["sampler"] == "hyperopt" and len(names) > 1:
         raise ValueError("search.sampler is hyperopt, which has one objective: set search.objective to one, or the sampler to tpe")
-    seed = {"seed" if asked["sampler"] == "tpe" else "random_state_seed": asked["seed"]}
-    searcher = create_searcher(SAMPLERS[asked["sampler"]][0], metric=metric, mode=mode, **seed)
+    seed = {"seed" if request["sampler"] == "tpe" else "random_state_seed": request["seed"]}
+    searcher = create_searcher(SAMPLERS[request["sampler"]][0], metric=metric, mode=mode, **seed)
     searcher.set_search_properties(None, None, space)
     return searcher
 
 
-def scheduler(asked, name):
+def scheduler(request, name):
     from ray.tune import schedulers
 
-    if not asked["pruner"]:
+    if not request["pruner"]:
         return None
-    mode = "min" if asked["minimize"][0] else "max"
-    if asked["pruner"] == "asha":
-        # A trial that has come to the end is not stopped there: modrun knows when it ends.
+    mode = "min" if request["minimize"][0] else "max"
+    if request["pruner"] == "asha":
+        # Do not stop trials at max_t: modrun knows when they end.
         return schedulers.AsyncHyperBandScheduler(metric=name, mode=mode, stop_last_trials=False)
     return schedulers.MedianStoppingRule(metric=name, mode=mode, time_attr="training_iteration", grace_period=1)
 
 
 class Running:
-    """A trial as schedulers see it."""
+    """A trial in the form that schedulers expect."""
 
     def __init__(self, number):
         self.trial_id, self.evaluations, self.last_step, self.last = str(number), 0, -1, {}
 
 
 class Tune:
-    """Answers questions by asking the search algorithm and the scheduler."""
+    """Answers questions with the search algorithm and the scheduler."""
 
-    def __init__(self, tune, asked):
-        self._space, self._names = asked["space"], [f"objective{i}" for i in range(len(asked["minimize"]))]
-        self._algorithm = algorithm(asked, {each["key"]: domain(tune, each) for each in self._space}, self._names)
-        self._scheduler = scheduler(asked, self._names[0])
-        self._controller = types.SimpleNamespace(get_live_trials=lambda: [])  # none of them is paused
+    def __init__(self, tune, request):
+        self._space, self._names = request["space"], [f"objective{i}" for i in range(len(request["minimize"]))]
+        self._algorithm = algorithm(request, {each["key"]: domain(tune, each) for each in self._space}, self._names)
+        self._scheduler = scheduler(request, self._names[0])
+        self._controller = types.SimpleNamespace(get_live_trials=lambda: [])  # no trial is ever paused
         self._count, self.running = 0, {}
 
     def ask(self):
         trial = Running(self._count)
-        drawn = self._algorithm.suggest(trial.trial_id)
-        if drawn is None:
-            raise RuntimeError("Ray's search algorithm has nothing more to try")
+        sampled = self._algorithm.suggest(trial.trial_id)
+        if sampled is None:
+            raise RuntimeError("Ray's search algorithm has no more values to try")
         self.running[self._count] = trial
         self._count += 1
         if self._scheduler:
             self._scheduler.on_trial_add(self._controller, trial)
-        return {"trial": self._count - 1, "settings": {each["key"]: as_toml(each, drawn[each["key"]]) for each in self._space}}
+        return {"trial": self._count - 1, "settings": {each["key"]: as_toml(each, sampled[each["key"]]) for each in self._space}}
 
     def judge(self, number, step, value):
         trial = self.running[number]
-        if step <= trial.last_step:  # again, after the trial was interrupted
+        if step <= trial.last_step:  # repeated after an interruption
             return {"prune": False}
         trial.last_step = step
         trial.evaluations += 1
@@ -149,29 +149,29 @@ class Tune:
         return self.tell(message)
 
 
-def begin(tune, asked):
-    """Tune as it was when the search was killed, the trials that it was trying, and the journal to write on."""
-    state, running = Tune(tune, asked), {}
+def begin(tune, request):
+    """Returns Tune in its state when the search was killed, the unfinished trials, and the open journal."""
+    state, running = Tune(tune, request), {}
     kept = []
-    if os.path.exists(asked["journal"]):
-        with open(asked["journal"]) as file:
-            kept = [line for line in file if line.endswith("\n")]  # the last may be cut off: it was not answered
+    if os.path.exists(request["journal"]):
+        with open(request["journal"]) as file:
+            kept = [line for line in file if line.endswith("\n")]  # an incomplete last line was not answered
     for number, line in enumerate(kept, 1):
         message, was = json.loads(line)
         if state.answer(message) != was:
-            raise ValueError(f"{asked['journal']}:{number}: another version of Ray, or of its search algorithm, answered otherwise: continue with that one, or name another search.dir")
+            raise ValueError(f"{request['journal']}:{number}: another version of Ray or of its search algorithm answered differently: resume with that version, or use another search.dir")
         if "ask" in message:
             running[was["trial"]] = was
         elif "trial" in message:
             del running[message["trial"]]
-    written = asked["journal"] + ".new"
-    if os.path.lexists(written):  # of a search that was killed, or a link that somebody else made
+    written = request["journal"] + ".new"
+    if os.path.lexists(written):  # left by a killed search, or an untrusted link
         os.unlink(written)
     with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644), "w") as file:
         file.writelines(kept)
-    os.replace(written, asked["journal"])
-    journal = open(asked["journal"], "a")
-    for ended in asked["ended"]:  # what was written down and not told
+    os.replace(written, request["journal"])
+    journal = open(request["journal"], "a")
+    for ended in request["ended"]:  # recorded but not reported
         if running.pop(ended["trial"], None):
             note(journal, ended, state.answer(ended))
     return state, list(running.values()), journal
@@ -199,12 +199,12 @@ def main():
     line = sys.stdin.readline()
     if not line:  # the study could not be opened
         return
-    asked = json.loads(line)
+    request = json.loads(line)
     try:
-        state, unfinished, journal = begin(tune, asked)
+        state, unfinished, journal = begin(tune, request)
     except ValueError as error:
         return answer({"error": str(error)})
-    except Exception as error:  # of Ray's own
+    except Exception as error:  # from Ray
         return answer({"error": f"{type(error).__name__}: {error}"})
     answer({})
     for line in sys.stdin:

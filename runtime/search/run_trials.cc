@@ -24,18 +24,18 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
 
-constexpr int kLookMilliseconds = 100;  // at what trials have found, for a pruner
+constexpr int kPollMilliseconds = 100;  // poll interval of evaluations if there is a pruner
 
 struct Running {
   Trial trial;
-  int64_t place = 0;
+  int64_t slot = 0;
   std::unique_ptr<BackgroundTask> task;
   std::optional<Pruning> pruning;
-  bool was_asked_to_end = false;  // as it was pruned
-  Clock::time_point begun = Clock::now();
+  bool was_pruned = false;
+  Clock::time_point start = Clock::now();
 };
 
-/// Shows what the launcher of a trial said of its failure.
+/// Prints the log of a failed trial's launcher.
 void show_log(const fs::path& log) {
   std::ifstream in(log);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -50,7 +50,7 @@ class Trials {
   int run() {
     while (true) {
       try {
-        while (!is_ending() && static_cast<int64_t>(running_.size()) < workers_ && unbegun() > 0) begin_next();
+        while (!is_ending() && static_cast<int64_t>(running_.size()) < workers_ && remaining() > 0) start_next();
         if (running_.empty()) break;
         wait();
         settle_ended();
@@ -58,14 +58,14 @@ class Trials {
       } catch (const std::exception& error) {
         if (!broken_.empty()) throw;
         broken_ = error.what();
-        pass_on(SIGTERM);
+        forward(SIGTERM);
       }
     }
     if (!broken_.empty()) {
-      print_to(stderr, "modrun: {}; what trials have found is kept: modrun search --resume goes on\n", broken_);
+      print_to(stderr, "modrun: {}; results of completed trials are kept: modrun search --resume continues\n", broken_);
       return 1;
     }
-    if (!interrupted_by_ || unbegun() == 0) return 0;
+    if (!interrupted_by_ || remaining() == 0) return 0;
     print_to(stdout, "the search was interrupted: modrun search --resume continues with {}\n",
              interrupted_ == 1 ? "this trial" : fmt::format("these {} trials", interrupted_));
     return 128 + *interrupted_by_;
@@ -73,20 +73,20 @@ class Trials {
 
  private:
   bool is_ending() const { return interrupted_by_ || !broken_.empty(); }
-  int64_t unbegun() const { return config_.trials - static_cast<int64_t>(study_.trials().size() + running_.size()); }
+  int64_t remaining() const { return config_.trials - static_cast<int64_t>(study_.trials().size() + running_.size()); }
 
-  /// The least number that no trial has.
+  /// Returns the smallest number that no trial has.
   int64_t free_number() const {
     std::set<int64_t> taken;
     for (const Trial& trial : study_.trials()) taken.insert(trial.number);
-    for (const Running& one : running_) taken.insert(one.trial.number);
+    for (const Running& running : running_) taken.insert(running.trial.number);
     int64_t number = 0;
-    for (const int64_t one : taken)
-      if (one == number) ++number;
+    for (const int64_t used : taken)
+      if (used == number) ++number;
     return number;
   }
 
-  void begin_next() {
+  void start_next() {
     Running next;
     if (backend_) {
       std::tie(next.trial.number, next.trial.settings) = backend_->next();
@@ -94,17 +94,17 @@ class Trials {
       next.trial.number = free_number();
       next.trial.settings = make_trial_config(config_, next.trial.number);
     }
-    const auto is_taken = [&](const Running& one) { return one.place == next.place; };
-    while (std::ranges::any_of(running_, is_taken)) ++next.place;
-    print_to(stdout, "trial {} ({} of {})  {}\n", next.trial.number, config_.trials - unbegun() + 1, config_.trials,
+    const auto is_taken = [&](const Running& other) { return other.slot == next.slot; };
+    while (std::ranges::any_of(running_, is_taken)) ++next.slot;
+    print_to(stdout, "trial {} ({} of {})  {}\n", next.trial.number, config_.trials - remaining() + 1, config_.trials,
              shown(next.trial.settings));
     const int64_t number = next.trial.number;
     if (!config_.pruner.empty())
       next.pruning.emplace(
           study_.run_folder(number), config_.objectives.front(),
-          [this, number](int64_t step, double value) { return backend_->is_hopeless(number, step, value); });
+          [this, number](int64_t step, double value) { return backend_->should_prune(number, step, value); });
     try {
-      next.task = start_(next.trial, next.place);
+      next.task = start_(next.trial, next.slot);
     } catch (const std::exception& error) {
       next.trial.failure = error.what();
       record(next);
@@ -115,21 +115,21 @@ class Trials {
 
   void wait() {
     std::vector<pollfd> events = {{signals_.descriptor(), POLLIN, 0}};
-    for (const Running& one : running_) events.push_back({one.task->descriptor(), POLLIN, 0});
-    poll(events.data(), events.size(), is_ending() || config_.pruner.empty() ? -1 : kLookMilliseconds);
+    for (const Running& trial : running_) events.push_back({trial.task->descriptor(), POLLIN, 0});
+    poll(events.data(), events.size(), is_ending() || config_.pruner.empty() ? -1 : kPollMilliseconds);
     while (const auto signal = signals_.next()) {
       if (asks_to_end(*signal)) {
         if (!interrupted_by_)
-          print_to(stderr, "modrun: SIG{} was passed on to {}; a second one ends {} at once\n", sigabbrev_np(*signal),
+          print_to(stderr, "modrun: forwarded SIG{} to {}; send a second signal to kill {}\n", sigabbrev_np(*signal),
                    running_.size() == 1 ? "the trial" : "the trials", running_.size() == 1 ? "it" : "them");
         interrupted_by_ = *signal;
       }
-      pass_on(*signal);
+      forward(*signal);
     }
   }
 
-  void pass_on(int signal) const {
-    for (const Running& one : running_) one.task->signal(signal);
+  void forward(int signal) const {
+    for (const Running& trial : running_) trial.task->signal(signal);
   }
 
   void settle_ended() {
@@ -153,11 +153,11 @@ class Trials {
       if (answer.contains("values")) trial.values = answer.at("values").get<std::vector<double>>();
       trial.failure = answer.value("failure", "");
     } else if (asks_to_end(outcome.status - 128)) {
-      if (!ended.was_asked_to_end) {  // neither is it one that fails
+      if (!ended.was_pruned) {  // interrupted, which is not a failure
         ++interrupted_;
         if (is_ending()) return;
-        interrupted_by_ = outcome.status - 128;  // by who ended its ranks alone
-        pass_on(*interrupted_by_);
+        interrupted_by_ = outcome.status - 128;  // the signal was sent only to this trial's ranks
+        forward(*interrupted_by_);
         return;
       }
       trial.pruned = true;
@@ -173,7 +173,7 @@ class Trials {
 
   void record(Running& ended) {
     Trial& trial = ended.trial;
-    trial.seconds = std::chrono::duration<double>(Clock::now() - ended.begun).count();
+    trial.seconds = std::chrono::duration<double>(Clock::now() - ended.start).count();
     print_to(stdout, "{}  {}  in {:.1f} s\n", workers_ > 1 ? fmt::format("  trial {}", trial.number) : "",
              shown(trial, config_.objectives), trial.seconds);
     study_.add(trial);
@@ -182,10 +182,10 @@ class Trials {
   }
 
   void prune() {
-    for (Running& one : running_) {
-      if (one.was_asked_to_end || !one.pruning->look()) continue;
-      one.was_asked_to_end = true;
-      one.task->signal(SIGTERM);
+    for (Running& trial : running_) {
+      if (trial.was_pruned || !trial.pruning->check()) continue;
+      trial.was_pruned = true;
+      trial.task->signal(SIGTERM);
     }
   }
 
@@ -197,20 +197,20 @@ class Trials {
   const Signals signals_;
   std::vector<Running> running_;
   std::optional<int> interrupted_by_;
-  int64_t interrupted_ = 0;  // trials
-  std::string broken_;       // why the search cannot go on
+  int64_t interrupted_ = 0;  // number of interrupted trials
+  std::string broken_;       // reason why the search cannot continue
 };
 
 }  // namespace
 
 std::string format_answer(const std::vector<double>& values) { return Json{{"values", values}}.dump(); }
 
-std::string answer_of_failure(const std::string& failure) {
+std::string format_failure(const std::string& failure) {
   return Json{{"failure", failure}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 TrialConfig make_trial_config(const SearchConfig& config, int64_t number) {
-  return config.backend == "grid" ? grid_point(config.space, number) : draw(config.space, config.seed, number);
+  return config.backend == "grid" ? grid_point(config.space, number) : sample_config(config.space, config.seed, number);
 }
 
 int run_trials(const SearchConfig& config, Study& study, PythonBackend* backend, int64_t workers,

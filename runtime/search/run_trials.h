@@ -1,4 +1,4 @@
-// The trials of a study, some at a time.
+// Runs the trials of a study, several concurrently.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,26 @@
 
 namespace modular {
 
-/// Begins a trial, whose answer is format_answer() its end. `place` is below the number of trials at a time, and no
-/// other trial's that runs. Throws std::exception where the trial cannot begin, which makes it a failed one.
-using StartTrial = std::function<std::unique_ptr<BackgroundTask>(const Trial& trial, int64_t place)>;
+/// Starts a trial. Its task answers with format_answer() or format_failure() at its end. `slot` is less than the number
+/// of concurrent trials and unique among running trials. Throws std::exception if the trial cannot start, in which case
+/// it counts as failed.
+using StartTrial = std::function<std::unique_ptr<BackgroundTask>(const Trial& trial, int64_t slot)>;
 
-/// What a trial's task is to answer with when its run has ended well: the values, or why there are none.
+/// Answers of a trial's task after a successful run: the values, or the reason why there are none.
 std::string format_answer(const std::vector<double>& values);
-std::string answer_of_failure(const std::string& failure);
+std::string format_failure(const std::string& failure);
 
-/// The settings of trial n where no backend draws them: those of a grid, or such as follow from the seed.
+/// Config of trial `number` without a Python backend: a grid point, or sampled from the seed.
 TrialConfig make_trial_config(const SearchConfig& config, int64_t number);
 
-/// Runs the trials that the study lacks, `workers` at a time, until it has config.trials; `backend` draws their values
-/// where it is not null, and is told of them. Each that ends is added to the study before anything else happens.
-/// Signals that ask to end go to the trials that run, and their end is waited for. Returns 0, 128 + the signal where
-/// the study was interrupted, or 1 where the backend or the study failed, which is printed after the trials have ended.
+/// Runs trials, up to `workers` concurrently, until the study has config.trials. `backend`, if not null, samples their
+/// values and receives their results. Each completed trial is recorded in the study before anything else happens.
+/// Termination signals are forwarded to running trials, whose end is awaited. Returns 0, 128 + the signal if the study
+/// was interrupted, or 1 if the backend or the study failed; the error is printed after the trials have ended.
 int run_trials(const SearchConfig& config, Study& study, PythonBackend* backend, int64_t workers,
                const StartTrial& start);
 
-/// Names and values, as the search prints them.
+/// Formats names and values for the search's output.
 std::string shown(const TrialConfig& settings);
 std::string shown(const Trial& trial, const std::vector<Objective>& objectives);
 

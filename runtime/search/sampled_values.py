@@ -1,4 +1,4 @@
-"""Joined to optuna_helper.py and ray_helper.py: answers, and choices as the libraries draw them."""
+"""Appended to optuna_helper.py and ray_helper.py: answers, and conversion of choices."""
 
 import json
 import signal
@@ -12,8 +12,8 @@ def answer(message):
 
 
 def serve(main):
-    """Runs main(): what goes wrong in it is an answer, for modrun to say, and no traceback."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: modrun, which gets it too, ends this program
+    """Runs main(). An exception becomes an answer that modrun reports, not a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # from the terminal: modrun receives it too and ends this program
     try:
         main()
     except BrokenPipeError:
@@ -23,11 +23,11 @@ def serve(main):
 
 
 def native(choice):
-    """What a library sees of a choice: its value, where that is simple, else its text."""
+    """Returns a choice as passed to a library: its value if that is a scalar, otherwise its TOML text."""
     value = tomllib.loads("value = " + choice)["value"]
     return value if isinstance(value, (bool, int, float, str)) else choice
 
 
 def get_choice(dimension, value):
-    """The choice that was drawn by its native value."""
+    """Returns the choice with the given native value."""
     return next(choice for choice in dimension["choices"] if type(native(choice)) is type(value) and native(choice) == value)

@@ -10,43 +10,43 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "runtime/config/config_field.h"
+#include "runtime/config/toml_values.h"
 #include "runtime/evaluation/metric.h"
 #include "runtime/search/own_objective.h"
-#include "runtime/train/config_field.h"
-#include "runtime/train/toml_values.h"
 
 namespace modular {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Objectives beside the metrics of which more is worse.
+/// Objectives to minimize, in addition to metrics with that direction.
 constexpr std::array<std::string_view, 3> kMinimized = {"held_out_loss", "memory_peak", "seconds"};
 
 constexpr std::array<std::string_view, 13> kKeys = {
     "backend", "sampler",   "pruner",    "storage",           "study", "python", "trials", "seed",
     "dir",     "objective", "direction", "objective_command", "space"};
 
-/// A key that names what lies outside the folder of a run.
-struct OfUser {
+/// A key that must not come from a run's folder, because it names something outside of that folder.
+struct UntrustedKey {
   std::string_view key, names, use;
 };
-constexpr std::array<OfUser, 5> kOfUser = {{{"objective_command", "a program", "run"},
-                                            {"python", "a program", "run"},
-                                            {"storage", "a database", "opened"},
-                                            {"study", "a study in a database", "opened"},
-                                            {"dir", "a folder", "written to"}}};
+constexpr std::array<UntrustedKey, 5> kUntrustedKeys = {{{"objective_command", "a program", "run"},
+                                                         {"python", "a program", "run"},
+                                                         {"storage", "a database", "opened"},
+                                                         {"study", "a study in a database", "opened"},
+                                                         {"dir", "a folder", "written to"}}};
 
-/// Backends, and the pruners of those that have some.
+/// Backends and their pruners.
 const std::map<std::string, std::vector<std::string>> kPruners = {
     {"random", {}}, {"grid", {}}, {"optuna", {"median", "hyperband"}}, {"ray", {"median", "asha"}}};
 
-constexpr int64_t kUsualTrials = 20;
+constexpr int64_t kDefaultTrials = 20;
 
 bool has_sampler(const SearchConfig& config) { return config.backend == "optuna" || config.backend == "ray"; }
 
-[[noreturn]] void reject(const std::string& where, const std::string& sentence) {
-  throw ConfigError(where + ": " + sentence);
+[[noreturn]] void reject(const std::string& where, const std::string& message) {
+  throw ConfigError(where + ": " + message);
 }
 
 std::string to_location(const fs::path& file, const toml::node& node) {
@@ -71,18 +71,17 @@ Dimension read_range(const std::string& key, const toml::table& table, const std
     } else if (name == "log" && node.is_boolean()) {
       range.log = node.as_boolean()->get();
     } else {
-      reject(where,
-             fmt::format("{}: a range has low, high, step and log = true or false, but here is {}", key, name.str()));
+      reject(where, fmt::format("{}: a range has low, high, step and log = true or false, not {}", key, name.str()));
     }
   }
   if (!low || !high) reject(where, fmt::format("{}: a range needs low and high", key));
   range.low = to_number(*low), range.high = to_number(*high), range.step = step ? to_number(*step) : 0.0;
-  range.whole = low->is_integer() && high->is_integer() && (!step || step->is_integer());
+  range.integral = low->is_integer() && high->is_integer() && (!step || step->is_integer());
   if (!(range.low <= range.high))
     reject(where,
            fmt::format("{}: the range from {} to {} is empty: its low is above its high", key, range.low, range.high));
-  constexpr double kLargest = 0x1p53;  // up to which all integers are doubles
-  if (range.whole && (range.low < -kLargest || range.high > kLargest))
+  constexpr double kLargest = 0x1p53;  // all integers up to this are exact doubles
+  if (range.integral && (range.low < -kLargest || range.high > kLargest))
     reject(where, fmt::format("{}: a range of integers must lie within ±2^53, but is from {} to {}", key, range.low,
                               range.high));
   if (range.step > 0.0 && (range.high - range.low) / range.step > kLargest)
@@ -113,14 +112,14 @@ std::vector<std::string> read_names(const toml::node& node, const std::string& k
     names.push_back(name->get());
   } else if (const auto* array = node.as_array()) {
     for (const toml::node& element : *array)
-      if (const auto* name_for = element.as_string()) names.push_back(name_for->get());
+      if (const auto* text = element.as_string()) names.push_back(text->get());
     if (names.size() != array->size()) names.clear();
   }
   if (names.empty()) reject(where, fmt::format("search.{} must be a name or several, but is {}", key, describe(node)));
   return names;
 }
 
-/// A name with dots, from tables in tables: [search.space] optim.lr = … is "optim.lr" as well as "optim.lr" = ….
+/// Reads [search.space]. Nested tables are joined with dots: optim.lr = … and "optim.lr" = … are the same key.
 void read_space(const fs::path& file, const std::string& prefix, const toml::table& table,
                 const std::vector<std::string>& known, std::vector<Dimension>& space) {
   for (const auto& [name, node] : table) {
@@ -128,19 +127,21 @@ void read_space(const fs::path& file, const std::string& prefix, const toml::tab
     const std::string where = to_location(file, node);
     const auto* inner = node.as_table();
     const bool is_known = std::ranges::find(known, key) != known.end();
-    const bool is_section = std::ranges::any_of(known, [&](const auto& one) { return one.starts_with(key + "."); });
+    const bool is_section = std::ranges::any_of(known, [&](const auto& other) { return other.starts_with(key + "."); });
     if (inner && !is_known && is_section) {
       read_space(file, key + ".", *inner, known, space);
       continue;
     }
     if (!is_known) {
       const auto nearest = nearest_name(key, known);
-      reject(where, fmt::format("search.space: there is no setting {}: {}", key,
-                                nearest ? fmt::format("did you mean {}?", *nearest) : "modrun settings lists all"));
+      reject(where,
+             fmt::format("search.space: unknown key {}: {}", key,
+                         nearest ? fmt::format("did you mean {}?", *nearest) : "modrun settings lists all keys"));
     }
     if (std::ranges::find(space, key, &Dimension::key) != space.end())
       reject(where, fmt::format("search.space has {} twice", key));
-    if (key == "train.dir") reject(where, "search.space: train.dir is a folder of each trial's own");
+    if (key == "train.dir")
+      reject(where, "search.space: train.dir cannot be searched, because each trial has its own folder: remove it");
     space.push_back(read_dimension(key, node, where));
   }
 }
@@ -152,38 +153,41 @@ void check_backend(const SearchConfig& config, const fs::path& file) {
            fmt::format("search.backend is \"{}\": it must be random, grid, optuna or ray", config.backend));
   if (!config.pruner.empty() && pruners->second.empty())
     reject(file.string(),
-           fmt::format("search.pruner is \"{}\", and search.backend {}: set that to optuna or ray, or leave the "
-                       "pruner out",
+           fmt::format("search.pruner is \"{}\", and search.backend {} has no pruners: set search.backend to optuna or "
+                       "ray, or remove the pruner",
                        config.pruner, config.backend));
   if (!config.pruner.empty() && std::ranges::find(pruners->second, config.pruner) == pruners->second.end())
     reject(file.string(), fmt::format("search.pruner is \"{}\": it must be {} with search.backend = \"{}\"",
                                       config.pruner, fmt::join(pruners->second, " or "), config.backend));
   for (const auto& [key, value] : {std::pair("storage", config.storage), std::pair("study", config.study)})
     if (!value.empty() && config.backend != "optuna")
-      reject(file.string(), fmt::format("search.{} is \"{}\", which is of Optuna, and search.backend {}: set that to "
-                                        "optuna, or leave it out",
+      reject(file.string(), fmt::format("search.{} is \"{}\", which only Optuna has, and search.backend is {}: set "
+                                        "search.backend to optuna, or remove the key",
                                         key, value, config.backend));
   if (!config.study.empty() && config.storage.empty())
-    reject(file.string(), fmt::format("search.study is \"{}\", a study that several machines are in: name its database "
-                                      "in search.storage",
-                                      config.study));
+    reject(file.string(),
+           fmt::format("search.study is \"{}\", a study shared by several machines: set search.storage to "
+                       "its database",
+                       config.study));
 }
 
-/// A command and the objective that it prints go together.
+/// Checks that search.objective_command and the objective "command" are both present or both absent.
 void check_command(const SearchConfig& config, const std::vector<std::string>& names, bool has_directions,
                    const fs::path& file) {
-  const bool is_asked = std::ranges::find(names, kCommandObjective) != names.end();
-  if (is_asked && config.objective_command.empty())
-    reject(file.string(), "search.objective is command: say in search.objective_command which prints its value");
-  if (!is_asked && !config.objective_command.empty())
+  const bool has_command = std::ranges::find(names, kCommandObjective) != names.end();
+  if (has_command && config.objective_command.empty())
     reject(file.string(),
-           fmt::format("search.objective_command is there, and search.objective is {}: add command to it, or leave one "
-                       "of them out",
-                       fmt::join(names, ", ")));
-  if (is_asked && !has_directions)
+           "search.objective is command: set search.objective_command to the command that prints its value");
+  if (!has_command && !config.objective_command.empty())
+    reject(
+        file.string(),
+        fmt::format("search.objective_command is set, and search.objective is {}: add command to search.objective, or "
+                    "remove search.objective_command",
+                    fmt::join(names, ", ")));
+  if (has_command && !has_directions)
     reject(file.string(),
-           "search.objective is command, of which this program cannot know whether less is better: set "
-           "search.direction to minimize or maximize");
+           "search.objective is command, whose direction is unknown: set search.direction to minimize or "
+           "maximize");
 }
 
 bool is_minimized(const std::string& name) {
@@ -196,28 +200,29 @@ bool is_minimized(const std::string& name) {
 
 SearchConfig read_search_config(const fs::path& file, const std::vector<std::string>& settings,
                                 const std::vector<std::string>& known, ConfigSource source) {
-  toml::table whole = parse_toml_file(file, source == ConfigSource::user ? Links::followed : Links::none);
-  auto* const search = whole["search"].as_table();
-  if (!search) reject(file.string(), "there is no [search]: say in [search.space] which settings to try");
-  std::map<std::string, std::string, std::less<>> set_here;  // where a key of the command line was set
+  toml::table root = parse_toml_file(file, source == ConfigSource::user ? Links::followed : Links::none);
+  auto* const search = root["search"].as_table();
+  if (!search) reject(file.string(), "[search] is missing: add it, and list the config keys to try in [search.space]");
+  std::map<std::string, std::string, std::less<>> set_here;  // keys set on the command line, and their location
   for (const std::string& setting : settings) {
     if (!setting.starts_with("search.")) continue;
     const std::string where = "--set " + setting;
     const size_t equals = setting.find('=');
     if (equals == std::string::npos) reject(where, "expected key=value, e.g. --set search.trials=20");
     const std::string key = setting.substr(7, equals - 7);
-    if (key == "space" || key.starts_with("space.")) reject(where, "the space of a search is said in its file");
+    if (key == "space" || key.starts_with("space."))
+      reject(where, "search.space cannot be set on the command line: set it in the config file");
     const toml::table value = parse_setting(setting.substr(equals + 1));
     search->insert_or_assign(key, *value.get("value"));
     set_here[key] = where;
   }
 
   if (source == ConfigSource::run_folder)
-    for (const auto& [key, named, use] : kOfUser)
+    for (const auto& [key, named, use] : kUntrustedKeys)
       if (const auto* node = search->get(key); node && !set_here.contains(key))
         reject(to_location(file, *node),
                fmt::format("search.{} names {}, and what the folder of a run names is not {}: "
-                           "give it by --set, or add --trust-folder",
+                           "pass it with --set, or add --trust-folder",
                            key, named, use));
 
   SearchConfig config;
@@ -259,7 +264,7 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
       directions = read_names(node, key, where);
       where_of_directions = where;
     } else if (key == "space") {
-      if (!node.is_table()) reject(where, "search.space must be a table of settings");
+      if (!node.is_table()) reject(where, "search.space must be a table of config keys");
       read_space(file, "", *node.as_table(), known, config.space);
     } else {
       const auto nearest = nearest_name(key, {kKeys.begin(), kKeys.end()});
@@ -269,20 +274,20 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
     }
     if (!expected.empty()) reject(where, fmt::format("search.{} must be {}, but is {}", key, expected, describe(node)));
   }
-  if (config.space.empty()) reject(file.string(), "search.space is empty: say which settings to try");
+  if (config.space.empty()) reject(file.string(), "search.space is empty: list the config keys to try");
   check_backend(config, file);
   if (names.empty()) names = {config.objective_command.empty() ? "held_out_loss" : kCommandObjective};
   if (!config.pruner.empty() && names.size() > 1)
     reject(file.string(),
-           fmt::format("search.pruner is \"{}\", and search.objective has {}: a pruner compares trials by "
-                       "one objective, as in Optuna",
+           fmt::format("search.pruner is \"{}\", and search.objective has {} entries: pruners support one "
+                       "objective, as in Optuna",
                        config.pruner, names.size()));
   if (config.trials < 0)
     reject(file.string(), fmt::format("search.trials must be at least 0, but is {}", config.trials));
   if (!directions.empty() && directions.size() != names.size())
     reject(where_of_directions,
-           fmt::format("search.direction has {} of them, and search.objective {}: give one for each", directions.size(),
-                       names.size()));
+           fmt::format("search.direction has {} entries, and search.objective {}: give one direction per objective",
+                       directions.size(), names.size()));
   check_command(config, names, !directions.empty(), file);
   for (size_t i = 0; i < names.size(); ++i) {
     const std::string direction = directions.empty() ? "" : directions[i];
@@ -303,7 +308,7 @@ SearchConfig read_search_config(const fs::path& file, const std::vector<std::str
     const int64_t size = grid_size(config.space);
     config.trials = config.trials == 0 ? size : std::min(config.trials, size);
   }
-  if (config.trials == 0) config.trials = kUsualTrials;
+  if (config.trials == 0) config.trials = kDefaultTrials;
   if (config.trials > most_trials(names.size()))
     reject(file.string(), fmt::format("search.trials is {}{}: a study with {} objective{} has at most {} trials",
                                       config.trials, config.backend == "grid" ? " on this grid" : "", names.size(),
@@ -320,21 +325,21 @@ std::string to_identity(const SearchConfig& config) {
   for (const Objective& objective : config.objectives)
     identity["objectives"].push_back({{"name", objective.name}, {"minimize", objective.minimize}});
   for (const Dimension& dimension : config.space) {
-    nlohmann::ordered_json one = {{"key", dimension.key}};
+    nlohmann::ordered_json entry = {{"key", dimension.key}};
     if (dimension.choices.empty())
-      one.update({{"low", dimension.low},
-                  {"high", dimension.high},
-                  {"step", dimension.step},
-                  {"log", dimension.log},
-                  {"whole", dimension.whole}});
+      entry.update({{"low", dimension.low},
+                    {"high", dimension.high},
+                    {"step", dimension.step},
+                    {"log", dimension.log},
+                    {"whole", dimension.integral}});
     else
-      one["choices"] = dimension.choices;
-    identity["space"].push_back(std::move(one));
+      entry["choices"] = dimension.choices;
+    identity["space"].push_back(std::move(entry));
   }
   return identity.dump();
 }
 
-SearchConfig searched(const std::string& identity) {
+SearchConfig config_from_identity(const std::string& identity) {
   const auto json = nlohmann::json::parse(identity);
   SearchConfig config{.backend = json.at("backend"), .seed = json.at("seed")};
   if (has_sampler(config)) config.sampler = json.at("sampler");
@@ -343,17 +348,17 @@ SearchConfig searched(const std::string& identity) {
   config.objective_command = json.value("objective_command", "");
   for (const auto& objective : json.at("objectives"))
     config.objectives.push_back({.name = objective.at("name"), .minimize = objective.at("minimize")});
-  for (const auto& one : json.at("space")) {
-    Dimension& dimension = config.space.emplace_back(Dimension{.key = one.at("key")});
-    if (one.contains("choices"))
-      dimension.choices = one.at("choices").get<std::vector<std::string>>();
+  for (const auto& entry : json.at("space")) {
+    Dimension& dimension = config.space.emplace_back(Dimension{.key = entry.at("key")});
+    if (entry.contains("choices"))
+      dimension.choices = entry.at("choices").get<std::vector<std::string>>();
     else
       dimension = {.key = dimension.key,
-                   .low = one.at("low"),
-                   .high = one.at("high"),
-                   .step = one.at("step"),
-                   .log = one.at("log"),
-                   .whole = one.at("whole")};
+                   .low = entry.at("low"),
+                   .high = entry.at("high"),
+                   .step = entry.at("step"),
+                   .log = entry.at("log"),
+                   .integral = entry.at("whole")};
   }
   return config;
 }

@@ -1,4 +1,4 @@
-// What a search tries and how it judges, as [search] of a config file says.
+// The [search] section of a config file.
 #pragma once
 
 #include <array>
@@ -8,52 +8,53 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/config/config.h"
 #include "runtime/search/space.h"
-#include "runtime/train/config.h"
 
 namespace modular {
 
 struct Objective {
-  std::string name;  // "held_out_loss", a metric of eval.metrics, a number of the run's end, e.g. "memory_peak", one of
-                     // this program's own (own_objective.h), or kCommandObjective
+  std::string name;  // "held_out_loss", a metric of eval.metrics, a number of the run's end event, e.g.
+                     // "memory_peak", an objective of this program (own_objective.h), or kCommandObjective
   bool minimize = true;
 };
 
 struct SearchConfig {
   std::string backend = "random";  // "grid", "optuna" or "ray"
-  std::string sampler = "tpe";     // of optuna and ray
-  std::string pruner;              // of optuna: "median" or "hyperband", of ray: "median" or "asha"; none when empty
-  std::string storage;             // of optuna, as SQLAlchemy names it; study.db in `dir` when empty
-  std::string study;               // of optuna: the study in `storage` that other machines are in too; empty: own
-  std::string python = "python3";  // that has the package optuna or ray
-  int64_t trials = 0;              // at most; 0: all of a grid, 20 of others, which is filled in
+  std::string sampler = "tpe";     // for optuna and ray
+  std::string pruner;              // optuna: "median" or "hyperband", ray: "median" or "asha"; empty for none
+  std::string storage;             // optuna: SQLAlchemy URL; if empty, study.db in `dir`
+  std::string study;               // optuna: the study in `storage` shared with other machines; if empty, not shared
+  std::string python = "python3";  // Python with the package optuna or ray
+  int64_t trials = 0;              // maximum; 0 is replaced by the size of a grid, or 20 for other backends
   uint64_t seed = 1;
-  std::filesystem::path dir = "runs/search";  // of the study
+  std::filesystem::path dir = "runs/search";  // folder of the study
   std::vector<Objective> objectives;
-  std::string objective_command;  // whose last line is the objective kCommandObjective; empty: none
-  std::vector<Dimension> space;   // by key
+  std::string objective_command;  // prints the objective kCommandObjective as its last line; empty for none
+  std::vector<Dimension> space;   // sorted by key
 };
 
-/// Reads [search] of `file`, then those of `settings` ("a.b=c") that begin with "search.". Throws ConfigError with the
-/// place where it is missing, or what it says cannot be, and where a file of a run's folder names a
-/// program, a database or the study's folder. `known` are the keys that a run has.
+/// Reads [search] of `file`, then applies the `settings` ("a.b=c") that start with "search.". Throws ConfigError with
+/// the location if [search] is missing or invalid, or if a config from a run's folder names a program, a database or
+/// the study's folder. `known` are the config keys of a run.
 SearchConfig read_search_config(const std::filesystem::path& file, const std::vector<std::string>& settings,
                                 const std::vector<std::string>& known, ConfigSource source = ConfigSource::user);
 
-/// What an objective may be beside the metrics: of the run's end.
+/// Objectives from the run's end event, in addition to the metrics.
 inline constexpr std::array<std::string_view, 4> kRunObjectives = {"samples_per_second", "tokens_per_second",
                                                                    "memory_peak", "seconds"};
 
-/// Of a study. Trials of several objectives are compared pair by pair.
+/// Maximum number of trials of a study. Trials with several objectives are compared pairwise.
 constexpr int64_t most_trials(size_t objectives) { return objectives > 1 ? 10'000 : 100'000; }
 
 /// The objective that search.objective_command prints.
 inline constexpr const char* kCommandObjective = "command";
 
-/// What must be the same for a study to continue: backend, seed, objectives and space, as JSON.
+/// Serializes what must not change when a study is resumed: backend, seed, objectives and space, as JSON.
 std::string to_identity(const SearchConfig& config);
 
-/// The config whose identity this is, with the rest at its defaults. Throws nlohmann::json::exception where it is none.
-SearchConfig searched(const std::string& identity);
+/// Inverse of to_identity(); other fields have their defaults. Throws nlohmann::json::exception if `identity` is
+/// invalid.
+SearchConfig config_from_identity(const std::string& identity);
 
 }  // namespace modular

@@ -5,11 +5,11 @@
 
 #include <sstream>
 
-#include "runtime/train/config.h"
+#include "runtime/config/config.h"
 
 namespace modular {
 
-std::vector<std::string> gpus_of_trials(int64_t gpus, const std::string& visible, int64_t ranks, int64_t workers) {
+std::vector<std::string> assign_gpus(int64_t gpus, const std::string& visible, int64_t ranks, int64_t workers) {
   if (gpus < ranks * workers)
     throw ConfigError(
         fmt::format("--workers {} with {} each need {} GPUs, and this machine has {}: start fewer, or set train.device "

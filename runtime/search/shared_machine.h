@@ -1,4 +1,4 @@
-// How trials that run at a time share a machine.
+// Sharing of a machine's GPUs by concurrent trials.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace modular {
 
-/// CUDA_VISIBLE_DEVICES for each of `workers` trials of `ranks` ranks on a machine with so many GPUs, of which
-/// `visible` (that variable of this process, or empty) says the names: no two trials have one in common. Throws
-/// ConfigError where there are not enough.
-std::vector<std::string> gpus_of_trials(int64_t gpus, const std::string& visible, int64_t ranks, int64_t workers);
+/// Returns CUDA_VISIBLE_DEVICES for each of `workers` concurrent trials of `ranks` ranks, such that no two trials share
+/// a GPU. The machine has `gpus` GPUs, named by `visible` (CUDA_VISIBLE_DEVICES of this process, or empty). Throws
+/// ConfigError if there are too few GPUs.
+std::vector<std::string> assign_gpus(int64_t gpus, const std::string& visible, int64_t ranks, int64_t workers);
 
 }  // namespace modular

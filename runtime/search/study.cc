@@ -15,10 +15,10 @@
 
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/json_text.h"
+#include "runtime/config/config.h"
 #include "runtime/files/line_reader.h"
 #include "runtime/files/open_file.h"
 #include "runtime/files/run_path.h"
-#include "runtime/train/config.h"
 
 namespace modular {
 namespace {
@@ -51,7 +51,7 @@ Trial trial_from(const Json& json, const std::vector<Objective>& objectives) {
 }
 
 /// Whether `other` is at least as good in all objectives and better in one.
-bool is_beaten(const Trial& trial, const Trial& other, const std::vector<Objective>& objectives) {
+bool is_dominated(const Trial& trial, const Trial& other, const std::vector<Objective>& objectives) {
   bool better = false;
   for (size_t i = 0; i < objectives.size(); ++i) {
     if (is_better(trial.values[i], other.values[i], objectives[i])) return false;
@@ -60,13 +60,14 @@ bool is_beaten(const Trial& trial, const Trial& other, const std::vector<Objecti
   return better;
 }
 
-/// Better by that objective, the first of the study's, or as good and begun before: whichever has ended first.
+/// Whether `trial` is better by `objective`, the study's first, or ties and has the lower number. Independent of the
+/// order of completion.
 bool is_before(const Trial& trial, const Trial& other, const Objective& objective) {
   if (is_better(trial.values[0], other.values[0], objective)) return true;
   return trial.number < other.number && !is_better(other.values[0], trial.values[0], objective);
 }
 
-/// What is wrong with a trial's settings, which are by key, or nothing.
+/// Returns an error for a trial's settings, which are sorted by key; empty if they are valid.
 std::string find_problem(const Trial& trial, const std::vector<Dimension>& space) {
   for (const Dimension& dimension : space) {
     const auto setting = std::ranges::lower_bound(trial.settings, dimension.key, {}, &TrialConfig::value_type::first);
@@ -75,30 +76,30 @@ std::string find_problem(const Trial& trial, const std::vector<Dimension>& space
     const char* const text = setting->second.c_str();
     char* end = nullptr;
     if (dimension.choices.empty() && (!std::isfinite(std::strtod(text, &end)) || end == text || *end != '\0'))
-      return fmt::format("its {} is no number", dimension.key);
+      return fmt::format("its {} is not a number", dimension.key);
   }
   return {};
 }
 
-/// The trials in the lines of `lines` from the second one on, which are those of `file`; adds these lines to `kept`.
+/// Reads the trials of `file` from its second line on, which is next in `lines`. Appends these lines to `kept`.
 std::vector<Trial> read_trials(LineReader& lines, const fs::path& file, const std::vector<Objective>& objectives,
                                std::string& kept) {
   std::vector<Trial> trials;
   std::set<int64_t> numbers;
   std::string line;
   for (int64_t number = 2; lines.next(line); ++number) {
-    if (lines.is_cut_off()) break;  // a line that was cut off: that trial has not ended
+    if (lines.is_cut_off()) break;  // an incomplete line: the trial was not recorded
     if (std::ssize(trials) == most_trials(objectives.size()))
-      throw ConfigError(
-          fmt::format("{}:{}: has more than {} trials, the most that a study with {} objective{} may have",
-                      file.string(), number, trials.size(), objectives.size(), objectives.size() == 1 ? "" : "s"));
+      throw ConfigError(fmt::format("{}:{}: has more than {} trials, the limit for a study with {} objective{}",
+                                    file.string(), number, trials.size(), objectives.size(),
+                                    objectives.size() == 1 ? "" : "s"));
     try {
       Trial trial = trial_from(Json::parse(line), objectives);
       if (!numbers.insert(trial.number).second)
-        throw ConfigError(fmt::format("{}:{}: has trial {} again", file.string(), number, trial.number));
+        throw ConfigError(fmt::format("{}:{}: duplicate trial {}", file.string(), number, trial.number));
       trials.push_back(std::move(trial));
     } catch (const Json::exception& error) {
-      throw ConfigError(fmt::format("{}:{}: is no trial of this study ({}): restore the file, or remove the line",
+      throw ConfigError(fmt::format("{}:{}: not a trial of this study ({}): restore the file, or remove the line",
                                     file.string(), number, json_problem(error)));
     }
     kept += line + "\n";
@@ -106,23 +107,23 @@ std::vector<Trial> read_trials(LineReader& lines, const fs::path& file, const st
   return trials;
 }
 
-/// Takes up the trials of a file that begins with `head`, and adds their lines to it.
-std::vector<Trial> take_up(const fs::path& file, const fs::path& folder, const std::vector<Objective>& objectives,
-                           std::string& head) {
+/// Reads the trials of a file that must begin with `head`, and appends their lines to `head`.
+std::vector<Trial> resume_trials(const fs::path& file, const fs::path& folder, const std::vector<Objective>& objectives,
+                                 std::string& head) {
   LineReader lines(file);
   std::string line;
   lines.next(line);
   if (line + "\n" != head)
     throw ConfigError(
-        fmt::format("{} holds a study of another space, seed, backend or objective, or with other "
-                    "settings beside them: name another search.dir, or search what it did",
+        fmt::format("{} holds a study with a different space, seed, backend, objective or base "
+                    "config: use another search.dir, or restore the config",
                     folder.string()));
   return read_trials(lines, file, objectives, head);
 }
 
-/// SQLite deletes the file that the end of a journal names, which journals of several databases have and Optuna's have
-/// not.
-void check_names_no_other(const fs::path& journal) {
+/// SQLite deletes the file that the end of a journal names. Only multi-database journals have one, and Optuna's never
+/// do.
+void check_journal(const fs::path& journal) {
   constexpr std::array<unsigned char, 8> kEndOfName = {0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7};
   const OpenFile file = open_to_read(journal);
   std::array<unsigned char, 8> end{};
@@ -132,17 +133,17 @@ void check_names_no_other(const fs::path& journal) {
     throw std::runtime_error(fmt::format("{} cannot be read: {}", journal.string(), std::strerror(errno)));
   if (end == kEndOfName)
     throw ConfigError(
-        fmt::format("{} names another file, which SQLite would delete, and Optuna writes no such journal: remove the "
-                    "journal, or name another search.dir",
+        fmt::format("{} names another file, which SQLite would delete; Optuna does not write such journals: remove "
+                    "the journal, or use another search.dir",
                     journal.string()));
 }
 
-/// Validates the files that the helpers of backends, or SQLite, find by their names and open by themselves.
-void check_files_of_helpers(const fs::path& folder) {
-  for (const char* made :
+/// Validates the files that the backends' helpers or SQLite open themselves, by name.
+void check_helper_files(const fs::path& folder) {
+  for (const char* name :
        {"study.db", "study.db-journal", "study.db-wal", "study.db-shm", "ray.jsonl", "ray.jsonl.new"})
-    if (is_there(folder / made)) open_to_read(folder / made);
-  if (is_there(folder / "study.db-journal")) check_names_no_other(folder / "study.db-journal");
+    if (is_there(folder / name)) open_to_read(folder / name);
+  if (is_there(folder / "study.db-journal")) check_journal(folder / "study.db-journal");
 }
 
 }  // namespace
@@ -158,15 +159,15 @@ const Trial* best_trial(const std::vector<Trial>& trials, const std::vector<Obje
   return best;
 }
 
-std::vector<const Trial*> unbeaten_trials(const std::vector<Trial>& trials, const std::vector<Objective>& objectives) {
-  std::vector<const Trial*> unbeaten;
+std::vector<const Trial*> pareto_front(const std::vector<Trial>& trials, const std::vector<Objective>& objectives) {
+  std::vector<const Trial*> front;
   for (const Trial& trial : trials) {
     if (!trial.failure.empty()) continue;
-    const bool beaten = std::ranges::any_of(
-        trials, [&](const Trial& other) { return other.failure.empty() && is_beaten(trial, other, objectives); });
-    if (!beaten) unbeaten.push_back(&trial);
+    const bool dominated = std::ranges::any_of(
+        trials, [&](const Trial& other) { return other.failure.empty() && is_dominated(trial, other, objectives); });
+    if (!dominated) front.push_back(&trial);
   }
-  return unbeaten;
+  return front;
 }
 
 StudyRecord read_study(const fs::path& folder) {
@@ -179,11 +180,11 @@ StudyRecord read_study(const fs::path& folder) {
     const Json parsed = parse_json(line);
     if (parsed.is_discarded())
       throw ConfigError(
-          fmt::format("{}:1: does not say what is searched ({}): restore the file", file.string(), json_problem(line)));
-    record.config = searched(parsed.at("study").dump());
+          fmt::format("{}:1: invalid study header ({}): restore the file", file.string(), json_problem(line)));
+    record.config = config_from_identity(parsed.at("study").dump());
   } catch (const Json::exception& error) {
     throw ConfigError(
-        fmt::format("{}:1: does not say what is searched ({}): restore the file", file.string(), json_problem(error)));
+        fmt::format("{}:1: invalid study header ({}): restore the file", file.string(), json_problem(error)));
   }
   if (record.config.objectives.empty())
     throw ConfigError(fmt::format("{}:1: has no objective: restore the file", file.string()));
@@ -191,7 +192,7 @@ StudyRecord read_study(const fs::path& folder) {
   record.trials = read_trials(lines, file, record.config.objectives, kept);
   for (size_t i = 0; i < record.trials.size(); ++i)
     if (const auto problem = find_problem(record.trials[i], record.config.space); !problem.empty())
-      throw ConfigError(fmt::format("{}:{}: is no trial of this study ({}): restore the file, or remove the line",
+      throw ConfigError(fmt::format("{}:{}: not a trial of this study ({}): restore the file, or remove the line",
                                     file.string(), i + 2, problem));
   return record;
 }
@@ -200,24 +201,24 @@ void check_study_folder(const SearchConfig& config, bool resumes) {
   const bool has_study = is_there(config.dir / "trials.jsonl");
   if (has_study && !resumes)
     throw ConfigError(
-        fmt::format("{} holds a study: continue it by --resume, or name another search.dir", config.dir.string()));
+        fmt::format("{} holds a study: resume it with --resume, or use another search.dir", config.dir.string()));
   if (!has_study && resumes) throw ConfigError(fmt::format("{} holds no study to resume", config.dir.string()));
-  for (const char* of_another : {"trials", "best.toml", "pareto", "study.db", "study.db-journal", "ray.jsonl"})
-    if (!has_study && is_there(config.dir / of_another))
-      throw ConfigError(fmt::format("{} is of another study: move it away, or name another search.dir",
-                                    (config.dir / of_another).string()));
+  for (const char* leftover : {"trials", "best.toml", "pareto", "study.db", "study.db-journal", "ray.jsonl"})
+    if (!has_study && is_there(config.dir / leftover))
+      throw ConfigError(fmt::format("{} belongs to another study: move it away, or use another search.dir",
+                                    (config.dir / leftover).string()));
 }
 
 Study::Study(const SearchConfig& config, const std::string& base, bool resumes, std::vector<std::string> programs)
     : config_(config), programs_(std::move(programs)) {
   const fs::path file = config.dir / "trials.jsonl";
   check_study_folder(config, resumes);
-  for (const char* made : {"trials", "pareto"}) check_no_links({config.dir, made});
-  check_files_of_helpers(config.dir);
+  for (const char* name : {"trials", "pareto"}) check_no_links({config.dir, name});
+  check_helper_files(config.dir);
   fs::create_directories(config.dir / "trials");
   lock_.emplace(config.dir);
   std::string kept = OrderedJson{{"study", OrderedJson::parse(to_identity(config))}, {"config", base}}.dump() + "\n";
-  if (resumes) trials_ = take_up(file, config.dir, config.objectives, kept);
+  if (resumes) trials_ = resume_trials(file, config.dir, config.objectives, kept);
   write_file(file, kept);
   out_.open(file, std::ios::app);
 }
@@ -251,7 +252,8 @@ void Study::write_winners() const {
   for (const Trial* trial : pareto())
     write(*trial, *files.insert(config_.dir / "pareto" / fmt::format("{:04}.toml", trial->number)).first);
   for (const auto& entry : fs::directory_iterator(config_.dir / "pareto"))
-    if (entry.path().extension() == ".toml" && !files.contains(entry.path())) fs::remove(entry.path());  // beaten since
+    if (entry.path().extension() == ".toml" && !files.contains(entry.path()))
+      fs::remove(entry.path());  // dominated by a newer trial
 }
 
 }  // namespace modular

@@ -1,9 +1,9 @@
-// The trials of a search and what they found, kept in a folder so that an interrupted search continues.
+// A study: the trials of a search and their results, stored in a folder so that an interrupted search can resume.
 //
-//   <dir>/trials.jsonl     what is searched, then a line for each trial in the order in which they have ended
-//   <dir>/trials/0003/     the run of trial 3, as modrun train leaves it
-//   <dir>/best.toml        the config of the best trial, with a folder of its own; trains as it stands
-//   <dir>/pareto/0003.toml of several objectives: each trial that no other one beats in all of them
+//   <dir>/trials.jsonl     a header that describes the search, then one line per trial in the order of completion
+//   <dir>/trials/0003/     the run folder of trial 3, as modrun train leaves it
+//   <dir>/best.toml        the config of the best trial, with its own train.dir; ready to train
+//   <dir>/pareto/0003.toml with several objectives: configs of the trials on the Pareto front
 #pragma once
 
 #include <filesystem>
@@ -20,53 +20,52 @@ namespace modular {
 struct Trial {
   int64_t number = 0;
   TrialConfig settings;
-  std::string failure;         // why it has no values; empty where it has
-  bool pruned = false;         // that it has none as it was not worth continuing with
-  std::vector<double> values;  // of the objectives
+  std::string failure;         // reason why there are no values; empty if there are
+  bool pruned = false;         // whether the trial has no values because it was pruned
+  std::vector<double> values;  // one per objective
   double seconds = 0.0;
 };
 
-/// Whether one of two values is better.
+/// Whether `value` is better than `other`.
 bool is_better(double value, double other, const Objective& objective);
 
-/// The best by the first objective, of several the one with the lowest number; null where none has values.
+/// Returns the best trial by the first objective; ties go to the lowest number. Null if no trial has values.
 const Trial* best_trial(const std::vector<Trial>& trials, const std::vector<Objective>& objectives);
-/// Those that no other one beats: none is at least as good in all objectives and better in one.
-std::vector<const Trial*> unbeaten_trials(const std::vector<Trial>& trials, const std::vector<Objective>& objectives);
+/// Returns the trials that no other trial dominates: is at least as good in all objectives and better in one.
+std::vector<const Trial*> pareto_front(const std::vector<Trial>& trials, const std::vector<Objective>& objectives);
 
-/// What a study has found so far, as trials.jsonl in its folder says.
+/// Contents of a study's trials.jsonl.
 struct StudyRecord {
-  SearchConfig config;  // backend, sampler, seed, objectives and space; the rest is at its defaults
+  SearchConfig config;  // backend, sampler, seed, objectives and space; other fields have defaults
   std::vector<Trial> trials;
 };
 
-/// Reads it without holding the folder: the search may go on meanwhile, and a last line that is cut off is left out.
-/// Throws ConfigError with file:line where a line is none of a study.
+/// Reads a study without locking its folder: a search may be running, and an incomplete last line is ignored. Throws
+/// ConfigError with file:line if a line is invalid.
 StudyRecord read_study(const std::filesystem::path& folder);
 
-/// Throws ConfigError where the study in config.dir cannot be begun, or with `resumes` continued, as the folder holds
-/// another or none. Changes nothing: for a look before anything is started for the study.
+/// Throws ConfigError if the study in config.dir cannot be created or, with `resumes`, resumed, because the folder
+/// holds another study or none. Changes nothing: call it before starting anything for the study.
 void check_study_folder(const SearchConfig& config, bool resumes);
 
 class Study {
  public:
-  /// Begins the study in config.dir, or continues with it, and holds the folder for this process. `base` are the
-  /// settings of all trials, as text, and `programs` those of them that program_options() has. Throws ConfigError where
-  /// there is one and `resumes` is false, where there is none to resume, where it is one of another space, seed,
-  /// objective or base, or where it is damaged but for a last line that was cut off; std::runtime_error where another
-  /// process holds the folder.
+  /// Creates or resumes the study in config.dir and locks the folder. `base` is the config of all trials as text, and
+  /// `programs` are its options that program_options() lists. Throws ConfigError if a study exists and `resumes` is
+  /// false, if none exists to resume, if its space, seed, objective or base differ, or if it is damaged (an incomplete
+  /// last line is ignored). Throws std::runtime_error if another process holds the folder.
   Study(const SearchConfig& config, const std::string& base, bool resumes, std::vector<std::string> programs = {});
 
   const std::vector<Trial>& trials() const { return trials_; }
   std::filesystem::path run_folder(int64_t trial) const;
 
-  /// Adds a trial that has ended.
+  /// Records a trial that has ended.
   void add(Trial trial);
 
   const Trial* best() const { return best_trial(trials_, config_.objectives); }
-  std::vector<const Trial*> pareto() const { return unbeaten_trials(trials_, config_.objectives); }
+  std::vector<const Trial*> pareto() const { return pareto_front(trials_, config_.objectives); }
 
-  /// Writes best.toml, or pareto/*.toml where there are several objectives, from the runs' config.toml.
+  /// Writes best.toml, or pareto/*.toml for several objectives, from the runs' config.toml.
   void write_winners() const;
 
  private:

@@ -17,8 +17,8 @@
 #include "runtime/files/line_reader.h"
 #include "runtime/launch/process.h"
 #include "runtime/launch/signals.h"
+#include "runtime/metrics/metrics.h"
 #include "runtime/search/own_objective.h"
-#include "runtime/train/metrics.h"
 
 namespace modular {
 namespace {
@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-std::map<std::string, double> numbers_of_run(const fs::path& run) {
+std::map<std::string, double> read_run_numbers(const fs::path& run) {
   const fs::path file = run / "metrics.jsonl";
   std::map<std::string, double> found, ends;
   const std::vector<Evaluation> evaluations = read_evaluations(file);
@@ -40,7 +40,7 @@ std::map<std::string, double> numbers_of_run(const fs::path& run) {
   if (is_there(file)) lines.emplace(file);
   for (std::string line; lines && lines->next(line);) {
     const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || json.value("event", Json()) != "end") continue;  // of each part of the run
+    if (!json.is_object() || json.value("event", Json()) != "end") continue;  // one end event per part of the run
     const auto number = [&](const char* name) {
       const auto value = json.find(name);
       return value != json.end() && value->is_number() ? value->get<double>() : 0.0;
@@ -64,7 +64,7 @@ std::string read_last_line(const fs::path& file) {
   return last;
 }
 
-/// Runs it to its end, and returns how it ended, as waitpid(2) has it.
+/// Runs a shell command to completion and returns its wait status, as from waitpid(2).
 int run_command(const std::string& command, const std::vector<std::string>& variables, const fs::path& output,
                 const fs::path& error) {
   const Signals signals;
@@ -83,24 +83,24 @@ int run_command(const std::string& command, const std::vector<std::string>& vari
     }
   }
   close(end);
-  kill(-process, SIGKILL);  // what it may have left running
+  kill(-process, SIGKILL);  // its remaining child processes
   if (interrupted_by != 0) throw Interrupted{interrupted_by};
   return status;
 }
 
-double value_of_command(const std::string& command, const Trial& trial, const fs::path& folder) {
+double run_objective_command(const std::string& command, const Trial& trial, const fs::path& folder) {
   const fs::path output = folder / "logs/objective.out", error = folder / "logs/objective.err";
   const int status = run_command(command,
                                  {fmt::format("MODULAR_TRIAL_DIR={}", fs::absolute(folder).string()),
                                   fmt::format("MODULAR_TRIAL={}", trial.number)},
                                  output, error);
-  const std::string said = read_last_line(error);
+  const std::string last_error = read_last_line(error);
   if (status != 0)
     throw std::runtime_error(fmt::format("search.objective_command {}{}{}",
                                          WIFSIGNALED(status)
                                              ? fmt::format("was ended by SIG{}", sigabbrev_np(WTERMSIG(status)))
                                              : fmt::format("ended with status {}", WEXITSTATUS(status)),
-                                         said.empty() ? "" : ": ", said));
+                                         last_error.empty() ? "" : ": ", last_error));
   const std::string line = read_last_line(output);
   char* end = nullptr;
   const double value = std::strtod(line.c_str(), &end);
@@ -110,31 +110,32 @@ double value_of_command(const std::string& command, const Trial& trial, const fs
                                        line.empty() ? "printed nothing" : fmt::format("that is \"{}\"", line)));
 }
 
-/// Calls it so that a signal that asks to end ends this process, which else waits for Signals to read it.
-double value_of_function(const OwnObjective& own, const EndedRun& run) {
-  sigset_t asking, before;
-  sigemptyset(&asking);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&asking, signal);
-  sigprocmask(SIG_UNBLOCK, &asking, &before);
+/// Calls an objective with termination signals unblocked, so that they end this process. Otherwise they would stay
+/// pending for Signals.
+double call_objective(const OwnObjective& own, const EndedRun& run) {
+  sigset_t termination, before;
+  sigemptyset(&termination);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&termination, signal);
+  sigprocmask(SIG_UNBLOCK, &termination, &before);
   const auto restore = c10::make_scope_exit([&] { sigprocmask(SIG_SETMASK, &before, nullptr); });
   return own.value(run);
 }
 
 }  // namespace
 
-std::vector<double> values_of_trial(const SearchConfig& config, const Trial& trial, const fs::path& folder) {
-  const EndedRun run{.folder = folder, .numbers = numbers_of_run(folder)};
+std::vector<double> compute_trial_values(const SearchConfig& config, const Trial& trial, const fs::path& folder) {
+  const EndedRun run{.folder = folder, .numbers = read_run_numbers(folder)};
   std::vector<double> values;
   for (const auto& [name, minimize] : config.objectives) {
     if (name == kCommandObjective && !config.objective_command.empty()) {
-      values.push_back(value_of_command(config.objective_command, trial, folder));
+      values.push_back(run_objective_command(config.objective_command, trial, folder));
       continue;
     }
     const auto own = std::ranges::find(own_objectives(), name, &OwnObjective::name);
     const auto number = run.numbers.find(name);
     const bool is_own = own != own_objectives().end();
-    const double value = is_own ? value_of_function(*own, run) : number != run.numbers.end() ? number->second : NAN;
-    if (!std::isfinite(value)) throw std::runtime_error(fmt::format("the run has no {} that is a finite number", name));
+    const double value = is_own ? call_objective(*own, run) : number != run.numbers.end() ? number->second : NAN;
+    if (!std::isfinite(value)) throw std::runtime_error(fmt::format("the run has no finite value of {}", name));
     values.push_back(value);
   }
   return values;

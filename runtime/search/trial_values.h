@@ -1,4 +1,4 @@
-// What the objectives say of a trial.
+// Computes the objectives of a trial.
 #pragma once
 
 #include <filesystem>
@@ -10,15 +10,14 @@
 
 namespace modular {
 
-/// The values of config.objectives for a trial whose run in `folder` has ended well: from its metrics.jsonl, of the
-/// last evaluation or over all parts of a run that was interrupted; from this program's own functions; and from
-/// config.objective_command, which is run with MODULAR_TRIAL_DIR and MODULAR_TRIAL. Throws std::runtime_error in one
-/// sentence where one is missing or no finite number, or the command fails; Interrupted where a signal asked to end
-/// meanwhile.
-std::vector<double> values_of_trial(const SearchConfig& config, const Trial& trial,
-                                    const std::filesystem::path& folder);
+/// Returns the values of config.objectives for a trial whose run in `folder` succeeded. Sources are metrics.jsonl (the
+/// last evaluation, or totals over all parts of an interrupted run), this program's own functions, and
+/// config.objective_command, which runs with MODULAR_TRIAL_DIR and MODULAR_TRIAL set. Throws std::runtime_error if a
+/// value is missing or not finite, or the command fails; Interrupted if a signal requested termination.
+std::vector<double> compute_trial_values(const SearchConfig& config, const Trial& trial,
+                                         const std::filesystem::path& folder);
 
-/// By which signal.
+/// Thrown with the signal that requested termination.
 struct Interrupted {
   int signal = 0;
 };

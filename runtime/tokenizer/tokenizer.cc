@@ -91,6 +91,7 @@ Tokenizer::Tokenizer(const fs::path& folder, const std::string& python) : helper
     pads_left_ = answer.at("pads_left").get<bool>();
     closing_ = answer.at("closing").get<int64_t>();
     gives_types_ = answer.at("gives_types").get<bool>();
+    program_ = answer.value("program", std::string());
   } catch (const std::runtime_error& error) {
     throw ConfigError(error.what());
   }

@@ -59,6 +59,8 @@ class Tokenizer {
   bool pads_left() const { return pads_left_; }
   int64_t closing() const { return closing_; }       // ids that it puts after a text
   bool gives_types() const { return gives_types_; }  // whether models are given what TextBatch::wants_types asks for
+  /// The package that makes the ids and its version, another of which may make others; empty where it is this program.
+  const std::string& program() const { return program_; }
 
   /// The ids that transformers gives for the folder. Throws std::runtime_error where the
   /// tokenizer has none for a text, or the process has died, as decode() does.
@@ -83,6 +85,7 @@ class Tokenizer {
   std::optional<int64_t> end_of_text_, padding_, mask_;
   int64_t closing_ = 0;
   bool pads_left_ = false, gives_types_ = true;
+  std::string program_;
 };
 
 }  // namespace modular

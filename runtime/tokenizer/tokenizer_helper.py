@@ -1,6 +1,6 @@
 """A tokenizer of Hugging Face's package tokenizers: a line of JSON in, a line of JSON out.
 
-The first line is {"folder": path}. It is answered with {"vocabulary", "eos", "pad", "mask", "pads_left", "closing", "gives_types"}, where ids that the tokenizer has not are null, or {"error": sentence}, as every line may be.
+The first line is {"folder": path}. It is answered with {"vocabulary", "eos", "pad", "mask", "pads_left", "closing", "gives_types", "program"}, where ids that the tokenizer has not are null, or {"error": sentence}, as every line may be.
 {"texts": [text], "pairs": [text] or null, "words": bool, "special": bool, "target": bool, "longest": number or null, "asks": ["types", "words"]} is answered with {"lengths": [number]},
 and after that line the ids of all texts, 4 bytes each, and what else was asked for: a byte a token for types, 4 for the word it is of (-1: none). A text is a list of words where "words" is true.
 {"decode": [id]} is answered with {"text"}.
@@ -54,8 +54,10 @@ class Opened:
             self.tokenizer.normalizer = normalizers.Sequence([normalizers.Lowercase(), *([own] if own else [])])
 
     def about(self):
+        import tokenizers
+
         vocabulary = max(self.tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
-        return {"vocabulary": vocabulary, "eos": self.eos, "pad": self.pad, "mask": self.mask, "pads_left": self.pads_left, "closing": self.closing(), "gives_types": self.gives_types}
+        return {"vocabulary": vocabulary, "eos": self.eos, "pad": self.pad, "mask": self.mask, "pads_left": self.pads_left, "closing": self.closing(), "gives_types": self.gives_types, "program": f"tokenizers {tokenizers.__version__}"}
 
     def closing(self):
         """How many ids are put after a text."""

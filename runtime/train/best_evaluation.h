@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/train/metrics.h"
+#include "runtime/metrics/metrics.h"
 
 namespace modular {
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "runtime/config/config_field.h"
+#include "runtime/config/known_devices.h"
 #include "runtime/mesh/cuda_library.h"
-#include "runtime/train/config_field.h"
-#include "runtime/train/known_devices.h"
 
 namespace modular {
 

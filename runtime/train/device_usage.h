@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-#include "runtime/train/config.h"
+#include "runtime/config/config.h"
 
 namespace modular {
 

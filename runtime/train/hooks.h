@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/mesh/mesh.h"
-#include "runtime/train/metrics.h"
+#include "runtime/metrics/metrics.h"
 
 namespace modular {
 

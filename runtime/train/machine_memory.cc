@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "runtime/checkpoint/stored_tensors.h"
-#include "runtime/train/config_errors.h"
-#include "runtime/train/model_checks.h"
+#include "runtime/config/config_errors.h"
+#include "runtime/datasets/model_checks.h"
 
 namespace modular {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/train/config.h"
+#include "runtime/config/config.h"
 
 namespace modular {
 

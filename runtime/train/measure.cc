@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "runtime/datasets/samples.h"
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/status.h"
@@ -12,7 +13,6 @@
 #include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/train/device_usage.h"
-#include "runtime/train/samples.h"
 
 namespace modular {
 namespace {

@@ -1,7 +1,7 @@
 #include "runtime/train/parameter_counts.h"
 
-#include "runtime/parallel/meta_construction.h"
-#include "runtime/parallel/parameter_table.h"
+#include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/parameter_table.h"
 
 namespace modular {
 

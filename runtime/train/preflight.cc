@@ -12,24 +12,25 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
+#include "runtime/checkpoint/sentence_transformers.h"
 #include "runtime/checkpoint/stored_tensors.h"
+#include "runtime/config/config_errors.h"
+#include "runtime/config/config_field.h"
+#include "runtime/config/resize_embeddings.h"
 #include "runtime/data/token_check.h"
+#include "runtime/datasets/images.h"
+#include "runtime/datasets/label_names.h"
+#include "runtime/datasets/model_checks.h"
+#include "runtime/datasets/packing_check.h"
+#include "runtime/datasets/parquet_samples.h"
+#include "runtime/datasets/partitions.h"
+#include "runtime/datasets/samples.h"
+#include "runtime/datasets/sentence_data.h"
 #include "runtime/files/open_file.h"
 #include "runtime/files/run_path.h"
-#include "runtime/parallel/meta_construction.h"
-#include "runtime/train/config_errors.h"
-#include "runtime/train/config_field.h"
+#include "runtime/parallel/parameters/meta_construction.h"
 #include "runtime/train/deterministic.h"
 #include "runtime/train/folder_lock.h"
-#include "runtime/train/images.h"
-#include "runtime/train/label_names.h"
-#include "runtime/train/model_checks.h"
-#include "runtime/train/packing_check.h"
-#include "runtime/train/parquet_samples.h"
-#include "runtime/train/partitions.h"
-#include "runtime/train/resize_embeddings.h"
-#include "runtime/train/samples.h"
-#include "runtime/train/sentence_data.h"
 
 namespace modular {
 
@@ -51,28 +52,6 @@ void check_trace(const RunConfig& config, int64_t world_size) {
       fmt::format("metrics.trace is [{}]: give the first and the last step to trace, from 1 to train.steps "
                   "({}), e.g. [{}, {}]",
                   fmt::join(trace, ", "), steps, std::min<int64_t>(10, steps), std::min<int64_t>(12, steps)));
-}
-
-/// Rejects images that the model does not take. Which these are, its forward alone says, so it is run on the meta
-/// device, where no tensor has values.
-void check_images_in(const ModelConfig& model, const ExampleSamples& examples) {
-  const auto image = examples.examples().row_shape("pixel_values");
-  if (image.empty()) return;
-  const auto ids = examples.examples().row_shape("input_ids");
-  Batch batch;
-  batch.pixel_values = at::empty({1, image[0], image[1], image[2]}, at::kMeta);
-  if (!ids.empty()) batch.input_ids = at::empty({1, ids[0]}, at::TensorOptions(at::kMeta).dtype(at::kLong));
-  const at::NoGradGuard no_grad;
-  try {
-    build_on_meta(*model.entry, *model.config).forward(batch);
-  } catch (const ConfigError& error) {
-    throw ConfigError(
-        fmt::format("the examples of data.paths do not fit {}: {}: write images of that size, or set "
-                    "image_size and num_channels of the model's config",
-                    model.entry->architecture, error.what()));
-  } catch (const c10::Error&) {
-    // It asked for values, after the images' check or without one.
-  }
 }
 
 /// Rejects settings by which the samples after those that were trained on would not be the ones that the run left.
@@ -171,28 +150,10 @@ void check_weights(const fs::path& folder, const ModelConfig& model, Head head) 
 
 bool reads_weights(const RunConfig& config) {
   if (!config.first_reads()) return true;
-  const fs::path folder = config.model.checkpoint;
+  const fs::path folder = config.model.checkpoint, place = transformer_folder(folder);
   return Environment::from_process().rank == 0 &&
-         (fs::exists(folder / kPretrainedFile) || fs::exists(folder / kPretrainedIndex) ||
+         (fs::exists(place / kPretrainedFile) || fs::exists(place / kPretrainedIndex) ||
           !find_checkpoint(folder).empty());
-}
-
-std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed) {
-  check_images(config, set);
-  auto samples = open_samples(config, set, split, seed);
-  if (!samples || !set.has_examples()) return samples;
-  const ExampleSamples examples(
-      split == Split::held_out && !set.files.held_out.empty() ? set.files.held_out : set.files.training,
-      config.network);
-  const auto shape = examples.examples().row_shape("input_ids");
-  const auto longest = longest_sequence(config.network);
-  if (!shape.empty() && longest && shape.back() > *longest)
-    throw ConfigError(fmt::format("the examples of data.paths have {} tokens, and {} has positions for {}: {}",
-                                  shape.back(), config.network.entry->architecture, *longest,
-                                  advice_on_positions(config)));
-  check_images_in(config.network, examples);
-  check_sentence_data(config, set, examples.examples());
-  return samples;
 }
 
 void count_steps(RunConfig& config, int64_t samples) {

@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "runtime/checkpoint/pretrained.h"
+#include "runtime/config/config.h"
 #include "runtime/data/samples.h"
-#include "runtime/train/config.h"
-#include "runtime/train/data_sets.h"
-#include "runtime/train/samples.h"
+#include "runtime/datasets/data_sets.h"
+#include "runtime/datasets/samples.h"
 
 namespace modular {
 
@@ -64,9 +64,6 @@ bool reads_weights(const RunConfig& config);
 /// nothing `trains`, of those that are held out. Reads all examples, and of token files what check_tokens() does; asked
 /// once a job, too.
 void check_examples(const RunConfig& config, const std::vector<DataSet>& sets, bool trains = true);
-
-/// The samples of a set as open_samples gives them, checked to be no longer than the model's positions.
-std::unique_ptr<Samples> prepare_samples(const RunConfig& config, const DataSet& set, Split split, int64_t seed);
 
 /// Makes train.steps those of train.epochs passes over `samples`, where these are asked for; train.batch_size counts.
 void count_steps(RunConfig& config, int64_t samples);

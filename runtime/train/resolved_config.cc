@@ -13,10 +13,10 @@
 #include <array>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/config/config_field.h"
 #include "runtime/mesh/own_program.h"
-#include "runtime/parallel/known_schedules.h"
-#include "runtime/parallel/schedule_file.h"
-#include "runtime/train/config_field.h"
+#include "runtime/parallel/pipeline/known_schedules.h"
+#include "runtime/parallel/pipeline/schedule_file.h"
 
 namespace modular {
 namespace {

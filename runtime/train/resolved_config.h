@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <vector>
 
+#include "runtime/config/config.h"
+#include "runtime/datasets/data_sets.h"
 #include "runtime/mesh/agreement.h"
-#include "runtime/train/config.h"
-#include "runtime/train/data_sets.h"
 
 namespace modular {
 

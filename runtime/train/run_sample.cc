@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "runtime/config/run_tokenizer.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/print.h"
-#include "runtime/train/run_tokenizer.h"
 #include "runtime/train/sampling.h"
 #include "runtime/train/text_ids.h"
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "runtime/config/config.h"
 #include "runtime/parallel/parallel_model.h"
-#include "runtime/train/config.h"
 
 namespace modular {
 

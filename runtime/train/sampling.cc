@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "runtime/mesh/collectives.h"
-#include "runtime/parallel/mixed_bits.h"
+#include "runtime/parallel/random/mixed_bits.h"
 #include "runtime/train/continuation.h"
 
 namespace modular {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/config/config.h"
 #include "runtime/parallel/parallel_model.h"
-#include "runtime/train/config.h"
 
 namespace modular {
 

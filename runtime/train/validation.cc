@@ -4,18 +4,11 @@
 
 #include <cmath>
 
+#include "runtime/datasets/sentence_data.h"
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/model/tasks.h"
-#include "runtime/train/sentence_data.h"
 
 namespace modular {
-
-bool has_value_over_all_sets(const Metric& metric, const ModelConfig& network) {
-  if (metric.kind->of == MetricKind::Of::loss) return true;
-  if (metric.kind->of == MetricKind::Of::numbers) return false;  // a correlation over all is no mean of those over each
-  // Embeddings are ranked for those rows alone that have another of their label.
-  return metric.name != "f1" && !find_task(network.entry->task)->label_count.empty();
-}
 
 Evaluation evaluate_sets(ParallelModel& model, const RunConfig& config, const std::vector<DataSet>& sets,
                          const std::vector<std::unique_ptr<Samples>>& held_out, const BatchShape& shape) {

@@ -4,13 +4,13 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/config/config.h"
 #include "runtime/data/batches.h"
 #include "runtime/data/samples.h"
+#include "runtime/datasets/data_sets.h"
 #include "runtime/evaluation/metric.h"
 #include "runtime/evaluation/result.h"
 #include "runtime/parallel/parallel_model.h"
-#include "runtime/train/config.h"
-#include "runtime/train/data_sets.h"
 
 namespace modular {
 
@@ -20,8 +20,5 @@ namespace modular {
 /// Collective.
 Evaluation evaluate_sets(ParallelModel& model, const RunConfig& config, const std::vector<DataSet>& sets,
                          const std::vector<std::unique_ptr<Samples>>& held_out, const BatchShape& shape);
-
-/// Whether the metric of several sets follows from each one's.
-bool has_value_over_all_sets(const Metric& metric, const ModelConfig& network);
 
 }  // namespace modular

@@ -1,4 +1,4 @@
-// What is said of machines: speeds with their units, and what cannot be.
+// Parsing of speeds, and validation of cluster descriptions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,12 +22,12 @@ TEST(Speed, HasAUnitOfBytesOrBits) {
     EXPECT_FALSE(parse_speed(wrong)) << wrong;
 }
 
-TEST(Memory, IsToldInTheUnitThatSuits) {
-  EXPECT_EQ(in_words(1.5 * 0x1p30), "1.5 GiB");
-  EXPECT_EQ(in_words(12.25 * 0x1p20), "12.2 MiB");
+TEST(Memory, IsFormattedInAFittingUnit) {
+  EXPECT_EQ(format_bytes(1.5 * 0x1p30), "1.5 GiB");
+  EXPECT_EQ(format_bytes(12.25 * 0x1p20), "12.2 MiB");
 }
 
-TEST(Cluster, RejectsWhatCannotBeByItsOption) {
+TEST(Cluster, ErrorsNameTheOption) {
   EXPECT_EQ(find_error(h100()), "");
   const auto error = [](auto change) {
     Cluster cluster = h100();
@@ -37,15 +37,15 @@ TEST(Cluster, RejectsWhatCannotBeByItsOption) {
   EXPECT_THAT(error([](Cluster& c) { c.nodes = 0; }), HasSubstr("--nodes is 0"));
   EXPECT_THAT(error([](Cluster& c) { c.per_node = -1; }), HasSubstr("--per-node is -1"));
   EXPECT_THAT(error([](Cluster& c) { c.per_node = 1 << 20; }), HasSubstr("--per-node"));
-  EXPECT_THAT(error([](Cluster& c) { c.link = 0; }), HasSubstr("--link is not given: say it, e.g. --link 450GB/s"));
-  EXPECT_THAT(error([](Cluster& c) { c.between = 0; }), HasSubstr("--between is not given"));
-  EXPECT_THAT(error([](Cluster& c) { c.flops = 0; }), HasSubstr("--flops is not given"));
+  EXPECT_THAT(error([](Cluster& c) { c.link = 0; }), HasSubstr("--link is missing: pass e.g. --link 450GB/s"));
+  EXPECT_THAT(error([](Cluster& c) { c.between = 0; }), HasSubstr("--between is missing"));
+  EXPECT_THAT(error([](Cluster& c) { c.flops = 0; }), HasSubstr("--flops is missing"));
   EXPECT_THAT(error([](Cluster& c) { c.attained = 1.5; }), HasSubstr("--attained is 1.5"));
   EXPECT_THAT(error([](Cluster& c) { c.reserve = 1.0; }), HasSubstr("--reserve is 1"));
   EXPECT_THAT(error([](Cluster& c) { c.cost = -1.0; }), HasSubstr("--cost is -1"));
 }
 
-TEST(Cluster, NeedsNoLineThatNothingCrosses) {
+TEST(Cluster, NeedsNoSpeedOfUnusedLinks) {
   Cluster one_node = h100();
   one_node.nodes = 1;
   one_node.between = 0.0;

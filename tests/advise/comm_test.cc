@@ -1,4 +1,4 @@
-// Bytes and seconds of exchanges are the closed forms of the documents.
+// Communication volume and time match the documented closed forms.
 #include <gtest/gtest.h>
 
 #include "runtime/advise/comm_bytes.h"
@@ -13,44 +13,45 @@ constexpr DecoderSizes kSmall = {8, 1024, 4096, 16, 16, 32000};
 
 ModelProfile float_profile() {
   ModelProfile model = decoder_profile(kSmall, 128, {{"none", 0.0}, {"full", 1.0}});
-  model.gathered_bytes = 4.0;  // so that gathers and sums have the same bytes P
+  model.gathered_bytes = 4.0;  // so that gathers and reductions both have P bytes
   return model;
 }
 
-Received of(const Layout& layout, double rows = 1.0) {
+Received received_bytes(const Layout& layout, double rows = 1.0) {
   return received(count_step_traffic(float_profile(), layout, rows), layout);
 }
 
-// docs/training.md: a step's bytes with m micro-batches and P bytes of parameters, times (n - 1)/n.
-TEST(Bytes, OfDataParallelRanksAreTheDocumentsClosedForms) {
+// docs/guide/parallelism.md: a step's bytes with m micro-batches and P bytes of parameters, times (n - 1)/n.
+TEST(Bytes, OfDataParallelRanksMatchTheDocumentation) {
   const ModelProfile model = float_profile();
   const double parameters = 4.0 * model.elements(), root = 4.0 * model.root.all(), last = 4.0 * model.last_unit.all();
   constexpr double kShare = 7.0 / 8.0, kMicroBatches = 4.0;
-  EXPECT_DOUBLE_EQ(of({.dp_replicate = 8, .micro_batches = 4}).dp_replicate, 2.0 * parameters * kShare);
-  EXPECT_DOUBLE_EQ(of({.dp_shard = 8, .zero_stage = 1, .micro_batches = 4}).dp_shard, 2.0 * parameters * kShare);
-  EXPECT_DOUBLE_EQ(of({.dp_shard = 8, .zero_stage = 2, .micro_batches = 4}).dp_shard,
+  EXPECT_DOUBLE_EQ(received_bytes({.dp_replicate = 8, .micro_batches = 4}).dp_replicate, 2.0 * parameters * kShare);
+  EXPECT_DOUBLE_EQ(received_bytes({.dp_shard = 8, .zero_stage = 1, .micro_batches = 4}).dp_shard,
+                   2.0 * parameters * kShare);
+  EXPECT_DOUBLE_EQ(received_bytes({.dp_shard = 8, .zero_stage = 2, .micro_batches = 4}).dp_shard,
                    (kMicroBatches + 1.0) * parameters * kShare);
-  EXPECT_NEAR(of({.dp_shard = 8, .zero_stage = 3, .micro_batches = 4}).dp_shard,
+  EXPECT_NEAR(received_bytes({.dp_shard = 8, .zero_stage = 3, .micro_batches = 4}).dp_shard,
               (3.0 * kMicroBatches * parameters - (2.0 * kMicroBatches - 1.0) * root - kMicroBatches * last) * kShare,
               1.0);
-  // HSDP: the replicas sum what a rank keeps.
-  EXPECT_DOUBLE_EQ(of({.dp_replicate = 2, .dp_shard = 4}).dp_replicate, 2.0 * (parameters / 4.0) / 2.0);
+  // HSDP: replicas all-reduce the shard of a rank.
+  EXPECT_DOUBLE_EQ(received_bytes({.dp_replicate = 2, .dp_shard = 4}).dp_replicate, 2.0 * (parameters / 4.0) / 2.0);
 }
 
-// Shoeybi et al., Megatron-LM: two all-reduces of a layer's output forward, two backward.
-TEST(Bytes, OfTensorParallelRanksAreFourSumsOfALayer) {
+// Shoeybi et al., Megatron-LM: two all-reduces of a layer's output in the forward, two in the backward.
+TEST(Bytes, OfTensorParallelRanksAreFourAllReducesPerLayer) {
   constexpr double kRows = 2.0, kValue = 2.0 * 128 * 1024 * kRows;
-  EXPECT_DOUBLE_EQ(of({.tp = 4}, kRows).tp, (4 * 8 + 2) * kValue * 2.0 * 3.0 / 4.0);
-  EXPECT_DOUBLE_EQ(of({.tp = 4, .keeping = 1}, kRows).tp, (6 * 8 + 2) * kValue * 2.0 * 3.0 / 4.0);
-  EXPECT_DOUBLE_EQ(of({.tp = 4, .micro_batches = 3}, kRows).tp, 3.0 * of({.tp = 4}, kRows).tp);
+  EXPECT_DOUBLE_EQ(received_bytes({.tp = 4}, kRows).tp, (4 * 8 + 2) * kValue * 2.0 * 3.0 / 4.0);
+  EXPECT_DOUBLE_EQ(received_bytes({.tp = 4, .keeping = 1}, kRows).tp, (6 * 8 + 2) * kValue * 2.0 * 3.0 / 4.0);
+  EXPECT_DOUBLE_EQ(received_bytes({.tp = 4, .micro_batches = 3}, kRows).tp, 3.0 * received_bytes({.tp = 4}, kRows).tp);
 }
 
-TEST(Bytes, OfAPipelinesRankAreAMessageForEachStageAndDirection) {
+TEST(Bytes, OfAPipelineRankAreOneMessagePerStageAndDirection) {
   constexpr double kValue = 2.0 * 128 * 1024;
-  EXPECT_DOUBLE_EQ(of({.pp = 4, .micro_batches = 8}).pp, 2.0 * 8 * kValue);
-  EXPECT_DOUBLE_EQ(of({.pp = 4, .micro_batches = 8, .schedule = "interleaved"}).pp, 4.0 * 8 * kValue);
-  EXPECT_DOUBLE_EQ(of({.pp = 2, .micro_batches = 8}).pp, 8 * kValue);
-  EXPECT_EQ(of({}).pp, 0.0);
+  EXPECT_DOUBLE_EQ(received_bytes({.pp = 4, .micro_batches = 8}).pp, 2.0 * 8 * kValue);
+  EXPECT_DOUBLE_EQ(received_bytes({.pp = 4, .micro_batches = 8, .schedule = "interleaved"}).pp, 4.0 * 8 * kValue);
+  EXPECT_DOUBLE_EQ(received_bytes({.pp = 2, .micro_batches = 8}).pp, 8 * kValue);
+  EXPECT_EQ(received_bytes({}).pp, 0.0);
 }
 
 Cluster h100() {
@@ -64,11 +65,11 @@ Cluster h100() {
           .flops = 989e12};
 }
 
-TEST(Seconds, OfRingsFollowFromTheSlowestLine) {
+TEST(Seconds, OfRingsFollowFromTheSlowestLink) {
   const Cluster cluster = h100();
   EXPECT_DOUBLE_EQ(gather_seconds(8e9, 1, {8, 1}, cluster), 3e-6 + 7e9 / 400e9);
   EXPECT_DOUBLE_EQ(all_reduce_seconds(8e9, 1, {8, 1}, cluster), 2.0 * (3e-6 + 7e9 / 400e9));
-  // Eight of each node have eight lines between nodes, one of each node a single one.
+  // Groups with eight ranks per node have eight links between nodes; groups with one rank per node have one.
   EXPECT_DOUBLE_EQ(ring_speed({32, 1}, cluster), 200e9);
   EXPECT_DOUBLE_EQ(ring_speed({4, 8}, cluster), 25e9);
   EXPECT_DOUBLE_EQ(ring_speed({8, 4}, cluster), 50e9);
@@ -78,7 +79,7 @@ TEST(Seconds, OfRingsFollowFromTheSlowestLine) {
   EXPECT_DOUBLE_EQ(message_seconds(4e9, {4, 2}, cluster), 1e-6 + 4e9 / 400e9);
 }
 
-TEST(Groups, LieInTheOrderOfTheMeshsAxes) {
+TEST(Groups, FollowTheOrderOfTheMeshAxes) {
   const Layout layout{.pp = 2, .dp_replicate = 2, .dp_shard = 4, .tp = 2};
   EXPECT_EQ(tp_group(layout).stride, 1);
   EXPECT_EQ(dp_shard_group(layout).stride, 2);
@@ -89,11 +90,12 @@ TEST(Groups, LieInTheOrderOfTheMeshsAxes) {
   EXPECT_TRUE(crosses_nodes(pp_group(layout), h100()));
 }
 
-// docs/training.md: a rank of 1F1B waits for (p - 1)/(m + p - 1) of its step, interleaved for (p - 1)/(v m + p - 1).
-TEST(Bubble, IsTheDocumentsShareOfAStep) {
+// docs/guide/parallelism.md: a rank of 1F1B waits for (p - 1)/(m + p - 1) of its step, and with interleaved stages for
+// (p - 1)/(v m + p - 1).
+TEST(Bubble, MatchesTheDocumentation) {
   ModelProfile model = float_profile();
   model.boundary = 0.0;
-  model.layers = 64;  // which the stages divide evenly
+  model.layers = 64;  // divisible by the number of stages
   const auto share = [&](const Layout& layout) {
     PipelineClock clock;
     const StepTime time = step_time(model, layout, 1.0, h100(), clock);

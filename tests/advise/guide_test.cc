@@ -1,4 +1,4 @@
-// Each case of Hugging Face's "Efficient Training on Multiple GPUs" is told, and its advice with it.
+// Each case of Hugging Face's "Efficient Training on Multiple GPUs" and its advice.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,18 +49,18 @@ TEST(Guide, OneNodeAndALayerThatDoesNotFit) {
                                                                          HasSubstr("8 devices"), HasSubstr("ZeRO"))));
 }
 
-TEST(Guide, ManyNodesWithFastLines) {
+TEST(Guide, ManyNodesWithFastLinks) {
   const GuideCase found = guide_case(llama(kLlama3_70B), h100(8));
   EXPECT_TRUE(found.many_nodes && found.fast_between);
-  EXPECT_THAT(found.sentences.back(), AllOf(HasSubstr("fast lines"), HasSubstr("ZeRO over all devices")));
+  EXPECT_THAT(found.sentences.back(), AllOf(HasSubstr("fast links"), HasSubstr("ZeRO over all devices")));
 }
 
-TEST(Guide, ManyNodesWithSlowLines) {
+TEST(Guide, ManyNodesWithSlowLinks) {
   const GuideCase found = guide_case(llama(kLlama3_70B), h100(8, 1e9));
   EXPECT_TRUE(found.many_nodes);
   EXPECT_FALSE(found.fast_between);
   EXPECT_THAT(found.sentences.back(),
-              AllOf(HasSubstr("slow lines"), HasSubstr("pipeline over nodes"), HasSubstr("ZeRO 1")));
+              AllOf(HasSubstr("slow links"), HasSubstr("pipeline over nodes"), HasSubstr("ZeRO 1")));
   EXPECT_THAT(guide_case(llama(kOneB), h100(8, 1e9)).sentences.back(), HasSubstr("replicate over nodes"));
 }
 

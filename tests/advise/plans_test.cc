@@ -1,10 +1,9 @@
-// What advice takes for a model's profile is what plans find; and its best choices are planned, to the byte.
+// Model profiles agree with plans, and the best choices have the exact planned memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "generated/llama.h"
 #include "runtime/advise/advice.h"
 #include "runtime/advise/profile_model.h"
 #include "runtime/advise/report.h"
@@ -44,14 +43,14 @@ int64_t get_peak(const RunConfig& config, int64_t ranks) {
   return peak;
 }
 
-TEST(Profile, IsTheDecodersClosedForm) {
+TEST(Profile, MatchesTheDecodersClosedForm) {
   const RunConfig config = llama({"parallel.bf16=true"});
-  const ModelProfile found = profile_model(config, usual_recomputations(config), {1, 2, 4}).profile;
+  const ModelProfile found = profile_model(config, default_recomputations(config), {1, 2, 4}).profile;
   const ModelProfile known =
       decoder_profile(kSizes, 96, {{"none", 0.0}, {"[\"norm\", \"activation\"]", 0.06}, {"full", 1.0}});
-  EXPECT_DOUBLE_EQ(found.root.whole, known.root.whole);
+  EXPECT_DOUBLE_EQ(found.root.replicated, known.root.replicated);
   EXPECT_DOUBLE_EQ(found.root.split, known.root.split);
-  EXPECT_DOUBLE_EQ(found.units.whole, known.units.whole);
+  EXPECT_DOUBLE_EQ(found.units.replicated, known.units.replicated);
   EXPECT_DOUBLE_EQ(found.units.split, known.units.split);
   EXPECT_DOUBLE_EQ(found.largest_unit.all(), known.largest_unit.all());
   EXPECT_EQ(found.layers, known.layers);
@@ -62,28 +61,30 @@ TEST(Profile, IsTheDecodersClosedForm) {
   EXPECT_NEAR(found.boundary / known.boundary, 1.0, 0.01);
   ASSERT_EQ(found.keepings.size(), known.keepings.size());
   for (size_t i : {0U, 2U}) {
-    EXPECT_EQ(found.keepings[i].again, known.keepings[i].again);
-    // The losses' sums over the split vocabulary are a few numbers a token more.
+    EXPECT_EQ(found.keepings[i].recomputed, known.keepings[i].recomputed);
+    // The loss over the split vocabulary adds a few numbers per token.
     EXPECT_NEAR(found.keepings[i].summed_over_tp / known.keepings[i].summed_over_tp, 1.0, 0.05);
     EXPECT_NEAR(static_cast<double>(found.keepings[i].sums_over_tp),
                 static_cast<double>(known.keepings[i].sums_over_tp), 5.0);
   }
-  // A recomputed layer keeps its input, and little more. What is outside of layers, as the rotary tables, is in no
-  // closed form.
+  // A recomputed layer saves its input and little more. Values outside of layers, such as the RoPE tables, are not in
+  // the closed form.
   const RunConfig deeper = llama({"parallel.bf16=true", "model.config.num_hidden_layers=16"});
   const auto kept = [](const ModelProfile& profile) { return profile.keepings[2].activations.all(); };
-  const ModelProfile of_deeper = profile_model(deeper, usual_recomputations(deeper), {1, 2, 4}).profile;
-  EXPECT_NEAR((kept(of_deeper) - kept(found)) / kept(known), 1.0, 0.2);
+  const ModelProfile deeper_profile = profile_model(deeper, default_recomputations(deeper), {1, 2, 4}).profile;
+  EXPECT_NEAR((kept(deeper_profile) - kept(found)) / kept(known), 1.0, 0.2);
 }
 
-struct Laid {
+struct NamedLayout {
   std::string name;
   Settings settings;
 };
 
-class Estimates : public ::testing::TestWithParam<Laid> {};
+void PrintTo(const NamedLayout& layout, std::ostream* out) { *out << layout.name; }
 
-TEST_P(Estimates, AreNearThePlansBytesAndPeaks) {
+class Estimates : public ::testing::TestWithParam<NamedLayout> {};
+
+TEST_P(Estimates, AreCloseToPlannedBytesAndPeaks) {
   const RunConfig config = llama(GetParam().settings);
   const Choice choice = assess(config, four_devices()).choices.front();
   ASSERT_EQ(choice.planned, get_peak(config, 4));
@@ -101,12 +102,12 @@ TEST_P(Estimates, AreNearThePlansBytesAndPeaks) {
                                                  {"dp_replicate", choice.time.bytes.dp_replicate},
                                                  {"tp", choice.time.bytes.tp},
                                                  {"pp", choice.time.bytes.pp}};
-  // What is beside closed forms: norms of gradients, losses, numbers of targets.
+  // Not in the closed forms: gradient norms, losses, numbers of targets.
   for (const auto& [axis, bytes] : axes) EXPECT_NEAR(bytes, most(axis), 0.02 * most(axis) + 1000.0) << axis;
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, Estimates,
-                         ::testing::ValuesIn(std::vector<Laid>{
+                         ::testing::ValuesIn(std::vector<NamedLayout>{
                              {"ddp", {"parallel.dp_replicate=4"}},
                              {"zero1", {"parallel.zero_stage=1", "train.micro_batches=2"}},
                              {"zero2", {"parallel.zero_stage=2", "train.micro_batches=2"}},
@@ -121,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Meshes, Estimates,
                          }),
                          [](const auto& info) { return info.param.name; });
 
-TEST(Advice, ChoicesFitAndHaveThePlansMemory) {
+TEST(Advice, ChoicesFitAndHaveThePlannedMemory) {
   const RunConfig config = llama();
   const Cluster cluster = four_devices(64 * 0x1p20);
   const Advice advice = advise(config, cluster, 4);
@@ -138,7 +139,7 @@ TEST(Advice, ChoicesFitAndHaveThePlansMemory) {
   }
 }
 
-TEST(Advice, ConfigsReadBackAsWhatWasAdvised) {
+TEST(Advice, ConfigsRoundTrip) {
   const RunConfig config = llama();
   Advice advice = advise(config, four_devices(), 1);
   TemporaryFolder folder;
@@ -160,10 +161,10 @@ std::string error(const RunConfig& config, const Cluster& cluster) {
   return {};
 }
 
-TEST(Advice, SaysWhatWouldFitWhereNothingDoes) {
-  const std::string sentence = error(llama(), four_devices(4 * 0x1p20));
-  EXPECT_THAT(sentence, HasSubstr("nothing fits: the least that a device needs is"));
-  EXPECT_THAT(sentence, HasSubstr("give --memory"));
+TEST(Advice, SuggestsWhatWouldFitIfNothingFits) {
+  const std::string message = error(llama(), four_devices(4 * 0x1p20));
+  EXPECT_THAT(message, HasSubstr("nothing fits: a device needs at least "));
+  EXPECT_THAT(message, HasSubstr("pass --memory"));
   EXPECT_THAT(error(llama({"train.batch_size=3", "model.config.num_hidden_layers=1",
                            "model.config.num_attention_heads=3", "model.config.num_key_value_heads=3"}),
                     four_devices()),
@@ -174,7 +175,7 @@ TEST(Advice, SaysWhatWouldFitWhereNothingDoes) {
   EXPECT_THAT(error(llama(), none), HasSubstr("--nodes is 0"));
 }
 
-TEST(Advice, IsToldAsTextMarkdownAndJson) {
+TEST(Advice, CanBeFormattedAsTextMarkdownAndJson) {
   const RunConfig config = llama();
   const Cluster cluster = four_devices();
   const Advice advice = advise(config, cluster, 2);

@@ -7,32 +7,33 @@ namespace modular::testing {
 namespace {
 
 constexpr Recompute kNothing = {"none", 0.0}, kAll = {"full", 1.0}, kEverySecondLayer = {"2", 0.5};
-// torchtitan's "selective op" keeps every second matmul.
-constexpr Recompute kEverySecondProduct = {"every second product", 0.45};
-// Korthikanti et al.: scores and what is made of them are computed again, 2.7 % of the operations of their 175B.
+// torchtitan's "selective op" saves every second matmul.
+constexpr Recompute kEverySecondMatmul = {"every second matmul", 0.45};
+// Korthikanti et al.: attention scores and their results are recomputed, 2.7 % of the FLOPs of their 175B.
 constexpr Recompute kScores = {"attention", 0.08};
 
-/// Selene: DGX A100, 8 x HDR InfiniBand (200 Gb/s each) a node.
+/// Selene: DGX A100, 8 x HDR InfiniBand (200 Gb/s each) per node.
 Cluster selene() {
   return {
       .per_node = 8, .memory = 80 * 0x1p30, .link = 300e9, .between = 25e9, .flops = 312e12, .memory_speed = 2.0e12};
 }
 
-/// Grand Teton: H100 with HBM2e at 500 W, 400 Gb/s a device between hosts.
+/// Grand Teton: H100 with HBM2e at 500 W, 400 Gb/s per device between hosts.
 Cluster grand_teton() {
   return {
       .per_node = 8, .memory = 96 * 0x1p30, .link = 450e9, .between = 50e9, .flops = 989e12, .memory_speed = 2.4e12};
 }
 
-/// Tokens a second of each device, as torchtitan counts.
+/// A row with tokens/s per device, as torchtitan reports.
 PublishedStep titan(const std::string& source, const std::string& name, const DecoderSizes& sizes, int64_t tokens,
                     Recompute recompute, Layout layout, double local_batch, double tokens_per_second) {
   const double rows = local_batch / static_cast<double>(layout.micro_batches);
-  const double of_device = local_batch * static_cast<double>(tokens) / static_cast<double>(layout.pp * layout.tp);
-  return {source, name, sizes, tokens, recompute, layout, rows, of_device / tokens_per_second};
+  const double tokens_per_device =
+      local_batch * static_cast<double>(tokens) / static_cast<double>(layout.pp * layout.tp);
+  return {source, name, sizes, tokens, recompute, layout, rows, tokens_per_device / tokens_per_second};
 }
 
-/// Of Narayanan et al.'s table 1: operations a second of each device, counted as there, with all recomputed.
+/// A row of Narayanan et al.'s table 1: FLOP/s per device by their formula, with full recomputation.
 PublishedStep megatron(const std::string& name, const DecoderSizes& sizes, Layout layout, double batch, double flops) {
   constexpr double kTokens = 2048;
   const auto layers = static_cast<double>(sizes.layers), hidden = static_cast<double>(sizes.hidden);
@@ -50,7 +51,7 @@ PublishedStep megatron(const std::string& name, const DecoderSizes& sizes, Layou
           all / (flops * static_cast<double>(layout.devices()))};
 }
 
-/// Of Korthikanti et al.'s tables 3 and 5: seconds of an iteration.
+/// A row of Korthikanti et al.'s tables 3 and 5: seconds per iteration.
 PublishedStep korthikanti(const std::string& name, const DecoderSizes& sizes, Recompute recompute, Layout layout,
                           double rows, double seconds) {
   return {"2205.05198 table 5", name, sizes, 2048, recompute, layout, rows, seconds};
@@ -58,7 +59,7 @@ PublishedStep korthikanti(const std::string& name, const DecoderSizes& sizes, Re
 
 Layout fsdp(int64_t ranks) { return {.dp_shard = ranks}; }
 
-Layout three(int64_t pp, int64_t dp, int64_t tp, int64_t micro_batches, int64_t stages) {
+Layout three_dimensional(int64_t pp, int64_t dp, int64_t tp, int64_t micro_batches, int64_t stages) {
   return {.pp = pp,
           .dp_replicate = dp,
           .tp = tp,
@@ -75,18 +76,18 @@ const std::vector<PublishedTable>& published_tables() {
       {"H100, eager",
        grand_teton(),
        false,
-       {titan(h100, "8B, FSDP 8", kLlama3_8B, 8192, kEverySecondProduct, fsdp(8), 2, 5762),
-        titan(h100, "8B, FSDP 128", kLlama3_8B, 8192, kEverySecondProduct, fsdp(128), 2, 5605)}},
+       {titan(h100, "8B, FSDP 8", kLlama3_8B, 8192, kEverySecondMatmul, fsdp(8), 2, 5762),
+        titan(h100, "8B, FSDP 128", kLlama3_8B, 8192, kEverySecondMatmul, fsdp(128), 2, 5605)}},
       {"H100, compiled",
        grand_teton(),
        false,
-       {titan(h100, "8B, FSDP 8", kLlama3_8B, 8192, kEverySecondProduct, fsdp(8), 2, 6667),
-        titan(h100, "8B, FSDP 128", kLlama3_8B, 8192, kEverySecondProduct, fsdp(128), 2, 6514)}},
+       {titan(h100, "8B, FSDP 8", kLlama3_8B, 8192, kEverySecondMatmul, fsdp(8), 2, 6667),
+        titan(h100, "8B, FSDP 128", kLlama3_8B, 8192, kEverySecondMatmul, fsdp(128), 2, 6514)}},
       {"H100, compiled, Float8",
        grand_teton(),
        false,
-       {titan(h100, "8B, FSDP 8", kLlama3_8B, 8192, kEverySecondProduct, fsdp(8), 2, 8532),
-        titan(h100, "8B, FSDP 128", kLlama3_8B, 8192, kEverySecondProduct, fsdp(128), 2, 8380),
+       {titan(h100, "8B, FSDP 8", kLlama3_8B, 8192, kEverySecondMatmul, fsdp(8), 2, 8532),
+        titan(h100, "8B, FSDP 128", kLlama3_8B, 8192, kEverySecondMatmul, fsdp(128), 2, 8380),
         titan(h100, "70B, FSDP 32 x TP 8", kLlama3_70B, 8192, kAll, {.dp_shard = 32, .tp = 8}, 16, 829),
         titan(h100, "405B, FSDP 8 x TP 8 x PP 8, 1F1B", kLlama3_405B, 8192, kAll,
               {.pp = 8, .dp_shard = 8, .tp = 8, .micro_batches = 8}, 32, 100),
@@ -95,38 +96,46 @@ const std::vector<PublishedTable>& published_tables() {
       {"A100, FSDP 64",
        selene(),
        false,
-       {titan(a100, "Llama 3 8B, selective op", kLlama3_8B, 8192, kEverySecondProduct, fsdp(64), 1, 2973),
+       {titan(a100, "Llama 3 8B, selective op", kLlama3_8B, 8192, kEverySecondMatmul, fsdp(64), 1, 2973),
         titan(a100, "Llama 3 8B, selective layer", kLlama3_8B, 8192, kEverySecondLayer, fsdp(64), 1, 2904),
         titan(a100, "Llama 3 70B, full", kLlama3_70B, 8192, kAll, fsdp(64), 1, 331),
         titan(a100, "Llama 2 13B, none", kLlama2_13B, 4096, kNothing, fsdp(64), 2, 2162),
         titan(a100, "Llama 2 13B, selective layer", kLlama2_13B, 4096, kEverySecondLayer, fsdp(64), 2, 1914),
-        titan(a100, "Llama 2 13B, selective op", kLlama2_13B, 4096, kEverySecondProduct, fsdp(64), 2, 1904),
-        titan(a100, "Llama 2 70B, selective op", kLlama2_70B, 4096, kEverySecondProduct, fsdp(64), 1, 355),
+        titan(a100, "Llama 2 13B, selective op", kLlama2_13B, 4096, kEverySecondMatmul, fsdp(64), 2, 1904),
+        titan(a100, "Llama 2 70B, selective op", kLlama2_70B, 4096, kEverySecondMatmul, fsdp(64), 1, 355),
         titan(a100, "Llama 2 70B, full", kLlama2_70B, 4096, kAll, fsdp(64), 2, 353)}},
       {"A100, Megatron-LM 2021",
        selene(),
        true,
-       {megatron("1.7B, DP 32", gpt(24, 2304, 24), three(1, 32, 1, 1, 1), 512, 137e12),
-        megatron("3.6B, DP 32 x TP 2", gpt(30, 3072, 32), three(1, 32, 2, 2, 1), 512, 138e12),
-        megatron("7.5B, DP 32 x TP 4", gpt(36, 4096, 32), three(1, 32, 4, 4, 1), 512, 142e12),
-        megatron("18.4B, DP 32 x TP 8", gpt(40, 6144, 48), three(1, 32, 8, 8, 1), 1024, 135e12),
-        megatron("39.1B, DP 32 x TP 8 x PP 2", gpt(48, 8192, 64), three(2, 32, 8, 24, 2), 1536, 138e12),
-        megatron("76.1B, DP 32 x TP 8 x PP 4", gpt(60, 10240, 80), three(4, 32, 8, 28, 3), 1792, 140e12),
-        megatron("145.6B, DP 24 x TP 8 x PP 8", gpt(80, 12288, 96), three(8, 24, 8, 48, 2), 2304, 148e12),
-        megatron("310.1B, DP 15 x TP 8 x PP 16", gpt(96, 16384, 128), three(16, 15, 8, 144, 3), 2160, 155e12),
-        megatron("529.6B, DP 9 x TP 8 x PP 35", gpt(105, 20480, 128), three(35, 9, 8, 280, 3), 2520, 163e12),
-        megatron("1008.0B, DP 6 x TP 8 x PP 64", gpt(128, 25600, 160), three(64, 6, 8, 512, 2), 3072, 163e12)}},
+       {megatron("1.7B, DP 32", gpt(24, 2304, 24), three_dimensional(1, 32, 1, 1, 1), 512, 137e12),
+        megatron("3.6B, DP 32 x TP 2", gpt(30, 3072, 32), three_dimensional(1, 32, 2, 2, 1), 512, 138e12),
+        megatron("7.5B, DP 32 x TP 4", gpt(36, 4096, 32), three_dimensional(1, 32, 4, 4, 1), 512, 142e12),
+        megatron("18.4B, DP 32 x TP 8", gpt(40, 6144, 48), three_dimensional(1, 32, 8, 8, 1), 1024, 135e12),
+        megatron("39.1B, DP 32 x TP 8 x PP 2", gpt(48, 8192, 64), three_dimensional(2, 32, 8, 24, 2), 1536, 138e12),
+        megatron("76.1B, DP 32 x TP 8 x PP 4", gpt(60, 10240, 80), three_dimensional(4, 32, 8, 28, 3), 1792, 140e12),
+        megatron("145.6B, DP 24 x TP 8 x PP 8", gpt(80, 12288, 96), three_dimensional(8, 24, 8, 48, 2), 2304, 148e12),
+        megatron("310.1B, DP 15 x TP 8 x PP 16", gpt(96, 16384, 128), three_dimensional(16, 15, 8, 144, 3), 2160,
+                 155e12),
+        megatron("529.6B, DP 9 x TP 8 x PP 35", gpt(105, 20480, 128), three_dimensional(35, 9, 8, 280, 3), 2520,
+                 163e12),
+        megatron("1008.0B, DP 6 x TP 8 x PP 64", gpt(128, 25600, 160), three_dimensional(64, 6, 8, 512, 2), 3072,
+                 163e12)}},
       {"A100, Megatron-LM 2022",
        selene(),
        true,
-       {korthikanti("22B, TP 8, full", gpt(48, 6144, 64), kAll, three(1, 1, 8, 1, 1), 4, 1.42),
-        korthikanti("22B, TP 8, selective", gpt(48, 6144, 64), kScores, three(1, 1, 8, 1, 1), 4, 1.10),
-        korthikanti("175B, TP 8 x PP 8, full", gpt(96, 12288, 96), kAll, three(8, 1, 8, 64, 3), 1, 18.13),
-        korthikanti("175B, TP 8 x PP 8, selective", gpt(96, 12288, 96), kScores, three(8, 1, 8, 64, 3), 1, 13.75),
-        korthikanti("530B, TP 8 x PP 35, full", gpt(105, 20480, 128), kAll, three(35, 1, 8, 280, 3), 1, 49.05),
-        korthikanti("530B, TP 8 x PP 35, selective", gpt(105, 20480, 128), kScores, three(35, 1, 8, 280, 3), 1, 37.83),
-        korthikanti("1T, TP 8 x PP 64, full", gpt(128, 25600, 160), kAll, three(64, 1, 8, 512, 1), 1, 94.42),
-        korthikanti("1T, TP 8 x PP 64, selective", gpt(128, 25600, 160), kScores, three(64, 1, 8, 512, 1), 1, 71.49)}},
+       {korthikanti("22B, TP 8, full", gpt(48, 6144, 64), kAll, three_dimensional(1, 1, 8, 1, 1), 4, 1.42),
+        korthikanti("22B, TP 8, selective", gpt(48, 6144, 64), kScores, three_dimensional(1, 1, 8, 1, 1), 4, 1.10),
+        korthikanti("175B, TP 8 x PP 8, full", gpt(96, 12288, 96), kAll, three_dimensional(8, 1, 8, 64, 3), 1, 18.13),
+        korthikanti("175B, TP 8 x PP 8, selective", gpt(96, 12288, 96), kScores, three_dimensional(8, 1, 8, 64, 3), 1,
+                    13.75),
+        korthikanti("530B, TP 8 x PP 35, full", gpt(105, 20480, 128), kAll, three_dimensional(35, 1, 8, 280, 3), 1,
+                    49.05),
+        korthikanti("530B, TP 8 x PP 35, selective", gpt(105, 20480, 128), kScores, three_dimensional(35, 1, 8, 280, 3),
+                    1, 37.83),
+        korthikanti("1T, TP 8 x PP 64, full", gpt(128, 25600, 160), kAll, three_dimensional(64, 1, 8, 512, 1), 1,
+                    94.42),
+        korthikanti("1T, TP 8 x PP 64, selective", gpt(128, 25600, 160), kScores, three_dimensional(64, 1, 8, 512, 1),
+                    1, 71.49)}},
   };
   return tables;
 }

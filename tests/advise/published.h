@@ -1,4 +1,4 @@
-// Steps that others have measured on known clusters, as they have published them.
+// Published step times of other systems on known clusters.
 #pragma once
 
 #include <string>
@@ -13,27 +13,27 @@ namespace modular::testing {
 struct PublishedStep {
   std::string source, name;
   DecoderSizes sizes;
-  int64_t tokens;       // of a row
-  Recompute recompute;  // as far as ours has it
+  int64_t tokens;       // per row
+  Recompute recompute;  // closest option of this runtime
   Layout layout;
-  double rows;     // of a micro-batch
-  double seconds;  // of a step, measured
+  double rows;     // per micro-batch
+  double seconds;  // measured step time
 };
 
-/// Rows of one table or system, of which the first tells what share of its peak a device attains there.
+/// Rows of one table or system. The first row calibrates the attained fraction of the device's peak.
 struct PublishedTable {
   std::string devices;
-  Cluster cluster;    // but for nodes
-  bool keeps_scores;  // of attention, which no fused operation computes there
+  Cluster cluster;    // except nodes
+  bool keeps_scores;  // whether attention scores are stored (no fused attention)
   std::vector<PublishedStep> steps;
 };
 
 const std::vector<PublishedTable>& published_tables();
 
-/// Seconds that the model of runtime/advise says of a step, where devices attain such a share of their peak.
+/// Step time predicted by runtime/advise if devices attain the fraction `attained` of their peak.
 double predicted_seconds(const PublishedTable& table, const PublishedStep& step, double attained);
 
-/// The share with which the prediction of the table's first step is what was measured.
+/// Fraction of the peak for which the prediction of the table's first step equals the measurement.
 double fitted_fraction(const PublishedTable& table);
 
 }  // namespace modular::testing

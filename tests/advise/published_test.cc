@@ -1,4 +1,4 @@
-// Steps that others have measured and published are predicted; the table is printed.
+// Compares predictions with published step times, and prints the table.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,12 +10,13 @@
 namespace modular::testing {
 namespace {
 
-/// Products in eight bits, and sums over tp that torchtitan's AsyncTP hides, are not of this runtime.
+/// Whether a step uses features that this runtime lacks: Float8 matmuls, and tp collectives hidden by torchtitan's
+/// AsyncTP.
 bool is_foreign(const PublishedTable& table, const PublishedStep& step) {
   return table.devices.find("Float8") != std::string::npos && step.layout.tp > 1;
 }
 
-TEST(Published, StepsArePredictedWithOneConstantOfATable) {
+TEST(Published, PredictsStepsWithOneConstantPerTable) {
   fmt::print("| devices | source | model and mesh | published | predicted | error |\n|---|---|---|---|---|---|\n");
   for (const PublishedTable& table : published_tables()) {
     const double attained = fitted_fraction(table);
@@ -30,22 +31,23 @@ TEST(Published, StepsArePredictedWithOneConstantOfATable) {
   }
 }
 
-// Which of two meshes of one table is faster is what advice is asked for.
-TEST(Published, OrderOfSchedulesAndRecomputationIsThatOfTheMeasurements) {
+// Advice must order two meshes of one table by their speed.
+TEST(Published, OrdersSchedulesAndRecomputationLikeTheMeasurements) {
   for (const PublishedTable& table : published_tables()) {
     const double attained = fitted_fraction(table);
-    for (const PublishedStep& one : table.steps)
-      for (const PublishedStep& other : table.steps) {
-        if (one.sizes.layers != other.sizes.layers || one.layout.devices() != other.layout.devices()) continue;
-        if (one.seconds > 0.95 * other.seconds || one.tokens * one.rows != other.tokens * other.rows) continue;
-        EXPECT_LT(predicted_seconds(table, one, attained), predicted_seconds(table, other, attained))
-            << one.name << " and " << other.name;
+    for (const PublishedStep& faster : table.steps)
+      for (const PublishedStep& slower : table.steps) {
+        if (faster.sizes.layers != slower.sizes.layers || faster.layout.devices() != slower.layout.devices()) continue;
+        if (faster.seconds > 0.95 * slower.seconds || faster.tokens * faster.rows != slower.tokens * slower.rows)
+          continue;
+        EXPECT_LT(predicted_seconds(table, faster, attained), predicted_seconds(table, slower, attained))
+            << faster.name << " and " << slower.name;
       }
   }
 }
 
-// Users of SageMaker told of 30 hours on one device that became a little more than 5 on eight. Of which model is not
-// known; here it is a BERT-large on the eight V100 of a p3.16xlarge, whose gradients' sums hide behind the backward.
+// SageMaker users reported that 30 hours on one device became a little more than 5 on eight. The model is not known;
+// this test uses BERT-large on the eight V100 of a p3.16xlarge, whose gradient reductions overlap with the backward.
 TEST(Published, ThirtyHoursBecomeAboutFiveOnEightDevices) {
   const ModelProfile bert = decoder_profile({24, 1024, 4096, 16, 16, 30522, false, true}, 384, {{"none", 0.0}}, true);
   Cluster v100{
@@ -55,7 +57,7 @@ TEST(Published, ThirtyHoursBecomeAboutFiveOnEightDevices) {
   v100.per_node = 1;
   const double one = estimate(bert, {.micro_batches = 8}, 64, v100, clock).time.total;
   const double hours = 30.0 * eight / one;
-  fmt::print("30 h on one device: {:.2f} h on eight are predicted, a little more than 5 h are told\n", hours);
+  fmt::print("30 h on one device: predicted {:.2f} h on eight, reported a little more than 5 h\n", hours);
   EXPECT_GT(hours, 30.0 / 8.0);
   EXPECT_LT(hours, 5.5);
 }

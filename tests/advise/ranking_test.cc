@@ -1,4 +1,4 @@
-// The order of layouts on examples that can be reasoned about.
+// Ranking of layouts on examples with a known order.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ LayoutSearch search(const ModelProfile& model, int64_t rows) {
   return all;
 }
 
-Choice of(const ModelProfile& model, const Layout& layout, int64_t rows, const Cluster& cluster) {
+Choice estimate_layout(const ModelProfile& model, const Layout& layout, int64_t rows, const Cluster& cluster) {
   PipelineClock clock;
   return estimate(model, layout, rows, cluster, clock);
 }
@@ -53,59 +53,61 @@ TEST(Layouts, UseAllDevicesWithTensorParallelismInANode) {
   EXPECT_FALSE(has({.dp_shard = 8, .tp = 3}));
 }
 
-TEST(Layouts, AreEachThereOnce) {
+TEST(Layouts, AreUnique) {
   const auto layouts = find_layouts(h100(2), search(llama(kOneB), 64));
   for (size_t i = 0; i < layouts.size(); ++i)
     for (size_t j = i + 1; j < layouts.size(); ++j) ASSERT_FALSE(layouts[i] == layouts[j]) << layouts[i].describe();
 }
 
-TEST(Order, DataParallelRanksComeFirstWhereTheModelFits) {
+TEST(Order, DataParallelismIsFastestIfTheModelFits) {
   const ModelProfile model = llama(kOneB);
   const Layout best = estimate_all(model, h100(1), search(model, 128)).front().layout;
   EXPECT_EQ(best.data_parallel(), 8);
   EXPECT_EQ(best.keeping, 0U);
-  // Tensor-parallel ranks wait for sums that nothing hides, and stages for one another.
+  // Tensor parallelism has exposed all-reduces, and pipelines have bubbles.
   const Cluster cluster = h100(1);
-  const double ddp = of(model, {.dp_replicate = 8}, 128, cluster).time.total;
-  EXPECT_LT(ddp, of(model, {.tp = 8, .micro_batches = 8}, 128, cluster).time.total);
-  EXPECT_LT(ddp, of(model, {.pp = 8, .micro_batches = 32}, 128, cluster).time.total);
+  const double ddp = estimate_layout(model, {.dp_replicate = 8}, 128, cluster).time.total;
+  EXPECT_LT(ddp, estimate_layout(model, {.tp = 8, .micro_batches = 8}, 128, cluster).time.total);
+  EXPECT_LT(ddp, estimate_layout(model, {.pp = 8, .micro_batches = 32}, 128, cluster).time.total);
 }
 
-TEST(Order, SlowLinesKeepShardsInTheirNode) {
+TEST(Order, SlowLinksKeepShardsWithinANode) {
   const ModelProfile model = llama(kLlama3_8B);
   const Cluster slow = h100(8, 1e9);
-  // ZeRO 3 gathers and sums over all lines for each micro-batch, replicas sum once a step.
-  const double everywhere = of(model, {.dp_shard = 64, .micro_batches = 4}, 256, slow).time.total;
-  EXPECT_LT(of(model, {.dp_replicate = 8, .dp_shard = 8, .micro_batches = 4}, 256, slow).time.total, 0.5 * everywhere);
-  EXPECT_LT(of(model, {.pp = 8, .dp_shard = 8, .micro_batches = 32}, 256, slow).time.total, 0.5 * everywhere);
-  // And where they are fast, a pipeline only waits.
+  // ZeRO 3 gathers and reduces over all links for each micro-batch; replicas all-reduce once per step.
+  const double everywhere = estimate_layout(model, {.dp_shard = 64, .micro_batches = 4}, 256, slow).time.total;
+  EXPECT_LT(estimate_layout(model, {.dp_replicate = 8, .dp_shard = 8, .micro_batches = 4}, 256, slow).time.total,
+            0.5 * everywhere);
+  EXPECT_LT(estimate_layout(model, {.pp = 8, .dp_shard = 8, .micro_batches = 32}, 256, slow).time.total,
+            0.5 * everywhere);
+  // With fast links a pipeline only adds bubbles.
   const Cluster fast = h100(8, 100e9);
-  EXPECT_LT(of(model, {.dp_shard = 64}, 512, fast).time.total,
-            of(model, {.pp = 8, .dp_shard = 8, .micro_batches = 32}, 512, fast).time.total);
+  EXPECT_LT(estimate_layout(model, {.dp_shard = 64}, 512, fast).time.total,
+            estimate_layout(model, {.pp = 8, .dp_shard = 8, .micro_batches = 32}, 512, fast).time.total);
 }
 
 TEST(Order, BubblesShrinkWithMicroBatchesAndStages) {
   const ModelProfile model = llama(kLlama3_8B);
-  const auto bubble = [&](const Layout& layout) { return of(model, layout, 64, h100(1)).time.bubble; };
+  const auto bubble = [&](const Layout& layout) { return estimate_layout(model, layout, 64, h100(1)).time.bubble; };
   EXPECT_LT(bubble({.pp = 8, .micro_batches = 32}), bubble({.pp = 8, .micro_batches = 8}));
   EXPECT_LT(bubble({.pp = 8, .micro_batches = 32, .schedule = "interleaved"}), bubble({.pp = 8, .micro_batches = 32}));
   EXPECT_LT(bubble({.pp = 8, .micro_batches = 32, .schedule = "zbv"}), bubble({.pp = 8, .micro_batches = 32}));
-  // Units that run as one piece leave zbv nothing to fill its bubbles with.
+  // Units that run as one piece leave zbv no weight gradients to fill its bubbles with.
   EXPECT_GT(bubble({.pp = 8, .micro_batches = 32, .schedule = "zbv", .keeping = 2}),
             bubble({.pp = 8, .micro_batches = 32, .schedule = "zbv"}) * 1.5);
 }
 
 TEST(Order, RecomputationTradesTimeForMemory) {
   const ModelProfile model = llama(kLlama3_8B);
-  const Choice kept = of(model, {.dp_shard = 8}, 32, h100(1)),
-               again = of(model, {.dp_shard = 8, .keeping = 2}, 32, h100(1));
-  EXPECT_NEAR(again.time.compute / kept.time.compute, 4.0 / 3.0, 0.05);
-  EXPECT_LT(again.estimated.peak, kept.estimated.peak - 0.7 * kept.estimated.activations);
+  const Choice kept = estimate_layout(model, {.dp_shard = 8}, 32, h100(1)),
+               recomputed = estimate_layout(model, {.dp_shard = 8, .keeping = 2}, 32, h100(1));
+  EXPECT_NEAR(recomputed.time.compute / kept.time.compute, 4.0 / 3.0, 0.05);
+  EXPECT_LT(recomputed.estimated.peak, kept.estimated.peak - 0.7 * kept.estimated.activations);
 }
 
-TEST(Memory, FallsWithEachStageOfZero) {
+TEST(Memory, DecreasesWithEachZeroStage) {
   const ModelProfile model = llama(kLlama3_8B);
-  const auto peak = [&](const Layout& layout) { return of(model, layout, 64, h100(1)).estimated.peak; };
+  const auto peak = [&](const Layout& layout) { return estimate_layout(model, layout, 64, h100(1)).estimated.peak; };
   const double none = peak({.dp_replicate = 8, .micro_batches = 8}),
                one = peak({.dp_shard = 8, .zero_stage = 1, .micro_batches = 8}),
                two = peak({.dp_shard = 8, .zero_stage = 2, .micro_batches = 8}),
@@ -113,29 +115,29 @@ TEST(Memory, FallsWithEachStageOfZero) {
   EXPECT_LT(one, none);
   EXPECT_LT(two, one);
   EXPECT_LT(three, two);
-  // Of a state of 16 bytes per element (Rajbhandari et al., ZeRO) a rank keeps an eighth.
-  const auto kept = of(model, {.dp_shard = 8}, 64, h100(1)).estimated;
+  // Each rank keeps an eighth of the 16 bytes per element (Rajbhandari et al., ZeRO).
+  const auto kept = estimate_layout(model, {.dp_shard = 8}, 64, h100(1)).estimated;
   EXPECT_NEAR(kept.parameters + kept.gradients + kept.optimizer, 16.0 * model.elements() / 8.0, 1e6);
 }
 
-TEST(Memory, OffloadingLeavesTheUpdateToTheHost) {
+TEST(Memory, OffloadingMovesTheUpdateToTheHost) {
   const ModelProfile model = llama(kLlama3_8B);
-  const Choice on_device = of(model, {.dp_shard = 8}, 8, h100(1)),
-               on_host = of(model, {.dp_shard = 8, .offload = Offloaded::optimizer}, 8, h100(1));
+  const Choice on_device = estimate_layout(model, {.dp_shard = 8}, 8, h100(1)),
+               on_host = estimate_layout(model, {.dp_shard = 8, .offload = Offloaded::optimizer}, 8, h100(1));
   EXPECT_NEAR(on_device.estimated.peak - on_host.estimated.peak, 8.0 * model.elements() / 8.0, 1e6);
   EXPECT_GT(on_host.time.total, on_device.time.total);
-  EXPECT_GT(on_host.time.host.waited, 0.0);
+  EXPECT_GT(on_host.time.host.exposed, 0.0);
 }
 
 TEST(Step, IsTheSumOfItsParts) {
   const ModelProfile model = llama(kLlama3_8B);
   const Choice choice =
-      of(model, {.pp = 2, .dp_replicate = 2, .dp_shard = 4, .tp = 4, .micro_batches = 4}, 64, h100(8));
+      estimate_layout(model, {.pp = 2, .dp_replicate = 2, .dp_shard = 4, .tp = 4, .micro_batches = 4}, 64, h100(8));
   const StepTime& time = choice.time;
   double sum = time.compute + time.update + time.bubble;
   for (const AxisTime& axis : {time.tp, time.dp_shard, time.dp_replicate, time.pp, time.host}) {
-    EXPECT_LE(axis.waited, axis.all);
-    sum += axis.waited;
+    EXPECT_LE(axis.exposed, axis.all);
+    sum += axis.exposed;
   }
   EXPECT_DOUBLE_EQ(time.total, sum);
   EXPECT_NEAR(time.idle_fraction(), 1.0 - (time.compute + time.update) / sum, 1e-12);

@@ -50,10 +50,17 @@ TEST_F(PeftFolder, IsComputedMergedAndTrainedAsInPeft) {
                                                {"gpt2", {"parallel.dp_shard=2"}},
                                                {"t5", {}},
                                                {"saved", {}},
-                                               {"tied", {}}};
+                                               {"tied", {}},
+                                               {"tokens", {"parallel.tp=2"}},
+                                               {"tied-tokens", {"parallel.dp_shard=2"}},
+                                               {"saved-tokens", {}},
+                                               {"grown-tokens", {}},
+                                               {"t5-tokens", {}},
+                                               {"bert-tokens", {}}};
   Words names;
   for (const char* name :
-       {"llama", "layers", "rows", "head", "pattern", "bert", "roberta", "gpt2", "t5", "saved", "tied"}) {
+       {"llama", "layers", "rows", "head", "pattern", "bert", "roberta", "gpt2", "t5", "saved", "tied", "tokens",
+        "tied-tokens", "saved-tokens", "grown-tokens", "t5-tokens", "bert-tokens"}) {
     names.emplace_back(name);
     fs::create_directory(out(name));
     expect_done({"forward", "--checkpoint", adapter_path(name).string(), "--inputs", get_examples(name), "--outputs",
@@ -90,6 +97,34 @@ TEST_F(PeftFolder, GoesOnWithoutTheFolderAndIsWrittenBackAsItWas) {
                "--set", "train.seq_len=16"});
 }
 
+TEST_F(PeftFolder, GoesOnToTheBitAndKeepsTheIdsOfTrainedRows) {
+  const fs::path adapter = out("adapter");
+  fs::copy(adapter_path("tokens"), adapter);
+  const Words four = {"train.steps=4",      "optim.momentum=0.9", "optim.lr=0.01",
+                      "train.batch_size=2", "parallel.tp=2",      "model.checkpoint=" + adapter.string()};
+  const auto exported = [&](const std::string& name) {
+    expect_done({"export", (out(name) / "run/checkpoints").string(), (out(name) / "trained").string(), "--adapter",
+                 "--base", (written("tokens") / "base").string()});
+    expect_done({"export", (out(name) / "run/checkpoints").string(), (out(name) / "merged").string()});
+    return get_text(out(name) / "trained/adapter_model.safetensors") +
+           get_text(out(name) / "trained/adapter_config.json") + get_text(out(name) / "merged/model.safetensors");
+  };
+  const auto train = [&](const std::string& name, const Words& more) {
+    expect_done(with({"--nproc-per-node", "2"},
+                     training("tokens", with(four, with(more, {"train.dir=" + (out(name) / "run").string()})))));
+  };
+  train("whole", {});
+  train("cut", {"checkpoint.every=2", "checkpoint.keep=0"});
+  fs::remove_all(out("cut") / "run/checkpoints/step-00000004");
+  fs::remove_all(adapter);
+  std::ofstream(out("cut") / "run/checkpoints/latest") << "step-00000002\n";
+  expect_done({"--nproc-per-node", "2", "train", (out("cut") / "run").string(), "--resume=step-00000002"});
+  EXPECT_TRUE(exported("cut") == exported("whole"));
+  const auto config = nlohmann::json::parse(get_text(out("cut") / "trained/adapter_config.json"));
+  EXPECT_EQ(config.at("trainable_token_indices"),
+            nlohmann::json({{"model.embed_tokens", {200, 7, 31}}, {"lm_head", {9}}}));
+}
+
 TEST_F(PeftFolder, FindsItsBaseWhereTheUserSays) {
   const fs::path lost = out("lost"), outputs = out("outputs.safetensors"), base = written("layers") / "base";
   fs::copy(adapter_path("layers"), lost);
@@ -118,6 +153,10 @@ TEST_F(PeftFolder, WhatNoModelHereIsNamesItsKey) {
       {"task_type", "QUESTION_ANS"},
       {"layer_replication", {{0, 1}}},
       {"trainable_token_indices", {1, 2}},
+      {"trainable_token_indices", {1, 1}},
+      {"trainable_token_indices", {-1}},
+      {"trainable_token_indices", {{"embed_tokens", 3}}},
+      {"trainable_token_indices", "all"},
       {"target_parameters", {"experts.weight"}},
       {"lora_bias", true},
       {"a_key_of_tomorrow", "on"},
@@ -135,12 +174,14 @@ TEST_F(PeftFolder, WhatNoModelHereIsNamesItsKey) {
 TEST_F(PeftFolder, TensorsThatDoNotGoWithTheBaseAreErrors) {
   using Tensors = std::map<std::string, at::Tensor>;
   const std::string layer = "base_model.model.model.layers.0.self_attn.q_proj";
-  const auto message = [&](const std::string& name, const nlohmann::json& trained, const auto& change) {
+  const auto message = [&](const std::string& name, const nlohmann::json& trained, const auto& change,
+                           const nlohmann::json& settings = nlohmann::json::object()) {
     const fs::path changed = out("changed");
     fs::remove_all(changed);
     fs::copy(adapter_path(name), changed);
     auto config = nlohmann::json::parse(get_text(changed / "adapter_config.json"));
     config["modules_to_save"] = trained;
+    config.update(settings);
     std::ofstream(changed / "adapter_config.json") << config;
     Tensors tensors;
     {
@@ -170,6 +211,32 @@ TEST_F(PeftFolder, TensorsThatDoNotGoWithTheBaseAreErrors) {
                         tensors["base_model.model.lm_head.weight"] = at::zeros({256, 32});
                       }),
               HasSubstr("\"transformer.wte.weight\" and \"lm_head.weight\" differ, though the base ties them"));
+  // Rows of tables, and their ids.
+  const std::string rows = "base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta";
+  const auto with_rows = [&](const std::string& name, const nlohmann::json& ids, const auto& change) {
+    return message(name, nullptr, change, {{"trainable_token_indices", ids}});
+  };
+  const auto as_it_is = [](Tensors&) {};
+  EXPECT_THAT(with_rows("tokens", {{"embed_tokens", {200, 7, 31}}}, as_it_is),
+              HasSubstr("\"lm_head.trainable_tokens_delta\" has rows of a table, and \"trainable_token_indices\""));
+  EXPECT_THAT(with_rows("tokens", {{"embed_tokens", {200, 7}}, {"lm_head", {9}}}, as_it_is),
+              HasSubstr("is [3, 32], and \"trainable_token_indices\" are 2 ids of a table of [256, 32]"));
+  EXPECT_THAT(with_rows("tokens", {{"embed_tokens", {256, 7, 31}}, {"lm_head", {9}}}, as_it_is),
+              HasSubstr("\"trainable_token_indices\" has 256, and the table of model.embed_tokens is [256, 32]"));
+  EXPECT_THAT(with_rows("tokens", {{"embed_tokens", {200, 7, 31}}, {"lm_head", {9}}},
+                        [&](Tensors& tensors) { tensors.erase(rows); }),
+              HasSubstr("\"trainable_token_indices\" has ids of \"embed_tokens\", and"));
+  EXPECT_THAT(with_rows("tied-tokens", {{"wte", {5, 130, 6}}, {"lm_head", {5, 130, 7}}}, as_it_is),
+              HasSubstr("has other ids for"));
+  EXPECT_THAT(with_rows("tied-tokens", {{"lm_head", {5, 130, 6}}},
+                        [](Tensors& tensors) {
+                          const std::string of_table = "base_model.model.transformer.wte.token_adapter";
+                          tensors["base_model.model.lm_head.token_adapter.trainable_tokens_delta"] =
+                              tensors.at(of_table + ".trainable_tokens_delta");
+                          tensors.erase(of_table + ".trainable_tokens_delta");
+                        }),
+              HasSubstr("has rows of a module that the base ties to \"transformer.wte.weight\""));
+  EXPECT_THAT(message("tokens", {"lm_head"}, as_it_is), HasSubstr("names rows of lm_head, which is trained otherwise"));
   // A table that no training changed is the base's.
   const std::string table = "base_model.model.model.embed_tokens.weight";
   const at::Tensor of_base =

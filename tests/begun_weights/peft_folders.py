@@ -6,6 +6,7 @@ WRITTEN/CASE has base, adapter, examples/a.safetensors, and expected.safetensors
 outputs.safetensors (logits) merged of some, and trained of some (a PEFT folder, after these steps).
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -33,13 +34,19 @@ CASES = {
     "roberta": ("RobertaForMaskedLM", ROBERTA, "RobertaForTokenClassification", dict(task_type="TOKEN_CLS", r=4, lora_alpha=3, target_modules=["query", "dense"]), 5),
     "saved": ("LlamaForCausalLM", LLAMA, "LlamaForCausalLM", dict(task_type="CAUSAL_LM", r=4, target_modules=["q_proj", "v_proj"]), None),
     "tied": ("GPT2LMHeadModel", GPT2, "GPT2LMHeadModel", dict(task_type="CAUSAL_LM", r=4, target_modules=["c_attn"]), None),
+    "tokens": ("LlamaForCausalLM", LLAMA, "LlamaForCausalLM", dict(task_type="CAUSAL_LM", r=4, target_modules=["q_proj", "v_proj"], trainable_token_indices={"embed_tokens": [200, 7, 31], "lm_head": [9]}), None),
+    "tied-tokens": ("GPT2LMHeadModel", GPT2, "GPT2LMHeadModel", dict(task_type="CAUSAL_LM", r=4, target_modules=["c_attn"], trainable_token_indices=[5, 130, 6]), None),
+    "saved-tokens": ("LlamaForCausalLM", LLAMA, "LlamaForCausalLM", dict(task_type="CAUSAL_LM", r=4, target_modules=["q_proj", "v_proj"], trainable_token_indices=[260, 3, 258]), None),
+    "grown-tokens": ("GPT2LMHeadModel", GPT2, "GPT2LMHeadModel", dict(task_type="CAUSAL_LM", r=4, target_modules=["c_attn"], trainable_token_indices={"wte": [8, 259]}), None),
+    "t5-tokens": ("T5ForConditionalGeneration", T5, "T5ForConditionalGeneration", dict(task_type="SEQ_2_SEQ_LM", r=4, target_modules=["q", "v"], trainable_token_indices=[11, 100, 3]), None),
+    "bert-tokens": ("BertForSequenceClassification", BERT, "BertForSequenceClassification", dict(task_type="SEQ_CLS", r=4, target_modules=["query"], trainable_token_indices={"word_embeddings": [77, 40]}), 3),
     "gpt2": ("GPT2LMHeadModel", GPT2, "GPT2LMHeadModel", dict(task_type="CAUSAL_LM", r=4, target_modules="all-linear"), None),
     "t5": ("T5ForConditionalGeneration", T5, "T5ForConditionalGeneration", dict(task_type="SEQ_2_SEQ_LM", r=4, target_modules=["q", "v", "wo"]), None),
 }
 
 
 # Of tables that have more rows than the base's: trained, and only saved by PEFT because they have.
-ROWS_OF_CASE = {"rows": VOCABULARY + 9, "saved": VOCABULARY + 9, "tied": VOCABULARY + 8}
+ROWS_OF_CASE = {"rows": VOCABULARY + 9, "saved": VOCABULARY + 9, "tied": VOCABULARY + 8, "saved-tokens": VOCABULARY + 9, "grown-tokens": VOCABULARY + 8}
 
 
 def load_base(folder, case):
@@ -60,13 +67,22 @@ def write(folder, case):
             for table in (base.get_input_embeddings(), base.get_output_embeddings()):
                 table.weight[VOCABULARY:] = 0.1 * torch.randn_like(table.weight[VOCABULARY:])  # rows that the adapter alone has
     model = get_peft_model(base, LoraConfig(init_lora_weights=False, **options)).eval()
+    rows = [parameter for name, parameter in model.named_parameters() if "trainable_tokens_delta" in name]
+    with torch.no_grad():
+        for parameter in rows:
+            parameter.add_(0.5 * torch.randn_like(parameter))
     model.save_pretrained(folder / "adapter")
     ids = torch.randint(3, ROWS_OF_CASE.get(case, VOCABULARY), (ROWS, LENGTH))
+    trained_ids = options.get("trainable_token_indices", [])
+    for ids_of_module in trained_ids.values() if isinstance(trained_ids, dict) else [trained_ids]:
+        ids[:, : len(ids_of_module)] = torch.tensor(ids_of_module)
     by_row = wrapped_class.endswith("SequenceClassification")
     batch = {"input_ids": ids, "labels": ids.clone() if not labels else torch.randint(labels, (ROWS,) if by_row else (ROWS, LENGTH))}
     (folder / "examples").mkdir()
     save_file(batch, folder / "examples/a.safetensors")
     expected = {"logits": model(**batch).logits.detach()}
+    for parameter in rows:
+        parameter.requires_grad_(False)  # as modrun keeps them
     optimizer = torch.optim.SGD([parameter for parameter in model.parameters() if parameter.requires_grad], lr=RATE)
     for _ in range(2):
         model(**batch).loss.backward()
@@ -92,6 +108,9 @@ def check(folder, made, case):
             differ(getattr(transformers, CASES[case][2]).from_pretrained(made / "merged")(**batch).logits, "logits", "the merged model")
         if (made / "trained").exists():
             differ(PeftModel.from_pretrained(load_base(folder, case), made / "trained").eval()(**batch).logits, "later", "the trained adapter")
+            theirs, ours = (json.loads((place / "adapter_config.json").read_text())["fan_in_fan_out"] for place in (folder / "adapter", made / "trained"))
+            if theirs != ours:  # PEFT would correct it when it loads the adapter
+                sys.exit(f"{case}: fan_in_fan_out is {ours}, and PEFT writes {theirs}")
 
 
 

@@ -76,6 +76,18 @@ TEST_F(ResizeEmbeddings, DrawsTheSameRowsOnEveryMeshAndFromEverySource) {
   EXPECT_TRUE(grown(out("padded"), "llama", "kept", {}) == padded);
 }
 
+TEST_F(ResizeEmbeddings, GoesOnToTheBit) {
+  for (const std::string name : {"llama", "bert"}) {
+    const Words more = {"model.resize_embeddings=true", "train.steps=4",      "optim.lr=0.01",
+                        "train.batch_size=2",           "checkpoint.every=2", "checkpoint.keep=0"};
+    for (const std::string run : {"whole", "cut"})
+      ASSERT_EQ(train(written(name), name, name + "-" + run, more, 2).status, 0);
+    fs::remove_all(out(name + "-cut") / "checkpoints/step-00000004");
+    expect_done({"--nproc-per-node", "2", "train", out(name + "-cut").string(), "--resume=step-00000002"});
+    EXPECT_TRUE(run_export(name + "-cut", name + "-resumed") == run_export(name + "-whole", name + "-alone")) << name;
+  }
+}
+
 TEST_F(ResizeEmbeddings, SaysWhatItCannotKnow) {
   fs::create_directory(out("ids"));
   const at::Tensor ids = at::arange(48).view({6, 8});

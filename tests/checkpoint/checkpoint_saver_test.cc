@@ -7,7 +7,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "generated/llama.h"
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/mesh/collectives.h"

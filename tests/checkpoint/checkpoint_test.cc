@@ -17,7 +17,6 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "generated/llama.h"
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"

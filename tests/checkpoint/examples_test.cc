@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "generated/llama.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/config_json.h"
-#include "runtime/parallel/config_integers.h"
+#include "runtime/parallel/parameters/config_integers.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {

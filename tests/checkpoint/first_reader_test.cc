@@ -1,7 +1,6 @@
 // Initial weights that the first rank reads for all: the others have no folder, and get the same values.
 #include <gmock/gmock.h>
 
-#include "generated/llama.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/support/ranks.h"

@@ -4,8 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "generated/llama.h"
-
 namespace modular {
 namespace {
 

@@ -1,7 +1,6 @@
 // Checkpoints of whole models whose parameters each mesh divides along other dimensions.
 #include <gtest/gtest.h>
 
-#include "generated/mixtral.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "tests/support/ranks.h"
 

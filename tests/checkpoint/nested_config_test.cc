@@ -5,7 +5,7 @@
 
 #include "generated/llava.h"
 #include "runtime/checkpoint/model_config.h"
-#include "runtime/parallel/config_integers.h"
+#include "runtime/parallel/parameters/config_integers.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {
@@ -93,7 +93,7 @@ TEST(NestedConfig, ErrorsNameThePlace) {
 TEST(NestedConfig, OtherTowersAreRejected) {
   EXPECT_EQ(error({{"vision_config", {{"model_type", "siglip_vision_model"}}}}),
             "config.json: vision_config: model_type is siglip_vision_model, and only clip_vision_model is supported as "
-            "the tower over images");
+            "the vision tower");
   EXPECT_EQ(error({{"text_config", {{"model_type", "mistral"}}}}),
             "config.json: text_config: model_type is mistral, and only llama is supported as the language model");
 }

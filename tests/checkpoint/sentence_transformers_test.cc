@@ -6,8 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "generated/bert.h"
-#include "generated/qwen3.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {
@@ -103,22 +101,69 @@ TEST_F(SentenceModules, LayersAreThoseThatModulesNameInTheirOrder) {
               HasSubstr("is not there, and pytorch_model.bin is not read: load the folder"));
 }
 
+// The library normalizes what is there: tokens before pooling, and the embedding after it.
+TEST_F(SentenceModules, NormalizeAndDropoutAreReadByWhereTheyStand) {
+  write("tokens/config.json", {{"module_input_name", "token_embeddings"}});
+  write("drop/config.json", {{"dropout", 0.05}});
+  const std::string normalize = kOlder + "Normalize", dropout = kOlder + "Dropout";
+  modules_.insert(modules_.begin() + 1, module(normalize, "tokens"));
+  modules_.insert(modules_.begin() + 1, module(normalize, "none"));
+  modules_.insert(modules_.begin() + 1, module(normalize, "tokens"));
+  modules_.push_back(module(normalize, "tokens"));
+  modules_.push_back(module(dropout, "drop"));
+  modules_.push_back(module(dropout, "usual"));
+  modules_.push_back(module(normalize, "none"));
+  EXPECT_THAT(read().embedding_layers, ElementsAre("normalize-tokens", "dropout 0.05", "dropout 0.2", "normalize"));
+  EXPECT_TRUE(read().include_prompt);
+  write("1_Pooling/config.json", {{"pooling_mode_cls_token", true}, {"include_prompt", false}});
+  EXPECT_FALSE(read().include_prompt);
+}
+
+TEST_F(SentenceModules, AnOlderFolderIsReadWhereModulesSay) {
+  write("0_BERT/config.json", {{"architectures", {"BertForMaskedLM"}}, {"model_type", "bert"}, {"hidden_size", 24}});
+  modules_[0]["path"] = "0_BERT";
+  write("modules.json", modules_);
+  EXPECT_EQ(transformer_folder(folder_.path()), folder_.path() / "0_BERT");
+  const ModelConfig model = read_config(folder_.path());
+  EXPECT_EQ(model.entry->architecture, "BertModel");
+  const json read = json::parse(format_config(model, "float32"));
+  EXPECT_EQ(read["pooling"], "cls");
+  EXPECT_EQ(read["hidden_size"], 24);
+
+  const fs::path alone = folder_.path() / "0_BERT";
+  EXPECT_EQ(read_config(alone).entry->architecture, "BertForMaskedLM");
+  for (const fs::path& name : {alone, alone / ""})
+    EXPECT_THAT(get_message<ConfigError>([&] { read_config(name, model.entry); }),
+                HasSubstr("is the Transformer of " + folder_.path().string() + ", which says in modules.json"));
+  // Other files of that name are none of its business.
+  for (const json& other : {json::object(), json::array({1}), json::array({module("a.Transformer", "other")})}) {
+    write("modules.json", other);
+    EXPECT_EQ(read_config(alone, model.entry).entry->architecture, "BertModel");
+  }
+  modules_[0]["path"] = "gone";
+  write("modules.json", modules_);
+  EXPECT_THAT(get_message<ConfigError>([&] { read_config(folder_.path()); }),
+              HasSubstr("gone/config.json cannot be read"));
+}
+
 TEST_F(SentenceModules, WhatIsNotSupportedIsAnErrorThatNamesItsFile) {
-  for (const char* type : {"LayerNorm", "CNN", "LSTM", "WordEmbeddings", "Router", "StaticEmbedding", "Dropout",
+  for (const char* type : {"LayerNorm", "CNN", "LSTM", "WordEmbeddings", "Router", "StaticEmbedding",
                            "WeightedLayerPooling", "SpladePooling"})
     EXPECT_THAT(error_with(module(kOlder + type, "2_It")),
                 HasSubstr(std::string("modules.json has the module \"") + type + "\" in 2_It, which is not supported"));
   EXPECT_THAT(error_with(module("custom_st.Transformer", "")),
               HasSubstr("modules.json has the module \"custom_st.Transformer\", which is not supported"));
-  EXPECT_THAT(error_with(module(kOlder + "Pooling", "2_Pooling")),
-              HasSubstr("modules.json lists Transformer, Pooling, Pooling: a Transformer, a Pooling, and then"));
+  EXPECT_THAT(
+      error_with(module(kOlder + "Pooling", "2_Pooling")),
+      HasSubstr(
+          "modules.json lists Transformer, Pooling, Pooling: a Transformer, then Normalize where wanted, a Pooling, "
+          "and then"));
   EXPECT_THAT(error_with(module(kOlder + "Dense", "../elsewhere")),
               HasSubstr("names the path \"../elsewhere\" for a module: write one of the folder"));
   EXPECT_THAT(error_with({{"type", 3}}), HasSubstr("in which \"type\" is not a string"));
 
-  EXPECT_THAT(error_of_pooling({{"include_prompt", false}}),
-              HasSubstr("1_Pooling/config.json: \"include_prompt\" is false, which leaves a prompt's tokens out, which "
-                        "is not supported: write true"));
+  EXPECT_THAT(error_of_pooling({{"include_prompt", 0}}),
+              HasSubstr("1_Pooling/config.json: \"include_prompt\" is 0: write true or false"));
   EXPECT_THAT(error_of_pooling({{"pooling_mode", "first"}}),
               HasSubstr("\"pooling_mode\" is \"first\": write one of cls, max, mean"));
   EXPECT_THAT(error_of_pooling({{"pooling_mode", {3}}}), HasSubstr("\"pooling_mode\" is [3]"));
@@ -134,8 +179,23 @@ TEST_F(SentenceModules, WhatIsNotSupportedIsAnErrorThatNamesItsFile) {
   EXPECT_THAT(error_of_dense({{"module_input_name", "token_embeddings"}}), HasSubstr("\"module_input_name\""));
   EXPECT_THAT(error_of_dense({{"out_features", 0}}), HasSubstr("\"out_features\" is 0: write the size"));
 
-  modules_[0]["path"] = "0_Transformer";
-  EXPECT_THAT(error(), HasSubstr("keeps the Transformer in 0_Transformer, and it is read from the folder itself"));
+  write("3_It/config.json", {{"dropout", 1.0}});
+  EXPECT_THAT(error_with(module(kOlder + "Dropout", "3_It")),
+              HasSubstr("3_It/config.json: \"dropout\" is 1.0: write a probability of at least 0 and less than 1"));
+  write("3_It/config.json", {{"dropout", "0.1"}});
+  EXPECT_THAT(error_with(module(kOlder + "Dropout", "3_It")), HasSubstr("\"dropout\" is \"0.1\""));
+  write("3_It/config.json", {{"module_input_name", "cls_token_embeddings"}});
+  EXPECT_THAT(error_with(module(kOlder + "Normalize", "3_It")),
+              HasSubstr("3_It/config.json: \"module_input_name\" is \"cls_token_embeddings\""));
+  write("3_It/config.json", {{"module_input_name", "token_embeddings"}, {"module_output_name", "sentence_embedding"}});
+  EXPECT_THAT(error_with(module(kOlder + "Normalize", "3_It")),
+              HasSubstr("\"module_output_name\" is \"sentence_embedding\", what normalization makes"));
+  for (const char* type : {"Dense", "Dropout"}) {
+    modules_.insert(modules_.begin() + 1, module(kOlder + type, "3_It"));
+    EXPECT_THAT(error(),
+                HasSubstr(std::string("modules.json lists Transformer, ") + type + ", Pooling: a Transformer"));
+    modules_.erase(1);
+  }
   modules_ = json::object();
   EXPECT_THAT(error(), HasSubstr("modules.json is not a JSON list"));
 }
@@ -164,13 +224,16 @@ TEST_F(SentenceModules, FieldsThatMakeNoEmbeddingAreErrors) {
   EXPECT_THAT(get_error({{"pooling", "first"}}), HasSubstr("pooling is \"first\": write one of cls, max, mean, "));
   EXPECT_THAT(get_error({{"pooling", "cls+"}}), HasSubstr("pooling is \"cls+\""));
   for (const char* layer : {"dense", "dense 0 tanh", "dense 8", "dense 8x tanh", "dense 8 softmax", "dense 8 tanh bias",
-                            "normalise", "", "dense 99999999999999999999 tanh"})
+                            "normalise", "", "dense 99999999999999999999 tanh", "dropout", "dropout 1", "dropout -0.1",
+                            "dropout 0.1x", "dropout nan", "normalize-tokens 2"})
     EXPECT_THAT(get_error({{"embedding_layers", {layer}}}),
                 HasSubstr(std::string("embedding_layers has \"") + layer + "\": write \"normalize\", or \"dense\""));
+  EXPECT_THAT(get_error({{"embedding_layers", {"normalize", "normalize-tokens"}}}),
+              HasSubstr("embedding_layers has \"normalize-tokens\" after \"normalize\": write it first"));
   json pairs = {
       {"architectures", {"BertForSentencePairClassification"}}, {"model_type", "bert"}, {"pooling", "cls+max"}};
   EXPECT_THAT(get_message<ConfigError>([&] { parse_config(pairs.dump(), "config.json"); }),
-              HasSubstr("give embeddings of 1536 features, and a classifier of pairs reads 768"));
+              HasSubstr("produce embeddings of 1536 features, but the pair classifier needs 768"));
 }
 
 }  // namespace

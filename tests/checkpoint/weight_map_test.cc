@@ -1,7 +1,6 @@
 // The index of a Hugging Face folder names files of that folder alone.
 #include <gmock/gmock.h>
 
-#include "generated/llama.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "tests/data/temporary_folder.h"
 

@@ -1,5 +1,5 @@
-// modcheck --changed-since: only families that a change since a git revision concerns are looked at, which --full
-// shows.
+// modcheck --changed-since checks only the families that changes since a git revision affect. The tests use --full to
+// see which families are checked.
 #include "tests/checks/modcheck_project.h"
 
 namespace modgen {
@@ -18,13 +18,13 @@ class ChangedSince : public ModcheckProject {
                                 root.string() + " " + arguments);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
   }
-  /// Edits a generated file with its record forged, which --full alone notices, and only where it looks.
+  /// Edits a generated file and forges its record. Only --full detects this, and only in families that it checks.
   void forge(const std::string& family) {
     append("generated/" + family + ".h", "// forged\n");
     forge_record(family);
   }
-  /// The families that are looked at.
-  std::string looked_at(const std::string& revision) {
+  /// Returns the families that modcheck checks.
+  std::string checked_families(const std::string& revision) {
     const Outcome outcome = check("--full --no-diff --changed-since " + revision);
     EXPECT_LT(outcome.exit_code, 2) << outcome.output;
     std::string families;
@@ -33,41 +33,41 @@ class ChangedSince : public ModcheckProject {
         families += std::string(families.empty() ? "" : " ") + family;
     return families;
   }
-  /// Commits forged outputs of all families: whichever is looked at is found.
+  /// Commits forged outputs of all families, so that modcheck reports every family that it checks.
   void commit_forged() {
     for (const char* family : {"gemma", "llama", "mistral"}) forge(family);
     git("commit -q -a -m forged");
   }
 };
 
-TEST_F(ChangedSince, LooksAtNothingWhereNothingChanged) {
+TEST_F(ChangedSince, ChecksNothingIfNothingChanged) {
   commit_forged();
-  EXPECT_EQ(looked_at("HEAD"), "");
-  EXPECT_EQ(looked_at("HEAD~1"), "gemma llama mistral");
+  EXPECT_EQ(checked_families("HEAD"), "");
+  EXPECT_EQ(checked_families("HEAD~1"), "gemma llama mistral");
 }
 
-TEST_F(ChangedSince, LooksAtTheFamilyOfAChangedSpec) {
+TEST_F(ChangedSince, ChecksTheFamilyOfAChangedSpec) {
   commit_forged();
   append("modular/gemma.h", "// a comment\n");
-  EXPECT_EQ(looked_at("HEAD"), "gemma");
+  EXPECT_EQ(checked_families("HEAD"), "gemma");
   git("commit -q -a -m second");
-  EXPECT_EQ(looked_at("HEAD"), "");
-  EXPECT_EQ(looked_at("HEAD~1"), "gemma");
+  EXPECT_EQ(checked_families("HEAD"), "");
+  EXPECT_EQ(checked_families("HEAD~1"), "gemma");
 }
 
-TEST_F(ChangedSince, LooksAtWhateverDependsOnAChangedSpec) {
+TEST_F(ChangedSince, ChecksDependentsOfAChangedSpec) {
   commit_forged();
   append("modular/llama.h", "// a comment\n");
-  EXPECT_EQ(looked_at("HEAD"), "gemma llama mistral");
+  EXPECT_EQ(checked_families("HEAD"), "gemma llama mistral");
 }
 
-TEST_F(ChangedSince, LooksAtAChangedOutput) {
+TEST_F(ChangedSince, ChecksAChangedOutput) {
   commit_forged();
   append("generated/mistral.h", "// by hand\n");
-  EXPECT_EQ(looked_at("HEAD"), "mistral");
+  EXPECT_EQ(checked_families("HEAD"), "mistral");
 }
 
-TEST_F(ChangedSince, LooksAtNewFilesAndAtOutputsWhoseSpecIsGone) {
+TEST_F(ChangedSince, ChecksNewFilesAndOutputsWithoutASpec) {
   write("modular/extra.h",
         "#pragma once\n#include \"modular/llama.h\"\nnamespace modular::extra {\nMODULAR_FAMILY(Extra);\n"
         "using ExtraMLP = llama::LlamaMLP;\n}  // namespace modular::extra\n");
@@ -81,7 +81,7 @@ TEST_F(ChangedSince, LooksAtNewFilesAndAtOutputsWhoseSpecIsGone) {
       << stray.output;
 }
 
-TEST_F(ChangedSince, LooksAtEverythingWhereTheGeneratorChanged) {
+TEST_F(ChangedSince, ChecksEverythingIfTheGeneratorChanged) {
   commit_forged();
   append("generator/generate.h", "// changed and not built\n");
   const Outcome outcome = check("--changed-since HEAD");
@@ -91,7 +91,7 @@ TEST_F(ChangedSince, LooksAtEverythingWhereTheGeneratorChanged) {
 }
 
 TEST_F(ChangedSince, WorksInAFolderOfARepository) {
-  // The project becomes a folder of a larger tree: names stay relative to the root that was given.
+  // The project becomes a folder of a larger repository: names stay relative to the given root.
   fs::rename(root / ".git", folder.path() / ".git");
   const auto outer = [&](const std::string& arguments) {
     return run("git -c user.name=me -c user.email=me@example.org -C " + folder.path().string() + " " + arguments);
@@ -104,14 +104,14 @@ TEST_F(ChangedSince, WorksInAFolderOfARepository) {
   EXPECT_TRUE(outcome.output.starts_with("generated/gemma.h:")) << outcome.output;
 }
 
-TEST_F(ChangedSince, SaysWhatGitSaysOfARevisionThatIsNone) {
+TEST_F(ChangedSince, ReportsGitErrorsForAnInvalidRevision) {
   for (const char* revision : {"no-such-revision", "--output=here", "modular/gemma.h"}) {
     const Outcome outcome = check(std::string("--changed-since=") + revision);
     EXPECT_EQ(outcome.exit_code, 2) << revision;
     EXPECT_NE(outcome.output.find("modcheck: git: fatal: "), std::string::npos) << outcome.output;
   }
   EXPECT_FALSE(fs::exists(root / "here"));
-  EXPECT_EQ(check("--changed-since HEAD gemma").exit_code, 2) << "families are not named beside it";
+  EXPECT_EQ(check("--changed-since HEAD gemma").exit_code, 2) << "families cannot be given in addition";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How files are read and written, and what of their text counts.
+// Tests of reading and writing files, and of line endings.
 #include "generator/source/files.h"
 
 #include <gtest/gtest.h>
@@ -16,9 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string get_message(const std::function<void()>& what) {
+std::string get_message(const std::function<void()>& action) {
   try {
-    what();
+    action();
   } catch (const std::runtime_error& error) {
     return error.what();
   }
@@ -35,7 +35,7 @@ class Files : public testing::Test {
   const fs::path folder = temporary.path();
 };
 
-TEST_F(Files, AreReadWholeWhateverTheyHold) {
+TEST_F(Files, AreReadCompletelyWithAnyContent) {
   const std::string bytes = std::string("a\0b\r\n", 5) + std::string(1 << 20, 'x');
   write_file(folder / "made/on/the/way/file", bytes);
   EXPECT_EQ(read_file(folder / "made/on/the/way/file"), bytes);
@@ -44,7 +44,7 @@ TEST_F(Files, AreReadWholeWhateverTheyHold) {
   EXPECT_EQ(read_file(folder / "empty"), "");
 }
 
-TEST_F(Files, ThatAreNoneAreSaidToBeNone) {
+TEST_F(Files, ReportsPathsThatAreNotFiles) {
   EXPECT_EQ(get_message([&] { read_file(folder); }), folder.string() + ": is a folder, not a file");
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(get_message([&] { read_file_if_any(folder / "pipe"); }),
@@ -53,33 +53,33 @@ TEST_F(Files, ThatAreNoneAreSaidToBeNone) {
             (folder / "none").string() + ": cannot be opened: No such file or directory");
 }
 
-TEST_F(Files, WrittenTogetherAreAllWrittenOrNone) {
+TEST_F(Files, AreWrittenTogetherAllOrNone) {
   write_file(folder / "one", "before");
   fs::create_directories(folder / "three");
   const std::string message = get_message(
       [&] { write_files({{folder / "one", "after"}, {folder / "two", "after"}, {folder / "three", "after"}}); });
   EXPECT_EQ(message, (folder / "three").string() + ": is a folder, not a file");
   EXPECT_EQ(read_file(folder / "one"), "before");
-  EXPECT_EQ(count(), 2u) << "nothing is left beside them";
+  EXPECT_EQ(count(), 2u) << "no temporary files are left";
 }
 
-TEST_F(Files, ThatWereReplacedBeforeOneFailedArePutBack) {
+TEST_F(Files, AreRestoredIfALaterWriteFails) {
   write_file(folder / "one", "before");
-  ASSERT_EQ(mkfifo((folder / "two").c_str(), 0600), 0);  // found when "one" has been replaced
+  ASSERT_EQ(mkfifo((folder / "two").c_str(), 0600), 0);  // detected after "one" has been replaced
   const std::string message = get_message([&] { write_files({{folder / "one", "after"}, {folder / "two", "after"}}); });
   EXPECT_EQ(message, (folder / "two").string() + ": is not a regular file");
   EXPECT_EQ(read_file(folder / "one"), "before");
   EXPECT_EQ(count(), 2u);
 }
 
-TEST(LineEndings, AreMadeAlike) {
+TEST(LineEndings, AreNormalized) {
   EXPECT_EQ(with_unix_lines("a\r\nb\nc\rd\r\n"), "a\nb\nc\nd\n");
   EXPECT_EQ(with_unix_lines("\r\r\n"), "\n\n");
   EXPECT_EQ(digest_of_text("a\r\nb\n"), digest("a\nb\n"));
   EXPECT_NE(digest_of_text("a\nb"), digest_of_text("a\nb\n"));
 }
 
-/// An edit of the text with "\n", made in the text as it is.
+/// Applies an edit of the normalized text to the original text.
 std::string edited(const std::string& text, ByteEdit edit) {
   const std::string lines = with_unix_lines(text);
   std::string expected = lines;
@@ -91,7 +91,7 @@ std::string edited(const std::string& text, ByteEdit edit) {
   return result;
 }
 
-TEST(LineEndings, OfAnEditAreThoseOfItsPlace) {
+TEST(LineEndings, OfAnEditMatchTheSurroundingLines) {
   const std::string text = "one\r\ntwo\nthree\r\n";
   EXPECT_EQ(edited(text, {0, 0, "zero\n"}), "zero\r\none\r\ntwo\nthree\r\n");
   EXPECT_EQ(edited(text, {4, 8, "2\n2\n"}), "one\r\n2\n2\nthree\r\n");
@@ -110,7 +110,7 @@ TEST(Families, AreHeadersAndNothingElse) {
   EXPECT_EQ(find_spec(root.path() / "none", root.path(), "beta"), root.path() / "modular/beta.h");
   EXPECT_EQ(
       get_message([&] { families_in(root.path() / "modular"); }),
-      (root.path() / "modular/modular").string() + ": no such folder: name the folder that holds modular/ with --root");
+      (root.path() / "modular/modular").string() + ": no such folder: set --root to the folder that contains modular/");
 }
 
 }  // namespace

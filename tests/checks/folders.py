@@ -1,4 +1,4 @@
-"""The folders' dependencies point one way: a folder includes itself and what is listed for its name here, as docs/internals/overview.md has it.
+"""Checks that dependencies between folders are acyclic: a folder may include itself and the folders that are listed for it here, as in docs/internals/overview.md.
 
     folders.py PROJECT
 """
@@ -8,8 +8,11 @@ import re
 import sys
 
 CONTRACT = ["runtime/model"]
-PARALLEL = [*CONTRACT, "runtime/files", "runtime/mesh", "runtime/parallel"]
-TRAIN = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/parquet", "runtime/evaluation", "runtime/tokenizer", "runtime/train"]
+BELOW_PARALLEL = [*CONTRACT, "runtime/files", "runtime/mesh"]
+ROOMS = [f"runtime/parallel/{room}" for room in ("pipeline", "parameters", "tensor", "memory", "random", "objectives", "fsdp")]
+PARALLEL = [*BELOW_PARALLEL, *ROOMS, "runtime/parallel"]
+CONFIG = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/evaluation", "runtime/launch", "runtime/tokenizer", "runtime/config"]
+TRAIN = [*CONFIG, "runtime/parquet", "runtime/datasets", "runtime/metrics", "runtime/train"]
 STAGES = ["generator/source", "generator/parse", "generator/resolve", "generator/flatten", "generator/validate", "generator/model", "generator/weave", "generator/print"]
 
 MAY_INCLUDE = {
@@ -17,12 +20,13 @@ MAY_INCLUDE = {
     "generated": CONTRACT,
     **{stage: STAGES[:at] for at, stage in enumerate(STAGES)},
     "generator": STAGES,
-    "generator/tool": ["generator", *STAGES, "checks"],  # of checks the records, which both programs read
+    "generator/tool": ["generator", *STAGES, "checks"],  # checks: for the records, which both programs read
     "checks": ["generator", "generator/source"],
     "runtime/model": [],
     "runtime/files": [],
     "runtime/mesh": [],
     "runtime/ops": CONTRACT,
+    **{room: [*BELOW_PARALLEL, *ROOMS[:at]] for at, room in enumerate(ROOMS)},
     "runtime/parallel": PARALLEL,
     "runtime/optim": [*PARALLEL, "runtime/ops"],
     "runtime/data": PARALLEL,
@@ -30,27 +34,30 @@ MAY_INCLUDE = {
     "runtime/parquet": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
     "runtime/evaluation": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
     "runtime/tokenizer": [*CONTRACT, "runtime/files", "runtime/mesh", "runtime/checkpoint", "runtime/launch"],
-    "runtime/train": [*TRAIN, "runtime/launch"],
-    "runtime/prepare": [*TRAIN, "runtime/launch"],
-    "runtime/search": [*TRAIN, "runtime/launch"],
+    "runtime/config": CONFIG,
+    "runtime/datasets": [*CONFIG, "runtime/parquet"],
+    "runtime/metrics": [*CONFIG, "runtime/datasets"],
+    "runtime/train": TRAIN,
+    "runtime/prepare": TRAIN,
+    "runtime/search": TRAIN,
     "runtime/report": [*TRAIN, "runtime/search"],
     "runtime/plan": [*TRAIN, "runtime/ops"],
     "runtime/advise": [*TRAIN, "runtime/plan"],
     "runtime/launch": ["runtime/files", "runtime/mesh"],
-    "runtime/modrun": [*TRAIN, "runtime/advise", "runtime/launch", "runtime/ops", "runtime/plan", "runtime/prepare", "runtime/report", "runtime/search"],
+    "runtime/modrun": [*TRAIN, "runtime/advise", "runtime/ops", "runtime/plan", "runtime/prepare", "runtime/report", "runtime/search"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include "((?:modular|generated|generator|checks|runtime)/[^"]+)"', re.MULTILINE)
 
 
 def get_folder(path):
-    """The most exact of the folders above that `path` lies in."""
+    """Returns the deepest folder above that contains `path`."""
     return max((folder for folder in MAY_INCLUDE if path.startswith(folder + "/")), key=len, default=path)
 
 
 def main():
     project = pathlib.Path(sys.argv[1])
     built = {"generator/build_config.h", "checks/build_identity.h"}
-    # The build turns X.py, and the report's X, into X.inc.
+    # The build converts X.py, and the report's X, to X.inc.
     for source in [*project.glob("runtime/**/*.py"), *project.glob("runtime/report/*.js"), *project.glob("runtime/report/*.css")]:
         included = source.with_suffix(".inc") if source.suffix == ".py" else pathlib.Path(f"{source}.inc")
         built.add(included.relative_to(project).as_posix())
@@ -66,7 +73,7 @@ def main():
                 target, here = get_folder(match[1]), get_folder(name)
                 line = text.count("\n", 0, match.start(1)) + 1
                 if match[1] not in built and not (project / match[1]).exists():
-                    wrong.append(f"{name}:{line}: there is no {match[1]}")
+                    wrong.append(f"{name}:{line}: {match[1]} does not exist")
                 elif target != here and target not in MAY_INCLUDE.get(here, []):
                     wrong.append(f"{name}:{line}: {here}/ may not include {match[1]}")
     print(*wrong, f"{seen} includes, {len(wrong)} against the direction", sep="\n")

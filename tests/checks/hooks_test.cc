@@ -1,5 +1,5 @@
-// The examples of docs/: the git hook rejects a commit whose generated files are not what its specs say, and what the
-// pre-commit framework and the workflow run are commands that modcheck has.
+// Tests of the examples in docs/: the git hook rejects a commit with stale generated files, and the pre-commit
+// framework and the workflow run valid modcheck commands.
 #include "tests/checks/modcheck_project.h"
 
 namespace modgen {
@@ -24,7 +24,7 @@ class Hooks : public ModcheckProject {
   }
 };
 
-/// The command after the first `key` of a YAML file whose line holds `part`.
+/// The command after the first `key` in a YAML file on a line that contains `part`.
 std::string command_in(const fs::path& file, const std::string& key, const std::string& part) {
   const std::string text = read_file(file);
   for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {
@@ -47,7 +47,7 @@ TEST_F(Hooks, TheGitHookRejectsACommitWithStaleFiles) {
   EXPECT_EQ(accepted.exit_code, 0) << accepted.output;
 }
 
-TEST_F(Hooks, ThePreCommitEntryFindsWhatTheHookFinds) {
+TEST_F(Hooks, ThePreCommitEntryFindsTheSameAsTheHook) {
   const std::string entry = command_in(kSource / ".pre-commit-hooks.yaml", "entry", "modcheck");
   EXPECT_EQ(in_project(entry).exit_code, 0);
   append("generated/gemma.h", "// by hand\n");
@@ -56,7 +56,7 @@ TEST_F(Hooks, ThePreCommitEntryFindsWhatTheHookFinds) {
   EXPECT_NE(stale.output.find("generated/gemma.h"), std::string::npos) << stale.output;
 }
 
-TEST_F(Hooks, TheWorkflowAnnotatesWhatThePullRequestChanges) {
+TEST_F(Hooks, TheWorkflowAnnotatesChangesOfThePullRequest) {
   const std::string command = command_in(kSource / "docs/examples/modcheck.yml", "run", "--changed-since");
   const std::string branch =
       "git update-ref refs/remotes/origin/main HEAD && git checkout -q -b topic && export GITHUB_BASE_REF=main && ";

@@ -1,4 +1,4 @@
-// Runs modcheck as a program on a copy of some of this project's specs.
+// Fixture that runs the modcheck program on a copy of some of this project's specs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ inline Outcome run(const std::string& command) {
 class ModcheckProject : public testing::Test {
  protected:
   void SetUp() override {
-    // The prelude and the contract stay the shipped ones, as in a user's tree.
+    // The prelude and the contract come from the shipped tree, as in a user's project.
     for (const char* name : {"modular/llama.h", "modular/mistral.h", "modular/gemma.h", "generator"}) {
       fs::create_directories((root / name).parent_path());
       fs::copy(fs::path(MODULAR_SOURCE_DIR) / name, root / name, fs::copy_options::recursive);
@@ -54,14 +54,14 @@ class ModcheckProject : public testing::Test {
   void write(const std::string& file, const std::string& bytes) { write_file(root / file, bytes); }
   void append(const std::string& file, const std::string& text) { write(file, bytes(file) + text); }
 
-  /// Makes the record claim the output as it is.
+  /// Updates the record to match the current output.
   void forge_record(const std::string& family) {
     Record record = parse_record(bytes("generated/" + family + ".lock"));
     record.output = digest(bytes("generated/" + family + ".h"));
     write("generated/" + family + ".lock", to_text(record));
   }
 
-  /// modcheck finds `exit_code` and says `text`; --fix makes the tree clean again where that is drift.
+  /// Expects modcheck to exit with `exit_code` and print `text`. For drift, expects --fix to clean the tree.
   void expect(int exit_code, const std::string& text) {
     const Outcome found = check();
     EXPECT_EQ(found.exit_code, exit_code) << found.output;

@@ -1,4 +1,4 @@
-// modcheck where the machine is at fault: what it cannot find out is 2, and never a difference.
+// modcheck on system errors: it exits with 2, and never reports a difference.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,8 +18,8 @@ class ModcheckRobustness : public ModcheckProject {
   }
 };
 
-TEST_F(ModcheckRobustness, ACacheThatCannotBeWrittenCostsOnlyTime) {
-  // The folder that takes its place holds what the tests' cache holds, so that nothing has to be built.
+TEST_F(ModcheckRobustness, AnUnwritableCacheOnlyCostsTime) {
+  // The fallback folder has the contents of the tests' cache, so that nothing has to be rebuilt.
   const fs::path spare = folder.path() / ("modgen-" + std::to_string(geteuid()));
   fs::copy(*cache_folder(), spare, fs::copy_options::recursive);
   fs::permissions(spare, fs::perms::owner_all);
@@ -31,10 +31,10 @@ TEST_F(ModcheckRobustness, ACacheThatCannotBeWrittenCostsOnlyTime) {
       outcome.output.ends_with("its folder cannot be created: Not a directory; modcheck does not remember what "
                                "it has verified\n"))
       << outcome.output;
-  EXPECT_EQ(outcome.output.find('\n'), outcome.output.size() - 1) << "it is said once: " << outcome.output;
+  EXPECT_EQ(outcome.output.find('\n'), outcome.output.size() - 1) << "it is reported once: " << outcome.output;
 }
 
-TEST_F(ModcheckRobustness, ACacheThatIsReadOnlyIsUsed) {
+TEST_F(ModcheckRobustness, UsesAReadOnlyCache) {
   const std::optional<std::string> prefix = without_override();
   if (!prefix) GTEST_SKIP() << "root's own permissions cannot be dropped here";
   const fs::path cache = folder.path() / "cache";
@@ -55,7 +55,7 @@ TEST_F(ModcheckRobustness, ACacheThatIsReadOnlyIsUsed) {
   EXPECT_FALSE(fs::exists(folder.path() / ("modgen-" + std::to_string(geteuid())))) << "no prelude had to be built";
 }
 
-TEST_F(ModcheckRobustness, WhatItRemembersMayBeDamaged) {
+TEST_F(ModcheckRobustness, IgnoresADamagedLocalRecord) {
   EXPECT_EQ(check("--full").exit_code, 0);
   for (const auto& entry : fs::directory_iterator(*cache_folder() / "verified")) {
     if (!entry.path().filename().string().ends_with("-gemma")) continue;
@@ -69,31 +69,31 @@ TEST_F(ModcheckRobustness, WhatItRemembersMayBeDamaged) {
     if (entry.is_directory()) fs::remove(entry.path());
 }
 
-TEST_F(ModcheckRobustness, ChildrenOfAnotherAndIgnoredSignalsDisturbNobody) {
+TEST_F(ModcheckRobustness, IsIndependentOfOtherChildrenAndIgnoredSignals) {
   const Outcome outcome = run("true & exec env --ignore-signal=CHLD " + modcheck + "--full");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_EQ(outcome.output, "");
 }
 
-TEST_F(ModcheckRobustness, AGeneratorThatIsKilledIsReportedInASentence) {
+TEST_F(ModcheckRobustness, ReportsAKilledGenerator) {
   script("modgen", "echo working >&2; kill -KILL $$\n");
   const Outcome outcome = check("--full --modgen " + (folder.path() / "modgen").string() + " gemma");
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_NE(outcome.output.find("generated/gemma.h:1: unchecked: modgen failed (exit code 137):\nworking\nmodgen was "
-                                "ended by signal 9 (Killed), as happens when the machine runs out of memory\n"),
+                                "ended by signal 9 (Killed); the machine may have run out of memory\n"),
             std::string::npos)
       << outcome.output;
 }
 
-TEST_F(ModcheckRobustness, AFullDiskIsNoDifference) {
-  // The limit of 512 bytes stands for a full disk: the generator cannot write what would be compared.
+TEST_F(ModcheckRobustness, AFullDiskIsNotADifference) {
+  // A limit of 512 bytes simulates a full disk: the generator cannot write the files to compare.
   const Outcome outcome = run("ulimit -f 1; " + modcheck + "--full");
   EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
   EXPECT_NE(outcome.output.find(": cannot be written: File too large"), std::string::npos) << outcome.output;
   EXPECT_EQ(outcome.output.find(": drift: "), std::string::npos) << outcome.output;
 }
 
-TEST_F(ModcheckRobustness, StandardOutputThatIsFullIsNoDifference) {
+TEST_F(ModcheckRobustness, FullStandardOutputIsNotADifference) {
   append("generated/gemma.h", "// by hand\n");
   const Outcome outcome = run("{ " + modcheck + "> /dev/full; }");
   EXPECT_EQ(outcome.exit_code, 2);
@@ -114,10 +114,10 @@ TEST_F(ModcheckRobustness, FixChangesAllFamiliesOrNone) {
   EXPECT_EQ(bytes("generated/gemma.h"), gemma + "// by hand\n");
 }
 
-TEST_F(ModcheckRobustness, NamesThatAreNoFilesConfuseNobody) {
+TEST_F(ModcheckRobustness, IgnoresNamesThatAreNotFiles) {
   fs::create_directories(root / "modular/gamma.h");
   fs::create_directories(root / "generated/delta.h");
-  fs::create_directories(root / "modular/modular/llama.h");  // where an include of llama.h looks first
+  fs::create_directories(root / "modular/modular/llama.h");  // the first candidate for an include of llama.h
   fs::create_symlink("me@here:1234", root / "modular/.#gemma.h");
   const Outcome clean = check();
   EXPECT_EQ(clean.exit_code, 0) << clean.output;
@@ -127,7 +127,7 @@ TEST_F(ModcheckRobustness, NamesThatAreNoFilesConfuseNobody) {
   fs::create_symlink("nowhere.h", root / "modular/epsilon.h");
   const Outcome dangling = check();
   EXPECT_EQ(dangling.exit_code, 2);
-  EXPECT_NE(dangling.output.find("modular/epsilon.h: is a symbolic link to nothing\n"), std::string::npos)
+  EXPECT_NE(dangling.output.find("modular/epsilon.h: is a dangling symbolic link\n"), std::string::npos)
       << dangling.output;
   fs::remove(root / "modular/epsilon.h");
 
@@ -139,7 +139,7 @@ TEST_F(ModcheckRobustness, NamesThatAreNoFilesConfuseNobody) {
       << pipe.output;
 }
 
-TEST_F(ModcheckRobustness, RecordsHoldForSpecsWhoseLineEndingsWereConverted) {
+TEST_F(ModcheckRobustness, RecordsAreValidForConvertedLineEndings) {
   for (const char* spec : {"modular/llama.h", "modular/gemma.h"}) {
     std::string text;
     for (const char c : bytes(spec)) text += c == '\n' ? "\r\n" : std::string(1, c);

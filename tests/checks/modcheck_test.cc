@@ -1,5 +1,5 @@
-// modcheck as a program, on a copy of this project's specs: each test is one way in which generated/ can stop being
-// what modular/ says.
+// Runs the modcheck program on a copy of this project's specs. Each test is one way in which generated/ can become out
+// of date with modular/.
 #include <nlohmann/json.hpp>
 
 #include "tests/checks/modcheck_project.h"
@@ -50,18 +50,18 @@ TEST_F(Modcheck, CatchesAnOutputOfAnotherGenerator) {
   Record record = parse_record(bytes("generated/llama.lock"));
   record.generator = digest("the generator before its last change");
   write("generated/llama.lock", to_text(record));
-  expect(1, "another state of the generator");
+  expect(1, "another version of the generator");
 }
 
-TEST_F(Modcheck, CannotCheckWithAGeneratorThatIsNotTheTrees) {
+TEST_F(Modcheck, CannotCheckWithAnotherGeneratorThanTheTrees) {
   append("generator/generate.h", "// changed and not built\n");
-  expect(2, "build it again");
+  expect(2, "rebuild it");
 }
 
 TEST_F(Modcheck, CatchesAFileThatShadowsAnInclude) {
   fs::create_directories(root / "modular/modular");
   fs::copy_file(root / "modular/llama.h", root / "modular/modular/llama.h");
-  append("modular/modular/llama.h", "// the same otherwise\n");
+  append("modular/modular/llama.h", "// otherwise the same\n");
   expect(1, "modular/modular/llama.h is new and shadows a file that was included");
 }
 

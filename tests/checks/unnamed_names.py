@@ -1,6 +1,6 @@
-"""Within a library, no two files give the same name to something of their unnamed namespaces, so that it can be built from
-several files at once (CMAKE_UNITY_BUILD), as scripts/demo does; nor does one use a name of elsewhere (`using a::Name`) that
-another gives to something of its own, or takes from another place.
+"""Checks that names in unnamed namespaces are unique within each library, so that it can be built with CMAKE_UNITY_BUILD, as
+scripts/demo does. Also checks that no file imports a name (`using a::Name`) that another file defines, or imports from a
+different scope.
 
     unnamed_names.py PROJECT
 """
@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 
-# Built file by file (UNITY_BUILD OFF in their CMakeLists.txt): rows of tables, which are called alike on purpose.
+# Compiled file by file (UNITY_BUILD OFF in their CMakeLists.txt): table rows that intentionally share names.
 FILE_BY_FILE = {"runtime/optim", "runtime/ops", "runtime/ops/cpu", "generator/weave/rules"}
 
 UNNAMED = re.compile(r"\nnamespace \{\n(.*?)\n\}  // namespace\n", re.S)
@@ -22,7 +22,7 @@ USED = re.compile(r"^using ((?:[\w:]+::\w+(?:,\s*)?)+);", re.M)
 
 
 def used(text):
-    """Each name that a file takes from elsewhere, and whence."""
+    """Yields each name that a file imports, and its origin."""
     yield from ALIAS.findall(text)
     for paths in USED.findall(text):
         for path in re.split(r",\s*", paths):
@@ -39,16 +39,16 @@ def names(text):
                 if kind or constant:
                     yield kind or constant
                     continue
-                # Overloads do not clash, unless a call that leaves out default arguments fits both.
-                given = [one.strip() for one in (parameters or "").split(",")]
-                types = [re.sub(r"\s*\w+$", "", one.partition("=")[0].strip()) for one in given]
-                least = next((i for i, one in enumerate(given) if "=" in one), len(given))
-                for count in range(least, len(given) + 1):
+                # Overloads do not clash unless a call that omits default arguments matches both.
+                declared = [parameter.strip() for parameter in (parameters or "").split(",")]
+                types = [re.sub(r"\s*\w+$", "", parameter.partition("=")[0].strip()) for parameter in declared]
+                least = next((i for i, parameter in enumerate(declared) if "=" in parameter), len(declared))
+                for count in range(least, len(declared) + 1):
                     yield f"{function}({', '.join(types[:count])})"
 
 
 def main(project):
-    places = collections.defaultdict(set)
+    definitions = collections.defaultdict(set)
     sources = collections.defaultdict(lambda: collections.defaultdict(set))
     for root in ("runtime", "generator", "checks"):
         for path in (project / root).rglob("*.cc"):
@@ -58,17 +58,17 @@ def main(project):
             library = "generator" if folder.startswith("generator") and folder != "generator/tool" else folder
             file, text = str(path.relative_to(project)), path.read_text()
             for name in names(text):
-                places[library, name].add(file)
+                definitions[library, name].add(file)
                 sources[library, name.partition("(")[0]]["a definition"].add(file)
             for name, source in used(text):
                 sources[library, name][source].add(file)
-    clashes = {key: paths for key, paths in places.items() if len(paths) > 1}
+    clashes = {key: paths for key, paths in definitions.items() if len(paths) > 1}
     for (_, name), paths in sorted(clashes.items()):
-        print(f"{name} is in the unnamed namespaces of {' and '.join(sorted(paths))}: call one otherwise, or make them one")
+        print(f"{name} is in the unnamed namespaces of {' and '.join(sorted(paths))}: rename one, or share the definition")
     mixed = {key: found for key, found in sources.items() if len(found) > 1}
     for (_, name), found in sorted(mixed.items()):
-        stands = " and ".join(f"{source} in {', '.join(sorted(files))}" for source, files in sorted(found.items()))
-        print(f"{name} is {stands}: call one otherwise")
+        origins = " and ".join(f"{source} in {', '.join(sorted(files))}" for source, files in sorted(found.items()))
+        print(f"{name} is {origins}: rename one")
     return 1 if clashes or mixed else 0
 
 

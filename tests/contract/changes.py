@@ -1,4 +1,4 @@
-"""contract_page notices what changes in the contract: of the changes below, made in a copy of the tree, it says these words.
+"""Checks that contract_page detects changes of the contract: it makes the changes below in a copy of the tree and expects these messages.
 
     changes.py CONTRACT_PAGE PROJECT
 """
@@ -18,12 +18,12 @@ inline void without_example() {}
 /// New.
 inline Tensor without_shape(const Tensor& x) { return x; }
 """
-# file, text, what it becomes, and what is said
+# file, text, replacement, and expected messages
 CHANGES = [
     (FUNCTIONS, END, ADDED + END, ["without_comment has no comment", "no example uses without_example", "without_shape gives no shape of x"]),
     (FUNCTIONS, "/// - gate, up [..., features]\n", "/// - gate, above [..., features]\n", ["describes above, which it does not take"]),
     (FUNCTIONS, "inline Tensor soft_cap(const Tensor& x, std::optional<double> cap)", "inline Tensor soft_cap(const Tensor& x, std::optional<float> cap)",
-     ["is not what the headers"]),
+     ["is out of date with the headers"]),
     (DECODER, "rms_norm(hidden_states, weight, eps)", "hidden_states", ["no example uses rms_norm"]),
 ]  # fmt: skip
 
@@ -40,12 +40,12 @@ def main():
         for name, text, changed, _ in CHANGES:
             before = (copy / name).read_text()
             if text not in before:
-                sys.exit(f"{name} does not hold {text!r} any more: say this change otherwise")
+                sys.exit(f"{name} no longer contains {text!r}: update this change")
             (copy / name).write_text(before.replace(text, changed))
         run = subprocess.run([page, copy, "--check"], capture_output=True, text=True)
-    wanted = [words for *_, said in CHANGES for words in said]
-    missed = [words for words in wanted if words not in run.stderr]
-    print(run.stderr, f"exited with {run.returncode}; {len(wanted)} sentences, missing: {missed}", sep="\n")
+    wanted = [message for *_, messages in CHANGES for message in messages]
+    missed = [message for message in wanted if message not in run.stderr]
+    print(run.stderr, f"exited with {run.returncode}; {len(wanted)} messages, missing: {missed}", sep="\n")
     return 1 if missed or run.returncode == 0 else 0
 
 

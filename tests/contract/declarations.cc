@@ -24,7 +24,7 @@
 namespace contract {
 namespace {
 
-/// A line of a comment without what marks it as one; nothing where it is not a comment.
+/// The text of a comment line without its comment marker; empty if the line is not a comment.
 std::optional<std::string> comment_text(std::string_view line, std::string_view mark) {
   line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
   if (!line.starts_with(mark)) return std::nullopt;
@@ -53,7 +53,7 @@ std::vector<std::string> split(const std::string& list) {
   return parts;
 }
 
-/// Reads a comment's lines into prose and operand lines.
+/// Splits a comment into prose and operand lines.
 void read_comment(const std::vector<std::string>& lines, Declaration& into) {
   static const std::regex operand(R"(- (\w+(?:, \w+)*)(?: \[([^\]]*)\])?([:, ].*)?)");
   std::vector<std::string> listed;
@@ -82,7 +82,7 @@ class Reader {
 
   void use(const clang::SourceManager& sources) { sources_ = &sources; }
 
-  /// "runtime/model/functions.h" where the contract declares something there; else nothing.
+  /// The contract header at `location`, such as "runtime/model/functions.h"; empty if it is in another file.
   std::string get_header(clang::SourceLocation location) const {
     const std::string path = sources_->getFilename(sources_->getExpansionLoc(location)).str();
     if (!path.starts_with(root_ + "/")) return "";
@@ -93,19 +93,19 @@ class Reader {
   void macro(const clang::Token& name, const clang::MacroInfo& info) {
     const std::string header = get_header(name.getLocation());
     if (header.empty()) return;
-    Declaration made = declaration(Declaration::Kind::macro, header, name.getLocation());
-    made.name = name.getIdentifierInfo()->getName().str();
-    if (!seen_macros_.insert(made.name).second) return;  // the other branch of an #ifdef
-    made.signature = made.name;
+    Declaration result = declaration(Declaration::Kind::macro, header, name.getLocation());
+    result.name = name.getIdentifierInfo()->getName().str();
+    if (!seen_macros_.insert(result.name).second) return;  // the other branch of an #ifdef
+    result.signature = result.name;
     if (info.isFunctionLike()) {
       std::string parameters;
       for (const clang::IdentifierInfo* parameter : info.params())
         parameters += (parameters.empty() ? "" : ", ") +
                       (parameter->getName() == "__VA_ARGS__" ? std::string("...") : parameter->getName().str());
-      made.signature += "(" + parameters + ")";
+      result.signature += "(" + parameters + ")";
     }
-    read_comment(lines_above(name.getLocation(), "///"), made);
-    contract_.declarations.push_back(std::move(made));
+    read_comment(lines_above(name.getLocation(), "///"), result);
+    contract_.declarations.push_back(std::move(result));
   }
 
   void translation_unit(clang::ASTContext& context) {
@@ -114,18 +114,18 @@ class Reader {
       if (const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(decl); space && space->getName() == "modular")
         find_declarations(*space, "");
     std::stable_sort(contract_.declarations.begin(), contract_.declarations.end(),
-                     [](const Declaration& one, const Declaration& other) {
-                       return std::tie(one.header, one.line) < std::tie(other.header, other.line);
+                     [](const Declaration& a, const Declaration& b) {
+                       return std::tie(a.header, a.line) < std::tie(b.header, b.line);
                      });
-    // The class that TORCH_MODULE(X) makes is known by its implementation, XImpl.
-    for (Declaration& made : contract_.declarations)
-      if (made.kind == Declaration::Kind::type && made.name.ends_with("Impl") &&
-          holders_.contains(made.name.substr(0, made.name.size() - 4)))
-        made.name.resize(made.name.size() - 4);
+    // A class X that TORCH_MODULE(X) defines is documented by its implementation, XImpl.
+    for (Declaration& entry : contract_.declarations)
+      if (entry.kind == Declaration::Kind::type && entry.name.ends_with("Impl") &&
+          holders_.contains(entry.name.substr(0, entry.name.size() - 4)))
+        entry.name.resize(entry.name.size() - 4);
   }
 
  private:
-  std::string place(clang::SourceLocation location) const {
+  std::string location_text(clang::SourceLocation location) const {
     return sources_->getExpansionLoc(location).printToString(*sources_);
   }
 
@@ -154,7 +154,7 @@ class Reader {
     return buffer(begin).slice(offset(begin), end).str();
   }
 
-  /// Comment lines that stand directly above a place.
+  /// The comment lines directly above a location.
   std::vector<std::string> lines_above(clang::SourceLocation location, std::string_view mark) const {
     const llvm::StringRef before = buffer(location).take_front(offset(location));
     std::vector<std::string> lines = split_lines(before.take_front(before.rfind('\n') + 1).str()), found;
@@ -175,7 +175,7 @@ class Reader {
       }
       if (llvm::isa<clang::UsingDirectiveDecl, clang::EmptyDecl, clang::UsingShadowDecl>(decl)) continue;
       const auto* named = llvm::dyn_cast<clang::NamedDecl>(decl);
-      if (!named) throw std::runtime_error(place(decl->getLocation()) + ": cannot describe this declaration");
+      if (!named) throw std::runtime_error(location_text(decl->getLocation()) + ": cannot describe this declaration");
       if (decl->getLocation().isMacroID()) {
         holders_.insert(prefix + named->getName().str());
         continue;
@@ -197,24 +197,24 @@ class Reader {
     else if (llvm::isa<clang::VarDecl>(inner))
       kind = Kind::variable;
     else if (!llvm::isa<clang::TypeDecl, clang::UsingDecl>(inner))
-      throw std::runtime_error(place(named.getLocation()) + ": cannot describe this kind of declaration");
-    Declaration made = declaration(kind, get_header(named.getLocation()), named.getLocation());
-    made.name = prefix + named.getNameAsString();
-    read_comment(lines_above(named.getBeginLoc(), "///"), made);
+      throw std::runtime_error(location_text(named.getLocation()) + ": cannot describe this kind of declaration");
+    Declaration result = declaration(kind, get_header(named.getLocation()), named.getLocation());
+    result.name = prefix + named.getNameAsString();
+    read_comment(lines_above(named.getBeginLoc(), "///"), result);
     if (function) {
-      made.signature = signature(named, *function);
+      result.signature = signature(named, *function);
       for (const clang::ParmVarDecl* parameter : function->parameters())
-        made.parameters.push_back({parameter->getNameAsString(), parameter->getType().getAsString()});
+        result.parameters.push_back({parameter->getNameAsString(), parameter->getType().getAsString()});
     } else if (record) {
-      made.signature = class_text(named, *record);
+      result.signature = class_text(named, *record);
     } else {
-      made.signature = text(named.getBeginLoc(), statement_end(named.getEndLoc()));
+      result.signature = text(named.getBeginLoc(), statement_end(named.getEndLoc()));
     }
-    made.signature = formatted(made.signature);
-    contract_.declarations.push_back(std::move(made));
+    result.signature = formatted(result.signature);
+    contract_.declarations.push_back(std::move(result));
   }
 
-  /// The offset after the semicolon that follows.
+  /// The offset after the next semicolon.
   size_t statement_end(clang::SourceLocation last) const { return buffer(last).find(';', offset(last)) + 1; }
 
   static std::string formatted(const std::string& code) {
@@ -225,8 +225,8 @@ class Reader {
     return result;
   }
 
-  /// A function up to its body, with a semicolon.
-  std::string signature(const clang::NamedDecl& whole, const clang::FunctionDecl& function) const {
+  /// The text of a function up to its body, with a semicolon. `outer` is the function or its template.
+  std::string signature(const clang::NamedDecl& outer, const clang::FunctionDecl& function) const {
     const size_t closing = offset(function.getFunctionTypeLoc().getRParenLoc()) + 1;
     const llvm::StringRef file = buffer(function.getLocation());
     size_t end = closing;
@@ -234,14 +234,14 @@ class Reader {
       end =
           function.doesThisDeclarationHaveABody() ? offset(function.getBody()->getBeginLoc()) : file.find(';', closing);
     }
-    return squeezed(text(whole.getBeginLoc(), end)) + ";";
+    return squeezed(text(outer.getBeginLoc(), end)) + ";";
   }
 
-  /// A class with its public members, each with its comments.
-  std::string class_text(const clang::NamedDecl& whole, const clang::CXXRecordDecl& record) const {
-    std::string code = squeezed(text(whole.getBeginLoc(), offset(record.getBraceRange().getBegin()))) + " {\n";
+  /// The text of a class with its public members and their comments. `outer` is the class or its template.
+  std::string class_text(const clang::NamedDecl& outer, const clang::CXXRecordDecl& record) const {
+    std::string code = squeezed(text(outer.getBeginLoc(), offset(record.getBraceRange().getBegin()))) + " {\n";
     if (record.isClass()) code += " public:\n";
-    std::set<size_t> begins;  // of members: several of one declaration are one text
+    std::set<size_t> begins;  // offsets of members: several declarators of one declaration share their text
     for (const clang::Decl* member : record.decls()) {
       if (member->isImplicit() || member->getAccess() != clang::AS_public) continue;
       if (llvm::isa<clang::AccessSpecDecl, clang::CXXDestructorDecl>(member)) continue;
@@ -260,7 +260,7 @@ class Reader {
     return code + "};";
   }
 
-  /// The comment on the rest of a line and, alone, on the lines that follow.
+  /// The comment at the end of a line, with its continuation on the following lines.
   static std::string comment_after(llvm::StringRef file, size_t end) {
     std::string found;
     for (bool first = true;; first = false) {
@@ -306,13 +306,13 @@ class Macros : public clang::PPCallbacks {
 class Action : public clang::ASTFrontendAction {
  public:
   explicit Action(Reader& reader) : reader_(reader) {}
-  /// Templates need not be instantiated.
+  /// Avoids instantiating templates.
   clang::TranslationUnitKind getTranslationUnitKind() override { return clang::TU_Prefix; }
 
  protected:
   bool BeginSourceFileAction(clang::CompilerInstance& compiler) override {
     reader_.use(compiler.getSourceManager());
-    compiler.getFrontendOpts().SkipFunctionBodies = true;  // libtorch's: see shouldSkipFunctionBody
+    compiler.getFrontendOpts().SkipFunctionBodies = true;  // skips libtorch's bodies: see shouldSkipFunctionBody
     compiler.getPreprocessor().addPPCallbacks(std::make_unique<Macros>(reader_));
     return true;
   }
@@ -335,7 +335,7 @@ Contract read_contract(const std::string& root, const std::string& torch, const 
       torch + "/include", "-isystem",  torch + "/include/torch/csrc/api/include"};
   const bool compiled = clang::tooling::runToolOnCodeWithArgs(
       std::make_unique<Action>(reader), "#include \"modular/modular.h\"\n#include \"runtime/model/model.h\"\n",
-      arguments, root + "/contract.cc");  // beside which its includes are found first
+      arguments, root + "/contract.cc");  // its includes are searched next to it first
   if (!compiled) throw std::runtime_error("the contract's headers do not compile");
   return contract;
 }

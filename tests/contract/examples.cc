@@ -9,20 +9,20 @@
 namespace contract {
 namespace {
 
-/// A line without its comment, and with nothing in its strings.
+/// A line without its comment, and with empty string literals.
 std::string get_code(const std::string& line) {
   static const std::regex string(R"("[^"]*")");
   const std::string code = std::regex_replace(line.substr(0, line.find("//")), string, "\"\"");
   return code.substr(0, code.find_last_not_of(' ') + 1);
 }
 
-/// Whether a line is the last one of a statement, a declaration or the head of a block.
+/// Whether a line ends a statement, a declaration or a block header.
 bool ends_statement(const std::string& line) {
   static const std::regex last(R"(.*[;{}:]|\s*(if|for|while) \(.*\)|#.*|)");
   return std::regex_match(get_code(line), last);
 }
 
-/// The lines from the beginning of what line `at` is a part of to its end.
+/// The lines of the statement that contains line `at`.
 std::vector<std::string> statement(const std::vector<std::string>& lines, size_t at) {
   size_t begin = at, end = at;
   while (begin > 0 && !ends_statement(lines[begin - 1])) --begin;
@@ -47,11 +47,11 @@ Examples::Examples(const std::string& folder) {
     for (std::string line; std::getline(file, line);) spec.lines.push_back(line);
     specs_.push_back(std::move(spec));
   }
-  if (specs_.empty()) throw std::runtime_error(folder + " holds no spec");
-  std::sort(specs_.begin(), specs_.end(), [](const Spec& one, const Spec& other) { return one.file < other.file; });
+  if (specs_.empty()) throw std::runtime_error(folder + " contains no spec");
+  std::sort(specs_.begin(), specs_.end(), [](const Spec& a, const Spec& b) { return a.file < b.file; });
 }
 
-std::optional<Example> Examples::of(const std::string& name, bool called) const {
+std::optional<Example> Examples::find(const std::string& name, bool called) const {
   const std::regex word("(^|[^\\w:.>])" + name + (called ? "(<[^;]*>)?\\(" : "\\b"));
   std::optional<Example> shortest;
   for (const Spec& spec : specs_) {

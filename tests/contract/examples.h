@@ -9,17 +9,17 @@ namespace contract {
 
 struct Example {
   std::string file;  // "decoder.h"
-  std::string code;  // whole lines, without their common indentation
+  std::string code;  // complete lines, without their common indentation
 };
 
-/// The specs of a folder, by name.
+/// The specs of a folder, sorted by name.
 class Examples {
  public:
-  /// Throws std::runtime_error where `folder` holds none.
+  /// Throws std::runtime_error if `folder` contains no spec.
   explicit Examples(const std::string& folder);
 
-  /// The shortest statement that says `name`, and calls it where it is to be `called`; nothing where none does.
-  std::optional<Example> of(const std::string& name, bool called) const;
+  /// The shortest statement that uses `name`, or calls it if `called`; empty if there is none.
+  std::optional<Example> find(const std::string& name, bool called) const;
 
  private:
   struct Spec {

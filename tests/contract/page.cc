@@ -1,4 +1,4 @@
-// Writes docs/reference/contract.md, from the contract's headers, the rules of shard types and the specs of
+// Writes docs/reference/contract.md from the contract's headers, the shard-type rules and the specs in
 // docs/examples/contract: contract_page ROOT > docs/reference/contract.md
 #include <cstdio>
 #include <exception>
@@ -19,14 +19,14 @@ namespace {
 
 constexpr const char* kExamples = "docs/examples/contract/modular";
 
-/// The sections of the page, with the headers that each describes.
+/// A section of the page, and the headers that it describes.
 struct Section {
   const char* title;
   std::vector<const char*> headers;
 };
 const std::vector<Section>& sections() {
   static const std::vector<Section> all = {
-      {"Declarations in a spec", {"modular/modular.h"}},
+      {"Family declarations and annotations", {"modular/modular.h"}},
       {"Configs", {"runtime/model/config.h"}},
       {"Inputs and outputs", {"runtime/model/tensors.h", "runtime/model/tasks.h"}},
       {"Modules and layers",
@@ -37,7 +37,7 @@ const std::vector<Section>& sections() {
       {"Mixtures of experts", {"runtime/model/experts.h"}},
       {"State spaces", {"runtime/model/state_space.h"}},
       {"Images", {"runtime/model/images.h"}},
-      {"Pairs, and rows from all ranks", {"runtime/model/pairs.h", "runtime/model/dp.h"}},
+      {"Pairs, and rows across ranks", {"runtime/model/pairs.h", "runtime/model/dp.h"}},
       {"Sentences", {"runtime/model/embedding_head.h", "runtime/model/sentences.h"}},
       {"Sampled softmax", {"runtime/model/sampled_softmax.h"}},
       {"Tensor parallelism", {"runtime/model/tp.h"}},
@@ -47,8 +47,8 @@ const std::vector<Section>& sections() {
   return all;
 }
 
-/// Names for generated code and the runtime, listed at the end without examples. A namespace or class stands for all of
-/// its members.
+/// Names that only modgen and the runtime use. They are listed at the end, without examples. A namespace includes its
+/// members.
 const std::set<std::string>& not_for_specs() {
   static const std::set<std::string> names = {
       "MODULAR_ANNOTATE",
@@ -130,10 +130,10 @@ const std::set<std::string>& not_for_specs() {
   return names;
 }
 
-/// Declarations that specs use without naming them, and why.
+/// Declarations that specs use without naming them, and how.
 const std::map<std::string, const char*>& unnamed() {
   static const std::map<std::string, const char*> names = {
-      {"FamilyNames", "Its fields are those of `MODULAR_FAMILY`."},
+      {"FamilyNames", "Its fields are the arguments of `MODULAR_FAMILY`."},
       {"kTasks", "`MODEL_ENTRY` names them."},
   };
   return names;
@@ -167,10 +167,12 @@ modgen rejects any combination that is not in the table. A function without a ta
 only. A result of `S(…)` is split like the operands.
 )";
 
-/// All problems found.
+/// All problems that were found.
 using Problems = std::vector<std::string>;
 
-std::string at(const Declaration& made) { return made.header + ":" + std::to_string(made.line) + ": "; }
+std::string at(const Declaration& declaration) {
+  return declaration.header + ":" + std::to_string(declaration.line) + ": ";
+}
 
 std::string first_sentence(const std::string& comment) {
   const size_t end = comment.find(". ");
@@ -183,15 +185,15 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-bool is_for_specs(const Declaration& made) {
-  const std::string space = made.name.substr(0, made.name.find("::"));
-  return !not_for_specs().contains(made.name) && !not_for_specs().contains(space);
+bool is_for_specs(const Declaration& declaration) {
+  const std::string space = declaration.name.substr(0, declaration.name.find("::"));
+  return !not_for_specs().contains(declaration.name) && !not_for_specs().contains(space);
 }
 
-std::string described(const Declaration& made) {
-  std::string text = "```cpp\n" + made.signature + "\n```\n" + made.comment + "\n";
-  if (!made.operands.empty()) text += "\n";
-  for (const Operand& operand : made.operands) {
+std::string described(const Declaration& declaration) {
+  std::string text = "```cpp\n" + declaration.signature + "\n```\n" + declaration.comment + "\n";
+  if (!declaration.operands.empty()) text += "\n";
+  for (const Operand& operand : declaration.operands) {
     const bool is_result = operand.names.front() == "returns";
     text += "- " + (is_result ? "returns" : joined(operand.names));
     if (operand.has_shape) {
@@ -205,18 +207,18 @@ std::string described(const Declaration& made) {
   return text;
 }
 
-/// Checks that every declaration has a comment, and that every operand line names a parameter.
-void check_comment(const Declaration& made, Problems& problems) {
-  const bool by_its_caller = made.name.starts_with("plain::");
-  if (made.comment.empty() && !by_its_caller)
-    problems.push_back(at(made) + made.name + " has no comment that describes it");
-  if (made.kind != Declaration::Kind::function) return;
-  for (const Operand& operand : made.operands) {
+/// Checks that a declaration has a comment, and that every operand line names a parameter.
+void check_comment(const Declaration& declaration, Problems& problems) {
+  const bool documented_at_caller = declaration.name.starts_with("plain::");
+  if (declaration.comment.empty() && !documented_at_caller)
+    problems.push_back(at(declaration) + declaration.name + " has no comment that describes it");
+  if (declaration.kind != Declaration::Kind::function) return;
+  for (const Operand& operand : declaration.operands) {
     for (const std::string& name : operand.names) {
       bool known = name == "returns";
-      for (const Parameter& parameter : made.parameters) known = known || parameter.name == name;
+      for (const Parameter& parameter : declaration.parameters) known = known || parameter.name == name;
       if (!known)
-        problems.push_back(at(made) + "the comment of " + made.name + " describes " + name +
+        problems.push_back(at(declaration) + "the comment of " + declaration.name + " describes " + name +
                            ", which it does not take");
     }
   }
@@ -226,30 +228,30 @@ std::string get_entries(const Contract& contract, const Examples& examples, cons
                         Problems& problems) {
   std::string text, last;
   for (size_t i = 0; i < contract.declarations.size(); ++i) {
-    const Declaration& made = contract.declarations[i];
-    if (made.header != header || !is_for_specs(made)) continue;
-    if (made.name != last) text += "\n### `" + made.name + "`\n\n";
-    last = made.name;
-    text += described(made);
+    const Declaration& declaration = contract.declarations[i];
+    if (declaration.header != header || !is_for_specs(declaration)) continue;
+    if (declaration.name != last) text += "\n### `" + declaration.name + "`\n\n";
+    last = declaration.name;
+    text += described(declaration);
     try {
-      const std::string table = made.kind == Declaration::Kind::function ? shard_table(made) : "";
+      const std::string table = declaration.kind == Declaration::Kind::function ? shard_table(declaration) : "";
       if (!table.empty()) text += "\n" + table;
     } catch (const std::runtime_error& error) {
       problems.push_back(error.what());
     }
-    const bool is_last = i + 1 == contract.declarations.size() || contract.declarations[i + 1].name != made.name;
+    const bool is_last = i + 1 == contract.declarations.size() || contract.declarations[i + 1].name != declaration.name;
     if (!is_last) {
       text += "\n";
       continue;
     }
-    if (const auto found = unnamed().find(made.name); found != unnamed().end()) {
+    if (const auto found = unnamed().find(declaration.name); found != unnamed().end()) {
       text += std::string("\n") + found->second + "\n";
       continue;
     }
-    const auto example = examples.of(made.name, made.kind == Declaration::Kind::function);
+    const auto example = examples.find(declaration.name, declaration.kind == Declaration::Kind::function);
     if (!example) {
-      problems.push_back(at(made) + "no example uses " + made.name + ": write one in " + kExamples +
-                         ", or name it in not_for_specs() of tests/contract/page.cc");
+      problems.push_back(at(declaration) + "no example uses " + declaration.name + ": add one in " + kExamples +
+                         ", or add the name to not_for_specs() in tests/contract/page.cc");
       continue;
     }
     text += "\nExample, from [`" + example->file + "`](../examples/contract/modular/" + example->file + "):\n```cpp\n" +
@@ -262,10 +264,10 @@ std::string page(const std::string& root, Problems& problems) {
   const Contract contract = read_contract(root, MODGEN_TORCH, MODGEN_CLANG_RESOURCES);
   const Examples examples(root + "/" + kExamples);
   std::set<std::string> described_headers, names;
-  for (const Declaration& made : contract.declarations) {
-    names.insert(made.name);
-    names.insert(made.name.substr(0, made.name.find("::")));
-    check_comment(made, problems);
+  for (const Declaration& declaration : contract.declarations) {
+    names.insert(declaration.name);
+    names.insert(declaration.name.substr(0, declaration.name.find("::")));
+    check_comment(declaration, problems);
   }
   for (const std::string& name : not_for_specs())
     if (!names.contains(name)) problems.push_back("not_for_specs() names " + name + ", which no header declares");
@@ -284,28 +286,28 @@ std::string page(const std::string& root, Problems& problems) {
     }
   }
   text +=
-      "\n## Layers and libtorch operations under tensor parallelism\n\nLayers, by annotation; layers without an "
-      "annotation, by class:\n\n";
+      "\n## Layers and libtorch operations under tensor parallelism\n\nLayers by annotation, or by class if they have "
+      "none:\n\n";
   text += layer_table();
-  text += "\nOther libtorch operations with rules:\n\n" + other_rules(contract);
+  text += "\nThese libtorch operations have rules:\n\n" + other_rules(contract);
   text +=
-      "\n## Names for generated code and the runtime\n\nSpecs call none of these.\n\n| header | name | description "
+      "\n## Names for modgen and the runtime\n\nSpecs do not use these.\n\n| header | name | description "
       "|\n|---|---|---|\n";
-  for (const Declaration& made : contract.declarations) {
-    if (is_for_specs(made)) {
-      if (!described_headers.contains(made.header))
-        problems.push_back(at(made) + "no section of the page describes " + made.name +
-                           ": add its header to sections() of tests/contract/page.cc, or the name to not_for_specs()");
+  for (const Declaration& declaration : contract.declarations) {
+    if (is_for_specs(declaration)) {
+      if (!described_headers.contains(declaration.header))
+        problems.push_back(at(declaration) + "no section of the page describes " + declaration.name +
+                           ": add its header to sections() in tests/contract/page.cc, or the name to not_for_specs()");
       continue;
     }
-    if (made.name.starts_with("plain::")) continue;  // said by what calls them
-    text += "| [`" + made.header.substr(made.header.rfind('/') + 1) + "`](../../" + made.header + ") | `" + made.name +
-            "` | " + first_sentence(made.comment) + " |\n";
+    if (declaration.name.starts_with("plain::")) continue;  // documented at their callers
+    text += "| [`" + declaration.header.substr(declaration.header.rfind('/') + 1) + "`](../../" + declaration.header +
+            ") | `" + declaration.name + "` | " + first_sentence(declaration.comment) + " |\n";
   }
   return text;
 }
 
-/// Reports where the committed page differs from `expected`. Returns whether they are equal.
+/// Whether the committed page equals `expected`. Prints the first difference otherwise.
 bool check(const std::string& root, const std::string& expected) {
   const std::string path = root + "/docs/reference/contract.md";
   std::ifstream file(path);
@@ -317,8 +319,7 @@ bool check(const std::string& root, const std::string& expected) {
     const bool more_here = static_cast<bool>(std::getline(wanted, here));
     if (!more_there && !more_here) return true;
     if (more_there == more_here && there == here) continue;
-    std::fprintf(stderr,
-                 "%s:%u: is not what the headers, the rules and the examples say:\n-%s\n+%s\nwrite it again: %s\n",
+    std::fprintf(stderr, "%s:%u: is out of date with the headers, rules and examples:\n-%s\n+%s\nregenerate it: %s\n",
                  path.c_str(), line, there.c_str(), here.c_str(), "contract_page . > docs/reference/contract.md");
     return false;
   }

@@ -17,13 +17,14 @@ using modgen::Operation;
 using modgen::ShardType;
 using modgen::Value;
 
-/// What is tried in the place of a parameter, and how the page calls it.
+/// A value to try for a parameter, and its name on the page.
 struct Candidate {
   Value value;
   std::string name;
 };
 
-/// "x [..., hidden]" has two dimensions more than it names: rules must not depend on how many.
+/// Dimension names of an operand. "..." in "x [..., hidden]" becomes two dimensions: rules must not depend on the
+/// number.
 std::vector<std::string> dimensions(const Operand& operand) {
   std::vector<std::string> names;
   for (const std::string& name : operand.shape) {
@@ -41,7 +42,8 @@ const Operand* operand_named(const Declaration& function, const std::string& nam
 
 bool is_tensor_parameter(const Parameter& parameter) { return parameter.type == "const Tensor &"; }
 
-/// Whole, a sum to be, or split along each dimension, as one or, where `in_parts`, within two equal parts.
+/// Candidate values of a parameter: full, partial, or split along each dimension, as one or, if `in_parts`, within two
+/// equal parts.
 std::vector<Candidate> candidates(const Declaration& function, const Parameter& parameter, bool in_parts) {
   if (!is_tensor_parameter(parameter)) {
     if (parameter.type == "const Batch &") return {{modgen::make_invariant("modular::Batch", false), ""}};
@@ -84,7 +86,7 @@ std::string type_text(const Value& value, const std::vector<std::string>& names)
     return all;
   }
   if (value.kind == Value::Kind::object) return "I";
-  if (value.kind == Value::Kind::number) return value.local ? "a rank's share" : "a number";
+  if (value.kind == Value::Kind::number) return value.local ? "a tp-local count" : "a number";
   const ShardType& type = value.type;
   if (type.kind == ShardType::Kind::invariant) return "I";
   if (type.kind == ShardType::Kind::replicated) return "R";
@@ -94,7 +96,7 @@ std::string type_text(const Value& value, const std::vector<std::string>& names)
   return "S(" + where + ")" + (type.parts.empty() ? "" : " in parts");
 }
 
-/// The call that modgen writes in the place of this one, or around it.
+/// Text for the call that modgen writes around the operation or instead of it.
 std::string woven(Call call) {
   switch (call) {
     case Call::none:
@@ -120,24 +122,24 @@ std::string woven(Call call) {
     case Call::alibi_slopes:
       return ", by `tp::alibi_slopes`";
     default:
-      throw std::runtime_error("a rule weaves a call that the page has no words for");
+      throw std::runtime_error("a rule inserts a call that the page cannot describe");
   }
 }
 
-/// One way in which a rule accepts its operands: what each may be, and the result.
+/// One combination of operands that a rule accepts: the alternatives for each operand, and the result.
 using Row = std::pair<std::vector<std::vector<std::string>>, std::string>;
 
-/// Applies the rule to operands of these values.
+/// Applies the rule to `operands`; empty if it rejects them.
 std::optional<Row> apply(const std::string& name, const std::vector<Candidate>& operands, const char* cpp_type,
                          const std::vector<std::string>& result_names) {
-  Expr whole;
-  whole.type = cpp_type;
-  whole.operands.resize(operands.size());
+  Expr expr;
+  expr.type = cpp_type;
+  expr.operands.resize(operands.size());
   Operation op;
   op.name = name;
-  op.expr = &whole;
+  op.expr = &expr;
   for (size_t i = 0; i < operands.size(); ++i) {
-    op.operands.push_back(&whole.operands[i]);
+    op.operands.push_back(&expr.operands[i]);
     op.values.push_back(operands[i].value);
   }
   const Value result = modgen::apply_rule(op, modgen::find_rule(name));
@@ -151,7 +153,7 @@ std::optional<Row> apply(const std::string& name, const std::vector<Candidate>& 
   return row;
 }
 
-/// The rows that all choices of operands make.
+/// The rows of all combinations of operands that the rule accepts.
 std::vector<Row> make_rows(const std::string& name, const std::vector<std::vector<Candidate>>& choices,
                            const char* cpp_type, const std::vector<std::string>& result_names) {
   std::vector<Row> rows;
@@ -171,18 +173,18 @@ std::vector<Row> make_rows(const std::string& name, const std::vector<std::vecto
   return rows;
 }
 
-/// Makes one row of two that differ in one operand alone, as long as there are any.
+/// Merges rows that differ in a single operand, until there are none.
 void merge(std::vector<Row>& rows) {
   for (bool again = true; again;) {
     again = false;
-    for (size_t one = 0; one < rows.size() && !again; ++one) {
-      for (size_t other = one + 1; other < rows.size() && !again; ++other) {
-        if (rows[one].second != rows[other].second) continue;
+    for (size_t row = 0; row < rows.size() && !again; ++row) {
+      for (size_t other = row + 1; other < rows.size() && !again; ++other) {
+        if (rows[row].second != rows[other].second) continue;
         std::vector<size_t> differing;
-        for (size_t i = 0; i < rows[one].first.size(); ++i)
-          if (rows[one].first[i] != rows[other].first[i]) differing.push_back(i);
+        for (size_t i = 0; i < rows[row].first.size(); ++i)
+          if (rows[row].first[i] != rows[other].first[i]) differing.push_back(i);
         if (differing.size() != 1) continue;
-        auto& into = rows[one].first[differing[0]];
+        auto& into = rows[row].first[differing[0]];
         for (const std::string& more : rows[other].first[differing[0]])
           if (std::find(into.begin(), into.end(), more) == into.end()) into.push_back(more);
         rows.erase(rows.begin() + static_cast<ptrdiff_t>(other));
@@ -192,7 +194,7 @@ void merge(std::vector<Row>& rows) {
   }
 }
 
-/// A table of the operands that some row says something of.
+/// A table of the rows, with a column for each operand that any row constrains.
 std::string table(const std::vector<std::string>& names, std::vector<Row> rows) {
   merge(rows);
   std::vector<size_t> columns;
@@ -216,7 +218,7 @@ std::string table(const std::vector<std::string>& names, std::vector<Row> rows) 
   return text;
 }
 
-/// "TP_SHARD embedding" for the rule "tp_shard embedding", "LayerNorm" for "LayerNorm layer".
+/// The layer's name for a rule: "TP_SHARD embedding" for "tp_shard embedding", "LayerNorm" for "LayerNorm layer".
 std::string layer_name(const std::string& rule) {
   if (!rule.starts_with("tp_")) return rule.substr(0, rule.rfind(" layer"));
   const size_t end = std::min(rule.find(' '), rule.size());
@@ -230,7 +232,7 @@ std::string layer_name(const std::string& rule) {
 
 std::string shard_table(const Declaration& function) {
   if (std::none_of(function.parameters.begin(), function.parameters.end(), is_tensor_parameter)) return "";
-  // Of every tensor, also where no rule looks at it.
+  // Every tensor has candidates, even if no rule reads it.
   std::vector<std::vector<Candidate>> choices, in_parts;
   size_t count = 1;
   for (const Parameter& parameter : function.parameters) {
@@ -248,7 +250,7 @@ std::string shard_table(const Declaration& function) {
   const char* type = is_mask                                          ? "modular::AttentionMask"
                      : function.signature.starts_with("RotaryTables") ? "std::pair<at::Tensor, at::Tensor>"
                                                                       : "at::Tensor";
-  constexpr size_t kMost = 20'000;  // of six operands, parts would make hundreds of thousands
+  constexpr size_t kMost = 20'000;  // with six operands, parts would give hundreds of thousands of combinations
   std::vector<std::string> names;
   for (const Parameter& parameter : function.parameters) names.push_back(parameter.name);
   return table(names, make_rows(function.name, count <= kMost ? in_parts : choices, type,
@@ -278,7 +280,7 @@ std::string layer_table() {
 
 std::string other_rules(const Contract& contract) {
   std::set<std::string> own;
-  for (const Declaration& made : contract.declarations) own.insert(made.name);
+  for (const Declaration& declaration : contract.declarations) own.insert(declaration.name);
   std::map<std::string, std::set<std::string>> kinds;
   for (const modgen::RuleTable* table :
        {&modgen::arithmetic_rules(), &modgen::shape_rules(), &modgen::cutting_rules(), &modgen::matmul_rules(),

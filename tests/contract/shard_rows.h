@@ -1,4 +1,4 @@
-// What modgen's rules say of the contract's functions, tried out on operands of every type.
+// Tables of the shard-type rules of the contract's functions, evaluated on operands of every type.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace contract {
 
-/// What modgen's rule says of a function with tensors, as a table in Markdown; empty where there is no rule. Throws
-/// std::runtime_error where the comment does not give the shape of a tensor.
+/// A Markdown table of modgen's rule for a function of tensors; empty if there is no rule. Throws std::runtime_error if
+/// the comment does not give the shape of a tensor.
 std::string shard_table(const Declaration& function);
 
-/// The rules of layers in such a table.
+/// A Markdown table of the rules of layers.
 std::string layer_table();
 
-/// The names of all rules but those of layers and of `contract`'s functions, by kind, in Markdown.
+/// A Markdown list, by kind, of all rules except those of layers and of `contract`'s functions.
 std::string other_rules(const Contract& contract);
 
 }  // namespace contract

@@ -1,4 +1,4 @@
-// Every metric is the one that scikit-learn or scipy computes (oracle.py), however the targets are dealt out.
+// Every metric agrees with scikit-learn or scipy (oracle.py), however the targets are split into parts.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -13,7 +13,7 @@
 namespace modular {
 namespace {
 
-constexpr int64_t kPart = 17;  // rows that are added at once
+constexpr int64_t kPart = 17;  // rows that are added at a time
 
 class Oracle : public testing::Test {
  protected:
@@ -21,20 +21,20 @@ class Oracle : public testing::Test {
 
   static std::filesystem::path path() {
     const char* const file = std::getenv("MODULAR_METRICS");
-    return file ? file : "MODULAR_METRICS is to name the file that oracle.py wrote";
+    return file ? file : "set MODULAR_METRICS to the file that oracle.py wrote";
   }
 
   SafetensorsFile file_;
   nlohmann::json expected_;
 };
 
-TEST_F(Oracle, OfClasses) {
+TEST_F(Oracle, Classes) {
   int cases = 0;
   for (const auto& [name, metrics] : expected_.items()) {
     if (!name.starts_with("classes_")) continue;
     ++cases;
     const at::Tensor logits = file_.tensor(name + "/logits"), targets = file_.tensor(name + "/targets");
-    ClassCounts counts = ClassCounts::of(logits.size(1));
+    ClassCounts counts = ClassCounts::zeros(logits.size(1));
     for (int64_t first = 0; first < logits.size(0); first += kPart) {
       const int64_t rows = std::min(kPart, logits.size(0) - first);
       counts.add(logits.narrow(0, first, rows).unsqueeze(1), targets.narrow(0, first, rows).unsqueeze(1));
@@ -47,7 +47,7 @@ TEST_F(Oracle, OfClasses) {
   EXPECT_EQ(cases, 4);
 }
 
-TEST_F(Oracle, OfRows) {
+TEST_F(Oracle, Rows) {
   const Mesh mesh({}, {});
   int cases = 0;
   for (const auto& [name, values] : expected_.items()) {
@@ -69,13 +69,13 @@ TEST_F(Oracle, OfRows) {
   EXPECT_EQ(cases, 3);
 }
 
-/// Calls visit(first, rows) for parts of `all` rows, the last of them first: places say the order.
+/// Calls visit(first, rows) for parts of `all` rows, last part first: positions determine the order.
 void in_parts(int64_t all, const std::function<void(int64_t first, int64_t rows)>& visit) {
   for (int64_t first = (all - 1) / kPart * kPart; first >= 0; first -= kPart)
     visit(first, std::min(kPart, all - first));
 }
 
-TEST_F(Oracle, OfTextsOfASample) {
+TEST_F(Oracle, TextsOfASample) {
   const Mesh mesh({}, {});
   for (const char* const name : {"texts_2", "texts_4"}) {
     const at::Tensor embeddings = file_.tensor(std::string(name) + "/embeddings"),
@@ -93,16 +93,16 @@ TEST_F(Oracle, OfTextsOfASample) {
   }
 }
 
-TEST_F(Oracle, OfNumbers) {
+TEST_F(Oracle, Numbers) {
   const Mesh mesh({}, {});
   const std::vector<Metric> metrics = {find_metric("pearson", "sentence-embedding"),
                                        find_metric("spearman", "sequence-classification", "regression")};
   for (const char* const name : {"numbers_8", "numbers_1"}) {
-    const at::Tensor said = file_.tensor(std::string(name) + "/said"),
-                     right = file_.tensor(std::string(name) + "/right");
+    const at::Tensor predicted = file_.tensor(std::string(name) + "/said"),
+                     actual = file_.tensor(std::string(name) + "/right");
     NumberPairs pairs;
-    in_parts(said.size(0), [&](int64_t first, int64_t rows) {
-      pairs.add(said.narrow(0, first, rows), right.narrow(0, first, rows), at::arange(first, first + rows));
+    in_parts(predicted.size(0), [&](int64_t first, int64_t rows) {
+      pairs.add(predicted.narrow(0, first, rows), actual.narrow(0, first, rows), at::arange(first, first + rows));
     });
     const std::vector<double> found = pairs.values(metrics, mesh);
     for (size_t i = 0; i < metrics.size(); ++i)
@@ -110,11 +110,12 @@ TEST_F(Oracle, OfNumbers) {
   }
 }
 
-TEST_F(Oracle, OfSeveralLabelsARow) {
-  const at::Tensor logits = file_.tensor("sets_6/logits"), right = file_.tensor("sets_6/right");
+TEST_F(Oracle, SeveralLabelsPerRow) {
+  const at::Tensor logits = file_.tensor("sets_6/logits"), labels = file_.tensor("sets_6/right");
   LabelSets sets(6);
-  in_parts(logits.size(0),
-           [&](int64_t first, int64_t rows) { sets.add(logits.narrow(0, first, rows), right.narrow(0, first, rows)); });
+  in_parts(logits.size(0), [&](int64_t first, int64_t rows) {
+    sets.add(logits.narrow(0, first, rows), labels.narrow(0, first, rows));
+  });
   for (const char* const metric : {"accuracy", "f1"})
     EXPECT_NEAR(sets.value(find_metric(metric, "sequence-classification", "multi_label_classification")),
                 expected_.at("sets_6").at(metric).get<double>(), 1e-9)

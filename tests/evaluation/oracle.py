@@ -1,9 +1,9 @@
-"""Has scikit-learn and scipy compute the metrics that runtime/evaluation must compute.
+"""Computes the metrics that runtime/evaluation must compute with scikit-learn and scipy.
 
 usage: oracle.py FILE
 
 Writes a safetensors file with <case>/logits and <case>/targets, or <case>/embeddings and <case>/labels, and in its metadata, as JSON,
-the metrics of each case by name. A target or label of -100 is none.
+the metrics of each case by name. A target or label of -100 is ignored.
 """
 
 import json
@@ -18,30 +18,30 @@ from sklearn.metrics.pairwise import cosine_similarity
 CUTOFFS = [1, 3, 20]
 
 
-def of_classes(logits, targets):
+def score_classes(logits, targets):
     counted = targets != -100
-    scores, right = logits[counted].astype(numpy.float64), targets[counted]
+    scores, actual = logits[counted].astype(numpy.float64), targets[counted]
     classes = scores.shape[1]
-    predicted, one_hot = scores.argmax(1), numpy.eye(classes)[right]
+    predicted, one_hot = scores.argmax(1), numpy.eye(classes)[actual]
     metrics = {
-        "accuracy": accuracy_score(right, predicted),
-        "f1": f1_score(right, predicted, average="binary" if classes == 2 else "macro", zero_division=0),
-        # Of rows with one right answer this is the mean of one over its place.
+        "accuracy": accuracy_score(actual, predicted),
+        "f1": f1_score(actual, predicted, average="binary" if classes == 2 else "macro", zero_division=0),
+        # For rows with one correct answer this is the mean reciprocal rank.
         "mrr": label_ranking_average_precision_score(one_hot, scores),
         "ndcg": ndcg_score(one_hot, scores, ignore_ties=True),
     }
     for k in CUTOFFS:
         metrics[f"ndcg@{k}"] = ndcg_score(one_hot, scores, k=k, ignore_ties=True)
-        if classes == 2:  # for which scikit-learn wants one column
-            get_scores = scores[:, 1] - scores[:, 0]
-            metrics[f"recall@{k}"] = 1.0 if k > 1 else accuracy_score(right, get_scores > 0)
+        if classes == 2:  # scikit-learn requires one column of scores here
+            score = scores[:, 1] - scores[:, 0]
+            metrics[f"recall@{k}"] = 1.0 if k > 1 else accuracy_score(actual, score > 0)
         else:
-            metrics[f"recall@{k}"] = top_k_accuracy_score(right, scores, k=k, labels=range(classes)) if k < classes else 1.0
+            metrics[f"recall@{k}"] = top_k_accuracy_score(actual, scores, k=k, labels=range(classes)) if k < classes else 1.0
     return metrics
 
 
-def of_rows(embeddings, labels):
-    """Each row that has others of its label looks for them among all others."""
+def score_rows(embeddings, labels):
+    """Each row that shares its label with others searches for them among all other rows."""
     counted = labels != -100
     embeddings, labels = embeddings[counted].astype(numpy.float64), labels[counted]
     cosines = cosine_similarity(embeddings)
@@ -51,41 +51,41 @@ def of_rows(embeddings, labels):
         relevant, scores = (labels == labels[row])[others], cosines[row][others]
         if not relevant.any():
             continue
-        places = 1 + numpy.flatnonzero(relevant[numpy.argsort(-scores)])
-        values["mrr"].append(1 / places[0])
+        ranks = 1 + numpy.flatnonzero(relevant[numpy.argsort(-scores)])
+        values["mrr"].append(1 / ranks[0])
         values["ndcg"].append(ndcg_score([relevant], [scores], ignore_ties=True))
         for k in CUTOFFS:
-            values[f"mrr@{k}"].append(1 / places[0] if places[0] <= k else 0)
+            values[f"mrr@{k}"].append(1 / ranks[0] if ranks[0] <= k else 0)
             values[f"ndcg@{k}"].append(ndcg_score([relevant], [scores], k=k, ignore_ties=True))
-            values[f"recall@{k}"].append((places <= k).sum() / len(places))
+            values[f"recall@{k}"].append((ranks <= k).sum() / len(ranks))
     return {name: float(numpy.mean(each)) for name, each in values.items()}
 
 
-def of_texts(embeddings, labels):
-    """The first text of each sample looks for its second one among all texts but the first of all samples."""
+def score_texts(embeddings, labels):
+    """The first text of each sample searches for its second among all texts but the first of all samples."""
     embeddings = embeddings[labels != -100].astype(numpy.float64)
     samples, texts, _ = embeddings.shape
     cosines = cosine_similarity(embeddings[:, 0], embeddings[:, 1:].reshape(samples * (texts - 1), -1))
-    right = numpy.zeros_like(cosines)
-    right[numpy.arange(samples), numpy.arange(samples) * (texts - 1)] = 1
-    places = 1 + (cosines > cosines[right == 1][:, None]).sum(1)
-    metrics = {"mrr": label_ranking_average_precision_score(right, cosines), "ndcg": ndcg_score(right, cosines, ignore_ties=True)}
+    relevant = numpy.zeros_like(cosines)
+    relevant[numpy.arange(samples), numpy.arange(samples) * (texts - 1)] = 1
+    ranks = 1 + (cosines > cosines[relevant == 1][:, None]).sum(1)
+    metrics = {"mrr": label_ranking_average_precision_score(relevant, cosines), "ndcg": ndcg_score(relevant, cosines, ignore_ties=True)}
     for k in CUTOFFS:
-        metrics[f"ndcg@{k}"] = ndcg_score(right, cosines, k=k, ignore_ties=True)
-        metrics[f"mrr@{k}"] = float(numpy.where(places <= k, 1 / places, 0).mean())
-        metrics[f"recall@{k}"] = float((places <= k).mean())
+        metrics[f"ndcg@{k}"] = ndcg_score(relevant, cosines, k=k, ignore_ties=True)
+        metrics[f"mrr@{k}"] = float(numpy.where(ranks <= k, 1 / ranks, 0).mean())
+        metrics[f"recall@{k}"] = float((ranks <= k).mean())
     return metrics
 
 
-def of_numbers(said, right):
-    counted = right != -100
-    return {"pearson": pearsonr(said[counted], right[counted])[0], "spearman": spearmanr(said[counted], right[counted])[0]}
+def score_numbers(predicted, actual):
+    counted = actual != -100
+    return {"pearson": pearsonr(predicted[counted], actual[counted])[0], "spearman": spearmanr(predicted[counted], actual[counted])[0]}
 
 
-def of_label_sets(logits, right):
-    counted = (right != -100).all(1)
-    predicted, right = logits[counted] > 0, right[counted] > 0.5
-    return {"accuracy": accuracy_score(right, predicted), "f1": f1_score(right, predicted, average="macro", zero_division=0)}
+def score_label_sets(logits, labels):
+    counted = (labels != -100).all(1)
+    predicted, actual = logits[counted] > 0, labels[counted] > 0.5
+    return {"accuracy": accuracy_score(actual, predicted), "f1": f1_score(actual, predicted, average="macro", zero_division=0)}
 
 
 def main():
@@ -98,14 +98,14 @@ def main():
         targets[::7] = -100
         case = f"classes_{classes}"
         tensors |= {f"{case}/logits": logits, f"{case}/targets": targets}
-        expected[case] = of_classes(logits, targets)
+        expected[case] = score_classes(logits, targets)
     for groups, rows in [(3, 40), (25, 60), (60, 60)]:
         labels = random.integers(0, groups, rows)
         embeddings = random.standard_normal((rows, 12)) + 0.5 * random.standard_normal((groups, 12))[labels]
         labels[::9] = -100
         case = f"rows_{groups}"
         tensors |= {f"{case}/embeddings": embeddings.astype(numpy.float32), f"{case}/labels": labels}
-        expected[case] = of_rows(embeddings.astype(numpy.float32), labels)
+        expected[case] = score_rows(embeddings.astype(numpy.float32), labels)
     for texts, samples in [(2, 30), (4, 50)]:
         embeddings = random.standard_normal((samples, texts, 12)).astype(numpy.float32)
         embeddings[:, 1] += 0.7 * embeddings[:, 0]
@@ -113,20 +113,20 @@ def main():
         labels[::9] = -100
         case = f"texts_{texts}"
         tensors |= {f"{case}/embeddings": embeddings, f"{case}/labels": labels}
-        expected[case] = of_texts(embeddings, labels)
-    for digits in [8, 1]:  # with one, many are equal
-        right = random.standard_normal((80, 2)).round(digits)
-        said = (right + random.standard_normal((80, 2))).round(digits)
-        right[::11, 1] = -100
+        expected[case] = score_texts(embeddings, labels)
+    for digits in [8, 1]:  # one digit causes many ties
+        actual = random.standard_normal((80, 2)).round(digits)
+        predicted = (actual + random.standard_normal((80, 2))).round(digits)
+        actual[::11, 1] = -100
         case = f"numbers_{digits}"
-        tensors |= {f"{case}/said": said, f"{case}/right": right}
-        expected[case] = of_numbers(said, right)
-    right = (random.random((70, 6)) < 0.3).astype(numpy.float32)
-    logits = (right - 0.5 + random.standard_normal((70, 6))).astype(numpy.float32)
-    right[:, 4], logits[:, 4] = 0, -1  # a label that does not occur
-    right[::8] = -100
-    tensors |= {"sets_6/logits": logits, "sets_6/right": right}
-    expected["sets_6"] = of_label_sets(logits, right)
+        tensors |= {f"{case}/said": predicted, f"{case}/right": actual}
+        expected[case] = score_numbers(predicted, actual)
+    labels = (random.random((70, 6)) < 0.3).astype(numpy.float32)
+    logits = (labels - 0.5 + random.standard_normal((70, 6))).astype(numpy.float32)
+    labels[:, 4], logits[:, 4] = 0, -1  # a label that does not occur
+    labels[::8] = -100
+    tensors |= {"sets_6/logits": logits, "sets_6/right": labels}
+    expected["sets_6"] = score_label_sets(logits, labels)
     save_file(tensors, sys.argv[1], metadata={"expected": json.dumps(expected)})
 
 

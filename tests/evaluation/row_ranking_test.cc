@@ -1,4 +1,4 @@
-// Rows are ranked alike, however many ranks they are dealt to, some of which may have none.
+// Rows are ranked identically on any number of ranks, including ranks without rows.
 #include "runtime/evaluation/row_ranking.h"
 
 #include <gtest/gtest.h>
@@ -20,8 +20,9 @@ const std::vector<Metric>& metrics() {
   return all;
 }
 
-/// Every `ranks`-th row, of so many texts, from `rank`; the rank `idle` has none, and the next one its own besides.
-std::vector<double> ranked(const Environment& environment, int64_t idle, int64_t texts) {
+/// Ranks rows of `texts` texts each, every world_size-th row on each rank; the rank `idle` has none, and the next rank
+/// has its rows too.
+std::vector<double> rank_rows(const Environment& environment, int64_t idle, int64_t texts) {
   at::manual_seed(3);
   const at::Tensor embeddings = at::randn({kRows, kHidden});
   at::Tensor labels = at::arange(kRows).remainder(7);
@@ -40,20 +41,20 @@ std::vector<double> ranked(const Environment& environment, int64_t idle, int64_t
   return ranking.values(metrics(), mesh);
 }
 
-TEST(RowRanking, IsTheSameOnEveryNumberOfRanks) {
+TEST(RowRanking, DoesNotDependOnTheNumberOfRanks) {
   for (const int64_t texts : {1, 4}) {
-    const std::vector<double> alone = ranked({}, /*idle=*/-1, texts);
+    const std::vector<double> alone = rank_rows({}, /*idle=*/-1, texts);
     EXPECT_GT(alone[0], 0.0);
     EXPECT_LT(alone[0], 1.0);
     for (const auto& [ranks, idle] : {std::pair(2, -1), std::pair(3, 0), std::pair(4, 2)})
       run_ranks(ranks, [&, idle = idle](const Environment& environment) {
-        const std::vector<double> together = ranked(environment, idle, texts);
+        const std::vector<double> together = rank_rows(environment, idle, texts);
         for (size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(together[i], alone[i], 1e-15);
       });
   }
 }
 
-TEST(RowRanking, OfRowsWithoutAnotherOfTheirLabelIsZero) {
+TEST(RowRanking, IsZeroForRowsWithUniqueLabels) {
   RowRanking ranking;
   ranking.add(at::eye(3).unsqueeze(1), at::arange(3), at::arange(3));
   EXPECT_EQ(ranking.values(metrics(), Mesh({}, {})), std::vector<double>(3));

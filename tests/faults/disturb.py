@@ -1,19 +1,19 @@
-"""Ends runs, or kills their ranks, at random moments, and sees whether they continue as if nothing had happened.
+"""Stops runs or kills their ranks at random times, and checks that they continue as if nothing had happened.
 
 usage: disturb.py --modrun build/ci/bin/modrun [--cause terminate] [--count 100] [--seed 1] [--strategies ddp,tp] [--only 17] [--torchrun FILE]
 
-A small model with dropout trains on a mesh; one undisturbed run of each strategy says what all others have to compute. Moments are drawn
-evenly from the start of the launcher, or of torchrun's ranks, to a little after the end of a run: `--count` of them for a cause.
+A small model with dropout trains on a mesh. One undisturbed run per strategy is the reference for all others. Fault times are uniformly
+distributed from the start of the launcher, or of torchrun's ranks, to shortly after the end of a run, with `--count` faults per cause.
 
-  terminate           SIGTERM to modrun's launcher, or to it and to all of its ranks; then `train --resume=auto`, which is disturbed as well
-  terminate_torchrun  SIGTERM to a rank, to all of them or to torchrun itself; then the same
-  kill                SIGKILL to a rank of `modrun --max-restarts`, which starts them again by itself; then to a rank of those
-  freeze              the same with SIGSTOP; the rank has to be named as frozen within two seconds
+  terminate           SIGTERM to modrun's launcher, or to it and all of its ranks; then `train --resume=auto`, which is disturbed as well
+  terminate_torchrun  SIGTERM to a rank, to all ranks or to torchrun itself; then the same
+  kill                SIGKILL to a rank of `modrun --max-restarts`, which restarts all ranks by itself; then to a restarted rank
+  freeze              the same with SIGSTOP; the rank must be reported as frozen within two seconds
 
-Afterwards, at the latest: losses of all steps and the last checkpoint are those of the undisturbed run, to the bit; what was trained before a
-SIGTERM was saved; the run's folder, its checkpoints and the folder for temporary files hold nothing else; no process lives on; the exit status
-is right; and of a killed rank its number and the cause are on the screen. A case that breaks this is kept in the folder that is printed, and
-`--only` runs it again by its number, though not at exactly the same instant.
+In the end, losses of all steps and the last checkpoint equal those of the undisturbed run bit by bit; everything trained before a SIGTERM was
+saved; the run's folder, its checkpoints and the temporary folder contain no other files; no process is left; the exit status is right; and
+the output names a killed rank and the cause. A failing case is kept in the folder that is printed, and `--only` repeats it by its number,
+though not with exactly the same timing.
 """
 
 import argparse
@@ -32,7 +32,7 @@ import tempfile
 import time
 
 STEPS = 40
-STRATEGIES = {  # ranks, settings
+STRATEGIES = {  # ranks, config overrides
     "ddp": (3, ["parallel.dp_replicate=3"]),
     "zero1": (3, ["parallel.zero_stage=1"]),
     "zero2": (3, ["parallel.zero_stage=2", "train.micro_batches=2"]),
@@ -67,12 +67,12 @@ held_out_every = 4
 paths = ['data']
 """
 RUN_FILES = {"config.toml", "data.manifest", "metrics.jsonl", "checkpoints", "run.lock", "run.job"}
-END_WITHIN = 25.0  # seconds after a signal, on a machine that has other work; ranks that hang are ended after 30
+END_WITHIN = 25.0  # seconds after a signal, on a loaded machine; hanging ranks are killed after 30
 MARK = "MODULAR_FAULTS_RUN"
 
 
 class Wrong(Exception):
-    """What a disturbed run did that it must not."""
+    """A violated expectation."""
 
 
 def environment_for(process):
@@ -90,7 +90,7 @@ def is_alive(process):
 
 
 class Program:
-    """A launcher that runs, and its ranks."""
+    """A running launcher and its ranks."""
 
     def __init__(self, words, folder, number):
         self.temporary = folder / f"tmp-{number}"
@@ -112,7 +112,7 @@ class Program:
                 if entry.name.isdigit() and environment_for(entry.name).get(MARK.encode()) == mark and is_alive(entry.name)]
 
     def ranks(self):
-        """The processes of ranks that run, by rank."""
+        """Returns the processes of running ranks, by rank."""
         try:
             children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         except OSError:
@@ -121,7 +121,7 @@ class Program:
         return {int(rank): child for rank, child in found.items() if rank is not None}
 
     def wait(self, seconds):
-        """The exit status as a shell has it. What is left then is killed."""
+        """Returns the exit status as in a shell. Kills remaining processes."""
         try:
             status = self.process.wait(seconds)
             hung = False
@@ -131,18 +131,18 @@ class Program:
         while not hung and (living := self.living()) and time.monotonic() < deadline:
             time.sleep(0.02)
         left = self.living()
-        commands = [pathlib.Path(f"/proc/{one}/cmdline").read_bytes().replace(b"\0", b" ").decode()[:200] for one in left if is_alive(one)]
-        for one in left:
-            os.kill(one, signal.SIGKILL)
+        commands = [pathlib.Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode()[:200] for process in left if is_alive(process)]
+        for process in left:
+            os.kill(process, signal.SIGKILL)
         if hung:
             self.process.wait()
-            raise Wrong(f"it had not ended {seconds:.0f} s after the signal")
+            raise Wrong(f"the job had not ended {seconds:.0f} s after the signal")
         if left:
-            raise Wrong(f"processes live on: {commands}")
+            raise Wrong(f"processes are still running: {commands}")
         return status if status >= 0 else 128 - status
 
     def wait_until(self, moment):
-        """Returns whether it still runs at that moment."""
+        """Waits until `moment`; returns whether the program is still running."""
         while (left := moment - time.monotonic()) > 0:
             try:
                 self.process.wait(left)
@@ -153,7 +153,7 @@ class Program:
 
 
 class Case:
-    """One run in a folder of its own, disturbed, and continued to its end."""
+    """One run in its own folder, which is disturbed and resumed until it completes."""
 
     def __init__(self, tool, strategy, folder):
         self.tool, self.strategy, self.folder = tool, strategy, folder
@@ -177,7 +177,7 @@ class Case:
         return [self.tool.torchrun, "--standalone", "--nproc-per-node", str(ranks), "--no-python", self.tool.modrun]
 
     def lines(self):
-        """What metrics.jsonl has so far; its last line may be incomplete."""
+        """Returns the lines of metrics.jsonl so far, without an incomplete last line."""
         try:
             text = (self.run / "metrics.jsonl").read_text()
         except FileNotFoundError:
@@ -204,40 +204,40 @@ class Case:
     def check_left(self, program, may_stay):
         left = [entry.name for entry in program.temporary.iterdir() if not may_stay(entry.name)]
         if left:
-            raise Wrong(f"the folder for temporary files holds {left}")
+            raise Wrong(f"the temporary folder contains {left}")
 
-    def check_done(self, whole):
-        """Expects the run to be complete and as the undisturbed one."""
+    def check_done(self, reference):
+        """Checks that the run is complete and equal to the undisturbed run."""
         if not self.is_done():
-            raise Wrong("metrics.jsonl does not say that the run ended")
-        if self.losses() != whole.losses():
-            raise Wrong("losses are not those of the undisturbed run")
-        if self.checkpoint() != whole.checkpoint() or not self.checkpoint():
-            raise Wrong("the last checkpoint is not that of the undisturbed run")
+            raise Wrong("metrics.jsonl has no end event")
+        if self.losses() != reference.losses():
+            raise Wrong("losses differ from the undisturbed run")
+        if self.checkpoint() != reference.checkpoint() or not self.checkpoint():
+            raise Wrong("the last checkpoint differs from the undisturbed run")
         if left := {entry.name for entry in self.run.iterdir()} - RUN_FILES:
-            raise Wrong(f"the run's folder holds {left}")
+            raise Wrong(f"the run's folder contains {left}")
         listed = (self.run / "checkpoints/latest").read_text().split()
         found = {entry.name for entry in (self.run / "checkpoints").iterdir()}
         if found != {"latest", *listed} or len(listed) > 2:
-            raise Wrong(f"the run's checkpoints are {sorted(found)}, of which latest lists {listed}")
+            raise Wrong(f"the run's checkpoints are {sorted(found)}, and latest lists {listed}")
 
 
 def where(case):
-    """What a run is doing, roughly."""
+    """Describes the progress of a run."""
     steps = len(case.steps())
     return "before the first step" if steps == 0 else "while it trains" if steps < STEPS else "after the last step"
 
 
-def terminate(case, rng, whole, tool, torchrun):
-    """Disturbs a run up to three times by SIGTERM, and continues it to its end."""
+def terminate(case, rng, reference, tool, torchrun):
+    """Stops a run up to three times with SIGTERM, and resumes it until it completes."""
     for _ in range(rng.randint(1, 3)):
         program = case.start(case.torchrun if torchrun else case.modrun())
         target = rng.choice(["a rank", "all ranks", "torchrun"] if torchrun else ["the launcher", "the launcher", "the launcher and all ranks"])
-        share = rng.uniform(0.0, 0.8 if torchrun else 1.1)
-        if torchrun:  # its own start, and that of modrun's launcher, do not count
+        fraction = rng.uniform(0.0, 0.8 if torchrun else 1.1)
+        if torchrun:  # exclude the startup of torchrun
             while not program.ranks() and program.process.poll() is None:
                 time.sleep(0.01)
-        running = program.wait_until(time.monotonic() + share * tool.seconds[case.strategy])
+        running = program.wait_until(time.monotonic() + fraction * tool.seconds[case.strategy])
         ranks = sorted(program.ranks().items())
         if not running or (torchrun and not ranks):
             tool.count("after its end")
@@ -261,10 +261,10 @@ def terminate(case, rng, whole, tool, torchrun):
         done = case.is_done()
         right = {0, 1, 143} if torchrun else {0, 143}
         if status not in right or (status == 0 and not done):
-            raise Wrong(f"the exit status is {status}, and the run is {'done' if done else 'not done'}:\n{program.output()[-2000:]}")
+            raise Wrong(f"the exit status is {status}, and the run is {'complete' if done else 'incomplete'}:\n{program.output()[-2000:]}")
         if len(case.steps()) != case.newest_step():
             raise Wrong(f"{len(case.steps())} steps were trained, and {case.newest_step()} saved:\n{program.output()[-2000:]}")
-        # torchrun leaves folders of its own.
+        # torchrun leaves its own folders behind.
         case.check_left(program, lambda name: torchrun and name.startswith(("torchelastic_", "tmp", "pymp-", "torchinductor")))
         if done:
             break
@@ -272,15 +272,15 @@ def terminate(case, rng, whole, tool, torchrun):
     if (status := program.wait(120.0)) != 0:
         raise Wrong(f"the exit status of the last part is {status}:\n{program.output()[-2000:]}")
     case.check_left(program, lambda name: False)
-    case.check_done(whole)
+    case.check_done(reference)
 
 
 NAMED_WITHIN = 2.0  # seconds after a rank was stopped
-TOLERANCE = 1.0     # of that, on a machine that has other work
+TOLERANCE = 1.0     # added to NAMED_WITHIN, for a loaded machine
 
 
-def end_rank(case, rng, whole, tool, by):
-    """Kills or stops ranks of a run up to three times; its launcher starts them again."""
+def end_rank(case, rng, reference, tool, by):
+    """Kills or stops ranks of a run up to three times; its launcher restarts them."""
     freezes = by == signal.SIGSTOP
     count = rng.randint(1, 3)
     program = case.start(case.modrun("--max-restarts", str(count)), rng.choice([(), ("--resume=auto",)]))
@@ -299,10 +299,10 @@ def end_rank(case, rng, whole, tool, by):
         os.kill(ranks[rank], by)
         stopped = time.monotonic()
         expected.append(rank)
-        while freezes and program.output().count("has frozen") <= attempt and program.process.poll() is None and time.monotonic() < stopped + 30:
+        while freezes and program.output().count("is frozen:") <= attempt and program.process.poll() is None and time.monotonic() < stopped + 30:
             time.sleep(0.005)
         if freezes and (taken := time.monotonic() - stopped) > NAMED_WITHIN + TOLERANCE and program.process.poll() is None:
-            raise Wrong(f"rank {rank} was named {taken:.2f} s after it was stopped:\n{program.output()[-2000:]}")
+            raise Wrong(f"rank {rank} was reported {taken:.2f} s after it was stopped:\n{program.output()[-2000:]}")
         tool.named.append(time.monotonic() - stopped)
         while f"starting the ranks again ({attempt + 1} of" not in program.output() and program.process.poll() is None:
             time.sleep(0.005)
@@ -314,11 +314,11 @@ def end_rank(case, rng, whole, tool, by):
     what, why = ("is frozen", "its process is stopped") if freezes else ("failed", "killed by SIGKILL")
     named = [int(rank) for rank in re.findall(rf"^modrun: rank (\d) of {ranks} {what}; the job was stopped$", output, re.MULTILINE)]
     causes = re.findall(rf"^  why:   {why}", output, re.MULTILINE)
-    # The last rank may have been at its end already.
+    # The last rank may have completed already.
     if named not in (expected, expected[:-1]) or len(causes) != len(named):
-        raise Wrong(f"ranks {expected} were ended, and {named} named, {len(causes)} of them with the cause:\n{output[-4000:]}")
-    case.check_left(program, lambda name: f"/{name}/" in output)  # logs of failed ranks, which are named
-    case.check_done(whole)
+        raise Wrong(f"ranks {expected} were killed, and {named} reported, {len(causes)} of them with the cause:\n{output[-4000:]}")
+    case.check_left(program, lambda name: f"/{name}/" in output)  # logs of failed ranks are kept and named
+    case.check_done(reference)
 
 
 CAUSES = {
@@ -340,25 +340,25 @@ class Tool:
         for file in range(8):
             lines = [f"line {line * (file + 3)} of file {file}\n" for line in range(40)]
             (folder / f"data/{file}.txt").write_text("".join(lines))
-        self.seconds, self.whole = {}, {}
+        self.seconds, self.reference = {}, {}
         self.moments = collections.Counter()
-        self.named = []  # seconds from a rank's end to its name on the screen
+        self.named = []  # seconds from a rank's failure to its report
 
     def undisturbed(self, strategy):
-        """The run that others are compared with; how long such a run takes is known then."""
-        if strategy not in self.whole:
+        """Returns the reference run of a strategy. Also measures the duration of a run."""
+        if strategy not in self.reference:
             times = []
-            for name in ("whole", "again"):
+            for name in ("first", "second"):
                 case = Case(self, strategy, self.folder / f"{strategy}-{name}")
                 begin = time.monotonic()
                 program = case.start(case.modrun())
                 if (status := program.wait(120.0)) != 0:
                     sys.exit(f"an undisturbed run of {strategy} ends with {status}:\n{program.output()}")
                 times.append(time.monotonic() - begin)
-                case.check_done(self.whole.setdefault(strategy, case))
+                case.check_done(self.reference.setdefault(strategy, case))
             self.seconds[strategy] = statistics.mean(times)
             self.say(f"a run of {strategy} takes {self.seconds[strategy]:.2f} s")
-        return self.whole[strategy]
+        return self.reference[strategy]
 
     def count(self, moment):
         self.moments[moment] += 1
@@ -377,14 +377,14 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--strategies", default=",".join(STRATEGIES))
     parser.add_argument("--only", type=int)
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no case after that")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no new case after this time")
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
     strategies = arguments.strategies.split(",")
     torchrun = shutil.which(arguments.torchrun)
-    arguments.torchrun = torchrun and os.path.abspath(torchrun)  # runs begin in folders of their own
+    arguments.torchrun = torchrun and os.path.abspath(torchrun)  # each run starts in its own folder
     if arguments.cause == "terminate_torchrun" and not torchrun:
-        print("skipped: there is no torchrun")
+        print("skipped: torchrun not found")
         return 0
     folder = pathlib.Path(tempfile.mkdtemp(prefix="modular-faults-"))
     tool, wrong, number, begin = Tool(arguments, folder), 0, 0, time.monotonic()
@@ -394,19 +394,19 @@ def main():
         if (number := next(numbers, None)) is None:
             break
         strategy = strategies[number % len(strategies)]
-        whole = tool.undisturbed(strategy)
+        reference = tool.undisturbed(strategy)
         tool.say(f"case {number}, {strategy}")
         case = Case(tool, strategy, folder / f"case-{number}")
         try:
-            CAUSES[arguments.cause](case, random.Random(f"{arguments.seed}/{arguments.cause}/{number}"), whole, tool)
+            CAUSES[arguments.cause](case, random.Random(f"{arguments.seed}/{arguments.cause}/{number}"), reference, tool)
             shutil.rmtree(case.folder)
-        except Wrong as what:
+        except Wrong as error:
             wrong += 1
-            print(f"case {number}, {strategy}, kept in {case.folder}: {what}", flush=True)
+            print(f"case {number}, {strategy}, kept in {case.folder}: {error}", flush=True)
     moments = ", ".join(f"{count} {moment}" for moment, count in tool.moments.most_common())
-    print(f"{arguments.cause}: {tool.moments.total()} moments ({moments}), {wrong} runs went wrong")
+    print(f"{arguments.cause}: {tool.moments.total()} moments ({moments}), {wrong} failed cases")
     if arguments.cause == "freeze" and tool.named:
-        print(f"named after {statistics.median(tool.named):.2f} s, at most {max(tool.named):.2f} s")
+        print(f"reported after {statistics.median(tool.named):.2f} s, at most {max(tool.named):.2f} s")
     if not wrong:
         shutil.rmtree(folder)
     return 1 if wrong or not tool.moments else 0

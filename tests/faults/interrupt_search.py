@@ -1,9 +1,9 @@
-"""Kills a search at random moments, each time resumes it, and sees that only trials that were running are lost.
+"""Kills a search at random times, resumes it each time, and checks that only running trials are lost.
 
 usage: interrupt_search.py --modrun build/ci/bin/modrun --python .venv/bin/python3 [--count 3] [--trials 4] [--seed 1] [--backend optuna] [--workers 3]
 
-A small model is searched on two ranks for the loss and the speed, each time with another number of trials at a time, up to --workers. SIGKILL goes to modrun and all that it has started. Afterwards: each trial number is recorded once, and as it was when it was first seen; the search has as many
-trials as it was asked for, and none has failed; pareto/ holds what no other trial beats; Optuna opens the study, in which no trial is still running, with the same values and the same best trials.
+The search trains a small model on two ranks and optimizes loss and throughput, with a varying number of concurrent trials up to --workers. SIGKILL goes to modrun and all of its descendants. In the end, each trial number is recorded once and unchanged since it was first seen; the search has the
+requested number of trials, and none has failed; pareto/ holds the Pareto front; Optuna opens the study, in which no trial is running, with the same values and the same best trials.
 """
 
 import argparse
@@ -67,14 +67,14 @@ def kill_all(process):
     process.communicate()
 
 
-def beaten(values, others):
-    """The loss is minimized, the speed maximized."""
+def dominated(values, others):
+    """Whether another trial is better. Minimizes the loss and maximizes the throughput."""
     return any(other[0] <= values[0] and other[1] >= values[1] and other != values for other in others)
 
 
-def check(condition, sentence):
+def check(condition, message):
     if not condition:
-        sys.exit(f"wrong: {sentence}")
+        sys.exit(f"error: {message}")
 
 
 def main():
@@ -88,7 +88,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=3)
     arguments = parser.parse_args()
-    modrun, draw = str(pathlib.Path(arguments.modrun).resolve()), random.Random(arguments.seed)
+    modrun, rng = str(pathlib.Path(arguments.modrun).resolve()), random.Random(arguments.seed)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="modular-search-"))
     for number in range(8):
         (folder / f"data{number}.txt").write_text("".join(f"line {line * (number + 3)} of file {number}\n" for line in range(40)))
@@ -99,9 +99,9 @@ def main():
 
     seen, kills = {}, 0
     while kills < arguments.count:
-        process = start(modrun, config, resume=(study / "trials.jsonl").exists(), workers=draw.randint(1, arguments.workers))
-        # Some kills meet the start and the opening of the study, most a trial.
-        time.sleep(draw.uniform(0.2, 4.0))
+        process = start(modrun, config, resume=(study / "trials.jsonl").exists(), workers=rng.randint(1, arguments.workers))
+        # Some kills hit the startup and the opening of the study, most hit a trial.
+        time.sleep(rng.uniform(0.2, 4.0))
         ended = process.poll() is not None
         if ended:
             output = process.communicate()[0]
@@ -118,16 +118,16 @@ def main():
     check(process.returncode == 0, f"the search ended with {process.returncode}:\n{output}")
 
     trials = load_trials(study)
-    check(len(trials) == arguments.trials, f"{len(trials)} trials in {study}, and {arguments.trials} were asked for")
-    check(len({trial["trial"] for trial in trials}) == len(trials), f"a trial is twice in {study}")
+    check(len(trials) == arguments.trials, f"{len(trials)} trials in {study}, expected {arguments.trials}")
+    check(len({trial["trial"] for trial in trials}) == len(trials), f"duplicate trial in {study}")
     for number, trial in seen.items():
-        check(trial in trials, f"trial {number}, which had ended, is gone from {study}")
+        check(trial in trials, f"completed trial {number} is missing from {study}")
     failed = [trial for trial in trials if "values" not in trial]
     check(not failed, f"trials have failed in {study}: {failed}")
     values = {trial["trial"]: [trial["values"][name] for name in ("held_out_loss", "samples_per_second")] for trial in trials}
-    best = {number for number, one in values.items() if not beaten(one, values.values())}
+    best = {number for number, value in values.items() if not dominated(value, values.values())}
     found = {int(path.stem) for path in (study / "pareto").glob("*.toml")}
-    check(found == best, f"{study}/pareto holds {sorted(found)}, and not beaten are {sorted(best)}")
+    check(found == best, f"{study}/pareto holds {sorted(found)}, expected {sorted(best)}")
     if arguments.backend == "optuna":
         script = (
             "import json, sys, optuna; study = optuna.load_study(study_name='study', storage='sqlite:///' + sys.argv[1]);"
@@ -137,8 +137,8 @@ def main():
         theirs = json.loads(subprocess.run([python, "-c", script, str(study / "study.db")], check=True, capture_output=True, text=True).stdout)
         check(set(theirs["best"]) == best, f"Optuna's best trials are {theirs['best']}, and pareto/ has {sorted(best)} in {study}")
         check(not theirs["running"], f"Optuna has trials {theirs['running']} still running in {study}")
-        check({int(number): one for number, one in theirs["values"].items()} == values, f"Optuna's values differ in {study}")
-    print(f"{kills} kills: all {len(seen)} trials that had ended are there, and {len(trials)} in the end")
+        check({int(number): value for number, value in theirs["values"].items()} == values, f"Optuna's values differ in {study}")
+    print(f"{kills} kills: all {len(seen)} completed trials were kept, {len(trials)} in the end")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,18 @@
-"""Ends machines of a job at random moments, and sees whether the others end loudly, or continue once the machine is back.
+"""Takes down machines of a job at random times, and checks that the others fail with a clear error, or continue once the machine is back.
 
 usage: machines.py --modrun build/ci/bin/modrun [--where namespaces] [--launcher torchrun] [--cause kill] [--count 100] [--seed 1] [--only 17]
 
-A small model trains on two or three machines, each a launcher on the loopback, or in a network namespace with a host name of its own.
+A small model trains on two or three machines. Each is a launcher on the loopback interface, or in a network namespace with its own host name.
 
-  kill      SIGKILL to a launcher, and under torchrun to its ranks as well
-  cut       the network of a machine is cut, in namespaces alone
-  settings  one machine is started with another setting, or with other data
+  kill      SIGKILL to a launcher, and with torchrun also to its ranks
+  cut       the network of a machine is cut, only in namespaces
+  settings  one machine starts with a different config or different data
   rejected  one machine cannot take part: its data is missing, its flags are wrong, or its --node-rank is taken
 
-Moments are drawn evenly from the start of the first launcher, or of torchrun's ranks, to a little after the end of a run. Afterwards: no
-other machine ends with status 0 unless the run is complete; each names the lost machine within 5 s, and no other; no launcher or rank lives
-on after 30 s. Half of modrun's jobs have --max-restarts, and the lost machine comes back: losses and the last checkpoint are then those of an
-undisturbed run, to the bit. A case that breaks this is kept in the folder that is printed; `--only` runs it again.
+Fault times are uniformly distributed from the start of the first launcher, or of torchrun's ranks, to shortly after the end of a run. Then no
+other machine exits with status 0 unless the run is complete; each names the lost machine within 5 s, and no other; no launcher or rank is
+left after 30 s. Half of modrun's jobs use --max-restarts, and the lost machine comes back: losses and the last checkpoint then equal those of
+an undisturbed run bit by bit. A failing case is kept in the folder that is printed; `--only` repeats it.
 """
 
 import argparse
@@ -31,14 +31,14 @@ import time
 
 from disturb import MARK, Case, Program, Tool, Wrong, environment_for, where
 
-SHAPES = {"2x1": (2, 1), "3x1": (3, 1), "2x2": (2, 2), "3x2": (3, 2)}  # machines, ranks of each
+SHAPES = {"2x1": (2, 1), "3x1": (3, 1), "2x2": (2, 2), "3x2": (3, 2)}  # machines, ranks per machine
 KINDS = [kind.split("/") for kind in """
     loopback/modrun/kill namespaces/modrun/cut loopback/modrun/rejected loopback/torchrun/kill namespaces/modrun/kill namespaces/modrun/settings
     loopback/modrun/kill namespaces/modrun/rejected loopback/torchrun/rejected namespaces/torchrun/cut loopback/modrun/settings
-    loopback/modrun/kill loopback/torchrun/settings namespaces/torchrun/kill""".split()]  # in this order, again and again
+    loopback/modrun/kill loopback/torchrun/settings namespaces/torchrun/kill""".split()]  # cycled in this order
 UP, DOWN = "master hub up", ["down", "nomaster"]  # states of a machine's port at the hub
 LOST, JOIN, REJOIN = 5, 7, 30  # seconds: --node-timeout, --join-timeout, --rejoin-timeout
-NAMED_WITHIN, ENDED_WITHIN, REJECTED_WITHIN = 5.0, 30.0, 15.0  # seconds, on a machine that has other work
+NAMED_WITHIN, ENDED_WITHIN, REJECTED_WITHIN = 5.0, 30.0, 15.0  # seconds, on a loaded machine
 OTHER_SETTINGS = ["optim.lr=2e-3", "train.steps=41", "train.seed=7", "model.config.n_layer=5", "checkpoint.every=9", "data.paths=['other']"]
 
 
@@ -73,7 +73,7 @@ class Network:
 
 
 def kill_marked(mark):
-    """Kills the programs of this test whose mark ends so, and all that they have started."""
+    """Kills the programs of this test whose mark ends with `mark`, and all of their descendants."""
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit() and environment_for(entry.name).get(MARK.encode(), b"").endswith(mark.encode()):
             with contextlib.suppress(ProcessLookupError):
@@ -81,7 +81,7 @@ def kill_marked(mark):
 
 
 class Job(Case):
-    """A run on several machines, in a folder of its own, which they share."""
+    """A run on several machines that share its folder."""
 
     def __init__(self, tool, shape, folder, launcher="modrun", network=None, restarts=0):
         super().__init__(tool, shape, folder)
@@ -89,13 +89,13 @@ class Job(Case):
         self.machines, self.ranks = SHAPES[shape]
         self.launcher, self.network, self.restarts = launcher, network, restarts
         self.hosts = [f"m{node}" if network else re.escape(socket.gethostname()) for node in range(3)]
-        self.nodes, self.extra = {}, {}  # the newest program, and flags and settings, of a machine
-        self.pending, self.lost = [], set()  # times and machines of starts to come; machines
+        self.nodes, self.extra = {}, {}  # by machine: the newest program; flags and config overrides
+        self.pending, self.lost = [], set()  # (time, machine) of scheduled starts; lost machines
         with socket.create_server(("", 0)) as free:
             self.port = free.getsockname()[1]
 
     def begin(self, rng):
-        """All machines are to start within half a second."""
+        """Schedules the start of all machines within half a second."""
         self.pending = sorted((time.monotonic() + rng.uniform(0.0, 0.5), node) for node in range(self.machines))
         return time.monotonic()
 
@@ -114,7 +114,7 @@ class Job(Case):
         return Program(words, self.folder, self.programs)
 
     def advance(self, moment=None):
-        """Starts machines until that moment, or until all have started."""
+        """Starts machines until `moment`, or until all have started."""
         while self.pending or (moment and not self.has_ended(self.nodes)):
             now = time.monotonic()
             if self.pending and self.pending[0][0] <= min(now, moment or now):
@@ -137,7 +137,7 @@ class Job(Case):
         self.nodes[node].process.wait()
 
     def names(self, node, signs):
-        """A pattern of what the others say of a lost machine."""
+        """Returns a pattern that matches reports about a lost machine."""
         first, last = node * self.ranks, (node + 1) * self.ranks - 1
         if self.launcher == "modrun":
             return rf"^modrun: node {node}( \({self.hosts[node]}\))?( at \S+)? ({signs})"
@@ -145,7 +145,7 @@ class Job(Case):
         return rf"({self.hosts[node]} \(rank{f' {first}' if first == last else f's {first} to {last}'}\){store}) ({signs})"
 
     def expect_named(self, victim, read):
-        """The others name the machine in time. `read` says what of each output is of earlier losses. A machine whose ranks are done need not."""
+        """Checks that the others name the machine in time, unless their ranks are done. `read` is the offset in each output after earlier losses."""
         lost = self.names(victim, "is gone|has not answered|has shown no sign of life") + rf"|^modrun: waiting for nodes? ([\d, ]+, )?{victim}\b"
         pattern, silent = re.compile(lost + "|^modrun: cannot reach node 0's launcher" * (victim == 0), re.MULTILINE), self.others(victim)
         is_over, deadline = False, time.monotonic() + NAMED_WITHIN
@@ -154,10 +154,10 @@ class Job(Case):
             silent = [node for node in silent if not pattern.search(self.nodes[node].output()[read.get(node, 0):])]
             time.sleep(0.05)
         if silent and not (self.is_done() and not any(self.nodes[node].ranks() for node in silent)):
-            raise Wrong(f"nodes {silent} do not name node {victim} within {NAMED_WITHIN:.0f} s, or end without doing so")
+            raise Wrong(f"nodes {silent} do not name node {victim} within {NAMED_WITHIN:.0f} s or before they end")
 
     def statuses(self, nodes, deadline):
-        """Waits for their ends. Nothing lives on then, and no machine is said to be gone that was not lost."""
+        """Waits until `nodes` have ended. Checks that no process is left and that no other machine was reported as gone."""
         statuses = {node: self.nodes[node].wait(max(0.1, deadline - time.monotonic())) for node in nodes}
         for node in set(self.nodes) - self.lost:
             for other in set(self.nodes) - self.lost:
@@ -165,17 +165,17 @@ class Job(Case):
                     raise Wrong(f"node {node} names node {other}, and only {self.lost or 'none'} was lost")
         return statuses
 
-    def expect_complete(self, whole, nodes):
+    def expect_complete(self, reference, nodes):
         if any((statuses := self.statuses(nodes, time.monotonic() + 120.0)).values()):
             raise Wrong(f"exit statuses are {statuses}")
-        self.check_done(whole)
+        self.check_done(reference)
 
 
-def lose(job, rng, whole, cause, victim):
-    """Loses a machine of a job, and perhaps another one after a restart."""
-    begin, of_torchrun = job.begin(rng), job.launcher == "torchrun"
+def lose(job, rng, reference, cause, victim):
+    """Takes down a machine of a job, and possibly another one after a restart."""
+    begin, is_torchrun = job.begin(rng), job.launcher == "torchrun"
     for _ in range(rng.randint(1, 2) if job.restarts and cause == "kill" else 1):
-        if of_torchrun:  # its own start does not count
+        if is_torchrun:  # exclude the startup of torchrun
             job.advance()
             while not job.has_ended(job.nodes) and not all(len(program.ranks()) == job.ranks for program in job.nodes.values()):
                 time.sleep(0.01)
@@ -186,28 +186,28 @@ def lose(job, rng, whole, cause, victim):
             job.tool.count("after its end")
             break
         files = [pathlib.Path(f"/proc/{rank}/fd").glob("*") for program in job.nodes.values() for rank in program.ranks().values()]
-        joined = all(sum("/socket:" in os.path.realpath(file) for file in of_rank) > 1 for of_rank in files)  # to the store, twice
+        joined = all(sum("/socket:" in os.path.realpath(file) for file in rank_files) > 1 for rank_files in files)  # two connections to the store
         read = {node: max(0, program.output().rfind("starting the ranks again")) for node, program in job.nodes.items()}
         since, at, began = time.monotonic(), where(job), any(program.ranks() for program in job.nodes.values())
         job.tool.say(f"{cause} of node {victim} {at}")
         job.lost.add(victim)
         job.kill(victim) if cause == "kill" else job.network.ip(f"{job.network.port}{victim} {rng.choice(DOWN)}")
         job.advance()
-        if of_torchrun and not joined:
-            return job.tool.count("before all ranks have joined, for which the others wait")
+        if is_torchrun and not joined:
+            return job.tool.count("before all ranks have joined, when the others keep waiting")
         job.tool.count(at)
         job.expect_named(victim, read)
         if not job.restarts:
-            agents_wait = of_torchrun and job.is_done()  # for each other, at their end
+            agents_wait = is_torchrun and job.is_done()  # for each other, at exit
             if not agents_wait and 0 in job.statuses(job.nodes, since + ENDED_WITHIN).values() and not job.is_done():
-                raise Wrong("a machine ends with status 0, and the run is not done")
+                raise Wrong("a machine exited with status 0, but the run is incomplete")
             return None
         if cause == "cut":
             job.advance(since + (rng.uniform(0.0, 2.0 * LOST) if began else 2.0 * LOST))
             job.network.ip(f"{job.network.port}{victim} {UP}")
         begin = time.monotonic()
         waits = job.is_done() or (cause == "cut" and began) or any("(--rejoin-timeout)" in job.nodes[node].output() for node in job.others(0))
-        if victim == 0 and not waits:  # no rank had started, and node 0 alone knew of the job: a scheduler starts it again
+        if victim == 0 and not waits:  # no rank had started, and only node 0 knew of the job: simulate a restart by a scheduler
             job.kill(victim)
             job.statuses(job.nodes, begin + ENDED_WITHIN)
             begin = job.begin(rng)
@@ -215,11 +215,11 @@ def lose(job, rng, whole, cause, victim):
             job.pending = [(begin + rng.uniform(0.0, 1.0), victim)]
         job.advance()
         victim = rng.randrange(job.machines)
-    return job.expect_complete(whole, [node for node in job.nodes if job.nodes[node].process.poll() != -signal.SIGKILL])
+    return job.expect_complete(reference, [node for node in job.nodes if job.nodes[node].process.poll() != -signal.SIGKILL])
 
 
-def differ(job, rng, whole, cause, victim):
-    """One machine is started differently: none trains, and all say why; or the second launcher of a --node-rank alone ends."""
+def differ(job, rng, reference, cause, victim):
+    """Starts one machine differently: no machine trains, and all report why; or only the second launcher of a --node-rank ends."""
     host, first, more = job.hosts[victim], job.hosts[0], str(job.machines + 1)
     flag, own = rf"node \d+ \(\S+\) was started with {{}} \d+, and node 0 \({first}\) with \d+", rf"(node {victim}|rank \d+) \({host}\): .*"
     differing = range(victim * job.ranks, (victim + 1) * job.ranks) if victim else range(job.ranks, job.machines * job.ranks)
@@ -233,7 +233,7 @@ def differ(job, rng, whole, cause, victim):
         ways = {setting: ([], [setting], rf"{setting.split('=')[0]}( \(file \d+\))? is .+ on rank ({ranks}), and .+ on rank 0 \({first}\)")
                 for setting in OTHER_SETTINGS}
     way = rng.choice(list(ways))
-    flags, settings, sentence = ways[way]
+    flags, settings, pattern = ways[way]
     job.extra[victim], began = (flags, settings), job.begin(rng)
     job.tool.say(f"the difference: {way}")
     job.tool.count("before the first step")
@@ -241,14 +241,14 @@ def differ(job, rng, whole, cause, victim):
     job.advance()
     if second:
         ends = sorted((program.wait(60.0), program.output()) for program in (second, job.nodes[victim]))
-        if [status for status, _ in ends] != [0, 2] or not re.search(sentence, ends[1][1]):
-            raise Wrong(f"of two launchers of node {victim}, one does not end as it should: {ends}")
-        return job.expect_complete(whole, job.others(victim))
+        if [status for status, _ in ends] != [0, 2] or not re.search(pattern, ends[1][1]):
+            raise Wrong(f"one of two launchers of node {victim} did not end as expected: {ends}")
+        return job.expect_complete(reference, job.others(victim))
     statuses = job.statuses(job.nodes, began + REJECTED_WITHIN)
     right = {2} if job.launcher == "modrun" and cause == "rejected" else {1, 2}
-    silent = [node for node in job.nodes if not re.search(sentence, job.nodes[node].output())]
+    silent = [node for node in job.nodes if not re.search(pattern, job.nodes[node].output())]
     if set(silent) - ({victim} if cause == "rejected" else set()) or set(statuses.values()) - right or job.steps():
-        raise Wrong(f"nodes {silent} do not say what is wrong; exit statuses are {statuses}; {len(job.steps())} steps were trained")
+        raise Wrong(f"nodes {silent} do not report the problem; exit statuses are {statuses}; {len(job.steps())} steps were trained")
     return None
 
 
@@ -256,15 +256,15 @@ CAUSES = {"kill": lose, "cut": lose, "settings": differ, "rejected": differ}
 
 
 def undisturbed(tool, shape):
-    """The run that others are compared with; how long such a run takes is known then."""
-    if shape not in tool.whole:
-        job, begin = Job(tool, shape, tool.folder / f"{shape}-whole"), time.monotonic()
+    """Returns the reference run of a shape. Also measures its duration."""
+    if shape not in tool.reference:
+        job, begin = Job(tool, shape, tool.folder / f"{shape}-reference"), time.monotonic()
         job.begin(random.Random(shape))
         job.advance()
-        job.expect_complete(tool.whole.setdefault(shape, job), job.nodes)
+        job.expect_complete(tool.reference.setdefault(shape, job), job.nodes)
         tool.seconds[shape] = time.monotonic() - begin
         tool.say(f"a run on {shape} takes {tool.seconds[shape]:.2f} s")
-    return tool.whole[shape]
+    return tool.reference[shape]
 
 
 def main():
@@ -280,12 +280,12 @@ def main():
     parser.add_argument("--verbose", action="store_true")
     arguments = parser.parse_args()
     torchrun = shutil.which(arguments.torchrun)
-    arguments.torchrun = torchrun and os.path.abspath(torchrun)  # runs begin in folders of their own
+    arguments.torchrun = torchrun and os.path.abspath(torchrun)  # each run starts in its own folder
     has_namespaces = os.geteuid() == 0 and shutil.which("ip") and shutil.which("unshare")
     kinds = [kind for kind in KINDS if {arguments.where, arguments.launcher, arguments.cause} - {None} <= set(kind)]
-    for there, word, what in (torchrun, "torchrun", "there is no torchrun"), (has_namespaces, "namespaces", "namespaces need root, ip and unshare"):
-        if not there and any(word in kind for kind in kinds):
-            print(f"skipped: {what}")
+    for available, word, reason in (torchrun, "torchrun", "torchrun not found"), (has_namespaces, "namespaces", "namespaces need root, ip and unshare"):
+        if not available and any(word in kind for kind in kinds):
+            print(f"skipped: {reason}")
             kinds = [kind for kind in kinds if word not in kind]
     folder = pathlib.Path(tempfile.mkdtemp(prefix="modular-machines-"))
     print(f"seed {arguments.seed}, in {folder}", flush=True)
@@ -298,20 +298,20 @@ def main():
         if any("namespaces" in kind for kind in kinds):
             network.open()
         while sum(tool.moments.values()) < arguments.count and (number := next(numbers, None)) is not None:
-            place, launcher, cause = kinds[number % len(kinds)]
-            rng = random.Random(f"{arguments.seed}/{place}/{launcher}/{cause}/{number}")
+            network_kind, launcher, cause = kinds[number % len(kinds)]
+            rng = random.Random(f"{arguments.seed}/{network_kind}/{launcher}/{cause}/{number}")
             shape, restarts = rng.choice(arguments.shapes.split(",")), rng.choice([0, 3]) * (launcher == "modrun" and CAUSES[cause] is lose)
-            victim, whole = (number + number // len(kinds)) % SHAPES[shape][0], undisturbed(tool, shape)
-            job = Job(tool, shape, folder / f"case-{number}", launcher, network if place == "namespaces" else None, restarts)
-            name = f"case {number}, {place}, {launcher}, {restarts} restarts, {shape}, {cause} of node {victim}"
+            victim, reference = (number + number // len(kinds)) % SHAPES[shape][0], undisturbed(tool, shape)
+            job = Job(tool, shape, folder / f"case-{number}", launcher, network if network_kind == "namespaces" else None, restarts)
+            name = f"case {number}, {network_kind}, {launcher}, {restarts} restarts, {shape}, {cause} of node {victim}"
             tool.say(name)
             try:
-                CAUSES[cause](job, rng, whole, cause, victim)
+                CAUSES[cause](job, rng, reference, cause, victim)
                 shutil.rmtree(job.folder)
-            except Wrong as what:
+            except Wrong as error:
                 wrong += 1
                 texts = [f"--- node {node} ---\n{program.output()[-1500:]}" for node, program in sorted(job.nodes.items())]
-                print(f"{name}, kept in {job.folder}: {what}", *texts, sep="\n", flush=True)
+                print(f"{name}, kept in {job.folder}: {error}", *texts, sep="\n", flush=True)
             kill_marked(f"-{os.getpid()}")
             for node in range(3 if cause == "cut" else 0):
                 network.ip(f"{network.port}{node} {UP}")
@@ -319,7 +319,7 @@ def main():
         kill_marked(f"-{os.getpid()}")
         network.close()
     moments = ", ".join(f"{count} {moment}" for moment, count in tool.moments.most_common())
-    print(f"{sum(tool.moments.values())} moments ({moments}) in {time.monotonic() - begin:.0f} s, {wrong} cases went wrong")
+    print(f"{sum(tool.moments.values())} moments ({moments}) in {time.monotonic() - begin:.0f} s, {wrong} failed cases")
     if not wrong:
         shutil.rmtree(folder)
     return 1 if wrong or (kinds and not tool.moments) else 0

@@ -1,4 +1,4 @@
-// Lines of a file, however it ends.
+// Lines of a file with and without a final newline.
 #include "runtime/files/line_reader.h"
 
 #include <gmock/gmock.h>
@@ -19,25 +19,25 @@ std::vector<std::string> split_lines(LineReader& reader) {
   return lines;
 }
 
-TEST(LineReader, ReturnsEachLineAndSaysWhetherTheLastIsCutOff) {
+TEST(LineReader, ReturnsEachLineAndReportsATruncatedLastLine) {
   const TemporaryFolder folder;
-  LineReader whole(folder.write("whole", "a\n\nb\n")), cut_off(folder.write("cut", "a\nb")),
+  LineReader complete(folder.write("complete", "a\n\nb\n")), cut_off(folder.write("cut", "a\nb")),
       empty(folder.write("e", ""));
-  EXPECT_THAT(split_lines(whole), ElementsAre("a", "", "b"));
-  EXPECT_FALSE(whole.is_cut_off());
+  EXPECT_THAT(split_lines(complete), ElementsAre("a", "", "b"));
+  EXPECT_FALSE(complete.is_cut_off());
   EXPECT_THAT(split_lines(cut_off), ElementsAre("a", "b"));
   EXPECT_TRUE(cut_off.is_cut_off());
   EXPECT_THAT(split_lines(empty), ElementsAre());
 }
 
-TEST(LineReader, ReadsLinesThatAreLongerThanWhatIsReadAtOnce) {
+TEST(LineReader, ReadsLinesLongerThanTheReadBuffer) {
   const TemporaryFolder folder;
-  const std::string one(200'000, 'x'), other(70'000, 'y');
-  LineReader reader(folder.write("long", one + "\n" + other + "\nend\n"));
-  EXPECT_THAT(split_lines(reader), ElementsAre(one, other, "end"));
+  const std::string first(200'000, 'x'), second(70'000, 'y');
+  LineReader reader(folder.write("long", first + "\n" + second + "\nend\n"));
+  EXPECT_THAT(split_lines(reader), ElementsAre(first, second, "end"));
 }
 
-TEST(LineReader, ALineWithoutAnEndIsAnError) {
+TEST(LineReader, RejectsAnEndlessLine) {
   const TemporaryFolder folder;
   const auto file = folder.write("run/metrics.jsonl", "{}\n");
   std::filesystem::resize_file(file, uintmax_t{1} << 36);

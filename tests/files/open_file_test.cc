@@ -1,4 +1,4 @@
-// Files that others may have written are opened where they are, and only where they are regular.
+// Untrusted files are opened without following links, and only if they are regular.
 #include "runtime/files/open_file.h"
 
 #include <fcntl.h>
@@ -47,10 +47,10 @@ class OpenFiles : public testing::Test {
   const fs::path secret_ = folder_.write("outside/secret", "secret");
 };
 
-TEST_F(OpenFiles, ReadsARegularFileWhole) {
+TEST_F(OpenFiles, ReadsARegularFile) {
   EXPECT_EQ(read_file(folder_.write("run/config.toml", "text\n")), "text\n");
   EXPECT_EQ(read_file(folder_.write("run/checkpoints/step-00000001/checkpoint.json", "{}")), "{}");
-  EXPECT_THAT(read_file("/proc/self/stat"), HasSubstr(")")) << "whose size is 0";
+  EXPECT_THAT(read_file("/proc/self/stat"), HasSubstr(")")) << "/proc reports size 0";
   EXPECT_THAT(read_error(path("none")), HasSubstr("none cannot be read: No such file"));
 }
 
@@ -63,7 +63,7 @@ TEST_F(OpenFiles, ALinkWithinARunIsAnErrorThatNamesItAndItsTarget) {
   EXPECT_FALSE(is_there(path("outside/new")));
 }
 
-TEST_F(OpenFiles, FoldersThatARunHasAreNoLinksEither) {
+TEST_F(OpenFiles, FoldersWithinARunMustNotBeLinksEither) {
   folder_.write("outside/step-00000001/checkpoint.json", "{}");
   for (const auto& [name, inner] :
        {std::pair("run/checkpoints", "step-00000001/checkpoint.json"), std::pair("run/tokenizer", "secret"),
@@ -81,7 +81,7 @@ TEST_F(OpenFiles, AFolderThatTheUserNamesMayBeALink) {
   EXPECT_EQ(read_file(link("mine", path("run/checkpoints/step-00000001")) / "checkpoint.json"), "{}");
 }
 
-TEST_F(OpenFiles, TheBestCheckpointIsALinkToOneNextToIt) {
+TEST_F(OpenFiles, TheBestCheckpointIsALinkToASibling) {
   folder_.write("run/checkpoints/step-00000001/checkpoint.json", "{}");
   const fs::path best = link("run/checkpoints/best", "step-00000001");
   EXPECT_EQ(read_file(best / "checkpoint.json"), "{}");
@@ -93,7 +93,7 @@ TEST_F(OpenFiles, TheBestCheckpointIsALinkToOneNextToIt) {
   }
 }
 
-TEST_F(OpenFiles, LinksOfHuggingFacesCacheLeadToBlobsOfTheSameModel) {
+TEST_F(OpenFiles, LinksOfHuggingFacesCachePointToBlobsOfTheSameModel) {
   const std::string cache = "hub/models--a--b/", snapshot = cache + "snapshots/0123/";
   folder_.write(cache + "blobs/f00d", "weights");
   folder_.write("hub/models--a--other/blobs/f00d", "others");
@@ -110,7 +110,7 @@ TEST_F(OpenFiles, LinksOfHuggingFacesCacheLeadToBlobsOfTheSameModel) {
   EXPECT_THAT(write_error(path(snapshot + "config.json")), HasSubstr("config.json is a symbolic link"));
 }
 
-TEST_F(OpenFiles, WhatIsNotRegularIsNamedAndNotWaitedFor) {
+TEST_F(OpenFiles, RejectsIrregularFilesWithoutBlocking) {
   ASSERT_EQ(mkfifo(path("fifo").c_str(), 0600), 0);
   fs::create_directory(path("folder"));
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
@@ -119,14 +119,14 @@ TEST_F(OpenFiles, WhatIsNotRegularIsNamedAndNotWaitedFor) {
   ASSERT_EQ(bind(server.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   for (const auto& [name, kind] :
        {std::pair("fifo", "a FIFO"), std::pair("folder", "a folder"), std::pair("socket", "a socket")}) {
-    EXPECT_THAT(read_error(path(name)), HasSubstr(std::string(name) + " is " + kind + ", and not a regular file"));
+    EXPECT_THAT(read_error(path(name)), HasSubstr(std::string(name) + " is " + kind + ", not a regular file"));
     EXPECT_THAT(write_error(path(name)), HasSubstr(std::string(name) + " is " + kind));
   }
   EXPECT_THAT(read_error("/dev/zero"), HasSubstr("/dev/zero is a device"));
   EXPECT_THAT(read_error(link("zero", "/dev/zero"), Links::followed), HasSubstr("zero is a device"));
 }
 
-TEST_F(OpenFiles, AFileWithAnotherNameIsNotWritten) {
+TEST_F(OpenFiles, DoesNotWriteAHardLinkedFile) {
   const fs::path file = folder_.write("run/run.lock", "outside");
   fs::create_hard_link(file, path("other"));
   const std::string error = get_message<std::runtime_error>([&] { open_to_write(file, O_CREAT | O_TRUNC); });
@@ -135,20 +135,20 @@ TEST_F(OpenFiles, AFileWithAnotherNameIsNotWritten) {
   EXPECT_EQ(read_file(file), "outside");
 }
 
-TEST_F(OpenFiles, FilesOfTheUsersOwnMayBeLinks) {
+TEST_F(OpenFiles, FilesThatTheUserNamesMayBeLinks) {
   const fs::path data = link("data.txt", secret_);
   EXPECT_EQ(read_file(data, kMostTextBytes, Links::followed), "secret");
   EXPECT_THAT(read_error(link("gone", path("none")), Links::followed), HasSubstr("gone"));
 }
 
-TEST_F(OpenFiles, AFileThatIsTooLargeIsNotRead) {
+TEST_F(OpenFiles, DoesNotReadATooLargeFile) {
   const fs::path file = folder_.write("run/latest", "x");
   fs::resize_file(file, uintmax_t{1} << 40);
-  EXPECT_THAT(read_error(file), HasSubstr("run/latest has 1099511627776 bytes, and such a file has at most 268435456"));
+  EXPECT_THAT(read_error(file), HasSubstr("run/latest has 1099511627776 bytes, more than the limit of 268435456"));
 }
 
-/// Has openat2(2) fail in this process as in kernels and sandboxes that lack it.
-void lose_openat2() {
+/// Makes openat2(2) fail in this process, as in kernels and sandboxes that lack it.
+void disable_openat2() {
   sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
@@ -158,14 +158,14 @@ void lose_openat2() {
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) _exit(2);
 }
 
-TEST_F(OpenFiles, WithoutTheKernelsHelpEachComponentIsLookedAt) {
+TEST_F(OpenFiles, WithoutOpenat2EachComponentIsChecked) {
   folder_.write("run/config.toml", "text");
   link("run/checkpoints", path("outside"));
   link("run/run.lock", secret_);
   folder_.write("hub/models--a--b/blobs/f00d", "weights");
   link("hub/models--a--b/snapshots/0123/config.json", "../../blobs/f00d");
-  const auto look = [&] {
-    lose_openat2();
+  const auto check = [&] {
+    disable_openat2();
     EXPECT_EQ(read_file(path("run/config.toml")), "text");
     EXPECT_THAT(read_error(path("run/checkpoints/secret")), HasSubstr("checkpoints is a symbolic link"));
     EXPECT_THAT(write_error(path("run/run.lock")), HasSubstr("run.lock is a symbolic link"));
@@ -173,10 +173,10 @@ TEST_F(OpenFiles, WithoutTheKernelsHelpEachComponentIsLookedAt) {
     EXPECT_EQ(read_file(secret_), "secret");
     _exit(HasFailure() ? 1 : 0);
   };
-  EXPECT_EXIT(look(), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(check(), testing::ExitedWithCode(0), "");
 }
 
-TEST(RunPaths, FoldersOfARunAreKnownByTheirNames) {
+TEST(RunPaths, RecognizesFoldersOfARunByName) {
   const auto expect = [](const char* path, const char* root, const char* name) {
     const RunPath found = run_path(path);
     EXPECT_EQ(found.root, root) << path;

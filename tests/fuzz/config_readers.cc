@@ -6,7 +6,7 @@
 
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/checkpoint/stored_tensors.h"
-#include "runtime/train/config.h"
+#include "runtime/config/config.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/readers.h"
 

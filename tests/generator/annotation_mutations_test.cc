@@ -1,5 +1,5 @@
-// Every annotation of some specs, taken away, exchanged for another of its kind, and moved to the next member. What
-// would compute something else on some mesh is rejected at a place in the spec; the few that would not are listed.
+// Every annotation of some specs, removed, replaced by another of its kind, and moved to the next member. Mutants that
+// would compute something else on some mesh are rejected at a location in the spec; the few harmless ones are listed.
 #include <regex>
 #include <set>
 
@@ -8,20 +8,20 @@
 namespace modgen {
 namespace {
 
-/// What computes the same on every mesh, whatever it says instead.
+/// Mutants that compute the same on every mesh.
 const std::set<std::string> kHarmless = {
-    // A table or a projection that is whole on every rank.
+    // A table or a projection that is replicated on every rank.
     "tiny: TP_VOCAB of embed removed",
     "tiny: TP_VOCAB of embed moved to the next member",
     "tiny: TP_VOCAB of lm_head removed",
-    // Of a linear layer both split by output feature.
-    "tiny: TP_VOCAB of lm_head exchanged for TP_COLWISE",
-    "tiny: TP_COLWISE of up_proj exchanged for TP_VOCAB",
-    "tiny: TP_COLWISE of q_proj exchanged for TP_VOCAB",
-    "tiny: TP_COLWISE of k_proj exchanged for TP_VOCAB",
-    "tiny: TP_COLWISE of v_proj exchanged for TP_VOCAB",
-    "two_towers: TP_VOCAB of lm_head{nullptr} exchanged for TP_COLWISE",
-    // Inherited all the same.
+    // For a linear layer, both split by output feature.
+    "tiny: TP_VOCAB of lm_head replaced by TP_COLWISE",
+    "tiny: TP_COLWISE of up_proj replaced by TP_VOCAB",
+    "tiny: TP_COLWISE of q_proj replaced by TP_VOCAB",
+    "tiny: TP_COLWISE of k_proj replaced by TP_VOCAB",
+    "tiny: TP_COLWISE of v_proj replaced by TP_VOCAB",
+    "two_towers: TP_VOCAB of lm_head{nullptr} replaced by TP_COLWISE",
+    // The annotation is inherited anyway.
     "local_global: PP_SPLIT of layers removed",
     "two_towers: PP_LAST of lm_head{nullptr} removed",
     "two_towers: TP_VOCAB of lm_head{nullptr} removed",
@@ -35,7 +35,7 @@ struct Mutant {
 /// An annotation before a member.
 struct Site {
   std::string macro;   // with its arguments
-  std::string member;  // that it marks
+  std::string member;  // the marked member
   size_t begin = 0, end = 0;
 };
 
@@ -74,8 +74,8 @@ std::vector<Mutant> make_mutants(const std::string& family, const std::string& s
     const std::string without = std::string(spec).erase(site.begin, site.end - site.begin);
     mutants.push_back({what + " removed", without});
     for (const std::string& other : get_others(get_kind(site.macro)))
-      mutants.push_back({what + " exchanged for " + other, std::string(without).insert(site.begin, other)});
-    // Before the declaration after this one, where that is a member.
+      mutants.push_back({what + " replaced by " + other, std::string(without).insert(site.begin, other)});
+    // Before the next declaration, if it is a member.
     const size_t next_line = without.find('\n', without.find(';', site.begin)) + 1;
     const size_t next = without.find_first_not_of(' ', next_line);
     const size_t line_end = without.find('\n', next);
@@ -88,7 +88,7 @@ std::vector<Mutant> make_mutants(const std::string& family, const std::string& s
 
 class AnnotationMutations : public testing::TestWithParam<const char*> {};
 
-TEST_P(AnnotationMutations, AreRejectedAtAPlaceInTheSpec) {
+TEST_P(AnnotationMutations, AreRejectedAtALocationInTheSpec) {
   const std::string family = GetParam();
   const auto mutants = make_mutants(family, parallel_spec(family));
   ASSERT_GE(mutants.size(), 1u);

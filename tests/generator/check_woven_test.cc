@@ -1,4 +1,4 @@
-// What weaving may do to a flattened text, and that anything else is found.
+// Changes that weaving may make to a flattened text. All others are found.
 #include "generator/print/check_woven.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ void PrintTo(const Case& one, std::ostream* out) { *out << one.flattened << "  =
 
 class Weaving : public testing::TestWithParam<Case> {};
 
-TEST_P(Weaving, IsHeldToItsCalls) {
+TEST_P(Weaving, MayOnlyInsertItsCalls) {
   FamilyModel family;
   family.text = "Tensor f() { " + std::string(GetParam().flattened) + " }";
   EXPECT_EQ(is_found(family, "Tensor f() { " + std::string(GetParam().woven) + " }"), !GetParam().is_right);
@@ -39,7 +39,7 @@ const Case kCases[] = {
     {"return a;", "return tp::other(a);", false},
     {"return tp::gather(a);", "return tp::gather(a);", true},
     {"return tp::gather(a);", "return a;", false},
-    // An operator beside the call must not come to bind otherwise.
+    // An operator next to the call must not bind differently.
     {"return a + b * c;", "return a + tp::gather(b) * c;", true},
     {"return a + b * c;", "return tp::gather(a + b) * c;", false},
     {"return a + b + c;", "return tp::exit(a + b) + c;", true},
@@ -61,7 +61,7 @@ const Case kCases[] = {
     {"return norm->scaled(x);", "return norm->scaled_on_shards(x);", true},
     {"return ops::rms_norm(x, w);", "return tp::rms_norm(x, w);", true},
     {"return ops::layer_norm(x, w);", "return tp::rms_norm(x, w);", false},
-    // A variable for what enters layers that are split.
+    // A variable for the input of split layers.
     {"return up(x) * gate(x);", "auto x_tp = tp::enter(x); return up(x_tp) * gate(x_tp);", true},
     {"return up(x) * gate(x);", "auto x_tp = tp::enter(y); return up(x_tp) * gate(x_tp);", false},
     {"return up(x) * gate(x);", "return up(x_tp) * gate(x_tp);", false},
@@ -94,8 +94,8 @@ INSTANTIATE_TEST_SUITE_P(Forms, Weaving, testing::ValuesIn(kCases));
 
 class WovenFamily : public testing::TestWithParam<const char*> {};
 
-/// Tokens of the woven text are dropped, repeated, exchanged and renamed, one after the other.
-TEST_P(WovenFamily, HasNoTokenThatCouldBeAnother) {
+/// Tokens of the woven text are dropped, repeated, swapped and renamed, one after the other.
+TEST_P(WovenFamily, RejectsEveryChangedToken) {
   GenerateOptions options;
   options.root = MODULAR_SOURCE_DIR;
   options.families = {GetParam()};
@@ -110,7 +110,7 @@ TEST_P(WovenFamily, HasNoTokenThatCouldBeAnother) {
   for (size_t at = 1; at + 1 < tokens.size(); at += 11) {
     const size_t line = woven.rfind('\n', tokens.begin(at)) + 1;
     const std::string_view around = std::string_view(woven).substr(line, woven.find('\n', tokens.begin(at)) - line);
-    // Which parameters are tied, and what a stage passes on, follow from annotations and types, not from the text.
+    // Tied parameters, and the values that a stage passes on, follow from annotations and types, not from the text.
     if (around.find("tie_parameter(") != around.npos || around.find("pp::is_last()") != around.npos) continue;
     const std::string word(tokens.word(at)), next(tokens.word(at + 1));
     const std::string kinds[] = {"", word + " " + word, next + " " + word,

@@ -1,4 +1,4 @@
-// modgen as a program: what each flag prints and writes, and how it exits.
+// modgen as a program: output, files and exit code of each flag.
 #include <nlohmann/json.hpp>
 
 #include "tests/generator/command_line.h"
@@ -6,7 +6,7 @@
 namespace modgen {
 namespace {
 
-TEST_F(CommandLine, WritesWhatWasAskedForAndItsRecord) {
+TEST_F(CommandLine, WritesTheRequestedFileAndItsRecord) {
   use("golden/alias_and_inferred_classes");
   const Outcome one = modgen(in_root + "beta");
   EXPECT_EQ(one.exit_code, 0);
@@ -17,16 +17,16 @@ TEST_F(CommandLine, WritesWhatWasAskedForAndItsRecord) {
   EXPECT_TRUE(fs::exists(generated / "alpha.h"));
 }
 
-TEST_F(CommandLine, LeavesFilesAloneThatAreAsTheyShouldBe) {
+TEST_F(CommandLine, LeavesUpToDateFilesAlone) {
   use("golden/alias_and_inferred_classes");
   ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
   const auto before = fs::last_write_time(generated / "beta.h");
-  fs::remove(generated / "alpha.lock");  // so that there is something to do
+  fs::remove(generated / "alpha.lock");  // so that there is work to do
   ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
   EXPECT_EQ(fs::last_write_time(generated / "beta.h"), before);
 }
 
-TEST_F(CommandLine, OutputDirTakesTheFiles) {
+TEST_F(CommandLine, WritesToTheOutputDir) {
   use("golden/alias_and_inferred_classes");
   const fs::path elsewhere = folder.path() / "elsewhere";
   EXPECT_EQ(modgen(in_root + "--output-dir " + elsewhere.string() + " --all").exit_code, 0);
@@ -34,7 +34,7 @@ TEST_F(CommandLine, OutputDirTakesTheFiles) {
   EXPECT_FALSE(fs::exists(generated));
 }
 
-TEST_F(CommandLine, CheckSaysWhichFilesDifferAndWritesNothing) {
+TEST_F(CommandLine, CheckListsDifferingFilesAndWritesNothing) {
   use("golden/alias_and_inferred_classes");
   const Outcome missing = modgen(in_root + "--check --all");
   EXPECT_EQ(missing.exit_code, 1);
@@ -77,7 +77,7 @@ TEST_F(CommandLine, EmitPlanPrintsThePlansAsJson) {
   EXPECT_FALSE(fs::exists(generated));
 }
 
-TEST_F(CommandLine, ExplainListsWhatIsNoResolvedReference) {
+TEST_F(CommandLine, ExplainListsRenamingsOutsideOfReferences) {
   use("golden/functions_and_constants");
   const Outcome outcome = modgen(in_root + "--explain beta");
   EXPECT_EQ(outcome.exit_code, 0);
@@ -87,7 +87,7 @@ TEST_F(CommandLine, ExplainListsWhatIsNoResolvedReference) {
   EXPECT_FALSE(fs::exists(generated));
 }
 
-TEST_F(CommandLine, AnErrorLeavesEveryFileAsItWas) {
+TEST_F(CommandLine, AnErrorLeavesAllFilesUnchanged) {
   use("rejected/several_errors");
   const Outcome outcome = modgen(in_root + "--all");
   EXPECT_EQ(outcome.exit_code, 2);
@@ -97,19 +97,19 @@ TEST_F(CommandLine, AnErrorLeavesEveryFileAsItWas) {
   EXPECT_FALSE(fs::exists(generated));
 }
 
-TEST_F(CommandLine, RejectsWhatContradictsItself) {
+TEST_F(CommandLine, RejectsContradictoryArguments) {
   use("golden/alias_and_inferred_classes");
-  for (const auto& [arguments, why] :
+  for (const auto& [arguments, message] :
        {std::pair{"--check --diff beta", "--check and --diff exclude each other"},
-        std::pair{"--all beta", "name families or give --all, not both"}, std::pair{"", "nothing to do: name a family"},
+        std::pair{"--all beta", "give either families or --all, not both"}, std::pair{"", "nothing to do: name a family"},
         std::pair{"gamma", "there is no spec modular/gamma.h below"}}) {
     const Outcome outcome = modgen(in_root + arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments;
-    EXPECT_TRUE(says(outcome, why)) << outcome.output;
+    EXPECT_TRUE(says(outcome, message)) << outcome.output;
   }
 }
 
-TEST_F(CommandLine, PointsToASpecOfOnesOwnWhereOneIsOnlyShipped) {
+TEST_F(CommandLine, SuggestsANewFamilyForAShippedSpec) {
   use("golden/alias_and_inferred_classes");
   const Outcome outcome = modgen(in_root + "llama");
   EXPECT_EQ(outcome.exit_code, 2);
@@ -117,12 +117,12 @@ TEST_F(CommandLine, PointsToASpecOfOnesOwnWhereOneIsOnlyShipped) {
   EXPECT_FALSE(fs::exists(generated));
 }
 
-TEST_F(CommandLine, SaysWhatItIs) {
+TEST_F(CommandLine, PrintsHelpAndVersion) {
   EXPECT_TRUE(says(modgen("--help"), "exit codes: 0 done, 1 --check or --diff found a difference, 2 an error"));
   EXPECT_TRUE(says(modgen("--version"), "modgen "));
 }
 
-TEST_F(CommandLine, DeepCodeIsTakenOrRejectedAndNeverOverflowsTheStack) {
+TEST_F(CommandLine, DeepCodeNeverOverflowsTheStack) {
   const auto generate_sum = [&](int terms) {
     std::string spec =
         "// A sum of many terms.\n#pragma once\n\n#include \"modular/modular.h\"\n\nnamespace modular::alpha {\n"

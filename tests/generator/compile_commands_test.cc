@@ -1,4 +1,4 @@
-// modgen --compile-commands: what it writes is a compilation database by which Clang reads every spec.
+// modgen --compile-commands: writes a compilation database with which Clang reads every spec.
 #include <nlohmann/json.hpp>
 
 #include "tests/generator/command_line.h"
@@ -27,7 +27,7 @@ std::string get_command(const Json& entry) {
   return command;
 }
 
-TEST_F(CompileCommands, SpecsCompileByThem) {
+TEST_F(CompileCommands, CompileSpecs) {
   use("golden/alias_and_inferred_classes");
   const Outcome outcome = modgen(in_root + "--compile-commands");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
@@ -39,7 +39,7 @@ TEST_F(CompileCommands, SpecsCompileByThem) {
   EXPECT_EQ(std::system(get_command(beta).c_str()), 0);
 }
 
-TEST_F(CompileCommands, DeclareTheHoldersThatSpecsLeaveOut) {
+TEST_F(CompileCommands, DeclareTheHoldersThatSpecsOmit) {
   use("golden/replaces");
   EXPECT_EQ(modgen(in_root + "--compile-commands").exit_code, 0);
   const std::string holders = read_file(root / "modular/spec_holders.inc");
@@ -48,7 +48,7 @@ TEST_F(CompileCommands, DeclareTheHoldersThatSpecsLeaveOut) {
   EXPECT_EQ(std::system(get_command(entry(database(root / "modular/compile_commands.json"), "beta")).c_str()), 0);
 }
 
-TEST_F(CompileCommands, JoinThoseThatAreThere) {
+TEST_F(CompileCommands, MergeIntoAnExistingFile) {
   use("golden/alias_and_inferred_classes");
   const fs::path path = folder.path() / "build/compile_commands.json";
   const Json other = {{"directory", "/"}, {"file", "/other.cc"}, {"command", "c++ /other.cc"}};
@@ -62,7 +62,7 @@ TEST_F(CompileCommands, JoinThoseThatAreThere) {
   EXPECT_TRUE(entry(entries, "beta").contains("arguments"));
   const auto before = fs::last_write_time(path);
   EXPECT_EQ(modgen(in_root + flag).exit_code, 0);
-  EXPECT_EQ(fs::last_write_time(path), before) << "what is right already is left alone";
+  EXPECT_EQ(fs::last_write_time(path), before) << "an up-to-date file is left alone";
 }
 
 TEST_F(CompileCommands, LeaveAForeignFileAlone) {

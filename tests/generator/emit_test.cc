@@ -26,7 +26,7 @@ const Json* named(const Json& list, const std::string& name) {
   return nullptr;
 }
 
-TEST_F(EmitTest, DepsNamesEachClassWithWhatItComesFrom) {
+TEST_F(EmitTest, DepsNamesEachClassWithItsBases) {
   use("golden/alias_and_inferred_classes");
   const Json deps = json("deps beta");
   ASSERT_TRUE(deps.contains("beta") && deps.size() == 1) << deps.dump(1);
@@ -50,7 +50,7 @@ TEST_F(EmitTest, DepsNamesEachClassWithWhatItComesFrom) {
   EXPECT_EQ(inferred["bases"], Json({"alpha::AlphaProjection"}));
 }
 
-TEST_F(EmitTest, DepsGoesOverAllLevels) {
+TEST_F(EmitTest, DepsCoversAllLevels) {
   use("golden/three_levels");
   const Json deps = json("deps --all");
   bool two = false;
@@ -59,7 +59,7 @@ TEST_F(EmitTest, DepsGoesOverAllLevels) {
   EXPECT_TRUE(two) << deps.dump(1);
 }
 
-TEST_F(EmitTest, LayoutSaysWhereEachParameterLies) {
+TEST_F(EmitTest, LayoutHasThePlacementOfEachParameter) {
   use("golden/with_an_entry");
   const Json layout = json("layout --all");
   ASSERT_TRUE(layout.contains("AlphaForCausalLM") && layout.contains("BetaForCausalLM")) << layout.dump(1);
@@ -95,7 +95,7 @@ TEST_F(EmitTest, LayoutOfTheCatalogueHasShapesTiesPartsAndConditions) {
   EXPECT_EQ(fused["tensor_split"]["parts"].size(), 3u);
 }
 
-TEST_F(EmitTest, DotDrawsDepsAndLayout) {
+TEST_F(EmitTest, DotHasDepsAndLayout) {
   use("golden/with_an_entry");
   const Outcome deps = emit("deps --format dot --all");
   EXPECT_EQ(deps.output.rfind("digraph deps {\n", 0), 0u);
@@ -111,7 +111,7 @@ TEST_F(EmitTest, DotDrawsDepsAndLayout) {
   EXPECT_TRUE(says(plan, "--emit plan has no form in dot")) << plan.output;
 }
 
-TEST_F(EmitTest, PlanSaysWhatCrossesBetweenTwoTowers) {
+TEST_F(EmitTest, PlanHasTheValueThatCrossesBetweenTwoStacks) {
   use("golden/parallel");
   const Json plans = json("plan two_towers tiny");
   const Json& towers = plans["TwoTowersForCausalLM"];

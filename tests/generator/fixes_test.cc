@@ -1,5 +1,5 @@
-// modgen --apply-fixes, on the trees of rejected/: where mended.txt stands beside expected.txt it is what modgen prints
-// and so changes; all other trees are left alone. MODULAR_UPDATE_GOLDENS=1 rewrites mended.txt.
+// modgen --apply-fixes, on the trees of rejected/: if mended.txt exists next to expected.txt, it has modgen's output,
+// which shows the changes; all other trees stay unchanged. MODULAR_UPDATE_GOLDENS=1 rewrites mended.txt.
 #include <algorithm>
 #include <map>
 
@@ -27,7 +27,7 @@ std::map<std::string, std::string> get_files(const fs::path& folder) {
 
 class ApplyFixes : public CommandLine, public testing::WithParamInterface<std::string> {};
 
-TEST_P(ApplyFixes, MendsWhatIsKnownAndNothingElse) {
+TEST_P(ApplyFixes, FixesKnownErrorsAndNothingElse) {
   use("rejected/" + GetParam());
   const auto before = get_files(root / "modular");
   const Outcome outcome = modgen(in_root + "--all --apply-fixes", " 2>/dev/null");
@@ -35,8 +35,7 @@ TEST_P(ApplyFixes, MendsWhatIsKnownAndNothingElse) {
   if (std::getenv("MODULAR_UPDATE_GOLDENS") && !outcome.output.empty()) write_file(expected, outcome.output);
   EXPECT_EQ(outcome.output, read_file_if_any(expected).value_or(""));
   EXPECT_EQ(get_files(root / "modular") == before, outcome.output.empty());
-  EXPECT_EQ(outcome.exit_code, fs::exists(generated) ? 0 : 2)
-      << "files are generated only where nothing is left to say";
+  EXPECT_EQ(outcome.exit_code, fs::exists(generated) ? 0 : 2) << "files are generated only without errors";
 }
 
 INSTANTIATE_TEST_SUITE_P(Rejected, ApplyFixes, testing::ValuesIn(rejected_names()),
@@ -50,7 +49,7 @@ class Fixes : public CommandLine {
   std::string spec(const std::string& family) { return read_file(root / "modular" / (family + ".h")); }
 };
 
-TEST_F(Fixes, SeveralErrorsInSeveralSpecsAreToldAtOnceAndMendedAtOnce) {
+TEST_F(Fixes, SeveralErrorsInSeveralSpecsAreReportedAndFixedAtOnce) {
   write("alpha",
         "namespace modular::alpha {\nMODULAR_FAMILY(Alpha);\nstruct Settings : Config {\n  int64_t size = 1\n};\n"
         "}  // namespace modular::alpha\n");
@@ -61,12 +60,12 @@ TEST_F(Fixes, SeveralErrorsInSeveralSpecsAreToldAtOnceAndMendedAtOnce) {
         "#pragma once\n#include \"modular/modular.h\"\nnamespace modular::gamma {\nMODULAR_FAMILY(Gamma);\n"
         "class GammaCutImpl : public Module {\n public:\n  GammaCutImpl() {}\n  nn::Linear cut;\n};\n"
         "TORCH_MODULE(GammaCut);\n}  // namespace modular::gamma\n");
-  const Outcome told = modgen(in_root + "--all");
-  EXPECT_EQ(told.exit_code, 2);
-  for (const char* what :
+  const Outcome reported = modgen(in_root + "--all");
+  EXPECT_EQ(reported.exit_code, 2);
+  for (const char* part :
        {"modular/alpha.h:4:", "modular/beta.h:5:9: error: ", "modular/beta.h:6:8: error: ", "modular/gamma.h:8:"})
-    EXPECT_TRUE(says(told, what)) << what << "\n" << told.output;
-  EXPECT_TRUE(says(told, "modgen --apply-fixes can mend 3 of these errors")) << told.output;
+    EXPECT_TRUE(says(reported, part)) << part << "\n" << reported.output;
+  EXPECT_TRUE(says(reported, "modgen --apply-fixes can mend 3 of these errors")) << reported.output;
 
   const std::string gamma = spec("gamma");
   const Outcome mended = modgen(in_root + "--all --apply-fixes");
@@ -74,7 +73,7 @@ TEST_F(Fixes, SeveralErrorsInSeveralSpecsAreToldAtOnceAndMendedAtOnce) {
   EXPECT_EQ(spec("alpha"),
             "#pragma once\nnamespace modular::alpha {\nMODULAR_FAMILY(Alpha);\nstruct AlphaSettings : Config {\n"
             "  int64_t size = 1;\n};\n}  // namespace modular::alpha\n")
-      << "what one error hid is mended in the next round";
+      << "errors hidden by another are fixed in the next round";
   EXPECT_EQ(spec("beta"),
             "#pragma once\n#include \"modular/modular.h\"\nnamespace modular::beta {\nMODULAR_FAMILY(Beta);\n"
             "#define BETA_SIZE 4\nstruct BetaOther : Config {};\n}  // namespace modular::beta\n#undef BETA_SIZE\n");
@@ -92,18 +91,18 @@ Diagnostic with_fix(const std::string& path, uint32_t line, std::vector<FixIt> f
   return diagnostic;
 }
 
-TEST_F(Fixes, ThatOverlapAreRejectedWithBothPlaces) {
+TEST_F(Fixes, ThatOverlapAreErrorsWithBothLocations) {
   write("alpha", "abcdef");
   const std::string path = root / "modular/alpha.h";
   try {
     apply_fixes({with_fix("alpha.h", 1, {{path, 1, 4, "x"}}), with_fix("alpha.h", 2, {{path, 3, 5, "y"}})});
-    FAIL() << "fixes of the same bytes were made";
+    FAIL() << "fixes of the same bytes were applied";
   } catch (const std::runtime_error& error) {
-    EXPECT_STREQ(error.what(), "the fixes of alpha.h:1:1 (wrong) and of alpha.h:2:1 (wrong) overlap: mend one by hand");
+    EXPECT_STREQ(error.what(), "the fixes of alpha.h:1:1 (wrong) and of alpha.h:2:1 (wrong) overlap: fix one by hand");
   }
 }
 
-TEST_F(Fixes, ThatAreTheSameOrInsertAtOnePlaceGoTogether) {
+TEST_F(Fixes, ThatAreEqualOrInsertAtOneOffsetAreMerged) {
   write("alpha", "abc");
   const std::string path = root / "modular/alpha.h";
   const auto files = apply_fixes({with_fix("a", 1, {{path, 0, 0, "2"}, {path, 2, 3, ""}}),
@@ -112,16 +111,16 @@ TEST_F(Fixes, ThatAreTheSameOrInsertAtOnePlaceGoTogether) {
   EXPECT_EQ(files[0].after, "12ab");
 }
 
-TEST_F(Fixes, OutsideOfTheRootAreNotMade) {
+TEST_F(Fixes, OutsideOfTheRootAreIgnored) {
   write("alpha", "abc");
   EXPECT_TRUE(mendable({with_fix("a", 1, {{"/elsewhere/modular/alpha.h", 0, 1, ""}})}, root).empty());
   EXPECT_EQ(mendable({with_fix("a", 1, {{fs::canonical(root) / "modular/alpha.h", 0, 1, ""}})}, root).size(), 1u);
 }
 
-TEST_F(Fixes, GoWithNoFlagThatWritesNothing) {
+TEST_F(Fixes, RejectFlagsThatWriteNothing) {
   for (const char* flag : {"--check", "--diff", "--explain", "--emit plan"})
     EXPECT_TRUE(
-        says(modgen(in_root + "--apply-fixes --all " + flag), "--apply-fixes writes specs and goes with none of"));
+        says(modgen(in_root + "--apply-fixes --all " + flag), "--apply-fixes writes specs and cannot be combined with"));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-// Golden families: each folder of golden/ is a tree of its own, with specs in modular/ whose first line says what they
-// show, and what modgen makes of them in generated/. MODULAR_UPDATE_GOLDENS=1 rewrites the files
-// that are there.
+// Golden families: each folder of golden/ is a separate tree, with specs in modular/, whose first line states their
+// purpose, and modgen's output in generated/. MODULAR_UPDATE_GOLDENS=1 rewrites the files that exist.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,20 +32,20 @@ std::vector<std::string> golden_names() {
   return names;
 }
 
-/// The names that the tree's other specs have, but for those that MODULAR_FAMILY says to keep: a title, or the name of
-/// a member.
+/// The names of the tree's other specs, without those that MODULAR_FAMILY keeps explicitly: a title, or the name of a
+/// member.
 std::vector<std::string> other_names(const fs::path& root, const std::string& family) {
   std::vector<std::string> names;
-  std::string said;
+  std::string macro_arguments;
   for (const std::string& one : families_in(root.string())) {
     const std::string text = read_file(root / "modular" / (one + ".h"));
     const size_t begin = text.find("MODULAR_FAMILY(") + 15;
-    said += text.substr(begin, text.find(';', begin) - begin);
+    macro_arguments += text.substr(begin, text.find(';', begin) - begin);
     if (one != family) names.insert(names.end(), {text.substr(begin, text.find_first_of("),", begin) - begin), one});
   }
   std::erase_if(names, [&](const std::string& name) {
-    return said.find("\"" + name + "\"") != std::string::npos ||
-           said.find("\"" + upper_case(name) + "\"") != std::string::npos;  // "clip" is a verb as well
+    return macro_arguments.find("\"" + name + "\"") != std::string::npos ||
+           macro_arguments.find("\"" + upper_case(name) + "\"") != std::string::npos;  // "clip" is a verb, too
   });
   return names;
 }
@@ -63,7 +62,7 @@ bool has_word_part(const std::string& text, const std::string& part) {
 
 class Golden : public testing::TestWithParam<std::string> {};
 
-TEST_P(Golden, ComesOutAsItStands) {
+TEST_P(Golden, IsUpToDate) {
   const fs::path root = kGolden / GetParam();
   GenerateOptions options;
   options.root = root.string();
@@ -87,7 +86,7 @@ TEST_P(Golden, ComesOutAsItStands) {
   }
 }
 
-TEST_P(Golden, ComesOutTheSameFromAnyFolderAndRun) {
+TEST_P(Golden, IsTheSameFromAnyFolderAndRun) {
   const fs::path root = kGolden / GetParam();
   GenerateOptions options;
   options.root = root.string();

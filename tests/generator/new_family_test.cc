@@ -1,4 +1,4 @@
-// modgen --new: what it writes generates as it stands, and so does the redefinition that it shows.
+// modgen --new: the new spec generates unchanged, and so does the redefinition in its example.
 #include "generator/source/families.h"
 #include "tests/generator/command_line.h"
 
@@ -11,7 +11,7 @@ class NewFamily : public CommandLine {
   std::string spec(const std::string& family) { return read_file(root / "modular" / (family + ".h")); }
 };
 
-/// The spec with its example taken out of the comment, into the namespace.
+/// The spec with its example moved from the comment to the namespace.
 std::string with_example(std::string spec) {
   const std::string introduction = "changes nothing yet:\n", mark = "//   ";
   const size_t begin = spec.find(introduction);
@@ -33,12 +33,12 @@ TEST_F(NewFamily, OfEveryFamilyOfTheCatalogueGenerates) {
     made.push_back("my_" + base);
   }
   ASSERT_GT(made.size(), 20u);
-  const Outcome as_it_stands = modgen(in_root + "--all");
-  EXPECT_EQ(as_it_stands.exit_code, 0) << as_it_stands.output;
+  const Outcome unchanged = modgen(in_root + "--all");
+  EXPECT_EQ(unchanged.exit_code, 0) << unchanged.output;
   for (const std::string& family : made) {
     write_file(root / "modular" / (family + ".h"), with_example(spec(family)));
     EXPECT_EQ(read_file(generated / (family + ".h")).find("smallest redefinition"), std::string::npos)
-        << "advice to the author is not the model's";
+        << "advice to the author is not part of the model";
   }
   const Outcome with_examples = modgen(in_root + "--all");
   EXPECT_EQ(with_examples.exit_code, 0) << with_examples.output;
@@ -55,7 +55,7 @@ TEST_F(NewFamily, HasTheBasesEntriesUnderItsOwnNames) {
   EXPECT_NE(spec("own").find("using OWNForCausalLM "), std::string::npos) << spec("own");
 }
 
-TEST_F(NewFamily, IsNamedAsTheOriginalIs) {
+TEST_F(NewFamily, FollowsTheNamesOfTheOriginal) {
   EXPECT_EQ(make("electra --from bert").exit_code, 0);
   const std::string text = spec("electra");
   for (const char* line : {"MODULAR_FAMILY(Electra, .members = {{\"bert\", \"electra\"}});\n",
@@ -67,7 +67,7 @@ TEST_F(NewFamily, IsNamedAsTheOriginalIs) {
   const std::string made = read_file(generated / "electra.h");
   EXPECT_NE(made.find("electra(register_module(\"electra\", ElectraModel(config"), std::string::npos);
   EXPECT_NE(made.find(".units = {\"electra.encoder.layer.*\""), std::string::npos);
-  // A family whose own members were renamed hands their names on.
+  // A family whose own members were renamed passes their names on.
   EXPECT_EQ(make("mine --from roberta").exit_code, 0);
   EXPECT_NE(spec("mine").find(".members = {{\"roberta\", \"mine\"}}"), std::string::npos) << spec("mine");
 }
@@ -91,7 +91,7 @@ std::string tutorial_block(const std::string& heading, const std::string& langua
   return text.substr(begin, text.find("```\n", begin) - begin);
 }
 
-TEST_F(NewFamily, OfTheTutorialGeneratesAsWritten) {
+TEST_F(NewFamily, OfTheTutorialGenerates) {
   ASSERT_EQ(make("granite --from llama").exit_code, 0);
   const std::string start = spec("granite"), family = "MODULAR_FAMILY(Granite);\n";
   write_file(root / "modular/granite.h", start.substr(0, start.find(family) + family.size()) +
@@ -103,7 +103,7 @@ TEST_F(NewFamily, OfTheTutorialGeneratesAsWritten) {
   EXPECT_NE(text.find("residual + mlp(post_attention_layernorm(residual)) * residual_multiplier"), std::string::npos);
 }
 
-TEST_F(NewFamily, ReplacesNoFile) {
+TEST_F(NewFamily, DoesNotReplaceFiles) {
   EXPECT_EQ(make("mine --from llama").exit_code, 0);
   write_file(root / "modular/mine.h", "// mine\n");
   const Outcome again = make("mine --from llama");
@@ -111,23 +111,23 @@ TEST_F(NewFamily, ReplacesNoFile) {
   EXPECT_TRUE(says(again, "modular/mine.h exists already")) << again.output;
   EXPECT_EQ(spec("mine"), "// mine\n");
   EXPECT_TRUE(says(make("gemma --from llama"), "modular/gemma.h exists already"))
-      << "a shipped one is not a name either";
+      << "the name of a shipped family is taken, too";
 }
 
-TEST_F(NewFamily, SaysWhatCannotBe) {
-  for (const auto& [arguments, why] :
+TEST_F(NewFamily, RejectsInvalidArguments) {
+  for (const auto& [arguments, message] :
        {std::pair{"Mine --from llama", "'Mine' cannot be a family"},
         std::pair{"9th --from llama", "cannot be a family"}, std::pair{"class --from llama", "cannot be a family"},
         std::pair{"a/b --from llama", "cannot be a family"},
         std::pair{"mine --from llama --prefix mine", "'mine' cannot begin the names of classes"},
         std::pair{"mine", "--new needs a family to derive from"}, std::pair{"mine --from nothing", "there is no spec"},
         std::pair{"mine --from llama --watch",
-                  "--new, --suggest, --watch and --compile-commands each go without the others"}}) {
+                  "--new, --suggest, --watch and --compile-commands cannot be combined with each other"}}) {
     const Outcome outcome = make(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments;
-    EXPECT_TRUE(says(outcome, why)) << outcome.output;
+    EXPECT_TRUE(says(outcome, message)) << outcome.output;
   }
-  EXPECT_TRUE(says(modgen(in_root + "--from llama mine"), "--from and --prefix belong to --new"));
+  EXPECT_TRUE(says(modgen(in_root + "--from llama mine"), "--from and --prefix require --new"));
   EXPECT_FALSE(fs::exists(root / "modular"));
 }
 

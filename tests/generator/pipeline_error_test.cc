@@ -1,6 +1,6 @@
-// What modgen says. Specs that cannot be flattened faithfully: each folder of rejected/ is a tree whose specs' first
-// lines say what is wrong, with what modgen says in expected.txt. Each folder of warned/ is one that is generated with
-// warnings. MODULAR_UPDATE_GOLDENS=1 rewrites expected.txt.
+// Diagnostics of modgen. Each folder of rejected/ is a tree with specs that cannot be flattened faithfully, whose first
+// lines state the error, and modgen's diagnostics in expected.txt. Each folder of warned/ is a tree that is generated
+// with warnings. MODULAR_UPDATE_GOLDENS=1 rewrites expected.txt.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,22 +24,22 @@ std::vector<std::string> trees_in(const fs::path& folder) {
   return names;
 }
 
-/// Generates all families of `root` and holds what is said to its expected.txt.
+/// Generates all families of `root` and compares the diagnostics with its expected.txt.
 GenerateResult generate_as_expected(const fs::path& root) {
   GenerateOptions options;
   options.root = root.string();
   options.families = families_in(options.root);
   GenerateResult result = generate(options);
-  std::string said;
-  for (const Diagnostic& diagnostic : result.diagnostics) said += to_text(diagnostic);
-  if (std::getenv("MODULAR_UPDATE_GOLDENS")) write_file(root / "expected.txt", said);
-  EXPECT_EQ(read_file(root / "expected.txt"), said);
+  std::string text;
+  for (const Diagnostic& diagnostic : result.diagnostics) text += to_text(diagnostic);
+  if (std::getenv("MODULAR_UPDATE_GOLDENS")) write_file(root / "expected.txt", text);
+  EXPECT_EQ(read_file(root / "expected.txt"), text);
   return result;
 }
 
 class Rejected : public testing::TestWithParam<std::string> {};
 
-TEST_P(Rejected, SaysWhereAndWhat) {
+TEST_P(Rejected, ReportsTheExpectedErrors) {
   const GenerateResult result = generate_as_expected(kRejectedSpecs / GetParam());
   EXPECT_FALSE(result.ok());
   for (const Output& output : result.outputs)
@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(Specs, Rejected, testing::ValuesIn(trees_in(kRejectedSp
 
 class Warned : public testing::TestWithParam<std::string> {};
 
-TEST_P(Warned, SaysWhereAndWhatAndGenerates) {
+TEST_P(Warned, ReportsTheExpectedWarningsAndGenerates) {
   const GenerateResult result = generate_as_expected(kWarned / GetParam());
   EXPECT_TRUE(result.ok());
   EXPECT_FALSE(result.diagnostics.empty());

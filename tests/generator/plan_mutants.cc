@@ -21,17 +21,17 @@ bool is_linear(const Field& field) {
 
 // ---- Annotations ----
 
-/// What becomes of a family in which annotation `from` of a layer says `to` instead; empty: it is taken away.
-struct CommVolume {
+/// The verdict for a family in which a layer's annotation `from` becomes `to`; if `to` is empty, it is removed.
+struct AnnotationChange {
   const char* from;
   const char* to;
   Verdict verdict;
 };
 
-constexpr CommVolume kExchanges[] = {
+constexpr AnnotationChange kAnnotationChanges[] = {
     {"tp_colwise", "", rejected},
     {"tp_colwise", "TP_ROWWISE", rejected},
-    {"tp_colwise", "TP_VOCAB", accepted},  // of a linear layer both split by output feature
+    {"tp_colwise", "TP_VOCAB", accepted},  // for a linear layer, both split by output feature
     {"tp_rowwise", "", rejected},
     {"tp_rowwise", "TP_COLWISE", rejected},
     {"tp_rowwise", "TP_VOCAB", rejected},
@@ -40,7 +40,7 @@ constexpr CommVolume kExchanges[] = {
     {"tp_colwise_parts", "TP_ROWWISE", rejected},
     {"tp_shard", "", rejected},
     {"tp_local", "", rejected},
-    {"tp_vocab", "", accepted},  // whole on every rank
+    {"tp_vocab", "", accepted},  // replicated on every rank
     {"tp_vocab", "TP_ROWWISE", rejected},
     {"pp_first", "", rejected},
     {"pp_first", "PP_LAST", rejected},
@@ -56,7 +56,7 @@ constexpr CommVolume kExchanges[] = {
     {"pp_all", "PP_LAST", rejected},
 };
 
-/// The fields whose layers some entry ties to another: then both have to be split in the same way.
+/// The fields whose layers an entry ties to another: both have to be split in the same way.
 std::set<const Field*> tied_fields(const FamilyModel& model) {
   std::set<const Field*> tied;
   for (const Class& entry : model.classes) {
@@ -79,65 +79,64 @@ std::set<const Field*> tied_fields(const FamilyModel& model) {
   return tied;
 }
 
-/// What computes the same where the rules above say otherwise, and why.
+/// Exceptions to the rules above, with their reasons.
 struct Exception {
-  const char* part;  // of the mutant's name
+  const char* part;  // part of the mutant's name
   Verdict verdict;
 };
 
 constexpr Exception kExceptions[] = {
-    // Scores of classes split by class, which are gathered at the output and where the loss is computed. Those whose
-    // loss may be one of numbers (classification_loss) stay whole.
+    // Class scores split by class, which are gathered at the output and for the loss. Scores whose loss may be a
+    // regression loss (classification_loss) stay replicated.
     {"GPT2ForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
     {"BloomForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
     {"T5ForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
-    // Its table is read before the unit that would own it then.
+    // Its table is read before the unit that would own it.
     {"RelativeAttentionBiasImpl: FSDP_UNIT removed", rejected},
-    // Held for checkpoints; no entry runs them.
+    // Only for checkpoints; entries do not run them.
     {"RobertaPoolerImpl::dense: TP_COLWISE added", accepted},
     {"MPNetPoolerImpl::dense: TP_COLWISE added", accepted},
-    {"RobertaModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
-    {"MPNetModelImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
-    {"ForSentenceEmbeddingImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
-    {"ForSentencePairClassificationImpl::pooler: PP_LAST exchanged for PP_FIRST", accepted},
-    // How many dimensions the value has is not known there, and the sizes of the view that follows are no longer those
-    // of
-    // the layer.
-    {"T5AttentionImpl::forward 6: turned_twice of q", rejected},
-    {"T5AttentionImpl::forward 6: product instead of q", rejected},
-    {"T5SelfAttentionImpl::forward 6: turned_twice of q", rejected},
-    {"T5SelfAttentionImpl::forward 6: product instead of q", rejected},
-    {"T5SelfAttentionImpl::forward 9: turned_twice of k", rejected},
-    {"T5SelfAttentionImpl::forward 9: product instead of k", rejected},
-    {"T5SelfAttentionImpl::forward 12: turned_twice of v", rejected},
-    {"T5SelfAttentionImpl::forward 12: product instead of v", rejected},
-    {"LlavaTextAttentionImpl::forward 6: turned_twice of q_proj", rejected},
-    {"LlavaTextAttentionImpl::forward 6: product instead of q_proj", rejected},
-    {"LlavaTextAttentionImpl::forward 10: turned_twice of k_proj", rejected},
-    {"LlavaTextAttentionImpl::forward 10: product instead of k_proj", rejected},
-    {"LlavaTextAttentionImpl::forward 13: turned_twice of v_proj", rejected},
-    {"LlavaTextAttentionImpl::forward 13: product instead of v_proj", rejected},
-    // There are not two towers any more.
-    {"T5ModelImpl::encoder: PP_FIRST exchanged for PP_ALL", rejected},
-    {"T5ModelImpl::decoder: PP_LAST exchanged for PP_ALL", rejected},
-    {"T5ForConditionalGenerationImpl::encoder: PP_FIRST exchanged for PP_ALL", rejected},
-    {"T5ForConditionalGenerationImpl::decoder: PP_LAST exchanged for PP_ALL", rejected},
-    {"ModelImpl::vision_model: PP_FIRST exchanged for PP_ALL", rejected},
-    {"ModelImpl::text_model: PP_LAST exchanged for PP_ALL", rejected},
-    // A tower whose list is not marked is one piece, which the stage runs that begins and ends it.
+    {"RobertaModelImpl::pooler: PP_LAST replaced by PP_FIRST", accepted},
+    {"MPNetModelImpl::pooler: PP_LAST replaced by PP_FIRST", accepted},
+    {"ForSentenceEmbeddingImpl::pooler: PP_LAST replaced by PP_FIRST", accepted},
+    {"ForSentencePairClassificationImpl::pooler: PP_LAST replaced by PP_FIRST", accepted},
+    // The value's number of dimensions is unknown there, and the sizes of the view that follows are no longer the
+    // layer's.
+    {"T5AttentionImpl::forward 6: transposed_twice of q", rejected},
+    {"T5AttentionImpl::forward 6: matmul instead of q", rejected},
+    {"T5SelfAttentionImpl::forward 6: transposed_twice of q", rejected},
+    {"T5SelfAttentionImpl::forward 6: matmul instead of q", rejected},
+    {"T5SelfAttentionImpl::forward 9: transposed_twice of k", rejected},
+    {"T5SelfAttentionImpl::forward 9: matmul instead of k", rejected},
+    {"T5SelfAttentionImpl::forward 12: transposed_twice of v", rejected},
+    {"T5SelfAttentionImpl::forward 12: matmul instead of v", rejected},
+    {"LlavaTextAttentionImpl::forward 6: transposed_twice of q_proj", rejected},
+    {"LlavaTextAttentionImpl::forward 6: matmul instead of q_proj", rejected},
+    {"LlavaTextAttentionImpl::forward 10: transposed_twice of k_proj", rejected},
+    {"LlavaTextAttentionImpl::forward 10: matmul instead of k_proj", rejected},
+    {"LlavaTextAttentionImpl::forward 13: transposed_twice of v_proj", rejected},
+    {"LlavaTextAttentionImpl::forward 13: matmul instead of v_proj", rejected},
+    // The model no longer consists of two stacks.
+    {"T5ModelImpl::encoder: PP_FIRST replaced by PP_ALL", rejected},
+    {"T5ModelImpl::decoder: PP_LAST replaced by PP_ALL", rejected},
+    {"T5ForConditionalGenerationImpl::encoder: PP_FIRST replaced by PP_ALL", rejected},
+    {"T5ForConditionalGenerationImpl::decoder: PP_LAST replaced by PP_ALL", rejected},
+    {"ModelImpl::vision_model: PP_FIRST replaced by PP_ALL", rejected},
+    {"ModelImpl::text_model: PP_LAST replaced by PP_ALL", rejected},
+    // A stack whose list is not marked is one piece, which runs on the stage that begins and ends it.
     {"T5DecoderImpl::block: PP_SPLIT removed", accepted},
-    {"T5DecoderImpl::block: PP_SPLIT exchanged for", accepted},
-    // Which tower runs first is seen from what the second one reads.
+    {"T5DecoderImpl::block: PP_SPLIT replaced by", accepted},
+    // The order of the stacks follows from the inputs of the second one.
     {"T5ModelImpl::encoder: PP_FIRST removed", accepted},
     {"T5ForConditionalGenerationImpl::encoder: PP_FIRST removed", accepted},
     {"SiglipModelImpl::vision_model: PP_FIRST removed", accepted},
-    // What follows the first tower there is a mask of its batch, which each stage makes.
-    {"T5ModelImpl::forward: towers exchanged", accepted},
-    {"T5ForConditionalGenerationImpl::inherited_forward: towers exchanged", accepted},
-    // It lies within a tower that is marked as a whole: the outermost mark decides.
+    // After the first stack comes a mask of its batch, which each stage computes.
+    {"T5ModelImpl::forward: stacks swapped", accepted},
+    {"T5ForConditionalGenerationImpl::inherited_forward: stacks swapped", accepted},
+    // It is inside a stack that is marked itself: the outermost mark decides.
     {"LlavaEncoderImpl::layers: PP_SPLIT", accepted},
     {"LlavaVisionModelImpl::embeddings: PP_FIRST removed", accepted},
-    {"LlavaVisionModelImpl::embeddings: PP_FIRST exchanged for PP_LAST", accepted},
+    {"LlavaVisionModelImpl::embeddings: PP_FIRST replaced by PP_LAST", accepted},
     {"LlavaVisionModelImpl::pre_layrnorm: PP_FIRST", accepted},
     {"LlavaVisionModelImpl::post_layernorm: PP_LAST", accepted},
 };
@@ -150,7 +149,7 @@ Verdict get_verdict(const std::string& name, Verdict verdict) {
 
 // ---- Bodies ----
 
-/// What stands in the place of a value `$`: on one that is split along its last dimension, and on a whole one.
+/// Code that replaces a value `$`: verdicts for a value that is split along its last dimension and for a full one.
 struct Wrap {
   const char* name;
   const char* code;
@@ -166,11 +165,11 @@ constexpr Wrap kWraps[] = {
     {"partial_sum_added", "($ + 0.01 * $.sum(-1, true))", rejected, accepted},
     {"size_as_factor", "($ * (0.01 * static_cast<double>($.size(-1))))", rejected, accepted},
     {"roll", "$.roll(1, -1)", rejected, accepted},
-    {"chunks_exchanged", "torch::cat({$.chunk(2, -1)[1], $.chunk(2, -1)[0]}, -1)", rejected, accepted},
+    {"chunks_swapped", "torch::cat({$.chunk(2, -1)[1], $.chunk(2, -1)[0]}, -1)", rejected, accepted},
     {"cumsum", "$.cumsum(-1)", rejected, accepted},
     {"tanh", "torch::tanh($)", accepted, accepted},
     {"scaled", "($ * 0.5)", accepted, accepted},
-    {"turned_twice", "$.transpose(-1, -2).transpose(-1, -2)", accepted, accepted},
+    {"transposed_twice", "$.transpose(-1, -2).transpose(-1, -2)", accepted, accepted},
 };
 
 std::string filled(const std::string& code, const std::string& value) {
@@ -202,7 +201,7 @@ class Mutator {
     mutants_.push_back({std::move(name), verdict, std::move(changes), owner_, method_});
   }
 
-  /// A change of annotations: `edit` makes it to the class as read.
+  /// A change of annotations. `edit` applies it to the parsed class.
   void annotate(const Class& owner, std::string name, Verdict verdict, std::vector<Change> changes,
                 std::function<void(Class&)> edit) {
     const size_t index = static_cast<size_t>(&owner - model_.classes.data());
@@ -210,7 +209,7 @@ class Mutator {
                         [index, edit](FamilyModel& model) { edit(model.classes[index]); }});
   }
 
-  /// Where the declaration of `field` begins: the first code of its line.
+  /// The begin of the declaration of `field`: the first code of its line.
   SourceSpan declaration(const Field& field) const {
     uint32_t begin = field.where.begin;
     while (begin > 0 && text_[begin - 1] != '\n' && text_[begin - 1] != ';') --begin;
@@ -234,7 +233,7 @@ class Mutator {
     }
   }
 
-  /// Whether a method reads `field`: a constructor knows whole counts alone.
+  /// Whether a method reads `field`. Constructors only see full counts.
   static bool is_read(const Class& owner, const Field& field) {
     bool read = false;
     for (const Function& function : owner.functions) {
@@ -253,7 +252,7 @@ class Mutator {
              });
   }
 
-  /// "TP_SHARD(0)" as it is read.
+  /// The parsed annotation of "TP_SHARD(0)".
   static Annotation make_annotation(const std::string& macro, SourceSpan where) {
     Annotation annotation;
     const size_t open = std::min(macro.find('('), macro.size());
@@ -266,28 +265,28 @@ class Mutator {
 
   void change_annotation(const Class& owner, size_t i, const Annotation& annotation) {
     const Field& field = owner.fields[i];
-    const size_t place = static_cast<size_t>(&annotation - field.annotations.data());
+    const size_t position = static_cast<size_t>(&annotation - field.annotations.data());
     const std::string what = "::" + field.name + ": " + at(annotation.where);
-    const auto exchange = [&](const std::string& to, Verdict verdict) {
-      annotate(owner, what + (to.empty() ? " removed" : " exchanged for " + to), verdict, {{annotation.where, to}},
+    const auto replace = [&](const std::string& to, Verdict verdict) {
+      annotate(owner, what + (to.empty() ? " removed" : " replaced by " + to), verdict, {{annotation.where, to}},
                [=, replacement = make_annotation(to, annotation.where)](Class& changed) {
                  std::vector<Annotation>& list = changed.fields[i].annotations;
                  if (to.empty())
-                   list.erase(list.begin() + static_cast<std::ptrdiff_t>(place));
+                   list.erase(list.begin() + static_cast<std::ptrdiff_t>(position));
                  else
-                   list[place] = replacement;
+                   list[position] = replacement;
                });
     };
-    for (const CommVolume& one : kExchanges) {
+    for (const AnnotationChange& one : kAnnotationChanges) {
       if (annotation.kind != one.from) continue;
       const bool tied = annotation.kind == "tp_vocab" && tied_.contains(&field);
-      // A count that only names the size of a part says the same as the product does.
+      // A count that only gives the size of a part equals the product.
       const bool names_a_part = annotation.kind == "tp_local" && !is_read(owner, field);
-      exchange(one.to, tied ? rejected : names_a_part ? accepted : one.verdict);
+      replace(one.to, tied ? rejected : names_a_part ? accepted : one.verdict);
     }
-    if (annotation.kind == "tp_vocab" && is_linear(field)) exchange("TP_COLWISE", accepted);
+    if (annotation.kind == "tp_vocab" && is_linear(field)) replace("TP_COLWISE", accepted);
     if (annotation.kind == "tp_shard" && annotation.arguments.size() == 1)
-      exchange(annotation.arguments[0] == "1" ? "TP_SHARD(0)" : "TP_SHARD(1)", rejected);
+      replace(annotation.arguments[0] == "1" ? "TP_SHARD(0)" : "TP_SHARD(1)", rejected);
     const bool is_plan = annotation.kind.starts_with("tp_") || annotation.kind.starts_with("pp_");
     if (!is_plan || i + 1 >= owner.fields.size()) return;
     const Field& next = owner.fields[i + 1];
@@ -299,8 +298,8 @@ class Mutator {
     annotate(owner, what + " moved to " + next.name, between_parts || between_tables ? accepted : rejected,
              {{annotation.where, ""}, {declaration(next), at(annotation.where) + " "}}, [=](Class& changed) {
                std::vector<Annotation>& list = changed.fields[i].annotations;
-               changed.fields[i + 1].annotations.push_back(list[place]);
-               list.erase(list.begin() + static_cast<std::ptrdiff_t>(place));
+               changed.fields[i + 1].annotations.push_back(list[position]);
+               list.erase(list.begin() + static_cast<std::ptrdiff_t>(position));
              });
   }
 
@@ -308,15 +307,15 @@ class Mutator {
 
   void change_method(const Class& owner, const Function& function) {
     owner_ = owner.name, method_ = function.name;
-    change_walk(owner, function);
-    change_towers(owner, function);
+    change_loop(owner, function);
+    change_stacks(owner, function);
     Body body = function.body;
     int number = 0;
     for_each_expr(body, [&](Expr& expr) {
       if (expr.kind != Expr::Kind::method || expr.operands.empty()) return;
       const std::string where = owner.name + "::" + function.name + " " + std::to_string(++number) + ": ";
       if (expr.name == "view" || expr.name == "reshape") change_view(owner, expr, where);
-      if (expr.name == "transpose" && views_share(owner, expr.operands[0]))
+      if (expr.name == "transpose" && views_local_count(owner, expr.operands[0]))
         add(where + "heads not moved before positions", rejected, {{expr.span, at(expr.operands[0].span)}});
       if (expr.name != "forward" || expr.operands[0].kind != Expr::Kind::field || !expr.operands[0].operands.empty())
         return;
@@ -339,7 +338,7 @@ class Mutator {
     }
     if (expr.operands.size() != 2) return;
     const std::string argument = at(expr.operands[1].span);
-    add(where + "product instead of " + field.name, takes_split ? rejected : accepted,
+    add(where + "matmul instead of " + field.name, takes_split ? rejected : accepted,
         {{expr.span, unqualified(field.type) == "Linear"
                          ? "torch::linear(" + argument + ", " + field.name + "->weight)"
                          : "torch::matmul(" + argument + ", " + field.name + "->weight)"}});
@@ -352,18 +351,18 @@ class Mutator {
     return field == owner.fields.end() ? nullptr : &*field;
   }
 
-  static bool is_share(const Class& owner, const Expr& expr) {
+  static bool is_local_count(const Class& owner, const Expr& expr) {
     const Field* field = get_field(owner, expr);
     return field && find_annotation(field->annotations, "tp_local");
   }
 
-  static bool views_share(const Class& owner, const Expr& expr) {
+  static bool views_local_count(const Class& owner, const Expr& expr) {
     if (expr.kind != Expr::Kind::method || expr.name != "view" || expr.operands.size() != 2) return false;
     const std::vector<Expr>& sizes = expr.operands[1].operands;
-    return std::any_of(sizes.begin(), sizes.end(), [&](const Expr& size) { return is_share(owner, size); });
+    return std::any_of(sizes.begin(), sizes.end(), [&](const Expr& size) { return is_local_count(owner, size); });
   }
 
-  /// The variable that the loop hands from element to element.
+  /// The variable that the loop carries from element to element.
   static std::string carried_by(const Stmt& loop) {
     for (const Stmt& inner : loop.then_body) {
       if (inner.kind != Stmt::Kind::expression || inner.exprs[0].name != "=") continue;
@@ -380,8 +379,8 @@ class Mutator {
     return {statement.span.file, statement.span.end, statement.span.end};
   }
 
-  /// Moves what only some stages run or hold to others.
-  void change_walk(const Class& owner, const Function& function) {
+  /// Moves code and members of some stages to others.
+  void change_loop(const Class& owner, const Function& function) {
     const std::vector<Stmt>& statements = function.body.statements;
     const auto loop = std::find_if(statements.begin(), statements.end(), [&](const Stmt& statement) {
       if (statement.kind != Stmt::Kind::range_for || statement.exprs[0].operands.size() != 1) return false;
@@ -394,7 +393,7 @@ class Mutator {
       return statement.kind == Stmt::Kind::declare && statement.names == std::vector<std::string>{carried} &&
              !statement.exprs.empty();
     });
-    const Expr* next = nullptr;  // what an element gives
+    const Expr* next = nullptr;  // output of an element
     for (const Stmt& inner : loop->then_body)
       if (inner.kind == Stmt::Kind::expression && inner.exprs[0].name == "=" && !next)
         next = &inner.exprs[0].operands[1];
@@ -404,33 +403,33 @@ class Mutator {
       return Change{after(*loop), "\n" + carried + " = " + value + ";"};
     };
 
-    add(where + "what is fed is kept for the end", rejected,
+    add(where + "input kept for the end", rejected,
         {{before(*loop), "const Tensor kept = " + carried + ";\n"}, appended(carried + " + kept")});
     add(where + "elements counted", rejected,
         {{before(*loop), "int64_t walked = 0;\n"},
          {body, "{ ++walked; " + at(body) + " }"},
          appended(carried + " * static_cast<double>(walked)")});
-    add(where + "walk in a branch", rejected, {{before(*loop), "if (" + carried + ".dim() > 0) "}});
-    add(where + "scaled after the walk", accepted, {appended(carried + " * 0.5")});
-    add(where + "scaled where it is fed", accepted, {{after(*feed), "\n" + carried + " = " + carried + " * 0.5;"}});
-    add(where + "scaled in the walk", accepted, {{next->span, "(" + at(next->span) + ") * 0.9"}});
+    add(where + "loop in a branch", rejected, {{before(*loop), "if (" + carried + ".dim() > 0) "}});
+    add(where + "scaled after the loop", accepted, {appended(carried + " * 0.5")});
+    add(where + "input scaled", accepted, {{after(*feed), "\n" + carried + " = " + carried + " * 0.5;"}});
+    add(where + "scaled in the loop", accepted, {{next->span, "(" + at(next->span) + ") * 0.9"}});
     for (const Field& field : owner.fields) {
       if (find_annotation(field.annotations, "pp_last") && takes_and_gives_a_tensor(field)) {
-        add(where + field.name + " within the walk", rejected, {{next->span, field.name + "(" + at(next->span) + ")"}});
-        add(where + field.name + " where it is fed", rejected,
+        add(where + field.name + " within the loop", rejected, {{next->span, field.name + "(" + at(next->span) + ")"}});
+        add(where + field.name + " on the input", rejected,
             {{feed->exprs[0].span, field.name + "(" + at(feed->exprs[0].span) + ")"}});
       }
       if (find_annotation(field.annotations, "pp_first") && unqualified(field.type) == "Embedding") {
         const std::string mean = field.name + "->weight.mean()";
-        add(where + field.name + " after the walk", rejected, {appended(carried + " + " + mean)});
-        add(where + field.name + " within the walk", rejected, {{next->span, "(" + at(next->span) + ") + " + mean}});
+        add(where + field.name + " after the loop", rejected, {appended(carried + " + " + mean)});
+        add(where + field.name + " within the loop", rejected, {{next->span, "(" + at(next->span) + ") + " + mean}});
         add(where + field.name + " on every stage", rejected,
             {{before(*loop), "const Tensor everywhere = " + mean + ";\n"}, appended(carried + " + everywhere")});
       }
     }
   }
 
-  /// Whether the member holds lists of layers, without being one.
+  /// Whether the member contains lists of layers without being one.
   bool is_layer_stack(const Class& owner, const Field& field) const {
     const auto tree = build_tree(model_, owner);
     const ModuleNode* node = tree->child(field.name);
@@ -440,7 +439,7 @@ class Mutator {
     return holds;
   }
 
-  /// Whether `expr`, or a method of `owner` that it calls, names a tower that is marked so.
+  /// Whether `expr`, or a method of `owner` that it calls, names a stack with that mark.
   bool names_marked(const Class& owner, const Expr& expr, const char* kind) const {
     const Field* field = get_field(owner, expr);
     if (field && find_annotation(field->annotations, kind) && is_layer_stack(owner, *field)) return true;
@@ -457,10 +456,10 @@ class Mutator {
                        [&](const Expr& operand) { return names_marked(owner, operand, kind); });
   }
 
-  /// Changes the statement after which the model is cut between two towers.
-  void change_towers(const Class& owner, const Function& function) {
-    // What runs layers that are cut gives other values in the middle of a tower: nothing but a name may be given to
-    // them.
+  /// Changes the statement after which the model is cut between two stacks.
+  void change_stacks(const Class& owner, const Function& function) {
+    // Layers that are cut return other values in the middle of a stack, so their result may only be assigned to a
+    // variable.
     const bool is_cut = std::ranges::any_of(model_.classes, [](const Class& one) {
       return std::ranges::any_of(
           one.fields, [](const Field& field) { return find_annotation(field.annotations, "pp_split") != nullptr; });
@@ -476,14 +475,15 @@ class Mutator {
     });
     if (!has_last) return;
     const std::string where = owner.name + "::" + function.name + ": ", name = crossing->names[0];
-    const SourceSpan made = crossing->exprs[0].span;
-    add(where + "what crosses made twice", rejected, {{before(*crossing), "const Tensor kept = " + at(made) + ";\n"}});
-    add(where + "what crosses scaled", verdict, {{made, "(" + at(made) + ") * 0.5"}});
-    add(where + "what crosses made in a branch", verdict,
+    const SourceSpan crossing_value = crossing->exprs[0].span;
+    add(where + "crossing value computed twice", rejected,
+        {{before(*crossing), "const Tensor kept = " + at(crossing_value) + ";\n"}});
+    add(where + "crossing value scaled", verdict, {{crossing_value, "(" + at(crossing_value) + ") * 0.5"}});
+    add(where + "crossing value computed in a branch", verdict,
         {{crossing->span, "Tensor " + name + ";\nif (!batch.position_ids.defined() || batch.position_ids.defined()) " +
-                              name + " = " + at(made) + ";"}});
+                              name + " = " + at(crossing_value) + ";"}});
     if (const auto next = crossing + 1; next != statements.end() && next->kind == Stmt::Kind::declare)
-      add(where + "towers exchanged", rejected, {{crossing->span, at(next->span)}, {next->span, at(crossing->span)}});
+      add(where + "stacks swapped", rejected, {{crossing->span, at(next->span)}, {next->span, at(crossing->span)}});
   }
 
   bool takes_and_gives_a_tensor(const Field& field) const {
@@ -497,15 +497,15 @@ class Mutator {
     return false;
   }
 
-  /// Exchanges and scales the sizes of a view that has a share of a count.
+  /// Swaps and scales the sizes of a view that has a local count.
   void change_view(const Class& owner, const Expr& expr, const std::string& where) {
     if (expr.operands.size() != 2 || expr.operands[1].kind != Expr::Kind::list) return;
     const std::vector<Expr>& sizes = expr.operands[1].operands;
     for (size_t i = 0; i < sizes.size(); ++i) {
-      if (!is_share(owner, sizes[i])) continue;
+      if (!is_local_count(owner, sizes[i])) continue;
       const std::string count = at(sizes[i].span);
       if (i + 1 < sizes.size()) {
-        add(where + "sizes exchanged after " + count, rejected,
+        add(where + "sizes swapped after " + count, rejected,
             {{sizes[i].span, at(sizes[i + 1].span)}, {sizes[i + 1].span, count}});
         if (i > 0)
           add(where + "size before " + count + " doubled", rejected,
@@ -513,9 +513,9 @@ class Mutator {
                {sizes[i + 1].span, at(sizes[i + 1].span) + " / 2"}});
       }
       if (i > 0)
-        add(where + "sizes exchanged before " + count, rejected,
+        add(where + "sizes swapped before " + count, rejected,
             {{sizes[i].span, at(sizes[i - 1].span)}, {sizes[i - 1].span, count}});
-      add(where + count + " as the rest", rejected, {{sizes[i].span, "-1"}});
+      add(where + count + " as -1", rejected, {{sizes[i].span, "-1"}});
     }
   }
 
@@ -536,7 +536,7 @@ constexpr const char* kMutant = "_mutant_";
 
 std::vector<FamilyModel> mutated(const GenerateOptions& options, const FlattenedSpec& spec, const FamilyModel& model,
                                  const std::vector<Mutant>& mutants) {
-  // Each changed method is placed after the original under a name of its own, and takes its place afterwards.
+  // Each changed method is inserted after the original under a new name, and replaces it afterwards.
   std::vector<Change> added;
   for (size_t i = 0; i < mutants.size(); ++i) {
     if (mutants[i].method.empty()) continue;

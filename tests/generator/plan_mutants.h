@@ -1,6 +1,6 @@
-// Changes to the specs of the catalogue that a plan must survive or be rejected for: annotations taken away, exchanged
-// and moved, views, norms and sums in the wrong place, regions of stages that reach into each other. What is to become
-// of each is said by the operator that makes it and by what it changes, not by what modgen does.
+// Mutations of the catalogue's specs that a plan must survive or be rejected for: annotations removed, replaced and
+// moved; views, norms and sums in the wrong position; regions of stages that reach into each other. The expected
+// verdict of each follows from the operator and its operand, not from modgen's behavior.
 #pragma once
 
 #include <functional>
@@ -15,21 +15,21 @@ namespace modgen {
 
 enum class Verdict {
   rejected,  // computes something else, or nothing, on some mesh
-  accepted,  // computes on every mesh what it computes on one process
+  accepted,  // computes the same on every mesh as on one process
 };
 
 struct Mutant {
   std::string name;  // "LlamaMLPImpl::up_proj: TP_COLWISE removed"
   Verdict verdict;
-  std::vector<Change> changes;                  // to the family's flattened text
-  std::string owner, method;                    // that they lie in; empty where annotations change
-  std::function<void(FamilyModel&)> edit = {};  // the same change to annotations, of the family as read
+  std::vector<Change> changes;                  // changes to the family's flattened text
+  std::string owner, method;                    // where they are; empty for changes of annotations
+  std::function<void(FamilyModel&)> edit = {};  // the same change of annotations, applied to the parsed family
 };
 
-/// Every mutant of a family: `model` is `spec` as read, not woven.
+/// Every mutant of a family. `model` is the parsed `spec`, not woven.
 std::vector<Mutant> make_mutants(const FlattenedSpec& spec, const FamilyModel& model);
 
-/// The families that the mutants are, as read: all of them in one parse.
+/// The parsed families of the mutants, all from one parse.
 std::vector<FamilyModel> mutated(const GenerateOptions& options, const FlattenedSpec& spec, const FamilyModel& model,
                                  const std::vector<Mutant>& mutants);
 

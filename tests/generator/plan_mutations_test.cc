@@ -19,7 +19,7 @@ GenerateOptions catalogue(std::vector<std::string> families) {
 
 class PlanMutations : public testing::TestWithParam<std::string> {};
 
-TEST_P(PlanMutations, AreRejectedAtAPlaceOrComputeTheSame) {
+TEST_P(PlanMutations, AreRejectedAtALocationOrComputeTheSame) {
   const GenerateOptions options = catalogue({GetParam()});
   const FlattenedSpec spec = flatten_specs(options).front();
   const FamilyModel model = read_flattened(options, {spec}).front();

@@ -1,5 +1,5 @@
-// modgen where the machine is at fault: caches that cannot be written or are damaged, full disks, names that are no
-// files, line endings of another system, limits and signals that were inherited.
+// modgen under problems of the machine: caches that are not writable or are damaged, full disks, names that are not
+// files, foreign line endings, inherited limits and signals.
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -18,7 +18,7 @@
 namespace modgen {
 namespace {
 
-/// Runs a line of shell, with `modgen` for the program.
+/// Runs a shell command, with `modgen` as the program.
 Outcome shell(const std::string& line) {
   const std::string quoted = "'modgen() { \"" MODGEN "\" \"$@\"; }; " + line + "'";
   std::FILE* pipe = popen(("sh -c " + quoted + " 2>&1").c_str(), "r");
@@ -54,8 +54,8 @@ class Robustness : public CommandLine {
     const fs::path path = root / "modular" / (family + ".h");
     write_file(path, change(read_file(path)));
   }
-  /// A cache folder that holds what the cache of the tests holds.
-  fs::path copy_of_cache() {
+  /// A copy of the tests' cache folder.
+  fs::path copy_cache() {
     EXPECT_EQ(modgen(in_root + "--output-dir " + (folder.path() / "first").string() + " --all").exit_code, 0);
     const fs::path copy = folder.path() / "cache";
     fs::create_directories(copy);
@@ -76,17 +76,17 @@ using Cache = Robustness;
 TEST_F(Cache, ThatIsReadOnlyIsUsed) {
   const std::optional<std::string> prefix = without_override();
   if (!prefix) GTEST_SKIP() << "root's own permissions cannot be dropped here";
-  const fs::path cache = copy_of_cache();
+  const fs::path cache = copy_cache();
   const Outcome outcome =
       shell("chmod -R a-w " + cache.string() + "; TMPDIR=" + folder.path().string() + "; export TMPDIR; " + *prefix +
             MODGEN " " + in_root + "--all --cache-dir " + cache.string());
   shell("chmod -R u+w " + cache.string());
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_EQ(outcome.output, "");
-  EXPECT_FALSE(fs::exists(folder.path() / ("modgen-" + std::to_string(geteuid())))) << "there was no need for another";
+  EXPECT_FALSE(fs::exists(folder.path() / ("modgen-" + std::to_string(geteuid())))) << "no other folder is needed";
 }
 
-TEST_F(Cache, ThatCannotBeCreatedIsReplacedByATemporaryOneWhichIsSaidOnce) {
+TEST_F(Cache, ThatCannotBeCreatedIsReplacedByATemporaryOneWithOneNotice) {
   write_file(folder.path() / "file", "");
   const std::string command = "TMPDIR=" + folder.path().string() + " modgen --cache-dir " +
                               (folder.path() / "file/cache").string() + " " + in_root;
@@ -102,20 +102,20 @@ TEST_F(Cache, ThatCannotBeCreatedIsReplacedByATemporaryOneWhichIsSaidOnce) {
   EXPECT_EQ(second.output, "");
 }
 
-TEST_F(Cache, OfOthersIsNotBelieved) {
-  const fs::path spare = folder.path() / ("modgen-" + std::to_string(geteuid()));
-  fs::create_directories(spare);
-  fs::permissions(spare, fs::perms::all);
+TEST_F(Cache, WritableByOthersIsRejected) {
+  const fs::path temporary = folder.path() / ("modgen-" + std::to_string(geteuid()));
+  fs::create_directories(temporary);
+  fs::permissions(temporary, fs::perms::all);
   write_file(folder.path() / "file", "");
   const Outcome outcome = shell("TMPDIR=" + folder.path().string() + " modgen --cache-dir " +
                                 (folder.path() / "file/cache").string() + " " + in_root + "--all");
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_TRUE(says(outcome, spare.string() + ": others could have written to it")) << outcome.output;
+  EXPECT_TRUE(says(outcome, temporary.string() + ": other users may have written to it")) << outcome.output;
 }
 
-// Damaged in the middle, which Clang by itself would read, or crash on.
-TEST_F(Cache, WhosePreludeIsCorruptIsMendedByTwoProcessesAtOnce) {
-  const fs::path cache = copy_of_cache();
+// Damaged in the middle: Clang itself would read it, or crash.
+TEST_F(Cache, WithACorruptPreludeIsRepairedByTwoConcurrentProcesses) {
+  const fs::path cache = copy_cache();
   std::map<fs::path, std::string> damaged;
   for (const fs::path& prelude : preludes(cache)) {
     std::string& bytes = damaged[prelude] = read_file(prelude / "modular.pch");
@@ -132,14 +132,14 @@ TEST_F(Cache, WhosePreludeIsCorruptIsMendedByTwoProcessesAtOnce) {
   EXPECT_EQ(std::ranges::count_if(damaged,
                                   [](const auto& one) { return read_file(one.first / "modular.pch") != one.second; }),
             1)
-      << "the one that is used is built again";
+      << "the prelude in use is built again";
   for (const fs::path& prelude : preludes(cache))
     for (const auto& entry : fs::directory_iterator(prelude))
       EXPECT_EQ(entry.path().filename().string().find(".new-"), std::string::npos) << entry.path();
 }
 
-TEST_F(Cache, WhosePreludeIsTruncatedIsMended) {
-  const fs::path cache = copy_of_cache();
+TEST_F(Cache, WithATruncatedPreludeIsRepaired) {
+  const fs::path cache = copy_cache();
   for (const fs::path& prelude : preludes(cache)) {
     const std::string list = read_file(prelude / "files");
     write_file(prelude / "files", list.substr(0, list.size() / 2));
@@ -152,7 +152,7 @@ TEST_F(Cache, WhosePreludeIsTruncatedIsMended) {
 }
 
 TEST_F(Robustness, AFileThatCannotBeWrittenIsAnErrorThatNamesIt) {
-  // The limit of 512 bytes stands for a full disk, wherever the tests run.
+  // The limit of 512 bytes simulates a full disk on any machine.
   const Outcome outcome = shell("ulimit -f 1; modgen --jobs 1 --all " + in_root);
   EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
   EXPECT_TRUE(says(outcome, "modgen: " + (generated / "alpha.h").string() + ": cannot be written: File too large"))
@@ -162,7 +162,7 @@ TEST_F(Robustness, AFileThatCannotBeWrittenIsAnErrorThatNamesIt) {
 
 TEST_F(Robustness, AFullDiskLeavesAllFamiliesOrNone) {
   ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
-  const size_t pages = files(generated).size() - 1;  // a file takes one
+  const size_t pages = files(generated).size() - 1;  // a file takes one page
   const fs::path disk = folder.path() / "disk";
   fs::create_directories(disk);
   const std::string mount = "mount -t tmpfs -o size=" + std::to_string(4096 * pages) + " tmpfs " + disk.string();
@@ -173,7 +173,7 @@ TEST_F(Robustness, AFullDiskLeavesAllFamiliesOrNone) {
   EXPECT_TRUE(outcome.output.ends_with("exit 2\n")) << "files were left: " << outcome.output;
 }
 
-TEST_F(Robustness, OneFileThatCannotBeReplacedLeavesAllAsTheyWere) {
+TEST_F(Robustness, OneFileThatCannotBeReplacedLeavesAllUnchanged) {
   ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
   const auto before = files(generated);
   rewrite("alpha", [](const std::string& text) { return "// Another comment.\n" + text; });
@@ -188,7 +188,7 @@ TEST_F(Robustness, OneFileThatCannotBeReplacedLeavesAllAsTheyWere) {
   EXPECT_EQ(after, before);
 }
 
-TEST_F(Robustness, StandardOutputThatIsFullIsNoDifference) {
+TEST_F(Robustness, FullStandardOutputIsAnErrorNotADifference) {
   for (const char* arguments : {"--diff --all ", "--emit deps --all "}) {
     const Outcome outcome = shell("modgen " + (arguments + in_root) + ">/dev/full");
     EXPECT_EQ(outcome.exit_code, 2) << outcome.output;
@@ -196,9 +196,9 @@ TEST_F(Robustness, StandardOutputThatIsFullIsNoDifference) {
   }
 }
 
-TEST_F(Robustness, AFlagThatDoesNotExistIsNoDifference) { EXPECT_EQ(modgen(in_root + "--chekc --all").exit_code, 2); }
+TEST_F(Robustness, AnUnknownFlagIsAnErrorNotADifference) { EXPECT_EQ(modgen(in_root + "--chekc --all").exit_code, 2); }
 
-TEST_F(Robustness, CheckTrustsNoRecord) {
+TEST_F(Robustness, CheckIgnoresRecords) {
   ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
   const std::string edited = read_file(generated / "beta.h") + "// by hand\n";
   Record record = parse_record(read_file(generated / "beta.lock"));
@@ -212,7 +212,7 @@ TEST_F(Robustness, CheckTrustsNoRecord) {
   EXPECT_TRUE(says(outcome, "beta.h is not what modular/beta.h says")) << outcome.output;
 }
 
-TEST_F(Robustness, ForceWritesWhatHasNotChanged) {
+TEST_F(Robustness, ForceRewritesUnchangedFiles) {
   ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
   struct stat before{}, after{};
   stat((generated / "beta.h").c_str(), &before);
@@ -222,10 +222,10 @@ TEST_F(Robustness, ForceWritesWhatHasNotChanged) {
   ASSERT_EQ(modgen(in_root + "--force --all").exit_code, 0);
   stat((generated / "beta.h").c_str(), &after);
   EXPECT_NE(after.st_ino, before.st_ino);
-  EXPECT_TRUE(says(modgen(in_root + "--force --check --all"), "--force writes files and goes with none of"));
+  EXPECT_TRUE(says(modgen(in_root + "--force --check --all"), "--force writes files and cannot be combined with"));
 }
 
-TEST_F(Robustness, AFolderNamedAsASpecIsNone) {
+TEST_F(Robustness, AFolderNamedLikeASpecIsIgnored) {
   fs::create_directories(root / "modular/gamma.h");
   write_file(root / "modular/.alpha.h", "an editor's\n");
   fs::create_symlink("me@here:1234", root / "modular/.#alpha.h");  // Emacs, while alpha.h is edited
@@ -236,19 +236,19 @@ TEST_F(Robustness, AFolderNamedAsASpecIsNone) {
   EXPECT_TRUE(says(modgen(in_root + "gamma"), "there is no spec modular/gamma.h below"));
 }
 
-TEST_F(Robustness, WhatIsMeantToBeASpecAndCannotBeReadIsSaidInASentence) {
+TEST_F(Robustness, AnUnreadableSpecIsReported) {
   const fs::path gamma = root / "modular/gamma.h";
   fs::create_symlink("nowhere.h", gamma);
-  for (const char* asked : {"--all", "gamma"}) {
-    const Outcome outcome = modgen(in_root + asked);
+  for (const char* argument : {"--all", "gamma"}) {
+    const Outcome outcome = modgen(in_root + argument);
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_EQ(outcome.output,
-              "modgen: " + fs::canonical(root).string() + "/modular/gamma.h: is a symbolic link to nothing\n");
+              "modgen: " + fs::canonical(root).string() + "/modular/gamma.h: is a dangling symbolic link\n");
   }
   fs::remove(gamma);
   ASSERT_EQ(mkfifo(gamma.c_str(), 0600), 0);
-  for (const char* asked : {"--all", "gamma"}) {
-    const Outcome outcome = modgen(in_root + asked);
+  for (const char* argument : {"--all", "gamma"}) {
+    const Outcome outcome = modgen(in_root + argument);
     EXPECT_EQ(outcome.exit_code, 2);
     EXPECT_TRUE(says(outcome, "modular/gamma.h: is not a regular file\n")) << outcome.output;
   }
@@ -262,8 +262,8 @@ TEST_F(Robustness, WhatIsMeantToBeASpecAndCannotBeReadIsSaidInASentence) {
   }
 }
 
-TEST_F(Robustness, APipeThatAnIncludeFindsIsPassedOver) {
-  // "modular/alpha.h" is looked for beside the file that includes it before it is below the root.
+TEST_F(Robustness, APipeOnTheIncludePathIsSkipped) {
+  // "modular/alpha.h" is searched next to the including file before it is searched below the root.
   fs::create_directories(root / "modular/modular");
   ASSERT_EQ(mkfifo((root / "modular/modular/alpha.h").c_str(), 0600), 0);
   const Outcome outcome = modgen(in_root + "--all");
@@ -280,7 +280,7 @@ TEST_F(Robustness, LineEndingsOfSpecsDoNotReachTheOutputs) {
   });
   const auto written = fs::last_write_time(generated / "beta.h");
   ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
-  EXPECT_EQ(fs::last_write_time(generated / "beta.h"), written) << "the records hold as they are";
+  EXPECT_EQ(fs::last_write_time(generated / "beta.h"), written) << "the records stay valid";
   const Outcome outcome = modgen(in_root + "--force --all");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_EQ(files(generated), expected);
@@ -299,15 +299,15 @@ TEST_F(Robustness, ErrorsAndFixesKeepTheLineEndings) {
   EXPECT_EQ(read_file(root / "modular/gamma.h"), before + "#undef GAMMA_SIZE\r\n");
 }
 
-TEST_F(Robustness, ChildrenOfAnotherAndIgnoredSignalsDisturbNobody) {
-  // A shell that runs exec hands its children on; an ignored SIGCHLD is inherited, and with it that nobody is told how
-  // children ended.
+TEST_F(Robustness, ForeignChildrenAndIgnoredSignalsAreHarmless) {
+  // A shell that runs exec leaves its children to the program. An ignored SIGCHLD is inherited, and then the exit
+  // status of children is lost.
   const Outcome outcome = shell("true & exec env --ignore-signal=CHLD " MODGEN " --jobs 2 --all " + in_root);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_TRUE(fs::exists(generated / "beta.h"));
 }
 
-TEST(WorkersTest, OneThatIsKilledIsReportedInASentence) {
+TEST(WorkersTest, AKilledWorkerIsReported) {
   for (const auto& [how, handler] : {std::pair{"default", SIG_DFL}, std::pair{"ignored", SIG_IGN}}) {
     const auto before = std::signal(SIGCHLD, handler);
     try {
@@ -318,13 +318,13 @@ TEST(WorkersTest, OneThatIsKilledIsReportedInASentence) {
       ADD_FAILURE() << how << ": nothing was reported";
     } catch (const std::runtime_error& error) {
       EXPECT_STREQ(error.what(),
-                   "a worker process was ended by signal 9 (Killed), as happens when the machine runs out of memory");
+                   "a worker process was ended by signal 9 (Killed); the machine may have run out of memory");
     }
     std::signal(SIGCHLD, before);
   }
 }
 
-TEST(WorkersTest, LeavesChildrenOfOthersAlone) {
+TEST(WorkersTest, LeavesForeignChildrenAlone) {
   const pid_t other = fork();
   if (other == 0) _exit(7);
   Workers workers(1);
@@ -336,8 +336,8 @@ TEST(WorkersTest, LeavesChildrenOfOthersAlone) {
   EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
-TEST(WorkersTest, OneThatCannotHandOverWhatItMadeIsReported) {
-  // The limit on file sizes holds for memory files as well.
+TEST(WorkersTest, AWorkerThatCannotHandOverItsResultIsReported) {
+  // The file size limit applies to memory files, too.
   const rlimit limit{4096, RLIM_INFINITY};
   try {
     let_writes_fail();
@@ -347,9 +347,9 @@ TEST(WorkersTest, OneThatCannotHandOverWhatItMadeIsReported) {
       workers.succeed(std::string(8192, 'x'));
     }
     workers.results();
-    ADD_FAILURE() << "half of a result was taken";
+    ADD_FAILURE() << "half of a result was accepted";
   } catch (const std::runtime_error& error) {
-    EXPECT_NE(std::string(error.what()).find("could not hand over what it made"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("could not hand over its result"), std::string::npos) << error.what();
   }
 }
 

@@ -1,5 +1,4 @@
-// The rules of shard types, one by one: what each operation makes of whole, partial and split values, and what it
-// rejects.
+// Tests of the shard-type rules: the result of each operation on full, partial and split values, and its errors.
 #include <gtest/gtest.h>
 
 #include "generator/weave/shard_types.h"
@@ -7,7 +6,7 @@
 namespace modgen {
 namespace {
 
-Value whole(int64_t rank, bool gradient = true) { return Value::tensor(kInvariant, gradient, rank); }
+Value full(int64_t rank, bool gradient = true) { return Value::tensor(kInvariant, gradient, rank); }
 Value partial(int64_t rank) { return Value::tensor(kPartial, true, rank); }
 Value split(int64_t dim, int64_t rank) { return Value::tensor(sharded(dim), true, rank); }
 Value count(bool local = false) { return Value::number(local); }
@@ -18,17 +17,17 @@ Value literal(int64_t number) {
   return value;
 }
 
-/// A count, and a product of it, as members of a module are traced to the config.
+/// A count or a product of counts, traced to config fields.
 Value factors(std::vector<std::string> names, bool local = false) {
   Value value = Value::number(local);
   value.factors = std::move(names);
   return value;
 }
 
-/// What x.size(dim) gives of a full dimension.
+/// The value of x.size(dim) for a dimension that is not split.
 Value size(int64_t dim = 0) { return factors({"#" + std::to_string(dim)}); }
 
-/// A value whose split dimension has that size over all ranks.
+/// A value whose split dimension has that global size.
 Value split_of_size(int64_t dim, int64_t rank, const std::string& size) {
   Value value = split(dim, rank);
   value.split_size = size;
@@ -42,7 +41,7 @@ Value list(std::vector<Value> elements) {
   return value;
 }
 
-/// Applies rule `name`; expressions are made up to fit the values.
+/// Applies rule `name` to expressions that match the values.
 struct Applied {
   Applied(std::string name, std::vector<Value> values, std::string type = "at::Tensor") {
     expr.type = std::move(type);
@@ -82,47 +81,47 @@ struct Applied {
     EXPECT_NE(applied.op.message.find(part), std::string::npos) << "message: " << applied.op.message; \
   } while (false)
 
-TEST(ShardRules, ColumnWiseLayerEntersWholeValuesAndRejectsSplitOnes) {
-  const Applied applied("tp_colwise", {Value(), whole(3)});
+TEST(ShardRules, ColumnWiseLayerEntersFullValuesAndRejectsSplitOnes) {
+  const Applied applied("tp_colwise", {Value(), full(3)});
   EXPECT_EQ(applied.result.type, sharded(2));
   EXPECT_EQ(applied.op.entered, std::vector<size_t>{1});
-  EXPECT_TRUE(Applied("tp_colwise", {Value(), whole(3, /*gradient=*/false)}).op.entered.empty())
+  EXPECT_TRUE(Applied("tp_colwise", {Value(), full(3, /*gradient=*/false)}).op.entered.empty())
       << "nothing flows back into it";
   EXPECT_REFUSED("reads a value that is split", "tp_colwise", {Value(), split(2, 3)});
   EXPECT_REFUSED("reads a partial sum", "tp_colwise", {Value(), partial(3)});
 }
 
-TEST(ShardRules, RowWiseLayerWantsItsInputSplitByFeatureAndSumsAtItsExit) {
+TEST(ShardRules, RowWiseLayerTakesAnInputSplitByFeatureAndSumsAtItsExit) {
   const Applied applied("tp_rowwise", {Value(), split(2, 3)});
   EXPECT_EQ(applied.op.call, Call::exit);
   EXPECT_EQ(applied.result.type, kInvariant);
-  EXPECT_REFUSED("reads a value that is whole", "tp_rowwise", {Value(), whole(3)});
+  EXPECT_REFUSED("reads a value that is full", "tp_rowwise", {Value(), full(3)});
   EXPECT_REFUSED("split over tp along dimension 1", "tp_rowwise", {Value(), split(1, 3)});
 }
 
-TEST(ShardRules, VocabularyEmbeddingGivesWholeRows) {
-  const Applied applied("tp_vocab embedding", {Value(), whole(2, false)});
+TEST(ShardRules, VocabularyEmbeddingReturnsFullRows) {
+  const Applied applied("tp_vocab embedding", {Value(), full(2, false)});
   EXPECT_EQ(applied.op.call, Call::embedding);
   EXPECT_EQ(applied.result.type, kInvariant);
   EXPECT_EQ(applied.result.rank, 3);
 }
 
 TEST(ShardRules, RowsOfATableThatIsSplitByColumnAreSplit) {
-  const Applied applied("embedding", {split(1, 2), whole(2, false)});
+  const Applied applied("embedding", {split(1, 2), full(2, false)});
   EXPECT_EQ(applied.result.type, sharded(2));
   EXPECT_EQ(applied.result.rank, 3);
-  EXPECT_TYPE(kInvariant, "embedding", {whole(2), whole(2, false)});
-  EXPECT_REFUSED("splits by row", "embedding", {split(0, 2), whole(2, false)});
+  EXPECT_TYPE(kInvariant, "embedding", {full(2), full(2, false)});
+  EXPECT_REFUSED("splits by row", "embedding", {split(0, 2), full(2, false)});
 }
 
-TEST(ShardRules, LayerWithoutAnnotationWantsWholeValues) {
-  EXPECT_TYPE(kInvariant, "linear layer", {Value(), whole(3)});
+TEST(ShardRules, LayerWithoutAnnotationTakesFullValues) {
+  EXPECT_TYPE(kInvariant, "linear layer", {Value(), full(3)});
   EXPECT_REFUSED("a layer without an annotation", "linear layer", {Value(), split(2, 3)});
   EXPECT_REFUSED("a layer without an annotation", "linear layer", {Value(), split(1, 3)});
   EXPECT_REFUSED("a layer reads a partial sum", "linear layer", {Value(), partial(3)});
 }
 
-TEST(ShardRules, FunctionsOfEachElementKeepASplitAndRejectAPartialSum) {
+TEST(ShardRules, ElementwiseFunctionsKeepASplitAndRejectAPartialSum) {
   for (const char* name : {"silu", "gelu", "sigmoid", ".pow", ".exp"}) {
     EXPECT_TYPE(sharded(2), name, {split(2, 3)});
     EXPECT_REFUSED("is not linear", name, {partial(3)});
@@ -131,38 +130,38 @@ TEST(ShardRules, FunctionsOfEachElementKeepASplitAndRejectAPartialSum) {
   EXPECT_TYPE(kPartial, ".to", {partial(3), Value()});
 }
 
-TEST(ShardRules, SumsWantPartialSumsOnBothSides) {
+TEST(ShardRules, SumsTakePartialSumsOnBothSides) {
   EXPECT_TYPE(kPartial, "op +", {partial(3), partial(3)});
-  EXPECT_REFUSED("would count it once for every rank", "op +", {partial(3), whole(3)});
-  EXPECT_REFUSED("would count it once for every rank", "op -", {whole(3, false), partial(3)});
+  EXPECT_REFUSED("would count it once for every rank", "op +", {partial(3), full(3)});
+  EXPECT_REFUSED("would count it once for every rank", "op -", {full(3, false), partial(3)});
   EXPECT_REFUSED("would count it once for every rank", "op +", {partial(3), literal(1)});
 }
 
-TEST(ShardRules, ProductsWantOnePartialSum) {
+TEST(ShardRules, ProductsTakeOnePartialSum) {
   EXPECT_TYPE(kPartial, "op *", {partial(3), literal(2)});
-  EXPECT_TYPE(kPartial, "op *", {partial(3), whole(3, false)});
+  EXPECT_TYPE(kPartial, "op *", {partial(3), full(3, false)});
   EXPECT_TYPE(kPartial, "op /", {partial(3), literal(2)});
   EXPECT_REFUSED("product of two partial sums", "op *", {partial(3), partial(3)});
-  EXPECT_REFUSED("division by a partial sum", "op /", {whole(3, false), partial(3)});
+  EXPECT_REFUSED("division by a partial sum", "op /", {full(3, false), partial(3)});
   EXPECT_REFUSED("meets a factor", "op *", {partial(3), split(2, 3)});
-  const Applied gated("op *", {whole(3), partial(3)});
+  const Applied gated("op *", {full(3), partial(3)});
   EXPECT_EQ(gated.result.type, kPartial);
   EXPECT_EQ(gated.op.entered, std::vector<size_t>{0}) << "its gradient on each rank is of that rank's part";
 }
 
-TEST(ShardRules, SplitValuesMeetWhereTheyAreSplitAlike) {
+TEST(ShardRules, SplitValuesCombineIfSplitTheSameWay) {
   EXPECT_TYPE(sharded(2), "op *", {split(2, 3), split(2, 3)});
   EXPECT_REFUSED("along different dimensions", "op *", {split(2, 3), split(1, 3)});
-  EXPECT_REFUSED("meets one that is split", "op *", {split(2, 3), whole(3)});
-  EXPECT_REFUSED("meets one that is split", "op *", {split(2, 3), whole(1)});
+  EXPECT_REFUSED("meets one that is split", "op *", {split(2, 3), full(3)});
+  EXPECT_REFUSED("meets one that is split", "op *", {split(2, 3), full(1)});
   EXPECT_TYPE(sharded(2), "op *", {split(2, 3), literal(3)});
 }
 
-TEST(ShardRules, WholeValueThatIsBroadcastAlongTheSplitIsEnteredWhereAGradientFlowsBack) {
-  const Applied scale("op *", {split(1, 4), whole(1)});  // [head_dim] on [batch, heads, seq, head_dim]
+TEST(ShardRules, FullValueBroadcastAlongTheSplitIsEnteredIfItHasAGradient) {
+  const Applied scale("op *", {split(1, 4), full(1)});  // [head_dim] on [batch, heads, seq, head_dim]
   EXPECT_EQ(scale.result.type, sharded(1));
   EXPECT_EQ(scale.op.entered, std::vector<size_t>{1});
-  const Applied table("op *", {split(1, 4), whole(1, false)});
+  const Applied table("op *", {split(1, 4), full(1, false)});
   EXPECT_TRUE(table.op.entered.empty());
 }
 
@@ -172,51 +171,51 @@ TEST(ShardRules, DimensionsOfUnknownRanksAreComparedFromTheEnd) {
   EXPECT_REFUSED("unproven", "op *", {Value::tensor(sharded(1), true, std::nullopt), split(1, 3)});
 }
 
-TEST(ShardRules, ShareOfACountIsNoFactor) {
-  EXPECT_REFUSED("a tp rank's share of a count", "op *", {whole(3), count(/*local=*/true)});
-  EXPECT_REFUSED("a tp rank's share of a count", "op /", {split(2, 3), count(true)});
+TEST(ShardRules, LocalCountIsNotAFactorOfATensor) {
+  EXPECT_REFUSED("a tp-local count", "op *", {full(3), count(/*local=*/true)});
+  EXPECT_REFUSED("a tp-local count", "op /", {split(2, 3), count(true)});
 }
 
-TEST(ShardRules, SharesOfCounts) {
+TEST(ShardRules, LocalCounts) {
   EXPECT_TRUE(Applied("op *", {count(true), count()}, "long").result.local);
   EXPECT_FALSE(Applied("op /", {count(true), count(true)}, "long").result.local)
-      << "heads per key head are the same for every share";
-  EXPECT_REFUSED("two tp ranks' shares", "op *", {count(true), count(true)}, "long");
+      << "heads per key head are the same on every rank";
+  EXPECT_REFUSED("two tp-local counts", "op *", {count(true), count(true)}, "long");
   EXPECT_REFUSED("unproven", "op /", {count(true), literal(2)}, "long");
   EXPECT_REFUSED("meets a number that is not split", "op +", {count(true), literal(1)}, "long");
 }
 
-TEST(ShardRules, ViewTakesTheSplitDimensionApartByALocalCount) {
+TEST(ShardRules, ViewFactorsTheSplitDimensionByALocalCount) {
   EXPECT_TYPE(sharded(2), ".view", {split(2, 3), list({size(0), size(1), count(true), count()})});
-  EXPECT_REFUSED("without a tp rank's share", ".view", {split(2, 3), list({size(0), size(1), count(), count()})});
+  EXPECT_REFUSED("without a tp-local count", ".view", {split(2, 3), list({size(0), size(1), count(), count()})});
   EXPECT_REFUSED("to dimension 3", ".view", {split(2, 3), list({size(0), size(1), count(), count(true)})});
-  EXPECT_REFUSED("two shares", ".view", {split(2, 3), list({size(0), size(1), count(true), count(true)})});
-  EXPECT_REFUSED("of a value that is whole", ".view", {whole(3), list({size(0), size(1), count(true), count()})});
+  EXPECT_REFUSED("two tp-local counts", ".view", {split(2, 3), list({size(0), size(1), count(true), count(true)})});
+  EXPECT_REFUSED("of a value that is full", ".view", {full(3), list({size(0), size(1), count(true), count()})});
   EXPECT_TYPE(sharded(2), ".view", {split(2, 4), list({size(0), size(1), count(true)})});
   EXPECT_TYPE(sharded(2), ".view", {split(2, 4), list({size(0), size(1), literal(-1)})});
-  EXPECT_REFUSED("without a tp rank's share", ".view", {split(2, 3), list({size(0), size(1), literal(-1), count()})});
+  EXPECT_REFUSED("without a tp-local count", ".view", {split(2, 3), list({size(0), size(1), literal(-1), count()})});
 }
 
-TEST(ShardRules, ViewWantsTheSizesBeforeTheSplitToBeTheValuesOwn) {
-  // With [batch, 2 * seq, heads, head_dim / 2] each rank would see other elements than its share of the whole.
+TEST(ShardRules, ViewTakesTheValuesOwnSizesBeforeTheSplit) {
+  // With [batch, 2 * seq, heads, head_dim / 2] each rank would see other elements than its slice of the full view.
   EXPECT_REFUSED("not known to be the value's own", ".view",
                  {split(2, 3), list({size(0), factors({"#1", "2"}), count(true), count()})});
   EXPECT_REFUSED("not known to be the value's own", ".view", {split(2, 3), list({size(0), count(), count(true)})});
 }
 
-TEST(ShardRules, ViewIsProvenWhereItsSizesMakeUpTheSplitDimension) {
+TEST(ShardRules, ViewIsProvenIfItsSizesFactorTheSplitDimension) {
   const Value x = split_of_size(2, 3, "d * n"), n = factors({"n"}, true), d = factors({"d"});
   EXPECT_TYPE(sharded(2), ".view", {x, list({size(0), size(1), n, d})});
   EXPECT_TYPE(sharded(2), ".view", {x, list({literal(1), literal(-1), n, d})});
   EXPECT_TYPE(sharded(2), ".view", {x, list({factors({"#0", "2"}), count(), n, d})});
-  // [1, batch * seq, n, d / 2 …]: what is before the split may be anything.
+  // [1, batch * seq, n, d / 2 …]: the sizes before the split are arbitrary.
   EXPECT_REFUSED("not known to be the value's own", ".view", {x, list({literal(1), literal(-1), n, count()})});
-  // [batch, 1, n, seq * d]: rows of different positions in one.
+  // [batch, 1, n, seq * d]: merges rows of different positions.
   EXPECT_REFUSED("not known to be the value's own", ".view", {x, list({size(0), literal(1), n, literal(-1)})});
   EXPECT_REFUSED("not known to be the value's own", ".view", {x, list({size(0), size(0), n, count()})});
 }
 
-TEST(ShardRules, SizeOfTheSplitDimensionGoesAlongWhereAllAgree) {
+TEST(ShardRules, SizeOfTheSplitDimensionIsKeptIfAllAgree) {
   EXPECT_EQ(Applied("op *", {split_of_size(2, 3, "n"), split_of_size(2, 3, "n")}).result.split_size, "n");
   EXPECT_EQ(Applied("op *", {split_of_size(2, 3, "n"), split(2, 3)}).result.split_size, "");
   EXPECT_EQ(Applied("silu", {split_of_size(2, 3, "n")}).result.split_size, "n");
@@ -227,24 +226,23 @@ TEST(ShardRules, SizeOfTheSplitDimensionGoesAlongWhereAllAgree) {
   EXPECT_EQ(parts.result.elements[1].split_size, "b");
 }
 
-TEST(ShardRules, ShareOfACountIsReadOnlyWhereARuleKnowsIt) {
-  EXPECT_REFUSED("a tp rank's share of a count in select", ".select", {whole(3), literal(1), count(true)});
-  EXPECT_REFUSED("a tp rank's share of a count in chunk", ".chunk", {whole(3), count(true), literal(1)});
-  EXPECT_REFUSED("a tp rank's share of a count in repeat_interleave", ".repeat_interleave",
-                 {whole(3), count(true), literal(1)});
-  EXPECT_REFUSED("a tp rank's share of a count in roll", ".roll", {whole(3), count(true), literal(1)});
-  EXPECT_REFUSED("a tp rank's share of a count in tril", ".tril", {whole(3), count(true)});
-  EXPECT_REFUSED("a tp rank's share of a count in soft_cap", "soft_cap", {whole(3), count(true)});
-  EXPECT_REFUSED("a tp rank's share of a count in rms_norm", "rms_norm", {whole(3), whole(1), count(true)});
+TEST(ShardRules, LocalCountIsReadOnlyByRulesThatSupportIt) {
+  EXPECT_REFUSED("a tp-local count in select", ".select", {full(3), literal(1), count(true)});
+  EXPECT_REFUSED("a tp-local count in chunk", ".chunk", {full(3), count(true), literal(1)});
+  EXPECT_REFUSED("a tp-local count in repeat_interleave", ".repeat_interleave", {full(3), count(true), literal(1)});
+  EXPECT_REFUSED("a tp-local count in roll", ".roll", {full(3), count(true), literal(1)});
+  EXPECT_REFUSED("a tp-local count in tril", ".tril", {full(3), count(true)});
+  EXPECT_REFUSED("a tp-local count in soft_cap", "soft_cap", {full(3), count(true)});
+  EXPECT_REFUSED("a tp-local count in rms_norm", "rms_norm", {full(3), full(1), count(true)});
 }
 
-TEST(ShardRules, OperandThatARuleDoesNotReadIsNotOverlooked) {
-  EXPECT_REFUSED("unproven", "soft_cap", {whole(3), split(2, 3)});
-  EXPECT_REFUSED("unproven", "soft_cap", {whole(3), partial(3)});
-  EXPECT_TYPE(kInvariant, ".type_as", {whole(3), split(2, 3)});
+TEST(ShardRules, OperandsThatARuleDoesNotReadAreChecked) {
+  EXPECT_REFUSED("unproven", "soft_cap", {full(3), split(2, 3)});
+  EXPECT_REFUSED("unproven", "soft_cap", {full(3), partial(3)});
+  EXPECT_TYPE(kInvariant, ".type_as", {full(3), split(2, 3)});
 }
 
-TEST(ShardRules, PartsOfAFusedLayerAreSplitEachByItself) {
+TEST(ShardRules, PartsOfAFusedLayerAreSplitSeparately) {
   const Value fused = Value::tensor(sharded(-1, {"a * d", "b * d", "b * d"}), true, 3);
   const Value a = factors({"a", "d"}, true), b = factors({"b", "d"}, true);
   for (const char* name : {".split", ".split_with_sizes"}) {
@@ -267,10 +265,10 @@ TEST(ShardRules, PartsOfAFusedLayerAreSplitEachByItself) {
   EXPECT_REFUSED("within different parts", "op +", {fused, split(2, 3)});
   EXPECT_REFUSED("reads a value that is split over tp along its last dimension within the parts", "tp_rowwise",
                  {Value(), fused});
-  EXPECT_REFUSED("a loss over logits", "cross_entropy", {fused, whole(2, false)});
+  EXPECT_REFUSED("a loss over logits", "cross_entropy", {fused, full(2, false)});
 }
 
-TEST(ShardRules, EqualPartsAreChunksAndADimensionOfTheirOwn) {
+TEST(ShardRules, EqualPartsAreChunksOrASeparateDimension) {
   const Value fused = Value::tensor(sharded(-1, {"a", "a"}), true, 3);
   const Applied halves(".chunk", {fused, literal(2), literal(-1)});
   ASSERT_EQ(halves.result.elements.size(), 2u) << halves.op.message;
@@ -284,16 +282,16 @@ TEST(ShardRules, ColumnWiseLayerOfParts) {
   Value layer;
   layer.kind = Value::Kind::module;
   layer.type = sharded(0, {"a", "b"});
-  EXPECT_TYPE(sharded(2, {"a", "b"}), "tp_colwise", {layer, whole(3)});
+  EXPECT_TYPE(sharded(2, {"a", "b"}), "tp_colwise", {layer, full(3)});
 }
 
-TEST(ShardRules, TableOfWhichEachRankHasColumns) {
+TEST(ShardRules, TableThatIsSplitByColumn) {
   Value table;
   table.kind = Value::Kind::module;
   table.type = sharded(1);
-  EXPECT_TYPE(sharded(2), "tp_shard embedding", {table, whole(2, false)});
+  EXPECT_TYPE(sharded(2), "tp_shard embedding", {table, full(2, false)});
   table.type = sharded(0);
-  EXPECT_REFUSED("splits by row", "tp_shard embedding", {table, whole(2, false)});
+  EXPECT_REFUSED("splits by row", "tp_shard embedding", {table, full(2, false)});
 }
 
 TEST(ShardRules, ShapeOperationsCarryTheSplitAlong) {
@@ -308,24 +306,24 @@ TEST(ShardRules, ShapeOperationsCarryTheSplitAlong) {
 }
 
 TEST(ShardRules, OneForAllHeadsIsExpandedToEachRanksHeads) {
-  Value one = whole(4);
+  Value one = full(4);
   one.ones = {-3};
   const Applied applied(".expand", {one, list({size(), count(true), size(), size()})});
   EXPECT_EQ(applied.result.type, sharded(1));
   EXPECT_EQ(applied.op.entered, std::vector<size_t>{0}) << "the heads' gradients add";
-  EXPECT_REFUSED("not known to have size 1 there", ".expand", {whole(4), list({size(), count(true), size(), size()})});
-  EXPECT_REFUSED("two shares", ".expand", {one, list({size(), count(true), count(true), size()})});
+  EXPECT_REFUSED("not known to have size 1 there", ".expand", {full(4), list({size(), count(true), size(), size()})});
+  EXPECT_REFUSED("two tp-local counts", ".expand", {one, list({size(), count(true), count(true), size()})});
   Value sum = partial(4);
   sum.ones = {-3};
   EXPECT_REFUSED("an expansion", ".expand", {sum, list({size(), count(true), size(), size()})});
 }
 
-TEST(ShardRules, SplitDimensionIsNotTakenApart) {
+TEST(ShardRules, SplitDimensionIsNotCut) {
   EXPECT_REFUSED("each rank sees only its slice", ".chunk", {split(2, 3), literal(2), literal(-1)});
   EXPECT_REFUSED("each rank sees only its slice", ".narrow", {split(2, 3), literal(2), literal(0), literal(5)});
   EXPECT_REFUSED("would interleave", "cat", {list({split(2, 3), split(2, 3)}), literal(-1)});
   EXPECT_TYPE(sharded(2), "cat", {list({split(2, 3), split(2, 3)}), literal(1)});
-  EXPECT_REFUSED("cat of values", "cat", {list({split(2, 3), whole(3)}), literal(1)});
+  EXPECT_REFUSED("cat of values", "cat", {list({split(2, 3), full(3)}), literal(1)});
 }
 
 TEST(ShardRules, ReductionsOverTheSplit) {
@@ -342,7 +340,7 @@ Value flag() { return Value::number(); }
 
 TEST(ShardRules, ReductionThatMayKeepItsDimensionIsUnproven) {
   EXPECT_REFUSED("no rule for sum", ".sum", {split(2, 4), literal(1), flag()});
-  EXPECT_FALSE(Applied(".sum", {whole(4), literal(1), flag()}).result.rank) << "it may have one dimension less";
+  EXPECT_FALSE(Applied(".sum", {full(4), literal(1), flag()}).result.rank) << "it may have one dimension less";
   EXPECT_TYPE(kPartial, ".sum", {split(2, 4), literal(2), flag()});
 }
 
@@ -357,20 +355,20 @@ TEST(ShardRules, ReductionsOverSeveralDimensions) {
   EXPECT_TYPE(sharded(0), ".mean", {split(1, 4), list({literal(0), literal(-1)})});
   EXPECT_TYPE(kPartial, ".sum", {split(1, 4), list({literal(0), literal(1)})});
   EXPECT_REFUSED("each rank sees only its slice", ".mean", {split(1, 4), list({literal(0), literal(-3)})});
-  EXPECT_EQ(Applied(".mean", {whole(4), list({literal(0), literal(1)})}).result.rank, 2);
+  EXPECT_EQ(Applied(".mean", {full(4), list({literal(0), literal(1)})}).result.rank, 2);
 }
 
-TEST(ShardRules, QuotientsAreLinearInWhatIsDivided) {
+TEST(ShardRules, QuotientsAreLinearInTheDividend) {
   for (const char* name : {"div", ".div", "op /"}) {
     EXPECT_TYPE(kPartial, name, {partial(3), literal(2)});
-    EXPECT_REFUSED("division by a partial sum", name, {whole(3, false), partial(3)});
+    EXPECT_REFUSED("division by a partial sum", name, {full(3, false), partial(3)});
   }
   EXPECT_REFUSED("is not linear", ".div", {partial(3), literal(2), Value::number()});  // rounding_mode
 }
 
 TEST(ShardRules, PartialSumsAreNotRounded) {
-  EXPECT_REFUSED("not known to be a floating type", ".type_as", {partial(3), whole(2, /*gradient=*/false)});
-  EXPECT_TYPE(kPartial, ".type_as", {partial(3), whole(2)});
+  EXPECT_REFUSED("not known to be a floating type", ".type_as", {partial(3), full(2, /*gradient=*/false)});
+  EXPECT_TYPE(kPartial, ".type_as", {partial(3), full(2)});
 }
 
 TEST(ShardRules, SqueezedDimensionMayStay) {
@@ -382,7 +380,7 @@ TEST(ShardRules, SqueezedDimensionMayStay) {
   EXPECT_EQ(before.result.type, sharded(-2)) << "counted from the end it stays where it is";
   EXPECT_EQ(after.result.type, sharded(1));
   EXPECT_FALSE(before.result.rank || after.result.rank);
-  EXPECT_FALSE(Applied(".squeeze", {whole(3), literal(0)}).result.rank);
+  EXPECT_FALSE(Applied(".squeeze", {full(3), literal(0)}).result.rank);
 }
 
 TEST(ShardRules, RollOfAllElementsMovesThemAcrossSlices) {
@@ -392,27 +390,27 @@ TEST(ShardRules, RollOfAllElementsMovesThemAcrossSlices) {
 }
 
 TEST(ShardRules, RepeatedDimensionHasNoLongerSizeOne) {
-  Value mask = whole(4, false);
+  Value mask = full(4, false);
   mask.ones = {-3};
   EXPECT_TRUE(Applied(".repeat_interleave", {mask, literal(4), literal(1)}).result.ones.empty());
-  EXPECT_EQ(Applied(".repeat_interleave", {whole(4), literal(4)}).result.rank, 1);
+  EXPECT_EQ(Applied(".repeat_interleave", {full(4), literal(4)}).result.rank, 1);
 }
 
-TEST(ShardRules, ExpandToOneShareAlone) {
+TEST(ShardRules, ExpandToOneLocalCountOnly) {
   Value x = split(2, 4);
   x.ones = {-3};
   EXPECT_TYPE(sharded(2), ".expand", {x, list({size(), literal(1), count(true), size()})});
   EXPECT_REFUSED("no rule for expand", ".expand", {x, list({size(), count(true), count(true), size()})});
 }
 
-TEST(ShardRules, RemainderOfSharesIsAShare) {
+TEST(ShardRules, RemainderOfLocalCountsIsLocal) {
   EXPECT_TRUE(Applied("op %", {count(true), count(true)}, "long").result.local);
   EXPECT_REFUSED("unproven: a remainder", "op %", {count(true), literal(2)}, "long");
 }
 
 TEST(ShardRules, VectorHasNoRows) {
-  EXPECT_EQ(Applied("matmul", {whole(3), whole(1)}).result.rank, 2);
-  EXPECT_EQ(Applied("matmul", {whole(1), whole(1)}).result.rank, 0);
+  EXPECT_EQ(Applied("matmul", {full(3), full(1)}).result.rank, 2);
+  EXPECT_EQ(Applied("matmul", {full(1), full(1)}).result.rank, 0);
   const Value unknown = Value::tensor(kInvariant, true, std::nullopt);
   EXPECT_REFUSED("unproven", "matmul", {split(1, 3), unknown});
   EXPECT_TYPE(sharded(0), ".t", {split(0, 1)});
@@ -423,26 +421,26 @@ TEST(ShardRules, SizesCountedFromBothSidesMayBeTheSame) {
   const Value first = factors({"#0"}), from_end = factors({"#-3"});
   EXPECT_REFUSED("not known to be the value's own", ".view",
                  {split(2, 3), list({first, from_end, count(true), count()})});
-  EXPECT_EQ(Applied(".size", {whole(3), literal(-3)}, "long").result.factors, std::vector<std::string>{"#0"});
+  EXPECT_EQ(Applied(".size", {full(3), literal(-3)}, "long").result.factors, std::vector<std::string>{"#0"});
 }
 
-TEST(ShardRules, ViewOfAnUnknownRankWantsItsSizes) {
+TEST(ShardRules, ViewOfAnUnknownRankNeedsItsSizes) {
   Value x = Value::tensor(sharded(-1), true, std::nullopt);
-  EXPECT_REFUSED("how many dimensions come before", ".view", {x, list({size(0), literal(-1)})});
+  EXPECT_REFUSED("with an unknown number of dimensions before", ".view", {x, list({size(0), literal(-1)})});
   x.split_size = "d * n";
   EXPECT_TYPE(sharded(2), ".view", {x, list({size(0), size(1), factors({"n"}, true), factors({"d"})})});
 }
 
-TEST(ShardRules, PartsThatStandForHeadsOrGroups) {
+TEST(ShardRules, PartsThatRepresentHeadsOrGroups) {
   const Value heads = Value::tensor(sharded(1, {"a", "a"}), true, 4);
   EXPECT_REFUSED("within the parts", "attention", {heads, heads, heads, Value(), count()});
   const Value x = Value::tensor(sharded(2, {"a", "b"}), true, 3),
               weight = Value::tensor(sharded(0, {"a", "b"}), true, 1);
-  EXPECT_REFUSED("groups may lie across parts", "gated_rms_norm", {x, x, weight, count(true), count()});
+  EXPECT_REFUSED("groups may span parts", "gated_rms_norm", {x, x, weight, count(true), count()});
 }
 
-TEST(ShardRules, LastSizeOfWhatIsBroadcast) {
-  Value x = whole(3), y = whole(3);
+TEST(ShardRules, LastSizeOfABroadcastResult) {
+  Value x = full(3), y = full(3);
   x.last_size = "n";
   EXPECT_EQ(Applied("op +", {x, y}).result.last_size, "") << "n may be 1";
   y.ones = {-1};
@@ -457,51 +455,51 @@ TEST(ShardRules, NormOfAVectorReadsItsPowerFirst) {
   EXPECT_REFUSED("each rank sees only its slice", ".norm", {split(1, 4), literal(1)});
 }
 
-TEST(ShardRules, SizesOfTheSplitDimensionAreShares) {
+TEST(ShardRules, SizesOfTheSplitDimensionAreLocal) {
   EXPECT_TRUE(Applied(".size", {split(2, 3), literal(-1)}, "long").result.local);
   EXPECT_FALSE(Applied(".size", {split(2, 3), literal(1)}, "long").result.local);
 }
 
-TEST(ShardRules, ProductsOfMatrices) {
+TEST(ShardRules, Matmuls) {
   EXPECT_TYPE(kPartial, "matmul", {split(3, 4), split(2, 4)});
   EXPECT_TYPE(sharded(1), "matmul", {split(1, 4), split(1, 4)});
-  EXPECT_REFUSED("only one side is split", "matmul", {split(3, 4), whole(4)});
-  const Applied columns("matmul", {whole(3), split(1, 2)});
+  EXPECT_REFUSED("only one side is split", "matmul", {split(3, 4), full(4)});
+  const Applied columns("matmul", {full(3), split(1, 2)});
   EXPECT_EQ(columns.result.type, sharded(2));
   EXPECT_EQ(columns.op.entered, std::vector<size_t>{0});
-  EXPECT_REFUSED("unproven", "matmul", {whole(3), split(0, 1)});  // a vector has no columns
+  EXPECT_REFUSED("unproven", "matmul", {full(3), split(0, 1)});  // a vector has no columns
 }
 
 TEST(ShardRules, LinearFunctionOfSplitWeights) {
   EXPECT_TYPE(kPartial, "linear", {split(2, 3), split(1, 2)});
-  EXPECT_REFUSED("a bias is added to a partial sum", "linear", {split(2, 3), split(1, 2), whole(1)});
-  EXPECT_REFUSED("split by input feature meets", "linear", {whole(3), split(1, 2)});
-  EXPECT_TYPE(sharded(2), "linear", {whole(3), split(0, 2)});
+  EXPECT_REFUSED("a bias is added to a partial sum", "linear", {split(2, 3), split(1, 2), full(1)});
+  EXPECT_REFUSED("split by input feature meets", "linear", {full(3), split(1, 2)});
+  EXPECT_TYPE(sharded(2), "linear", {full(3), split(0, 2)});
 }
 
 TEST(ShardRules, Norm) {
-  EXPECT_TYPE(kInvariant, "rms_norm", {whole(3), whole(1), count()});
-  EXPECT_REFUSED("over the last dimension, which is split", "rms_norm", {split(2, 3), whole(1), count()});
-  EXPECT_REFUSED("a norm of a partial sum", "rms_norm", {partial(3), whole(1), count()});
-  const Applied heads("rms_norm", {split(2, 4), whole(1), count()});
+  EXPECT_TYPE(kInvariant, "rms_norm", {full(3), full(1), count()});
+  EXPECT_REFUSED("over the last dimension, which is split", "rms_norm", {split(2, 3), full(1), count()});
+  EXPECT_REFUSED("a norm of a partial sum", "rms_norm", {partial(3), full(1), count()});
+  const Applied heads("rms_norm", {split(2, 4), full(1), count()});
   EXPECT_EQ(heads.op.entered, std::vector<size_t>{1}) << "each rank has a part of the weight's gradient";
-  EXPECT_REFUSED("unproven", "rms_norm", {Value::tensor(sharded(1), true, std::nullopt), whole(1), count()});
+  EXPECT_REFUSED("unproven", "rms_norm", {Value::tensor(sharded(1), true, std::nullopt), full(1), count()});
   EXPECT_REFUSED("a norm whose weight is a partial sum", "rms_norm", {split(1, 4), partial(1), count()});
 }
 
-TEST(ShardRules, NormOverASplitDimensionSumsItsSquaresWhereTheWeightIsSplitAlike) {
+TEST(ShardRules, NormOverASplitDimensionSumsSquaresIfTheWeightIsSplitTheSameWay) {
   const Applied applied("rms_norm", {split(2, 3), split(0, 1), count()});
   EXPECT_EQ(applied.op.call, Call::rms_norm);
   EXPECT_EQ(applied.result.type, sharded(2));
   EXPECT_TRUE(applied.op.entered.empty());
-  EXPECT_REFUSED("whose weight is whole", "rms_norm", {split(2, 3), whole(1), count()});
+  EXPECT_REFUSED("whose weight is full", "rms_norm", {split(2, 3), full(1), count()});
   const Value fused = Value::tensor(sharded(2, {"a", "b"}), true, 3);
   EXPECT_REFUSED("whose weight is split over tp along its last dimension", "rms_norm", {fused, split(0, 1), count()});
-  EXPECT_REFUSED("whole on every tp rank meets one that is split", "rms_norm", {whole(3), split(0, 1), count()});
+  EXPECT_REFUSED("full on every tp rank meets one that is split", "rms_norm", {full(3), split(0, 1), count()});
   EXPECT_REFUSED("a norm whose weight is split", "rms_norm", {split(1, 3), split(0, 1), count()});
 }
 
-TEST(ShardRules, SlopesOfAlibiAreThoseOfARanksHeads) {
+TEST(ShardRules, AlibiSlopesAreThoseOfLocalHeads) {
   EXPECT_TYPE(kInvariant, "alibi_slopes", {count(), Value()});
   const Applied own("alibi_slopes", {count(/*local=*/true), Value()});
   EXPECT_EQ(own.op.call, Call::alibi_slopes);
@@ -509,7 +507,7 @@ TEST(ShardRules, SlopesOfAlibiAreThoseOfARanksHeads) {
 
   EXPECT_EQ(Applied("alibi_mask", {Value(), own.result, Value()}).result, Value::tensor(sharded(1), false, 4));
   EXPECT_EQ(Applied("alibi_mask", {Value(), split(0, 1), Value()}).result, Value::tensor(sharded(1), true, 4));
-  EXPECT_EQ(Applied("alibi_mask", {Value(), whole(1, false), Value()}).result, Value::tensor(kInvariant, false, 4));
+  EXPECT_EQ(Applied("alibi_mask", {Value(), full(1, false), Value()}).result, Value::tensor(kInvariant, false, 4));
   EXPECT_REFUSED("unproven", "alibi_mask", {Value(), split(1, 2), Value()});
   EXPECT_REFUSED("unproven", "alibi_mask", {Value(), partial(1), Value()});
   for (const char* name : {"attention", "attention_with_biases"}) {
@@ -517,58 +515,58 @@ TEST(ShardRules, SlopesOfAlibiAreThoseOfARanksHeads) {
       return std::vector<Value>{split(1, 4), split(1, 4), split(1, 4), biases, count()};
     };
     EXPECT_TYPE(sharded(2), name, with(Value::tensor(sharded(1), false, 4)));
-    EXPECT_REFUSED("not known to be the same for every head", name, with(whole(4, false)));
+    EXPECT_REFUSED("not known to be the same for every head", name, with(full(4, false)));
   }
 }
 
-TEST(ShardRules, SinksAreSplitWhereHeadsAre) {
+TEST(ShardRules, SinksAreSplitIfHeadsAre) {
   const auto attend = [](const Value& heads, const Value& sinks) {
     return Applied("attention_with_sinks", {heads, heads, heads, Value(), count(), sinks});
   };
   EXPECT_EQ(attend(split(1, 4), split(0, 1)).result, Value::tensor(sharded(2), true, 3));
-  EXPECT_EQ(attend(whole(4), whole(1)).result, Value::tensor(kInvariant, true, 3));
-  EXPECT_NE(attend(split(1, 4), whole(1)).op.message.find("with sinks that are whole"), std::string::npos);
-  EXPECT_NE(attend(whole(4), split(0, 1)).op.message.find("with sinks that are split"), std::string::npos);
+  EXPECT_EQ(attend(full(4), full(1)).result, Value::tensor(kInvariant, true, 3));
+  EXPECT_NE(attend(split(1, 4), full(1)).op.message.find("with sinks that are full"), std::string::npos);
+  EXPECT_NE(attend(full(4), split(0, 1)).op.message.find("with sinks that are split"), std::string::npos);
   EXPECT_NE(attend(split(1, 4), partial(1)).op.message.find("unproven"), std::string::npos);
   EXPECT_NE(attend(split(2, 4), split(0, 1)).op.message.find("attention over a value that is split"),
             std::string::npos);
 }
 
-TEST(ShardRules, ConvolutionsReadWholeValues) {
-  const Applied patches("Conv2d layer", {Value(), whole(4, /*gradient=*/false)});
+TEST(ShardRules, ConvolutionsTakeFullValues) {
+  const Applied patches("Conv2d layer", {Value(), full(4, /*gradient=*/false)});
   EXPECT_EQ(patches.result, Value::tensor(kInvariant, true, 4));
   EXPECT_TRUE(Applied("Conv2d layer", {Value(), split(1, 4)}).rejected());
   EXPECT_TRUE(Applied("Conv2d layer", {Value(), partial(4)}).rejected());
 }
 
 TEST(ShardRules, LayerNormEntersBothParametersOverHeads) {
-  const Applied heads("layer_norm", {split(2, 4), list({count()}), whole(1), whole(1), count()});
+  const Applied heads("layer_norm", {split(2, 4), list({count()}), full(1), full(1), count()});
   EXPECT_EQ(heads.op.entered, (std::vector<size_t>{2, 3}));
   EXPECT_REFUSED("over the last dimension, which is split", "layer_norm",
-                 {split(2, 3), list({count()}), whole(1), whole(1), count()});
+                 {split(2, 3), list({count()}), full(1), full(1), count()});
   EXPECT_REFUSED("a norm over dimensions of which one is split", "layer_norm",
-                 {split(2, 4), list({count(), count()}), whole(2), whole(2), count()});
+                 {split(2, 4), list({count(), count()}), full(2), full(2), count()});
   EXPECT_EQ(Applied("LayerNorm layer", {Value(), split(2, 4)}).op.call, Call::layer_norm);
-  EXPECT_TYPE(kInvariant, "LayerNorm layer", {Value(), whole(3)});
+  EXPECT_TYPE(kInvariant, "LayerNorm layer", {Value(), full(3)});
 }
 
-TEST(ShardRules, BiasAddedToAProductOfMatrices) {
-  const Applied columns("addmm", {split(0, 1), whole(2), split(1, 2)});
+TEST(ShardRules, BiasAddedToAMatmul) {
+  const Applied columns("addmm", {split(0, 1), full(2), split(1, 2)});
   EXPECT_EQ(columns.result.type, sharded(1)) << columns.op.message;
   EXPECT_EQ(columns.op.entered, std::vector<size_t>{1});
-  EXPECT_REFUSED("would count it once for every rank", "addmm", {whole(1), split(1, 2), split(0, 2)});
+  EXPECT_REFUSED("would count it once for every rank", "addmm", {full(1), split(1, 2), split(0, 2)});
 }
 
 TEST(ShardRules, AttentionByHeads) {
   const Value heads = split(1, 4);
-  Value mask = whole(4, false);
+  Value mask = full(4, false);
   mask.ones = {-3};
   EXPECT_TYPE(sharded(2), "attention", {heads, heads, heads, mask, count()});
   EXPECT_TYPE(sharded(2), "attention", {heads, heads, heads, split(1, 4), count()});
   EXPECT_REFUSED("a mask that is not known to be the same for every head", "attention",
-                 {heads, heads, heads, whole(4, false), count()});
+                 {heads, heads, heads, full(4, false), count()});
   EXPECT_REFUSED("heads that are split over tp and others that are not", "attention",
-                 {heads, whole(4), whole(4), mask, count()});
+                 {heads, full(4), full(4), mask, count()});
   EXPECT_REFUSED("attention over a value that is split over tp along dimension 2", "attention",
                  {split(2, 4), split(2, 4), split(2, 4), mask, count()});
 }
@@ -592,7 +590,7 @@ TEST(ShardRules, AttentionMasks) {
   mask.members["documents"] = partial(2);
   EXPECT_REFUSED("unproven", "visible_keys", {mask, count(), Value()});
   EXPECT_REFUSED("unproven", "causal_mask", {split(1, 2), count()});
-  EXPECT_EQ(Applied("causal_mask", {whole(2), count()}).result.kind, Value::Kind::object);
+  EXPECT_EQ(Applied("causal_mask", {full(2), count()}).result.kind, Value::Kind::object);
 }
 
 TEST(ShardRules, StateSpacesByHeadsAndTheirGroups) {
@@ -600,9 +598,9 @@ TEST(ShardRules, StateSpacesByHeadsAndTheirGroups) {
     return std::vector<Value>{x, step, rates, shared, shared, rates, count()};
   };
   EXPECT_TYPE(sharded(2), "state_space_duality", duality(split(2, 4), split(2, 3), split(0, 1), split(2, 4)));
-  EXPECT_TYPE(kInvariant, "state_space_duality", duality(whole(4), whole(3), whole(1), whole(4)));
-  EXPECT_REFUSED("some are split over tp and others are whole", "state_space_duality",
-                 duality(split(2, 4), split(2, 3), split(0, 1), whole(4)));
+  EXPECT_TYPE(kInvariant, "state_space_duality", duality(full(4), full(3), full(1), full(4)));
+  EXPECT_REFUSED("some are split over tp and others are full", "state_space_duality",
+                 duality(split(2, 4), split(2, 3), split(0, 1), full(4)));
   EXPECT_REFUSED("a value that is split over tp along its last dimension", "state_space_duality",
                  duality(split(2, 4), split(2, 3), split(0, 1), split(3, 4)));
   EXPECT_TYPE(sharded(2), "gated_rms_norm", {split(2, 3), split(2, 3), split(0, 1), count(true), count()});
@@ -611,7 +609,7 @@ TEST(ShardRules, StateSpacesByHeadsAndTheirGroups) {
 }
 
 TEST(ShardRules, StateSpacesByChannels) {
-  const Applied scan("selective_scan", {split(2, 3), split(2, 3), split(0, 2), whole(3), whole(3), split(0, 1)});
+  const Applied scan("selective_scan", {split(2, 3), split(2, 3), split(0, 2), full(3), full(3), split(0, 1)});
   EXPECT_EQ(scan.result.type, sharded(2)) << scan.op.message;
   EXPECT_EQ(scan.op.entered, (std::vector<size_t>{3, 4}));
   const Value fused = Value::tensor(sharded(-1, {"a", "b"}), true, 3);
@@ -620,25 +618,25 @@ TEST(ShardRules, StateSpacesByChannels) {
   EXPECT_TYPE(sharded(2, {"a", "b"}), "causal_conv1d", {fused, weight, bias});
   EXPECT_TYPE(sharded(2), "causal_conv1d", {split(2, 3), split(0, 3), Value()});
   EXPECT_REFUSED("causal_conv1d of a value that is split", "causal_conv1d", {fused, split(0, 3), Value()});
-  EXPECT_REFUSED("causal_conv1d of a partial sum", "causal_conv1d", {partial(3), whole(3), whole(1)});
-  EXPECT_TYPE(sharded(2), "without_padding", {split(2, 3), whole(2, false)});
-  EXPECT_REFUSED("no rule for without_padding", "without_padding", {split(1, 3), whole(2, false)});
+  EXPECT_REFUSED("causal_conv1d of a partial sum", "causal_conv1d", {partial(3), full(3), full(1)});
+  EXPECT_TYPE(sharded(2), "without_padding", {split(2, 3), full(2, false)});
+  EXPECT_REFUSED("no rule for without_padding", "without_padding", {split(1, 3), full(2, false)});
 }
 
 TEST(ShardRules, ExpertsSplitWithinGateAndUpGiveAPartialSum) {
   const Value gate_up = Value::tensor(sharded(1, {"inner", "inner"}), true, 3), down = split(2, 3);
   const auto experts = [](const Value& one, const Value& other) {
-    return std::vector<Value>{Value(), whole(2), one, other, whole(2, false), whole(2)};
+    return std::vector<Value>{Value(), full(2), one, other, full(2, false), full(2)};
   };
   const Applied split_experts("mix_experts", experts(gate_up, down));
   EXPECT_EQ(split_experts.op.call, Call::sum);
   EXPECT_EQ(split_experts.op.entered, (std::vector<size_t>{1, 5})) << "rows and weights, not what is chosen";
-  const Applied full_experts("mix_experts", experts(whole(3), whole(3)));
+  const Applied full_experts("mix_experts", experts(full(3), full(3)));
   EXPECT_EQ(full_experts.op.call, Call::none);
   EXPECT_EQ(full_experts.result.type, kInvariant);
   EXPECT_TRUE(full_experts.op.entered.empty());
-  EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(gate_up, whole(3)));
-  EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(whole(3), down));
+  EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(gate_up, full(3)));
+  EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(full(3), down));
   EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(split(1, 3), down));
   EXPECT_REFUSED("experts whose gate and up are", "mix_experts", experts(gate_up, split(1, 3)));
   EXPECT_REFUSED("experts whose gate and up are", "mix_experts",
@@ -652,30 +650,30 @@ TEST(ShardRules, ExpertsSplitWithinGateAndUpGiveAPartialSum) {
 }
 
 TEST(ShardRules, LossOverASplitVocabulary) {
-  const Applied loss("cross_entropy", {split(2, 3), whole(2, false)});
+  const Applied loss("cross_entropy", {split(2, 3), full(2, false)});
   EXPECT_EQ(loss.op.call, Call::cross_entropy);
   EXPECT_EQ(loss.result.type, kInvariant);
-  EXPECT_EQ(Applied("cross_entropy", {whole(3), whole(2, false)}).op.call, Call::none);
-  EXPECT_REFUSED("a loss of a partial sum", "cross_entropy", {partial(3), whole(2, false)});
+  EXPECT_EQ(Applied("cross_entropy", {full(3), full(2, false)}).op.call, Call::none);
+  EXPECT_REFUSED("a loss of a partial sum", "cross_entropy", {partial(3), full(2, false)});
 }
 
 TEST(ShardRules, LossOverASampleOfClasses) {
-  const Value targets = whole(2, false), temperature = Value::number();
+  const Value targets = full(2, false), temperature = Value::number();
   const auto of = [&](const Value& hidden, const Value& weight, const Value& bias) {
     return Applied("sampled_cross_entropy", {hidden, weight, bias, targets, temperature});
   };
-  const Applied loss = of(whole(3), split(0, 2), split(0, 1));
+  const Applied loss = of(full(3), split(0, 2), split(0, 1));
   EXPECT_EQ(loss.op.call, Call::sampled_cross_entropy);
   EXPECT_TRUE(loss.result.is_invariant());
-  EXPECT_TRUE(loss.op.entered.empty());  // its gradients are whole on every rank
-  EXPECT_EQ(of(whole(3), whole(2), whole(1)).op.call, Call::none);
+  EXPECT_TRUE(loss.op.entered.empty());  // its gradients are full on every rank
+  EXPECT_EQ(of(full(3), full(2), full(1)).op.call, Call::none);
   EXPECT_REFUSED("a loss of a partial sum", "sampled_cross_entropy",
                  {partial(3), split(0, 2), split(0, 1), targets, temperature});
   EXPECT_REFUSED("a loss over a sample of classes", "sampled_cross_entropy",
-                 {whole(3), split(1, 2), whole(1), targets, temperature});
+                 {full(3), split(1, 2), full(1), targets, temperature});
 }
 
-TEST(ShardRules, DimensionsThatAreNotKnownAreNotTakenForTheDefault) {
+TEST(ShardRules, UnknownDimensionsAreNotTheDefault) {
   EXPECT_REFUSED("no rule", ".softmax", {split(2, 4), count()});
   EXPECT_REFUSED("no rule", ".select", {split(2, 4), count(), literal(0)});
   EXPECT_REFUSED("no rule", ".chunk", {split(2, 4), literal(2), count()});
@@ -685,7 +683,7 @@ TEST(ShardRules, DimensionsThatAreNotKnownAreNotTakenForTheDefault) {
   EXPECT_REFUSED("no rule", ".squeeze", {split(2, 4), count()});
 }
 
-TEST(ShardRules, NumbersTooLargeForAnyDimensionAreNotKnown) {
+TEST(ShardRules, NumbersTooLargeForADimensionAreUnknown) {
   const Applied product("op *", {literal(1 << 30), literal(1 << 30)}, "int64_t");
   EXPECT_FALSE(product.result.known);
   const Applied sum("op +", {literal(2), literal(3)}, "int64_t");
@@ -694,7 +692,7 @@ TEST(ShardRules, NumbersTooLargeForAnyDimensionAreNotKnown) {
 
 TEST(ShardRules, PathsThatDisagree) {
   EXPECT_EQ(join(split(2, 3), split(2, 3)), split(2, 3));
-  EXPECT_EQ(join(split(2, 3), whole(3)).kind, Value::Kind::mismatch);
+  EXPECT_EQ(join(split(2, 3), full(3)).kind, Value::Kind::mismatch);
   EXPECT_EQ(join(Value(), split(2, 3)), split(2, 3)) << "an undefined tensor has every type";
 }
 

@@ -1,4 +1,4 @@
-// Gap ownership: slices concatenate to the text, and comments go with what they stand at.
+// Gap ownership: slices concatenate to the text, and comments stay with their code.
 #include "generator/source/slices.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// modgen --suggest, on a decoder that is written with libtorch alone (suggest/tiny_llm.cc).
+// modgen --suggest, on a decoder that only uses libtorch (suggest/tiny_llm.cc).
 #include <nlohmann/json.hpp>
 
 #include "tests/generator/command_line.h"
@@ -55,7 +55,7 @@ TEST_F(Suggest, SeesThroughStyleAndDefinitionsBehindTheClass) {
   for (const Json& method : layer["methods"]) EXPECT_GE(method["percent"], 75) << layer.dump(1);
 }
 
-TEST_F(Suggest, SaysInWordsWhatRemainsToBeWritten) {
+TEST_F(Suggest, ListsTheRemainingWorkAsText) {
   const Outcome outcome = modgen(in_root + "--suggest " + kModel + " llama");
   EXPECT_EQ(outcome.exit_code, 0);
   for (const char* line :
@@ -65,7 +65,7 @@ TEST_F(Suggest, SaysInWordsWhatRemainsToBeWritten) {
     EXPECT_TRUE(says(outcome, line)) << line << outcome.output;
 }
 
-TEST_F(Suggest, FindsAClassThatIsThereWordForWord) {
+TEST_F(Suggest, FindsAnIdenticalClass) {
   // A catalogue class under another name, with other comments and layout.
   std::string copy = read_file(MODULAR_SOURCE_DIR "/generated/llama.h");
   copy = copy.substr(copy.find("class LlamaMLPImpl"));
@@ -84,7 +84,7 @@ TEST_F(Suggest, FindsAClassThatIsThereWordForWord) {
   EXPECT_TRUE(says(outcome, "  100 % llama::LlamaMLP  (")) << outcome.output;
 }
 
-TEST_F(Suggest, SaysWhatItCannotRead) {
+TEST_F(Suggest, ReportsUnreadableInput) {
   write_file(folder.path() / "broken.cc", "#include <torch/torch.h>\nclass A : public torch::nn::Modul {};\n");
   const Outcome broken = modgen(in_root + "--suggest " + (folder.path() / "broken.cc").string());
   EXPECT_EQ(broken.exit_code, 2);

@@ -1,5 +1,5 @@
-// modgen --watch, as an author uses it: edit, read what it says, edit again, interrupt. Every wait is for a line that
-// it prints.
+// modgen --watch, as an author uses it: edit, read the output, edit again, interrupt. Every wait is for a line that it
+// prints.
 #include <sys/wait.h>
 
 #include <csignal>
@@ -9,7 +9,7 @@
 namespace modgen {
 namespace {
 
-/// A running modgen --watch, whose lines are read one by one.
+/// A running modgen --watch whose output is read line by line.
 class Watcher {
  public:
   explicit Watcher(const std::string& arguments) {
@@ -32,7 +32,7 @@ class Watcher {
     std::fclose(output_);
   }
 
-  /// Everything up to the line that holds `text`, that line included; what was printed until the end where none does.
+  /// The output up to and including the line that contains `text`; all output if no line does.
   std::string read_to(const std::string& text) {
     std::string all;
     std::array<char, 4096> line;
@@ -68,7 +68,7 @@ class Watch : public CommandLine {
   }
 };
 
-TEST_F(Watch, GeneratesWhatAChangeConcernsAndSurvivesErrors) {
+TEST_F(Watch, GeneratesTheAffectedFilesAndSurvivesErrors) {
   use("golden/alias_and_inferred_classes");
   Watcher watcher(in_root);
   const std::string start = watcher.read_to("modgen: watching ");
@@ -94,11 +94,11 @@ TEST_F(Watch, GeneratesWhatAChangeConcernsAndSurvivesErrors) {
   EXPECT_EQ(watcher.end_with(SIGINT), 0);
 }
 
-TEST_F(Watch, NoticesNewSpecsAndEndsWhenAsked) {
+TEST_F(Watch, NoticesNewSpecsAndEndsOnASignal) {
   use("golden/alias_and_inferred_classes");
   ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
   Watcher watcher(in_root);
-  EXPECT_EQ(watcher.read_to("modgen: watching ").find("generated\n"), std::string::npos) << "all was current";
+  EXPECT_EQ(watcher.read_to("modgen: watching ").find("generated\n"), std::string::npos) << "all files were up to date";
   write("gamma",
         "#pragma once\n#include \"modular/alpha.h\"\nnamespace modular::gamma {\nMODULAR_FAMILY(Gamma);\n"
         "using GammaBlock = alpha::AlphaBlock;\n}  // namespace modular::gamma\n");
@@ -107,7 +107,7 @@ TEST_F(Watch, NoticesNewSpecsAndEndsWhenAsked) {
   EXPECT_EQ(watcher.end_with(SIGTERM), 0);
 }
 
-TEST_F(Watch, LooksAtTheFamiliesThatAreNamed) {
+TEST_F(Watch, WatchesOnlyTheNamedFamilies) {
   use("golden/alias_and_inferred_classes");
   Watcher watcher(in_root + "alpha");
   EXPECT_EQ(watcher.read_to("modgen: watching ").find("beta.h"), std::string::npos);
@@ -118,7 +118,7 @@ TEST_F(Watch, LooksAtTheFamiliesThatAreNamed) {
   EXPECT_EQ(watcher.end_with(SIGINT), 0);
 }
 
-TEST_F(Watch, SaysWhereThereIsNothingToWatch) {
+TEST_F(Watch, ReportsAMissingFolder) {
   const Outcome outcome = modgen(in_root + "--watch");
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_TRUE(says(outcome, "modular cannot be watched")) << outcome.output;

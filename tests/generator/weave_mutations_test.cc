@@ -1,5 +1,5 @@
-// Each of these is a spec of Llama, or of a family of golden/parallel, that computes the same on one process, and
-// something else (or nothing) on some mesh. Each is rejected, at its line.
+// Each mutation is a spec of Llama, or of a family in golden/parallel, that computes the same on a single process but a
+// different result (or none) on some mesh. Each is rejected at the line of the error.
 #include "tests/generator/weave_support.h"
 
 namespace modgen {
@@ -7,10 +7,10 @@ namespace {
 
 struct Mutation {
   const char* name;
-  const char* from;  // in modular/llama.h, once
+  const char* from;  // occurs once in the spec
   const char* to;
-  const char* message;  // a part of the error
-  const char* line;     // a part of the line that it points at
+  const char* message;  // part of the error
+  const char* line;     // part of the line of the error
   const char* family = "llama";
 };
 
@@ -18,49 +18,49 @@ void PrintTo(const Mutation& mutation, std::ostream* out) { *out << mutation.nam
 
 class WeaveMutation : public testing::TestWithParam<Mutation> {};
 
-TEST_P(WeaveMutation, IsRejectedAtItsPlace) {
+TEST_P(WeaveMutation, IsRejectedAtItsLine) {
   const Mutation& mutation = GetParam();
   const std::string family = mutation.family;
   const GenerateResult result =
       family == "llama" ? generate_spec(family, with(llama_spec(), mutation.from, mutation.to))
                         : generate_parallel(family, with(parallel_spec(family), mutation.from, mutation.to));
   EXPECT_FALSE(result.ok());
-  for (const Output& output : result.outputs) EXPECT_TRUE(output.bytes.empty()) << "written in spite of an error";
+  for (const Output& output : result.outputs) EXPECT_TRUE(output.bytes.empty()) << "written despite an error";
   bool found = false;
   for (const Diagnostic& diagnostic : result.diagnostics)
     found |= diagnostic.message.find(mutation.message) != std::string::npos &&
              diagnostic.where.source_line.find(mutation.line) != std::string::npos;
-  EXPECT_TRUE(found) << "wanted: " << mutation.message << "\nat: " << mutation.line << "\ngot:\n"
+  EXPECT_TRUE(found) << "expected: " << mutation.message << "\nat: " << mutation.line << "\ngot:\n"
                      << all_text(result.diagnostics);
 }
 
 const Mutation kTensorParallel[] = {
     {"ColumnLayerWithoutAnnotation", "TP_COLWISE nn::Linear up_proj", "nn::Linear up_proj",
-     "whole on every tp rank meets one that is split", "gated_activation("},
+     "full on every tp rank meets one that is split", "gated_activation("},
     {"RowLayerWithoutAnnotation", "TP_ROWWISE nn::Linear down_proj", "nn::Linear down_proj",
      "a layer without an annotation reads a value that is split", "return down_proj("},
     {"RowForColumn", "TP_COLWISE nn::Linear gate_proj", "TP_ROWWISE nn::Linear gate_proj",
-     "split by input feature (TP_ROWWISE) reads a value that is whole", "gated_activation("},
+     "split by input feature (TP_ROWWISE) reads a value that is full", "gated_activation("},
     {"ColumnForRow", "TP_ROWWISE nn::Linear down_proj", "TP_COLWISE nn::Linear down_proj",
      "split by output feature reads a value that is split", "return down_proj("},
     {"AttentionOutputColumnForRow", "TP_ROWWISE nn::Linear o_proj", "TP_COLWISE nn::Linear o_proj",
      "split by output feature reads a value that is split", "return o_proj("},
-    {"QueryHeadsNotLocal", "TP_LOCAL int64_t num_heads;", "int64_t num_heads;", "without a tp rank's share of a count",
+    {"QueryHeadsNotLocal", "TP_LOCAL int64_t num_heads;", "int64_t num_heads;", "without a tp-local count",
      "Tensor query = prepare_query"},
     {"KeyHeadsNotLocal", "TP_LOCAL int64_t num_key_value_heads;", "int64_t num_key_value_heads;",
-     "without a tp rank's share of a count", "Tensor key = prepare_key"},
+     "without a tp-local count", "Tensor key = prepare_key"},
     {"KeyNotSplit", "TP_COLWISE nn::Linear k_proj", "nn::Linear k_proj",
-     "a view by a tp rank's share of a count, of a value that is whole", "Tensor key = prepare_key"},
-    {"HeadSizeLocalInsteadOfHeads", "int64_t head_dim;", "TP_LOCAL int64_t head_dim;", "two shares",
+     "a view by a tp-local count, of a value that is full", "Tensor key = prepare_key"},
+    {"HeadSizeLocalInsteadOfHeads", "int64_t head_dim;", "TP_LOCAL int64_t head_dim;", "two tp-local counts",
      "Tensor query = prepare_query"},
     {"ViewOrder", "(q_proj(hidden_states)).view({batch, seq, num_heads, head_dim})",
-     "(q_proj(hidden_states)).view({batch, seq, head_dim, num_heads})", "moves the share of a count to dimension 3",
+     "(q_proj(hidden_states)).view({batch, seq, head_dim, num_heads})", "moves the tp-local count to dimension 3",
      "Tensor query = prepare_query"},
     {"NoTranspose", "view({batch, seq, num_heads, head_dim}).transpose(1, 2)",
      "view({batch, seq, num_heads, head_dim})", "rotary positions of a value that is split", "rotary(query, cos, sin)"},
     {"EmbeddingNotSplitButTied", "TP_VOCAB nn::Embedding embed_tokens", "nn::Embedding embed_tokens",
-     "which it is tied to, is whole", "nn::Linear lm_head"},
-    {"ProjectionNotSplitButTied", "TP_VOCAB TIED_TO(", "TIED_TO(", "lm_head.weight is whole", "nn::Linear lm_head"},
+     "which it is tied to, is full", "nn::Linear lm_head"},
+    {"ProjectionNotSplitButTied", "TP_VOCAB TIED_TO(", "TIED_TO(", "lm_head.weight is full", "nn::Linear lm_head"},
     {"SoftmaxOverVocabulary", "Tensor logits = project(hidden_states);",
      "Tensor logits = torch::log_softmax(project(hidden_states), -1);",
      "log_softmax over dimension 2, which is split over tp", "torch::log_softmax"},
@@ -69,14 +69,13 @@ const Mutation kTensorParallel[] = {
      "mean over a dimension that is split over tp", "logits.mean"},
     {"SplitSizeAsFactor", "Tensor logits = project(hidden_states);",
      "Tensor logits = project(hidden_states);\n    logits = logits / logits.size(-1);",
-     "a tp rank's share of a count meets a tensor", "logits.size(-1)"},
-    {"LocalCountAsScale", "mask, scaling,", "mask, scaling / num_heads,", "a tp rank's share of a count",
-     "scaling / num_heads"},
+     "a tp-local count meets a tensor", "logits.size(-1)"},
+    {"LocalCountAsScale", "mask, scaling,", "mask, scaling / num_heads,", "a tp-local count", "scaling / num_heads"},
     {"PartialLoss", "outputs.loss_sum = cross_entropy(logits, targets)", "outputs.loss_sum = logits.sum()",
      "output loss_sum is a partial sum over tp", "logits.sum()"},
     {"ForgottenExit", "return residual + mlp(post_attention_layernorm(residual));",
      "return residual + torch::linear(mlp->up_proj(residual), mlp->down_proj->weight);",
-     "a partial sum over tp meets a value that is whole", "torch::linear"},
+     "a partial sum over tp meets a value that is full", "torch::linear"},
     {"NonLinearOfPartial", "return residual + mlp(post_attention_layernorm(residual));",
      "return residual + torch::silu(torch::linear(mlp->up_proj(residual), mlp->down_proj->weight));",
      "silu is not linear, and meets a partial sum", "torch::silu"},
@@ -93,7 +92,7 @@ const Mutation kTensorParallel[] = {
      "chunk over dimension 2, which is split over tp", ".chunk(2, -1)"},
     {"UnknownOperation", "return down_proj(gated_activation(hidden_act, gate_proj(x), up_proj(x)));",
      "return down_proj(torch::fft_fft(gated_activation(hidden_act, gate_proj(x), up_proj(x))));",
-     "unproven: there is no rule for fft_fft", "torch::fft_fft"},
+     "unproven: no rule for fft_fft", "torch::fft_fft"},
     {"UntraceableSplit", "q_proj(linear(config.hidden_size, num_heads * head_dim, config.attention_bias))",
      "q_proj(linear(config.hidden_size, 4096, config.attention_bias))", "cannot be traced to fields of the config",
      "nn::Linear q_proj"},
@@ -107,7 +106,7 @@ const Mutation kTensorParallel[] = {
      "a lambda that captures a module whose parameters are split", "const auto up"},
     {"AllParameters", "return down_proj(gated_activation(hidden_act, gate_proj(x), up_proj(x)));",
      "return down_proj(gated_activation(hidden_act, gate_proj(x), up_proj(x))) * parameters()[0].mean();",
-     "there is no rule for parameters", "parameters()[0]"},
+     "no rule for parameters", "parameters()[0]"},
     {"TwoLayouts", "TP_COLWISE nn::Linear gate_proj", "TP_COLWISE TP_ROWWISE nn::Linear gate_proj",
      "two annotations of one kind", "nn::Linear gate_proj"},
 };
@@ -121,32 +120,32 @@ const Mutation kPipeline[] = {
      "is held by the last pipeline stage alone, but is used on the first stage only", "return embed_tokens("},
     {"NormOnFirstStage", "PP_LAST LlamaRMSNorm norm;", "PP_FIRST LlamaRMSNorm norm;",
      "model.norm.weight is held by the first pipeline stage alone, but is used on the last", "return rms_norm("},
-    {"StagesWithoutSplit", "PP_SPLIT ModuleListOf", "ModuleListOf", "there is no PP_SPLIT list", "embed_tokens"},
-    {"WalkByIndex", "for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);",
+    {"StagesWithoutSplit", "PP_SPLIT ModuleListOf", "ModuleListOf", "neither a PP_SPLIT list", "embed_tokens"},
+    {"LoopByIndex", "for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);",
      "for (size_t i = 0; i < layers->size(); ++i) hidden_states = (*layers)[i](hidden_states, rotary_embeddings, "
      "mask);",
-     "is reached into", "(*layers)[i]"},
+     "is accessed outside its loop", "(*layers)[i]"},
     {"TwoCarriedValues", "for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);",
      "Tensor sum = hidden_states;\n    for (auto& layer : *layers) {\n      hidden_states = layer(hidden_states, "
      "rotary_embeddings, mask);\n      sum = sum + hidden_states;\n    }",
      "carries several values: hidden_states, sum", "for (auto& layer : *layers)"},
-    {"SplitListIsNoList", "PP_LAST LlamaRMSNorm norm;", "PP_SPLIT LlamaRMSNorm norm;", "PP_SPLIT marks norm",
+    {"SplitListIsNotAList", "PP_LAST LlamaRMSNorm norm;", "PP_SPLIT LlamaRMSNorm norm;", "PP_SPLIT marks norm",
      "LlamaRMSNorm norm;"},
     {"InterruptedFeed", "const AttentionMask mask = attention_mask(batch);",
      "const AttentionMask mask = attention_mask(batch);\n    hidden_states = hidden_states * 2.0;",
      "is interrupted by other statements", "hidden_states * 2.0"},
-    {"FedValueReadBeforeTheWalk", "const AttentionMask mask = attention_mask(batch);",
+    {"FedValueReadBeforeTheLoop", "const AttentionMask mask = attention_mask(batch);",
      "const AttentionMask mask = causal_mask(hidden_states.mean(-1), /*window=*/0);",
-     "hidden_states is read before the walk over PP_SPLIT layers", "hidden_states.mean(-1)"},
-    {"CountedWalk",
+     "hidden_states is read before the loop over PP_SPLIT layers", "hidden_states.mean(-1)"},
+    {"CountedLoop",
      "for (auto& layer : *layers) hidden_states = layer(hidden_states, rotary_embeddings, mask);\n    return "
      "norm(hidden_states);",
-     "int64_t walked = 0;\n    for (auto& layer : *layers) {\n      ++walked;\n      hidden_states = "
+     "int64_t iterations = 0;\n    for (auto& layer : *layers) {\n      ++iterations;\n      hidden_states = "
      "layer(hidden_states, rotary_embeddings, mask);\n    }\n    return norm(hidden_states) * "
-     "static_cast<double>(walked);",
-     "carries several values: hidden_states, walked", "for (auto& layer : *layers)"},
+     "static_cast<double>(iterations);",
+     "carries several values: hidden_states, iterations", "for (auto& layer : *layers)"},
     {"ResultWithoutName", "Tensor hidden_states = model(batch);\n    Tensor logits = project(hidden_states);",
-     "Tensor logits = project(model(batch));", "is handed to the next pipeline stage, but it is used at once",
+     "Tensor logits = project(model(batch));", "is passed to the next pipeline stage, but it is used at once",
      "project(model(batch))"},
 };
 
@@ -158,25 +157,25 @@ const Mutation kViews[] = {
      "(q_proj(hidden_states)).view({batch, num_heads, seq, head_dim})", "not known to be the value's own",
      "Tensor query = prepare_query"},
     {"HeadsAsTheRest", "(q_proj(hidden_states)).view({batch, seq, num_heads, head_dim})",
-     "(q_proj(hidden_states)).view({batch, seq, -1, head_dim})", "without a tp rank's share of a count",
+     "(q_proj(hidden_states)).view({batch, seq, -1, head_dim})", "without a tp-local count",
      "Tensor query = prepare_query"},
     {"MaskOfEachHead", "return o_proj(attention(query, key, value, mask, scaling));",
      "const Tensor bias = torch::zeros({1, 4, seq, seq});\n    return o_proj(attention(query, key, value, bias, "
      "scaling));",
      "a mask that is not known to be the same for every head", "return o_proj(", "tiny"},
-    {"MaskOfAShare", "return o_proj(attention(query, key, value, mask, scaling));",
+    {"MaskOfALocalCount", "return o_proj(attention(query, key, value, mask, scaling));",
      "const Tensor bias = torch::zeros({1, num_heads, seq, seq});\n    return o_proj(attention(query, key, value, "
      "bias, "
      "scaling));",
-     "zeros of a tp rank's share of a count", "const Tensor bias", "tiny"},
-    {"JointNormWithAWholeWeight", "TP_SHARD(0) Tensor weight;", "Tensor weight;",
-     "which is split over tp, whose weight is whole", "const Tensor query", "by_heads"},
+     "zeros of a tp-local count", "const Tensor bias", "tiny"},
+    {"JointNormWithAFullWeight", "TP_SHARD(0) Tensor weight;", "Tensor weight;",
+     "which is split over tp, whose weight is full", "const Tensor query", "by_heads"},
     {"JointNormOfEachHead", "q_norm(q_proj(hidden_states)).view({batch, seq, num_heads, head_dim})",
      "q_norm(q_proj(hidden_states).view({batch, seq, num_heads, head_dim}))", "a norm whose weight is split",
      "const Tensor query", "by_heads"},
-    {"SinksOfAllHeads", "TP_SHARD(0) Tensor sinks;", "Tensor sinks;", "with sinks that are whole",
+    {"SinksOfAllHeads", "TP_SHARD(0) Tensor sinks;", "Tensor sinks;", "with sinks that are full",
      "attention_with_sinks(", "by_heads"},
-    {"BufferOfAllHeads", "TP_SHARD(0) Tensor gains;", "Tensor gains;", "whole on every tp rank meets one that is split",
+    {"BufferOfAllHeads", "TP_SHARD(0) Tensor gains;", "Tensor gains;", "full on every tp rank meets one that is split",
      "const Tensor slopes", "by_heads"},
     {"BufferSplitElsewhere", "TP_SHARD(0) Tensor gains;", "TP_SHARD(1) Tensor gains;",
      "split over tp along different dimensions meet", "const Tensor slopes", "by_heads"},
@@ -194,18 +193,18 @@ const Mutation kViews[] = {
      "gate_up_proj(x).chunk", "fused_parts"},
     {"UnequalHalves", "TP_COLWISE_PARTS(intermediate_size, intermediate_size)",
      "TP_COLWISE_PARTS(intermediate_size, 1)", "which are not its parts", "gate_up_proj(x).chunk", "fused_parts"},
-    {"PartOfNoMember", "TP_COLWISE_PARTS(intermediate_size, intermediate_size)",
+    {"PartWithoutAMember", "TP_COLWISE_PARTS(intermediate_size, intermediate_size)",
      "TP_COLWISE_PARTS(intermediate_size, initializer_range > 0)", "cannot be traced to fields", "gate_up_proj;",
      "fused_parts"},
     {"FusedLayerIntoOutput", "const auto gate_and_up = gate_up_proj(x).chunk(2, -1);\n",
      "return down_proj(gate_up_proj(x));\n    const auto gate_and_up = gate_up_proj(x).chunk(2, -1);\n",
      "within the parts", "return down_proj(gate_up_proj(x))", "fused_parts"},
-    {"NumberOfPartsBehindHeads", "view({batch, seq, 3, num_heads, head_dim}).unbind(2)",
+    {"NumberOfPartsAfterHeads", "view({batch, seq, 3, num_heads, head_dim}).unbind(2)",
      "view({batch, seq, num_heads, 3, head_dim}).unbind(3)", "its parts would interleave", "c_attn(hidden_states)",
      "transposed"},
     {"TableByRow", "TP_SHARD(1) nn::Embedding", "TP_SHARD(0) nn::Embedding", "splits by row", "position_bias(distance)",
      "transposed"},
-    {"ScaleOfAllHeads", "TP_SHARD(1) Tensor head_scale", "Tensor head_scale", "whole on every tp rank meets one",
+    {"ScaleOfAllHeads", "TP_SHARD(1) Tensor head_scale", "Tensor head_scale", "full on every tp rank meets one",
      "matmul(weights, value) * head_scale", "transposed"},
     {"HeadsMergedInFrontOfPositions", "mixed.transpose(1, 2).reshape({batch, seq, -1})",
      "mixed.reshape({batch, seq, -1})", "of a value that is split over tp along dimension 1", "mixed.reshape",
@@ -213,11 +212,11 @@ const Mutation kViews[] = {
 };
 
 const Mutation kSums[] = {
-    {"GateAndUpAsOne", "TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up", "TP_SHARD(1) Tensor gate_up",
+    {"GateAndUpSplitAsOne", "TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up", "TP_SHARD(1) Tensor gate_up",
      "experts whose gate and up are split over tp along dimension 1, and", "const Tensor mixed", "one_sum"},
-    {"DownWhole", "TP_SHARD(2) Tensor down", "Tensor down", "and whose down is whole", "const Tensor mixed", "one_sum"},
-    {"GateAndUpWhole", "TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up", "Tensor gate_up",
-     "experts whose gate and up are whole", "const Tensor mixed", "one_sum"},
+    {"DownFull", "TP_SHARD(2) Tensor down", "Tensor down", "and whose down is full", "const Tensor mixed", "one_sum"},
+    {"GateAndUpFull", "TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up", "Tensor gate_up",
+     "experts whose gate and up are full", "const Tensor mixed", "one_sum"},
     {"DownByOutput", "TP_SHARD(2) Tensor down", "TP_SHARD(1) Tensor down", "and whose down is split over tp along",
      "const Tensor mixed", "one_sum"},
     {"ByExpert", "TP_SHARD(2) Tensor down", "TP_SHARD(0) Tensor down", "experts whose gate and up",
@@ -230,16 +229,16 @@ const Mutation kSums[] = {
      "a bias is added to a partial sum", "return once +", "one_sum"},
     {"ChangedInPlace", "const Tensor once = down(activation(\"gelu\", up(hidden_states)));",
      "Tensor once = torch::linear(activation(\"gelu\", up(hidden_states)), down->weight);\n    once += hidden_states;",
-     "a partial sum over tp meets a value that is whole", "once += hidden_states", "one_sum"},
+     "a partial sum over tp meets a value that is full", "once += hidden_states", "one_sum"},
 };
 
 const Mutation kStages[] = {
-    {"NormInsideOfTheWalk", "hidden_states = layer(hidden_states, mask);",
+    {"NormInsideTheLoop", "hidden_states = layer(hidden_states, mask);",
      "hidden_states = norm(layer(hidden_states, mask));",
-     "is held by the last pipeline stage alone, but is used within the walk", "LocalGlobal", "local_global"},
-    {"NormBeforeTheWalk", "Tensor hidden_states = embedded * scale;", "Tensor hidden_states = norm(embedded * scale);",
+     "is held by the last pipeline stage alone, but is used within the loop", "LocalGlobal", "local_global"},
+    {"NormBeforeTheLoop", "Tensor hidden_states = embedded * scale;", "Tensor hidden_states = norm(embedded * scale);",
      "is held by the last pipeline stage alone, but is used on the first stage only", "LocalGlobal", "local_global"},
-    {"EmbeddingBehindTheWalk", "hidden_states = norm(hidden_states);",
+    {"EmbeddingAfterTheLoop", "hidden_states = norm(hidden_states);",
      "hidden_states = norm(hidden_states + embed(batch.input_ids));",
      "is held by the first pipeline stage alone, but is used on the last stage only", "embed(batch.input_ids)",
      "local_global"},
@@ -247,128 +246,132 @@ const Mutation kStages[] = {
      "const AttentionMask full = causal_mask(batch.attention_mask, embed(batch.input_ids).size(1));",
      "is held by the first pipeline stage alone, but is used on every stage", "embed(batch.input_ids).size(1)",
      "local_global"},
-    {"FeedBehindAMask", "Tensor hidden_states = embedded * scale;\n",
+    {"FeedAfterAMask", "Tensor hidden_states = embedded * scale;\n",
      "Tensor hidden_states = embedded;\n    const Tensor every = position_ids(batch);\n    hidden_states = "
      "hidden_states * "
      "scale;\n",
      "is interrupted by other statements", "hidden_states = hidden_states * scale", "local_global"},
-    {"WalkInABranch", "for (auto& layer : *layers) {", "if (config.sliding_window > 0) for (auto& layer : *layers) {",
+    {"LoopInABranch", "for (auto& layer : *layers) {", "if (config.sliding_window > 0) for (auto& layer : *layers) {",
      "is inside another statement", "for (auto& layer : *layers)", "local_global"},
-    {"TwoWalks", "hidden_states = norm(hidden_states);",
+    {"TwoLoops", "hidden_states = norm(hidden_states);",
      "for (auto& layer : *layers) hidden_states = layer(hidden_states, full);\n    hidden_states = "
      "norm(hidden_states);",
-     "a second walk over a PP_SPLIT list", "hidden_states = layer(hidden_states, full)", "local_global"},
+     "a second loop over a PP_SPLIT list", "hidden_states = layer(hidden_states, full)", "local_global"},
 };
 
-/// Before the last member of two_towers' entry.
-const char* const kTwoTowers = "  TwoTowersModel model{nullptr};";
+/// The last member of the entry of two_towers, before which code is inserted.
+const char* const kLastMember = "  TwoTowersModel model{nullptr};";
 
-const Mutation kTowers[] = {
+const Mutation kStacks[] = {
     {"TableOnFirstStage", "PP_ALL TP_VOCAB", "PP_FIRST TP_VOCAB",
      "model.gate, which the last pipeline stage alone holds, is used in one statement with model.table, which the "
      "first",
      "table(batch.input_ids) * gate", "two_towers"},
     {"TableOnNoStage", "PP_ALL TP_VOCAB", "TP_VOCAB", "the parameters of model.table belong to no pipeline stage",
      "nn::Embedding table", "two_towers"},
-    {"FirstTowerOnEveryStage", "PP_FIRST TwoTowersTower left", "PP_ALL TwoTowersTower left",
-     "and no two towers to cut between", "bridge;", "two_towers"},
-    {"LastTowerOnEveryStage", "PP_LAST TwoTowersTower right", "PP_ALL TwoTowersTower right",
-     "and no two towers to cut between", "TwoTowersTower left;", "two_towers"},
-    {"FirstTowerOnBothStages", "return right(again + crossing, mask);",
+    {"FirstStackOnEveryStage", "PP_FIRST TwoTowersTower left", "PP_ALL TwoTowersTower left",
+     "nor two stacks to cut between", "bridge;", "two_towers"},
+    {"LastStackOnEveryStage", "PP_LAST TwoTowersTower right", "PP_ALL TwoTowersTower right",
+     "nor two stacks to cut between", "TwoTowersTower left;", "two_towers"},
+    {"FirstStackOnBothStages", "return right(again + crossing, mask);",
      "return right(again + left(crossing, mask), mask);", "is used in one statement with model.left.layers",
      "return right(", "two_towers"},
-    {"FirstTowerBehindTheLast", "return right(again + crossing, mask);",
+    {"FirstStackAfterTheLast", "return right(again + crossing, mask);",
      "const Tensor once = right(again + crossing, mask);\n    return left(once, mask);",
-     "is held by the first pipeline stage alone, but is used after what the last one runs", "return left(once",
+     "is held by the first pipeline stage alone, but is used after the last stage's computation", "return left(once",
      "two_towers"},
-    {"LastTowerBeforeTheFirst", "const Tensor states = read(batch, mask);",
+    {"LastStackBeforeTheFirst", "const Tensor states = read(batch, mask);",
      "const Tensor early = right(table(batch.input_ids), mask);\n    const Tensor states = read(batch, "
      "causal_mask(early.mean(-1), 0));",
-     "is held by the last pipeline stage alone, but is used before what the first one runs", "const Tensor early",
+     "is held by the last pipeline stage alone, but is used before the first stage's computation", "const Tensor early",
      "two_towers"},
     {"SecondValue", "Tensor crossing = states;",
      "const Tensor other = left(table(batch.input_ids), mask);\n    const Tensor both = batch.input_ids.unsqueeze(-1) "
      "+ other;\n    Tensor "
      "crossing = states;",
-     "the first pipeline stage makes other beside crossing, which it hands on", "const Tensor other", "two_towers"},
+     "the first pipeline stage computes other in addition to crossing, which it passes on", "const Tensor other",
+     "two_towers"},
     {"SeveralNames", "Tensor crossing = states;\n    crossing = crossing + bridge(states);",
      "const auto [crossing, other] = std::pair<Tensor, Tensor>(states, bridge(states));",
-     "the first pipeline stage makes several values: crossing, other", "const auto [crossing, other]", "two_towers"},
-    {"NoTensor",
+     "the first pipeline stage computes several values: crossing, other", "const auto [crossing, other]", "two_towers"},
+    {"NotATensor",
      "Tensor crossing = states;\n    crossing = crossing + bridge(states);\n    const Tensor again = "
      "table(batch.input_ids) "
      "* gate;\n    return right(again + crossing, mask);",
      "const std::vector<Tensor> crossing = {states, bridge(states)};\n    const Tensor again = table(batch.input_ids) "
      "* "
      "gate;\n    return right(again + crossing[0], mask);",
-     "crossing, which the first pipeline stage hands on, is not a Tensor", "const std::vector<Tensor> crossing",
+     "crossing, which the first pipeline stage passes on, is not a Tensor", "const std::vector<Tensor> crossing",
      "two_towers"},
     {"NoName", "crossing = crossing + bridge(states);", "bridge(states);",
-     "what bridge makes for the last pipeline stage has no name", "bridge(states);", "two_towers"},
+     "the output of bridge for the last pipeline stage is not assigned to a variable", "bridge(states);", "two_towers"},
     {"InterruptedFeed", "Tensor crossing = states;",
      "Tensor crossing = states;\n    const Tensor doubled = crossing * 2.0;",
-     "what makes crossing for the first stage is interrupted", "crossing = crossing + bridge(states)", "two_towers"},
-    {"CallInABranch", kTwoTowers,
+     "the computation of crossing for the first stage is interrupted", "crossing = crossing + bridge(states)",
+     "two_towers"},
+    {"CallInABranch", kLastMember,
      "  Outputs forward(const Batch& batch) {\n    Outputs outputs;\n    if (batch.want_logits) outputs.logits = "
      "lm_head(model(batch));\n    return outputs;\n  }\n  TwoTowersModel model{nullptr};",
-     "a call in which the model is cut between its towers is inside another statement", "lm_head(model(batch))",
+     "a call in which the model is cut between its stacks is inside another statement", "lm_head(model(batch))",
      "two_towers"},
-    {"CallUsedAtOnce", kTwoTowers,
+    {"CallUsedAtOnce", kLastMember,
      "  Outputs forward(const Batch& batch) {\n    Outputs outputs;\n    outputs.logits = lm_head(model(batch));\n    "
      "return outputs;\n  }\n  TwoTowersModel model{nullptr};",
-     "is handed to the next pipeline stage, but it is used at once", "lm_head(model(batch))", "two_towers"},
-    {"CutTwice", kTwoTowers,
+     "is passed to the next pipeline stage, but it is used at once", "lm_head(model(batch))", "two_towers"},
+    {"CutTwice", kLastMember,
      "  Outputs forward(const Batch& batch) {\n    const Tensor once = model(batch);\n    const Tensor twice = "
      "model(batch);\n    Outputs outputs;\n    outputs.logits = lm_head(once + twice);\n    return outputs;\n  }\n  "
      "TwoTowersModel model{nullptr};",
-     "the model is cut between its towers more than once", "const Tensor twice", "two_towers"},
-    {"FirstTowerBesideTheCall", kTwoTowers,
+     "the model is cut between its stacks more than once", "const Tensor twice", "two_towers"},
+    {"FirstStackOutsideTheCall", kLastMember,
      "  Outputs forward(const Batch& batch) {\n    const Tensor hidden_states = model(batch);\n    Outputs outputs;\n  "
      "  "
      "outputs.logits = model->bridge(hidden_states);\n    return outputs;\n  }\n  TwoTowersModel model{nullptr};",
-     "model.bridge is held by the first pipeline stage alone, but is used beside the call in which the model is cut",
+     "model.bridge is held by the first pipeline stage alone, but is used outside the call in which the model is cut",
      "model->bridge(hidden_states)", "two_towers"},
-    {"HeadBeforeTheCall", kTwoTowers,
+    {"HeadBeforeTheCall", kLastMember,
      "  Outputs forward(const Batch& batch) {\n    const Tensor scores = lm_head(model->table(batch.input_ids));\n    "
      "const Tensor hidden_states = model(batch);\n    Outputs outputs;\n    outputs.logits = scores;\n    return "
      "outputs;\n  }\n  TwoTowersModel model{nullptr};",
      "lm_head is held by the last pipeline stage alone, but is used before the call in which the model is cut",
      "const Tensor scores", "two_towers"},
-    {"OneTowerRun", kTwoTowers,
+    {"OnlyOneStackRun", kLastMember,
      "  Outputs forward(const Batch& batch) {\n    Outputs outputs;\n    outputs.logits = model->left("
      "model->table(batch.input_ids), whole_mask());\n    return outputs;\n  }\n  TwoTowersModel "
      "model{nullptr};",
      "the PP_FIRST and the PP_LAST modules of TwoTowersForCausalLM are not both run", "Outputs forward", "two_towers"},
 };
 
-const Mutation kCutTowers[] = {
-    {"EndOfATowerUsedAtOnce", "const Tensor seen = left(table(batch.input_ids), mask);\n    return bridge(seen);",
+const Mutation kCutStacks[] = {
+    {"EndOfAStackUsedAtOnce", "const Tensor seen = left(table(batch.input_ids), mask);\n    return bridge(seen);",
      "return bridge(left(table(batch.input_ids), mask));",
-     "is handed to the next pipeline stage, but it is used at once", "return bridge(left(", "split_towers"},
-    {"EndOfATowerBeforeItsWalk", "left(table(batch.input_ids), mask);", "left(bridge(table(batch.input_ids)), mask);",
-     "model.bridge is held by the last pipeline stage of its tower alone, but is used on every stage",
+     "is passed to the next pipeline stage, but it is used at once", "return bridge(left(", "split_towers"},
+    {"EndOfAStackBeforeItsLoop", "left(table(batch.input_ids), mask);", "left(bridge(table(batch.input_ids)), mask);",
+     "model.bridge is held by the last pipeline stage of its stack alone, but is used on every stage",
      "const Tensor seen = left(bridge(", "split_towers"},
-    {"EndOfTheSecondBeforeItsWalk", "Tensor hidden_states = table(batch.input_ids);",
+    {"EndOfTheSecondStackBeforeItsLoop", "Tensor hidden_states = table(batch.input_ids);",
      "Tensor hidden_states = table(batch.input_ids) * gate;",
-     "model.gate is held by the last pipeline stage of its tower alone, but is used on the first stage only",
+     "model.gate is held by the last pipeline stage of its stack alone, but is used on the first stage only",
      "table(batch.input_ids) * gate", "split_towers"},
-    {"EndOfATowerOnNoStage", "PP_LAST tiny::TinyNorm norm;", "tiny::TinyNorm norm;",
+    {"EndOfAStackOnNoStage", "PP_LAST tiny::TinyNorm norm;", "tiny::TinyNorm norm;",
      "the parameters of model.left.norm.weight belong to no pipeline stage", "tiny::TinyNorm(config.hidden_size)",
      "split_towers"},
-    {"FirstTowerWalkedBesideTheSecond", "const Tensor states = read(batch, mask);",
+    {"BothStacksLoopedInOneMethod", "const Tensor states = read(batch, mask);",
      "Tensor states = table(batch.input_ids);\n    for (auto& layer : *left->layers) states = layer(states, mask);",
-     "a second walk over a PP_SPLIT list in one method", "for (auto& layer : *right->layers)", "split_towers"},
-    {"TowerWalkedTwice", "return bridge(seen);", "const Tensor again = left(seen, mask);\n    return bridge(again);",
-     "the PP_SPLIT list layers is walked more than once", "const Tensor again = left(seen", "split_towers"},
-    {"TwoTensorsOfTheFirstTower", "Tensor crossing = states;",
+     "a second loop over a PP_SPLIT list in one method", "for (auto& layer : *right->layers)", "split_towers"},
+    {"StackLoopedTwice", "return bridge(seen);", "const Tensor again = left(seen, mask);\n    return bridge(again);",
+     "the PP_SPLIT list layers is looped over more than once", "const Tensor again = left(seen", "split_towers"},
+    {"TwoTensorsOfTheFirstStack", "Tensor crossing = states;",
      "const Tensor other = bridge(states);\n    const Tensor both = batch.input_ids.unsqueeze(-1) + other;\n    Tensor "
      "crossing = states;",
-     "the first pipeline stage makes states beside crossing, which it hands on", "const Tensor states", "split_towers"},
-    {"LayersReachedInto", "return bridge(seen);", "return bridge(seen) + left->layers[0]->mlp(seen);",
-     "is reached into: a stage holds only some of its elements", "left->layers[0]", "split_towers"},
+     "the first pipeline stage computes states in addition to crossing, which it passes on", "const Tensor states",
+     "split_towers"},
+    {"LayersAccessedByIndex", "return bridge(seen);", "return bridge(seen) + left->layers[0]->mlp(seen);",
+     "is accessed outside its loop: a stage holds only some of its elements", "left->layers[0]", "split_towers"},
     {"CallInABranch", "const Tensor states = read(batch, mask);",
      "Tensor states = table(batch.input_ids);\n    if (batch.input_ids.size(1) > 0) states = read(batch, mask);",
-     "a call that walks the PP_SPLIT list is inside another statement", "states = read(batch, mask)", "split_towers"},
+     "a call that loops over the PP_SPLIT list is inside another statement", "states = read(batch, mask)",
+     "split_towers"},
 };
 
 const Mutation kSharding[] = {
@@ -393,8 +396,8 @@ INSTANTIATE_TEST_SUITE_P(Pipeline, WeaveMutation, testing::ValuesIn(kPipeline), 
 INSTANTIATE_TEST_SUITE_P(Views, WeaveMutation, testing::ValuesIn(kViews), kName);
 INSTANTIATE_TEST_SUITE_P(Sums, WeaveMutation, testing::ValuesIn(kSums), kName);
 INSTANTIATE_TEST_SUITE_P(Stages, WeaveMutation, testing::ValuesIn(kStages), kName);
-INSTANTIATE_TEST_SUITE_P(Towers, WeaveMutation, testing::ValuesIn(kTowers), kName);
-INSTANTIATE_TEST_SUITE_P(CutTowers, WeaveMutation, testing::ValuesIn(kCutTowers), kName);
+INSTANTIATE_TEST_SUITE_P(Stacks, WeaveMutation, testing::ValuesIn(kStacks), kName);
+INSTANTIATE_TEST_SUITE_P(CutStacks, WeaveMutation, testing::ValuesIn(kCutStacks), kName);
 INSTANTIATE_TEST_SUITE_P(Sharding, WeaveMutation, testing::ValuesIn(kSharding), kName);
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Specs under test: written to a folder of their own and generated in memory.
+// Helpers for specs under test, which are written to a separate folder and generated in memory.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ inline std::string read_file(const std::filesystem::path& path) {
 /// The shipped Llama spec.
 inline std::string llama_spec() { return read_file(std::filesystem::path(MODULAR_SOURCE_DIR) / "modular/llama.h"); }
 
-/// `text` with its one occurrence of `from` replaced.
+/// `text` with its only occurrence of `from` replaced.
 inline std::string with(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << "not in the spec: " << from;
@@ -33,14 +33,14 @@ inline std::string with(std::string text, const std::string& from, const std::st
   return text.replace(at, from.size(), to);
 }
 
-/// Where the specs of golden family tree "parallel" stand.
+/// The folder with the specs of the golden tree "parallel".
 inline std::filesystem::path parallel_specs() {
   return std::filesystem::path(MODULAR_SOURCE_DIR) / "tests/generator/golden/parallel/modular";
 }
 
 inline std::string parallel_spec(const std::string& family) { return read_file(parallel_specs() / (family + ".h")); }
 
-/// Generates a family from `spec`, whose files beside the shipped ones are those of `others` and itself.
+/// Generates a family from `spec`, in a tree with the spec and the files of folder `others`, next to the shipped tree.
 inline GenerateResult generate_spec(const std::string& family, const std::string& spec,
                                     const std::filesystem::path& others = {}) {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
@@ -60,7 +60,7 @@ inline GenerateResult generate_spec(const std::string& family, const std::string
   return result;
 }
 
-/// Generates a family of that tree from `spec`, its changed text.
+/// Generates a family of the golden tree "parallel" from a changed `spec`.
 inline GenerateResult generate_parallel(const std::string& family, const std::string& spec) {
   return generate_spec(family, spec, parallel_specs());
 }

@@ -1,4 +1,4 @@
-// Work in a copy of this process: its answer, its end by a signal, and nothing of this process's files in it.
+// Background tasks: answer, termination by a signal, and no inherited files.
 #include "runtime/launch/background_task.h"
 
 #include <fcntl.h>
@@ -16,10 +16,10 @@
 namespace modular {
 namespace {
 
-BackgroundTask::Outcome open_pidfd(BackgroundTask& task) {
+BackgroundTask::Outcome await_outcome(BackgroundTask& task) {
   pollfd event = {task.descriptor(), POLLIN, 0};
   EXPECT_EQ(poll(&event, 1, 60000), 1) << "hung";
-  return task.outcome().value_or(BackgroundTask::Outcome{.status = -1, .answer = "no end"});
+  return task.outcome().value_or(BackgroundTask::Outcome{.status = -1, .answer = "not ended"});
 }
 
 class Task : public testing::Test {
@@ -35,7 +35,7 @@ TEST_F(Task, AnswersAndIsLogged) {
     answer = known;
     return 3;
   });
-  const auto [status, answer] = open_pidfd(task);
+  const auto [status, answer] = await_outcome(task);
   EXPECT_EQ(status, 3);
   EXPECT_TRUE(answer == known);
   std::string line;
@@ -43,9 +43,9 @@ TEST_F(Task, AnswersAndIsLogged) {
   EXPECT_EQ(line, "said");
 }
 
-TEST_F(Task, ThatThrowsSaysWhy) {
+TEST_F(Task, AnswersWithTheMessageOfAnException) {
   BackgroundTask task(log(), [](std::string&) -> int { throw std::runtime_error("no such thing"); });
-  const auto [status, answer] = open_pidfd(task);
+  const auto [status, answer] = await_outcome(task);
   EXPECT_EQ(status, 1);
   EXPECT_EQ(answer, "no such thing");
 }
@@ -55,23 +55,23 @@ TEST_F(Task, EndsByASignalAndWithItsObject) {
     while (true) pause();
   };
   BackgroundTask task(log(), wait);
-  EXPECT_FALSE(task.outcome()) << "it runs";
+  EXPECT_FALSE(task.outcome()) << "still running";
   task.signal(SIGTERM);
-  EXPECT_EQ(open_pidfd(task).status, 128 + SIGTERM);
+  EXPECT_EQ(await_outcome(task).status, 128 + SIGTERM);
   int end = -1;
   {
     const BackgroundTask another(log(), wait);
     end = fcntl(another.descriptor(), F_DUPFD_CLOEXEC, 0);
   }
   pollfd event = {end, POLLIN, 0};
-  EXPECT_EQ(poll(&event, 1, 0), 1) << "it still runs";
+  EXPECT_EQ(poll(&event, 1, 0), 1) << "still running after destruction";
   close(end);
 }
 
 TEST_F(Task, HoldsNoLockOfThisProcess) {
   const auto path = folder_.write("lock", "");
   const int opened = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  const int lock = fcntl(opened, F_DUPFD_CLOEXEC, 20);  // where the task has no file of its own
+  const int lock = fcntl(opened, F_DUPFD_CLOEXEC, 20);  // a descriptor that the task does not use itself
   close(opened);
   ASSERT_EQ(flock(lock, LOCK_EX | LOCK_NB), 0);
   BackgroundTask task(log(), [](std::string&) -> int {

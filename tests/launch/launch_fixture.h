@@ -1,4 +1,4 @@
-// The launch probe (launch_probe.cc), started as a user starts modrun, in a folder of the test's own.
+// Starts the launch probe (launch_probe.cc) as a user starts modrun, in a temporary folder per test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class LaunchTest : public ::testing::Test {
   ~LaunchTest() override { std::filesystem::remove_all(folder_); }
 
   testing::Started start(const std::vector<std::string>& command, std::vector<std::string> variables = {}) {
-    variables.push_back("TMPDIR=" + folder_);  // where logs of failed runs stay
+    variables.push_back("TMPDIR=" + folder_);  // logs of failed runs are kept there
     return testing::start_program(command, folder_, variables);
   }
 

@@ -1,5 +1,5 @@
-// A program for the launcher's tests: a modrun whose only command is to behave in one way, on one rank.
-//   launch_probe [launcher flags] WAY RANK     e.g. launch_probe --nproc-per-node 2 throw 1; -1 is all of them
+// Program for the launcher's tests: like modrun, but one rank misbehaves in a given way.
+//   launch_probe [launcher flags] WAY RANK     e.g. launch_probe --nproc-per-node 2 throw 1; -1 means all ranks
 #include <signal.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ void wait_in_collective(Mesh& mesh) {
   all_reduce(mesh.world(), value, "the loss").wait();
 }
 
-/// What the rank that is asked to misbehave does in step 3, while the others wait for it.
+/// Behavior of the misbehaving rank in step 3, while the others wait for it.
 const std::map<std::string, std::function<void()>> kWays = {
     {"work", [] {}},
     {"throw", [] { throw std::runtime_error("the data file is cut off"); }},
@@ -72,12 +72,12 @@ const std::map<std::string, std::function<void()>> kWays = {
     {"end-in-order", [] { _exit(128 + SIGTERM); }},
 };
 
-/// Rank 1 ends as c10d's thread that watches NCCL ends it; rank 0 meanwhile has a reason of its own, and says so later.
+/// Rank 1 fails as if c10d's NCCL watchdog ended it; rank 0 fails for its own reason and reports it later.
 void fail_after_the_backend(const Mesh& mesh, const std::function<void()>& wait) {
   if (mesh.rank() == 1)
     std::thread([] { C10_THROW_ERROR(DistBackendError, "NCCL watchdog thread terminated with exception"); }).join();
   try {
-    wait();  // until rank 1 is gone
+    wait();  // until rank 1 has died
   } catch (const CollectiveError&) {
     set_waiting({});
   }
@@ -92,7 +92,7 @@ int run(const std::string& way, int64_t misbehaving_rank) {
   Mesh mesh(environment, shape,
             {.device = at::kCPU,
              .collective_timeout = std::chrono::milliseconds(timeout ? std::atoi(timeout) : 60000),
-             .on_lost_machine = [](const std::string& sentence) { end_rank(sentence); }});
+             .on_lost_machine = [](const std::string& message) { end_rank(message); }});
   wait_in_collective(mesh);
   printf("rank %d of %d is up, %s threads\n", static_cast<int>(mesh.rank()), static_cast<int>(mesh.world_size()),
          std::getenv("OMP_NUM_THREADS"));

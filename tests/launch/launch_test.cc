@@ -1,4 +1,4 @@
-// The launcher with real processes: what ends, how soon, and what the last lines on the screen say.
+// The launcher with real processes: which processes end, how soon, and the last lines of output.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -46,14 +46,14 @@ TEST_F(LaunchTest, ShowsAllRanksOnRequest) {
   EXPECT_NE(ended.output.find("[1] rank 1 of 2 is up"), std::string::npos) << ended.output;
 }
 
-TEST_F(LaunchTest, SharesTheCoresOutUnlessTold) {
+TEST_F(LaunchTest, DividesTheCoresAmongRanksByDefault) {
   cpu_set_t usable;
   ASSERT_EQ(sched_getaffinity(0, sizeof(usable), &usable), 0);
   const Ended shared = end(probe({"--nproc-per-node", "2", "work", "0"}));
   EXPECT_NE(shared.output.find(fmt::format("up, {} threads", std::max(1, CPU_COUNT(&usable) / 2))), std::string::npos)
       << shared.output;
-  const Ended told = end(probe({"--nproc-per-node", "2", "work", "0"}, {"OMP_NUM_THREADS=7"}));
-  EXPECT_NE(told.output.find("up, 7 threads"), std::string::npos) << told.output;
+  const Ended with_variable = end(probe({"--nproc-per-node", "2", "work", "0"}, {"OMP_NUM_THREADS=7"}));
+  EXPECT_NE(with_variable.output.find("up, 7 threads"), std::string::npos) << with_variable.output;
 }
 
 TEST_F(LaunchTest, AnExceptionIsTheLastLineAndStopsAll) {
@@ -73,7 +73,7 @@ TEST_F(LaunchTest, AFailedCheckNamesItsFileAndLine) {
   EXPECT_EQ(ended.last(0), "  why:   sizes differ");
 }
 
-TEST_F(LaunchTest, AKilledRankIsTheCauseThoughTheOthersFailToo) {
+TEST_F(LaunchTest, AKilledRankIsTheCauseEvenIfOthersFailToo) {
   const Ended ended = end(probe({"--nproc-per-node", "2", "kill", "1"}));
   EXPECT_EQ(ended.status, 137);
   EXPECT_EQ(ended.last(3), "modrun: rank 1 of 2 failed; the job was stopped") << ended.output;
@@ -81,7 +81,7 @@ TEST_F(LaunchTest, AKilledRankIsTheCauseThoughTheOthersFailToo) {
   EXPECT_EQ(ended.last(0), "  why:   killed by SIGKILL (Killed), which the kernel sends when memory runs out");
 }
 
-TEST_F(LaunchTest, AnErrorOfTheBackendIsNotTheCauseThoughItComesFirst) {
+TEST_F(LaunchTest, ABackendErrorIsNotTheCauseEvenIfItComesFirst) {
   const Ended ended = end(probe({"--nproc-per-node", "2", "backend-fails-first", "0"}));
   EXPECT_EQ(ended.status, 1);
   EXPECT_EQ(ended.last(2), "modrun: rank 0 of 2 failed; the job was stopped") << ended.output;
@@ -90,7 +90,7 @@ TEST_F(LaunchTest, AnErrorOfTheBackendIsNotTheCauseThoughItComesFirst) {
 }
 
 TEST_F(LaunchTest, ACrashIsNamed) {
-  // Without a sanitizer's own handler.
+  // Disable the sanitizer's own handler.
   const Ended ended = end(probe({"--nproc-per-node", "2", "crash", "0"}, {"ASAN_OPTIONS=handle_segv=0"}));
   EXPECT_EQ(ended.status, 139);
   EXPECT_EQ(ended.last(0), "  why:   killed by SIGSEGV (Segmentation fault)") << ended.output;
@@ -104,8 +104,7 @@ TEST_F(LaunchTest, AStoppedRankIsFrozenAndEndsTheJob) {
   EXPECT_EQ(ended.last(0), "  why:   its process is stopped, as by SIGSTOP");
 }
 
-TEST_F(LaunchTest, KeysOfAJobHaveAPrefixThatAStrangerCannotGuess) {
-  // Gloo's keys of the first group, as they would be without one.
+TEST_F(LaunchTest, StoreKeysHaveAnUnguessablePrefix) {
   const Started run = probe({"--nproc-per-node", "2", "hang", "0"});
   await_output(run, "is up");
   std::string port;
@@ -120,29 +119,30 @@ TEST_F(LaunchTest, KeysOfAJobHaveAPrefixThatAStrangerCannotGuess) {
   options.waitWorkers = false;
   const auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
   for (const std::string& key : store->listKeys()) {
-    if (key.starts_with("init/")) continue;  // of the store itself
+    if (key.starts_with("init/")) continue;  // the store's own key
     EXPECT_GE(key.find_first_not_of("0123456789abcdef"), 32U) << key;
   }
+  // Gloo's key of the first group, without a prefix.
   EXPECT_FALSE(store->check({"attempt_0/dp_shard:0/cpu/0/rank_0"}));
   kill(run.pid, SIGKILL);
   end(run);
 }
 
-TEST_F(LaunchTest, AnExitStatusIsPassedOn) {
+TEST_F(LaunchTest, ForwardsAnExitStatus) {
   const Ended ended = end(probe({"--nproc-per-node", "2", "exit3", "1"}));
   EXPECT_EQ(ended.status, 3);
   EXPECT_EQ(ended.last(0), "  why:   exited with status 3 and left no error message") << ended.output;
 }
 
-TEST_F(LaunchTest, ATimeoutSaysWhatTheSilentRankWasDoing) {
+TEST_F(LaunchTest, ATimeoutReportsWhatTheSilentRankWasDoing) {
   const Ended ended = end(probe({"--nproc-per-node", "2", "ignore-term", "1"}, {"PROBE_TIMEOUT_MS=1500"}));
   EXPECT_EQ(ended.status, 1);
-  EXPECT_NE(ended.output.find("  rank 1 still ran: step 3\n"), std::string::npos) << ended.output;
+  EXPECT_NE(ended.output.find("  rank 1 was still running: step 3\n"), std::string::npos) << ended.output;
   EXPECT_EQ(ended.last(0).find("  why:   all_reduce of the loss over dp_shard (as rank 0 of 2) failed: "), 0U)
       << ended.output;
 }
 
-TEST_F(LaunchTest, PassesSignalsOn) {
+TEST_F(LaunchTest, ForwardsSignals) {
   const Started run = probe({"--nproc-per-node", "2", "hang", "0"});
   await_output(run, "is up");
   kill(run.pid, SIGTERM);
@@ -151,17 +151,17 @@ TEST_F(LaunchTest, PassesSignalsOn) {
   EXPECT_EQ(ended.last(0), "modrun: stopped by SIGTERM") << ended.output;
 }
 
-TEST_F(LaunchTest, RanksThatEndInOrderAfterASignalHaveNotFailed) {
+TEST_F(LaunchTest, RanksThatExitCleanlyAfterASignalHaveNotFailed) {
   const Ended ended = end(probe({"--nproc-per-node", "2", "end-in-order", "-1"}));
   EXPECT_EQ(ended.status, 128 + SIGTERM);
   EXPECT_EQ(ended.last(0), "modrun: stopped by SIGTERM") << ended.output;
 }
 
-TEST_F(LaunchTest, RanksMayTakeTheirTimeAfterASignalUntilTheSecond) {
+TEST_F(LaunchTest, RanksHaveNoDeadlineAfterASignalUntilTheSecond) {
   const Started run = probe({"--nproc-per-node", "2", "ignore-term", "0"});
   await_output(run, "ignores it");
   kill(run.pid, SIGTERM);
-  await_output(run, "passed on");
+  await_output(run, "forwarded SIGTERM");
   kill(run.pid, SIGINT);
   const Ended ended = end(run);
   EXPECT_EQ(ended.status, 128 + SIGINT);
@@ -179,18 +179,18 @@ TEST_F(LaunchTest, ARankThatDiesWhileItSavesAfterASignalHasFailed) {
 }
 
 TEST_F(LaunchTest, RanksAreStartedAgainAfterAFailure) {
-  const Ended mended = end(probe({"--nproc-per-node", "2", "--max-restarts", "2", "throw-once", "1"}));
-  EXPECT_EQ(mended.status, 0) << mended.output;
-  EXPECT_NE(mended.output.find("  why:   the first attempt\nmodrun: starting the ranks again (1 of 2 times)"),
+  const Ended recovered = end(probe({"--nproc-per-node", "2", "--max-restarts", "2", "throw-once", "1"}));
+  EXPECT_EQ(recovered.status, 0) << recovered.output;
+  EXPECT_NE(recovered.output.find("  why:   the first attempt\nmodrun: starting the ranks again (1 of 2 times)"),
             std::string::npos)
-      << mended.output;
+      << recovered.output;
   const Ended given_up = end(probe({"--nproc-per-node", "2", "--max-restarts", "2", "throw", "1"}));
   EXPECT_EQ(given_up.status, 1);
   EXPECT_NE(given_up.output.find("starting the ranks again (2 of 2 times)"), std::string::npos) << given_up.output;
   EXPECT_EQ(given_up.last(0), "  why:   the data file is cut off");
 }
 
-/// The local addresses, as /proc has them, on which a process listens.
+/// Returns the local addresses, in /proc's format, on which a process listens.
 std::vector<std::string> listening_addresses(pid_t process) {
   std::set<std::string> sockets;
   for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", process))) {
@@ -212,7 +212,7 @@ std::vector<std::string> listening_addresses(pid_t process) {
   return addresses;
 }
 
-TEST_F(LaunchTest, TheStoreOfOneMachineListensOnTheLoopbackAlone) {
+TEST_F(LaunchTest, TheStoreOfASingleMachineListensOnTheLoopbackOnly) {
   for (const std::vector<std::string>& flags : {std::vector<std::string>{}, {"--master-addr", "localhost"}}) {
     std::vector<std::string> words = {"--nproc-per-node", "2"};
     words.insert(words.end(), flags.begin(), flags.end());
@@ -227,7 +227,7 @@ TEST_F(LaunchTest, TheStoreOfOneMachineListensOnTheLoopbackAlone) {
   }
 }
 
-TEST_F(LaunchTest, RanksOfOneMachineThatASchedulerStartedMeetOnTheLoopbackWhateverTheMachineIsCalled) {
+TEST_F(LaunchTest, SchedulerStartedRanksOfASingleMachineMeetOnTheLoopbackForAnyHostName) {
   const std::string port = "MASTER_PORT=" + std::to_string(free_port());
   std::vector<Started> ranks;
   for (const char* rank : {"0", "1"})
@@ -249,12 +249,12 @@ TEST_F(LaunchTest, RanksEndWithAKilledLauncher) {
   kill(run.pid, SIGKILL);
   EXPECT_EQ(end(run).status, 128 + SIGKILL);
   for (pollfd& rank : ranks) {
-    EXPECT_EQ(poll(&rank, 1, 20000), 1) << "a rank lives on";
+    EXPECT_EQ(poll(&rank, 1, 20000), 1) << "a rank is still running";
     close(rank.fd);
   }
 }
 
-TEST_F(LaunchTest, KeepsTheLogsOfAFailedRunAndWhereItWasTold) {
+TEST_F(LaunchTest, KeepsTheLogsOfAFailedRunInTheGivenFolder) {
   const Ended ended = end(probe({"--nproc-per-node", "2", "--log-dir", folder_ + "/logs", "throw", "1"}));
   EXPECT_EQ(ended.last(2), "  log:   " + folder_ + "/logs/rank1.log") << ended.output;
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/logs/rank1.log"));
@@ -263,7 +263,7 @@ TEST_F(LaunchTest, KeepsTheLogsOfAFailedRunAndWhereItWasTold) {
   EXPECT_EQ(report->message, "the data file is cut off");
 }
 
-TEST_F(LaunchTest, LeavesNoFolderThatItDoesNotName) {
+TEST_F(LaunchTest, LeavesNoFolderThatTheOutputDoesNotName) {
   const auto left = [&] {
     return std::ranges::count_if(std::filesystem::directory_iterator(folder_),
                                  [](const auto& entry) { return entry.is_directory(); });
@@ -275,12 +275,12 @@ TEST_F(LaunchTest, LeavesNoFolderThatItDoesNotName) {
   EXPECT_EQ(left(), 1);
 }
 
-TEST_F(LaunchTest, SaysThatAProgramCannotBeStarted) {
+TEST_F(LaunchTest, ThrowsIfAProgramCannotBeStarted) {
   EXPECT_THROW(start_process({"/no/such/program"}, {}, {}), std::runtime_error);
 }
 
 TEST_F(LaunchTest, SlurmStartsTheSameProgram) {
-  // srun tells each task its place; rank 0 hosts the store, and the others may outlive its work.
+  // srun passes each task its rank. Rank 0 hosts the store, and other ranks may outlive its work.
   std::vector<Started> tasks;
   const std::string port = std::to_string(free_port());
   for (const char* rank : {"0", "1"})
@@ -308,7 +308,7 @@ TEST_F(LaunchTest, OpenMpiStartsTheSameProgram) {
 }
 
 TEST_F(LaunchTest, TorchrunStartsTheSameProgram) {
-  if (!std::filesystem::exists(MODULAR_TORCHRUN)) GTEST_SKIP() << "no torchrun beside this libtorch";
+  if (!std::filesystem::exists(MODULAR_TORCHRUN)) GTEST_SKIP() << "no torchrun next to this libtorch";
   const Ended good = end(start(
       {MODULAR_TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python", MODULAR_LAUNCH_PROBE, "work", "0"}));
   EXPECT_EQ(good.status, 0) << good.output;

@@ -1,4 +1,4 @@
-// Jobs on several machines: one launcher each, here all on the loopback.
+// Multi-node jobs: one launcher per machine, here all on the loopback interface.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -22,7 +22,7 @@ using testing::Started;
 
 class NodesTest : public LaunchTest {
  protected:
-  /// The launcher of machine `rank` of `nodes_`, of two ranks unless `flags` says otherwise.
+  /// Starts the launcher of machine `rank` of `nodes_`, with two ranks unless `flags` overrides that.
   Started node(int rank, const std::string& way, const std::string& misbehaving_rank,
                const std::vector<std::string>& flags = {}) {
     std::vector<std::string> arguments = {"--nproc-per-node", "2",
@@ -42,7 +42,7 @@ class NodesTest : public LaunchTest {
   const std::string port_ = std::to_string(free_port());
 };
 
-TEST_F(NodesTest, APortThatIsTakenIsRejected) {
+TEST_F(NodesTest, RejectsAPortInUse) {
   c10d::TCPStoreOptions options;
   options.isServer = true;
   options.waitWorkers = false;
@@ -87,7 +87,7 @@ TEST_F(NodesTest, BothStartTheirRanksAgain) {
   EXPECT_EQ(second_end.status, 0) << second_end.output;
 }
 
-TEST_F(NodesTest, ASignalEndsALauncherWhoseNodeZeroDoesNotAnswer) {
+TEST_F(NodesTest, ASignalEndsALauncherWhileNodeZeroDoesNotAnswer) {
   const int mute = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -97,14 +97,14 @@ TEST_F(NodesTest, ASignalEndsALauncherWhoseNodeZeroDoesNotAnswer) {
   ASSERT_EQ(listen(mute, 8), 0);
   const Started run = node(1, "work", "0");
   pollfd event = {mute, POLLIN, 0};
-  ASSERT_EQ(poll(&event, 1, 60000), 1) << "nobody connects";
+  ASSERT_EQ(poll(&event, 1, 60000), 1) << "no connection";
   kill(run.pid, SIGINT);
   const Ended ended = end(run);
   EXPECT_EQ(ended.status, 128 + SIGINT) << ended.output;
   close(mute);
 }
 
-TEST_F(NodesTest, ALauncherThatIsKilledIsNamedByAllOthersWhicheverItIs) {
+TEST_F(NodesTest, AllOthersNameAKilledLauncher) {
   nodes_ = 3;
   for (int victim = 0; victim < 3; ++victim) {
     std::vector<Started> launchers;
@@ -122,7 +122,7 @@ TEST_F(NodesTest, ALauncherThatIsKilledIsNamedByAllOthersWhicheverItIs) {
   }
 }
 
-TEST_F(NodesTest, AMachineThatIsLostBeforeAllHaveJoinedIsNamedByTheOthersAndByThoseThatComeLater) {
+TEST_F(NodesTest, CurrentAndLaterMembersNameAMachineLostBeforeAllHaveJoined) {
   nodes_ = 3;
   const Started first = node(0, "work", "0"), second = node(1, "work", "0");
   await_output(first, "waiting for node 2 of 3");
@@ -136,7 +136,7 @@ TEST_F(NodesTest, AMachineThatIsLostBeforeAllHaveJoinedIsNamedByTheOthersAndByTh
   EXPECT_TRUE(has(late, "modrun: node 1 (")) << late.output;
 }
 
-TEST_F(NodesTest, WithRestartsALostMachineComesBackWhicheverItIs) {
+TEST_F(NodesTest, WithRestartsAnyLostMachineCanRejoin) {
   restarts_ = {"--max-restarts", "1"};
   nodes_ = 3;
   for (int victim = 0; victim < 3; ++victim) {
@@ -154,7 +154,7 @@ TEST_F(NodesTest, WithRestartsALostMachineComesBackWhicheverItIs) {
   }
 }
 
-TEST_F(NodesTest, NodeZeroMayBeLostAfterAnotherOneHasComeBack) {
+TEST_F(NodesTest, NodeZeroMayBeLostAfterAnotherNodeHasRejoined) {
   restarts_ = {"--max-restarts", "2"};
   std::vector<Started> launchers = {node(0, "hang-twice", "-1"), node(1, "hang-twice", "-1")};
   await_output(launchers[0], "is up");
@@ -172,7 +172,7 @@ TEST_F(NodesTest, NodeZeroMayBeLostAfterAnotherOneHasComeBack) {
   }
 }
 
-TEST_F(NodesTest, ALostMachineThatDoesNotComeBackEndsTheJob) {
+TEST_F(NodesTest, ALostMachineThatDoesNotRejoinEndsTheJob) {
   restarts_ = {"--max-restarts", "1", "--rejoin-timeout", "1"};
   const Started first = node(0, "hang", "-1"), second = node(1, "hang", "-1");
   await_output(first, "is up");
@@ -183,7 +183,7 @@ TEST_F(NodesTest, ALostMachineThatDoesNotComeBackEndsTheJob) {
   EXPECT_EQ(ended.last(0), "modrun: node 1 did not come back within 1 s (--rejoin-timeout)") << ended.output;
 }
 
-TEST_F(NodesTest, TheSecondLauncherOfANodeRankIsRejectedAndTheJobContinues) {
+TEST_F(NodesTest, RejectsASecondLauncherOfANodeRankAndContinues) {
   nodes_ = 3;
   const Started first = node(0, "work", "0"), second = node(1, "work", "0");
   await_output(first, "waiting for node 2 of 3");
@@ -197,7 +197,7 @@ TEST_F(NodesTest, TheSecondLauncherOfANodeRankIsRejectedAndTheJobContinues) {
   }
 }
 
-TEST_F(NodesTest, OtherFlagsOnAMachineEndTheJobOnAll) {
+TEST_F(NodesTest, MismatchedFlagsEndTheJobOnAllMachines) {
   const Started first = node(0, "work", "0"), second = node(1, "work", "0", {"--nproc-per-node", "3"});
   for (const Started& launcher : {first, second}) {
     const Ended ended = end(launcher);
@@ -206,7 +206,7 @@ TEST_F(NodesTest, OtherFlagsOnAMachineEndTheJobOnAll) {
   }
 }
 
-TEST_F(NodesTest, AFailureElsewhereIsShownThoughThisMachinesRanksEndInOrder) {
+TEST_F(NodesTest, PrintsARemoteFailureAlthoughLocalRanksExitCleanly) {
   const Started first = node(0, "throw-while-others-save", "3"), second = node(1, "throw-while-others-save", "3");
   const Ended ended = end(first);
   end(second);
@@ -214,7 +214,7 @@ TEST_F(NodesTest, AFailureElsewhereIsShownThoughThisMachinesRanksEndInOrder) {
   EXPECT_EQ(ended.last(0), "  why:   the data file is cut off") << ended.output;
 }
 
-TEST_F(NodesTest, ALauncherThatIsInterruptedBeforeAllHaveJoinedEndsTheOthers) {
+TEST_F(NodesTest, ALauncherInterruptedBeforeAllHaveJoinedEndsTheOthers) {
   nodes_ = 3;
   const Started first = node(0, "work", "0"), second = node(1, "work", "0");
   await_output(first, "waiting for node 2 of 3");
@@ -225,7 +225,7 @@ TEST_F(NodesTest, ALauncherThatIsInterruptedBeforeAllHaveJoinedEndsTheOthers) {
   EXPECT_TRUE(has(ended, "was stopped by SIGINT")) << ended.output;
 }
 
-TEST_F(NodesTest, ALauncherThatIsInterruptedWhileItsRanksDoNotSaveEndsTheOthers) {
+TEST_F(NodesTest, ALauncherInterruptedWhileItsRanksHangEndsTheOthers) {
   nodes_ = 3;
   std::vector<Started> launchers;
   for (int rank = 0; rank < 3; ++rank) launchers.push_back(node(rank, "hang", "-1"));
@@ -241,13 +241,13 @@ TEST_F(NodesTest, ALauncherThatIsInterruptedWhileItsRanksDoNotSaveEndsTheOthers)
   }
 }
 
-TEST_F(NodesTest, AMachineThatIsLostWhileRanksSaveAfterASignalIsNamed) {
+TEST_F(NodesTest, NamesAMachineLostWhileRanksSaveAfterASignal) {
   nodes_ = 3;
   std::vector<Started> launchers;
   for (int rank = 0; rank < 3; ++rank) launchers.push_back(node(rank, "ignore-term", "-1"));
   await_output(launchers[0], "ignores it");
   kill(launchers[1].pid, SIGTERM);
-  await_output(launchers[1], "passed on");
+  await_output(launchers[1], "forwarded SIGTERM");
   kill(launchers[2].pid, SIGKILL);
   for (size_t rank = 0; rank < 3; ++rank) {
     const Ended ended = end(launchers[rank]);
@@ -259,16 +259,16 @@ TEST_F(NodesTest, AMachineThatIsLostWhileRanksSaveAfterASignalIsNamed) {
   }
 }
 
-TEST_F(NodesTest, AMachineWithoutAFolderForLogsEndsTheOthersWithItsSentence) {
+TEST_F(NodesTest, AMachineWithoutALogFolderEndsTheOthersWithItsMessage) {
   const Started first = node(0, "work", "0"), second = node(1, "work", "0", {"--log-dir", "/proc/none"});
   for (const Started& launcher : {first, second}) {
     const Ended ended = end(launcher);
     EXPECT_EQ(ended.status, 2);
-    EXPECT_TRUE(has(ended, "the logs' folder cannot be made: /proc/none")) << ended.output;
+    EXPECT_TRUE(has(ended, "the log folder cannot be created: /proc/none")) << ended.output;
   }
 }
 
-TEST_F(NodesTest, StrangersAtTheMasterPortChangeNothing) {
+TEST_F(NodesTest, IgnoresStrangersOnTheMasterPort) {
   nodes_ = 3;
   const Started first = node(0, "work", "0"), second = node(1, "work", "0");
   await_output(first, "waiting for node 2 of 3");
@@ -294,7 +294,7 @@ TEST_F(NodesTest, StrangersAtTheMasterPortChangeNothing) {
   for (const int stranger : strangers) close(stranger);
 }
 
-/// Ranks of two machines as srun starts them: no launcher watches.
+/// Ranks on two machines as started by srun, without modrun's launcher.
 class OtherLaunchersTest : public LaunchTest {
  protected:
   Started rank(int number, const std::string& misbehaving_rank) {
@@ -304,7 +304,7 @@ class OtherLaunchersTest : public LaunchTest {
   const std::string port_ = std::to_string(free_port());
 };
 
-TEST_F(OtherLaunchersTest, AMachineThatIsGoneIsNamedWithinSeconds) {
+TEST_F(OtherLaunchersTest, NamesALostMachineWithinSeconds) {
   const Started first = rank(0, "-1"), second = rank(1, "-1");
   await_output(first, "is up");
   await_output(second, "is up");
@@ -315,7 +315,7 @@ TEST_F(OtherLaunchersTest, AMachineThatIsGoneIsNamedWithinSeconds) {
   end(second);
 }
 
-TEST_F(OtherLaunchersTest, TheMachineOfTheStoreIsNamedWhereACollectiveFails) {
+TEST_F(OtherLaunchersTest, NamesTheMachineOfTheStoreIfACollectiveFails) {
   const Started first = rank(0, "0"), second = rank(1, "0");
   await_output(first, "is up");
   await_output(second, "is up");

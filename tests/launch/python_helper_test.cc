@@ -1,5 +1,5 @@
-// Helpers in Python import nothing from the working directory, which others may have written, and run in the first of
-// the usual Pythons that has their package.
+// Python helpers import nothing from the working directory, which may be untrusted, and run in the first of the usual
+// Pythons that has their package.
 #include "runtime/launch/python_helper.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Answers a line with where modules are from; a module that it does not find is null.
+/// Answers each line with the files of modules; a module that is not found is null.
 constexpr const char* kProgram = R"python(
 """A helper."""
 import json
@@ -28,7 +28,7 @@ for line in sys.stdin:
     except ImportError:
         helpful = None
     child = subprocess.run([sys.executable, "-c", "import json; print(json.__file__)"], capture_output=True, text=True, check=True)
-    print(json.dumps({"json": json.__file__, "helpful": helpful and helpful.__file__, "of_child": child.stdout.strip()}), flush=True)
+    print(json.dumps({"json": json.__file__, "helpful": helpful and helpful.__file__, "child": child.stdout.strip()}), flush=True)
 )python";
 
 class PythonHelpers : public testing::Test {
@@ -47,7 +47,7 @@ class PythonHelpers : public testing::Test {
 
   nlohmann::json answer() const { return PythonHelper(PYTHON, "json", kProgram).ask(nlohmann::json::object()); }
 
-  /// An environment whose Python has the package "helpful" or not, and writes down that it was started.
+  /// Creates an environment whose Python has the package "helpful" if `is_helpful`, and logs its name when started.
   std::string environment(const std::string& name, bool is_helpful) const {
     const std::string packages = is_helpful ? (folder_.path() / "packages").string() : "";
     const fs::path python =
@@ -57,7 +57,7 @@ class PythonHelpers : public testing::Test {
     return (folder_.path() / name).string();
   }
   std::string started() const { return (folder_.path() / "started").string(); }
-  std::string text_of_started() const {
+  std::string read_started() const {
     std::ifstream in(started());
     return {std::istreambuf_iterator<char>(in), {}};
   }
@@ -83,12 +83,12 @@ TEST_F(PythonHelpers, DoNotImportFromTheWorkingDirectory) {
   EXPECT_FALSE(fs::exists("executed"));
 }
 
-TEST_F(PythonHelpers, StartOthersThatDoNotEither) {
+TEST_F(PythonHelpers, ChildProcessesDoNotEither) {
   const std::string version = "import sys; sys.exit(sys.version_info < (3, 11))";
   if (std::system(("cd / && " PYTHON " -c '" + version + "'").c_str()) != 0)
     GTEST_SKIP() << "Python before 3.11 does not know PYTHONSAFEPATH";
   const nlohmann::json found = answer();
-  EXPECT_EQ(found["of_child"], found["json"]);
+  EXPECT_EQ(found["child"], found["json"]);
   EXPECT_FALSE(fs::exists("executed"));
 }
 
@@ -98,17 +98,17 @@ TEST_F(PythonHelpers, RunInTheFirstPythonThatHasThePackage) {
   setenv("VIRTUAL_ENV", helpful.c_str(), 1);
   setenv("CONDA_PREFIX", bare.c_str(), 1);
   EXPECT_EQ(answer_of_any()["helpful"], found);
-  EXPECT_EQ(text_of_started(), "helpful\n");
+  EXPECT_EQ(read_started(), "helpful\n");
   setenv("VIRTUAL_ENV", bare.c_str(), 1);
   setenv("CONDA_PREFIX", helpful.c_str(), 1);
   EXPECT_EQ(answer_of_any()["helpful"], found);
-  EXPECT_EQ(text_of_started(), "helpful\nbare\nhelpful\n");
-  // One that is named is the only one.
+  EXPECT_EQ(read_started(), "helpful\nbare\nhelpful\n");
+  // A Python that is named explicitly is the only candidate.
   EXPECT_TRUE(
       PythonHelper(bare + "/bin/python3", "helpful", kProgram).ask(nlohmann::json::object())["helpful"].is_null());
 }
 
-TEST_F(PythonHelpers, WithoutThePackageNameWhatWasTriedAndTheCommandThatInstallsIt) {
+TEST_F(PythonHelpers, WithoutThePackageNameTheTriedPythonsAndTheInstallCommand) {
   const std::string bare = environment("bare", false), other = environment("other", false);
   setenv("VIRTUAL_ENV", bare.c_str(), 1);
   setenv("CONDA_PREFIX", other.c_str(), 1);
@@ -126,16 +126,16 @@ for line in sys.stdin:
   }
 }
 
-TEST_F(PythonHelpers, AreLookedForInEnvironmentsThatAreActiveOrLibtorchsAndInPath) {
+TEST_F(PythonHelpers, AreFoundInActiveEnvironmentsInLibtorchsAndOnPath) {
   const std::string first = environment("first", true), second = environment("second", true);
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) unsetenv(variable);
   const auto last = python_programs();
-  const std::string of_libtorch = fs::path(TORCH "/../../../../bin/python3").lexically_normal();
-  if (fs::exists(of_libtorch)) {
+  const std::string libtorch_python = fs::path(TORCH "/../../../../bin/python3").lexically_normal();
+  if (fs::exists(libtorch_python)) {
     ASSERT_FALSE(last.empty());
-    EXPECT_EQ(last.front(), of_libtorch);
+    EXPECT_EQ(last.front(), libtorch_python);
   }
-  // Relative entries are of the working directory.
+  // Relative entries resolve to the working directory.
   fs::create_directories("bin");
   fs::copy_file(first + "/bin/python3", "bin/python3");
   fs::copy_file(first + "/bin/python3", "python3");
@@ -144,7 +144,7 @@ TEST_F(PythonHelpers, AreLookedForInEnvironmentsThatAreActiveOrLibtorchsAndInPat
   auto programs = python_programs();
   ASSERT_FALSE(programs.empty());
   EXPECT_EQ(programs.back(), second + "/bin/python3");
-  std::erase_if(programs, [&](const std::string& program) { return program == of_libtorch; });
+  std::erase_if(programs, [&](const std::string& program) { return program == libtorch_python; });
   EXPECT_EQ(programs.size(), 1);
 }
 

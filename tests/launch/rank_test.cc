@@ -1,4 +1,4 @@
-// When a rank counts as frozen.
+// Conditions under which a rank counts as frozen.
 #include "runtime/launch/rank.h"
 
 #include <gtest/gtest.h>
@@ -22,11 +22,11 @@ class FrozenRankTest : public ::testing::Test {
  protected:
   FrozenRankTest() { rank_.start({"sleep", "60"}, {}); }
   ~FrozenRankTest() override {
-    rank_.end_at_once();
+    rank_.kill_now();
     rank_.wait();
   }
 
-  /// Writes the rank's status file: `beats` so far, frozen without another for `seconds`.
+  /// Writes the rank's status file: `beats` so far; the rank is frozen after `seconds` without another.
   void write_status(uint64_t beats, uint64_t seconds) {
     std::array<char, 528> page{};
     std::memcpy(page.data() + 512, &beats, sizeof(beats));
@@ -38,43 +38,43 @@ class FrozenRankTest : public ::testing::Test {
   Rank rank_{0, folder_.path(), Rank::Output::log_only};
 };
 
-TEST_F(FrozenRankTest, WithoutABeatForAsLongAsItsSettingSays) {
+TEST_F(FrozenRankTest, AfterTheConfiguredTimeWithoutABeat) {
   for (uint64_t beats = 1; beats < 9; ++beats) {
     write_status(beats, 2);
-    rank_.look(milliseconds(500));
+    rank_.check_frozen(milliseconds(500));
   }
-  for (int look = 0; look < 3; ++look) rank_.look(milliseconds(500));
+  for (int i = 0; i < 3; ++i) rank_.check_frozen(milliseconds(500));
   EXPECT_FALSE(rank_.frozen());
-  rank_.look(milliseconds(500));
+  rank_.check_frozen(milliseconds(500));
   EXPECT_TRUE(rank_.frozen());
   EXPECT_NE(rank_.summary(2, {}).find("no sign of life for 2 s (parallel.frozen_seconds)"), std::string::npos);
 }
 
-TEST_F(FrozenRankTest, NeverBeforeItBeatsOrWhereTheSettingIsZero) {
-  for (int look = 0; look < 100; ++look) rank_.look(milliseconds(1000));
+TEST_F(FrozenRankTest, NeverBeforeItsFirstBeatOrWithATimeoutOfZero) {
+  for (int i = 0; i < 100; ++i) rank_.check_frozen(milliseconds(1000));
   write_status(7, 0);
-  for (int look = 0; look < 100; ++look) rank_.look(milliseconds(1000));
+  for (int i = 0; i < 100; ++i) rank_.check_frozen(milliseconds(1000));
   EXPECT_FALSE(rank_.frozen());
 }
 
 TEST_F(FrozenRankTest, NotForTheTimeBeforeItsFirstBeat) {
-  for (int look = 0; look < 100; ++look) rank_.look(milliseconds(1000));
+  for (int i = 0; i < 100; ++i) rank_.check_frozen(milliseconds(1000));
   write_status(1, 5);
-  rank_.look(milliseconds(500));
+  rank_.check_frozen(milliseconds(500));
   EXPECT_FALSE(rank_.frozen());
 }
 
-TEST_F(FrozenRankTest, NotForTheTimeInWhichTheLauncherItselfWasStopped) {
+TEST_F(FrozenRankTest, NotForTheTimeThatTheLauncherItselfWasStopped) {
   write_status(7, 5);
-  rank_.look(milliseconds(500));
-  rank_.look(std::chrono::hours(1));
+  rank_.check_frozen(milliseconds(500));
+  rank_.check_frozen(std::chrono::hours(1));
   EXPECT_FALSE(rank_.frozen());
 }
 
 TEST_F(FrozenRankTest, NotWhileADebuggerHoldsIt) {
   write_status(7, 1);
   ASSERT_EQ(ptrace(PTRACE_SEIZE, rank_.process(), nullptr, nullptr), 0);
-  for (int look = 0; look < 10; ++look) rank_.look(milliseconds(500));
+  for (int i = 0; i < 10; ++i) rank_.check_frozen(milliseconds(500));
   EXPECT_FALSE(rank_.frozen());
 }
 
@@ -82,15 +82,15 @@ TEST_F(FrozenRankTest, NotIfItsProcessIsContinuedWithinASecond) {
   ASSERT_EQ(kill(rank_.process(), SIGSTOP), 0);
   siginfo_t info = {};
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(rank_.process()), &info, WSTOPPED | WNOWAIT), 0);
-  rank_.look(milliseconds(500));
-  rank_.look(milliseconds(500));
+  rank_.check_frozen(milliseconds(500));
+  rank_.check_frozen(milliseconds(500));
   ASSERT_EQ(kill(rank_.process(), SIGCONT), 0);
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(rank_.process()), &info, WCONTINUED | WNOWAIT), 0);
-  for (int look = 0; look < 10; ++look) rank_.look(milliseconds(500));
+  for (int i = 0; i < 10; ++i) rank_.check_frozen(milliseconds(500));
   EXPECT_FALSE(rank_.frozen());
   ASSERT_EQ(kill(rank_.process(), SIGSTOP), 0);
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(rank_.process()), &info, WSTOPPED | WNOWAIT), 0);
-  for (int look = 0; look < 3; ++look) rank_.look(milliseconds(500));
+  for (int i = 0; i < 3; ++i) rank_.check_frozen(milliseconds(500));
   EXPECT_TRUE(rank_.frozen());
 }
 

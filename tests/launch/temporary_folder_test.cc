@@ -7,7 +7,7 @@
 namespace modular {
 namespace {
 
-TEST(TemporaryFolder, ErrorSaysThatTmpdirIsNotAFolder) {
+TEST(TemporaryFolder, ErrorReportsThatTmpdirIsNotAFolder) {
   const char* const before = std::getenv("TMPDIR");
   setenv("TMPDIR", "/nonexistent", 1);
   std::string message;
@@ -19,7 +19,7 @@ TEST(TemporaryFolder, ErrorSaysThatTmpdirIsNotAFolder) {
   before ? setenv("TMPDIR", before, 1) : unsetenv("TMPDIR");
   EXPECT_EQ(message,
             "TMPDIR is \"/nonexistent\", which is not a folder, and temporary files go there: give --log-dir, or set "
-            "TMPDIR to one");
+            "TMPDIR to a folder");
 }
 
 }  // namespace

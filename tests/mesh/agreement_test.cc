@@ -1,4 +1,4 @@
-// Ranks with other settings, that are rejected, or that do not come.
+// Ranks with different configs, rejected ranks, and ranks that do not arrive.
 #include "runtime/mesh/agreement.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 
 class AgreementTest : public ::testing::Test {
  protected:
-  /// Runs `body` as each of `ranks` ranks, of `world_size`, on threads, and returns their errors.
+  /// Runs `body` as each of `ranks` ranks of a job of `world_size`, on threads, and returns their errors.
   std::vector<std::string> run(int64_t ranks, int64_t world_size, const std::function<void(const Environment&)>& body) {
     std::vector<std::string> errors(static_cast<size_t>(ranks));
     std::vector<std::thread> threads;
@@ -34,22 +34,22 @@ class AgreementTest : public ::testing::Test {
     return errors;
   }
 
-  static void agree_on(const Environment& environment, const ResolvedConfig& settings,
+  static void agree_on(const Environment& environment, const ResolvedConfig& config,
                        milliseconds timeout = std::chrono::minutes(1)) {
-    agree(connect_store(environment, std::chrono::minutes(1)), environment, settings, timeout);
+    agree(connect_store(environment, std::chrono::minutes(1)), environment, config, timeout);
   }
 
   c10::intrusive_ptr<c10d::TCPStore> store_ = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", loopback_store(0));
 };
 
-TEST_F(AgreementTest, RanksWithTheSameSettingsContinue) {
+TEST_F(AgreementTest, RanksWithEqualConfigsContinue) {
   for (const std::string& error : run(3, 3, [](const Environment& environment) {
          agree_on(environment, {{"optim.lr", "0.1"}, {"train.seed", "1"}});
        }))
     EXPECT_EQ(error, "");
 }
 
-TEST_F(AgreementTest, AllRanksNameTheFirstSettingThatDiffersWithBothValuesAndMachines) {
+TEST_F(AgreementTest, AllRanksNameTheFirstDifferenceWithValuesAndMachines) {
   const auto errors = run(3, 3, [](const Environment& environment) {
     const bool differs = environment.rank == 2;
     agree_on(environment,
@@ -62,17 +62,17 @@ TEST_F(AgreementTest, AllRanksNameTheFirstSettingThatDiffersWithBothValuesAndMac
                           host_name()));
 }
 
-TEST_F(AgreementTest, ASettingThatOneRankAloneHasDiffers) {
+TEST_F(AgreementTest, AKeyOfOnlyOneRankIsADifference) {
   const auto errors = run(2, 2, [](const Environment& environment) {
-    ResolvedConfig settings = {{"train.steps", "10"}};
-    if (environment.rank == 1) settings.emplace_back("model.config.rope_theta", "10000.0");
-    agree_on(environment, settings);
+    ResolvedConfig config = {{"train.steps", "10"}};
+    if (environment.rank == 1) config.emplace_back("model.config.rope_theta", "10000.0");
+    agree_on(environment, config);
   });
   for (const std::string& error : errors)
     EXPECT_EQ(error.find("model.config.rope_theta is 10000.0 on rank 1 ("), 0U) << error;
 }
 
-TEST_F(AgreementTest, ARejectedRankEndsTheOthersWithItsSentence) {
+TEST_F(AgreementTest, ARejectedRankEndsTheOthersWithItsMessage) {
   const auto errors = run(3, 3, [](const Environment& environment) {
     if (environment.rank == 1) return report_rejected_rank(environment, "/data: No such file or directory");
     agree_on(environment, {});
@@ -81,7 +81,7 @@ TEST_F(AgreementTest, ARejectedRankEndsTheOthersWithItsSentence) {
   EXPECT_EQ(errors[2], errors[0]);
 }
 
-TEST_F(AgreementTest, RanksThatDoNotComeAreNamed) {
+TEST_F(AgreementTest, MissingRanksAreNamed) {
   const auto errors =
       run(2, 4, [](const Environment& environment) { agree_on(environment, {}, std::chrono::seconds(1)); });
   EXPECT_EQ(errors[1], "rank 1 has waited 1 s for ranks 2, 3 to join the job");
@@ -96,7 +96,7 @@ TEST_F(AgreementTest, ALaterMeetingWaitsForAllRanksAgain) {
   EXPECT_EQ(errors[1], "");
 }
 
-TEST_F(AgreementTest, AStoreThatHoldsSomethingElseIsAnError) {
+TEST_F(AgreementTest, AStoreWithOtherContentIsAnError) {
   const auto errors = run(2, 2, [&](const Environment& environment) {
     if (environment.rank == 0) {
       const std::string text = "{\"settings\":7}";
@@ -109,7 +109,7 @@ TEST_F(AgreementTest, AStoreThatHoldsSomethingElseIsAnError) {
     }
     agree_on(environment, {});
   });
-  EXPECT_EQ(errors[1], "the job's store holds something that is not rank 0's settings: is another job using it?");
+  EXPECT_EQ(errors[1], "the job's store holds something that is not rank 0's config: is another job using it?");
 }
 
 }  // namespace

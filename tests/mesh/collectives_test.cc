@@ -17,11 +17,11 @@ Mesh all_on_one_axis(const Environment& environment, MeshOptions options = {}) {
   return Mesh(environment, shape, options);
 }
 
-// These values, sizes and types would be wrong, or the program would crash, if the headers' idea of the backend and its
-// options differed from that of the library: the group's size, rank, timeout and devices are passed through them.
+// If the headers' view of the backend and its options differed from the library's, these values, sizes and types would
+// be wrong or the program would crash: group size, rank, timeout and devices pass through them.
 class GlooTest : public ::testing::TestWithParam<at::ScalarType> {};
 
-TEST_P(GlooTest, ReducesGathersScattersAndBroadcastsEveryTypeThatTrainingUses) {
+TEST_P(GlooTest, SupportsEveryTypeThatTrainingUses) {
   run_ranks(3, [](const Environment& environment) {
     Mesh mesh = all_on_one_axis(environment);
     const auto group = mesh.world();
@@ -78,7 +78,7 @@ TEST(Collectives, SendsAndReceivesInOrder) {
   });
 }
 
-TEST(Collectives, ATextIsThatOfTheFirstRank) {
+TEST(Collectives, BroadcastTextReturnsTheTextOfRank0) {
   run_ranks(3, [](const Environment& environment) {
     Mesh mesh = all_on_one_axis(environment);
     const std::string own = mesh.rank() == 0 ? "step-00000100" : std::string(static_cast<size_t>(mesh.rank() - 1), 'x');
@@ -87,7 +87,7 @@ TEST(Collectives, ATextIsThatOfTheFirstRank) {
   });
 }
 
-TEST(Collectives, AreDoneAtOnceInAWorldOfOne) {
+TEST(Collectives, FinishImmediatelyInAWorldOfOne) {
   const ProcessGroup none;
   at::Tensor value = at::ones({2}), copy = at::zeros({2});
   all_reduce(none, value, "a sum").wait();
@@ -113,7 +113,7 @@ TEST(Collectives, ATimeoutNamesTheCollectiveItsGroupAndTheRank) {
       } catch (const CollectiveError& error) {
         const std::string text = error.what();
         EXPECT_EQ(text.find("all_reduce of the loss over dp_shard (as rank 0 of 2) failed: "), 0U) << text;
-        EXPECT_NE(text.find("500ms"), std::string::npos) << "the timeout that was asked for: " << text;
+        EXPECT_NE(text.find("500ms"), std::string::npos) << "the requested timeout: " << text;
       }
       mesh.store()->set("rank 0 is done", std::string("yes"));
     } else {
@@ -122,7 +122,7 @@ TEST(Collectives, ATimeoutNamesTheCollectiveItsGroupAndTheRank) {
   });
 }
 
-TEST(Collectives, APeerThatGoesAwayEndsThem) {
+TEST(Collectives, FailWhenAPeerExits) {
   run_ranks(2, [](const Environment& environment) {
     Mesh mesh = all_on_one_axis(environment);
     const auto group = mesh.world();

@@ -9,7 +9,7 @@
 namespace modular {
 namespace {
 
-/// Sets a launcher's variables, and removes those of all others, for the length of a test.
+/// Sets a launcher's variables and removes those of all other launchers for the duration of a test.
 class EnvironmentTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -53,7 +53,7 @@ class EnvironmentTest : public ::testing::Test {
                                            "OMPI_COMM_WORLD_LOCAL_SIZE"};
 };
 
-TEST_F(EnvironmentTest, WithoutALauncherTheWorldIsOne) {
+TEST_F(EnvironmentTest, WithoutALauncherIsAWorldOfOne) {
   const auto environment = with({});
   EXPECT_EQ(environment.rank, 0);
   EXPECT_EQ(environment.world_size, 1);
@@ -108,7 +108,7 @@ TEST_F(EnvironmentTest, AllRanksOfASlurmStepNameTheSamePortAndStepsDiffer) {
   EXPECT_EQ(with({{"MASTER_PORT", "4242"}, {"MASTER_ADDR", "10.0.0.1"}}).master_port, 4242);
 }
 
-TEST_F(EnvironmentTest, ABatchScriptsOwnShellIsAWorldOfOne) {
+TEST_F(EnvironmentTest, ASlurmBatchScriptIsAWorldOfOne) {
   EXPECT_EQ(with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "16"}, {"SLURM_JOB_ID", "1"}}).world_size, 1);
 }
 
@@ -123,11 +123,11 @@ TEST_F(EnvironmentTest, ReadsOpenMpi) {
   EXPECT_EQ(environment.master_addr, "127.0.0.1");
 }
 
-TEST_F(EnvironmentTest, IsRejectedThatNamesTheVariable) {
+TEST_F(EnvironmentTest, ErrorsNameTheVariable) {
   EXPECT_EQ(error({{"RANK", "1"}}), "RANK is set but WORLD_SIZE is not: set both, or neither");
   SetUp();
   EXPECT_EQ(error({{"RANK", "two"}, {"WORLD_SIZE", "2"}}),
-            "the environment variable RANK is \"two\": it must be a whole number from 0 to 2147483647");
+            "the environment variable RANK is \"two\": it must be an integer from 0 to 2147483647");
   SetUp();
   EXPECT_EQ(error({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), "RANK=2 must be below WORLD_SIZE=2");
   SetUp();
@@ -162,8 +162,8 @@ TEST_F(EnvironmentTest, SlurmsTasksPerNodeBeginWithANumber) {
                      {"SLURM_STEP_TASKS_PER_NODE", text},
                      {"MASTER_ADDR", "a"}})
                   .find("the environment variable SLURM_STEP_TASKS_PER_NODE is \"" + text +
-                        "\": it must begin with a "
-                        "whole number from 1 to 2147483647"),
+                        "\": it must begin with an "
+                        "integer from 1 to 2147483647"),
               std::string::npos)
         << text;
 }

@@ -35,7 +35,7 @@ TEST(Mesh, AWorldOfOneNeedsNoNetwork) {
   EXPECT_FALSE(mesh.store());
 }
 
-TEST(Mesh, RejectsAShapeThatIsNotTheWorlds) {
+TEST(Mesh, RejectsAShapeOfADifferentSize) {
   try {
     Mesh mesh(Environment(), shape({{Axis::dp_shard, 2}}));
     FAIL() << "accepted";
@@ -44,7 +44,7 @@ TEST(Mesh, RejectsAShapeThatIsNotTheWorlds) {
   }
 }
 
-TEST(Mesh, EachGroupHoldsTheRanksThatDifferAlongItsAxes) {
+TEST(Mesh, GroupsHoldTheRanksThatDifferAlongTheirAxes) {
   run_ranks(4, [](const Environment& environment) {
     Mesh mesh(environment, shape({{Axis::pp, 2}, {Axis::tp, 2}}), {.device = at::kCPU});
     const auto sum_over = [&](std::vector<Axis> axes) {
@@ -63,7 +63,7 @@ TEST(Mesh, EachGroupHoldsTheRanksThatDifferAlongItsAxes) {
   });
 }
 
-TEST(Mesh, NobodyLeavesAGroupThatOthersAreStillJoining) {
+TEST(Mesh, NoRankLeavesAGroupThatOthersAreJoining) {
   run_ranks(4, [](Environment environment) {
     for (environment.attempt = 1; environment.attempt <= 5; ++environment.attempt) {
       Mesh mesh(environment, shape({{Axis::dp_shard, 4}}), {.device = at::kCPU});
@@ -72,18 +72,18 @@ TEST(Mesh, NobodyLeavesAGroupThatOthersAreStillJoining) {
   });
 }
 
-int made = 0;  // by the function below, in this process
+int backends_created = 0;  // backends created by the function below in this process
 
 void make_counted(const Store& store, int rank, int size, std::chrono::milliseconds timeout,
                   c10::intrusive_ptr<c10d::Backend>& backend) {
-  ++made;
+  ++backends_created;
   GroupSpec spec{.name = "counted", .description = "counted", .ranks = {}, .rank = rank, .one_machine = true};
   for (int member = 0; member < size; ++member) spec.ranks.push_back(member);
   spec.timeout = timeout;
   backend = make_gloo_backend(store, spec);
 }
 
-TEST(Mesh, TheHostsGroupIsOfGlooWhateverMovesTheData) {
+TEST(Mesh, TheControlGroupUsesGlooWithAnyBackend) {
   run_ranks(2, [](const Environment& environment) {
     const MeshShape two = shape({{Axis::tp, 2}});
     const Mesh plain(environment, two, {.device = at::kCPU});
@@ -91,10 +91,10 @@ TEST(Mesh, TheHostsGroupIsOfGlooWhateverMovesTheData) {
     Environment again = environment;
     again.attempt = 1;
     Mesh mesh(again, two, {.device = at::kCPU, .make_backend = make_counted});
-    EXPECT_EQ(made, 0) << "all ranks have met over Gloo";
+    EXPECT_EQ(backends_created, 0) << "the control group uses Gloo";
     barrier(mesh.control(), "the host's decision");
     EXPECT_NE(mesh.world(), mesh.control());
-    EXPECT_EQ(made, 1);
+    EXPECT_EQ(backends_created, 1);
     at::Tensor value = at::ones({1});
     all_reduce(mesh.world(), value, "a test value").wait();
     EXPECT_EQ(value.item<float>(), 2.0F);
@@ -105,24 +105,24 @@ TEST(Mesh, TheHostsGroupIsOfGlooWhateverMovesTheData) {
 TEST(Mesh, RejectsTwoRanksOnOneDevice) {
   const auto reports = run_ranks(3, [](const Environment& environment) {
     Mesh mesh(environment, shape({{Axis::dp_shard, 3}}), {.device = at::kCPU});
-    // Ranks 0 and 2 see the same one.
+    // Ranks 0 and 2 see the same device.
     const std::string device = environment.rank == 1 ? "GPU-b" : "GPU-a";
-    std::string error;
+    std::string message;
     try {
       claim_device(mesh.store(), device, environment.rank);
     } catch (const std::runtime_error& error) {
-      error = error.what();
+      message = error.what();
     }
-    const bool names_both = error.starts_with("ranks 0 and 2 both") || error.starts_with("ranks 2 and 0 both");
-    EXPECT_TRUE(error.empty() || names_both) << error;
+    const bool names_both = message.starts_with("ranks 0 and 2 both") || message.starts_with("ranks 2 and 0 both");
+    EXPECT_TRUE(message.empty() || names_both) << message;
     barrier(mesh.world(), "the claims");
-    return testing::Report{error.empty() ? 0.0 : 1.0};
+    return testing::Report{message.empty() ? 0.0 : 1.0};
   });
   EXPECT_EQ(reports[0][0] + reports[2][0], 1.0);
   EXPECT_EQ(reports[1][0], 0.0);
 }
 
-TEST(Mesh, SaysWhichStoreCannotBeReached) {
+TEST(Mesh, NamesTheUnreachableStore) {
   Environment environment;
   environment.world_size = 2;
   environment.rank = 1;

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(OwnProgram, IsTheFileThatRuns) { EXPECT_TRUE(fs::equivalent(own_program(), "/proc/self/exe")); }
+TEST(OwnProgram, IsTheRunningExecutable) { EXPECT_TRUE(fs::equivalent(own_program(), "/proc/self/exe")); }
 
 TEST(OwnProgram, DISABLED_WithoutProc) { EXPECT_EQ(own_program(), fs::path(std::getenv("PROGRAM"))); }
 

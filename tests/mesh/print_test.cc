@@ -1,4 +1,4 @@
-// Text of others reaches a terminal without anything that the terminal would obey.
+// Untrusted text reaches a terminal without sequences that the terminal interprets.
 #include "runtime/mesh/print.h"
 
 #include <fcntl.h>
@@ -11,23 +11,21 @@
 namespace modular {
 namespace {
 
-TEST(Printable, TextOfAnyLanguageStaysAsItIs) {
+TEST(Printable, KeepsTextOfAnyLanguage) {
   for (const std::string text : {"", "a\tb\n", "größer 模型 🙂 \xD7\xA9", "\xF4\x8F\xBF\xBF"})
     EXPECT_EQ(printable(text), text);
 }
 
-TEST(Printable, ControlCharactersAreQuestionMarks) {
+TEST(Printable, ReplacesControlCharacters) {
   EXPECT_EQ(printable("\x1b[2J\x1b]0;title\x07"), "?[2J?]0;title?");
   EXPECT_EQ(printable("a\rb\x7f\b"), "a?b??");
   EXPECT_EQ(printable(std::string("a\0b", 3)), "a?b");
   EXPECT_EQ(printable("\xC2\x9B 2J"), "? 2J") << "CSI of ISO 6429, in UTF-8";
 }
 
-TEST(Printable, CharactersThatReverseWhatFollowsAreQuestionMarks) {
-  EXPECT_EQ(printable("\u202Egnp.exe \u2066x\u2069"), "?gnp.exe ?x?");
-}
+TEST(Printable, ReplacesBidirectionalOverrides) { EXPECT_EQ(printable("\u202Egnp.exe \u2066x\u2069"), "?gnp.exe ?x?"); }
 
-TEST(Printable, BytesThatAreNotUtf8AreQuestionMarks) {
+TEST(Printable, ReplacesBytesThatAreNotUtf8) {
   EXPECT_EQ(printable("\x9b 2J"), "? 2J") << "CSI of a terminal of 8 bits";
   EXPECT_EQ(printable("\xC3"), "?") << "unfinished";
   EXPECT_EQ(printable("\xC3(\xE2\x82"), "?(??");
@@ -35,7 +33,7 @@ TEST(Printable, BytesThatAreNotUtf8AreQuestionMarks) {
   EXPECT_EQ(printable("\xED\xA0\x80 \xF5\x80\x80\x80"), "??? ????") << "surrogates, and beyond the last character";
 }
 
-TEST(UnfinishedBytes, AreThoseOfACharacterWhoseOthersAreMissing) {
+TEST(UnfinishedBytes, CountsBytesOfAnIncompleteCharacter) {
   for (const auto& [text, count] : {std::pair("", 0),
                                     {"a", 0},
                                     {"ä", 0},
@@ -49,7 +47,7 @@ TEST(UnfinishedBytes, AreThoseOfACharacterWhoseOthersAreMissing) {
     EXPECT_EQ(unfinished_bytes(text), static_cast<size_t>(count)) << text;
 }
 
-/// Standard output as a terminal.
+/// Redirects standard output to a pseudo-terminal.
 class Terminal {
  public:
   Terminal() : master_(posix_openpt(O_RDWR | O_NOCTTY)), before_(dup(STDOUT_FILENO)) {

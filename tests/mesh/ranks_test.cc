@@ -1,4 +1,4 @@
-// The helper of all tests over several processes: what it says when a rank fails.
+// The helper of all multi-process tests: its report when a rank fails.
 #include "tests/support/ranks.h"
 
 #include <gtest/gtest-spi.h>
@@ -41,7 +41,7 @@ TEST(RunRanks, ReportsAKilledRank) {
                           "rank 0 of 1 was killed by signal Killed");
 }
 
-TEST(RunRanks, KillsARankThatHangsAndSaysWhere) {
+TEST(RunRanks, KillsARankThatHangsAndReportsItsPhase) {
   EXPECT_NONFATAL_FAILURE(run_ranks(1,
                                     [](const Environment&) {
                                       set_phase("waiting for nothing");

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "runtime/train/known_devices.h"
+#include "runtime/config/known_devices.h"
 #include "tests/modrun/modrun_process.h"
 
 namespace modular {
@@ -105,9 +105,9 @@ TEST_F(Advise, NamesTheDevicesThatItKnows) {
     return run.output;
   };
   EXPECT_THAT(error({"--device", "v100"}), HasSubstr("--device is \"v100\": write cpu, or one of a100-40gb, "));
-  EXPECT_THAT(error({"--flops", "1e12"}), HasSubstr("--memory is not given: say it, e.g. --memory 80GiB, or name the "
-                                                    "device by --device"));
-  EXPECT_THAT(error({"--device", "mi300x", "--nodes", "2"}), HasSubstr("--between is not given"));
+  EXPECT_THAT(error({"--flops", "1e12"}), HasSubstr("--memory is missing: pass e.g. --memory 80GiB, or name the "
+                                                    "device with --device"));
+  EXPECT_THAT(error({"--device", "mi300x", "--nodes", "2"}), HasSubstr("--between is missing"));
   EXPECT_THAT(error({"--device", "a100", "--set", "parallel.bf16=true", "--set", "parallel.float8=['model.layers']"}),
               HasSubstr("matmuls of eight bits, which a100 does not have"));
 }
@@ -121,7 +121,7 @@ TEST_F(Advise, IsRejected) {
     return finished.output;
   };
   EXPECT_THAT(error({"--nodes", "0"}), HasSubstr("--nodes is 0"));
-  EXPECT_THAT(error({"--nodes", "2"}), HasSubstr("--between is not given"));
+  EXPECT_THAT(error({"--nodes", "2"}), HasSubstr("--between is missing"));
   EXPECT_THAT(error({"--nodes", "2", "--between", "25GB"}), HasSubstr("--between is \"25GB\": give a number"));
   EXPECT_THAT(error({"--set", "train.batch_size_per_rank=2"}), HasSubstr("train.batch_size_per_rank"));
   EXPECT_THAT(error({"--out", (folder_.path() / "missing" / "best.toml").string()}), HasSubstr("cannot be written"));

@@ -92,7 +92,7 @@ TEST_F(CommandLine, PipelineThatCannotRunIsRejectedBeforeARankStarts) {
                          "micro-batches that pp = 2 divides"));
   EXPECT_THAT(staged({"parallel.cuts=[1, 2]"}), HasSubstr("parallel.cuts is [1, 2]"));
   EXPECT_THAT(staged({"parallel.schedule=looped-bfs", "parallel.stages_per_rank=9"}),
-              HasSubstr("pp = 2 with 18 stages in all needs at least as many layers"));
+              HasSubstr("pp = 2 with 18 stages in total needs at least as many layers"));
   EXPECT_THAT(staged({"parallel.schedule=/nowhere/own.csv"}), HasSubstr("/nowhere/own.csv cannot be read: "));
   EXPECT_FALSE(std::filesystem::exists(run_folder("run")));
 }

@@ -241,8 +241,9 @@ TEST_F(EvalMetrics, ThatATaskHasNotAreRejectedBeforeARankStarts) {
   const auto run = train("rejected", {"--set", "model.entry=llama", "--set", "eval.metrics=['recall@20', 'f2']",
                                       "--set", "data.paths=['" + (folder_.path() / "data").string() + "']"});
   EXPECT_EQ(run.status, 2) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("eval.metrics: \"f2\" is no metric of causal-lm: it has perplexity, accuracy, f1, "
-                                    "recall@20, mrr@20, ndcg@20"));
+  EXPECT_THAT(run.output,
+              HasSubstr("eval.metrics: \"f2\" is not a metric of causal-lm: use one of perplexity, accuracy, f1, "
+                        "recall@20, mrr@20, ndcg@20"));
 }
 
 }  // namespace

@@ -153,6 +153,33 @@ TEST_F(Examples, WithoutATargetHaveNoLossNoMetricAndNoPlaceAmongTheBest) {
   const auto eval = modrun({"eval", run_folder("run").string()});
   EXPECT_EQ(eval.status, 0) << eval.output;
   EXPECT_THAT(eval.output, HasSubstr("no held-out loss and no metric: all labels are -100"));
+  const auto of_two = modrun({"--nproc-per-node", "2", "eval", run_folder("run").string()});
+  EXPECT_EQ(of_two.status, 0) << of_two.output;
+  EXPECT_THAT(of_two.output, HasSubstr("no held-out loss and no metric: all labels are -100"));
+}
+
+TEST_F(Examples, NumbersAndSeveralLabelsGoOnToTheBit) {
+  const Tensors rows = padded_ids();
+  const at::Tensor& ids = rows[0].second;
+  const Words several = {"--set", "model.config.num_labels=4", "--set",
+                         "model.config.problem_type=multi_label_classification"};
+  const std::vector<std::pair<at::Tensor, Words>> cases = {
+      {ids.select(1, 0).to(at::kFloat) / 40, {"--set", "model.config.num_labels=1"}},
+      {ids.narrow(1, 0, 4).gt(20).to(at::kFloat), several}};
+  for (const auto& [labels, settings] : cases) {
+    write("a.safetensors", with(rows, "labels", labels));
+    Words more = modular::with(kBert, settings);
+    more.insert(more.end(), {"--set", "checkpoint.every=5", "--set", "checkpoint.keep=0", "--overwrite"});
+    const Words two = {"--nproc-per-node", "2"};
+    for (const char* name : {"whole", "cut"}) {
+      const auto run = train(name, options("BertForSequenceClassification", more), two);
+      ASSERT_EQ(run.status, 0) << run.output;
+    }
+    std::filesystem::remove_all(run_folder("cut") / "checkpoints/step-00000010");
+    const auto resumed = modrun(modular::with(two, {"train", run_folder("cut").string(), "--resume=step-00000005"}));
+    ASSERT_EQ(resumed.status, 0) << resumed.output;
+    expect_same_checkpoint("cut", "whole", "step-00000010");
+  }
 }
 
 TEST_F(Examples, AreEvaluatedWithoutAnyToTrainOn) {
@@ -381,7 +408,7 @@ TEST_F(Examples, ImagesThatTheModelDoesNotTakeAreRejectedBeforeARankStarts) {
   const std::string sized = "ViTForImageClassification", free = "Dinov2ForImageClassification";
   if (has(sized)) {  // built with it
     write("all.safetensors", {{"pixel_values", at::randn({kRows, 1, 12, 8})}, {"labels", labels}});
-    EXPECT_THAT(error(sized, small), HasSubstr("images have 1 channels and 12 x 8 pixels, and the model takes 1 "
+    EXPECT_THAT(error(sized, small), HasSubstr("images have 1 channels and 12 x 8 pixels, but the model takes 1 "
                                                "channels and 8 x 8: write images of that size, or set image_size"));
   }
   if (has(free)) {

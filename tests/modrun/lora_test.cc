@@ -226,12 +226,12 @@ TEST_F(Lora, ParametersInFullAreMerged) {
 }
 
 TEST_F(Lora, WhatCannotBeAdaptedIsRejected) {
-  EXPECT_THAT(
-      error({"lora.layers=['q_prj']"}),
-      HasSubstr("lora.layers has \"q_prj\", which is no linear layer of LlamaForCausalLM: its are called down_proj, "
-                "gate_proj, k_proj, lm_head, o_proj, q_proj, up_proj, v_proj"));
+  EXPECT_THAT(error({"lora.layers=['q_prj']"}),
+              HasSubstr("lora.layers has \"q_prj\", which is not a linear layer of LlamaForCausalLM: its linear layers "
+                        "are called down_proj, "
+                        "gate_proj, k_proj, lm_head, o_proj, q_proj, up_proj, v_proj"));
   EXPECT_THAT(error({"lora.layers=['lm_head']", "model.config.tie_word_embeddings=true"}),
-              HasSubstr("a layer of LlamaForCausalLM whose weight is two at once, model.embed_tokens.weight and "
+              HasSubstr("a layer of LlamaForCausalLM whose weight is tied, model.embed_tokens.weight and "
                         "lm_head.weight"));
   EXPECT_THAT(error({"lora.rank=4"}), HasSubstr("lora.rank is set, and lora.layers names no layers"));
   EXPECT_THAT(error({"lora.layers=['q_proj']", "lora.rank=0"}), HasSubstr("lora.rank"));

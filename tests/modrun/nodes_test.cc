@@ -1,6 +1,8 @@
 // Jobs whose machines do not agree: what each of them reports, before anything is trained.
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include "runtime/checkpoint/safetensors.h"
 #include "tests/modrun/modrun_process.h"
 #include "tests/support/programs.h"
 
@@ -15,6 +17,11 @@ class NodesOfModrunTest : public ModrunTest {
   /// Trains on two machines of one rank each, that have these further words, and returns how their launchers ended.
   std::array<Ended, 2> train_on_two(const std::string& name, const std::vector<std::string>& first,
                                     const std::vector<std::string>& second) {
+    return run_on_two(training(name, first), training(name, second));
+  }
+
+  /// Runs these commands, each on a machine of one rank.
+  std::array<Ended, 2> run_on_two(const std::vector<std::string>& first, const std::vector<std::string>& second) {
     const std::string port = std::to_string(testing::free_port());
     std::array<Started, 2> launchers;
     for (size_t node = 0; node < 2; ++node) {
@@ -29,8 +36,7 @@ class NodesOfModrunTest : public ModrunTest {
                                         "127.0.0.1",
                                         "--master-port",
                                         port};
-      words = with(words, training(name, node == 0 ? first : second));
-      launchers[node] = testing::start_program(words, folder_.path());
+      launchers[node] = testing::start_program(with(words, node == 0 ? first : second), folder_.path());
     }
     return {testing::end_of_program(launchers[0]), testing::end_of_program(launchers[1])};
   }
@@ -39,6 +45,32 @@ class NodesOfModrunTest : public ModrunTest {
 TEST_F(NodesOfModrunTest, MachinesThatAgreeTrain) {
   for (const Ended& ended : train_on_two("alike", {}, {})) EXPECT_EQ(ended.status, 0) << ended.output;
   EXPECT_EQ(steps("alike").size(), 10U);
+}
+
+TEST_F(NodesOfModrunTest, WithoutATargetSayThatThereIsNoMetric) {
+  std::filesystem::create_directories(folder_.path() / "examples");
+  const at::Tensor labels = at::ones({20}, at::kLong);
+  labels.narrow(0, 15, 5).fill_(-100);
+  write_safetensors(folder_.path() / "examples/a.safetensors",
+                    {{"input_ids", at::randint(2, 40, {20, 6}, at::kLong)}, {"labels", labels}});
+  const std::vector<std::string> settings = {
+      "--set", "model.entry=BertForSequenceClassification",
+      "--set", "model.config.max_position_embeddings=16",
+      "--set", "data.format=examples",
+      "--set", fmt::format("data.paths=['{}']", (folder_.path() / "examples").string()),
+      "--set", "data.held_out_part=0.25",
+      "--set", "data.held_out_every=0",
+      "--set", "train.steps=2"};
+  for (const Ended& ended : train_on_two("run", settings, settings)) EXPECT_EQ(ended.status, 0) << ended.output;
+  const std::vector<std::string> eval = {"eval", run_folder("run").string()};
+  const auto ended = run_on_two(eval, eval);
+  for (const Ended& launcher : ended) {
+    EXPECT_EQ(launcher.status, 0) << launcher.output;
+    for (const char* metric : {"accuracy", "f1", "nan"})
+      EXPECT_EQ(launcher.output.find(metric), launcher.output.npos) << launcher.output;
+  }
+  EXPECT_NE(ended[0].output.find("no held-out loss and no metric: all labels are -100"), std::string::npos)
+      << ended[0].output;
 }
 
 TEST_F(NodesOfModrunTest, TheFirstSettingThatDiffersIsNamedWithBothValues) {

@@ -330,10 +330,10 @@ TEST_F(Parquet, AProgramWithoutTheLibrarySaysWhatToInstall) {
     return get_bytes(folder_.path() / "said");
   };
   EXPECT_THAT(output(),
-              HasSubstr("libmodular_parquet.so is not beside this program, as it was built without pyarrow: run "
+              HasSubstr("libmodular_parquet.so is not next to this program, because it was built without pyarrow: run "
                         "`pip install pyarrow`"));
   folder_.write("bin/libmodular_parquet.so", "no library");
-  EXPECT_THAT(output(), HasSubstr("run `pip install pyarrow`, of the release that modrun was built with"));
+  EXPECT_THAT(output(), HasSubstr("run `pip install pyarrow`, in the version that modrun was built with"));
 }
 
 // 400 MB of values in a file of 200 kB; a file can claim any number.

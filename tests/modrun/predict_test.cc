@@ -136,8 +136,8 @@ TEST_F(Predict, OfALanguageModelIsRejectedWithWhatThereIs) {
       {{"input_ids", ids({kRows, kSeq})}});
   const auto run = modrun({"predict", run_folder("run").string(), "--inputs", inputs().string(), "--outputs", "x"});
   EXPECT_EQ(run.status, 2);
-  EXPECT_THAT(run.output, HasSubstr("LlamaForCausalLM is for causal-lm: `modrun sample` has a language model write "
-                                    "text, and `modrun forward` writes logits"));
+  EXPECT_THAT(run.output, HasSubstr("LlamaForCausalLM is for causal-lm: use `modrun sample` to generate text "
+                                    "with a language model, or `modrun forward` to write logits"));
 }
 
 }  // namespace

@@ -21,6 +21,8 @@ struct OnMesh {
   std::vector<std::string> launcher, settings;
 };
 
+void PrintTo(const OnMesh& one, std::ostream* out) { *out << one.name; }
+
 class Save : public ModrunTest, public ::testing::WithParamInterface<OnMesh> {
  protected:
   static constexpr int64_t kSteps = 160;

@@ -163,9 +163,9 @@ TEST_F(SearchPython, AHelperThatDiesEndsTheSearchAndWhatWasFoundIsKept) {
     if (get_helper(child).starts_with(PARITY_PYTHON)) ::kill(child, SIGKILL);
   const auto ended = testing::end_of_program(started);
   EXPECT_EQ(ended.status, 1) << ended.output;
-  EXPECT_THAT(ended.output, HasSubstr("modrun: optuna, which drew the values, cannot continue: " PARITY_PYTHON
-                                      " ended without an answer; what trials have found is kept: modrun search "
-                                      "--resume goes on"));
+  EXPECT_THAT(ended.output, HasSubstr("modrun: optuna, which samples the values, cannot continue: " PARITY_PYTHON
+                                      " ended without an answer; results of completed trials are kept: modrun search "
+                                      "--resume continues"));
   const auto before = trials();
   ASSERT_FALSE(before.empty());
   ASSERT_LT(before.size(), 4u);
@@ -185,14 +185,14 @@ TEST_F(SearchPython, AStudyThatIsThereIsOneMessageAndNoTraceback) {
     const auto again = search(text);
     EXPECT_EQ(again.status, 2);
     EXPECT_EQ(again.output,
-              "modrun: " + study().string() + " holds a study: continue it by --resume, or name another search.dir\n");
+              "modrun: " + study().string() + " holds a study: resume it with --resume, or use another search.dir\n");
   }
   const std::string shared = backend("optuna", "random", 1) + "study = 'shared'\nstorage = 'sqlite:///" +
                              (folder_.path() / "shared.db").string() + "'\n[search.space]\ntrain.batch_size = ";
   ASSERT_EQ(search(shared + "[4, 8]\n", {"--set", "search.dir=" + (folder_.path() / "one").string()}).status, 0);
   const auto other = search(shared + "[4, 6]\n", {"--set", "search.dir=" + (folder_.path() / "two").string()});
   EXPECT_EQ(other.status, 1) << other.output;
-  EXPECT_THAT(other.output, HasSubstr("modrun: optuna, which drew the values, cannot continue: ValueError: "));
+  EXPECT_THAT(other.output, HasSubstr("modrun: optuna, which samples the values, cannot continue: ValueError: "));
   EXPECT_THAT(other.output, ::testing::Not(HasSubstr("Traceback")));
 }
 
@@ -231,7 +231,7 @@ TEST_F(SearchPython, SeveralMachinesShareAStudyOfOptuna) {
   EXPECT_FALSE(two.contains(0)) << "which the first machine ran";
   const auto maximizing = search(text + "", with(folder("three"), {"--set", "search.direction=maximize"}));
   EXPECT_EQ(maximizing.status, 2) << maximizing.output;
-  EXPECT_THAT(maximizing.output, HasSubstr("wants minimize, and this search maximize"));
+  EXPECT_THAT(maximizing.output, HasSubstr("has directions minimize, and this search maximize"));
 }
 
 }  // namespace

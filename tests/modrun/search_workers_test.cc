@@ -61,7 +61,7 @@ TEST_F(SearchWorkers, ASignalEndsAllTrialsInOrderAndResumeGoesOnWithEach) {
   ::kill(started.pid, SIGTERM);
   const auto ended = testing::end_of_program(started);
   EXPECT_EQ(ended.status, 128 + SIGTERM) << ended.output;
-  EXPECT_THAT(ended.output, HasSubstr("SIGTERM was passed on to the trials"));
+  EXPECT_THAT(ended.output, HasSubstr("forwarded SIGTERM to the trials"));
   EXPECT_THAT(ended.output, HasSubstr("modrun search --resume continues with these 2 trials"));
   EXPECT_TRUE(trials().empty());
   for (const int64_t number : {0, 1}) {

@@ -5,8 +5,10 @@ usage: sentence_folders.py make FOLDER
 
 make writes for each case FOLDER/<case>/: model/, in.safetensors (input_ids, attention_mask), embeddings.safetensors (what the model embeds them as),
 pairs.safetensors (samples of two texts) and trained.safetensors (embeddings of in.safetensors after a step of SGD at RATE of MultipleNegativesRankingLoss).
-FOLDER/texts/ has model/, rows.jsonl of texts and, for each way of giving prompts, the ids of both columns.
-check has the library read FOLDER/<case>/exported and compares what it embeds with FOLDER/<case>/predicted.safetensors.
+An attention_mask of 2 says to modrun what prompt_length says to the library.
+FOLDER/texts/ has model/, rows.jsonl of texts and, for each way of giving prompts, the ids of both columns; older/ is the same model as releases before 1 wrote it, and
+left_out/ one whose pooling leaves prompts out.
+check has the library read FOLDER/<case>/exported, compares what it embeds with FOLDER/<case>/predicted.safetensors, and its modules with those that were read.
 """
 
 import json
@@ -20,7 +22,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import losses
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
+from sentence_transformers.sentence_transformer.modules import Dense, Dropout, Normalize, Pooling, Transformer
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
@@ -51,10 +53,12 @@ def backbone(name):
 class Case:
     """A model's kind, its poolings and what comes after, and how its folder is written."""
 
-    def __init__(self, model, pooling, after=(), left=False, old_form=False, names=None, architecture=None):
+    def __init__(self, model, pooling, after=(), left=False, old_form=False, names=None, architecture=None, before=(), prompt=0, place="", whole=False):
         self.model, self.pooling, self.after, self.left, self.old_form, self.names, self.architecture = model, pooling, after, left, old_form, names, architecture
+        self.before, self.prompt, self.place, self.whole = before, prompt, place, whole
 
 
+ALL_MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 CASES = {
     "bert-cls-normalize": Case("bert", "cls", (Normalize,), old_form=True),
     "bert-max": Case("bert", "max"),
@@ -70,6 +74,17 @@ CASES = {
     "mistral-last": Case("mistral", "lasttoken", (Normalize,), old_form=True),
     "llama-last-max": Case("llama", ("lasttoken", "max"), (lambda: Dense(64, 8, activation_function=torch.nn.SiLU()),)),
     "bert-normalize-dense": Case("bert", "mean", (Normalize, lambda: Dense(32, 8))),
+    "bert-older": Case("bert", "cls", (lambda: Dense(32, 8),), old_form=True, place="0_Transformer"),
+    "qwen3-older-left": Case("qwen3", "lasttoken", (Normalize,), left=True, architecture="Qwen3ForCausalLM", place="0_BERT"),
+    "bert-unit-tokens": Case("bert", ("mean", "max"), (lambda: Dense(64, 8),), before=(lambda: Normalize("token_embeddings"),)),
+    "mpnet-skipped-normalize": Case("mpnet", "mean", (lambda: Normalize("token_embeddings"),), before=(Normalize,)),
+    "roberta-dropout": Case("roberta", "mean", (lambda: Dropout(0.5), lambda: Dense(32, 8), lambda: Dropout(0.25), Normalize)),
+    "bert-no-dropout": Case("bert", "mean", (lambda: Dropout(0.0), lambda: Dense(32, 8))),
+    "bert-without-prompt": Case("bert", ALL_MODES, prompt=3),
+    "llama-without-prompt-left": Case("llama", ALL_MODES, left=True, prompt=3),
+    "bert-with-prompt-mask": Case("bert", ALL_MODES),
+    "llama-left": Case("llama", ALL_MODES, left=True),
+    "bert-without-mask": Case("bert", ALL_MODES, whole=True),
 }
 OLD_KEYS = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens", "mean_sqrt_len_tokens": "mean_sqrt_len_tokens", "weightedmean": "weightedmean_tokens", "lasttoken": "lasttoken"}
 OLD_TYPES = "sentence_transformers.models."
@@ -103,16 +118,39 @@ def rename(folder, names):
     (folder / "modules.json").write_text(json.dumps(modules))
 
 
-def batch(rows, left, seed):
+def into_place(folder, place):
+    """Moves what is the Transformer's into a folder of its own."""
+    (folder / place).mkdir()
+    kept = {"modules.json", "config_sentence_transformers.json", place}
+    modules = json.loads((folder / "modules.json").read_text())
+    for path in list(folder.iterdir()):
+        if path.name not in kept | {module["path"] for module in modules[1:]}:
+            path.rename(folder / place / path.name)
+    modules[0]["path"] = place
+    (folder / "modules.json").write_text(json.dumps(modules))
+
+
+def batch(rows, case, seed):
     drawn = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(2, 11, (rows, 1), generator=drawn)
+    lengths = torch.randint(10 if case.whole else 2 + case.prompt, 11, (rows, 1), generator=drawn)
     lengths[0] = 10
-    mask = (torch.arange(10).flip(0) if left else torch.arange(10)).lt(lengths).long()
+    mask = (torch.arange(10).flip(0) if case.left else torch.arange(10)).lt(lengths).long()
     return {"input_ids": torch.randint(2, WORDS, (rows, 10), generator=drawn) * mask, "attention_mask": mask}
 
 
-def embed(model, inputs):
-    return model({name: tensor.clone() for name, tensor in inputs.items()})["sentence_embedding"]
+def of_library(inputs, prompt):
+    return {name: tensor.clone() for name, tensor in inputs.items()} | ({"prompt_length": prompt} if prompt else {})
+
+
+def of_modrun(inputs, prompt, whole=False):
+    """The same with 2 in the masks of a prompt's tokens, the first of each row; without masks where rows are whole."""
+    mask = inputs["attention_mask"]
+    of_prompt = (mask.cumsum(-1) <= prompt) & (mask == 1)
+    return {name: tensor.int() for name, tensor in (inputs | {"attention_mask": mask + of_prompt}).items() if name != "attention_mask" or not whole}
+
+
+def embed(model, inputs, prompt):
+    return model(of_library(inputs, prompt))["sentence_embedding"]
 
 
 def make(name, case, root, number):
@@ -122,7 +160,8 @@ def make(name, case, root, number):
     of_base = backbone(case.model)
     of_base.save_pretrained(place / "base")
     tokenizer(place / "base")
-    SentenceTransformer(modules=[Transformer(str(place / "base")), Pooling(32, pooling_mode=case.pooling), *(after() for after in case.after)], device="cpu").save(str(place / "model"), create_model_card=False)
+    pooling = Pooling(32, pooling_mode=case.pooling, include_prompt=not case.prompt)
+    SentenceTransformer(modules=[Transformer(str(place / "base")), *(before() for before in case.before), pooling, *(after() for after in case.after)], device="cpu").save(str(place / "model"), create_model_card=False)
     shutil.rmtree(place / "base")
     if case.old_form:
         as_older_releases_write(place / "model", case)
@@ -131,20 +170,24 @@ def make(name, case, root, number):
     if case.architecture:
         config = json.loads((place / "model/config.json").read_text())
         (place / "model/config.json").write_text(json.dumps(config | {"architectures": [case.architecture]}))
+    if case.place:
+        into_place(place / "model", case.place)
     model = SentenceTransformer(str(place / "model"), device="cpu").eval()
-    inputs = batch(9, case.left, number)
-    save_file({key: value.int() for key, value in inputs.items()}, place / "in.safetensors")
+    inputs = batch(9, case, number)
+    # A pooling that includes prompts reads their tokens as others.
+    save_file(of_modrun(inputs, 2 if name == "bert-with-prompt-mask" else case.prompt, case.whole), place / "in.safetensors")
     with torch.no_grad():
-        save_file({"embeddings": embed(model, inputs)}, place / "embeddings.safetensors")
-    texts = [batch(6, case.left, seed) for seed in (number + 100, number + 200)]
-    save_file({key: torch.stack([text[key] for text in texts], 1).int() for key in inputs}, place / "pairs.safetensors")
+        save_file({"embeddings": embed(model, inputs, case.prompt)}, place / "embeddings.safetensors")
+    texts = [batch(6, case, seed) for seed in (number + 100, number + 200)]
+    columns = [of_modrun(text, case.prompt, case.whole) for text in texts]
+    save_file({key: torch.stack([column[key] for column in columns], 1) for key in columns[0]}, place / "pairs.safetensors")
     loss = losses.MultipleNegativesRankingLoss(model)
-    loss([dict(text) for text in texts], None).backward()
+    loss([of_library(text, case.prompt) for text in texts], None).backward()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.grad is not None:
                 parameter -= RATE * parameter.grad
-        save_file({"embeddings": embed(model, inputs)}, place / "trained.safetensors")
+        save_file({"embeddings": embed(model, inputs, case.prompt)}, place / "trained.safetensors")
 
 
 WAYS = {"usual": ("to: ", "to: "), "both": ("ask ", ""), "none": ("", "")}
@@ -170,19 +213,46 @@ def make_texts(root):
     for way, texts in WAYS.items():
         columns = [library.preprocess([row[column] for row in rows], prompt=prompt) for column, prompt in enumerate(texts)]
         save_file({f"{key}{column}": columns[column][key].int() for column in (0, 1) for key in ("input_ids", "attention_mask")}, root / "texts" / f"{way}.safetensors")
+    shutil.copytree(model, root / "texts" / "older")
+    into_place(root / "texts" / "older", "0_Transformer")
+    left_out = root / "texts" / "left_out"
+    shutil.copytree(model, left_out)
+    pooling = left_out / "1_Pooling" / "config.json"
+    pooling.write_text(json.dumps(json.loads(pooling.read_text()) | {"include_prompt": False}))
+    library = SentenceTransformer(str(left_out), device="cpu")
+    found = {}
+    for column, prompt in enumerate(WAYS["both"]):
+        ids = library.preprocess([row[column] for row in rows], prompt=prompt or None)
+        for key, value in of_modrun({key: ids[key] for key in ("input_ids", "attention_mask")}, ids.get("prompt_length", 0)).items():
+            found[f"{key}{column}"] = value
+    save_file(found, root / "texts" / "left_out.safetensors")
 
 
-def check(name, root):
+def find_modules(folder):
+    """The modules that compute something, and their settings."""
+    found, pooled = [], False
+    for module in list(SentenceTransformer(str(folder), device="cpu"))[1:]:
+        pooled |= isinstance(module, Pooling)
+        if not (isinstance(module, Normalize) and (module.module_input_name == "sentence_embedding") != pooled):
+            found.append((type(module).__name__, module.get_config_dict()))
+    return found
+
+
+def check(name, case, root):
     place = root / name
     if not (place / "exported").exists():
         return
     tokenizer(place / "exported")
     with torch.no_grad():
-        found = embed(SentenceTransformer(str(place / "exported"), device="cpu").eval(), {key: value.long() for key, value in load_file(place / "in.safetensors").items()})
+        inputs = {key: value.long() for key, value in load_file(place / "in.safetensors").items()}
+        inputs["attention_mask"] = inputs["attention_mask"].clamp(max=1) if "attention_mask" in inputs else torch.ones_like(inputs["input_ids"])
+        found = embed(SentenceTransformer(str(place / "exported"), device="cpu").eval(), inputs, case.prompt)
     predicted = load_file(place / "predicted.safetensors")["embeddings"]
     difference = (found - predicted).abs().max().item() if found.shape == predicted.shape else float("inf")
     if not difference <= 1e-5:
         sys.exit(f"{name}: Sentence Transformers embeds {tuple(found.shape)}, modrun {tuple(predicted.shape)}; they differ by {difference}")
+    if find_modules(place / "exported") != find_modules(root / name / "read"):
+        sys.exit(f"{name}: modules {find_modules(place / 'exported')} were exported of {find_modules(root / name / 'read')}")
 
 
 if __name__ == "__main__":
@@ -195,4 +265,4 @@ if __name__ == "__main__":
         shutil.rmtree(root, ignore_errors=True)
         make_texts(root)
     for number, (name, case) in enumerate(CASES.items()):
-        make(name, case, root, number) if sys.argv[1] == "make" else check(name, root)
+        make(name, case, root, number) if sys.argv[1] == "make" else check(name, case, root)

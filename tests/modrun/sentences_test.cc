@@ -83,6 +83,25 @@ TEST_F(Sentences, TrainAlikeOnEveryMeshAndInAnyMicroBatches) {
   }
 }
 
+TEST_F(Sentences, GoOnToTheBit) {
+  Tensors scored = texts(2);
+  scored.emplace_back("labels", at::rand({kSamples}));
+  for (const Tensors& samples : {texts(3), scored}) {
+    write(samples);
+    const Words settings = {"model.config.pooling=cls+mean", "model.config.embedding_layers=['dense 24 tanh']",
+                            "checkpoint.every=3", "checkpoint.keep=0"};
+    const Words two = {"--nproc-per-node", "2"};
+    for (const char* name : {"whole", "cut"}) {
+      const auto run = train(name, with(options(settings), {"--overwrite"}), two);
+      ASSERT_EQ(run.status, 0) << run.output;
+    }
+    fs::remove_all(run_folder("cut") / "checkpoints/step-00000006");
+    const auto resumed = modrun(with(two, {"train", run_folder("cut").string(), "--resume=step-00000003"}));
+    ASSERT_EQ(resumed.status, 0) << resumed.output;
+    expect_same_checkpoint("cut", "whole", "step-00000006");
+  }
+}
+
 TEST_F(Sentences, ARunKeepsTheLossThatItsDataChose) {
   Tensors scored = texts(2);
   scored.emplace_back("labels", at::rand({kSamples}));
@@ -97,11 +116,12 @@ TEST_F(Sentences, ARunKeepsTheLossThatItsDataChose) {
 TEST_F(Sentences, WhatDoesNotSuitTheDataIsRejectedBeforeARankStarts) {
   write(texts(2));
   EXPECT_THAT(error({"sentences.loss=triplet"}),
-              HasSubstr("sentences.loss is \"triplet\", which compares 3 texts of a sample, and the examples have 2: "
+              HasSubstr("sentences.loss is \"triplet\", which compares 3 texts of a sample, but the examples have 2: "
                         "write input_ids as [rows, texts, seq]"));
-  EXPECT_THAT(error({"sentences.loss=cosine"}),
-              HasSubstr("sentences.loss is \"cosine\", and the examples have no \"labels\": write how near the two "
-                        "texts are, from -1 to 1"));
+  EXPECT_THAT(
+      error({"sentences.loss=cosine"}),
+      HasSubstr("sentences.loss is \"cosine\", but the examples have no \"labels\": write the similarity of the two "
+                "texts, from -1 to 1"));
   EXPECT_THAT(error({"sentences.loss=triplets"}),
               HasSubstr("sentences.loss is \"triplets\": it must be one of , supervised, in-batch, contrastive, "
                         "cosine, triplet"));
@@ -158,7 +178,7 @@ TEST_F(Sentences, HeldOutExamplesAreWhatTheLossComparesToo) {
   EXPECT_THAT(error({"data.held_out=['*held*']", "checkpoint.best=mrr@10"}),
               HasSubstr("checkpoint.best is \"mrr@10\": it must be one of loss, pearson, spearman"));
   EXPECT_THAT(error({"data.held_out=['*held*']", "sentences.loss=in-batch", "eval.metrics=['recall']"}),
-              HasSubstr("\"recall\" needs the number of places that count"));
+              HasSubstr("\"recall\" needs a cutoff"));
   fs::remove(folder_.path() / "examples/held.safetensors");
 }
 

@@ -213,7 +213,7 @@ TEST_F(Train, WeightsThatAreNotFiniteAreBlamedRatherThanTheLearningRate) {
   EXPECT_THAT(blamed.output, HasSubstr("weights are not finite; begin from others"));
   const auto eval = modrun({"eval", run_folder("run").string(), "--checkpoint", spoiled.string()});
   EXPECT_EQ(eval.status, 1) << eval.output;
-  EXPECT_THAT(eval.output, HasSubstr("the loss on held-out files is nan"));
+  EXPECT_THAT(eval.output, HasSubstr("the validation loss is nan"));
 }
 
 TEST_F(Train, AStepWithoutFiniteNumbersEndsTheRunOrIsSkipped) {

@@ -161,7 +161,7 @@ TEST_F(TrustFolder, ASearchOfAFolderRunsNoCommandOfIt) {
   const auto run = modrun({"search", config});
   EXPECT_EQ(run.status, 2) << run.output;
   EXPECT_THAT(run.output, HasSubstr("search.objective_command names a program, and what the folder of a run names is "
-                                    "not run: give it by --set, or add --trust-folder"));
+                                    "not run: pass it with --set, or add --trust-folder"));
   EXPECT_FALSE(fs::exists(executed()));
   modrun({"search", config, "--trust-folder", "--set", "train.steps=1", "--set", "checkpoint.every=-1"});
   EXPECT_TRUE(fs::exists(executed()));
@@ -185,7 +185,7 @@ TEST_F(TrustFolder, AChatTemplateHasBoundedMemoryAndOutput) {
 }
 
 TEST_F(TrustFolder, AChatTemplateThatDoesNotEndIsAnError) {
-  const fs::path project = fs::path(TRAINING_DOCUMENT).parent_path().parent_path();
+  const fs::path project = fs::path(SEARCH_DOCUMENT).parent_path().parent_path().parent_path();
   const std::string program =
       "import sys; sys.path.insert(0, '" + (project / "runtime/tokenizer").string() +
       "')\n"

@@ -179,7 +179,7 @@ TEST_F(WandbTest, WithoutThePackageOrAKeyItIsRejectedBeforeARankStarts) {
 TEST_F(WandbTest, TheDocumentsSweepTrainsWithWhatTheAgentChose) {
   if (!has_wandb()) GTEST_SKIP() << "Python has no package wandb: pip install wandb has this tested";
   const auto read = testing::end_of_program(testing::start_program(
-      {PARITY_PYTHON, SWEEP_WORDS, TRAINING_DOCUMENT, "optim.lr=0.00125", "train.batch_size=4"}, folder_.path()));
+      {PARITY_PYTHON, SWEEP_WORDS, SEARCH_DOCUMENT, "optim.lr=0.00125", "train.batch_size=4"}, folder_.path()));
   ASSERT_EQ(read.status, 0) << read.output;
   Words words = json::parse(read.lines.back());
   // As the agent starts it, but with the tests' config, folder and Python.

@@ -10,7 +10,7 @@
 #include <set>
 #include <sstream>
 
-#include "runtime/train/event_file.h"
+#include "runtime/metrics/event_file.h"
 #include "tests/modrun/modrun_process.h"
 #include "tests/support/programs.h"
 

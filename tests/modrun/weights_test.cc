@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 
-#include "generated/llama.h"
 #include "runtime/train/preflight.h"
 #include "tests/modrun/modrun_process.h"
 

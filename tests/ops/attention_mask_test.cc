@@ -1,4 +1,4 @@
-// Attention's masks: as tensors against their meaning written out key by key, and what is made of batches.
+// Attention masks: as tensors and key ranges against their definition key by key, and masks of batches.
 #include "runtime/model/attention_mask.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kBatch = 2;
 
-/// Padding at both ends and in the middle, a different one in each row.
+/// Padding at both ends and in the middle, different in each row.
 Tensor some_padding(int64_t keys) {
   Tensor padding = at::ones({kBatch, keys}, at::kBool);
   padding[0].slice(0, 0, 2).zero_();
@@ -22,13 +22,13 @@ Tensor some_padding(int64_t keys) {
   return padding;
 }
 
-/// Some one after the other, and one that comes again.
+/// Consecutive documents in one row; recurring documents in the other.
 Tensor some_documents(int64_t keys) {
-  const Tensor place = at::arange(keys);
-  return at::stack({place.div(3, "floor"), place.div(2, "floor").remainder(2)});
+  const Tensor position = at::arange(keys);
+  return at::stack({position.div(3, "floor"), position.div(2, "floor").remainder(2)});
 }
 
-/// Every combination of what a mask says.
+/// Every combination of a mask's properties.
 std::vector<AttentionMask> all_masks(int64_t keys) {
   std::vector<AttentionMask> masks;
   for (const bool causal : {false, true})
@@ -39,15 +39,15 @@ std::vector<AttentionMask> all_masks(int64_t keys) {
   return masks;
 }
 
-/// Whether the query at `place` among the keys sees `key`, in that row of the batch.
-bool sees(const AttentionMask& mask, int64_t row, int64_t place, int64_t key) {
-  const auto of_row = [&](const Tensor& each, int64_t at) {
+/// Whether the query at `position` among the keys sees `key`, in the given row of the batch.
+bool sees(const AttentionMask& mask, int64_t row, int64_t position, int64_t key) {
+  const auto get = [&](const Tensor& each, int64_t at) {
     return each[each.size(0) == 1 ? 0 : row][at].item<int64_t>();
   };
-  if (mask.causal && key > place) return false;
-  if (mask.reach && std::abs(place - key) > *mask.reach) return false;
-  if (mask.padding.defined() && of_row(mask.padding, key) == 0) return false;
-  return !mask.documents.defined() || of_row(mask.documents, place) == of_row(mask.documents, key);
+  if (mask.causal && key > position) return false;
+  if (mask.reach && std::abs(position - key) > *mask.reach) return false;
+  if (mask.padding.defined() && get(mask.padding, key) == 0) return false;
+  return !mask.documents.defined() || get(mask.documents, position) == get(mask.documents, key);
 }
 
 Tensor key_by_key(const AttentionMask& mask, int64_t seq, int64_t keys) {
@@ -59,7 +59,7 @@ Tensor key_by_key(const AttentionMask& mask, int64_t seq, int64_t keys) {
   return visible;
 }
 
-TEST(AttentionMask, AsATensorSaysWhatEachOfItsPartsDoes) {
+TEST(AttentionMask, TensorMatchesItsDefinition) {
   for (const auto& [seq, keys] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {9, 9}, {3, 9}, {1, 7}})
     for (const AttentionMask& mask : all_masks(keys)) {
       const Tensor found = plain::visible_keys(mask, seq, keys, at::kCPU), expected = key_by_key(mask, seq, keys);
@@ -72,9 +72,9 @@ TEST(AttentionMask, AsATensorSaysWhatEachOfItsPartsDoes) {
     }
 }
 
-TEST(AttentionMask, IsNoTensorWhereAllIsSeen) {
+TEST(AttentionMask, KnowsWhenAllKeysAreVisible) {
   EXPECT_TRUE(plain::sees_all(whole_mask(), 5, 5));
-  EXPECT_TRUE(plain::sees_all(causal_mask(Tensor(), /*window=*/0), 1, 5)) << "the last query sees what came before";
+  EXPECT_TRUE(plain::sees_all(causal_mask(Tensor(), /*window=*/0), 1, 5)) << "the last query sees all earlier keys";
   EXPECT_TRUE(plain::sees_all(causal_mask(Tensor(), /*window=*/5), 1, 5));
   EXPECT_FALSE(plain::sees_all(causal_mask(Tensor(), /*window=*/4), 1, 5));
   EXPECT_FALSE(plain::sees_all(causal_mask(Tensor(), /*window=*/0), 2, 5));
@@ -82,7 +82,7 @@ TEST(AttentionMask, IsNoTensorWhereAllIsSeen) {
   EXPECT_FALSE(plain::hides_earlier_keys(causal_mask(Tensor(), /*window=*/5), 5));
 }
 
-TEST(AttentionMask, OfABatchHasItsPaddingAndItsDocuments) {
+TEST(AttentionMask, TakesPaddingAndDocumentsFromTheBatch) {
   Batch batch;
   batch.input_ids = at::zeros({2, 6}, at::kLong);
   batch.attention_mask = at::ones({2, 6}, at::kLong);
@@ -99,10 +99,10 @@ TEST(AttentionMask, OfABatchHasItsPaddingAndItsDocuments) {
   EXPECT_EQ(bidirectional_mask(batch).reach, std::nullopt);
 
   batch.documents = batch.documents.narrow(1, 0, 5);
-  EXPECT_THROW(causal_mask(batch, 0), c10::Error) << "documents of another shape";
+  EXPECT_THROW(causal_mask(batch, 0), c10::Error) << "documents with a different shape";
 }
 
-/// What the loops of the CPU's attention would make of a row, key by key.
+/// The keys that the loops of CPU attention see, for each query of a row.
 Tensor by_ranges(const cpu::VisibleKeys& visible, int64_t row, int64_t seq) {
   cpu::AttentionShape shape{};
   visible.set(shape, row);
@@ -115,7 +115,7 @@ Tensor by_ranges(const cpu::VisibleKeys& visible, int64_t row, int64_t seq) {
   return seen;
 }
 
-TEST(AttentionMask, AsRangesOfKeysIsTheSame) {
+TEST(AttentionMask, RangesMatchItsDefinition) {
   for (const int64_t seq : {1, 9})
     for (const AttentionMask& mask : all_masks(seq)) {
       const cpu::VisibleKeys visible(mask, seq, seq);
@@ -127,7 +127,7 @@ TEST(AttentionMask, AsRangesOfKeysIsTheSame) {
     }
 }
 
-TEST(AttentionMask, NeedsNothingButRangesWhereTheySayAll) {
+TEST(AttentionMask, UsesOnlyRangesIfTheySuffice) {
   const int64_t seq = 8;
   AttentionMask mask = causal_mask(at::tensor({0, 0, 1, 1, 1, 1, 1, 0}, at::kLong).unsqueeze(0), /*window=*/3);
   mask.documents = at::tensor({5, 5, 5, 5, 2, 2, 2, 2}, at::kLong).unsqueeze(0);

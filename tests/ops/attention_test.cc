@@ -1,5 +1,5 @@
-// Fused attention against the formula written out in float64: values and gradients, with grouped heads and every kind
-// of mask, over sizes that fill no block; and what of a mask saves it from computing.
+// Fused attention against the formula in float64: values and gradients, with grouped heads and every kind of mask, over
+// sizes that fill no block; and the computation that a mask saves.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/record_function.h>
@@ -23,8 +23,17 @@ struct Case {
   int64_t window = 0;
   bool padding = false;
   enum class Documents { none, in_order, mixed } documents = Documents::none;
-  bool causal = true;  // else a window is how far a query sees both ways
+  bool causal = true;  // else a window is the distance a query sees in both directions
 };
+
+std::string name_for(const Case& of) {
+  return "batch" + std::to_string(of.batch) + "heads" + std::to_string(of.heads) + "of" +
+         std::to_string(of.key_value_heads) + "seq" + std::to_string(of.seq) + "dim" + std::to_string(of.dim) +
+         (of.window ? "window" + std::to_string(of.window) : "") + (of.padding ? "padding" : "") +
+         (of.documents == Case::Documents::none ? "" : "documents") + (of.causal ? "" : "bothways");
+}
+
+void PrintTo(const Case& of, std::ostream* out) { *out << name_for(of); }
 
 class WithFused {
  public:
@@ -35,24 +44,24 @@ class WithFused {
   FusedFunctions before_ = fused;
 };
 
-AttentionMask make_mask(const Case& of) {
+AttentionMask make_mask(const Case& shape) {
   Tensor padding;
-  if (of.padding) {
-    padding = at::ones({of.batch, of.seq}, at::kLong);
-    for (int64_t i = 0; i < of.batch; ++i) {
-      padding[i].slice(0, of.seq - (i * 7) % of.seq).zero_();  // at the end, a different length each
-      if (i % 2) padding[i].slice(0, 0, of.seq / 3).zero_();   // and before the first token: those queries see nothing
+  if (shape.padding) {
+    padding = at::ones({shape.batch, shape.seq}, at::kLong);
+    for (int64_t i = 0; i < shape.batch; ++i) {
+      padding[i].slice(0, shape.seq - (i * 7) % shape.seq).zero_();  // at the end, of different lengths
+      if (i % 2) padding[i].slice(0, 0, shape.seq / 3).zero_();  // and before the first token: those queries see no key
     }
   }
-  AttentionMask mask = causal_mask(padding, of.window);
-  mask.causal = of.causal;
-  const Tensor place = at::arange(of.batch * of.seq).view({of.batch, of.seq});
-  if (of.documents == Case::Documents::in_order) mask.documents = place.div(37, "floor");
-  if (of.documents == Case::Documents::mixed) mask.documents = place.div(5, "floor").remainder(3);
+  AttentionMask mask = causal_mask(padding, shape.window);
+  mask.causal = shape.causal;
+  const Tensor position = at::arange(shape.batch * shape.seq).view({shape.batch, shape.seq});
+  if (shape.documents == Case::Documents::in_order) mask.documents = position.div(37, "floor");
+  if (shape.documents == Case::Documents::mixed) mask.documents = position.div(5, "floor").remainder(3);
   return mask;
 }
 
-// softmax(scale * query key^T) value over what the mask lets each query see; 0 where it sees nothing.
+// softmax(scale * query key^T) value over the visible keys; 0 for a query that sees no key.
 Tensor exact_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& visible,
                        double scale) {
   const int64_t group = query.size(1) / key.size(1);
@@ -67,9 +76,9 @@ double relative_difference(const Tensor& found, const Tensor& expected) {
   return difference.norm().item<double>() / (expected.norm().item<double>() + 1e-30);
 }
 
-/// What was made of `inputs`, and their gradients, against what was made of the same in float64.
-void expect_alike(const Tensor& found, const std::vector<Tensor>& inputs, const Tensor& expected,
-                  const std::vector<Tensor>& wide, const Tensor& upstream, double tolerance) {
+/// Compares `found`, computed from `inputs`, and the gradients of `inputs` with `expected`, computed in float64.
+void expect_agreement(const Tensor& found, const std::vector<Tensor>& inputs, const Tensor& expected,
+                      const std::vector<Tensor>& wide, const Tensor& upstream, double tolerance) {
   EXPECT_LE(relative_difference(found.detach(), expected.detach()), tolerance);
   const auto gradients = torch::autograd::grad({found}, inputs, {upstream});
   const auto exact = torch::autograd::grad({expected}, wide, {upstream.to(at::kDouble)});
@@ -80,24 +89,24 @@ void expect_alike(const Tensor& found, const std::vector<Tensor>& inputs, const 
 class FusedAttentionTest : public ::testing::TestWithParam<std::tuple<Case, at::ScalarType>> {};
 
 TEST_P(FusedAttentionTest, AgreesWithTheFormula) {
-  const auto& [of, type] = GetParam();
+  const auto& [shape, type] = GetParam();
   const WithFused installed;
   at::manual_seed(3);
-  // As projections hand them over: [batch, seq, heads, dim] in memory.
+  // In the memory layout of projections: [batch, seq, heads, dim].
   std::vector<Tensor> inputs, wide;
-  for (const int64_t heads : {of.heads, of.key_value_heads, of.key_value_heads}) {
-    const Tensor memory = at::randn({of.batch, of.seq, heads, of.dim}).to(type);
+  for (const int64_t heads : {shape.heads, shape.key_value_heads, shape.key_value_heads}) {
+    const Tensor memory = at::randn({shape.batch, shape.seq, heads, shape.dim}).to(type);
     inputs.push_back(memory.transpose(1, 2).requires_grad_());
     wide.push_back(memory.transpose(1, 2).to(at::kDouble).requires_grad_());
   }
-  const AttentionMask mask = make_mask(of);
-  const double scale = 1.0 / std::sqrt(static_cast<double>(of.dim));
+  const AttentionMask mask = make_mask(shape);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(shape.dim));
 
   const Tensor found = attention(inputs[0], inputs[1], inputs[2], mask, scale);
-  const Tensor expected = exact_attention(wide[0], wide[1], wide[2], visible_keys(mask, of.seq, at::kCPU), scale);
+  const Tensor expected = exact_attention(wide[0], wide[1], wide[2], visible_keys(mask, shape.seq, at::kCPU), scale);
   const Tensor upstream = at::randn(found.sizes()).to(type);
   // bfloat16: the output is rounded once, and its rounded value enters the gradients.
-  expect_alike(found, inputs, expected, wide, upstream, type == at::kFloat ? 2e-6 : 1e-2);
+  expect_agreement(found, inputs, expected, wide, upstream, type == at::kFloat ? 2e-6 : 1e-2);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -117,38 +126,36 @@ INSTANTIATE_TEST_SUITE_P(
                                          Case{2, 2, 2, 101, 32, /*window=*/50, true, Case::Documents::in_order, false},
                                          Case{2, 4, 1, 64, 8, /*window=*/40, true, Case::Documents::mixed, false}),
                        ::testing::Values(at::kFloat, at::kBFloat16)),
-    [](const auto& info) {
-      const Case& of = std::get<0>(info.param);
-      return "batch" + std::to_string(of.batch) + "heads" + std::to_string(of.heads) + "of" +
-             std::to_string(of.key_value_heads) + "seq" + std::to_string(of.seq) + "dim" + std::to_string(of.dim) +
-             (of.window ? "window" + std::to_string(of.window) : "") + (of.padding ? "padding" : "") +
-             (of.documents == Case::Documents::none ? "" : "documents") + (of.causal ? "" : "bothways") +
-             at::toString(std::get<1>(info.param));
-    });
+    [](const auto& info) { return name_for(std::get<0>(info.param)) + at::toString(std::get<1>(info.param)); });
 
-// ---- With biases ----
+// ---- Biases ----
 
 struct BiasCase {
   int64_t batch, heads, key_value_heads, seq, keys, dim;
-  std::vector<int64_t> biases;  // their sizes, some of them 1
+  std::vector<int64_t> biases;  // sizes, which may be 1
   enum class Hidden { none, some, all_of_a_row } hidden = Hidden::none;
   double drop = 0.0;
 };
 
-/// Numbers of a case's sizes; the least value hides every third key, or from every third query all keys.
-Tensor make_biases(const BiasCase& of, at::ScalarType type) {
-  const Tensor biases = at::randn(of.biases);
-  const Tensor place = at::arange(of.biases[3]);
-  if (of.hidden == BiasCase::Hidden::some) return biases.masked_fill(place.remainder(3).eq(1), plain::lowest(type));
-  if (of.hidden == BiasCase::Hidden::none) return biases;
-  return biases.masked_fill(at::arange(of.biases[2]).remainder(3).eq(1).view({-1, 1}), plain::lowest(type));
+std::string name_for(const BiasCase& of) { return "seq" + std::to_string(of.seq) + "keys" + std::to_string(of.keys); }
+
+void PrintTo(const BiasCase& of, std::ostream* out) { *out << name_for(of); }
+
+/// Random biases of a case's sizes; the lowest value hides every third key, or all keys from every third query.
+Tensor make_biases(const BiasCase& shape, at::ScalarType type) {
+  const Tensor biases = at::randn(shape.biases);
+  const Tensor position = at::arange(shape.biases[3]);
+  if (shape.hidden == BiasCase::Hidden::some)
+    return biases.masked_fill(position.remainder(3).eq(1), plain::lowest(type));
+  if (shape.hidden == BiasCase::Hidden::none) return biases;
+  return biases.masked_fill(at::arange(shape.biases[2]).remainder(3).eq(1).view({-1, 1}), plain::lowest(type));
 }
 
 class FusedBiasesTest : public ::testing::TestWithParam<std::tuple<BiasCase, at::ScalarType>> {};
 
-// Against the formula in float64, with what is dropped from the plain form of the words (dropout_test.cc).
+// Against the formula in float64; the dropout mask comes from the plain form (dropout_test.cc).
 TEST_P(FusedBiasesTest, AgreeWithTheFormula) {
-  const auto& [of, type] = GetParam();
+  const auto& [shape, type] = GetParam();
   const WithFused installed;
   at::manual_seed(7);
   std::vector<Tensor> inputs, wide;
@@ -156,22 +163,24 @@ TEST_P(FusedBiasesTest, AgreeWithTheFormula) {
     inputs.push_back(x.to(type).requires_grad_());
     wide.push_back(x.to(type).to(at::kDouble).requires_grad_());
   };
-  input(at::randn({of.batch, of.seq, of.heads, of.dim}).transpose(1, 2));
-  for (int i = 0; i < 2; ++i) input(at::randn({of.batch, of.keys, of.key_value_heads, of.dim}).transpose(1, 2));
-  input(make_biases(of, type));
-  const DropoutRng draw = {.samples = at::arange(of.batch, at::kLong) + 3, .key = 99, .p = of.drop, .part = 1};
+  input(at::randn({shape.batch, shape.seq, shape.heads, shape.dim}).transpose(1, 2));
+  for (int i = 0; i < 2; ++i)
+    input(at::randn({shape.batch, shape.keys, shape.key_value_heads, shape.dim}).transpose(1, 2));
+  input(make_biases(shape, type));
+  const DropoutRng rng = {.samples = at::arange(shape.batch, at::kLong) + 3, .key = 99, .p = shape.drop, .part = 1};
   const double scale = 0.4;
 
   const Tensor found =
-      fused.attention_with_biases(inputs[0], inputs[1], inputs[2], inputs[3], scale, of.drop > 0 ? &draw : nullptr);
+      fused.attention_with_biases(inputs[0], inputs[1], inputs[2], inputs[3], scale, shape.drop > 0 ? &rng : nullptr);
   ASSERT_TRUE(found.defined());
-  const int64_t group = of.heads / of.key_value_heads;
+  const int64_t group = shape.heads / shape.key_value_heads;
   const Tensor scores = at::matmul(wide[0], wide[1].repeat_interleave(group, 1).transpose(-2, -1)) * scale;
-  Tensor shares = at::softmax(scores + wide[3], -1);
-  if (of.drop > 0) shares = shares * plain::kept(draw, of.heads, of.seq, of.keys, of.heads, 0) / (1.0 - of.drop);
-  const Tensor expected = at::matmul(shares, wide[2].repeat_interleave(group, 1)).transpose(1, 2).flatten(2);
+  Tensor weights = at::softmax(scores + wide[3], -1);
+  if (shape.drop > 0)
+    weights = weights * plain::kept(rng, shape.heads, shape.seq, shape.keys, shape.heads, 0) / (1.0 - shape.drop);
+  const Tensor expected = at::matmul(weights, wide[2].repeat_interleave(group, 1)).transpose(1, 2).flatten(2);
   const Tensor upstream = at::randn(found.sizes()).to(type);
-  expect_alike(found, inputs, expected, wide, upstream, type == at::kFloat ? 3e-6 : 1e-2);
+  expect_agreement(found, inputs, expected, wide, upstream, type == at::kFloat ? 3e-6 : 1e-2);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -187,12 +196,11 @@ INSTANTIATE_TEST_SUITE_P(
                           BiasCase{2, 4, 2, 35, 130, 16, {2, 4, 35, 130}, BiasCase::Hidden::some, 0.2}),
         ::testing::Values(at::kFloat, at::kBFloat16)),
     [](const auto& info) {
-      const BiasCase& of = std::get<0>(info.param);
-      return "case" + std::to_string(info.index) + "seq" + std::to_string(of.seq) + "keys" + std::to_string(of.keys) +
+      return "case" + std::to_string(info.index) + name_for(std::get<0>(info.param)) +
              at::toString(std::get<1>(info.param));
     });
 
-TEST(FusedBiases, AreOneSumWhateverTheThreads) {
+TEST(FusedBiases, SumGradientsIndependentlyOfThreads) {
   const WithFused installed;
   const int threads = at::get_num_threads();
   at::manual_seed(11);
@@ -207,7 +215,7 @@ TEST(FusedBiases, AreOneSumWhateverTheThreads) {
   EXPECT_TRUE(found[0].equal(found[1]) && found[0].equal(found[2]));
 }
 
-TEST(FusedBiases, OfMinusInfinityLetAQuerySeeNothing) {
+TEST(FusedBiases, OfMinusInfinityHideAllKeys) {
   const WithFused installed;
   for (const auto type : {at::kFloat, at::kBFloat16}) {
     std::vector<Tensor> inputs;
@@ -224,19 +232,19 @@ TEST(FusedBiases, OfMinusInfinityLetAQuerySeeNothing) {
 
 // ---- The plain form ----
 
-/// What libtorch's attention is asked for while it lives.
-class Asked {
+/// Records the arguments of libtorch's attention during its lifetime.
+class AttentionCalls {
  public:
-  Asked()
+  AttentionCalls()
       : handle_(at::addThreadLocalCallback(
             at::RecordFunctionCallback([](const at::RecordFunction& call) -> std::unique_ptr<at::ObserverContext> {
               if (std::string_view(call.name()) == "aten::scaled_dot_product_attention")
                 has_mask = call.inputs()[3].isTensor(), is_causal = call.inputs()[5].toBool();
               return nullptr;
             }).needsInputs(true))) {}
-  ~Asked() { at::removeCallback(handle_); }
-  Asked(const Asked&) = delete;
-  Asked& operator=(const Asked&) = delete;
+  ~AttentionCalls() { at::removeCallback(handle_); }
+  AttentionCalls(const AttentionCalls&) = delete;
+  AttentionCalls& operator=(const AttentionCalls&) = delete;
 
   static inline bool has_mask = false, is_causal = false;
 
@@ -244,9 +252,9 @@ class Asked {
   at::CallbackHandle handle_;
 };
 
-TEST(PlainAttention, IsThatUnderTheMaskAsATensor) {
+TEST(PlainAttention, MatchesATensorMask) {
   at::manual_seed(5);
-  for (const int64_t keys : {6, 9}) {  // 3 more than the queries, as from a cache, and as many
+  for (const int64_t keys : {6, 9}) {  // 3 more than the queries, as with a cache, or equally many
     const int64_t seq = keys == 9 ? 9 : 3;
     const Tensor query = at::randn({2, 4, seq, 8}, at::kDouble), key = at::randn({2, 2, keys, 8}, at::kDouble);
     const Tensor value = at::randn({2, 2, keys, 8}, at::kDouble);
@@ -260,38 +268,38 @@ TEST(PlainAttention, IsThatUnderTheMaskAsATensor) {
                                      plain::attention(query, key, value, visible, 0.3)));
             EXPECT_TRUE(at::allclose(plain::capped_attention(query, key, value, mask, 0.3, 2.0),
                                      plain::capped_attention(query, key, value, visible, 0.3, 2.0)));
-            const Tensor shares = plain::attention_weights(query, key, mask, 0.3, std::nullopt);
-            EXPECT_EQ(shares.gt(0).logical_and(visible.logical_not()).sum().item<int64_t>(), 0);
+            const Tensor weights = plain::attention_weights(query, key, mask, 0.3, std::nullopt);
+            EXPECT_EQ(weights.gt(0).logical_and(visible.logical_not()).sum().item<int64_t>(), 0);
           }
   }
 }
 
-TEST(PlainAttention, AsksLibtorchForAMaskOnlyWhereItHasNoWordForIt) {
+TEST(PlainAttention, BuildsATensorMaskOnlyIfNeeded) {
   const Tensor query = at::randn({1, 2, 5, 8}), longer = at::randn({1, 2, 7, 8});
-  const Asked asked;
-  const auto ask = [&](const Tensor& key, const AttentionMask& mask) {
+  const AttentionCalls calls;
+  const auto call = [&](const Tensor& key, const AttentionMask& mask) {
     plain::attention(query, key, key, mask, 0.3);
-    return std::pair(Asked::has_mask, Asked::is_causal);
+    return std::pair(AttentionCalls::has_mask, AttentionCalls::is_causal);
   };
-  const std::pair no_mask(false, false), triangle(false, true), a_mask(true, false);
-  EXPECT_EQ(ask(query, whole_mask()), no_mask);
-  EXPECT_EQ(ask(query, causal_mask(Tensor(), /*window=*/0)), triangle);
-  EXPECT_EQ(ask(query, causal_mask(Tensor(), /*window=*/5)), triangle) << "a window that hides nothing";
-  EXPECT_EQ(ask(query, causal_mask(Tensor(), /*window=*/4)), a_mask);
-  EXPECT_EQ(ask(query, causal_mask(at::ones({1, 5}), /*window=*/0)), a_mask);
-  EXPECT_EQ(ask(longer, causal_mask(Tensor(), /*window=*/0)), a_mask) << "libtorch's triangle begins with the keys";
-  EXPECT_EQ(ask(longer, whole_mask()), no_mask);
+  const std::pair no_mask(false, false), causal(false, true), a_mask(true, false);
+  EXPECT_EQ(call(query, whole_mask()), no_mask);
+  EXPECT_EQ(call(query, causal_mask(Tensor(), /*window=*/0)), causal);
+  EXPECT_EQ(call(query, causal_mask(Tensor(), /*window=*/5)), causal) << "a window that hides nothing";
+  EXPECT_EQ(call(query, causal_mask(Tensor(), /*window=*/4)), a_mask);
+  EXPECT_EQ(call(query, causal_mask(at::ones({1, 5}), /*window=*/0)), a_mask);
+  EXPECT_EQ(call(longer, causal_mask(Tensor(), /*window=*/0)), a_mask)
+      << "libtorch aligns the causal mask with the first key";
+  EXPECT_EQ(call(longer, whole_mask()), no_mask);
 }
 
-// ---- What a mask saves ----
+// ---- Computation that a mask saves ----
 
-/// Of which positions all that comes is a number where the keys and values at [first, last) are none: the query's
-/// result, and its gradient, the key's and the value's. Even with weight 0 such keys spoil whatever is computed from
-/// them.
-struct Numbers {
+/// Positions whose results are finite when the keys and values at [first, last) are NaN: the query's result, and the
+/// gradients of query, key and value. Even with weight 0, such keys make everything computed from them NaN.
+struct FinitePositions {
   Tensor in_result, in_gradients;  // [seq]
 
-  Numbers(const AttentionMask& mask, int64_t seq, int64_t first, int64_t last, at::ScalarType type) {
+  FinitePositions(const AttentionMask& mask, int64_t seq, int64_t first, int64_t last, at::ScalarType type) {
     std::vector<Tensor> inputs;
     for (int i = 0; i < 3; ++i) inputs.push_back(at::randn({1, 2, seq, 16}).to(type));
     for (const size_t i : {1, 2}) inputs[i].slice(2, first, last).fill_(std::nan(""));
@@ -303,14 +311,14 @@ struct Numbers {
   }
 };
 
-/// [seq], true but at [first, last).
-Tensor but(int64_t first, int64_t last, int64_t seq) {
+/// [seq], true except at [first, last).
+Tensor all_except(int64_t first, int64_t last, int64_t seq) {
   Tensor all = at::ones({seq}, at::kBool);
   all.slice(0, first, last).zero_();
   return all;
 }
 
-TEST(FusedAttention, OfNumbersThatAreNoneIsNone) {
+TEST(FusedAttention, PropagatesNan) {
   const WithFused installed;
   for (const auto& [full_query, type] : {std::pair(false, at::kFloat), std::pair(true, at::kFloat),
                                          std::pair(false, at::kBFloat16), std::pair(true, at::kBFloat16)}) {
@@ -319,14 +327,14 @@ TEST(FusedAttention, OfNumbersThatAreNoneIsNone) {
     inputs[full_query ? 0 : 1].select(2, 20).fill_(std::nan(""));
     const Tensor is_nan =
         attention(inputs[0], inputs[1], inputs[2], causal_mask(Tensor(), /*window=*/0), 0.25).isnan().all(-1);
-    const Tensor expected = full_query ? at::arange(40).eq(20) : at::arange(40).ge(20);  // or of one of the keys
-    EXPECT_TRUE(at::equal(is_nan.view({40}), expected)) << (full_query ? "of a query" : "of a key");
+    const Tensor expected = full_query ? at::arange(40).eq(20) : at::arange(40).ge(20);  // or one of its keys
+    EXPECT_TRUE(at::equal(is_nan.view({40}), expected)) << (full_query ? "query" : "key");
   }
 }
 
-class FusedAttentionOf : public ::testing::TestWithParam<at::ScalarType> {};
+class FusedAttentionTypes : public ::testing::TestWithParam<at::ScalarType> {};
 
-TEST_P(FusedAttentionOf, AnyScaleIsThatOfTheFormula) {
+TEST_P(FusedAttentionTypes, MatchTheFormulaForAnyScale) {
   const WithFused installed;
   std::vector<Tensor> inputs;
   for (int i = 0; i < 3; ++i) inputs.push_back((at::randn({1, 2, 70, 16}) * 8).to(GetParam()));
@@ -341,39 +349,39 @@ TEST_P(FusedAttentionOf, AnyScaleIsThatOfTheFormula) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, FusedAttentionOf, ::testing::Values(at::kFloat, at::kBFloat16),
+INSTANTIATE_TEST_SUITE_P(Types, FusedAttentionTypes, ::testing::Values(at::kFloat, at::kBFloat16),
                          [](const auto& info) { return std::string(c10::toString(info.param)); });
 
-TEST_P(FusedAttentionOf, ComputesNothingOfKeysThatAWindowLeavesOut) {
+TEST_P(FusedAttentionTypes, SkipKeysOutsideAWindow) {
   const WithFused installed;
-  const Numbers numbers(causal_mask(Tensor(), /*window=*/33), 256, /*first=*/64, /*last=*/96, GetParam());
-  EXPECT_TRUE(at::equal(numbers.in_result, but(64, 128, 256))) << "of the queries that see one of them";
-  EXPECT_TRUE(at::equal(numbers.in_gradients, but(32, 128, 256))) << "and of the keys that these see";
+  const FinitePositions finite(causal_mask(Tensor(), /*window=*/33), 256, /*first=*/64, /*last=*/96, GetParam());
+  EXPECT_TRUE(at::equal(finite.in_result, all_except(64, 128, 256))) << "the queries that see one of the keys";
+  EXPECT_TRUE(at::equal(finite.in_gradients, all_except(32, 128, 256))) << "and the keys that these see";
 }
 
-TEST_P(FusedAttentionOf, ComputesNothingOfKeysOfOtherDocuments) {
+TEST_P(FusedAttentionTypes, SkipKeysOfOtherDocuments) {
   const WithFused installed;
   for (const bool causal : {false, true}) {
     AttentionMask mask;
     mask.causal = causal;
     mask.documents = at::arange(256).div(64, "floor").unsqueeze(0);
-    const Numbers numbers(mask, 256, /*first=*/64, /*last=*/128, GetParam());
-    EXPECT_TRUE(at::equal(numbers.in_result, but(64, 128, 256)));
-    EXPECT_TRUE(at::equal(numbers.in_gradients, but(64, 128, 256)));
+    const FinitePositions finite(mask, 256, /*first=*/64, /*last=*/128, GetParam());
+    EXPECT_TRUE(at::equal(finite.in_result, all_except(64, 128, 256)));
+    EXPECT_TRUE(at::equal(finite.in_gradients, all_except(64, 128, 256)));
   }
 }
 
-TEST_P(FusedAttentionOf, ComputesNothingOfPaddingBesideTheText) {
+TEST_P(FusedAttentionTypes, SkipPadding) {
   const WithFused installed;
   AttentionMask mask;
   mask.padding = at::arange(256).lt(128).unsqueeze(0);
-  const Numbers numbers(mask, 256, /*first=*/128, /*last=*/256, GetParam());
-  EXPECT_TRUE(numbers.in_result.all().item<bool>());
-  EXPECT_TRUE(numbers.in_gradients.all().item<bool>());
+  const FinitePositions finite(mask, 256, /*first=*/128, /*last=*/256, GetParam());
+  EXPECT_TRUE(finite.in_result.all().item<bool>());
+  EXPECT_TRUE(finite.in_gradients.all().item<bool>());
 }
 
-/// Bytes that a forward and a backward of attention hold at most beside their inputs and what they return.
-int64_t peak_of_step(const AttentionMask& mask, int64_t seq) {
+/// Peak bytes of a forward and a backward of attention in addition to their inputs and results.
+int64_t measure_step_peak(const AttentionMask& mask, int64_t seq) {
   std::vector<Tensor> inputs;
   for (int i = 0; i < 3; ++i) inputs.push_back(at::randn({1, 1, seq, 8}).requires_grad_());
   auto& allocator = testing::CountingAllocator::installed();
@@ -384,11 +392,11 @@ int64_t peak_of_step(const AttentionMask& mask, int64_t seq) {
   return allocator.peak() - before;
 }
 
-TEST(FusedAttention, MakesNoTensorOfQueriesTimesKeys) {
+TEST(FusedAttention, AllocatesNoTensorOfQueriesTimesKeys) {
   const WithFused installed;
   testing::CountingAllocator::installed();
   const int threads = at::get_num_threads();
-  at::set_num_threads(1);  // each has scratch of its own
+  at::set_num_threads(1);  // each thread has scratch memory
   constexpr int64_t kSeq = 8192;
   for (const int64_t window : {0, 512})
     for (const bool is_padded : {false, true}) {
@@ -396,10 +404,10 @@ TEST(FusedAttention, MakesNoTensorOfQueriesTimesKeys) {
       batch.input_ids = at::zeros({1, kSeq}, at::kLong);
       if (is_padded) batch.attention_mask = at::arange(kSeq).ge(100).unsqueeze(0);
       batch.documents = at::arange(kSeq).div(1000, "floor").unsqueeze(0);
-      EXPECT_LT(peak_of_step(causal_mask(batch, window), kSeq), kSeq * kSeq / 4);
-      EXPECT_LT(peak_of_step(bidirectional_mask(batch), kSeq), kSeq * kSeq / 4);
+      EXPECT_LT(measure_step_peak(causal_mask(batch, window), kSeq), kSeq * kSeq / 4);
+      EXPECT_LT(measure_step_peak(bidirectional_mask(batch), kSeq), kSeq * kSeq / 4);
       batch.documents = Tensor();
-      EXPECT_LT(peak_of_step(causal_mask(batch, window), kSeq), kSeq * kSeq / 4);
+      EXPECT_LT(measure_step_peak(causal_mask(batch, window), kSeq), kSeq * kSeq / 4);
     }
   at::set_num_threads(threads);
 }

@@ -1,4 +1,4 @@
-// The functions that look along a sequence, given it in parts through a cache, against the whole of it.
+// Functions that look along a sequence: a sequence in parts through a cache against the full sequence.
 #include "runtime/model/cache.h"
 
 #include <ATen/Parallel.h>
@@ -29,9 +29,9 @@ class Installed {
 /// Computes positions [first, first + size) of a sequence.
 using Part = std::function<at::Tensor(int64_t first, int64_t size)>;
 
-/// Expects `part` over several ways to cut the sequence, each through a cache, to give what it gives of the whole one.
-void expect_parts_are_the_whole(const Part& part) {
-  const at::Tensor whole = part(0, kSeq);
+/// Expects that `part`, for several splits of the sequence with a cache each, matches the result of the full sequence.
+void expect_parts_match_full_sequence(const Part& part) {
+  const at::Tensor full = part(0, kSeq);
   for (const auto& sizes : std::vector<std::vector<int64_t>>{{kSeq}, {1, 1, 1, 16}, {7, 1, 1, 1, 6, 3}, {2, 16, 1}}) {
     cache::Cache cache(/*expected=*/5);
     const Installed installed(cache);
@@ -40,44 +40,44 @@ void expect_parts_are_the_whole(const Part& part) {
       parts.push_back(part(cache.seen(), size));
       cache.advance(size);
     }
-    EXPECT_TRUE(at::allclose(at::cat(parts, 1), whole, 1e-5, 1e-5)) << at::IntArrayRef(sizes);
+    EXPECT_TRUE(at::allclose(at::cat(parts, 1), full, 1e-5, 1e-5)) << at::IntArrayRef(sizes);
     EXPECT_FALSE(cache.spoiled());
   }
 }
 
-TEST(Cache, ConvolutionsGoOn) {
+TEST(Cache, ContinuesConvolutions) {
   at::manual_seed(1);
   const at::Tensor x = at::randn({kBatch, kSeq, 3}), bias = at::randn({3});
   for (const int64_t kernel : {1, 2, 4}) {
     const at::Tensor weight = at::randn({3, 1, kernel});
-    expect_parts_are_the_whole(
+    expect_parts_match_full_sequence(
         [&](int64_t first, int64_t size) { return causal_conv1d(x.narrow(1, first, size), weight, bias); });
   }
 }
 
-TEST(Cache, RecurrencesGoOn) {
+TEST(Cache, ContinuesRecurrences) {
   at::manual_seed(2);
   const at::Tensor x = at::randn({kBatch, kSeq, 4, 3}), dt = at::rand({kBatch, kSeq, 4}), A = -at::rand({4});
   const at::Tensor B = at::randn({kBatch, kSeq, 2, 5}), C = at::randn({kBatch, kSeq, 2, 5}), D = at::randn({4});
   for (const int64_t chunk_size : {1, 4, 64})
-    expect_parts_are_the_whole([&](int64_t first, int64_t size) {
+    expect_parts_match_full_sequence([&](int64_t first, int64_t size) {
       const auto part = [&](const at::Tensor& value) { return value.narrow(1, first, size); };
       return state_space_duality(part(x), part(dt), A, part(B), part(C), D, chunk_size);
     });
   const at::Tensor rates = -at::rand({4, 5}), write = B.select(2, 0), read = C.select(2, 0), input = x.select(3, 0);
-  expect_parts_are_the_whole([&](int64_t first, int64_t size) {
+  expect_parts_match_full_sequence([&](int64_t first, int64_t size) {
     const auto part = [&](const at::Tensor& value) { return value.narrow(1, first, size); };
     return selective_scan(part(input), part(dt), rates, part(write), part(read), D);
   });
 }
 
-TEST(Cache, SinksAndAlibiKnowWhatCameBefore) {
+TEST(Cache, ContinuesSinksAndAlibi) {
   at::manual_seed(4);
   const at::Tensor query = at::randn({kBatch, 4, kSeq, 8}), key = at::randn({kBatch, 2, kSeq, 8});
   const at::Tensor value = at::randn({kBatch, 2, kSeq, 8}), sinks = at::randn({4}),
                    ids = at::zeros({1, kSeq}, at::kLong);
-  expect_parts_are_the_whole([&](int64_t first, int64_t size) {
-    const auto part = [&](const at::Tensor& of) { return of.narrow(2, first, size); };
+  expect_parts_match_full_sequence([&](int64_t first, int64_t size) {
+    const auto part = [&](const at::Tensor& tensor) { return tensor.narrow(2, first, size); };
     Batch batch;
     batch.input_ids = ids.narrow(1, first, size);
     const at::Tensor biases = alibi_mask(batch, alibi_slopes(4, at::kCPU), at::kFloat);
@@ -86,7 +86,7 @@ TEST(Cache, SinksAndAlibiKnowWhatCameBefore) {
   });
 }
 
-TEST(Cache, AttentionSeesWhatCameBefore) {
+TEST(Cache, ContinuesAttention) {
   at::set_num_threads(1);
   const FusedFunctions before = fused;
   at::manual_seed(3);
@@ -97,7 +97,7 @@ TEST(Cache, AttentionSeesWhatCameBefore) {
     for (const int64_t window : {0, 1, 4, 18})
       for (const std::optional<double> softcap : {std::optional<double>(), std::optional<double>(2.0)})
         for (const at::Tensor& values : {value, narrower})
-          expect_parts_are_the_whole([&](int64_t first, int64_t size) {
+          expect_parts_match_full_sequence([&](int64_t first, int64_t size) {
             const auto part = [&](const at::Tensor& each) { return each.narrow(2, first, size); };
             const AttentionMask mask = causal_mask(/*padding=*/at::Tensor(), window);
             return attention(part(query), part(key), part(values), mask, 0.3, softcap);
@@ -106,11 +106,11 @@ TEST(Cache, AttentionSeesWhatCameBefore) {
   fused = before;
 }
 
-/// Computes [batch, size, …] of positions [first, first + size) of sequences that begin at `begin`; what is before that
-/// is padding where there is a cache.
+/// Computes [batch, size, …] for positions [first, first + size) of sequences that begin at `begin`; with a cache, the
+/// positions before that are padding.
 using PaddedPart = std::function<at::Tensor(int64_t begin, int64_t first, int64_t size)>;
 
-/// Expects sequences behind padding to be what they are without it.
+/// Expects that left padding does not change sequences.
 void expect_padding_is_hidden(const PaddedPart& part) {
   constexpr int64_t kBegin = 5;
   const at::Tensor expected = part(kBegin, kBegin, kSeq - kBegin);
@@ -127,7 +127,7 @@ void expect_padding_is_hidden(const PaddedPart& part) {
   EXPECT_TRUE(at::allclose(at::cat(parts, 1).narrow(1, kBegin, kSeq - kBegin), expected, 1e-5, 1e-5));
 }
 
-/// A batch of `size` tokens, with the padding of what the cache has seen and of these.
+/// A batch of `size` tokens, with the padding of the tokens that the cache has seen and of these.
 Batch padded_batch(int64_t size) {
   Batch batch;
   batch.input_ids = at::zeros({kBatch, size}, at::kLong);
@@ -135,7 +135,7 @@ Batch padded_batch(int64_t size) {
   return batch;
 }
 
-TEST(Cache, PaddingBeforeASequenceIsHidden) {
+TEST(Cache, HidesLeftPadding) {
   at::set_num_threads(1);
   const FusedFunctions before = fused;
   at::manual_seed(6);
@@ -147,8 +147,8 @@ TEST(Cache, PaddingBeforeASequenceIsHidden) {
     for (const int64_t window : {0, 1, 4})
       for (const std::optional<double> softcap : {std::optional<double>(), std::optional<double>(2.0)})
         expect_padding_is_hidden([&](int64_t, int64_t first, int64_t size) {
-          const auto of = [&](const at::Tensor& each) { return each.narrow(2, first, size); };
-          return attention(of(query), of(key), of(value), causal_mask(padded_batch(size), window), 0.3, softcap);
+          const auto part = [&](const at::Tensor& each) { return each.narrow(2, first, size); };
+          return attention(part(query), part(key), part(value), causal_mask(padded_batch(size), window), 0.3, softcap);
         });
   }
   fused = before;
@@ -163,7 +163,7 @@ TEST(Cache, PaddingBeforeASequenceIsHidden) {
   });
 }
 
-TEST(Cache, SlidingWindowsKeepNoMoreThanTheySee) {
+TEST(Cache, KeepsOnlyTheSlidingWindow) {
   constexpr int64_t kReach = 3;
   const at::Tensor keys = at::arange(60.0).view({1, 1, 60, 1});
   for (const int64_t prompt : {1, 3, 4, 20}) {
@@ -179,7 +179,7 @@ TEST(Cache, SlidingWindowsKeepNoMoreThanTheySee) {
   }
 }
 
-TEST(Cache, GoesOnWithSomeOfItsRows) {
+TEST(Cache, ContinuesWithSomeRows) {
   const at::Tensor keys = at::randn({3, 2, 9, 4}), rows = at::tensor({0, 2}, at::kLong);
   cache::Cache cache;
   const Installed installed(cache);
@@ -190,7 +190,7 @@ TEST(Cache, GoesOnWithSomeOfItsRows) {
   EXPECT_TRUE(at::equal(cache.append(some.narrow(2, 5, 4)), some));
 }
 
-TEST(Cache, PositionsGoOn) {
+TEST(Cache, ContinuesPositions) {
   Batch batch;
   batch.input_ids = at::zeros({kBatch, 3}, at::kLong);
   cache::Cache cache;
@@ -202,27 +202,27 @@ TEST(Cache, PositionsGoOn) {
   EXPECT_TRUE(at::equal(position_ids(batch), batch.position_ids));
 }
 
-TEST(Cache, TablesThatChangeWithTheLengthSpoilIt) {
+TEST(Cache, IsSpoiledByTablesThatDependOnTheLength) {
   RopeParameters rope;
   rope.factor = 2.0;
   for (const auto* kind : {"default", "linear", "dynamic"}) {
     rope.rope_type = kind;
     cache::Cache cache;
     const Installed installed(cache);
-    const auto go_on = [&](int64_t size) {
+    const auto forward = [&](int64_t size) {
       Batch batch;
       batch.input_ids = at::zeros({1, size}, at::kLong);
       rotary_tables(rope, /*head_dim=*/8, /*max_position_embeddings=*/6, batch, at::kFloat);
       cache.advance(size);
     };
-    go_on(5), go_on(1);
+    forward(5), forward(1);
     EXPECT_FALSE(cache.spoiled()) << kind;
-    go_on(1);
+    forward(1);
     EXPECT_EQ(cache.spoiled(), rope.rope_type == "dynamic") << kind;
   }
 }
 
-TEST(Cache, PaddingAndMasksThatSeeWhatIsBehindSpoilIt) {
+TEST(Cache, IsSpoiledByPaddingAndMasksThatSeeLaterTokens) {
   Batch batch;
   batch.input_ids = at::zeros({kBatch, 3}, at::kLong);
   const auto spoils = [](const std::function<void()>& call) {
@@ -239,7 +239,7 @@ TEST(Cache, PaddingAndMasksThatSeeWhatIsBehindSpoilIt) {
   EXPECT_TRUE(spoils([&] { causal_mask(batch, 0); }));
 }
 
-TEST(Cache, IsForForwardsThatKeepAlikeAndHaveNoGradients) {
+TEST(Cache, RequiresMatchingForwardsWithoutGradients) {
   cache::Cache cache;
   EXPECT_THROW(cache.next(), c10::Error) << "with gradients";
   const at::NoGradGuard no_grad;

@@ -1,4 +1,4 @@
-// What a step frees is not got from the kernel again by the next one.
+// A step reuses the memory that the previous step freed.
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
@@ -14,44 +14,44 @@
 namespace modular::cpu {
 namespace {
 
-/// Pages that the kernel had to give since the process began.
+/// Page faults since the process began.
 int64_t page_faults() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_minflt + usage.ru_majflt;
 }
 
-/// Pages that a step gets whose activations are all alive in the end: 160 MiB in pieces of 1 to 64 MiB.
-int64_t faults_of_a_step() {
+/// Page faults of a step whose activations are all alive at its end: 160 MiB in blocks of 1 to 64 MiB.
+int64_t count_step_faults() {
   const int64_t before = page_faults();
   std::vector<at::Tensor> activations;
   for (const int64_t mib : {64, 1, 33, 2, 48, 3, 8, 1}) activations.push_back(at::ones({mib << 18}));
   return page_faults() - before;
 }
 
-TEST(CpuCachingAllocator, IsUsedAgainByTheNextStep) {
-  if (!install_cpu_caching_allocator()) GTEST_SKIP() << "of another allocator";
-  faults_of_a_step();
-  EXPECT_LT(faults_of_a_step(), 200);  // 40,960 pages, or 80 huge ones, were they given again
+TEST(CpuCachingAllocator, ReusesMemoryInTheNextStep) {
+  if (!install_cpu_caching_allocator()) GTEST_SKIP() << "not glibc's allocator";
+  count_step_faults();
+  EXPECT_LT(count_step_faults(), 200);  // without reuse: 40,960 pages, or 80 huge pages
 }
 
-TEST(CpuCachingAllocator, ATensorFitsWhereOneOfItsSizeWas) {
-  if (!install_cpu_caching_allocator()) GTEST_SKIP() << "of another allocator";
-  const auto address = [](const at::Tensor& of) { return reinterpret_cast<uintptr_t>(of.data_ptr()); };
-  // The first fill what is free already; the last lie side by side.
+TEST(CpuCachingAllocator, ReusesTheBlockOfATensorOfTheSameSize) {
+  if (!install_cpu_caching_allocator()) GTEST_SKIP() << "not glibc's allocator";
+  const auto address = [](const at::Tensor& tensor) { return reinterpret_cast<uintptr_t>(tensor.data_ptr()); };
+  // The first tensors fill free memory; the last are adjacent.
   std::vector<at::Tensor> tensors;
   for (int i = 0; i < 56; ++i) tensors.push_back(at::empty({9 << 18}));
-  std::vector<uintptr_t> places, taken;
-  for (size_t i = 41; i < 56; i += 2) places.push_back(address(tensors[i])), tensors[i].reset();
+  std::vector<uintptr_t> freed, taken;
+  for (size_t i = 41; i < 56; i += 2) freed.push_back(address(tensors[i])), tensors[i].reset();
   for (size_t i = 41; i < 56; i += 2) taken.push_back(address(tensors[i] = at::empty({9 << 18})));
-  std::ranges::sort(places);
+  std::ranges::sort(freed);
   std::ranges::sort(taken);
-  EXPECT_EQ(taken, places);
-  for (const uintptr_t place : taken) EXPECT_EQ(place % 64, 0);
+  EXPECT_EQ(taken, freed);
+  for (const uintptr_t block : taken) EXPECT_EQ(block % 64, 0);
 }
 
-TEST(CpuCachingAllocator, IsGivenAndTakenBackWithoutTensorsToo) {
-  if (!install_cpu_caching_allocator()) GTEST_SKIP() << "of another allocator";
+TEST(CpuCachingAllocator, SupportsRawAllocation) {
+  if (!install_cpu_caching_allocator()) GTEST_SKIP() << "not glibc's allocator";
   for (const size_t bytes : {1, 8, 63, 64, 65, 5000000}) {
     void* const memory = c10::GetCPUAllocator()->raw_allocate(bytes);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0);
@@ -61,8 +61,8 @@ TEST(CpuCachingAllocator, IsGivenAndTakenBackWithoutTensorsToo) {
   EXPECT_EQ(at::empty({0}).data_ptr(), nullptr);
 }
 
-TEST(CpuCachingAllocator, WhatIsTooLargeIsRejected) {
-  if (!install_cpu_caching_allocator()) GTEST_SKIP() << "of another allocator";
+TEST(CpuCachingAllocator, ThrowsIfMemoryRunsOut) {
+  if (!install_cpu_caching_allocator()) GTEST_SKIP() << "not glibc's allocator";
   EXPECT_THROW(at::empty({int64_t{1} << 50}), c10::Error);
 }
 

@@ -1,5 +1,5 @@
-// The CUDA kernels on threads of a CPU (cuda_on_cpu/) against the plain ATen forms in float64: values and gradients, of
-// both element types, over rows that fill no warp, one and many, and that are aligned and not.
+// The CUDA kernels on CPU threads (cuda_on_cpu/) against the plain ATen forms in float64: values and gradients, for
+// both element types, single and multiple rows that fill no warp, aligned and not.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -27,7 +27,7 @@ T* data(const Tensor& tensor) {
   return static_cast<T*>(tensor.data_ptr());
 }
 
-/// The same values at an address that is no multiple of 16 bytes.
+/// The same values at an address that is not a multiple of 16 bytes.
 Tensor misaligned(const Tensor& tensor) {
   const Tensor memory = at::empty({tensor.numel() + 1}, tensor.options());
   return memory.narrow(0, 1, tensor.numel()).view(tensor.sizes()).copy_(tensor);
@@ -40,7 +40,7 @@ void expect_near(const Tensor& found, const Tensor& expected, double tolerance, 
   EXPECT_LE(difference, tolerance * (wide.norm().item<double>() + 1e-6)) << what << " of " << expected.sizes();
 }
 
-/// A leaf of the same values in float64.
+/// A leaf with the same values in float64.
 Tensor leaf(const Tensor& tensor) { return tensor.to(at::kDouble).detach().requires_grad_(); }
 
 template <class T>
@@ -56,8 +56,8 @@ class CudaKernels : public ::testing::Test {
 using Types = ::testing::Types<float, __nv_bfloat16>;
 TYPED_TEST_SUITE(CudaKernels, Types);
 
-/// Calls run(hidden, aligned, rows) for rows that registers hold, of a warp and of a block, and rows that are read in
-/// loops; as many as divide by no block's.
+/// Calls run(hidden, aligned, rows) for rows that one warp or one block keeps in registers, and for rows that are read
+/// in loops. The number of rows is not a multiple of any block's rows.
 template <class Run>
 void for_each_row_shape(const Run& run) {
   const auto with = [&](bool aligned, std::initializer_list<int64_t> sizes) {
@@ -69,7 +69,7 @@ void for_each_row_shape(const Run& run) {
   with(/*aligned=*/true, {7, 64, 255, 256, 520, 768, 1024, 1032, 2048, 4096, 5000, 8192, 8200});
   with(/*aligned=*/false, {7, 64, 768, 1032, 2048, 8200});
 }
-/// What two blocks share, so that a warp meets several rows; and one block has none of a single row.
+/// Two blocks share the rows, so that a warp processes several rows; with a single row, one block has none.
 constexpr int64_t kBlocks = 2;
 
 TYPED_TEST(CudaKernels, RmsNorm) {
@@ -77,10 +77,10 @@ TYPED_TEST(CudaKernels, RmsNorm) {
   for_each_row_shape([&](int64_t hidden, bool aligned, int64_t rows) {
     for (const bool wide : {false, true}) {
       if (wide && std::is_same_v<T, float>) continue;  // the same kernels
-      const auto place = [&](const Tensor& tensor) { return aligned ? tensor : misaligned(tensor); };
-      const Tensor x = place(this->random({rows, hidden})), grad = place(this->random({rows, hidden}));
-      const Tensor weight = place(wide ? at::randn({hidden}) : this->random({hidden}));
-      const Tensor y = place(this->like(x)), dx = place(this->like(x)), inverse = this->floats({rows});
+      const auto align = [&](const Tensor& tensor) { return aligned ? tensor : misaligned(tensor); };
+      const Tensor x = align(this->random({rows, hidden})), grad = align(this->random({rows, hidden}));
+      const Tensor weight = align(wide ? at::randn({hidden}) : this->random({hidden}));
+      const Tensor y = align(this->like(x)), dx = align(this->like(x)), inverse = this->floats({rows});
       const Tensor partial = this->floats({kBlocks, hidden});
       TestFixture::Launch::rms_norm(data<T>(x), weight.data_ptr(), wide, data<T>(y), data<float>(inverse), rows, hidden,
                                     1e-5f, nullptr);
@@ -91,7 +91,7 @@ TYPED_TEST(CudaKernels, RmsNorm) {
       const auto gradients = torch::autograd::grad({expected}, {x_leaf, weight_leaf}, {grad.to(at::kDouble)});
       expect_near(y, expected, kTolerance<T>, "y");
       expect_near(dx, gradients[0], kTolerance<T>, "the gradient of x");
-      // Sums of products of float32, of either type's elements.
+      // Sums of float32 products, for both element types.
       expect_near(partial.sum(0), gradients[1], kTolerance<float>, "the gradient of the weight");
     }
   });
@@ -100,10 +100,10 @@ TYPED_TEST(CudaKernels, RmsNorm) {
 TYPED_TEST(CudaKernels, LayerNorm) {
   using T = TypeParam;
   for_each_row_shape([&](int64_t hidden, bool aligned, int64_t rows) {
-    const auto place = [&](const Tensor& tensor) { return aligned ? tensor : misaligned(tensor); };
-    const Tensor x = place(this->random({rows, hidden}) + 1), grad = place(this->random({rows, hidden}));
-    const Tensor weight = place(this->random({hidden})), bias = place(this->random({hidden}));
-    const Tensor y = place(this->like(x)), dx = place(this->like(x)), partial = this->floats({2, kBlocks, hidden});
+    const auto align = [&](const Tensor& tensor) { return aligned ? tensor : misaligned(tensor); };
+    const Tensor x = align(this->random({rows, hidden}) + 1), grad = align(this->random({rows, hidden}));
+    const Tensor weight = align(this->random({hidden})), bias = align(this->random({hidden}));
+    const Tensor y = align(this->like(x)), dx = align(this->like(x)), partial = this->floats({2, kBlocks, hidden});
     const Tensor mean = this->floats({rows}), inverse = this->floats({rows});
     TestFixture::Launch::layer_norm(data<T>(x), data<T>(weight), data<T>(bias), data<T>(y), data<float>(mean),
                                     data<float>(inverse), rows, hidden, 1e-5f, nullptr);
@@ -139,11 +139,11 @@ TYPED_TEST(CudaKernels, LayerNormWithoutWeightAndBias) {
     expect_near(y, expected, kTolerance<T>, "y");
     expect_near(dx, torch::autograd::grad({expected}, {x_leaf}, {grad.to(at::kDouble)})[0], kTolerance<T>,
                 "the gradient of x");
-    expect_near(partial[1].sum(0), grad[0], kTolerance<float>, "the sums, also of a block without rows");
+    expect_near(partial[1].sum(0), grad[0], kTolerance<float>, "the sums, including a block without rows");
   }
 }
 
-TEST(CudaNorms, BackwardHasBlocksForItsRows) {
+TEST(CudaNorms, BackwardScalesBlocksWithRows) {
   for (const bool is_layer_norm : {false, true})
     for (const int64_t hidden : {1, 768, 1024, 8192, 100000}) {
       EXPECT_EQ(cuda::norm_backward_blocks(is_layer_norm, 0, hidden), 1);
@@ -166,7 +166,7 @@ TYPED_TEST(CudaKernels, GatedActivation) {
       const auto gradients = torch::autograd::grad({expected}, {gate_leaf, up_leaf}, {grad.to(at::kDouble)});
       expect_near(y, expected, kTolerance<T>, "y");
       expect_near(dgate, gradients[0], kTolerance<T>, "the gradient of the gate");
-      expect_near(dup, gradients[1], kTolerance<T>, "the gradient of what it lets through");
+      expect_near(dup, gradients[1], kTolerance<T>, "the gradient of the gated value");
     }
   }
 }
@@ -176,7 +176,7 @@ TYPED_TEST(CudaKernels, Rotary) {
   const int64_t batch = 2, heads = 3, seq = 5;
   for (const int64_t dim : {2, 6, 16, 64}) {
     for (const int64_t tables : {int64_t{1}, batch}) {
-      // As projections have it: positions before heads, beside one another in a larger row.
+      // In the memory layout of projections: positions before heads, adjacent in a larger row.
       const Tensor x = this->random({batch, seq, heads + 1, dim}).narrow(2, 1, heads).transpose(1, 2);
       const Tensor cos = this->random({tables, seq, dim}), sin = this->random({tables, seq, dim});
       const cuda::RotaryShape shape{batch,       heads,       seq,         dim,
@@ -198,7 +198,7 @@ TYPED_TEST(CudaKernels, CrossEntropy) {
   const int64_t rows = 5;
   for (const auto [vocab, row] :
        std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {9, 9}, {9, 16}, {256, 256}, {2057, 2057}, {2057, 2064}}) {
-    // Also of rows with room behind them.
+    // Including rows with room after them.
     const Tensor logits = (8 * at::randn({rows, row})).to(kType<T>).narrow(1, 0, vocab);
     const Tensor targets = at::randint(0, vocab, {rows}, at::kLong);
     targets[1] = kIgnoredTarget;
@@ -220,12 +220,12 @@ TYPED_TEST(CudaKernels, CrossEntropy) {
     expect_near(losses, expected, 2e-6, "the losses");
     expect_near(log_sum_exp, wide.logsumexp(-1).masked_fill(targets.eq(kIgnoredTarget), 0), 2e-6, "the normalizers");
     expect_near(dlogits, gradients[0], kTolerance<T>, "the gradient");
-    expect_near(in_place, gradients[0], kTolerance<T>, "the gradient in the logits' place");
+    expect_near(in_place, gradients[0], kTolerance<T>, "the in-place gradient");
     EXPECT_TRUE(in_place.as_strided({rows, row}, {row, 1}).slice(1, vocab).eq(77.0f).all().template item<bool>());
   }
 }
 
-TYPED_TEST(CudaKernels, CrossEntropyOfRowsThatHideClasses) {
+TYPED_TEST(CudaKernels, CrossEntropyWithHiddenClasses) {
   using T = TypeParam;
   const Tensor logits = this->random({2, 300});
   logits.narrow(1, 0, 280).fill_(-INFINITY);
@@ -241,23 +241,23 @@ TYPED_TEST(CudaKernels, Dropout) {
   for (const int64_t columns : {3, 64, 200}) {
     for (const int64_t part : {0, 1}) {
       const Tensor x = this->random({2, 5, columns}), samples = at::tensor({3, 71}, at::kLong);
-      const DropoutRng drawn = {.samples = samples, .key = 12345, .p = 0.3, .part = part};
+      const DropoutRng rng = {.samples = samples, .key = 12345, .p = 0.3, .part = part};
       const cuda::Drop drop = {.samples = data<int64_t>(samples),
-                               .key = drawn.key,
-                               .threshold = static_cast<uint32_t>(plain::dropout_threshold(drawn.p)),
-                               .scale = static_cast<float>(1.0 / (1.0 - drawn.p)),
+                               .key = rng.key,
+                               .threshold = static_cast<uint32_t>(plain::dropout_threshold(rng.p)),
+                               .scale = static_cast<float>(1.0 / (1.0 - rng.p)),
                                .first_column = part * columns};
       const Tensor y = this->like(x);
       TestFixture::Launch::dropout(data<T>(x), data<T>(y), drop, 2, 5, columns, nullptr);
-      const Tensor expected = plain::dropout(x.to(at::kDouble), drawn);
-      EXPECT_TRUE(y.eq(0).equal(expected.eq(0))) << "the same are dropped";
+      const Tensor expected = plain::dropout(x.to(at::kDouble), rng);
+      EXPECT_TRUE(y.eq(0).equal(expected.eq(0))) << "the same elements are dropped";
       expect_near(y, expected, kTolerance<T>, "y");
     }
   }
 }
 
-// The update of several tensors at once, aligned and not, is the CPU's; so are the sums.
-TEST(CudaAdamW, IsThatOfTheCpu) {
+// The update of several tensors at once, aligned and not, matches the CPU's; so do the sums of squares.
+TEST(CudaAdamW, MatchesTheCpu) {
   std::vector<AdamWParameter> on_gpu, on_cpu;
   std::vector<Tensor> gradients;
   cuda::AdamWTensors tensors = {};
@@ -265,17 +265,17 @@ TEST(CudaAdamW, IsThatOfTheCpu) {
     const int64_t first = size == 1000 ? 1 : 0;
     const Tensor gradient = at::randn({size + first}).to(at::kBFloat16).slice(0, first), value = at::randn({size}),
                  mean = at::randn({size}), square = at::randn({size}).square();
-    const AdamWParameter& of = on_gpu.emplace_back(
+    const AdamWParameter& parameter = on_gpu.emplace_back(
         AdamWParameter{value.clone(), mean.clone(), square.clone(), gradient, at::empty_like(gradient)});
     on_cpu.push_back({value, mean, square, gradient, at::empty_like(gradient)});
     gradients.push_back(gradient);
-    tensors.of[tensors.count++] = {data<__nv_bfloat16>(gradient),
-                                   data<float>(of.value),
-                                   data<float>(of.exp_avg),
-                                   data<float>(of.exp_avg_sq),
-                                   data<__nv_bfloat16>(of.rounded),
-                                   size,
-                                   first == 0};
+    tensors.items[tensors.count++] = {data<__nv_bfloat16>(gradient),
+                                      data<float>(parameter.value),
+                                      data<float>(parameter.exp_avg),
+                                      data<float>(parameter.exp_avg_sq),
+                                      data<__nv_bfloat16>(parameter.compute_copy),
+                                      size,
+                                      first == 0};
   }
   const AdamWFactors factors = adamw_factors(1e-2, 0.9, 0.98, 1e-8, 0.1, 3);
   const Tensor divisor = at::full({}, 2.5f), skipped = at::zeros({});
@@ -285,16 +285,16 @@ TEST(CudaAdamW, IsThatOfTheCpu) {
     EXPECT_TRUE(at::allclose(on_gpu[i].value, on_cpu[i].value, 1e-6, 1e-7));
     EXPECT_TRUE(at::allclose(on_gpu[i].exp_avg, on_cpu[i].exp_avg, 1e-6, 1e-7));
     EXPECT_TRUE(at::allclose(on_gpu[i].exp_avg_sq, on_cpu[i].exp_avg_sq, 1e-6, 1e-7));
-    EXPECT_TRUE(on_gpu[i].rounded.equal(on_gpu[i].value.to(at::kBFloat16)));
+    EXPECT_TRUE(on_gpu[i].compute_copy.equal(on_gpu[i].value.to(at::kBFloat16)));
   }
-  const Tensor sums = at::full({cuda::blocks_of_adamw(tensors)}, NAN);
+  const Tensor sums = at::full({cuda::count_adamw_blocks(tensors)}, NAN);
   cuda::launch_sums_of_squares(tensors, data<float>(sums), nullptr);
   const double expected = sum_of_squares(gradients).item<double>();
   EXPECT_NEAR(sums.sum(at::kDouble).item<double>(), expected, 1e-6 * expected);
 }
 
-// Tiles that are full and that are not, in one piece of memory and turned over.
-TEST(CudaFloat8, IsThatOfTheCpu) {
+// Full and partial tiles, in row-major order and transposed.
+TEST(CudaFloat8, MatchesTheCpu) {
   for (const auto type : {at::kFloat8_e4m3fn, at::kFloat8_e5m2})
     for (const auto& sizes : std::vector<std::vector<int64_t>>{{16, 16}, {64, 128}, {80, 48}}) {
       const Tensor matrix = at::randn(sizes).to(at::kBFloat16);

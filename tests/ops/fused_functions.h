@@ -1,4 +1,4 @@
-// What tests of fused functions and replaced kernels share: both element types, values and gradients.
+// Helpers for tests of fused functions and replaced kernels: both element types, values and gradients.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -30,7 +30,7 @@ inline Result differentiate(const Function& function, const std::vector<Tensor>&
   return {value.detach(), torch::autograd::grad({value}, leaves, {upstream})};
 }
 
-/// With the program's fused functions, for an element type.
+/// Installs the program's fused functions, for an element type.
 class WithFusedFunctions : public ::testing::TestWithParam<at::ScalarType> {
  protected:
   void SetUp() override {

@@ -1,5 +1,5 @@
-// Each fused function against its plain ATen form: values and gradients, over sizes that fill no vector, views that are
-// not contiguous, both element types, and nothing at all.
+// Each fused function against its plain ATen form: values and gradients, over sizes that fill no vector, non-contiguous
+// views, both element types, and empty tensors.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -17,7 +17,7 @@ namespace {
 
 using testing::differentiate, testing::Function, testing::Result;
 
-// The norm of the difference over the norm of what is expected.
+// The norm of the difference divided by the norm of `expected`.
 double relative_difference(const Tensor& found, const Tensor& expected) {
   EXPECT_EQ(found.sizes(), expected.sizes());
   if (expected.numel() == 0) return 0.0;
@@ -25,7 +25,7 @@ double relative_difference(const Tensor& found, const Tensor& expected) {
   return difference.norm().item<double>() / (expected.to(at::kDouble).norm().item<double>() + 1e-30);
 }
 
-// `plain` is run in float64 on the same numbers, so that what differs is the fused form's rounding alone.
+// The plain form runs in float64 on the same numbers, so that only the fused form's rounding differs.
 void expect_agreement(const Function& fused_form, const Function& plain_form, const std::vector<Tensor>& inputs,
                       double tolerance) {
   std::vector<Tensor> wide;
@@ -38,14 +38,14 @@ void expect_agreement(const Function& fused_form, const Function& plain_form, co
   }
 }
 
-// The plain norm widens to float32 only; this is the formula in the type that it is given.
+// The plain norm widens only to float32; this is the formula in the type of its arguments.
 Tensor exact_rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   return weight * (x * at::rsqrt(x.pow(2).mean(-1, /*keepdim=*/true) + eps));
 }
 
 class FusedTest : public testing::WithFusedFunctions {
  protected:
-  // Twice the rounding of one element for float32 kernels; what one rounding of the result costs for bfloat16.
+  // Twice the rounding of one element for float32; one rounding of the result for bfloat16.
   double tolerance() const { return GetParam() == at::kFloat ? 5e-7 : 8e-3; }
 };
 
@@ -59,13 +59,13 @@ TEST_P(FusedTest, RmsNorm) {
   }
 }
 
-TEST_P(FusedTest, RmsNormByAWeightInFloat32RoundsOnce) {
+TEST_P(FusedTest, RmsNormWithAFloat32WeightRoundsOnce) {
   expect_agreement([](const auto& in) { return rms_norm(in[0], in[1], 1e-6); },
                    [](const auto& in) { return exact_rms_norm(in[0], in[1], 1e-6); },
                    {random({5, 48}), random({48}).to(at::kFloat)}, tolerance());
   const Tensor x = random({64, 48}), weight = random({48}).to(at::kFloat);
   const Tensor once = rms_norm(x.to(at::kFloat), weight, 1e-6).to(x.scalar_type());
-  EXPECT_LE((rms_norm(x, weight, 1e-6) != once).sum().item<int64_t>(), 3);  // sums in another order
+  EXPECT_LE((rms_norm(x, weight, 1e-6) != once).sum().item<int64_t>(), 3);  // sums in a different order
 }
 
 TEST_P(FusedTest, RmsNormOfAView) {
@@ -74,7 +74,7 @@ TEST_P(FusedTest, RmsNormOfAView) {
                    {random({6, 11, 40}), random({40})}, tolerance());
 }
 
-TEST_P(FusedTest, RmsNormOfNothing) {
+TEST_P(FusedTest, RmsNormOfAnEmptyTensor) {
   const Tensor y = rms_norm(random({0, 8}), random({8}), 1e-6);
   EXPECT_EQ(y.sizes(), at::IntArrayRef({0, 8}));
 }
@@ -96,7 +96,7 @@ TEST_P(FusedTest, GatedActivationOfHalvesOfOneTensor) {
                    {random({5, 3, 30})}, tolerance());
 }
 
-TEST_P(FusedTest, GatedActivationOfExtremes) {
+TEST_P(FusedTest, GatedActivationOfExtremeValues) {
   const Tensor gate = at::tensor({-1e4, -100.0, -88.5, -0.0, 88.5, 100.0, 1e4}).to(GetParam());
   for (const char* name : {"silu", "gelu_pytorch_tanh"}) {
     const Tensor found = gated_activation(name, gate, at::ones_like(gate));
@@ -110,7 +110,7 @@ TEST_P(FusedTest, Rotary) {
   for (const int64_t tables : {1, 3}) {
     const int64_t batch = 3, heads = 2, seq = 5, dim = 6;
     SCOPED_TRACE(::testing::Message() << tables << " tables");
-    // Tables of two independent halves: the rotation need not be one for the gradient to be right.
+    // The two halves of the tables are independent: gradients are correct even if it is not a rotation.
     const Tensor cos = random({tables, seq, dim}), sin = random({tables, seq, dim});
     const auto with = [&](const auto& rotate, const Tensor& x) {
       return rotate(x, cos.to(x.scalar_type()), sin.to(x.scalar_type()));
@@ -118,7 +118,7 @@ TEST_P(FusedTest, Rotary) {
     expect_agreement([&](const auto& in) { return with(rotary, in[0]); },
                      [&](const auto& in) { return with(plain::rotary, in[0]); }, {random({batch, heads, seq, dim})},
                      tolerance());
-    // As projections hand it over.
+    // In the memory layout of projections.
     expect_agreement([&](const auto& in) { return with(rotary, in[0].transpose(1, 2)); },
                      [&](const auto& in) { return with(plain::rotary, in[0].transpose(1, 2)); },
                      {random({batch, seq, heads, dim})}, tolerance());
@@ -146,7 +146,7 @@ Tensor five_targets() {
   return targets;
 }
 
-TEST_P(FusedTest, CrossEntropyLeavesLogitsThatSomeoneHasAsTheyAre) {
+TEST_P(FusedTest, CrossEntropyKeepsSharedLogits) {
   const Tensor hidden = random({5, 7}).requires_grad_(true), targets = five_targets();
   const Tensor weight = random({7, 11});
   const auto gradient = [&](bool keep_graph, Tensor* kept) {
@@ -174,7 +174,7 @@ TEST_P(FusedTest, CrossEntropyLeavesLogitsThatSomeoneHasAsTheyAre) {
   EXPECT_TRUE(at::equal(gradient(true, nullptr), expected));
 }
 
-TEST_P(FusedTest, CrossEntropyTakesTheMemoryOfLogitsThatNobodyElseHas) {
+TEST_P(FusedTest, CrossEntropyReusesTheMemoryOfUnsharedLogits) {
   const void *logits_at = nullptr, *gradient_at = nullptr;
   const Tensor hidden = random({5, 7}).requires_grad_(true), weight = random({7, 11});
   Tensor loss;
@@ -195,17 +195,17 @@ TEST_P(FusedTest, CrossEntropyOfIgnoredTargetsIsZero) {
   EXPECT_EQ(torch::autograd::grad({loss}, {logits})[0].abs().max().item<float>(), 0.0f);
 }
 
-TEST_P(FusedTest, CrossEntropyRejectsATargetThatIsNoClass) {
+TEST_P(FusedTest, CrossEntropyRejectsAnInvalidClass) {
   EXPECT_THROW(cross_entropy(random({2, 10}), at::tensor({3, 10}, at::kLong)), c10::IndexError);
 }
 
-TEST(Fused, DecayBetweenKeepsTheDigitsOfWhatLiesBetween) {
+TEST(Fused, DecayBetweenKeepsTheDigitsOfIntervals) {
   const FusedFunctions before = fused;
   install_fused_functions();
   at::manual_seed(1);
   for (const int64_t length : {1, 2, 7, 64, 257}) {
     SCOPED_TRACE(::testing::Message() << length << " steps");
-    // Sums from the start of up to thousands, of which float32 would leave three digits behind the point.
+    // Prefix sums reach thousands, which in float32 would leave three decimal places.
     for (const double rate : {0.01, 30.0}) {
       const Tensor steps = at::rand({2, 3, length}) * -rate;
       expect_agreement([](const auto& in) { return fused.decay_between(in[0]); },

@@ -1,5 +1,5 @@
-// Matmuls by the library that is chosen: each layout that layers and their gradients have, sizes on both
-// sides of the rule's border, and what a layer's bias adds, against float64.
+// GEMMs with the selected backend against float64: each layout of layers and their gradients, sizes on both sides of
+// the selection rule's limits, and a layer's bias.
 #include "runtime/ops/cpu/gemm.h"
 
 #include <ATen/ATen.h>
@@ -40,12 +40,12 @@ double largest_error(const Tensor& found, const Tensor& expected) {
 
 Tensor wide(const Tensor& tensor) { return tensor.to(at::kDouble); }
 
-/// A tensor's values in a part of a larger one, so that its rows are not beside each other.
+/// Copies a tensor into a slice of a larger one, so that its rows are not contiguous.
 Tensor spread(const Tensor& tensor) {
   return at::zeros({tensor.size(0), tensor.size(1) + 3}, tensor.options()).narrow(1, 1, tensor.size(1)).copy_(tensor);
 }
 
-class Products : public ::testing::Test {
+class Gemm : public ::testing::Test {
  protected:
   void SetUp() override {
     cpu::install_gemm();
@@ -53,7 +53,7 @@ class Products : public ::testing::Test {
   }
 };
 
-TEST_F(Products, AreRightInEachLayout) {
+TEST_F(Gemm, IsCorrectInEachLayout) {
   for (const auto& [rows, in, out] : kSizes) {
     SCOPED_TRACE(::testing::Message() << rows << " x " << in << " x " << out);
     const Tensor x = at::randn({rows, in}), weight = at::randn({out, in}), gradient = at::randn({rows, out});
@@ -65,7 +65,7 @@ TEST_F(Products, AreRightInEachLayout) {
   }
 }
 
-TEST_F(Products, AddABiasOrAnyOtherTensorAsLibtorchDoes) {
+TEST_F(Gemm, AddsABiasOrAnyOtherTensor) {
   for (const auto& [rows, in, out] : kSizes) {
     SCOPED_TRACE(::testing::Message() << rows << " x " << in << " x " << out);
     const Tensor x = at::randn({rows, in}), weight = at::randn({out, in}), bias = at::randn({out});
@@ -81,7 +81,7 @@ TEST_F(Products, AddABiasOrAnyOtherTensorAsLibtorchDoes) {
   }
 }
 
-TEST_F(Products, OfABatchAreRightInEachLayout) {
+TEST_F(Gemm, OfABatchIsCorrectInEachLayout) {
   for (const auto& [rows, in, out] : {Size{40, 70, 90}, Size{256, 64, 256}, Size{33, 1100, 47}}) {
     SCOPED_TRACE(::testing::Message() << rows << " x " << in << " x " << out);
     const Tensor x = at::randn({5, rows, in}), weight = at::randn({5, out, in}), heads = at::randn({rows, 5, in});
@@ -93,7 +93,7 @@ TEST_F(Products, OfABatchAreRightInEachLayout) {
     EXPECT_LE(
         largest_error(at::bmm(heads.transpose(0, 1), weight.mT()), wide(heads).transpose(0, 1).bmm(wide(weight).mT())),
         2e-6);
-    // One matrix for all.
+    // One matrix for the full batch.
     EXPECT_LE(largest_error(at::bmm(x[0].expand({5, rows, in}), weight.mT()),
                             wide(x[0]).expand({5, rows, in}).bmm(wide(weight).mT())),
               2e-6);
@@ -102,7 +102,7 @@ TEST_F(Products, OfABatchAreRightInEachLayout) {
   }
 }
 
-TEST_F(Products, RejectWhatLibtorchRejects) {
+TEST_F(Gemm, RejectsInvalidOperands) {
   EXPECT_THROW(at::bmm(at::ones({3, 300, 300}), at::ones({2, 300, 300})), c10::Error);
 
   EXPECT_THROW(at::mm(at::ones({300, 300}), at::ones({299, 300})), c10::Error);
@@ -110,43 +110,45 @@ TEST_F(Products, RejectWhatLibtorchRejects) {
   EXPECT_THROW(at::addmm(at::ones({299}), at::ones({300, 300}), at::ones({300, 300})), c10::Error);
 }
 
-TEST_F(Products, GiveTheSameBitsTwice) {
+TEST_F(Gemm, IsDeterministic) {
   const Tensor x = at::randn({700, 300}), weight = at::randn({500, 300}), gradient = at::randn({700, 500});
   EXPECT_TRUE(at::equal(at::mm(x, weight.t()), at::mm(x, weight.t())));
   EXPECT_TRUE(at::equal(at::mm(gradient.t(), x), at::mm(gradient.t(), x)));
 }
 
-/// Magnitudes from 1e-6 to 1e6 beside one another.
-Tensor of_all_magnitudes(at::IntArrayRef sizes) { return at::randn(sizes) * at::pow(10.0, at::rand(sizes) * 12 - 6); }
+/// Adjacent magnitudes from 1e-6 to 1e6.
+Tensor make_mixed_magnitudes(at::IntArrayRef sizes) {
+  return at::randn(sizes) * at::pow(10.0, at::rand(sizes) * 12 - 6);
+}
 
-// Of each element, relative to the sum of its products' magnitudes: what rounding to float32 allows.
+// The largest error of an element, relative to the sum of its terms' magnitudes, to which float32 rounding is relative.
 double largest_relative_error(const Tensor& found, const Tensor& left, const Tensor& right) {
   const Tensor expected = wide(left).mm(wide(right)), scale = wide(left).abs().mm(wide(right).abs());
   return ((wide(found) - expected).abs() / (scale + 1e-300)).max().item<double>();
 }
 
-TEST_F(Products, AreAsExactAsThoseOfFloat32) {
+TEST_F(Gemm, IsAsExactAsFloat32) {
   const Size sizes[] = {{96, 40, 1200}, {256, 256, 256}, {65, 5000, 64}};
   for (const auto& [rows, in, out] : sizes) {
     SCOPED_TRACE(::testing::Message() << rows << " x " << in << " x " << out);
     for (const bool spread_out : {false, true}) {
-      const Tensor left = spread_out ? of_all_magnitudes({rows, in}) : at::randn({rows, in});
-      const Tensor right = spread_out ? of_all_magnitudes({in, out}) : at::randn({in, out});
-      const double of_mkl = largest_relative_error(at::cpu::mm(left, right), left, right);
-      EXPECT_LE(largest_relative_error(at::mm(left, right), left, right), std::max(2.0 * of_mkl, 2.5e-7));
+      const Tensor left = spread_out ? make_mixed_magnitudes({rows, in}) : at::randn({rows, in});
+      const Tensor right = spread_out ? make_mixed_magnitudes({in, out}) : at::randn({in, out});
+      const double mkl_error = largest_relative_error(at::cpu::mm(left, right), left, right);
+      EXPECT_LE(largest_relative_error(at::mm(left, right), left, right), std::max(2.0 * mkl_error, 2.5e-7));
     }
   }
 }
 
-TEST_F(Products, OfIntegersThatFloat32HoldsAreExact) {
-  // 12 bits times 12 bits, of which nothing may be lost whichever parts a library cuts them into.
+TEST_F(Gemm, IsExactForIntegersThatFitFloat32) {
+  // 12 bits times 12 bits: nothing may be lost, however a backend splits the numbers into parts.
   const Tensor left =
       at::randint(-4095, 4096, {128, 1}).to(at::kFloat).expand({128, 256}) * at::eye(256).narrow(0, 0, 128);
   const Tensor right = at::randint(-4095, 4096, {256, 160}).to(at::kFloat);
   EXPECT_TRUE(at::equal(wide(at::mm(left, right)), wide(left).mm(wide(right))));
 }
 
-TEST_F(Products, OfWhatIsNotFiniteAreAsInLibtorch) {
+TEST_F(Gemm, MatchesLibtorchForNonFiniteOperands) {
   for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(),
                             std::numeric_limits<float>::max()}) {
     Tensor left = at::randn({160, 200}), right = at::randn({200, 170});
@@ -160,12 +162,12 @@ TEST_F(Products, OfWhatIsNotFiniteAreAsInLibtorch) {
   }
 }
 
-TEST_F(Products, OfTheSmallestNumbersLoseNothingThatCounts) {
+TEST_F(Gemm, KeepsTheDigitsOfTinyNumbers) {
   const Tensor left = at::randn({160, 200}) * 1e-30, right = at::randn({200, 170}) * 1e25;
   EXPECT_LE(largest_relative_error(at::mm(left, right), left, right), 1e-6);
 }
 
-TEST_F(Products, OfBfloat16AreRoundedOnce) {
+TEST_F(Gemm, RoundsBfloat16Once) {
   for (const auto& [rows, in, out] : kSizes) {
     SCOPED_TRACE(::testing::Message() << rows << " x " << in << " x " << out);
     const auto half = [](at::IntArrayRef sizes) { return at::randn(sizes).to(at::kBFloat16); };
@@ -178,7 +180,7 @@ TEST_F(Products, OfBfloat16AreRoundedOnce) {
   }
 }
 
-/// A tensor's values at the end of memory behind which nothing may be read.
+/// Copies a tensor to the end of accessible memory; reads past its end fail.
 class AtTheEndOfMemory {
  public:
   explicit AtTheEndOfMemory(const Tensor& values) : pages_((values.nbytes() + kPage - 1) / kPage * kPage) {
@@ -197,7 +199,7 @@ class AtTheEndOfMemory {
   Tensor tensor_;
 };
 
-TEST_F(Products, ReadNothingBehindTheirOperands) {
+TEST_F(Gemm, ReadsNothingPastItsOperands) {
   for (const auto type : {at::kFloat, at::kBFloat16})
     for (const auto& [rows, in, out] :
          {Size{333, 256, 300}, Size{128, 250, 96}, Size{3000, 33, 65}, Size{16, 2048, 512}}) {
@@ -212,34 +214,34 @@ TEST_F(Products, ReadNothingBehindTheirOperands) {
     }
 }
 
-TEST_F(Products, ByAmxDoNotDependOnTheThreads) {
-  if (cpu::gemm_backend() != "AMX") GTEST_SKIP() << "no AMX here";
+TEST_F(Gemm, OnAmxDoesNotDependOnTheThreads) {
+  if (cpu::gemm_backend() != "AMX") GTEST_SKIP() << "no AMX";
   const Tensor x = at::randn({700, 1300}), weight = at::randn({500, 1300}), gradient = at::randn({700, 500});
   const int threads = at::get_num_threads();
-  const auto by = [&](int count) {
+  const auto multiply_with = [&](int count) {
     at::set_num_threads(count);
     return at::cat({at::mm(x, weight.t()).flatten(), at::mm(gradient, weight).flatten(),
                     at::mm(gradient.t(), x).flatten(),
                     at::mm(x.to(at::kBFloat16), weight.to(at::kBFloat16).t()).flatten()});
   };
-  const Tensor by_one = by(1);
-  for (const int count : {2, 3, 4}) EXPECT_TRUE(at::equal(by(count), by_one)) << count;
+  const Tensor single = multiply_with(1);
+  for (const int count : {2, 3, 4}) EXPECT_TRUE(at::equal(multiply_with(count), single)) << count;
   at::set_num_threads(threads);
-  // Nor on the rows beside one.
+  // Nor on the other rows.
   EXPECT_TRUE(at::equal(at::mm(x.narrow(0, 100, 300), weight.t()), at::mm(x, weight.t()).narrow(0, 100, 300)));
 }
 
-TEST_F(Products, AreMadeByTheLibraryThatIsAskedFor) {
-  const char* const asked = std::getenv("MODULAR_CPU_GEMM");
-  if (!asked) GTEST_SKIP() << "the processor decides";
-  if (std::string_view(asked) == "mkl") {
+TEST_F(Gemm, UsesTheRequestedBackend) {
+  const char* const requested = std::getenv("MODULAR_CPU_GEMM");
+  if (!requested) GTEST_SKIP() << "the CPU decides";
+  if (std::string_view(requested) == "mkl") {
     EXPECT_EQ(cpu::gemm_backend(), "MKL");
-  } else if (std::string_view(asked) == "amx" && cpu::amx_present()) {
+  } else if (std::string_view(requested) == "amx" && cpu::amx_present()) {
     EXPECT_EQ(cpu::gemm_backend(), "AMX");
   }
 }
 
-TEST_F(Products, OfFewRowsAreRight) {
+TEST_F(Gemm, OfFewRowsIsCorrect) {
   const at::NoGradGuard no_grad;
   cache::Cache cache;
   Parallel generating;
@@ -254,15 +256,15 @@ TEST_F(Products, OfFewRowsAreRight) {
         const double rounding = type == at::kFloat ? 2e-6 : 8e-3;
         EXPECT_LE(largest_error(at::mm(x, weight.t()), product), rounding);
         EXPECT_LE(largest_error(at::addmm(bias, x, weight.t()), product + wide(bias)), rounding);
-        const Tensor apart = at::zeros({rows, 2 * in}, type).narrow(1, 0, in).copy_(x);
-        EXPECT_LE(largest_error(at::mm(apart, weight.t()), product), rounding);
+        const Tensor strided = at::zeros({rows, 2 * in}, type).narrow(1, 0, in).copy_(x);
+        EXPECT_LE(largest_error(at::mm(strided, weight.t()), product), rounding);
         EXPECT_EQ(cpu::skinny_gemm(x, weight.t()).defined(), rows <= 16 && in % 32 == 0);
       }
 }
 
-TEST_F(Products, OfFewRowsAreTheLibrarysOutsideOfGeneration) {
+TEST_F(Gemm, OfFewRowsUsesTheLibraryOutsideGeneration) {
   EXPECT_FALSE(cpu::skinny_gemm(at::randn({2, 32}), at::randn({8, 32}).t()).defined());
-  const at::NoGradGuard as_units_run_that_are_recomputed;
+  const at::NoGradGuard no_grad;  // as in the forward of a recomputed unit
   EXPECT_FALSE(cpu::skinny_gemm(at::randn({2, 32}), at::randn({8, 32}).t()).defined());
 }
 

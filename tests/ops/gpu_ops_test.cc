@@ -1,5 +1,5 @@
-// The fused functions where a GPU is, against their plain ATen forms in float64 on the CPU: values and gradients, of
-// both element types. What of them needs no GPU is in cuda_kernels_test.cc.
+// The fused functions on a GPU against their plain ATen forms in float64 on the CPU: values and gradients, for both
+// element types. Tests that need no GPU are in cuda_kernels_test.cc.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -34,16 +34,16 @@ class GpuOps : public ::testing::TestWithParam<at::ScalarType> {
   static Tensor random(at::IntArrayRef sizes) { return at::randn(sizes).to(GetParam()); }
   static double tolerance() { return GetParam() == at::kFloat ? 3e-6 : 1e-2; }
 
-  /// Value and gradients on the GPU of `function`, and on the CPU of `plain` in float64.
+  /// Compares value and gradients of `function` on the GPU with those of `plain` in float64 on the CPU.
   static void expect_agreement(const Function& function, const Function& plain, const std::vector<Tensor>& inputs,
                                double tolerance = GpuOps::tolerance()) {
-    std::vector<Tensor> there, wide;
+    std::vector<Tensor> on_gpu, wide;
     for (const Tensor& input : inputs) {
-      there.push_back(input.to(gpu()));
+      on_gpu.push_back(input.to(gpu()));
       wide.push_back(input.to(at::kDouble));
     }
     install_fused_functions();
-    const Result found = differentiate_on_gpu(function, there);
+    const Result found = differentiate_on_gpu(function, on_gpu);
     fused = {};
     const Result expected = testing::differentiate(plain, wide);
     expect_near(found.value, expected.value, tolerance, "value");
@@ -96,7 +96,7 @@ TEST_P(GpuOps, LayerNorm) {
     }
 }
 
-TEST_P(GpuOps, LayerNormThatNoKernelOfOursHas) {
+TEST_P(GpuOps, LayerNormWithoutAKernelOfOurs) {
   expect_agreement([](const auto& in) { return at::layer_norm(in[0], {3, 40}, in[1]); },
                    {random({5, 3, 40}), random({3, 40})});
 }
@@ -111,11 +111,11 @@ TEST_P(GpuOps, GatedActivations) {
 TEST_P(GpuOps, Rotary) {
   for (const int64_t dim : {6, 64, 128}) {
     const Tensor cos = random({1, 9, dim}), sin = random({1, 9, dim});
-    const auto turn = [&](const auto& in) {
+    const auto rotate = [&](const auto& in) {
       const auto like = [&](const Tensor& table) { return table.to(in[0].options()); };
       return rotary(in[0].transpose(1, 2), like(cos), like(sin));
     };
-    expect_agreement(turn, {random({2, 9, 3, dim})});
+    expect_agreement(rotate, {random({2, 9, 3, dim})});
   }
 }
 
@@ -129,7 +129,7 @@ TEST_P(GpuOps, CrossEntropy) {
 }
 
 TEST_P(GpuOps, Linear) {
-  // Also of as many features as no 16 bytes hold, as GPT-2's vocabulary has.
+  // Including numbers of features that are not multiples of 16 bytes, as in GPT-2's vocabulary.
   for (const int64_t out : {64, 257, 1027}) {
     expect_agreement([](const auto& in) { return at::linear(in[0], in[1], in[2]); },
                      {random({3, 50, 40}), random({out, 40}), random({out})});
@@ -137,26 +137,26 @@ TEST_P(GpuOps, Linear) {
   }
 }
 
-TEST_P(GpuOps, DropoutDropsWhatACpuDrops) {
+TEST_P(GpuOps, DropoutMatchesTheCpu) {
   const Tensor samples = at::tensor({5, 71}, at::kLong);
   for (const int64_t columns : {3, 64, 200}) {
     const auto drop = [&](const auto& in) {
-      const DropoutRng drawn = {.samples = samples.to(in[0].device()), .key = 12345, .p = 0.3, .part = 1};
-      return fused.dropout ? fused.dropout(in[0], drawn) : plain::dropout(in[0], drawn);
+      const DropoutRng rng = {.samples = samples.to(in[0].device()), .key = 12345, .p = 0.3, .part = 1};
+      return fused.dropout ? fused.dropout(in[0], rng) : plain::dropout(in[0], rng);
     };
     expect_agreement(drop, {random({2, 4, columns})});
   }
 }
 
 AttentionMask mask_on(const at::Device& device, const AttentionMask& mask) {
-  AttentionMask there = mask;
-  there.tensors([&](Tensor& tensor) {
+  AttentionMask moved = mask;
+  moved.tensors([&](Tensor& tensor) {
     if (tensor.defined()) tensor = tensor.to(device);
   });
-  return there;
+  return moved;
 }
 
-TEST_P(GpuOps, AttentionUnderEveryKindOfMask) {
+TEST_P(GpuOps, AttentionWithEveryKindOfMask) {
   const int64_t batch = 2, seq = 128;
   const Tensor padding = at::ones({batch, seq}, at::kBool);
   padding[0].slice(0, 100).fill_(false);
@@ -171,7 +171,7 @@ TEST_P(GpuOps, AttentionUnderEveryKindOfMask) {
     for (const int64_t key_value_heads : {4, 2}) {
       SCOPED_TRACE(::testing::Message() << "causal " << mask.causal << ", reach " << mask.reach.value_or(-1)
                                         << ", padding " << mask.padding.defined() << ", documents "
-                                        << mask.documents.defined() << ", " << key_value_heads << " heads of keys");
+                                        << mask.documents.defined() << ", " << key_value_heads << " key/value heads");
       const auto mix = [&](const auto& in) {
         return attention(in[0].transpose(1, 2), in[1].transpose(1, 2), in[2].transpose(1, 2),
                          mask_on(in[0].device(), mask), 0.125);
@@ -181,13 +181,13 @@ TEST_P(GpuOps, AttentionUnderEveryKindOfMask) {
     }
 }
 
-TEST_P(GpuOps, AttentionThatDrops) {
+TEST_P(GpuOps, AttentionWithDropout) {
   const Tensor samples = at::tensor({5, 71}, at::kLong);
   const auto mix = [&](const auto& in) {
-    const DropoutRng drawn = {.samples = samples.to(in[0].device()), .key = 12345, .p = 0.3, .part = 0};
+    const DropoutRng rng = {.samples = samples.to(in[0].device()), .key = 12345, .p = 0.3, .part = 0};
     const AttentionMask mask = {.causal = true};
-    return fused.attention ? fused.attention(in[0], in[1], in[2], mask, 0.125, &drawn)
-                           : plain::attention_dropping(in[0], in[1], in[2], mask, 0.125, std::nullopt, drawn);
+    return fused.attention ? fused.attention(in[0], in[1], in[2], mask, 0.125, &rng)
+                           : plain::attention_dropping(in[0], in[1], in[2], mask, 0.125, std::nullopt, rng);
   };
   expect_agreement(mix, {random({2, 4, 70, 64}), random({2, 4, 70, 64}), random({2, 4, 70, 64})});
 }

@@ -1,4 +1,4 @@
-// What has a number for each head: attention's sinks against their formula, ALiBi against the paper's.
+// Per-head numbers: attention sinks against their formula, ALiBi against the paper's.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -22,7 +22,7 @@ Batch to_batch(int64_t rows, int64_t seq) {
   return batch;
 }
 
-TEST(AttentionWithSinks, GivesTheSinkAShareOfEachQuery) {
+TEST(AttentionWithSinks, IncludesTheSinkInTheSoftmax) {
   at::manual_seed(1);
   const std::vector<Tensor> inputs = {
       at::randn({2, 6, 5, 4}, at::kDouble).requires_grad_(), at::randn({2, 3, 5, 4}, at::kDouble).requires_grad_(),
@@ -36,8 +36,8 @@ TEST(AttentionWithSinks, GivesTheSinkAShareOfEachQuery) {
     const Tensor visible = visible_keys(mask, 5, at::kCPU);
     const Tensor keys = inputs[1].repeat_interleave(2, 1), values = inputs[2].repeat_interleave(2, 1);
     const Tensor weights = (inputs[0].matmul(keys.transpose(2, 3)) * 0.5).exp() * visible;
-    const Tensor whole = weights.sum(-1, /*keepdim=*/true) + inputs[3].exp().view({1, 6, 1, 1});
-    const Tensor expected = (weights / whole).matmul(values).transpose(1, 2).flatten(2);
+    const Tensor total = weights.sum(-1, /*keepdim=*/true) + inputs[3].exp().view({1, 6, 1, 1});
+    const Tensor expected = (weights / total).matmul(values).transpose(1, 2).flatten(2);
     expect_close(found, expected, "result");
 
     const Tensor upstream = at::randn_like(found);
@@ -47,7 +47,7 @@ TEST(AttentionWithSinks, GivesTheSinkAShareOfEachQuery) {
   }
 }
 
-TEST(AttentionWithBiases, MixesAllAlikeWhereAQuerySeesNoKey) {
+TEST(AttentionWithBiases, WeightsAllKeysEquallyIfAQuerySeesNone) {
   at::manual_seed(2);
   std::vector<Tensor> inputs;
   for (const int64_t heads : {4, 2, 2}) inputs.push_back(at::randn({2, heads, 5, 4}).requires_grad_());
@@ -72,19 +72,19 @@ TEST(Alibi, HasTheSlopesOfThePaper) {
   EXPECT_TRUE(at::allclose(alibi_slopes(1, at::kCPU), halvings({8})));
 }
 
-TEST(Alibi, LowersScoresByTheDistanceOfWhatIsNoPadding) {
+TEST(Alibi, LowersScoresByTheDistanceWithoutPadding) {
   at::manual_seed(3);
   const int64_t seq = 9;
   const Tensor slopes = alibi_slopes(4, at::kCPU).to(at::kDouble), scores = at::randn({2, 4, seq, seq}, at::kDouble);
-  const Tensor place = at::arange(seq, at::kDouble);
-  const Tensor distance = place.unsqueeze(1) - place.unsqueeze(0);
+  const Tensor position = at::arange(seq, at::kDouble);
+  const Tensor distance = position.unsqueeze(1) - position.unsqueeze(0);
   const Tensor seen = at::ones({seq, seq}, at::kBool).tril();
   const Tensor expected =
       (scores - slopes.view({4, 1, 1}) * distance).masked_fill(~seen, -std::numeric_limits<double>::infinity());
-  const Batch whole = to_batch(2, seq);
-  expect_close((scores + alibi_mask(whole, slopes, at::kDouble)).softmax(-1), expected.softmax(-1), "full rows");
+  const Batch unpadded = to_batch(2, seq);
+  expect_close((scores + alibi_mask(unpadded, slopes, at::kDouble)).softmax(-1), expected.softmax(-1), "full rows");
 
-  // Padding in the middle does not count: what is after it is as near as if it were not there.
+  // Padding in the middle does not count: distances are as if it did not exist.
   Batch padded = to_batch(2, seq + 2);
   padded.attention_mask = at::ones({2, seq + 2}, at::kLong);
   padded.attention_mask.slice(1, 4, 6).zero_();

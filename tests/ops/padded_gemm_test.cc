@@ -1,5 +1,5 @@
-// Products whose features are padded for a GPU's fast kernels: the same numbers as without, and of a gradient's memory
-// nothing is written that another tensor sees.
+// GEMMs with padded features for a GPU's fast kernels: results match unpadded ones, and memory of a gradient that
+// another tensor sees is not written.
 #include "runtime/ops/padded_gemm.h"
 
 #include <ATen/ATen.h>
@@ -11,7 +11,7 @@ namespace {
 
 using at::Tensor;
 
-TEST(PaddedGemm, AreThoseOfALinearLayer) {
+TEST(PaddedGemm, MatchesALinearLayer) {
   const Tensor x = at::randn({2, 3, 8}), weight = at::randn({13, 8}), bias = at::randn({13});
   for (const std::optional<Tensor>& given : {std::optional<Tensor>(), std::optional(bias)}) {
     const Tensor y = padded_linear(x, weight, given);
@@ -21,7 +21,7 @@ TEST(PaddedGemm, AreThoseOfALinearLayer) {
   }
 }
 
-TEST(PaddedGemm, TakeAGradientWhereItIsIfThereIsRoomBehindItsRows) {
+TEST(PaddedGemm, PadsAGradientInPlaceIfItsRowsHaveRoom) {
   Tensor grad = at::ones({6, 16}).narrow(1, 0, 13).detach();
   const void* const memory = grad.const_data_ptr();
   const Tensor padded = padded_gradient(grad);
@@ -29,8 +29,8 @@ TEST(PaddedGemm, TakeAGradientWhereItIsIfThereIsRoomBehindItsRows) {
   EXPECT_TRUE(padded.equal(at::constant_pad_nd(at::ones({6, 13}), {0, 3})));
 }
 
-// As the gradient of logits comes, which the loss has by rows.
-TEST(PaddedGemm, TakeAGradientWhereItIsIfNobodyHoldsWhatItIsAViewOf) {
+// Like the gradient of logits, which the loss computes by rows.
+TEST(PaddedGemm, PadsAViewInPlaceIfItsBaseIsUnshared) {
   Tensor rows;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -43,15 +43,15 @@ TEST(PaddedGemm, TakeAGradientWhereItIsIfNobodyHoldsWhatItIsAViewOf) {
   EXPECT_EQ(padded_gradient(grad).const_data_ptr(), memory);
 }
 
-TEST(PaddedGemm, CopyAGradientWhoseMemoryOthersSee) {
-  const Tensor whole = at::ones({6, 16}), part = whole.narrow(1, 0, 13);
+TEST(PaddedGemm, CopiesAGradientWithSharedMemory) {
+  const Tensor full = at::ones({6, 16}), part = full.narrow(1, 0, 13);
   const Tensor padded = padded_gradient(part);
-  EXPECT_TRUE(whole.eq(1).all().item<bool>());
+  EXPECT_TRUE(full.eq(1).all().item<bool>());
   EXPECT_TRUE(padded.equal(at::constant_pad_nd(at::ones({6, 13}), {0, 3})));
 }
 
-TEST(PaddedGemm, CopyAGradientWithoutRoom) {
-  // The last row of one ends where its memory does; the rows of the other are transposed.
+TEST(PaddedGemm, CopiesAGradientWithoutRoom) {
+  // One ends with its memory, one is dense, and one has transposed rows.
   Tensor cut = at::ones(6 * 16 - 3).as_strided({6, 13}, {16, 1}).detach(), dense = at::ones({2, 3, 13}),
          transposed = at::ones({13, 6}).t();
   for (const Tensor& grad : {cut, dense, transposed})

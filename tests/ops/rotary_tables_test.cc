@@ -1,5 +1,5 @@
-// Rotary tables whose frequencies depend on a sequence's length are those of the sequence alone, wherever it stands in
-// a batch.
+// Rotary tables whose frequencies depend on the sequence length depend only on the sequence itself, wherever it is in a
+// batch.
 #include <gtest/gtest.h>
 
 #include "runtime/model/rope.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kHeadDim = 8, kPositions = 6;
 
-RopeParameters of_kind(const std::string& kind) {
+RopeParameters make_rope(const std::string& kind) {
   RopeParameters rope;
   rope.rope_type = kind;
   rope.rope_theta = 100.0;
@@ -24,7 +24,7 @@ at::Tensor cosine(const RopeParameters& rope, const Batch& batch) {
   return rotary_tables(rope, kHeadDim, kPositions, batch, at::kFloat).first;
 }
 
-/// Of a sequence of `length` tokens alone, whose first has that position.
+/// The cosine of a single sequence of `length` tokens, whose first token has position `first`.
 at::Tensor alone(const RopeParameters& rope, int64_t length, int64_t first = 0) {
   Batch batch;
   batch.input_ids = at::zeros({1, length}, at::kLong);
@@ -32,10 +32,10 @@ at::Tensor alone(const RopeParameters& rope, int64_t length, int64_t first = 0) 
   return cosine(rope, batch)[0];
 }
 
-class RotaryTablesOf : public ::testing::TestWithParam<const char*> {};
+class RotaryTablesTest : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(RotaryTablesOf, RowsPaddedBehindAreThoseOfEachAlone) {
-  const RopeParameters rope = of_kind(GetParam());
+TEST_P(RotaryTablesTest, IgnoreRightPadding) {
+  const RopeParameters rope = make_rope(GetParam());
   Batch batch;
   batch.input_ids = at::zeros({3, 12}, at::kLong);
   batch.attention_mask = at::ones({3, 12}, at::kLong);
@@ -46,19 +46,19 @@ TEST_P(RotaryTablesOf, RowsPaddedBehindAreThoseOfEachAlone) {
   EXPECT_TRUE(at::allclose(cosine(rope, {.input_ids = batch.input_ids})[0], alone(rope, 12))) << "without a mask";
 }
 
-TEST_P(RotaryTablesOf, RowsPaddedBeforeHaveTheFrequenciesOfTheirTokens) {
-  const RopeParameters rope = of_kind(GetParam());
+TEST_P(RotaryTablesTest, IgnoreLeftPaddingInFrequencies) {
+  const RopeParameters rope = make_rope(GetParam());
   Batch batch;
   batch.input_ids = at::zeros({2, 12}, at::kLong);
   batch.attention_mask = at::ones({2, 12}, at::kBool);
-  batch.attention_mask[0].slice(0, 0, 9).zero_();  // three are left
-  const at::Tensor found = cosine(rope, batch), short_one = alone(rope, 3);
+  batch.attention_mask[0].slice(0, 0, 9).zero_();  // three tokens are left
+  const at::Tensor found = cosine(rope, batch), short_row = alone(rope, 3);
   EXPECT_FALSE(at::allclose(found[0][1], found[1][1])) << "the rows' frequencies differ";
-  EXPECT_TRUE(at::allclose(found[0][1], short_one[1]));
+  EXPECT_TRUE(at::allclose(found[0][1], short_row[1]));
 }
 
-TEST_P(RotaryTablesOf, DocumentsOfARowAreThoseOfEachAlone) {
-  const RopeParameters rope = of_kind(GetParam());
+TEST_P(RotaryTablesTest, TreatDocumentsOfARowSeparately) {
+  const RopeParameters rope = make_rope(GetParam());
   Batch batch;
   batch.input_ids = at::zeros({2, 14}, at::kLong);
   const auto row = [](std::initializer_list<int64_t> lengths, int64_t first) {
@@ -69,16 +69,16 @@ TEST_P(RotaryTablesOf, DocumentsOfARowAreThoseOfEachAlone) {
     }
     return std::pair(at::cat(documents), at::cat(positions));
   };
-  const auto [first, of_first] = row({3, 9, 2}, 0);
-  const auto [second, of_second] = row({8, 6}, 0);  // numbered as those of the row above
-  batch.documents = at::stack({first, second}), batch.position_ids = at::stack({of_first, of_second});
+  const auto [first, first_positions] = row({3, 9, 2}, 0);
+  const auto [second, second_positions] = row({8, 6}, 0);  // the same numbers as in the first row
+  batch.documents = at::stack({first, second}), batch.position_ids = at::stack({first_positions, second_positions});
   const at::Tensor found = cosine(rope, batch);
   EXPECT_TRUE(at::allclose(found[0], at::cat({alone(rope, 3), alone(rope, 9), alone(rope, 2)})));
   EXPECT_TRUE(at::allclose(found[1], at::cat({alone(rope, 8), alone(rope, 6)})));
 }
 
-TEST_P(RotaryTablesOf, GivenPositionsCountToTheLargestOfTheirRow) {
-  const RopeParameters rope = of_kind(GetParam());
+TEST_P(RotaryTablesTest, UseTheLargestGivenPositionOfARow) {
+  const RopeParameters rope = make_rope(GetParam());
   Batch batch;
   batch.input_ids = at::zeros({2, 3}, at::kLong);
   batch.position_ids = at::stack({at::arange(3), at::arange(9, 12)});
@@ -87,7 +87,7 @@ TEST_P(RotaryTablesOf, GivenPositionsCountToTheLargestOfTheirRow) {
   EXPECT_TRUE(at::allclose(found[1], alone(rope, 3, 9)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, RotaryTablesOf, ::testing::Values("dynamic", "longrope"),
+INSTANTIATE_TEST_SUITE_P(Kinds, RotaryTablesTest, ::testing::Values("dynamic", "longrope"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The recurrences of state space models against themselves, one position after another.
+// The recurrences of state space models against the same recurrences one position at a time.
 #include "runtime/model/state_space.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ struct Mamba2Inputs {
   }
 };
 
-TEST(StateSpace, ChunksOfEveryLengthGiveTheRecurrenceOfMamba2AndItsGradients) {
+TEST(StateSpace, DualityMatchesTheRecurrenceOfMamba2ForAllChunkSizes) {
   at::manual_seed(1);
   const Mamba2Inputs inputs;
   const auto leaves = {inputs.x, inputs.dt, inputs.B, inputs.C, inputs.D};
@@ -56,7 +56,7 @@ TEST(StateSpace, LongDecaysNeitherOverflowNorCancel) {
   EXPECT_TRUE(output.isfinite().all().item<bool>());
 }
 
-TEST(StateSpace, ScanIsTheRecurrenceOfMamba) {
+TEST(StateSpace, ScanMatchesTheRecurrenceOfMamba) {
   at::manual_seed(2);
   const at::Tensor x = at::randn({kBatch, kSeq, 3}), dt = at::rand({kBatch, kSeq, 3}), A = -at::rand({3, 5});
   const at::Tensor B = at::randn({kBatch, kSeq, 5}), C = at::randn({kBatch, kSeq, 5}), D = at::randn({3});
@@ -73,7 +73,7 @@ TEST(StateSpace, ScanIsTheRecurrenceOfMamba) {
     }
 }
 
-TEST(StateSpace, ConvolutionReadsNothingBehindAPosition) {
+TEST(StateSpace, ConvolutionIsCausal) {
   const at::Tensor weight = at::randn({3, 1, 4}), bias = at::randn({3}), x = at::randn({kBatch, kSeq, 3});
   at::Tensor changed = x.clone();
   changed.narrow(1, 6, kSeq - 6).fill_(9.0);
@@ -83,7 +83,7 @@ TEST(StateSpace, ConvolutionReadsNothingBehindAPosition) {
   EXPECT_TRUE(at::allclose(output.select(1, 5), sixth, 1e-5, 1e-5));
 }
 
-TEST(StateSpace, NormByGroupsIsTheNormOfEachGroup) {
+TEST(StateSpace, GroupedNormMatchesTheNormOfEachGroup) {
   const at::Tensor x = at::randn({kBatch, kSeq, 6}), gate = at::randn({kBatch, kSeq, 6}), weight = at::randn({6});
   const at::Tensor output = gated_rms_norm(x, gate, weight, /*groups=*/2, 1e-6);
   for (int64_t group = 0; group < 2; ++group) {
@@ -93,7 +93,7 @@ TEST(StateSpace, NormByGroupsIsTheNormOfEachGroup) {
   }
 }
 
-TEST(StateSpace, StepBiasesAreTheInverseOfSoftplus) {
+TEST(StateSpace, StepBiasesInvertSoftplus) {
   at::Tensor bias = at::empty({1000});
   init::step_biases_(bias, 0.001, 0.1, 0.01);
   const at::Tensor step = at::softplus(bias);

@@ -8,7 +8,7 @@
 
 namespace modular::testing {
 
-/// The CPU, and a GPU where there is one.
+/// The CPU, and a GPU if there is one.
 inline std::vector<at::Device> devices() {
   std::vector<at::Device> all = {at::kCPU};
   if (gpu_count() > 0) {

@@ -1,5 +1,4 @@
-// The norm of the full gradient, and clipping by it. Norms over several ranks are held against one process in
-// tests/train.
+// The norm of the full gradient, and clipping by norm. tests/train compares norms over several ranks with one process.
 #include "runtime/optim/clip.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +29,7 @@ double compute_norm(const std::vector<ShardedParameter>& parameters, Mesh& mesh)
 
 Mesh alone() { return Mesh(Environment{}, MeshShape{}); }
 
-TEST(GradientNorm, CountsEveryBoxWhereItIsOwned) {
+TEST(GradientNorm, CountsEverySliceOnItsOwner) {
   auto mesh = alone();
   const std::vector<ShardedParameter> parameters = {
       with_gradient(at::full({3, 3}, 1.0)), with_gradient(at::full({4}, 2.0)),
@@ -38,7 +37,7 @@ TEST(GradientNorm, CountsEveryBoxWhereItIsOwned) {
   EXPECT_NEAR(compute_norm(parameters, mesh), 5.0, 1e-12);
 }
 
-TEST(GradientNorm, CountsThePartsOfAParameterThatAreOwned) {
+TEST(GradientNorm, CountsOnlyOwnedSlicesOfAParameter) {
   auto mesh = alone();
   ShardedParameter parameter = with_gradient(at::tensor({3.0F, 100.0F, 4.0F}));
   parameter.slices = {{.offset = {0}, .start = {0}, .shape = {1}},
@@ -54,12 +53,12 @@ TEST(GradientNorm, IsExactForManyElements) {
   EXPECT_NEAR(compute_norm({with_gradient(at::full({count}, value))}, mesh) / (value * std::sqrt(count)), 1.0, 1e-6);
 }
 
-TEST(GradientNorm, WithoutGradientsItIsZero) {
+TEST(GradientNorm, IsZeroWithoutGradients) {
   auto mesh = alone();
   EXPECT_EQ(compute_norm({ShardedParameter{}}, mesh), 0.0);
 }
 
-TEST(GradientNorm, OfARankToWhichAVectorLeavesNothingIsZero) {
+TEST(GradientNorm, IsZeroOnARankWithAnEmptySlice) {
   auto mesh = alone();
   ShardedParameter parameter = with_gradient(at::empty({0}));
   parameter.global_shape = {2};
@@ -67,7 +66,7 @@ TEST(GradientNorm, OfARankToWhichAVectorLeavesNothingIsZero) {
   EXPECT_EQ(compute_norm({parameter}, mesh), 0.0);
 }
 
-TEST(GradientNorm, SaysWhetherItAndTheLossAreFinite) {
+TEST(GradientNorm, ChecksThatNormAndLossAreFinite) {
   auto mesh = alone();
   const auto is_finite = [&](double gradient, double loss) {
     return find_gradient_norm({with_gradient(at::full({4}, gradient))}, mesh, at::full({}, loss))
@@ -80,18 +79,19 @@ TEST(GradientNorm, SaysWhetherItAndTheLossAreFinite) {
   EXPECT_EQ(is_finite(INFINITY, 3.0), 0.0);
 }
 
-struct Said {
+struct Norm {
   double norm;
   bool is_finite = true;
 };
 
-/// By optimizer, and by whether the parameters are on a device whose numbers the host does not look at.
+/// Parameterized by optimizer, and by whether the parameters are on a device whose values the host does not read.
 class Clipped : public ::testing::TestWithParam<std::tuple<std::string, bool>> {
  protected:
-  /// What one update makes of 1 where the gradient is `gradient`, of which `said` is said.
-  static double updated(double gradient, double max_norm, const Said& said) {
-    const auto& [optimizer, is_elsewhere] = GetParam();
-    const at::Device device = is_elsewhere ? testing::counted_device() : at::Device(at::kCPU);
+  /// Updates a parameter of ones once with gradients of `gradient` and returns the new value; `norm` is the claimed
+  /// norm.
+  static double updated(double gradient, double max_norm, const Norm& norm) {
+    const auto& [optimizer, is_on_device] = GetParam();
+    const at::Device device = is_on_device ? testing::counted_device() : at::Device(at::kCPU);
     const auto number = [&](double value) {
       return at::full({}, value, at::TensorOptions().dtype(at::kDouble).device(device));
     };
@@ -101,20 +101,20 @@ class Clipped : public ::testing::TestWithParam<std::tuple<std::string, bool>> {
     parameters[0].local.fill_(1.0);
     Optimizer(parameters, {.name = optimizer, .eps = 0.5, .momentum = 0.0}, mesh)
         .step(/*lr=*/0.1,
-              clipping_to(max_norm, {.norm = number(said.norm), .is_finite = number(said.is_finite ? 1.0 : 0.0)}));
+              clipping_to(max_norm, {.norm = number(norm.norm), .is_finite = number(norm.is_finite ? 1.0 : 0.0)}));
     return parameters[0].local.cpu()[0][0].item<double>();
   }
 };
 
-TEST_P(Clipped, ScalesDownToTheLargestNormAndNeverUp) {
+TEST_P(Clipped, ScalesDownToTheMaximumNormAndNeverUp) {
   EXPECT_EQ(updated(2.0, 1.0, {4.0}), updated(0.5, 0.0, {4.0}));
   EXPECT_EQ(updated(2.0, 4.0, {4.0}), updated(2.0, 0.0, {4.0}));
   EXPECT_EQ(updated(2.0, 8.0, {4.0}), updated(2.0, 0.0, {4.0}));
 }
 
-TEST_P(Clipped, NothingIsUpdatedByWhatIsNotFinite) {
+TEST_P(Clipped, SkipsNonFiniteUpdates) {
   EXPECT_EQ(updated(NAN, 1.0, {NAN, /*is_finite=*/false}), 1.0);
-  EXPECT_EQ(updated(2.0, 1.0, {6.0, /*is_finite=*/false}), 1.0) << "it is the loss that is not";
+  EXPECT_EQ(updated(2.0, 1.0, {6.0, /*is_finite=*/false}), 1.0) << "the loss is not finite";
   EXPECT_NE(updated(2.0, 1.0, {6.0}), 1.0);
 }
 

@@ -1,4 +1,4 @@
-// The update that AdamW makes, and what a checkpoint needs of it. updates_test.cc holds all optimizers against torch's.
+// AdamW's update, and its state for checkpoints. updates_test.cc compares all optimizers with torch's.
 #include "runtime/optim/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ Mesh& alone() {
   return mesh;
 }
 
-TEST(AdamW, UpdateIsThePapers) {
+TEST(AdamW, UpdateFollowsThePaper) {
   std::vector<ShardedParameter> parameters = {parameter("weight", at::full({2, 3}, 2.0))};
   Optimizer optimizer(parameters, kOptions, alone());
   double x = 2.0, m = 0.0, v = 0.0;
@@ -42,7 +42,7 @@ TEST(AdamW, UpdateIsThePapers) {
   EXPECT_EQ(optimizer.steps(), 3);
 }
 
-TEST(AdamW, NormsBiasesAndStatesLogarithmsDoNotDecay) {
+TEST(AdamW, NormsBiasesAndLogRatesDoNotDecay) {
   std::vector<ShardedParameter> parameters = {parameter("norm.weight", at::ones({4})),
                                               parameter("weight", at::ones({4, 1})),
                                               parameter("layers.0.mamba.A_log", at::ones({4, 2}))};
@@ -54,22 +54,22 @@ TEST(AdamW, NormsBiasesAndStatesLogarithmsDoNotDecay) {
   EXPECT_TRUE(parameters[2].local.equal(at::ones({4, 2})));
 }
 
-TEST(AdamW, BoxesAreUpdatedAsTheWholeParameterIs) {
+TEST(AdamW, SlicesAreUpdatedLikeTheFullParameter) {
   at::manual_seed(1);
   const auto value = at::randn({6, 5}), gradient = at::randn({6, 5});
-  std::vector<ShardedParameter> whole = {parameter("weight", value)};
+  std::vector<ShardedParameter> full = {parameter("weight", value)};
   std::vector<ShardedParameter> halves = {parameter("weight", value.slice(0, 0, 2)),
                                           parameter("weight", value.slice(0, 2))};
   for (auto& slice : halves) slice.global_shape = {6, 5};
-  whole[0].grad = gradient;
+  full[0].grad = gradient;
   halves[0].grad = gradient.slice(0, 0, 2);
   halves[1].grad = gradient.slice(0, 2);
-  Optimizer(whole, kOptions, alone()).step(0.1);
+  Optimizer(full, kOptions, alone()).step(0.1);
   Optimizer(halves, kOptions, alone()).step(0.1);
-  EXPECT_TRUE(at::cat({halves[0].local, halves[1].local}).equal(whole[0].local));
+  EXPECT_TRUE(at::cat({halves[0].local, halves[1].local}).equal(full[0].local));
 }
 
-TEST(AdamW, EmptyBoxesAndMissingGradientsAreLeftAlone) {
+TEST(AdamW, EmptySlicesAndMissingGradientsAreSkipped) {
   std::vector<ShardedParameter> parameters = {parameter("empty", at::empty({0, 3})),
                                               parameter("unused", at::ones({2}))};
   Optimizer optimizer(parameters, kOptions, alone());
@@ -78,15 +78,15 @@ TEST(AdamW, EmptyBoxesAndMissingGradientsAreLeftAlone) {
   EXPECT_TRUE(parameters[1].local.equal(at::ones({2})));
 }
 
-TEST(AdamW, StateCarriesOverToAnotherOptimizerBitForBit) {
+TEST(AdamW, StateCanBeCopiedToAnotherOptimizer) {
   at::manual_seed(1);
-  std::vector<ShardedParameter> one = {parameter("weight", at::randn({8, 8}))};
-  Optimizer first(one, kOptions, alone());
+  std::vector<ShardedParameter> original = {parameter("weight", at::randn({8, 8}))};
+  Optimizer first(original, kOptions, alone());
   const auto gradients = at::randn({4, 8, 8});
-  for (int t = 0; t < 2; ++t) one[0].grad = gradients[t], first.step(0.1);
+  for (int t = 0; t < 2; ++t) original[0].grad = gradients[t], first.step(0.1);
 
-  std::vector<ShardedParameter> other = {parameter("weight", one[0].local)};
-  Optimizer second(other, kOptions, alone());
+  std::vector<ShardedParameter> copy = {parameter("weight", original[0].local)};
+  Optimizer second(copy, kOptions, alone());
   ASSERT_EQ(second.state().size(), 2u);
   EXPECT_EQ(second.state()[0].name, "optimizer.exp_avg.weight");
   EXPECT_EQ(second.state()[1].name, "optimizer.exp_avg_sq.weight");
@@ -94,10 +94,10 @@ TEST(AdamW, StateCarriesOverToAnotherOptimizerBitForBit) {
   second.set_steps(first.steps());
 
   for (int t = 2; t < 4; ++t) {
-    one[0].grad = other[0].grad = gradients[t];
+    original[0].grad = copy[0].grad = gradients[t];
     first.step(0.1), second.step(0.1);
   }
-  EXPECT_TRUE(one[0].local.equal(other[0].local));
+  EXPECT_TRUE(original[0].local.equal(copy[0].local));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
-"""Has torch.optim make the updates that runtime/optim must make.
+"""Computes with torch.optim the updates that runtime/optim must make.
 
 usage: oracle.py FILE
 
-Writes a safetensors file: initial/<parameter>, gradient/<parameter>/<step>, and of each case <case>/<parameter>/<step>, the values after
-that step. optimizer_test.cc has the same cases with its own settings.
+Writes a safetensors file: initial/<parameter>, gradient/<parameter>/<step>, and for each case <case>/<parameter>/<step>, the values after
+that step. updates_test.cc has the same cases with its own options.
 """
 
 import sys
@@ -26,21 +26,21 @@ SHAPES = {
 MATRICES = ["layers.0.square.weight", "layers.0.tall.weight", "layers.0.wide.weight", "layers.1.short.weight", "layers.1.experts.up"]
 
 
-def alone(optimizer, **settings):
-    """All parameters by one of torch's optimizers."""
-    return lambda groups: [optimizer(list(groups.values()), **settings)]
+def alone(optimizer, **options):
+    """Updates all parameters with one of torch's optimizers."""
+    return lambda groups: [optimizer(list(groups.values()), **options)]
 
 
-def muon(adamw, **settings):
-    """Matrices by Muon, the rest by AdamW."""
+def muon(adamw, **options):
+    """Updates matrices with Muon and the rest with AdamW."""
     return lambda groups: [
-        torch.optim.Muon([group for name, group in groups.items() if name in MATRICES], **settings),
+        torch.optim.Muon([group for name, group in groups.items() if name in MATRICES], **options),
         torch.optim.AdamW([group for name, group in groups.items() if name not in MATRICES], **adamw),
     ]
 
 
 BETAS = {"betas": (0.9, 0.98), "eps": 1e-6}
-# name: (optimizer, learning rate, decay, settings of groups by their prefix, factor of the gradients)
+# name: (optimizer, learning rate, decay, options of groups by their prefix, factor of the gradients)
 CASES = {
     "adamw": (alone(torch.optim.AdamW, **BETAS), 0.01, 0.1, {}, 1.0),
     "sgd": (alone(torch.optim.SGD, momentum=0.9), 0.01, 0.1, {}, 1.0),
@@ -61,24 +61,24 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(1)
     initial = {name: torch.randn(shape) for name, shape in SHAPES.items()}
-    # Gradients of which some rows and columns are much larger than others.
+    # In these gradients, some rows and columns are much larger than others.
     uneven = {name: torch.rand(shape).square() * 3 if len(shape) < 2 else torch.rand(shape[:-1] + [1]) * torch.rand(shape[-1]) * 9
               for name, shape in SHAPES.items()}
     gradients = [{name: torch.randn(shape) * uneven[name] for name, shape in SHAPES.items()} for _ in range(STEPS)]
     written = {f"initial/{name}": value for name, value in initial.items()}
-    for step, of_step in enumerate(gradients):
-        written.update({f"gradient/{name}/{step}": value for name, value in of_step.items()})
+    for step, by_name in enumerate(gradients):
+        written.update({f"gradient/{name}/{step}": value for name, value in by_name.items()})
 
-    for case, (make, lr, decay, settings, factor) in CASES.items():
-        # Muon takes a matrix at a time: a stack is a list of them.
+    for case, (make, lr, decay, group_options, factor) in CASES.items():
+        # Muon takes a matrix at a time, so a stack becomes a list of matrices.
         values = {name: [matrix.clone() for matrix in value] if case.startswith("muon") and name in MATRICES and value.dim() == 3
                   else [value.clone()] for name, value in initial.items()}  # fmt: skip
         groups = {}
         for name, value in initial.items():
             scale, own_decay = 1.0, decay if value.dim() >= 2 else 0.0
-            for prefix, of_group in settings.items():
+            for prefix, overrides in group_options.items():
                 if name.startswith(prefix):
-                    scale, own_decay = of_group
+                    scale, own_decay = overrides
             groups[name] = {"params": values[name], "lr": lr * scale, "weight_decay": own_decay}
         optimizers = make(groups)
         rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
@@ -87,8 +87,8 @@ def main():
                 gradient = gradients[step][name] * factor
                 for part, own in zip(parts, gradient if len(parts) > 1 else [gradient]):
                     part.grad = own.clone()
-            for optimizer, of_groups in zip(optimizers, rates):
-                for group, rate in zip(optimizer.param_groups, of_groups):
+            for optimizer, group_rates in zip(optimizers, rates):
+                for group, rate in zip(optimizer.param_groups, group_rates):
                     group["lr"] = rate * (1 + 0.5 * step)
                 optimizer.step()
             for name, parts in values.items():

@@ -10,7 +10,7 @@ namespace {
 
 const Schedule kSchedule = {.lr = 1.0, .min_lr = 0.1, .warmup_steps = 4, .steps = 12};
 
-TEST(Schedule, WarmUpRisesLinearlyAndTheFirstStepLearns) {
+TEST(Schedule, WarmUpRisesLinearlyFromAboveZero) {
   EXPECT_DOUBLE_EQ(kSchedule.at(0), 0.25);
   EXPECT_DOUBLE_EQ(kSchedule.at(1), 0.5);
   EXPECT_DOUBLE_EQ(kSchedule.at(3), 1.0);
@@ -28,7 +28,7 @@ TEST(Schedule, NoWarmUpBeginsAtTheHighestRate) {
   EXPECT_DOUBLE_EQ((Schedule{.lr = 2.0, .min_lr = 0.0, .warmup_steps = 0, .steps = 10}.at(0)), 2.0);
 }
 
-TEST(Schedule, RunOfWarmUpOnlyNeverDividesByZero) {
+TEST(Schedule, AllWarmUpDoesNotDivideByZero) {
   const Schedule all_warmup = {.lr = 1.0, .min_lr = 0.0, .warmup_steps = 4, .steps = 4};
   EXPECT_DOUBLE_EQ(all_warmup.at(3), 1.0);
   EXPECT_DOUBLE_EQ(all_warmup.at(4), 0.0);
@@ -54,7 +54,7 @@ TEST(Schedule, OtherKindsFollowTheirFormulas) {
   EXPECT_DOUBLE_EQ(schedule.at(12), std::sqrt(4.0 / 12.0));
 }
 
-TEST(Schedule, KnowsWhichKindsARunsLengthChanges) {
+TEST(Schedule, KnowsWhichKindsDependOnTheNumberOfSteps) {
   for (const std::string_view kind : schedule_kinds()) {
     Schedule schedule = kSchedule;
     schedule.kind = kind;

@@ -1,4 +1,4 @@
-// Every optimizer makes the updates that torch.optim makes (oracle.py), on one process and on meshes.
+// Every optimizer matches torch.optim's updates (oracle.py), in one process and on meshes.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/optim/optimizer.h"
-#include "runtime/parallel/parameter_table.h"
-#include "runtime/parallel/unit_layout.h"
+#include "runtime/parallel/fsdp/unit_layout.h"
+#include "runtime/parallel/parameters/parameter_table.h"
 #include "tests/support/ranks.h"
 
 namespace modular {
@@ -25,7 +25,7 @@ struct Case {
 };
 
 std::vector<ParameterGroup> groups() {
-  return {{.match = {"*"}, .lr_scale = 5.0},  // which a later one that matches replaces as a whole
+  return {{.match = {"*"}, .lr_scale = 5.0},  // overridden entirely by later groups that match
           {.match = {"scale", "embed", "layers.1"}},
           {.match = {"layers.0", "layers.7"}, .lr_scale = 0.1, .weight_decay = 0.3},
           {.match = {"norm.weight"}, .lr_scale = 2.0, .weight_decay = 0.5}};
@@ -57,20 +57,20 @@ std::vector<Case> cases() {
       change(options);
     });
   };
-  const auto as_it_is = [](OptimizerOptions&) {};
+  const auto unchanged = [](OptimizerOptions&) {};
   const auto grouped = [](OptimizerOptions& options) { options.groups = groups(); };
-  // Muon rounds to bfloat16; where a mesh adds in another order, an element may round to the neighbour.
+  // Muon rounds to bfloat16; if a mesh adds in a different order, an element may round to the adjacent number.
   constexpr double kRounded = 2e-4;
   return {
       {"adamw", adamw, 0.01},
       {"sgd", sgd(0.1, 0.9, false), 0.01},
       {"sgd-nesterov", sgd(0.0, 0.8, true), 0.02},
       {"sgd-plain", sgd(0.2, 0.0, true), 0.02},
-      {"adafactor", adafactor(0.1, as_it_is), 0.02},
+      {"adafactor", adafactor(0.1, unchanged), 0.02},
       {"adafactor-small-gradients", adafactor(0.0, [](auto& o) { o.clip_threshold = 1.5, o.beta2_decay = -0.6; }), 0.3,
        1e-5},
       {"adafactor-epsilons", adafactor(0.0, [](auto& o) { o.eps1 = 0.1, o.eps2 = 2.0; }), 0.05},
-      {"muon", muon(as_it_is), 0.02, 1.0, kRounded},
+      {"muon", muon(unchanged), 0.02, 1.0, kRounded},
       {"muon-original", muon([](auto& o) {
          o.weight_decay = 0.0, o.momentum = 0.8, o.nesterov = false, o.ns_steps = 3, o.adjust_lr = "original";
        }),
@@ -105,11 +105,12 @@ const std::map<std::string, Layout>& layouts() {
 
 SafetensorsFile oracle() {
   const char* path = std::getenv("MODULAR_OPTIM_UPDATES");
-  TORCH_CHECK(path, "MODULAR_OPTIM_UPDATES is not set: run this by ctest, which has oracle.py write that file");
+  TORCH_CHECK(path,
+              "MODULAR_OPTIM_UPDATES is not set: run this test with ctest, which creates the file with oracle.py");
   return SafetensorsFile(path);
 }
 
-/// This rank's slices of the oracle's parameters, laid out as a model lays out its own.
+/// This rank's slices of the oracle's parameters, sharded like a model's.
 std::vector<ShardedParameter> slices_on(const Mesh& mesh, const SafetensorsFile& file) {
   const int64_t tp = mesh.size(Axis::tp), shard_rank = mesh.coordinate(Axis::dp_shard);
   std::vector<ModelParameter> parameters;
@@ -126,14 +127,14 @@ std::vector<ShardedParameter> slices_on(const Mesh& mesh, const SafetensorsFile&
   std::vector<ShardedParameter> slices;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const ModelParameter& parameter = parameters[i];
-    const ParameterPlacement& place = unit.parameters[i];
-    const auto [first, count] = unit.get_rows(place, shard_rank);
+    const ParameterPlacement& placement = unit.parameters[i];
+    const auto [first, count] = unit.get_rows(placement, shard_rank);
     ShardedParameter& slice = slices.emplace_back();
     slice.name = parameter.name;
     slice.names = {parameter.name};
     slice.global_shape = parameter.global_shape;
-    slice.slices = get_slices_on_rank(parameter, tp, mesh.coordinate(Axis::tp), {place.dim, first, count});
-    slice.local = unit.local(flat, place, shard_rank);
+    slice.slices = get_slices_on_rank(parameter, tp, mesh.coordinate(Axis::tp), {placement.dim, first, count});
+    slice.local = unit.local(flat, placement, shard_rank);
     slice.layer_matrix = layouts().at(parameter.name).layer_matrix;
     for (const ParameterSlice& part : slice.slices)
       part.in_local(slice.local).copy_(part.in_global(file.tensor("initial/" + parameter.name)));
@@ -141,7 +142,7 @@ std::vector<ShardedParameter> slices_on(const Mesh& mesh, const SafetensorsFile&
   return slices;
 }
 
-/// Makes the case's updates and compares this rank's slices with torch's after each. Returns them by name.
+/// Makes the case's updates and compares this rank's slices with torch's after each step. Returns the slices by name.
 std::map<std::string, at::Tensor> expect_updates(const Case& test, Mesh& mesh) {
   const SafetensorsFile file = oracle();
   std::vector<ShardedParameter> parameters = slices_on(mesh, file);
@@ -171,7 +172,7 @@ std::map<std::string, at::Tensor> expect_updates(const Case& test, Mesh& mesh) {
   return values;
 }
 
-TEST(Updates, OfOneProcessAreTorchs) {
+TEST(Updates, OfOneProcessMatchTorch) {
   at::set_num_threads(1);
   Mesh alone({}, {}, {.device = at::kCPU});
   for (const Case& test : cases()) expect_updates(test, alone);
@@ -179,7 +180,7 @@ TEST(Updates, OfOneProcessAreTorchs) {
 
 class Meshes : public ::testing::TestWithParam<MeshShape> {};
 
-TEST_P(Meshes, UpdatesAreTorchs) {
+TEST_P(Meshes, UpdatesMatchTorch) {
   run_ranks(static_cast<int>(GetParam().ranks()), [](const Environment& environment) {
     at::set_num_threads(1);
     Mesh mesh(environment, GetParam(), {.device = at::kCPU});
@@ -202,8 +203,9 @@ INSTANTIATE_TEST_SUITE_P(, Meshes,
                                            MeshShape{.size = {1, 2, 2, 1, 1, 1}}),
                          mesh_name);
 
-/// What each of four ranks holds after the updates of all cases, of the parameters that tp does not split, or of all.
-std::vector<Report> values_on(const MeshShape& shape, bool only_unsplit) {
+/// Values on each of four ranks after the updates of all cases: of all parameters, or only of those that tp does not
+/// split.
+std::vector<Report> collect_values(const MeshShape& shape, bool only_unsplit) {
   return run_ranks(4, [&](const Environment& environment) {
     at::set_num_threads(1);
     Mesh mesh(environment, shape, {.device = at::kCPU});
@@ -216,10 +218,10 @@ std::vector<Report> values_on(const MeshShape& shape, bool only_unsplit) {
   });
 }
 
-// A replica, and a tp rank that holds what another one holds, never compare what they hold: it has to stay the same.
-TEST(Updates, LeaveCopiesTheSameToTheBit) {
-  const auto replicas = values_on({.size = {1, 2, 2, 1, 1, 1}}, /*only_unsplit=*/false);
-  const auto tensor_ranks = values_on({.size = {1, 1, 2, 1, 1, 2}}, /*only_unsplit=*/true);
+// Replicas, and tp ranks with a replicated parameter, never compare their values, so these must stay identical.
+TEST(Updates, KeepCopiesBitIdentical) {
+  const auto replicas = collect_values({.size = {1, 2, 2, 1, 1, 1}}, /*only_unsplit=*/false);
+  const auto tensor_ranks = collect_values({.size = {1, 1, 2, 1, 1, 2}}, /*only_unsplit=*/true);
   EXPECT_GT(replicas[0].size(), 0u);
   EXPECT_GT(tensor_ranks[0].size(), 0u);
   EXPECT_EQ(replicas[0], replicas[2]);

@@ -1,16 +1,14 @@
-// What a forward leaves for the backward, counted as live bytes of tensors when the backward begins, and what becomes
-// of single saved tensors.
+// Activation memory of a forward, counted as live tensor bytes when the backward starts, and the behavior of single
+// saved tensors.
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
 #include <string_view>
 
-#include "generated/gemma2.h"
-#include "generated/llama.h"
 #include "runtime/model/functions.h"
 #include "runtime/ops/fused.h"
-#include "runtime/parallel/recomputed_operations.h"
-#include "runtime/parallel/saved_tensors.h"
+#include "runtime/parallel/memory/recomputed_operations.h"
+#include "runtime/parallel/memory/saved_tensors.h"
 #include "tests/parallel/training_runs.h"
 #include "tests/support/counting_allocator.h"
 
@@ -46,7 +44,7 @@ class ActivationMemory : public ::testing::Test {
   }
   void TearDown() override { at::removeCallback(callback_); }
 
-  /// Floats that the second step's forward leaves.
+  /// Number of floats that the forward of the second step saves.
   static double kept(const std::string& architecture, const ParallelOptions& options) {
     const Entry& entry = get_entry(architecture);
     const auto config = tiny_config(entry, {{"num_hidden_layers", kLayers},
@@ -65,7 +63,7 @@ class ActivationMemory : public ::testing::Test {
     model.step({&batch, 1});
     const int64_t before = counting().live();
     model.step({&batch, 1});
-    EXPECT_LT(counting().live(), before + 1024) << "a step leaves something behind";
+    EXPECT_LT(counting().live(), before + 1024) << "a step leaks memory";
     return static_cast<double>(when_backward_began - before) / sizeof(float);
   }
 
@@ -73,12 +71,13 @@ class ActivationMemory : public ::testing::Test {
   at::CallbackHandle callback_ = 0;
 };
 
-/// Of a Llama layer beside its input, with fused functions: what the norms read and give and their roots; rotated
-/// queries and keys, values, and what attention gives with a logarithm a head; gate, up and their product.
+/// Activations of a Llama layer in addition to its input, with fused functions: inputs, outputs and reciprocal roots of
+/// the norms; rotated queries and keys, values, and the attention output with a log-sum-exp per head; gate, up and
+/// their elementwise product.
 constexpr int64_t kOfLayer =
     kTokens * (3 * kHidden + 2 + 2 * kHeads * kHeadDim + 2 * kKeyHeads * kHeadDim + kHeads + 3 * kInner);
 
-TEST_F(ActivationMemory, FallsByWhatIsComputedAgain) {
+TEST_F(ActivationMemory, IsReducedByRecomputation) {
   const double all = kept("LlamaForCausalLM", {});
   Recomputation second;
   second.every = 2;
@@ -94,23 +93,24 @@ TEST_F(ActivationMemory, FallsByWhatIsComputedAgain) {
         << name;
 }
 
-// Soft-capped scores keep the tangent's result and the shares; recomputed ones the mask, of which all heads see one.
-TEST_F(ActivationMemory, FallsByScores) {
+// Soft-capped scores save the result of tanh and the attention weights; with recomputation only the mask, which all
+// heads share.
+TEST_F(ActivationMemory, RecomputesAttentionScores) {
   constexpr int64_t kScores = kRows * kHeads * kSequence * kSequence;
   const double all = kept("Gemma2ForCausalLM", {});
   const double without = kept("Gemma2ForCausalLM", {.recompute = operations({"attention"})});
   EXPECT_NEAR(all - without, kLayers * (2.0 * kScores - kSequence * kSequence), 0.02 * kLayers * kScores);
 }
 
-// On a CPU both memories are one: what moves must not be there twice.
-TEST_F(ActivationMemory, MovesToTheHostAndIsNotKeptTwice) {
+// On a CPU, host and device memory are the same: offloaded tensors must not be stored twice.
+TEST_F(ActivationMemory, IsOffloadedWithoutADuplicate) {
   const double all = kept("LlamaForCausalLM", {});
   Offload offload;
   offload.activations = true;
   EXPECT_NEAR(kept("LlamaForCausalLM", {.offload = offload}), all, 0.05 * kOfLayer);
 }
 
-TEST(SavedTensor, IsFreedAndComesBackAsItWas) {
+TEST(SavedTensor, IsFreedAndRestored) {
   Offload offload;
   offload.activations = true;
   offload.least_bytes = 4;
@@ -128,13 +128,13 @@ TEST(SavedTensor, IsFreedAndComesBackAsItWas) {
   }
   ASSERT_TRUE(unit);
   input.reset();
-  EXPECT_TRUE(memory.expired()) << "the graph still holds what was moved";
+  EXPECT_TRUE(memory.expired()) << "the graph still holds offloaded memory";
   unit->fetch();
   sum.backward();
   EXPECT_TRUE(at::equal(other.grad(), expected.t()));
 }
 
-TEST(SavedTensor, ThatWasWrittenInPlaceIsAnError) {
+TEST(SavedTensor, ModifiedInPlaceIsAnError) {
   SavedTensors saved(operations({"norm"}), {}, at::kCPU, {});
   const InstalledSavedTensors installed(&saved);
   const WatchedOperations watched(&saved);

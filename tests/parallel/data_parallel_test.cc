@@ -1,11 +1,6 @@
-// Data parallelism, with and without sharded parameters, trains what one process trains.
+// Data parallelism, with and without sharded parameters, trains like one process.
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
-#include "generated/gemma.h"
-#include "generated/llama.h"
-#include "generated/mistral.h"
-#include "generated/mixtral.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
@@ -29,7 +24,7 @@ TEST(OneProcess, AccumulatesAndRecomputes) {
                        2e-5);
   Mesh mesh({}, {}, {.device = at::kCPU});
   const Report report = train(mesh, get_entry(kLlama), {.name = "plain", .fields = kTied});
-  EXPECT_LT(report[2 * kSteps - 2], report[0]) << "nothing was learned";
+  EXPECT_LT(report[2 * kSteps - 2], report[0]) << "the loss did not decrease";
 }
 
 class Families : public ::testing::TestWithParam<std::string> {};
@@ -50,7 +45,7 @@ TEST_P(Families, ReplicatedOnFourRanks) {
 const std::vector<Variant> kShardedVariants = {
     {.name = "accumulation, biases", .fields = kBiases, .micro_batches = 2},
     {.name = "recomputation, tied", .fields = kTied, .options = {.recompute = true}},
-    {.name = "ZeRO-2, two units ahead, untied",
+    {.name = "ZeRO-2, prefetch of two units, untied",
      .fields = kUntied,
      .options = {.zero_stage = 2, .prefetch = 2},
      .micro_batches = 2},
@@ -79,22 +74,24 @@ TEST(Fsdp, WithFewerRowsThanRanksAndWithoutPrefetch) {
         .micro_batches = 2}});
 }
 
-/// Parameters of two rows on three ranks, which each keep columns of both rows, the last one fewer.
+/// Parameters of two rows on three ranks: each rank holds columns of both rows, the last one fewer.
 void expect_same_training_of_two_rows(const std::string& architecture, const Fields& fields) {
-  expect_same_training(
-      architecture, make_mesh({{Axis::dp_shard, 3}}),
-      {{.name = "plain", .fields = fields},
-       {.name = "accumulation, two units ahead", .fields = fields, .options = {.prefetch = 2}, .micro_batches = 2},
-       {.name = "ZeRO-2", .fields = fields, .options = {.zero_stage = 2}, .micro_batches = 2},
-       {.name = "ZeRO-1", .fields = fields, .options = {.zero_stage = 1}, .micro_batches = 2},
-       {.name = "adafactor", .fields = fields, .optimizer = "adafactor"}});
+  expect_same_training(architecture, make_mesh({{Axis::dp_shard, 3}}),
+                       {{.name = "plain", .fields = fields},
+                        {.name = "accumulation, prefetch of two units",
+                         .fields = fields,
+                         .options = {.prefetch = 2},
+                         .micro_batches = 2},
+                        {.name = "ZeRO-2", .fields = fields, .options = {.zero_stage = 2}, .micro_batches = 2},
+                        {.name = "ZeRO-1", .fields = fields, .options = {.zero_stage = 1}, .micro_batches = 2},
+                        {.name = "adafactor", .fields = fields, .optimizer = "adafactor"}});
 }
 
-TEST(Fsdp, OfTwoExpertsOnThreeRanks) {
+TEST(Fsdp, TwoExpertsOnThreeRanks) {
   expect_same_training_of_two_rows("MixtralForCausalLM", {{"num_local_experts", int64_t{2}}});
 }
 
-TEST(Fsdp, OfTwoKindsOfSegmentsOnThreeRanks) {
+TEST(Fsdp, TwoSegmentTypesOnThreeRanks) {
   expect_same_training_of_two_rows("BertForMaskedLM", {{"hidden_size", int64_t{40}}});
 }
 
@@ -103,8 +100,8 @@ TEST(Fsdp, InReplicas) {
                        {{.name = "plain"}, {.name = "accumulation, tied", .fields = kTied, .micro_batches = 2}});
 }
 
-// Processors with instructions for bfloat16 round products otherwise where a batch is cut in another way, which 20
-// steps multiply. That sums are float32 is shown to the bit below.
+// CPUs with bfloat16 instructions round matmuls differently if a batch is split differently, and 20 steps amplify that.
+// A test below checks bitwise that sums are float32.
 constexpr double kBfloat16Tolerance = 5e-3;
 
 TEST(Bfloat16, ShardedTrainsLikeOneProcess) {
@@ -123,7 +120,7 @@ TEST(Bfloat16, ReplicatedTrainsLikeOneProcess) {
                        {{.name = "accumulation", .options = {.bf16 = true}, .micro_batches = 2}}, kBfloat16Tolerance);
 }
 
-/// The gradients of one step, by name, of `count` micro-batches that are all the same, shared out over the ranks.
+/// Gradients of one step, by name, for `count` identical micro-batches distributed over the ranks.
 std::map<std::string, at::Tensor> gradients_of_equal_batches(Mesh& mesh, const ParallelOptions& options,
                                                              int64_t count) {
   const Entry& entry = get_entry(kLlama);
@@ -137,14 +134,14 @@ std::map<std::string, at::Tensor> gradients_of_equal_batches(Mesh& mesh, const P
   return gradients;
 }
 
-/// A gradient in bfloat16 has 8 bits, so that float32 holds the sum of 512 equal ones, each 512th as large, exactly; in
-/// bfloat16 the sum would stop growing.
+/// A bfloat16 gradient has 8 bits, so float32 represents the sum of 512 equal gradients, each 1/512 as large, exactly.
+/// In bfloat16 the sum would stop growing.
 TEST(Bfloat16, ManyMicroBatchesAreSummedInFloat32) {
   constexpr int64_t kMany = 512;
   Mesh alone({}, {}, {.device = at::kCPU});
-  const auto one = gradients_of_equal_batches(alone, {.bf16 = true}, 1);
+  const auto single = gradients_of_equal_batches(alone, {.bf16 = true}, 1);
   for (const auto& [name, gradient] : gradients_of_equal_batches(alone, {.bf16 = true}, kMany))
-    EXPECT_TRUE(gradient.equal(one.at(name))) << name;
+    EXPECT_TRUE(gradient.equal(single.at(name))) << name;
   for (const Axis axis : {Axis::dp_replicate, Axis::dp_shard})
     run_ranks(2, [axis](const Environment& environment) {
       Mesh mesh(environment, make_mesh({{axis, 2}}), {.device = at::kCPU});

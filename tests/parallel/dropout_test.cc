@@ -1,11 +1,8 @@
-// Dropout drops the same elements on every mesh, in recomputed units and in every cut of a step into micro-batches, so
-// that training is that of one process: of full values, of features and heads that are split, and inside attention.
+// Dropout drops the same elements on every mesh, in recomputed units and in every division of a step into
+// micro-batches, so that training matches one process: for full values, sharded features and heads, and inside
+// attention.
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
-#include "generated/gpt_neox.h"
-#include "generated/llama.h"
-#include "generated/phi.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
@@ -55,8 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Families, DropoutOnMesh,
                                            "PhiForCausalLM"),
                          [](const auto& info) { return info.param; });
 
-// What the comparisons above rest on: that something is dropped, other elements in each step, and nothing in an
-// evaluation.
+// Precondition of the comparisons above: dropout drops elements, different ones in each step, and none in evaluation.
 TEST(Dropout, ChangesTrainingAndNotEvaluation) {
   Mesh alone({}, {}, {.device = at::kCPU});
   const Entry& entry = get_entry("BertForMaskedLM");

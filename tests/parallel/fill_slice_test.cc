@@ -1,6 +1,6 @@
-// Initial values by counter: against libtorch's Philox and its quantiles in double precision, closed forms of the
-// distributions, and each part, as ranks keep them, against the whole.
-#include "runtime/parallel/fill_slice.h"
+// Counter-based initial values, compared with libtorch's Philox and its quantiles in double precision, with closed
+// forms of the distributions, and each rank's slice with the full tensor.
+#include "runtime/parallel/random/fill_slice.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/parallel/initialization.h"
-#include "runtime/parallel/parameter_table.h"
-#include "runtime/parallel/unit_layout.h"
+#include "runtime/parallel/fsdp/unit_layout.h"
+#include "runtime/parallel/parameters/parameter_table.h"
+#include "runtime/parallel/random/initialization.h"
 
 namespace modular {
 namespace {
@@ -25,31 +25,31 @@ using Shape = std::vector<int64_t>;
 
 constexpr uint64_t kKey = 7;
 
-at::Tensor filled_part(const Distribution& from, const Shape& whole, const Shape& offset, const Shape& shape,
+at::Tensor filled_part(const Distribution& from, const Shape& full, const Shape& offset, const Shape& shape,
                        uint64_t key = kKey) {
   const at::Tensor part = at::full(shape, std::nan(""), at::kFloat);
-  fill_slice(from, key, whole, offset, part);
+  fill_slice(from, key, full, offset, part);
   return part;
 }
 
-at::Tensor drawn(const Distribution& from, const Shape& shape, uint64_t key = kKey) {
+at::Tensor filled(const Distribution& from, const Shape& shape, uint64_t key = kKey) {
   return filled_part(from, shape, Shape(shape.size(), 0), shape, key);
 }
 
-/// The words of elements first … first + count - 1, int64.
+/// Philox words of elements first … first + count - 1, int64.
 at::Tensor split_words(uint64_t key, int64_t first, int64_t count) {
   const at::Tensor words = at::empty({count}, at::kLong);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t element = first + i;
     at::Philox4_32 engine(key, /*subsequence=*/0, /*offset=*/static_cast<uint64_t>(element / 64 * 16 + element % 16));
     uint32_t word = 0;
-    for (int64_t draw = 0; draw <= element / 16 % 4; ++draw) word = engine();
+    for (int64_t i = 0; i <= element / 16 % 4; ++i) word = engine();
     words.mutable_data_ptr<int64_t>()[i] = word;
   }
   return words;
 }
 
-/// The standard normal numbers of words, double. Half of a sign's words lie below a word's rank.
+/// Standard normal values of words, in double precision. Half of the words with the same sign lie below a word's rank.
 at::Tensor to_normals(const at::Tensor& words, double cutoff = INFINITY) {
   const double within = std::erf(cutoff / std::sqrt(2.0));
   const at::Tensor rank = words.bitwise_and(0x7fffffff).to(at::kDouble);
@@ -61,22 +61,22 @@ double largest_error(const at::Tensor& found, const at::Tensor& expected) {
   return ((found.to(at::kDouble) - expected).abs() / (expected.abs() + 1e-6)).max().item<double>();
 }
 
-TEST(Draws, AreThoseOfLibtorchsWords) {
-  // Rows whose counters fill more than 32 bits.
-  const Shape whole = {int64_t{1} << 30, 4096}, offset = {(int64_t{1} << 30) - 9, 37}, shape = {9, 300};
-  const at::Tensor uniform = filled_part({Kind::uniform, 0.0, 1.0}, whole, offset, shape);
-  const at::Tensor normal = filled_part({Kind::normal, 0.0, 1.0}, whole, offset, shape);
-  const at::Tensor cut = filled_part({Kind::normal, 0.0, 1.0, 1.5}, whole, offset, shape);
+TEST(PhiloxFill, MatchesLibtorchsPhilox) {
+  // Rows whose counters exceed 32 bits.
+  const Shape full = {int64_t{1} << 30, 4096}, offset = {(int64_t{1} << 30) - 9, 37}, shape = {9, 300};
+  const at::Tensor uniform = filled_part({Kind::uniform, 0.0, 1.0}, full, offset, shape);
+  const at::Tensor normal = filled_part({Kind::normal, 0.0, 1.0}, full, offset, shape);
+  const at::Tensor cut = filled_part({Kind::normal, 0.0, 1.0, 1.5}, full, offset, shape);
   for (int64_t row = 0; row < shape[0]; ++row) {
-    const at::Tensor words = split_words(kKey, (offset[0] + row) * whole[1] + offset[1], shape[1]);
+    const at::Tensor words = split_words(kKey, (offset[0] + row) * full[1] + offset[1], shape[1]);
     EXPECT_TRUE(uniform[row].equal(words.bitwise_right_shift(8).to(at::kFloat) / 16777216.0F));
     EXPECT_LT(largest_error(normal[row], to_normals(words)), 6e-7);
     EXPECT_LT(largest_error(cut[row], to_normals(words, 1.5)), 6e-7);
   }
 }
 
-TEST(Draws, KeepTheirPrecisionInTheTailsAndInTheMiddle) {
-  // Of 10^8 words of this key some of the largest and of the smallest deviations.
+TEST(PhiloxFill, IsPreciseInTheTailsAndInTheMiddle) {
+  // Some of the largest and smallest deviations among 10^8 words of this key.
   for (const int64_t element : {62450827, 33052992, 52246487, 83691151, 47147813}) {
     const at::Tensor found = filled_part({Kind::normal, 0.0, 1.0}, {100000000}, {element}, {1});
     const double expected = to_normals(split_words(kKey, element, 1)).item<double>();
@@ -85,14 +85,14 @@ TEST(Draws, KeepTheirPrecisionInTheTailsAndInTheMiddle) {
   }
 }
 
-TEST(Draws, AreTheSameBitsOnEveryProcessor) {
-  const at::Tensor normal = drawn({Kind::normal, 0.0, 1.0}, {64}, /*key=*/0);
+TEST(PhiloxFill, IsBitwiseTheSameOnEveryCpu) {
+  const at::Tensor normal = filled({Kind::normal, 0.0, 1.0}, {64}, /*key=*/0);
   const float expected[4] = {0x1.05f4a0p-2F, -0x1.3769e6p-2F, -0x1.70b902p-1F, -0x1.403c4ap+0F};
   for (int64_t word = 0; word < 4; ++word) EXPECT_EQ(normal[16 * word].item<float>(), expected[word]);
 }
 
-/// The largest distance between a sample's distribution and that of `cumulative` (Kolmogorov & Smirnov), times the root
-/// of the sample's size: above 1.95 once in a thousand samples.
+/// Kolmogorov-Smirnov statistic: the largest distance between a sample's distribution and `cumulative`, times the
+/// square root of the sample size. Above 1.95 once in a thousand samples.
 template <class Cumulative>
 double distance(const at::Tensor& sample, const Cumulative& cumulative) {
   const at::Tensor sorted = std::get<0>(sample.flatten().sort());
@@ -109,52 +109,52 @@ double distance(const at::Tensor& sample, const Cumulative& cumulative) {
 
 double normal_cumulative(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-TEST(Draws, HaveTheirDistributions) {
-  const at::Tensor normal = drawn({Kind::normal, 3.0, 0.5}, {1000, 1000});
+TEST(PhiloxFill, FollowsItsDistributions) {
+  const at::Tensor normal = filled({Kind::normal, 3.0, 0.5}, {1000, 1000});
   EXPECT_LT(distance(normal, [](double x) { return normal_cumulative((x - 3.0) / 0.5); }), 1.95);
   EXPECT_NEAR(normal.to(at::kDouble).mean().item<double>(), 3.0, 0.5 * 4e-3);
   EXPECT_NEAR(normal.to(at::kDouble).std().item<double>(), 0.5, 0.5 * 4e-3);
-  const at::Tensor uniform = drawn({Kind::uniform, -2.0, 6.0}, {1000, 1000});
+  const at::Tensor uniform = filled({Kind::uniform, -2.0, 6.0}, {1000, 1000});
   EXPECT_LT(distance(uniform, [](double x) { return std::clamp((x + 2.0) / 8.0, 0.0, 1.0); }), 1.95);
   EXPECT_GE(uniform.min().item<double>(), -2.0);
   EXPECT_LE(uniform.max().item<double>(), 6.0);
-  const at::Tensor cut = drawn({Kind::normal, 0.0, 0.02, 2.0}, {1000, 1000});
+  const at::Tensor cut = filled({Kind::normal, 0.0, 0.02, 2.0}, {1000, 1000});
   EXPECT_LE(cut.abs().max().item<double>(), 0.04 + 1e-8);
   const double within = normal_cumulative(2.0) - normal_cumulative(-2.0);
   const auto cumulative = [&](double x) {
     return std::clamp((normal_cumulative(x / 0.02) - normal_cumulative(-2.0)) / within, 0.0, 1.0);
   };
   EXPECT_LT(distance(cut, cumulative), 1.95);
-  EXPECT_TRUE(drawn({Kind::constant, 1.5}, {3, 5}).eq(1.5).all().item<bool>());
+  EXPECT_TRUE(filled({Kind::constant, 1.5}, {3, 5}).eq(1.5).all().item<bool>());
 }
 
-TEST(Draws, OfOneElementTellNothingOfAnother) {
-  const at::Tensor values = drawn({Kind::normal, 0.0, 1.0}, {1 << 20});
-  const auto correlation = [&](const at::Tensor& one, const at::Tensor& other) {
-    return std::abs((one * other).to(at::kDouble).mean().item<double>());
+TEST(PhiloxFill, ElementsAreUncorrelated) {
+  const at::Tensor values = filled({Kind::normal, 0.0, 1.0}, {1 << 20});
+  const auto correlation = [&](const at::Tensor& a, const at::Tensor& b) {
+    return std::abs((a * b).to(at::kDouble).mean().item<double>());
   };
   const int64_t size = values.numel();
   for (const int64_t lag : {1, 4, 16, 64, 1024})
     EXPECT_LT(correlation(values.narrow(0, 0, size - lag), values.narrow(0, lag, size - lag)), 4e-3) << lag;
-  EXPECT_LT(correlation(values, drawn({Kind::normal, 0.0, 1.0}, {size}, kKey + 1)), 4e-3) << "of another key";
+  EXPECT_LT(correlation(values, filled({Kind::normal, 0.0, 1.0}, {size}, kKey + 1)), 4e-3) << "different key";
 }
 
-TEST(Draws, OfAPartAreThoseOfTheWhole) {
+TEST(PhiloxFill, SliceMatchesTheFullTensor) {
   const Distribution from{.kind = Kind::normal, .second = 1.0, .zero_row = 4};
   const Shape shape = {7, 5, 131};
-  const at::Tensor whole = drawn(from, shape);
-  EXPECT_TRUE(whole[4].eq(0).all().item<bool>());
-  EXPECT_EQ(whole.eq(0).sum().item<int64_t>(), 5 * 131);
+  const at::Tensor full = filled(from, shape);
+  EXPECT_TRUE(full[4].eq(0).all().item<bool>());
+  EXPECT_EQ(full.eq(0).sum().item<int64_t>(), 5 * 131);
   for (const auto& [offset, size] : std::vector<std::pair<Shape, Shape>>{{{0, 0, 0}, {1, 1, 1}},
                                                                          {{3, 1, 63}, {4, 3, 2}},
                                                                          {{2, 4, 130}, {5, 1, 1}},
                                                                          {{2, 1, 0}, {4, 3, 131}},
                                                                          {{6, 0, 1}, {1, 5, 130}},
                                                                          {{1, 0, 0}, {0, 5, 131}}}) {
-    at::Tensor expected = whole;
+    at::Tensor expected = full;
     for (size_t dim = 0; dim < 3; ++dim) expected = expected.narrow(static_cast<int64_t>(dim), offset[dim], size[dim]);
     EXPECT_TRUE(filled_part(from, shape, offset, size).equal(expected));
-    // Into memory that is another tensor's too, or of another order or type.
+    // Writes into views of another tensor, into non-contiguous memory, and into other types.
     const at::Tensor larger = at::zeros({9, 6, 140});
     at::Tensor view = larger;
     for (size_t dim = 0; dim < 3; ++dim) view = view.narrow(static_cast<int64_t>(dim), 1, size[dim]);
@@ -168,13 +168,13 @@ TEST(Draws, OfAPartAreThoseOfTheWhole) {
     fill_slice(from, kKey, shape, offset, rounded);
     EXPECT_TRUE(rounded.equal(expected.to(at::kBFloat16)));
   }
-  // More than one thread draws at a time.
-  const at::Tensor many = drawn(from, {100000});
+  // Uses more than one thread.
+  const at::Tensor many = filled(from, {100000});
   EXPECT_TRUE(filled_part(from, {100000}, {101}, {70000}).equal(many.narrow(0, 101, 70000)));
-  EXPECT_EQ(drawn({Kind::uniform, 5.0, 6.0}, {}).ge(5.0).item<bool>(), true);
+  EXPECT_EQ(filled({Kind::uniform, 5.0, 6.0}, {}).ge(5.0).item<bool>(), true);
 }
 
-// ---- What ranks keep ----
+// ---- Slices of ranks ----
 
 struct OnRanks {
   const char* name;
@@ -183,29 +183,33 @@ struct OnRanks {
   std::vector<SplitPart> parts;
 };
 
-class DrawsOnRanks : public testing::TestWithParam<OnRanks> {};
+void PrintTo(const OnRanks& one, std::ostream* out) { *out << one.name; }
 
-/// Draws what one rank keeps in each way that parameters are initialized.
-std::vector<ShardedParameter> drawn_on(const OnRanks& of, int64_t tp, int64_t tp_rank, int64_t shards, int64_t shard) {
+class SlicesOnRanks : public testing::TestWithParam<OnRanks> {};
+
+/// Initializes one rank's slices in each way that parameters are initialized.
+std::vector<ShardedParameter> fill_on_rank(const OnRanks& layout_case, int64_t tp, int64_t tp_rank, int64_t shards,
+                                           int64_t shard) {
   const std::vector<std::function<void(const Tensor&)>> ways = {
       [](const Tensor& parameter) { init::normal_(parameter, 0.5, 2.0); },
       [](const Tensor& parameter) { init::uniform_(parameter, -1.0, 3.0); },
       [](const Tensor& parameter) { init::truncated_normal_(parameter, 0.3, 2.0); },
-      [](const Tensor& parameter) { init::fill(parameter, [](Tensor& whole) { whole.normal_().exp_(); }); }};
+      [](const Tensor& parameter) { init::fill(parameter, [](Tensor& full) { full.normal_().exp_(); }); }};
   ModelParameter parameter;
-  parameter.global_shape = of.shape, parameter.tensor_split = of.split, parameter.parts = of.parts;
+  parameter.global_shape = layout_case.shape, parameter.tensor_split = layout_case.split,
+  parameter.parts = layout_case.parts;
   std::vector<ShardedParameter> kept;
   for (size_t way = 0; way < ways.size(); ++way) {
     UnitLayout layout(shards);
-    const at::Tensor registered = at::empty(of.shape, at::kMeta);
+    const at::Tensor registered = at::empty(layout_case.shape, at::kMeta);
     layout.add(registered, local_shape(parameter, tp, tp_rank));
-    const ParameterPlacement& place = layout.parameters[0];
-    const auto [first_row, rows] = layout.get_rows(place, shard);
+    const ParameterPlacement& placement = layout.parameters[0];
+    const auto [first_row, rows] = layout.get_rows(placement, shard);
     ShardedParameter& slice = kept.emplace_back();
     slice.name = "layers.0.weight";
-    slice.global_shape = of.shape;
-    slice.slices = get_slices_on_rank(parameter, tp, tp_rank, {place.dim, first_row, rows});
-    slice.local = layout.local(at::full({layout.shard_size}, std::nan("")), place, shard);
+    slice.global_shape = layout_case.shape;
+    slice.slices = get_slices_on_rank(parameter, tp, tp_rank, {placement.dim, first_row, rows});
+    slice.local = layout.local(at::full({layout.shard_size}, std::nan("")), placement, shard);
     SliceInitializer initializer(/*seed=*/3);
     initializer.add(registered, slice);
     const Binding binding({.initializer = &initializer});
@@ -214,33 +218,33 @@ std::vector<ShardedParameter> drawn_on(const OnRanks& of, int64_t tp, int64_t tp
   return kept;
 }
 
-TEST_P(DrawsOnRanks, AreThoseOfOneProcess) {
-  const OnRanks& of = GetParam();
-  const std::vector<ShardedParameter> whole = drawn_on(of, 1, 0, 1, 0);
+TEST_P(SlicesOnRanks, MatchOneProcess) {
+  const OnRanks& layout_case = GetParam();
+  const std::vector<ShardedParameter> full = fill_on_rank(layout_case, 1, 0, 1, 0);
   for (const int64_t tp : {1, 2, 4}) {
     for (const int64_t shards : {1, 3, 4}) {
-      std::vector<int64_t> counted(whole.size(), 0);
+      std::vector<int64_t> counted(full.size(), 0);
       for (int64_t rank = 0; rank < tp * shards; ++rank) {
-        const std::vector<ShardedParameter> kept = drawn_on(of, tp, rank / shards, shards, rank % shards);
+        const std::vector<ShardedParameter> kept = fill_on_rank(layout_case, tp, rank / shards, shards, rank % shards);
         for (size_t way = 0; way < kept.size(); ++way) {
-          EXPECT_FALSE(kept[way].local.isnan().any().item<bool>()) << "not drawn";
+          EXPECT_FALSE(kept[way].local.isnan().any().item<bool>()) << "not initialized";
           for (const ParameterSlice& slice : kept[way].slices) {
             const at::Tensor part = slice.in_local(kept[way].local);
-            EXPECT_TRUE(part.equal(slice.in_global(whole[way].local))) << "tp " << tp << ", shards " << shards;
-            // A value that tp does not split is counted by its first rank.
+            EXPECT_TRUE(part.equal(slice.in_global(full[way].local))) << "tp " << tp << ", shards " << shards;
+            // The first tp rank owns a value that tp does not shard.
             if (slice.owner) counted[way] += part.numel();
           }
         }
       }
-      for (size_t way = 0; way < whole.size(); ++way) EXPECT_EQ(counted[way], whole[way].local.numel());
+      for (size_t way = 0; way < full.size(); ++way) EXPECT_EQ(counted[way], full[way].local.numel());
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Layouts, DrawsOnRanks,
+    Layouts, SlicesOnRanks,
     testing::Values(
-        OnRanks{"whole", {12, 70}, {}, {}}, OnRanks{"rows", {12, 70}, 0, {{.size = 12}}},
+        OnRanks{"full", {12, 70}, {}, {}}, OnRanks{"rows", {12, 70}, 0, {{.size = 12}}},
         OnRanks{"columns", {12, 72}, 1, {{.size = 72}}}, OnRanks{"few_rows", {3, 72}, {}, {}},
         OnRanks{"few_rows_uneven", {2, 50}, {}, {}}, OnRanks{"few_rows_uneven_split", {2, 20, 35}, 1, {{.size = 20}}},
         OnRanks{"few_rows_split", {2, 24, 36}, 1, {{.size = 24}}},
@@ -254,12 +258,12 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(SliceInitializer, LeavesLibtorchsGeneratorAsItWas) {
   const at::Generator& generator = at::detail::getDefaultCPUGenerator();
   const at::Tensor before = generator.get_state();
-  drawn_on({"whole", {5, 7}, {}, {}}, 1, 0, 1, 0);
+  fill_on_rank({"full", {5, 7}, {}, {}}, 1, 0, 1, 0);
   EXPECT_TRUE(generator.get_state().equal(before));
 }
 
-TEST(SliceInitializer, DrawsOtherNumbersForAnotherNameOrSeed) {
-  const auto drawn_as = [](const char* name, uint64_t seed) {
+TEST(SliceInitializer, DependsOnNameAndSeed) {
+  const auto filled_as = [](const char* name, uint64_t seed) {
     const at::Tensor registered = at::empty({2}, at::kMeta);
     ShardedParameter slice;
     slice.name = name, slice.global_shape = {2}, slice.local = at::zeros({2});
@@ -270,9 +274,9 @@ TEST(SliceInitializer, DrawsOtherNumbersForAnotherNameOrSeed) {
     init::normal_(registered, 0.0, 1.0);
     return slice.local;
   };
-  EXPECT_TRUE(drawn_as("a", 1).equal(drawn_as("a", 1)));
-  EXPECT_TRUE(drawn_as("a", 1).ne(drawn_as("b", 1)).all().item<bool>());
-  EXPECT_TRUE(drawn_as("a", 1).ne(drawn_as("a", 2)).all().item<bool>());
+  EXPECT_TRUE(filled_as("a", 1).equal(filled_as("a", 1)));
+  EXPECT_TRUE(filled_as("a", 1).ne(filled_as("b", 1)).all().item<bool>());
+  EXPECT_TRUE(filled_as("a", 1).ne(filled_as("a", 2)).all().item<bool>());
 }
 
 }  // namespace

@@ -1,12 +1,10 @@
-// Layers in float8: which these are, and that a model trains with them as it does in bfloat16, within what they round,
-// on one rank and on several.
+// float8 layers: their selection, and training that matches bfloat16 within the float8 rounding error, on one rank and
+// on several.
 #include <gtest/gtest.h>
 
-#include "generated/gpt2.h"
-#include "generated/llama.h"
 #include "runtime/ops/fused.h"
-#include "runtime/parallel/float8_layers.h"
-#include "runtime/parallel/meta_construction.h"
+#include "runtime/parallel/parameters/float8_layers.h"
+#include "runtime/parallel/parameters/meta_construction.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
@@ -21,7 +19,7 @@ const Fields kGpt2 = {
 
 using Paths = std::vector<std::string>;
 
-TEST(Float8Layers, AreThoseThatLieThereAndWhoseSizesFit) {
+TEST(Float8Layers, MatchThePatternsAndHaveSuitableSizes) {
   const Entry& entry = get_entry("LlamaForCausalLM");
   const auto layers = [&](const Fields& fields, const Paths& patterns) {
     return float8_layers(*build_on_meta(entry, *tiny_config(entry, fields)).module, patterns);
@@ -29,11 +27,11 @@ TEST(Float8Layers, AreThoseThatLieThereAndWhoseSizesFit) {
   EXPECT_EQ(layers(kOfSixteens, {"model.layers.1.mlp"}),
             (Paths{"model.layers.1.mlp.gate_proj", "model.layers.1.mlp.up_proj", "model.layers.1.mlp.down_proj"}));
   EXPECT_EQ(layers(kOfSixteens, {"model.layers.*.self_attn.o_proj", "lm_head", "model.embed_tokens"}),
-            (Paths{"model.layers.0.self_attn.o_proj", "model.layers.1.self_attn.o_proj"}));  // of 62 tokens
+            (Paths{"model.layers.0.self_attn.o_proj", "model.layers.1.self_attn.o_proj"}));  // lm_head has 62 tokens
   EXPECT_EQ(layers({}, {"model"}), Paths{});
 }
 
-TEST(Float8, TrainsAsBfloat16DoesWithinWhatItRounds) {
+TEST(Float8, TrainsLikeBfloat16WithinRounding) {
   install_fused_functions();
   for (const auto& [architecture, fields, layers] :
        {std::tuple{"LlamaForCausalLM", kOfSixteens, "model.layers"}, {"GPT2LMHeadModel", kGpt2, "transformer.h"}}) {
@@ -45,7 +43,7 @@ TEST(Float8, TrainsAsBfloat16DoesWithinWhatItRounds) {
     const Report expected = train(alone, get_entry(architecture), variant);
     variant.options.float8 = {layers};
     const Report found = train(alone, get_entry(architecture), variant);
-    EXPECT_NE(found[0], expected[0]) << "nothing is in float8";
+    EXPECT_NE(found[0], expected[0]) << "no layer is in float8";
     for (size_t step = 0; step < kSteps; ++step) {
       EXPECT_NEAR(found[2 * step], expected[2 * step], 0.02 * expected[2 * step]) << "the loss of step " << step;
       EXPECT_NEAR(found[2 * step + 1], expected[2 * step + 1], 0.15 * expected[2 * step + 1])
@@ -54,7 +52,7 @@ TEST(Float8, TrainsAsBfloat16DoesWithinWhatItRounds) {
   }
 }
 
-TEST(Float8, TrainsOnRanksAsOnOne) {
+TEST(Float8, TrainsTheSameOnSeveralRanks) {
   const auto fsdp_and_tp = MeshShape{{1, 1, 2, 1, 1, 2}};
   Variant variant = {.name = "float8", .fields = kOfSixteens};
   variant.options.bf16 = true;

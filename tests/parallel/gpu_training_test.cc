@@ -1,5 +1,5 @@
-// Training where a GPU is: the numbers are those of a CPU, on one rank with every option, on ranks that share the GPU
-// by way of the host, and by NCCL in a group of one.
+// Training on a GPU matches a CPU: on one rank with every option, on ranks that share the GPU through host memory, and
+// with NCCL in a group of one.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -7,11 +7,6 @@
 
 #include <cmath>
 
-#include "generated/gpt2.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
-#include "generated/t5.h"
-#include "generated/vit.h"
 #include "runtime/mesh/cuda_library.h"
 #include "runtime/ops/fused.h"
 #include "tests/parallel/training_runs.h"
@@ -27,7 +22,9 @@ struct Case {
   double tolerance = 2e-4;  // float32 sums in other orders, over twenty steps
 };
 
-void PrintTo(const Case& of, std::ostream* out) { *out << of.architecture << ", " << of.variant.name; }
+void PrintTo(const Case& test_case, std::ostream* out) {
+  *out << test_case.architecture << ", " << test_case.variant.name;
+}
 
 class GpuTraining : public ::testing::TestWithParam<Case> {
  protected:
@@ -36,7 +33,7 @@ class GpuTraining : public ::testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(GpuTraining, ComputesWhatACpuComputes) {
+TEST_P(GpuTraining, MatchesTheCpu) {
   const auto& [architecture, variant, shape, tolerance] = GetParam();
   const Entry& entry = get_entry(architecture);
   const auto train_on_gpu = [&](const Environment& environment) {
@@ -53,7 +50,7 @@ TEST_P(GpuTraining, ComputesWhatACpuComputes) {
   const Report expected = train(alone, entry, reference);
   for (const Report& found : reports) {
     ASSERT_EQ(found.size(), expected.size());
-    double scale = 0.0;  // of the sums over parameters, which are near 0 by chance
+    double scale = 0.0;  // scale of the sums over parameters, which are near 0 by chance
     for (size_t i = 2 * kSteps + 2; i < expected.size(); ++i) scale = std::max(scale, std::abs(expected[i]));
     for (size_t i = 0; i < expected.size(); ++i) {
       const bool is_sum = i >= 2 * kSteps + 2;
@@ -66,7 +63,7 @@ TEST_P(GpuTraining, ComputesWhatACpuComputes) {
   }
 }
 
-MeshShape of(std::initializer_list<Axis> axes) {
+MeshShape shape_with(std::initializer_list<Axis> axes) {
   MeshShape shape;
   for (const Axis axis : axes) shape[axis] = 2;
   return shape;
@@ -89,10 +86,10 @@ INSTANTIATE_TEST_SUITE_P(
     OneRank, GpuTraining,
     ::testing::Values(
         Case{"LlamaForCausalLM", {.name = "plain"}}, Case{"GPT2LMHeadModel", {.name = "with dropout", .fields = kGpt2}},
-        Case{"ViTForImageClassification", {.name = "of images", .fields = kImages}},
-        Case{"MixtralForCausalLM", {.name = "of experts", .fields = kExperts}},
-        Case{"T5ForConditionalGeneration", {.name = "of two stacks", .fields = kSmallT5}},
-        Case{"LlamaForCausalLM", {.name = "of documents", .documents = true}},
+        Case{"ViTForImageClassification", {.name = "images", .fields = kImages}},
+        Case{"MixtralForCausalLM", {.name = "experts", .fields = kExperts}},
+        Case{"T5ForConditionalGeneration", {.name = "two stacks", .fields = kSmallT5}},
+        Case{"LlamaForCausalLM", {.name = "documents", .documents = true}},
         Case{"LlamaForCausalLM", {.name = "in micro-batches", .micro_batches = 3}},
         Case{"LlamaForCausalLM", {.name = "recomputed", .options = with([](auto& o) { o.recompute = true; })}},
         Case{"LlamaForCausalLM", {.name = "offloaded", .options = with([](auto& o) {
@@ -116,21 +113,21 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     RanksThatShareIt, GpuTraining,
     ::testing::Values(
-        Case{"LlamaForCausalLM", {.name = "replicas"}, of({Axis::dp_replicate})},
-        Case{"LlamaForCausalLM", {.name = "shards"}, of({Axis::dp_shard})},
-        Case{"LlamaForCausalLM", {.name = "tensors"}, of({Axis::tp})},
-        Case{"LlamaForCausalLM", {.name = "a pipeline", .micro_batches = 2}, of({Axis::pp})},
-        Case{"LlamaForCausalLM", {.name = "shards and tensors"}, of({Axis::dp_shard, Axis::tp})},
-        Case{"MixtralForCausalLM", {.name = "shards of experts", .fields = kExperts}, of({Axis::dp_shard})}));
+        Case{"LlamaForCausalLM", {.name = "replicas"}, shape_with({Axis::dp_replicate})},
+        Case{"LlamaForCausalLM", {.name = "shards"}, shape_with({Axis::dp_shard})},
+        Case{"LlamaForCausalLM", {.name = "tensors"}, shape_with({Axis::tp})},
+        Case{"LlamaForCausalLM", {.name = "a pipeline", .micro_batches = 2}, shape_with({Axis::pp})},
+        Case{"LlamaForCausalLM", {.name = "shards and tensors"}, shape_with({Axis::dp_shard, Axis::tp})},
+        Case{"MixtralForCausalLM", {.name = "shards of experts", .fields = kExperts}, shape_with({Axis::dp_shard})}));
 
-TEST(Nccl, MovesWhatTrainingMovesInAGroupOfOne) {
+TEST(Nccl, RunsTrainingCollectivesInAGroupOfOne) {
   if (gpu_count() == 0) GTEST_SKIP() << "no GPU";
   const at::Device gpu(at::kCUDA, 0);
   cuda_library().use_device(gpu);
   GroupSpec spec;
   spec.rank = 0;
   spec.ranks = {0};
-  spec.name = spec.description = "of one";
+  spec.name = spec.description = "one rank";
   spec.one_machine = true;
   spec.timeout = std::chrono::minutes(1);
   const auto backend = cuda_library().make_nccl_backend(c10::make_intrusive<c10d::HashStore>(), spec, gpu);
@@ -145,11 +142,11 @@ TEST(Nccl, MovesWhatTrainingMovesInAGroupOfOne) {
   backend->_reduce_scatter_base(scattered, input)->wait();
   EXPECT_TRUE(scattered.equal(given));
 
-  // Views of one piece of memory, each of which holds this rank's part already.
-  const at::Tensor whole = given.clone();
-  std::vector<at::Tensor> outputs = {whole.narrow(0, 0, 300), whole.narrow(0, 304, 696)}, inputs = outputs;
+  // Views of one buffer, each of which already holds this rank's chunk.
+  const at::Tensor full = given.clone();
+  std::vector<at::Tensor> outputs = {full.narrow(0, 0, 300), full.narrow(0, 304, 696)}, inputs = outputs;
   backend->allgather_into_tensor_coalesced(outputs, inputs)->wait();
-  EXPECT_TRUE(whole.equal(given));
+  EXPECT_TRUE(full.equal(given));
   backend->shutdown();
 }
 

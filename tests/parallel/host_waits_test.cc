@@ -1,14 +1,8 @@
-// The host does not wait for a GPU in a training step: it launches all of one, the optimizer's update included, and
-// then reads once what the step has found. On a device that counts what a GPU's host would wait for.
+// The host does not wait for a GPU during a training step: it launches the entire step, including the optimizer update,
+// and then reads the results once. Uses a device that counts operations for which the host of a GPU would wait.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
-#include "generated/gpt2.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
-#include "generated/session.h"
-#include "generated/vit.h"
 #include "runtime/optim/optimizer.h"
 #include "tests/parallel/training_runs.h"
 #include "tests/support/counted_backend.h"
@@ -49,12 +43,14 @@ const Fields kSmallGpt2 = {
 struct Case {
   std::string name, architecture;
   Variant variant = {};
-  Waits waits = {};  // of a step
+  Waits waits = {};  // expected waits of a step
 };
+
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
 class HostWaits : public ::testing::TestWithParam<Case> {};
 
-TEST_P(HostWaits, AreNoneInAStepAndOneForWhatItFound) {
+TEST_P(HostWaits, AreNoneInAStepAndOneForItsResults) {
   at::set_num_threads(1);
   const auto& [name, architecture, variant, expected_waits] = GetParam();
   Training counted(architecture, variant, counted_device()), on_cpu(architecture, variant, at::kCPU);
@@ -94,8 +90,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"SampledClasses", "SessionForNextItem", {.fields = kSession, .options = with([](auto& options) {
                                                                             options.sampled_softmax = {.samples = 12};
                                                                           })}},
-        // Experts of float32 have a product each, of as many rows as the host has to know: here in two forwards of each
-        // batch, of which the first counts. Those of bfloat16 have one for all of them on a GPU.
+        // float32 experts have one GEMM each, whose number of rows the host must know: here in two forwards of each
+        // batch, of which the first counts. On a GPU, bfloat16 experts share one grouped GEMM.
         Case{"Experts",
              "MixtralForCausalLM",
              {.fields = {{"num_hidden_layers", int64_t{1}}, {"num_local_experts", int64_t{4}}},
@@ -103,13 +99,13 @@ INSTANTIATE_TEST_SUITE_P(
              {"aten::bincount", "a copy to the host", "aten::bincount", "a copy to the host", "aten::bincount",
               "a copy to the host", "aten::bincount", "a copy to the host"}},
         Case{"Sgd", "LlamaForCausalLM", {.optimizer = "sgd"}},
-        // No kernel of its own can be told on the device to do nothing: the host asks.
+        // Muon has no kernel that can skip its update on the device, so the host must read the flag.
         Case{"Muon", "LlamaForCausalLM", {.optimizer = "muon"}, {"aten::_local_scalar_dense"}}),
     [](const auto& test) { return test.param.name; });
 
-// A device's backward runs on a thread that libtorch starts once in a process, for the first backward of all: here one
-// without what is recomputed or offloaded.
-TEST(HostWaits, BackwardsOfADeviceRunAfterOthersOfTheSameProcess) {
+// A device's backward runs on a thread that libtorch starts once per process, for the first backward of all: here one
+// without recomputation or offloading.
+TEST(HostWaits, DeviceBackwardsRunAfterCpuBackwards) {
   at::set_num_threads(1);
   const std::string architecture = "LlamaForCausalLM";
   const std::vector<Batch> batches = {global_batch(get_entry(architecture), 0)};
@@ -135,9 +131,11 @@ MeshShape two(Axis axis) {
   return shape;
 }
 
+void PrintTo(const Strategy& one, std::ostream* out) { *out << one.name; }
+
 class HostWaitsOnMesh : public ::testing::TestWithParam<Strategy> {};
 
-TEST_P(HostWaitsOnMesh, AreNoneInAStepEither) {
+TEST_P(HostWaitsOnMesh, AreNoneInAStep) {
   const auto& [name, shape, options] = GetParam();
   const std::string architecture = "LlamaForCausalLM";
   const auto to_batch_rows = [&](int64_t step, int64_t rank, int64_t ranks) {

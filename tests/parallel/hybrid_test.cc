@@ -1,10 +1,7 @@
-// Tensor and pipeline parallelism, alone and with sharded or replicated parameters, train what one process trains, for
-// every family.
+// Tensor and pipeline parallelism, alone and with sharded or replicated parameters, train like one process, for every
+// family.
 #include <gtest/gtest.h>
 
-#include "generated/gemma.h"
-#include "generated/llama.h"
-#include "generated/mistral.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

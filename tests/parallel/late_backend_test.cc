@@ -1,12 +1,7 @@
-// Every strategy over a backend whose operations end when they are waited for, keep their order and connect two ranks
-// at their first message, as NCCL's do (tests/support/late_backend.cc), computes what it computes over Gloo, to the
-// bit.
+// Every strategy over a backend whose operations complete in wait(), stay in order and connect two ranks at their first
+// message, like NCCL's (tests/support/late_backend.cc), gives bitwise the same results as over Gloo.
 #include <gtest/gtest.h>
 
-#include "generated/clip.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
-#include "generated/t5.h"
 #include "runtime/mesh/backend_library.h"
 #include "tests/parallel/training_runs.h"
 
@@ -22,7 +17,7 @@ struct Strategy {
 Report first_ranks_training(const Strategy& strategy, bool late) {
   const auto reports = run_ranks(static_cast<int>(strategy.shape.ranks()), [&](const Environment& environment) {
     MeshOptions options = {.device = at::kCPU};
-    // Ranks that wait for each other fail with the name of what they wait for.
+    // In a deadlock, ranks fail with the name of the collective that they wait for.
     options.collective_timeout = std::chrono::seconds(30);
     if (late) options.make_backend = load_backend(LATE_BACKEND);
     Mesh mesh(environment, strategy.shape, options);
@@ -32,9 +27,11 @@ Report first_ranks_training(const Strategy& strategy, bool late) {
   return reports.front();
 }
 
+void PrintTo(const Strategy& one, std::ostream* out) { *out << one.name; }
+
 class LateBackend : public ::testing::TestWithParam<Strategy> {};
 
-TEST_P(LateBackend, TrainsWhatGlooTrains) {
+TEST_P(LateBackend, TrainsLikeGloo) {
   const Report late = first_ranks_training(GetParam(), true), gloo = first_ranks_training(GetParam(), false);
   EXPECT_GT(gloo.size(), 2 * kSteps);
   EXPECT_EQ(late, gloo);
@@ -62,7 +59,7 @@ Strategy pipeline(const std::string& name, int64_t ranks, const std::string& sch
   return strategy;
 }
 
-Strategy towers(const std::string& name, const std::string& architecture, const std::string& schedule) {
+Strategy two_stacks(const std::string& name, const std::string& architecture, const std::string& schedule) {
   Strategy strategy = pipeline(name, 4, schedule, 4);
   strategy.architecture = architecture;
   Fields fields = {{"tie_word_embeddings", true},
@@ -108,9 +105,9 @@ std::vector<Strategy> strategies() {
       pipeline("tied", 3, "1f1b", 6, /*tied=*/true),
       pipeline("tied_interleaved", 3, "interleaved", 6, /*tied=*/true),
       pipeline("tied_zbv", 3, "zbv", 6, /*tied=*/true),
-      towers("images_and_texts", "CLIPModel", "1f1b"),
-      towers("encoder_and_decoder", "T5ForConditionalGeneration", "1f1b"),
-      towers("encoder_and_decoder_zbv", "T5ForConditionalGeneration", "zbv"),
+      two_stacks("images_and_texts", "CLIPModel", "1f1b"),
+      two_stacks("encoder_and_decoder", "T5ForConditionalGeneration", "1f1b"),
+      two_stacks("encoder_and_decoder_zbv", "T5ForConditionalGeneration", "zbv"),
   };
 }
 

@@ -1,9 +1,6 @@
-// Recomputation, offloading and the choice of units train what a run without them trains, to the bit.
+// Recomputation, offloading and the choice of units train bitwise like a run without them.
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
-#include "generated/gemma2.h"
-#include "generated/llama.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
@@ -32,7 +29,7 @@ Offload offload(const std::vector<std::string>& names) {
 
 const std::vector<std::pair<std::string, ParallelOptions>> kOptions = {
     {"plain", {}},
-    {"plain, ZeRO-1", {.zero_stage = 1}},  // which sums in another order
+    {"plain, ZeRO-1", {.zero_stage = 1}},  // sums in a different order
     {"full", {.recompute = true}},
     {"every second", {.recompute = every(2)}},
     {"operations", {.recompute = operations()}},
@@ -52,18 +49,20 @@ struct Case {
   int64_t micro_batches;
 };
 
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+
 class SameBits : public ::testing::TestWithParam<Case> {};
 
-TEST_P(SameBits, AsWithoutThem) {
+TEST_P(SameBits, AsWithoutTheOption) {
   const auto& [name, architecture, shape, micro_batches] = GetParam();
   const auto train_all = [&, &architecture = architecture, &shape = shape,
                           count = micro_batches](const Environment& environment) {
     Mesh mesh(environment, shape, {.device = at::kCPU});
     Report all;
     for (const auto& [option, options] : kOptions) {
-      const Report one = train(mesh, get_entry(architecture),
-                               {.name = option, .fields = kDropping, .options = options, .micro_batches = count});
-      all.insert(all.end(), one.begin(), one.end());
+      const Report report = train(mesh, get_entry(architecture),
+                                  {.name = option, .fields = kDropping, .options = options, .micro_batches = count});
+      all.insert(all.end(), report.begin(), report.end());
     }
     return all;
   };
@@ -91,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Meshes, SameBits,
                                            Case{"Gemma2Tensor2", "Gemma2ForCausalLM", {.size = {1, 1, 1, 1, 1, 2}}, 1}),
                          [](const auto& info) { return info.param.name; });
 
-TEST(MemoryOptions, RejectNamesThatDoNotExist) {
+TEST(MemoryOptions, RejectUnknownNames) {
   const Entry& entry = get_entry("LlamaForCausalLM");
   const auto config = tiny_config(entry);
   using Found = std::pair<std::string, std::string>;
@@ -110,22 +109,20 @@ TEST(MemoryOptions, RejectNamesThatDoNotExist) {
   EXPECT_EQ(error({}, {}, to_offload({"activations"})).first, "parallel.offload");
   Recomputation wrong;
   wrong.operations = {"norm", "atention"};
-  EXPECT_EQ(
-      error({"*"}, wrong),
-      Found(
-          "parallel.recompute",
-          "parallel.recompute has no operation \"atention\": it is \"none\" or \"full\", an integer without quotes, or "
-          "an array of some of attention, norm, activation"));
+  EXPECT_EQ(error({"*"}, wrong), Found("parallel.recompute",
+                                       "parallel.recompute has no operation \"atention\": it must be \"none\" or "
+                                       "\"full\", an integer without quotes, or an "
+                                       "array of some of attention, norm, activation"));
 }
 
-TEST(MemoryOptions, EveryNthCountsTheElementsOfAList) {
-  EXPECT_TRUE(every(1).of_unit("model.layers.3"));
-  EXPECT_FALSE(every(2).of_unit("model.layers.3"));
-  EXPECT_TRUE(every(3).of_unit("model.layers.3"));
-  EXPECT_TRUE(every(4).of_unit("encoder.2.layers.12"));
-  EXPECT_FALSE(every(5).of_unit("encoder.10.layers.12"));
-  EXPECT_TRUE(every(5).of_unit("pooler"));
-  EXPECT_FALSE(Recomputation().of_unit("model.layers.0"));
+TEST(MemoryOptions, EveryNthCountsListElements) {
+  EXPECT_TRUE(every(1).includes_unit("model.layers.3"));
+  EXPECT_FALSE(every(2).includes_unit("model.layers.3"));
+  EXPECT_TRUE(every(3).includes_unit("model.layers.3"));
+  EXPECT_TRUE(every(4).includes_unit("encoder.2.layers.12"));
+  EXPECT_FALSE(every(5).includes_unit("encoder.10.layers.12"));
+  EXPECT_TRUE(every(5).includes_unit("pooler"));
+  EXPECT_FALSE(Recomputation().includes_unit("model.layers.0"));
 }
 
 }  // namespace

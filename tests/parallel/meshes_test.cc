@@ -1,5 +1,5 @@
-// Every mesh trains what one process trains: all ways to lay 2, 3, 4, 6 and 8 ranks over the axes, with each stage of
-// ZeRO, each pipeline schedule and recomputation among them, with and without dropout. A part runs by default;
+// Every mesh trains like one process: all ways to arrange 2, 3, 4, 6 and 8 ranks along the axes, including each
+// ZeRO stage, each pipeline schedule and recomputation, with and without dropout. A subset runs by default;
 // MODULAR_LONG_TESTS=1 runs all, for every family below.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,17 +8,6 @@
 #include <map>
 #include <set>
 
-#include "generated/bert.h"
-#include "generated/clip.h"
-#include "generated/deepseek_v3.h"
-#include "generated/gemma2.h"
-#include "generated/gpt2.h"
-#include "generated/llama.h"
-#include "generated/mamba2.h"
-#include "generated/mixtral.h"
-#include "generated/mpnet.h"
-#include "generated/t5.h"
-#include "generated/vit.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
@@ -94,7 +83,7 @@ const std::vector<Family>& families() {
   return all;
 }
 
-/// All ways to lay `ranks` over pp, dp_replicate, dp_shard and tp that tiny models can carry.
+/// All ways to arrange `ranks` along pp, dp_replicate, dp_shard and tp that tiny models support.
 std::vector<MeshShape> find_shapes(int64_t ranks) {
   std::vector<MeshShape> shapes;
   for (const int64_t pp : {1, 2, 3, 4})
@@ -113,12 +102,12 @@ std::vector<MeshShape> find_shapes(int64_t ranks) {
 struct Case {
   Family family;
   MeshShape shape;
-  size_t number;  // of the shape: which policies it is run with
+  size_t number;  // index of the shape; selects its policies
 };
 
 bool runs_all() { return std::getenv("MODULAR_LONG_TESTS") != nullptr; }
 
-/// Of every family, or those that run by default.
+/// Cases of every family, or those that run by default.
 std::vector<Case> cases(bool every) {
   std::vector<Case> all;
   for (const Family& family : families()) {
@@ -127,7 +116,7 @@ std::vector<Case> cases(bool every) {
     for (const int64_t ranks : {2, 3, 4, 6, 8})
       for (const MeshShape& shape : find_shapes(ranks)) {
         const bool by_default = family.architecture == "LlamaForCausalLM" && ranks <= 4;
-        // Groups of heads that tp does not divide.
+        // KV heads that tp does not divide.
         const bool runs = ParallelModel::error(get_entry(family.architecture), *config, shape).empty();
         if (runs && (every || by_default)) all.push_back({family, shape, number});
         ++number;
@@ -136,7 +125,7 @@ std::vector<Case> cases(bool every) {
   return all;
 }
 
-/// Of a step's rows a data-parallel rank has 24 / dp: as many micro-batches as the schedule wants, where they divide.
+/// A data-parallel rank has 24 / dp rows of a step: as many micro-batches as the schedule requires, if they divide.
 Variant get_variant(const Case& of, size_t turn) {
   static constexpr const char* kSchedules[] = {"1f1b",      "interleaved", "zbv", "gpipe", "interleaved-zero-bubble",
                                                "dualpipev", "looped-bfs"};
@@ -153,7 +142,7 @@ Variant get_variant(const Case& of, size_t turn) {
   }
   variant.compares_rows = of.family.architecture == "CLIPModel";
   variant.fields = of.family.fields;
-  // Some configs ask for it by themselves.
+  // Some configs enable it themselves.
   for (const auto& [name, value] : of.family.dropout) variant.fields[name] = turn == 0 ? 0.0 : std::get<double>(value);
   variant.name = fmt::format("ZeRO {}, {}{} micro-batches{}{}", variant.options.zero_stage,
                              pp > 1 ? variant.options.pipeline.schedule + ", " : "", variant.micro_batches,
@@ -161,29 +150,34 @@ Variant get_variant(const Case& of, size_t turn) {
   return variant;
 }
 
+std::string name_for(const Case& one) {
+  return fmt::format("{}_pp{}_replicate{}_shard{}_tp{}", one.family.architecture, one.shape[Axis::pp],
+                     one.shape[Axis::dp_replicate], one.shape[Axis::dp_shard], one.shape[Axis::tp]);
+}
+
+void PrintTo(const Case& one, std::ostream* out) { *out << name_for(one); }
+
 class Meshes : public ::testing::TestWithParam<Case> {};
 
-TEST_P(Meshes, TrainWhatOneProcessTrains) {
+TEST_P(Meshes, TrainLikeOneProcess) {
   expect_same_training(GetParam().family.architecture, GetParam().shape,
                        {get_variant(GetParam(), 0), get_variant(GetParam(), 1)});
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Meshes, ::testing::ValuesIn(cases(runs_all())), [](const auto& info) {
-  const MeshShape& shape = info.param.shape;
-  return fmt::format("{}_pp{}_replicate{}_shard{}_tp{}", info.param.family.architecture, shape[Axis::pp],
-                     shape[Axis::dp_replicate], shape[Axis::dp_shard], shape[Axis::tp]);
-});
+INSTANTIATE_TEST_SUITE_P(All, Meshes, ::testing::ValuesIn(cases(runs_all())),
+                         [](const auto& info) { return name_for(info.param); });
 
-TEST(Cases, AreAtLeastSixtyMeshesOfAFamilyWithAllPolicies) {
+TEST(Cases, CoverAtLeastSixtyMeshesPerFamilyWithAllPolicies) {
   std::map<std::string, size_t> meshes;
   std::map<std::string, std::set<std::string>> policies;
-  for (const Case& one : cases(/*every=*/true))
+  for (const Case& test_case : cases(/*every=*/true))
     for (const size_t turn : {0, 1}) {
-      const Variant variant = get_variant(one, turn);
-      const std::string& family = one.family.architecture;
+      const Variant variant = get_variant(test_case, turn);
+      const std::string& family = test_case.family.architecture;
       ++meshes[family];
-      if (one.shape[Axis::pp] > 1) policies[family].insert(variant.options.pipeline.schedule);
-      if (one.shape[Axis::dp_shard] > 1) policies[family].insert(fmt::format("ZeRO {}", variant.options.zero_stage));
+      if (test_case.shape[Axis::pp] > 1) policies[family].insert(variant.options.pipeline.schedule);
+      if (test_case.shape[Axis::dp_shard] > 1)
+        policies[family].insert(fmt::format("ZeRO {}", variant.options.zero_stage));
     }
   EXPECT_EQ(meshes.size(), families().size());
   for (const auto& [family, count] : meshes) {

@@ -1,20 +1,15 @@
-// How a model becomes parameters, units and slices, and why a mesh may not carry it; one process is enough for all of
-// it.
+// Parameters, units and slices of a model, and errors for meshes that it does not support, all in one process.
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 #include <tuple>
 
-#include "generated/jamba.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
-#include "generated/t5.h"
-#include "runtime/parallel/config_integers.h"
-#include "runtime/parallel/meta_construction.h"
-#include "runtime/parallel/parameter_table.h"
-#include "runtime/parallel/pipeline_options.h"
-#include "runtime/parallel/unit_layout.h"
+#include "runtime/parallel/fsdp/unit_layout.h"
+#include "runtime/parallel/parameters/config_integers.h"
+#include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/parameter_table.h"
+#include "runtime/parallel/pipeline/pipeline_options.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
@@ -51,7 +46,7 @@ TEST(MetaConstruction, MakesTheRegisteredTensorReal) {
   EXPECT_TRUE(parameter.grad().equal(at::ones_like(real)));
 }
 
-TEST(ParameterTable, KnowsUnitsSplitsAndTies) {
+TEST(ParameterTable, HasUnitsSplitsAndTies) {
   const auto config = tiny_config(llama(), {{"tie_word_embeddings", true}});
   const Model model = build_on_meta(llama(), *config);
   const ParameterTable table = parameter_table(*model.module, *llama().plan, *config, {});
@@ -75,7 +70,7 @@ TEST(ParameterTable, KnowsUnitsSplitsAndTies) {
   }
 }
 
-TEST(ParameterTable, KnowsTheMatricesOfLayers) {
+TEST(ParameterTable, MarksTheMatricesOfLayers) {
   const auto matrices = [](const std::string& architecture) {
     const Entry& entry = get_entry(architecture);
     const auto config = tiny_config(entry, {});
@@ -102,7 +97,7 @@ TEST(ParameterTable, KnowsTheMatricesOfLayers) {
   }
 }
 
-TEST(ParameterTable, GivesEachStageItsParameters) {
+TEST(ParameterTable, AssignsParametersToStages) {
   const StageOnRank stage(1, {2});
   for (const bool tied : {false, true}) {
     const auto config = tiny_config(llama(), {{"tie_word_embeddings", tied}});
@@ -125,19 +120,20 @@ std::vector<int64_t> compute_costs(const Entry& entry, const Fields& fields) {
   return layer_costs(table, *entry.plan, stack_sizes(*model.module, *entry.plan));
 }
 
-TEST(LayerCosts, AreTheParametersOfALayerAndOfTheHeadBehindTheLast) {
-  // Queries and outputs of 4 heads of 8, keys and values of 2; gate, up and down; two norms.
+TEST(LayerCosts, CountALayersParametersAndTheHead) {
+  // Queries and outputs of 4 heads of size 8, keys and values of 2 heads; gate, up and down; two norms.
   constexpr int64_t kLayer = 2 * 36 * 32 + 2 * 36 * 16 + 3 * 36 * 50 + 2 * 36, kNorm = 36;
   for (const bool tied : {false, true})
     for (const int64_t words : {62, 1000}) {
       const auto costs = compute_costs(llama(), {{"tie_word_embeddings", tied}, {"vocab_size", words}});
       EXPECT_EQ(costs, (std::vector<int64_t>{kLayer, kLayer, kLayer, kLayer + kNorm + 36 * words}))
-          << "looking a token up costs nothing; tied: " << tied;
-      EXPECT_EQ(stage_cuts({}, 2, costs), std::vector<int64_t>{words == 62 ? 2 : 3}) << "a head of four layers' cost";
+          << "an embedding lookup costs nothing; tied: " << tied;
+      EXPECT_EQ(stage_cuts({}, 2, costs), std::vector<int64_t>{words == 62 ? 2 : 3})
+          << "the head costs as much as four layers";
     }
 }
 
-TEST(LayerCosts, OfExpertsAreThoseThatATokenIsSentTo) {
+TEST(LayerCosts, CountOnlyTheChosenExperts) {
   const auto costs_with = [](int64_t chosen) {
     return compute_costs(get_entry("MixtralForCausalLM"),
                          {{"num_local_experts", int64_t{8}}, {"num_experts_per_tok", chosen}});
@@ -146,25 +142,25 @@ TEST(LayerCosts, OfExpertsAreThoseThatATokenIsSentTo) {
   for (size_t layer = 0; layer < two.size(); ++layer) EXPECT_EQ(three[layer] - two[layer], 3 * 36 * 50);
 }
 
-TEST(LayerCosts, OfTowersAreOneAfterTheOther) {
+TEST(LayerCosts, OfTwoStacksAreConcatenated) {
   const Entry& t5 = get_entry("T5ForConditionalGeneration");
   const Fields fields = {{"num_layers", int64_t{3}}, {"num_decoder_layers", int64_t{2}}};
   const auto integers = config_integers(*tiny_config(t5, fields));
   const int64_t width = integers.at("d_model"), heads = integers.at("num_heads") * integers.at("d_kv");
   const auto costs = compute_costs(t5, fields);
   ASSERT_EQ(costs.size(), 5u);
-  EXPECT_EQ(costs[0], costs[1]) << "tables of tokens and of relative biases are looked up";
-  EXPECT_EQ(costs[2], costs[1] + width) << "the norm behind the encoder";
-  EXPECT_EQ(costs[3], costs[1] + 4 * width * heads + width) << "a decoder's layer looks at the encoder, too";
+  EXPECT_EQ(costs[0], costs[1]) << "token and relative-bias tables are lookups";
+  EXPECT_EQ(costs[2], costs[1] + width) << "the norm after the encoder";
+  EXPECT_EQ(costs[3], costs[1] + 4 * width * heads + width) << "a decoder layer has cross-attention";
   EXPECT_EQ(costs[4], costs[3] + width + width * integers.at("vocab_size")) << "norm and head";
 }
 
-/// Copies a parameter from the ranks' shards, as a gather does, and back, as a reduction does, and expects each rank to
-/// have its rows of it, and 0 after them.
+/// Copies a parameter from the ranks' shards, like copy-out of an all-gather, and back, like copy-in of a
+/// reduce-scatter. Expects each rank to have its rows, followed by zeros.
 void expect_rows_on_all_ranks(const UnitLayout& layout, const ParameterPlacement& parameter) {
-  const at::Tensor whole = at::arange(1, parameter.elements() + 1, at::kFloat).view(parameter.shape);
-  const at::Tensor by_rank = at::full({layout.ranks, layout.shard_size}, std::nan("")), again = at::zeros_like(whole);
-  for (const auto& [in_whole, in_shards] : layout.places(whole, by_rank, parameter)) in_shards.copy_(in_whole);
+  const at::Tensor full = at::arange(1, parameter.elements() + 1, at::kFloat).view(parameter.shape);
+  const at::Tensor by_rank = at::full({layout.ranks, layout.shard_size}, std::nan("")), again = at::zeros_like(full);
+  for (const auto& [in_full, in_shards] : layout.shard_views(full, by_rank, parameter)) in_shards.copy_(in_full);
   layout.clear_padding(by_rank, parameter);
   int64_t next = 0;
   for (int64_t rank = 0; rank < layout.ranks; ++rank) {
@@ -172,30 +168,30 @@ void expect_rows_on_all_ranks(const UnitLayout& layout, const ParameterPlacement
     EXPECT_EQ(first, next);
     next += count;
     const at::Tensor local = layout.local(by_rank[rank], parameter, rank);
-    const at::Tensor rows = whole.dim() == 0 ? whole.view({1}) : whole;
+    const at::Tensor rows = full.dim() == 0 ? full.view({1}) : full;
     EXPECT_TRUE(local.flatten().equal(rows.narrow(parameter.dim, first, count).flatten())) << "rank " << rank;
     const at::Tensor chunk = by_rank[rank].narrow(0, parameter.offset, parameter.chunk());
     EXPECT_TRUE(chunk.narrow(0, local.numel(), chunk.numel() - local.numel()).eq(0).all().item<bool>());
   }
   EXPECT_EQ(next, parameter.rows);
-  for (const auto& [in_whole, in_shards] : layout.places(again, by_rank, parameter)) in_whole.copy_(in_shards);
-  EXPECT_TRUE(again.equal(whole));
+  for (const auto& [in_full, in_shards] : layout.shard_views(again, by_rank, parameter)) in_full.copy_(in_shards);
+  EXPECT_TRUE(again.equal(full));
 }
 
-TEST(UnitLayout, DividesAnotherDimensionWhereThatNeedsLessPadding) {
+TEST(UnitLayout, ShardsTheDimensionWithLittlePadding) {
   struct Example {
     std::vector<int64_t> shape;
     int64_t ranks, dim;
   };
-  for (const auto& [shape, ranks, dim] : {Example{{8, 128, 32}, 64, 1},  // eight experts: a rank keeps parts of all
+  for (const auto& [shape, ranks, dim] : {Example{{8, 128, 32}, 64, 1},  // eight experts: each rank holds parts of all
                                           {{8, 448, 64}, 24, 1},
                                           {{8, 448, 64}, 48, 1},
                                           {{60, 22, 64}, 48, 2},
                                           {{2, 50}, 3, 1},
                                           {{2, 3, 50}, 4, 2},
-                                          {{5, 3}, 4, 1},  // which no dimension is good for
+                                          {{5, 3}, 4, 1},  // no dimension divides well
                                           {{100, 48}, 48, 1},
-                                          // Copies cost more than a little padding does.
+                                          // A copy-out costs more than a little padding.
                                           {{50257, 8}, 8, 0},
                                           {{62, 36}, 4, 0}}) {
     SCOPED_TRACE(::testing::PrintToString(shape) + " on " + std::to_string(ranks));
@@ -206,7 +202,7 @@ TEST(UnitLayout, DividesAnotherDimensionWhereThatNeedsLessPadding) {
   }
 }
 
-TEST(UnitLayout, OfPublishedExpertsIsNearlyAllTheirs) {
+TEST(UnitLayout, OfPublishedExpertsHasLittlePadding) {
   const std::vector<int64_t> mixtral[] = {{8, 28672, 4096}, {8, 4096, 14336}};
   const std::vector<int64_t> qwen2_moe[] = {{60, 2816, 2048}, {60, 2048, 1408}};
   for (const int64_t ranks : {24, 48})
@@ -221,23 +217,23 @@ TEST(UnitLayout, OfPublishedExpertsIsNearlyAllTheirs) {
     }
 }
 
-TEST(UnitLayout, DividesRowsAndPadsTheLastRanks) {
+TEST(UnitLayout, ShardsRowsAndPadsTheLastRanks) {
   UnitLayout layout(4);
   layout.add({}, {10, 3});
   layout.add({}, {2});
   layout.add({}, {3, 6});
-  layout.add({}, {});  // a number
-  const at::Tensor whole = at::arange(4 * layout.shard_size, at::kFloat);
+  layout.add({}, {});  // a scalar
+  const at::Tensor full = at::arange(4 * layout.shard_size, at::kFloat);
   for (const ParameterPlacement& parameter : layout.parameters) {
     EXPECT_EQ(parameter.dim, 0);
     expect_rows_on_all_ranks(layout, parameter);
-    // Chunks that are gathered one after the other are the parameter, then padding.
-    const at::Tensor chunks = layout.chunks(whole, parameter).flatten();
-    EXPECT_TRUE(chunks.narrow(0, 0, parameter.elements()).equal(layout.whole(whole, parameter).flatten()));
+    // The concatenated chunks are the parameter followed by padding.
+    const at::Tensor chunks = layout.chunks(full, parameter).flatten();
+    EXPECT_TRUE(chunks.narrow(0, 0, parameter.elements()).equal(layout.full(full, parameter).flatten()));
   }
 }
 
-TEST(Initialization, DependsOnSeedAndNameAlone) {
+TEST(Initialization, DependsOnlyOnSeedAndName) {
   Mesh mesh({}, {}, {.device = at::kCPU});
   const auto weights = [&](uint64_t seed, int64_t layers) {
     const auto config = tiny_config(llama(), {{"num_hidden_layers", layers}});
@@ -247,10 +243,10 @@ TEST(Initialization, DependsOnSeedAndNameAlone) {
     return found;
   };
   at::manual_seed(5);
-  const at::Tensor drawn = at::rand({3});
+  const at::Tensor expected_next = at::rand({3});
   at::manual_seed(5);
   const auto small = weights(1, 2), large = weights(1, 4), other = weights(2, 2);
-  EXPECT_TRUE(at::rand({3}).equal(drawn)) << "the caller's random numbers changed";
+  EXPECT_TRUE(at::rand({3}).equal(expected_next)) << "the caller's RNG state changed";
   for (const auto& [name, weight] : small) {
     EXPECT_TRUE(weight.equal(large.at(name))) << name;
     if (name.ends_with("proj.weight")) {
@@ -261,7 +257,7 @@ TEST(Initialization, DependsOnSeedAndNameAlone) {
   EXPECT_FALSE(small.at("model.layers.0.mlp.up_proj.weight").equal(small.at("model.layers.1.mlp.up_proj.weight")));
 }
 
-TEST(ModelErrors, SaysInOneSentenceWhatDoesNotDivide) {
+TEST(ModelErrors, NameTheSizeThatDoesNotDivide) {
   const auto error = [](const Fields& fields, std::initializer_list<std::pair<Axis, int64_t>> sizes) {
     MeshShape shape;
     for (const auto& [axis, size] : sizes) shape[axis] = size;
@@ -275,22 +271,22 @@ TEST(ModelErrors, SaysInOneSentenceWhatDoesNotDivide) {
   EXPECT_EQ(error({{"num_attention_heads", int64_t{6}}}, {{Axis::tp, 3}}),
             "num_key_value_heads = 2 cannot be split over tp = 3: choose a tp that divides it or is a multiple of it");
   EXPECT_EQ(error({}, {{Axis::pp, 5}}),
-            "pp = 5 needs at least as many layers, and model.layers has 4: choose a smaller pp");
+            "pp = 5 needs at least as many layers, but model.layers has 4: choose a smaller pp");
   EXPECT_EQ(error({}, {{Axis::cp, 2}}), "cp = 2 is not supported: set it to 1");
-  EXPECT_EQ(error({}, {{Axis::tp, 0}}), "tp = 0: an axis has at least 1 rank");
+  EXPECT_EQ(error({}, {{Axis::tp, 0}}), "tp = 0: an axis needs at least 1 rank");
 }
 
-TEST(ModelErrors, NamesTheKnownTasksWhereAnEntrysIsUnknown) {
+TEST(ModelErrors, ListKnownTasksForAnUnknownTask) {
   Entry unknown = llama();
   unknown.task = "juggling";
   EXPECT_EQ(ParallelModel::error(unknown, *tiny_config(llama()), MeshShape{}),
-            "LlamaForCausalLM is an entry for \"juggling\", a task that is not known: write MODEL_ENTRY with one of "
+            "LlamaForCausalLM is an entry for \"juggling\", an unknown task: write MODEL_ENTRY with one of "
             "causal-lm, masked-lm, seq2seq, next-item, masked-item, sequence-classification, token-classification, "
             "sentence-embedding, "
             "sentence-pair-classification, image-classification, contrastive-pairs, image-text-to-text");
 }
 
-TEST(Targets, OfATaskAreThoseThatTheLossCounts) {
+TEST(Targets, OfATaskMatchTheLoss) {
   const auto targets = [](std::string_view task, const at::Tensor& labels) { return find_task(task)->targets(labels); };
   const at::Tensor tokens = at::tensor({3, 4, -100, 5}, at::kLong).view({1, 4});
   EXPECT_TRUE(targets("causal-lm", tokens).equal(at::tensor({4, -100, 5, -100}, at::kLong).view({1, 4})));

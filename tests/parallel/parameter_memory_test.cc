@@ -1,9 +1,8 @@
-// What sharded parameters occupy on a rank, counted as live bytes of tensors.
+// Memory of sharded parameters on a rank, counted as live tensor bytes.
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "generated/llama.h"
 #include "tests/parallel/training_runs.h"
 #include "tests/support/counting_allocator.h"
 
@@ -15,10 +14,10 @@ constexpr int kRanks = 4;
 struct Shape {
   const char* name;
   int64_t layers, width;
-  bool straight;  // whether its parameters are large enough to be gathered without a flat buffer
+  bool skips_copy_out;  // whether parameters are large enough for an all-gather without copy-out
 };
 
-/// Bytes of parameters: this rank's, those outside of the layers, the output projection's alone, one layer's.
+/// Parameter bytes: this rank's shards, those outside the layers, the output projection, and one layer.
 struct Sizes {
   double shard = 0, root = 0, head = 0, unit = 0;
 };
@@ -35,7 +34,7 @@ Sizes get_sizes(std::vector<ShardedParameter>& parameters) {
   return sizes;
 }
 
-/// Peaks of an evaluation and of the second training step, with `prefetch` units gathered ahead.
+/// Memory peaks of an evaluation and of the second training step, with `prefetch` units.
 struct Peaks {
   double forward = 0, step = 0;
 };
@@ -44,7 +43,7 @@ Peaks measure(CountingAllocator& counting, const Entry& entry, const AnyConfig& 
               Sizes& sizes) {
   ParallelModel model(entry, config, mesh, {.prefetch = prefetch}, 1);
   sizes = get_sizes(model.parameters());
-  // So few tokens that activations do not count.
+  // Few tokens, so that activations are negligible.
   Batch batch;
   batch.input_ids = at::arange(4).view({1, 4});
   batch.labels = batch.input_ids;
@@ -59,11 +58,13 @@ Peaks measure(CountingAllocator& counting, const Entry& entry, const AnyConfig& 
   return peaks;
 }
 
+void PrintTo(const Shape& one, std::ostream* out) { *out << one.name; }
+
 class ParameterMemory : public ::testing::TestWithParam<Shape> {};
 
-TEST_P(ParameterMemory, IsTheShardTheRootAndTheUnitsAtWork) {
+TEST_P(ParameterMemory, IsTheShardTheRootAndTheUnshardedUnits) {
   constexpr std::array<int64_t, 3> kPrefetch = {0, 1, 3};
-  const auto [name, layers, width, straight] = GetParam();
+  const auto [name, layers, width, skips_copy_out] = GetParam();
   MeshShape mesh_shape;
   mesh_shape[Axis::dp_shard] = kRanks;
   const auto reports = run_ranks(kRanks, [&, layers = layers, width = width](const Environment& environment) {
@@ -86,35 +87,35 @@ TEST_P(ParameterMemory, IsTheShardTheRootAndTheUnitsAtWork) {
     return report;
   });
 
-  // The same in every run: what threads of the backend do allocates nothing and keeps nothing.
-  constexpr double kRest = 1.02;  // activations of four tokens, norms' weights, alignment
+  // Deterministic: backend threads neither allocate nor keep memory.
+  constexpr double kRest = 1.02;  // activations of four tokens, norm weights, alignment
   for (const Report& report : reports) {
     const double shard = report[6], root = report[7], head = report[8], unit = report[9];
     for (size_t i = 0; i < kPrefetch.size(); ++i) {
       const double forward = report[2 * i], step = report[2 * i + 1];
       const auto prefetch = static_cast<double>(kPrefetch[i]);
       const double parameters = shard + root + (1 + prefetch) * unit;
-      // Large parameters are gathered where the modules compute with them, small ones into a flat buffer: that is the
-      // one gathered ahead, and where none is, one more.
-      const double flat = straight || prefetch > 0 ? 0 : unit;
+      // Large parameters are gathered in place, small ones into a flat buffer that needs a copy-out: the buffer belongs
+      // to the prefetched unit; without prefetch there is one more.
+      const double flat = skips_copy_out || prefetch > 0 ? 0 : unit;
       EXPECT_LE(forward, kRest * (parameters + flat)) << "prefetch " << prefetch;
-      EXPECT_GE(forward, parameters + flat) << "the count misses something; prefetch " << prefetch;
+      EXPECT_GE(forward, parameters + flat) << "the count is incomplete; prefetch " << prefetch;
 
-      // Most lives at the end of the backward of the last layer after which there are `prefetch` to gather: its
-      // gradients as autograd leaves them; those of the layer before it in the backward, as they are sent and as they
-      // come from all ranks; this rank's of that layer and of all before; the output projection's, which is in the
-      // root. (The embedding's come when the layers are done.)
+      // The peak is at the end of the backward of the last layer with `prefetch` layers left to unshard. Live
+      // gradients: of that layer, as autograd leaves them; of the layer before it in the backward, as input of the
+      // reduce-scatter and as received from all ranks; the reduced gradients of that layer and all before it; and of
+      // the output projection, which is in the root. (The gradients of the embedding come after the layers.)
       const double summed = (static_cast<double>(layers - 1) - prefetch) * unit / kRanks;
       const double gradients = unit + 2 * unit + summed + head;
       EXPECT_LE(step, kRest * (parameters + gradients)) << "prefetch " << prefetch;
-      EXPECT_GE(step, parameters + gradients) << "the count misses something; prefetch " << prefetch;
+      EXPECT_GE(step, parameters + gradients) << "the count is incomplete; prefetch " << prefetch;
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, ParameterMemory,
-                         ::testing::Values(Shape{"Narrow", 12, 256, /*straight=*/false},
-                                           Shape{"Wide", 6, 768, /*straight=*/true}),
+                         ::testing::Values(Shape{"Narrow", 12, 256, /*skips_copy_out=*/false},
+                                           Shape{"Wide", 6, 768, /*skips_copy_out=*/true}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -1,14 +1,13 @@
-// A pipeline holds what its schedule stores, however many micro-batches pass through it.
+// A pipeline stores as many micro-batches as its schedule requires, independent of their total number.
 #include <gtest/gtest.h>
 
-#include "generated/llama.h"
 #include "tests/parallel/training_runs.h"
 #include "tests/support/counting_allocator.h"
 
 namespace modular::testing {
 namespace {
 
-/// Live bytes at the peak of a step, beyond those before it.
+/// Live bytes at the peak of a step, in addition to those before it.
 int64_t peak_of_step(ParallelModel& model, int64_t micro_batches) {
   Batch batch;
   batch.input_ids = at::arange(48).view({4, 12});
@@ -22,7 +21,7 @@ int64_t peak_of_step(ParallelModel& model, int64_t micro_batches) {
   return counting.peak() - before;
 }
 
-TEST(PipelineMemory, OfTwiceAsManyMicroBatchesIsTheSame) {
+TEST(PipelineMemory, DoesNotGrowWithTheNumberOfMicroBatches) {
   run_ranks(4, [](const Environment& environment) {
     CountingAllocator::installed();
     at::set_num_threads(1);
@@ -33,7 +32,7 @@ TEST(PipelineMemory, OfTwiceAsManyMicroBatchesIsTheSame) {
     ParallelModel model(entry, *tiny_config(entry), mesh, {}, 1);
     const int64_t few = peak_of_step(model, 16), many = peak_of_step(model, 32);
     EXPECT_GT(few, 0);
-    EXPECT_EQ(many, few) << "what was sent, or came, is kept";
+    EXPECT_EQ(many, few) << "sent or received tensors are not freed";
   });
 }
 

@@ -1,13 +1,13 @@
-// The tables of pipeline schedules, held to the closed forms of the papers that they come from, and the checker that
-// every schedule passes before a rank starts.
-#include "runtime/parallel/pipeline_schedule.h"
+// Pipeline schedules, compared with the closed forms of their papers, and the validation that every schedule passes
+// before a rank starts.
+#include "runtime/parallel/pipeline/pipeline_schedule.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "runtime/parallel/known_schedules.h"
-#include "runtime/parallel/schedule_simulator.h"
+#include "runtime/parallel/pipeline/known_schedules.h"
+#include "runtime/parallel/pipeline/schedule_simulator.h"
 
 namespace modular {
 namespace {
@@ -24,7 +24,7 @@ std::string text(const std::vector<PipelineAction>& actions) {
   return result;
 }
 
-/// One stage a rank.
+/// One stage per rank.
 PipelineSchedule one_each(std::vector<std::vector<PipelineAction>> ranks) {
   return {looped_stages(static_cast<int64_t>(ranks.size()), 1), std::move(ranks)};
 }
@@ -33,11 +33,11 @@ struct Sizes {
   int64_t ranks, stages_per_rank, micro_batches;
 };
 
-/// Calls `check` with sizes that the schedule takes.
+/// Calls `check` with sizes that the schedule supports.
 template <class Check>
 void for_all_sizes(const KnownSchedule& known, Check&& check) {
   for (const int64_t ranks : {2, 3, 4, 5, 8})
-    for (int64_t stages = known.least_stages; stages <= std::min(known.most_stages, int64_t{4}); ++stages)
+    for (int64_t stages = known.min_stages; stages <= std::min(known.max_stages, int64_t{4}); ++stages)
       for (const int64_t micro_batches : {1, 2, 3, 4, 6, 8, 9, 12, 15, 16, 24, 40}) {
         if (!known.error(ranks, stages, micro_batches).empty()) continue;
         SCOPED_TRACE(std::string(known.name) + ", " + std::to_string(ranks) + " ranks, " + std::to_string(stages) +
@@ -50,7 +50,7 @@ const KnownSchedule& known(std::string_view name) {
   return *std::ranges::find(known_schedules(), name, &KnownSchedule::name);
 }
 
-TEST(Schedule1F1B, RunsAheadByTheNumberOfRanksAfterIt) {
+TEST(Schedule1F1B, HasAWarmupForwardPerLaterRank) {
   const auto schedule = schedule_1f1b(3, 4);
   ASSERT_EQ(schedule.ranks.size(), 3U);
   EXPECT_EQ(text(schedule.ranks[0]), "0F0 0F1 0F2 0B0 0F3 0B1 0B2 0B3");
@@ -70,13 +70,13 @@ TEST(ScheduleInterleaved, PassesGroupsOfMicroBatchesThroughEachStage) {
   EXPECT_EQ(text(schedule.ranks[1]), "1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3");
 }
 
-TEST(ScheduleInterleavedZeroBubble, OfOneStageARankIsH1) {
+TEST(ScheduleInterleavedZeroBubble, WithOneStagePerRankIsH1) {
   const auto schedule = schedule_interleaved_zero_bubble(2, 1, 3);
   EXPECT_EQ(text(schedule.ranks[0]), "0F0 0F1 0I0 0W0 0F2 0I1 0W1 0I2 0W2");
   EXPECT_EQ(text(schedule.ranks[1]), "1F0 1I0 1F1 1I1 1W0 1F2 1I2 1W1 1W2");
 }
 
-TEST(ScheduleZbv, TurnsOnTheLastRank) {
+TEST(ScheduleZbv, TurnsAroundOnTheLastRank) {
   const auto schedule = schedule_zbv(2, 3);
   EXPECT_EQ(schedule.stage_ranks, (std::vector<int64_t>{0, 1, 1, 0}));
   EXPECT_EQ(text(schedule.ranks[0]), "0F0 0F1 0F2 3F0 3I0 3W0 3F1 3I1 3W1 0I0 0W0 3F2 3I2 3W2 0I1 0W1 0I2 0W2");
@@ -85,7 +85,7 @@ TEST(ScheduleZbv, TurnsOnTheLastRank) {
 
 class KnownSchedules : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(KnownSchedules, CanRunForAllSizes) {
+TEST_P(KnownSchedules, AreValidForAllSizes) {
   for_all_sizes(known(GetParam()), [](const PipelineSchedule& schedule, const Sizes& sizes) {
     EXPECT_EQ(find_problem(schedule, sizes.micro_batches), "");
     EXPECT_EQ(static_cast<int64_t>(schedule.ranks.size()), sizes.ranks);
@@ -105,7 +105,8 @@ bool is_full(std::string_view name, const Sizes& sizes) {
   return name != "zbv" || sizes.micro_batches >= 2 * sizes.ranks - 1;
 }
 
-/// The share of a step in which a rank waits, where a backward takes twice as long as a forward and its halves as long.
+/// The bubble: idle fraction of a step in which a backward takes twice as long as a forward, and each of its halves as
+/// long as a forward.
 double expected_idle_share(std::string_view name, const Sizes& sizes) {
   const auto waits = static_cast<double>(sizes.ranks - 1);
   const auto forwards = static_cast<double>(sizes.stages_per_rank * sizes.micro_batches);
@@ -120,7 +121,7 @@ int64_t expected_stored(std::string_view name, const Sizes& sizes, int64_t rank)
   return stages * ranks + (name == "dualpipev" ? 1 : 0);
 }
 
-TEST_P(KnownSchedules, WaitAndStoreAsTheirClosedFormsSay) {
+TEST_P(KnownSchedules, MatchTheirClosedForms) {
   const std::string_view name = GetParam();
   for_all_sizes(known(name), [&](const PipelineSchedule& schedule, const Sizes& sizes) {
     const Simulation simulated = simulate(schedule);
@@ -132,7 +133,7 @@ TEST_P(KnownSchedules, WaitAndStoreAsTheirClosedFormsSay) {
   });
 }
 
-TEST_P(KnownSchedules, WaitLessThan1F1BWhereTheBackwardIsCut) {
+TEST_P(KnownSchedules, HaveASmallerBubbleThan1F1BWithSplitBackwards) {
   const std::string_view name = GetParam();
   if (!is_cut(name)) return;
   for (const ActionTimes& times : {ActionTimes{1.0, 1.0, 1.0, 2.0}, ActionTimes{1.0, 1.3, 0.7, 2.0}})
@@ -162,7 +163,7 @@ TEST(ScheduleForward, PassesAllStagesOfAnyPlacement) {
           "");
 }
 
-TEST(Simulation, TakesTheTimesOfTheActions) {
+TEST(Simulation, UsesTheTimesOfTheActions) {
   // 0F0 1F0 1B0 0B0, one after the other.
   const Simulation simulated = simulate(schedule_1f1b(2, 1), {.forward = 3.0, .backward = 5.0});
   EXPECT_DOUBLE_EQ(simulated.time, 16.0);
@@ -170,8 +171,8 @@ TEST(Simulation, TakesTheTimesOfTheActions) {
   EXPECT_EQ(simulated.starts, (std::vector<std::vector<double>>{{0.0, 11.0}, {3.0, 6.0}}));
 }
 
-TEST(ProblemOf, NamesAStageThatWaitsForever) {
-  // Stage 0 wants the backward of micro-batch 0 before it has sent micro-batch 1, which stage 1 wants first.
+TEST(FindProblem, NamesAStageThatWaitsForever) {
+  // Stage 0 waits for the backward of micro-batch 0 before it has sent micro-batch 1, for which stage 1 waits first.
   const PipelineSchedule schedule = one_each({
       {{Kind::forward, 0, 0}, {Kind::backward, 0, 0}, {Kind::forward, 0, 1}, {Kind::backward, 0, 1}},
       {{Kind::forward, 1, 0}, {Kind::forward, 1, 1}, {Kind::backward, 1, 0}, {Kind::backward, 1, 1}},
@@ -179,7 +180,7 @@ TEST(ProblemOf, NamesAStageThatWaitsForever) {
   EXPECT_EQ(find_problem(schedule, 2), "stage 0 waits forever before the backward of micro-batch 0");
 }
 
-TEST(ProblemOf, NamesAMicroBatchThatIsLeftOutOrDoneTwice) {
+TEST(FindProblem, NamesAMissingOrDuplicateMicroBatch) {
   EXPECT_EQ(find_problem(one_each({{{Kind::forward, 0, 0}, {Kind::backward, 0, 0}}}), 2),
             "stage 0 does not run the forward of each of 2 micro-batches once");
   EXPECT_EQ(find_problem(one_each({{{Kind::forward, 0, 0}, {Kind::backward, 0, 0}, {Kind::backward, 0, 0}}}), 1),
@@ -189,18 +190,18 @@ TEST(ProblemOf, NamesAMicroBatchThatIsLeftOutOrDoneTwice) {
         {{Kind::forward, 0, 0}, {Kind::backward_weight, 0, 0}},
         {{Kind::forward, 0, 0}, {Kind::backward_input, 0, 0}, {Kind::backward_weight, 0, 0}, {Kind::backward, 0, 0}}})
     EXPECT_EQ(find_problem(one_each({actions}), 1),
-              "stage 0 does not run the backward of each of 1 micro-batches once, whole or as inputs and weights");
+              "stage 0 does not run the backward of each of 1 micro-batches once, as B or as I and W");
 }
 
-TEST(ProblemOf, TakesForwardsAloneForAnEvaluationAndForNothingElse) {
+TEST(FindProblem, AcceptsForwardOnlySchedulesOnlyForEvaluation) {
   const PipelineSchedule forwards = schedule_forward({0, 1}, 2, 2);
   EXPECT_EQ(find_problem(forwards, 2, /*trains=*/false), "");
   EXPECT_EQ(find_problem(forwards, 2), "stage 0 does not run the backward of each of 2 micro-batches once");
   EXPECT_EQ(find_problem(schedule_gpipe(2, 2), 2, /*trains=*/false),
-            "stage 0 runs backwards, and there are to be forwards alone");
+            "stage 0 runs a backward in a forward-only schedule");
 }
 
-TEST(ProblemOf, NamesWhatComesBeforeWhatItNeeds) {
+TEST(FindProblem, NamesAnActionBeforeItsDependency) {
   EXPECT_EQ(find_problem(one_each({{{Kind::backward, 0, 0}, {Kind::forward, 0, 0}}}), 1),
             "stage 0 waits forever before the backward of micro-batch 0");
   EXPECT_EQ(
@@ -208,26 +209,27 @@ TEST(ProblemOf, NamesWhatComesBeforeWhatItNeeds) {
       "stage 0 waits forever before the backward of weights of micro-batch 0");
 }
 
-TEST(ProblemOf, NamesRanksThatDisagreeOnTheOrder) {
+TEST(FindProblem, NamesRanksThatDisagreeOnTheOrder) {
   const PipelineSchedule forwards =
       one_each({{{Kind::forward, 0, 0}, {Kind::forward, 0, 1}}, {{Kind::forward, 1, 1}, {Kind::forward, 1, 0}}});
   EXPECT_EQ(find_problem(forwards, 2, /*trains=*/false),
-            "rank 0 sends the activations of stage 0 and micro-batch 0 where rank 1 takes those of stage 0 and "
+            "rank 0 sends the activations of stage 0 and micro-batch 0 where rank 1 expects those of stage 0 and "
             "micro-batch 1");
   PipelineSchedule backwards = schedule_gpipe(2, 2);
   std::swap(backwards.ranks[0][2], backwards.ranks[0][3]);
   EXPECT_EQ(find_problem(backwards, 2),
-            "rank 1 sends the gradients of stage 1 and micro-batch 0 where rank 0 takes those of stage 1 and "
+            "rank 1 sends the gradients of stage 1 and micro-batch 0 where rank 0 expects those of stage 1 and "
             "micro-batch 1");
 }
 
-TEST(ProblemOf, NamesWhatLiesWhereItCannot) {
+TEST(FindProblem, NamesMisplacedStagesAndActions) {
   EXPECT_EQ(find_problem({{0, 0}, {{}, {}}}, 0), "rank 1 has no stage");
-  EXPECT_EQ(find_problem({{0, 2}, {{}, {}}}, 0), "stage 1 lies on rank 2 of 2");
+  EXPECT_EQ(find_problem({{0, 2}, {{}, {}}}, 0), "stage 1 is on rank 2 of 2");
   EXPECT_EQ(find_problem({{0, 1}, {{{Kind::forward, 1, 0}}, {}}}, 1),
-            "1F0 is given to rank 0, and its stage lies on rank 1");
-  EXPECT_EQ(find_problem({{0}, {{{Kind::forward, 1, 0}}}}, 1), "1F0 is of a stage that there is not");
-  EXPECT_EQ(find_problem({{0}, {{{Kind::forward, 0, 1}}}}, 1), "0F1 is of a micro-batch that a step of 1 has not");
+            "1F0 is listed for rank 0, but its stage is on rank 1");
+  EXPECT_EQ(find_problem({{0}, {{{Kind::forward, 1, 0}}}}, 1), "1F0 names a stage that does not exist");
+  EXPECT_EQ(find_problem({{0}, {{{Kind::forward, 0, 1}}}}, 1),
+            "0F1 names a micro-batch that a step of 1 does not have");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Between which layers stages are cut, and which settings of a pipeline are rejected.
-#include "runtime/parallel/pipeline_stages.h"
+// Cuts between pipeline stages, and errors for invalid pipeline options.
+#include "runtime/parallel/pipeline/pipeline_stages.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <numeric>
 #include <random>
 
-#include "runtime/parallel/pipeline_options.h"
+#include "runtime/parallel/pipeline/pipeline_options.h"
 
 namespace modular {
 namespace {
@@ -18,7 +18,7 @@ using Numbers = std::vector<int64_t>;
 
 Numbers equal_layers(size_t count) { return Numbers(count, 1); }
 
-TEST(BalancedCuts, OfEqualLayersAreEvenWithTheLongerStagesFirst) {
+TEST(BalancedCuts, AreEvenForEqualLayersWithLongerStagesFirst) {
   EXPECT_EQ(balanced_cuts(equal_layers(4), 2), Numbers({2}));
   EXPECT_EQ(balanced_cuts(equal_layers(7), 3), Numbers({3, 5}));
   EXPECT_EQ(balanced_cuts(equal_layers(8), 3), Numbers({3, 6}));
@@ -33,23 +33,23 @@ TEST(BalancedCuts, OfEqualLayersAreEvenWithTheLongerStagesFirst) {
 }
 
 TEST(BalancedCuts, GiveTheStageWithTheHeadFewerLayers) {
-  // Eight layers of 1, and a head worth 2 of them with the last.
+  // Eight layers of cost 1, and a head of cost 2 with the last.
   const Numbers costs = {1, 1, 1, 1, 1, 1, 1, 3};
   EXPECT_EQ(balanced_cuts(costs, 2), Numbers({5})) << "5 and 3 + 2";
   EXPECT_EQ(balanced_cuts(costs, 5), Numbers({2, 4, 6, 7})) << "2, 2, 2, 1 and 1 + 2";
-  EXPECT_EQ(balanced_cuts(costs, 8), Numbers({1, 2, 3, 4, 5, 6, 7})) << "each has one, whatever it costs";
-  // What lies before the layers costs with the first one.
+  EXPECT_EQ(balanced_cuts(costs, 8), Numbers({1, 2, 3, 4, 5, 6, 7})) << "one layer each, whatever the cost";
+  // The cost of modules before the layers counts with the first layer.
   EXPECT_EQ(balanced_cuts({3, 1, 1, 1, 1, 1}, 2), Numbers({2})) << "3 + 1 and 4";
 }
 
-TEST(BalancedCuts, OfTowersWhoseLayersCostUnlike) {
+TEST(BalancedCuts, BalanceStacksWithDifferentLayerCosts) {
   EXPECT_EQ(balanced_cuts({2, 2, 2, 3, 3, 3}, 2), Numbers({4})) << "9 and 6 rather than 6 and 9";
   EXPECT_EQ(balanced_cuts({1, 1, 1, 1, 4, 4, 4}, 4), Numbers({4, 5, 6}))
-      << "the whole small tower, then one layer each";
-  EXPECT_EQ(balanced_cuts({9, 1, 1, 1}, 3), Numbers({1, 3})) << "beside what cannot be shared, the others are even";
+      << "the entire cheap stack, then one layer each";
+  EXPECT_EQ(balanced_cuts({9, 1, 1, 1}, 3), Numbers({1, 3})) << "after the indivisible layer, the others are even";
 }
 
-/// Calls `found` with each way to cut so many layers into so many stages.
+/// Calls `found` with each division of the layers into stages.
 void each_cut(int64_t layers, int64_t stages, Numbers& cuts, const std::function<void()>& found) {
   if (static_cast<int64_t>(cuts.size()) == stages - 1) return found();
   for (int64_t cut = cuts.empty() ? 1 : cuts.back() + 1; cut < layers; ++cut) {
@@ -59,7 +59,7 @@ void each_cut(int64_t layers, int64_t stages, Numbers& cuts, const std::function
   }
 }
 
-/// What the stages cost, the costliest first.
+/// Costs of the stages, in descending order.
 Numbers costs_of_stages(const Numbers& costs, const Numbers& cuts) {
   Numbers of_stages(cuts.size() + 1);
   for (size_t layer = 0; layer < costs.size(); ++layer) {
@@ -70,7 +70,7 @@ Numbers costs_of_stages(const Numbers& costs, const Numbers& cuts) {
   return of_stages;
 }
 
-TEST(BalancedCuts, AreTheBestOfAll) {
+TEST(BalancedCuts, AreOptimal) {
   std::mt19937 random(5);
   for (int round = 0; round < 300; ++round) {
     Numbers costs(1 + random() % 8);
@@ -79,7 +79,7 @@ TEST(BalancedCuts, AreTheBestOfAll) {
     Numbers best, cuts;
     bool is_first = true;
     each_cut(layers, stages, cuts, [&] {
-      // Cuts come in ascending order, so of equals the last one has the longer earlier stages.
+      // Cuts are in ascending order, so among equal divisions the last one has the longer earlier stages.
       if (!is_first && costs_of_stages(costs, cuts) > costs_of_stages(costs, best)) return;
       is_first = false;
       best = cuts;
@@ -88,7 +88,7 @@ TEST(BalancedCuts, AreTheBestOfAll) {
   }
 }
 
-TEST(StageCuts, AreThoseOfTheSettingsOrBalanced) {
+TEST(StageCuts, UseTheOptionsOrBalance) {
   EXPECT_EQ(stage_cuts({.cuts = {1, 6}}, 3, equal_layers(7)), Numbers({1, 6}));
   EXPECT_EQ(stage_cuts({}, 3, equal_layers(7)), Numbers({3, 5}));
   EXPECT_EQ(stage_cuts({.schedule = "zbv"}, 2, {1, 1, 1, 1, 4}), Numbers({2, 3, 4})) << "four stages of two ranks";
@@ -108,16 +108,17 @@ std::string error(const PipelineOptions& options, int64_t ranks, int64_t micro_b
   return sentence.empty() ? "" : key + ": " + sentence;
 }
 
-TEST(StageOnRank, KnowsWhereTwoTowersBeginAndEnd) {
-  // Of 3 and 4 layers, in stages [0, 2), [2, 3), [3, 5), [5, 7) and, cut elsewhere, of both towers.
+TEST(StageOnRank, KnowsWhereTwoStacksBeginAndEnd) {
+  // Stacks of 3 and 4 layers, in stages [0, 2), [2, 3), [3, 5), [5, 7) and, with different cuts, in stages with layers
+  // of both.
   const auto stage = [](int64_t number, std::vector<int64_t> cuts) {
     return StageOnRank(number, std::move(cuts), {3, 4});
   };
-  const auto ends = [](const StageOnRank& one) {
+  const auto ends = [](const StageOnRank& stage_on_rank) {
     std::string text;
-    for (const size_t tower : {0, 1})
-      text += std::string(one.begins(tower) ? "b" : "-") + (one.ends(tower) ? "e" : "-");
-    return text + std::to_string(one.receives());
+    for (const size_t stack : {0, 1})
+      text += std::string(stage_on_rank.begins(stack) ? "b" : "-") + (stage_on_rank.ends(stack) ? "e" : "-");
+    return text + std::to_string(stage_on_rank.receives());
   };
   const std::vector<std::string> between = {"b---0", "-e--1", "--b-1", "---e2"}, across = {"beb-0", "----2", "---e2"};
   for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(ends(stage(i, {2, 3, 5})), between[static_cast<size_t>(i)]) << i;
@@ -127,7 +128,7 @@ TEST(StageOnRank, KnowsWhereTwoTowersBeginAndEnd) {
   EXPECT_EQ(stage(2, {4, 5}).layers(0, 3).first, stage(2, {4, 5}).layers(0, 3).second);
 }
 
-TEST(PipelineError, SaysNothingOfWhatCanBe) {
+TEST(PipelineError, IsEmptyForValidOptions) {
   for (const char* name :
        {"gpipe", "1f1b", "interleaved", "looped-bfs", "interleaved-zero-bubble", "zbv", "dualpipev"}) {
     EXPECT_EQ(error({.schedule = name}, 2, 4), "");
@@ -137,48 +138,48 @@ TEST(PipelineError, SaysNothingOfWhatCanBe) {
   EXPECT_EQ(error({.schedule = "interleaved"}, 2, 0), "") << "evaluation takes any number";
 }
 
-TEST(PipelineError, NamesTheSettingAndTheRemedy) {
+TEST(PipelineError, NamesTheKeyAndTheFix) {
   EXPECT_EQ(error({.schedule = "zigzag"}, 2, 4),
             "parallel.schedule: parallel.schedule is \"zigzag\": it must be one of gpipe, 1f1b, interleaved, "
             "looped-bfs, interleaved-zero-bubble, zbv, dualpipev, or a path that ends in .csv");
   EXPECT_EQ(
       error({.schedule = "interleaved"}, 4, 6),
-      "parallel.schedule: parallel.schedule: interleaved needs a number of micro-batches that pp = 4 divides, and "
-      "train.micro_batches is 6: make it 8, or choose another schedule");
+      "parallel.schedule: parallel.schedule: interleaved needs a number of micro-batches that pp = 4 divides, but "
+      "train.micro_batches is 6: set it to 8, or choose another schedule");
   EXPECT_EQ(error({.schedule = "dualpipev"}, 4, 6),
-            "parallel.schedule: parallel.schedule: dualpipev needs at least 8 micro-batches with pp = 4, and "
+            "parallel.schedule: parallel.schedule: dualpipev needs at least 8 micro-batches with pp = 4, but "
             "train.micro_batches is 6: raise it, or choose another schedule");
   EXPECT_EQ(
       error({.schedule = "1f1b", .stages_per_rank = 2}, 2, 4),
-      "parallel.stages_per_rank: parallel.stages_per_rank is 2, and 1f1b has 1 stage a rank: set it to 1, or to 0");
+      "parallel.stages_per_rank: parallel.stages_per_rank is 2, but 1f1b has 1 stage per rank: set it to 1, or to 0");
   EXPECT_EQ(
       error({.schedule = "interleaved", .stages_per_rank = 1}, 2, 4),
-      "parallel.stages_per_rank: parallel.stages_per_rank is 1, and interleaved has at least 2 stages per rank: set "
+      "parallel.stages_per_rank: parallel.stages_per_rank is 1, but interleaved has at least 2 stages per rank: set "
       "it to 2, or to 0");
   EXPECT_EQ(error({.cuts = {3}}, 1, 1),
-            "parallel.cuts: parallel.cuts says where stages begin, and parallel.pp is 1: leave it empty");
+            "parallel.cuts: parallel.cuts sets stage boundaries, but parallel.pp is 1: leave it empty");
   EXPECT_EQ(error({.cuts = {3, 4}}, 2, 1),
-            "parallel.cuts: parallel.cuts is [3, 4], and parallel.pp and parallel.schedule make 2 stages: give the 1 "
-            "places where the later ones begin");
+            "parallel.cuts: parallel.cuts is [3, 4], but parallel.pp and parallel.schedule make 2 stages: give the 1 "
+            "first layers of the later stages");
   for (const std::vector<int64_t>& cuts : {std::vector<int64_t>{0, 3}, {3, 3}, {4, 3}})
-    EXPECT_NE(error({.cuts = cuts}, 3, 1).find("let the numbers ascend from at least 1"), std::string::npos);
+    EXPECT_NE(error({.cuts = cuts}, 3, 1).find("write ascending numbers of at least 1"), std::string::npos);
 }
 
-TEST(PipelineError, OfAFile) {
+TEST(PipelineError, OfAScheduleFile) {
   const std::string file = ::testing::TempDir() + "/rejected.csv";
   std::ofstream(file) << "0F0,0B0\n1F0,1B0\n";
   const PipelineOptions options{.schedule = file};
   EXPECT_EQ(error(options, 2, 1), "");
   EXPECT_EQ(error(options, 3, 1), "parallel.schedule: parallel.schedule: " + file +
-                                      " has rows for 2 ranks, and parallel.pp is 3: set parallel.pp to 2, or choose "
+                                      " has rows for 2 ranks, but parallel.pp is 3: set parallel.pp to 2, or choose "
                                       "another schedule");
   EXPECT_EQ(error(options, 2, 4),
             "parallel.schedule: parallel.schedule: " + file +
-                " cannot run with train.micro_batches = 4, as stage 0 does not run the forward of each of 4 "
-                "micro-batches once: correct the file or the number");
+                " cannot run with train.micro_batches = 4, because stage 0 does not run the forward of each of 4 "
+                "micro-batches once: correct the file or train.micro_batches");
   EXPECT_EQ(error({.schedule = file, .stages_per_rank = 2}, 2, 1),
-            "parallel.stages_per_rank: parallel.stages_per_rank is 2, and " + file +
-                " says itself which stages lie on a rank: set it to 0");
+            "parallel.stages_per_rank: parallel.stages_per_rank is 2, but " + file +
+                " defines which stages are on a rank: set it to 0");
   std::ofstream(file) << "0F0,0B0\n1F0,1Q0\n";
   EXPECT_EQ(error(options, 2, 1).find("parallel.schedule: " + file + ":2:5: "), 0U);
 }

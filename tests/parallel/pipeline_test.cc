@@ -1,5 +1,5 @@
-// A small model cut into stages, against the same model on one process.
-#include "runtime/parallel/pipeline.h"
+// A small model split into stages, compared with the same model on one process.
+#include "runtime/parallel/pipeline/pipeline.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using testing::run_ranks;
 
 constexpr int64_t kVocabulary = 11, kWidth = 6;
 
-/// A table, layers of tanh(x W), and logits by the same table: tied, so that two stages share it.
+/// An embedding table, layers of tanh(x W), and logits from the same table: tied, so that two stages share it.
 struct TinyModel {
   Tensor table = at::randn({kVocabulary, kWidth}).requires_grad_();
   std::vector<Tensor> layers;
@@ -48,7 +48,7 @@ struct TinyModel {
   }
 };
 
-/// Micro-batches, of which the last has another shape.
+/// Micro-batches; the last has a different shape.
 std::vector<Batch> micro_batches(int64_t count) {
   std::vector<Batch> result;
   for (int64_t i = 0; i < count; ++i) {
@@ -72,7 +72,7 @@ struct Sums {
   int64_t token_count = 0;
 };
 
-/// What all stages found together.
+/// Results of all stages together.
 Sums over_stages(const Pipeline& pipeline, const PipelineSums& own) {
   const auto value = [](const Tensor& sum) { return sum.defined() ? sum.item<double>() : 0.0; };
   const auto sums = pipeline.sum({value(own.loss_sum), value(own.token_count)}, "the sums");
@@ -88,7 +88,11 @@ struct Case {
   bool can_cut = true;
 };
 
-/// Of so many layers that cost the same.
+std::string name_for(const Case& one) { return one.schedule + std::to_string(one.ranks) + "Ranks"; }
+
+void PrintTo(const Case& one, std::ostream* out) { *out << name_for(one); }
+
+/// Balanced cuts of layers with equal costs.
 PipelineOptions to_options(const Case& given, int64_t layers) {
   PipelineOptions options = {.schedule = given.schedule, .stages_per_rank = given.stages_per_rank, .cuts = given.cuts};
   options.cuts = stage_cuts(options, given.ranks, std::vector<int64_t>(static_cast<size_t>(layers), 1));
@@ -97,25 +101,25 @@ PipelineOptions to_options(const Case& given, int64_t layers) {
 
 constexpr int64_t kLayers = 9;
 
-/// Trains two steps and compares loss and gradients with one process's.
+/// Trains two steps and compares loss and gradients with one process.
 void expect_same_gradients(const Environment& environment, const Case& given) {
   at::manual_seed(3);
   const TinyModel model(kLayers);
-  TinyModel whole(model);
-  whole.table = model.table.detach().clone().requires_grad_();
-  for (Tensor& layer : whole.layers) layer = layer.detach().clone().requires_grad_();
+  TinyModel full(model);
+  full.table = model.table.detach().clone().requires_grad_();
+  for (Tensor& layer : full.layers) layer = layer.detach().clone().requires_grad_();
 
   Mesh mesh = pipeline_mesh(environment);
   Pipeline pipeline(mesh, to_options(given, kLayers));
   StageFunctions functions = model.functions();
   functions.can_cut = given.can_cut;
   const std::vector<StageOnRank> stages = pipeline.own_stages();
-  for (int step = 0; step < 2; ++step) {  // twice: shapes are known the second time
+  for (int step = 0; step < 2; ++step) {  // twice: shapes are known in the second step
     const auto batches = micro_batches(given.micro_batches);
     double expected_loss = 0.0;
     int64_t expected_count = 0;
     for (const Batch& batch : batches) {
-      const Outputs outputs = whole.forward(batch);
+      const Outputs outputs = full.forward(batch);
       expected_loss += outputs.loss_sum.item<double>();
       expected_count += outputs.token_count.item<int64_t>();
       (outputs.loss_sum * 0.5).backward();
@@ -133,7 +137,7 @@ void expect_same_gradients(const Environment& environment, const Case& given) {
       const auto [first, last] = stage.span(kLayers);
       EXPECT_LT(first, last);
       for (int64_t i = first; i < last; ++i)
-        EXPECT_TRUE(model.layers[i].grad().allclose(whole.layers[i].grad(), 1e-5, 1e-6)) << "layer " << i;
+        EXPECT_TRUE(model.layers[i].grad().allclose(full.layers[i].grad(), 1e-5, 1e-6)) << "layer " << i;
     }
   }
   std::vector<Tensor> shared;
@@ -141,13 +145,13 @@ void expect_same_gradients(const Environment& environment, const Case& given) {
     shared.push_back(model.table.grad());
   pipeline.sum_between_ends(shared);
   for (const Tensor& gradient : shared)
-    EXPECT_TRUE(gradient.allclose(whole.table.grad(), 1e-5, 1e-5)) << "of the shared table";
+    EXPECT_TRUE(gradient.allclose(full.table.grad(), 1e-5, 1e-5)) << "of the shared table";
   barrier(mesh.world(), "the end");
 }
 
 class PipelineTest : public ::testing::TestWithParam<Case> {};
 
-TEST_P(PipelineTest, TrainsAsOneProcessDoes) {
+TEST_P(PipelineTest, TrainsLikeOneProcess) {
   const Case given = GetParam();
   run_ranks(given.ranks, [given](const Environment& environment) { expect_same_gradients(environment, given); });
 }
@@ -163,18 +167,19 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{2, "zbv", 1}, Case{2, "zbv", 6}, Case{3, "zbv", 5}, Case{4, "zbv", 8},
                       Case{2, "zbv", 4, 2, {}, false}, Case{2, "dualpipev", 5}, Case{3, "dualpipev", 6}),
     [](const auto& info) {
-      std::string name = std::to_string(info.index) + info.param.schedule + std::to_string(info.param.ranks) + "Ranks";
+      std::string name = std::to_string(info.index) + name_for(info.param);
       std::erase(name, '-');
       return name;
     });
 
-/// Two towers in double precision: tanh(x W), whose mean over the sequence every layer of tanh(y W + mean) reads.
-struct TinyTowers {
+/// Two stacks in double precision: layers tanh(x W), whose mean over the sequence is an input of every layer tanh(y W +
+/// mean).
+struct TinyStacks {
   Tensor table = at::randn({kVocabulary, kWidth}, at::kDouble).requires_grad_();
   std::vector<Tensor> first, second;
 
-  TinyTowers(int64_t of_first, int64_t of_second) {
-    for (auto& [layers, count] : {std::pair(&first, of_first), std::pair(&second, of_second)})
+  TinyStacks(int64_t first_layers, int64_t second_layers) {
+    for (auto& [layers, count] : {std::pair(&first, first_layers), std::pair(&second, second_layers)})
       for (int64_t i = 0; i < count; ++i)
         layers->push_back(at::randn({kWidth, kWidth}, at::kDouble).div_(2).requires_grad_());
   }
@@ -210,16 +215,17 @@ struct TinyTowers {
   }
 };
 
-/// A pipeline of so many layers of each tower against one process.
-void expect_same_towers(const Environment& environment, const Case& given, int64_t of_first, int64_t of_second) {
+/// Compares a pipeline of two stacks with this many layers with one process.
+void expect_same_stacks(const Environment& environment, const Case& given, int64_t first_layers,
+                        int64_t second_layers) {
   at::manual_seed(5);
-  const TinyTowers model(of_first, of_second);
-  TinyTowers whole(model);
-  whole.table = model.table.detach().clone().requires_grad_();
-  for (auto* layers : {&whole.first, &whole.second})
+  const TinyStacks model(first_layers, second_layers);
+  TinyStacks full(model);
+  full.table = model.table.detach().clone().requires_grad_();
+  for (auto* layers : {&full.first, &full.second})
     for (Tensor& layer : *layers) layer = layer.detach().clone().requires_grad_();
   Mesh mesh = pipeline_mesh(environment);
-  Pipeline pipeline(mesh, to_options(given, of_first + of_second), {of_first, of_second});
+  Pipeline pipeline(mesh, to_options(given, first_layers + second_layers), {first_layers, second_layers});
   StageFunctions functions = {[&](const Batch& batch) { return model.forward(batch); },
                               [](const PipelineAction&, const std::function<void()>& autograd) { autograd(); }};
   functions.can_cut = given.can_cut;
@@ -227,7 +233,7 @@ void expect_same_towers(const Environment& environment, const Case& given, int64
     const auto batches = micro_batches(given.micro_batches);
     double expected_loss = 0.0;
     for (const Batch& batch : batches) {
-      const Outputs outputs = whole.forward(batch);
+      const Outputs outputs = full.forward(batch);
       expected_loss += outputs.loss_sum.item<double>();
       (outputs.loss_sum * 0.5).backward();
     }
@@ -238,8 +244,8 @@ void expect_same_towers(const Environment& environment, const Case& given, int64
     }
     EXPECT_NEAR(sums.loss_sum, expected_loss, 1e-10 * expected_loss);
   }
-  const auto own = model.all(), expected = whole.all();
-  for (size_t i = 0; i < own.size(); ++i) {  // of which each stage has its part
+  const auto own = model.all(), expected = full.all();
+  for (size_t i = 0; i < own.size(); ++i) {  // each stage has a part of them
     Tensor sum = own[i].grad().defined() ? own[i].grad().clone() : at::zeros_like(own[i]);
     all_reduce(mesh.world(), sum, "a gradient").wait();
     EXPECT_TRUE(sum.allclose(expected[i].grad(), 1e-10, 1e-12)) << "parameter " << i;
@@ -247,28 +253,28 @@ void expect_same_towers(const Environment& environment, const Case& given, int64
   barrier(mesh.world(), "the end");
 }
 
-class PipelineOfTowers : public ::testing::TestWithParam<Case> {};
+class PipelineOfStacks : public ::testing::TestWithParam<Case> {};
 
-TEST_P(PipelineOfTowers, TrainsAsOneProcessDoes) {
+TEST_P(PipelineOfStacks, TrainsLikeOneProcess) {
   const Case given = GetParam();
-  run_ranks(given.ranks, [given](const Environment& environment) { expect_same_towers(environment, given, 5, 4); });
+  run_ranks(given.ranks, [given](const Environment& environment) { expect_same_stacks(environment, given, 5, 4); });
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Schedules, PipelineOfTowers,
+    Schedules, PipelineOfStacks,
     ::testing::Values(Case{2, "1f1b", 3}, Case{2, "1f1b", 3, 0, {5}}, Case{3, "1f1b", 4}, Case{3, "1f1b", 4, 0, {6, 7}},
                       Case{3, "1f1b", 4, 0, {2, 5}}, Case{4, "gpipe", 5}, Case{4, "1f1b", 9}, Case{2, "interleaved", 4},
                       Case{2, "interleaved", 2, 4}, Case{3, "looped-bfs", 4}, Case{2, "interleaved-zero-bubble", 4},
                       Case{3, "interleaved-zero-bubble", 4, 1}, Case{2, "zbv", 6}, Case{4, "zbv", 8},
                       Case{2, "zbv", 4, 2, {}, false}, Case{2, "zbv", 4, 2, {1, 5, 7}}, Case{3, "dualpipev", 6}),
     [](const auto& info) {
-      std::string name = std::to_string(info.index) + info.param.schedule + std::to_string(info.param.ranks) + "Ranks";
+      std::string name = std::to_string(info.index) + name_for(info.param);
       std::erase(name, '-');
       return name;
     });
 
-TEST(Pipeline, RunsTheScheduleOfAFile) {
-  // Stages as they come, of different number.
+TEST(Pipeline, RunsAScheduleFile) {
+  // Stages in any order, with different numbers of actions.
   const std::string file = ::testing::TempDir() + "/uneven.csv";
   std::ofstream(file) << "0F0,1F0,0F1,1F1,,1I0,0B0,1B1,1W0,0B1\n2F0,2B0,2F1,2B1\n";
   run_ranks(2, [&](const Environment& environment) {
@@ -278,20 +284,20 @@ TEST(Pipeline, RunsTheScheduleOfAFile) {
 
 class PipelineEvaluation : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(PipelineEvaluation, GivesTheLogitsToAllRanks) {
+TEST_P(PipelineEvaluation, ReturnsTheLogitsOnAllRanks) {
   const std::string schedule = GetParam();
   run_ranks(3, [schedule](const Environment& environment) {
     at::manual_seed(3);
     const TinyModel model(/*count=*/7);
-    auto batches = micro_batches(20);  // more than may be under way at once
+    auto batches = micro_batches(20);  // more than may be in flight at once
     double expected_loss = 0.0;
     Tensor expected_logits;
     {
       at::NoGradGuard no_grad;
       for (const Batch& batch : batches) expected_loss += model.forward(batch).loss_sum.item<double>();
-      Batch asked = batches[0];
-      asked.want_logits = true;
-      expected_logits = model.forward(asked).logits;
+      Batch with_logits = batches[0];
+      with_logits.want_logits = true;
+      expected_logits = model.forward(with_logits).logits;
     }
     Mesh mesh = pipeline_mesh(environment);
     Pipeline pipeline(mesh, to_options({.ranks = 3, .schedule = schedule, .micro_batches = 20}, /*layers=*/7));
@@ -309,7 +315,7 @@ TEST_P(PipelineEvaluation, GivesTheLogitsToAllRanks) {
 INSTANTIATE_TEST_SUITE_P(Placements, PipelineEvaluation, ::testing::Values("1f1b", "interleaved", "zbv"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(Pipeline, SendsFeaturesOfAnyNumberOfImagesBesideTheSameTokens) {
+TEST(Pipeline, SendsFeaturesOfVaryingNumbersOfImages) {
   run_ranks(2, [](const Environment& environment) {
     Mesh mesh = pipeline_mesh(environment);
     Pipeline pipeline(mesh, {.cuts = {1}});

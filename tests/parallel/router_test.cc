@@ -1,10 +1,7 @@
-// Losses of routers and biases that balance experts train the same on every mesh, in recomputed units and in every cut
-// of a step into micro-batches, and leave evaluations alone. tests/parity/ holds the losses against PyTorch.
+// Router losses and balancing biases train the same on every mesh, in recomputed units and in every division of a step
+// into micro-batches, and do not affect evaluation. tests/parity/ compares the losses with PyTorch.
 #include <gtest/gtest.h>
 
-#include "generated/deepseek_v3.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
 #include "runtime/mesh/traffic.h"
 #include "tests/parallel/training_runs.h"
 
@@ -68,7 +65,7 @@ TEST_P(RoutersOnMesh, Pipeline2) {
   expect_same_training(
       GetParam(), {.size = {2, 1, 1, 1, 1, 1}},
       {variant("one micro-batch", {.router = kOverTheStep}), variant("plain", {.router = kOverTheStep}, 4),
-       variant("halves of backwards", {.pipeline = {.schedule = "zbv"}, .router = kOverTheStep}, 4),
+       variant("split backwards", {.pipeline = {.schedule = "zbv"}, .router = kOverTheStep}, 4),
        variant("by sequence", {.pipeline = {.schedule = "zbv"}, .router = kBySequence}, 4)});
 }
 
@@ -88,7 +85,7 @@ Batch to_batch(int64_t rows, int64_t seq) {
   return batch;
 }
 
-/// A DeepSeek-V3 whose routers score all experts alike, so that biases decide: experts 0 and 1 are chosen.
+/// A DeepSeek-V3 whose routers give all experts the same score, so that biases decide: experts 0 and 1 are chosen.
 struct Undecided {
   Mesh mesh{{}, {}, {.device = at::kCPU}};
   std::unique_ptr<AnyConfig> config = tiny_config(get_entry(kDeepseek), get_fields(kDeepseek));
@@ -108,7 +105,7 @@ TEST(Routers, BiasesMoveTowardsBalance) {
   Undecided undecided({.bias_speed = 0.01});
   const Batch batch = to_batch(4, 8);
   const StepResult result = undecided.model.step({&batch, 1});
-  EXPECT_NEAR(result.expert_load, 2.0, 1e-12) << "two of four experts have all rows";
+  EXPECT_NEAR(result.expert_load, 2.0, 1e-12) << "two of four experts get all rows";
   EXPECT_EQ(result.router_loss, 0.0);
   for (const ShardedParameter& buffer : undecided.model.buffers())
     EXPECT_TRUE(at::equal(buffer.local, undecided.biases)) << "before the optimizer's step";
@@ -119,8 +116,8 @@ TEST(Routers, BiasesMoveTowardsBalance) {
     EXPECT_TRUE(at::allclose(buffer.local, expected)) << buffer.name;
 }
 
-// n experts of equal scores and no others: f is n/k for each of the k that are chosen, and shares are 1/n.
-TEST(Routers, LossesOfEqualScoresAreKnown) {
+// With equal scores of n experts, f is n/k for each of the k chosen experts, and P is 1/n.
+TEST(Routers, LossesOfEqualScoresHaveAClosedForm) {
   const Batch batch = to_batch(4, 8);
   const auto get_loss = [&](const RouterOptions& options) {
     return Undecided(options).model.step({&batch, 1}).router_loss;
@@ -131,7 +128,7 @@ TEST(Routers, LossesOfEqualScoresAreKnown) {
   EXPECT_NEAR(get_loss({.z_loss = 0.5}), 0.5 * 3 * log_sum * log_sum, 1e-6);
 }
 
-TEST(Routers, LossesAreTrainedAndReportedBesideTheLoss) {
+TEST(Routers, LossesAreTrainedAndReportedSeparately) {
   Mesh mesh({}, {}, {.device = at::kCPU});
   const auto config = tiny_config(get_entry(kMixtral), get_fields(kMixtral));
   const Batch batch = to_batch(4, 8);
@@ -150,7 +147,7 @@ TEST(Routers, LossesAreTrainedAndReportedBesideTheLoss) {
   EXPECT_TRUE(differ);
 }
 
-TEST(Routers, ExchangeNothingForTheLoadOfExpertsAlone) {
+TEST(Routers, ReportLoadsWithoutExtraCommunication) {
   const std::vector<MeshShape> shapes = {{.size = {1, 2, 1, 1, 1, 1}},
                                          {.size = {1, 1, 2, 1, 1, 1}},
                                          {.size = {2, 1, 1, 1, 1, 1}},
@@ -164,7 +161,7 @@ TEST(Routers, ExchangeNothingForTheLoadOfExpertsAlone) {
         const auto config = tiny_config(get_entry(architecture), kFields);
         ParallelModel model(get_entry(architecture), *config, mesh, options, /*seed=*/5);
         const std::vector<Batch> micro_batches(2, to_batch(4, 8));
-        model.step(micro_batches);  // after which shapes and the order of units are known
+        model.step(micro_batches);  // after this step, shapes and the order of units are known
         const int64_t before = traffic().exchanges;
         const StepResult result = model.step(micro_batches);
         EXPECT_EQ(result.expert_load > 0.0, architecture == kMixtral);
@@ -175,7 +172,7 @@ TEST(Routers, ExchangeNothingForTheLoadOfExpertsAlone) {
   }
 }
 
-// Descending the gradient of the loss evens out what was skewed.
+// Gradient descent on the loss evens out skewed loads.
 TEST(Routers, TrainingWithTheLossBalances) {
   Mesh mesh({}, {}, {.device = at::kCPU});
   const auto config = tiny_config(get_entry(kMixtral), get_fields(kMixtral));

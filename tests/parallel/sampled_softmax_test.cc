@@ -1,4 +1,4 @@
-// Losses over a sample of the classes: their values and gradients, what is drawn, and that every mesh trains alike.
+// Losses over a sample of classes: values and gradients, the sampling distribution, and equal training on every mesh.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,14 +6,13 @@
 #include <set>
 #include <vector>
 
-#include "generated/session.h"
-#include "runtime/parallel/class_sampler.h"
+#include "runtime/parallel/objectives/class_sampler.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
 namespace {
 
-// Three heads can be split over two and over three ranks, and 61 items beside padding over neither.
+// Six heads can be sharded over two and over three ranks; the 61 items without padding over neither.
 const Fields kSession = {{"n_embd", int64_t{36}},   {"n_head", int64_t{6}},       {"n_layer", int64_t{4}},
                          {"item_dim", int64_t{12}}, {"softmax_temperature", 0.7}, {"resid_pdrop", 0.1}};
 const SampledSoftmaxOptions kOptions = {.samples = 12};
@@ -26,23 +25,23 @@ struct Example {
 Example example() {
   at::manual_seed(3);
   const int64_t classes = 9, dim = 4;
-  Example made{at::randn({2, 3, dim}),
-               at::randn({classes, dim}),
-               at::randn({classes}),
-               at::tensor(std::vector<int64_t>{1, 5, kIgnoredTarget, 8, 2, 5}, at::kLong).view({2, 3}),
-               {}};
-  made.classes.ids = at::tensor(std::vector<int64_t>{1, 2, 4, 5, 7}, at::kLong);
-  made.classes.log_counts = at::randn({classes});
-  for (at::Tensor* tensor : {&made.hidden, &made.weight, &made.bias}) tensor->requires_grad_();
-  return made;
+  Example result{at::randn({2, 3, dim}),
+                 at::randn({classes, dim}),
+                 at::randn({classes}),
+                 at::tensor(std::vector<int64_t>{1, 5, kIgnoredTarget, 8, 2, 5}, at::kLong).view({2, 3}),
+                 {}};
+  result.classes.ids = at::tensor(std::vector<int64_t>{1, 2, 4, 5, 7}, at::kLong);
+  result.classes.log_counts = at::randn({classes});
+  for (at::Tensor* tensor : {&result.hidden, &result.weight, &result.bias}) tensor->requires_grad_();
+  return result;
 }
 
-/// The loss in plain numbers, of the example with `add` added to element `place` of its tensor number `which`.
-double loss_by_hand(const Example& given, double temperature, int which = 0, int64_t place = 0, double add = 0.0) {
+/// The loss in scalar arithmetic for the example with `add` added to element `index` of tensor number `which`.
+double loss_by_hand(const Example& given, double temperature, int which = 0, int64_t index = 0, double add = 0.0) {
   std::vector<at::Tensor> tensors;
   for (const at::Tensor& tensor : {given.hidden, given.weight, given.bias})
     tensors.push_back(tensor.detach().to(at::kDouble).clone());
-  tensors[static_cast<size_t>(which)].flatten()[place] += add;
+  tensors[static_cast<size_t>(which)].flatten()[index] += add;
   const int64_t dim = tensors[1].size(1);
   const auto* const states = tensors[0].const_data_ptr<double>();
   const auto* const weight = tensors[1].const_data_ptr<double>();
@@ -53,9 +52,9 @@ double loss_by_hand(const Example& given, double temperature, int which = 0, int
   double sum = 0.0;
   for (int64_t position = 0; position < given.targets.numel(); ++position) {
     const auto corrected = [&](int64_t item) {
-      const double product =
+      const double logit =
           std::inner_product(states + position * dim, states + (position + 1) * dim, weight + item * dim, bias[item]);
-      return product / temperature - logs[item];
+      return logit / temperature - logs[item];
     };
     if (targets[position] == kIgnoredTarget) continue;
     const double own = corrected(targets[position]);
@@ -67,7 +66,7 @@ double loss_by_hand(const Example& given, double temperature, int which = 0, int
   return sum;
 }
 
-TEST(SampledSoftmax, HasTheLossAndTheGradientsOfItsFormula) {
+TEST(SampledSoftmax, MatchesItsFormula) {
   const Example given = example();
   Parallel parallel;
   parallel.sampled = &given.classes;
@@ -78,19 +77,19 @@ TEST(SampledSoftmax, HasTheLossAndTheGradientsOfItsFormula) {
   loss.backward();
   int which = 0;
   for (const at::Tensor& tensor : {given.hidden, given.weight, given.bias}) {
-    for (int64_t place = 0; place < tensor.numel(); ++place) {
-      const double slope = (loss_by_hand(given, kTemperature, which, place, kStep) -
-                            loss_by_hand(given, kTemperature, which, place, -kStep)) /
+    for (int64_t index = 0; index < tensor.numel(); ++index) {
+      const double slope = (loss_by_hand(given, kTemperature, which, index, kStep) -
+                            loss_by_hand(given, kTemperature, which, index, -kStep)) /
                            (2 * kStep);
-      EXPECT_NEAR(tensor.grad().flatten()[place].item<double>(), slope, 1e-5) << which << ", " << place;
+      EXPECT_NEAR(tensor.grad().flatten()[index].item<double>(), slope, 1e-5) << which << ", " << index;
     }
     ++which;
   }
-  // Rows of classes that are neither targets nor sampled.
+  // Rows of classes that are neither targets nor in the sample.
   for (const int64_t item : {0, 3, 6}) EXPECT_EQ(given.weight.grad()[item].abs().sum().item<double>(), 0.0);
 }
 
-TEST(SampledSoftmax, IsAnErrorWhereNothingIsSampled) {
+TEST(SampledSoftmax, NeedsASample) {
   const Example given = example();
   EXPECT_FALSE(samples_classes());
   EXPECT_THROW(sampled_cross_entropy(given.hidden, given.weight, given.bias, given.targets, 1.0), c10::Error);
@@ -98,22 +97,22 @@ TEST(SampledSoftmax, IsAnErrorWhereNothingIsSampled) {
 
 class ClassSamples : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(ClassSamples, AreDrawnAsOftenAsTheirCountsSay) {
+TEST_P(ClassSamples, AppearWithTheirExpectedCounts) {
   constexpr int64_t kClasses = 40, kSamples = 10, kSteps = 20'000;
   ClassSampler sampler({.samples = kSamples, .distribution = GetParam()}, kClasses, /*seed=*/5, at::kCPU);
-  // By the distributions themselves, in plain numbers, for the number of draws that suits the mean.
+  // Directly from the distributions, in scalar arithmetic, for the number of tries with this expected sample size.
   const auto probability = [&](int64_t item) {
     return std::string(GetParam()) == "uniform" ? 1.0 / (kClasses - 1)
                                                 : std::log((item + 1.0) / item) / std::log(kClasses);
   };
-  const auto chances = [&](int64_t draws) {
+  const auto chances = [&](int64_t tries) {
     std::vector<double> found(1);
-    for (int64_t item = 1; item < kClasses; ++item) found.push_back(1.0 - std::pow(1.0 - probability(item), draws));
+    for (int64_t item = 1; item < kClasses; ++item) found.push_back(1.0 - std::pow(1.0 - probability(item), tries));
     return found;
   };
-  int64_t draws = 1;
-  std::vector<double> expected = chances(draws);
-  while (std::reduce(expected.begin(), expected.end()) < kSamples) expected = chances(++draws);
+  int64_t tries = 1;
+  std::vector<double> expected = chances(tries);
+  while (std::reduce(expected.begin(), expected.end()) < kSamples) expected = chances(++tries);
   std::vector<double> counts(kClasses), scores(kClasses);
   for (size_t item = 0; item < scores.size(); ++item) scores[item] = std::exp(std::sin(static_cast<double>(item)));
   double estimate = 0.0, distinct = 0.0;
@@ -137,28 +136,28 @@ TEST_P(ClassSamples, AreDrawnAsOftenAsTheirCountsSay) {
     EXPECT_NEAR(std::exp(logs[item].item<double>()), chance, 1e-5) << item;
     EXPECT_NEAR(counts[static_cast<size_t>(item)], chance, 5 * std::sqrt(chance * (1 - chance) / kSteps)) << item;
   }
-  // What the correction is for: a sample's sum stands for that over all classes.
+  // Purpose of the correction: a sample's sum estimates the sum over all classes.
   const double all = std::reduce(scores.begin() + 1, scores.end());
   EXPECT_NEAR(estimate, all, 0.02 * all);
 }
 
 INSTANTIATE_TEST_SUITE_P(Distributions, ClassSamples, ::testing::Values("log-uniform", "uniform"));
 
-TEST(SampledSoftmax, DrawsByTheSeedAndTheStepAlone) {
-  const auto drawn = [](uint64_t seed, int64_t step) {
+TEST(SampledSoftmax, SamplesByOnlySeedAndStep) {
+  const auto sample = [](uint64_t seed, int64_t step) {
     ClassSampler sampler({.samples = 20}, 5000, seed, at::kCPU);
     sampler.begin_step(step);
     return sampler.sampled().ids;
   };
-  EXPECT_TRUE(drawn(1, 3).equal(drawn(1, 3)));
-  EXPECT_FALSE(drawn(1, 3).equal(drawn(1, 4)));
-  EXPECT_FALSE(drawn(1, 3).equal(drawn(2, 3)));
+  EXPECT_TRUE(sample(1, 3).equal(sample(1, 3)));
+  EXPECT_FALSE(sample(1, 3).equal(sample(1, 4)));
+  EXPECT_FALSE(sample(1, 3).equal(sample(2, 3)));
 }
 
-/// Nearly all of the classes can be asked for.
-TEST(SampledSoftmax, DrawsUntilAsManyAreExpectedAsAreAsked) {
+/// Also supports samples of nearly all classes.
+TEST(SampledSoftmax, ReachesTheExpectedNumberOfSamples) {
   for (const auto distribution : {ClassDistribution::log_uniform, ClassDistribution::uniform})
-    EXPECT_GE(sample_classes(distribution, 30, count_draws(distribution, 30, 28), /*key=*/1).size(), 26u);
+    EXPECT_GE(sample_classes(distribution, 30, count_tries(distribution, 30, 28), /*key=*/1).size(), 26u);
 }
 
 Variant sampled(std::string name, int64_t micro_batches, ParallelOptions options = {}) {
@@ -184,7 +183,7 @@ struct Case {
   MeshShape shape;
   std::vector<Variant> variants;
 };
-void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
+void PrintTo(const Case& test_case, std::ostream* out) { *out << test_case.name; }
 
 std::vector<Case> cases() {
   Variant untied = sampled("untied", 1);
@@ -197,7 +196,7 @@ std::vector<Case> cases() {
       {"Sharded3",
        "SessionForNextItem",
        {.size = {1, 1, 3, 1, 1, 1}},
-       {sampled("whole", 1), sampled("micro-batches, recomputed", 4, recomputed())}},
+       {sampled("full batch", 1), sampled("micro-batches, recomputed", 4, recomputed())}},
       {"Replicated2Tensor2", "SessionForNextItem", {.size = {1, 2, 1, 1, 1, 2}}, {sampled("micro-batches", 2)}},
       {"MaskedOnTensor3", "SessionForMaskedItem", {.size = {1, 1, 1, 1, 1, 3}}, {sampled("uneven", 1)}},
       {"UntiedOnTensor3", "SessionForNextItem", {.size = {1, 1, 1, 1, 1, 3}}, {untied}},
@@ -207,15 +206,15 @@ std::vector<Case> cases() {
 
 class SampledSoftmaxOnMeshes : public ::testing::TestWithParam<Case> {};
 
-TEST_P(SampledSoftmaxOnMeshes, TrainsAlike) {
+TEST_P(SampledSoftmaxOnMeshes, TrainsTheSame) {
   expect_same_training(GetParam().entry, GetParam().shape, GetParam().variants);
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, SampledSoftmaxOnMeshes, ::testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
 
-/// The same parameters have the same loss in evaluations, whatever training samples; and another one in training.
-TEST(SampledSoftmax, IsOfTrainingAlone) {
+/// Evaluation of the same parameters has the same loss, whatever training samples; the training loss differs.
+TEST(SampledSoftmax, AppliesOnlyToTraining) {
   const Entry& entry = get_entry("SessionForNextItem");
   Mesh alone({}, {}, {.device = at::kCPU});
   Batch batch;

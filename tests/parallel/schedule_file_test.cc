@@ -1,5 +1,5 @@
-// Pipeline schedules in files, and what is said of wrong ones.
-#include "runtime/parallel/schedule_file.h"
+// Pipeline schedule files, and errors for invalid ones.
+#include "runtime/parallel/pipeline/schedule_file.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "runtime/parallel/known_schedules.h"
+#include "runtime/parallel/pipeline/known_schedules.h"
 
 namespace modular {
 namespace {
@@ -20,7 +20,7 @@ class ScheduleFile : public ::testing::Test {
     std::ofstream(file_) << text;
     return read_schedule(file_);
   }
-  /// The sentence after the file's path.
+  /// The error message after the file's path.
   std::string error(const std::string& text) const {
     try {
       read(text);
@@ -45,17 +45,18 @@ TEST_F(ScheduleFile, ReadsWhatItWrites) {
   }
 }
 
-TEST_F(ScheduleFile, ReadsPyTorchsForm) {
-  // As csv.writer writes it, with ends of lines of its own, and padding.
+TEST_F(ScheduleFile, ReadsPyTorchsFormat) {
+  // As csv.writer writes it, with CRLF line ends and padding.
   const PipelineSchedule schedule = read("0F0,,(0F1;0B0)OVERLAP_F_B,0B1\r\n,1F0,1I0, 1W0,1F1,1B1\r\n");
   EXPECT_EQ(format_schedule(schedule), "0F0,0F1,0B0,0B1\n1F0,1I0,1W0,1F1,1B1\n");
   EXPECT_EQ(schedule.stage_ranks, (std::vector<int64_t>{0, 1}));
   EXPECT_EQ(find_problem(schedule, 2), "");
 }
 
-TEST_F(ScheduleFile, NamesTheCellThatIsWrong) {
+TEST_F(ScheduleFile, NamesTheInvalidCell) {
   const std::string remedy =
-      " is no cell: write a stage, one of F, I, W and B, and a micro-batch, as in 0F1, or nothing where the rank waits";
+      " is not a cell: write a stage, one of F, I, W and B, and a micro-batch, as in 0F1, or nothing where the rank "
+      "waits";
   EXPECT_EQ(error("0F0,0B0\n1F0, 1X0\n"), ":2:6: \"1X0\"" + remedy);
   EXPECT_EQ(error("0F0,F0"), ":1:5: \"F0\"" + remedy);
   EXPECT_EQ(error("0F0,0B"), ":1:5: \"0B\"" + remedy);
@@ -63,13 +64,13 @@ TEST_F(ScheduleFile, NamesTheCellThatIsWrong) {
   EXPECT_EQ(error("-1F0"), ":1:1: \"-1F0\"" + remedy);
   EXPECT_EQ(error("0F0,(0F1;x)OVERLAP_F_B"), ":1:10: \"x\"" + remedy);
   EXPECT_EQ(error("(0F1;0B0)BOTH"), ":1:1: \"(0F1;0B0)BOTH\"" + remedy);
-  EXPECT_EQ(error("99999999F0"), ":1:1: stage 99999999 is more than 65536 can be");
-  EXPECT_EQ(error("0F0\n1F0,0B0\n"), ":2:5: stage 0 lies on rank 0, whose row is line 1: a stage has one rank");
+  EXPECT_EQ(error("99999999F0"), ":1:1: stage 99999999 is too large: a pipeline has at most 65536 stages");
+  EXPECT_EQ(error("0F0\n1F0,0B0\n"), ":2:5: stage 0 is on rank 0, whose row is line 1: a stage has one rank");
 }
 
 TEST_F(ScheduleFile, RejectsFilesWithoutActionsOrWithGaps) {
-  EXPECT_EQ(error("\n,,\n"), " holds no action: write a row of cells like 0F0 for each rank");
-  EXPECT_EQ(error("0F0\n2F0\n"), " has stage 2 and lacks stage 1: number the stages from 0 without a gap");
+  EXPECT_EQ(error("\n,,\n"), " has no actions: write a row of cells like 0F0 for each rank");
+  EXPECT_EQ(error("0F0\n2F0\n"), " has stage 2 but lacks stage 1: number the stages from 0 without gaps");
   EXPECT_THROW(read_schedule("no/such/file.csv"), std::runtime_error);
 }
 

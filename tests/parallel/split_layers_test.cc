@@ -1,4 +1,4 @@
-// Layers that tensor parallelism splits in other ways than by whole outputs or inputs, each as a family of
+// Layers that tensor parallelism does not shard only by full outputs or inputs, each as a family of
 // tests/generator/golden/parallel: the same training on every mesh.
 #include <gtest/gtest.h>
 
@@ -34,9 +34,7 @@ TEST_P(SplitLayers, TrainTheSameOverTensorParallelRanks) {
                        /*tolerance=*/2e-5);
 }
 
-TEST_P(SplitLayers, TrainTheSameWhereTheirSlicesAreSharded) {
-  expect_same_training(GetParam(), mesh(2, 1, 2), {{.name = "plain"}});
-}
+TEST_P(SplitLayers, TrainTheSameWithFsdp) { expect_same_training(GetParam(), mesh(2, 1, 2), {{.name = "plain"}}); }
 
 TEST_P(SplitLayers, TrainTheSameInPipelineStages) {
   expect_same_training(GetParam(), mesh(1, 2), {{.name = "plain", .micro_batches = 2}});
@@ -48,19 +46,19 @@ INSTANTIATE_TEST_SUITE_P(Families, SplitLayers,
                                            "ByHeadsForCausalLM", "DroppedForCausalLM"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(SplitLayers, TrainTheSameWhereSumsAreTakenOneByOne) {
+TEST(SplitLayers, TrainTheSameWithSeparateReductions) {
   expect_same_training("OneSumForCausalLM", mesh(2), {{.name = "sequential", .fields = {{"beside", false}}}});
 }
 
-TEST(SplitLayers, ExpertsThatCannotBeDividedAreRejected) {
+TEST(SplitLayers, RejectsIndivisibleExperts) {
   const Entry& entry = testing::get_entry("OneSumForCausalLM");
   const auto config = testing::tiny_config(entry, {{"intermediate_size", int64_t{49}}});
   EXPECT_EQ(ParallelModel::error(entry, *config, mesh(2)),
             "intermediate_size = 49 cannot be split over tp = 2: choose a tp that divides it");
 }
 
-/// As it is for a layer whose size is not a product of config fields.
-TEST(SplitLayers, SizesThatThePlanHasNoRuleForAreRejectedByTheParameters) {
+/// The same for a layer whose size is not a product of config fields.
+TEST(SplitLayers, RejectsSizesWithoutAPlanRule) {
   const Entry& entry = testing::get_entry("TinyForCausalLM");
   Plan plan = *entry.plan;
   std::erase_if(plan.divides, [](const Divides& rule) { return rule.field == "intermediate_size"; });
@@ -71,7 +69,7 @@ TEST(SplitLayers, SizesThatThePlanHasNoRuleForAreRejectedByTheParameters) {
             "model.layers.0.mlp.up_proj.weight has 49 elements along dimension 0, which cannot be split over tp = 2");
 }
 
-TEST(SplitLayers, PartsThatDoNotAddUpAreRejected) {
+TEST(SplitLayers, RejectsPartsThatDoNotAddUp) {
   const Entry& entry = testing::get_entry("FusedPartsForCausalLM");
   Plan plan = *entry.plan;
   for (TensorSplit& split : plan.tensor_splits)

@@ -1,5 +1,5 @@
-// A stage's backward in two halves computes what the whole one does, each thing once, and keeps no more than it needs.
-#include "runtime/parallel/stage_graph.h"
+// A split backward of a stage computes the same as a full one, each operation once, and keeps only what it needs.
+#include "runtime/parallel/pipeline/stage_graph.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -17,7 +17,7 @@ using torch::autograd::variable_list;
 
 int backwards_of_watched = 0;
 
-/// The identity, whose backwards are counted.
+/// Identity that counts its backwards.
 struct Watched : torch::autograd::Function<Watched> {
   static Tensor forward(AutogradContext*, const Tensor& x) { return x.view_as(x); }
   static variable_list backward(AutogradContext*, variable_list gradients) {
@@ -28,17 +28,17 @@ struct Watched : torch::autograd::Function<Watched> {
 
 struct Weights {
   Tensor matrix = at::randn({4, 4}).requires_grad_();
-  Tensor shared = at::randn({4, 4}).requires_grad_();  // used twice, once on the way to itself
+  Tensor shared = at::randn({4, 4}).requires_grad_();  // used twice, once in an input of itself
   Tensor bias = at::randn({4}).requires_grad_();
   Tensor frozen = at::randn({4, 4});
-  Tensor beside = at::randn({3, 4}).requires_grad_();  // reaches the output without the input
+  Tensor independent = at::randn({3, 4}).requires_grad_();  // reaches the output without the input
 
   Tensor forward(const Tensor& x) const {
     const Tensor first = at::addmm(bias, Watched::apply(x), matrix.t()).tanh();
     const Tensor second = Watched::apply(at::matmul(at::matmul(first, shared).sigmoid(), frozen)) + x;
-    return at::matmul(second, shared.square()) * at::cos(bias) + beside.exp();
+    return at::matmul(second, shared.square()) * at::cos(bias) + independent.exp();
   }
-  std::vector<Tensor> all() const { return {matrix, shared, bias, beside}; }
+  std::vector<Tensor> all() const { return {matrix, shared, bias, independent}; }
   std::vector<Tensor> take_gradients() const {
     std::vector<Tensor> gradients;
     for (Tensor weight : all()) {
@@ -49,7 +49,7 @@ struct Weights {
   }
 };
 
-TEST(StageGraph, HalvesGiveTheGradientsOfTheWhole) {
+TEST(StageGraph, SplitBackwardMatchesTheFullBackward) {
   at::manual_seed(1);
   const Weights weights;
   const Tensor values = at::randn({3, 4}), gradient = at::randn({3, 4});
@@ -65,7 +65,7 @@ TEST(StageGraph, HalvesGiveTheGradientsOfTheWhole) {
   EXPECT_EQ(backwards_of_watched, 2);
   for (const Tensor& weight : weights.all()) EXPECT_FALSE(weight.grad().defined());
   graph.backward_weight();
-  EXPECT_EQ(backwards_of_watched, 2) << "what leads to the input only runs in the first half";
+  EXPECT_EQ(backwards_of_watched, 2) << "nodes that lead only to the input run in the first half";
   const auto of_weights = weights.take_gradients();
   for (size_t i = 0; i < of_weights.size(); ++i)
     EXPECT_TRUE(of_weights[i].allclose(expected_of_weights[i], 1e-6, 1e-6)) << i;
@@ -73,7 +73,7 @@ TEST(StageGraph, HalvesGiveTheGradientsOfTheWhole) {
 
 using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
-/// The identity, which keeps a tensor for its backward.
+/// Identity that saves a tensor for its backward.
 struct Keeping : torch::autograd::Function<Keeping> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& kept) {
     context->save_for_backward({kept});
@@ -102,7 +102,7 @@ TEST(StageGraph, FirstHalfFreesWhatTheSecondDoesNotNeed) {
   EXPECT_TRUE(weights.matrix.grad().defined());
 }
 
-TEST(StageGraph, WithoutAnInputTheSecondHalfIsTheWhole) {
+TEST(StageGraph, WithoutInputsTheSecondHalfComputesEverything) {
   const Weights weights;
   StageGraph graph({at::matmul(weights.matrix, weights.shared)}, {});
   EXPECT_TRUE(graph.backward_input({at::ones({4, 4})}).empty());
@@ -123,8 +123,8 @@ TEST(StageGraph, FrozenStagesHaveNoGradient) {
   EXPECT_FALSE(apart.backward({at::ones({2})})[0].defined());
 }
 
-/// Two values cross: one that a matrix changes, and one that it reads and that is passed on as it is.
-TEST(StageGraph, AddsUpGradientsOfWhatIsReadAndPassedOn) {
+/// Two values cross the cut: one that is multiplied by a matrix, and one that is used and also passed through.
+TEST(StageGraph, AddsGradientsOfValuesThatAreUsedAndPassedThrough) {
   at::manual_seed(2);
   const Weights weights;
   const Tensor gradient = at::randn({3, 4}), gradient_of_along = at::randn({3, 4});
@@ -148,15 +148,15 @@ TEST(StageGraph, AddsUpGradientsOfWhatIsReadAndPassedOn) {
   }
 }
 
-TEST(StageGraph, WhatReadsNoInputWaitsForTheSecondHalf) {
+TEST(StageGraph, OutputsWithoutInputsWaitForTheSecondHalf) {
   const Weights weights;
   const Tensor along = at::randn({3, 4}).requires_grad_();
-  StageGraph graph({weights.beside.exp(), along}, {along});
+  StageGraph graph({weights.independent.exp(), along}, {along});
   const Tensor gradient = at::ones({3, 4});
   EXPECT_TRUE(graph.backward_input({gradient, gradient * 2.0})[0].equal(gradient * 2.0));
-  EXPECT_FALSE(weights.beside.grad().defined());
+  EXPECT_FALSE(weights.independent.grad().defined());
   graph.backward_weight();
-  EXPECT_TRUE(weights.beside.grad().allclose(weights.beside.detach().exp()));
+  EXPECT_TRUE(weights.independent.grad().allclose(weights.independent.detach().exp()));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Each operation of tensor parallelism against the same operation on one process, forward and backward.
-#include "runtime/parallel/tensor_parallel.h"
+// Each tensor-parallel operation compared with the same operation on one process, forward and backward.
+#include "runtime/parallel/tensor/tensor_parallel.h"
 
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using testing::run_ranks;
 using Body = std::function<void(tp::TensorParallel&, int64_t rank, int64_t size)>;
 using Sizes = std::optional<std::vector<int64_t>>;
 
-/// Runs `body` on `ranks` ranks. The same seed on all: values made by random functions are replicated.
+/// Runs `body` on `ranks` ranks with the same seed: randomly initialized values are replicated.
 void on_ranks(int ranks, const Body& body, const Sizes& uneven = {}) {
   run_ranks(ranks, [&](const Environment& environment) {
     MeshShape shape;
@@ -37,11 +37,11 @@ void on_2_and_4_ranks(const Body& body) {
   on_ranks(4, body);
 }
 
-/// A rank's slice as torch.chunk makes them: the last ones may be shorter, or empty.
-Tensor take_shard(const Tensor& whole, int64_t dim, int64_t rank, int64_t size) {
-  const auto chunks = whole.chunk(size, dim);
+/// A rank's slice as in torch.chunk: the last ones may be shorter or empty.
+Tensor take_shard(const Tensor& full, int64_t dim, int64_t rank, int64_t size) {
+  const auto chunks = full.chunk(size, dim);
   if (rank < static_cast<int64_t>(chunks.size())) return chunks[rank].detach().contiguous();
-  return whole.narrow(dim, 0, 0).detach().contiguous();
+  return full.narrow(dim, 0, 0).detach().contiguous();
 }
 
 void expect_close(const Tensor& actual, const Tensor& expected, double tolerance, const char* what) {
@@ -62,7 +62,7 @@ TEST(TensorParallel, EnterIsTheIdentityAndSumsGradients) {
   });
 }
 
-TEST(TensorParallel, AColumnAndARowSplitLinearAreTheWholeOnes) {
+TEST(TensorParallel, ColumnAndRowParallelLinearMatchFullLayers) {
   on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
     const Tensor input = at::randn({2, 5, 8}), up = at::randn({16, 8}), down = at::randn({8, 16});
     Tensor full_x = input.clone().requires_grad_(), full_up = up.clone().requires_grad_(),
@@ -90,19 +90,19 @@ TEST(TensorParallel, ReduceLeavesItsInputAlone) {
   });
 }
 
-/// Gathers slices of so many elements along a dimension, in so many exchanges.
+/// Gathers slices of `length` elements in total along `dim`, and expects this number of collectives.
 void expect_gathered(tp::TensorParallel& parallel, int64_t rank, int64_t size, int64_t dim, int64_t length,
-                     int64_t exchanges) {
+                     int64_t collectives) {
   std::vector<int64_t> shape = {4, 8, 12};
   shape[static_cast<size_t>(dim < 0 ? dim + 3 : dim)] = length;
-  const Tensor whole = at::randn(shape), weight = at::randn(shape);
-  Tensor shard = take_shard(whole, dim, rank, size).requires_grad_();
+  const Tensor full = at::randn(shape), weight = at::randn(shape);
+  Tensor shard = take_shard(full, dim, rank, size).requires_grad_();
   const int64_t before = traffic().exchanges;
   const Tensor gathered = parallel.gather(shard, dim);
-  EXPECT_EQ(traffic().exchanges - before, exchanges) << length << " elements along " << dim;
-  EXPECT_TRUE(gathered.equal(whole)) << dim;
+  EXPECT_EQ(traffic().exchanges - before, collectives) << length << " elements along " << dim;
+  EXPECT_TRUE(gathered.equal(full)) << dim;
   (gathered * weight).sum().backward();
-  EXPECT_EQ(traffic().exchanges - before, exchanges) << "its backward needs none";
+  EXPECT_EQ(traffic().exchanges - before, collectives) << "its backward needs none";
   EXPECT_TRUE(shard.grad().equal(take_shard(weight, dim, rank, size))) << dim;
 }
 
@@ -111,11 +111,11 @@ constexpr std::pair<int64_t, int64_t> kGathered[] = {{0, 12}, {1, 12}, {-1, 12},
 TEST(TensorParallel, GatherConcatenatesAlongAnyDimension) {
   on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
     for (const auto& [dim, length] : kGathered)
-      expect_gathered(parallel, rank, size, dim, length, /*exchanges=*/2);  // what they are, and how long
+      expect_gathered(parallel, rank, size, dim, length, /*collectives=*/2);  // the slices, and their lengths
   });
 }
 
-TEST(TensorParallel, GatherAsksNoRankForLengthsThatAreKnown) {
+TEST(TensorParallel, GatherDoesNotCommunicateKnownLengths) {
   for (const int ranks : {2, 4}) {
     for (const int64_t uneven : {3, 5, 7}) {
       on_ranks(
@@ -123,14 +123,14 @@ TEST(TensorParallel, GatherAsksNoRankForLengthsThatAreKnown) {
           [&](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
             for (const auto& [dim, length] : kGathered)
               if (length == uneven || length % size == 0)
-                expect_gathered(parallel, rank, size, dim, length, /*exchanges=*/1);
+                expect_gathered(parallel, rank, size, dim, length, /*collectives=*/1);
           },
           std::vector<int64_t>{uneven});
     }
   }
 }
 
-TEST(TensorParallel, AVocabularySplitEmbeddingIsTheWholeOne) {
+TEST(TensorParallel, VocabularyParallelEmbeddingMatchesTheFullOne) {
   on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
     using Padding = std::optional<int64_t>;
     for (const auto& [rows, padding] :
@@ -139,20 +139,20 @@ TEST(TensorParallel, AVocabularySplitEmbeddingIsTheWholeOne) {
       const Tensor table = at::randn({rows, 6}, at::kDouble), weight = at::randn({3, 7, 6}, at::kDouble);
       const Tensor ids = at::randint(0, rows, {3, 7}, at::kLong);
       ids[0].copy_(at::tensor({0, rows - 1, 0, rows - 1, rows / 2, rows / 2 - 1, 0}));
-      Tensor whole = table.clone().requires_grad_();
-      const Tensor expected = at::embedding(whole, ids, padding.value_or(-1));
+      Tensor full = table.clone().requires_grad_();
+      const Tensor expected = at::embedding(full, ids, padding.value_or(-1));
       (expected * weight).sum().backward();
 
       Tensor local = take_shard(table, 0, rank, size).requires_grad_();
       const Tensor result = parallel.embedding(ids, local, rows, padding);
       EXPECT_TRUE(result.equal(expected));
       (result * weight).sum().backward();
-      expect_close(local.grad(), take_shard(whole.grad(), 0, rank, size), 1e-12, "table's gradient");
+      expect_close(local.grad(), take_shard(full.grad(), 0, rank, size), 1e-12, "table's gradient");
     }
   });
 }
 
-/// Targets of which some are ignored, and one full row is.
+/// Targets of which some, and one full row, are ignored.
 Tensor some_targets(int64_t vocabulary) {
   Tensor targets = at::randint(0, vocabulary, {3, 5}, at::kLong);
   targets[0][1] = kIgnoredTarget;
@@ -160,24 +160,23 @@ Tensor some_targets(int64_t vocabulary) {
   return targets;
 }
 
-TEST(TensorParallel, AVocabularySplitCrossEntropyIsTheWholeOne) {
+TEST(TensorParallel, VocabularyParallelCrossEntropyMatchesTheFullOne) {
   on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
     for (const auto& [type, words] :
          {std::pair(at::kFloat, 16), std::pair(at::kBFloat16, 16), std::pair(at::kFloat, 17), std::pair(at::kFloat, 15),
           std::pair(at::kFloat, 5), std::pair(at::kBFloat16, 3)}) {
-      // Large logits: without the maximum taken off, the exponentials overflow.
+      // Large logits: without subtracting the maximum, the exponentials overflow.
       const Tensor logits = (at::randn({3, 5, words}) * 50 + (words % 2 == 0 ? 200 : -200)).to(type);
       const Tensor targets = some_targets(words);
-      Tensor whole = logits.clone().requires_grad_();
-      const Tensor expected = modular::cross_entropy(whole, targets);
+      Tensor full = logits.clone().requires_grad_();
+      const Tensor expected = modular::cross_entropy(full, targets);
       (expected * 0.25).backward();
 
       Tensor local = take_shard(logits, -1, rank, size).requires_grad_();
       const Tensor loss = parallel.cross_entropy(local, targets);
       expect_close(loss, expected, 1e-6, "loss");
       (loss * 0.25).backward();
-      expect_close(local.grad(), take_shard(whole.grad(), -1, rank, size), type == at::kFloat ? 1e-5 : 1e-2,
-                   "gradient");
+      expect_close(local.grad(), take_shard(full.grad(), -1, rank, size), type == at::kFloat ? 1e-5 : 1e-2, "gradient");
     }
   });
 }
@@ -189,21 +188,21 @@ std::unique_ptr<at::ObserverContext> note_selection(const at::RecordFunction& op
   return nullptr;
 }
 
-/// A GPU would be waited for to learn how many were selected.
-TEST(TensorParallel, ACrossEntropySelectsNoTargets) {
+/// The size of a selection would require a GPU sync.
+TEST(TensorParallel, CrossEntropyDoesNotSelectTargets) {
   on_ranks(2, [](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
     const Tensor logits = at::randn({3, 5, 16}), targets = some_targets(16);
     const auto callback =
         at::addThreadLocalCallback(at::RecordFunctionCallback(note_selection).scopes({at::RecordScope::FUNCTION}));
     targets.masked_select(targets.eq(0));
-    EXPECT_EQ(selections, 1) << "of this test, which is seen";
+    EXPECT_EQ(selections, 1) << "the test's own selection is counted";
     parallel.cross_entropy(take_shard(logits, -1, rank, size), targets);
     EXPECT_EQ(selections, 1);
     at::removeCallback(callback);
   });
 }
 
-TEST(TensorParallel, ANormOverSplitValuesIsTheWholeOne) {
+TEST(TensorParallel, NormOverShardedValuesMatchesTheFullOne) {
   on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
     for (const auto type : {at::kDouble, at::kFloat, at::kBFloat16}) {
       const Tensor values = at::randn({3, 5, 16}, at::kDouble).to(type), scale = at::randn({16}, at::kDouble).to(type),
@@ -225,13 +224,13 @@ TEST(TensorParallel, ANormOverSplitValuesIsTheWholeOne) {
   });
 }
 
-TEST(TensorParallel, SinksAndAlibiOfARanksHeadsAreItsPartOfTheWhole) {
+TEST(TensorParallel, SinksAndAlibiOfARanksHeadsMatchTheFullAttention) {
   on_2_and_4_ranks([](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
     for (const int64_t heads : {4, 12}) {
-      std::vector<Tensor> whole, own;
-      for (int i = 0; i < 3; ++i) whole.push_back(at::randn({2, heads, 7, 6}, at::kDouble).requires_grad_());
-      whole.push_back(at::randn({heads}, at::kDouble).requires_grad_());
-      for (const Tensor& tensor : whole)
+      std::vector<Tensor> full, own;
+      for (int i = 0; i < 3; ++i) full.push_back(at::randn({2, heads, 7, 6}, at::kDouble).requires_grad_());
+      full.push_back(at::randn({heads}, at::kDouble).requires_grad_());
+      for (const Tensor& tensor : full)
         own.push_back(take_shard(tensor, tensor.dim() == 1 ? 0 : 1, rank, size).requires_grad_());
       Batch batch;
       batch.input_ids = at::zeros({2, 7}, at::kLong);
@@ -242,7 +241,7 @@ TEST(TensorParallel, SinksAndAlibiOfARanksHeadsAreItsPartOfTheWhole) {
         return attention_with_biases(of[0], of[1], of[2], biases, 0.4) +
                attention_with_sinks(of[0], of[1], of[2], causal_mask(batch, /*window=*/0), 0.4, of[3]);
       };
-      const Tensor expected = attend(whole, alibi_slopes(heads, at::kCPU)), upstream = at::randn_like(expected);
+      const Tensor expected = attend(full, alibi_slopes(heads, at::kCPU)), upstream = at::randn_like(expected);
       expected.backward(upstream);
 
       const Binding woven({.tp = &parallel});
@@ -250,12 +249,12 @@ TEST(TensorParallel, SinksAndAlibiOfARanksHeadsAreItsPartOfTheWhole) {
       expect_close(result, take_shard(expected, -1, rank, size), 1e-12, "result");
       result.backward(take_shard(upstream, -1, rank, size));
       for (size_t i = 0; i < own.size(); ++i)
-        expect_close(own[i].grad(), take_shard(whole[i].grad(), i == 3 ? 0 : 1, rank, size), 1e-12, "gradient");
+        expect_close(own[i].grad(), take_shard(full[i].grad(), i == 3 ? 0 : 1, rank, size), 1e-12, "gradient");
     }
   });
 }
 
-/// What `run` rejects.
+/// Returns the error message of `run`.
 std::string find_error(const std::function<void()>& run) {
   try {
     run();
@@ -265,7 +264,7 @@ std::string find_error(const std::function<void()>& run) {
   return "nothing";
 }
 
-TEST(TensorParallel, IdsAndTargetsBeyondTheVocabularyAreRejectedAsOnOneRank) {
+TEST(TensorParallel, RejectsIdsAndTargetsBeyondTheVocabulary) {
   on_ranks(2, [](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
     for (const auto& [words, wrong] : {std::pair(16, 16), std::pair(16, -1), std::pair(15, 15), std::pair(15, -1)}) {
       const Tensor logits = at::randn({1, 3, words}), table = at::randn({words, 4});
@@ -281,7 +280,7 @@ TEST(TensorParallel, IdsAndTargetsBeyondTheVocabularyAreRejectedAsOnOneRank) {
   });
 }
 
-TEST(TensorParallel, OnlyIgnoredTargetsMeanNoLossAndNoGradient) {
+TEST(TensorParallel, OnlyIgnoredTargetsGiveZeroLossAndGradient) {
   on_ranks(2, [](tp::TensorParallel& parallel, int64_t, int64_t) {
     Tensor local = at::randn({2, 3, 4}).requires_grad_();
     const Tensor loss = parallel.cross_entropy(local, at::full({2, 3}, kIgnoredTarget, at::kLong));
@@ -294,10 +293,10 @@ TEST(TensorParallel, OnlyIgnoredTargetsMeanNoLossAndNoGradient) {
 TEST(TensorParallel, WorksInBfloat16AndWithoutGradients) {
   on_ranks(2, [](tp::TensorParallel& parallel, int64_t rank, int64_t size) {
     at::NoGradGuard no_grad;
-    const Tensor whole = at::randn({4, 8}).to(at::kBFloat16);
-    EXPECT_TRUE(parallel.gather(take_shard(whole, -1, rank, size), -1).equal(whole));
-    EXPECT_EQ(parallel.reduce(whole).scalar_type(), at::kBFloat16);
-    EXPECT_FALSE(parallel.enter(whole).requires_grad());
+    const Tensor full = at::randn({4, 8}).to(at::kBFloat16);
+    EXPECT_TRUE(parallel.gather(take_shard(full, -1, rank, size), -1).equal(full));
+    EXPECT_EQ(parallel.reduce(full).scalar_type(), at::kBFloat16);
+    EXPECT_FALSE(parallel.enter(full).requires_grad());
   });
 }
 

@@ -1,8 +1,6 @@
-// Replicas on threads of one process (parallel.dp_threads) train what one model trains, and exchange five times a step.
+// Replicas on threads of one process (parallel.dp_threads) train like one model, with five transfers per step.
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
-#include "generated/llama.h"
 #include "runtime/mesh/traffic.h"
 #include "tests/parallel/training_runs.h"
 
@@ -19,15 +17,15 @@ Variant on_threads(int64_t threads, int64_t micro_batches, Fields fields, std::v
           .micro_batches = micro_batches};
 }
 
-/// Losses, norms, an evaluation and sums over the parameters of runs with threads against those of one without.
+/// Compares losses, norms, an evaluation and parameter sums of runs with threads and without.
 void expect_same_training(const std::string& architecture, const std::vector<Variant>& variants) {
   const Entry& entry = get_entry(architecture);
   Mesh alone({}, {}, {.device = at::kCPU});
   for (const Variant& variant : variants) {
     SCOPED_TRACE(architecture + ", " + variant.name);
-    ParallelOptions one = variant.options;
-    one.dp_threads = 1;
-    const Report expected = train(alone, entry, {.name = "one", .fields = variant.fields, .options = one});
+    ParallelOptions single = variant.options;
+    single.dp_threads = 1;
+    const Report expected = train(alone, entry, {.name = "one", .fields = variant.fields, .options = single});
     const Report found = train(alone, entry, variant);
     ASSERT_EQ(found.size(), expected.size());
     double scale = 0.0;
@@ -38,17 +36,18 @@ void expect_same_training(const std::string& architecture, const std::vector<Var
   }
 }
 
-/// Dropout among them: each replica drops what the one model drops of its rows.
-TEST(ThreadReplicas, TrainWhatOneModelTrains) {
+/// Includes dropout: each replica drops what the single model drops in its rows.
+TEST(ThreadReplicas, TrainLikeOneModel) {
   const Fields bert = {{"hidden_dropout_prob", 0.1}, {"attention_probs_dropout_prob", 0.1}};
-  // Of 8 rows a micro-batch, three replicas have 2, 3 and 3, and of 24 replicas 8 have one.
+  // With 8 rows per micro-batch, three replicas have 2, 3 and 3; of 24 replicas, 8 have one row.
   expect_same_training("LlamaForCausalLM", {on_threads(2, 1, {{"attention_dropout", 0.1}}), on_threads(3, 3, {}),
                                             on_threads(24, 3, {}), on_threads(3, 1, {}, {"model.layers.1"})});
   expect_same_training("BertForMaskedLM", {on_threads(2, 2, bert), on_threads(3, 3, bert)});
 }
 
-/// Rows out, parameters out, losses back, their gradients out, and gradients of parameters back.
-TEST(ThreadReplicas, ExchangeFiveTimesAStep) {
+/// Scatter of rows, broadcast of parameters, gather of losses, scatter of their gradients, reduction of parameter
+/// gradients.
+TEST(ThreadReplicas, HaveFiveTransfersPerStep) {
   const Entry& entry = get_entry("LlamaForCausalLM");
   const auto config = tiny_config(entry);
   Mesh alone({}, {}, {.device = at::kCPU});
@@ -64,13 +63,13 @@ TEST(ThreadReplicas, ExchangeFiveTimesAStep) {
   const Traffic before = traffic();
   model.step(std::vector{batch});
   EXPECT_EQ(traffic().exchanges - before.exchanges, 5);
-  const double rows = 4 * (2 * 12 + 1) * 8;  // ids, labels, and which samples they are, of the two other replicas
+  const double rows = 4 * (2 * 12 + 1) * 8;  // ids, labels and sample indices of the other two replicas
   const double losses = 2 * (4 + 8), gradients_of_losses = 2 * 4;
   EXPECT_EQ(traffic().bytes - before.bytes, 2 * 2 * parameters + rows + losses + gradients_of_losses);
 }
 
-/// An error on a thread is the step's, whichever replica met it.
-TEST(ThreadReplicas, ThrowWhatOneOfThemThrows) {
+/// An error on any thread is thrown by the step.
+TEST(ThreadReplicas, RethrowAnErrorOfAReplica) {
   const Entry& entry = get_entry("LlamaForCausalLM");
   Mesh alone({}, {}, {.device = at::kCPU});
   ParallelOptions options;

@@ -1,18 +1,17 @@
-// The bytes that a rank receives in a training step, counted where c10d hands tensors to its backend, against closed
+// Bytes that a rank receives in a training step, counted where c10d passes tensors to its backend, compared with closed
 // forms.
 #include <gtest/gtest.h>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "generated/llama.h"
 #include "runtime/mesh/traffic.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
 namespace {
 
-/// Passes everything on and counts what arrives at this rank. An all-reduce counts as what no algorithm is below: its
-/// share of a reduce-scatter and of an all-gather.
+/// Forwards all calls and counts the bytes received by this rank. An all-reduce counts as its lower bound: a
+/// reduce-scatter plus an all-gather.
 class CountingBackend final : public c10d::Backend {
  public:
   explicit CountingBackend(c10::intrusive_ptr<c10d::Backend> inner)
@@ -23,7 +22,7 @@ class CountingBackend final : public c10d::Backend {
 
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
                                            const c10d::AllreduceOptions& options) override {
-    // Numbers like the loss are not what is counted.
+    // Scalars such as the loss are not counted.
     if (tensors[0].nbytes() > 64) bytes += 2 * others() * static_cast<double>(tensors[0].nbytes());
     return inner_->allreduce(tensors, options);
   }
@@ -47,7 +46,7 @@ class CountingBackend final : public c10d::Backend {
   }
 
  private:
-  /// The share of a tensor that belongs to other ranks.
+  /// Bytes of a tensor that belong to other ranks.
   double others() const { return static_cast<double>(getSize() - 1) / getSize(); }
   c10::intrusive_ptr<c10d::Backend> inner_;
 };
@@ -58,7 +57,7 @@ c10::intrusive_ptr<CountingBackend> count(const ProcessGroup& group) {
   return counting;
 }
 
-/// Bytes of the parameters outside of the layers, of all layers, and of the last one.
+/// Bytes of the parameters outside the layers, of all layers, and of the last layer.
 struct Sizes {
   double root = 0, layers = 0, last = 0;
   double all() const { return root + layers; }
@@ -68,13 +67,13 @@ struct Policy {
   std::string name;
   Axis axis;
   int64_t zero_stage;
-  /// What a rank of n receives, times n / (n - 1), of a step of m micro-batches.
+  /// Bytes that a rank of n receives, times n / (n - 1), in a step of m micro-batches.
   double (*bytes)(const Sizes& sizes, double m);
 };
 
 constexpr int64_t kLayers = 3, kHidden = 256;
 
-/// Sizes of which each rank's rows fill cache lines, so that nothing is padding.
+/// Sizes for which each rank's rows fill cache lines, so that there is no padding.
 std::unique_ptr<AnyConfig> even_config(const Entry& entry, int64_t layers = kLayers) {
   return tiny_config(entry, {{"num_hidden_layers", layers},
                              {"hidden_size", kHidden},
@@ -92,9 +91,11 @@ std::vector<Batch> to_batch_rows(int64_t tokens, int64_t count) {
   return std::vector<Batch>(static_cast<size_t>(count), batch);
 }
 
+void PrintTo(const Policy& one, std::ostream* out) { *out << one.name; }
+
 class Traffic : public ::testing::TestWithParam<Policy> {};
 
-TEST_P(Traffic, OfAStepIsTheClosedForm) {
+TEST_P(Traffic, OfAStepMatchesTheClosedForm) {
   constexpr int64_t kMicroBatches = 2;
   for (const int ranks : {2, 4}) {
     MeshShape shape;
@@ -105,7 +106,7 @@ TEST_P(Traffic, OfAStepIsTheClosedForm) {
       const Entry& entry = get_entry("LlamaForCausalLM");
       ParallelModel model(entry, *even_config(entry), mesh, {.zero_stage = GetParam().zero_stage}, 1);
       const std::vector<Batch> micro_batches = to_batch_rows(/*tokens=*/4, kMicroBatches);
-      model.step(micro_batches);  // after which the order of units is known
+      model.step(micro_batches);  // after this step, the order of units is known
       counting->bytes = 0;
       const double before = traffic().bytes;
       model.step(micro_batches);
@@ -119,7 +120,7 @@ TEST_P(Traffic, OfAStepIsTheClosedForm) {
       }
       const double share = static_cast<double>(environment.world_size - 1) / environment.world_size;
       EXPECT_DOUBLE_EQ(counting->bytes, share * GetParam().bytes(sizes, kMicroBatches));
-      // What the runtime says of itself, the few numbers that a step sums aside.
+      // The runtime's own counters agree, except for the few scalars that a step sums.
       EXPECT_NEAR(traffic().bytes - before, counting->bytes, 64);
     });
   }
@@ -131,18 +132,18 @@ INSTANTIATE_TEST_SUITE_P(
                       Policy{"zero1", Axis::dp_shard, 1, [](const Sizes& sizes, double) { return 2 * sizes.all(); }},
                       Policy{"zero2", Axis::dp_shard, 2,
                              [](const Sizes& sizes, double m) { return (m + 1) * sizes.all(); }},
-                      // 3 m x the parameters, but that the root stays whole for the step, and the last layer from its
-                      // forward to its backward.
+                      // 3 m x the parameters, except that the root stays unsharded during the step, and the last layer
+                      // from its forward to its backward.
                       Policy{"zero3", Axis::dp_shard, 3,
                              [](const Sizes& sizes, double m) {
                                return 3 * m * sizes.layers - m * sizes.last + (m + 1) * sizes.root;
                              }}),
     [](const auto& info) { return info.param.name; });
 
-/// Sums over tp ranks: of the embeddings, and in each layer of what attention and the feed-forward network give, and of
-/// the gradients of what these read; of the gradient of what the head reads. And of each token the largest logit, with
-/// the sizes of the slices, the target's logit and the sum of the exponentials.
-TEST(Traffic, OfTensorParallelismIsTheClosedForm) {
+/// All-reduces over tp ranks: of the embeddings, of the outputs of attention and of the feed-forward network in each
+/// layer, of the gradients of their inputs, and of the gradient of the head's input. Per token also the largest logit,
+/// with the slice sizes, and the target's logit and the sum of the exponentials.
+TEST(Traffic, OfTensorParallelismMatchesTheClosedForm) {
   constexpr int64_t kTokens = 64, kMicroBatches = 2;
   for (const int ranks : {2, 4}) {
     MeshShape shape;
@@ -163,8 +164,8 @@ TEST(Traffic, OfTensorParallelismIsTheClosedForm) {
   }
 }
 
-/// Each cut is crossed by the activations of every micro-batch, and by their gradients.
-TEST(Traffic, OfAPipelineIsTheClosedForm) {
+/// The activations of every micro-batch cross each cut, and so do their gradients.
+TEST(Traffic, OfAPipelineMatchesTheClosedForm) {
   constexpr int64_t kTokens = 4, kMicroBatches = 6;
   for (const int ranks : {2, 4}) {
     MeshShape shape;
@@ -174,7 +175,7 @@ TEST(Traffic, OfAPipelineIsTheClosedForm) {
       const auto activations = count(mesh.group({Axis::pp})), gradients = count(mesh.group({Axis::pp}, "gradients"));
       const Entry& entry = get_entry("LlamaForCausalLM");
       ParallelModel model(entry, *even_config(entry, /*layers=*/4), mesh, {}, 1);
-      model.step(to_batch_rows(kTokens, kMicroBatches));  // after which shapes are known
+      model.step(to_batch_rows(kTokens, kMicroBatches));  // after this step, shapes are known
       activations->bytes = gradients->bytes = 0;
       const double before = traffic().bytes;
       model.step(to_batch_rows(kTokens, kMicroBatches));

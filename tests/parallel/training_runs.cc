@@ -40,7 +40,7 @@ FieldVisitor make_setter(const Fields& fields) {
 
 constexpr int64_t kRows = 24, kSequence = 12, kVocab = 62;
 constexpr size_t kSums = 16;
-constexpr double kCosineScale = 14.3;  // of the cosines that are logits: a small one has the rounding of a large one
+constexpr double kCosineScale = 14.3;  // scale of cosine logits: a small logit has the rounding error of a large one
 
 Batch rows(const Batch& batch, int64_t first, int64_t count) {
   Batch part = batch;
@@ -50,8 +50,8 @@ Batch rows(const Batch& batch, int64_t first, int64_t count) {
   return part;
 }
 
-/// Of the whole model: for each of kSums sets of parameters, the sum of their elements times numbers that are drawn for
-/// each element by the parameter's name. Equal sums, but for rounding, are of equal parameters.
+/// Fingerprints of the full model: for each of kSums sets of parameters, the sum of their elements times pseudo-random
+/// factors derived from the parameter's name. Sums that are equal up to rounding imply equal parameters.
 std::vector<double> sums_of_parameters(ParallelModel& model) {
   at::Tensor sums = at::zeros({static_cast<int64_t>(kSums)}, at::kDouble);
   std::vector<ShardedParameter> all = model.parameters();
@@ -80,7 +80,7 @@ const Fields kSmallT5 = {{"d_model", int64_t{36}},
                          {"relative_attention_num_buckets", int64_t{8}},
                          {"relative_attention_max_distance", int64_t{20}},
                          {"initializer_factor", 0.5},
-                         // A relu has a kink, at which rounding decides what the gradient is.
+                         // ReLU has a kink, where rounding decides the gradient.
                          {"feed_forward_proj", "gelu"}};
 
 const Entry& get_entry(const std::string& architecture) {
@@ -121,8 +121,8 @@ Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary) {
     return batch;
   }
   batch.input_ids = at::randint(0, kVocab, {kRows, kSequence}, generator, at::kLong).remainder(vocabulary);
-  // The padding token's embedding is 0, where each of Gemma 2's norms multiplies a gradient by 1 / sqrt(eps): that of a
-  // row which begins with it overflows, in transformers as well.
+  // The padding token's embedding is 0, where each of Gemma 2's norms multiplies a gradient by 1 / sqrt(eps). For a row
+  // that begins with padding the gradient overflows, also in transformers.
   if (entry.family == "gemma2") batch.input_ids.clamp_(/*min=*/1);
   const at::Tensor is_target = at::rand({kRows, kSequence}, generator).lt(0.7);
   batch.attention_mask = at::ones({kRows, kSequence}, at::kLong);
@@ -136,26 +136,27 @@ Report train(Mesh& mesh, const Entry& entry, const Variant& variant) {
   at::set_num_threads(1);
   const auto config = tiny_config(entry, variant.fields);
   ParallelModel model(entry, *config, mesh, variant.options, /*seed=*/11);
-  // With an eps as small as Adam's usual one, gradients that are 0 but for rounding would move parameters as others do.
+  // With an eps as small as Adam's default, gradients that are 0 up to rounding would move parameters like other
+  // gradients.
   Optimizer optimizer(model.parameters(), {.name = variant.optimizer, .eps = 1e-5}, mesh);
 
   const int64_t shards = mesh.size(Axis::dp_shard), ranks = mesh.size(Axis::dp_replicate) * shards;
   const int64_t rank = mesh.coordinate(Axis::dp_replicate) * shards + mesh.coordinate(Axis::dp_shard);
   const int64_t count = kRows / ranks / variant.micro_batches;
-  const auto own_rows = [&](const Batch& whole) {
+  const auto own_rows = [&](const Batch& full) {
     std::vector<Batch> micro_batches;
     for (int64_t i = 0; i < variant.micro_batches; ++i)
       micro_batches.push_back(
-          rows(whole, (variant.compares_rows ? i * ranks + rank : rank * variant.micro_batches + i) * count, count));
+          rows(full, (variant.compares_rows ? i * ranks + rank : rank * variant.micro_batches + i) * count, count));
     return micro_batches;
   };
   const auto size = variant.fields.find("vocab_size");
   const auto batch = [&](size_t step) {
-    Batch whole = global_batch(entry, step, size == variant.fields.end() ? kVocab : std::get<int64_t>(size->second));
-    // Of 5 tokens and of 7, which begin elsewhere in each row.
+    Batch full = global_batch(entry, step, size == variant.fields.end() ? kVocab : std::get<int64_t>(size->second));
+    // Documents of 5 and 7 tokens, which begin at different positions in each row.
     if (variant.documents)
-      whole.documents = (at::arange(kSequence) + at::arange(kRows).unsqueeze(1)).remainder(12).ge(5).to(at::kLong);
-    return whole;
+      full.documents = (at::arange(kSequence) + at::arange(kRows).unsqueeze(1)).remainder(12).ge(5).to(at::kLong);
+    return full;
   };
   Report report;
   for (size_t step = 0; step < kSteps; ++step) {
@@ -169,7 +170,7 @@ Report train(Mesh& mesh, const Entry& entry, const Variant& variant) {
     model.move_router_biases();
   }
   report.push_back(model.evaluate(own_rows(batch(kSteps))).loss);
-  // Their size, however often every rank compares the one row.
+  // Magnitude of the logits of one row, which every rank computes.
   report.push_back(model.logits(rows(batch(kSteps), 0, 1)).square().mean().sqrt().item<double>());
   for (const double sum : sums_of_parameters(model)) report.push_back(sum);
   return report;
@@ -182,8 +183,8 @@ void expect_same_training(const std::string& architecture, const MeshShape& shap
     Mesh mesh(environment, shape, {.device = at::kCPU});
     Report all;
     for (const Variant& variant : variants) {
-      const Report one = train(mesh, entry, variant);
-      all.insert(all.end(), one.begin(), one.end());
+      const Report report = train(mesh, entry, variant);
+      all.insert(all.end(), report.begin(), report.end());
     }
     return all;
   });
@@ -200,9 +201,9 @@ void expect_same_training(const std::string& architecture, const MeshShape& shap
                          .optimizer = variant.optimizer,
                          .documents = variant.documents,
                          .compares_rows = variant.compares_rows};
-    // Rows meet those of the same micro-batch on other ranks.
+    // Rows are compared with those of the same micro-batch on other ranks.
     if (variant.compares_rows) reference.micro_batches = variant.micro_batches;
-    // Every micro-batch rounds its gradients, so one process needs the same micro-batches.
+    // Every micro-batch rounds its gradients, so the single process needs the same micro-batches.
     if (variant.options.bf16)
       reference.micro_batches = variant.micro_batches * shape[Axis::dp_replicate] * shape[Axis::dp_shard];
     const Report expected = train(alone, entry, reference);

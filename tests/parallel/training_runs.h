@@ -1,4 +1,4 @@
-// Short training runs whose numbers tests compare between meshes.
+// Short training runs whose results tests compare between meshes.
 #pragma once
 
 #include <map>
@@ -11,22 +11,22 @@
 
 namespace modular::testing {
 
-/// Values of config fields by name. Fields that a family lacks are left out.
+/// Values of config fields by name. Fields that a family does not have are ignored.
 using Fields = std::map<std::string, std::variant<bool, int64_t, double, std::string>, std::less<>>;
 
-/// A model of a few thousand parameters whose sizes 2 tp ranks divide; `changed` overrides its fields.
+/// A model of a few thousand parameters whose sizes are divisible by 2 tp ranks; `changed` overrides its fields.
 std::unique_ptr<AnyConfig> tiny_config(const Entry& entry, const Fields& changed = {});
 
-/// A T5 of sizes that differ from one another, with three layers and two.
+/// A T5 with distinct sizes and with three and two layers in its stacks.
 extern const Fields kSmallT5;
 
-/// The entry of that architecture.
+/// Returns the entry of the architecture.
 const Entry& get_entry(const std::string& architecture);
 
-/// The full batch of a step, the same on all ranks: 24 rows of 12 tokens, some of them padding, or of images.
+/// Returns the full batch of a step, the same on all ranks: 24 rows of 12 tokens, some of them padding, or of images.
 Batch global_batch(const Entry& entry, size_t step, int64_t vocabulary = 62);
 
-/// Something that must not change what a training run computes.
+/// A variant of a training run that must not change its results.
 struct Variant {
   std::string name;
   Fields fields = {};
@@ -34,19 +34,19 @@ struct Variant {
   int64_t micro_batches = 1;
   std::string optimizer = "adamw";
   bool documents = false;      // rows hold several documents each
-  bool compares_rows = false;  // the loss compares a micro-batch's rows, of all data-parallel ranks
+  bool compares_rows = false;  // the loss compares the rows of a micro-batch across all data-parallel ranks
 };
 
 inline constexpr size_t kSteps = 20;
 
 /// Trains for kSteps on a fixed sequence of global batches, of which each data-parallel rank takes its rows, with the
-/// product's optimizer, norm and clipping. Sequences differ in their number of targets and in padding. For every step
-/// the loss, with what routers add to it and the load of experts, and the gradient's norm; then the loss of an
-/// evaluation, the root mean square of a row's logits, and sums over the parameters and buffers.
+/// project's optimizer, gradient norm and clipping. Sequences differ in their number of targets and in padding.
+/// Returns, for every step, the loss, including router losses and expert load, and the gradient norm; then the loss of
+/// an evaluation, the root mean square of a row's logits, and sums over the parameters and buffers.
 Report train(Mesh& mesh, const Entry& entry, const Variant& variant);
 
-/// Trains every variant on the mesh and on one process, and expects the same numbers within `tolerance`; of the
-/// parameters ten times that.
+/// Trains every variant on the mesh and on one process, and expects the same results within `tolerance`, and ten times
+/// that for parameters.
 void expect_same_training(const std::string& architecture, const MeshShape& shape, const std::vector<Variant>& variants,
                           double tolerance = 1e-5);
 

@@ -1,7 +1,6 @@
-// Models on several meshes of one job take turns in one process, each bound to its own ranks while it runs.
+// Models on several meshes of one job alternate in one process, each bound to its own ranks while it runs.
 #include <gtest/gtest.h>
 
-#include "generated/llama.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
@@ -9,7 +8,7 @@ namespace {
 
 constexpr int64_t kTurns = 4;
 
-/// A model, and its losses.
+/// A model and its losses.
 struct Training {
   ParallelModel model;
   std::vector<double> losses = {};
@@ -27,7 +26,7 @@ struct Training {
   }
 };
 
-TEST(TwoMeshes, ModelsThatTakeTurnsTrainAsEachDoesAlone) {
+TEST(TwoMeshes, AlternatingModelsTrainLikeEachAlone) {
   run_ranks(2, [](const Environment& environment) {
     const auto mesh_along = [&](Axis axis) {
       MeshShape shape;
@@ -49,7 +48,7 @@ TEST(TwoMeshes, ModelsThatTakeTurnsTrainAsEachDoesAlone) {
       for (const auto& run : interleaved_pairs) run->step();
     for (size_t i = 0; i < alone.size(); ++i) {
       EXPECT_EQ(interleaved_pairs[i]->losses, alone[i]->losses) << "of model " << i;
-      EXPECT_LT(alone[i]->losses.back(), alone[i]->losses.front()) << "model " << i << " learned nothing";
+      EXPECT_LT(alone[i]->losses.back(), alone[i]->losses.front()) << "model " << i << " did not reduce its loss";
     }
   });
 }

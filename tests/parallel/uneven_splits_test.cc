@@ -1,21 +1,14 @@
-// Tensor parallelism where the ranks do not divide what they split: heads of keys and values that are fewer, which
-// ranks share, and vocabularies of which the last ranks keep less.
-#include "runtime/parallel/uneven_splits.h"
+// Tensor parallelism with sizes that the ranks do not divide: KV heads in KV replication groups, and vocabularies of
+// which the last ranks hold fewer rows.
+#include "runtime/parallel/parameters/uneven_splits.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
-#include "generated/gemma.h"
-#include "generated/gpt2.h"
-#include "generated/llama.h"
-#include "generated/mamba2.h"
-#include "generated/olmo2.h"
-#include "generated/phi3.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
-#include "runtime/parallel/tensor_parallel.h"
+#include "runtime/parallel/tensor/tensor_parallel.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
@@ -27,7 +20,7 @@ MeshShape mesh(int64_t tp, int64_t dp_shard = 1, int64_t pp = 1) {
   return shape;
 }
 
-/// Sizes that 4 ranks divide, but for those that are given.
+/// Sizes that 4 ranks divide, except for the given ones.
 Fields fields(int64_t key_value_heads, int64_t words, int64_t layers = 2) {
   return {{"num_key_value_heads", key_value_heads},
           {"vocab_size", words},
@@ -56,18 +49,20 @@ struct Case {
   Fields fields;
 };
 
-std::string name_for(const Case& one) {
+std::string name_for(const Case& test_case) {
   const auto number = [&](const char* name) {
-    return one.fields.contains(name) ? std::get<int64_t>(one.fields.at(name)) : 0;
+    return test_case.fields.contains(name) ? std::get<int64_t>(test_case.fields.at(name)) : 0;
   };
-  return fmt::format("{}_tp{}_shard{}_pp{}_heads{}_words{}", one.architecture, one.shape[Axis::tp],
-                     one.shape[Axis::dp_shard], one.shape[Axis::pp], number("num_key_value_heads") + number("n_groups"),
-                     number("vocab_size"));
+  return fmt::format("{}_tp{}_shard{}_pp{}_heads{}_words{}", test_case.architecture, test_case.shape[Axis::tp],
+                     test_case.shape[Axis::dp_shard], test_case.shape[Axis::pp],
+                     number("num_key_value_heads") + number("n_groups"), number("vocab_size"));
 }
+
+void PrintTo(const Case& one, std::ostream* out) { *out << name_for(one); }
 
 class UnevenSplits : public ::testing::TestWithParam<Case> {};
 
-TEST_P(UnevenSplits, TrainWhatOneProcessTrains) {
+TEST_P(UnevenSplits, TrainLikeOneProcess) {
   const bool has_stages = GetParam().shape[Axis::pp] > 1;
   expect_same_training(GetParam().architecture, GetParam().shape,
                        {{.name = "plain", .fields = GetParam().fields, .micro_batches = has_stages ? 2 : 1},
@@ -101,12 +96,12 @@ TEST(UnevenSplits, TrainTheSameWithAdafactor) {
 }
 
 TEST(UnevenSplits, TrainTheSameWithMuon) {
-  // It rounds to bfloat16.
+  // Muon rounds to bfloat16.
   expect_same_training("Phi3ForCausalLM", mesh(2, 2), {{.name = "muon", .fields = fields(1, 63), .optimizer = "muon"}},
                        2e-3);
 }
 
-TEST(UnevenSplits, RanksThatShareAHeadKeepItTheSameToTheBit) {
+TEST(UnevenSplits, KvReplicasStayBitwiseEqual) {
   const Entry& entry = get_entry("Phi3ForCausalLM");
   const auto values = run_ranks(4, [&](const Environment& environment) {
     Mesh on(environment, mesh(4), {.device = at::kCPU});
@@ -125,8 +120,8 @@ TEST(UnevenSplits, RanksThatShareAHeadKeepItTheSameToTheBit) {
       }
       for (const ShardedParameter& parameter : model.parameters())
         for (const ParameterSlice& slice : parameter.slices) {
-          if (slice.sharers == 1) continue;
-          EXPECT_EQ(slice.sharers, 2);
+          if (slice.kv_replicas == 1) continue;
+          EXPECT_EQ(slice.kv_replicas, 2);
           EXPECT_EQ(slice.owner, on.rank() % 2 == 0);
           const at::Tensor held = slice.in_local(parameter.local).contiguous();
           shared.insert(shared.end(), held.const_data_ptr<float>(), held.const_data_ptr<float>() + held.numel());
@@ -134,14 +129,14 @@ TEST(UnevenSplits, RanksThatShareAHeadKeepItTheSameToTheBit) {
     }
     return shared;
   });
-  EXPECT_EQ(values[0].size(), 3u * 2 * 2 * 8 * 36) << "keys and values of two layers, a head of 8 each";
+  EXPECT_EQ(values[0].size(), 3u * 2 * 2 * 8 * 36) << "keys and values of two layers, one head of size 8 each";
   EXPECT_EQ(values[0], values[1]);
   EXPECT_EQ(values[2], values[3]);
   EXPECT_NE(values[0], values[2]);
 }
 
-/// Attention of 4 heads of 6 features, their keys normed over all heads together, in double precision.
-TEST(UnevenSplits, SharedHeadsAreThoseOfOneProcessInDoublePrecision) {
+/// Attention with 4 heads of 6 features and a norm over the keys of all heads, in double precision.
+TEST(UnevenSplits, KvReplicasMatchOneProcessInDoublePrecision) {
   run_ranks(4, [](const Environment& environment) {
     Mesh on(environment, mesh(4), {.device = at::kCPU});
     for (const int64_t heads : {1, 2}) {
@@ -157,10 +152,10 @@ TEST(UnevenSplits, SharedHeadsAreThoseOfOneProcessInDoublePrecision) {
                                               causal_mask(Tensor(), /*window=*/0), 0.4);
         return at::linear(mixed, of[4]);
       };
-      std::vector<Tensor> whole;
-      for (const Tensor& weight : weights) whole.push_back(weight.clone().requires_grad_());
+      std::vector<Tensor> full;
+      for (const Tensor& weight : weights) full.push_back(weight.clone().requires_grad_());
       const Tensor expected =
-          attend(x, whole, [](const Tensor& key, const Tensor& scale) { return plain::rms_norm(key, scale, 1e-3); });
+          attend(x, full, [](const Tensor& key, const Tensor& scale) { return plain::rms_norm(key, scale, 1e-3); });
       expected.backward(upstream);
 
       const auto parallel = make_tensor_parallel(on.group({Axis::tp}));
@@ -189,28 +184,28 @@ TEST(UnevenSplits, SharedHeadsAreThoseOfOneProcessInDoublePrecision) {
       for (size_t i = 0; i < own.size(); ++i) slices[i].grad = own[i].grad();
       SharedSlices(table, on).sum_gradients(slices);
       for (size_t i = 0; i < own.size(); ++i)
-        EXPECT_TRUE(at::allclose(slices[i].grad, slices[i].slices[0].in_global(whole[i].grad()), 1e-10, 1e-10)) << i;
+        EXPECT_TRUE(at::allclose(slices[i].grad, slices[i].slices[0].in_global(full[i].grad()), 1e-10, 1e-10)) << i;
       barrier(on.world(), "the end");
     }
   });
 }
 
-TEST(UnevenSplits, AreKnownByTheLengthOfASliceWhereNoOtherHasIt) {
+TEST(UnevenSplits, AreInferredFromUniqueSliceLengths) {
   const auto sizes = [](std::vector<SplitPart> parts, int64_t tp) {
     ParameterTable table;
     for (const SplitPart& part : parts) table.parameters.emplace_back().parts = {part};
     return uneven_sizes(table, tp);
   };
   using Sizes = std::vector<int64_t>;
-  EXPECT_EQ(sizes({{.size = 64}, {.size = 32}}, 2), Sizes{}) << "all are split evenly";
+  EXPECT_EQ(sizes({{.size = 64}, {.size = 32}}, 2), Sizes{}) << "all are divided evenly";
   EXPECT_EQ(sizes({{.size = 63}, {.size = 63}, {.size = 32}}, 2), Sizes{63});
   EXPECT_EQ(sizes({{.size = 63}, {.size = 48}, {.size = 6, .slices = 1}}, 4), Sizes{63}) << "16 of 63, 12 of 48";
   EXPECT_EQ(sizes({{.size = 63}, {.size = 64}}, 4), std::nullopt) << "the first ranks have 16 of either";
-  EXPECT_EQ(sizes({{.size = 63}, {.size = 60}}, 4), std::nullopt) << "the last one has 15 of either";
-  EXPECT_EQ(sizes({{.size = 5}, {.size = 3}}, 4), std::nullopt) << "the last one has nothing of either";
+  EXPECT_EQ(sizes({{.size = 63}, {.size = 60}}, 4), std::nullopt) << "the last rank has 15 of either";
+  EXPECT_EQ(sizes({{.size = 5}, {.size = 3}}, 4), std::nullopt) << "the last rank has nothing of either";
 }
 
-TEST(UnevenSplits, WhatCannotBeSharedIsRejected) {
+TEST(UnevenSplits, RejectsWhatCannotBeShared) {
   const auto error = [](const std::string& architecture, const Fields& fields, int64_t tp, const Plan* plan = nullptr) {
     Entry entry = get_entry(architecture);
     if (plan) entry.plan = plan;
@@ -221,14 +216,13 @@ TEST(UnevenSplits, WhatCannotBeSharedIsRejected) {
             "num_key_value_heads = 2 cannot be split over tp = 3: choose a tp that divides it or is a multiple of it");
   EXPECT_EQ(error("LlamaForCausalLM", fields(1, 63), 8),
             "num_attention_heads = 4 cannot be split over tp = 8: choose a tp that divides it");
-  // Of heads whose results are summed, as those of queries, ranks cannot share one.
+  // Ranks cannot share a head whose results are summed, such as a query head.
   Plan plan = *get_entry("LlamaForCausalLM").plan;
   for (TensorSplit& split : plan.tensor_splits)
     if (split.parameter == "model.layers.*.self_attn.k_proj.weight") split.dim = 1;
-  EXPECT_EQ(
-      error("LlamaForCausalLM", fields(1, 62), 2, &plan),
-      "num_key_value_heads = 1 cannot be split over tp = 2, as model.layers.0.self_attn.k_proj.weight is not split "
-      "by it along its first dimension alone: choose a tp that divides it");
+  EXPECT_EQ(error("LlamaForCausalLM", fields(1, 62), 2, &plan),
+            "num_key_value_heads = 1 cannot be split over tp = 2, because model.layers.0.self_attn.k_proj.weight is "
+            "not split by it along only its first dimension: choose a tp that divides it");
 }
 
 }  // namespace

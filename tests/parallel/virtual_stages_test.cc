@@ -1,9 +1,7 @@
-// Pipelines with several stages per rank, alone and with the other kinds of parallelism, train what one process trains:
-// tied embeddings on two ranks and on one, units that are gathered, cut and recomputed.
+// Pipelines with several stages per rank, alone and with other kinds of parallelism, train like one process: tied
+// embeddings on two ranks and on one, sharded units, split backwards and recomputation.
 #include <gtest/gtest.h>
 
-#include "generated/gemma.h"
-#include "generated/llama.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
@@ -43,7 +41,7 @@ TEST_P(VirtualStages, Pipeline2Recomputed) {
 }
 
 TEST_P(VirtualStages, Pipeline2InBfloat16) {
-  // In which gradients are added up elsewhere after each backward, cut ones after their weights' half.
+  // bfloat16 accumulates gradients separately after each backward; for split backwards after their weight half.
   expect_same_training(GetParam(), mesh(2), {variant("zbv", true, 4, 4, {.bf16 = true})}, 1e-2);
 }
 
@@ -78,7 +76,7 @@ TEST(VirtualStagesOf, Pipeline4) {
       {variant("interleaved", true, 4, 8), variant("zbv", true, 8, 8), variant("interleaved-zero-bubble", true, 8, 8)});
 }
 
-TEST(VirtualStagesOf, CutWhereTheSettingsSay) {
+TEST(VirtualStagesOf, UseTheConfiguredCuts) {
   Variant uneven = variant("interleaved", true, 2, 7);
   uneven.options.pipeline.cuts = {1, 3, 6};
   expect_same_training("LlamaForCausalLM", mesh(2), {uneven});

@@ -1,4 +1,4 @@
-"""Dropout as docs/training.md describes it, written down a second time: what is dropped follows from the seed, the layer's path, how many times it
+"""Dropout as docs/guide/training.md describes it, written down a second time: what is dropped follows from the seed, the layer's path, how many times it
 ran before in the forward, the row of the batch, and the element's place. With it, transformers' models drop what the generated ones do."""
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Losses of routers as docs/training.md describes them, in PyTorch: those that transformers does not have."""
+"""Losses of routers as docs/guide/experts.md describes them, in PyTorch: those that transformers does not have."""
 
 import contextlib
 

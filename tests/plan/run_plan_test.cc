@@ -1,4 +1,4 @@
-// The plan of a run against the run: live bytes of tensors at the peak of a step, and what traffic() counted.
+// The plan of a run against the run itself: the peak of tensor bytes in a step, and the traffic counted by traffic().
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -6,9 +6,6 @@
 
 #include <cmath>
 
-#include "generated/bert.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
 #include "runtime/mesh/traffic.h"
 #include "runtime/ops/fused.h"
 #include "runtime/optim/clip.h"
@@ -20,9 +17,9 @@
 namespace modular::testing {
 namespace {
 
-using Settings = std::vector<std::string>;
+using Options = std::vector<std::string>;
 
-Settings llama() {
+Options llama() {
   return {"model.entry=LlamaForCausalLM",
           "model.config.hidden_size=192",
           "model.config.intermediate_size=512",
@@ -34,7 +31,7 @@ Settings llama() {
           "train.batch_size=16"};
 }
 
-Settings bert() {
+Options bert() {
   return {"model.entry=BertForMaskedLM",
           "model.config.hidden_size=192",
           "model.config.intermediate_size=512",
@@ -46,19 +43,19 @@ Settings bert() {
           "train.batch_size=16"};
 }
 
-Settings with(Settings settings, const Settings& further) {
-  settings.insert(settings.end(), further.begin(), further.end());
-  return settings;
+Options with(Options options, const Options& further) {
+  options.insert(options.end(), further.begin(), further.end());
+  return options;
 }
 
 struct Case {
   std::string name;
   int ranks;
-  Settings settings;
+  Options options;
 };
 
-/// Of this rank: the peak of its third step, and for each group what it received in it.
-Report measured(const Environment& environment, const RunConfig& config) {
+/// Measures on this rank the peak of the third step, and for each group the traffic received in it.
+Report measure_run(const Environment& environment, const RunConfig& config) {
   at::set_num_threads(1);
   install_fused_functions();
   CountingAllocator& counting = CountingAllocator::installed();
@@ -89,18 +86,21 @@ Report measured(const Environment& environment, const RunConfig& config) {
   return report;
 }
 
-class PlanOf : public ::testing::TestWithParam<Case> {};
+void PrintTo(const Case& one, std::ostream* out) { *out << one.name; }
 
-TEST_P(PlanOf, IsWhatTheRunTakes) {
-  const auto& [name, ranks, settings] = GetParam();
-  const RunConfig config = read_run_config({}, settings);
-  const auto reports = run_ranks(ranks, [&](const Environment& environment) { return measured(environment, config); });
+class PlanTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(PlanTest, MatchesTheRun) {
+  const auto& [name, ranks, options] = GetParam();
+  const RunConfig config = read_run_config({}, options);
+  const auto reports =
+      run_ranks(ranks, [&](const Environment& environment) { return measure_run(environment, config); });
 
   const RunPlan plan = make_run_plan(config, ranks);
-  const auto of_stage = static_cast<size_t>(ranks / plan.mesh[Axis::pp]);
+  const auto ranks_per_stage = static_cast<size_t>(ranks / plan.mesh[Axis::pp]);
   for (size_t rank = 0; rank < reports.size(); ++rank) {
     SCOPED_TRACE(fmt::format("rank {}", rank));
-    const RankPlan& planned = plan.ranks[rank / of_stage];
+    const RankPlan& planned = plan.ranks[rank / ranks_per_stage];
     const double peak = static_cast<double>(planned.step.bytes);
     fmt::print("{} rank {}: planned {} measured {}: {:+.2f} %\n", name, rank, planned.step.bytes, reports[rank][0],
                100 * (peak / reports[rank][0] - 1));
@@ -115,7 +115,7 @@ TEST_P(PlanOf, IsWhatTheRunTakes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Strategies, PlanOf,
+    Strategies, PlanTest,
     ::testing::ValuesIn(std::vector<Case>{
         {"alone", 1, llama()},
         {"alone_bf16", 1, with(llama(), {"parallel.bf16=true"})},
@@ -169,7 +169,7 @@ std::string find_error(RunConfig config, int64_t ranks) {
   return {};
 }
 
-TEST(FitMemory, TakesTheFewestMicroBatchesThatFit) {
+TEST(FitMemory, ChoosesTheFewestMicroBatchesThatFit) {
   RunConfig config = read_run_config({}, llama());
   std::map<int64_t, int64_t> peaks;  // by micro-batches
   for (const int64_t micro_batches : {1, 2, 4, 8, 16}) {
@@ -185,8 +185,8 @@ TEST(FitMemory, TakesTheFewestMicroBatchesThatFit) {
   }
 }
 
-// The first micro-batch's gradients wait for the second: of short rows one forward needs less than two.
-TEST(FitMemory, TakesOneForwardWhereTwoNeedMore) {
+// The first micro-batch's gradients wait for the second: with short rows, one forward needs less than two.
+TEST(FitMemory, ChoosesOneForwardIfTwoNeedMore) {
   RunConfig config = read_run_config({}, with(llama(), {"train.seq_len=2"}));
   const int64_t one = make_run_plan(config, 1).peak();
   config.train.micro_batches = 2;
@@ -197,7 +197,7 @@ TEST(FitMemory, TakesOneForwardWhereTwoNeedMore) {
   EXPECT_EQ(config.train.micro_batches, 1);
 }
 
-TEST(FitMemory, RejectsWhatTrainingRejects) {
+TEST(FitMemory, RejectsInvalidConfigs) {
   EXPECT_THAT(
       find_error(
           read_run_config({}, with(bert(), {"model.entry=BertForSequenceClassification", "parallel.memory=4GiB"})), 1),
@@ -207,20 +207,20 @@ TEST(FitMemory, RejectsWhatTrainingRejects) {
                  1),
       ::testing::HasSubstr("leaves nothing to train"));
   EXPECT_THAT(find_error(read_run_config({}, with(llama(), {"train.micro_batches=0"})), 1),
-              ::testing::HasSubstr("parallel.memory, which is not given"));
+              ::testing::HasSubstr("parallel.memory, but parallel.memory is not set"));
 }
 
-TEST(FitMemory, SaysWhatARowNeeds) {
+TEST(FitMemory, ReportsTheMemoryThatARowNeeds) {
   EXPECT_THAT(
       find_error(read_run_config({}, with(llama(), {"train.micro_batches=0", "parallel.memory=4MiB"})), 1),
-      ::testing::MatchesRegex("a rank needs [0-9]+ MiB with micro-batches of 1 rows, and "
+      ::testing::MatchesRegex("a rank needs [0-9]+ MiB with micro-batches of 1 rows, but "
                               "parallel.memory = \"4MiB\" is 4.00 MiB \\(4194304 bytes\\): raise parallel.memory, .*"));
   EXPECT_THAT(find_error(read_run_config({}, with(llama(), {"parallel.memory=4MiB"})), 1),
               ::testing::HasSubstr("micro-batches of 16 rows"));
   EXPECT_EQ(find_error(read_run_config({}, with(llama(), {"parallel.memory=4GiB"})), 1), "");
 }
 
-TEST(Plan, OfALargeModelNeedsNoMemory) {
+TEST(Plan, OfALargeModelNeedsLittleMemory) {
   const RunConfig config =
       read_run_config({}, {"model.entry=LlamaForCausalLM", "model.config.hidden_size=8192",
                            "model.config.intermediate_size=28672", "model.config.num_hidden_layers=80",
@@ -228,19 +228,20 @@ TEST(Plan, OfALargeModelNeedsNoMemory) {
                            "model.config.vocab_size=128256", "model.config.max_position_embeddings=4096",
                            "train.seq_len=4096", "train.batch_size=64", "parallel.bf16=true"});
   const RunPlan plan = make_run_plan(config, 64);
-  // 70.6e9 parameters: their share of parameters and AdamW's state in float32.
+  // 70.6e9 parameters: the rank's part of the parameters and of AdamW's state in float32.
   const RankPlan& rank = plan.ranks.front();
   EXPECT_NEAR(static_cast<double>(rank.step.held[static_cast<size_t>(Held::parameters)]), 4 * 70.6e9 / 64, 2e7);
   EXPECT_NEAR(static_cast<double>(rank.step.held[static_cast<size_t>(Held::optimizer)]), 8 * 70.6e9 / 64, 4e7);
 }
 
-TEST(Plan, OfExpertsSharesTokensEvenly) {
+TEST(Plan, OfExpertsSplitsTokensEvenly) {
   const RunConfig config = read_run_config(
       {}, {"model.entry=MixtralForCausalLM", "model.config.hidden_size=64", "model.config.intermediate_size=128",
            "model.config.num_hidden_layers=2", "model.config.num_attention_heads=4", "model.config.vocab_size=1000",
            "model.config.num_key_value_heads=2", "model.config.num_local_experts=4", "train.batch_size=4",
            "train.seq_len=32"});
-  const Report report = run_ranks(1, [&](const Environment& environment) { return measured(environment, config); })[0];
+  const Report report =
+      run_ranks(1, [&](const Environment& environment) { return measure_run(environment, config); })[0];
   EXPECT_NEAR(static_cast<double>(make_run_plan(config, 1).ranks[0].step.bytes) / report[0], 1.0, 0.05);
 }
 

@@ -1,4 +1,4 @@
-// Generated files from which one woven call was removed by hand: modcheck finds each, at its line.
+// Generated files from which a woven call was removed: modcheck reports each removal at its line.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -12,7 +12,7 @@ namespace {
 
 class DroppedCalls : public testing::TestWithParam<std::string> {};
 
-TEST_P(DroppedCalls, AreFoundAtTheirLine) {
+TEST_P(DroppedCalls, AreReportedAtTheirLine) {
   const TemporaryFolder folder;
   const fs::path source = MODULAR_SOURCE_DIR, root = folder.path();
   for (const char* name : {"modular", "runtime", "generator"}) fs::create_directory_symlink(source / name, root / name);

@@ -1,7 +1,7 @@
-"""Llama's tensor-parallel regions, written out by hand and typed by Meta's spmd_types while they run, against what modgen says of the spec.
+"""Llama's tensor-parallel regions, written by hand and type-checked by Meta's spmd_types while they run, against modgen's verdict on the spec.
 
-spmd_types checks values of a running Python program on a fake process group; modgen checks the spec. Both are asked about the unchanged
-layer, about each woven call taken away, and about annotations taken away or exchanged.
+spmd_types checks values of a running Python program on a fake process group; modgen checks the spec. Both judge the unchanged layer, each
+removal of a woven call, and removed or swapped annotations.
 
     spmd_types_check.py MODGEN PROJECT
 """
@@ -23,7 +23,7 @@ RANKS = 2
 
 
 class Layer:
-    """What a rank computes; `without` names woven calls that are left out, `weights` how each weight is held: whole, by row, by column."""
+    """The computation of a rank; `without` names the removed woven calls, `weights` how each weight is sharded: full, by rows, by columns."""
 
     def __init__(self, tp, without=(), **weights):
         self.tp, self.without, self.weights = tp, without, weights
@@ -33,18 +33,18 @@ class Layer:
         spmd.assert_type(value, {self.tp: kind})
         return value
 
-    def weight(self, name, outputs, inputs, held):
-        held = self.weights.get(name, held)
-        if held == "whole":
+    def weight(self, name, outputs, inputs, sharding):
+        sharding = self.weights.get(name, sharding)
+        if sharding == "full":
             return self.typed((outputs, inputs), spmd.I)
-        shape = (outputs // RANKS, inputs) if held == "columns" else (outputs, inputs // RANKS)
+        shape = (outputs // RANKS, inputs) if sharding == "columns" else (outputs, inputs // RANKS)
         return self.typed(shape, spmd.V)
 
     def enter(self, name, x):
         return x if name in self.without else spmd.convert(x, self.tp, src=spmd.I, dst=spmd.R)
 
-    def exit(self, name, x, held):
-        if self.weights.get(name, "rows") != held:
+    def exit(self, name, x, sharding):
+        if self.weights.get(name, "rows") != sharding:
             return x
         partial = spmd.reinterpret(x, self.tp, src=spmd.V, dst=spmd.P)
         return partial if name in self.without else spmd.all_reduce(partial, self.tp, src=spmd.P, dst=spmd.I)
@@ -73,7 +73,7 @@ class Layer:
         x = x + self.mlp(self.norm(x))
         logits = linear(self.enter("head", x), self.weight("lm_head", VOCAB, HIDDEN, "columns"))
         spmd.assert_type(x, {self.tp: spmd.I})
-        expected = spmd.I if self.weights.get("lm_head") == "whole" else spmd.V
+        expected = spmd.I if self.weights.get("lm_head") == "full" else spmd.V
         spmd.assert_type(logits, {self.tp: expected})
 
 
@@ -81,7 +81,7 @@ def spmd_accepts(mesh, layer):
     with spmd.set_current_mesh(mesh), spmd.checker.typecheck():
         try:
             layer.forward()
-        except (spmd.SpmdTypeError, RuntimeError):  # a type, or shapes that do not fit on a rank
+        except (spmd.SpmdTypeError, RuntimeError):  # a type error, or shapes that do not match on a rank
             return False
     return True
 
@@ -98,27 +98,27 @@ def modgen_accepts(modgen, spec, change):
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-# A change of the spec, and the same in the layer above.
+# A change of the spec, and the same change in the layer above.
 ANNOTATIONS = {
     "nothing": ([], {}),
-    "up_proj whole": ([("TP_COLWISE nn::Linear up_proj", "nn::Linear up_proj")], {"up_proj": "whole"}),
-    "gate_proj and up_proj whole": (
+    "up_proj full": ([("TP_COLWISE nn::Linear up_proj", "nn::Linear up_proj")], {"up_proj": "full"}),
+    "gate_proj and up_proj full": (
         [("TP_COLWISE nn::Linear up_proj", "nn::Linear up_proj"), ("TP_COLWISE nn::Linear gate_proj", "nn::Linear gate_proj")],
-        {"up_proj": "whole", "gate_proj": "whole"},
+        {"up_proj": "full", "gate_proj": "full"},
     ),
-    "down_proj whole": ([("TP_ROWWISE nn::Linear down_proj", "nn::Linear down_proj")], {"down_proj": "whole"}),
-    "o_proj whole": ([("TP_ROWWISE nn::Linear o_proj", "nn::Linear o_proj")], {"o_proj": "whole"}),
-    "k_proj whole": ([("TP_COLWISE nn::Linear k_proj", "nn::Linear k_proj")], {"k_proj": "whole"}),
+    "down_proj full": ([("TP_ROWWISE nn::Linear down_proj", "nn::Linear down_proj")], {"down_proj": "full"}),
+    "o_proj full": ([("TP_ROWWISE nn::Linear o_proj", "nn::Linear o_proj")], {"o_proj": "full"}),
+    "k_proj full": ([("TP_COLWISE nn::Linear k_proj", "nn::Linear k_proj")], {"k_proj": "full"}),
     "gate_proj by rows": ([("TP_COLWISE nn::Linear gate_proj", "TP_ROWWISE nn::Linear gate_proj")], {"gate_proj": "rows"}),
     "down_proj by columns": ([("TP_ROWWISE nn::Linear down_proj", "TP_COLWISE nn::Linear down_proj")], {"down_proj": "columns"}),
-    "mlp whole": (
+    "mlp full": (
         [(f"{kind} nn::Linear {name}", f"nn::Linear {name}")
          for kind, name in (("TP_COLWISE", "up_proj"), ("TP_COLWISE", "gate_proj"), ("TP_ROWWISE", "down_proj"))],
-        {"up_proj": "whole", "gate_proj": "whole", "down_proj": "whole"},
+        {"up_proj": "full", "gate_proj": "full", "down_proj": "full"},
     ),
 }
 
-# A woven call, and what shows in the generated file that modgen has placed it.
+# A woven call, and its text in the generated file, which shows that modgen has placed it.
 CALLS = {
     "attention": "auto hidden_states_tp = tp::enter(hidden_states);\n    Tensor query",
     "o_proj": "tp::exit(o_proj, ",
@@ -135,11 +135,11 @@ def main():
     tp = mesh.get_group("tp")
     spec, generated = (project / "modular/llama.h").read_text(), (project / "generated/llama.h").read_text()
     failures = 0
-    print(f"{'what changes':<36} {'spmd_types':<12} modgen")
+    print(f"{'change':<36} {'spmd_types':<12} modgen")
     for name, (change, weights) in ANNOTATIONS.items():
-        # Layers that became whole read the value as it is: modgen weaves no call there.
-        whole = {layer for layer, held in weights.items() if held == "whole"}
-        without = {"mlp"} if {"gate_proj", "up_proj"} <= whole else set()
+        # Unsharded layers read the replicated value: modgen weaves no call there.
+        full = {layer for layer, sharding in weights.items() if sharding == "full"}
+        without = {"mlp"} if {"gate_proj", "up_proj"} <= full else set()
         theirs, ours = spmd_accepts(mesh, Layer(tp, without, **weights)), modgen_accepts(modgen, spec, change)
         print(f"{name:<36} {'accepts' if theirs else 'rejects':<12} {'accepts' if ours else 'rejects'}")
         failures += theirs != ours

@@ -1,5 +1,5 @@
-// The calls that modgen weaves, each of which can be left out: write_mutants puts them in the place of the generated
-// model's own, with the name of the place.
+// Removable versions of the calls that modgen weaves: write_mutants substitutes them for the generated model's own,
+// with the location of each call.
 #pragma once
 
 #include <set>
@@ -22,78 +22,78 @@ inline bool list(const std::vector<std::string>& more) {
   return true;
 }
 
-inline std::string left_out;       // the call that models run without; none where empty
-inline std::set<std::string> met;  // calls that models came to
+inline std::string removed;            // the call that models run without; empty for none
+inline std::set<std::string> reached;  // calls that models reached
 
-inline bool is_left_out(const std::string& call) {
-  met.insert(call);
-  return call == left_out;
+inline bool is_removed(const std::string& call) {
+  reached.insert(call);
+  return call == removed;
 }
 
-/// `entered`, the value that tp::enter gave, where a layer reads it.
+/// A layer's read of `entered`, the result of tp::enter; the value before it if the call is removed.
 inline const Tensor& read(const char* call, const Tensor& value, const Tensor& entered) {
-  return is_left_out(call) ? value : entered;
+  return is_removed(call) ? value : entered;
 }
 
 namespace tp {
 
-inline Tensor enter(const char* call, const Tensor& x) { return is_left_out(call) ? x : modular::tp::enter(x); }
+inline Tensor enter(const char* call, const Tensor& x) { return is_removed(call) ? x : modular::tp::enter(x); }
 
 template <class Linear>
 Tensor exit(const char* call, Linear& layer, const Tensor& x) {
-  return is_left_out(call) ? layer->forward(x) : modular::tp::exit(layer, x);
+  return is_removed(call) ? layer->forward(x) : modular::tp::exit(layer, x);
 }
 
-inline Tensor exit(const char* call, const Tensor& part) { return is_left_out(call) ? part : modular::tp::exit(part); }
+inline Tensor exit(const char* call, const Tensor& part) { return is_removed(call) ? part : modular::tp::exit(part); }
 
-/// Without a bias a layer gives this rank's part by itself: such a call counts as not met.
+/// Without a bias, a layer computes this rank's partial sum anyway: such a call does not count as reached.
 template <class Linear>
 Tensor partial(const char* call, Linear& layer, const Tensor& x) {
-  return layer->bias.defined() && is_left_out(call) ? layer->forward(x) : modular::tp::partial(layer, x);
+  return layer->bias.defined() && is_removed(call) ? layer->forward(x) : modular::tp::partial(layer, x);
 }
 
 template <class Embedding>
 Tensor embedding(const char* call, Embedding& table, const Tensor& ids) {
-  return is_left_out(call) ? table->forward(ids) : modular::tp::embedding(table, ids);
+  return is_removed(call) ? table->forward(ids) : modular::tp::embedding(table, ids);
 }
 
 template <class Norm>
 Tensor layer_norm(const char* call, Norm& norm, const Tensor& x) {
-  return is_left_out(call) ? norm->forward(x) : modular::tp::layer_norm(norm, x);
+  return is_removed(call) ? norm->forward(x) : modular::tp::layer_norm(norm, x);
 }
 
 inline Tensor cross_entropy(const char* call, const Tensor& logits, const Tensor& targets) {
-  return is_left_out(call) ? modular::cross_entropy(logits, targets) : modular::tp::cross_entropy(logits, targets);
+  return is_removed(call) ? modular::cross_entropy(logits, targets) : modular::tp::cross_entropy(logits, targets);
 }
 
 inline Tensor rms_norm(const char* call, const Tensor& x, const Tensor& weight, double eps) {
-  return is_left_out(call) ? modular::rms_norm(x, weight, eps) : modular::tp::rms_norm(x, weight, eps);
+  return is_removed(call) ? modular::rms_norm(x, weight, eps) : modular::tp::rms_norm(x, weight, eps);
 }
 
 inline Tensor alibi_slopes(const char* call, int64_t heads, const at::Device& device) {
-  return is_left_out(call) ? modular::alibi_slopes(heads, device) : modular::tp::alibi_slopes(heads, device);
+  return is_removed(call) ? modular::alibi_slopes(heads, device) : modular::tp::alibi_slopes(heads, device);
 }
 
 inline Tensor gather(const char* call, const Tensor& shard) {
-  return is_left_out(call) ? shard : modular::tp::gather(shard);
+  return is_removed(call) ? shard : modular::tp::gather(shard);
 }
 
-inline int64_t local(const char* call, int64_t count) { return is_left_out(call) ? count : modular::tp::local(count); }
+inline int64_t local(const char* call, int64_t count) { return is_removed(call) ? count : modular::tp::local(count); }
 
 }  // namespace tp
 
 namespace pp {
 
-inline bool is_first(const char* call) { return is_left_out(call) || modular::pp::is_first(); }
-inline bool is_last(const char* call) { return is_left_out(call) || modular::pp::is_last(); }
-inline bool first_stack(const char* call) { return is_left_out(call) || modular::pp::first_stack(); }
+inline bool is_first(const char* call) { return is_removed(call) || modular::pp::is_first(); }
+inline bool is_last(const char* call) { return is_removed(call) || modular::pp::is_last(); }
+inline bool first_stack(const char* call) { return is_removed(call) || modular::pp::first_stack(); }
 inline bool second_stack(const char* call, const Tensor& between) {
-  return is_left_out(call) || modular::pp::second_stack(between);
+  return is_removed(call) || modular::pp::second_stack(between);
 }
 
 template <class List>
 auto local(const char* call, List& list) {
-  return is_left_out(call) ? std::ranges::subrange(list->begin(), list->end()) : modular::pp::local(list);
+  return is_removed(call) ? std::ranges::subrange(list->begin(), list->end()) : modular::pp::local(list);
 }
 
 }  // namespace pp

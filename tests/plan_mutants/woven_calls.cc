@@ -10,7 +10,7 @@ Change replacement(size_t begin, size_t end, std::string text) {
   return {{0, static_cast<uint32_t>(begin), static_cast<uint32_t>(end)}, std::move(text)};
 }
 
-/// The next character of `wanted` after `begin` outside of further brackets.
+/// The position of the next character of `wanted` after `begin` that is not inside nested brackets.
 size_t find_outside(const std::string& text, size_t begin, std::string_view wanted) {
   int depth = 0;
   for (size_t at = begin; at < text.size(); ++at) {
@@ -49,7 +49,7 @@ std::vector<WovenCall> woven_calls(const std::string& family, const std::string&
       call.leaving_out = {replacement(begin, end, plain)};
       call.switching = {
           replacement(begin, begin,
-                      "(woven::is_left_out(" + quoted + ") ? " + plain + text.substr(end, close - end) + ") : "),
+                      "(woven::is_removed(" + quoted + ") ? " + plain + text.substr(end, close - end) + ") : "),
           replacement(close, close, ")")};
     } else {
       const bool is_empty = text[end] == ')';
@@ -60,7 +60,8 @@ std::vector<WovenCall> woven_calls(const std::string& family, const std::string&
         call.leaving_out = {replacement(begin, find_outside(text, end, ")") + 1, "true")};
       } else if (name == "cross_entropy" || name == "rms_norm" || name == "alibi_slopes") {
         call.leaving_out = {replacement(begin, begin + 4, "")};
-      } else if (const size_t stop = find_outside(text, end, ",)"); text[stop] == ',') {  // of a layer and a value
+      } else if (const size_t stop = find_outside(text, end, ",)");
+                 text[stop] == ',') {  // called with a layer and a value
         call.leaving_out = {replacement(begin, end, ""), replacement(stop, stop + 2, "(")};
       } else {
         call.leaving_out = {replacement(begin, end, found == "pp::local(" ? "*" : ""), replacement(stop, stop + 1, "")};

@@ -1,6 +1,6 @@
-// Writes what modgen makes of mutants that it accepts, so that a program can run them: write_mutants FOLDER GROUPS
-// [family…]. Mutants that do not overlap go into one family; each family gives up to GROUPS of them. Beside them the
-// generated model itself, of which every woven call can be left out.
+// Writes the generated files of mutants that modgen accepts, so that a program can run them: write_mutants FOLDER
+// GROUPS [family…]. Mutants that do not overlap are combined in one family; each family gives up to GROUPS of them.
+// Also writes the generated model itself with removable woven calls.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -21,26 +21,26 @@ namespace {
 struct Group {
   std::vector<Change> changes;
   std::vector<std::string> names;
-  bool splits = false, wraps = false;  // more layers; values of layers
+  bool splits = false, wraps = false;  // splits more layers; wraps values of layers
 };
 
-/// Whether a layer that was whole is split by the mutant: what may be done with full values does not go together with
-/// that.
+/// Whether the mutant splits a layer that was not split: mutants that need full values cannot be combined with it.
 bool splits(const Mutant& mutant) { return mutant.name.ends_with(" added"); }
 
 bool overlaps(const Group& group, const Mutant& mutant) {
   if ((group.splits && !mutant.method.empty()) || (group.wraps && splits(mutant))) return true;
-  for (const Change& one : group.changes)
-    for (const Change& other : mutant.changes) {
-      const uint32_t begin = std::max(one.where.begin, other.where.begin);
-      const uint32_t end = std::min(one.where.end, other.where.end);
-      if (begin <= end) return true;  // touching counts: insertions at one place have no order
+  for (const Change& existing : group.changes)
+    for (const Change& added : mutant.changes) {
+      const uint32_t begin = std::max(existing.where.begin, added.where.begin);
+      const uint32_t end = std::min(existing.where.end, added.where.end);
+      if (begin <= end) return true;  // also if they touch: insertions at one position have no order
     }
   return false;
 }
 
-/// Accepted mutants in up to `count` groups, in another order for each family, so that all families together try most.
-std::vector<Group> grouped(std::vector<Mutant> mutants, size_t count, const std::string& family) {
+/// Accepted mutants in up to `count` groups, in a different order for each family, so that all families together cover
+/// most.
+std::vector<Group> make_groups(std::vector<Mutant> mutants, size_t count, const std::string& family) {
   std::erase_if(mutants, [](const Mutant& mutant) { return mutant.verdict != Verdict::accepted; });
   std::mt19937 order(std::hash<std::string>()(family));
   std::shuffle(mutants.begin(), mutants.end(), order);
@@ -69,7 +69,7 @@ std::string read(const fs::path& path) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-/// generated/<family>.h with woven.h's calls, and their list.
+/// Writes generated/<family>.h with woven.h's calls, and their list.
 void write_switched(const std::string& family, const fs::path& folder) {
   const std::string text = read(fs::path(MODULAR_SOURCE_DIR) / "generated" / (family + ".h"));
   std::vector<Change> changes;
@@ -90,7 +90,8 @@ size_t write_family(const std::string& family, size_t count, const fs::path& fol
   options.root = MODULAR_SOURCE_DIR;
   options.families = {family};
   const FlattenedSpec spec = flatten_specs(options).front();
-  const std::vector<Group> groups = grouped(make_mutants(spec, read_flattened(options, {spec}).front()), count, family);
+  const std::vector<Group> groups =
+      make_groups(make_mutants(spec, read_flattened(options, {spec}).front()), count, family);
   std::vector<FlattenedSpec> specs;
   for (const Group& group : groups) {
     FlattenedSpec changed_spec = spec;

@@ -98,6 +98,36 @@ TEST_F(Interrupted, IsRejectedWithOtherOptionsOrSources) {
   rejected(preparing(all, "cut"), "rows.jsonl is another file or has changed since");
 }
 
+TEST_F(Interrupted, IsRejectedWithAnotherVersionOfThePackage) {
+  const Words all = options("LlamaForCausalLM");
+  const auto whole = prepare(all, "whole");
+  ASSERT_EQ(whole.status, 0) << whole.output;
+  kill_after(5, preparing(all, "cut"));
+  const auto done_files = [&] {
+    auto files = get_files(out("cut") + ".partial");
+    files.erase("work/run.lock");  // of the program that looks
+    return files;
+  };
+  const auto files = done_files();
+  // The same package, which says of itself that it is another version.
+  folder_.write("other/sitecustomize.py", "import tokenizers\ntokenizers.__version__ = '0.0.7'\n");
+  const fs::path python = folder_.write("python", "#!/bin/sh\nPYTHONPATH='" + (folder_.path() / "other").string() +
+                                                      "' exec '" PARITY_PYTHON "' \"$@\"\n");
+  fs::permissions(python, fs::perms::owner_all);
+  const Words with_other = with(all, {"--python", python.string()});
+  const auto rejected = prepare(with_other, "cut");
+  EXPECT_EQ(rejected.status, 2) << rejected.output;
+  EXPECT_THAT(rejected.output, HasSubstr("was begun with tokenizers "));
+  EXPECT_THAT(rejected.output,
+              HasSubstr(python.string() + " has tokenizers 0.0.7, whose ids may be others: continue with "
+                                          "--python of the former, or remove the folder"));
+  EXPECT_TRUE(done_files() == files) << "nothing of it is touched";
+  ASSERT_EQ(prepare(all, "cut").status, 0);
+  EXPECT_TRUE(get_files(out("cut")) == get_files(out("whole")));
+  const auto begun_with_it = prepare(with_other, "other-version");
+  EXPECT_EQ(begun_with_it.status, 0) << begun_with_it.output;
+}
+
 TEST_F(Interrupted, OneProgramAtATimePreparesAFolder) {
   const Words all = preparing(options("LlamaForCausalLM"), "cut");
   const auto first = testing::start_program(with({MODRUN}, all), folder_.path());

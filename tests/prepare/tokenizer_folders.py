@@ -17,6 +17,8 @@ WORDS = "the a quick Brown FOX jumps over lazy dog Was it 42 or 3.14 Straße na�
 ODD = ["🙂", "👩‍👩‍👧", "🇩🇪", "e\u0301", "a\u0308b", "\u00a0", "\u200b", "\u3000", "\t", "\n", "\r\n", "  ", "     ", "\x07", "\ufeff", "\u2028", "``quoted''", "“q”", "…", "—", "''", '"', "!!!", "$5", "a\u0300\u0301", "ＡＢＣ", "①", "▁", "Ġ"]
 SPECIAL = "<s> </s> <unk> <pad> <mask> [CLS] [SEP] [MASK] [PAD] [UNK] <|endoftext|> <|startoftext|> <bos> <eos> <cls> <sep> <extra_id_0> <|added|> wordy <ent> <ent2> en_XX </s><s> Wordy WORDY wordyx <image> <|im_start|>".split()
 
+UNKNOWN = "<unk_"  # how Pegasus' further tokens begin
+
 
 def texts():
     chosen = random.Random(5)
@@ -24,11 +26,11 @@ def texts():
     while len(made) < 500:
         parts = [chosen.choice(chosen.choices([WORDS, ODD, SPECIAL], [6, 2, 1])[0]) for _ in range(chosen.randint(1, 14))]
         made.append("".join(part + chosen.choice([" ", " ", " ", "", "  "]) for part in parts))
-    return made
+    return made + [f"{UNKNOWN}2> a{UNKNOWN}49>a {UNKNOWN}50> b{UNKNOWN}60>b {UNKNOWN}102><mask_1> <mask_2> c{UNKNOWN}107>c"]
 
 
 def corpus():
-    return [text for text in texts() if not any(token in text for token in SPECIAL)] * 2
+    return [text for text in texts() if not any(token in text for token in [*SPECIAL, UNKNOWN])] * 2
 
 
 class Vocabularies:
@@ -147,7 +149,7 @@ def classes(made):
         "NougatTokenizer": (made.bpe("bytes", *FAIRSEQ), {}),
         "OpenAIGPTTokenizer": (made.bpe("ends", "<unk>"), {}),
         "ParakeetTokenizer": ({"tokenizer_object": transformers.T5Tokenizer(**t5, **mapped)._tokenizer}, {}),
-        "PegasusTokenizer": ({"vocab": made.scores("<pad>", "</s>", "<mask_1>", "<mask_2>", *(f"<unk_{number}>" for number in range(2, 103)), "<unk>"), **mapped}, {"offset": {"offset": 50}}),
+        "PegasusTokenizer": ({"vocab": made.scores("<pad>", "</s>", "<mask_1>", "<mask_2>", *(f"<unk_{number}>" for number in range(2, 103)), "<unk>"), **mapped}, {"offset": {"offset": 50}, "fewer": of_offset(50), "more": of_offset(110)}),
         "Qwen2Tokenizer": (gpt2, {"prefix": prefix, "added": added_elsewhere, "qwen3": by_model_type("qwen3"), "older": older_files}),
         "Qwen3_5Tokenizer": (gpt2, {"prefix": prefix}),
         "ReformerTokenizer": ({**made.bpe("pieces", "<s>", "</s>", "<unk>"), **mapped}, {"added": added_elsewhere}),
@@ -187,6 +189,17 @@ def older_files(files):
     size = len(tokenizer["model"]["vocab"]) + len(tokenizer["added_tokens"])
     files["added_tokens.json"] = {"<|added|>": size, "wordy": size + 1}
     config.pop("added_tokens_decoder", None)
+
+
+def of_offset(offset):
+    """Pegasus' further tokens are those before the offset, where the folder lists none."""
+
+    def change(files):
+        files["tokenizer_config.json"].update(offset=offset)
+        files["tokenizer_config.json"].pop("extra_special_tokens")
+        files["tokenizer.json"]["added_tokens"] = []
+
+    return change
 
 
 def without_tokens(files):

@@ -1,4 +1,4 @@
-// A real browser draws the page: every curve and trial is there, whatever is switched on, and its console stays empty.
+// A real browser renders the page: every curve and trial is present for all controls, and the console stays empty.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// The browser of this machine, or nothing.
+/// Path of this machine's browser; empty if none is installed.
 std::string browser() {
   std::istringstream folders(std::getenv("PATH"));
   for (std::string folder; std::getline(folders, folder, ':');)
@@ -33,25 +33,25 @@ std::string browser() {
 class Browser : public ReportedRuns {
  protected:
   void SetUp() override {
-    if (browser().empty()) GTEST_SKIP() << "there is no chromium on PATH: apt-get install chromium has this tested";
+    if (browser().empty()) GTEST_SKIP() << "no chromium on PATH: run apt-get install chromium to enable this test";
   }
 
-  /// The page as the browser has it after its programs and `then` have run; what it logs comes along.
-  std::string drawn(const std::string& then = "") const {
+  /// Returns the DOM after the page's scripts and `then` have run, and the browser's log.
+  std::string render(const std::string& then = "") const {
     std::string text = get_bytes(page());
     text.insert(text.rfind("</body>"), "<script>" + then + "</script>");
-    const auto file = folder_.write("drawn.html", text);
+    const auto file = folder_.write("rendered.html", text);
     const auto run = testing::end_of_program(
         testing::start_program({browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,1000",
                                 "--enable-logging=stderr", "--dump-dom", "--virtual-time-budget=5000",
                                 "--user-data-dir=" + (folder_.path() / "browser").string(), "file://" + file.string()},
                                folder_.path()));
     EXPECT_EQ(run.status, 0) << run.output;
-    EXPECT_THAT(run.output, Not(HasSubstr("CONSOLE"))) << "nothing to say of the page";
+    EXPECT_THAT(run.output, Not(HasSubstr("CONSOLE"))) << "the console must be empty";
     return run.output;
   }
 
-  /// The path that draws a number of a run; empty where there is none.
+  /// Returns the SVG path of a run's curve; empty if there is none.
   static std::string path(const std::string& page, const std::string& run, const std::string& name,
                           const std::string& kind) {
     const std::regex element(
@@ -60,14 +60,14 @@ class Browser : public ReportedRuns {
     return std::regex_search(page, found, element) ? found[1].str() : "";
   }
 
-  /// How many points it has; 0 where there is none.
+  /// Number of points of that path; 0 if there is none.
   static int64_t points(const std::string& page, const std::string& run, const std::string& name,
                         const std::string& kind = "curve") {
     const std::string d = path(page, run, name, kind);
     return std::ranges::count_if(d, [](char c) { return c == 'M' || c == 'L'; });
   }
 
-  /// The least distance of its points from the picture's upper edge.
+  /// Smallest distance of the path's points from the upper edge of the chart.
   static double highest(const std::string& page, const std::string& run, const std::string& name,
                         const std::string& kind) {
     std::string d = path(page, run, name, kind);
@@ -79,44 +79,44 @@ class Browser : public ReportedRuns {
   }
 };
 
-TEST_F(Browser, DrawsEveryCurveOfTheRuns) {
+TEST_F(Browser, RendersEveryCurveOfTheRuns) {
   make_runs();
   ASSERT_EQ(report({run_folder("one").string(), run_folder("experts").string()}).status, 0);
-  const std::string page = drawn();
+  const std::string page = render();
   for (const char* run : {"one", "experts"})
     for (const auto& [name, values] : numbers(run))
       EXPECT_EQ(points(page, run, name), static_cast<int64_t>(values.size())) << run << " " << name;
   EXPECT_THAT(page, HasSubstr("experts: resumed after step 6 on "));
   EXPECT_EQ(points(page, "one", "loss", "curve raw"), 0);
 
-  const std::string changed = drawn(
+  const std::string changed = render(
       "const [slider, log] = document.querySelectorAll('.controls input');"
       "slider.value = 0.9; slider.dispatchEvent(new Event('input')); log.click();");
   for (const char* kind : {"curve", "curve raw"}) EXPECT_EQ(points(changed, "one", "loss", kind), 10) << kind;
-  const std::string hidden = drawn("document.querySelector('.legend button').click()");
+  const std::string hidden = render("document.querySelector('.legend button').click()");
   EXPECT_EQ(points(hidden, "one", "loss"), 0);
   EXPECT_EQ(points(hidden, "experts", "loss"), 10);
 }
 
-TEST_F(Browser, DrawsTheMeanAndTheExtremesOfALongRun) {
+TEST_F(Browser, RendersTheMeanAndTheExtremesOfALongRun) {
   std::string lines;
   for (int step = 1; step <= 9000; ++step)
     lines += fmt::format("{{\"step\":{},\"loss\":{},\"seconds\":1}}\n", step, step == 4321 ? 100 : step % 2);
   folder_.write("runs/long/metrics.jsonl", lines);
   ASSERT_EQ(report({run_folder("long").string()}).status, 0);
-  const std::string page = drawn();
-  EXPECT_EQ(points(page, "long", "loss"), 999) << "means of stretches";
+  const std::string page = render();
+  EXPECT_EQ(points(page, "long", "loss"), 999) << "means of buckets";
   EXPECT_EQ(points(page, "long", "loss", "band"), 2 * 999);
-  // The spike goes up to where the picture has the 100, 4 % of its height below the upper edge.
+  // The spike reaches y = 100, which is 4 % of the value range below the upper edge.
   EXPECT_EQ(highest(page, "long", "loss", "band"), 6 + std::round(180 * 0.04 / 1.08 * 10) / 10);
 }
 
-TEST_F(Browser, ThePointerShowsTheValuesOfAStep) {
+TEST_F(Browser, TheTooltipShowsTheValuesOfAStep) {
   make_runs();
   ASSERT_EQ(report({run_folder("one").string()}).status, 0);
-  const std::string page = drawn(
-      "const picture = document.querySelector('figure > svg'), slice = picture.getBoundingClientRect();"
-      "picture.dispatchEvent(new PointerEvent('pointermove', { clientX: slice.right - 8, clientY: slice.top + 50 }));");
+  const std::string page = render(
+      "const picture = document.querySelector('figure > svg'), rect = picture.getBoundingClientRect();"
+      "picture.dispatchEvent(new PointerEvent('pointermove', { clientX: rect.right - 8, clientY: rect.top + 50 }));");
   const double last = steps("one").back()["loss"];
   std::smatch found;
   ASSERT_TRUE(std::regex_search(page, found,
@@ -125,26 +125,26 @@ TEST_F(Browser, ThePointerShowsTheValuesOfAStep) {
   EXPECT_NEAR(std::stod(found[1]), last, 1e-3 * last);
 }
 
-TEST_F(Browser, DrawsEveryTrialOfASearch) {
+TEST_F(Browser, RendersEveryTrialOfASearch) {
   make_search();
   ASSERT_EQ(report({study().string()}).status, 0);
-  const std::string page = drawn();
+  const std::string page = render();
   const auto count = [&](const std::string& text) {
     int64_t found = 0;
     for (size_t at = 0; (at = page.find(text, at)) != std::string::npos; at += text.size()) ++found;
     return found;
   };
-  // Each of the four trials that ended: in the front, in two histories, by four settings for two objectives, and as a
-  // line.
+  // Each of the four successful trials appears in the Pareto front, in two histories, in the charts of four
+  // hyperparameters for two objectives, and as a line.
   for (int64_t trial = 0; trial < 6; ++trial)
     EXPECT_EQ(count(fmt::format("data-trial=\"{}\"", trial)), trial == 2 || trial == 3 ? 0 : 1 + 2 + 8 + 1) << trial;
   for (const int64_t failed : {2, 3})
     EXPECT_EQ(count(fmt::format("data-failed=\"{}\"", failed)), 2) << "in the two histories";
   EXPECT_THAT(page, HasSubstr("its run failed with status 1, see "));
-  EXPECT_EQ(count("data-key=\"optim.lr\""), 2) << "its importance to both objectives";
+  EXPECT_EQ(count("data-key=\"optim.lr\""), 2) << "its importance for both objectives";
 }
 
-TEST_F(Browser, ShowsRunsThatHaveNoStepAndSearchesWithoutATrialThatHasValues) {
+TEST_F(Browser, ShowsRunsWithoutStepsAndSearchesWithoutResults) {
   folder_.write("runs/new/metrics.jsonl", "");
   folder_.write("runs/begun/metrics.jsonl", "{\"step\":1,\"loss\":null,\"seconds\":0.5}\n");
   const std::string head =
@@ -157,10 +157,10 @@ TEST_F(Browser, ShowsRunsThatHaveNoStepAndSearchesWithoutATrialThatHasValues) {
                     (folder_.path() / "failed").string()})
                 .status,
             0);
-  const std::string page = drawn();
-  EXPECT_THAT(page, HasSubstr("no finite number"));
-  EXPECT_THAT(page, HasSubstr("grid, 0 trials: none has values yet."));
-  EXPECT_THAT(page, HasSubstr("grid, 1 trials, 1 of them failed: none has values yet."));
+  const std::string page = render();
+  EXPECT_THAT(page, HasSubstr("no finite value"));
+  EXPECT_THAT(page, HasSubstr("grid, 0 trials: no results yet."));
+  EXPECT_THAT(page, HasSubstr("grid, 1 trials, 1 failed: no results yet."));
   EXPECT_THAT(page, HasSubstr(">no room</td>"));
 }
 

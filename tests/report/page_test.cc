@@ -1,4 +1,4 @@
-// The page holds what it is given, escaped, small and in the same bytes each time.
+// The page contains its data escaped, is small, and is deterministic.
 #include "runtime/report/page.h"
 
 #include <gmock/gmock.h>
@@ -22,19 +22,19 @@ json get_data(const std::string& page) {
 
 RunHistory long_run(int64_t steps) {
   std::mt19937 random(1);
-  std::normal_distribution<double> draw(3.0, 0.1);
+  std::normal_distribution<double> normal(3.0, 0.1);
   RunHistory run{.folder = "runs/long", .has_ended = true};
   for (const char* name : {"loss", "grad_norm", "lr", "tokens_per_second", "samples_per_second", "seconds", "data_wait",
                            "samples", "memory_peak", "router_loss", "expert_load", "mfu"}) {
     Series& series = run.steps.emplace_back(Series{.name = name});
-    for (int64_t step = 1; step <= steps; ++step) series.add(step, draw(random));
+    for (int64_t step = 1; step <= steps; ++step) series.add(step, normal(random));
   }
   return run;
 }
 
-TEST(Page, TextOfOthersCannotBecomePartOfThePage) {
+TEST(Page, EscapesUntrustedText) {
   const std::string text = "</script><script>alert(1)</script><!--";
-  RunHistory run{.folder = "runs/" + text, .settings = {{"model.entry", text}}};
+  RunHistory run{.folder = "runs/" + text, .config = {{"model.entry", text}}};
   run.mesh = run.stopped_by = text;
   run.samples = {{1, text}};
   SearchHistory search{
@@ -50,19 +50,19 @@ TEST(Page, TextOfOthersCannotBecomePartOfThePage) {
   EXPECT_EQ(data["searches"][0]["objectives"][0]["name"], text);
 }
 
-TEST(Page, TextThatIsNoUtf8IsReplaced) {
+TEST(Page, ReplacesInvalidUtf8) {
   const json data = get_data(report_page({RunHistory{.folder = "runs/\xff"}}, {}));
   EXPECT_EQ(data["runs"][0]["name"], "\uFFFD");
 }
 
-TEST(Page, AsksForNothingFromANetwork) {
+TEST(Page, MakesNoNetworkRequests) {
   const std::string page = report_page({long_run(10)}, {});
   EXPECT_THAT(page, HasSubstr("content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\""));
   for (const char* word : {" src=", " href=", "url(", "@import", "fetch(", "XMLHttpRequest", "import("})
     EXPECT_THAT(page, Not(HasSubstr(word)));
 }
 
-TEST(Page, OfALongRunIsSmallAndTheSameEachTime) {
+TEST(Page, OfALongRunIsSmallAndDeterministic) {
   const std::string page = report_page({long_run(200000)}, {});
   EXPECT_LT(page.size(), 1u << 20);
   EXPECT_EQ(page, report_page({long_run(200000)}, {}));
@@ -73,13 +73,12 @@ TEST(Page, OfALongRunIsSmallAndTheSameEachTime) {
   EXPECT_EQ(loss["mean_steps"].size(), loss["means"].size());
 }
 
-TEST(Page, NamesRunsByTheirFoldersAndSaysWhereTheirSettingsDiffer) {
-  const RunHistory one{.folder = "a/run/",
-                       .settings = {{"optim.lr", "0.1"}, {"train.dir", "'a'"}, {"train.seed", "1"}}};
+TEST(Page, NamesRunsByTheirFoldersAndListsConfigDifferences) {
+  const RunHistory one{.folder = "a/run/", .config = {{"optim.lr", "0.1"}, {"train.dir", "'a'"}, {"train.seed", "1"}}};
   const RunHistory two{
       .folder = "b/run",
-      .settings = {{"optim.lr", "0.2"}, {"train.dir", "'b'"}, {"train.seed", "1"}, {"optim.eps", "1.0"}}};
-  const RunHistory three{.folder = "c", .settings = two.settings};
+      .config = {{"optim.lr", "0.2"}, {"train.dir", "'b'"}, {"train.seed", "1"}, {"optim.eps", "1.0"}}};
+  const RunHistory three{.folder = "c", .config = two.config};
   const json data = get_data(report_page({one, two, three}, {}));
   EXPECT_EQ(data["runs"][0]["name"], "a/run/");
   EXPECT_EQ(data["runs"][1]["name"], "b/run");
@@ -88,7 +87,7 @@ TEST(Page, NamesRunsByTheirFoldersAndSaysWhereTheirSettingsDiffer) {
                                                  {"key": "optim.lr", "values": ["0.1", "0.2", "0.2"]}])"));
 }
 
-TEST(Page, LossesSpeedAndMemoryOfTheTable) {
+TEST(Page, TableHasLossesThroughputAndMemory) {
   RunHistory run{.folder = "run", .evaluations = {{"held_out_loss", {5, 10, 15, 20}, {3.0, 2.0, std::nan(""), 2.5}}}};
   run.steps = {{"loss", {1, 2}, {1.0, 1.0}},
                {"seconds", {1, 2}, {1.0, 3.0}},
@@ -103,7 +102,7 @@ TEST(Page, LossesSpeedAndMemoryOfTheTable) {
   EXPECT_EQ(shown["last_step"], 2);
 }
 
-TEST(Page, WinnersAreTheBestTrialOrThoseThatNoOtherBeats) {
+TEST(Page, WinnersAreTheBestTrialOrTheParetoFront) {
   SearchHistory search{.folder = "s",
                        .study = {.config = {.objectives = {{"held_out_loss", true}},
                                             .space = {{.key = "optim.lr", .low = 0.1, .high = 1.0}}}}};

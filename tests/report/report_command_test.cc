@@ -1,5 +1,5 @@
-// modrun report: its page holds what metrics.jsonl and trials.jsonl hold; bad input is rejected and leaves the page
-// alone.
+// modrun report: the page contains all of metrics.jsonl and trials.jsonl; invalid input is rejected and does not change
+// the page.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -21,7 +21,7 @@ class ReportCommand : public ReportedRuns {
     return json::parse(text.substr(at, text.find("</script>", at) - at));
   }
 
-  /// The one sentence with which a report of `folders` is rejected.
+  /// Returns the one-line error of a report of `folders`.
   std::string error(const std::vector<std::string>& folders) const {
     const auto rejected = report(folders);
     EXPECT_EQ(rejected.status, 2) << rejected.output;
@@ -31,7 +31,7 @@ class ReportCommand : public ReportedRuns {
   }
 };
 
-TEST_F(ReportCommand, HoldsEveryNumberOfTheRuns) {
+TEST_F(ReportCommand, ContainsEveryNumberOfTheRuns) {
   make_runs();
   const auto made = report({run_folder("one").string(), run_folder("experts").string()});
   ASSERT_EQ(made.status, 0) << made.output;
@@ -62,10 +62,10 @@ TEST_F(ReportCommand, HoldsEveryNumberOfTheRuns) {
   EXPECT_TRUE(one["events"].empty());
   EXPECT_EQ(experts["events"][0]["step"], 6);
   EXPECT_THAT(experts["events"][0]["text"].get<std::string>(), StartsWith("resumed after step 6 on "));
-  const auto of_end = events("one", "end").back();
+  const auto end_event = events("one", "end").back();
   EXPECT_NEAR(one["time"]["computing"].get<double>() + one["time"]["waiting"].get<double>() +
                   one["time"]["between"].get<double>(),
-              of_end["seconds"], 1e-5);
+              end_event["seconds"], 1e-5);
   std::set<std::string> differing;
   for (const json& setting : shown["differences"]) differing.insert(setting["key"]);
   EXPECT_TRUE(differing.contains("optim.lr"));
@@ -73,7 +73,7 @@ TEST_F(ReportCommand, HoldsEveryNumberOfTheRuns) {
   EXPECT_FALSE(differing.contains("train.seq_len"));
 }
 
-TEST_F(ReportCommand, HoldsEveryTrialOfASearch) {
+TEST_F(ReportCommand, ContainsEveryTrialOfASearch) {
   make_search();
   ASSERT_EQ(report({study().string()}).status, 0);
   const json shown = data()["searches"][0];
@@ -101,10 +101,10 @@ TEST_F(ReportCommand, HoldsEveryTrialOfASearch) {
   std::set<std::string> winners, files;
   for (const json& number : shown["winners"]) winners.insert(fmt::format("{:04}.toml", number.get<int64_t>()));
   for (const auto& file : fs::directory_iterator(study() / "pareto")) files.insert(file.path().filename());
-  EXPECT_EQ(winners, files) << "as the search has found";
+  EXPECT_EQ(winners, files) << "as the search reported";
 }
 
-TEST_F(ReportCommand, IsTheSameBytesEachTimeAndReportHtmlWithoutOut) {
+TEST_F(ReportCommand, IsDeterministicAndWritesReportHtmlByDefault) {
   ASSERT_EQ(train("run").status, 0);
   ASSERT_EQ(report({run_folder("run").string()}).status, 0);
   const std::string first = get_bytes(page());
@@ -118,7 +118,7 @@ TEST_F(ReportCommand, IsTheSameBytesEachTimeAndReportHtmlWithoutOut) {
   EXPECT_TRUE(first == get_bytes(folder_.path() / "data/report.html"));
 }
 
-TEST_F(ReportCommand, WhatIsNoRunOrSearchIsRejectedAndThePageThatWasThereStays) {
+TEST_F(ReportCommand, RejectsOtherFoldersAndKeepsTheExistingPage) {
   folder_.write("report.html", "old");
   const std::string data = (folder_.path() / "data").string();
   EXPECT_EQ(
@@ -127,20 +127,20 @@ TEST_F(ReportCommand, WhatIsNoRunOrSearchIsRejectedAndThePageThatWasThereStays) 
   EXPECT_THAT(error({"/no/such/run"}), StartsWith("/no/such/run is not there: "));
   folder_.write("broken/metrics.jsonl", "{\"step\":1,\"seconds\":1}\n{\"step\":2,\n{\"step\":3,\"seconds\":1}\n");
   const std::string broken = (folder_.path() / "broken").string();
-  EXPECT_THAT(error({broken}), StartsWith(broken + "/metrics.jsonl:2: is no line of a run's metrics ("));
+  EXPECT_THAT(error({broken}), StartsWith(broken + "/metrics.jsonl:2: invalid line of a run's metrics ("));
   folder_.write("study/trials.jsonl",
                 "{\"study\":{\"backend\":\"grid\",\"seed\":1,\"objectives\":[{\"name\":\"loss\",\"minimize\":true}],"
                 "\"space\":[{\"key\":\"optim.lr\",\"low\":0.1,\"high\":1,\"step\":0,\"log\":false,\"whole\":false}]}}\n"
                 "{\"trial\":0,\"settings\":{\"optim.lr\":\"high\"},\"values\":{\"loss\":1},\"seconds\":1}\n");
-  EXPECT_THAT(error({study().string()}),
-              StartsWith(study().string() + "/trials.jsonl:2: is no trial of this study (its optim.lr is no number)"));
+  EXPECT_THAT(
+      error({study().string()}),
+      StartsWith(study().string() + "/trials.jsonl:2: not a trial of this study (its optim.lr is not a number)"));
   folder_.write("study/trials.jsonl", "{}\n");
-  EXPECT_THAT(error({study().string()}),
-              StartsWith(study().string() + "/trials.jsonl:1: does not say what is searched ("));
+  EXPECT_THAT(error({study().string()}), StartsWith(study().string() + "/trials.jsonl:1: invalid study header ("));
   EXPECT_EQ(get_bytes(page()), "old");
 }
 
-TEST_F(ReportCommand, APageThatCannotBeWrittenIsRejected) {
+TEST_F(ReportCommand, RejectsAPageThatCannotBeWritten) {
   folder_.write("run/metrics.jsonl", "");
   const std::string run = (folder_.path() / "run").string();
   const auto into = [&](const std::string& out) {

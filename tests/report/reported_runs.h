@@ -1,4 +1,4 @@
-// Runs and a search of modrun, and the page that it makes of them.
+// Fixture with runs, a search, and the report page made from them.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@ class ReportedRuns : public ModrunTest {
     return modrun(with(with({"report"}, folders), {"--out", page().string()}));
   }
 
-  /// A run of ten steps with three evaluations, on two ranks; then the same with experts, ended after six steps and
-  /// resumed.
+  /// Makes a run of ten steps with three evaluations on two ranks, and the same with experts, stopped after six steps
+  /// and resumed.
   void make_runs() const {
     const std::vector<std::string> evaluated = {"--set", "eval.every=4", "--set", "eval.metrics=accuracy"};
     const auto one = train("one", evaluated, {"--nproc-per-node", "2"});
@@ -28,7 +28,7 @@ class ReportedRuns : public ModrunTest {
     ASSERT_EQ(train("experts", with(experts, {"--resume"})).status, 0);
   }
 
-  /// A search with two objectives, whose second trial fails.
+  /// Makes a search with two objectives, some of whose trials fail.
   void make_search() const {
     const auto config = folder_.write(
         "search.toml",
@@ -43,7 +43,7 @@ class ReportedRuns : public ModrunTest {
     return {run_folder("one").string(), run_folder("experts").string(), study().string()};
   }
 
-  /// Every number of a run's steps and evaluations by name and step, as metrics.jsonl has them.
+  /// Returns every number of a run's steps and evaluations in metrics.jsonl, by name and step.
   std::map<std::string, std::map<int64_t, double>> numbers(const std::string& run) const {
     std::map<std::string, std::map<int64_t, double>> found;
     for (const auto& step : steps(run))

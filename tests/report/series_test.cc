@@ -1,4 +1,4 @@
-// Curves with more points than a picture has room for keep the spikes, both ends and the gaps.
+// Downsampled curves keep spikes, both ends and gaps.
 #include "runtime/report/series.h"
 
 #include <gtest/gtest.h>
@@ -11,17 +11,17 @@
 namespace modular {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 Series noise(int64_t count) {
   std::mt19937 random(7);
-  std::uniform_real_distribution<double> draw(1.0, 2.0);
+  std::uniform_real_distribution<double> uniform(1.0, 2.0);
   Series series{.name = "loss"};
-  for (int64_t step = 1; step <= count; ++step) series.add(step, draw(random));
+  for (int64_t step = 1; step <= count; ++step) series.add(step, uniform(random));
   return series;
 }
 
-TEST(Series, ShortOnesAreShownWhole) {
+TEST(Series, KeepsAllPointsOfShortSeries) {
   const Series series = noise(100);
   const Thinned all = thinned(series, 100);
   EXPECT_EQ(all.points.steps, series.steps);
@@ -29,7 +29,7 @@ TEST(Series, ShortOnesAreShownWhole) {
   EXPECT_TRUE(all.means.steps.empty());
 }
 
-TEST(Series, ThinningKeepsBothEndsAndTheExtremesOfEachStretch) {
+TEST(Series, DownsamplingKeepsBothEndsAndTheExtremesOfEachBucket) {
   for (const int64_t count : {101, 199, 1000, 100003}) {
     const Series series = noise(count);
     const Thinned thin = thinned(series, 100);
@@ -40,7 +40,7 @@ TEST(Series, ThinningKeepsBothEndsAndTheExtremesOfEachStretch) {
     EXPECT_EQ(thin.points.steps.back(), count);
     for (size_t i = 0; i < thin.points.steps.size(); ++i)
       EXPECT_EQ(thin.points.values[i], series.values[static_cast<size_t>(thin.points.steps[i] - 1)]);
-    auto begin = series.values.begin() + 1;  // of the stretch that ends at the mean's step
+    auto begin = series.values.begin() + 1;  // start of the bucket that ends at the mean's step
     for (size_t i = 0; i < thin.means.steps.size(); ++i) {
       const auto end = series.values.begin() + thin.means.steps[i];
       for (const double extreme : {*std::min_element(begin, end), *std::max_element(begin, end)})
@@ -50,11 +50,11 @@ TEST(Series, ThinningKeepsBothEndsAndTheExtremesOfEachStretch) {
       EXPECT_NEAR(thin.means.values[i], sum / static_cast<double>(end - begin), 1e-12);
       begin = end;
     }
-    EXPECT_EQ(begin, series.values.end() - 1) << "every stretch was looked at";
+    EXPECT_EQ(begin, series.values.end() - 1) << "every bucket was checked";
   }
 }
 
-TEST(Series, ASpikeOfOneStepAmongAMillionStays) {
+TEST(Series, KeepsASpikeOfOneStepAmongAMillion) {
   Series series = noise(1000000);
   series.values[123456] = 100.0;
   series.values[777777] = -100.0;
@@ -68,20 +68,20 @@ TEST(Series, ASpikeOfOneStepAmongAMillionStays) {
       777778);
 }
 
-TEST(Series, AStepWithoutAFiniteValueStaysAsAGap) {
+TEST(Series, KeepsAStepWithoutAFiniteValueAsAGap) {
   Series series = noise(10000);
-  series.values[5000] = kNone;
-  std::fill(series.values.begin() + 7000, series.values.begin() + 8000, kNone);
+  series.values[5000] = kNan;
+  std::fill(series.values.begin() + 7000, series.values.begin() + 8000, kNan);
   const Thinned thin = thinned(series, 200);
   EXPECT_LE(thin.points.steps.size(), 200u);
   const auto at = std::ranges::find(thin.points.steps, 5001);
   ASSERT_NE(at, thin.points.steps.end());
   EXPECT_TRUE(std::isnan(thin.points.values[static_cast<size_t>(at - thin.points.steps.begin())]));
   EXPECT_TRUE(std::ranges::any_of(thin.means.values, [](double mean) { return std::isnan(mean); }))
-      << "a stretch without finite values has no mean";
+      << "a bucket without finite values has no mean";
 }
 
-TEST(Series, InfiniteValuesAreNone) {
+TEST(Series, InfiniteValuesBecomeNan) {
   Series series;
   series.add(1, std::numeric_limits<double>::infinity());
   EXPECT_TRUE(std::isnan(series.values.front()));

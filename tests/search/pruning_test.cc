@@ -1,4 +1,4 @@
-// What a backend is asked of a trial that runs: each evaluation once, and none that is no finite number.
+// Pruning asks the backend once per evaluation, and only about finite values.
 #include "runtime/search/pruning.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-TEST(Pruning, AsksOnceOfEachEvaluationThatIsAFiniteNumber) {
+TEST(Pruning, AsksOncePerFiniteEvaluation) {
   const TemporaryFolder folder;
   std::ofstream metrics(folder.path() / "metrics.jsonl");
   std::vector<std::pair<int64_t, double>> asked;
@@ -27,16 +27,16 @@ TEST(Pruning, AsksOnceOfEachEvaluationThatIsAFiniteNumber) {
     metrics << "{\"event\":\"evaluation\",\"step\":" << step
             << ",\"targets\":3,\"held_out_loss\":2.0,\"metrics\":{\"perplexity\":" << perplexity << "}}\n"
             << std::flush;
-    return pruning.look();
+    return pruning.check();
   };
-  EXPECT_FALSE(pruning.look());
+  EXPECT_FALSE(pruning.check());
   EXPECT_FALSE(evaluated(10, "null"));
   EXPECT_FALSE(evaluated(20, "6.5"));
-  EXPECT_FALSE(pruning.look());
+  EXPECT_FALSE(pruning.check());
   EXPECT_THAT(asked, ElementsAre(Pair(20, 6.5)));
   EXPECT_TRUE(evaluated(30, "7.5"));
   EXPECT_EQ(pruning.reason(), "pruned after step 30, with perplexity 7.5");
-  EXPECT_TRUE(evaluated(40, "1.0")) << "once and for all";
+  EXPECT_TRUE(evaluated(40, "1.0")) << "stays pruned";
   EXPECT_THAT(asked, ElementsAre(Pair(20, 6.5), Pair(30, 7.5)));
 }
 

@@ -1,4 +1,4 @@
-// Values of trials: within their ranges, spread as they are said to be, and the same whenever they are drawn.
+// Sampled values: within range, with the right distribution, and deterministic.
 #include "runtime/search/space.h"
 
 #include <gtest/gtest.h>
@@ -13,10 +13,10 @@ namespace {
 
 constexpr int64_t kTrials = 4000;
 
-std::vector<double> drawn(const Dimension& dimension) {
+std::vector<double> sampled(const Dimension& dimension) {
   std::vector<double> values;
   for (int64_t trial = 0; trial < kTrials; ++trial)
-    values.push_back(std::stod(draw({dimension}, /*seed=*/1, trial)[0].second));
+    values.push_back(std::stod(sample_config({dimension}, /*seed=*/1, trial)[0].second));
   return values;
 }
 
@@ -25,53 +25,53 @@ double fraction_below(const std::vector<double>& values, double limit) {
          static_cast<double>(values.size());
 }
 
-TEST(Space, ARangeIsDrawnEvenly) {
-  const auto values = drawn({.key = "optim.lr", .low = 2.0, .high = 6.0});
+TEST(Space, SamplesARangeUniformly) {
+  const auto values = sampled({.key = "optim.lr", .low = 2.0, .high = 6.0});
   EXPECT_GE(std::ranges::min(values), 2.0);
   EXPECT_LE(std::ranges::max(values), 6.0);
   EXPECT_NEAR(fraction_below(values, 3.0), 0.25, 0.03);
 }
 
-TEST(Space, ALogarithmicRangeHasAsManyOfEachPowerOfTen) {
-  const auto values = drawn({.key = "optim.lr", .low = 1e-6, .high = 1e-2, .log = true});
+TEST(Space, SamplesALogRangeUniformlyOverPowersOfTen) {
+  const auto values = sampled({.key = "optim.lr", .low = 1e-6, .high = 1e-2, .log = true});
   EXPECT_GE(std::ranges::min(values), 1e-6);
   EXPECT_LE(std::ranges::max(values), 1e-2);
   for (const double limit : {1e-5, 1e-4, 1e-3})
     EXPECT_NEAR(fraction_below(values, limit), (6 + std::log10(limit)) / 4, 0.03);
 }
 
-TEST(Space, IntegersAndStepsAreHitAlike) {
-  for (const Dimension& dimension : {Dimension{.key = "a", .low = 3, .high = 6, .whole = true},
+TEST(Space, SamplesIntegersStepsAndChoicesUniformly) {
+  for (const Dimension& dimension : {Dimension{.key = "a", .low = 3, .high = 6, .integral = true},
                                      Dimension{.key = "a", .low = 0.5, .high = 2.0, .step = 0.5},
                                      Dimension{.key = "a", .choices = {"1", "2", "7", "9"}}}) {
     std::map<double, int64_t> counts;
-    for (const double value : drawn(dimension)) ++counts[value];
+    for (const double value : sampled(dimension)) ++counts[value];
     EXPECT_EQ(counts.size(), 4u);
     for (const auto& [value, count] : counts) EXPECT_NEAR(static_cast<double>(count), kTrials / 4.0, 120.0) << value;
   }
-  const auto whole = drawn({.key = "a", .low = 1, .high = 1000, .log = true, .whole = true});
-  EXPECT_EQ(std::ranges::min(whole), 1.0);
-  EXPECT_NEAR(fraction_below(whole, 31.5), 0.55, 0.04);
+  const auto integers = sampled({.key = "a", .low = 1, .high = 1000, .log = true, .integral = true});
+  EXPECT_EQ(std::ranges::min(integers), 1.0);
+  EXPECT_NEAR(fraction_below(integers, 31.5), 0.55, 0.04);
 }
 
-TEST(Space, AValueFollowsFromSeedAndTrialAlone) {
+TEST(Space, AValueDependsOnSeedAndTrialOnly) {
   const std::vector<Dimension> space = {{.key = "a", .low = 0.0, .high = 1.0}, {.key = "b", .low = 0.0, .high = 1.0}};
-  EXPECT_EQ(draw(space, 1, 7), draw(space, 1, 7));
+  EXPECT_EQ(sample_config(space, 1, 7), sample_config(space, 1, 7));
   std::set<std::string> values;
   for (uint64_t seed = 0; seed < 20; ++seed)
     for (int64_t trial = 0; trial < 20; ++trial)
-      for (const auto& [key, value] : draw(space, seed, trial)) values.insert(value);
-  EXPECT_EQ(values.size(), 800u) << "no two are the same";
+      for (const auto& [key, value] : sample_config(space, seed, trial)) values.insert(value);
+  EXPECT_EQ(values.size(), 800u) << "all values differ";
 }
 
-TEST(Space, ANumberWithAPointIsOneForToml) {
+TEST(Space, WritesFloatsWithADecimalPoint) {
   EXPECT_EQ((Dimension{.key = "a", .low = 2.0, .high = 2.0}.at(0.3)), "2.0");
-  EXPECT_EQ((Dimension{.key = "a", .low = 2, .high = 2, .whole = true}.at(0.3)), "2");
+  EXPECT_EQ((Dimension{.key = "a", .low = 2, .high = 2, .integral = true}.at(0.3)), "2");
 }
 
-TEST(Space, AGridGoesThroughAllCombinationsTheLastSettingFirst) {
+TEST(Space, AGridEnumeratesAllCombinationsLastDimensionFastest) {
   const std::vector<Dimension> space = {{.key = "a", .choices = {"'x'", "'y'"}},
-                                        {.key = "b", .low = 1, .high = 3, .whole = true}};
+                                        {.key = "b", .low = 1, .high = 3, .integral = true}};
   ASSERT_EQ(grid_size(space), 6);
   std::string all;
   for (int64_t point = 0; point < 6; ++point)

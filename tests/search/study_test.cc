@@ -1,14 +1,13 @@
-// Of several trials the best, and of several objectives those that no other beats.
+// The best trial, the Pareto front, and the files of a study.
 #include "runtime/search/study.h"
 
 #include <gmock/gmock.h>
 
 #include <fstream>
 
-#include "generated/llama.h"
 #include "runtime/checkpoint/atomic_folder.h"
+#include "runtime/config/config.h"
 #include "runtime/model/config.h"
-#include "runtime/train/config.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {
@@ -33,23 +32,23 @@ SearchConfig config_in(const std::filesystem::path& folder, std::vector<Objectiv
 
 std::vector<int64_t> numbers(const std::vector<const Trial*>& trials) {
   std::vector<int64_t> result;
-  for (const Trial* one : trials) result.push_back(one->number);
+  for (const Trial* trial : trials) result.push_back(trial->number);
   return result;
 }
 
-TEST(Study, TheBestIsTheFirstOfTheBestValuesAndAFailedTrialIsNone) {
+TEST(Study, TheBestTrialHasTheLowestNumberAmongTiesAndHasNotFailed) {
   const TemporaryFolder folder;
   Study study(config_in(folder.path(), {{"accuracy", /*minimize=*/false}}), kBase, /*resumes=*/false);
   EXPECT_EQ(study.best(), nullptr);
   study.add({.number = 0, .settings = {}, .failure = "its run failed with status 1", .values = {}});
   EXPECT_EQ(study.best(), nullptr);
   study.add(trial(1, {0.5}));
-  study.add(trial(3, {0.7}));  // beside trial 2, and faster
+  study.add(trial(3, {0.7}));  // concurrent with trial 2, and faster
   study.add(trial(2, {0.7}));
   EXPECT_EQ(study.best()->number, 2);
 }
 
-TEST(Study, TheConfigOfTheBestHasTheSearchsProgramsAndNotThoseOfTheTrialsFolder) {
+TEST(Study, TheBestConfigHasTheSearchsProgramsNotTheTrialsFolders) {
   const TemporaryFolder folder;
   Study study(config_in(folder.path(), {{"accuracy", /*minimize=*/false}}), kBase, /*resumes=*/false,
               {"metrics.python=\"/mine\""});
@@ -62,7 +61,7 @@ TEST(Study, TheConfigOfTheBestHasTheSearchsProgramsAndNotThoseOfTheTrialsFolder)
   EXPECT_EQ(best.metrics.python, "/mine");
 }
 
-TEST(Study, LinksInItsFolderAreErrors) {
+TEST(Study, RejectsLinksInItsFolder) {
   const TemporaryFolder folder;
   folder.write("outside/0000/config.toml", "");
   std::filesystem::create_directories(folder.path() / "study");
@@ -76,7 +75,7 @@ TEST(Study, LinksInItsFolderAreErrors) {
               HasSubstr("trials/0000 is a symbolic link to "));
 }
 
-TEST(Study, FilesOfItsHelpersThatLeadElsewhereAreErrors) {
+TEST(Study, RejectsLinksOfHelperFiles) {
   const TemporaryFolder folder;
   const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
   Study(config, kBase, /*resumes=*/false);
@@ -90,20 +89,20 @@ TEST(Study, FilesOfItsHelpersThatLeadElsewhereAreErrors) {
   }
 }
 
-// SQLite deletes the file of that name once it has rolled back the journal.
-TEST(Study, AJournalOfSQLiteThatNamesAnotherFileIsAnError) {
+// SQLite deletes the named file after rolling back the journal.
+TEST(Study, RejectsASqliteJournalThatNamesAnotherFile) {
   const TemporaryFolder folder;
   const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
   Study(config, kBase, /*resumes=*/false);
   const std::string magic = "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7";
   folder.write("study/study.db-journal", magic + std::string(600, '\0'));
-  EXPECT_EQ(Study(config, kBase, /*resumes=*/true).trials().size(), 0u) << "as Optuna leaves it when it is killed";
+  EXPECT_EQ(Study(config, kBase, /*resumes=*/true).trials().size(), 0u) << "as left by a killed Optuna";
   folder.write("study/study.db-journal", magic + std::string(600, '\0') + "/home/me/thesis" + magic);
   EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, /*resumes=*/true); }),
               HasSubstr("study/study.db-journal names another file, which SQLite would delete"));
 }
 
-/// A study's file with so many trials.
+/// Appends `count` trials to a study's file.
 void write_trials(const SearchConfig& config, int64_t count) {
   std::ofstream out(config.dir / "trials.jsonl", std::ios::app);
   for (int64_t number = 0; number < count; ++number)
@@ -111,7 +110,7 @@ void write_trials(const SearchConfig& config, int64_t count) {
         << R"(,"settings":{"optim.lr":"0.1"},"values":{"held_out_loss":1,"seconds":1},"seconds":1})" << '\n';
 }
 
-TEST(Study, AsManyTrialsAsItMayHaveAreReadInSecondsAndOneMoreIsAnError) {
+TEST(Study, ReadsTheMaximumNumberOfTrialsInSecondsAndRejectsOneMore) {
   for (const std::vector<Objective>& objectives :
        {std::vector<Objective>{{"held_out_loss", true}}, {{"held_out_loss", true}, {"seconds", true}}}) {
     const TemporaryFolder folder;
@@ -121,14 +120,14 @@ TEST(Study, AsManyTrialsAsItMayHaveAreReadInSecondsAndOneMoreIsAnError) {
     write_trials(config, most);
     const StudyRecord record = read_study(config.dir);
     EXPECT_EQ(std::ssize(record.trials), most);
-    if (objectives.size() > 1) EXPECT_EQ(std::ssize(unbeaten_trials(record.trials, objectives)), most);
+    if (objectives.size() > 1) EXPECT_EQ(std::ssize(pareto_front(record.trials, objectives)), most);
     write_trials(config, 1);
     EXPECT_THAT(get_message<ConfigError>([&] { read_study(config.dir); }),
                 HasSubstr("trials.jsonl:" + std::to_string(most + 2) + ": has more than " + std::to_string(most)));
   }
 }
 
-TEST(Study, ATrialWithManySettingsIsReadInSeconds) {
+TEST(Study, ReadsATrialWithManyKeysInSeconds) {
   const TemporaryFolder folder;
   const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
   Study(config, kBase, /*resumes=*/false);
@@ -139,31 +138,31 @@ TEST(Study, ATrialWithManySettingsIsReadInSeconds) {
   EXPECT_EQ(read_study(config.dir).trials.at(0).settings.size(), 200'001u);
 }
 
-TEST(Study, AFirstLineThatNestsDeeplyIsAnError) {
+TEST(Study, RejectsADeeplyNestedHeader) {
   const TemporaryFolder folder;
   folder.write("trials.jsonl", R"({"study":)" + std::string(1 << 20, '[') + std::string(1 << 20, ']') + "}\n");
   EXPECT_THAT(get_message<ConfigError>([&] { read_study(folder.path()); }),
-              HasSubstr("trials.jsonl:1: does not say what is searched"));
+              HasSubstr("trials.jsonl:1: invalid study header"));
 }
 
-TEST(Study, OfSeveralObjectivesThoseRemainThatNoOtherBeats) {
+TEST(Study, SeveralObjectivesGiveAParetoFront) {
   const TemporaryFolder folder;
   Study study(config_in(folder.path(), {{"held_out_loss", true}, {"samples_per_second", false}}), kBase, false);
   study.add(trial(0, {1.0, 10.0}));
-  study.add(trial(1, {1.0, 12.0}));  // beats 0
+  study.add(trial(1, {1.0, 12.0}));  // dominates 0
   study.add(trial(2, {0.5, 1.0}));
-  study.add(trial(3, {2.0, 11.0}));  // beaten by 1
-  study.add(trial(4, {0.5, 1.0}));   // as good as 2
+  study.add(trial(3, {2.0, 11.0}));  // dominated by 1
+  study.add(trial(4, {0.5, 1.0}));   // ties with 2
   EXPECT_THAT(numbers(study.pareto()), ElementsAre(1, 2, 4));
 }
 
-TEST(Study, IsReadWhileASearchHoldsItsFolder) {
+TEST(Study, CanBeReadWhileASearchRuns) {
   const TemporaryFolder folder;
   SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}, {"samples_per_second", false}});
   config.backend = "optuna", config.sampler = "gp", config.seed = 7;
   config.space = {{.key = "optim.lr", .low = 0.05, .high = 1.0, .log = true},
                   {.key = "optim.name", .choices = {"'sgd'", "'adamw'"}},
-                  {.key = "train.steps", .low = 2, .high = 8, .step = 2, .whole = true}};
+                  {.key = "train.steps", .low = 2, .high = 8, .step = 2, .integral = true}};
   Study study(config, kBase, /*resumes=*/false);
   study.add({.number = 3,
              .settings = {{"optim.lr", "0.1"}, {"optim.name", "'sgd'"}, {"train.steps", "4"}},
@@ -173,14 +172,14 @@ TEST(Study, IsReadWhileASearchHoldsItsFolder) {
   std::ofstream(config.dir / "trials.jsonl", std::ios::app) << "{\"trial\":4,";
   const StudyRecord record = read_study(config.dir);
   EXPECT_EQ(to_identity(record.config), to_identity(config));
-  ASSERT_EQ(record.trials.size(), 1u) << "without the line that is being written";
+  ASSERT_EQ(record.trials.size(), 1u) << "ignores the incomplete line";
   EXPECT_EQ(record.trials[0].number, 3);
   EXPECT_EQ(record.trials[0].settings, study.trials()[0].settings);
   EXPECT_THAT(record.trials[0].values, ElementsAre(1.0, 2.0));
   EXPECT_EQ(record.trials[0].seconds, 5.0);
 }
 
-TEST(Study, GoesOnWithTheTrialsThatHaveEnded) {
+TEST(Study, ResumesWithTheTrialsThatHaveEnded) {
   const TemporaryFolder folder;
   const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
   {
@@ -190,7 +189,7 @@ TEST(Study, GoesOnWithTheTrialsThatHaveEnded) {
     study.add(trial(2, {0.1}));
   }
   const auto file = config.dir / "trials.jsonl";
-  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 5);  // killed while it wrote
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 5);  // killed while writing
   {
     Study study(config, kBase, true);
     ASSERT_EQ(study.trials().size(), 2u);
@@ -201,7 +200,7 @@ TEST(Study, GoesOnWithTheTrialsThatHaveEnded) {
   EXPECT_EQ(Study(config, kBase, true).trials().size(), 3u);
 }
 
-TEST(Study, ThatIsDamagedAmidItsTrialsIsRejectedAndLeftAsItIs) {
+TEST(Study, RejectsADamagedFileAndLeavesItUnchanged) {
   const TemporaryFolder folder;
   const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
   {
@@ -213,31 +212,32 @@ TEST(Study, ThatIsDamagedAmidItsTrialsIsRejectedAndLeftAsItIs) {
   text.erase(text.find("\"trial\":1") + 3, 4);
   write_file(file, text);
   EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, true); }),
-              HasSubstr("trials.jsonl:3: is no trial of this study"));
+              HasSubstr("trials.jsonl:3: not a trial of this study"));
   EXPECT_EQ(read_file(file), text);
 }
 
-TEST(Study, IsHeldByOneProcess) {
+TEST(Study, IsLockedByOneProcess) {
   const TemporaryFolder folder;
   const SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
   const Study study(config, kBase, false);
   EXPECT_THAT(get_message<std::runtime_error>([&] { Study(config, kBase, true); }), HasSubstr("is in use by process"));
 }
 
-TEST(Study, OfAnotherSpaceOrThatIsThereAlreadyIsRejected) {
+TEST(Study, RejectsADifferentSpaceOrAnExistingStudy) {
   const TemporaryFolder folder;
   SearchConfig config = config_in(folder.path(), {{"held_out_loss", true}});
   EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, true); }), HasSubstr("holds no study to resume"));
   Study(config, kBase, false);
-  EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, false); }), HasSubstr("continue it by --resume"));
+  EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, false); }), HasSubstr("resume it with --resume"));
   EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase + "seed = 2\n", true); }),
-              HasSubstr("with other settings beside them"));
+              HasSubstr("objective or base config"));
   config.space[0].choices.emplace_back("0.2");
   EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, true); }),
-              HasSubstr("holds a study of another space"));
+              HasSubstr("holds a study with a different space"));
   std::filesystem::remove(config.dir / "trials.jsonl");
-  EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, false); }), HasSubstr("trials is of another study"))
-      << "whose runs would go on";
+  EXPECT_THAT(get_message<ConfigError>([&] { Study(config, kBase, false); }),
+              HasSubstr("trials belongs to another study"))
+      << "its runs would be resumed";
 }
 
 }  // namespace

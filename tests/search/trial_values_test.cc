@@ -1,4 +1,4 @@
-// What the objectives say of a trial: of its run's metrics, a function of the program's own, and a command.
+// Objectives of a trial: from its run's metrics, from a registered function, and from a command.
 #include "runtime/search/trial_values.h"
 
 #include <gmock/gmock.h>
@@ -21,14 +21,14 @@ std::vector<double> values(const std::filesystem::path& run, std::vector<Objecti
   SearchConfig config;
   config.objectives = std::move(objectives);
   config.objective_command = command;
-  return values_of_trial(config, {.number = 7, .settings = {}, .failure = "", .values = {}}, run);
+  return compute_trial_values(config, {.number = 7, .settings = {}, .failure = "", .values = {}}, run);
 }
 
 std::string failure(const std::filesystem::path& run, const std::string& command) {
   return get_message<std::runtime_error>([&] { values(run, {{"command"}}, command); });
 }
 
-TEST(Values, AreThoseOfTheRunsEndAndItsLastEvaluation) {
+TEST(Values, ComeFromTheEndEventAndTheLastEvaluation) {
   TemporaryFolder folder;
   folder.write(
       "metrics.jsonl",
@@ -39,10 +39,10 @@ TEST(Values, AreThoseOfTheRunsEndAndItsLastEvaluation) {
   EXPECT_THAT(values(folder.path(), {{"held_out_loss"}, {"accuracy"}, {"memory_peak"}, {"samples_per_second"}}),
               ElementsAre(2.0, 0.2, 77.0, 15.0));
   EXPECT_EQ(get_message<std::runtime_error>([&] { values(folder.path(), {{"f1"}}); }),
-            "the run has no f1 that is a finite number");
+            "the run has no finite value of f1");
 }
 
-TEST(Values, OfARunInPartsAreOfAllOfThem) {
+TEST(Values, AccumulateOverThePartsOfARun) {
   TemporaryFolder folder;
   folder.write(
       "metrics.jsonl",
@@ -52,10 +52,10 @@ TEST(Values, OfARunInPartsAreOfAllOfThem) {
   EXPECT_THAT(values(folder.path(), {{"seconds"}, {"memory_peak"}, {"samples_per_second"}, {"tokens_per_second"}}),
               ElementsAre(4.0, 90.0, 10.0, 40.0));
   EXPECT_EQ(get_message<std::runtime_error>([&] { values(folder.path(), {{"perplexity"}}); }),
-            "the run has no perplexity that is a finite number");
+            "the run has no finite value of perplexity");
 }
 
-TEST(Values, OfACommandIsTheLastLineThatItPrints) {
+TEST(Values, OfACommandAreItsLastLine) {
   TemporaryFolder folder;
   folder.write("metrics.jsonl", "{\"event\":\"end\",\"step\":2,\"samples\":30,\"seconds\":2.0,\"memory_peak\":77}\n");
   EXPECT_THAT(
@@ -64,7 +64,7 @@ TEST(Values, OfACommandIsTheLastLineThatItPrints) {
   EXPECT_THAT(values(folder.path(), {{"command"}}, "wc -l < \"$MODULAR_TRIAL_DIR\"/metrics.jsonl"), ElementsAre(1.0));
 }
 
-TEST(Values, OfACommandThatFailsAreNoneAndItsSentenceIsTold) {
+TEST(Values, ReportTheErrorOfAFailedCommand) {
   const TemporaryFolder folder;
   EXPECT_EQ(failure(folder.path(), "echo 3; echo trace >&2; echo no such file >&2; exit 4"),
             "search.objective_command ended with status 4: no such file");
@@ -79,7 +79,7 @@ TEST(Values, OfACommandThatFailsAreNoneAndItsSentenceIsTold) {
             "search.objective_command must print a finite number as its last line, but printed nothing");
 }
 
-TEST(Values, OfAFunctionOfTheProgramAreOfTheRunsNumbersAndFolder) {
+TEST(Values, ComeFromARegisteredFunctionOfNumbersAndFolder) {
   TemporaryFolder folder;
   folder.write("metrics.jsonl", "{\"event\":\"end\",\"step\":2,\"samples\":30,\"seconds\":2.0,\"memory_peak\":77}\n");
   folder.write("extra", "0.5");
@@ -91,7 +91,7 @@ TEST(Values, OfAFunctionOfTheProgramAreOfTheRunsNumbersAndFolder) {
   EXPECT_THAT(values(folder.path(), {{"own"}}), ElementsAre(2.5));
   register_objective({.name = "none", .minimize = true, .value = [](const EndedRun&) { return NAN; }});
   EXPECT_EQ(get_message<std::runtime_error>([&] { values(folder.path(), {{"none"}}); }),
-            "the run has no none that is a finite number");
+            "the run has no finite value of none");
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-"""Has Sentence Transformers compute the losses of sentence embeddings that runtime/parallel/sentence_losses.cc must compute.
+"""Has Sentence Transformers compute the losses of sentence embeddings that runtime/parallel/objectives/sentence_losses.cc must compute.
 
 usage: oracle.py FOLDER
 
-Writes FOLDER/<case>/: a tiny BERT as transformers saves it, batch.safetensors with the tensors of docs/training.md, and expected.safetensors with the loss and the gradients of all parameters
+Writes FOLDER/<case>/: a tiny BERT as transformers saves it, batch.safetensors with the tensors of docs/guide/data.md, and expected.safetensors with the loss and the gradients of all parameters
 that have one. Its metadata has "sentences": the settings of the loss, as JSON.
 """
 

@@ -3,8 +3,7 @@
 
 #include <utility>
 
-#include "generated/llama.h"
-#include "runtime/train/config.h"
+#include "runtime/config/config.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {
@@ -113,7 +112,7 @@ TEST(RunConfigLimits, AFileThatIsNoConfigIsNotRead) {
   const auto file = folder.write("run.toml", std::string((16U << 20U) + 1, '\n'));
   EXPECT_NE(get_message<ConfigError>([&] {
               read_run_config(file, {});
-            }).find("run.toml has 16777217 bytes, and such a file has at most 16777216"),
+            }).find("run.toml has 16777217 bytes, more than the limit of 16777216"),
             std::string::npos);
 }
 

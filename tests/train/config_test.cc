@@ -1,14 +1,12 @@
 // What a run's config accepts, and how it rejects the rest.
-#include "runtime/train/config.h"
+#include "runtime/config/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "generated/deepseek_v3.h"
 #include "generated/llama.h"
-#include "generated/mixtral.h"
-#include "runtime/train/config_field.h"
-#include "runtime/train/model_checks.h"
+#include "runtime/config/config_field.h"
+#include "runtime/datasets/model_checks.h"
 #include "runtime/train/preflight.h"
 #include "tests/data/temporary_folder.h"
 

@@ -5,13 +5,7 @@
 
 #include <string>
 
-#include "generated/bert.h"
-#include "generated/clip.h"
-#include "generated/gpt2.h"
-#include "generated/llama.h"
-#include "generated/mixtral.h"
-#include "generated/vit.h"
-#include "runtime/train/known_devices.h"
+#include "runtime/config/known_devices.h"
 #include "runtime/train/parameter_counts.h"
 
 namespace modular {

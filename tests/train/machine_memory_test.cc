@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include "generated/llama.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {

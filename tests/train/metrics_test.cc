@@ -1,5 +1,5 @@
 // What a run reports.
-#include "runtime/train/metrics.h"
+#include "runtime/metrics/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,11 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "generated/gpt2.h"
 #include "generated/llama.h"
-#include "generated/roberta.h"
 #include "runtime/data/token_samples.h"
-#include "runtime/train/model_checks.h"
+#include "runtime/datasets/model_checks.h"
 #include "runtime/train/preflight.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/parallel/training_runs.h"

@@ -1,5 +1,5 @@
 // Rows of different lengths: what is padding, what a step leaves out of it, and which rows come together.
-#include "runtime/train/row_lengths.h"
+#include "runtime/datasets/row_lengths.h"
 
 #include <gtest/gtest.h>
 
@@ -7,11 +7,10 @@
 #include <functional>
 #include <set>
 
-#include "generated/roberta.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/batches.h"
 #include "runtime/data/sample_range.h"
-#include "runtime/train/samples.h"
+#include "runtime/datasets/samples.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/parallel/training_runs.h"
 

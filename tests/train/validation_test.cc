@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "generated/bert.h"
 #include "runtime/checkpoint/model_config.h"
 
 namespace modular {

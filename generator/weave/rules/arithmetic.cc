@@ -1,4 +1,4 @@
-// Rules of arithmetic and of functions of each element, on tensors and on numbers.
+// Rules of arithmetic and elementwise functions, on tensors and on numbers.
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {
@@ -11,17 +11,17 @@ Value reduce_sum(Operation& op) { return elementwise(op, Algebra::sum); }
 Value product_value(Operation& op) { return elementwise(op, Algebra::product); }
 Value non_linear(Operation& op) { return elementwise(op, Algebra::non_linear); }
 
-/// A quotient: a partial sum may be divided, and divides nothing. One that is rounded is linear in neither.
+/// A quotient: a partial sum may be the dividend but not the divisor. A rounded quotient is not linear.
 Value quotient_value(Operation& op) {
   if (op.values.size() > 2) return non_linear(op);
-  if (is_partial(op.values.back())) return op.reject("division by a partial sum over tp", kForgottenExit);
+  if (is_partial(op.values.back())) return op.reject("division by a partial sum over tp", kMissingSum);
   return product_value(op);
 }
 
-/// A function of the first operand's elements; the others are settings.
+/// A function of the first operand's elements; the others are options.
 Value function_of_first(Operation& op) { return elementwise_of_first(op, Algebra::non_linear, 1); }
 
-/// Whether operand `i` of a conversion is known to ask for no integers.
+/// Whether operand `i` of a conversion is known not to be an integer type.
 bool keeps_fractions(const Operation& op, size_t i) {
   static constexpr std::string_view floating[] = {"kFloat",   "kDouble",  "kHalf",   "kBFloat16",
                                                   "kFloat16", "kFloat32", "kFloat64"};
@@ -34,16 +34,16 @@ bool keeps_fractions(const Operation& op, size_t i) {
   return std::ranges::find(floating, name.substr(name.rfind(':') + 1)) != std::end(floating);
 }
 
-/// x.to(type), x.to(other), x.type_as(other): of a partial sum, where fractions are not cut off.
+/// x.to(type), x.to(other), x.type_as(other): allowed for partial sums if fractions are not truncated.
 Value converted(Operation& op) {
   for (size_t i = 1; is_partial(op.values[0]) && i < op.values.size(); ++i)
     if (!keeps_fractions(op, i))
-      return op.reject(quoted(op) + " of a partial sum over tp, to what is not known to be a floating type",
-                       kForgottenExit);
+      return op.reject(quoted(op) + " of a partial sum over tp, to a type that is not known to be a floating type",
+                       kMissingSum);
   return first_alone(op);
 }
 
-/// What no gradient flows through.
+/// Comparisons, through which no gradient flows.
 Value comparison(Operation& op) {
   Value result = elementwise(op, Algebra::non_linear);
   result.gradient = false;
@@ -57,10 +57,10 @@ Value detached(Operation& op) {
   return result;
 }
 
-/// A new tensor of the shape and split of another: `torch::zeros_like`.
+/// A new tensor with the shape and split of another: `torch::zeros_like`.
 Value filled_like(Operation& op) {
   Value result = first_alone(op);
-  if (is_partial(result)) return op.reject(quoted(op) + " of a partial sum over tp", kForgottenExit);
+  if (is_partial(result)) return op.reject(quoted(op) + " of a partial sum over tp", kMissingSum);
   result.gradient = false;
   if (is_replicated(result)) result.type = kInvariant;
   return result;
@@ -68,7 +68,7 @@ Value filled_like(Operation& op) {
 
 // ---- Numbers ----
 
-/// The number of a sum, product or quotient of literals.
+/// The value of a sum, difference or product of two known numbers.
 std::optional<int64_t> known_result(const Operation& op) {
   if (op.values.size() != 2 || !op.values[0].known || !op.values[1].known) return std::nullopt;
   const int64_t a = *op.values[0].known, b = *op.values[1].known;
@@ -78,13 +78,13 @@ std::optional<int64_t> known_result(const Operation& op) {
   return sign == "*" ? Value::small(a * b) : std::nullopt;
 }
 
-Value number_product(Operation& op) {
+Value multiply_numbers(Operation& op) {
   bool local = false;
   std::vector<std::string> factors;
   bool factors_known = true;
   for (const Value& value : op.values) {
     if (value.kind != Value::Kind::number && !value.is_invariant()) return unproven(op, value);
-    if (value.local && local) return op.reject("a product of two tp ranks' shares");
+    if (value.local && local) return op.reject("a product of two tp-local counts");
     local = local || value.local;
     factors_known = factors_known && value.factors;
     if (value.factors) factors.insert(factors.end(), value.factors->begin(), value.factors->end());
@@ -98,20 +98,20 @@ Value number_product(Operation& op) {
 
 Value number_quotient(Operation& op) {
   if (op.values[0].local == op.values[1].local) return Value::number();
-  return op.reject("unproven: a quotient of a tp rank's share of a count and a count that is not split",
+  return op.reject("unproven: a quotient of a tp-local count and a count that is not split",
                    "divide counts in the constructor, where they are global");
 }
 
-/// The remainder of one share by another is the share of the remainder.
+/// The remainder of two tp-local counts is the tp-local remainder.
 Value number_remainder(Operation& op) {
   if (op.values[0].local == op.values[1].local) return Value::number(op.values[0].local);
-  return op.reject("unproven: a remainder of a tp rank's share of a count and a count that is not split",
+  return op.reject("unproven: a remainder of a tp-local count and a count that is not split",
                    "compute it in the constructor, where counts are global");
 }
 
 Value number_comparison(Operation& op) {
   if (op.values.size() == 2 && op.values[0].local != op.values[1].local)
-    return op.reject("a tp rank's share of a count meets a number that is not split",
+    return op.reject("a tp-local count meets a number that is not split",
                      "compute it in the constructor, where counts are global");
   return Value::number();
 }
@@ -123,7 +123,7 @@ Value number_sum(Operation& op) {
     return result;
   }
   if (op.values[0].local != op.values[1].local)
-    return op.reject("a tp rank's share of a count meets a number that is not split",
+    return op.reject("a tp-local count meets a number that is not split",
                      "compute it in the constructor, where counts are global");
   Value result = Value::number(op.values[0].local);
   result.known = known_result(op);
@@ -145,7 +145,7 @@ bool has_tensor(const Operation& op) {
 Value op_plus(Operation& op) {
   return has_tensor(op) ? (op.values.size() == 1 ? linear_map(op) : reduce_sum(op)) : number_sum(op);
 }
-Value op_times(Operation& op) { return has_tensor(op) ? product_value(op) : number_product(op); }
+Value op_times(Operation& op) { return has_tensor(op) ? product_value(op) : multiply_numbers(op); }
 Value op_divide(Operation& op) { return has_tensor(op) ? quotient_value(op) : number_quotient(op); }
 Value op_remainder(Operation& op) { return has_tensor(op) ? non_linear(op) : number_remainder(op); }
 Value op_compare(Operation& op) { return has_tensor(op) ? comparison(op) : number_comparison(op); }

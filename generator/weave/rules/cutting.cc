@@ -1,4 +1,4 @@
-// Rules of what takes values apart and joins them.
+// Rules of operations that split and concatenate values.
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {
@@ -22,7 +22,7 @@ bool is_split_within_parts(const Value& x, std::optional<int64_t> dim) {
   return is_split(x) && !x.type.parts.empty() && dim == x.type.dim;
 }
 
-/// A piece of a fused value: `parts` that follow one another.
+/// A piece of a fused value that consists of the consecutive `parts`.
 Value take_piece(const Value& x, const std::vector<std::string>& parts) {
   const bool is_one = parts.size() == 1;
   Value piece = like(x, is_one ? sharded(x.type.dim) : sharded(x.type.dim, parts));
@@ -32,16 +32,16 @@ Value take_piece(const Value& x, const std::vector<std::string>& parts) {
   return piece;
 }
 
-/// The parts of a fused value, each split like a layer of its own.
-Value own_parts(const Value& x) {
+/// The parts of a fused value, each split like the output of a separate layer.
+Value take_parts(const Value& x) {
   std::vector<Value> parts;
   for (const std::string& size : x.type.parts) parts.push_back(take_piece(x, {size}));
   return tuple_value(std::move(parts));
 }
 
-/// The pieces of a fused value by `sizes`, each the size of a part or the sum of several that follow one another;
-/// nothing where they are not.
-std::optional<std::vector<Value>> runs_of_parts(const Value& x, const std::vector<Value>& sizes) {
+/// The pieces of a fused value by `sizes`, each of which is the size of one part or the sum of consecutive parts; empty
+/// if they do not match the parts.
+std::optional<std::vector<Value>> take_runs(const Value& x, const std::vector<Value>& sizes) {
   std::vector<Value> pieces;
   std::vector<std::string> named;
   for (const Value& size : sizes) {
@@ -62,8 +62,8 @@ Value chunk(Operation& op) {
     if (op.number(1) != static_cast<int64_t>(parts.size()) ||
         std::any_of(parts.begin(), parts.end(), [&](const std::string& part) { return part != parts.front(); }))
       return op.reject("chunks of a value that is " + describe(x) + ", which are not its parts",
-                       "take it apart with split_with_sizes by the sizes of its parts");
-    return own_parts(x);
+                       "split it with split_with_sizes by the sizes of its parts");
+    return take_parts(x);
   }
   Value part = full_dimension(op, dim, quoted(op));
   return part.kind == Value::Kind::failed ? part : list_value(std::move(part));
@@ -76,17 +76,17 @@ Value split(Operation& op) {
   const bool listed = op.operands.size() > 1 && op.operands[1]->kind == Expr::Kind::list;
   if (is_split_within_parts(x, dim)) {
     const std::vector<std::string>& parts = x.type.parts;
-    const std::string wanted = "it wants the sizes of its parts, " + listed_parts(parts) +
-                               ", each with a count that is marked TP_LOCAL where the part is split";
+    const std::string wanted =
+        "use the sizes of its parts, " + listed_parts(parts) + ", each with a TP_LOCAL count if the part is split";
     if (!listed && op.values.size() > 1) {
       const bool equal =
           std::all_of(parts.begin(), parts.end(), [&](const std::string& part) { return part == parts.front(); });
       if (equal && op.values[1].local && product_text(op.values[1]) == parts.front())
-        return list_value(own_parts(x).elements[0]);
+        return list_value(take_parts(x).elements[0]);
       return op.reject("a split of a value that is " + describe(x) + " by one size that is not its parts'", wanted);
     }
     std::optional<std::vector<Value>> pieces;
-    if (listed) pieces = runs_of_parts(x, op.values[1].elements);
+    if (listed) pieces = take_runs(x, op.values[1].elements);
     if (!pieces)
       return op.reject("a split of a value that is " + describe(x) + " by other sizes than its parts'", wanted);
     return tuple_value(std::move(*pieces));
@@ -95,24 +95,24 @@ Value split(Operation& op) {
   if (part.kind == Value::Kind::failed) return part;
   const auto is_local = [](const Value& size) { return !size.is_invariant(); };
   if (std::any_of(op.values.begin() + 1, op.values.end(), is_local))
-    return op.reject("a split by a tp rank's share of a count, of a dimension that is whole: " + describe(x),
-                     "mark the layer that makes it TP_COLWISE_PARTS, or drop the count's TP_LOCAL");
+    return op.reject("a split by a tp-local count, of a dimension that is full: " + describe(x),
+                     "mark the layer that computes it TP_COLWISE_PARTS, or drop the count's TP_LOCAL");
   if (!listed) return list_value(std::move(part));
   return tuple_value(std::vector<Value>(op.values[1].elements.size(), part));
 }
 
-/// Takes dimension `place` out of the first operand.
-Value without_dimension(Operation& op, std::optional<int64_t> place, const std::string& what) {
-  Value whole = full_dimension(op, place, what);
-  if (whole.kind == Value::Kind::failed) return whole;
+/// The first operand without dimension `axis`.
+Value without_dimension(Operation& op, std::optional<int64_t> axis, const std::string& what) {
+  Value full = full_dimension(op, axis, what);
+  if (full.kind == Value::Kind::failed) return full;
   const Value& x = op.values[0];
-  if (!x.rank) return is_split(x) ? unproven(op, x) : whole;
-  return moved(op, *x.rank - 1, [&](int64_t dim) { return dim > *place ? dim - 1 : dim; });
+  if (!x.rank) return is_split(x) ? unproven(op, x) : full;
+  return moved(op, *x.rank - 1, [&](int64_t dim) { return dim > *axis ? dim - 1 : dim; });
 }
 
 Value select(Operation& op) { return without_dimension(op, dimension(op, 1, 0), "select"); }
 
-/// x.unbind(dim): one for each index.
+/// x.unbind(dim)
 Value unbind(Operation& op) {
   Value part = without_dimension(op, dimension(op, 1, 0), "unbind");
   return part.kind == Value::Kind::failed ? part : list_value(std::move(part));
@@ -125,7 +125,7 @@ Value index(Operation& op) {
     const auto i = op.number(1);
     if (i) return *i >= 0 && *i < static_cast<int64_t>(x.elements.size()) ? x.elements[*i] : unproven(op, x);
     if (!op.values[1].is_invariant()) return unproven(op, op.values[1]);
-    Value any;  // of them, whichever it is
+    Value any;  // the index is unknown: join all elements
     for (const Value& element : x.elements) any = join(any, element);
     return any.kind == Value::Kind::mismatch ? op.reject("this is " + any.text, "make the elements the same") : any;
   }
@@ -141,7 +141,7 @@ Value index(Operation& op) {
 Value slice(Operation& op) {
   for (size_t i = 1; i < op.values.size(); ++i)
     if (!op.values[i].is_invariant())
-      return op.reject(quoted(op) + " by a tp rank's share of a count, of a value that is " + describe(op.values[0]));
+      return op.reject(quoted(op) + " by a tp-local count, of a value that is " + describe(op.values[0]));
   return full_dimension(op, dimension(op, 1, 0), quoted(op));
 }
 
@@ -170,8 +170,8 @@ Value cat(Operation& op) {
   return result;
 }
 
-/// x.repeat_interleave(count, dim): each slice's elements stay together and in order. Without `dim` all elements come
-/// in a row.
+/// x.repeat_interleave(count, dim): the elements of each shard stay together and in order. Without `dim` the tensor is
+/// flattened.
 Value repeat_interleave(Operation& op) {
   const Value& x = op.values[0];
   if (!is_tensor(x)) return unproven(op, x);
@@ -183,10 +183,10 @@ Value repeat_interleave(Operation& op) {
   return result;
 }
 
-/// x.flip({dim}): along a dimension that is whole.
+/// x.flip({dim}): along a dimension that is not split.
 Value flip(Operation& op) { return full_dimension(op, dimension(op, 1, 0), quoted(op)); }
 
-/// x.roll(shift, dim), likewise. Without `dim` all elements are in a row.
+/// x.roll(shift, dim): along a dimension that is not split. Without `dim` the tensor is flattened.
 Value roll(Operation& op) {
   return full_dimension(op, op.values.size() > 2 ? dimension(op, 2, 0) : std::nullopt, quoted(op));
 }

@@ -1,4 +1,4 @@
-// The type of what works element by element, and small things that all rules need.
+// Shard types of elementwise operations, and helpers of all rules.
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {
@@ -41,7 +41,7 @@ Value like(const Value& value, ShardType type) {
 
 Value unproven(Operation& op, const Value& value) {
   return op.reject(
-      "unproven: there is no rule for " + quoted(op) + " of a value that is " + describe(value),
+      "unproven: no rule for " + quoted(op) + " of a value that is " + describe(value),
       "apply it to full values, or write it with operations that have a rule (docs/reference/language.md)");
 }
 
@@ -90,8 +90,8 @@ Value elementwise_of_first(Operation& op, Algebra algebra, size_t count) {
 
 namespace {
 
-/// The size of the last dimension of what those values broadcast to: what all say that do not have size 1 there. A size
-/// that the config gives may be 1, too, so that one of them alone does not say it.
+/// The size of the last dimension after broadcasting: the size that all operands without a literal size 1 there agree
+/// on. A config-defined size may be 1 as well, so a single operand does not determine it.
 std::string broadcast_last_size(const std::vector<Value>& tensors) {
   std::optional<std::string> size;
   for (const Value& value : tensors) {
@@ -102,7 +102,7 @@ std::string broadcast_last_size(const std::vector<Value>& tensors) {
   return size.value_or("");
 }
 
-/// The rank of the result of broadcasting, and the dimensions of size 1 that all operands have.
+/// The rank of the broadcast result, and the dimensions that have size 1 in all operands.
 Value broadcast(const std::vector<Value>& tensors) {
   Value result = Value::tensor(kInvariant, false, std::nullopt);
   bool ranks_known = true;
@@ -120,37 +120,36 @@ Value broadcast(const std::vector<Value>& tensors) {
   return result;
 }
 
-Value of_partials(Operation& op, Algebra algebra, size_t first, size_t last, Value result) {
+Value combine_partials(Operation& op, Algebra algebra, size_t first, size_t last, Value result) {
   const std::string what = "a partial sum over tp";
   const auto begin = op.values.begin() + static_cast<std::ptrdiff_t>(first);
   const auto end = op.values.begin() + static_cast<std::ptrdiff_t>(last);
-  if (algebra == Algebra::non_linear)
-    return op.reject(quoted(op) + " is not linear, and meets " + what, kForgottenExit);
+  if (algebra == Algebra::non_linear) return op.reject(quoted(op) + " is not linear, and meets " + what, kMissingSum);
   if (algebra == Algebra::sum) {
-    const auto whole = std::find_if(begin, end, [](const Value& value) {
+    const auto full = std::find_if(begin, end, [](const Value& value) {
       return (is_tensor(value) || value.kind == Value::Kind::number) && !is_partial(value);
     });
-    if (whole != end)
+    if (full != end)
       return op.reject(
-          what + " meets a value that is " + describe(*whole) + ": the sum over tp would count it once for every rank",
-          kForgottenExit);
+          what + " meets a value that is " + describe(*full) + ": the sum over tp would count it once for every rank",
+          kMissingSum);
   }
   if (algebra == Algebra::product) {
     if (std::count_if(begin, end, is_partial) > 1)
-      return op.reject("a product of two partial sums over tp is not a partial sum of the product", kForgottenExit);
+      return op.reject("a product of two partial sums over tp is not a partial sum of the product", kMissingSum);
     for (size_t i = first; i < last; ++i) {
       if (is_split(op.values[i])) return op.reject(what + " meets a factor that is " + describe(op.values[i]));
-      op.enter(i);  // each rank's part of the sum gives a part of the factor's gradient
+      op.enter(i);  // each rank's partial sum contributes to the factor's gradient
     }
   }
   result.type = kPartial;
   return result;
 }
 
-Value of_splits(Operation& op, size_t first, size_t last, size_t tensors, const Value& result) {
+Value combine_splits(Operation& op, size_t first, size_t last, size_t tensors, const Value& result) {
   std::optional<int64_t> split;
   const std::vector<std::string>* parts = nullptr;
-  std::string size;  // where all agree on it
+  std::string size;  // empty if the operands disagree
   for (size_t i = first; i < last; ++i) {
     const Value& value = op.values[i];
     if (!is_split(value)) continue;
@@ -162,7 +161,7 @@ Value of_splits(Operation& op, size_t first, size_t last, size_t tensors, const 
                        " and " + std::to_string(*dim) + " from the end");
     if (parts && *parts != value.type.parts)
       return op.reject("values that are split over tp within different parts of their dimension meet",
-                       "take both apart into their parts first");
+                       "split both into their parts first");
     size = !split || size == value.split_size ? value.split_size : "";
     split = dim;
     parts = &value.type.parts;
@@ -173,7 +172,7 @@ Value of_splits(Operation& op, size_t first, size_t last, size_t tensors, const 
     const bool stretched = (value.rank && *value.rank < -*split) || has_one(value, *split);
     if (!stretched)
       return op.reject("a value that is " + describe(value) + " meets one that is split over tp",
-                       "split both in the same way: is a TP_COLWISE, TP_ROWWISE or TP_LOCAL missing, or one too many?");
+                       "split both the same way: is a TP_COLWISE, TP_ROWWISE or TP_LOCAL missing, or one too many?");
     op.enter(i);
   }
   Value value = Value::tensor(sharded(*split, *parts), result.gradient, result.rank);
@@ -190,7 +189,7 @@ Value elementwise(Operation& op, Algebra algebra, size_t first, size_t last) {
   for (size_t i = first; i < last; ++i) {
     const Value& value = op.values[i];
     if (value.kind == Value::Kind::number && value.local)
-      return op.reject("a tp rank's share of a count meets a tensor: the result differs from that of one process",
+      return op.reject("a tp-local count meets a tensor: the result differs from a single process",
                        "compute the number in the constructor, where counts are global");
     if (is_tensor(value)) tensors.push_back(value);
   }
@@ -200,8 +199,8 @@ Value elementwise(Operation& op, Algebra algebra, size_t first, size_t last) {
   const auto has = [&](ShardType::Kind kind) {
     return std::any_of(tensors.begin(), tensors.end(), [&](const Value& value) { return is_kind(value, kind); });
   };
-  if (has(ShardType::Kind::partial)) return of_partials(op, algebra, first, last, std::move(result));
-  if (has(ShardType::Kind::sharded)) return of_splits(op, first, last, tensors.size(), result);
+  if (has(ShardType::Kind::partial)) return combine_partials(op, algebra, first, last, std::move(result));
+  if (has(ShardType::Kind::sharded)) return combine_splits(op, first, last, tensors.size(), result);
   if (has(ShardType::Kind::replicated)) {
     for (size_t i = first; i < last; ++i) op.enter(i);
     result.type = kReplicated;

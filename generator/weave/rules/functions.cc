@@ -1,4 +1,4 @@
-// Rules of the prelude's functions, and of the woven calls where a spec writes them itself.
+// Rules of the prelude's functions, and of woven calls that a spec writes explicitly.
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {
@@ -6,11 +6,11 @@ namespace {
 
 // ---- Norms ----
 
-/// A norm of operand 0 over its last `dims` dimensions with parameters from operand `first` on.
+/// A norm of operand 0 over its last `dims` dimensions, with parameters in operands [first, last).
 Value norm(Operation& op, size_t first, size_t last, int64_t dims = 1) {
   const Value& x = op.values[0];
   if (!is_tensor(x)) return unproven(op, x);
-  if (is_partial(x)) return op.reject("a norm of a partial sum over tp", kForgottenExit);
+  if (is_partial(x)) return op.reject("a norm of a partial sum over tp", kMissingSum);
   last = std::min(last, op.values.size());
   if (is_split(x)) {
     if (!from_end(x)) return unproven(op, x);
@@ -21,7 +21,7 @@ Value norm(Operation& op, size_t first, size_t last, int64_t dims = 1) {
     for (size_t i = first; i < last; ++i) {
       if (is_split(op.values[i]) || is_partial(op.values[i]))
         return op.reject("a norm whose weight is " + describe(op.values[i]));
-      op.enter(i);  // every rank's slice gives a part of its gradient
+      op.enter(i);  // every rank's shard contributes to its gradient
     }
     Value result = x;
     if (last > first) std::erase(result.ones, -1);  // a weight may have more elements than a dimension of size 1
@@ -39,15 +39,15 @@ Value norm(Operation& op, size_t first, size_t last, int64_t dims = 1) {
   return result;
 }
 
-/// rms_norm(x, weight, eps): along a split dimension where the weight is split in the same way.
+/// rms_norm(x, weight, eps): along a split dimension if the weight is split the same way.
 Value rms_norm(Operation& op) {
   const Value &x = op.values[0], &weight = op.values[1];
   if (!is_split(x) || from_end(x) != -1 || !is_tensor(weight)) return norm(op, 1, 2);
   if (!is_split(weight) || from_end(weight) != -1 || weight.type.parts != x.type.parts)
-    return op.reject(
-        "a norm over the last dimension, which is split over tp, whose weight is " + describe(weight),
-        "split the weight of a norm over all heads together in the same way, TP_SHARD(0), in a class of its own where "
-        "the norm's class serves full values as well");
+    return op.reject("a norm over the last dimension, which is split over tp, whose weight is " + describe(weight),
+                     "split the weight of a norm over all heads the same way, TP_SHARD(0), in a separate class if the "
+                     "norm's class is "
+                     "also used for full values");
   op.call = Call::rms_norm;
   Value result = x;
   result.gradient = true;
@@ -69,24 +69,24 @@ Value soft_cap(Operation& op) { return elementwise_of_first(op, Algebra::non_lin
 
 Value rotary(Operation& op) {
   const Value& x = op.values[0];
-  if (is_partial(x)) return op.reject("rotary positions of a partial sum over tp", kForgottenExit);
+  if (is_partial(x)) return op.reject("rotary positions of a partial sum over tp", kMissingSum);
   if (!is_tensor(x)) return unproven(op, x);
   for (size_t i = 1; i < op.values.size(); ++i) {
     if (op.values[i].kind == Value::Kind::number && !op.values[i].local) continue;
-    if (!is_whole(op.values[i])) return unproven(op, op.values[i]);
-    if (op.values[i].gradient && !is_whole(x))
+    if (!is_full(op.values[i])) return unproven(op, op.values[i]);
+    if (op.values[i].gradient && !is_full(x))
       return op.reject("rotary tables with a gradient meet a value that is " + describe(x));
   }
   if (is_split(x) && !(x.rank == 4 && x.type.dim == 1))
     return op.reject(
         "rotary positions of a value that is " + describe(x),
-        "it wants [batch, heads, seq, head_dim] split by heads: view with the count of heads, then transpose(1, 2)");
+        "it takes [batch, heads, seq, head_dim] split by heads: view with the number of heads, then transpose(1, 2)");
   Value result = x;
   result.gradient = any_gradient(op);
   return result;
 }
 
-/// Whether operand `i` is left out or the number zero.
+/// Whether operand `i` is omitted or the number zero.
 bool is_zero(const Operation& op, size_t i) {
   if (i >= op.values.size()) return true;
   const std::string& text = op.operands[i]->name;
@@ -97,54 +97,54 @@ Value attention(Operation& op) {
   const Value* split = nullptr;
   for (size_t i = 0; i < 3; ++i) {
     const Value& value = op.values[i];
-    if (is_partial(value)) return op.reject("attention of a partial sum over tp", kForgottenExit);
+    if (is_partial(value)) return op.reject("attention of a partial sum over tp", kMissingSum);
     if (!is_tensor(value)) return unproven(op, value);
     if (!is_split(value)) continue;
     if (!(value.rank == 4 && value.type.dim == 1 && value.type.parts.empty()))
       return op.reject("attention over a value that is " + describe(value),
-                       "it wants [batch, heads, seq, head_dim] split by heads");
+                       "it takes [batch, heads, seq, head_dim] split by heads");
     split = &value;
   }
   if (op.values.size() > 3 && op.values[3].kind == Value::Kind::object && !op.values[3].is_invariant())
     return op.reject("attention with a mask that is " + describe(op.values[3]),
-                     "what hides keys has to be whole: it is the same for every head");
+                     "the mask of keys has to be full: it is the same for every head");
   if (op.values.size() > 3 && is_tensor(op.values[3])) {
     const Value& mask = op.values[3];
     if (split && is_split(mask)) {
       if (!(mask.rank == 4 && mask.type.dim == 1 && mask.type.parts.empty()))
         return op.reject("attention with a mask that is " + describe(mask),
-                         "it wants [batch, heads, seq, seq] split by heads, or a mask that is the same for every head");
-    } else if (split && is_whole(mask)) {
+                         "it takes [batch, heads, seq, seq] split by heads, or a mask that is the same for every head");
+    } else if (split && is_full(mask)) {
       const bool same_for_all = (mask.rank && *mask.rank < 3) || has_one(mask, -3);
       if (!same_for_all)
         return op.reject(
             "unproven: attention over heads that are split over tp, with a mask that is not known to be "
             "the same for every head",
-            "give the mask size 1 at the heads' dimension where it is made: [batch, 1, seq, seq]");
+            "construct the mask with size 1 in the dimension of heads: [batch, 1, seq, seq]");
       op.enter(3);
-    } else if (!is_whole(mask)) {
+    } else if (!is_full(mask)) {
       return unproven(op, mask);
     }
   }
-  bool drops = false;  // by a layer
+  bool drops = false;  // whether a Dropout layer is passed
   for (size_t i = 3; i < op.values.size(); ++i) {
     if (i == 3 && is_tensor(op.values[i])) continue;
     if (op.values[i].kind == Value::Kind::module) {
       drops = true;
       continue;
     }
-    if (op.values[i].kind == Value::Kind::nothing || is_whole(op.values[i]) ||
+    if (op.values[i].kind == Value::Kind::nothing || is_full(op.values[i]) ||
         (op.values[i].kind == Value::Kind::number && !op.values[i].local) || op.values[i].kind == Value::Kind::object)
       continue;
     return op.values[i].local ? op.reject(
-                                    "attention with a tp rank's share of a count as a number: the result differs from "
-                                    "that of one process")
+                                    "attention with a tp-local count as a number: the result differs from "
+                                    "a single process")
                               : unproven(op, op.values[i]);
   }
   const bool merged = quoted(op) == "attention";  // the prelude's returns [batch, seq, heads * head_dim]
   if (quoted(op) == "scaled_dot_product_attention" && !is_zero(op, 4))
-    return op.reject("libtorch's attention with dropout, which drops in evaluation too and differs from mesh to mesh",
-                     "leave it 0.0, or use attention(query, key, value, mask, scale, dropout) with an nn::Dropout");
+    return op.reject("libtorch's attention with dropout, which also drops in evaluation and differs between meshes",
+                     "pass 0.0, or use attention(query, key, value, mask, scale, dropout) with an nn::Dropout");
   if (!split) {
     Value result = elementwise_of_first(op, Algebra::non_linear, 3);
     if (!is_tensor(result)) return result;
@@ -158,12 +158,13 @@ Value attention(Operation& op) {
     if (!is_split(op.values[i]))
       return op.reject(
           "attention over heads that are split over tp and others that are not",
-          "mark the layers that make query, key and value alike (TP_COLWISE), and their counts of heads TP_LOCAL");
+          "mark the layers that compute query, key and value the same way (TP_COLWISE), and their numbers of heads "
+          "TP_LOCAL");
   if (drops) op.call = Call::attention;
   return Value::tensor(sharded(merged ? 2 : 1), true, merged ? 3 : 4);
 }
 
-/// An AttentionMask, of what the batch says.
+/// Functions that build an AttentionMask from the batch.
 Value attention_mask(Operation& op) {
   for (const Value& value : op.values)
     if (!value.is_invariant()) return unproven(op, value);
@@ -193,31 +194,31 @@ Value rotary_tables(Operation& op) {
 Value mix_experts(Operation& op) {
   const Value &x = op.values[1], &gate_up = op.values[2], &down = op.values[3];
   for (const size_t i : {1, 4, 5}) {
-    if (is_partial(op.values[i])) return op.reject("experts of a partial sum over tp", kForgottenExit);
-    if (!is_whole(op.values[i]))
+    if (is_partial(op.values[i])) return op.reject("experts of a partial sum over tp", kMissingSum);
+    if (!is_full(op.values[i]))
       return op.reject("experts with a value that is " + describe(op.values[i]),
-                       "rows and what the router says of them have to be whole");
+                       "the rows and the router's choices for them have to be full");
   }
   Value result = Value::tensor(kInvariant, any_gradient(op), x.rank);
   result.last_size = x.last_size;
-  if (is_whole(gate_up) && is_whole(down)) return result;
+  if (is_full(gate_up) && is_full(down)) return result;
   const bool in_halves = is_split(gate_up) && from_end(gate_up) == -2 && gate_up.type.parts.size() == 2 &&
                          gate_up.type.parts[0] == gate_up.type.parts[1];
   if (!in_halves || !is_split(down) || from_end(down) != -1 || !down.type.parts.empty())
     return op.reject("experts whose gate and up are " + describe(gate_up) + ", and whose down is " + describe(down),
                      "split each expert's inner features: gate and up by TP_SHARD(1, intermediate_size, "
-                     "intermediate_size), down by TP_SHARD(2); or leave both whole");
+                     "intermediate_size), down by TP_SHARD(2); or leave both full");
   op.enter(1), op.enter(5);
   op.call = Call::sum;
   return result;
 }
 
-// ---- Losses and small things ----
+// ---- Losses and helpers ----
 
 Value cross_entropy(Operation& op) {
   const Value &logits = op.values[0], &targets = op.values[1];
-  if (is_partial(logits)) return op.reject("a loss of a partial sum over tp", kForgottenExit);
-  if (!is_tensor(logits) || !is_whole(targets)) return unproven(op, is_tensor(logits) ? targets : logits);
+  if (is_partial(logits)) return op.reject("a loss of a partial sum over tp", kMissingSum);
+  if (!is_tensor(logits) || !is_full(targets)) return unproven(op, is_tensor(logits) ? targets : logits);
   if (is_split(logits)) {
     if (from_end(logits) != -1 || !logits.type.parts.empty())
       return op.reject("a loss over logits that are " + describe(logits));
@@ -228,27 +229,27 @@ Value cross_entropy(Operation& op) {
   return Value::tensor(kInvariant, logits.gradient, 0);
 }
 
-/// sampled_cross_entropy(hidden, weight, bias, targets, temperature): of rows that are split, every rank looks up those
-/// of the sample, and computes the whole loss from full values.
+/// sampled_cross_entropy(hidden, weight, bias, targets, temperature): if the rows are split, the ranks look up the
+/// sampled rows, and every rank computes the full loss.
 Value sampled_cross_entropy(Operation& op) {
   const Value &hidden = op.values[0], &weight = op.values[1], &bias = op.values[2];
-  if (is_partial(hidden)) return op.reject("a loss of a partial sum over tp", kForgottenExit);
+  if (is_partial(hidden)) return op.reject("a loss of a partial sum over tp", kMissingSum);
   for (const size_t i : {0, 3})
-    if (!is_whole(op.values[i])) return unproven(op, op.values[i]);
+    if (!is_full(op.values[i])) return unproven(op, op.values[i]);
   const auto is_by_row = [](const Value& table, int64_t row) {
     return is_split(table) && from_end(table) == row && table.type.parts.empty();
   };
   const bool has_bias = bias.kind != Value::Kind::nothing;
   if (is_by_row(weight, -2) && (!has_bias || is_by_row(bias, -1)))
     op.call = Call::sampled_cross_entropy;
-  else if (!is_whole(weight) || (has_bias && !is_whole(bias)))
+  else if (!is_full(weight) || (has_bias && !is_full(bias)))
     return op.reject("a loss over a sample of classes whose weight is " + describe(weight) + ", and whose bias is " +
                          (has_bias ? describe(bias) : "undefined"),
-                     "give it weight and bias of a layer that is TP_VOCAB, or of one without an annotation");
+                     "pass the weight and bias of a TP_VOCAB layer, or of a layer without an annotation");
   return Value::tensor(kInvariant, any_gradient(op), 0);
 }
 
-/// What is computed from the batch alone, with a known number of dimensions.
+/// Functions of the batch alone, with a known number of dimensions.
 template <int64_t kRank>
 Value from_batch(Operation& op) {
   for (const Value& value : op.values)
@@ -256,7 +257,7 @@ Value from_batch(Operation& op) {
   return Value::tensor(kInvariant, false, kRank);
 }
 
-/// interpolated_positions(positions, rows, columns): [1, 1 + places, hidden] of each.
+/// interpolated_positions(positions, rows, columns): both [1, 1 + positions, hidden].
 Value interpolated_positions(Operation& op) {
   for (const Value& value : op.values)
     if (!value.is_invariant()) return unproven(op, value);
@@ -266,15 +267,14 @@ Value interpolated_positions(Operation& op) {
 }
 
 Value scalar_tensor(Operation& op) {
-  if (op.values[0].local)
-    return op.reject("a tensor of a tp rank's share of a count: it differs from that of one process");
+  if (op.values[0].local) return op.reject("a tensor of a tp-local count: it differs from a single process");
   return Value::tensor(kInvariant, false, 0);
 }
 
 // ---- The woven calls ----
 
 Value tp_enter(Operation& op) {
-  if (!is_whole(op.values[0])) return op.reject("tp::enter of a value that is " + describe(op.values[0]));
+  if (!is_full(op.values[0])) return op.reject("tp::enter of a value that is " + describe(op.values[0]));
   return like(op.values[0], kReplicated);
 }
 
@@ -282,13 +282,13 @@ Value tp_gather(Operation& op) {
   const Value& x = op.values[0];
   if (!is_split(x) || from_end(x) != -1 || !x.type.parts.empty())
     return op.reject("tp::gather of a value that is " + describe(x),
-                     "it wants one that is split along its last dimension");
+                     "it takes a value that is split along its last dimension");
   return like(x, kInvariant);
 }
 
 Value tp_local(Operation& op) {
   if (op.values[0].kind != Value::Kind::number || op.values[0].local)
-    return op.reject("tp::local of what is a tp rank's share already");
+    return op.reject("tp::local of a count that is already tp-local");
   return Value::number(true);
 }
 

@@ -1,13 +1,13 @@
-// Rules of the prelude's functions that have a number for each head: ALiBi's slopes, attention's sinks.
+// Rules of the prelude's functions with one number per head: ALiBi slopes, attention sinks.
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {
 namespace {
 
-/// Whether `value` has one number for each head that a rank holds: [heads], split.
+/// Whether `value` has one number per local head: [heads], split.
 bool is_split_by_heads(const Value& value) { return is_split(value) && value.rank == 1 && value.type.parts.empty(); }
 
-/// alibi_slopes(heads, device): of a rank's own heads where their count is its share.
+/// alibi_slopes(heads, device): slopes of the local heads if the count is tp-local.
 Value alibi_slopes(Operation& op) {
   const Value heads = op.values[0];
   if (heads.kind != Value::Kind::number) return unproven(op, heads);
@@ -21,12 +21,12 @@ Value alibi_mask(Operation& op) {
   const Value& slopes = op.values[1];
   for (const size_t i : {size_t{0}, size_t{2}})
     if (!op.values[i].is_invariant()) return unproven(op, op.values[i]);
-  if (is_whole(slopes)) return Value::tensor(kInvariant, slopes.gradient, 4);
+  if (is_full(slopes)) return Value::tensor(kInvariant, slopes.gradient, 4);
   if (!is_split_by_heads(slopes)) return unproven(op, slopes);
   return Value::tensor(sharded(1), slopes.gradient, 4);
 }
 
-/// The rule of attention over the first `count` operands.
+/// Applies the rule of attention to the first `count` operands.
 Value attention(Operation& op, size_t count) {
   Operation first = op;
   first.name = "attention";
@@ -49,7 +49,7 @@ Value attention_with_sinks(Operation& op) {
   if (!is_tensor(sinks) || is_partial(sinks) || is_replicated(sinks)) return unproven(op, sinks);
   if (is_split(query) ? !is_split_by_heads(sinks) : is_split(sinks))
     return op.reject("attention over heads that are " + describe(query) + ", with sinks that are " + describe(sinks),
-                     "split the sinks by heads where query, key and value are, and only there: TP_SHARD(0)");
+                     "split the sinks by heads if and only if query, key and value are: TP_SHARD(0)");
   if (is_replicated(result)) op.enter(op.values.size() - 1);
   result.gradient = result.gradient || sinks.gradient;
   return result;

@@ -1,4 +1,4 @@
-// Rules of reductions and of matmuls.
+// Rules of reductions and matmuls.
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {
@@ -6,15 +6,15 @@ namespace {
 
 // ---- Reductions ----
 
-/// What a reduction is told beside its tensor.
+/// Arguments of a reduction other than its tensor.
 struct Reduction {
   bool over_all = true;
-  std::vector<std::optional<int64_t>> dims;  // where it is not over all; each where it is known
-  bool dims_known = true;                    // how many there are
-  std::optional<bool> keeps = false;         // the dimensions, with size 1; none where that is not known
+  std::vector<std::optional<int64_t>> dims;  // reduced dimensions unless `over_all`; empty optionals are unknown
+  bool dims_known = true;                    // whether the number of dimensions is known
+  std::optional<bool> keeps = false;         // whether reduced dimensions are kept with size 1; empty if unknown
 };
 
-/// Reads dimensions from operand `first` on, and whether they are kept from operand `keeps`.
+/// Reads the dimensions from operand `first`, and keepdim from operand `keeps`.
 Reduction read_reduction(const Operation& op, size_t first, size_t keeps) {
   Reduction reduction;
   if (op.values.size() > keeps) {
@@ -39,8 +39,8 @@ Reduction read_reduction(const Operation& op, size_t first, size_t keeps) {
   return reduction;
 }
 
-/// A reduction of a value that is not split.
-Value reduced_whole(const Value& x, const Reduction& over) {
+/// Reduces a value that is not split.
+Value reduce_unsplit(const Value& x, const Reduction& over) {
   Value result = like(Value::tensor(kInvariant, x.gradient, std::nullopt), x.type);
   if (!over.keeps || !over.dims_known) return result;
   if (!*over.keeps) {
@@ -60,9 +60,9 @@ Value reduced(Operation& op, bool adds, size_t first = 1, size_t keeps = 2) {
   const Value& x = op.values[0];
   if (!is_tensor(x)) return x.is_invariant() ? make_invariant(op.expr->type, x.carries_gradient()) : unproven(op, x);
   if (is_partial(x) && !adds)
-    return op.reject(quoted(op) + " is not linear, and meets a partial sum over tp", kForgottenExit);
+    return op.reject(quoted(op) + " is not linear, and meets a partial sum over tp", kMissingSum);
   const Reduction over = read_reduction(op, first, keeps);
-  if (!is_split(x)) return reduced_whole(x, over);
+  if (!is_split(x)) return reduce_unsplit(x, over);
   int64_t split = x.type.dim, before = 0, after = 0;  // reduced dimensions before the split one, and after it
   bool is_reduced = over.over_all;
   if (!over.dims_known) return unproven(op, x);
@@ -90,7 +90,7 @@ Value reduced(Operation& op, bool adds, size_t first = 1, size_t keeps = 2) {
 Value sum(Operation& op) { return reduced(op, true); }
 Value reduction(Operation& op) { return reduced(op, false); }
 
-/// x.max() of all elements, or the larger of two.
+/// x.max() over all elements, or the elementwise maximum of two tensors.
 Value extreme(Operation& op) {
   return op.values.size() == 2 && is_tensor(op.values[1]) ? elementwise(op, Algebra::non_linear) : reduction(op);
 }
@@ -101,10 +101,10 @@ Value spread(Operation& op) { return reduced(op, false, 1, 3); }
 /// x.norm(p, dim, keepdim)
 Value norm(Operation& op) { return reduced(op, false, 2, 3); }
 
-/// softmax, cumulative sums: same shape, along one dimension.
+/// Operations along one dimension that keep the shape: softmax, cumulative sums.
 Value along(Operation& op) {
   if (is_partial(op.values[0]))
-    return op.reject(quoted(op) + " is not linear, and meets a partial sum over tp", kForgottenExit);
+    return op.reject(quoted(op) + " is not linear, and meets a partial sum over tp", kMissingSum);
   Value result = full_dimension(op, dimension(op, 1, -1), quoted(op));
   if (is_tensor(result)) result.ones = op.values[0].ones, result.last_size = op.values[0].last_size;
   return result;
@@ -112,7 +112,7 @@ Value along(Operation& op) {
 
 // ---- Matmuls ----
 
-/// The parts within which an operand is split; null where it is not split.
+/// The parts within which an operand is split; null if it is not split.
 const std::vector<std::string>* get_parts(const Value& value) { return is_split(value) ? &value.type.parts : nullptr; }
 
 std::optional<int64_t> product_rank(const Value& a, const Value& b) {
@@ -121,24 +121,24 @@ std::optional<int64_t> product_rank(const Value& a, const Value& b) {
   return std::max<int64_t>({*a.rank, *b.rank, 2}) - (*a.rank == 1) - (*b.rank == 1);
 }
 
-/// Whether it is known to be no vector.
+/// Whether the value is known to have at least two dimensions.
 bool has_rows(const Value& value) {
   return value.rank ? *value.rank >= 2
                     : (is_split(value) && (value.type.dim < -1 || value.type.dim > 0)) ||
-                          std::any_of(value.ones.begin(), value.ones.end(), [](int64_t one) { return one < -1; });
+                          std::any_of(value.ones.begin(), value.ones.end(), [](int64_t dim) { return dim < -1; });
 }
 
 Value matmul(Operation& op) {
   const Value &a = op.values[0], &b = op.values[1];
   if (!is_tensor(a) || !is_tensor(b)) return unproven(op, is_tensor(a) ? b : a);
   if (is_partial(a) && is_partial(b))
-    return op.reject("a product of two partial sums over tp is not a partial sum of the product", kForgottenExit);
+    return op.reject("a product of two partial sums over tp is not a partial sum of the product", kMissingSum);
   const auto rank = product_rank(a, b);
   const bool gradient = a.gradient || b.gradient;
   if (is_partial(a) || is_partial(b)) {
     const Value& factor = is_partial(a) ? b : a;
     if (factor.type != kInvariant || factor.gradient)
-      return op.reject("a partial sum over tp meets a factor that is " + describe(factor), kForgottenExit);
+      return op.reject("a partial sum over tp meets a factor that is " + describe(factor), kMissingSum);
     return Value::tensor(kPartial, gradient, rank);
   }
   if (!is_split(a) && !is_split(b)) {
@@ -149,25 +149,25 @@ Value matmul(Operation& op) {
     return result;
   }
   if (a.rank == 1 || b.rank == 1) return unproven(op, is_split(a) ? a : b);
-  // Counted from the end; 0 where the operand is not split.
+  // Counted from the end; 0 if the operand is not split.
   const int64_t left = is_split(a) ? from_end(a).value_or(0) : 0, right = is_split(b) ? from_end(b).value_or(0) : 0;
   if ((is_split(a) && left == 0) || (is_split(b) && right == 0)) return unproven(op, is_split(a) ? a : b);
   if (left != 0 && right != 0 && *get_parts(a) != *get_parts(b))
-    return op.reject("a matmul that are split over tp within different parts");
+    return op.reject("a matmul of values that are split over tp within different parts");
   if (left == -1 || right == -2) {
     if (left == -1 && right == -2) return Value::tensor(kPartial, gradient, rank);
     return op.reject("a matmul over a dimension of which only one side is split over tp");
   }
   if (left != 0 && right != 0) {
-    if (left != right) return op.reject("a matmul that are split over tp along different dimensions");
+    if (left != right) return op.reject("a matmul of values that are split over tp along different dimensions");
     return Value::tensor(sharded(left, a.type.parts), gradient, rank);
   }
   if ((left == -2 || right == -1) && !has_rows(b)) return unproven(op, is_split(a) ? a : b);
   const int64_t split = left != 0 ? left : right;
-  const Value& whole = left != 0 ? b : a;
-  if (split < -2 && !(whole.rank && *whole.rank < -split) && !has_one(whole, split))
-    return op.reject("a value that is whole on every tp rank meets one that is split over tp",
-                     "split both in the same way");
+  const Value& full = left != 0 ? b : a;
+  if (split < -2 && !(full.rank && *full.rank < -split) && !has_one(full, split))
+    return op.reject("a value that is full on every tp rank meets one that is split over tp",
+                     "split both the same way");
   const std::vector<std::string> parts = left != 0 ? a.type.parts : b.type.parts;
   op.enter(left != 0 ? 1 : 0);
   return Value::tensor(sharded(split, parts), gradient, rank);
@@ -188,7 +188,7 @@ Value addmm(Operation& op) {
   if (!sum.message.empty()) return op.reject(sum.message, sum.advice);
   for (const size_t i : sum.entered) {
     if (i == 0) op.entered.push_back(0);
-    if (i == 1) op.enter(1), op.enter(2);  // what the product is of
+    if (i == 1) op.enter(1), op.enter(2);  // the matmul's operands
   }
   return total;
 }
@@ -211,12 +211,12 @@ Value linear_function(Operation& op) {
     if (!is_split(x) || from_end(x) != -1 || x.type.parts != weight.type.parts)
       return op.reject("a weight that is split by input feature meets a value that is " + describe(x));
     if (has_bias)
-      return op.reject("a bias is added to a partial sum over tp: it would count once for every rank", kForgottenExit);
+      return op.reject("a bias is added to a partial sum over tp: it would count once for every rank", kMissingSum);
     return Value::tensor(kPartial, true, x.rank);
   }
   if (is_split(x)) {
     if (from_end(x) == -1)
-      return op.reject("a weight that is whole on every tp rank meets a value that is " + describe(x));
+      return op.reject("a weight that is full on every tp rank meets a value that is " + describe(x));
     op.enter(1);
     if (has_bias) op.enter(2);
     Value result = x;
@@ -225,7 +225,7 @@ Value linear_function(Operation& op) {
     std::erase(result.ones, -1);
     return result;
   }
-  if (is_partial(x)) return op.reject("a layer of a partial sum over tp", kForgottenExit);
+  if (is_partial(x)) return op.reject("a layer of a partial sum over tp", kMissingSum);
   Value result = elementwise(op, Algebra::non_linear);
   result.rank = x.rank;
   result.ones.clear();

@@ -1,5 +1,5 @@
-// What the rules of shard types share. Each file of this folder holds the rules of one kind of operation and their
-// table; shard_rules.cc joins the tables.
+// Shared declarations of the shard-type rules. Each file in this folder defines the rules of one kind of operation and
+// their table; shard_rules.cc combines the tables.
 #pragma once
 
 #include <algorithm>
@@ -24,57 +24,57 @@ const RuleTable& function_rules();
 const RuleTable& head_rules();
 const RuleTable& state_space_rules();
 
-/// All of them.
+/// All rule tables.
 std::vector<const RuleTable*> rule_tables();
 
-inline constexpr const char* kForgottenExit =
-    "a sum over tp is missing: mark the layer that made it TP_ROWWISE and call it as a layer";
+inline constexpr const char* kMissingSum =
+    "a sum over tp is missing: mark the layer that computes it TP_ROWWISE and call it as a layer";
 
 inline bool is_tensor(const Value& value) { return value.kind == Value::Kind::tensor; }
 inline bool is_kind(const Value& value, ShardType::Kind kind) { return is_tensor(value) && value.type.kind == kind; }
 inline bool is_split(const Value& value) { return is_kind(value, ShardType::Kind::sharded); }
 inline bool is_partial(const Value& value) { return is_kind(value, ShardType::Kind::partial); }
-inline bool is_whole(const Value& value) { return is_kind(value, ShardType::Kind::invariant); }
+inline bool is_full(const Value& value) { return is_kind(value, ShardType::Kind::invariant); }
 inline bool is_replicated(const Value& value) { return is_kind(value, ShardType::Kind::replicated); }
 
-/// The operation's name for messages: without what tells methods and operators apart.
+/// The operation's name for messages, without the prefix of methods and operators.
 std::string quoted(const Operation& op);
 
-/// The split dimension counted from the end, where that is known.
+/// The split dimension counted from the end, if that is known.
 std::optional<int64_t> from_end(const Value& value);
 
-/// `dim` of `value` in the same count as its split dimension; nothing where the rank is needed for that and not known.
+/// `dim` of `value`, counted from the same side as its split dimension; empty if that needs the rank and it is unknown.
 std::optional<int64_t> same_count(const Value& value, int64_t dim);
 
 /// Whether dimension `dim` of `value`, counted from the end, is known to have size 1.
 bool has_one(const Value& value, int64_t dim);
 
-/// The number that operand `i` gives, `fallback` where it is left out; nothing where it is not known.
+/// The number that operand `i` gives, or `fallback` if it is omitted; empty if it is not known.
 std::optional<int64_t> number_or(const Operation& op, size_t i, int64_t fallback);
 
-/// Dimension operand `i`, or `fallback`, as the split dimension of the first operand is counted; nothing where it is
-/// not known.
+/// The dimension that operand `i` gives, or `fallback`, counted from the same side as the first operand's split
+/// dimension; empty if it is not known.
 std::optional<int64_t> dimension(const Operation& op, size_t i, int64_t fallback);
 
-/// `value` with another type.
+/// Returns `value` with another shard type.
 Value like(const Value& value, ShardType type);
 
-/// Rejects an operation of `value` that no rule covers.
+/// Rejects an operation on `value` that no rule covers.
 Value unproven(Operation& op, const Value& value);
 
 bool any_gradient(const Operation& op);
 
-/// What an operation does to sums: linear in its one tensor, a sum of tensors, a product, or none of these.
+/// How an operation acts on sums: linear in its only tensor, a sum of tensors, a product, or none of these.
 enum class Algebra { linear, sum, product, non_linear };
 
-/// An operation that works element by element on operands [first, last), broadcasting.
+/// The rule of an elementwise operation on operands [first, last), with broadcasting.
 Value elementwise(Operation& op, Algebra algebra, size_t first, size_t last);
 inline Value elementwise(Operation& op, Algebra algebra) { return elementwise(op, algebra, 0, op.values.size()); }
 
-/// Applies `algebra` to the first `count` operands alone; the others are known to be settings.
+/// Applies `algebra` to the first `count` operands only; the others are options.
 Value elementwise_of_first(Operation& op, Algebra algebra, size_t count);
 
-/// Moves dimension d of the first operand to `to(d)`; the split one with it.
+/// The first operand with each dimension d moved to `to(d)`, including the split one.
 template <class Move>
 Value moved(Operation& op, std::optional<int64_t> rank, Move&& to) {
   const Value& x = op.values[0];
@@ -85,13 +85,13 @@ Value moved(Operation& op, std::optional<int64_t> rank, Move&& to) {
   return Value::tensor(sharded(*dim, x.type.parts), x.gradient, rank);
 }
 
-/// The first operand unchanged, where dimension `dim` of it is not the split one; `what` works along that dimension.
+/// The first operand, unchanged, for an operation `what` along dimension `dim`. Rejects it if that dimension is split.
 Value full_dimension(Operation& op, std::optional<int64_t> dim, const std::string& what);
 
-/// Only the first operand is a tensor that flows on: `.to(…)`, `.contiguous()`.
+/// The first operand, unchanged, for operations such as `.to(…)` and `.contiguous()`; other operands are options.
 Value first_alone(Operation& op);
 
-/// The sizes that operand `first` lists, or that stand one by one from it on.
+/// The sizes in the list operand `first`, or in the separate operands from `first` on.
 std::vector<std::pair<const Expr*, Value>> sizes_from(const Operation& op, size_t first);
 
 }  // namespace modgen

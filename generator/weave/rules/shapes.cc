@@ -1,10 +1,10 @@
-// Rules of what asks for a shape, views a value or moves its dimensions.
+// Rules of operations that read a shape, view a value or permute its dimensions.
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {
 namespace {
 
-/// Begins the factor that stands for a size that was read from a tensor.
+/// Prefix of a factor that represents a size read from a tensor.
 constexpr char kOwnSize = '#';
 
 /// A property of a tensor that is the same for every shard of it.
@@ -26,9 +26,9 @@ using Sizes = std::vector<std::pair<const Expr*, Value>>;
 
 bool is_own_size(const std::string& factor) { return factor.starts_with(kOwnSize); }
 
-/// Whether the sizes before dimension `split` are sizes of different dimensions that were asked of tensors: taken on
-/// trust to be the value's own, so that nothing of the split dimension can move before it. Their order does not matter.
-/// Dimensions that are counted from different sides may be the same.
+/// Whether the sizes before dimension `split` were read from different dimensions of tensors. They are assumed to be
+/// the sizes of the viewed value, so that no part of the split dimension can move before it. Their order does not
+/// matter. Dimensions that are counted from different sides may be the same.
 bool keeps_leading(const Sizes& sizes, int64_t split) {
   std::vector<std::string> seen;
   for (int64_t i = 0; i < split; ++i) {
@@ -42,15 +42,15 @@ bool keeps_leading(const Sizes& sizes, int64_t split) {
   return true;
 }
 
-/// The size as a product of config fields; empty where it is none.
-std::string config_product(const Value& size) {
+/// The size as a product of config fields; empty if it is not one.
+std::string config_size_text(const Value& size) {
   return size.factors && std::none_of(size.factors->begin(), size.factors->end(), is_own_size) ? product_text(size)
                                                                                                : "";
 }
 
-/// Whether the sizes from `split` on make up the split dimension, which is the last: what stands before them is then
-/// all that is before it, or the view fails on one process too.
-bool takes_apart(const Value& x, const Sizes& sizes, int64_t split) {
+/// Whether the sizes from `split` on multiply to the split dimension, which is the last one. The sizes before them then
+/// cover all dimensions before it, or the view fails on a single process too.
+bool factors_split(const Value& x, const Sizes& sizes, int64_t split) {
   if (x.split_size.empty() || x.type.dim + 1 != x.rank) return false;
   std::vector<std::string> factors;
   for (size_t i = static_cast<size_t>(split); i < sizes.size(); ++i) {
@@ -63,30 +63,30 @@ bool takes_apart(const Value& x, const Sizes& sizes, int64_t split) {
 
 Value number_of_elements(Operation& op) { return Value::number(is_split(op.values[0])); }
 
-/// The dimension of the result of a view of `x` that is split, or nothing where the view is rejected. A split dimension
-/// is taken apart by this rank's share of a count, which comes first: [.., 12] of 4 heads as [.., local heads, 3].
-/// Where it is split within equal parts, the number of parts comes before it: [.., 3 * 12] as [.., 3, local heads, 3].
-/// Where the rank of `x` is not known, what stands before the split dimension may be less than all that is before it.
+/// The split dimension of a view of `x`, or empty if the view is rejected. A split dimension is factored with the
+/// tp-local count first: [.., 12] with 4 heads as [.., local heads, 3]. If it is split within equal parts, the number
+/// of parts precedes the count: [.., 3 * 12] as [.., 3, local heads, 3]. If the rank of `x` is not known, the sizes
+/// before the split dimension may not cover all dimensions before it.
 std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::optional<int64_t> local, bool rank_known) {
   const Value& x = op.values[0];
   const auto rank = static_cast<int64_t>(sizes.size());
   int64_t split = x.type.dim;
-  if (!rank_known && !takes_apart(x, sizes, split)) {
+  if (!rank_known && !factors_split(x, sizes, split)) {
     op.reject("unproven: a view of a value that is " + describe(x) +
-                  ", and of which is not known how many dimensions "
-                  "come before that",
-              "let the sizes that take the dimension apart be factors of the layer's size, as in "
+                  ", with an unknown number of dimensions "
+                  "before it",
+              "factor the dimension into factors of the layer's size, as in "
               "linear(hidden_size, num_heads * head_dim), or view the layer's input by its sizes first");
     return std::nullopt;
   }
-  if (split >= rank || !(keeps_leading(sizes, split) || takes_apart(x, sizes, split))) {
+  if (split >= rank || !(keeps_leading(sizes, split) || factors_split(x, sizes, split))) {
     op.reject("unproven: a view of a value that is " + describe(x) +
                   ", whose sizes before that dimension are not "
                   "known to be the value's own",
-              "give each as the value's own size, as in x.size(0)");
+              "read each size from the value, as in x.size(0)");
     return std::nullopt;
   }
-  if (!takes_apart(x, sizes, split)) op.trusted = "the sizes before the split one are the viewed value's own";
+  if (!factors_split(x, sizes, split)) op.trusted = "the sizes before the split one are the viewed value's own";
   if (!x.type.parts.empty()) {
     const bool equal = std::all_of(x.type.parts.begin(), x.type.parts.end(),
                                    [&](const std::string& part) { return part == x.type.parts.front(); });
@@ -94,39 +94,39 @@ std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::opti
         equal && split + 1 < rank && sizes[split].second.known == static_cast<int64_t>(x.type.parts.size());
     if (!apart) {
       op.reject("a view of a value that is " + describe(x) + ": its parts would interleave",
-                "take it apart with split_with_sizes by the sizes of its parts, or where they are equal view it with "
+                "split it with split_with_sizes by the sizes of its parts, or if they are equal view it with "
                 "their number first");
       return std::nullopt;
     }
     ++split;
   }
   if (!local) {
-    // As the last size, -1 takes up all that follows the sizes before it.
+    // A trailing -1 covers the entire split dimension.
     const bool kept = x.type.parts.empty() && sizes[split].second.known == -1 && split == rank - 1;
     if (kept) return split;
-    op.reject("a view of a value that is " + describe(x) + ", without a tp rank's share of a count in its place",
-              "mark the count of heads or parts TP_LOCAL: modgen then reads this rank's share of it here");
+    op.reject("a view of a value that is " + describe(x) + ", without a tp-local count at that dimension",
+              "mark the number of heads or parts TP_LOCAL: modgen then reads the local count here");
     return std::nullopt;
   }
   if (*local == split) return split;
-  // Sizes 1 before the first dimension move nothing.
+  // Sizes of 1 before the first dimension do not move elements.
   const bool only_ones =
       std::all_of(sizes.begin(), sizes.begin() + *local, [](const auto& size) { return size.second.known == 1; });
   if (rank_known && x.type.dim == 0 && x.type.parts.empty() && only_ones) return local;
-  op.reject("a view that moves the share of a count to dimension " + std::to_string(*local) + ", of a value that is " +
+  op.reject("a view that moves the tp-local count to dimension " + std::to_string(*local) + ", of a value that is " +
                 describe(x),
             "the count has to be the first of the sizes that dimension " + std::to_string(split) + " is viewed as");
   return std::nullopt;
 }
 
-constexpr const char* kSharesUnlisted = "unproven: sizes with a tp rank's share of a count, in a value of their own";
+constexpr const char* kLocalCountUnlisted = "unproven: sizes with a tp-local count in a separate variable";
 constexpr const char* kListThem = "list them in the call, as in x.view({batch, seq, num_heads, head_dim})";
 
-bool has_share(const Operation& op) {
+bool has_local_count(const Operation& op) {
   return std::any_of(op.values.begin() + 1, op.values.end(), [](const Value& value) { return !value.is_invariant(); });
 }
 
-/// Whether the sizes or dimensions from operand `first` on stand in the call itself.
+/// Whether the sizes or dimensions from operand `first` on are listed in the call itself.
 bool lists_sizes(const Operation& op, size_t first) {
   return op.operands.size() > first &&
          (op.operands[first]->kind == Expr::Kind::list || op.values[first].kind == Value::Kind::number);
@@ -135,7 +135,7 @@ bool lists_sizes(const Operation& op, size_t first) {
 Value view(Operation& op) {
   const Value& x = op.values[0];
   const bool listed = op.operands.size() == 2 && op.operands[1]->kind == Expr::Kind::list;
-  if (!listed && has_share(op)) return op.reject(kSharesUnlisted, kListThem);
+  if (!listed && has_local_count(op)) return op.reject(kLocalCountUnlisted, kListThem);
   if (!listed && is_split(x)) return unproven(op, x);
   if (!listed) return like(Value::tensor(kInvariant, x.gradient, std::nullopt), x.type);
   const auto sizes = sizes_from(op, 1);
@@ -144,20 +144,20 @@ Value view(Operation& op) {
   for (int64_t i = 0; i < rank; ++i) {
     if (!sizes[i].second.local) continue;
     if (!is_split(x))
-      return op.reject("a view by a tp rank's share of a count, of a value that is " + describe(x),
-                       "mark the layer that makes it TP_COLWISE, or drop the count's TP_LOCAL");
+      return op.reject("a view by a tp-local count, of a value that is " + describe(x),
+                       "mark the layer that computes it TP_COLWISE, or drop the count's TP_LOCAL");
     if (local)
-      return op.reject("a view with two shares of counts: one dimension is split over tp", "mark one count TP_LOCAL");
+      return op.reject("a view with two tp-local counts: one dimension is split over tp", "mark one count TP_LOCAL");
     local = i;
   }
   Value result = Value::tensor(kInvariant, x.gradient, rank);
   for (int64_t i = 0; i < rank; ++i)
     if (sizes[i].second.known == 1) result.ones.push_back(i - rank);
-  if (!sizes.empty()) result.last_size = config_product(sizes.back().second);
+  if (!sizes.empty()) result.last_size = config_size_text(sizes.back().second);
   if (!is_split(x)) return like(result, x.type);
   const bool rank_known = x.rank.has_value();
   if (!rank_known && x.type.dim == -1 && x.type.parts.empty()) {
-    // The last dimension of a value of unknown rank: what stands before the share of the count is all before it.
+    // The last dimension of a value of unknown rank: the sizes before the local count cover all dimensions before it.
     Value& counted = op.values[0];
     const std::string size = x.split_size;
     counted = Value::tensor(sharded(-1), x.gradient, local ? *local + 1 : rank);
@@ -172,8 +172,8 @@ Value view(Operation& op) {
 Value created(Operation& op) {
   for (const Value& value : op.values)
     if (!value.is_invariant())
-      return op.reject(quoted(op) + " of a tp rank's share of a count: the result differs from that of one process",
-                       "make it of whole sizes, or of size 1 where operations broadcast it");
+      return op.reject(quoted(op) + " of a tp-local count: the result differs from a single process",
+                       "use global sizes, or size 1 if operations broadcast it");
   const bool listed = !op.operands.empty() && op.operands[0]->kind == Expr::Kind::list;
   if (!listed) return Value::tensor(kInvariant, false, std::nullopt);
   const std::vector<Value>& sizes = op.values[0].elements;
@@ -189,14 +189,14 @@ Value range(Operation& op) {
   return result.kind == Value::Kind::failed ? result : Value::tensor(kInvariant, false, 1);
 }
 
-/// x.tril(): by the places in the last two dimensions.
+/// x.tril(): depends on the positions in the last two dimensions.
 Value triangle(Operation& op) {
   const Value& x = op.values[0];
   if (is_split(x) && !(from_end(x) && *from_end(x) < -2)) return unproven(op, x);
   return first_alone(op);
 }
 
-/// x.view_as(other), x.expand_as(other): the shape of another value.
+/// x.view_as(other), x.expand_as(other)
 Value shaped_like(Operation& op) {
   const Value &x = op.values[0], &other = op.values[1];
   if (!is_tensor(x) || !is_tensor(other) || is_split(x) || is_split(other))
@@ -207,31 +207,31 @@ Value shaped_like(Operation& op) {
 Value expand(Operation& op) {
   const Value& x = op.values[0];
   if (!lists_sizes(op, 1)) {
-    if (has_share(op)) return op.reject(kSharesUnlisted, kListThem);
+    if (has_local_count(op)) return op.reject(kLocalCountUnlisted, kListThem);
     return is_split(x) ? unproven(op, x) : like(Value::tensor(kInvariant, x.gradient, std::nullopt), x.type);
   }
   const auto sizes = sizes_from(op, 1);
   const auto rank = static_cast<int64_t>(sizes.size());
   for (int64_t i = 0; !is_split(x) && i < rank; ++i) {
     if (!sizes[i].second.local) continue;
-    // One for all heads becomes each rank's own heads; their gradients add.
+    // One value for all heads becomes one per local head; their gradients add up.
     const bool is_one = std::find(x.ones.begin(), x.ones.end(), i - rank) != x.ones.end();
     if (!is_one || is_partial(x))
-      return op.reject("an expansion to a tp rank's share of a count, of a value that is " + describe(x) +
+      return op.reject("an expansion to a tp-local count, of a value that is " + describe(x) +
                            (is_one ? "" : " and not known to have size 1 there"),
-                       "leave that dimension 1: operations broadcast it; or give it size 1 by a literal in a view");
+                       "leave that dimension 1, as operations broadcast it; or give it size 1 by a literal in a view");
     if (std::any_of(sizes.begin() + i + 1, sizes.end(), [](const auto& size) { return size.second.local; }))
-      return op.reject("an expansion to two shares of counts: one dimension is split over tp",
+      return op.reject("an expansion to two tp-local counts: one dimension is split over tp",
                        "mark one count TP_LOCAL");
-    if (is_whole(x)) op.enter(0);
+    if (is_full(x)) op.enter(0);
     return Value::tensor(sharded(i), x.gradient, rank);
   }
   if (!is_split(x)) return like(Value::tensor(kInvariant, x.gradient, rank), x.type);
   const auto split = from_end(x);
   if (!split || -*split > rank) return unproven(op, x);
   const Value& size = sizes[rank + *split].second;
-  const auto shares = std::count_if(sizes.begin(), sizes.end(), [](const auto& one) { return one.second.local; });
-  if ((size.known != -1 && !size.local) || shares != size.local) return unproven(op, x);
+  const auto locals = std::count_if(sizes.begin(), sizes.end(), [](const auto& other) { return other.second.local; });
+  if ((size.known != -1 && !size.local) || locals != size.local) return unproven(op, x);
   return Value::tensor(sharded(*split + rank, x.type.parts), x.gradient, rank);
 }
 
@@ -246,7 +246,7 @@ Value transpose(Operation& op) {
   });
 }
 
-/// x.t(): the two dimensions of a matrix; a vector as it is.
+/// x.t(): transposes a matrix and leaves a vector unchanged.
 Value transpose_matrix(Operation& op) {
   const Value& x = op.values[0];
   const bool is_matrix = x.rank ? *x.rank == 2 : is_split(x) && (x.type.dim == -2 || x.type.dim == 1);
@@ -256,7 +256,7 @@ Value transpose_matrix(Operation& op) {
   });
 }
 
-/// A type whose split dimension is counted from the front of `rank` dimensions.
+/// `type` with the split dimension counted from the front of `rank` dimensions.
 ShardType from_front(ShardType type, size_t rank) {
   if (type.kind == ShardType::Kind::sharded && type.dim < 0) type.dim += static_cast<int64_t>(rank);
   return type;
@@ -304,25 +304,25 @@ Value unsqueeze(Operation& op) {
     if (*at < 0) result.ones.push_back(*at);
     return result;
   }
-  const int64_t rank = *x.rank + 1, place = *at < 0 ? *at + rank : *at;
-  Value result = moved(op, rank, [&](int64_t dim) { return dim >= place ? dim + 1 : dim; });
-  for (const int64_t one : x.ones) result.ones.push_back(one + rank - 1 < place ? one - 1 : one);
-  result.ones.push_back(place - rank);
+  const int64_t rank = *x.rank + 1, axis = *at < 0 ? *at + rank : *at;
+  Value result = moved(op, rank, [&](int64_t dim) { return dim >= axis ? dim + 1 : dim; });
+  for (const int64_t one : x.ones) result.ones.push_back(one + rank - 1 < axis ? one - 1 : one);
+  result.ones.push_back(axis - rank);
   return result;
 }
 
-/// x.squeeze(dim): drops a dimension if its size is 1. Where that is not known, only what is counted from the other
-/// side of it keeps its place.
+/// x.squeeze(dim): drops a dimension if its size is 1. If the size is not known, only dimensions that are counted from
+/// the other side keep their index.
 Value squeeze(Operation& op) {
   const Value& x = op.values[0];
-  const auto place = op.values.size() > 1 ? dimension(op, 1, 0) : std::nullopt;
-  if (!place) return is_split(x) ? unproven(op, x) : moved(op, std::nullopt, [](int64_t dim) { return dim; });
-  const bool drops = x.rank || *place < 0 ? has_one(x, *place < 0 ? *place : *place - *x.rank) : false;
+  const auto axis = op.values.size() > 1 ? dimension(op, 1, 0) : std::nullopt;
+  if (!axis) return is_split(x) ? unproven(op, x) : moved(op, std::nullopt, [](int64_t dim) { return dim; });
+  const bool drops = x.rank || *axis < 0 ? has_one(x, *axis < 0 ? *axis : *axis - *x.rank) : false;
   if (!is_split(x))
     return moved(op, drops && x.rank ? std::optional(*x.rank - 1) : std::nullopt, [](int64_t dim) { return dim; });
-  if (*place == x.type.dim) return unproven(op, x);
-  if (drops && x.rank) return moved(op, *x.rank - 1, [&](int64_t dim) { return dim > *place ? dim - 1 : dim; });
-  const bool before = *place < x.type.dim;
+  if (*axis == x.type.dim) return unproven(op, x);
+  if (drops && x.rank) return moved(op, *x.rank - 1, [&](int64_t dim) { return dim > *axis ? dim - 1 : dim; });
+  const bool before = *axis < x.type.dim;
   const auto dim = before ? from_end(x) : x.type.dim >= 0 ? std::optional(x.type.dim) : std::nullopt;
   return dim ? Value::tensor(sharded(*dim, x.type.parts), x.gradient, std::nullopt) : unproven(op, x);
 }

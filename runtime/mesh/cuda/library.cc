@@ -1,4 +1,4 @@
-// libmodular_cuda's entry: NCCL's backend and the choice of a GPU.
+// Entry point of libmodular_cuda: NCCL backend and device selection.
 #include <ATen/Context.h>
 #include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -19,10 +19,10 @@ class NvidiaLibrary final : public CudaLibrary {
 
   void use_device(const at::Device& device) const override {
     c10::cuda::set_device(device.index());
-    // float32 means float32 in convolutions too, and products in bfloat16 are summed in float32.
+    // Full float32 in convolutions too, and float32 accumulation in bfloat16 GEMMs.
     at::globalContext().setAllowTF32CuDNN(false);
     at::globalContext().setAllowBF16ReductionCuBLAS(false);
-    // Units of other sizes come and go in each step: segments that grow leave no holes between them.
+    // Units of different sizes are unsharded and resharded in each step; expandable segments avoid fragmentation.
     if (!std::getenv("PYTORCH_CUDA_ALLOC_CONF") && !std::getenv("PYTORCH_ALLOC_CONF"))
       c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
   }
@@ -38,7 +38,7 @@ class NvidiaLibrary final : public CudaLibrary {
 
   c10::intrusive_ptr<c10d::Backend> make_nccl_backend(const Store& store, const GroupSpec& spec,
                                                       const at::Device& device) const override {
-    // What FSDP gathers ahead is not to queue behind the products that run meanwhile.
+    // Prefetched all-gathers must not queue behind the GEMMs that run at the same time.
     auto options = c10d::ProcessGroupNCCL::Options::create(/*is_high_priority_stream=*/true);
     options->timeout = spec.timeout;
     options->group_name = spec.name;
@@ -54,7 +54,7 @@ class NvidiaLibrary final : public CudaLibrary {
   static cudaDeviceProp get_properties(const at::Device& device) {
     cudaDeviceProp properties;
     if (const cudaError_t error = cudaGetDeviceProperties(&properties, device.index()); error != cudaSuccess)
-      throw std::runtime_error(fmt::format("the GPU {} cannot be asked: {}", device.str(), cudaGetErrorString(error)));
+      throw std::runtime_error(fmt::format("cannot query GPU {}: {}", device.str(), cudaGetErrorString(error)));
     return properties;
   }
 };

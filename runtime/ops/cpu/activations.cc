@@ -53,8 +53,9 @@ Tensor activate(Activation function, const Tensor& x_given) {
 }
 
 Tensor activate_backward(Activation function, const Tensor& grad_given, const Tensor& x_given) {
-  const bool alike = x_given.is_non_overlapping_and_dense() && x_given.strides() == grad_given.strides();
-  const Tensor x = alike ? x_given : x_given.contiguous(), grad = alike ? grad_given : grad_given.contiguous();
+  const bool same_layout = x_given.is_non_overlapping_and_dense() && x_given.strides() == grad_given.strides();
+  const Tensor x = same_layout ? x_given : x_given.contiguous(),
+               grad = same_layout ? grad_given : grad_given.contiguous();
   const Tensor dx = at::empty_strided(x.sizes(), x.strides(), x.options());
   with_element_type(x, [&](auto element) {
     using T = decltype(element);

@@ -9,7 +9,8 @@
 namespace modular::cpu {
 namespace {
 
-/// Elements of one of several tensors, for a thread at a time: as many for any number of threads.
+/// A range of elements of one of several tensors that one thread processes. Its size does not depend on the number of
+/// threads.
 struct Piece {
   size_t tensor;
   int64_t first, count;
@@ -39,10 +40,11 @@ void adamw(const std::vector<AdamWParameter>& parameters, const AdamWFactors& fa
   const float divide_by = divisor ? divisor->item<float>() : 1.0F;
   const auto pieces = split_pieces(parameters.size(), [&](size_t i) { return parameters[i].value.numel(); });
   for_each(pieces, [&](size_t, const Piece& piece) {
-    const AdamWParameter& of = parameters[piece.tensor];
-    kernels<Bf16>().adamw(read<Bf16>(of.gradient) + piece.first, write<float>(of.value) + piece.first,
-                          write<float>(of.exp_avg) + piece.first, write<float>(of.exp_avg_sq) + piece.first,
-                          write<Bf16>(of.rounded) + piece.first, piece.count, divide_by, factors);
+    const AdamWParameter& parameter = parameters[piece.tensor];
+    kernels<Bf16>().adamw(read<Bf16>(parameter.gradient) + piece.first, write<float>(parameter.value) + piece.first,
+                          write<float>(parameter.exp_avg) + piece.first,
+                          write<float>(parameter.exp_avg_sq) + piece.first,
+                          write<Bf16>(parameter.compute_copy) + piece.first, piece.count, divide_by, factors);
   });
 }
 

@@ -4,7 +4,7 @@
 
 namespace modular::cpu {
 
-// As runtime/ops/adamw.h has them.
+// CPU implementations of runtime/ops/adamw.h.
 void adamw(const std::vector<AdamWParameter>& parameters, const AdamWFactors& factors,
            const std::optional<at::Tensor>& divisor, const std::optional<at::Tensor>& skipped);
 at::Tensor sum_of_squares(const std::vector<at::Tensor>& tensors);

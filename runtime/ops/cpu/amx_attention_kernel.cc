@@ -1,5 +1,5 @@
-// Attention of bfloat16 by the tile unit. Scores and sums are float32; weights are rounded to bfloat16 before they are
-// multiplied, as FlashAttention has it. Compiled for processors with AMX alone; see kernels.cc for what that forbids.
+// bfloat16 attention on AMX. Scores and sums are float32; weights are rounded to bfloat16 before they are multiplied,
+// as in FlashAttention. Compiled only for CPUs with AMX; see kernels.cc for the restrictions this implies.
 #include "runtime/ops/cpu/amx_softmax.h"
 #include "runtime/ops/cpu/amx_tiles.h"
 #include "runtime/ops/cpu/attention_kernel.h"
@@ -10,10 +10,10 @@ namespace {
 
 static_assert(kQueryBlock == kAmxPanel && kQueryBlock == 2 * kTile);
 
-// Bytes of a panel of 32 rows and 32 of the dimension that is summed over.
+// Bytes of a panel of 32 rows and 32 elements of the reduction dimension.
 constexpr int64_t kPanelStep = 2 * kTileBytes;
 
-// Memory that is handed out piece by piece.
+// Memory that is handed out in consecutive pieces.
 struct Scratch {
   char* at;
   template <class T>
@@ -26,14 +26,14 @@ struct Scratch {
 
 using Vectors = MatrixOperand<Bf16>;
 
-// All of the rows of an operand as panels of its rows: [padded(rows) / 32][padded(depths) / 32].
+// Packs all rows of an operand as panels of its rows: [padded(rows) / 32][padded(depths) / 32].
 template <bool by_pair>
 void pack_all(const Vectors& from, int64_t rows, int64_t depths, char* to) {
   for (int64_t first = 0; first < rows; first += kAmxPanel, to += padded(depths) / kTileDepth * kPanelStep)
     pack_panel<by_pair>(from, first, rows, 0, depths, to);
 }
 
-// The rows of a block of queries times the panels of keys that it sees: products [32][width].
+// Multiplies the rows of a block of queries with the panels of keys that it sees: products [32][width].
 void multiply_keys(const Block& block, const char* queries, const char* key_panels, float* products, int64_t width) {
   const int64_t steps = padded_dim(block.shape.dim) / kTileDepth;
   for (int64_t key = block.first_key; key < block.last_key(); key += kAmxPanel) {
@@ -44,8 +44,8 @@ void multiply_keys(const Block& block, const char* queries, const char* key_pane
   memory_barrier();
 }
 
-// weights [32][width] times rows that were packed as panels of their elements, [dim / 32][padded(keys) / 32]: result
-// [32][dim_width].
+// Multiplies weights [32][width] with rows that are packed as panels of their elements, [dim / 32][padded(keys) / 32]:
+// result [32][dim_width].
 void multiply_values(const Block& block, const Bf16* weights, int64_t width, const char* panels, float* result,
                      int64_t dim_width) {
   const int64_t steps = padded(block.shape.keys) / kTileDepth;
@@ -62,7 +62,7 @@ void multiply_values(const Block& block, const Bf16* weights, int64_t width, con
   memory_barrier();
 }
 
-// sums [dim_width][keys] += the transpose of rows, packed as panels of their elements, times weights, whose queries
+// sums [dim_width][keys] += rowsᵀ weights. The rows are packed as panels of their elements; the queries of the weights
 // are in pairs: [32 / 2][width][2].
 void add_weighted(const Block& block, const char* rows, const Bf16* weights, int64_t width, float* sums, int64_t keys,
                   int64_t dim_width) {
@@ -88,7 +88,7 @@ void store_scaled(const float* from, float factor, int64_t dim, Bf16* to) {
   for (int64_t d = 0; d < dim; d += kTile) store_elements(_mm512_load_ps(from + d), factor, dim - d, to + d);
 }
 
-// sums [dim_width][width], transposed and times `factor`, as rows of [dim].
+// Stores sums [dim_width][width], transposed and multiplied by `factor`, as rows of [dim].
 void store_transposed(const float* sums, int64_t width, float factor, int64_t keys, int64_t dim, Bf16* to,
                       int64_t row) {
   for (int64_t first = 0; first < keys; first += kTile)
@@ -170,19 +170,19 @@ void backward(const AttentionShape& shape, const Bf16* query, const Bf16* key, c
     for (int64_t start = 0; start < shape.seq; start += kQueryBlock) {
       const Block block(shape, start);
       const int64_t count = shape.seq - start < kQueryBlock ? shape.seq - start : kQueryBlock;
-      const Bf16* const asked = query + head * shape.query.head + start * shape.query.row;
-      const Bf16* const given = grad + head * shape.output.head + start * shape.output.row;
-      const Bf16* const mixed = output + head * shape.output.head + start * shape.output.row;
-      pack_all<false>({asked, shape.query.row, 1}, count, dim, queries);
-      pack_all<false>({asked, 1, shape.query.row}, dim, count, query_elements);
-      pack_all<false>({given, shape.output.row, 1}, count, dim, upstream);
-      pack_all<false>({given, 1, shape.output.row}, dim, count, upstream_elements);
+      const Bf16* const queries_at = query + head * shape.query.head + start * shape.query.row;
+      const Bf16* const upstream_at = grad + head * shape.output.head + start * shape.output.row;
+      const Bf16* const output_at = output + head * shape.output.head + start * shape.output.row;
+      pack_all<false>({queries_at, shape.query.row, 1}, count, dim, queries);
+      pack_all<false>({queries_at, 1, shape.query.row}, dim, count, query_elements);
+      pack_all<false>({upstream_at, shape.output.row, 1}, count, dim, upstream);
+      pack_all<false>({upstream_at, 1, shape.output.row}, dim, count, upstream_elements);
       memory_barrier();
       multiply_keys(block, queries, key_panels, products, width);
       multiply_keys(block, upstream, value_panels, dweights, width);
-      float dots[kQueryBlock];  // the softmax's backward needs that of the output and its gradient
+      float dots[kQueryBlock];  // of the output and its gradient, for the backward of the softmax
       for (int64_t i = 0; i < count; ++i)
-        dots[i] = compute_dot(given + i * shape.output.row, mixed + i * shape.output.row, dim);
+        dots[i] = compute_dot(upstream_at + i * shape.output.row, output_at + i * shape.output.row, dim);
       differentiate_rows(block, head, count, products, dweights, width,
                          {.dots = dots,
                           .normalizers = log_sum_exp + head * shape.seq + start,

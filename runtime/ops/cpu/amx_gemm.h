@@ -4,11 +4,11 @@
 
 namespace modular::cpu {
 
-/// left [rows, depth] times right [depth, columns], or a batch of each, [batch, rows, depth] and [batch, depth,
-/// columns]; both float32 or both bfloat16, and each matrix dense in one dimension. Plus `bias` [columns] of the same
-/// type in each row, where it is defined. As exact as a product in float32, and then rounded to bfloat16 if that is the
-/// type; of float32 numbers below some 1e-31 the last digits are lost, as the unit takes parts below 1e-38 for 0.
-/// Undefined where a float32 operand holds what is not finite. Where amx_present().
+/// left [rows, depth] times right [depth, columns], or batched: [batch, rows, depth] and [batch, depth, columns]. Both
+/// are float32 or both bfloat16, and each matrix is dense in one dimension. Adds `bias` [columns] of the same type to
+/// each row if it is defined. The result is as exact as a float32 GEMM, and is rounded to bfloat16 if that is the type.
+/// float32 numbers below about 1e-31 lose their last digits because AMX flushes parts below 1e-38 to 0. Returns an
+/// undefined tensor if a float32 operand is not finite. Requires amx_present().
 at::Tensor amx_gemm(const at::Tensor& left, const at::Tensor& right, const at::Tensor& bias);
 
 }  // namespace modular::cpu

@@ -1,4 +1,4 @@
-// Compiled for processors with AMX alone; see kernels.cc for what that forbids.
+// Compiled only for CPUs with AMX; see kernels.cc for the restrictions this implies.
 #include "runtime/ops/cpu/amx_kernel.h"
 
 #include "runtime/ops/cpu/amx_tiles.h"
@@ -6,8 +6,8 @@
 namespace modular::cpu {
 namespace {
 
-// Of float32 the products of lesser parts are summed first, to where they are as small as what rounding takes from the
-// sum of the others.
+// For float32, the products of the lesser parts are summed first, so that they are not lost when the sum of the leading
+// parts is rounded.
 void add_panels(const float*, const char* left_panel, const char* right_panel, int64_t tiles) {
   constexpr int64_t kPart = 2 * kTileBytes, kStep = 3 * kPart;
   const char *left = left_panel, *right = right_panel;
@@ -32,7 +32,7 @@ void add_panels(const float*, const char* left_panel, const char* right_panel, i
   }
 }
 
-// A corner of a result, from sums [kAmxPanel][kAmxPanel]; `bias` is null or that of its columns.
+// A corner of a result, from sums [kAmxPanel][kAmxPanel]; `bias` is null or the bias of its columns.
 template <class T>
 struct Corner {
   T* at;
@@ -64,21 +64,21 @@ inline void write_rows(const float* sums, const Corner<Bf16>& to, int64_t row, i
   }
 }
 
-// Asks for a corner's memory, a line a row of 64 bytes.
+// Prefetches a corner's memory, one 64-byte line of a row at a time.
 template <class T>
-inline void ask_for(const Corner<T>& corner) {
+inline void prefetch(const Corner<T>& corner) {
   for (int64_t i = 0; i < corner.rows; ++i)
     for (int64_t j = 0; j < corner.columns; j += 64 / static_cast<int64_t>(sizeof(T)))
       __builtin_prefetch(corner.at + i * corner.row + j, 1, 3);
 }
 
-// Which of the blocks of depth is multiplied.
+// Position of a block in the depth.
 struct DepthBlock {
   bool is_first, is_last;
 };
 
-// A panel of the left operand: its tiles' rows are `row` bytes apart, the second half `half` and the next of the depth
-// `step` bytes after the first.
+// A panel of the left operand: the rows of its tiles are `row` bytes apart, the second half begins `half` bytes after
+// the first, and the next tile in depth `step` bytes later.
 struct LeftPanel {
   const char* at;
   int64_t row, half, step;
@@ -86,13 +86,13 @@ struct LeftPanel {
 
 inline LeftPanel packed_panel(const char* at) { return {at, 64, kTileBytes, 2 * kTileBytes}; }
 
-// Rows of memory that is read soon, a line of each at every step of a product.
+// Rows of memory to prefetch, one line of each per step of a GEMM.
 struct Ahead {
   const char* at;
   int64_t row, first, last;
 };
 
-// The last product's sums, which are rounded and written while the tile unit is busy with the next.
+// Sums of the last pair of panels, which are rounded and written while AMX computes the next.
 struct Pending {
   alignas(64) float sums[kAmxPanel * kAmxPanel];
   Corner<Bf16> corner = {};
@@ -105,11 +105,11 @@ struct Pending {
   }
 };
 
-// The product of two panels into a corner. Each block's sums begin at zero, so that a deep product rounds no more than
-// a sum of blocks does.
+// Multiplies two panels into a corner. The sums of each depth block begin at zero, which bounds the rounding error of
+// deep GEMMs.
 inline void multiply_panels(const DepthBlock& block, const char* left, const char* right, int64_t tiles,
                             const Corner<float>& corner) {
-  ask_for(corner);
+  prefetch(corner);
   zero_sums();
   add_panels(corner.at, left, right, tiles);
   if (block.is_first && !corner.bias && corner.rows == kAmxPanel && corner.columns == kAmxPanel)
@@ -119,22 +119,22 @@ inline void multiply_panels(const DepthBlock& block, const char* left, const cha
   memory_barrier();
   write(sums, corner, !block.is_first);
 }
-// Sums of bfloat16 stand in a matrix of their own between blocks of depth, at `kept`; after the last they are pending.
+// Between depth blocks, bfloat16 sums stay in a float32 matrix at `kept`; after the last block they are pending.
 inline void multiply_panels(const DepthBlock& block, LeftPanel left, const char* right, int64_t tiles,
                             const Corner<Bf16>& corner, float* kept, const Ahead& ahead, Pending& pending) {
-  if (block.is_last) ask_for(corner);
+  if (block.is_last) prefetch(corner);
   if (block.is_first)
     zero_sums();
   else
     load_sums(kept, kAmxSums);
-  const int64_t rows_a_step = (kAmxPanel + tiles - 1) / tiles;
+  const int64_t rows_per_step = (kAmxPanel + tiles - 1) / tiles;
   for (int64_t i = 0; i < tiles; ++i, left.at += left.step, right += 2 * kTileBytes) {
     _tile_loadd(4, left.at, left.row);
     _tile_loadd(5, left.at + left.half, left.row);
     load_right(right);
     add_matmuls();
-    pending.write(rows_a_step);
-    for (int64_t row = ahead.first; row < ahead.last; ++row) ask_for(ahead.at + row * ahead.row + i * 64);
+    pending.write(rows_per_step);
+    for (int64_t row = ahead.first; row < ahead.last; ++row) prefetch(ahead.at + row * ahead.row + i * 64);
   }
   if (!block.is_last) return store_sums(kept, kAmxSums);
   store_sums(pending.sums, kAmxPanel);
@@ -143,59 +143,59 @@ inline void multiply_panels(const DepthBlock& block, LeftPanel left, const char*
   pending.written = 0;
 }
 
-// Packed columns that stay in a core's second cache while rows pass by.
+// Size of the packed columns that stay in a core's L2 cache while rows are streamed.
 constexpr int64_t kRightBytes = int64_t{5} << 18;
 static_assert(kRightBytes / (amx_depth_block<Bf16>() * kAmxPanel * 2) * kAmxPanel == kAmxSums);
 
-// A panel of the left operand whose rows lie along the depth is read where it is, if it stays in a core's first cache.
+// A panel of the left operand whose rows are contiguous along the depth is read in place if it fits into the L1 cache.
 constexpr int64_t kPanelInPlace = 32 << 10;
 
 template <class T>
-bool multiply(const GemmProblem<T>& product, const MatrixPart& part, char* scratch) {
+bool multiply(const GemmProblem<T>& problem, const MatrixPart& part, char* scratch) {
   constexpr int64_t kBlock = amx_depth_block<T>(), kPanelBytes = kAmxPanel * 2 * kParts<T>;
   const TileConfiguration configuration;
   _tile_loadconfig(&configuration);
   char *const right_panels = scratch, *const left_panel = scratch + kRightBytes;
-  const int64_t deepest = product.depth < kBlock ? (product.depth + kTileDepth - 1) / kTileDepth * kTileDepth : kBlock;
+  const int64_t deepest = problem.depth < kBlock ? (problem.depth + kTileDepth - 1) / kTileDepth * kTileDepth : kBlock;
   const int64_t columns_at_once = kRightBytes / (deepest * kPanelBytes) * kAmxPanel;
   Pending pending;
   bool finite = true;
   for (int64_t column = part.first_column; column < part.last_column; column += columns_at_once) {
     const int64_t end_column =
         column + columns_at_once < part.last_column ? column + columns_at_once : part.last_column;
-    for (int64_t depth = 0; depth < product.depth; depth += kBlock) {
-      const DepthBlock block = {depth == 0, depth + kBlock >= product.depth};
-      const int64_t end = block.is_last ? product.depth : depth + kBlock;
+    for (int64_t depth = 0; depth < problem.depth; depth += kBlock) {
+      const DepthBlock block = {depth == 0, depth + kBlock >= problem.depth};
+      const int64_t end = block.is_last ? problem.depth : depth + kBlock;
       const int64_t tiles = (end - depth + kTileDepth - 1) / kTileDepth, panel_bytes = tiles * kTileDepth * kPanelBytes;
-      const bool adds_bias = product.bias && (sizeof(T) == sizeof(float) ? block.is_first : block.is_last);
+      const bool adds_bias = problem.bias && (sizeof(T) == sizeof(float) ? block.is_first : block.is_last);
       for (int64_t j = column; j < end_column; j += kAmxPanel)
-        finite &= pack_panel<true>(product.right, j, product.columns, depth, end,
+        finite &= pack_panel<true>(problem.right, j, problem.columns, depth, end,
                                    right_panels + (j - column) / kAmxPanel * panel_bytes);
-      const int64_t corners = (end_column - column + kAmxPanel - 1) / kAmxPanel, row_bytes = product.left.row * 2;
-      const bool in_place = sizeof(T) == sizeof(Bf16) && product.left.step == 1 && (end - depth) % kTileDepth == 0 &&
+      const int64_t corners = (end_column - column + kAmxPanel - 1) / kAmxPanel, row_bytes = problem.left.row * 2;
+      const bool in_place = sizeof(T) == sizeof(Bf16) && problem.left.step == 1 && (end - depth) % kTileDepth == 0 &&
                             panel_bytes <= kPanelInPlace;
       for (int64_t i = part.first_row; i < part.last_row; i += kAmxPanel) {
         const auto rows_at = [&](int64_t row) {
-          return reinterpret_cast<const char*>(product.left.data + row * product.left.row + depth);
+          return reinterpret_cast<const char*>(problem.left.data + row * problem.left.row + depth);
         };
         LeftPanel left = {rows_at(i), row_bytes, kTile * row_bytes, 64};
-        if (!in_place || product.rows - i < kAmxPanel) {
-          finite &= pack_panel<false>(product.left, i, product.rows, depth, end, left_panel);
+        if (!in_place || problem.rows - i < kAmxPanel) {
+          finite &= pack_panel<false>(problem.left, i, problem.rows, depth, end, left_panel);
           left = packed_panel(left_panel);
         }
-        const bool asks_ahead = in_place && i + 2 * kAmxPanel <= part.last_row;
+        const bool prefetches_next = in_place && i + 2 * kAmxPanel <= part.last_row;
         memory_barrier();
         for (int64_t j = column; j < end_column; j += kAmxPanel) {
           const int64_t panel = (j - column) / kAmxPanel;
-          const Corner<T> corner = {product.result + i * product.result_row + j, product.result_row,
+          const Corner<T> corner = {problem.result + i * problem.result_row + j, problem.result_row,
                                     part.last_row - i < kAmxPanel ? part.last_row - i : kAmxPanel,
                                     end_column - j < kAmxPanel ? end_column - j : kAmxPanel,
-                                    adds_bias ? product.bias + j : nullptr};
+                                    adds_bias ? problem.bias + j : nullptr};
           const char* const right = right_panels + panel * panel_bytes;
           if constexpr (sizeof(T) == sizeof(Bf16)) {
-            float* const kept = product.sums ? product.sums + (i - part.first_row) * kAmxSums + (j - column) : nullptr;
+            float* const kept = problem.sums ? problem.sums + (i - part.first_row) * kAmxSums + (j - column) : nullptr;
             const Ahead ahead = {rows_at(i + kAmxPanel), row_bytes, panel * kAmxPanel / corners,
-                                 asks_ahead ? (panel + 1) * kAmxPanel / corners : 0};
+                                 prefetches_next ? (panel + 1) * kAmxPanel / corners : 0};
             multiply_panels(block, left, right, tiles, corner, kept, ahead, pending);
           } else {
             multiply_panels(block, left_panel, right, tiles, corner);
@@ -211,11 +211,11 @@ bool multiply(const GemmProblem<T>& product, const MatrixPart& part, char* scrat
 
 }  // namespace
 
-bool amx_multiply(const GemmProblem<float>& product, const MatrixPart& part, char* scratch) {
-  return multiply(product, part, scratch);
+bool amx_multiply(const GemmProblem<float>& problem, const MatrixPart& part, char* scratch) {
+  return multiply(problem, part, scratch);
 }
-bool amx_multiply(const GemmProblem<Bf16>& product, const MatrixPart& part, char* scratch) {
-  return multiply(product, part, scratch);
+bool amx_multiply(const GemmProblem<Bf16>& problem, const MatrixPart& part, char* scratch) {
+  return multiply(problem, part, scratch);
 }
 
 }  // namespace modular::cpu

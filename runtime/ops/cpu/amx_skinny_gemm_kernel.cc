@@ -1,20 +1,20 @@
-// Products of few rows of bfloat16 by the tile unit: 16 outputs of the weight are a tile as they are in memory, and the
-// rows' features are packed once. Compiled for processors with AMX; see kernels.cc for what that forbids.
+// Skinny bfloat16 GEMM on AMX: 16 outputs of the weight form a tile as they are in memory; the features of the rows are
+// packed once. Compiled only for CPUs with AMX; see kernels.cc for the restrictions this implies.
 #include "runtime/ops/cpu/amx_tiles.h"
 #include "runtime/ops/cpu/skinny_gemm_kernel.h"
 
 namespace modular::cpu {
 
-extern const NarrowKernels<Bf16> bf16_narrow_v4;
+extern const SkinnyGemmKernels<Bf16> bf16_skinny_gemm_v4;
 
 namespace {
 
-constexpr int64_t kFewRows = 2;  // fewer than these leave the tiles too empty
-static_assert(kNarrowRows == kTile && kNarrowStep == kTileDepth);
+constexpr int64_t kFewRows = 2;  // with fewer rows the tiles are too empty
+static_assert(kSkinnyRows == kTile && kSkinnyStep == kTileDepth);
 
-// Tiles of pairs of features: [depth tile][pair][row of x][2].
+// Packs pairs of features into tiles: [depth tile][pair][row of x][2].
 void pack_rows(const Bf16* x, int64_t x_row, float* packed, int64_t rows, int64_t features) {
-  if (rows < kFewRows) return bf16_narrow_v4.pack(x, x_row, packed, rows, features);
+  if (rows < kFewRows) return bf16_skinny_gemm_v4.pack(x, x_row, packed, rows, features);
   auto* const pairs = reinterpret_cast<Bf16*>(packed);
   for (int64_t k = 0; k < features; ++k) {
     Bf16* const to = pairs + k / 2 * 2 * kTile + k % 2;
@@ -22,7 +22,7 @@ void pack_rows(const Bf16* x, int64_t x_row, float* packed, int64_t rows, int64_
   }
 }
 
-// Outputs n … n + 16 of all rows, of a tile of sums.
+// Writes outputs n … n + 16 of all rows from a tile of sums.
 void write_outputs(const float* sums, Bf16* y, int64_t y_row, int64_t rows, int64_t outputs) {
   __m512 by_row[kTile];
   transpose(sums, kTile, by_row);
@@ -31,7 +31,7 @@ void write_outputs(const float* sums, Bf16* y, int64_t y_row, int64_t rows, int6
                              reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(by_row[row])));
 }
 
-// 64 outputs, whose rows of the weight are prefetched for the next ones.
+// Computes 64 outputs and prefetches the weight rows of the next outputs.
 void multiply_block(const Bf16* pairs, const Bf16* weight, Bf16* y, int64_t y_row, int64_t rows, int64_t features,
                     int64_t ahead) {
   const int64_t stride = features * 2;
@@ -59,7 +59,7 @@ void multiply_block(const Bf16* pairs, const Bf16* weight, Bf16* y, int64_t y_ro
   for (int64_t part = 0; part < 4; ++part) write_outputs(sums[part], y + part * kTile, y_row, rows, kTile);
 }
 
-// Up to 16 outputs.
+// Computes up to 16 outputs.
 void multiply_tile(const Bf16* pairs, const Bf16* weight, Bf16* y, int64_t y_row, int64_t rows, int64_t features,
                    int64_t outputs) {
   _tile_zero(0);
@@ -82,7 +82,7 @@ void multiply_tile(const Bf16* pairs, const Bf16* weight, Bf16* y, int64_t y_row
 
 void multiply_rows(const float* packed, const Bf16* weight, Bf16* y, int64_t y_row, int64_t rows, int64_t features,
                    int64_t first, int64_t last) {
-  if (rows < kFewRows) return bf16_narrow_v4.multiply(packed, weight, y, y_row, rows, features, first, last);
+  if (rows < kFewRows) return bf16_skinny_gemm_v4.multiply(packed, weight, y, y_row, rows, features, first, last);
   const TileConfiguration configuration;
   _tile_loadconfig(&configuration);
   const auto* const pairs = reinterpret_cast<const Bf16*>(packed);
@@ -96,7 +96,7 @@ void multiply_rows(const float* packed, const Bf16* weight, Bf16* y, int64_t y_r
 
 }  // namespace
 
-extern const NarrowKernels<Bf16> bf16_narrow_amx;
-const NarrowKernels<Bf16> bf16_narrow_amx = {pack_rows, multiply_rows};
+extern const SkinnyGemmKernels<Bf16> bf16_skinny_gemm_amx;
+const SkinnyGemmKernels<Bf16> bf16_skinny_gemm_amx = {pack_rows, multiply_rows};
 
 }  // namespace modular::cpu

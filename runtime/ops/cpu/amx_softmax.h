@@ -1,6 +1,6 @@
-// The softmax of a block of attention's rows and its derivative, from what the tile unit made to what it reads:
-// products in float32, weights in bfloat16. Included only by files that are compiled for processors with AMX, so
-// everything is static (see kernels.cc).
+// The softmax of a block of attention rows and its derivative, between two AMX GEMMs: products in float32, weights in
+// bfloat16. Included only by files that are compiled for CPUs with AMX, so everything has internal linkage (see
+// kernels.cc).
 #pragma once
 
 #include <immintrin.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kLog2E = 1.44269504088896341f;
 
-// 2 to the power of t (Cephes' coefficients on [-1/2, 1/2]), 0 below the smallest normal number. NaN comes through.
+// 2 to the power of t (Cephes' coefficients on [-1/2, 1/2]); 0 below the smallest normal number. Propagates NaN.
 inline __m512 power_of_two(__m512 t) {
   const __m512 n = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), r = _mm512_sub_ps(t, n);
   __m512 p = _mm512_set1_ps(1.535336188319500e-4f);
@@ -26,7 +26,7 @@ inline __m512 power_of_two(__m512 t) {
   return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(t, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ), p, n);
 }
 
-// A query of a block: which keys it sees, and its scores.
+// A query of a block: the keys that it sees, and its scores.
 template <bool biased>
 struct QueryRow {
   const AttentionShape& shape;
@@ -40,7 +40,7 @@ struct QueryRow {
         document(shape.documents ? shape.documents[block.start + i] : 0),
         biases(biased ? shape.biases + head * shape.bias.head + (block.start + i) * shape.bias.row : nullptr) {}
 
-  // Of the keys from j on.
+  // Mask of the visible keys among the 16 from j on.
   __mmask16 seen(int64_t j) const {
     const auto before = [j](int64_t end) {
       return _bzhi_u32(0xffff, static_cast<uint32_t>(end - j < 0 ? 0 : end - j < kTile ? end - j : kTile));
@@ -61,14 +61,14 @@ struct QueryRow {
     return keys;
   }
 
-  // What the products of the keys from j on make: without biases the factor is applied with the logarithm's base.
+  // Scores from the products of the keys from j on. Without biases, the scale is applied together with log2(e).
   __m512 scores(__m512 products, int64_t j, __mmask16 keys) const {
     if constexpr (!biased) return products;
     return _mm512_fmadd_ps(products, _mm512_set1_ps(shape.scale), _mm512_maskz_loadu_ps(keys, biases + j));
   }
 
-  // exp(score - largest - rest), 0 for keys that it does not see. What is large goes first, in the scores' own base:
-  // the rest beside it would be lost.
+  // exp(score - largest - rest), 0 for hidden keys. The largest score is subtracted first, unscaled, so that a large
+  // value does not absorb the rest.
   __m512 weights(__m512 scores, float largest, float rest, __mmask16 keys) const {
     const __m512 times = _mm512_set1_ps(biased ? kLog2E : shape.scale * kLog2E);
     const __m512 below = _mm512_sub_ps(scores, _mm512_set1_ps(largest));
@@ -76,7 +76,7 @@ struct QueryRow {
   }
 };
 
-// The largest score of a row, -infinity where it sees nothing or nothing but NaN, which is not larger than anything.
+// The largest score of a row; -infinity if it sees no key, or only NaN scores, because NaN compares false.
 template <bool biased>
 float find_largest(const QueryRow<biased>& row, const Block& block, const float* products) {
   __m512 largest = _mm512_set1_ps(-__builtin_inff());
@@ -97,7 +97,7 @@ bool sees_a_nan(const QueryRow<biased>& row, const Block& block, const float* pr
   return false;
 }
 
-// What dropout multiplies the weights of query i with, from the block's first key on.
+// Dropout factors of the weights of query i, from the block's first key on.
 inline void drop_factors(const Block& block, int64_t head, int64_t i, float* factors) {
   for (int64_t j = block.first_key; j < block.last_key(); j += kTile)
     _mm512_store_ps(factors + j, _mm512_set1_ps(1.0f));
@@ -109,9 +109,9 @@ inline void store_bf16(Bf16* to, __m512 values) {
   _mm256_store_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<const __m256i&>(rounded));
 }
 
-// Of the products [32][width] of a block's queries and keys: leaves exp(score - the row's largest) in `weights`, of the
-// same rows, with what dropout makes of them, and 1 / the sum of each row before that in `factors` [32], 0 for a query
-// that sees nothing. `dropped` is room for a row.
+// Softmax of the products [32][width] of a block's queries and keys. Writes exp(score - the row's largest) after
+// dropout to `weights`, with the same rows, and 1 / the row's sum before dropout to `factors` [32], 0 for a query that
+// sees no key. `dropped` is scratch for one row.
 template <bool biased>
 void soften(const Block& block, int64_t head, int64_t count, const float* products, int64_t width, float* dropped,
             Bf16* weights, float* factors, float* log_sum_exp) {
@@ -131,7 +131,7 @@ void soften(const Block& block, int64_t head, int64_t count, const float* produc
       for (int64_t j = block.first_key; j < end; j += kTile) store_bf16(weights + j, _mm512_setzero_ps());
       if (!is_query) continue;
       factors[i] = 0.0f;
-      log_sum_exp[i] = __builtin_inff();  // so that the backward's weights are 0 as well
+      log_sum_exp[i] = __builtin_inff();  // makes the backward's weights 0 too
       continue;
     }
     const bool drops = block.shape.drop;
@@ -150,11 +150,11 @@ void soften(const Block& block, int64_t head, int64_t count, const float* produc
   }
 }
 
-// Two rows of bfloat16 in pairs of their elements.
+// Interleaves the elements of two bfloat16 rows.
 inline __m512i in_pairs(__m512i rows) {
-  alignas(64) static constexpr uint16_t kPlaces[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-                                                       8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-  return _mm512_permutexvar_epi16(_mm512_load_si512(kPlaces), rows);
+  alignas(64) static constexpr uint16_t kOrder[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                                      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  return _mm512_permutexvar_epi16(_mm512_load_si512(kOrder), rows);
 }
 
 inline __m512i bf16_rows(__m512 first, __m512 second) {
@@ -162,19 +162,20 @@ inline __m512i bf16_rows(__m512 first, __m512 second) {
   return reinterpret_cast<const __m512i&>(rounded);
 }
 
-// What a block's backward reads and writes, beside products; rows of `width`.
+// Inputs and outputs of a block's backward in addition to the products, with rows of `width`.
 struct Differentials {
-  const float* dots;         // [32] of each query's output and its gradient
-  const float* normalizers;  // [32] what the forward left, for the queries that are there
-  float* dropped;            // room for two rows
-  Bf16* rows;                // [32][width] the gradients of the scores
-  Bf16* pairs;               // [32 / 2][width][2] the same
-  Bf16* weight_pairs;        // [32 / 2][width][2] the weights with what dropout makes of them
-  float* biases;             // [seq, keys] of the head, to which the gradients of the scores are added; or null
+  const float* dots;         // [32] dot product of each query's output and its gradient
+  const float* normalizers;  // [32] log-sum-exp of the forward, for existing queries
+  float* dropped;            // scratch for two rows
+  Bf16* rows;                // [32][width] gradients of the scores
+  Bf16* pairs;               // [32 / 2][width][2] gradients of the scores
+  Bf16* weight_pairs;        // [32 / 2][width][2] weights after dropout
+  float* biases;             // [seq, keys] of the head: accumulates the gradients of the scores; or null
 };
 
-// Of the products of a block's queries and keys, and of the output's gradients and values, what `to` says; 0 in what a
-// query does not see.
+// Computes `to` from the products of a block's queries and keys (`products`) and of the output's gradients and values
+// (`dweights`); 0 for keys that a query does not see.
+
 template <bool biased>
 void differentiate(const Block& block, int64_t head, int64_t count, const float* products, const float* dweights,
                    int64_t width, const Differentials& to) {

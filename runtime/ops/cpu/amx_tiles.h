@@ -1,5 +1,5 @@
-// Tiles of matrices for the tile unit of Intel's processors: packing, and what four of them add up. Included only by
-// files that are compiled for processors with AMX, so everything is static (see kernels.cc).
+// Matrix tiles for AMX, the tile unit of Intel CPUs: packing and accumulation. Included only by files that are compiled
+// for CPUs with AMX, so everything has internal linkage (see kernels.cc).
 #pragma once
 
 #include <immintrin.h>
@@ -9,19 +9,19 @@
 namespace modular::cpu {
 namespace {
 
-// A tile: 16 rows of 64 bytes, which are 16 pairs of bfloat16 or 16 float32 each.
+// A tile has 16 rows of 64 bytes: 16 pairs of bfloat16 or 16 float32 each.
 constexpr int64_t kTile = 16, kTileBytes = 1024, kTileDepth = 32;
 
-// The first elements of a vector of float32.
+// Mask of the first `count` elements of a float32 vector.
 inline __mmask16 first_lanes(int64_t count) {
   return static_cast<__mmask16>(count >= kTile ? 0xffff : (1 << count) - 1);
 }
 
-// Parts that an element consists of.
+// Number of bfloat16 parts per element.
 template <class T>
 constexpr int kParts = sizeof(T) == 4 ? 3 : 1;
 
-// The tile unit's reads and writes are opaque to the compiler.
+// AMX loads and stores are opaque to the compiler.
 inline void memory_barrier() { asm volatile("" ::: "memory"); }
 
 struct alignas(64) TileConfiguration {
@@ -30,39 +30,40 @@ struct alignas(64) TileConfiguration {
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-// Where a tile's elements lie: 16 lines, each in two halves of 16 elements. Lines are the operand's rows where these
-// lie along the depth, and depths where they lie across it; `ahead` is from a line to that of the next tile but one.
+// Location of a tile's elements: 16 lines, each in two halves of 16 elements. Lines are the operand's rows if rows are
+// contiguous along the depth, else they are depths. `ahead` is the offset from a line to the same line two tiles later.
 template <class T>
 struct TileSource {
   const T* data;
   int64_t line, half, ahead;
 };
 
-// Rows of a tile are far apart in memory, which the hardware does not foresee.
-inline void ask_for(const void* at) { __builtin_prefetch(at, 0, 3); }
+// The rows of a tile are far apart in memory, a pattern that hardware prefetchers do not detect.
+inline void prefetch(const void* at) { __builtin_prefetch(at, 0, 3); }
 
-// The three bfloat16 numbers that each float32 is the sum of, of two vectors, which become the low and the high halves
-// of pairs. Rounding halves up rather than to even keeps the rest exact as well. What is not finite makes `check` NaN.
+// Splits two float32 vectors into three bfloat16 parts each, whose sum is exact. The parts of `low` and `high` become
+// the low and high halves of pairs. Rounding half up instead of to even also keeps the remainder exact. Values that are
+// not finite set `check` to NaN.
 inline void split(__m512 low, __m512 high, __m512i (&parts)[3], __m512& check) {
   const __m512i half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
-  const auto rounded = [&](__m512 value) {
+  const auto to_part = [&](__m512 value) {
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(value), half), upper));
   };
   const auto pair = [&](__m512 first, __m512 second) {  // first | (second & upper)
     return _mm512_ternarylogic_epi32(_mm512_srli_epi32(_mm512_castps_si512(first), 16), _mm512_castps_si512(second),
                                      upper, 0xf8);
   };
-  const __m512 low0 = rounded(low), high0 = rounded(high);
+  const __m512 low0 = to_part(low), high0 = to_part(high);
   check = _mm512_fmadd_ps(low0, _mm512_setzero_ps(), check);
   check = _mm512_fmadd_ps(high0, _mm512_setzero_ps(), check);
   const __m512 low_rest = _mm512_sub_ps(low, low0), high_rest = _mm512_sub_ps(high, high0);
-  const __m512 low1 = rounded(low_rest), high1 = rounded(high_rest);
+  const __m512 low1 = to_part(low_rest), high1 = to_part(high_rest);
   parts[0] = pair(low0, high0);
   parts[1] = pair(low1, high1);
   parts[2] = pair(_mm512_sub_ps(low_rest, low1), _mm512_sub_ps(high_rest, high1));
 }
 
-// Element (i, j) of 16 lines as element (j, i).
+// Transposes 16 lines: element (i, j) becomes element (j, i).
 inline void transpose(const float* from, int64_t line, __m512 (&to)[kTile]) {
 #pragma GCC unroll 4
   for (int q = 0; q < 4; ++q) {
@@ -86,14 +87,14 @@ inline void transpose(const float* from, int64_t line, __m512 (&to)[kTile]) {
   }
 }
 
-// One tile of each part, `part_stride` bytes apart. Pairs are of an element of the first half and one of the second.
+// Writes one tile per part, `part_stride` bytes apart. A pair has one element of each half.
 template <bool transposed>
 bool write_tile(const TileSource<float>& from, char* to, int64_t part_stride) {
   __m512 check = _mm512_setzero_ps(), low[kTile], high[kTile];
   if constexpr (transposed) {
     for (int64_t i = 0; i < kTile; ++i) {
-      ask_for(from.data + i * from.line + from.ahead);
-      ask_for(from.data + i * from.line + from.half + from.ahead);
+      prefetch(from.data + i * from.line + from.ahead);
+      prefetch(from.data + i * from.line + from.half + from.ahead);
     }
     transpose(from.data, from.line, low);
     transpose(from.data + from.half, from.line, high);
@@ -105,8 +106,8 @@ bool write_tile(const TileSource<float>& from, char* to, int64_t part_stride) {
       split(low[i], high[i], parts, check);
     } else {
       const float* const at = from.data + i * from.line;
-      ask_for(at + from.ahead);
-      ask_for(at + from.half + from.ahead);
+      prefetch(at + from.ahead);
+      prefetch(at + from.half + from.ahead);
       split(_mm512_loadu_ps(at), _mm512_loadu_ps(at + from.half), parts, check);
     }
     for (int part = 0; part < 3; ++part) _mm512_store_si512(to + part * part_stride + i * 64, parts[part]);
@@ -114,18 +115,18 @@ bool write_tile(const TileSource<float>& from, char* to, int64_t part_stride) {
   return _mm512_cmp_ps_mask(check, check, _CMP_UNORD_Q) == 0;
 }
 
-// Of bfloat16, pairs are of neighbours along the depth.
+// For bfloat16, a pair has two elements that are adjacent along the depth.
 template <bool transposed>
 bool write_tile(const TileSource<Bf16>& from, char* to, int64_t) {
   const bool along = from.half == kTile;
   alignas(64) __m512i pairs[kTile];
   for (int64_t i = 0; i < kTile; ++i) {
     const Bf16* const at = from.data + (along ? i : 2 * i) * from.line;
-    ask_for(at + from.ahead);
+    prefetch(at + from.ahead);
     if (along) {
       pairs[i] = _mm512_loadu_si512(at);
     } else {
-      ask_for(at + from.line + from.ahead);
+      prefetch(at + from.line + from.ahead);
       const auto half = [](const Bf16* values) {
         return _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(values)));
       };
@@ -139,14 +140,14 @@ bool write_tile(const TileSource<Bf16>& from, char* to, int64_t) {
   return true;
 }
 
-// One tile of each part of an operand's rows `first` … and depths `depth` …, 0 beyond `rows` and `depths`. `by_pair`
-// has a tile's rows be pairs, as the tile unit wants the right operand.
+// Packs one tile per part from rows `first` … and depths `depth` … of an operand, 0 beyond `rows` and `depths`. With
+// `by_pair`, the tile's rows are pairs, the layout that AMX requires for the right operand.
 template <bool by_pair, class T>
-bool pack_tile(const MatrixOperand<T>& whole, int64_t first, int64_t rows, int64_t depth, int64_t depths, char* to,
+bool pack_tile(const MatrixOperand<T>& operand, int64_t first, int64_t rows, int64_t depth, int64_t depths, char* to,
                int64_t part_stride) {
-  const bool along = whole.step == 1;
-  const T* const data = whole.data + first * whole.row + depth * whole.step;
-  const int64_t stride = along ? whole.row : whole.step;
+  const bool along = operand.step == 1;
+  const T* const data = operand.data + first * operand.row + depth * operand.step;
+  const int64_t stride = along ? operand.row : operand.step;
   TileSource<T> from = {data, stride, along ? kTile : kTile * stride, along ? 2 * kTileDepth : kTileDepth * stride};
   alignas(64) T edge[kTile * kTileDepth];
   if (rows - first < kTile || depths - depth < kTileDepth) {
@@ -162,7 +163,7 @@ bool pack_tile(const MatrixOperand<T>& whole, int64_t first, int64_t rows, int64
   return along == by_pair ? write_tile<true>(from, to, part_stride) : write_tile<false>(from, to, part_stride);
 }
 
-// Panels of kAmxPanel rows: [depth tile][part][two tiles of rows].
+// Packs panels of kAmxPanel rows: [depth tile][part][two tiles of rows].
 template <bool by_pair, class T>
 bool pack_panel(const MatrixOperand<T>& from, int64_t first, int64_t rows, int64_t depth, int64_t depths, char* to) {
   bool finite = true;
@@ -180,7 +181,7 @@ bool pack_panel(const MatrixOperand<T>& from, int64_t first, int64_t rows, int64
   return finite;
 }
 
-// Tiles 0 … 3 sum, 4 and 5 hold the left operand's rows, 6 and 7 the right one's.
+// Tiles 0 … 3 accumulate, 4 and 5 hold rows of the left operand, 6 and 7 rows of the right operand.
 inline void load_left(const char* at) {
   _tile_loadd(4, at, 64);
   _tile_loadd(5, at + kTileBytes, 64);
@@ -218,7 +219,7 @@ inline void zero_sums() {
   _tile_zero(3);
 }
 
-// Adds the product of two panels to the sums.
+// Adds the matmul of two panels to the sums.
 inline void add_panels(const Bf16*, const char* left, const char* right, int64_t tiles) {
   for (int64_t i = 0; i < tiles; ++i, left += 2 * kTileBytes, right += 2 * kTileBytes) {
     load_left(left);

@@ -1,4 +1,4 @@
-// The CPU's attention: a key/value head of a sequence is a piece of work, the loops are in attention_kernel.cc.
+// CPU attention. A unit of work is one key/value head of a sequence; the loops are in attention_kernel.cc.
 #include "runtime/ops/cpu/attention_kernel.h"
 #include "runtime/ops/cpu/parallel.h"
 #include "runtime/ops/cpu/tensors.h"
@@ -13,16 +13,16 @@ using cpu::read, cpu::with_element_type, cpu::write;
 
 Tensor with_contiguous_vectors(const Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
 
-/// What forward and backward are given, as the kernels read it.
-struct Given {
-  Tensor query, key, value, biases;  // the biases [batch or 1, heads, seq, keys], a head's perhaps at another's place
+/// Arguments of forward and backward in the layout that the kernels read.
+struct Arguments {
+  Tensor query, key, value, biases;  // biases [batch or 1, heads, seq, keys], possibly expanded over heads
   int64_t batch, heads, seq, dim, kv_heads, keys;
   cpu::VisibleKeys visible;
   double scale;
-  const DropoutRng* drawn;
+  const DropoutRng* rng;
 
-  Given(const Tensor& query_given, const Tensor& key_given, const Tensor& value_given, const AttentionMask& mask,
-        const Tensor& biases_given, double scale, const DropoutRng* drawn)
+  Arguments(const Tensor& query_given, const Tensor& key_given, const Tensor& value_given, const AttentionMask& mask,
+            const Tensor& biases_given, double scale, const DropoutRng* rng)
       : query(with_contiguous_vectors(query_given)),
         key(with_contiguous_vectors(key_given)),
         value(with_contiguous_vectors(value_given)),
@@ -34,7 +34,7 @@ struct Given {
         keys(key.size(2)),
         visible(mask, seq, keys),
         scale(scale),
-        drawn(drawn) {
+        rng(rng) {
     if (biases_given.defined())
       biases = with_contiguous_vectors(biases_given).expand({biases_given.size(0), heads, seq, keys});
   }
@@ -59,7 +59,7 @@ struct Given {
             .drop = nullptr};
   }
 
-  /// Calls apply(shape) with what `shape` says of a key/value head and the query heads that share it.
+  /// Calls apply(shape) with `shape` completed for a key/value head and the query heads that share it.
   template <class Apply>
   void apply_to(cpu::AttentionShape& shape, int64_t sequence, int64_t kv_head, Apply&& apply) const {
     const int64_t head = kv_head * group();
@@ -67,19 +67,19 @@ struct Given {
     if (biases.defined())
       shape.biases =
           read<float>(biases) + (biases.size(0) == 1 ? 0 : sequence) * biases.stride(0) + head * shape.bias.head;
-    const cpu::Drop drop = drawn ? cpu::to_drop(*drawn, sequence, drawn->part * heads + head, 0) : cpu::Drop();
-    if (drawn) shape.drop = &drop;
+    const cpu::Drop drop = rng ? cpu::to_drop(*rng, sequence, rng->part * heads + head, 0) : cpu::Drop();
+    if (rng) shape.drop = &drop;
     apply(shape);
   }
 };
 
-/// The vectors of a head of a sequence; x [batch, heads, positions, dim].
+/// The vectors of one head of a sequence; x is [batch, heads, positions, dim].
 template <class T>
 const T* get_head(const Tensor& x, int64_t sequence, int64_t head) {
   return read<T>(x) + sequence * x.stride(0) + head * x.stride(1);
 }
 template <class T>
-T* head_of_result(const Tensor& x, int64_t sequence, int64_t head) {
+T* get_mutable_head(const Tensor& x, int64_t sequence, int64_t head) {
   return write<T>(x) + sequence * x.stride(0) + head * x.stride(1);
 }
 
@@ -87,8 +87,8 @@ T* head_of_result(const Tensor& x, int64_t sequence, int64_t head) {
 
 std::pair<Tensor, Tensor> cpu_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                         const AttentionMask& mask, const Tensor& biases, double scale,
-                                        const DropoutRng* drawn) {
-  const Given given(query, key, value, mask, biases, scale, drawn);
+                                        const DropoutRng* rng) {
+  const Arguments given(query, key, value, mask, biases, scale, rng);
   const int64_t heads = given.heads, seq = given.seq, kv_heads = given.kv_heads;
   const Tensor output = at::empty({given.batch, seq, heads, given.dim}, query.options());
   const Tensor by_head = output.transpose(1, 2);
@@ -103,8 +103,8 @@ std::pair<Tensor, Tensor> cpu_attention(const Tensor& query, const Tensor& key, 
         given.apply_to(shape, sequence, kv_head, [&](const cpu::AttentionShape& own) {
           cpu::attention_kernels<T>().forward(
               own, get_head<T>(given.query, sequence, head), get_head<T>(given.key, sequence, kv_head),
-              get_head<T>(given.value, sequence, kv_head), head_of_result<T>(by_head, sequence, head),
-              head_of_result<float>(normalizer, sequence, head), write<float>(scratch));
+              get_head<T>(given.value, sequence, kv_head), get_mutable_head<T>(by_head, sequence, head),
+              get_mutable_head<float>(normalizer, sequence, head), write<float>(scratch));
         });
       }
     });
@@ -114,21 +114,21 @@ std::pair<Tensor, Tensor> cpu_attention(const Tensor& query, const Tensor& key, 
 
 std::array<Tensor, 4> cpu_attention_backward(const Tensor& grad, const Tensor& query, const Tensor& key,
                                              const Tensor& value, const AttentionMask& mask, const Tensor& biases,
-                                             bool of_biases, double scale, const DropoutRng* drawn,
+                                             bool needs_biases, double scale, const DropoutRng* rng,
                                              const Tensor& output, const Tensor& normalizer) {
-  const Given given(query, key, value, mask, biases, scale, drawn);
+  const Arguments given(query, key, value, mask, biases, scale, rng);
   const int64_t batch = given.batch, heads = given.heads, kv_heads = given.kv_heads, dim = given.dim;
-  // In memory as the projections have them, so that their backward copies nothing.
+  // In the memory layout of the projections, so that their backward copies nothing.
   const auto get_gradient = [&](const Tensor& x) {
     return at::empty({batch, x.size(2), x.size(1), dim}, x.options()).transpose(1, 2);
   };
-  const auto of_heads = [&](const Tensor& x) { return x.view({batch, given.seq, heads, dim}).transpose(1, 2); };
+  const auto by_heads = [&](const Tensor& x) { return x.view({batch, given.seq, heads, dim}).transpose(1, 2); };
   const Tensor dquery = get_gradient(query), dkey = get_gradient(key), dvalue = get_gradient(value);
-  const Tensor upstream = of_heads(grad.contiguous()), mixed = of_heads(output);
+  const Tensor upstream = by_heads(grad.contiguous()), mixed = by_heads(output);
   const Tensor dbiases =
-      of_biases ? at::zeros({biases.size(0), heads, given.seq, given.keys}, biases.options()) : Tensor();
-  // Biases that all sequences share get the sum of their gradients, one sequence after the other.
-  const int64_t at_once = of_biases && biases.size(0) == 1 ? batch : 1;
+      needs_biases ? at::zeros({biases.size(0), heads, given.seq, given.keys}, biases.options()) : Tensor();
+  // Biases that all sequences share accumulate their gradients, one sequence after the other.
+  const int64_t at_once = needs_biases && biases.size(0) == 1 ? batch : 1;
   with_element_type(query, [&](auto element) {
     using T = decltype(element);
     cpu::parallel_ranges(batch / at_once * kv_heads, 1, [&](int64_t first, int64_t last) {
@@ -138,18 +138,19 @@ std::array<Tensor, 4> cpu_attention_backward(const Tensor& grad, const Tensor& q
         const int64_t unit = piece / at_once, kv_head = unit % kv_heads, head = kv_head * given.group();
         const int64_t sequence = unit / kv_heads + piece % at_once;
         given.apply_to(shape, sequence, kv_head, [&](const cpu::AttentionShape& own) {
-          float* to_biases = of_biases ? head_of_result<float>(dbiases, at_once > 1 ? 0 : sequence, head) : nullptr;
+          float* to_biases =
+              needs_biases ? get_mutable_head<float>(dbiases, at_once > 1 ? 0 : sequence, head) : nullptr;
           cpu::attention_kernels<T>().backward(
               own, get_head<T>(given.query, sequence, head), get_head<T>(given.key, sequence, kv_head),
               get_head<T>(given.value, sequence, kv_head), get_head<T>(mixed, sequence, head),
               get_head<T>(upstream, sequence, head), get_head<float>(normalizer, sequence, head),
-              head_of_result<T>(dquery, sequence, head), head_of_result<T>(dkey, sequence, kv_head),
-              head_of_result<T>(dvalue, sequence, kv_head), dkey.stride(2), to_biases, write<float>(scratch));
+              get_mutable_head<T>(dquery, sequence, head), get_mutable_head<T>(dkey, sequence, kv_head),
+              get_mutable_head<T>(dvalue, sequence, kv_head), dkey.stride(2), to_biases, write<float>(scratch));
         });
       }
     });
   });
-  return {dquery, dkey, dvalue, of_biases ? at::sum_to(dbiases, biases.sizes()) : Tensor()};
+  return {dquery, dkey, dvalue, needs_biases ? at::sum_to(dbiases, biases.sizes()) : Tensor()};
 }
 
 }  // namespace modular

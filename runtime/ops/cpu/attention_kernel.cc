@@ -1,4 +1,4 @@
-// Compiled once for each instruction set; see kernels.cc for what that forbids.
+// Compiled once per instruction set; see kernels.cc for the restrictions this implies.
 #include "runtime/ops/cpu/attention_kernel.h"
 
 #include "runtime/ops/cpu/attention_rows.h"
@@ -6,7 +6,7 @@
 namespace modular::cpu {
 namespace {
 
-constexpr int64_t kPanel = 2 * kVector;  // columns of a product's tile
+constexpr int64_t kPanel = 2 * kVector;  // columns of a GEMM tile
 static_assert(kQueryBlock % kPanel == 0);
 
 typedef float Vector __attribute__((vector_size(kVector * sizeof(float)), aligned(sizeof(float)), may_alias));
@@ -14,7 +14,7 @@ typedef float Vector __attribute__((vector_size(kVector * sizeof(float)), aligne
 inline Vector load_vector(const float* p) { return *reinterpret_cast<const Vector*>(p); }
 inline void store_vector(float* p, Vector value) { *reinterpret_cast<Vector*>(p) = value; }
 
-// One tile of c (+)= a b: a's element (r, k) is a[r * a_row + k * a_step], b's row k starts at b + k * b_step.
+// One tile of c (+)= a b. Element (r, k) of a is a[r * a_row + k * a_step]; row k of b starts at b + k * b_step.
 template <bool accumulate>
 inline void tile(int64_t depth, const float* a, int64_t a_row, int64_t a_step, const float* b, int64_t b_step, float* c,
                  int64_t c_row) {
@@ -36,7 +36,8 @@ inline void tile(int64_t depth, const float* a, int64_t a_row, int64_t a_step, c
     for (int64_t v = 0; v < 2; ++v) store_vector(c + r * c_row + v * kVector, sums[r][v]);
 }
 
-// Asks for rows that are needed soon. They are short and far apart, which the hardware does not foresee.
+// Prefetches rows that are needed soon. They are short and far apart, a pattern that hardware prefetchers do not
+// detect.
 template <bool to_write, class T>
 inline void prefetch_rows(const T* x, int64_t row, int64_t count, int64_t dim) {
   constexpr int64_t line = 64 / sizeof(T);
@@ -44,9 +45,9 @@ inline void prefetch_rows(const T* x, int64_t row, int64_t count, int64_t dim) {
     for (int64_t d = 0; d < dim; d += line) __builtin_prefetch(x + s * row + d, to_write ? 1 : 0, 2);
 }
 
-constexpr int64_t kAhead = 24;  // rows that a packing loop asks for ahead
+constexpr int64_t kAhead = 24;  // prefetch distance of packing loops, in rows
 
-// Rows of x as float32 [rows][width], times `factor`; 0 beyond count and dim.
+// Packs rows of x as float32 [rows][width], multiplied by `factor`; 0 beyond count and dim.
 template <class T>
 void pack_rows(const T* x, int64_t row, int64_t count, int64_t dim, int64_t rows, int64_t width, float factor,
                float* packed) {
@@ -58,7 +59,7 @@ void pack_rows(const T* x, int64_t row, int64_t count, int64_t dim, int64_t rows
   }
 }
 
-// The transpose of x in panels of kPanel positions: [padded(count) / kPanel][dim][kPanel].
+// Packs the transpose of x in panels of kPanel positions: [padded(count) / kPanel][dim][kPanel].
 template <class T>
 void pack_panels(const T* x, int64_t row, int64_t count, int64_t dim, float* packed) {
   for (int64_t first = 0; first < padded(count); first += kPanel, packed += dim * kPanel)
@@ -94,7 +95,7 @@ void multiply_rows(const Block& block, const float* weights, int64_t width, cons
 // sums [keys][dim_width] += the transpose of weights [kQueryBlock][width] times rows [kQueryBlock][dim_width].
 void add_transposed(const Block& block, const float* weights, int64_t width, const float* rows, float* sums,
                     int64_t dim_width) {
-  int64_t skip = 0;  // tiles of queries that end before this key have not computed its scores
+  int64_t skip = 0;  // query tiles that end before this key have no scores for it
   for (int64_t key = block.first_key; key < block.last_key(); key += kTileRows) {
     while (block.end_of_tile(skip) <= key) skip += kTileRows;
     for (int64_t d = 0; d < dim_width; d += kPanel)
@@ -169,25 +170,25 @@ void backward(const AttentionShape& shape, const T* query, const T* key, const T
     for (int64_t start = 0; start < shape.seq; start += kQueryBlock) {
       const Block block(shape, start);
       const int64_t count = shape.seq - start < kQueryBlock ? shape.seq - start : kQueryBlock;
-      const T* given = grad + head * shape.output.head + start * shape.output.row;
-      const T* mixed = output + head * shape.output.head + start * shape.output.row;
+      const T* upstream_at = grad + head * shape.output.head + start * shape.output.row;
+      const T* output_at = output + head * shape.output.head + start * shape.output.row;
       pack_rows(query + head * shape.query.head + start * shape.query.row, shape.query.row, count, dim, kQueryBlock,
                 dim_width, shape.scale, queries);
-      pack_rows(given, shape.output.row, count, dim, kQueryBlock, dim_width, 1.0f, upstream);
+      pack_rows(upstream_at, shape.output.row, count, dim, kQueryBlock, dim_width, 1.0f, upstream);
       const int64_t next = start + kQueryBlock < shape.seq ? start + kQueryBlock : start;
       const int64_t next_count = shape.seq - next < kQueryBlock ? shape.seq - next : kQueryBlock;
       prefetch_rows<true>(dquery + head * shape.output.head + start * shape.output.row, shape.output.row, count, dim);
       prefetch_rows<false>(query + head * shape.query.head + next * shape.query.row, shape.query.row, next_count, dim);
-      const int64_t of_next = head * shape.output.head + next * shape.output.row;
-      prefetch_rows<false>(grad + of_next, shape.output.row, next_count, dim);
-      prefetch_rows<false>(output + of_next, shape.output.row, next_count, dim);
+      const int64_t next_offset = head * shape.output.head + next * shape.output.row;
+      prefetch_rows<false>(grad + next_offset, shape.output.row, next_count, dim);
+      prefetch_rows<false>(output + next_offset, shape.output.row, next_count, dim);
       multiply_panels(block, queries, dim_width, key_panels, weights, width);
       multiply_panels(block, upstream, dim_width, value_panels, dweights, width);
       for (int64_t i = 0; i < kQueryBlock; ++i) {
         float *const weight = weights + i * width, *const dweight = dweights + i * width;
         if (i < count) {
-          // The softmax's backward needs that of the output and its gradient.
-          const float dot = compute_dot(given + i * shape.output.row, mixed + i * shape.output.row, dim);
+          // The backward of the softmax needs the dot product of the output and its gradient.
+          const float dot = compute_dot(upstream_at + i * shape.output.row, output_at + i * shape.output.row, dim);
           differentiate_row(block, head, i, weight, dweight, dot, log_sum_exp[head * shape.seq + start + i], dbiases);
         } else {
           zero(weight, block.first_key, block.end_of_tile(i));

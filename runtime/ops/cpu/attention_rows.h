@@ -1,5 +1,6 @@
-// A block of queries, what each of them sees, and the softmax of their scores: what the attention kernels share.
-// Included only by files that are compiled once for each instruction set, so everything is static (see kernels.cc).
+// A block of queries, the keys that each query sees, and the softmax of their scores, shared by the attention kernels.
+// Included only by files that are compiled once per instruction set, so everything has internal linkage (see
+// kernels.cc).
 #pragma once
 
 #include "runtime/ops/cpu/attention_kernel.h"
@@ -9,8 +10,8 @@
 namespace modular::cpu {
 namespace {
 
-// A product's tile: kTileRows x 2 vectors of accumulators, as many as the registers hold beside the operands. The tile
-// unit has whole blocks.
+// A GEMM tile: kTileRows x 2 vectors of accumulators, as many as fit in the registers next to the operands. With AMX, a
+// tile is a full block.
 #if defined(__AMX_TILE__)
 constexpr int64_t kTileRows = kQueryBlock;
 #elif defined(__AVX512F__)
@@ -20,13 +21,13 @@ constexpr int64_t kTileRows = 4;
 #endif
 static_assert(kQueryBlock % kTileRows == 0);
 
-// A block of queries and the keys that it meets.
+// A block of queries and the keys that they see.
 struct Block {
   const AttentionShape& shape;
-  int64_t start;      // of its queries
+  int64_t start;      // index of the first query
   int64_t first_key;  // a multiple of kQueryBlock
-  // One past the last key of which the scores of each tile of queries are computed, so that what lies above a diagonal
-  // costs next to nothing. They do not decrease, and are first_key plus multiples of kTileRows.
+  // End of the keys whose scores are computed, for each tile of queries, so that keys above the diagonal cost almost
+  // nothing. The ends do not decrease, and are first_key plus multiples of kTileRows.
   int64_t ends[kQueryBlock / kTileRows];
 
   Block(const AttentionShape& shape, int64_t start) : shape(shape), start(start), first_key(shape.keys) {
@@ -47,7 +48,7 @@ struct Block {
   int64_t end_of_tile(int64_t i) const { return ends[i / kTileRows]; }
   int64_t last_key() const { return ends[kQueryBlock / kTileRows - 1]; }
 
-  // The keys that query i sees, from first_key on; both ends are that where it sees none.
+  // The keys that query i sees, from first_key on; both ends are first_key if it sees none.
   KeyRange find_range(int64_t i) const {
     const KeyRange& range = shape.visible[start + i];
     return range.first < range.last ? range : KeyRange{first_key, first_key};
@@ -58,8 +59,8 @@ inline void zero(float* row, int64_t first, int64_t last) {
   for (int64_t j = first; j < last; ++j) row[j] = 0.0f;
 }
 
-// Scores that query i must not see become -infinity in the whole vectors that hold its range, which is returned widened
-// to them: a scalar exponential at each row's end costs as much as the row.
+// Sets the scores that query i must not see to -infinity, within the range rounded out to full vectors, which is
+// returned: a scalar exponential at each row's end would cost as much as the row.
 inline KeyRange hide(const Block& block, int64_t i, float* scores) {
   const KeyRange range = block.find_range(i);
   const int64_t first = block.first_key + (range.first - block.first_key) / kVector * kVector;
@@ -86,29 +87,29 @@ inline void add_biases(const Block& block, int64_t head, int64_t i, float* score
   for (int64_t j = range.first; j < range.last; ++j) scores[j] += biases[j];
 }
 
-inline float larger(float one, float other) { return one > other ? one : other; }
+inline float larger(float a, float b) { return a > b ? a : b; }
 
-// The largest of whole vectors of scores. NaN is not larger than anything.
+// The largest of full vectors of scores. NaN compares false and is ignored.
 inline float largest_score(const float* row, const KeyRange& range) {
-  float find_largest[kVector];
-  for (int64_t v = 0; v < kVector; ++v) find_largest[v] = -__builtin_inff();
+  float largest[kVector];
+  for (int64_t v = 0; v < kVector; ++v) largest[v] = -__builtin_inff();
   for (int64_t j = range.first; j < range.last; j += kVector)
-    for (int64_t v = 0; v < kVector; ++v) find_largest[v] = larger(row[j + v], find_largest[v]);
-  return combined(find_largest, larger);
+    for (int64_t v = 0; v < kVector; ++v) largest[v] = larger(row[j + v], largest[v]);
+  return combined(largest, larger);
 }
 
-// Leaves exp(score - largest) in the row, 0 in what of it query i does not see, and returns 1 / their sum; 0 for a
-// query that sees nothing.
+// Replaces the row with exp(score - largest), 0 for keys that query i does not see. Returns 1 / their sum; 0 for a
+// query that sees no key.
 inline float exponentiate(const Block& block, int64_t i, float* row, float* log_sum_exp) {
   const auto [first, last] = hide(block, i, row);
   zero(row, block.first_key, first);
   float largest = largest_score(row, {first, last}), sums[kVector] = {};
   if (largest == -__builtin_inff()) {
-    bool is_number = true;  // no comparison above saw a NaN
+    bool is_number = true;  // comparisons ignore NaN
     for (int64_t j = first; j < last; ++j) is_number = is_number && row[j] == row[j];
     if (is_number) {
       zero(row, first, block.end_of_tile(i));
-      *log_sum_exp = __builtin_inff();  // so that the backward's weights are 0 as well
+      *log_sum_exp = __builtin_inff();  // makes the backward's weights 0 too
       return 0.0f;
     }
     largest = 0.0f;
@@ -125,7 +126,7 @@ inline float exponentiate(const Block& block, int64_t i, float* row, float* log_
   return 1.0f / sum;
 }
 
-// Multiplies the weights of query i's row by what dropout makes of 1, and calls before(j, factor) for each first.
+// Multiplies query i's row of weights by its dropout factors, and calls before(j, factor) for each weight first.
 template <class Before>
 inline void drop(const Block& block, int64_t head, int64_t i, float* row, Before&& before) {
   Drop drop = *block.shape.drop;
@@ -141,9 +142,9 @@ inline void drop(const Block& block, int64_t head, int64_t i, float* row, Before
                 });
 }
 
-// Of query i's scores in `weight` and the gradients of its weights in `dweight`: leaves the weights with what dropout
-// makes of them, and the gradients of the scores; 0 in what it does not see. `dot` is that of its output and the
-// output's gradient, `normalizer` what the forward left.
+// Turns query i's scores in `weight` into its weights after dropout, and the gradients of its weights in `dweight` into
+// the gradients of its scores; 0 for hidden keys. `dot` is the dot product of its output and the output's gradient,
+// `normalizer` the forward's log-sum-exp.
 inline void differentiate_row(const Block& block, int64_t head, int64_t i, float* weight, float* dweight, float dot,
                               float normalizer, float* dbiases) {
   const AttentionShape& shape = block.shape;
@@ -182,10 +183,10 @@ inline void differentiate_row(const Block& block, int64_t head, int64_t i, float
 
 // The dot product of two rows.
 template <class T>
-inline float compute_dot(const T* one, const T* other, int64_t count) {
+inline float compute_dot(const T* a, const T* b, int64_t count) {
   float dot = 0.0f;
 #pragma omp simd reduction(+ : dot)
-  for (int64_t d = 0; d < count; ++d) dot += load(one + d) * load(other + d);
+  for (int64_t d = 0; d < count; ++d) dot += load(a + d) * load(b + d);
   return dot;
 }
 

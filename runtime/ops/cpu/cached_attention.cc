@@ -13,19 +13,19 @@ namespace {
 
 using at::Tensor;
 
-/// Queries of more tokens are worth a library's products.
+/// With more queries, a library's GEMM is faster.
 constexpr int64_t kMostQueries = 4;
-/// Scores that are worth a thread.
-constexpr int64_t kScoresOfThread = 2048;
+/// Minimum number of scores per thread.
+constexpr int64_t kScoresPerThread = 2048;
 
 bool suits(const Tensor& query, const Tensor& keys, const Tensor& values, const AttentionMask& mask) {
-  const auto is_alike = [&](const Tensor& other) {
+  const auto matches = [&](const Tensor& other) {
     return other.is_cpu() && other.dim() == 4 && other.scalar_type() == query.scalar_type() && other.stride(3) == 1 &&
            other.size(0) == query.size(0);
   };
   return !at::GradMode::is_enabled() && query.is_cpu() && query.dim() == 4 && query.numel() > 0 &&
          (query.scalar_type() == at::kFloat || query.scalar_type() == at::kBFloat16) && query.stride(3) == 1 &&
-         query.size(2) <= kMostQueries && query.size(2) < keys.size(2) && is_alike(keys) && is_alike(values) &&
+         query.size(2) <= kMostQueries && query.size(2) < keys.size(2) && matches(keys) && matches(values) &&
          keys.size(1) == values.size(1) && keys.size(2) == values.size(2) && keys.size(3) == query.size(3) &&
          query.size(1) % keys.size(1) == 0 && !mask.documents.defined();
 }
@@ -57,7 +57,7 @@ Tensor cached_attention(const Tensor& query, const Tensor& keys, const Tensor& v
   const Tensor output = at::empty({batch, shape.seq, heads * shape.value_dim}, query.options());
   with_element_type(query, [&](auto element) {
     using T = decltype(element);
-    const int64_t grain = std::max<int64_t>(1, kScoresOfThread / (group * shape.seq * shape.keys));
+    const int64_t grain = std::max<int64_t>(1, kScoresPerThread / (group * shape.seq * shape.keys));
     parallel_ranges(batch * kv_heads, grain, [&](int64_t first, int64_t last) {
       const Tensor scratch = at::empty({cached_attention_scratch(shape)}, at::kFloat);
       CachedAttentionShape own = shape;

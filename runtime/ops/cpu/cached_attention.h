@@ -6,7 +6,7 @@
 
 namespace modular::cpu {
 
-/// Attention of a step of generation, as FusedFunctions::cached_attention has it: for few queries, on CPUs.
+/// Implements FusedFunctions::cached_attention for a generation step: few queries, on CPUs.
 /// - query [batch, heads, seq, head_dim]
 /// - keys [batch, key_value_heads, keys, head_dim], values [batch, key_value_heads, keys, value_dim]
 /// - returns [batch, seq, heads * value_dim], or an undefined tensor

@@ -1,4 +1,4 @@
-// Compiled once for each instruction set; see kernels.cc for what that forbids.
+// Compiled once per instruction set; see kernels.cc for the restrictions this implies.
 #include "runtime/ops/cpu/cached_attention_kernel.h"
 
 #include "runtime/ops/cpu/vector_math.h"
@@ -6,22 +6,22 @@
 namespace modular::cpu {
 namespace {
 
-constexpr int64_t kKeyBlock = 64;      // keys that all query heads meet before the next ones are read
-constexpr int64_t kFeatureBlock = 64;  // features of values that are mixed in registers
+constexpr int64_t kKeyBlock = 64;      // keys that all query heads process before the next block is read
+constexpr int64_t kFeatureBlock = 64;  // value features that are accumulated in registers
 
-// scores[j] = query key_j for the keys of a block.
+// scores[j] = query · key_j for the keys of a block.
 template <class T>
 inline void score_block(const float* query, const T* key, int64_t key_row, int64_t count, int64_t dim, float* scores) {
   int64_t j = 0;
   for (; j + 4 <= count; j += 4) {
-    const T *one = key + j * key_row, *two = one + key_row, *three = two + key_row, *four = three + key_row;
+    const T *key0 = key + j * key_row, *key1 = key0 + key_row, *key2 = key1 + key_row, *key3 = key2 + key_row;
     float first = 0.0f, second = 0.0f, third = 0.0f, fourth = 0.0f;
 #pragma omp simd reduction(+ : first, second, third, fourth)
     for (int64_t d = 0; d < dim; ++d) {
-      first += query[d] * load(one + d);
-      second += query[d] * load(two + d);
-      third += query[d] * load(three + d);
-      fourth += query[d] * load(four + d);
+      first += query[d] * load(key0 + d);
+      second += query[d] * load(key1 + d);
+      third += query[d] * load(key2 + d);
+      fourth += query[d] * load(key3 + d);
     }
     scores[j] = first, scores[j + 1] = second, scores[j + 2] = third, scores[j + 3] = fourth;
   }
@@ -33,9 +33,9 @@ inline void score_block(const float* query, const T* key, int64_t key_row, int64
   }
 }
 
-// The shares that the keys have in what query `i` mixes, in place of its scores: 0 where it does not see them.
-void share(const CachedAttentionShape& shape, int64_t i, float* scores) {
-  const int64_t at = shape.keys - shape.seq + i;  // the query's own place among the keys
+// Replaces the scores of query `i` with its attention weights; 0 for keys that it does not see.
+void soften(const CachedAttentionShape& shape, int64_t i, float* scores) {
+  const int64_t at = shape.keys - shape.seq + i;  // the query's own position among the keys
   const int64_t first = at > shape.reach ? at - shape.reach : 0;
   const int64_t behind = shape.causal ? at + 1 : at + shape.reach + 1;
   const int64_t last = behind < shape.keys ? behind : shape.keys;
@@ -45,7 +45,7 @@ void share(const CachedAttentionShape& shape, int64_t i, float* scores) {
     for (int64_t j = first; j < last; ++j) scores[j] = shape.present[j] ? scores[j] : -__builtin_inff();
   const float largest = maximum(scores + first, last - first);
   float sum = 0.0f;
-  const float base = largest == -__builtin_inff() ? 0.0f : largest;  // where nothing is seen, all shares are 0
+  const float base = largest == -__builtin_inff() ? 0.0f : largest;  // if no key is visible, all weights are 0
 #pragma omp simd reduction(+ : sum)
   for (int64_t j = first; j < last; ++j) {
     scores[j] = exponential(scores[j] - base);
@@ -58,18 +58,18 @@ void share(const CachedAttentionShape& shape, int64_t i, float* scores) {
   for (int64_t j = last; j < shape.keys; ++j) scores[j] = 0.0f;
 }
 
-// mixed[0 … width) = the values' features at `value`, weighted.
+// mixed[0 … width) = the weighted sum of the value features at `value`.
 template <class T>
-inline void mix(const float* shares, const T* value, int64_t value_row, int64_t keys, int64_t width, T* mixed) {
+inline void mix(const float* weights, const T* value, int64_t value_row, int64_t keys, int64_t width, T* mixed) {
   float sums[kFeatureBlock] = {};
   if (width == kFeatureBlock) {
     for (int64_t j = 0; j < keys; ++j) {
 #pragma omp simd
-      for (int64_t d = 0; d < kFeatureBlock; ++d) sums[d] += shares[j] * load(value + j * value_row + d);
+      for (int64_t d = 0; d < kFeatureBlock; ++d) sums[d] += weights[j] * load(value + j * value_row + d);
     }
   } else {
     for (int64_t j = 0; j < keys; ++j)
-      for (int64_t d = 0; d < width; ++d) sums[d] += shares[j] * load(value + j * value_row + d);
+      for (int64_t d = 0; d < width; ++d) sums[d] += weights[j] * load(value + j * value_row + d);
   }
   for (int64_t d = 0; d < width; ++d) store(mixed + d, sums[d]);
 }
@@ -89,8 +89,8 @@ void attend(const CachedAttentionShape& shape, const T* query, const T* key, con
       score_block(queries + row * dim, key + block * shape.key_row, shape.key_row, count, dim,
                   scores + row * shape.keys + block);
   }
-  for (int64_t row = 0; row < rows; ++row) share(shape, row % shape.seq, scores + row * shape.keys);
-  // A block of features of all values is a few vectors of each; the rows that follow find them in the core's cache.
+  for (int64_t row = 0; row < rows; ++row) soften(shape, row % shape.seq, scores + row * shape.keys);
+  // A block of features of all values stays in the core's cache for the following rows.
   for (int64_t first = 0; first < shape.value_dim; first += kFeatureBlock) {
     const int64_t width = shape.value_dim - first < kFeatureBlock ? shape.value_dim - first : kFeatureBlock;
     for (int64_t row = 0; row < rows; ++row)

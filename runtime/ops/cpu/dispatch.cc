@@ -17,15 +17,15 @@
 
 namespace modular::cpu {
 
-#define MODULAR_DECLARE(level)                                  \
-  extern const Kernels<float> float_kernels_##level;            \
-  extern const Kernels<Bf16> bf16_kernels_##level;              \
-  extern const AttentionKernels<float> float_attention_##level; \
-  extern const AttentionKernels<Bf16> bf16_attention_##level;   \
-  extern const CachedAttention<float> float_cached_##level;     \
-  extern const CachedAttention<Bf16> bf16_cached_##level;       \
-  extern const NarrowKernels<float> float_narrow_##level;       \
-  extern const NarrowKernels<Bf16> bf16_narrow_##level;
+#define MODULAR_DECLARE(level)                                     \
+  extern const Kernels<float> float_kernels_##level;               \
+  extern const Kernels<Bf16> bf16_kernels_##level;                 \
+  extern const AttentionKernels<float> float_attention_##level;    \
+  extern const AttentionKernels<Bf16> bf16_attention_##level;      \
+  extern const CachedAttention<float> float_cached_##level;        \
+  extern const CachedAttention<Bf16> bf16_cached_##level;          \
+  extern const SkinnyGemmKernels<float> float_skinny_gemm_##level; \
+  extern const SkinnyGemmKernels<Bf16> bf16_skinny_gemm_##level;
 
 MODULAR_DECLARE(baseline)
 #ifdef MODULAR_X86_LEVELS
@@ -36,7 +36,7 @@ extern const Kernels<Bf16> bf16_kernels_v4_bf16;
 #undef MODULAR_DECLARE
 #ifdef MODULAR_HAS_AMX
 extern const AttentionKernels<Bf16> bf16_attention_amx;
-extern const NarrowKernels<Bf16> bf16_narrow_amx;
+extern const SkinnyGemmKernels<Bf16> bf16_skinny_gemm_amx;
 #endif
 
 namespace {
@@ -47,22 +47,22 @@ enum class Level { baseline, v3, v4, v4_bf16, amx };
 struct Registers {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
-// What cpuid says of extended features.
+// The cpuid leaf of extended features.
 Registers features(unsigned page) {
   Registers found;
   return __get_cpuid_count(7, page, &found.eax, &found.ebx, &found.ecx, &found.edx) ? found : Registers();
 }
 
-// Whether this processor rounds to bfloat16 by itself.
+// Whether this CPU has instructions that round to bfloat16.
 bool has_bf16() { return (features(1).eax & (1U << 5)) != 0; }
 
-// Whether this processor has AMX and the system lets this process use it, which is asked for.
-bool may_use_amx() {
+// Whether this CPU has AMX and the kernel grants this process its use, which is requested here.
+bool request_amx() {
 #if defined(MODULAR_HAS_AMX) && defined(SYS_arch_prctl)
   const unsigned edx = features(0).edx;
   const bool has_tiles = (edx & (1U << 22)) != 0 && (edx & (1U << 24)) != 0;  // AMX-BF16, AMX-TILE
-  constexpr long kAskForPermission = 0x1023, kTileData = 18;                  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  return has_tiles && has_bf16() && syscall(SYS_arch_prctl, kAskForPermission, kTileData) == 0;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;                 // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return has_tiles && has_bf16() && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
   return false;
 #endif
@@ -74,24 +74,24 @@ Level detect() {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return may_use_amx() ? Level::amx : has_bf16() ? Level::v4_bf16 : Level::v4;
+    return request_amx() ? Level::amx : has_bf16() ? Level::v4_bf16 : Level::v4;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
     return Level::v3;
 #endif
   return Level::baseline;
 }
 
-// MODULAR_CPU_LEVEL (baseline, v3, v4, v4_bf16, amx) asks for less than the processor has, as ATEN_CPU_CAPABILITY does
+// MODULAR_CPU_LEVEL (baseline, v3, v4, v4_bf16, amx) selects a lower level than the CPU has, like ATEN_CPU_CAPABILITY
 // for libtorch.
 Level choose() {
   const Level best = detect();
-  const char* asked = std::getenv("MODULAR_CPU_LEVEL");
-  if (!asked) return best;
-  const Level level = std::strcmp(asked, "baseline") == 0  ? Level::baseline
-                      : std::strcmp(asked, "v3") == 0      ? Level::v3
-                      : std::strcmp(asked, "v4") == 0      ? Level::v4
-                      : std::strcmp(asked, "v4_bf16") == 0 ? Level::v4_bf16
-                                                           : best;
+  const char* requested = std::getenv("MODULAR_CPU_LEVEL");
+  if (!requested) return best;
+  const Level level = std::strcmp(requested, "baseline") == 0  ? Level::baseline
+                      : std::strcmp(requested, "v3") == 0      ? Level::v3
+                      : std::strcmp(requested, "v4") == 0      ? Level::v4
+                      : std::strcmp(requested, "v4_bf16") == 0 ? Level::v4_bf16
+                                                               : best;
   return level < best ? level : best;
 }
 
@@ -128,13 +128,13 @@ constexpr AttentionKernels<T> skipped_attention = {.forward = nothing, .backward
 template <class T>
 constexpr CachedAttention<T> skipped_cached = nothing;
 template <class T>
-constexpr NarrowKernels<T> skipped_narrow = {.pack = nothing, .multiply = nothing};
+constexpr SkinnyGemmKernels<T> skipped_skinny_gemm = {.pack = nothing, .multiply = nothing};
 
 }  // namespace
 
 void skip_loops(bool skipped) { skipping = skipped; }
 
-// The table of this processor's level.
+// Selects the table for this CPU's level.
 #ifdef MODULAR_X86_LEVELS
 #define MODULAR_SELECT(table) (level() >= Level::v4 ? table##_v4 : level() == Level::v3 ? table##_v3 : table##_baseline)
 #else
@@ -175,16 +175,16 @@ CachedAttention<Bf16> cached_attention_kernel<Bf16>() {
   return skipping ? skipped_cached<Bf16> : MODULAR_SELECT(bf16_cached);
 }
 template <>
-const NarrowKernels<float>& narrow_kernels<float>() {
-  return skipping ? skipped_narrow<float> : MODULAR_SELECT(float_narrow);
+const SkinnyGemmKernels<float>& skinny_gemm_kernels<float>() {
+  return skipping ? skipped_skinny_gemm<float> : MODULAR_SELECT(float_skinny_gemm);
 }
 template <>
-const NarrowKernels<Bf16>& narrow_kernels<Bf16>() {
-  if (skipping) return skipped_narrow<Bf16>;
+const SkinnyGemmKernels<Bf16>& skinny_gemm_kernels<Bf16>() {
+  if (skipping) return skipped_skinny_gemm<Bf16>;
 #ifdef MODULAR_HAS_AMX
-  if (level() == Level::amx) return bf16_narrow_amx;
+  if (level() == Level::amx) return bf16_skinny_gemm_amx;
 #endif
-  return MODULAR_SELECT(bf16_narrow);
+  return MODULAR_SELECT(bf16_skinny_gemm);
 }
 
 bool amx_present() { return level() == Level::amx; }

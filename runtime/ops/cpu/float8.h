@@ -4,7 +4,7 @@
 
 namespace modular::cpu {
 
-/// As runtime/ops/float8.h has it.
+/// CPU implementation of runtime/ops/float8.h.
 Float8 to_float8(const at::Tensor& matrix, at::ScalarType type, Float8Layout layout, const at::Tensor& largest);
 
 }  // namespace modular::cpu

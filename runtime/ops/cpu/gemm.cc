@@ -1,7 +1,7 @@
-// Who multiplies matrices on CPUs. libtorch asks MKL for all products of float32, and MKL keeps its kernels for AVX-512
-// to Intel's processors: on AMD's, oneDNN, which libtorch has too, is twice as fast. On processors with AMX our own
-// kernels are half as fast again as either (benchmarks/products); of bfloat16, which oneDNN multiplies by AMX too, a
-// little faster.
+// Selection of the GEMM backend on CPUs. libtorch uses MKL for all float32 GEMMs, and MKL reserves its AVX-512 kernels
+// for Intel CPUs: on AMD CPUs, oneDNN, which libtorch also contains, is twice as fast. On CPUs with AMX our own kernels
+// are half as fast again as either (benchmarks/products.cc); for bfloat16, where oneDNN uses AMX too, they are a little
+// faster.
 #include "runtime/ops/cpu/gemm.h"
 
 #include <ATen/CPUFunctions.h>
@@ -17,8 +17,8 @@
 #include "runtime/ops/replace_kernels.h"
 
 namespace at::native {
-/// libtorch's own way to oneDNN for bfloat16: result = beta * result + alpha * left @ right, each operand in rows or in
-/// columns. No header that is shipped declares it, so a libtorch that has it no longer is one without oneDNN to us.
+/// libtorch's internal entry to oneDNN for bfloat16: result = beta * result + alpha * left @ right, each operand row-
+/// or column-major. No shipped header declares it, so a libtorch without this symbol counts as one without oneDNN.
 __attribute__((weak)) void mkldnn_matmul(const Tensor& left, const Tensor& right, const Tensor& result, float beta,
                                          float alpha);
 }  // namespace at::native
@@ -28,7 +28,7 @@ namespace {
 
 using at::Tensor;
 
-/// The smallest product for which oneDNN's longer way to its kernel is made up for on any processor.
+/// The smallest GEMM for which oneDNN's higher call overhead pays off on any CPU.
 constexpr int64_t kFewestMultiplications = int64_t{1} << 22;
 
 bool is_large(const Tensor& left, const Tensor& right, at::ScalarType type) {
@@ -61,7 +61,7 @@ bool is_layer_bias(const Tensor& bias, const Tensor& right) {
          bias.size(0) == right.size(1);
 }
 
-/// A layer with a bias, which oneDNN adds while it writes the product.
+/// A linear layer whose bias oneDNN adds while it writes the result.
 Tensor addmm(const Tensor& bias, const Tensor& left, const Tensor& right, const at::Scalar& beta,
              const at::Scalar& alpha) {
   static const auto linear = find_linear()->typed<Linear>();
@@ -73,7 +73,7 @@ Tensor addmm(const Tensor& bias, const Tensor& left, const Tensor& right, const 
 
 bool is_dense(const Tensor& matrices) { return matrices.stride(-2) == 1 || matrices.stride(-1) == 1; }
 
-/// Of matrices, or batches of them alike. Thin ones leave most of a tile empty.
+/// For matrices or equal batches of matrices. Thin matrices leave most of a tile empty.
 bool suits_amx(const Tensor& left, const Tensor& right, int64_t dimensions) {
   return left.dim() == dimensions && right.dim() == dimensions &&
          (is_large(left, right, at::kFloat) || is_large(left, right, at::kBFloat16)) && left.size(-2) >= 32 &&
@@ -83,16 +83,16 @@ bool suits_amx(const Tensor& left, const Tensor& right, int64_t dimensions) {
 
 using Mm = Tensor (*)(const Tensor&, const Tensor&);
 
-template <int64_t dimensions, Mm otherwise>
-Tensor by_amx(const Tensor& left, const Tensor& right) {
-  Tensor product = suits_amx(left, right, dimensions) ? amx_gemm(left, right, Tensor()) : Tensor();
-  return product.defined() ? product : otherwise(left, right);
+template <int64_t dimensions, Mm fallback>
+Tensor amx_or_fallback(const Tensor& left, const Tensor& right) {
+  Tensor result = suits_amx(left, right, dimensions) ? amx_gemm(left, right, Tensor()) : Tensor();
+  return result.defined() ? result : fallback(left, right);
 }
 
-Tensor addmm_by_amx(const Tensor& bias, const Tensor& left, const Tensor& right, const at::Scalar& beta,
-                    const at::Scalar& alpha) {
+Tensor amx_addmm(const Tensor& bias, const Tensor& left, const Tensor& right, const at::Scalar& beta,
+                 const at::Scalar& alpha) {
   if (suits_amx(left, right, 2) && is_layer_bias(bias, right) && beta.equal(1) && alpha.equal(1))
-    if (Tensor product = amx_gemm(left, right, bias); product.defined()) return product;
+    if (Tensor result = amx_gemm(left, right, bias); result.defined()) return result;
   return at::cpu::addmm(bias, left, right, beta, alpha);
 }
 
@@ -117,8 +117,8 @@ bool is_amd() {
 
 Library choose_library() {
   const bool has_onednn = at::native::mkldnn_matmul && find_linear() && has_avx512();
-  const char* const asked = std::getenv("MODULAR_CPU_GEMM");
-  const std::string_view wish = asked ? asked : "";
+  const char* const requested = std::getenv("MODULAR_CPU_GEMM");
+  const std::string_view wish = requested ? requested : "";
   if (wish == "mkl") return Library::mkl;
   if (wish == "onednn" && has_onednn) return Library::onednn;
   if (amx_present()) return Library::amx;
@@ -127,34 +127,34 @@ Library choose_library() {
 
 using Addmm = Tensor (*)(const Tensor&, const Tensor&, const Tensor&, const at::Scalar&, const at::Scalar&);
 
-/// A library's products, but for those of few rows in generation.
-template <Mm otherwise>
-Tensor mm_or_narrow(const Tensor& left, const Tensor& right) {
-  Tensor product = skinny_gemm(left, right);
-  return product.defined() ? product : otherwise(left, right);
+/// A skinny GEMM for the few rows of generation, else the backend's GEMM.
+template <Mm fallback>
+Tensor mm_or_skinny_gemm(const Tensor& left, const Tensor& right) {
+  Tensor result = skinny_gemm(left, right);
+  return result.defined() ? result : fallback(left, right);
 }
 
-template <Addmm otherwise>
-Tensor addmm_or_narrow(const Tensor& bias, const Tensor& left, const Tensor& right, const at::Scalar& beta,
-                       const at::Scalar& alpha) {
-  // A sum of bfloat16 would be rounded twice.
+template <Addmm fallback>
+Tensor addmm_or_skinny_gemm(const Tensor& bias, const Tensor& left, const Tensor& right, const at::Scalar& beta,
+                            const at::Scalar& alpha) {
+  // A bfloat16 sum would be rounded twice.
   if (is_layer_bias(bias, right) && bias.scalar_type() == at::kFloat && beta.equal(1) && alpha.equal(1))
-    if (Tensor product = skinny_gemm(left, right); product.defined()) return product.add_(bias);
-  return otherwise(bias, left, right, beta, alpha);
+    if (Tensor result = skinny_gemm(left, right); result.defined()) return result.add_(bias);
+  return fallback(bias, left, right, beta, alpha);
 }
 
 template <Mm mm, Addmm addmm>
 void install(torch::Library& library) {
-  library.impl("mm", mm_or_narrow<mm>);
-  library.impl("addmm", addmm_or_narrow<addmm>);
+  library.impl("mm", mm_or_skinny_gemm<mm>);
+  library.impl("addmm", addmm_or_skinny_gemm<addmm>);
 }
 
 Library install() {
   const Library chosen = choose_library();
   replace_kernels([&](torch::Library& library) {
     if (chosen == Library::amx) {
-      library.impl("bmm", by_amx<3, at::cpu::bmm>);
-      return install<by_amx<2, at::cpu::mm>, addmm_by_amx>(library);
+      library.impl("bmm", amx_or_fallback<3, at::cpu::bmm>);
+      return install<amx_or_fallback<2, at::cpu::mm>, amx_addmm>(library);
     }
     if (chosen == Library::onednn) return install<mm, addmm>(library);
     install<at::cpu::mm, at::cpu::addmm>(library);

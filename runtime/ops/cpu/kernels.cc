@@ -1,6 +1,6 @@
-// Compiled once for each instruction set with MODULAR_LEVEL naming it. Nothing of the standard library or of libtorch
-// is included: an inline function of theirs, compiled here, could be the copy that the linker keeps for the whole
-// program, and would then run on processors that lack the instructions. For the same reason everything here is static.
+// Compiled once per instruction set, which MODULAR_LEVEL names. No header of the standard library or of libtorch is
+// included: the linker could keep the copy of an inline function that is compiled here for the entire program, which
+// would then run on CPUs that lack the instructions. For the same reason everything here has internal linkage.
 #include "runtime/ops/cpu/philox.h"
 #include "runtime/ops/cpu/vector_math.h"
 
@@ -90,9 +90,9 @@ void layer_norm_backward(const T* grad, const T* x, const float* weight, const f
   }
 }
 
-// The normal distribution's density without its factor, and its value below x: the density's share times a polynomial
-// of k = 1 / (1 + 0.4 |x| / sqrt(2)), as Abramowitz & Stegun 7.1.26, fitted to a relative error of 1e-6 down to -8 and
-// an absolute one of two roundings.
+// The normal density without its constant factor, and the normal distribution function at x: the density times a
+// polynomial of k = 1 / (1 + 0.4 |x| / sqrt(2)), as in Abramowitz & Stegun 7.1.26, fitted to a relative error of 1e-6
+// down to -8 and an absolute error of two roundings.
 inline float bell(float x) { return exponential_of_negative(-0.5f * x * x); }
 
 inline float normal_distribution(float x, float bell) {
@@ -109,7 +109,7 @@ inline float normal_distribution(float x, float bell) {
   return x > 0.0f ? 1.0f - tail : tail;
 }
 
-// All but GELU are x * sigmoid(inner(x)).
+// All activations but GELU are x * sigmoid(inner(x)).
 template <Activation function>
 inline float inner(float x) {
   return function == Activation::silu ? x : (function == Activation::quick_gelu ? 1.702f * x : gelu_inner(x));
@@ -120,7 +120,7 @@ inline float inner_slope(float x) {
   return function == Activation::silu ? 1.0f : (function == Activation::quick_gelu ? 1.702f : gelu_inner_slope(x));
 }
 
-// An activation at a place.
+// Value and slope of an activation at a point.
 struct Point {
   float value, slope;
 };
@@ -205,17 +205,17 @@ void activate_backward(Activation function, const T* grad, const T* x, T* dx, in
   }
 }
 
-// Elements of half a vector, whose tables are read once for all heads.
-constexpr int64_t kRotated = 128;
+// Elements of half a vector whose table entries are read once for all heads.
+constexpr int64_t kRotationBlock = 128;
 
-// Cosines and sines of a piece of both halves of a vector.
+// Cosines and sines for a block of both halves of a vector.
 struct Rotation {
-  float cos1[kRotated], cos2[kRotated], sin1[kRotated], sin2[kRotated];
+  float cos1[kRotationBlock], cos2[kRotationBlock], sin1[kRotationBlock], sin2[kRotationBlock];
 };
 
-// By itself: within a loop over heads compilers make no vectors of it.
+// A function of its own: compilers do not vectorize it inside a loop over heads.
 template <class T>
-[[gnu::noinline]] void rotate_one(const T* x, const Rotation& by, T* y, int64_t half, int64_t count) {
+[[gnu::noinline]] void rotate_head(const T* x, const Rotation& by, T* y, int64_t half, int64_t count) {
 #pragma omp simd simdlen(kVector)
   for (int64_t i = 0; i < count; ++i) {
     const float first = load(x + i), second = load(x + half + i);
@@ -230,8 +230,8 @@ void rotate(const T* x, int64_t heads, int64_t head_stride, const T* cos, const 
   // Forward: y1 = x1 c1 - x2 s1, y2 = x2 c2 + x1 s2. Its transpose swaps the sines and their sign.
   const T* sin_first = direction > 0.0f ? sin : sin + half;
   const T* sin_second = direction > 0.0f ? sin + half : sin;
-  for (int64_t begin = 0; begin < half; begin += kRotated) {
-    const int64_t count = half - begin < kRotated ? half - begin : kRotated;
+  for (int64_t begin = 0; begin < half; begin += kRotationBlock) {
+    const int64_t count = half - begin < kRotationBlock ? half - begin : kRotationBlock;
     Rotation by;
 #pragma omp simd simdlen(kVector)
     for (int64_t i = 0; i < count; ++i) {
@@ -239,14 +239,15 @@ void rotate(const T* x, int64_t heads, int64_t head_stride, const T* cos, const 
       by.sin1[i] = direction * load(sin_first + begin + i), by.sin2[i] = direction * load(sin_second + begin + i);
     }
     for (int64_t head = 0; head < heads; ++head)
-      rotate_one(x + head * head_stride + begin, by, y + head * 2 * half + begin, half, count);
+      rotate_head(x + head * head_stride + begin, by, y + head * 2 * half + begin, half, count);
   }
 }
 
-// Pieces of a row of logits: summed in float32, which is as wide as vectors are, and their sums in float64.
+// A row of logits is summed in pieces of this size in float32, for vectorization; the pieces' sums are added in
+// float64.
 constexpr int64_t kPiece = 1024;
 
-// An error of the normalizer is an error of every probability of its row.
+// In float64: an error of the normalizer affects every probability of its row.
 template <class T>
 double log_sum_exp(const T* logits, int64_t count) {
   const float largest = maximum(logits, count);
@@ -269,11 +270,12 @@ float negative_log_likelihood(const T* logits, int64_t target, double log_sum_ex
 template <class T>
 void negative_log_likelihood_backward(const T* logits, T* y, int64_t count, int64_t target, double log_sum_exp,
                                       float scale) {
-  // The normalizer as two floats, so that it keeps its digits.
+  // The normalizer is split into two floats to keep its digits.
   const float high = static_cast<float>(log_sum_exp);
   const float low = static_cast<float>(log_sum_exp - static_cast<double>(high));
-  const float of_target = exponential(load(logits + target) - high - low);
-  // y may be the logits. A loop that reads and writes what may be the same is vectorized only by way of a third place.
+  const float target_probability = exponential(load(logits + target) - high - low);
+  // y may alias the logits. Compilers only vectorize a loop whose input and output may alias if it goes through a
+  // buffer.
   float piece[kPiece];
   for (int64_t first = 0; first < count; first += kPiece) {
     const int64_t length = first + kPiece < count ? kPiece : count - first;
@@ -282,7 +284,7 @@ void negative_log_likelihood_backward(const T* logits, T* y, int64_t count, int6
 #pragma omp simd simdlen(kVector)
     for (int64_t i = 0; i < length; ++i) store(y + first + i, piece[i]);
   }
-  store(y + target, (of_target - 1.0f) * scale);
+  store(y + target, (target_probability - 1.0f) * scale);
 }
 
 template <class T>
@@ -324,21 +326,21 @@ void dropout(const Drop& drop, const T* x, T* y, int64_t first_row, int64_t rows
 }
 
 template <class T>
-void adamw(const T* gradient, float* value, float* exp_avg, float* exp_avg_sq, T* rounded, int64_t count, float divisor,
-           const AdamWFactors& by) {
+void adamw(const T* gradient, float* value, float* exp_avg, float* exp_avg_sq, T* compute_copy, int64_t count,
+           float divisor, const AdamWFactors& by) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) {
     const float g = load(gradient + i) / divisor;
-    const float mean = exp_avg[i] + by.of_gradient * (g - exp_avg[i]);
-    const float square = by.beta2 * exp_avg_sq[i] + by.of_square * g * g;
-    const float denominator = __builtin_sqrtf(square) / by.root_of_correction + by.eps;
+    const float mean = exp_avg[i] + by.gradient_weight * (g - exp_avg[i]);
+    const float square = by.beta2 * exp_avg_sq[i] + by.square_weight * g * g;
+    const float denominator = __builtin_sqrtf(square) / by.sqrt_bias_correction2 + by.eps;
     const float updated = value[i] * by.decay - by.step_size * mean / denominator;
     exp_avg[i] = mean, exp_avg_sq[i] = square, value[i] = updated;
-    store(rounded + i, updated);
+    store(compute_copy + i, updated);
   }
 }
 
-// In float32 as far as that is as good as exact.
+// Accumulates in float32 over pieces that are short enough for nearly exact sums.
 template <class T>
 double sum_of_squares(const T* x, int64_t count) {
   constexpr int64_t kPiece = 512;
@@ -359,7 +361,7 @@ void add(const T* left, const T* right, T* y, int64_t count) {
   for (int64_t i = 0; i < count; ++i) store(y + i, load(left + i) + load(right + i));
 }
 
-// By itself: a loop that may write what it reads elsewhere is not vectorized.
+// A function of its own: compilers do not vectorize a loop whose output may alias another input.
 template <class T>
 void add_to(T* y, const T* x, int64_t count) {
 #pragma omp simd simdlen(kVector)
@@ -391,7 +393,7 @@ constexpr Kernels<T> table = {
 
 }  // namespace
 
-#ifndef MODULAR_BF16_ALONE  // a level that has nothing for float32
+#ifndef MODULAR_BF16_ALONE  // a level without float32 kernels
 extern const Kernels<float> MODULAR_NAME(float_kernels, MODULAR_LEVEL);
 const Kernels<float> MODULAR_NAME(float_kernels, MODULAR_LEVEL) = table<float>;
 #endif

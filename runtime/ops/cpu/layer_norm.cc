@@ -19,10 +19,10 @@ namespace {
 
 using at::Tensor;
 
-/// In float32; where there is none, `otherwise` for each.
-Tensor wide(const std::optional<Tensor>& scale, int64_t hidden, float otherwise) {
+/// `scale` in float32; if there is none, `fallback` for each element.
+Tensor wide(const std::optional<Tensor>& scale, int64_t hidden, float fallback) {
   if (scale && scale->defined()) return scale->to(at::kFloat).contiguous();
-  return at::full({hidden}, otherwise, at::kFloat);
+  return at::full({hidden}, fallback, at::kFloat);
 }
 
 std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& x_given, c10::SymIntArrayRef symbolic_shape,
@@ -80,8 +80,8 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(const Tensor& grad
                                        sums + (pieces.count + piece) * hidden, last - first, hidden);
     });
   });
-  const auto summed = [&](size_t output, int64_t which) {
-    return wanted[output] ? partial[which].sum(0).to(x.scalar_type()) : Tensor();
+  const auto summed = [&](size_t output, int64_t index) {
+    return wanted[output] ? partial[index].sum(0).to(x.scalar_type()) : Tensor();
   };
   return {wanted[0] ? dx : Tensor(), summed(1, 0), summed(2, 1)};
 }

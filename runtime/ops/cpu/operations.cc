@@ -1,4 +1,4 @@
-// The CPU's fused operations: rows are split over threads, the loops are in kernels.cc.
+// The fused operations on CPUs. Rows are split over threads; the loops are in kernels.cc.
 #include "runtime/ops/operations.h"
 
 #include <algorithm>
@@ -120,7 +120,8 @@ std::pair<Tensor, Tensor> cross_entropy(const Tensor& logits_given, const Tensor
   const int64_t rows = logits.size(0), vocab = logits.size(1);
   const Tensor log_sum_exp = at::empty({rows}, logits.options().dtype(at::kDouble));
   const int64_t* target = targets.const_data_ptr<int64_t>();
-  // Summed in float64 row by row: the loss of a large batch keeps its digits and does not depend on the threads.
+  // Summed in float64 row by row, so that the loss of a large batch keeps its digits and does not depend on the
+  // threads.
   std::vector<float> losses(static_cast<size_t>(rows), 0.0f);
   with_element_type(logits, [&](auto element) {
     using T = decltype(element);
@@ -168,7 +169,7 @@ void cross_entropy_backward(const Tensor& grad, const Tensor& logits_given, cons
   });
 }
 
-// Differences of float64 sums keep the digits of what lies between.
+// Differences of float64 prefix sums keep enough digits of the interval's sum.
 Tensor decay_between(const Tensor& steps) {
   const int64_t length = steps.size(-1), rows = length ? steps.numel() / length : 0;
   const Tensor sums = steps.to(at::kDouble).cumsum(-1).contiguous();
@@ -198,21 +199,21 @@ Tensor decay_between_backward(const Tensor& grad_given, const Tensor& decay) {
   return gradient.flip(-1).cumsum(-1).flip(-1).to(at::kFloat);
 }
 
-Tensor drop_elements(const Tensor& x_given, const DropoutRng& drawn) {
+Tensor drop_elements(const Tensor& x_given, const DropoutRng& rng) {
   const Tensor x = x_given.contiguous();
-  const int64_t columns = x.size(-1), rows_of_sample = plain::dropout_rows(x, drawn);
+  const int64_t columns = x.size(-1), rows_per_sample = plain::dropout_rows(x, rng);
   const Tensor y = at::empty_like(x);
   with_element_type(x, [&](auto element) {
     using T = decltype(element);
     const T* from = read<T>(x);
     T* to = write<T>(y);
     cpu::parallel_ranges(
-        drawn.samples.size(0) * rows_of_sample, rows_per_piece(columns), [&](int64_t first, int64_t last) {
+        rng.samples.size(0) * rows_per_sample, rows_per_piece(columns), [&](int64_t first, int64_t last) {
           for (int64_t row = first; row < last;) {
-            const int64_t sample = row / rows_of_sample, row_of_sample = row % rows_of_sample;
-            const int64_t rows = std::min(last - row, rows_of_sample - row_of_sample);
-            cpu::kernels<T>().dropout(cpu::to_drop(drawn, sample, 0, drawn.part * columns), from + row * columns,
-                                      to + row * columns, row_of_sample, rows, columns);
+            const int64_t sample = row / rows_per_sample, row_in_sample = row % rows_per_sample;
+            const int64_t rows = std::min(last - row, rows_per_sample - row_in_sample);
+            cpu::kernels<T>().dropout(cpu::to_drop(rng, sample, 0, rng.part * columns), from + row * columns,
+                                      to + row * columns, row_in_sample, rows, columns);
             row += rows;
           }
         });

@@ -6,8 +6,8 @@
 #include <exception>
 #include <mutex>
 
-// libtorch's threads are those of GNU's OpenMP library, which at::parallel_for reaches by `#pragma omp parallel`. g++
-// makes this call of it; Clang calls another library, which would bring a second pool of threads.
+// libtorch's threads belong to GNU's OpenMP library, which at::parallel_for reaches by `#pragma omp parallel`. g++
+// compiles that to this call; Clang calls another library, which would start a second thread pool.
 extern "C" {
 void GOMP_parallel(void (*region)(void*), void* data, unsigned threads, unsigned flags);
 int omp_get_num_threads();
@@ -25,13 +25,13 @@ struct Region {
   std::exception_ptr failure;
 };
 
-int64_t divided_up(int64_t count, int64_t by) { return (count + by - 1) / by; }
+int64_t divide_up(int64_t count, int64_t by) { return (count + by - 1) / by; }
 
 void run_thread(void* data) {
   auto& region = *static_cast<Region*>(data);
   const int64_t threads =
-      std::min<int64_t>(omp_get_num_threads(), divided_up(region.count, std::max<int64_t>(region.grain, 1)));
-  const int64_t piece = divided_up(region.count, threads), thread = omp_get_thread_num(), first = thread * piece;
+      std::min<int64_t>(omp_get_num_threads(), divide_up(region.count, std::max<int64_t>(region.grain, 1)));
+  const int64_t piece = divide_up(region.count, threads), thread = omp_get_thread_num(), first = thread * piece;
   if (first >= region.count) return;
   try {
     const at::internal::ThreadIdGuard id(static_cast<int>(thread));

@@ -19,8 +19,8 @@ using at::Tensor;
 bool cuts_into_patches(const Tensor& image, const Tensor& weight, c10::SymIntArrayRef symbolic_stride,
                        c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
                        const c10::SymInt& groups) {
-  const auto all = [](const auto& values, int64_t one) {
-    return std::ranges::all_of(values, [=](const auto& value) { return value == one; });
+  const auto all = [](const auto& values, int64_t expected) {
+    return std::ranges::all_of(values, [=](const auto& value) { return value == expected; });
   };
   const c10::IntArrayRef stride = C10_AS_INTARRAYREF_SLOW(symbolic_stride);
   const c10::IntArrayRef window = weight.dim() == 4 ? weight.sizes().slice(2) : c10::IntArrayRef();
@@ -42,7 +42,7 @@ struct Grid {
         patch_rows(weight.size(2)),
         patch_columns(weight.size(3)) {}
 
-  /// What lies beyond the last whole patch is in none.
+  /// The part of the image that full patches cover.
   Tensor covered(const Tensor& image) const {
     return image.narrow(2, 0, rows * patch_rows).narrow(3, 0, columns * patch_columns);
   }
@@ -64,10 +64,10 @@ Tensor convolution(const Tensor& image, const Tensor& weight, const std::optiona
                                                              output_padding, groups);
   const Grid grid(image, weight);
   const Tensor patches = grid.patches(image), by_output = weight.flatten(1).t();
-  const Tensor product = bias && bias->defined() ? at::addmm(*bias, patches, by_output) : at::mm(patches, by_output);
-  return product.view({grid.batch, grid.rows, grid.columns, -1})
+  const Tensor projected = bias && bias->defined() ? at::addmm(*bias, patches, by_output) : at::mm(patches, by_output);
+  return projected.view({grid.batch, grid.rows, grid.columns, -1})
       .permute({0, 3, 1, 2})
-      .contiguous(image.suggest_memory_format());  // as libtorch lays it out
+      .contiguous(image.suggest_memory_format());  // the memory format of libtorch's result
 }
 
 std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, const Tensor& image, const Tensor& weight,
@@ -83,14 +83,14 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, cons
   const Tensor by_patch = grad.permute({0, 2, 3, 1}).reshape({-1, weight.size(0)});
   std::tuple<Tensor, Tensor, Tensor> gradients;
   if (wanted[0]) {
-    Tensor& of_image = std::get<0>(gradients) = at::zeros_like(image, at::MemoryFormat::Contiguous);
-    const Tensor of_patches = at::mm(by_patch, weight.flatten(1));
-    grid.covered(of_image)
+    Tensor& image_gradient = std::get<0>(gradients) = at::zeros_like(image, at::MemoryFormat::Contiguous);
+    const Tensor patch_gradient = at::mm(by_patch, weight.flatten(1));
+    grid.covered(image_gradient)
         .unflatten(3, {grid.columns, grid.patch_columns})
         .unflatten(2, {grid.rows, grid.patch_rows})
-        .copy_(
-            of_patches.view({grid.batch, grid.rows, grid.columns, grid.channels, grid.patch_rows, grid.patch_columns})
-                .permute({0, 3, 1, 4, 2, 5}));
+        .copy_(patch_gradient
+                   .view({grid.batch, grid.rows, grid.columns, grid.channels, grid.patch_rows, grid.patch_columns})
+                   .permute({0, 3, 1, 4, 2, 5}));
   }
   if (wanted[1]) std::get<1>(gradients) = at::mm(by_patch.t(), grid.patches(image)).view(weight.sizes());
   if (wanted[2]) std::get<2>(gradients) = by_patch.sum(0);

@@ -1,5 +1,5 @@
-// The words that dropout compares with its threshold, as modular::DropoutRng lays them out. Included only by files
-// that are compiled once for each instruction set (see kernels.cc).
+// The Philox words that dropout compares with its threshold, in the layout of modular::DropoutRng. Included only by
+// files that are compiled once per instruction set (see kernels.cc).
 #pragma once
 
 #include "runtime/model/philox.h"
@@ -8,8 +8,7 @@
 namespace modular::cpu {
 namespace {
 
-// Calls apply(column, words, count) for the columns [first, last) of a row, in pieces of which words[i] belongs to
-// column + i.
+// Calls apply(column, words, count) for the columns [first, last) of a row in pieces; words[i] belongs to column + i.
 template <class Apply>
 inline void for_each_word(const Drop& drop, uint32_t row, int64_t first, int64_t last, Apply&& apply) {
   for (int64_t group = first / kPhiloxWords; group * kPhiloxWords < last; ++group) {

@@ -1,9 +1,10 @@
-// Whether the program is compiled with the address sanitizer, whose allocator is its own and maps more than any limit.
+// Whether the program is compiled with the address sanitizer, which has its own allocator and maps more memory than any
+// limit allows.
 #pragma once
 
 namespace modular::cpu {
 
-// g++ and Clang say it differently.
+// g++ and Clang have different macros.
 #ifdef __SANITIZE_ADDRESS__
 inline constexpr bool kAddressSanitizer = true;
 #elif defined(__has_feature)

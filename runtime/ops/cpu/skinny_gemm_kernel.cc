@@ -1,4 +1,4 @@
-// Compiled once for each instruction set; see kernels.cc for what that forbids.
+// Compiled once per instruction set; see kernels.cc for the restrictions this implies.
 #include "runtime/ops/cpu/skinny_gemm_kernel.h"
 
 #include "runtime/ops/cpu/vector_math.h"
@@ -10,17 +10,17 @@
 namespace modular::cpu {
 namespace {
 
-// A tile of sums takes most of the registers: kTileRows rows of x by kTileOutputs of the weight.
+// A tile of sums takes most of the registers: kTileRows rows of x by kTileOutputs rows of the weight.
 constexpr int64_t kTileRows = 4, kTileOutputs = kVector == 16 ? 6 : 2;
-static_assert(kNarrowStep % (2 * kVector) == 0);
+static_assert(kSkinnyStep % (2 * kVector) == 0);
 
 using Vector = float __attribute__((vector_size(kVector * sizeof(float)), aligned(sizeof(float)), may_alias));
 using Bits = uint32_t __attribute__((vector_size(kVector * sizeof(float)), aligned(2), may_alias));
 
 inline Vector vector_at(const float* p) { return *reinterpret_cast<const Vector*>(p); }
 
-// The first or the second of two vectors of a row of the weight. Of bfloat16 they are the elements at even and at odd
-// places, each of which is half of a word of 32 bits.
+// The first or second of two vectors from a row of the weight. For bfloat16 they hold the elements at even and at odd
+// indices, each of which is half of a 32-bit word.
 template <bool second>
 inline Vector half_at(const float* p) {
   return vector_at(p + (second ? kVector : 0));
@@ -31,7 +31,7 @@ inline Vector half_at(const Bf16* p) {
   return reinterpret_cast<Vector>(second ? bits & 0xffff0000u : bits << 16);
 }
 
-// Rows of x in the order of these pairs.
+// Packs rows of x in the element order of half_at().
 template <class T>
 void pack(const T* x, int64_t x_row, float* packed, int64_t rows, int64_t features) {
   for (int64_t row = 0; row < rows; ++row, x += x_row, packed += features)
@@ -50,7 +50,7 @@ inline float reduce_sum(const Vector& value) {
 }
 
 #if defined(__AVX512F__)
-// The sums of eight vectors at once, each by halves as reduce_sum has them: a quarter of the shuffles.
+// Reduces eight vectors at once, each in the order of reduce_sum(), with a quarter of the shuffles.
 inline void reduce_sums(const Vector (&values)[8], float (&sums)[8]) {
   const auto at = [&](int64_t i) { return _mm512_loadu_ps(reinterpret_cast<const float*>(&values[i])); };
   __m512 pairs[4], fours[2];
@@ -64,10 +64,10 @@ inline void reduce_sums(const Vector (&values)[8], float (&sums)[8]) {
                              _mm512_shuffle_f32x4(pairs[2 * i], pairs[2 * i + 1], 0xdd));
   const __m512 eights =
       _mm512_add_ps(_mm512_shuffle_ps(fours[0], fours[1], 0x44), _mm512_shuffle_ps(fours[0], fours[1], 0xee));
-  alignas(64) float whole[16];  // each twice: 0 0 4 4 1 1 5 5 …
-  _mm512_store_ps(whole, _mm512_add_ps(eights, _mm512_permute_ps(eights, 0xb1)));
+  alignas(64) float doubled[16];  // each sum twice: 0 0 4 4 1 1 5 5 …
+  _mm512_store_ps(doubled, _mm512_add_ps(eights, _mm512_permute_ps(eights, 0xb1)));
 #pragma GCC unroll 8
-  for (int64_t i = 0; i < 8; ++i) sums[i] = whole[i % 4 * 4 + i / 4 * 2];
+  for (int64_t i = 0; i < 8; ++i) sums[i] = doubled[i % 4 * 4 + i / 4 * 2];
 }
 #endif
 
@@ -84,9 +84,9 @@ inline void add_half(const float* packed, const T* weight, int64_t features, Vec
   }
 }
 
-// Asks for what the next tile reads of the weight, which is farther away than the hardware looks ahead.
+// Prefetches the weight rows of the next tile, which are beyond the reach of hardware prefetchers.
 template <int64_t outputs, class T>
-inline void ask_for(const T* weight, int64_t features) {
+inline void prefetch_next(const T* weight, int64_t features) {
   constexpr int64_t kLine = 64 / sizeof(T);
 #pragma GCC unroll 8
   for (int64_t n = outputs; n < 2 * outputs; ++n)
@@ -95,10 +95,10 @@ inline void ask_for(const T* weight, int64_t features) {
 }
 
 template <int64_t rows, int64_t outputs, class T>
-inline void tile(const float* packed, const T* weight, T* y, int64_t y_row, int64_t features, bool asks = false) {
+inline void tile(const float* packed, const T* weight, T* y, int64_t y_row, int64_t features, bool prefetches = false) {
   Vector sums[rows][outputs] = {};
   for (int64_t k = 0; k < features; k += 2 * kVector) {
-    if (asks) ask_for<outputs>(weight + k, features);
+    if (prefetches) prefetch_next<outputs>(weight + k, features);
     add_half<false>(packed + k, weight + k, features, sums);
     add_half<true>(packed + k, weight + k, features, sums);
   }
@@ -108,10 +108,10 @@ inline void tile(const float* packed, const T* weight, T* y, int64_t y_row, int6
     for (int64_t n = 0; n < outputs; n += 2) {
       const Vector both[8] = {sums[0][n],     sums[1][n],     sums[2][n],     sums[3][n],
                               sums[0][n + 1], sums[1][n + 1], sums[2][n + 1], sums[3][n + 1]};
-      float of_rows[8];
-      reduce_sums(both, of_rows);
+      float reduced[8];
+      reduce_sums(both, reduced);
 #pragma GCC unroll 8
-      for (int64_t i = 0; i < 8; ++i) store(y + i % 4 * y_row + n + i / 4, of_rows[i]);
+      for (int64_t i = 0; i < 8; ++i) store(y + i % 4 * y_row + n + i / 4, reduced[i]);
     }
     return;
   }
@@ -122,7 +122,7 @@ inline void tile(const float* packed, const T* weight, T* y, int64_t y_row, int6
     for (int64_t n = 0; n < outputs; ++n) store(y + m * y_row + n, reduce_sum(sums[m][n]));
 }
 
-// All rows meet some outputs before the next ones are read.
+// Processes all rows for some outputs before reading the weight rows of the next outputs.
 template <int64_t outputs, class T>
 inline void multiply_outputs(const float* packed, const T* weight, T* y, int64_t y_row, int64_t rows,
                              int64_t features) {
@@ -139,11 +139,11 @@ inline void multiply_outputs(const float* packed, const T* weight, T* y, int64_t
 template <class T>
 void multiply(const float* packed, const T* weight, T* y, int64_t y_row, int64_t rows, int64_t features, int64_t first,
               int64_t last) {
-  constexpr int64_t kAlone = 4;  // outputs of a tile of one row
+  constexpr int64_t kSingleRowOutputs = 4;  // outputs per tile of a single row
   int64_t n = first;
   if (rows == 1)
-    for (; n + kAlone <= last; n += kAlone)
-      tile<1, kAlone>(packed, weight + n * features, y + n, y_row, features, true);
+    for (; n + kSingleRowOutputs <= last; n += kSingleRowOutputs)
+      tile<1, kSingleRowOutputs>(packed, weight + n * features, y + n, y_row, features, true);
   for (; n + kTileOutputs <= last; n += kTileOutputs)
     multiply_outputs<kTileOutputs>(packed, weight + n * features, y + n, y_row, rows, features);
   for (; n < last; ++n) multiply_outputs<1>(packed, weight + n * features, y + n, y_row, rows, features);
@@ -151,9 +151,9 @@ void multiply(const float* packed, const T* weight, T* y, int64_t y_row, int64_t
 
 }  // namespace
 
-extern const NarrowKernels<float> MODULAR_NAME(float_narrow, MODULAR_LEVEL);
-extern const NarrowKernels<Bf16> MODULAR_NAME(bf16_narrow, MODULAR_LEVEL);
-const NarrowKernels<float> MODULAR_NAME(float_narrow, MODULAR_LEVEL) = {pack<float>, multiply<float>};
-const NarrowKernels<Bf16> MODULAR_NAME(bf16_narrow, MODULAR_LEVEL) = {pack<Bf16>, multiply<Bf16>};
+extern const SkinnyGemmKernels<float> MODULAR_NAME(float_skinny_gemm, MODULAR_LEVEL);
+extern const SkinnyGemmKernels<Bf16> MODULAR_NAME(bf16_skinny_gemm, MODULAR_LEVEL);
+const SkinnyGemmKernels<float> MODULAR_NAME(float_skinny_gemm, MODULAR_LEVEL) = {pack<float>, multiply<float>};
+const SkinnyGemmKernels<Bf16> MODULAR_NAME(bf16_skinny_gemm, MODULAR_LEVEL) = {pack<Bf16>, multiply<Bf16>};
 
 }  // namespace modular::cpu

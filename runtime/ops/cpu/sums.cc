@@ -12,7 +12,7 @@ namespace {
 
 using at::Scalar, at::Tensor;
 
-bool are_alike(const Tensor& left, const Tensor& right, const Scalar& alpha) {
+bool have_same_layout(const Tensor& left, const Tensor& right, const Scalar& alpha) {
   return left.scalar_type() == at::kBFloat16 && right.scalar_type() == at::kBFloat16 && left.numel() > 0 &&
          right.device().is_cpu() && left.layout() == at::kStrided && right.layout() == at::kStrided &&
          !left.has_names() && !right.has_names() && left.sizes() == right.sizes() &&
@@ -20,19 +20,19 @@ bool are_alike(const Tensor& left, const Tensor& right, const Scalar& alpha) {
 }
 
 Tensor add(const Tensor& left, const Tensor& right, const Scalar& alpha) {
-  if (!are_alike(left, right, alpha)) return at::cpu::add(left, right, alpha);
+  if (!have_same_layout(left, right, alpha)) return at::cpu::add(left, right, alpha);
   const Tensor y = at::empty_like(left);
-  const Bf16 *one = read<Bf16>(left), *other = read<Bf16>(right);
+  const Bf16 *a = read<Bf16>(left), *b = read<Bf16>(right);
   Bf16* to = write<Bf16>(y);
   parallel_ranges(left.numel(), kGrain, [&](int64_t first, int64_t last) {
-    kernels<Bf16>().add(one + first, other + first, to + first, last - first);
+    kernels<Bf16>().add(a + first, b + first, to + first, last - first);
   });
   return y;
 }
 
 Tensor& add_(Tensor& left, const Tensor& right, const Scalar& alpha) {
-  // Of a part that both share libtorch says what is wrong.
-  if (!are_alike(left, right, alpha) || at::get_overlap_status(left, right) == at::MemOverlapStatus::Partial)
+  // For partial overlap, libtorch reports the error.
+  if (!have_same_layout(left, right, alpha) || at::get_overlap_status(left, right) == at::MemOverlapStatus::Partial)
     return at::cpu::add_(left, right, alpha);
   Bf16* to = write<Bf16>(left);
   const Bf16* from = read<Bf16>(right);

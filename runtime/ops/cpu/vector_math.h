@@ -1,19 +1,19 @@
-// What the kernels share: element types and an exponential that compilers turn into vector code. Included only by files
-// that are compiled once for each instruction set, so everything is static (see kernels.cc).
+// Helpers shared by the kernels: element types, and an exponential that compilers vectorize. Included only by files
+// that are compiled once per instruction set, so everything has internal linkage (see kernels.cc).
 #pragma once
 
 #include <stdint.h>
 
 #include "runtime/ops/cpu/kernels.h"
 
-/// What a table of kernels is called: with the instruction set that the file is compiled for.
+/// The name of a table of kernels, which includes the instruction set that the file is compiled for.
 #define MODULAR_JOIN(name, level) name##_##level
 #define MODULAR_NAME(name, level) MODULAR_JOIN(name, level)
 
 namespace modular::cpu {
 namespace {
 
-// Elements of a vector of float32. Compilers that find a conversion expensive take fewer by themselves.
+// Number of float32 elements in a vector. Compilers that consider a conversion expensive choose shorter vectors.
 #if defined(__AVX512F__)
 constexpr int64_t kVector = 16;
 #elif defined(__AVX2__)
@@ -27,7 +27,7 @@ inline void store(float* p, float value) { *p = value; }
 inline float round_to(const float*, float value) { return value; }
 
 inline float load(const Bf16* p) { return __builtin_bit_cast(float, static_cast<uint32_t>(p->bits) << 16); }
-// GCC calls a function for it.
+// GCC would call a function here.
 #if defined(__AVX512BF16__) && defined(__clang__) && __clang_major__ >= 17
 inline uint16_t bf16_bits(float value) { return __builtin_bit_cast(uint16_t, static_cast<__bf16>(value)); }
 #else
@@ -42,8 +42,8 @@ inline float round_to(const Bf16*, float value) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(bf16_bits(value)) << 16);
 }
 
-// exp of what is between -87.3 and 88 within 2 units in the last place: 2^n * exp(r) by range reduction (Cody & Waite)
-// and a polynomial on [-ln2/2, ln2/2] (Cephes' coefficients). NaN comes through.
+// exp of x between -87.3 and 88 within 2 units in the last place: 2^n * exp(r) by range reduction (Cody & Waite) and a
+// polynomial on [-ln2/2, ln2/2] (Cephes' coefficients). Propagates NaN.
 inline float exponential_in_range(float x) {
   const float shifted = x * 1.44269504088896341f + 12582912.0f;  // 1.5 * 2^23: the integer is in the low bits
   const float n = shifted - 12582912.0f;
@@ -60,15 +60,15 @@ inline float exponential_in_range(float x) {
   return p * __builtin_bit_cast(float, power);
 }
 
-// exp of what is not above 0. Below the smallest normal number it is 0.
+// exp of x <= 0. The result is 0 below the smallest normal number.
 inline float exponential_of_negative(float x) { return x < -87.3f ? 0.0f : exponential_in_range(x); }
 
-// exp, infinite from 88 on.
+// exp, infinite above 88.
 inline float exponential(float x) { return x > 88.0f ? __builtin_inff() : exponential_of_negative(x); }
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
 
-// What the lanes of a vector make by halves, which are few steps after each other and vectors of them.
+// Combines the lanes of a vector by halving, in few dependent, vectorizable steps.
 template <class Combine>
 inline float combined(float (&lanes)[kVector], Combine&& combine) {
 #pragma GCC unroll 4
@@ -79,10 +79,10 @@ inline float combined(float (&lanes)[kVector], Combine&& combine) {
 }
 
 inline float reduce_sum(float (&lanes)[kVector]) {
-  return combined(lanes, [](float one, float other) { return one + other; });
+  return combined(lanes, [](float a, float b) { return a + b; });
 }
 
-// Lane by lane: of a maximum that NaNs do not change, compilers make no reduction over a vector by themselves.
+// One maximum per lane: compilers do not vectorize the reduction of a maximum that ignores NaNs.
 template <class T>
 inline float maximum(const T* values, int64_t count) {
   constexpr int64_t kAtOnce = 32;

@@ -8,15 +8,15 @@
 namespace modular::cpu {
 namespace {
 
-/// Row `row` of a tensor [batch or 1, seq]; null where it is undefined.
+/// Row `row` of a tensor [batch or 1, seq]; null if it is undefined.
 template <class T>
 const T* get_row(const at::Tensor& tensor, size_t row) {
   if (!tensor.defined()) return nullptr;
   return read<T>(tensor) + (tensor.size(0) == 1 ? 0 : static_cast<int64_t>(row) * tensor.size(1));
 }
 
-/// Leaves in `ranges` what is between the first and the last key of each query's document; whether documents lie one
-/// after the other, so that this is all of it.
+/// Restricts `ranges` to the span from the first to the last key of each query's document. Returns whether documents
+/// are contiguous, so that ranges suffice.
 bool narrow_to_documents(const int64_t* documents, std::vector<KeyRange>& ranges) {
   const auto seq = static_cast<int64_t>(ranges.size());
   std::unordered_map<int64_t, KeyRange> extents;
@@ -33,7 +33,7 @@ bool narrow_to_documents(const int64_t* documents, std::vector<KeyRange>& ranges
   return runs == extents.size();
 }
 
-/// Takes padding from both ends of each range; whether none is left within one.
+/// Trims padding from both ends of each range. Returns whether no padding is left inside a range.
 bool narrow_to_present(const bool* present, std::vector<KeyRange>& ranges) {
   const size_t seq = ranges.size();
   std::vector<int64_t> next(seq + 1, static_cast<int64_t>(seq)), last(seq + 1, 0), count(seq + 1, 0);

@@ -1,5 +1,5 @@
-// What the loops of attention read of a mask: for each query a range of keys, and what hides keys within it where
-// ranges do not say all.
+// The form of a mask that attention loops read: a range of keys for each query, and what hides keys within the ranges
+// where ranges do not suffice.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,13 +12,13 @@
 
 namespace modular::cpu {
 
-/// The keys that the queries of each row of a batch see.
+/// The keys that are visible to the queries of each row of a batch.
 class VisibleKeys {
  public:
-  /// `seq` queries and as many keys, or, where `mask` hides none, any number of them.
+  /// For `seq` queries and as many keys; or any number of keys if `mask` hides none.
   VisibleKeys(const AttentionMask& mask, int64_t seq, int64_t keys);
 
-  /// Gives `shape` those of a row.
+  /// Sets the visible keys of a row in `shape`.
   void set(AttentionShape& shape, int64_t row) const;
 
  private:
@@ -29,7 +29,7 @@ class VisibleKeys {
   };
 
   at::Tensor padding_, documents_;  // contiguous
-  std::vector<Row> rows_;           // one, where all rows are alike
+  std::vector<Row> rows_;           // a single one if all rows are alike
 };
 
 }  // namespace modular::cpu

@@ -1,4 +1,4 @@
-// How the CUDA kernels read and write elements, and reduce what threads have found. For nvcc.
+// Element access and reductions over threads for the CUDA kernels. For nvcc.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,7 +10,7 @@
 namespace modular::cuda {
 namespace {
 
-constexpr int kThreads = 256;  // of a block
+constexpr int kThreads = 256;  // per block
 
 __device__ inline float load(const float* p) { return *p; }
 __device__ inline float load(const __nv_bfloat16* p) { return __bfloat162float(*p); }
@@ -21,12 +21,12 @@ __device__ inline float round_to(const __nv_bfloat16*, float value) {
   return __bfloat162float(__float2bfloat16(value));
 }
 
-// Memory is read and written 16 bytes at a time where addresses let it be: fewer instructions, each of which moves
-// whole sectors. A row's `width` elements are then one access, or several of a wider type.
+// Memory is accessed 16 bytes at a time if addresses allow it: fewer instructions, each of which moves full sectors. A
+// group of `width` elements of a row is then one access, or several for a wider type.
 template <class T>
 constexpr int kWidth = 16 / sizeof(T);
 
-// The elements of 16 bytes; T is that of the pointer.
+// Converts the elements of 16 bytes; T is the pointer's element type.
 template <class T>
 __device__ inline void unpack(const T*, uint4 bytes, float* values) {
   T elements[kWidth<T>];
@@ -55,7 +55,7 @@ __device__ inline void store(T* p, const float (&values)[width]) {
       for (int i = 0; i < kWidth<T>; ++i) store(elements + i, values[first + i]);
       uint32_t words[4];
       memcpy(words, elements, sizeof(words));
-      // An assignment may be taken apart again.
+      // The compiler may split a plain assignment.
       __stwb(reinterpret_cast<uint4*>(p + first), make_uint4(words[0], words[1], words[2], words[3]));
     }
   }
@@ -70,27 +70,27 @@ bool are_aligned(const Pointers*... pointers) {
   return ((misalignment(pointers) == 0) && ...);
 }
 
-// Calls body(first, values) for all elements of a row that the block's threads share: one by one as far as the row is
-// not aligned, then by vectors, then those that are left.
+// Calls body(first, values) for all elements of a row, which the block's threads share: element by element up to an
+// aligned address, then by vectors, then for the remaining elements.
 template <class T, class Body>
-__device__ void each_of_row(const T* row, int64_t count, const Body& body) {
+__device__ void for_each_in_row(const T* row, int64_t count, const Body& body) {
   constexpr int width = kWidth<T>;
   int64_t before = (16 - misalignment(row)) % 16 / sizeof(T);
   if (before > count) before = count;
   const int64_t end = before + (count - before) / width * width;
-  const auto one = [&](int64_t i) {
+  const auto single = [&](int64_t i) {
     float value[1];
     load(row + i, value);
     body(i, value);
   };
-  for (int64_t i = threadIdx.x; i < before; i += blockDim.x) one(i);
+  for (int64_t i = threadIdx.x; i < before; i += blockDim.x) single(i);
   for (int64_t i = before + static_cast<int64_t>(threadIdx.x) * width; i < end;
        i += static_cast<int64_t>(blockDim.x) * width) {
     float values[width];
     load(row + i, values);
     body(i, values);
   }
-  for (int64_t i = end + threadIdx.x; i < count; i += blockDim.x) one(i);
+  for (int64_t i = end + threadIdx.x; i < count; i += blockDim.x) single(i);
 }
 
 struct Sum {
@@ -104,7 +104,7 @@ struct Largest {
 
 constexpr int kWarp = 32;
 
-// The reduction of every thread's `value` over its warp, known to all of its threads.
+// Reduces every thread's `value` over its warp; all threads of the warp get the result.
 template <class Operation>
 __device__ float reduce_warp(float value) {
   const Operation operation;
@@ -112,15 +112,15 @@ __device__ float reduce_warp(float value) {
   return value;
 }
 
-// The same over the block.
+// Reduces over the block; all threads of the block get the result.
 template <class Operation>
 __device__ float reduce_block(float value) {
-  __shared__ float of_warp[kWarp];
+  __shared__ float warp_values[kWarp];
   value = reduce_warp<Operation>(value);
-  __syncthreads();  // the values of a reduction before this one have been read
-  if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = value;
+  __syncthreads();  // until the values of a previous reduction have been read
+  if (threadIdx.x % kWarp == 0) warp_values[threadIdx.x / kWarp] = value;
   __syncthreads();
-  return reduce_warp<Operation>(threadIdx.x % kWarp < blockDim.x / kWarp ? of_warp[threadIdx.x % kWarp]
+  return reduce_warp<Operation>(threadIdx.x % kWarp < blockDim.x / kWarp ? warp_values[threadIdx.x % kWarp]
                                                                          : Operation::start);
 }
 

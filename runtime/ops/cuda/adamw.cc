@@ -9,18 +9,19 @@ namespace {
 
 using at::Tensor;
 
-AdamWTensor described(const AdamWParameter& of) {
-  return {.gradient = read<__nv_bfloat16>(of.gradient),
-          .value = write<float>(of.value),
-          .exp_avg = write<float>(of.exp_avg),
-          .exp_avg_sq = write<float>(of.exp_avg_sq),
-          .rounded = write<__nv_bfloat16>(of.rounded),
-          .count = of.value.numel(),
-          .is_aligned = is_aligned(of.gradient) && is_aligned(of.value) && is_aligned(of.exp_avg) &&
-                        is_aligned(of.exp_avg_sq) && is_aligned(of.rounded)};
+AdamWTensor describe(const AdamWParameter& parameter) {
+  return {.gradient = read<__nv_bfloat16>(parameter.gradient),
+          .value = write<float>(parameter.value),
+          .exp_avg = write<float>(parameter.exp_avg),
+          .exp_avg_sq = write<float>(parameter.exp_avg_sq),
+          .compute_copy = write<__nv_bfloat16>(parameter.compute_copy),
+          .count = parameter.value.numel(),
+          .is_aligned = is_aligned(parameter.gradient) && is_aligned(parameter.value) &&
+                        is_aligned(parameter.exp_avg) && is_aligned(parameter.exp_avg_sq) &&
+                        is_aligned(parameter.compute_copy)};
 }
 
-AdamWTensor described(const Tensor& gradient) {
+AdamWTensor describe(const Tensor& gradient) {
   AdamWTensor tensor = {};
   tensor.gradient = read<__nv_bfloat16>(gradient);
   tensor.count = gradient.numel();
@@ -28,13 +29,13 @@ AdamWTensor described(const Tensor& gradient) {
   return tensor;
 }
 
-/// As many tensors a launch as it takes.
-template <class Of>
-std::vector<AdamWTensors> to_launches(const std::vector<Of>& all) {
+/// Splits the tensors into launches of at most AdamWTensors::kMost.
+template <class Item>
+std::vector<AdamWTensors> to_launches(const std::vector<Item>& all) {
   std::vector<AdamWTensors> launches;
-  for (const Of& one : all) {
+  for (const Item& item : all) {
     if (launches.empty() || launches.back().count == AdamWTensors::kMost) launches.push_back({});
-    launches.back().of[launches.back().count++] = described(one);
+    launches.back().items[launches.back().count++] = describe(item);
   }
   return launches;
 }
@@ -54,13 +55,13 @@ void adamw(const std::vector<AdamWParameter>& parameters, const AdamWFactors& fa
 Tensor sum_of_squares(const std::vector<Tensor>& tensors) {
   const std::vector<AdamWTensors> launches = to_launches(tensors);
   int64_t blocks = 0;
-  for (const AdamWTensors& launch : launches) blocks += blocks_of_adamw(launch);
+  for (const AdamWTensors& launch : launches) blocks += count_adamw_blocks(launch);
   const Tensor sums = at::empty({blocks}, tensors.front().options().dtype(at::kFloat));
   with_stream(sums, [&](cudaStream_t stream) {
     float* to = write<float>(sums);
     for (const AdamWTensors& launch : launches) {
       launch_sums_of_squares(launch, to, stream);
-      to += blocks_of_adamw(launch);
+      to += count_adamw_blocks(launch);
     }
   });
   return sums.sum(at::kDouble);

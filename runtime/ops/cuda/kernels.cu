@@ -11,7 +11,7 @@ __device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 __device__ inline float gelu_inner(float x) { return x * (1.5957691216057308f + 0.071354816272604305f * x * x); }
 __device__ inline float gelu_inner_slope(float x) { return 1.5957691216057308f + 0.21406444881781292f * x * x; }
 
-// Counters of Philox that a row of columns from `first` on needs: sixteen for each 64 columns.
+// Number of Philox counters for a row of columns from `first` on: sixteen per 64 columns.
 __host__ __device__ inline int64_t count_counters(int64_t first, int64_t columns) {
   return 16 * ((first + columns + 63) / 64 - first / 64);
 }
@@ -31,14 +31,14 @@ __device__ inline void philox(uint32_t (&counter)[4], uint64_t key) {
   }
 }
 
-// A thread draws the four words of one counter: those of four columns, 16 apart.
+// A thread computes the four words of one counter, for four columns that are 16 apart.
 template <class T>
 __global__ void dropout(const T* x, T* y, Drop drop, int64_t samples, int64_t rows, int64_t columns) {
-  const int64_t of_row = count_counters(drop.first_column, columns), first = 16 * (drop.first_column / 64);
+  const int64_t per_row = count_counters(drop.first_column, columns), first = 16 * (drop.first_column / 64);
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < samples * rows * of_row;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < samples * rows * per_row;
        i += step) {
-    const int64_t row = i / of_row, block = first + i % of_row;
+    const int64_t row = i / per_row, block = first + i % per_row;
     uint32_t words[4] = {static_cast<uint32_t>(block), static_cast<uint32_t>(row % rows),
                          static_cast<uint32_t>(drop.samples[row / rows]), 0};
     philox(words, drop.key);
@@ -51,7 +51,7 @@ __global__ void dropout(const T* x, T* y, Drop drop, int64_t samples, int64_t ro
   }
 }
 
-// Of the elements that are left over after all vectors, each has a thread too.
+// The remainder after all vectors is processed with one thread per element.
 template <class T, bool is_silu, int width>
 __global__ void gated(const T* gate, const T* up, T* y, int64_t count) {
   const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -71,13 +71,13 @@ template <class T, bool is_silu, int width>
 __global__ void gated_backward(const T* grad, const T* gate, const T* up, T* dgate, T* dup, int64_t count) {
   const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x, vectors = count / width;
-  // The gradients of the gate and of what it lets through, in their places.
+  // Replaces g and u with the gradients of the gate and of the gated value.
   const auto differentiate = [&](float upstream, float& g, float& u) {
     const float s = sigmoid(is_silu ? g : gelu_inner(g));
     const float slope = s + g * s * (1.0f - s) * (is_silu ? 1.0f : gelu_inner_slope(g));
-    const float of_gate = upstream * u * slope;
+    const float gate_gradient = upstream * u * slope;
     u = upstream * (g * s);
-    g = of_gate;
+    g = gate_gradient;
   };
   for (int64_t i = first; i < vectors; i += step) {
     float upstream[width], gates[width], ups[width];
@@ -96,18 +96,18 @@ __global__ void gated_backward(const T* grad, const T* gate, const T* up, T* dga
   }
 }
 
-// A thread turns `width` pairs of one head's vector. Index is as wide as the number of threads' turns needs: divisions
-// of 64 bits take several times those of 32.
+// A thread rotates `width` pairs of one head's vector. Index is only as wide as the number of work items requires:
+// 64-bit divisions take several times as long as 32-bit ones.
 template <class T, int width, class Index>
 __global__ void rotary(const T* x, const T* cos, const T* sin, T* y, RotaryShape shape, float direction) {
   const int64_t half = shape.dim / 2;
-  const Index turns = static_cast<Index>(half / width), heads = static_cast<Index>(shape.heads);
-  const Index seq = static_cast<Index>(shape.seq), count = static_cast<Index>(shape.batch) * seq * heads * turns;
+  const Index groups = static_cast<Index>(half / width), heads = static_cast<Index>(shape.heads);
+  const Index seq = static_cast<Index>(shape.seq), count = static_cast<Index>(shape.batch) * seq * heads * groups;
   const Index step = static_cast<Index>(gridDim.x) * blockDim.x;
   for (Index index = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x; index < count; index += step) {
-    const Index vector = index / turns, place = vector / heads, sequence = place / seq;
-    const int64_t i = static_cast<int64_t>(index - vector * turns) * width;
-    const int64_t head = vector - place * heads, position = place - sequence * seq;
+    const Index vector = index / groups, row = vector / heads, sequence = row / seq;
+    const int64_t i = static_cast<int64_t>(index - vector * groups) * width;
+    const int64_t head = vector - row * heads, position = row - sequence * seq;
     const T* from = x + sequence * shape.batch_stride + head * shape.head_stride + position * shape.seq_stride;
     const int64_t entry = sequence * shape.table_batch_stride + position * shape.dim;
     T* to = y + static_cast<int64_t>(vector) * shape.dim;
@@ -120,17 +120,17 @@ __global__ void rotary(const T* x, const T* cos, const T* sin, T* y, RotaryShape
     load(from + i, first);
     load(from + half + i, second);
     for (int k = 0; k < width; ++k) {
-      const float turned = first[k] * cos_first[k] - direction * second[k] * sin_first[k];
+      const float rotated = first[k] * cos_first[k] - direction * second[k] * sin_first[k];
       second[k] = second[k] * cos_second[k] + direction * first[k] * sin_second[k];
-      first[k] = turned;
+      first[k] = rotated;
     }
     store(to + i, first);
     store(to + half + i, second);
   }
 }
 
-// One block a row, which it reads once: each thread has the sum of its exponentials over that of its largest logit, and
-// scales it where it meets a larger one (Milakov & Gimelshein, Online normalizer calculation for softmax).
+// One block per row, which it reads once. Each thread keeps the sum of its exponentials relative to its largest logit,
+// and rescales it when it finds a larger one (Milakov & Gimelshein, Online normalizer calculation for softmax).
 template <class T>
 __global__ void cross_entropy(const T* logits, const int64_t* targets, float* losses, float* log_sum_exp, int64_t vocab,
                               int64_t row_stride, int64_t ignored) {
@@ -141,17 +141,17 @@ __global__ void cross_entropy(const T* logits, const int64_t* targets, float* lo
   }
   assert(target >= 0 && target < vocab);
   logits += row * row_stride;
-  // Classes that are hidden have the logit -inf: of nothing else, exponentials are 0 over any other number.
+  // Hidden classes have the logit -inf. If all logits are -inf, any other reference makes the exponentials 0.
   const auto above = [](float largest) { return largest == -INFINITY ? 0.0f : largest; };
   float largest = -INFINITY, sum = 0.0f;
-  each_of_row(logits, vocab, [&](int64_t, const auto& values) {
+  for_each_in_row(logits, vocab, [&](int64_t, const auto& values) {
     float now = largest;
     for (const float value : values) now = fmaxf(now, value);
     if (now > largest) sum *= expf(largest - now), largest = now;
     for (const float value : values) sum += expf(value - above(largest));
   });
-  const float of_row = reduce_block<Largest>(largest);
-  const float normalizer = of_row + logf(reduce_block<Sum>(sum * expf(above(largest) - above(of_row))));
+  const float row_largest = reduce_block<Largest>(largest);
+  const float normalizer = row_largest + logf(reduce_block<Sum>(sum * expf(above(largest) - above(row_largest))));
   if (threadIdx.x == 0) log_sum_exp[row] = normalizer, losses[row] = normalizer - load(logits + target);
 }
 
@@ -163,20 +163,20 @@ __global__ void cross_entropy_backward(const float* grad, const T* logits, const
   logits += row * row_stride, dlogits += row * dlogits_row_stride;
   const float scale = target == ignored ? 0.0f : *grad, normalizer = log_sum_exp[row];
   const auto differentiate = [&](float logit) { return expf(logit - normalizer) * scale; };
-  const auto of_target = [&] { return (expf(load(logits + target) - normalizer) - 1.0f) * scale; };
+  const auto differentiate_target = [&] { return (expf(load(logits + target) - normalizer) - 1.0f) * scale; };
   if (scale == 0.0f) {  // also where the logits are not finite
-    each_of_row(dlogits, vocab, [&](int64_t first, auto& values) {
+    for_each_in_row(dlogits, vocab, [&](int64_t first, auto& values) {
       for (float& value : values) value = 0.0f;
       store(dlogits + first, values);
     });
   } else if (misalignment(logits) != misalignment(dlogits)) {
     for (int64_t i = threadIdx.x; i < vocab; i += blockDim.x)
-      store(dlogits + i, i == target ? of_target() : differentiate(load(logits + i)));
+      store(dlogits + i, i == target ? differentiate_target() : differentiate(load(logits + i)));
   } else {
-    each_of_row(logits, vocab, [&](int64_t first, auto& values) {
-      // Before the store, as the gradient may take the place of the logits.
+    for_each_in_row(logits, vocab, [&](int64_t first, auto& values) {
+      // Computed before the store, because the gradient may alias the logits.
       const bool has_target = first <= target && target < first + static_cast<int64_t>(sizeof(values) / sizeof(float));
-      const float at_target = has_target ? of_target() : 0.0f;
+      const float at_target = has_target ? differentiate_target() : 0.0f;
       for (float& value : values) value = differentiate(value);
       store(dlogits + first, values);
       if (has_target) store(dlogits + target, at_target);
@@ -184,7 +184,7 @@ __global__ void cross_entropy_backward(const float* grad, const T* logits, const
   }
 }
 
-// Enough blocks for any GPU; the loops take the rest.
+// Enough blocks for any GPU; the kernels loop over the rest.
 unsigned blocks_for(int64_t count) {
   const int64_t blocks = (count + kThreads - 1) / kThreads;
   return static_cast<unsigned>(blocks < 8192 ? blocks : 8192);

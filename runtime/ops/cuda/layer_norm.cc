@@ -62,7 +62,7 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm_backward(
                                    read<float>(inverse_deviation), write<T>(dx), write<float>(partial), blocks, rows,
                                    hidden, stream);
   });
-  Tensor sums;  // of the weight and the bias
+  Tensor sums;  // gradients of weight and bias
   if (wanted[1] || wanted[2]) sums = partial.sum(1).to(x.scalar_type());
   return {wanted[0] ? dx : Tensor(), wanted[1] ? sums[0] : Tensor(), wanted[2] ? sums[1] : Tensor()};
 }

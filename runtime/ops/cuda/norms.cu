@@ -1,5 +1,5 @@
-// RMSNorm and LayerNorm. Rows are read once and kept in registers, and the backward finds all gradients in one pass;
-// but rows that are too long for that, or do not lie on 16 bytes, are read in loops (norm_loops.h).
+// RMSNorm and LayerNorm. Rows are read once and kept in registers, and the backward computes all gradients in one pass.
+// Rows that are too long for that, or not aligned to 16 bytes, are read in loops (norm_loops.h).
 #include <type_traits>
 
 #include "runtime/ops/cuda/access.h"
@@ -9,16 +9,16 @@
 namespace modular::cuda {
 namespace {
 
-// The part of a row that one of its `lanes` threads keeps: as many elements as `eights` eights, in vectors, each beside
-// those of the thread's neighbours.
+// The part of a row that one of its `lanes` threads keeps: `eights` groups of eight elements, in vectors, each adjacent
+// to the vectors of neighboring threads.
 template <class T, int lanes, int eights>
 struct Part {
   static constexpr int kVector = kWidth<T>, kVectors = eights * 8 / kVector;
-  static constexpr int kFull = (eights - 1) * 8 / kVector;  // vectors that no row is too short for
+  static constexpr int kFull = (eights - 1) * 8 / kVector;  // vectors that are full in every row
   using Values = float[kVectors][kVector];
   using Bytes = uint4[kVectors];
 
-  // Calls body(vector, column). Unrolled, as registers have no index.
+  // Calls body(vector, column). Unrolled, because registers cannot be indexed.
   template <class Body>
   static __device__ void each(int64_t hidden, const Body& body) {
 #pragma unroll
@@ -27,19 +27,19 @@ struct Part {
       if (vector < kFull || column < hidden) body(vector, column);
     }
   }
-  // Only moves bytes, so that no load waits for the one before it.
+  // Only moves bytes, so that loads do not wait for each other.
   static __device__ void load(const T* row, int64_t hidden, Bytes& bytes) {
     each(hidden, [&](int vector, int column) { bytes[vector] = *reinterpret_cast<const uint4*>(row + column); });
   }
 };
 
 template <class T, class W, bool centered, int lanes, int eights>
-__global__ void __launch_bounds__(kThreads) norm(Forward<T, W> of) {
+__global__ void __launch_bounds__(kThreads) norm(Forward<T, W> args) {
   using Own = Part<T, lanes, eights>;
-  const int64_t row = first_row<lanes>(), hidden = of.hidden;
-  if (row >= of.rows) return;
-  const T* x = of.x + row * hidden;
-  T* y = of.y + row * hidden;
+  const int64_t row = first_row<lanes>(), hidden = args.hidden;
+  if (row >= args.rows) return;
+  const T* x = args.x + row * hidden;
+  T* y = args.y + row * hidden;
   typename Own::Bytes bytes = {};
   Own::load(x, hidden, bytes);
   typename Own::Values values;
@@ -56,15 +56,15 @@ __global__ void __launch_bounds__(kThreads) norm(Forward<T, W> of) {
     for (const float value : values[vector]) square[0] += (value - mean[0]) * (value - mean[0]);
   });
   sum_over_row<lanes>(square);
-  const float inverse = rsqrtf(square[0] / static_cast<float>(hidden) + of.eps);
-  if (threadIdx.x % lanes == 0) keep_statistics<centered>(of, row, mean[0], inverse);
+  const float inverse = rsqrtf(square[0] / static_cast<float>(hidden) + args.eps);
+  if (threadIdx.x % lanes == 0) keep_statistics<centered>(args, row, mean[0], inverse);
   Own::each(hidden, [&](int vector, int column) {
-    normalize<centered>(of, column, mean[0], inverse, values[vector]);
+    normalize<centered>(args, column, mean[0], inverse, values[vector]);
     store(y + column, values[vector]);
   });
 }
 
-// Sums the block's columns over its warps, in the warps' order, into `to` [hidden].
+// Sums the block's columns over its warps, in warp order, into `to` [hidden].
 template <class T, int lanes, int eights>
 __device__ void store_column_sums(const typename Part<T, lanes, eights>::Values& sums, float* to, int64_t hidden) {
   using Own = Part<T, lanes, eights>;
@@ -72,47 +72,47 @@ __device__ void store_column_sums(const typename Part<T, lanes, eights>::Values&
     Own::each(hidden, [&](int vector, int column) { store(to + column, sums[vector]); });
   } else {
     constexpr int kColumns = kWarp * Own::kVector;
-    __shared__ float of_warps[kThreads / kWarp][kColumns];
+    __shared__ float warp_sums[kThreads / kWarp][kColumns];
 #pragma unroll
     for (int vector = 0; vector < Own::kVectors; ++vector) {
-      __syncthreads();  // the sums before these have been read
+      __syncthreads();  // until the previous sums have been read
       for (int k = 0; k < Own::kVector; ++k)
-        of_warps[threadIdx.x / kWarp][threadIdx.x % kWarp * Own::kVector + k] = sums[vector][k];
+        warp_sums[threadIdx.x / kWarp][threadIdx.x % kWarp * Own::kVector + k] = sums[vector][k];
       __syncthreads();
       const int own = static_cast<int>(threadIdx.x), column = vector * kColumns + own;
       if (own >= kColumns || column >= hidden) continue;
       float sum = 0.0f;
-      for (const auto& of_warp : of_warps) sum += of_warp[own];
+      for (const auto& columns : warp_sums) sum += columns[own];
       to[column] = sum;
     }
   }
 }
 
-// A block walks rows, `gridDim.x` blocks' apart; each thread sums the same columns of all that it meets.
+// A block iterates over rows with a stride of all blocks' rows; each thread sums the same columns of all its rows.
 template <class T, class W, bool centered, int lanes, int eights>
-__global__ void __launch_bounds__(kThreads) norm_backward(Backward<T, W> of) {
+__global__ void __launch_bounds__(kThreads) norm_backward(Backward<T, W> args) {
   using Own = Part<T, lanes, eights>;
-  const int64_t hidden = of.hidden, step = static_cast<int64_t>(gridDim.x) * (kThreads / lanes);
-  typename Own::Values of_weight = {}, of_bias = {};
-  for (int64_t row = first_row<lanes>(); row < of.rows; row += step) {
-    const T *grad = of.grad + row * hidden, *x = of.x + row * hidden;
-    T* dx = of.dx + row * hidden;
+  const int64_t hidden = args.hidden, step = static_cast<int64_t>(gridDim.x) * (kThreads / lanes);
+  typename Own::Values weight_sums = {}, bias_sums = {};
+  for (int64_t row = first_row<lanes>(); row < args.rows; row += step) {
+    const T *grad = args.grad + row * hidden, *x = args.x + row * hidden;
+    T* dx = args.dx + row * hidden;
     typename Own::Bytes grad_bytes = {}, x_bytes = {};
     Own::load(grad, hidden, grad_bytes);
     Own::load(x, hidden, x_bytes);
-    const float mean = centered ? of.mean[row] : 0.0f, inverse = of.inverse[row];
-    float sums[1 + centered] = {};  // along the normalized values, and of all
+    const float mean = centered ? args.mean[row] : 0.0f, inverse = args.inverse[row];
+    float sums[1 + centered] = {};  // of upstream * normalized, and of upstream
     typename Own::Values upstream, normalized;
     Own::each(hidden, [&](int vector, int column) {
       unpack(grad, grad_bytes[vector], upstream[vector]);
       unpack(x, x_bytes[vector], normalized[vector]);
       float weights[Own::kVector];
-      load_or(1.0f, of.weight, column, weights);
+      load_or(1.0f, args.weight, column, weights);
       for (int k = 0; k < Own::kVector; ++k) {
         float &above = upstream[vector][k], &value = normalized[vector][k];
         value = (value - mean) * inverse;
-        of_weight[vector][k] += above * value;
-        if constexpr (centered) of_bias[vector][k] += above;
+        weight_sums[vector][k] += above * value;
+        if constexpr (centered) bias_sums[vector][k] += above;
         above *= weights[k];
         sums[0] += above * value;
         if constexpr (centered) sums[centered] += above;
@@ -128,22 +128,22 @@ __global__ void __launch_bounds__(kThreads) norm_backward(Backward<T, W> of) {
       store(dx + column, normalized[vector]);
     });
   }
-  float* partial = of.partial + blockIdx.x * hidden;
-  store_column_sums<T, lanes, eights>(of_weight, partial, hidden);
-  if constexpr (centered) store_column_sums<T, lanes, eights>(of_bias, partial + gridDim.x * hidden, hidden);
+  float* partial = args.partial + blockIdx.x * hidden;
+  store_column_sums<T, lanes, eights>(weight_sums, partial, hidden);
+  if constexpr (centered) store_column_sums<T, lanes, eights>(bias_sums, partial + gridDim.x * hidden, hidden);
 }
 
 template <int value>
 using Constant = std::integral_constant<int, value>;
 
-constexpr int64_t kMostOfAWarp = 1024, kMostOfABlock = 8192;  // elements of a row in registers
+constexpr int64_t kWarpElements = 1024, kBlockElements = 8192;  // longest rows in registers
 
-int lanes_for(int64_t hidden) { return hidden <= kMostOfAWarp ? kWarp : kThreads; }
+int lanes_for(int64_t hidden) { return hidden <= kWarpElements ? kWarp : kThreads; }
 
-/// How many eights of a row each of its threads keeps.
+/// Number of groups of eight elements that each thread of a row keeps.
 int eights_for(int64_t hidden) {
-  const int64_t of_all = 8 * lanes_for(hidden);
-  return static_cast<int>((hidden + of_all - 1) / of_all);
+  const int64_t row_group = 8 * lanes_for(hidden);
+  return static_cast<int>((hidden + row_group - 1) / row_group);
 }
 
 // Calls in_registers(lanes, eights) or in_loops(lanes, width), all constants, for rows of `hidden` elements.
@@ -162,9 +162,9 @@ void with_row_shape(int64_t hidden, bool aligned, const InRegisters& in_register
         return in_registers(lanes, Constant<4>());
     }
   };
-  if (hidden <= kMostOfAWarp) {
+  if (hidden <= kWarpElements) {
     with_lanes(Constant<kWarp>());
-  } else if (hidden <= kMostOfABlock) {
+  } else if (hidden <= kBlockElements) {
     with_lanes(Constant<kThreads>());
   } else if (aligned && hidden % kWidth<T> == 0) {
     in_loops(Constant<kThreads>(), Constant<kWidth<T>>());
@@ -173,45 +173,45 @@ void with_row_shape(int64_t hidden, bool aligned, const InRegisters& in_register
   }
 }
 
-unsigned blocks_of_rows(int64_t rows, int lanes) {
+unsigned blocks_for_rows(int64_t rows, int lanes) {
   const int64_t each = kThreads / lanes;
   return static_cast<unsigned>((rows + each - 1) / each);
 }
 
 template <bool centered, class T, class W>
-void launch(const Forward<T, W>& of, cudaStream_t stream) {
-  if (!of.rows) return;
+void launch(const Forward<T, W>& args, cudaStream_t stream) {
+  if (!args.rows) return;
   with_row_shape<T>(
-      of.hidden, are_aligned(of.x, of.weight, of.bias, of.y),
+      args.hidden, are_aligned(args.x, args.weight, args.bias, args.y),
       [&](auto lanes, auto eights) {
         norm<T, W, centered, lanes.value, eights.value>
-            <<<blocks_of_rows(of.rows, lanes.value), kThreads, 0, stream>>>(of);
+            <<<blocks_for_rows(args.rows, lanes.value), kThreads, 0, stream>>>(args);
       },
       [&](auto lanes, auto width) {
         norm_in_loops<T, W, centered, width.value, lanes.value>
-            <<<blocks_of_rows(of.rows, lanes.value), kThreads, 0, stream>>>(of);
+            <<<blocks_for_rows(args.rows, lanes.value), kThreads, 0, stream>>>(args);
       });
 }
 
 template <bool centered, class T, class W>
-void launch(const Backward<T, W>& of, int64_t count, cudaStream_t stream) {
-  if (!of.hidden) return;
+void launch(const Backward<T, W>& args, int64_t count, cudaStream_t stream) {
+  if (!args.hidden) return;
   const auto blocks = static_cast<unsigned>(count);
   with_row_shape<T>(
-      of.hidden, are_aligned(of.grad, of.x, of.weight, of.dx, of.partial),
+      args.hidden, are_aligned(args.grad, args.x, args.weight, args.dx, args.partial),
       [&](auto lanes, auto eights) {
-        norm_backward<T, W, centered, lanes.value, eights.value><<<blocks, kThreads, 0, stream>>>(of);
+        norm_backward<T, W, centered, lanes.value, eights.value><<<blocks, kThreads, 0, stream>>>(args);
       },
       [&](auto lanes, auto width) {
-        if (of.rows)
+        if (args.rows)
           norm_backward_in_loops<T, W, centered, width.value, lanes.value>
-              <<<blocks_of_rows(of.rows, lanes.value), kThreads, 0, stream>>>(of);
-        const dim3 pieces(static_cast<unsigned>((of.hidden + kThreads - 1) / kThreads), blocks);
-        norm_column_sums<T, W, centered><<<pieces, kThreads, 0, stream>>>(of);
+              <<<blocks_for_rows(args.rows, lanes.value), kThreads, 0, stream>>>(args);
+        const dim3 pieces(static_cast<unsigned>((args.hidden + kThreads - 1) / kThreads), blocks);
+        norm_column_sums<T, W, centered><<<pieces, kThreads, 0, stream>>>(args);
       });
 }
 
-// Calls run(weight) with the weight as what it is.
+// Calls run(weight) with the weight as a typed pointer.
 template <class T, class Run>
 void with_weight(const void* weight, bool wide, const Run& run) {
   if (wide) {
@@ -224,20 +224,20 @@ void with_weight(const void* weight, bool wide, const Run& run) {
 }  // namespace
 
 int64_t norm_backward_blocks(bool is_layer_norm, int64_t rows, int64_t hidden) {
-  // As many as a multiprocessor's registers hold, by the eights that a thread keeps.
-  constexpr int64_t kMultiprocessors = 132, kOfRmsNorm[] = {1, 4, 3, 2, 2}, kOfLayerNorm[] = {1, 4, 2, 2, 1};
-  const int eights = hidden <= kMostOfABlock ? eights_for(hidden) : 0;
-  const int64_t most = kMultiprocessors * (is_layer_norm ? kOfLayerNorm : kOfRmsNorm)[eights];
-  const int64_t blocks = blocks_of_rows(rows, lanes_for(hidden));
+  // As many blocks as fit into a multiprocessor's registers, by the number of eights per thread.
+  constexpr int64_t kMultiprocessors = 132, kRmsNormBlocks[] = {1, 4, 3, 2, 2}, kLayerNormBlocks[] = {1, 4, 2, 2, 1};
+  const int eights = hidden <= kBlockElements ? eights_for(hidden) : 0;
+  const int64_t most = kMultiprocessors * (is_layer_norm ? kLayerNormBlocks : kRmsNormBlocks)[eights];
+  const int64_t blocks = blocks_for_rows(rows, lanes_for(hidden));
   return blocks < 1 ? 1 : blocks < most ? blocks : most;
 }
 
 template <class T>
 void Launch<T>::rms_norm(const T* x, const void* weight, bool wide, T* y, float* inverse_rms, int64_t rows,
                          int64_t hidden, float eps, cudaStream_t stream) {
-  with_weight<T>(weight, wide, [&](const auto* of_type) {
-    using W = std::decay_t<decltype(*of_type)>;
-    launch<false>(Forward<T, W>{x, of_type, nullptr, y, nullptr, inverse_rms, rows, hidden, eps}, stream);
+  with_weight<T>(weight, wide, [&](const auto* typed) {
+    using W = std::decay_t<decltype(*typed)>;
+    launch<false>(Forward<T, W>{x, typed, nullptr, y, nullptr, inverse_rms, rows, hidden, eps}, stream);
   });
 }
 
@@ -245,9 +245,9 @@ template <class T>
 void Launch<T>::rms_norm_backward(const T* grad, const T* x, const void* weight, bool wide, const float* inverse_rms,
                                   T* dx, float* partial, int64_t blocks, int64_t rows, int64_t hidden,
                                   cudaStream_t stream) {
-  with_weight<T>(weight, wide, [&](const auto* of_type) {
-    using W = std::decay_t<decltype(*of_type)>;
-    launch<false>(Backward<T, W>{grad, x, of_type, nullptr, inverse_rms, dx, partial, rows, hidden}, blocks, stream);
+  with_weight<T>(weight, wide, [&](const auto* typed) {
+    using W = std::decay_t<decltype(*typed)>;
+    launch<false>(Backward<T, W>{grad, x, typed, nullptr, inverse_rms, dx, partial, rows, hidden}, blocks, stream);
   });
 }
 

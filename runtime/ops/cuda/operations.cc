@@ -1,4 +1,4 @@
-// The fused operations on CUDA tensors, part of libmodular_cuda. Attention is libtorch's own there.
+// The fused operations on CUDA tensors, part of libmodular_cuda. Attention uses libtorch's kernels.
 #include "runtime/ops/operations.h"
 
 #include "runtime/model/tensors.h"
@@ -13,7 +13,7 @@ namespace {
 using at::Tensor;
 using cuda::read, cuda::with_element_type, cuda::write;
 
-// Whether a norm's weight is not of the values' type.
+// Whether a norm's weight differs in type from the values.
 bool is_wide(const Tensor& weight, const Tensor& x) { return weight.scalar_type() != x.scalar_type(); }
 
 std::pair<Tensor, Tensor> rms_norm(const Tensor& x_given, const Tensor& weight_given, double eps) {
@@ -103,19 +103,19 @@ void cross_entropy_backward(const Tensor& grad, const Tensor& logits_given, cons
   });
 }
 
-Tensor drop_elements(const Tensor& x_given, const DropoutRng& drawn) {
+Tensor drop_elements(const Tensor& x_given, const DropoutRng& rng) {
   const Tensor x = x_given.contiguous();
   const int64_t columns = x.size(-1);
   const Tensor y = at::empty_like(x);
   with_element_type(x, [&](auto element, cudaStream_t stream) {
     using T = decltype(element);
-    const cuda::Drop drop = {.samples = read<int64_t>(drawn.samples),
-                             .key = drawn.key,
-                             .threshold = static_cast<uint32_t>(plain::dropout_threshold(drawn.p)),
-                             .scale = static_cast<float>(1.0 / (1.0 - drawn.p)),
-                             .first_column = drawn.part * columns};
-    cuda::Launch<T>::dropout(read<T>(x), write<T>(y), drop, drawn.samples.size(0), plain::dropout_rows(x, drawn),
-                             columns, stream);
+    const cuda::Drop drop = {.samples = read<int64_t>(rng.samples),
+                             .key = rng.key,
+                             .threshold = static_cast<uint32_t>(plain::dropout_threshold(rng.p)),
+                             .scale = static_cast<float>(1.0 / (1.0 - rng.p)),
+                             .first_column = rng.part * columns};
+    cuda::Launch<T>::dropout(read<T>(x), write<T>(y), drop, rng.samples.size(0), plain::dropout_rows(x, rng), columns,
+                             stream);
   });
   return y;
 }
@@ -123,8 +123,8 @@ Tensor drop_elements(const Tensor& x_given, const DropoutRng& drawn) {
 }  // namespace
 }  // namespace modular
 
-/// Found by name by the fused functions, when they are installed or first meet a CUDA tensor. Installs what replaces
-/// libtorch's own on GPUs.
+/// Entry point that the fused functions look up by name when they are installed or first get a CUDA tensor. Installs
+/// the replacements of libtorch's own GPU kernels.
 extern "C" __attribute__((visibility("default"))) const modular::Operations* modular_cuda_operations() {
   using namespace modular;
   cuda::install_layer_norm();

@@ -1,4 +1,4 @@
-// From CUDA tensors to what the kernels take.
+// Conversion of CUDA tensors to kernel arguments.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -9,15 +9,15 @@
 
 namespace modular::cuda {
 
-/// Calls body(stream), which launches kernels, on the tensor's device.
+/// Calls body(stream), which launches kernels, with the tensor's device current.
 template <class Body>
 void with_stream(const at::Tensor& tensor, Body&& body) {
-  const c10::cuda::CUDAGuard on_its_device(tensor.device());
+  const c10::cuda::CUDAGuard device_guard(tensor.device());
   body(static_cast<cudaStream_t>(c10::cuda::getCurrentCUDAStream()));
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
-/// Calls body(T{}, stream) with the element type that the kernels know, on the tensor's device.
+/// Calls body(T{}, stream) with the tensor's element type for the kernels and the tensor's device current.
 template <class Body>
 void with_element_type(const at::Tensor& tensor, Body&& body) {
   with_stream(tensor, [&](cudaStream_t stream) {
@@ -30,12 +30,12 @@ void with_element_type(const at::Tensor& tensor, Body&& body) {
   });
 }
 
-/// Whether kernels may read it 16 bytes at a time.
+/// Whether kernels may read the tensor 16 bytes at a time.
 inline bool is_aligned(const at::Tensor& tensor) {
   return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % 16 == 0;
 }
 
-// Null of a tensor that is undefined.
+// Null if the tensor is undefined.
 template <class T>
 const T* read(const at::Tensor& tensor) {
   return tensor.defined() ? static_cast<const T*>(tensor.const_data_ptr()) : nullptr;

@@ -121,7 +121,7 @@ class Search:
         """The levels that validation rejects, by number."""
         with tempfile.TemporaryDirectory(prefix="planted-") as name:
             messages, _ = judge.flatten(pathlib.Path(name), programs)
-        return {number: {level for level, message in of.items() if "would not mean what the spec means" in message}
+        return {number: {level for level, message in of.items() if "would differ in meaning from the spec" in message}
                 for number, of in messages.items()}
 
 

@@ -1,21 +1,21 @@
-"""Functions of the module: methods, static ones, overloads, free functions, lambdas, other modules."""
+"""Functions of the module: methods, static methods, overloads, free functions, lambdas, other modules."""
 
-from parts import WHOLE, WRONG, Value, Var
+from parts import FULL, WRONG, Value, Var
 from statements import Statements
 
-# Functions of the contract whose names a module's own functions may take; with that, the module calls the contract's by
-# qualified names.
+# Contract functions whose names a module's own functions may have. Such a module calls the contract's functions by
+# qualified name.
 OF_CONTRACT = ("rms_norm", "soft_cap", "activation", "rotary", "attention", "gated_activation", "causal_conv1d")
 
 
 class Functions(Statements):
     def called(self, scope, _depth=0):
-        """A function of some of the values in scope, and a call of it."""
+        """Adds a function of some of the values in scope, and a call of it."""
         kinds = [self.method, self.method, self.out_parameter, self.of_two, self.own_function, self.own_function]
         self.pick(kinds)(scope)
 
     def body(self, given, is_plain):
-        """Parameters for values in scope, statements of them, and what is in scope at their end."""
+        """Parameters for values in scope, statements that use them, and the values in scope at the end."""
         outer, self.lines = self.lines, []
         was_plain, self.is_plain = self.is_plain, is_plain
         parameters = [Var(self.name("p"), v.shape, v.type) for v in given]
@@ -93,7 +93,7 @@ class Functions(Statements):
             scope.append(Var(one, result.shape, result.type))
 
     def own_function(self, scope):
-        """A static method or a free function, perhaps of the name of one that has a rule."""
+        """A static method or a free function, possibly with the name of a function that has a rule."""
         given = self.given(scope)
         parameters, inner, lines = self.body(given, True)
         result = self.pick(inner[-2:])
@@ -105,7 +105,7 @@ class Functions(Statements):
         arguments = [v.name for v in given]
         if name in OF_CONTRACT:
             self.use("functions named as rules")
-            # With the parameters that the contract's has.
+            # With the parameters of the contract's function.
             more = {"rms_norm": (2, ", double"), "soft_cap": (1, ", double"), "attention": (2, ", double")}
             if name in more and more[name][0] == len(parameters):
                 signature += more[name][1]
@@ -122,8 +122,8 @@ class Functions(Statements):
         self.declared(Value(f"{call}({', '.join(arguments)})", result.shape, result.type), scope)
 
     def listed(self, v):
-        """Values in a vector, put together; where they are split, modgen knows nothing of what is pushed back."""
-        if v.type != WHOLE and not self.wild():
+        """Values in a vector, concatenated. If they are split, modgen does not know the elements that are pushed back."""
+        if v.type != FULL and not self.wild():
             return None
         self.use("vectors")
         name = self.name("list")
@@ -131,32 +131,32 @@ class Functions(Statements):
             self.lines += [f"std::vector<Tensor> {name};", f"{name}.push_back({v.name});", f"{name}.push_back(-{v.name});"]
         else:
             self.lines.append(f"const std::vector<Tensor> {name} = {{{v.name}, torch::tanh({v.name})}};")
-        bad = v.type != WHOLE
-        return Value(f"torch::stack({name}, 0).{self.pick(['sum', 'mean'])}(0)", v.shape, self.typed(None if bad else WHOLE))
+        bad = v.type != FULL
+        return Value(f"torch::stack({name}, 0).{self.pick(['sum', 'mean'])}(0)", v.shape, self.typed(None if bad else FULL))
 
     def lambda_call(self, v, scope):
-        """A lambda that is called; where it is split, or captures what is, modgen rejects it."""
-        if v.type != WHOLE and not self.wild():
+        """A lambda that is called. modgen rejects it if its result or a capture is split."""
+        if v.type != FULL and not self.wild():
             return None
-        others = [w for w in scope if w.type == WHOLE and w.shape == v.shape]
+        others = [w for w in scope if w.type == FULL and w.shape == v.shape]
         name, parameter = self.name("mix"), self.name("p")
         captured = self.pick(others).name if others and self.chance(0.6) else parameter
         capture = self.pick(["[&]", "[=]"]) if captured != parameter else "[]"
-        if self.is_right and v.type != WHOLE:
+        if self.is_right and v.type != FULL:
             self.is_right = False
         self.use("lambdas")
         self.lines.append(f"const auto {name} = {capture}(const Tensor& {parameter}) {{ "
                           f"return torch::tanh({parameter}) * 0.5 + {captured}; }};")
-        return Value(f"{name}({v.name})", v.shape, WHOLE if v.type == WHOLE else WRONG)
+        return Value(f"{name}({v.name})", v.shape, FULL if v.type == FULL else WRONG)
 
     # ---- Other modules ----
 
     def submodule(self, v):
-        """A norm that serves whole and split values, or a small network, as a module of its own."""
+        """A norm that is used for full and split values, or a small network, as a separate module."""
         if not v.shape or v.type == WRONG:
             return None
         last = v.shape[-1]
-        if v.shape == [self.B, self.S, self.H] and v.type == WHOLE and self.chance(0.7):
+        if v.shape == [self.B, self.S, self.H] and v.type == FULL and self.chance(0.7):
             return self.network(v)
         if last not in (self.d, self.H) or v.type[0] == "partial" or v.type == ("split", len(v.shape) - 1):
             return None
@@ -166,7 +166,7 @@ class Functions(Statements):
         if name is None:
             name = self.submodules[key] = self.name("norm")
             self.fields.append((f"{self.prefix}Norm {name};",
-                                f'{name}(register_module("{name}", {self.prefix}Norm({last.made})))'))
+                                f'{name}(register_module("{name}", {self.prefix}Norm({last.in_constructor})))'))
         return Value(f"{name}({v.name})", v.shape, v.type)
 
     def network(self, v):

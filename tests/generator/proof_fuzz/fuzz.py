@@ -1,15 +1,15 @@
 """Fuzzes the proofs of shard types.
 
-Random modules (modules.py) are woven by modgen; those that it accepts are compiled, many in one program, and run on one
-process and on 2 and 4 simulated ranks, forward and backward, in double precision. None may differ. Half of the modules
-are right by construction, the others have mistakes now and then. Those that modgen rejects are woven all the same, with
-guesses in the place of what it cannot prove: of all modules that compute the same, the share that is rejected is reported.
+modgen weaves random modules (modules.py). Accepted modules are compiled, many per program, and run on a single process and
+on 2 and 4 simulated ranks, forward and backward, in double precision. Their results must not differ. Half of the modules
+are right by construction, the others contain occasional mistakes. Rejected modules are woven anyway, with guesses for the
+types that modgen cannot prove, to report the fraction of modules that compute the same but are rejected.
 
     build/ci/bin/fuzz_proofs --count 5000 --seed 1
     build/ci/bin/fuzz_proofs --seed 1 --only m1_000042     one module, kept in the work folder
-    build/ci/bin/fuzz_proofs --seed 1 --reduce m1_000042   the same with as few statements as show what it shows
+    build/ci/bin/fuzz_proofs --seed 1 --reduce m1_000042   the same, reduced to the statements that reproduce it
     build/ci/bin/fuzz_proofs --wrong not-entered           with a wrong rule, until it is found
-    build/ci/bin/fuzz_proofs --all-wrong                   with each of them
+    build/ci/bin/fuzz_proofs --all-wrong                   with each wrong rule
 """
 
 import argparse
@@ -40,12 +40,12 @@ def is_finding(judgement):
 
 
 class Batch:
-    """Modules with what modgen says of each, and what came of those that it accepts or rejects."""
+    """Modules with modgen's verdicts, and the results of running accepted and rejected modules."""
 
-    def __init__(self, written, said):
-        self.written, self.said = written, said
-        self.accepted = {}  # what came of each
-        self.rejected = {}  # likewise, woven all the same
+    def __init__(self, written, verdicts):
+        self.written, self.verdicts = written, verdicts
+        self.accepted = {}  # results of accepted modules
+        self.rejected = {}  # results of rejected modules, woven anyway
 
 
 class Fuzzer:
@@ -56,19 +56,19 @@ class Fuzzer:
         self.header = None
 
     def prepare(self):
-        """Precompiles the contract, unless that was done after its last change."""
+        """Precompiles the contract, unless it is already up to date."""
         header = pathlib.Path(self.arguments.work) / "module_entry.pch"
-        given = pathlib.Path(self.arguments.header)
-        root = given.parents[3]
-        of_it = [given, root / "tests/support/contract_in_double.h", root / "runtime/parallel/config_integers.h"]
-        newest = max(path.stat().st_mtime for path in [*of_it, *root.glob("runtime/model/*.h")])
+        source = pathlib.Path(self.arguments.header)
+        root = source.parents[3]
+        inputs = [source, root / "tests/support/contract_in_double.h", root / "runtime/parallel/parameters/config_integers.h"]
+        newest = max(path.stat().st_mtime for path in [*inputs, *root.glob("runtime/model/*.h")])
         if not header.exists() or header.stat().st_mtime < newest:
-            made = header.with_suffix(f".{os.getpid()}")
+            temporary = header.with_suffix(f".{os.getpid()}")
             result = run([self.arguments.clang, *self.flags, "-Xclang", "-fpch-instantiate-templates", "-x", "c++-header",
-                          self.arguments.header, "-o", str(made)])
+                          self.arguments.header, "-o", str(temporary)])
             if result.returncode != 0:
                 raise RuntimeError("the contract does not compile:\n" + result.stderr)
-            made.replace(header)
+            temporary.replace(header)
         self.header = header
 
     @staticmethod
@@ -78,7 +78,7 @@ class Fuzzer:
     # ---- Weaving ----
 
     def weave(self, folder, texts, options=()):
-        """What modgen says of each family: "accepted", or why not. A family that is no valid C++ is "invalid: …"."""
+        """modgen's verdict on each family: "accepted", or the error. A family that is not valid C++ is "invalid: …"."""
         (folder / "modular").mkdir(parents=True, exist_ok=True)
         (folder / "out").mkdir(exist_ok=True)
         for family, text in texts.items():
@@ -105,7 +105,7 @@ class Fuzzer:
     # ---- Running ----
 
     def judge(self, folder, families):
-        """Compiles woven families and runs them: "same", "differs …" or "invalid: …" of each."""
+        """Compiles and runs woven families. Returns "same", "differs …" or "invalid: …" for each."""
         if not families:
             return {}
         source, program = folder / "modules.cc", folder / "modules"
@@ -125,15 +125,14 @@ class Fuzzer:
             left = [family for family in families if family not in judged]
             result = run([str(program), *left], env=os.environ | {"OMP_NUM_THREADS": "1"})
             judged |= dict(line.split("\t", 1) for line in result.stdout.splitlines() if "\t" in line)
-            # The one that follows those that were judged ended the program.
+            # The first family without a result crashed the program.
             ended = next((family for family in families if family not in judged), None)
             if ended:
                 judged[ended] = f"crashes: exit status {result.returncode}, {result.stderr[-300:]}"
         return judged
 
     def woven_regardless(self, folder, seed, rejected):
-        """Modules that modgen rejects, by the numbers of their names, woven by each guess: who they are, by the names that
-        they have then."""
+        """Weaves rejected modules with each guess. Returns the original family of each woven module, by its new name."""
         others = {}
         for guess in GUESSES:
             texts = {}
@@ -148,10 +147,11 @@ class Fuzzer:
         folder = self.work / f"{seed}_{first}{'_' + wrong if wrong else ''}"
         shutil.rmtree(folder, ignore_errors=True)
         written = [self.module(seed, index) for index in range(first, first + count)]
-        texts = {one.family: one.text for one in written}
+        texts = {module.family: module.text for module in written}
         result = Batch(written, self.weave(folder, texts, ("--wrong", wrong) if wrong else ()))
-        accepted = [family for family in texts if result.said[family] == "accepted"]
-        rejected = [family for family, said in result.said.items() if said != "accepted" and not said.startswith("invalid")]
+        accepted = [family for family in texts if result.verdicts[family] == "accepted"]
+        rejected = [family for family, verdict in result.verdicts.items()
+                    if verdict != "accepted" and not verdict.startswith("invalid")]
         others = self.woven_regardless(folder, seed, [] if wrong or self.arguments.no_rejected else rejected)
         judged = self.judge(folder, accepted + list(others))
         result.accepted = {family: judged[family] for family in accepted}
@@ -168,53 +168,53 @@ class Report:
         self.tally, self.reasons, self.findings, self.features = collections.Counter(), collections.Counter(), [], set()
 
     def add(self, batch, arguments):
-        for one in batch.written:
-            said, kind = batch.said[one.family], "right" if one.is_right else "wild"
+        for module in batch.written:
+            verdict, kind = batch.verdicts[module.family], "right" if module.is_right else "wild"
             self.tally[kind] += 1
-            self.features |= one.features
-            if said.startswith("invalid"):
-                self.tally["no valid C++"] += 1
-                self.findings.append((one, said))
+            self.features |= module.features
+            if verdict.startswith("invalid"):
+                self.tally["not valid C++"] += 1
+                self.findings.append((module, verdict))
                 continue
-            if said == "accepted":
-                judgement = batch.accepted[one.family]
+            if verdict == "accepted":
+                judgement = batch.accepted[module.family]
                 self.tally[f"accepted, {judgement.split(':')[0].split(' on ')[0]}"] += 1
                 if is_finding(judgement):
-                    self.findings.append((one, judgement))
-                    print(f"{one.family}: {judgement}", flush=True)
+                    self.findings.append((module, judgement))
+                    print(f"{module.family}: {judgement}", flush=True)
                 elif judgement.startswith("invalid") and arguments.show:
-                    print(f"{one.family}: {judgement}", flush=True)
+                    print(f"{module.family}: {judgement}", flush=True)
                 continue
             self.tally["rejected"] += 1
             self.tally[f"{kind} rejected"] += 1
-            judgement = batch.rejected.get(one.family, "")
+            judgement = batch.rejected.get(module.family, "")
             if judgement.startswith("invalid"):
                 self.tally["rejected, invalid"] += 1
                 continue
-            if judgement == "same" or one.is_right:
+            if judgement == "same" or module.is_right:
                 self.tally["rejected, same"] += 1
-                self.reasons[re.sub(r"\d+", "#", said)] += 1
-            if arguments.show and (judgement == "same" or one.is_right):
-                print(f"{one.family} is {kind}, {judgement or 'not run'} and rejected: {said}", flush=True)
+                self.reasons[re.sub(r"\d+", "#", verdict)] += 1
+            if arguments.show and (judgement == "same" or module.is_right):
+                print(f"{module.family} is {kind}, {judgement or 'not run'} and rejected: {verdict}", flush=True)
 
     def print(self, arguments, seconds):
         tally = self.tally
         count = tally["right"] + tally["wild"]
-        invalid = tally["no valid C++"] + tally["accepted, invalid"] + tally["rejected, invalid"]
+        invalid = tally["not valid C++"] + tally["accepted, invalid"] + tally["rejected, invalid"]
         same = tally["accepted, same"] + tally["rejected, same"]
         print(f"{count} modules in {seconds:.0f} s: {tally['accepted, same']} are accepted and compute the same on 2 and 4 "
-              f"ranks, {len(self.findings)} findings; {tally['rejected']} are rejected, {invalid} cannot be computed by one "
+              f"ranks, {len(self.findings)} findings; {tally['rejected']} are rejected, {invalid} cannot run on a single "
               "process")
-        print(f"  of {same} that compute the same {tally['rejected, same']} are rejected "
-              f"({100 * tally['rejected, same'] / max(same, 1):.1f} %); of {tally['right']} that are right by construction "
-              f"{tally['right rejected']}")
+        print(f"  rejected: {tally['rejected, same']} of {same} modules that compute the same "
+              f"({100 * tally['rejected, same'] / max(same, 1):.1f} %), {tally['right rejected']} of {tally['right']} that are "
+              "right by construction")
         for reason, number in self.reasons.most_common(arguments.show):
             print(f"    {number} times: {reason[:300]}")
-        for one, judgement in self.findings:
-            print(f"\n{one.family} ({', '.join(sorted(one.features))}): {judgement}\n"
-                  f"  again: fuzz_proofs --seed {arguments.seed} --only {one.family}")
+        for module, judgement in self.findings:
+            print(f"\n{module.family} ({', '.join(sorted(module.features))}): {judgement}\n"
+                  f"  to reproduce: fuzz_proofs --seed {arguments.seed} --only {module.family}")
         if invalid * 10 > count:
-            print("too many modules cannot be computed by one process: modules.py writes nonsense")
+            print("too many modules cannot run on a single process: check modules.py")
             return 1
         if 3 * tally["rejected, same"] > same:
             print("more than a third of the modules that compute the same are rejected")
@@ -235,7 +235,7 @@ def fuzz(fuzzer, arguments):
 
 
 def find_wrong_rule(fuzzer, arguments, wrong):
-    """Whether the fuzzer finds a wrong rule, and within how many modules."""
+    """Whether the fuzzer finds a wrong rule. Prints the number of modules that it needed."""
     for first in range(0, arguments.count, arguments.batch):
         batch = fuzzer.batch(arguments.seed, first, arguments.batch, wrong)
         shutil.rmtree(fuzzer.work / f"{arguments.seed}_{first}_{wrong}", ignore_errors=True)
@@ -253,16 +253,16 @@ def one_module(fuzzer, arguments):
     folder = fuzzer.work / arguments.only
     shutil.rmtree(folder, ignore_errors=True)
     options = ("--wrong", arguments.wrong) if arguments.wrong else ()
-    said = fuzzer.weave(folder, {written.family: written.text}, options)[written.family]
+    verdict = fuzzer.weave(folder, {written.family: written.text}, options)[written.family]
     print(f"{folder}/modular/{written.family}.h, right by construction: {written.is_right}")
-    print(said)
-    if said == "accepted":
+    print(verdict)
+    if verdict == "accepted":
         print(f"{folder}/out/{written.family}.h")
         print(fuzzer.judge(folder, [written.family])[written.family])
-    elif not said.startswith("invalid"):
+    elif not verdict.startswith("invalid"):
         others = fuzzer.woven_regardless(folder, arguments.seed, [written.family])
         for name, judgement in fuzzer.judge(folder, list(others)).items():
-            print(f"woven all the same, {folder}/out/{name}.h: {judgement}")
+            print(f"woven anyway, {folder}/out/{name}.h: {judgement}")
     return 0
 
 
@@ -273,9 +273,9 @@ def reduce_module(fuzzer, arguments):
     options = ("--wrong", arguments.wrong) if arguments.wrong else ()
 
     def outcome(text):
-        said = fuzzer.weave(folder, {written.family: text}, options)[written.family]
-        if said != "accepted":
-            return "invalid" if said.startswith("invalid") else "rejected"
+        verdict = fuzzer.weave(folder, {written.family: text}, options)[written.family]
+        if verdict != "accepted":
+            return "invalid" if verdict.startswith("invalid") else "rejected"
         judged = fuzzer.judge(folder, [written.family])[written.family]
         return judged.split()[0].rstrip(":")
 
@@ -289,10 +289,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("weave", "clang", "flags", "libraries", "header", "work"):
         parser.add_argument(f"--{name}", required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--count", type=int, default=5000, help="how many modules")
-    parser.add_argument("--first", type=int, default=0, help="the number of the first one")
+    parser.add_argument("--count", type=int, default=5000, help="number of modules")
+    parser.add_argument("--first", type=int, default=0, help="index of the first module")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=100, help="modules in one program")
+    parser.add_argument("--batch", type=int, default=100, help="modules per program")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", help="one module, by its name")
     parser.add_argument("--reduce", help="one module, by its name, made small")

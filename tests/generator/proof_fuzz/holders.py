@@ -1,24 +1,24 @@
-"""What holds values: containers, lambdas that change what they capture, pointers, references in objects."""
+"""Values in containers, lambdas that change their captures, pointers, and references in objects."""
 
 from functions import Functions
-from parts import PARTIAL, WHOLE, WRONG, Value, Var
+from parts import PARTIAL, FULL, WRONG, Value, Var
 
 
 class Holders(Functions):
     def held(self, scope, _depth=0):
-        """Values that are read and changed by way of something that holds them or refers to them."""
+        """Values that are read and changed through a container, lambda, pointer or reference."""
         ways = [(self.container, 12), (self.optional, 10), (self.changing_lambda, 2), (self.mutable_lambda, 1), (self.referring, 1),
-                (self.pointer, 1)]  # of the last four modgen rejects most
+                (self.pointer, 1)]  # modgen rejects most of the last four
         choices, weights = zip(*ways)
         self.random.choices(choices, weights)[0](scope)
 
     def target(self, scope):
-        """A local that is changed; mostly one that all ranks have whole, since modgen rejects much of what is split."""
-        whole = [v for v in scope if v.type == WHOLE]
-        return self.fresh(whole if whole and self.chance(0.75) and any(not v.is_const for v in whole) else scope)
+        """A local to change, usually a full one, since modgen rejects many changes of split values."""
+        full = [v for v in scope if v.type == FULL]
+        return self.fresh(full if full and self.chance(0.75) and any(not v.is_const for v in full) else scope)
 
     def another(self, name, v):
-        """A value of the shape and type of `v`, which `name` holds; in a wild module perhaps of another type."""
+        """A value with the shape and type of `v`, stored in `name`; possibly with another type in a wild module."""
         if self.wild():
             self.is_right, v.type = False, WRONG
             return f"{name}.square() + 0.5"
@@ -39,7 +39,7 @@ class Holders(Functions):
                 3: f"const std::function<void()> {name} = [&] {{ {v.name} = {changed}; }};",
                 4: f"const auto {name} = [&]() -> Tensor& {{ {v.name} = {changed}; return {v.name}; }};"}[way]
         self.lines.append(made)
-        if self.chance(0.3):  # what it changes is what stands there when it is called
+        if self.chance(0.3):  # it changes the value at the time of the call
             self.lines.append(f"{v.name} = {self.another(v.name, v)};")
         call = f"{name}({v.name})" if way == 2 else f"{name}()"
         if way == 4 and self.chance(0.6):
@@ -48,7 +48,7 @@ class Holders(Functions):
             self.lines.append(f"if (keeps) {call};" if self.chance(0.2) else f"{call};")
 
     def mutable_lambda(self, scope):
-        """One that changes its copy, and what it captured stays."""
+        """A lambda that changes its copy, so that the captured variable stays the same."""
         self.use("lambdas that change copies")
         v, name = self.pick(scope), self.name("turned")
         copy, result = self.name("copy"), Var(self.name("t"), v.shape, v.type)
@@ -60,8 +60,8 @@ class Holders(Functions):
 
     def container(self, scope):
         self.use("containers that change")
-        whole = [v for v in scope if v.type == WHOLE]
-        v, name, item = self.pick(whole if whole and self.chance(0.75) else scope), self.name("list"), self.name("item")
+        full = [v for v in scope if v.type == FULL]
+        v, name, item = self.pick(full if full and self.chance(0.75) else scope), self.name("list"), self.name("item")
         kind = self.pick(["std::vector<Tensor>", "std::array<Tensor, 2>", "std::vector<Tensor>"])
         one, is_linear = Var(item, v.shape, v.type), v.type in (PARTIAL, WRONG)
         self.lines.append(f"{kind} {name} = {{{v.name}, {self.linear_map(v).text}}};")
@@ -91,8 +91,8 @@ class Holders(Functions):
                           f"{name}.begin()->neg()", f"*std::next({name}.begin()) * 0.75"])
         if not is_linear and kind.startswith("std::vector") and self.chance(0.2):
             read = f"torch::stack({name}, 0).mean(0)"
-            one.type = one.type if one.type == WHOLE else WRONG
-            self.is_right = self.is_right and one.type == WHOLE
+            one.type = one.type if one.type == FULL else WRONG
+            self.is_right = self.is_right and one.type == FULL
         self.declared(Value(f"({read})", v.shape, one.type), scope)
 
     def optional(self, scope):

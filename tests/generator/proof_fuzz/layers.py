@@ -1,12 +1,12 @@
 """Layers and parameters."""
 
 from operations import Operations
-from parts import WHOLE, WRONG, Dim, Value, split
+from parts import FULL, WRONG, Dim, Value, split
 
 
 class Layers(Operations):
     def layer_ways(self):
-        """Operations with parameters, and with sizes that members know."""
+        """Operations with parameters, and with sizes from members."""
         return [self.normed, self.repeated, self.layered, self.layered, self.layered, self.by_weight, self.split_heads,
                 self.split_heads, self.attended, self.attended, self.fused, self.experts, self.convolved, self.gathered,
                 self.gained, self.submodule]
@@ -15,31 +15,31 @@ class Layers(Operations):
 
     def layered(self, v):
         """A linear layer on the last dimension."""
-        if not v.shape or not v.shape[-1].made:
+        if not v.shape or not v.shape[-1].in_constructor:
             return None
         last, rank = v.shape[-1], len(v.shape)
         if v.type == split(rank - 1):
             kind, out = "rows", self.pick([self.H, self.d])
-            type = WHOLE
-        elif v.type == WHOLE:
-            kind = self.pick(["columns", "columns", "whole"])
+            type = FULL
+        elif v.type == FULL:
+            kind = self.pick(["columns", "columns", "full"])
             out = self.pick([self.M, self.hd, self.h]) if kind == "columns" else self.H
-            type = split(rank - 1) if kind == "columns" else WHOLE
+            type = split(rank - 1) if kind == "columns" else FULL
         else:
             if not self.wild():
                 return None
-            kind, out, type = self.pick(["columns", "rows", "whole"]), self.M, None
+            kind, out, type = self.pick(["columns", "rows", "full"]), self.M, None
         if last == self.one and kind == "rows":
             return None
         name = self.layer(kind, last, out)
         return Value(f"{name}({v.name})", v.shape[:-1] + [out], self.typed(type))
 
     def by_weight(self, v):
-        """A product with a raw parameter."""
-        if not v.shape or not v.shape[-1].made:
+        """A matmul with a raw parameter."""
+        if not v.shape or not v.shape[-1].in_constructor:
             return None
         rank = len(v.shape)
-        if v.type == WHOLE:
+        if v.type == FULL:
             if self.chance(0.5):
                 weight = self.parameter([self.M, v.shape[-1]], 0)
                 return Value(f"torch::linear({v.name}, {weight})", v.shape[:-1] + [self.M], split(rank - 1))
@@ -55,14 +55,14 @@ class Layers(Operations):
         if not v.shape or (v.type != split(len(v.shape) - 1) and not self.wild()):
             return None
         bad = v.type != split(len(v.shape) - 1)
-        return Value(f"tp::gather({v.name})", v.shape, self.typed(None if bad else WHOLE))
+        return Value(f"tp::gather({v.name})", v.shape, self.typed(None if bad else FULL))
 
     def gained(self, v):
-        """Times a buffer that has one number for each head."""
+        """Multiplication by a buffer with one number per head."""
         heads = [i for i, dim in enumerate(v.shape) if dim == self.h]
-        if not heads or v.type not in (WHOLE, split(heads[0])):
+        if not heads or v.type not in (FULL, split(heads[0])):
             return None
-        is_split, type = v.type != WHOLE, v.type
+        is_split, type = v.type != FULL, v.type
         if self.wild():
             is_split, type = not is_split, None
         count, back = "num_heads" if is_split else "config.num_heads", "".join(", 1" for _ in v.shape[heads[0] + 1:])
@@ -75,10 +75,10 @@ class Layers(Operations):
         return Value(f"{v.name} * {gains}.view({{{count}{back}}})", v.shape, self.typed(type))
 
     def split_heads(self, v):
-        """The last dimension by heads, and back."""
+        """A view of the last dimension by heads, and back."""
         rank = len(v.shape)
         if rank == 3 and v.shape == [self.B, self.S, self.hd] and self.wild():
-            # Features of a head before heads.
+            # The features of a head before the heads.
             self.is_right = False
             count = "num_heads" if v.type[0] == "split" else "config.num_heads"
             return Value(f"{v.name}.contiguous().view({{batch, seq, head_dim, {count}}})", [self.B, self.S, self.d, self.h],
@@ -98,10 +98,10 @@ class Layers(Operations):
         return None
 
     def attended(self, v):
-        if v.shape != [self.B, self.S, self.H] or v.type != WHOLE:
+        if v.shape != [self.B, self.S, self.H] or v.type != FULL:
             return None
         is_split = self.chance(0.85)
-        kind, type, heads = ("columns", split(2), "num_heads") if is_split else ("whole", WHOLE, "config.num_heads")
+        kind, type, heads = ("columns", split(2), "num_heads") if is_split else ("full", FULL, "config.num_heads")
         parts = [self.layer(kind, self.H, self.hd) for _ in range(3)]
         names = [self.name("head") for _ in range(3)]
         joint_norm, head_norms = self.chance(0.2), self.chance(0.3)
@@ -131,17 +131,17 @@ class Layers(Operations):
         else:
             self.use("attention sinks")
             mixed = f"attention_with_sinks({operands}, causal_mask(Tensor(), /*window=*/0), 0.5, {by_head()})"
-        return Value(f"{self.layer('rows' if is_split else 'whole', self.hd, self.H)}({mixed})", v.shape, WHOLE)
+        return Value(f"{self.layer('rows' if is_split else 'full', self.hd, self.H)}({mixed})", v.shape, FULL)
 
     def head_norm(self, made):
-        """Over the features of each head, by a weight that all heads share."""
+        """A norm over the features of each head, with a weight shared by all heads."""
         weight = self.parameter([self.d])
         return self.pick([self.contract(f"rms_norm({made}, {weight}, 1e-3)"),
                           f"torch::layer_norm({made}, {{head_dim}}, {weight}, {{}}, 1e-3)"])
 
     def fused(self, v):
         """Gate and up in one layer."""
-        if v.shape != [self.B, self.S, self.H] or v.type != WHOLE:
+        if v.shape != [self.B, self.S, self.H] or v.type != FULL:
             return None
         name, pieces = self.name("proj"), self.name("pieces")
         annotation = "TP_COLWISE_PARTS(inner_size, inner_size) "
@@ -155,9 +155,9 @@ class Layers(Operations):
         return Value(self.contract(f'gated_activation("silu", {pieces}[0], {pieces}[1])'), v.shape[:-1] + [self.M], split(2))
 
     def experts(self, v):
-        if v.shape != [self.B, self.S, self.H] or v.type != WHOLE:
+        if v.shape != [self.B, self.S, self.H] or v.type != FULL:
             return None
-        router = self.layer("whole", self.H, Dim(2, "2", "2"))
+        router = self.layer("full", self.H, Dim(2, "2", "2"))
         gate_up, down = self.name("gate_up"), self.name("down")
         split_them = self.chance(0.8)
         annotations = ("TP_SHARD(1, inner_size, inner_size) ", "TP_SHARD(2) ") if split_them else ("", "")
@@ -172,11 +172,11 @@ class Layers(Operations):
         self.lines.append(f"const Tensor {rows} = {v.name}.flatten(0, 1);")
         self.lines.append(f"const auto [{chosen}_weights, {chosen}] = {router}({rows}).softmax(-1).topk(2, -1);")
         return Value(f'mix_experts("silu", {rows}, {gate_up}, {down}, {chosen}, {chosen}_weights)'
-                     f".view({{batch, seq, config.hidden_size}})", v.shape, WHOLE)
+                     f".view({{batch, seq, config.hidden_size}})", v.shape, FULL)
 
     def convolved(self, v):
         if len(v.shape) != 3 or v.shape[-1] != self.M or v.shape[:2] != [self.B, self.S] or \
-                v.type not in (WHOLE, split(2)):
+                v.type not in (FULL, split(2)):
             return None
         at = 0 if v.type == split(2) else None
         weight = self.parameter([self.M, self.one, Dim(2, "2", "2")], at)

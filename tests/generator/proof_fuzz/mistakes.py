@@ -1,20 +1,20 @@
-"""One mistake on purpose: an operation that is taken for another, after which the module continues as a wrong rule would let
-it. In everything else the module is right, so that nothing but the rule of that operation can reject it."""
+"""A single intentional mistake: the module uses an operation as a wrong rule would allow, and continues with its result. The
+rest of the module is right, so that only the rule of that operation can reject it."""
 
 from holders import Holders
-from parts import WHOLE, Value, split
+from parts import FULL, Value, split
 
 
 class Mistakes(Holders):
     def mistake(self, scope):
-        """Makes a value by a mistake with one that is split."""
+        """Computes a value by a mistake on a split value."""
         parted = [v for v in scope if v.type[0] == "split" and v.shape]
         if not parted or self.chance(0.2):
             made = self.layered(scope[0])
             if made is None or made.type[0] != "split":
                 made = Value(f"{self.layer('columns', self.H, self.M)}({scope[0].name})", [self.B, self.S, self.M], split(2))
             parted = [self.declared(made, scope)]
-            if self.chance(0.5):  # the split stands elsewhere too
+            if self.chance(0.5):  # the split may be at another dimension too
                 v = parted[0]
                 parted = [self.declared(self.transposed(v), scope)]
         ways = [self.along_the_split, self.apart_at_the_split, self.mean_of_slices, self.full_meets_split,
@@ -28,14 +28,14 @@ class Mistakes(Holders):
                 return
 
     def along_the_split(self, v):
-        """A softmax of each rank's slice, or another that needs all of the dimension."""
+        """A softmax of each rank's slice, or another operation that needs the full dimension."""
         dim = self.dim(v.type[1], len(v.shape))
         function = self.pick(["{0}.softmax({1})", "torch::softmax({0}, {1})", "{0}.log_softmax({1})", "{0}.cumsum({1})",
                               "{0}.flip({{{1}}})", "{0}.roll(1, {1})"])
         return Value(function.format(v.name, dim), v.shape, v.type)
 
     def apart_at_the_split(self, v):
-        """The split dimension taken apart, and put together another way round."""
+        """The split dimension, cut and concatenated in another order."""
         at = v.type[1]
         if v.shape[at].size % 2:
             return None
@@ -48,18 +48,18 @@ class Mistakes(Holders):
             Value(f"{pieces}[0] + {v.name}", v.shape, v.type)
 
     def mean_of_slices(self, v):
-        """A mean or a maximum of each rank's slice, taken for that of all."""
+        """A mean or maximum of each rank's slice, treated as global."""
         at, keeps = v.type[1], self.chance(0.6)
         if len(v.shape) < 2:
             return None
         function = self.pick(["mean", "mean", "amax", "logsumexp"])
         shape = v.shape[:at] + ([self.one] if keeps else []) + v.shape[at + 1:]
-        return Value(f"{v.name}.{function}({self.dim(at, len(v.shape))}{', true' if keeps else ''})", shape, WHOLE)
+        return Value(f"{v.name}.{function}({self.dim(at, len(v.shape))}{', true' if keeps else ''})", shape, FULL)
 
     def full_meets_split(self, v):
-        """A parameter that every rank has whole, with a value that is split."""
+        """A full parameter combined with a split value."""
         at = v.type[1]
-        if not v.shape[at].made:
+        if not v.shape[at].in_constructor:
             return None
         ones = "".join(", 1" for _ in v.shape[at + 1:])
         weight = self.parameter([v.shape[at]])
@@ -67,19 +67,19 @@ class Mistakes(Holders):
         return Value(text, v.shape, v.type)
 
     def split_stays(self, v):
-        """The split is taken to stay where it was while its dimension moves."""
+        """A moved dimension whose split is assumed to stay in the same dimension."""
         rank, at = len(v.shape), v.type[1]
         others = [i for i in range(rank) if i != at]
         if not others:
             return None
-        # One that a layer could read is what a wrong rule lets through.
-        other = self.pick([i for i in others if v.shape[i].made] or others)
+        # A wrong rule accepts a dimension that a layer could read.
+        other = self.pick([i for i in others if v.shape[i].in_constructor] or others)
         shape = list(v.shape)
         shape[at], shape[other] = shape[other], shape[at]
         return Value(f"{v.name}.transpose({self.dim(at, rank)}, {self.dim(other, rank)})", shape, v.type)
 
     def kept_is_dropped(self, v):
-        """A reduction that keeps its dimension is taken to drop it: the split is thought to have moved."""
+        """A reduction that keeps its dimension, treated as if it dropped it, so that the split is assumed to have moved."""
         rank, at = len(v.shape), v.type[1]
         before = [i for i in range(at) if i + 1 != at]
         if not before:

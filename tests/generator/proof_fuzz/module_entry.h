@@ -1,12 +1,12 @@
-// What a program of random modules knows of each. It stands in the place of the runtime's registry, for which most of a
-// small module's compilation would be spent.
+// Registry of a program of random modules. It replaces the runtime's registry, which would dominate the compilation time
+// of a small module.
 #pragma once
 
 #include <memory>
 #include <string_view>
 #include <vector>
 
-#include "runtime/parallel/config_integers.h"
+#include "runtime/parallel/parameters/config_integers.h"
 #include "tests/support/contract_in_double.h"
 
 namespace modular::testing {
@@ -14,7 +14,7 @@ namespace modular::testing {
 struct ModuleEntry {
   std::string_view family;
   const Plan* plan;
-  ConfigIntegers integers;  // of its config
+  ConfigIntegers integers;  // integers of its config
   std::shared_ptr<nn::Module> (*make)();
   Outputs (*forward)(nn::Module&, const Batch&);
 };
@@ -28,7 +28,7 @@ inline std::vector<ModuleEntry>& module_entries() {
 
 namespace modular {
 
-/// As register_entry; modules.py says which fields a config has.
+/// Like register_entry; modules.py defines the fields of a config.
 template <class Holder, class Config>
 bool register_module_entry(std::string_view family, std::string_view, std::string_view, std::string_view,
                            const Plan& plan) {

@@ -1,9 +1,9 @@
-"""Writes random modules: each is a family of its own, with a config, a class whose `forward` computes, and an entry."""
+"""Writes random modules: each is a separate family, with a config, a class with a `forward`, and an entry."""
 
 import random
 
 from mistakes import Mistakes
-from parts import PARTIAL, WHOLE, WRONG, Module, Var
+from parts import PARTIAL, FULL, WRONG, Module, Var
 
 
 NORM = """class {p}NormImpl : public Module {{
@@ -36,16 +36,16 @@ TORCH_MODULE({p}Network);
 
 class Writer(Mistakes):
     def to_hidden(self, v):
-        """A number, or a value like the hidden states, that v comes to; None for a partial sum."""
+        """Reduces v to a number, or to a value like the hidden states; None for a partial sum."""
         rank = len(v.shape)
         if v.type in (PARTIAL,):
             return None
-        if v.type == WHOLE or v.type == WRONG:
+        if v.type == FULL or v.type == WRONG:
             if v.shape == [self.B, self.S, self.H]:
                 return v.name
             return f"{v.name}.mean() * 0.1"
         at = v.type[1]
-        if not v.shape[at].made:
+        if not v.shape[at].in_constructor:
             return f"{v.name}.mean() * 0.1"
         moved = v.name if at == rank - 1 else f"{v.name}.transpose({at}, {rank - 1})"
         layer = self.layer("rows", v.shape[at], self.H)
@@ -53,7 +53,7 @@ class Writer(Mistakes):
             f"{layer}({moved})"
 
     def write(self):
-        scope = [Var("x", [self.B, self.S, self.H], WHOLE)]
+        scope = [Var("x", [self.B, self.S, self.H], FULL)]
         count = self.random.randint(4, 11)
         mistaken_after = self.random.randint(max(count - 4, 0), count - 1) if self.has_one_mistake else None
         for index in range(count):
@@ -69,7 +69,7 @@ class Writer(Mistakes):
         return Module(self.family, self.text(body, outcome), self.is_right, self.used_features)
 
     def network_annotations(self):
-        """A class with layers of its own; a wild one may be annotated wrongly."""
+        """A class with its own layers; a wild one may have wrong annotations."""
         up, down = "TP_COLWISE ", "TP_ROWWISE "
         if self.wild():
             up, down = self.pick([(down, up), ("", down), (up, ""), (up, up), (down, down)])
@@ -91,7 +91,7 @@ class Writer(Mistakes):
         vocabulary = self.pick(["TP_VOCAB ", ""])
         embedding = self.pick(["TP_VOCAB ", ""])
         up, down = self.network_annotations()
-        unit = "FSDP_UNIT " if self.chance(0.1) else ""  # it takes long to compile
+        unit = "FSDP_UNIT " if self.chance(0.1) else ""  # slow to compile
         submodules = NORM.format(p=p) if self.submodules else ""
         if any("Network" in declaration for declaration, _ in self.fields):
             submodules += NETWORK.format(p=p, up=up, down=down)
@@ -174,7 +174,7 @@ TORCH_MODULE({p}ForCausalLM);
 
 
 def write_module(seed, family, wild):
-    """A module from a seed: right by construction, or where `wild` with mistakes, or with one."""
+    """A module from a seed: right by construction, or if `wild`, with one or more mistakes."""
     chosen = random.Random(seed)
     if not wild:
         return Writer(seed, family, 0.0).write()

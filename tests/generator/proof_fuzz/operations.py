@@ -1,17 +1,17 @@
-"""Operations of values that have no parameters."""
+"""Operations without parameters."""
 
-from parts import PARTIAL, WHOLE, WRONG, Dim, Parts, Value, split
+from parts import PARTIAL, FULL, WRONG, Dim, Parts, Value, split
 
 
 class Operations(Parts):
     def plain_ways(self, scope):
-        """Operations that need no member of the class but numbers."""
+        """Operations that need no members of the class except numbers."""
         return [self.unary, self.linear_map, self.shifted, self.transposed, self.permutation, self.unsqueezed,
                 self.squeezed, self.reduction, self.over_all, self.same_shape_along, self.halves, self.selected,
                 self.flattened, lambda one: self.binary(one, scope), lambda one: self.binary(one, scope),
                 lambda one: self.product(one, scope)]
 
-    # ---- Operations of one value ----
+    # ---- Operations on one value ----
 
     def unary(self, v):
         function = self.pick(
@@ -33,7 +33,7 @@ class Operations(Parts):
         return Value(function.format(v.name), v.shape, self.typed(None if v.type == WRONG else v.type))
 
     def shifted(self, v):
-        """With a number that is added."""
+        """Addition of a number."""
         return Value(f"{v.name} + 0.125", v.shape, self.typed(None if v.type in (PARTIAL, WRONG) else v.type))
 
     def transposed(self, v):
@@ -75,14 +75,14 @@ class Operations(Parts):
                      self.typed(None if type == WRONG else type))
 
     def along(self, v, dims=None):
-        """A dimension of v that an operation may work along: one that is not split, or in a wild module the split one."""
+        """A dimension of v for an operation: one that is not split, or possibly the split one in a wild module."""
         dims = [i for i in (dims if dims is not None else range(len(v.shape))) if v.type != split(i)]
         if (self.wild() or not dims) and v.type[0] == "split":
             return v.type[1]
         return self.pick(dims)
 
     def flattened(self, v):
-        """Two dimensions as one."""
+        """Two dimensions merged."""
         rank = len(v.shape)
         if rank < 3:
             return None
@@ -106,7 +106,7 @@ class Operations(Parts):
         written = f", {self.flag(keeps)}" if keeps or self.chance(0.3) else ""
         if "keeps" in written or "drops" in written:
             if v.type[0] == "split":
-                self.is_right = False  # how many dimensions it has is not known
+                self.is_right = False  # the number of dimensions is not known
         text = {
             "var": f"{v.name}.var({dim}, false, {self.flag(keeps)})",
             "norm": f"({v.name} + 0.0).norm(2, {{{dim}}}{written or ', false'})",
@@ -120,7 +120,7 @@ class Operations(Parts):
         shape = v.shape[:at] + ([self.one] if keeps else []) + v.shape[at + 1:]
         type = v.type
         if type == split(at):
-            type = PARTIAL if function == "sum" else self.mistaken(WHOLE)
+            type = PARTIAL if function == "sum" else self.mistaken(FULL)
         elif type[0] == "split" and not keeps:
             type = split(type[1] - (type[1] > at))
         elif type == PARTIAL and function != "sum":
@@ -129,7 +129,7 @@ class Operations(Parts):
 
     def over_all(self, v):
         function = self.pick(["sum", "mean"])
-        type = {"split": PARTIAL if function == "sum" else None, "whole": WHOLE,
+        type = {"split": PARTIAL if function == "sum" else None, "full": FULL,
                 "partial": PARTIAL if function == "sum" else None}.get(v.type[0])
         return Value(f"{v.name}.{function}() * 0.01", [], self.typed(type))
 
@@ -148,7 +148,7 @@ class Operations(Parts):
         return Value(function, v.shape, v.type)
 
     def halves(self, v):
-        """Taken apart along a dimension and put together another way round."""
+        """Cut along a dimension and concatenated in another order."""
         if not v.shape:
             return None
         at = self.along(v)
@@ -187,8 +187,8 @@ class Operations(Parts):
         return Value(text, v.shape[:at] + v.shape[at + 1:], self.typed(None if type == WRONG else type))
 
     def normed(self, v):
-        """A norm over the last dimension; over one that is split with a weight that is split alike."""
-        if not v.shape or v.shape[-1] in (self.one, self.B, self.S) or not v.shape[-1].made:
+        """A norm over the last dimension; if it is split, the weight is split the same way."""
+        if not v.shape or v.shape[-1] in (self.one, self.B, self.S) or not v.shape[-1].in_constructor:
             return None
         rms = self.contract(f"rms_norm({v.name}, {{}}, 1e-3)")
         if v.type == split(len(v.shape) - 1) and not self.wild():
@@ -196,7 +196,7 @@ class Operations(Parts):
         weight = self.parameter([v.shape[-1]])
         bad = v.type in (WRONG, PARTIAL) or v.type == split(len(v.shape) - 1)
         text = self.pick([rms.format(weight),
-                          f"torch::layer_norm({v.name}, {{{v.shape[-1].whole}}}, {weight}, {{}}, 1e-3)"])
+                          f"torch::layer_norm({v.name}, {{{v.shape[-1].in_method}}}, {weight}, {{}}, 1e-3)"])
         return Value(text, v.shape, self.typed(None if bad else v.type))
 
     def repeated(self, v):
@@ -205,20 +205,20 @@ class Operations(Parts):
             return None
         at = self.pick(ones)
         shape = list(v.shape)
-        if self.chance(0.5) and v.type == WHOLE:
+        if self.chance(0.5) and v.type == FULL:
             shape[at] = self.h
             sizes = ["-1"] * len(shape)
             sizes[at] = self.pick(["num_heads", "config.num_heads"])
             if self.wild():
                 sizes[at] = "num_heads"
-            type = split(at) if sizes[at] == "num_heads" else WHOLE
-            # That the size is 1 has to be known: of a reduction that keeps it, of an unsqueeze.
+            type = split(at) if sizes[at] == "num_heads" else FULL
+            # The size has to be known to be 1: from a reduction with keepdim, or from an unsqueeze.
             return Value(f"{v.name}.expand({{{', '.join(sizes)}}})", shape, type)
         shape[at] = self.d
         return Value(f"{v.name}.repeat_interleave(config.head_dim, {self.dim(at, len(shape))})", shape,
                      self.typed(None if v.type == WRONG else v.type))
 
-    # ---- Operations of two values ----
+    # ---- Operations on two values ----
 
     @staticmethod
     def broadcast(a, b):
@@ -239,15 +239,15 @@ class Operations(Parts):
 
     @staticmethod
     def meets(v, w, shape, operation):
-        """The type where two values meet element by element; None where they do not."""
+        """The type of an elementwise combination of two values; None if they cannot be combined."""
         if WRONG in (v.type, w.type):
             return None
         if PARTIAL in (v.type, w.type):
             if operation in "+-":
                 return PARTIAL if v.type == w.type else None
-            return PARTIAL if operation == "*" and v.type != w.type and WHOLE in (v.type, w.type) else None
-        if v.type == WHOLE and w.type == WHOLE:
-            return WHOLE
+            return PARTIAL if operation == "*" and v.type != w.type and FULL in (v.type, w.type) else None
+        if v.type == FULL and w.type == FULL:
+            return FULL
         ends = set()
         for one in (v, w):
             if one.type[0] == "split":
@@ -256,7 +256,7 @@ class Operations(Parts):
             return None
         end = ends.pop()
         for one in (v, w):
-            if one.type == WHOLE and len(one.shape) >= -end and one.shape[end].size != 1:
+            if one.type == FULL and len(one.shape) >= -end and one.shape[end].size != 1:
                 return None
         return split(end + len(shape))
 
@@ -279,13 +279,13 @@ class Operations(Parts):
         form = self.pick(forms)
         if "gated" in form and type == PARTIAL:
             form = "{} * {}"
-        if type is None and WHOLE in (v.type, w.type) and "split" in (v.type[0], w.type[0]):
-            parted = w if v.type == WHOLE else v
+        if type is None and FULL in (v.type, w.type) and "split" in (v.type[0], w.type[0]):
+            parted = w if v.type == FULL else v
             type = self.mistaken(split(parted.type[1] - len(parted.shape) + len(shape)))
         return Value(form.format(v.name, w.name), shape, self.typed(type))
 
     def product(self, v, others):
-        """v times the transpose of another of its shape."""
+        """v times the transpose of another value with its shape."""
         if len(v.shape) < 2:
             return None
         same = [w for w in others if w.shape == v.shape and (w.type == v.type or self.wild())]
@@ -293,8 +293,8 @@ class Operations(Parts):
             return None
         w, rank = self.pick(same), len(v.shape)
         type = None
-        if v.type == w.type == WHOLE:
-            type = WHOLE
+        if v.type == w.type == FULL:
+            type = FULL
         elif v.type == w.type and v.type[0] == "split":
             type = PARTIAL if v.type[1] == rank - 1 else v.type if v.type[1] < rank - 2 else None
         if type is None and not self.wild():

@@ -1,18 +1,18 @@
 """Random modules over the operations that shard types have rules for.
 
-A module is a whole family: a config, one class with a `forward` that computes with locals, references, branches, loops and
-methods, and an entry around it. Shapes are tracked, so that every module runs on one process. Shard types are tracked
-too, by rules of this file's own: a module that follows them is right by construction, and modgen should accept it. A wild
-module leaves them now and then, in its operands or in its annotations: modgen may reject it, and what it accepts has to
-compute the same on ranks.
+A module is a complete family: a config, one class with a `forward` that uses locals, references, branches, loops and
+methods, and an entry around it. Shapes are tracked, so that every module runs on a single process. Shard types are tracked
+too, by independent rules in this file: a module that follows them is right by construction, and modgen should accept it. A
+wild module occasionally violates them, in its operands or in its annotations: modgen may reject it, and if it accepts it,
+the module has to compute the same on ranks.
 """
 
 import random
 from dataclasses import dataclass, field
 
-WHOLE = ("whole",)
+FULL = ("full",)
 PARTIAL = ("partial",)
-WRONG = ("wrong",)  # no type: what uses it is right on one process only
+WRONG = ("wrong",)  # not a type: code that uses it is right on a single process only
 
 
 def split(dim):
@@ -21,16 +21,16 @@ def split(dim):
 
 @dataclass(frozen=True)
 class Dim:
-    """A dimension: its size, as a constructor and as a method write it, over all ranks and as a rank's share."""
+    """A dimension: its global size, and the expressions for its size in a constructor and in a method."""
 
     size: int
-    made: str  # in the constructor
-    whole: str  # in a method
-    share: str = ""  # in a method, of a split dimension
+    in_constructor: str
+    in_method: str
+    local: str = ""  # in a method, if the dimension is split
 
     @property
     def can_split(self):
-        return bool(self.share)
+        return bool(self.local)
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Var:
     shape: list
     type: tuple
     is_const: bool = True
-    alias_of: object = None  # of a reference
+    alias_of: object = None  # for references
 
 
 @dataclass
@@ -55,12 +55,12 @@ class Value:
 class Module:
     family: str
     text: str
-    is_right: bool  # by construction
+    is_right: bool  # right by construction
     features: set = field(default_factory=set)
 
 
 class Parts:
-    """What is written of one module, and the choices that it takes."""
+    """The code of one module, and the random choices for it."""
 
     def __init__(self, seed, family, wildness, has_one_mistake=False):
         self.random = random.Random(seed)
@@ -73,13 +73,13 @@ class Parts:
         self.count = 0
         self.fields = []  # (declaration, initializer)
         self.lines = []
-        self.methods = []  # texts
-        self.functions = []  # (name, text) of free ones
-        self.taken = set()  # names of functions, or signatures
+        self.methods = []  # source texts
+        self.functions = []  # (name, text) of free functions
+        self.taken = set()  # function names or signatures
         self.submodules = {}
         self.made_lists = []  # statements of the constructor
-        self.is_plain = False  # what is written has no members
-        self.hides = self.chance(0.2)  # functions are named as the contract's
+        self.is_plain = False  # the current code has no members
+        self.hides = self.chance(0.2)  # functions have the names of contract functions
         self.heads, self.head_dim = self.pick([4, 4, 8]), self.pick([2, 3])
         self.hidden, self.inner, self.vocab = self.pick([8, 12]), self.pick([8, 12]), self.pick([8, 16])
         self.B = Dim(2, "", "batch")
@@ -102,7 +102,7 @@ class Parts:
         return self.random.random() < probability
 
     def wild(self):
-        """Whether to leave the types here."""
+        """Whether to violate the types here."""
         return self.chance(self.wildness)
 
     def name(self, stem):
@@ -113,7 +113,7 @@ class Parts:
         self.used_features.add(feature)
 
     def contract(self, call):
-        """A call of the contract."""
+        """A call of a contract function."""
         return f"modular::{call}" if self.hides else call
 
     def typed(self, type):
@@ -124,28 +124,28 @@ class Parts:
         return type
 
     def mistaken(self, type):
-        """The type that a wrong rule would give: a wild module continues with that."""
+        """The type that a wrong rule would return, which a wild module continues with."""
         self.is_right = False
         return type
 
     # ---- Members ----
 
     def layer(self, kind, inputs, outputs):
-        """A linear layer with an annotation: the member's name."""
-        annotation = {"columns": "TP_COLWISE ", "rows": "TP_ROWWISE ", "whole": ""}[kind]
+        """Adds a linear layer with an annotation. Returns the member's name."""
+        annotation = {"columns": "TP_COLWISE ", "rows": "TP_ROWWISE ", "full": ""}[kind]
         if self.wild():
             annotation = self.pick(["TP_COLWISE ", "TP_ROWWISE ", "TP_VOCAB ", "", ""])
-            if annotation != {"columns": "TP_COLWISE ", "rows": "TP_ROWWISE ", "whole": ""}[kind]:
+            if annotation != {"columns": "TP_COLWISE ", "rows": "TP_ROWWISE ", "full": ""}[kind]:
                 self.is_right = self.is_right and kind == "columns" and annotation == "TP_VOCAB "
         name = self.name("proj")
         bias = self.pick(["true", "false"])
         self.fields.append(
             (f"{annotation}nn::Linear {name};",
-             f'{name}(register_module("{name}", linear({inputs.made}, {outputs.made}, /*bias=*/{bias})))'))
+             f'{name}(register_module("{name}", linear({inputs.in_constructor}, {outputs.in_constructor}, /*bias=*/{bias})))'))
         return name
 
     def parameter(self, dims, split_dim=None):
-        """A raw parameter, split along a dimension where one is given."""
+        """Adds a raw parameter, split along `split_dim` if given. Returns the member's name."""
         name = self.name("weight")
         if self.wild():
             other = self.pick([None, *range(len(dims))])
@@ -154,7 +154,7 @@ class Parts:
             self.is_right = self.is_right and other == split_dim
             split_dim = other
         annotation = "" if split_dim is None else f"TP_SHARD({split_dim}) "
-        sizes = ", ".join(dim.made for dim in dims)
+        sizes = ", ".join(dim.in_constructor for dim in dims)
         self.fields.append(
             (f"{annotation}Tensor {name};", f'{name}(register_parameter("{name}", torch::empty({{{sizes}}})))'))
         return name
@@ -162,7 +162,7 @@ class Parts:
     # ---- Sizes in methods ----
 
     def sizes(self, shape, type, own=None):
-        """A list of sizes for a view of a value of that type."""
+        """A list of sizes for a view of a value with that type."""
         texts = []
         for i, dim in enumerate(shape):
             is_split = type == split(i)
@@ -172,7 +172,7 @@ class Parts:
             if own and dim in (self.B, self.S) and self.chance(0.3):
                 texts.append(f"{own.name}.size({own.shape.index(dim)})")
             else:
-                texts.append((is_split and dim.share) or dim.whole)
+                texts.append((is_split and dim.local) or dim.in_method)
         if self.chance(0.1):
             self.use("sizes in variables")
             at, size = self.random.randrange(len(texts)), self.name("size")
@@ -187,12 +187,12 @@ class Parts:
         return listed
 
     def dim(self, i, rank):
-        """A dimension as it is written: from either side."""
+        """A dimension index, counted from either side."""
         return str(i if self.chance(0.5) else i - rank)
 
     def flag(self, value):
-        """A literal, or a member that is the same."""
+        """A literal, or a member with that value."""
         if self.is_plain or not self.chance(0.25):
             return "true" if value else "false"
-        self.use("flags that are no literals")
+        self.use("flags that are not literals")
         return "keeps" if value else "drops"

@@ -1,8 +1,8 @@
-"""Makes a module small: drops lines and blocks as long as what it shows stays the same."""
+"""Reduces a module: drops lines and blocks as long as the outcome stays the same."""
 
 
 def blocks(lines):
-    """Ranges of lines that may be dropped: blocks with what is in them, and single statements; the larger first."""
+    """Ranges of lines that may be dropped: entire blocks and single statements, larger ones first."""
     ranges = []
     for i, line in enumerate(lines):
         if line.rstrip().endswith("{") and line.startswith("  "):
@@ -20,7 +20,7 @@ def blocks(lines):
 
 
 def reduced(text, outcome):
-    """`text` with as little as gives the same outcome."""
+    """Reduces `text` to a minimum with the same outcome."""
     wanted = outcome(text)
     lines = text.splitlines()
     changed = True

@@ -1,4 +1,4 @@
-// Modules that modgen rejects, woven all the same: to see which of them would have computed the same.
+// Weaves modules that modgen rejects, to find those that would compute the same.
 #pragma once
 
 #include "generator/model/family_model.h"
@@ -6,19 +6,19 @@
 
 namespace modgen {
 
-/// What an operation that a rule rejects is taken to give: something of the type of its first operand that differs
-/// between ranks, or a part of a sum, which is summed before the next operation that needs it. Of whole operands it is
-/// whole.
+/// The assumed result of an operation that a rule rejects: the type of its first operand that differs between ranks
+/// (same), or a partial sum that is summed before the next operation that needs it (partial). Full operands give a full
+/// result.
 enum class Guess { none, same, partial };
 
-/// From now on what rules reject is guessed.
+/// Sets the guess for operations that rules reject.
 void guess_types(Guess guess);
 bool guesses();
 
-/// The guess for an operation that was rejected.
+/// The assumed result of a rejected operation.
 Value guessed(Operation& op);
 
-/// Places the calls and derives the plans that the types ask for as far as they are known, whatever is wrong.
+/// Inserts the calls and derives the plans that the known types require, regardless of errors.
 void weave_regardless(FamilyModel& family);
 
 }  // namespace modgen

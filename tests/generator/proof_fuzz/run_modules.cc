@@ -1,6 +1,6 @@
-// Runs every entry that this program holds on one process and on 2 and 4 simulated tensor-parallel ranks, in double
-// precision: logits, loss and the gradient of each parameter agree within 1e-9. A line for each family says "same", how
-// it differs, or why one process cannot compute it.
+// Runs every entry of this program on a single process and on 2 and 4 simulated tensor-parallel ranks, in double precision.
+// Logits, loss and the gradient of each parameter have to agree within 1e-9. Prints a line for each family: "same", how it
+// differs, or why a single process cannot run it.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -34,7 +34,7 @@ Batch to_batch(int64_t vocabulary) {
   return batch;
 }
 
-/// How a parameter is split: the sizes of its parts along `dim`; none where it is whole.
+/// The split of a parameter: sizes of its parts along `dim`; empty if it is full.
 struct Split {
   int64_t dim = 0;
   std::vector<int64_t> parts;
@@ -45,10 +45,10 @@ class Subject {
  public:
   explicit Subject(const ModuleEntry& entry) : entry_(entry) {}
 
-  /// "same", or what differs.
+  /// Returns "same", or the difference.
   std::string judge() {
-    const Result whole = run(build());
-    if (!whole.logits.isfinite().all().item<bool>()) return "invalid: its numbers are not finite";
+    const Result full = run(build());
+    if (!full.logits.isfinite().all().item<bool>()) return "invalid: the logits are not finite";
     for (const int64_t ranks : {2, 4}) {
       if (!divides(ranks)) continue;
       std::vector<Result> results(static_cast<size_t>(ranks));
@@ -64,7 +64,7 @@ class Subject {
         return "differs on " + std::to_string(ranks) + " ranks: " + first_line(error.what());
       }
       for (int64_t rank = 0; rank < ranks; ++rank)
-        if (const std::string text = difference(whole, results[static_cast<size_t>(rank)], rank, ranks); !text.empty())
+        if (const std::string text = difference(full, results[static_cast<size_t>(rank)], rank, ranks); !text.empty())
           return "differs on " + std::to_string(ranks) + " ranks: " + text;
     }
     return "same";
@@ -78,18 +78,18 @@ class Subject {
     std::map<std::string, Tensor> gradients;
   };
 
-  /// Whether the runtime would start the entry on that many ranks.
+  /// Whether the runtime supports the entry on that many ranks.
   bool divides(int64_t ranks) {
     for (const Divides& divided : entry_.plan->divides)
       if (evaluate_monomial(divided.field, entry_.integers) % ranks != 0) return false;
-    const std::shared_ptr<nn::Module> whole = entry_.make();
-    for (const auto& parameter : whole->named_parameters())
+    const std::shared_ptr<nn::Module> full = entry_.make();
+    for (const auto& parameter : full->named_parameters())
       for (const int64_t part : find_split(parameter.key(), parameter.value()).parts)
         if (part % ranks != 0) return false;
     return true;
   }
 
-  /// Whether `pattern` names a parameter; "*" stands for every element of a list.
+  /// Whether `pattern` matches a parameter name; "*" matches every element of a list.
   static bool names(std::string_view pattern, std::string_view name) {
     while (!pattern.empty() && !name.empty()) {
       const auto first = [](std::string_view& path) {
@@ -116,19 +116,19 @@ class Subject {
     return {};
   }
 
-  static Tensor slice(const Tensor& whole, const Split& split, int64_t rank, int64_t ranks) {
-    if (split.parts.empty()) return whole;
+  static Tensor slice(const Tensor& full, const Split& split, int64_t rank, int64_t ranks) {
+    if (split.parts.empty()) return full;
     std::vector<Tensor> slices;
     int64_t begin = 0;
     for (const int64_t part : split.parts) {
-      slices.push_back(whole.narrow(split.dim, begin + rank * (part / ranks), part / ranks));
+      slices.push_back(full.narrow(split.dim, begin + rank * (part / ranks), part / ranks));
       begin += part;
     }
-    TORCH_CHECK(begin == whole.size(split.dim), "the plan's parts do not make up a dimension");
+    TORCH_CHECK(begin == full.size(split.dim), "the plan's parts do not add up to the dimension");
     return at::cat(slices, split.dim);
   }
 
-  /// The model with values that follow from parameters' names, of which it holds the rank's slices.
+  /// The model with the rank's slices of parameters, whose values are derived from their names.
   std::shared_ptr<nn::Module> build(int64_t rank = 0, int64_t ranks = 1) const {
     std::shared_ptr<nn::Module> model = entry_.make();
     at::NoGradGuard no_grad;
@@ -165,10 +165,10 @@ class Subject {
     return most <= kTolerance * scale ? "" : what + " is off by " + std::to_string(most / scale);
   }
 
-  std::string difference(const Result& whole, const Result& found, int64_t rank, int64_t ranks) const {
-    if (std::string text = apart("logits", whole.logits, found.logits); !text.empty()) return text;
-    if (std::string text = apart("the loss", whole.loss, found.loss); !text.empty()) return text;
-    for (const auto& [name, gradient] : whole.gradients) {
+  std::string difference(const Result& full, const Result& found, int64_t rank, int64_t ranks) const {
+    if (std::string text = apart("logits", full.logits, found.logits); !text.empty()) return text;
+    if (std::string text = apart("the loss", full.loss, found.loss); !text.empty()) return text;
+    for (const auto& [name, gradient] : full.gradients) {
       const Tensor expected = slice(gradient, find_split(name, gradient), rank, ranks);
       if (std::string text = apart("the gradient of " + name, expected, found.gradients.at(name)); !text.empty())
         return text;
@@ -192,7 +192,7 @@ std::string judge(const ModuleEntry& entry) {
 }  // namespace
 }  // namespace modular::testing
 
-/// All families, or those that are named.
+/// Runs all families, or those on the command line.
 int main(int count, char** arguments) {
   torch::set_default_dtype(caffe2::TypeMeta::Make<double>());
   at::set_num_threads(1);

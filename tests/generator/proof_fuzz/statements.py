@@ -1,12 +1,12 @@
-"""Statements: locals, references, changes in place, branches, loops."""
+"""Statements: locals, references, in-place changes, branches, loops."""
 
 from layers import Layers
-from parts import PARTIAL, WHOLE, WRONG, Value, Var
+from parts import PARTIAL, FULL, WRONG, Value, Var
 
 
 class Statements(Layers):
     def value(self, scope):
-        """A new value of what is in scope."""
+        """A new value computed from values in scope."""
         v = self.pick(scope[-4:] if self.chance(0.6) else scope)
         ways = self.plain_ways(scope)
         if not self.is_plain:
@@ -64,7 +64,7 @@ class Statements(Layers):
         self.lines.append(f"{target.name} = {self.same_type(target, scope)};")
 
     def fresh(self, scope):
-        """A local that can be assigned to, made again where there is none."""
+        """A local that can be assigned; declares one if there is none."""
         targets = [v for v in scope if not v.is_const]
         if not targets or self.chance(0.3):
             v = self.pick(scope)
@@ -75,7 +75,7 @@ class Statements(Layers):
         return self.pick(targets)
 
     def same_type(self, v, scope):
-        """An expression of the shape and type of v; in a wild module perhaps of another type."""
+        """An expression with the shape and type of v; possibly with another type in a wild module."""
         alike = [w for w in scope if w.shape == v.shape and w.type == v.type]
         others = [w for w in scope if w.shape == v.shape and w.type != v.type]
         if others and self.wild():
@@ -89,7 +89,7 @@ class Statements(Layers):
         return self.pick(choices if self.is_plain else choices + [f"deep ? {w.name} : {v.name}"])
 
     def in_place(self, scope, _depth):
-        """A new tensor that is changed in place before anything reads it; in a wild module any tensor."""
+        """An in-place change of a new tensor before it is read; of any tensor in a wild module."""
         self.use("changes in place")
         if self.wild() and any(not v.is_const for v in scope):
             target = self.pick([v for v in scope if not v.is_const])
@@ -117,7 +117,7 @@ class Statements(Layers):
         self.lines.append(self.pick(changes).format(name, self.pick(same).name if same else name))
 
     def pair(self, scope, _depth):
-        """Two values with names of their own, or taken apart again."""
+        """Two values returned as a pair or struct, and unpacked again."""
         v, w = self.pick(scope), self.pick(scope)
         first, second = self.name("t"), self.name("t")
         self.use("structured bindings")
@@ -141,7 +141,7 @@ class Statements(Layers):
     # ---- Branches and loops ----
 
     def block(self, scope, depth, count):
-        """Statements in a scope of their own."""
+        """Statements in a separate scope."""
         outer, self.lines = self.lines, []
         inner = list(scope)
         for _ in range(count):
@@ -150,7 +150,7 @@ class Statements(Layers):
         return inner, ["  " + line for line in lines]
 
     def changed(self, target, scope, depth, count=None):
-        """A block that ends with another value for a local."""
+        """A block that ends with an assignment to a local."""
         inner, lines = self.block(scope, depth, self.random.randrange(3) if count is None else count)
         return inner, lines + [f"  {target.name} = {self.same_type(target, inner)};"]
 
@@ -190,7 +190,7 @@ class Statements(Layers):
             pieces = self.pick(scope)
             self.lines.append(f"int64_t {index} = -1;")
             self.lines.append(f"for (const Tensor& {index}_piece : std::vector<Tensor>{{{pieces.name}, {pieces.name}}}) {{"
-                              if pieces.type == WHOLE and self.chance(0.5) else
+                              if pieces.type == FULL and self.chance(0.5) else
                               f"for (const int64_t {index}_number : {{0, 1, 2}}) {{")
             self.lines.append("  " + ("(void)" + self.lines[-1].split(" : ")[0].split()[-1] + ";"))
             self.lines.append(step)

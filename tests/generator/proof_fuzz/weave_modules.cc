@@ -1,7 +1,7 @@
-// Weaves the families of a folder of specs, each by itself: weave_modules [--wrong RULE | --regardless GUESS] ROOT OUT
-// FAMILY…
-// What modgen accepts is written to OUT; a line for each family says "accepted" or why it is rejected. With
-// --regardless all are written, woven as if the types that rules reject were those that are guessed.
+// Weaves the families of a folder of specs separately:
+//   weave_modules [--wrong RULE | --regardless GUESS] ROOT OUT FAMILY…
+// Accepted families are written to OUT. Prints a line for each family: "accepted", or why it is rejected. With
+// --regardless all families are written, with guesses for the types of rejected operations.
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -31,7 +31,7 @@ void write(const fs::path& path, const std::string& text) {
   if (!out.flush()) throw std::runtime_error("cannot write " + path.string());
 }
 
-/// Why `model` is rejected; empty where it is not.
+/// Why `model` is rejected; empty if it is accepted.
 std::string error(FamilyModel& model) {
   for (const Finding& finding : check_constructors(model))
     if (finding.is_error) return finding.message;
@@ -66,7 +66,7 @@ int main(int count, char** arguments) {
     }
     if (given.size() > 1 && given[0] == "--regardless") {
       const auto guess = modgen::kGuesses.find(given[1]);
-      if (guess == modgen::kGuesses.end()) throw std::runtime_error("there is no guess " + given[1]);
+      if (guess == modgen::kGuesses.end()) throw std::runtime_error("unknown guess: " + given[1]);
       modgen::guess_types(guess->second);
       given.erase(given.begin(), given.begin() + 2);
     }

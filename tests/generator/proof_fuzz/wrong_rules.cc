@@ -9,26 +9,26 @@
 
 namespace modgen {
 
-// Those of generator/weave/shard_rules.cc, which is compiled for this program under these names.
+// The functions of generator/weave/shard_rules.cc, which is compiled under these names for this program.
 Rule find_true_rule(std::string_view name);
 Rule find_true_rule(const Callee& callee, std::string& name);
 Value apply_true_rule(Operation& op, Rule rule);
 
 namespace {
 
-/// The true rule for the operation, for wrong ones to continue with.
-Value truly(Operation& op) { return apply_true_rule(op, find_true_rule(op.name)); }
+/// Applies the real rule for the operation, on which wrong rules are based.
+Value real_result(Operation& op) { return apply_true_rule(op, find_true_rule(op.name)); }
 
-/// Forgets which operands have to be entered: their gradients are short of the other ranks'.
+/// Forgets to enter operands: their gradients miss the other ranks' contributions.
 Value without_entering(Operation& op) {
-  Value result = truly(op);
+  Value result = real_result(op);
   op.entered.clear();
   return result;
 }
 
-/// A reduction over the split dimension counts as whole rather than be rejected or a partial sum.
-Value whole_reduction(Operation& op) {
-  Value result = truly(op);
+/// Treats a reduction over the split dimension as full, instead of rejecting it or returning a partial sum.
+Value full_reduction(Operation& op) {
+  Value result = real_result(op);
   if (!op.message.empty() || is_partial(result)) {
     op.message.clear();
     result = Value::tensor(kInvariant, op.values[0].gradient, std::nullopt);
@@ -36,16 +36,16 @@ Value whole_reduction(Operation& op) {
   return result;
 }
 
-/// The split does not move with its dimension.
+/// Does not move the split with its dimension.
 Value unmoved(Operation& op) {
-  Value result = truly(op);
+  Value result = real_result(op);
   if (is_split(op.values[0]) && result.rank == op.values[0].rank) result.type = op.values[0].type;
   return result;
 }
 
-/// Whole values meet split ones.
-Value any_meeting(Operation& op) {
-  Value result = truly(op);
+/// Allows full values to be combined with split ones.
+Value any_combination(Operation& op) {
+  Value result = real_result(op);
   if (op.message.empty()) return result;
   for (const Value& value : op.values)
     if (is_split(value)) {
@@ -55,9 +55,9 @@ Value any_meeting(Operation& op) {
   return result;
 }
 
-/// Along the split dimension as along others.
+/// Treats the split dimension like any other.
 Value along_any(Operation& op) {
-  Value result = truly(op);
+  Value result = real_result(op);
   if (!op.message.empty() && is_split(op.values[0])) {
     op.message.clear();
     return op.values[0];
@@ -65,9 +65,9 @@ Value along_any(Operation& op) {
   return result;
 }
 
-/// A dimension that is kept is taken for one that is dropped.
+/// Treats a dimension that is kept as dropped.
 Value dropping(Operation& op) {
-  Value result = truly(op);
+  Value result = real_result(op);
   if (is_split(op.values[0]) && is_split(result) && op.values.size() > 2 && result.type.dim > 0) --result.type.dim;
   return result;
 }
@@ -80,17 +80,17 @@ struct Planted {
 
 const std::vector<Planted>& planted_rules() {
   static const std::vector<Planted> rules = {
-      {{"not-entered", "a column-wise layer does not enter what it reads"}, {"tp_colwise"}, without_entering},
+      {{"not-entered", "a column-wise layer does not enter its input"}, {"tp_colwise"}, without_entering},
       {{"norm-not-entered", "a norm over heads does not enter its weight"},
        {"rms_norm", "layer_norm"},
        without_entering},
       {{"softmax-of-slices", "a softmax over the split dimension"}, {".softmax", "softmax", ".log_softmax"}, along_any},
       {{"unmoved-split", "transposing leaves the split where it was"}, {".transpose"}, unmoved},
-      {{"whole-meets-split", "a full value is added to a split one"}, {"op +", "op *"}, any_meeting},
-      {{"cut-slices", "a split dimension is taken apart as if it were whole"},
+      {{"full-meets-split", "a full value is added to a split one"}, {"op +", "op *"}, any_combination},
+      {{"cut-slices", "a split dimension is cut as if it were full"},
        {".chunk", ".split", ".narrow"},
        along_any},
-      {{"mean-of-slices", "a mean over the split dimension is that of each slice"}, {".mean"}, whole_reduction},
+      {{"mean-of-slices", "a mean over the split dimension is computed per slice"}, {".mean"}, full_reduction},
       {{"kept-dimension-dropped", "a reduction that keeps its dimension moves the split"},
        {".sum", ".mean", ".amax"},
        dropping},
@@ -105,19 +105,19 @@ const Planted* planted = nullptr;
 const std::vector<WrongRule>& wrong_rules() {
   static const std::vector<WrongRule> described = [] {
     std::vector<WrongRule> all;
-    for (const Planted& one : planted_rules()) all.push_back(one.described);
+    for (const Planted& rule : planted_rules()) all.push_back(rule.described);
     return all;
   }();
   return described;
 }
 
 void plant(std::string_view name) {
-  for (const Planted& one : planted_rules())
-    if (one.described.name == name) {
-      planted = &one;
+  for (const Planted& rule : planted_rules())
+    if (rule.described.name == name) {
+      planted = &rule;
       return;
     }
-  throw std::runtime_error("there is no wrong rule " + std::string(name));
+  throw std::runtime_error("unknown wrong rule: " + std::string(name));
 }
 
 Rule find_rule(std::string_view name) {
@@ -130,7 +130,7 @@ Rule find_rule(const Callee& callee, std::string& name) {
 }
 
 Value apply_rule(Operation& op, Rule rule) {
-  // What a planted rule says is not looked at again.
+  // Results of a planted rule are not checked by the invariants of all rules.
   if (planted && rule == planted->rule) return rule(op);
   const Value result = apply_true_rule(op, rule);
   return !op.message.empty() && guesses() ? guessed(op) : result;

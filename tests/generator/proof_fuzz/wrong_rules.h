@@ -1,4 +1,4 @@
-// Rules that are wrong on purpose, one at a time in the place of the true one: the fuzzer has to find each.
+// Intentionally wrong rules, each of which replaces the real one: the fuzzer has to find all of them.
 #pragma once
 
 #include <string_view>
@@ -7,13 +7,13 @@
 namespace modgen {
 
 struct WrongRule {
-  std::string_view name;   // what is wrong
-  std::string_view rules;  // whose, in words
+  std::string_view name;   // name of the mistake
+  std::string_view rules;  // description
 };
 
 const std::vector<WrongRule>& wrong_rules();
 
-/// From now on find_rule gives that wrong rule. Throws where there is none of that name.
+/// Makes find_rule return the wrong rule with that name from now on. Throws if there is none.
 void plant(std::string_view name);
 
 }  // namespace modgen

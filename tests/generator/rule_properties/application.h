@@ -1,4 +1,4 @@
-// An operation as it is drawn: what a rule of shard types is told of its operands, the operands themselves, and the
+// A sampled operation: the facts about its operands that the shard-type rule sees, the operands themselves, and the
 // operation as a call of libtorch or of the contract.
 #pragma once
 
@@ -12,15 +12,15 @@
 
 namespace modgen::rule_properties {
 
-/// A value as one process or one rank has it: one of these.
+/// A concrete value on a single process or on one rank. Exactly one member is used.
 struct Concrete {
-  at::Tensor tensor;  // undefined where none is given
+  at::Tensor tensor;  // undefined if omitted
   double number = 0.0;
   std::string text;
   std::vector<Concrete> elements;
 
   Concrete() = default;
-  Concrete(at::Tensor tensor) : tensor(std::move(tensor)) {}  // NOLINT: a result is given as it is
+  Concrete(at::Tensor tensor) : tensor(std::move(tensor)) {}  // NOLINT: implicit, for results
   Concrete(double number) : number(number) {}                 // NOLINT
   Concrete(const std::vector<at::Tensor>& tensors);           // NOLINT
   int64_t integer() const { return static_cast<int64_t>(number); }
@@ -30,22 +30,22 @@ struct Concrete {
 
 using Arguments = std::vector<Concrete>;
 
-/// What stands at one place of the operation.
+/// One operand of the operation.
 struct Operand {
-  Value value;                    // what the rule is told of it
-  Expr expr;                      // as it is written
-  Concrete whole;                 // as one process has it
-  std::vector<Operand> elements;  // of a list; the parameters of a layer
-  ShardType type;                 // of a tensor, its dimension counted from the front
+  Value value;                    // the facts that the rule sees
+  Expr expr;                      // the expression in the source
+  Concrete full;                  // the value on a single process
+  std::vector<Operand> elements;  // elements of a list, or parameters of a layer
+  ShardType type;                 // tensors: shard type, with the dimension counted from the front
 };
 
-/// One drawn operation.
+/// One sampled operation.
 struct Application {
   std::vector<Operand> operands;
-  /// The operation itself, or what is woven in its place: `call` is what the rule asks for.
+  /// Runs the operation, or the call that replaces it: `call` is the call that the rule requires.
   std::function<Concrete(const Arguments& arguments, Call call)> run;
-  std::string type = "at::Tensor";  // of the result
-  bool random = false;              // values of the result mean nothing: only shapes are compared
+  std::string type = "at::Tensor";  // C++ type of the result
+  bool random = false;              // the result is random: only shapes are compared
 };
 
 }  // namespace modgen::rule_properties

@@ -1,4 +1,4 @@
-// Arithmetic and functions of each element.
+// Arithmetic and elementwise functions.
 #include <cmath>
 
 #include "tests/generator/rule_properties/operations.h"
@@ -18,39 +18,39 @@ using Unary = Tensor (*)(const Tensor&);
 using Binary = Tensor (*)(const Tensor&, const Tensor&);
 
 /// Two tensors, or one and a number.
-Draw binary(Binary function, Elements elements = Elements::any) {
-  return [=](Drawing& draw) {
-    std::vector<Operand> operands = draw.tensors(draw.broadcasting(2), elements);
-    if (draw.chance(0.25)) {
-      const bool first = draw.chance(0.3);
-      operands[first ? 0 : 1] = draw.chance(0.5) ? draw.real(1.5) : draw.literal(3);
+SampleOperation binary(Binary function, Elements elements = Elements::any) {
+  return [=](Sampler& sampler) {
+    std::vector<Operand> operands = sampler.tensors(sampler.broadcasting(2), elements);
+    if (sampler.chance(0.25)) {
+      const bool first = sampler.chance(0.3);
+      operands[first ? 0 : 1] = sampler.chance(0.5) ? sampler.real(1.5) : sampler.literal(3);
     }
     return application(std::move(operands),
                        [=](const Arguments& a) { return function(to_tensor(a[0]), to_tensor(a[1])); });
   };
 }
 
-/// The same as a method, whose object is a tensor.
-Draw method(Binary function, Elements elements = Elements::any) {
-  return [=](Drawing& draw) {
-    std::vector<Operand> operands = draw.tensors(draw.broadcasting(2), elements);
-    if (draw.chance(0.25)) operands[1] = draw.chance(0.5) ? draw.real(1.5) : draw.literal(3);
+/// The same as a method of a tensor.
+SampleOperation method(Binary function, Elements elements = Elements::any) {
+  return [=](Sampler& sampler) {
+    std::vector<Operand> operands = sampler.tensors(sampler.broadcasting(2), elements);
+    if (sampler.chance(0.25)) operands[1] = sampler.chance(0.5) ? sampler.real(1.5) : sampler.literal(3);
     return application(std::move(operands), [=](const Arguments& a) { return function(a[0].tensor, to_tensor(a[1])); });
   };
 }
 
-Draw unary(Unary function, Elements elements = Elements::any) {
-  return [=](Drawing& draw) {
-    const Shape shape = draw.shape(0, 4);
-    return of_one(draw.tensor(shape, draw.type_for(shape), elements), function);
+SampleOperation unary(Unary function, Elements elements = Elements::any) {
+  return [=](Sampler& sampler) {
+    const Shape shape = sampler.shape(0, 4);
+    return of_one(sampler.tensor(shape, sampler.type_for(shape), elements), function);
   };
 }
 
 /// x.add(y, alpha)
-Draw scaled(Tensor (*function)(const Tensor&, const Tensor&, const at::Scalar&)) {
-  return [=](Drawing& draw) {
-    std::vector<Operand> operands = draw.tensors(draw.broadcasting(2));
-    if (draw.chance(0.3)) operands.push_back(draw.real(0.5));
+SampleOperation scaled(Tensor (*function)(const Tensor&, const Tensor&, const at::Scalar&)) {
+  return [=](Sampler& sampler) {
+    std::vector<Operand> operands = sampler.tensors(sampler.broadcasting(2));
+    if (sampler.chance(0.3)) operands.push_back(sampler.real(0.5));
     return application(std::move(operands), [=](const Arguments& a) {
       return function(a[0].tensor, a[1].tensor, a.size() > 2 ? a[2].number : 1.0);
     });
@@ -58,35 +58,35 @@ Draw scaled(Tensor (*function)(const Tensor&, const Tensor&, const at::Scalar&))
 }
 
 /// x.div(y, "floor")
-Draw division() {
-  return [](Drawing& draw) {
-    std::vector<Operand> operands = draw.tensors(draw.broadcasting(2), Elements::positive);
-    if (draw.chance(0.25)) operands[1] = draw.real(1.5);
-    if (draw.chance(0.2)) operands.push_back(draw.text(draw.chance(0.5) ? "floor" : "trunc"));
+SampleOperation division() {
+  return [](Sampler& sampler) {
+    std::vector<Operand> operands = sampler.tensors(sampler.broadcasting(2), Elements::positive);
+    if (sampler.chance(0.25)) operands[1] = sampler.real(1.5);
+    if (sampler.chance(0.2)) operands.push_back(sampler.text(sampler.chance(0.5) ? "floor" : "trunc"));
     return application(std::move(operands), [](const Arguments& a) {
       return a.size() > 2 ? a[0].tensor.div(to_tensor(a[1]), a[2].text) : a[0].tensor.div(to_tensor(a[1]));
     });
   };
 }
 
-/// A value, and settings that are numbers.
-Draw with_settings(std::vector<double> settings, Tensor (*function)(const Arguments&)) {
-  return [=](Drawing& draw) {
-    const Shape shape = draw.shape(0, 4);
-    std::vector<Operand> operands = {draw.tensor(shape)};
-    for (const double setting : settings) operands.push_back(draw.real(setting));
+/// A value, and options that are numbers.
+SampleOperation with_options(std::vector<double> options, Tensor (*function)(const Arguments&)) {
+  return [=](Sampler& sampler) {
+    const Shape shape = sampler.shape(0, 4);
+    std::vector<Operand> operands = {sampler.tensor(shape)};
+    for (const double option : options) operands.push_back(sampler.real(option));
     return application(std::move(operands), [=](const Arguments& a) { return function(a); });
   };
 }
 
-/// Conditions and two values: torch::where(condition, x, y); with the value first where it is a method.
-Draw choice(bool is_method) {
-  return [=](Drawing& draw) {
-    const auto typed = draw.broadcasting(3);
-    std::vector<Operand> operands = {draw.constant(typed[0].shape, typed[0].type, Elements::flags),
-                                     draw.tensor(typed[1].shape, typed[1].type),
-                                     draw.tensor(typed[2].shape, typed[2].type)};
-    if (draw.chance(0.2)) operands[2] = draw.real(0.5);
+/// A condition and two values: torch::where(condition, x, y), or x.where(condition, y) as a method.
+SampleOperation choice(bool is_method) {
+  return [=](Sampler& sampler) {
+    const auto typed = sampler.broadcasting(3);
+    std::vector<Operand> operands = {sampler.constant(typed[0].shape, typed[0].type, Elements::flags),
+                                     sampler.tensor(typed[1].shape, typed[1].type),
+                                     sampler.tensor(typed[2].shape, typed[2].type)};
+    if (sampler.chance(0.2)) operands[2] = sampler.real(0.5);
     if (is_method) std::swap(operands[0], operands[1]);
     return application(std::move(operands), [=](const Arguments& a) {
       return at::where(a[is_method ? 1 : 0].tensor, a[is_method ? 0 : 1].tensor, to_tensor(a[2]));
@@ -94,129 +94,132 @@ Draw choice(bool is_method) {
   };
 }
 
-Application masked_fill(Drawing& draw) {
-  const auto typed = draw.broadcasting(2);
-  std::vector<Operand> operands = {draw.tensor(typed[0].shape, typed[0].type),
-                                   draw.constant(typed[1].shape, typed[1].type, Elements::flags), draw.real(-1.0)};
-  if (draw.chance(0.2)) operands[2] = draw.tensor({}, kInvariant);
+Application masked_fill(Sampler& sampler) {
+  const auto typed = sampler.broadcasting(2);
+  std::vector<Operand> operands = {sampler.tensor(typed[0].shape, typed[0].type),
+                                   sampler.constant(typed[1].shape, typed[1].type, Elements::flags),
+                                   sampler.real(-1.0)};
+  if (sampler.chance(0.2)) operands[2] = sampler.tensor({}, kInvariant);
   return application(std::move(operands),
                      [](const Arguments& a) { return a[0].tensor.masked_fill(a[1].tensor, to_tensor(a[2])); });
 }
 
 /// x.clamp(least, most), by numbers or by tensors.
-Application clamp(Drawing& draw) {
-  std::vector<Operand> operands = draw.tensors(draw.broadcasting(3));
-  if (draw.chance(0.5)) operands[1] = draw.real(-0.5), operands[2] = draw.real(0.5);
+Application clamp(Sampler& sampler) {
+  std::vector<Operand> operands = sampler.tensors(sampler.broadcasting(3));
+  if (sampler.chance(0.5)) operands[1] = sampler.real(-0.5), operands[2] = sampler.real(0.5);
   return application(std::move(operands), [](const Arguments& a) {
     return at::clamp(a[0].tensor, std::optional(to_tensor(a[1])), std::optional(to_tensor(a[2])));
   });
 }
 
 /// x.to(type), x.to(other)
-Application converted(Drawing& draw) {
-  const Shape shape = draw.shape(0, 4);
-  Operand x = draw.tensor(shape);
-  switch (draw.integer(0, 3)) {
+Application converted(Sampler& sampler) {
+  const Shape shape = sampler.shape(0, 4);
+  Operand x = sampler.tensor(shape);
+  switch (sampler.integer(0, 3)) {
     case 0:
-      return application({x, draw.setting("c10::kDouble", "c10::ScalarType")},
+      return application({x, sampler.option("c10::kDouble", "c10::ScalarType")},
                          [](const Arguments& a) { return a[0].tensor.to(at::kDouble); });
     case 1:
-      return application({x, draw.setting("c10::kLong", "c10::ScalarType")},
+      return application({x, sampler.option("c10::kLong", "c10::ScalarType")},
                          [](const Arguments& a) { return a[0].tensor.to(at::kLong); });
     case 2:
-      return application({x, draw.setting("c10::kBool", "c10::ScalarType")},
+      return application({x, sampler.option("c10::kBool", "c10::ScalarType")},
                          [](const Arguments& a) { return a[0].tensor.to(at::kBool); });
     default:
-      return application({x, draw.tensor(draw.shape(0, 3))},
+      return application({x, sampler.tensor(sampler.shape(0, 3))},
                          [](const Arguments& a) { return a[0].tensor.to(a[1].tensor.options()); });
   }
 }
 
-Application with_type_like(Drawing& draw) {
-  return application({draw.tensor(draw.shape(0, 4)), draw.tensor(draw.shape(0, 3))},
+Application with_type_like(Sampler& sampler) {
+  return application({sampler.tensor(sampler.shape(0, 4)), sampler.tensor(sampler.shape(0, 3))},
                      [](const Arguments& a) { return a[0].tensor.type_as(a[1].tensor); });
 }
 
-/// Comparisons of numbers that are 0 and 1 often enough to be equal.
-Draw comparison(Binary function) {
-  return [=](Drawing& draw) {
-    const auto typed = draw.broadcasting(2);
-    const bool whole_numbers = draw.chance(0.5);
+/// Comparisons of numbers that are often 0 or 1, so that they are equal in some cases.
+SampleOperation comparison(Binary function) {
+  return [=](Sampler& sampler) {
+    const auto typed = sampler.broadcasting(2);
+    const bool zeros_and_ones = sampler.chance(0.5);
     std::vector<Operand> operands;
     for (const auto& one : typed)
-      operands.push_back(whole_numbers && one.type.kind != ShardType::Kind::partial
-                             ? draw.constant(one.shape, one.type, Elements::indices)
-                             : draw.tensor(one.shape, one.type));
-    if (draw.chance(0.25)) operands[1] = draw.literal(1);
+      operands.push_back(zeros_and_ones && one.type.kind != ShardType::Kind::partial
+                             ? sampler.constant(one.shape, one.type, Elements::indices)
+                             : sampler.tensor(one.shape, one.type));
+    if (sampler.chance(0.25)) operands[1] = sampler.literal(1);
     return application(std::move(operands), [=](const Arguments& a) { return function(a[0].tensor, to_tensor(a[1])); });
   };
 }
 
-Draw logical(Binary function) {
-  return [=](Drawing& draw) {
+SampleOperation logical(Binary function) {
+  return [=](Sampler& sampler) {
     std::vector<Operand> operands;
-    for (const auto& one : draw.broadcasting(2))
+    for (const auto& one : sampler.broadcasting(2))
       operands.push_back(one.type.kind == ShardType::Kind::partial
-                             ? draw.tensor(one.shape, one.type)
-                             : draw.constant(one.shape, one.type, Elements::flags));
+                             ? sampler.tensor(one.shape, one.type)
+                             : sampler.constant(one.shape, one.type, Elements::flags));
     return application(std::move(operands), [=](const Arguments& a) { return function(a[0].tensor, a[1].tensor); });
   };
 }
 
 // ---- Numbers ----
 
-/// A count, a rank's share of one, a literal, or a size.
-Operand any_number(Drawing& draw) {
+/// A count, a tp-local count, a literal, or a size.
+Operand any_number(Sampler& sampler) {
   static const std::vector<std::string> counts = {"a", "b", "a * d", "2 * b", "a * e"}, others = {"d", "e", "d * e"};
-  switch (draw.integer(0, 5)) {
+  switch (sampler.integer(0, 5)) {
     case 0:
-      return draw.literal(draw.integer(1, 4));
+      return sampler.literal(sampler.integer(1, 4));
     case 1:
-      return draw.variable(draw.integer(1, 4));
+      return sampler.variable(sampler.integer(1, 4));
     case 2:
-      return draw.count(draw.one_of(others), false);
+      return sampler.count(sampler.one_of(others), false);
     case 3: {  // a sum of counts
-      Operand sum = draw.variable(12);
-      sum.value.local = draw.chance(0.5);
-      sum.value.terms = draw.chance(0.5) ? std::vector<std::string>{"a", "b"} : std::vector<std::string>{"b", "a"};
+      Operand sum = sampler.variable(12);
+      sum.value.local = sampler.chance(0.5);
+      sum.value.terms = sampler.chance(0.5) ? std::vector<std::string>{"a", "b"} : std::vector<std::string>{"b", "a"};
       return sum;
     }
     default:
-      return draw.count(draw.one_of(counts), draw.chance(0.6));
+      return sampler.count(sampler.one_of(counts), sampler.chance(0.6));
   }
 }
 
 using Numbers = double (*)(int64_t, int64_t);
 
-/// An operator that tensors and numbers have: `function` of numbers, `draw_tensors` of tensors.
-Draw operator_of_both(Numbers function, const std::string& type, Draw draw_tensors) {
-  return [=](Drawing& draw) {
-    if (draw.chance(0.6)) return draw_tensors(draw);
-    Application numbers = application({any_number(draw), any_number(draw)},
+/// An operator on tensors and numbers: `function` is for numbers, `sample_tensors` for tensors.
+SampleOperation operator_of_both(Numbers function, const std::string& type, SampleOperation sample_tensors) {
+  return [=](Sampler& sampler) {
+    if (sampler.chance(0.6)) return sample_tensors(sampler);
+    Application numbers = application({any_number(sampler), any_number(sampler)},
                                       [=](const Arguments& a) { return function(a[0].integer(), a[1].integer()); });
     numbers.type = type;
     return numbers;
   };
 }
 
-Draw minus() {
-  const Draw both = operator_of_both([](int64_t a, int64_t b) { return static_cast<double>(a - b); }, "long",
-                                     binary([](const Tensor& a, const Tensor& b) { return a - b; }));
-  return [=](Drawing& draw) {
-    if (draw.chance(0.8)) return both(draw);
-    if (draw.chance(0.5)) return of_one(draw.tensor(draw.shape(0, 4)), [](const Tensor& x) { return -x; });
+SampleOperation minus() {
+  const SampleOperation both = operator_of_both([](int64_t a, int64_t b) { return static_cast<double>(a - b); }, "long",
+                                                binary([](const Tensor& a, const Tensor& b) { return a - b; }));
+  return [=](Sampler& sampler) {
+    if (sampler.chance(0.8)) return both(sampler);
+    if (sampler.chance(0.5)) return of_one(sampler.tensor(sampler.shape(0, 4)), [](const Tensor& x) { return -x; });
     Application negative =
-        application({any_number(draw)}, [](const Arguments& a) { return static_cast<double>(-a[0].integer()); });
+        application({any_number(sampler)}, [](const Arguments& a) { return static_cast<double>(-a[0].integer()); });
     negative.type = "long";
     return negative;
   };
 }
 
-Draw op(Numbers numbers, const std::string& type, Binary tensors) {
+SampleOperation op(Numbers numbers, const std::string& type, Binary tensors) {
   return operator_of_both(numbers, type, binary(tensors, Elements::positive));
 }
 
-Draw op_compare(Numbers numbers, Binary tensors) { return operator_of_both(numbers, "bool", comparison(tensors)); }
+SampleOperation op_compare(Numbers numbers, Binary tensors) {
+  return operator_of_both(numbers, "bool", comparison(tensors));
+}
 
 }  // namespace
 
@@ -260,8 +263,8 @@ const OperationTable& arithmetic_operations() {
       {".detach", unary([](const Tensor& x) { return x.detach(); })},
       {"zeros_like", unary([](const Tensor& x) { return at::zeros_like(x); })},
       {"ones_like", unary([](const Tensor& x) { return at::ones_like(x); })},
-      {"full_like", with_settings({2.5}, [](const Arguments& a) { return at::full_like(a[0].tensor, a[1].number); })},
-      // Functions that are not linear.
+      {"full_like", with_options({2.5}, [](const Arguments& a) { return at::full_like(a[0].tensor, a[1].number); })},
+      // Nonlinear functions.
       {".masked_fill", masked_fill},
       {"where", choice(/*is_method=*/false)},
       {".where", choice(/*is_method=*/true)},
@@ -275,7 +278,7 @@ const OperationTable& arithmetic_operations() {
       {".clamp", clamp},
       {".clamp_min", method([](const Tensor& a, const Tensor& b) { return a.clamp_min(b); })},
       {".clamp_max", method([](const Tensor& a, const Tensor& b) { return a.clamp_max(b); })},
-      // Functions of one value; the others are settings.
+      // Functions of one value; the other operands are options.
       {"silu", unary([](const Tensor& x) { return at::silu(x); })},
       {".silu", unary([](const Tensor& x) { return at::silu(x); })},
       {"gelu", unary([](const Tensor& x) { return at::gelu(x, "tanh"); })},
@@ -291,8 +294,8 @@ const OperationTable& arithmetic_operations() {
       {"log", unary([](const Tensor& x) { return at::log(x); }, Elements::positive)},
       {".log", unary([](const Tensor& x) { return x.log(); }, Elements::positive)},
       {"softplus",
-       with_settings({2.0, 20.0},
-                     [](const Arguments& a) { return at::softplus(a[0].tensor, a[1].number, a[2].number); })},
+       with_options({2.0, 20.0},
+                    [](const Arguments& a) { return at::softplus(a[0].tensor, a[1].number, a[2].number); })},
       {"log_sigmoid", unary([](const Tensor& x) { return at::log_sigmoid(x); })},
       {"sqrt", unary([](const Tensor& x) { return at::sqrt(x); }, Elements::positive)},
       {".sqrt", unary([](const Tensor& x) { return x.sqrt(); }, Elements::positive)},
@@ -309,12 +312,12 @@ const OperationTable& arithmetic_operations() {
       {"erf", unary([](const Tensor& x) { return at::erf(x); })},
       {".erf", unary([](const Tensor& x) { return x.erf(); })},
       {"hardtanh",
-       with_settings({-0.5, 0.5},
-                     [](const Arguments& a) { return at::hardtanh(a[0].tensor, a[1].number, a[2].number); })},
-      {"elu", with_settings({0.7}, [](const Arguments& a) { return at::elu(a[0].tensor, a[1].number); })},
-      {"leaky_relu", with_settings({0.1}, [](const Arguments& a) { return at::leaky_relu(a[0].tensor, a[1].number); })},
+       with_options({-0.5, 0.5},
+                    [](const Arguments& a) { return at::hardtanh(a[0].tensor, a[1].number, a[2].number); })},
+      {"elu", with_options({0.7}, [](const Arguments& a) { return at::elu(a[0].tensor, a[1].number); })},
+      {"leaky_relu", with_options({0.1}, [](const Arguments& a) { return at::leaky_relu(a[0].tensor, a[1].number); })},
       {".reciprocal", unary([](const Tensor& x) { return x.reciprocal(); }, Elements::positive)},
-      // What no gradient flows through.
+      // Operations without a gradient.
       {".ge", comparison([](const Tensor& a, const Tensor& b) { return a.ge(b); })},
       {".gt", comparison([](const Tensor& a, const Tensor& b) { return a.gt(b); })},
       {".le", comparison([](const Tensor& a, const Tensor& b) { return a.le(b); })},

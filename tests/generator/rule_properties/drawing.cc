@@ -56,21 +56,21 @@ at::Tensor values(const std::vector<int64_t>& sizes, Elements elements, int64_t 
 
 // ---- Choices ----
 
-int64_t Drawing::integer(int64_t least, int64_t most) {
+int64_t Sampler::integer(int64_t least, int64_t most) {
   return least + static_cast<int64_t>(random_() % static_cast<uint64_t>(most - least + 1));
 }
 
-bool Drawing::chance(double probability) { return static_cast<double>(random_() >> 11) * 0x1p-53 < probability; }
+bool Sampler::chance(double probability) { return static_cast<double>(random_() >> 11) * 0x1p-53 < probability; }
 
 // ---- Shapes and types ----
 
-Dimension Drawing::small_dimension() {
+Dimension Sampler::small_dimension() {
   static const std::vector<Dimension> choices = {{1, "", {}},  {1, "", {}},  {2, "", {}}, {3, "", {}},
                                                  {2, "e", {}}, {3, "d", {}}, {5, "", {}}, {1, "u", {}}};
   return one_of(choices);
 }
 
-Dimension Drawing::split_dimension() {
+Dimension Sampler::split_dimension() {
   static const std::vector<Dimension> choices = {{4, "a", {}},
                                                  {4, "", {}},
                                                  {8, "b", {"a", "a"}},
@@ -82,9 +82,9 @@ Dimension Drawing::split_dimension() {
   return one_of(choices);
 }
 
-Dimension Drawing::dimension() { return chance(0.5) ? small_dimension() : split_dimension(); }
+Dimension Sampler::dimension() { return chance(0.5) ? small_dimension() : split_dimension(); }
 
-Shape Drawing::shape(int64_t least_rank, int64_t most_rank) {
+Shape Sampler::shape(int64_t least_rank, int64_t most_rank) {
   Shape shape(static_cast<size_t>(integer(least_rank, most_rank)));
   for (Dimension& one : shape) one = small_dimension();
   if (!shape.empty()) one_of_dimensions(shape) = split_dimension();
@@ -92,24 +92,24 @@ Shape Drawing::shape(int64_t least_rank, int64_t most_rank) {
   return shape;
 }
 
-Dimension& Drawing::one_of_dimensions(Shape& shape) {
+Dimension& Sampler::one_of_dimensions(Shape& shape) {
   return shape[static_cast<size_t>(integer(0, static_cast<int64_t>(shape.size()) - 1))];
 }
 
-ShardType Drawing::split_at(const Shape& shape, int64_t dim, bool with_parts) {
+ShardType Sampler::split_at(const Shape& shape, int64_t dim, bool with_parts) {
   const Dimension& dimension = shape[static_cast<size_t>(dim)];
   const bool within_parts = with_parts && !dimension.parts.empty() && chance(0.3);
   return sharded(dim, within_parts ? dimension.parts : std::vector<std::string>());
 }
 
-ShardType Drawing::split_for(const Shape& shape, bool with_parts) {
+ShardType Sampler::split_for(const Shape& shape, bool with_parts) {
   std::vector<int64_t> dims;
   for (size_t i = 0; i < shape.size(); ++i)
     if (shape[i].size % 4 == 0) dims.push_back(static_cast<int64_t>(i));
   return dims.empty() ? kInvariant : split_at(shape, one_of(dims), with_parts);
 }
 
-ShardType Drawing::type_for(const Shape& shape) {
+ShardType Sampler::type_for(const Shape& shape) {
   if (chance(0.55)) return split_for(shape);
   static const std::vector<ShardType> others = {kInvariant, kInvariant, kReplicated, kPartial, kPartial};
   return one_of(others);
@@ -117,22 +117,22 @@ ShardType Drawing::type_for(const Shape& shape) {
 
 // ---- Operands ----
 
-Operand Drawing::tensor(const Shape& shape, const ShardType& type, Elements elements, int64_t limit) {
+Operand Sampler::tensor(const Shape& shape, const ShardType& type, Elements elements, int64_t limit) {
   Operand operand;
   const auto rank = static_cast<int64_t>(shape.size());
   const bool differentiable = elements == Elements::any || elements == Elements::positive;
   operand.type = type;
-  operand.whole.tensor = values(get_sizes(shape), elements, limit, next_seed());
+  operand.full.tensor = values(get_sizes(shape), elements, limit, next_seed());
   const bool gradient = differentiable && chance(0.75);
-  operand.whole.tensor.requires_grad_(gradient);
+  operand.full.tensor.requires_grad_(gradient);
   operand.expr.type = "at::Tensor";
   operand.expr.kind = Expr::Kind::local;
   operand.expr.name = "x";
-  // The rank is not always known; its split dimension is then counted from either side.
-  ShardType told = type;
+  // The rank is not always known; the split dimension is then counted from either side.
+  ShardType known_type = type;
   const bool rank_known = chance(0.8);
-  if (!rank_known && told.kind == ShardType::Kind::sharded && chance(0.7)) told.dim -= rank;
-  operand.value = Value::tensor(told, gradient, rank_known ? std::optional(rank) : std::nullopt);
+  if (!rank_known && known_type.kind == ShardType::Kind::sharded && chance(0.7)) known_type.dim -= rank;
+  operand.value = Value::tensor(known_type, gradient, rank_known ? std::optional(rank) : std::nullopt);
   for (int64_t i = 0; i < rank; ++i)
     if (shape[static_cast<size_t>(i)].size == 1 && chance(0.8)) operand.value.ones.push_back(i - rank);
   if (rank > 0 && chance(0.7)) operand.value.last_size = shape.back().text;
@@ -141,20 +141,20 @@ Operand Drawing::tensor(const Shape& shape, const ShardType& type, Elements elem
   return operand;
 }
 
-Operand Drawing::constant(const Shape& shape, const ShardType& type, Elements elements, int64_t limit) {
+Operand Sampler::constant(const Shape& shape, const ShardType& type, Elements elements, int64_t limit) {
   Operand operand = tensor(shape, type, elements, limit);
-  operand.whole.tensor.requires_grad_(false);
+  operand.full.tensor.requires_grad_(false);
   operand.value.gradient = false;
   return operand;
 }
 
-Operand Drawing::undefined() {
+Operand Sampler::undefined() {
   Operand operand;
   operand.expr.type = "at::Tensor";
   return operand;
 }
 
-Operand Drawing::literal(int64_t number) {
+Operand Sampler::literal(int64_t number) {
   Operand operand = variable(number);
   operand.expr.kind = Expr::Kind::literal;
   operand.expr.name = std::to_string(number);
@@ -164,26 +164,26 @@ Operand Drawing::literal(int64_t number) {
   return operand;
 }
 
-Operand Drawing::variable(int64_t number) {
+Operand Sampler::variable(int64_t number) {
   Operand operand;
   operand.value = Value::number();
   operand.expr.kind = Expr::Kind::local;
   operand.expr.name = "n";
   operand.expr.type = "long";
-  operand.whole.number = static_cast<double>(number);
+  operand.full.number = static_cast<double>(number);
   return operand;
 }
 
-Operand Drawing::real(double number) {
+Operand Sampler::real(double number) {
   Operand operand = variable(0);
   operand.expr.kind = Expr::Kind::literal;
   operand.expr.name = std::to_string(number);
   operand.expr.type = "double";
-  operand.whole.number = number;
+  operand.full.number = number;
   return operand;
 }
 
-Operand Drawing::flag(bool value) {
+Operand Sampler::flag(bool value) {
   Operand operand = variable(value);
   operand.expr.type = "bool";
   if (chance(0.3)) return operand;
@@ -192,26 +192,26 @@ Operand Drawing::flag(bool value) {
   return operand;
 }
 
-Operand Drawing::text(const std::string& value) {
+Operand Sampler::text(const std::string& value) {
   Operand operand = variable(0);
   operand.expr.kind = Expr::Kind::literal;
   operand.expr.name = '"' + value + '"';
   operand.expr.type = "char[]";
-  operand.whole.text = value;
+  operand.full.text = value;
   return operand;
 }
 
-Operand Drawing::setting(const std::string& spelling, const std::string& type) {
+Operand Sampler::option(const std::string& spelling, const std::string& type) {
   Operand operand;
   operand.value = make_invariant(type, false);
   operand.expr.kind = Expr::Kind::global;
   operand.expr.name = spelling;
   operand.expr.type = type;
-  operand.whole.text = spelling;
+  operand.full.text = spelling;
   return operand;
 }
 
-Operand Drawing::count(const std::string& product, bool local) {
+Operand Sampler::count(const std::string& product, bool local) {
   Operand operand = variable(evaluate(product));
   operand.expr.kind = Expr::Kind::field;
   operand.value.local = local;
@@ -224,13 +224,13 @@ Operand Drawing::count(const std::string& product, bool local) {
   return operand;
 }
 
-Operand Drawing::own_size(int64_t dim, int64_t size) {
+Operand Sampler::own_size(int64_t dim, int64_t size) {
   Operand operand = variable(size);
   operand.value.factors = {{"#" + std::to_string(dim)}};
   return operand;
 }
 
-Operand Drawing::list(std::vector<Operand> elements) {
+Operand Sampler::list(std::vector<Operand> elements) {
   Operand operand;
   operand.value.kind = Value::Kind::tuple;
   operand.expr.kind = Expr::Kind::list;
@@ -242,14 +242,14 @@ Operand Drawing::list(std::vector<Operand> elements) {
   return operand;
 }
 
-Operand Drawing::dim(int64_t dim, int64_t rank, bool may_be_list) {
+Operand Sampler::dim(int64_t dim, int64_t rank, bool may_be_list) {
   Operand operand = number(chance(0.5) ? dim : dim - rank);
   return may_be_list && chance(0.3) ? list({operand}) : operand;
 }
 
 // ---- Several tensors ----
 
-Shape Drawing::broadcast_to(const Shape& full) {
+Shape Sampler::broadcast_to(const Shape& full) {
   if (full.empty()) return full;
   Shape shape(full.begin() + (chance(0.3) ? integer(0, static_cast<int64_t>(full.size()) - 1) : 0), full.end());
   for (Dimension& dimension : shape)
@@ -257,7 +257,7 @@ Shape Drawing::broadcast_to(const Shape& full) {
   return shape;
 }
 
-std::vector<Drawing::Typed> Drawing::broadcasting(size_t count) {
+std::vector<Sampler::Typed> Sampler::broadcasting(size_t count) {
   const Shape full = shape(chance(0.05) ? 0 : 1, 4);
   std::vector<Typed> typed(count);
   const auto first = static_cast<size_t>(integer(0, static_cast<int64_t>(count) - 1));
@@ -283,7 +283,7 @@ std::vector<Drawing::Typed> Drawing::broadcasting(size_t count) {
   return typed;
 }
 
-std::vector<Operand> Drawing::tensors(const std::vector<Typed>& typed, Elements elements) {
+std::vector<Operand> Sampler::tensors(const std::vector<Typed>& typed, Elements elements) {
   std::vector<Operand> operands;
   for (const Typed& one : typed) operands.push_back(tensor(one.shape, one.type, elements));
   return operands;

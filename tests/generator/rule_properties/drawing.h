@@ -1,5 +1,5 @@
-// Draws operands: tensors of random shapes and shard types, of which the rule is told what is true, but not always all
-// of it; numbers that are literals or are not.
+// Samples operands: tensors with random shapes and shard types, and numbers that may be literals. The rule sees true
+// but possibly incomplete facts about them.
 #pragma once
 
 #include <map>
@@ -11,29 +11,30 @@
 
 namespace modgen::rule_properties {
 
-/// The config fields that sizes are products of. Each can be split over 2 and 4 ranks, but for "d" and "e".
+/// The config fields that sizes are products of. Each can be split over 2 and 4 ranks, except "d" and "e".
 const std::map<std::string, int64_t>& config_fields();
 
-/// The number that a product of config fields and literals stands for.
+/// The value of a product of config fields and literals.
 int64_t evaluate(const std::string& product);
 
-/// A dimension: its size over all ranks.
+/// A dimension with its global size.
 struct Dimension {
   int64_t size = 1;
-  std::string text;                // as a product of config fields; empty where it is none
-  std::vector<std::string> parts;  // products that it can be taken for a row of, each of which can be split
+  std::string text;                // size as a product of config fields; empty if it is not one
+  std::vector<std::string> parts;  // sizes of parts that it may consist of, each of which can be split
 };
 
 using Shape = std::vector<Dimension>;
 
 std::vector<int64_t> get_sizes(const Shape& shape);
 
-/// What the elements of a tensor are.
+/// The kind of a tensor's elements.
 enum class Elements { any, positive, indices, flags };
 
-class Drawing {
+/// Random number generator for operands.
+class Sampler {
  public:
-  explicit Drawing(uint64_t seed) : random_(seed) {}
+  explicit Sampler(uint64_t seed) : random_(seed) {}
 
   // ---- Choices ----
 
@@ -46,38 +47,38 @@ class Drawing {
 
   // ---- Shapes and types ----
 
-  Dimension small_dimension();  // that no rank can have a slice of
-  Dimension split_dimension();  // that can be split
+  Dimension small_dimension();  // a dimension that cannot be split
+  Dimension split_dimension();  // a dimension that can be split
   Dimension dimension();        // either
   Shape shape(int64_t least_rank, int64_t most_rank);
-  /// Any type that a tensor of that shape can have.
+  /// Any shard type that a tensor of that shape can have.
   ShardType type_for(const Shape& shape);
-  /// One that splits a dimension, where there is one to split; `with_parts` may split it within parts.
+  /// A type that splits a dimension, if one can be split; within parts in some cases if `with_parts`.
   ShardType split_for(const Shape& shape, bool with_parts = true);
-  /// Splits that dimension; with parts now and then where it has some.
+  /// A type that splits dimension `dim`; within parts in some cases if it has parts.
   ShardType split_at(const Shape& shape, int64_t dim, bool with_parts = true);
 
   // ---- Operands ----
 
-  /// A tensor; `gradient`: a gradient may flow into it.
+  /// A tensor. Most tensors of floating-point numbers require a gradient.
   Operand tensor(const Shape& shape, const ShardType& type, Elements elements = Elements::any, int64_t limit = 2);
   Operand tensor(const Shape& shape) { return tensor(shape, type_for(shape)); }
-  /// Without a gradient.
+  /// A tensor without a gradient.
   Operand constant(const Shape& shape, const ShardType& type, Elements elements = Elements::any, int64_t limit = 2);
-  /// A tensor that is not given.
+  /// An omitted tensor.
   Operand undefined();
-  /// A number that the rule knows, or one that it does not.
+  /// A number that the rule knows (literal), or does not know (variable).
   Operand literal(int64_t number);
   Operand variable(int64_t number);
   Operand number(int64_t value) { return chance(0.8) ? literal(value) : variable(value); }
   Operand real(double number);
   Operand flag(bool value);
   Operand text(const std::string& value);
-  /// A setting that is no number: a type, a device. `spelling` as in a global's name.
-  Operand setting(const std::string& spelling, const std::string& type);
-  /// A count that is a product of config fields; a rank's share of it where it is `local`.
+  /// An option that is not a number: a dtype or device. `spelling` is the name of a global.
+  Operand option(const std::string& spelling, const std::string& type);
+  /// A count that is a product of config fields; tp-local if `local`.
   Operand count(const std::string& product, bool local);
-  /// The size that was asked of a tensor's dimension.
+  /// The size of a tensor's dimension, as read from the tensor.
   Operand own_size(int64_t dim, int64_t size);
   Operand list(std::vector<Operand> elements);
   /// Dimension `dim` of a tensor of that rank, counted from either side, as a number or as a list of it.
@@ -87,7 +88,7 @@ class Drawing {
 
   /// A shape that broadcasts to `full`.
   Shape broadcast_to(const Shape& full);
-  /// `count` tensors that meet element by element, of types that fit more often than not.
+  /// `count` tensors for an elementwise operation, with compatible types more often than not.
   struct Typed {
     Shape shape;
     ShardType type;
@@ -103,7 +104,7 @@ class Drawing {
   std::mt19937_64 random_;
 };
 
-/// Values of a tensor, the same for a seed.
+/// Random values of a tensor, determined by `seed`.
 at::Tensor values(const std::vector<int64_t>& sizes, Elements elements, int64_t limit, uint64_t seed);
 
 }  // namespace modgen::rule_properties

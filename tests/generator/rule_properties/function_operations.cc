@@ -15,40 +15,41 @@ std::optional<Tensor> given(const Arguments& arguments, size_t i) {
 
 // ---- Norms ----
 
-ShardType of_parameter(Drawing& draw, const Shape& shape) {
-  return draw.chance(0.85) ? kInvariant : draw.type_for(shape);
+ShardType of_parameter(Sampler& sampler, const Shape& shape) {
+  return sampler.chance(0.85) ? kInvariant : sampler.type_for(shape);
 }
 
-Application rms_norm(Drawing& draw) {
-  Shape x = draw.shape(1, 4);
-  const bool over_all_heads = draw.chance(0.4);
-  if (over_all_heads) x.back() = draw.split_dimension();
+Application rms_norm(Sampler& sampler) {
+  Shape x = sampler.shape(1, 4);
+  const bool over_all_heads = sampler.chance(0.4);
+  if (over_all_heads) x.back() = sampler.split_dimension();
   const Shape features = {x.back()};
-  ShardType of_x = draw.type_for(x), of_weight = of_parameter(draw, features);
-  if (over_all_heads && draw.chance(0.8)) {
-    of_weight = draw.split_at(features, 0);
-    of_x = sharded(static_cast<int64_t>(x.size()) - 1, draw.chance(0.9) ? of_weight.parts : x.back().parts);
+  ShardType of_x = sampler.type_for(x), of_weight = of_parameter(sampler, features);
+  if (over_all_heads && sampler.chance(0.8)) {
+    of_weight = sampler.split_at(features, 0);
+    of_x = sharded(static_cast<int64_t>(x.size()) - 1, sampler.chance(0.9) ? of_weight.parts : x.back().parts);
   }
-  return {{draw.tensor(x, of_x), draw.tensor(features, of_weight), draw.real(1e-6)}, [](const Arguments& a, Call call) {
+  return {{sampler.tensor(x, of_x), sampler.tensor(features, of_weight), sampler.real(1e-6)},
+          [](const Arguments& a, Call call) {
             return call == Call::rms_norm ? modular::tp::rms_norm(a[0].tensor, a[1].tensor, a[2].number)
                                           : modular::rms_norm(a[0].tensor, a[1].tensor, a[2].number);
           }};
 }
 
 /// torch::layer_norm(x, shape, weight, bias, eps)
-Application layer_norm(Drawing& draw) {
-  const Shape x = draw.shape(2, 4);
-  const Shape features(x.end() - (draw.chance(0.7) ? 1 : 2), x.end());
+Application layer_norm(Sampler& sampler) {
+  const Shape x = sampler.shape(2, 4);
+  const Shape features(x.end() - (sampler.chance(0.7) ? 1 : 2), x.end());
   std::vector<Operand> shape;
   for (const Dimension& dimension : features)
-    shape.push_back(!dimension.text.empty() && draw.chance(0.5) ? draw.count(dimension.text, false)
-                                                                : draw.number(dimension.size));
-  const ShardType type = of_parameter(draw, features);
-  std::vector<Operand> operands = {draw.tensor(x), draw.list(std::move(shape))};
-  if (draw.chance(0.9)) operands.push_back(draw.tensor(features, type));
-  if (operands.size() == 3 && draw.chance(0.8)) {
-    operands.push_back(draw.chance(0.8) ? draw.tensor(features, type) : draw.undefined());
-    operands.push_back(draw.real(1e-5));
+    shape.push_back(!dimension.text.empty() && sampler.chance(0.5) ? sampler.count(dimension.text, false)
+                                                                   : sampler.number(dimension.size));
+  const ShardType type = of_parameter(sampler, features);
+  std::vector<Operand> operands = {sampler.tensor(x), sampler.list(std::move(shape))};
+  if (sampler.chance(0.9)) operands.push_back(sampler.tensor(features, type));
+  if (operands.size() == 3 && sampler.chance(0.8)) {
+    operands.push_back(sampler.chance(0.8) ? sampler.tensor(features, type) : sampler.undefined());
+    operands.push_back(sampler.real(1e-5));
   }
   return application(std::move(operands), [](const Arguments& a) {
     return at::layer_norm(a[0].tensor, a[1].integers(), given(a, 2), given(a, 3), 1e-5);
@@ -57,20 +58,20 @@ Application layer_norm(Drawing& draw) {
 
 // ---- Activations ----
 
-Application activation(Drawing& draw) {
-  return application({draw.text("silu"), draw.tensor(draw.shape(0, 4))},
+Application activation(Sampler& sampler) {
+  return application({sampler.text("silu"), sampler.tensor(sampler.shape(0, 4))},
                      [](const Arguments& a) { return modular::activation(a[0].text, a[1].tensor); });
 }
 
-Application gated_activation(Drawing& draw) {
-  std::vector<Operand> operands = draw.tensors(draw.broadcasting(2));
-  operands.insert(operands.begin(), draw.text("gelu"));
+Application gated_activation(Sampler& sampler) {
+  std::vector<Operand> operands = sampler.tensors(sampler.broadcasting(2));
+  operands.insert(operands.begin(), sampler.text("gelu"));
   return application(std::move(operands),
                      [](const Arguments& a) { return modular::gated_activation(a[0].text, a[1].tensor, a[2].tensor); });
 }
 
-Application soft_cap(Drawing& draw) {
-  return application({draw.tensor(draw.shape(0, 4)), draw.real(0.75)},
+Application soft_cap(Sampler& sampler) {
+  return application({sampler.tensor(sampler.shape(0, 4)), sampler.real(0.75)},
                      [](const Arguments& a) { return modular::soft_cap(a[0].tensor, a[1].number); });
 }
 
@@ -81,29 +82,29 @@ Shape heads_shape(const Dimension& heads, int64_t seq, int64_t features) {
   return {{2, "", {}}, heads, {seq, "", {}}, {features, features == 2 ? "e" : "", {}}};
 }
 
-ShardType of_heads(Drawing& draw, const Shape& shape) {
-  if (draw.chance(0.6)) return draw.split_at(shape, 1);
-  return draw.chance(0.6) ? kInvariant : draw.type_for(shape);
+ShardType of_heads(Sampler& sampler, const Shape& shape) {
+  if (sampler.chance(0.6)) return sampler.split_at(shape, 1);
+  return sampler.chance(0.6) ? kInvariant : sampler.type_for(shape);
 }
 
-Draw rotary(Tensor (*function)(const Tensor&, const Tensor&, const Tensor&)) {
-  return [=](Drawing& draw) {
-    const int64_t seq = draw.integer(2, 4), features = draw.chance(0.5) ? 4 : 6;
-    const Shape x = heads_shape(draw.split_dimension(), seq, features);
-    const Shape table = {{draw.chance(0.5) ? 1 : 2, "", {}}, {seq, "", {}}, {4, "", {}}};
-    const bool learned = draw.chance(0.3);
-    const ShardType type = draw.chance(0.9) ? kInvariant : draw.type_for(table);
-    const auto drawn = [&] { return learned ? draw.tensor(table, type) : draw.constant(table, type); };
-    return application({draw.tensor(x, of_heads(draw, x)), drawn(), drawn()},
+SampleOperation rotary(Tensor (*function)(const Tensor&, const Tensor&, const Tensor&)) {
+  return [=](Sampler& sampler) {
+    const int64_t seq = sampler.integer(2, 4), features = sampler.chance(0.5) ? 4 : 6;
+    const Shape x = heads_shape(sampler.split_dimension(), seq, features);
+    const Shape table = {{sampler.chance(0.5) ? 1 : 2, "", {}}, {seq, "", {}}, {4, "", {}}};
+    const bool learned = sampler.chance(0.3);
+    const ShardType type = sampler.chance(0.9) ? kInvariant : sampler.type_for(table);
+    const auto sampled = [&] { return learned ? sampler.tensor(table, type) : sampler.constant(table, type); };
+    return application({sampler.tensor(x, of_heads(sampler, x)), sampled(), sampled()},
                        [=](const Arguments& a) { return function(a[0].tensor, a[1].tensor, a[2].tensor); });
   };
 }
 
-Application attention(Drawing& draw) {
-  const Hidden hidden = draw.chance(0.5) ? Hidden::by_mask : Hidden::by_numbers;
-  std::vector<Operand> operands = attended(draw, hidden);
-  operands.push_back(draw.real(0.5));
-  const bool drops = draw.chance(0.5);
+Application attention(Sampler& sampler) {
+  const Hidden hidden = sampler.chance(0.5) ? Hidden::by_mask : Hidden::by_numbers;
+  std::vector<Operand> operands = attended(sampler, hidden);
+  operands.push_back(sampler.real(0.5));
+  const bool drops = sampler.chance(0.5);
   if (drops) operands.push_back(dropping_layer());
   return {std::move(operands), [=](const Arguments& a, Call call) -> Concrete {
             const auto attend = [&](const auto& mask) {
@@ -118,26 +119,26 @@ Application attention(Drawing& draw) {
 }
 
 /// at::scaled_dot_product_attention(query, key, value, mask, dropout_p, is_causal, scale, enable_gqa)
-Application plain_attention(Drawing& draw) {
-  std::vector<Operand> operands = attended(draw, draw.chance(0.7) ? Hidden::by_numbers : Hidden::by_nothing);
-  operands.insert(operands.end(), {draw.real(0.0), draw.flag(false), draw.real(0.5), draw.flag(true)});
+Application plain_attention(Sampler& sampler) {
+  std::vector<Operand> operands = attended(sampler, sampler.chance(0.7) ? Hidden::by_numbers : Hidden::by_nothing);
+  operands.insert(operands.end(), {sampler.real(0.0), sampler.flag(false), sampler.real(0.5), sampler.flag(true)});
   return application(std::move(operands), [](const Arguments& a) {
     return at::scaled_dot_product_attention(a[0].tensor, a[1].tensor, a[2].tensor, given(a, 3), a[4].number,
                                             a[5].flag(), a[6].number, a[7].flag());
   });
 }
 
-// ---- What is made of the batch ----
+// ---- Functions of the batch ----
 
-Application position_ids(Drawing& draw) {
-  return application({batch(draw)}, [](const Arguments& a) {
+Application position_ids(Sampler& sampler) {
+  return application({batch(sampler)}, [](const Arguments& a) {
     modular::Batch given;
     given.input_ids = a[0].elements[0].tensor;
     return modular::position_ids(given);
   });
 }
 
-/// A mask, as the tensors in it.
+/// A mask, represented by its tensors.
 Concrete of_mask(modular::AttentionMask mask) {
   std::vector<Tensor> tensors;
   mask.tensors([&](const Tensor& tensor) {
@@ -146,9 +147,9 @@ Concrete of_mask(modular::AttentionMask mask) {
   return tensors;
 }
 
-Draw of_batch(modular::AttentionMask (*function)(const modular::Batch&, int64_t)) {
-  return [=](Drawing& draw) {
-    Application made = application({batch(draw), draw.literal(2)}, [=](const Arguments& a) {
+SampleOperation of_batch(modular::AttentionMask (*function)(const modular::Batch&, int64_t)) {
+  return [=](Sampler& sampler) {
+    Application made = application({batch(sampler), sampler.literal(2)}, [=](const Arguments& a) {
       modular::Batch given;
       given.input_ids = given.documents = a[0].elements[0].tensor;
       return of_mask(function(given, a[1].integer()));
@@ -158,26 +159,26 @@ Draw of_batch(modular::AttentionMask (*function)(const modular::Batch&, int64_t)
   };
 }
 
-Application whole_mask(Drawing&) {
+Application whole_mask(Sampler&) {
   Application made = application({}, [](const Arguments&) { return of_mask(modular::whole_mask()); });
   made.type = "modular::AttentionMask";
   return made;
 }
 
 /// visible_keys(mask, seq, device)
-Application visible_keys(Drawing& draw) {
-  const int64_t seq = draw.integer(2, 4);
-  return application({attention_mask(draw, seq), draw.number(seq), draw.setting("at::kCPU", "c10::Device")},
+Application visible_keys(Sampler& sampler) {
+  const int64_t seq = sampler.integer(2, 4);
+  return application({attention_mask(sampler, seq), sampler.number(seq), sampler.option("at::kCPU", "c10::Device")},
                      [](const Arguments& a) {
                        return modular::visible_keys(make_mask(a[0]), a[1].integer(), at::kCPU).to(at::kDouble);
                      });
 }
 
-Application rotary_tables(Drawing& draw) {
-  Operand settings = draw.setting("rope", "modular::RopeParameters");
-  settings.expr.kind = Expr::Kind::field;
-  return application({settings, draw.count("b", draw.chance(0.2)), draw.literal(16), position_ids(draw).operands[0],
-                      draw.setting("c10::kDouble", "c10::ScalarType")},
+Application rotary_tables(Sampler& sampler) {
+  Operand options = sampler.option("rope", "modular::RopeParameters");
+  options.expr.kind = Expr::Kind::field;
+  return application({options, sampler.count("b", sampler.chance(0.2)), sampler.literal(16),
+                      position_ids(sampler).operands[0], sampler.option("c10::kDouble", "c10::ScalarType")},
                      [](const Arguments& a) {
                        modular::Batch given;
                        given.input_ids = a[3].elements[0].tensor;
@@ -187,35 +188,37 @@ Application rotary_tables(Drawing& draw) {
                      });
 }
 
-Application interpolated_positions(Drawing& draw) {
-  const Shape positions = {{1, "", {}}, {10, "", {}}, draw.dimension()};
+Application interpolated_positions(Sampler& sampler) {
+  const Shape positions = {{1, "", {}}, {10, "", {}}, sampler.dimension()};
   return application(
-      {draw.tensor(positions, draw.chance(0.7) ? kInvariant : draw.type_for(positions)),
-       draw.number(draw.integer(2, 3)), draw.number(3)},
+      {sampler.tensor(positions, sampler.chance(0.7) ? kInvariant : sampler.type_for(positions)),
+       sampler.number(sampler.integer(2, 3)), sampler.number(3)},
       [](const Arguments& a) { return modular::interpolated_positions(a[0].tensor, a[1].integer(), a[2].integer()); });
 }
 
-Draw of_labels(Tensor (*function)(const Tensor&)) {
-  return [=](Drawing& draw) {
-    const Shape labels = {draw.small_dimension(), draw.dimension()};
-    return of_one(draw.constant(labels, draw.chance(0.7) ? kInvariant : draw.type_for(labels), Elements::indices, 5),
-                  function);
+SampleOperation of_labels(Tensor (*function)(const Tensor&)) {
+  return [=](Sampler& sampler) {
+    const Shape labels = {sampler.small_dimension(), sampler.dimension()};
+    return of_one(
+        sampler.constant(labels, sampler.chance(0.7) ? kInvariant : sampler.type_for(labels), Elements::indices, 5),
+        function);
   };
 }
 
 // ---- Experts and losses ----
 
 /// mix_experts(activation, x, gate_up, down, chosen, weights)
-Application mix_experts(Drawing& draw) {
-  const Dimension rows = {5, "", {}}, hidden = draw.dimension(), experts = {3, "d", {}}, each = {2, "", {}};
+Application mix_experts(Sampler& sampler) {
+  const Dimension rows = {5, "", {}}, hidden = sampler.dimension(), experts = {3, "d", {}}, each = {2, "", {}};
   const Dimension inner = {4, "a", {}}, both = {8, "", {"a", "a"}};
   const Shape x = {rows, hidden}, gate_up = {experts, both, hidden}, down = {experts, hidden, inner};
-  const bool split = draw.chance(0.7);
-  const ShardType of_gate_up = draw.chance(0.9) ? split ? sharded(1, both.parts) : kInvariant : draw.split_for(gate_up);
-  const ShardType of_down = draw.chance(0.9) ? split ? sharded(2) : kInvariant : draw.type_for(down);
-  return {{draw.text("silu"), draw.tensor(x, draw.chance(0.9) ? kInvariant : draw.type_for(x)),
-           draw.tensor(gate_up, of_gate_up), draw.tensor(down, of_down),
-           draw.constant({rows, each}, kInvariant, Elements::indices, 3), draw.tensor({rows, each}, kInvariant)},
+  const bool split = sampler.chance(0.7);
+  const ShardType of_gate_up =
+      sampler.chance(0.9) ? split ? sharded(1, both.parts) : kInvariant : sampler.split_for(gate_up);
+  const ShardType of_down = sampler.chance(0.9) ? split ? sharded(2) : kInvariant : sampler.type_for(down);
+  return {{sampler.text("silu"), sampler.tensor(x, sampler.chance(0.9) ? kInvariant : sampler.type_for(x)),
+           sampler.tensor(gate_up, of_gate_up), sampler.tensor(down, of_down),
+           sampler.constant({rows, each}, kInvariant, Elements::indices, 3), sampler.tensor({rows, each}, kInvariant)},
           [](const Arguments& a, Call call) -> Concrete {
             const Tensor sum =
                 modular::mix_experts(a[0].text, a[1].tensor, a[2].tensor, a[3].tensor, a[4].tensor, a[5].tensor);
@@ -223,15 +226,15 @@ Application mix_experts(Drawing& draw) {
           }};
 }
 
-Application cross_entropy(Drawing& draw) {
-  Shape logits = draw.shape(2, 3);
-  const Dimension vocabulary = draw.split_dimension();
+Application cross_entropy(Sampler& sampler) {
+  Shape logits = sampler.shape(2, 3);
+  const Dimension vocabulary = sampler.split_dimension();
   logits.back() = vocabulary;
   const Shape targets(logits.begin(), logits.end() - 1);
   const auto last = static_cast<int64_t>(logits.size()) - 1;
-  const ShardType type = draw.chance(0.6) ? draw.split_at(logits, last) : draw.type_for(logits);
-  const ShardType of_targets = draw.chance(0.9) ? kInvariant : draw.split_for(targets);
-  return {{draw.tensor(logits, type), draw.constant(targets, of_targets, Elements::indices, vocabulary.size)},
+  const ShardType type = sampler.chance(0.6) ? sampler.split_at(logits, last) : sampler.type_for(logits);
+  const ShardType of_targets = sampler.chance(0.9) ? kInvariant : sampler.split_for(targets);
+  return {{sampler.tensor(logits, type), sampler.constant(targets, of_targets, Elements::indices, vocabulary.size)},
           [](const Arguments& a, Call call) -> Concrete {
             return call == Call::cross_entropy ? modular::tp::cross_entropy(a[0].tensor, a[1].tensor)
                                                : modular::cross_entropy(a[0].tensor, a[1].tensor);
@@ -239,19 +242,20 @@ Application cross_entropy(Drawing& draw) {
 }
 
 /// sampled_cross_entropy(hidden, weight, bias, targets, temperature)
-Application sampled_cross_entropy(Drawing& draw) {
-  Shape hidden = draw.shape(2, 3);
-  const Dimension vocabulary = draw.split_dimension(), dim = draw.chance(0.3) ? draw.split_dimension() : hidden.back();
+Application sampled_cross_entropy(Sampler& sampler) {
+  Shape hidden = sampler.shape(2, 3);
+  const Dimension vocabulary = sampler.split_dimension(),
+                  dim = sampler.chance(0.3) ? sampler.split_dimension() : hidden.back();
   hidden.back() = dim;
   const Shape weight = {vocabulary, dim}, bias = {vocabulary}, targets(hidden.begin(), hidden.end() - 1);
-  ShardType of_weight = draw.chance(0.6) ? sharded(0) : kInvariant, of_bias = of_weight;
-  if (draw.chance(0.2)) of_weight = draw.type_for(weight);
-  if (draw.chance(0.2)) of_bias = draw.type_for(bias);
-  const ShardType of_hidden = draw.chance(0.8) ? kInvariant : draw.type_for(hidden);
-  const ShardType of_targets = draw.chance(0.9) ? kInvariant : draw.split_for(targets);
-  return {{draw.tensor(hidden, of_hidden), draw.tensor(weight, of_weight),
-           draw.chance(0.8) ? draw.tensor(bias, of_bias) : draw.undefined(),
-           draw.constant(targets, of_targets, Elements::indices, vocabulary.size), draw.real(0.75)},
+  ShardType of_weight = sampler.chance(0.6) ? sharded(0) : kInvariant, of_bias = of_weight;
+  if (sampler.chance(0.2)) of_weight = sampler.type_for(weight);
+  if (sampler.chance(0.2)) of_bias = sampler.type_for(bias);
+  const ShardType of_hidden = sampler.chance(0.8) ? kInvariant : sampler.type_for(hidden);
+  const ShardType of_targets = sampler.chance(0.9) ? kInvariant : sampler.split_for(targets);
+  return {{sampler.tensor(hidden, of_hidden), sampler.tensor(weight, of_weight),
+           sampler.chance(0.8) ? sampler.tensor(bias, of_bias) : sampler.undefined(),
+           sampler.constant(targets, of_targets, Elements::indices, vocabulary.size), sampler.real(0.75)},
           [classes = vocabulary.size](const Arguments& a, Call call) -> Concrete {
             const modular::SampledClasses sampled = {
                 .ids = at::arange(classes - 1, 0, -2, at::kLong),
@@ -265,52 +269,54 @@ Application sampled_cross_entropy(Drawing& draw) {
           }};
 }
 
-Application scalar_tensor(Drawing& draw) {
-  return application({draw.count("a", draw.chance(0.3))},
+Application scalar_tensor(Sampler& sampler) {
+  return application({sampler.count("a", sampler.chance(0.3))},
                      [](const Arguments& a) { return at::scalar_tensor(a[0].number, at::kDouble); });
 }
 
 // ---- The woven calls ----
 
-Application enter(Drawing& draw) {
-  return application({draw.tensor(draw.shape(0, 4))},
+Application enter(Sampler& sampler) {
+  return application({sampler.tensor(sampler.shape(0, 4))},
                      [](const Arguments& a) { return modular::tp::enter(a[0].tensor); });
 }
 
-Application gather(Drawing& draw) {
-  const Shape shape = draw.shape(1, 4);
+Application gather(Sampler& sampler) {
+  const Shape shape = sampler.shape(1, 4);
   const auto last = static_cast<int64_t>(shape.size()) - 1;
   const ShardType type =
-      shape.back().size % 4 == 0 && draw.chance(0.7) ? draw.split_at(shape, last) : draw.type_for(shape);
-  return application({draw.tensor(shape, type)}, [](const Arguments& a) { return modular::tp::gather(a[0].tensor); });
+      shape.back().size % 4 == 0 && sampler.chance(0.7) ? sampler.split_at(shape, last) : sampler.type_for(shape);
+  return application({sampler.tensor(shape, type)},
+                     [](const Arguments& a) { return modular::tp::gather(a[0].tensor); });
 }
 
-Application local(Drawing& draw) {
-  Application share = application({draw.count(draw.chance(0.5) ? "a" : "b", draw.chance(0.3))}, [](const Arguments& a) {
-    return static_cast<double>(modular::tp::local(a[0].integer()));
-  });
+Application local(Sampler& sampler) {
+  Application share =
+      application({sampler.count(sampler.chance(0.5) ? "a" : "b", sampler.chance(0.3))},
+                  [](const Arguments& a) { return static_cast<double>(modular::tp::local(a[0].integer())); });
   share.type = "long";
   return share;
 }
 
 }  // namespace
 
-Operand batch(Drawing& draw) {
+Operand batch(Sampler& sampler) {
   Operand operand;
   operand.value.kind = Value::Kind::object;
   operand.expr.kind = Expr::Kind::local;
   operand.expr.name = "batch";
-  operand.elements = {draw.constant({{2, "", {}}, {3, "", {}}}, kInvariant, Elements::indices)};
+  operand.elements = {sampler.constant({{2, "", {}}, {3, "", {}}}, kInvariant, Elements::indices)};
   return operand;
 }
 
-Operand attention_mask(Drawing& draw, int64_t seq) {
+Operand attention_mask(Sampler& sampler, int64_t seq) {
   const Shape padding = {{2, "", {}}, {seq, "", {}}};
   Operand operand;
   operand.value.kind = Value::Kind::object;
   operand.expr.kind = Expr::Kind::local;
   operand.expr.name = "mask";
-  operand.elements = {draw.constant(padding, draw.chance(0.9) ? kInvariant : draw.type_for(padding), Elements::flags)};
+  operand.elements = {
+      sampler.constant(padding, sampler.chance(0.9) ? kInvariant : sampler.type_for(padding), Elements::flags)};
   operand.value.members["padding"] = operand.elements[0].value;
   return operand;
 }
@@ -319,28 +325,30 @@ modular::AttentionMask make_mask(const Concrete& argument) {
   return modular::causal_mask(argument.elements[0].tensor, /*window=*/2);
 }
 
-std::vector<Operand> attended(Drawing& draw, Hidden hidden) {
+std::vector<Operand> attended(Sampler& sampler, Hidden hidden) {
   static const std::vector<Dimension> groups = {{4, "a", {}}, {8, "b", {"a", "a"}}};
-  const Dimension key_heads = draw.one_of(groups);
-  const Dimension heads = draw.chance(0.5) ? key_heads : Dimension{8, "b", {"a", "a"}};
-  const int64_t seq = draw.integer(2, 3), features = draw.integer(2, 3);
+  const Dimension key_heads = sampler.one_of(groups);
+  const Dimension heads = sampler.chance(0.5) ? key_heads : Dimension{8, "b", {"a", "a"}};
+  const int64_t seq = sampler.integer(2, 3), features = sampler.integer(2, 3);
   const Shape query = heads_shape(heads, seq, features), key = heads_shape(key_heads, seq, features);
-  const ShardType type = of_heads(draw, query);
-  const auto type_of_keys = [&] { return draw.chance(0.9) && type.parts.empty() ? type : of_heads(draw, key); };
-  std::vector<Operand> operands = {draw.tensor(query, type), draw.tensor(key, type_of_keys()),
-                                   draw.tensor(key, type_of_keys())};
+  const ShardType type = of_heads(sampler, query);
+  const auto type_of_keys = [&] { return sampler.chance(0.9) && type.parts.empty() ? type : of_heads(sampler, key); };
+  std::vector<Operand> operands = {sampler.tensor(query, type), sampler.tensor(key, type_of_keys()),
+                                   sampler.tensor(key, type_of_keys())};
   if (hidden != Hidden::by_numbers) {
-    operands.push_back(hidden == Hidden::by_mask ? attention_mask(draw, seq) : draw.undefined());
+    operands.push_back(hidden == Hidden::by_mask ? attention_mask(sampler, seq) : sampler.undefined());
     return operands;
   }
   const Dimension position = {seq, "", {}};
   Shape mask = {
-      {draw.chance(0.5) ? 1 : 2, "", {}}, draw.chance(0.6) ? Dimension{1, "", {}} : heads, position, position};
-  if (draw.chance(0.2)) mask.erase(mask.begin(), mask.begin() + 2);
+      {sampler.chance(0.5) ? 1 : 2, "", {}}, sampler.chance(0.6) ? Dimension{1, "", {}} : heads, position, position};
+  if (sampler.chance(0.2)) mask.erase(mask.begin(), mask.begin() + 2);
   const bool by_head = mask.size() == 4 && mask[1].size > 1;
-  const ShardType of_mask = by_head && draw.chance(0.8) ? type : draw.chance(0.95) ? kInvariant : draw.type_for(mask);
-  operands.push_back(draw.chance(0.5) || of_mask.kind == ShardType::Kind::partial ? draw.tensor(mask, of_mask)
-                                                                                  : draw.constant(mask, of_mask));
+  const ShardType of_mask = by_head && sampler.chance(0.8) ? type
+                            : sampler.chance(0.95)         ? kInvariant
+                                                           : sampler.type_for(mask);
+  operands.push_back(sampler.chance(0.5) || of_mask.kind == ShardType::Kind::partial ? sampler.tensor(mask, of_mask)
+                                                                                     : sampler.constant(mask, of_mask));
   return operands;
 }
 

@@ -1,4 +1,4 @@
-// Layers, whose parameters are split as their annotations say.
+// Layers, with parameters split according to their annotations.
 #include <utility>
 
 #include "tests/generator/rule_properties/operations.h"
@@ -11,8 +11,8 @@ using at::Tensor;
 namespace nn = modular::nn;
 namespace tp = modular::tp;
 
-/// Operand 0: a layer with these parameters, of which `type` says how the weight is split. `outputs` is how many
-/// features it gives.
+/// Operand 0: a layer with these parameters. `type` is the shard type of the weight, `outputs` the number of output
+/// features.
 Operand layer(const ShardType& type, std::vector<Operand> parameters, const std::string& outputs = "") {
   Operand operand;
   operand.value.kind = Value::Kind::module;
@@ -22,9 +22,9 @@ Operand layer(const ShardType& type, std::vector<Operand> parameters, const std:
   return operand;
 }
 
-Operand parameter(Drawing& draw, const Shape& shape, const ShardType& type) { return draw.tensor(shape, type); }
+Operand parameter(Sampler& sampler, const Shape& shape, const ShardType& type) { return sampler.tensor(shape, type); }
 
-/// `run` of the layer that `make` makes of its parameters.
+/// Calls `run` with the layer that `make` constructs from its parameters.
 template <class Make, class Run>
 Application layer_application(std::vector<Operand> operands, Make make, Run run) {
   return {std::move(operands), [=](const Arguments& a, Call call) {
@@ -53,66 +53,66 @@ const auto kApply = [](auto& layer, const Tensor& x, Call call) -> Tensor {
   return layer->forward(x);
 };
 
-/// A linear layer; `of` gives the types of weight [out, in] and bias for its two dimensions.
+/// A linear layer; `of` returns the types of weight [out, in] and bias for its two dimensions.
 template <class Types>
-Draw linear_layer(Types of, bool by_input) {
-  return [=](Drawing& draw) {
-    const bool transposed = draw.chance(0.3);
-    Shape x = draw.shape(transposed ? 2 : 1, 4);
-    const Dimension in = by_input ? draw.split_dimension() : draw.dimension(),
-                    out = by_input ? draw.dimension() : draw.split_dimension();
+SampleOperation linear_layer(Types of, bool by_input) {
+  return [=](Sampler& sampler) {
+    const bool transposed = sampler.chance(0.3);
+    Shape x = sampler.shape(transposed ? 2 : 1, 4);
+    const Dimension in = by_input ? sampler.split_dimension() : sampler.dimension(),
+                    out = by_input ? sampler.dimension() : sampler.split_dimension();
     x.back() = in;
     const auto last = static_cast<int64_t>(x.size()) - 1;
-    auto [of_weight, of_bias] = of(draw, in, out);
+    auto [of_weight, of_bias] = of(sampler, in, out);
     ShardType of_x = kInvariant;
-    if (by_input && draw.chance(0.8)) of_x = sharded(last, draw.chance(0.9) ? of_weight.parts : in.parts);
-    if (!by_input && draw.chance(0.3)) of_x = draw.chance(0.5) ? kReplicated : kInvariant;
-    if (draw.chance(0.2)) of_x = draw.type_for(x);
+    if (by_input && sampler.chance(0.8)) of_x = sharded(last, sampler.chance(0.9) ? of_weight.parts : in.parts);
+    if (!by_input && sampler.chance(0.3)) of_x = sampler.chance(0.5) ? kReplicated : kInvariant;
+    if (sampler.chance(0.2)) of_x = sampler.type_for(x);
     Shape weight = {out, in};
     if (transposed) {
       std::swap(weight[0], weight[1]);
       if (of_weight.kind == ShardType::Kind::sharded) of_weight.dim = 1 - of_weight.dim;
     }
-    const bool has_bias = transposed || draw.chance(0.6);
-    std::vector<Operand> operands = {
-        layer(of_weight,
-              {parameter(draw, weight, of_weight), has_bias ? parameter(draw, {out}, of_bias) : draw.undefined()},
-              out.text),
-        draw.tensor(x, of_x)};
+    const bool has_bias = transposed || sampler.chance(0.6);
+    std::vector<Operand> operands = {layer(of_weight,
+                                           {parameter(sampler, weight, of_weight),
+                                            has_bias ? parameter(sampler, {out}, of_bias) : sampler.undefined()},
+                                           out.text),
+                                     sampler.tensor(x, of_x)};
     return transposed ? layer_application(std::move(operands), make_transposed, kApply)
                       : layer_application(std::move(operands), make_linear, kApply);
   };
 }
 
-std::pair<ShardType, ShardType> by_output(Drawing& draw, const Dimension&, const Dimension& out) {
-  const ShardType split = draw.split_at({out}, 0);
+std::pair<ShardType, ShardType> by_output(Sampler& sampler, const Dimension&, const Dimension& out) {
+  const ShardType split = sampler.split_at({out}, 0);
   return {split, split};
 }
 
-std::pair<ShardType, ShardType> by_output_as_one(Drawing&, const Dimension&, const Dimension&) {
+std::pair<ShardType, ShardType> by_output_as_one(Sampler&, const Dimension&, const Dimension&) {
   return {sharded(0), sharded(0)};
 }
 
-std::pair<ShardType, ShardType> by_input(Drawing&, const Dimension&, const Dimension&) {
+std::pair<ShardType, ShardType> by_input(Sampler&, const Dimension&, const Dimension&) {
   return {sharded(1), kInvariant};
 }
 
-std::pair<ShardType, ShardType> whole(Drawing&, const Dimension&, const Dimension&) { return {kInvariant, kInvariant}; }
+std::pair<ShardType, ShardType> full(Sampler&, const Dimension&, const Dimension&) { return {kInvariant, kInvariant}; }
 
 // ---- Embeddings ----
 
-Operand ids(Drawing& draw, int64_t rows, bool may_be_split = true) {
-  const Shape shape = draw.shape(1, 3);
-  return draw.constant(shape, may_be_split && draw.chance(0.15) ? draw.split_for(shape) : kInvariant, Elements::indices,
-                       rows);
+Operand ids(Sampler& sampler, int64_t rows, bool may_be_split = true) {
+  const Shape shape = sampler.shape(1, 3);
+  return sampler.constant(shape, may_be_split && sampler.chance(0.15) ? sampler.split_for(shape) : kInvariant,
+                          Elements::indices, rows);
 }
 
-/// An embedding of which `split` gives the type of the table [rows, features].
-Draw embedding(ShardType (*split)(Drawing&, const Shape&)) {
-  return [=](Drawing& draw) {
-    const Shape table = {draw.split_dimension(), draw.split_dimension()};
-    const ShardType type = split(draw, table);
-    const std::optional<int64_t> padding = draw.chance(0.3) ? std::optional<int64_t>(1) : std::nullopt;
+/// An embedding; `split` returns the type of the table [rows, features].
+SampleOperation embedding(ShardType (*split)(Sampler&, const Shape&)) {
+  return [=](Sampler& sampler) {
+    const Shape table = {sampler.split_dimension(), sampler.split_dimension()};
+    const ShardType type = split(sampler, table);
+    const std::optional<int64_t> padding = sampler.chance(0.3) ? std::optional<int64_t>(1) : std::nullopt;
     const auto make = [padding](const Arguments& parameters) {
       const Tensor& weight = parameters[0].tensor;
       nn::Embedding made(nn::EmbeddingOptions(2, 1).padding_idx(padding));
@@ -122,34 +122,35 @@ Draw embedding(ShardType (*split)(Drawing&, const Shape&)) {
     const auto run = [](nn::Embedding& made, const Tensor& x, Call call) {
       return call == Call::embedding ? tp::embedding(made, x) : made->forward(x);
     };
-    return layer_application({layer(type, {parameter(draw, table, type)}, table[1].text), ids(draw, table[0].size)},
-                             make, run);
+    return layer_application(
+        {layer(type, {parameter(sampler, table, type)}, table[1].text), ids(sampler, table[0].size)}, make, run);
   };
 }
 
 /// at::embedding(table, ids)
-Application rows_of_table(Drawing& draw) {
-  const Shape table = {draw.split_dimension(), draw.split_dimension()};
-  const ShardType type = draw.chance(0.5) ? draw.split_at(table, 1) : draw.type_for(table);
-  return application({draw.tensor(table, type), ids(draw, table[0].size)},
+Application rows_of_table(Sampler& sampler) {
+  const Shape table = {sampler.split_dimension(), sampler.split_dimension()};
+  const ShardType type = sampler.chance(0.5) ? sampler.split_at(table, 1) : sampler.type_for(table);
+  return application({sampler.tensor(table, type), ids(sampler, table[0].size)},
                      [](const Arguments& a) { return at::embedding(a[0].tensor, a[1].tensor); });
 }
 
 // ---- Other layers ----
 
-Application convolution(Drawing& draw) {
-  const Shape x = {draw.small_dimension(), draw.dimension(), {4, "", {}}, {4, "", {}}};
-  const Dimension channels = draw.dimension();
+Application convolution(Sampler& sampler) {
+  const Shape x = {sampler.small_dimension(), sampler.dimension(), {4, "", {}}, {4, "", {}}};
+  const Dimension channels = sampler.dimension();
   const Shape weight = {channels, x[1], {2, "", {}}, {2, "", {}}};
-  return application({layer(kInvariant, {parameter(draw, weight, kInvariant), parameter(draw, {channels}, kInvariant)}),
-                      draw.tensor(x, draw.chance(0.5) ? kInvariant : draw.type_for(x))},
-                     [](const Arguments& a) {
-                       return at::conv2d(a[1].tensor, a[0].elements[0].tensor, a[0].elements[1].tensor, /*stride=*/2);
-                     });
+  return application(
+      {layer(kInvariant, {parameter(sampler, weight, kInvariant), parameter(sampler, {channels}, kInvariant)}),
+       sampler.tensor(x, sampler.chance(0.5) ? kInvariant : sampler.type_for(x))},
+      [](const Arguments& a) {
+        return at::conv2d(a[1].tensor, a[0].elements[0].tensor, a[0].elements[1].tensor, /*stride=*/2);
+      });
 }
 
-Application layer_norm(Drawing& draw) {
-  const Shape x = draw.shape(1, 4);
+Application layer_norm(Sampler& sampler) {
+  const Shape x = sampler.shape(1, 4);
   const Shape features = {x.back()};
   const auto make = [](const Arguments& parameters) {
     modular::LayerNorm made(1, 1e-5);
@@ -161,33 +162,34 @@ Application layer_norm(Drawing& draw) {
     return call == Call::layer_norm ? tp::layer_norm(made, value) : made->forward(value);
   };
   return layer_application(
-      {layer(kInvariant, {parameter(draw, features, kInvariant),
-                          draw.chance(0.7) ? parameter(draw, features, kInvariant) : draw.undefined()}),
-       draw.tensor(x)},
+      {layer(kInvariant, {parameter(sampler, features, kInvariant),
+                          sampler.chance(0.7) ? parameter(sampler, features, kInvariant) : sampler.undefined()}),
+       sampler.tensor(x)},
       make, run);
 }
 
-Application dropout(Drawing& draw) {
-  Shape x = draw.shape(2, 4);
-  x.back() = draw.split_dimension();
-  return {{dropping_layer(),
-           draw.tensor(x, draw.chance(0.4) ? draw.split_at(x, static_cast<int64_t>(x.size()) - 1) : draw.type_for(x))},
-          [](const Arguments& a, Call call) -> Concrete {
-            nn::Dropout made(kDropped);
-            return call == Call::dropout ? tp::dropout(made, a[1].tensor) : made->forward(a[1].tensor);
-          }};
+Application dropout(Sampler& sampler) {
+  Shape x = sampler.shape(2, 4);
+  x.back() = sampler.split_dimension();
+  return {
+      {dropping_layer(), sampler.tensor(x, sampler.chance(0.4) ? sampler.split_at(x, static_cast<int64_t>(x.size()) - 1)
+                                                               : sampler.type_for(x))},
+      [](const Arguments& a, Call call) -> Concrete {
+        nn::Dropout made(kDropped);
+        return call == Call::dropout ? tp::dropout(made, a[1].tensor) : made->forward(a[1].tensor);
+      }};
 }
 
 /// A layer without parameters.
-Draw without_parameters(Tensor (*function)(const Tensor&)) {
-  return [=](Drawing& draw) {
-    return application({layer(kInvariant, {}), draw.tensor(draw.shape(0, 4))},
+SampleOperation without_parameters(Tensor (*function)(const Tensor&)) {
+  return [=](Sampler& sampler) {
+    return application({layer(kInvariant, {}), sampler.tensor(sampler.shape(0, 4))},
                        [=](const Arguments& a) { return function(a[1].tensor); });
   };
 }
 
-/// Every layer's first call, for a batch whose rows are all of one sample.
-class OneDraw final : public modular::dropout::Draws {
+/// Dropout RNG state of every layer's first call, for a batch whose rows belong to one sample.
+class FixedDropout final : public modular::dropout::Draws {
  public:
   modular::DropoutRng draw(const nn::DropoutImpl& layer) override {
     return {.samples = at::zeros({1}, at::kLong), .key = 7, .p = layer.p};
@@ -197,24 +199,24 @@ class OneDraw final : public modular::dropout::Draws {
 }  // namespace
 
 Operand dropping_layer() {
-  static OneDraw draws;
+  static FixedDropout draws;
   modular::bound.dropout = &draws;
   return layer(kInvariant, {});
 }
 
 const OperationTable& layer_operations() {
-  const Draw itself = without_parameters([](const Tensor& x) { return x; });
+  const SampleOperation itself = without_parameters([](const Tensor& x) { return x; });
   static const OperationTable table = {
       {"tp_colwise", linear_layer(by_output, /*by_input=*/false)},
       {"tp_rowwise", linear_layer(by_input, /*by_input=*/true)},
       {"tp_vocab linear", linear_layer(by_output_as_one, /*by_input=*/false)},
-      {"tp_vocab embedding", embedding([](Drawing&, const Shape&) { return sharded(0); })},
-      {"tp_shard embedding", embedding([](Drawing& draw, const Shape& table) {
-         return draw.chance(0.8) ? draw.split_at(table, 1) : sharded(0);
+      {"tp_vocab embedding", embedding([](Sampler&, const Shape&) { return sharded(0); })},
+      {"tp_shard embedding", embedding([](Sampler& sampler, const Shape& table) {
+         return sampler.chance(0.8) ? sampler.split_at(table, 1) : sharded(0);
        })},
       {"embedding", rows_of_table},
-      {"linear layer", linear_layer(whole, /*by_input=*/false)},
-      {"embedding layer", embedding([](Drawing&, const Shape&) { return kInvariant; })},
+      {"linear layer", linear_layer(full, /*by_input=*/false)},
+      {"embedding layer", embedding([](Sampler&, const Shape&) { return kInvariant; })},
       {"Conv2d layer", convolution},
       {"LayerNorm layer", layer_norm},
       {"GELU layer", without_parameters([](const Tensor& x) { return at::gelu(x); })},

@@ -1,5 +1,5 @@
-// Every rule of shard types is true: operations with drawn operands compute on simulated ranks, forward and backward,
-// what the rule says of them.
+// Tests that every shard-type rule is sound: operations with sampled operands compute on simulated ranks, forward and
+// backward, what the rule claims.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -12,48 +12,50 @@
 namespace modgen::rule_properties {
 namespace {
 
-/// A table of rules and the operations that they are about.
+/// A rule table, and the operations to test it with.
 struct Kind {
   const char* name;
   const RuleTable& (*rules)();
   const OperationTable& (*operations)();
 };
 
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
 constexpr Kind kKinds[] = {
     {"arithmetic", arithmetic_rules, arithmetic_operations},
     {"shapes", shape_rules, shape_operations},
     {"cutting", cutting_rules, cutting_operations},
-    {"products", matmul_rules, matmul_operations},
+    {"matmuls", matmul_rules, matmul_operations},
     {"layers", layer_rules, layer_operations},
     {"functions", function_rules, function_operations},
     {"heads", head_rules, head_operations},
     {"state_space", state_space_rules, state_space_operations},
 };
 
-/// Rules that take what is the same on every rank and nothing else, and why they stand in the tables.
-const std::map<std::string_view, std::string_view> kOfFullValues = {
-    {"ones", "it makes a tensor by its sizes, and says which are 1"},
+/// Rules that accept only values that are the same on every rank, and why they exist.
+const std::map<std::string_view, std::string_view> kOnlyFullValues = {
+    {"ones", "constructs a tensor from its sizes, and records which are 1"},
     {"zeros", "as ones"},
     {"full", "as ones"},
     {"empty", "as ones"},
-    {"arange", "it makes a tensor of one dimension"},
-    {"scalar_tensor", "it makes a tensor of a number"},
-    {"rotary_tables", "it says that both tables have three dimensions"},
-    {"causal_mask", "it says that a mask is the same on every rank"},
+    {"arange", "constructs a tensor with one dimension"},
+    {"scalar_tensor", "constructs a tensor from a number"},
+    {"rotary_tables", "records that both tables have three dimensions"},
+    {"causal_mask", "records that a mask is the same on every rank"},
     {"bidirectional_mask", "as causal_mask"},
     {"whole_mask", "as causal_mask"},
-    {"visible_keys", "it says that the mask is the same for every head"},
-    {"position_ids", "it says how many dimensions there are"},
-    {"interpolated_positions", "it says that there are three dimensions"},
-    {"next_tokens", "it says how many dimensions there are"},
-    {"count_targets", "it says how many dimensions there are"},
-    {"linear layer", "without an annotation its parameters are whole"},
-    {"embedding layer", "without an annotation its table is whole"},
-    {"Conv2d layer", "it has no annotation"},
-    {"torch::nn::Dropout layer", "it is rejected"},
+    {"visible_keys", "records that the mask is the same for every head"},
+    {"position_ids", "records the number of dimensions"},
+    {"interpolated_positions", "records that there are three dimensions"},
+    {"next_tokens", "records the number of dimensions"},
+    {"count_targets", "records the number of dimensions"},
+    {"linear layer", "has full parameters without an annotation"},
+    {"embedding layer", "has a full table without an annotation"},
+    {"Conv2d layer", "has no annotation"},
+    {"torch::nn::Dropout layer", "is rejected"},
 };
 
-/// Rules that have another call woven in the operation's place, where a value is split.
+/// Rules that replace the operation by another call if a value is split.
 const std::map<std::string_view, Call> kWoven = {
     {"tp_rowwise", Call::exit},
     {"tp_vocab embedding", Call::embedding},
@@ -68,20 +70,20 @@ const std::map<std::string_view, Call> kWoven = {
     {"alibi_slopes", Call::alibi_slopes},
 };
 
-/// How often each verdict was given.
+/// Number of samples per verdict.
 struct Tally {
-  int rejected = 0, invalid = 0, whole = 0, others = 0;
-  std::map<Call, int> woven;  // of what is right
+  int rejected = 0, invalid = 0, full = 0, others = 0;
+  std::map<Call, int> woven;  // right samples per inserted call
 };
 
-class RulesOf : public testing::TestWithParam<Kind> {};
+class Rules : public testing::TestWithParam<Kind> {};
 
-int draws_for_each_rule() {
-  const char* draws = std::getenv("MODULAR_RULE_DRAWS");
-  return draws ? std::atoi(draws) : 200;
+int samples_per_rule() {
+  const char* samples = std::getenv("MODULAR_RULE_DRAWS");
+  return samples ? std::atoi(samples) : 200;
 }
 
-TEST_P(RulesOf, HoldOnRanks) {
+TEST_P(Rules, HoldOnRanks) {
   for (const auto& [name, rule] : GetParam().rules()) {
     const auto operation = GetParam().operations().find(name);
     if (operation == GetParam().operations().end()) {
@@ -90,51 +92,51 @@ TEST_P(RulesOf, HoldOnRanks) {
     }
     Tally tally;
     int wrong = 0;
-    // Further draws where few of a rule's first ones are accepted.
-    const int least = draws_for_each_rule(), most = 10 * least;
+    // Take more samples if few of a rule's first samples are accepted.
+    const int least = samples_per_rule(), most = 10 * least;
     for (int i = 0; i < least || (i < most && tally.others < least / 10); ++i) {
-      Drawing draw(std::hash<std::string_view>()(name) + static_cast<uint64_t>(i));
-      const Application application = operation->second(draw);
+      Sampler sampler(std::hash<std::string_view>()(name) + static_cast<uint64_t>(i));
+      const Application application = operation->second(sampler);
       const Judgement judgement = judge(std::string(name), application);
       tally.rejected += judgement.verdict == Verdict::rejected;
       tally.invalid += judgement.verdict == Verdict::invalid;
-      tally.whole += judgement.verdict == Verdict::right && judgement.all_full;
+      tally.full += judgement.verdict == Verdict::right && judgement.all_full;
       tally.others += judgement.verdict == Verdict::right && !judgement.all_full;
       if (judgement.verdict == Verdict::right && judgement.call != Call::none) ++tally.woven[judgement.call];
       if (judgement.verdict == Verdict::wrong && ++wrong <= 3)
-        ADD_FAILURE() << "draw " << i << " of " << describe(std::string(name), application) << "\n  "
+        ADD_FAILURE() << "sample " << i << " of " << describe(std::string(name), application) << "\n  "
                       << judgement.message;
       if (judgement.verdict == Verdict::invalid && std::getenv("MODULAR_SHOW_INVALID"))
         std::cout << describe(std::string(name), application) << "\n  " << judgement.message << "\n";
     }
-    if (wrong > 0) ADD_FAILURE() << name << ": " << wrong << " draws are wrong";
-    EXPECT_LE(tally.invalid, least / 2) << name << ": one process cannot compute most draws";
-    EXPECT_EQ(tally.others == 0, kOfFullValues.contains(name))
-        << name << ": " << tally.others << " draws with values that are not alike on all ranks were accepted";
+    if (wrong > 0) ADD_FAILURE() << name << ": " << wrong << " samples are wrong";
+    EXPECT_LE(tally.invalid, least / 2) << name << ": a single process cannot compute most samples";
+    EXPECT_EQ(tally.others == 0, kOnlyFullValues.contains(name))
+        << name << ": " << tally.others << " samples with values that differ between ranks were accepted";
     const auto woven = kWoven.find(name);
     EXPECT_EQ(tally.woven.size(), woven == kWoven.end() ? 0U : 1U) << name;
     if (woven != kWoven.end()) {
-      EXPECT_GE(tally.woven[woven->second], least / 20) << name << ": too few draws of what is woven in its place";
+      EXPECT_GE(tally.woven[woven->second], least / 20) << name << ": too few samples of the call that replaces it";
     }
-    std::cout << name << ": " << tally.others << " draws are right, " << tally.whole << " more of full values, "
+    std::cout << name << ": " << tally.others << " samples are right, " << tally.full << " more with full values, "
               << tally.rejected << " rejected, " << tally.invalid << " invalid\n";
   }
 }
 
-TEST_P(RulesOf, HaveNoOperationWithoutARule) {
-  for (const auto& [name, draw] : GetParam().operations())
+TEST_P(Rules, ExistForEveryOperation) {
+  for (const auto& [name, sample] : GetParam().operations())
     EXPECT_TRUE(GetParam().rules().contains(name)) << name << " has no rule";
 }
 
 TEST(RuleProperties, CoverEveryTable) {
-  std::vector<const RuleTable*> drawn;
-  for (const Kind& kind : kKinds) drawn.push_back(&kind.rules());
+  std::vector<const RuleTable*> sampled;
+  for (const Kind& kind : kKinds) sampled.push_back(&kind.rules());
   for (const RuleTable* table : rule_tables())
-    EXPECT_EQ(std::ranges::count(drawn, table), 1)
-        << "no operations are drawn for the table of " << table->begin()->first;
+    EXPECT_EQ(std::ranges::count(sampled, table), 1)
+        << "no operations are sampled for the table of " << table->begin()->first;
 }
 
-INSTANTIATE_TEST_SUITE_P(Tables, RulesOf, testing::ValuesIn(kKinds),
+INSTANTIATE_TEST_SUITE_P(Tables, Rules, testing::ValuesIn(kKinds),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

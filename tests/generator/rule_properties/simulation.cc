@@ -19,59 +19,59 @@ using at::Tensor;
 
 constexpr double kTolerance = 1e-9;
 
-/// Why something is wrong.
+/// A claim of a rule that does not hold.
 struct Mistake : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// ---- What a rank has of a value ----
+// ---- Values on a rank ----
 
-Tensor slice(const Tensor& whole, const ShardType& type, int64_t rank, int64_t ranks) {
-  const int64_t dim = type.dim < 0 ? type.dim + whole.dim() : type.dim;
+Tensor slice(const Tensor& full, const ShardType& type, int64_t rank, int64_t ranks) {
+  const int64_t dim = type.dim < 0 ? type.dim + full.dim() : type.dim;
   std::vector<int64_t> parts;
   for (const std::string& part : type.parts) parts.push_back(evaluate(part));
-  if (parts.empty()) parts.push_back(whole.size(dim));
+  if (parts.empty()) parts.push_back(full.size(dim));
   std::vector<Tensor> slices;
   int64_t begin = 0;
   for (const int64_t part : parts) {
-    if (part % ranks != 0) throw Mistake("a part of size " + std::to_string(part) + " is said to be split");
-    slices.push_back(whole.narrow(dim, begin + rank * (part / ranks), part / ranks));
+    if (part % ranks != 0) throw Mistake("a part of size " + std::to_string(part) + " is claimed to be split");
+    slices.push_back(full.narrow(dim, begin + rank * (part / ranks), part / ranks));
     begin += part;
   }
-  if (begin != whole.size(dim)) throw Mistake("the parts do not make up dimension " + std::to_string(dim));
+  if (begin != full.size(dim)) throw Mistake("the parts do not make up dimension " + std::to_string(dim));
   return at::cat(slices, dim);
 }
 
-/// One of `ranks` values whose sum is `whole`.
-Tensor summand(const Tensor& whole, int64_t rank, int64_t ranks, uint64_t seed) {
-  Tensor last = whole.detach().clone();
+/// One of `ranks` values whose sum is `full`.
+Tensor summand(const Tensor& full, int64_t rank, int64_t ranks, uint64_t seed) {
+  Tensor last = full.detach().clone();
   for (int64_t i = 0; i + 1 < ranks; ++i) {
-    const Tensor own = values(whole.sizes().vec(), Elements::any, 0, seed + static_cast<uint64_t>(i));
+    const Tensor own = values(full.sizes().vec(), Elements::any, 0, seed + static_cast<uint64_t>(i));
     if (i == rank) return own;
     last -= own;
   }
   return last;
 }
 
-Tensor value_on_rank(const Tensor& whole, const ShardType& type, int64_t rank, int64_t ranks) {
-  if (type.kind == Kind::sharded) return slice(whole, type, rank, ranks);
-  return type.kind == Kind::partial ? summand(whole, rank, ranks, /*seed=*/91) : whole;
+Tensor value_on_rank(const Tensor& full, const ShardType& type, int64_t rank, int64_t ranks) {
+  if (type.kind == Kind::sharded) return slice(full, type, rank, ranks);
+  return type.kind == Kind::partial ? summand(full, rank, ranks, /*seed=*/91) : full;
 }
 
-Tensor gradient_on_rank(const Tensor& whole, const ShardType& type, int64_t rank, int64_t ranks) {
-  if (type.kind == Kind::sharded) return slice(whole, type, rank, ranks);
-  return type.kind == Kind::replicated ? summand(whole, rank, ranks, /*seed=*/92) : whole;
+Tensor gradient_on_rank(const Tensor& full, const ShardType& type, int64_t rank, int64_t ranks) {
+  if (type.kind == Kind::sharded) return slice(full, type, rank, ranks);
+  return type.kind == Kind::replicated ? summand(full, rank, ranks, /*seed=*/92) : full;
 }
 
-/// The operand as a rank has it; all of it where there is one. Tensors are leaves.
+/// The operand on a rank; the full value with a single rank. Tensors are leaves.
 Concrete on_rank(const Operand& operand, int64_t rank, int64_t ranks) {
-  Concrete concrete = operand.whole;
+  Concrete concrete = operand.full;
   concrete.elements.clear();
   for (const Operand& element : operand.elements) concrete.elements.push_back(on_rank(element, rank, ranks));
   if (concrete.tensor.defined()) {
-    const Tensor whole = operand.whole.tensor.detach();
-    const Tensor own = ranks == 1 ? whole : value_on_rank(whole, operand.type, rank, ranks);
-    concrete.tensor = own.clone(at::MemoryFormat::Contiguous).requires_grad_(operand.whole.tensor.requires_grad());
+    const Tensor full = operand.full.tensor.detach();
+    const Tensor own = ranks == 1 ? full : value_on_rank(full, operand.type, rank, ranks);
+    concrete.tensor = own.clone(at::MemoryFormat::Contiguous).requires_grad_(operand.full.tensor.requires_grad());
   }
   if (operand.value.kind == Value::Kind::number && operand.value.local) concrete.number /= static_cast<double>(ranks);
   return concrete;
@@ -89,7 +89,7 @@ std::string difference(const Tensor& expected, const Tensor& found) {
   if (expected.sizes() != found.sizes())
     return "shape " + listed(found.sizes()) + " instead of " + listed(expected.sizes());
   if (expected.numel() == 0) return "";
-  // What is no number on one process is none on ranks.
+  // NaNs on a single process have to be NaNs on the ranks.
   const Tensor numbers = expected.detach().isnan().logical_not();
   const Tensor wide = expected.detach().to(at::kDouble).nan_to_num(0.0);
   const Tensor other = found.detach().to(at::kDouble).nan_to_num(1.0).where(numbers, at::zeros({}, at::kDouble));
@@ -112,76 +112,77 @@ Tensor sum(const std::vector<Tensor>& tensors) {
   return total;
 }
 
-/// A tensor of the result, as it is said to be.
+/// A tensor of the result, and the rule's claim about it.
 struct Result {
   Value claim;
-  Tensor whole;
+  Tensor full;
 };
 
-std::string of_type(const Value& claim) { return "a result that is said to be " + modgen::describe(claim); }
+std::string of_type(const Value& claim) { return "a result that the rule claims is " + modgen::describe(claim); }
 
-/// What the claim says of the tensor on one process.
-void check_shape(const Value& claim, const Tensor& whole) {
-  if (claim.rank && *claim.rank != whole.dim())
-    throw Mistake(of_type(claim) + " has " + std::to_string(whole.dim()) + " dimensions, not " +
+/// Checks the claim about the tensor on a single process.
+void check_shape(const Value& claim, const Tensor& full) {
+  if (claim.rank && *claim.rank != full.dim())
+    throw Mistake(of_type(claim) + " has " + std::to_string(full.dim()) + " dimensions, not " +
                   std::to_string(*claim.rank));
   for (const int64_t one : claim.ones)
-    if (one >= 0 || -one > whole.dim() || whole.size(one) != 1)
-      throw Mistake("dimension " + std::to_string(one) + " is said to have size 1, in shape " + listed(whole.sizes()));
-  if (!claim.last_size.empty() && (whole.dim() == 0 || evaluate(claim.last_size) != whole.size(-1)))
-    throw Mistake("the last size is said to be " + claim.last_size + ", in shape " + listed(whole.sizes()));
+    if (one >= 0 || -one > full.dim() || full.size(one) != 1)
+      throw Mistake("dimension " + std::to_string(one) + " is claimed to have size 1, in shape " +
+                    listed(full.sizes()));
+  if (!claim.last_size.empty() && (full.dim() == 0 || evaluate(claim.last_size) != full.size(-1)))
+    throw Mistake("the last size is claimed to be " + claim.last_size + ", in shape " + listed(full.sizes()));
   if (claim.type.kind == Kind::sharded) {
-    const int64_t dim = claim.type.dim < 0 ? claim.type.dim + whole.dim() : claim.type.dim;
-    if (dim < 0 || dim >= whole.dim()) throw Mistake(of_type(claim) + " has shape " + listed(whole.sizes()));
-    if (!claim.split_size.empty() && evaluate(claim.split_size) != whole.size(dim))
-      throw Mistake("the size of the split dimension is said to be " + claim.split_size + ", in shape " +
-                    listed(whole.sizes()));
+    const int64_t dim = claim.type.dim < 0 ? claim.type.dim + full.dim() : claim.type.dim;
+    if (dim < 0 || dim >= full.dim()) throw Mistake(of_type(claim) + " has shape " + listed(full.sizes()));
+    if (!claim.split_size.empty() && evaluate(claim.split_size) != full.size(dim))
+      throw Mistake("the size of the split dimension is claimed to be " + claim.split_size + ", in shape " +
+                    listed(full.sizes()));
   }
-  if (!claim.gradient && whole.requires_grad()) throw Mistake("no gradient is said to flow into the result");
+  if (!claim.gradient && full.requires_grad()) throw Mistake("the rule claims that no gradient flows into the result");
 }
 
-/// What the claim says of a number, given what `#k` stands for.
-void check_number(const Value& claim, double whole, const std::vector<Concrete>& ranks,
-                  const Application& application) {
+/// Checks the claim about a number. "#k" is the size of dimension k of the first operand.
+void check_number(const Value& claim, double full, const std::vector<Concrete>& ranks, const Application& application) {
   const auto count = static_cast<double>(ranks.size());
   for (const Concrete& rank : ranks)
-    if (rank.number != (claim.local ? whole / count : whole))
-      throw Mistake(std::string("a number that is said to be ") + (claim.local ? "a share" : "alike on all ranks") +
-                    " is " + std::to_string(rank.number) + " of " + std::to_string(whole));
+    if (rank.number != (claim.local ? full / count : full))
+      throw Mistake(std::string("a number that is claimed to be ") +
+                    (claim.local ? "tp-local" : "the same on all ranks") + " is " + std::to_string(rank.number) +
+                    " of " + std::to_string(full));
   const auto product = [&](const std::vector<std::string>& factors) {
     int64_t result = 1;
     for (const std::string& factor : factors)
-      result *= factor.starts_with("#") ? application.operands[0].whole.tensor.size(std::stoll(factor.substr(1)))
+      result *= factor.starts_with("#") ? application.operands[0].full.tensor.size(std::stoll(factor.substr(1)))
                                         : evaluate(factor);
     return static_cast<double>(result);
   };
-  if (claim.known && static_cast<double>(*claim.known) != whole)
-    throw Mistake("a number is said to be " + std::to_string(*claim.known) + ", and is " + std::to_string(whole));
-  if (claim.factors && product(*claim.factors) != whole)
-    throw Mistake("a number is said to be " + product_text(*claim.factors) + ", and is " + std::to_string(whole));
+  if (claim.known && static_cast<double>(*claim.known) != full)
+    throw Mistake("a number is claimed to be " + std::to_string(*claim.known) + ", and is " + std::to_string(full));
+  if (claim.factors && product(*claim.factors) != full)
+    throw Mistake("a number is claimed to be " + product_text(*claim.factors) + ", and is " + std::to_string(full));
   double terms = 0.0;
   for (const std::string& term : claim.terms) terms += static_cast<double>(evaluate(term));
-  if (!claim.terms.empty() && terms != whole)
-    throw Mistake("a number is said to be the sum of " + listed_parts(claim.terms) + ", and is " +
-                  std::to_string(whole));
+  if (!claim.terms.empty() && terms != full)
+    throw Mistake("a number is claimed to be the sum of " + listed_parts(claim.terms) + ", and is " +
+                  std::to_string(full));
 }
 
-/// The tensors of a result, in order.
-void collect(const Value& claim, const Concrete& whole, std::vector<Result>& results) {
+/// Collects the tensors of a result in order, and checks the claims about them.
+void collect(const Value& claim, const Concrete& full, std::vector<Result>& results) {
   switch (claim.kind) {
     case Value::Kind::tensor:
-      if (!whole.tensor.defined()) throw Mistake("a tensor is said to come of it");
-      check_shape(claim, whole.tensor);
-      results.push_back({claim, whole.tensor});
+      if (!full.tensor.defined()) throw Mistake("the rule claims that the result is a tensor");
+      check_shape(claim, full.tensor);
+      results.push_back({claim, full.tensor});
       return;
     case Value::Kind::tuple:
-      if (claim.elements.size() != whole.elements.size())
-        throw Mistake(std::to_string(claim.elements.size()) + " values are said to come of it, and " +
-                      std::to_string(whole.elements.size()) + " do");
-      for (size_t i = 0; i < claim.elements.size(); ++i) collect(claim.elements[i], whole.elements[i], results);
+      if (claim.elements.size() != full.elements.size())
+        throw Mistake("the rule claims " + std::to_string(claim.elements.size()) + " results, but there are " +
+                      std::to_string(full.elements.size()));
+      for (size_t i = 0; i < claim.elements.size(); ++i) collect(claim.elements[i], full.elements[i], results);
       return;
     case Value::Kind::list:
-      for (const Concrete& element : whole.elements) collect(claim.elements[0], element, results);
+      for (const Concrete& element : full.elements) collect(claim.elements[0], element, results);
       return;
     default:
       return;
@@ -200,13 +201,13 @@ std::vector<Tensor> tensors_in(const Arguments& arguments) {
 }
 
 void types_in(const Operand& operand, std::vector<ShardType>& types) {
-  if (operand.whole.tensor.defined()) types.push_back(operand.type);
+  if (operand.full.tensor.defined()) types.push_back(operand.type);
   for (const Operand& element : operand.elements) types_in(element, types);
 }
 
 Tensor get_gradient(const Tensor& leaf) { return leaf.grad().defined() ? leaf.grad() : at::zeros_like(leaf); }
 
-/// What a run left: its result and the leaves that it began with, whose gradients are there.
+/// A completed run: its result, and its arguments, whose leaves have gradients.
 struct Run {
   Arguments arguments;
   Concrete result;
@@ -222,11 +223,11 @@ void differentiate(const std::vector<Tensor>& outputs, const std::vector<Tensor>
   if (!roots.empty()) torch::autograd::backward(roots, root_gradients);
 }
 
-void compare(const Application& application, const Operation& op, Call call, const Value& claim, const Run& whole,
+void compare(const Application& application, const Operation& op, Call call, const Value& claim, const Run& full,
              const std::vector<Result>& results, int64_t ranks) {
   std::vector<Tensor> gradients;
   for (size_t i = 0; i < results.size(); ++i)
-    gradients.push_back(values(results[i].whole.sizes().vec(), Elements::any, 0, 1000 + i));
+    gradients.push_back(values(results[i].full.sizes().vec(), Elements::any, 0, 1000 + i));
 
   std::vector<Run> runs(static_cast<size_t>(ranks));
   modular::testing::on_simulated_ranks(ranks, [&](int64_t rank) {
@@ -238,12 +239,13 @@ void compare(const Application& application, const Operation& op, Call call, con
     std::vector<Tensor> outputs, own;
     tensors_in(run.result, outputs);
     if (results.empty()) return;
-    if (outputs.size() != results.size()) throw Mistake("a rank gets another number of values than one process");
+    if (outputs.size() != results.size())
+      throw Mistake("a rank computes another number of values than a single process");
     for (size_t i = 0; i < outputs.size(); ++i) {
       own.push_back(gradient_on_rank(gradients[i], results[i].claim.type, rank, ranks));
       if (own[i].sizes() != outputs[i].sizes())
         throw Mistake(of_type(results[i].claim) + " has shape " + listed(outputs[i].sizes()) + " on a rank, and " +
-                      listed(results[i].whole.sizes()) + " on one process");
+                      listed(results[i].full.sizes()) + " on one process");
     }
     differentiate(outputs, own);
   });
@@ -251,36 +253,36 @@ void compare(const Application& application, const Operation& op, Call call, con
   if (claim.kind == Value::Kind::number) {
     std::vector<Concrete> numbers;
     for (const Run& run : runs) numbers.push_back(run.result);
-    check_number(claim, whole.result.number, numbers, application);
+    check_number(claim, full.result.number, numbers, application);
   }
   std::vector<std::vector<Tensor>> outputs(runs.size()), leaves(runs.size());
   for (size_t rank = 0; rank < runs.size(); ++rank) {
     tensors_in(runs[rank].result, outputs[rank]);
     leaves[rank] = tensors_in(runs[rank].arguments);
   }
-  const auto of_all = [](const std::vector<std::vector<Tensor>>& lists, size_t i) {
+  const auto select = [](const std::vector<std::vector<Tensor>>& lists, size_t i) {
     std::vector<Tensor> tensors;
     for (const auto& list : lists) tensors.push_back(list[i]);
     return tensors;
   };
   for (size_t i = 0; !application.random && i < results.size(); ++i) {
-    const auto& [said, expected] = results[i];
-    if (said.type.kind == Kind::partial) {
-      expect_equal(expected, sum(of_all(outputs, i)), of_type(said));
+    const auto& [result_claim, expected] = results[i];
+    if (result_claim.type.kind == Kind::partial) {
+      expect_equal(expected, sum(select(outputs, i)), of_type(result_claim));
       continue;
     }
     for (int64_t rank = 0; rank < ranks; ++rank)
-      expect_equal(value_on_rank(expected, said.type, rank, ranks), outputs[static_cast<size_t>(rank)][i],
-                   of_type(said));
+      expect_equal(value_on_rank(expected, result_claim.type, rank, ranks), outputs[static_cast<size_t>(rank)][i],
+                   of_type(result_claim));
   }
-  const std::vector<Tensor> full_leaves = tensors_in(whole.arguments);
+  const std::vector<Tensor> full_leaves = tensors_in(full.arguments);
   std::vector<ShardType> types;
   for (const Operand& operand : application.operands) types_in(operand, types);
   for (size_t i = 0; i < full_leaves.size(); ++i) {
     if (!full_leaves[i].requires_grad()) continue;
     const std::string what = "the gradient of operand " + std::to_string(i) + " of type " +
                              modgen::describe(Value::tensor(types[i], true, full_leaves[i].dim()));
-    std::vector<Tensor> found = of_all(leaves, i);
+    std::vector<Tensor> found = select(leaves, i);
     std::transform(found.begin(), found.end(), found.begin(), get_gradient);
     const Tensor expected = get_gradient(full_leaves[i]);
     if (types[i].kind == Kind::replicated) {
@@ -292,16 +294,16 @@ void compare(const Application& application, const Operation& op, Call call, con
   }
 }
 
-/// One process's forward and backward.
-Run run_whole(const Application& application, const Value& claim, std::vector<Result>& results) {
+/// Runs forward and backward on a single process.
+Run run_single_process(const Application& application, const Value& claim, std::vector<Result>& results) {
   Run run;
   for (const Operand& operand : application.operands) run.arguments.push_back(on_rank(operand, 0, 1));
   run.result = application.run(run.arguments, Call::none);
   collect(claim, run.result, results);
   std::vector<Tensor> outputs, gradients;
   for (size_t i = 0; i < results.size(); ++i) {
-    outputs.push_back(results[i].whole);
-    gradients.push_back(values(results[i].whole.sizes().vec(), Elements::any, 0, 1000 + i));
+    outputs.push_back(results[i].full);
+    gradients.push_back(values(results[i].full.sizes().vec(), Elements::any, 0, 1000 + i));
   }
   differentiate(outputs, gradients);
   return run;
@@ -329,23 +331,24 @@ Judgement judge(const std::string& name, const Application& application) {
   judgement.all_full = claim.is_invariant() && op.call == Call::none && op.entered.empty() &&
                        std::all_of(given.begin(), given.end(), [](const Value& v) { return v.is_invariant(); });
   try {
-    if (claim.kind == Value::Kind::failed || claim.kind == Value::Kind::mismatch) throw Mistake("fails without a word");
+    if (claim.kind == Value::Kind::failed || claim.kind == Value::Kind::mismatch)
+      throw Mistake("fails without a message");
     std::vector<Result> results;
-    Run whole;
+    Run full;
     try {
-      whole = run_whole(application, claim, results);
+      full = run_single_process(application, claim, results);
     } catch (const c10::Error& error) {
       return {Verdict::invalid, false, error.what_without_backtrace(), op.call};
     }
     for (const int64_t ranks : {2, 4}) {
-      compare(application, op, op.call, claim, whole, results, ranks);
-      // What is summed where it is made may be summed later instead.
+      compare(application, op, op.call, claim, full, results, ranks);
+      // A sum may also be deferred to the reader of the result.
       if (op.call != Call::exit && op.call != Call::sum) continue;
       Value open = claim;
       open.type = kPartial;
       std::vector<Result> open_results = results;
       for (Result& result : open_results) result.claim.type = kPartial;
-      compare(application, op, op.call == Call::exit ? Call::partial : Call::none, open, whole, open_results, ranks);
+      compare(application, op, op.call == Call::exit ? Call::partial : Call::none, open, full, open_results, ranks);
     }
   } catch (const c10::Error& error) {
     return {Verdict::wrong, judgement.all_full, std::string("a rank fails: ") + error.what_without_backtrace(),
@@ -360,13 +363,13 @@ std::string describe(const std::string& name, const Application& application) {
   std::ostringstream text;
   text << name << '(';
   const std::function<void(const Operand&)> add = [&](const Operand& operand) {
-    if (operand.whole.tensor.defined()) {
-      text << listed(operand.whole.tensor.sizes()) << ' '
-           << modgen::describe(Value::tensor(operand.type, true, operand.whole.tensor.dim()))
+    if (operand.full.tensor.defined()) {
+      text << listed(operand.full.tensor.sizes()) << ' '
+           << modgen::describe(Value::tensor(operand.type, true, operand.full.tensor.dim()))
            << (operand.value.rank ? "" : ", rank not known") << (operand.value.gradient ? "" : ", no gradient");
       if (!operand.value.ones.empty()) text << ", ones " << listed(operand.value.ones);
     } else if (operand.value.kind == Value::Kind::number) {
-      text << operand.expr.name << ' ' << (operand.whole.text.empty() ? std::to_string(operand.whole.number) : "");
+      text << operand.expr.name << ' ' << (operand.full.text.empty() ? std::to_string(operand.full.number) : "");
       if (operand.value.local) text << " local";
       if (operand.value.factors) text << " = " << product_text(*operand.value.factors);
     } else {

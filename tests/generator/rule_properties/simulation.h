@@ -1,4 +1,4 @@
-// Runs a drawn operation on simulated ranks and holds it to what its rule says.
+// Runs a sampled operation on simulated ranks and checks the claims of its rule.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace modgen::rule_properties {
 
 enum class Verdict {
-  rejected,  // by the rule
-  invalid,   // one process cannot compute it: a bad draw
-  right,     // what the rule says holds
+  rejected,  // the rule rejects it
+  invalid,   // a single process cannot compute it: a bad sample
+  right,     // the rule's claims hold
   wrong,
 };
 
@@ -19,14 +19,14 @@ struct Judgement {
   Verdict verdict = Verdict::right;
   bool all_full = false;   // operands and result are the same on every rank
   std::string message;     // why it is wrong, rejected or invalid
-  Call call = Call::none;  // what is woven in the operation's place
+  Call call = Call::none;  // the call that replaces the operation
 };
 
-/// Applies the rule `name` to `application`, and where it accepts runs it on one process and on 2 and 4 ranks, forward
-/// and backward, within 1e-9.
+/// Applies the rule `name` to `application`. If it accepts, runs the operation forward and backward on a single process
+/// and on 2 and 4 ranks, and compares the results within 1e-9.
 Judgement judge(const std::string& name, const Application& application);
 
-/// The operation in words, for messages.
+/// Describes the operation for messages.
 std::string describe(const std::string& name, const Application& application);
 
 }  // namespace modgen::rule_properties

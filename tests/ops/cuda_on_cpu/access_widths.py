@@ -1,4 +1,4 @@
-"""The CUDA kernels move 16 bytes at a time: each kernel that nvcc makes for vectors reads so, and writes so where it writes rows.
+"""The CUDA kernels access 16 bytes at a time: each vectorized kernel reads so, and each that writes rows writes so.
 
     access_widths.py NVCC PROJECT
 """
@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 ENTRY = re.compile(r"\.entry (\w+)\(.*?^}", re.DOTALL | re.MULTILINE)
-# By their mangled names. A kernel for rows of any length (width 1) has none, and neither have those that walk columns.
+# By mangled names. Kernels for rows of any length (width 1) and kernels that iterate over columns are not vectorized.
 TYPE = r"(?:f|13__nv_bfloat16)"
 VECTORS = re.compile(r"\d(gated|gated_backward|rotary)I(f(?:Lb[01]E)?Li4E|13__nv_bfloat16(?:Lb[01]E)?Li8E)")
 NORMS = re.compile(rf"\d(norm|norm_backward)I{TYPE}\w*?Lb[01]ELi(?:32|256)ELi[1-4]E")
@@ -34,18 +34,18 @@ def main():
             continue
         seen += 1
         if not re.search(r"\bld(\.\w+)*\.v4\.", entry[0]):
-            wrong.append(f"{entry[1]} reads no 16 bytes at once")
+            wrong.append(f"{entry[1]} never reads 16 bytes at once")
         if kernel[1] != "cross_entropy" and not re.search(r"\bst(\.\w+)*\.v4\.", entry[0]):
-            wrong.append(f"{entry[1]} writes no 16 bytes at once")
+            wrong.append(f"{entry[1]} never writes 16 bytes at once")
         if re.search(r"\bld\.global(\.\w+)*\.[bsu]8\b", entry[0]):
             wrong.append(f"{entry[1]} reads single bytes")
         if ".local" in entry[0]:
             wrong.append(f"{entry[1]} keeps values in local memory")
-    # 2 types: of gates 2 functions and 2 directions, of rotary 2 indices, and 2 of losses. Norms are LayerNorm and, of each type that the
-    # weight may have, RMSNorm: 5 in all, of 2 directions, each for rows of a warp and a block in 4 sizes, and for longer ones.
+    # 2 types: gates in 2 functions and 2 directions, rotary with 2 index types, and 2 losses. Norms are LayerNorm and, for each type of
+    # weight, RMSNorm: 5 in all, in 2 directions, each for rows of a warp and a block in 4 sizes, and for longer rows.
     expected = 2 * (2 * 2 + 2 + 2) + 5 * 2 * (2 * 4 + 1)
     if seen != expected:
-        wrong.append(f"{seen} kernels of vectors, not {expected}: this looks for other names")
+        wrong.append(f"{seen} vectorized kernels, not {expected}: the expected kernel names have changed")
     print(*wrong, f"{seen} kernels, {len(wrong)} wrong", sep="\n")
     return 1 if wrong else 0
 

@@ -1,4 +1,4 @@
-// CUDA's bfloat16 on a CPU.
+// CUDA's bfloat16 on CPUs.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,7 @@ inline float __bfloat162float(__nv_bfloat16 value) {
   return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
 }
 
-/// To the nearest, of two the even one. A NaN stays one.
+/// Rounds to nearest, ties to even. NaN stays NaN.
 inline __nv_bfloat16 __float2bfloat16(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   if (value != value) return {0x7fff};

@@ -1,6 +1,6 @@
-// CUDA's language on threads of a CPU, as far as the fused kernels use it: so that tests of them need no GPU, and an
-// address sanitizer sees what they read and write. A block's threads are threads of their own, which wait for each
-// other where CUDA's do; blocks run one after the other, so that what they share is static.
+// The subset of CUDA that the fused kernels use, on CPU threads: tests need no GPU, and an address sanitizer checks
+// their memory accesses. Each thread of a block is a thread of its own and synchronizes where CUDA threads do. Blocks
+// run one after another, so shared memory is static.
 #pragma once
 
 #include <algorithm>
@@ -39,43 +39,43 @@ namespace cuda_on_cpu {
 
 constexpr unsigned kWarp = 32;
 
-/// Where threads wait for each other; asleep, as they are many more than processors.
-class Meeting {
+/// A barrier. Threads sleep, because there are many more of them than cores.
+class Barrier {
  public:
-  explicit Meeting(unsigned threads) : threads_(threads) {}
+  explicit Barrier(unsigned threads) : threads_(threads) {}
   void arrive_and_wait() {
     std::unique_lock lock(mutex_);
     if (++arrived_ == threads_) {
       arrived_ = 0, ++round_;
-      return all_came_.notify_all();
+      return all_arrived_.notify_all();
     }
-    all_came_.wait(lock, [this, round = round_] { return round_ != round; });
+    all_arrived_.wait(lock, [this, round = round_] { return round_ != round; });
   }
 
  private:
   std::mutex mutex_;
-  std::condition_variable all_came_;
+  std::condition_variable all_arrived_;
   unsigned threads_, arrived_ = 0, round_ = 0;
 };
 
 /// The threads of a block.
 struct Block {
   struct Warp {
-    explicit Warp(unsigned threads) : meet(threads) {}
-    Meeting meet;
+    explicit Warp(unsigned threads) : barrier(threads) {}
+    Barrier barrier;
     std::array<float, kWarp> values = {};
   };
-  explicit Block(unsigned threads) : meet(threads) {
+  explicit Block(unsigned threads) : barrier(threads) {
     for (unsigned first = 0; first < threads; first += kWarp)
       warps.push_back(std::make_unique<Warp>(std::min(kWarp, threads - first)));
   }
-  Meeting meet;
+  Barrier barrier;
   std::vector<std::unique_ptr<Warp>> warps;
 };
 
 inline thread_local Block* block = nullptr;
 
-/// Runs `kernel` as each thread of each block.
+/// Runs `kernel` for each thread of each block.
 template <class Kernel>
 void launch(dim3 grid, unsigned threads, const Kernel& kernel) {
   Block shared(threads);
@@ -88,32 +88,30 @@ void launch(dim3 grid, unsigned threads, const Kernel& kernel) {
         for (unsigned x = 0; x < grid.x; ++x) {
           blockIdx = {x, y};
           kernel();
-          shared.meet.arrive_and_wait();
+          shared.barrier.arrive_and_wait();
         }
     });
 }
 
 }  // namespace cuda_on_cpu
 
-inline void __syncthreads() { cuda_on_cpu::block->meet.arrive_and_wait(); }
+inline void __syncthreads() { cuda_on_cpu::block->barrier.arrive_and_wait(); }
 
-/// All threads of the warp take part.
+/// All threads of the warp participate.
 inline float __shfl_xor_sync(unsigned, float value, int distance) {
   auto& warp = *cuda_on_cpu::block->warps[threadIdx.x / cuda_on_cpu::kWarp];
   const unsigned lane = threadIdx.x % cuda_on_cpu::kWarp;
   warp.values[lane] = value;
-  warp.meet.arrive_and_wait();
+  warp.barrier.arrive_and_wait();
   const float other = warp.values[lane ^ static_cast<unsigned>(distance)];
-  warp.meet.arrive_and_wait();
+  warp.barrier.arrive_and_wait();
   return other;
 }
 
-inline uint32_t __umulhi(uint32_t one, uint32_t other) {
-  return static_cast<uint32_t>((static_cast<uint64_t>(one) * other) >> 32);
-}
+inline uint32_t __umulhi(uint32_t a, uint32_t b) { return static_cast<uint32_t>((static_cast<uint64_t>(a) * b) >> 32); }
 inline uint32_t __float_as_uint(float value) { return std::bit_cast<uint32_t>(value); }
-inline void atomicMax(uint32_t* place, uint32_t value) {
-  const std::atomic_ref<uint32_t> shared(*place);
+inline void atomicMax(uint32_t* address, uint32_t value) {
+  const std::atomic_ref<uint32_t> shared(*address);
   for (uint32_t now = shared; now < value && !shared.compare_exchange_weak(now, value);) continue;
 }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }

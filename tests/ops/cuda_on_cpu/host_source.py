@@ -1,4 +1,4 @@
-"""Writes the CUDA kernels as C++ that runs them on threads of a CPU (cuda_runtime_api.h beside this): each launch becomes a call.
+"""Translates the CUDA kernels to C++ that runs on CPU threads (cuda_runtime_api.h in this folder): each launch becomes a call.
 
     host_source.py KERNELS.cu OUT.cc
 """

@@ -43,7 +43,7 @@ class HeadNormsNormImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states) { return rms_norm(hidden_states, weight, 1e-6); }
 
-  /// forward where what it is given is split over tensor-parallel ranks.
+  /// Overload of forward for arguments that are split over tensor-parallel ranks.
   Tensor forward_on_shards(const Tensor& hidden_states) { return rms_norm(hidden_states, tp::enter(weight), 1e-6); }
 
   void reset_parameters() override { init::ones_(weight); }

@@ -238,8 +238,8 @@ class SplitTowersForCausalLMImpl : public Module {
 };
 TORCH_MODULE(SplitTowersForCausalLM);
 
-// The tower of SplitTowersForCausalLM that runs first.
-inline const Tower split_towers_for_causal_lm_first_tower = {
+// The stack of SplitTowersForCausalLM that runs first.
+inline const Tower split_towers_for_causal_lm_first_stack = {
     .split_list = "model.left.layers",
     .first = {},
     .last = {"model.left.norm", "model.bridge"},
@@ -278,7 +278,7 @@ inline const Plan split_towers_for_causal_lm_plan = {
     .split_list = "model.right.layers",
     .first = {},
     .last = {"model.right.norm", "model.gate", "lm_head"},
-    .first_stack = split_towers_for_causal_lm_first_tower,
+    .first_stack = split_towers_for_causal_lm_first_stack,
     .divides =
         {
             {"vocab_size", "tp"},

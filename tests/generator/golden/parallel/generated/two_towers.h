@@ -231,8 +231,8 @@ class TwoTowersForCausalLMImpl : public Module {
 };
 TORCH_MODULE(TwoTowersForCausalLM);
 
-// The tower of TwoTowersForCausalLM that runs first.
-inline const Tower two_towers_for_causal_lm_first_tower = {
+// The stack of TwoTowersForCausalLM that runs first.
+inline const Tower two_towers_for_causal_lm_first_stack = {
     .split_list = "",
     .first = {"model.left", "model.bridge"},
     .last = {},
@@ -271,7 +271,7 @@ inline const Plan two_towers_for_causal_lm_plan = {
     .split_list = "",
     .first = {},
     .last = {"model.right", "model.gate", "lm_head"},
-    .first_stack = two_towers_for_causal_lm_first_tower,
+    .first_stack = two_towers_for_causal_lm_first_stack,
     .divides =
         {
             {"vocab_size", "tp"},

@@ -1,0 +1,169 @@
+#include "runtime/parallel/memory/saved_tensors.h"
+
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+namespace modular {
+namespace {
+
+thread_local SavedTensors* installed = nullptr;
+
+/// Hooks that autograd stores instead of a tensor.
+class Hooks final : public torch::autograd::SavedVariableHooks {
+ public:
+  ~Hooks() override { done(); }
+  void call_pack_hook(const at::Tensor& tensor) override {
+    saved_ = installed->keep(tensor);
+    if (saved_.memory()) saved_.memory()->add_reader(), waiting_ = true;
+  }
+  at::Tensor call_unpack_hook() override {
+    at::Tensor tensor = saved_.read();
+    done();  // a split backward may read it twice
+    return tensor;
+  }
+
+ private:
+  void done() {
+    if (std::exchange(waiting_, false)) saved_.memory()->reader_done();
+  }
+  SavedTensor saved_;
+  bool waiting_ = false;
+};
+
+/// libtorch asks the engine for the hooks of saved tensors. Its default C++ engine has none.
+class EngineWithHooks final : public torch::autograd::Engine {
+ public:
+  ~EngineWithHooks() override { stop(); }
+
+ private:
+  /// libtorch starts the device threads once per process, for the first engine that runs. Starts them for this engine
+  /// if another one ran first.
+  torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
+                                         const torch::autograd::variable_list& inputs, bool keep_graph,
+                                         bool create_graph, bool accumulate_grad,
+                                         const torch::autograd::edge_list& outputs) override {
+    std::call_once(started_, [this] {
+      initialize_device_threads_pool();
+      if (device_ready_queues_.empty()) start_device_threads();
+    });
+    return torch::autograd::Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+  }
+
+  std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+    return installed && installed->is_active() ? std::make_unique<Hooks>() : nullptr;
+  }
+
+  std::once_flag started_;
+};
+
+torch::autograd::Engine& engine() {
+  static EngineWithHooks engine;
+  return engine;
+}
+
+/// Whether a tensor is fully described by its storage, sizes, strides and offset.
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.layout() == at::kStrided && tensor.has_storage() && tensor.storage().nbytes() > 0 &&
+         tensor.dim() > 0 && !tensor.is_conj() && !tensor.is_neg();
+}
+
+}  // namespace
+
+void OffloadedUnit::fetch() const {
+  const auto begin = [](const OffloadedUnit& unit) {
+    for (const auto& memory : unit.memory_)
+      if (const auto needed = memory.lock()) needed->fetch();
+  };
+  begin(*this);
+  if (const auto before = before_.lock()) begin(*before);
+}
+
+SavedTensors::SavedTensors(const Recomputation& recompute, const Offload& offload, const at::Device& device,
+                           const std::vector<at::Tensor>& persistent)
+    : operations_(recompute.operations.begin(), recompute.operations.end()), offload_(offload), transfers_(device) {
+  for (const at::Tensor& tensor : persistent) persistent_.insert(tensor.storage().unsafeGetStorageImpl());
+}
+
+SavedTensors::Entry& SavedTensors::Storages::entry_for(const at::Tensor& tensor) {
+  const auto [entry, is_new] = by_address.try_emplace(tensor.storage().unsafeGetStorageImpl(), nullptr);
+  if (is_new) entry->second = &entries.emplace_back(Entry{tensor.storage().getWeakStorageImpl(), {}, {}});
+  return *entry->second;
+}
+
+SavedTensor SavedTensors::keep(const at::Tensor& tensor) {
+  if (!is_plain(tensor)) return SavedTensor(tensor);
+  Entry& entry = frames_.back().entry_for(tensor);
+  if (entry.recipe && entry.version != tensor._version()) return SavedTensor(tensor);  // modified in place since
+  if (!entry.memory)
+    entry.memory =
+        entry.recipe ? std::make_shared<SavedMemory>(entry.recipe) : std::make_shared<SavedMemory>(tensor.storage());
+  return SavedTensor(tensor, entry.memory);
+}
+
+void SavedTensors::record(const at::Tensor& output, const std::vector<at::Tensor>& inputs, Recipe::Function function,
+                          bool from_scores) {
+  const auto is_output = [&](const at::Tensor& input) { return is_plain(input) && input.is_alias_of(output); };
+  if (!is_plain(output) || std::ranges::any_of(inputs, is_output)) return;
+  auto recipe = std::make_shared<Recipe>();
+  recipe->function = std::move(function);
+  for (const at::Tensor& input : inputs) recipe->inputs.push_back(keep(input));
+  Entry& entry = frames_.back().entry_for(output);
+  entry.recipe = std::move(recipe);
+  entry.version = static_cast<uint32_t>(output._version());
+  entry.from_scores = from_scores;
+}
+
+bool SavedTensors::is_from_scores(const at::Tensor& tensor) {
+  if (!is_plain(tensor)) return false;
+  const auto& known = frames_.back().by_address;
+  const auto found = known.find(tensor.storage().unsafeGetStorageImpl());
+  return found != known.end() && found->second->from_scores;
+}
+
+SavedTensors::Frame::Frame(SavedTensors* saved, const std::vector<at::Tensor>& inputs) : saved_(saved) {
+  if (!saved_) return;
+  if (!saved_->is_active()) saved_->last_.reset();
+  Storages& storages = saved_->frames_.emplace_back();
+  for (const at::Tensor& input : inputs)
+    if (is_plain(input) && !input.requires_grad()) storages.shared.insert(input.storage().unsafeGetStorageImpl());
+}
+
+SavedTensors::Frame::~Frame() {
+  if (saved_) saved_->frames_.pop_back();
+}
+
+std::shared_ptr<const OffloadedUnit> SavedTensors::Frame::finish(bool offload) {
+  if (!saved_) return nullptr;
+  Storages& storages = saved_->frames_.back();
+  for (Entry& entry : storages.entries)
+    if (entry.recipe && entry.memory && entry.memory->is_here()) entry.memory->recompute_by(entry.recipe);
+  for (Entry& entry : storages.entries) entry.recipe.reset();  // drops unused recipes together with their inputs
+  if (!offload || !saved_->offload_.activations) return nullptr;
+
+  auto unit = std::make_shared<OffloadedUnit>();
+  for (const Entry& entry : storages.entries) {
+    if (entry.memory.use_count() <= 1 || !entry.memory->is_here()) continue;
+    const c10::Storage& storage = entry.memory->held();
+    const c10::StorageImpl* const address = storage.unsafeGetStorageImpl();
+    if (storage.nbytes() < saved_->offload_.least_bytes || saved_->persistent_.contains(address) ||
+        storages.shared.contains(address))
+      continue;
+    entry.memory->move_to_host(saved_->transfers_);
+    unit->memory_.push_back(entry.memory);
+  }
+  unit->before_ = saved_->last_;
+  saved_->last_ = unit;
+  return unit;
+}
+
+InstalledSavedTensors::InstalledSavedTensors(SavedTensors* saved) : outer_(std::exchange(installed, saved)) {
+  if (saved) torch::autograd::set_default_engine_stub(&engine);
+}
+
+InstalledSavedTensors::~InstalledSavedTensors() { installed = outer_; }
+
+}  // namespace modular

@@ -1,0 +1,168 @@
+#include "runtime/parallel/objectives/router_balance.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+#include "runtime/mesh/collectives.h"
+#include "runtime/parallel/parameters/known_values.h"
+
+namespace modular {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Identity of x. Its backward passes the value that `gradient` then has as the gradient of `value` (after
+/// Megatron-LM's MoEAuxLossAutoScaler).
+struct WithGradient : torch::autograd::Function<WithGradient> {
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& value, const Tensor& gradient) {
+    context->saved_data["gradient"] = gradient;
+    context->saved_data["type"] = static_cast<int64_t>(value.scalar_type());
+    return x;
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
+    return {gradients[0], context->saved_data["gradient"].toTensor().to(type), Tensor()};
+  }
+};
+
+}  // namespace
+
+RouterBalance::RouterBalance(const RouterOptions& options, int64_t experts, Mesh& mesh)
+    : options_(options),
+      numbers_(at::TensorOptions().dtype(at::kDouble).device(mesh.device())),
+      experts_(experts),
+      score_gradient_(at::zeros({experts}, numbers_)) {
+  if (needs_counts()) data_parallel_and_stages_ = mesh.group({Axis::pp, Axis::dp_replicate, Axis::dp_shard});
+}
+
+void RouterBalance::begin_step(double positions, double sequences) {
+  positions_ = std::max(positions, 1.0);
+  sequences_ = std::max(sequences, 1.0);
+  counts_ = true;
+  routers_.clear();
+  rows_ = at::zeros({}, numbers_);
+  loss_ = at::zeros({}, numbers_);
+  score_sums_ = at::zeros({experts_}, numbers_);
+}
+
+void RouterBalance::begin_forward(const Batch& batch, int64_t stage) {
+  const Tensor& tokens = batch.leading();
+  const Tensor mask = batch.attention_mask.defined() ? batch.attention_mask.ne(0).to(at::kDouble)
+                      : tokens.dim() == 2            ? at::ones(tokens.sizes(), numbers_)
+                                                     : at::ones({tokens.size(0), 0}, numbers_);
+  position_ = {.mask = mask, .stage = stage};
+}
+
+void RouterBalance::repeat_from(Position position) {
+  position_ = std::move(position);
+  position_.again = true;
+}
+
+Tensor RouterBalance::add(const Tensor& weights, const Tensor& logits, const Tensor& scores, const Tensor& chosen,
+                          const Tensor& bias) {
+  const int64_t batch = position_.mask.size(0), seq = position_.mask.size(1), k = chosen.size(1);
+  if (chosen.size(0) != batch * seq || scores.size(1) != experts_) {
+    TORCH_CHECK(!options_.does_anything(), "a router chooses for ", chosen.size(0), " rows among ", scores.size(1),
+                " experts, but balancing supports only batches of texts, here ", batch * seq, " tokens, and ", experts_,
+                " experts: leave out the options of [router]");
+    return weights;
+  }
+  Tensor choices;  // [batch, experts]
+  {
+    const at::NoGradGuard no_grad;
+    const Tensor mask_per_choice = position_.mask.unsqueeze(-1).expand({batch, seq, k}).reshape({batch, seq * k});
+    choices = at::zeros({batch, experts_}, numbers_).scatter_add_(1, chosen.reshape({batch, seq * k}), mask_per_choice);
+    if (counts_ && !position_.again) count(choices, bias);
+  }
+  if (only_counts_) return weights;
+
+  Tensor result = weights;
+  const auto add_gradient = [&](const Tensor& value, const Tensor& gradient) {
+    if (at::GradMode::is_enabled()) result = WithGradient::apply(result, value, gradient);
+  };
+  const auto add_loss = [&](const Tensor& loss, double coefficient) {
+    if (!position_.again) loss_.add_(loss.detach(), coefficient);
+    add_gradient(loss, at::full({}, coefficient, numbers_));
+  };
+  const Tensor mask = position_.mask.to(scores.scalar_type()).view({batch * seq, 1});
+  if (options_.aux_loss > 0.0) {
+    const Tensor normalized = scores / scores.sum(-1, /*keepdim=*/true) * mask;
+    const Tensor score_sums = normalized.view({batch, seq, experts_}).sum(1);  // [batch, experts]
+    if (options_.by_sequence) {
+      const Tensor lengths = position_.mask.sum(1, /*keepdim=*/true).clamp_min(1.0);
+      const Tensor coefficients = choices * (static_cast<double>(experts_) / static_cast<double>(k)) / lengths.square();
+      add_loss((coefficients.to(score_sums.scalar_type()) * score_sums).sum() / sequences_, options_.aux_loss);
+    } else {
+      const Tensor sum = score_sums.sum(0);
+      if (!position_.again) score_sums_.add_(sum.detach());
+      add_gradient(sum, score_gradient_);
+    }
+  }
+  if (options_.z_loss > 0.0)
+    add_loss((logits.logsumexp(-1, /*keepdim=*/true).square() * mask).sum() / positions_, options_.z_loss);
+  return result;
+}
+
+void RouterBalance::count(const Tensor& choices, const Tensor& bias) {
+  Router& router = routers_[{position_.stage, position_.router++}];
+  if (!router.counts.defined()) router = {at::zeros({experts_}, numbers_), bias};
+  router.counts.add_(choices.sum(0));
+  rows_.add_(position_.mask.sum());
+}
+
+void RouterBalance::settle() {
+  if (!needs_counts() || !counts_) return;
+  counts_ = false;
+  Tensor sums = at::zeros({experts_ + 1}, numbers_);
+  for (const auto& [key, router] : routers_) sums.narrow(0, 0, experts_).add_(router.counts);
+  sums[experts_] = rows_;
+  all_reduce(data_parallel_and_stages_, sums, "the experts' loads").wait();
+  const Tensor rows = sums[experts_].clamp_min(1.0);
+  score_gradient_.copy_(sums.narrow(0, 0, experts_) * (options_.aux_loss * static_cast<double>(experts_)) /
+                        rows.square());
+}
+
+Tensor RouterBalance::finish() {
+  settle();
+  if (needs_counts()) loss_.add_((score_gradient_ * score_sums_).sum());
+  std::vector<Tensor> numbers = {loss_.view({1})};
+  for (const auto& [key, router] : routers_) numbers.push_back(router.counts);
+  return at::cat(numbers);
+}
+
+std::vector<double> RouterBalance::take_counts(std::span<const double> sums) {
+  const at::Tensor all = at::tensor(at::ArrayRef<double>(sums.data(), sums.size()), at::kDouble);
+  const Tensor counts = all.narrow(0, 1, all.numel() - 1).view({-1, experts_});  // [routers, experts]
+  const double load = (counts.amax(-1) / counts.mean(-1).clamp_min(1e-9)).sum().item<double>();
+  if (options_.bias_speed > 0.0) {
+    const Tensor own = counts.to(numbers_.device());
+    int64_t number = 0;
+    for (auto& [key, router] : routers_) router.counts = own[number++];
+  }
+  return {sums[0], load, static_cast<double>(counts.size(0))};
+}
+
+RouterReport RouterBalance::report(std::span<const double> sums) const {
+  const double loss = sums[0], load = sums[1], routers = sums[2];
+  if (routers == 0.0 && options_.does_anything() && values_are_known)
+    throw std::runtime_error(
+        "the options of [router] have no effect on this model, because none of its routers calls balance_experts(): "
+        "leave them out");
+  return {loss, routers > 0.0 ? load / routers : 0.0};
+}
+
+void RouterBalance::move_biases() {
+  if (options_.bias_speed <= 0.0) return;
+  const at::NoGradGuard no_grad;
+  for (auto& [key, router] : routers_) {
+    if (!router.bias.defined()) continue;
+    const Tensor direction = (router.counts.mean() - router.counts).sign();
+    router.bias.add_(direction.to(router.bias.scalar_type()), options_.bias_speed);
+  }
+}
+
+}  // namespace modular

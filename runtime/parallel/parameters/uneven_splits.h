@@ -1,0 +1,47 @@
+// Shards over tensor-parallel ranks that do not divide the sharded size: fewer KV heads than ranks, which KV
+// replication groups share, and vocabularies of which the last ranks hold fewer rows.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/mesh/mesh.h"
+#include "runtime/model/registry.h"
+#include "runtime/parallel/parameters/parameter_table.h"
+
+namespace modular {
+
+/// Whether `field` counts heads or groups that serve several heads. If there are fewer than ranks, each is replicated
+/// on all ranks that it serves.
+bool may_be_shared(std::string_view field);
+
+/// Whether `field` is a vocabulary size.
+bool may_be_uneven(std::string_view field);
+
+/// Finds the parts of `table`, the table of `entry` built from `config`, that `tp` ranks shard unevenly or replicate,
+/// and records this in the parts. Returns why they cannot be sharded; empty if they can.
+std::string describe_uneven_splits(ParameterTable& table, const Entry& entry, const AnyConfig& config, int64_t tp);
+
+/// Returns the distinct part sizes that `tp` ranks do not divide; nullopt if the length of a rank's slice does not
+/// identify the size of its part. `table` must have been processed by describe_uneven_splits().
+std::optional<std::vector<int64_t>> uneven_sizes(const ParameterTable& table, int64_t tp);
+
+/// Sums the partial gradients of slices over KV replication groups.
+class SharedSlices {
+ public:
+  SharedSlices() = default;
+  /// Collective: creates the KV replication groups of `table`, including slices that this rank's stage does not hold.
+  SharedSlices(const ParameterTable& table, Mesh& mesh);
+  /// Groups by size.
+  const std::map<int64_t, ProcessGroup>& groups() const { return groups_; }
+  /// Collective over the groups, whose ranks hold the same slices. `grad` of each trainable parameter must be defined.
+  void sum_gradients(std::vector<ShardedParameter>& parameters) const;
+
+ private:
+  std::map<int64_t, ProcessGroup> groups_;
+};
+
+}  // namespace modular
