@@ -1,4 +1,4 @@
-// The prelude of the modular spec language (docs/language.md). Specs include it; programs do not.
+// The prelude of the modular spec language (docs/reference/language.md). Specs include it; programs do not.
 #pragma once
 
 #include "runtime/model/model.h"

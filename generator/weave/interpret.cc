@@ -165,7 +165,7 @@ Value Interpreter::fail(SourceSpan where, std::string message, std::string advic
 
 Value Interpreter::unproven(const Expr& expr, const Value& value, const std::string& what) {
   return fail(expr.span, "unproven: no rule for " + what + " of a value that is " + describe(value),
-              "apply it to full values, or write it with operations that have a rule (docs/language.md)");
+              "apply it to full values, or write it with operations that have a rule (docs/reference/language.md)");
 }
 
 void Interpreter::insert_call(Call call, const Expr& expr, const Function* callee) {

@@ -1,4 +1,4 @@
-"""Checks that dependencies between folders are acyclic: a folder may include itself and the folders that are listed for it here, as in docs/architecture.md.
+"""Checks that dependencies between folders are acyclic: a folder may include itself and the folders that are listed for it here, as in docs/internals/overview.md.
 
     folders.py PROJECT
 """

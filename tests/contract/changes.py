@@ -32,8 +32,8 @@ def main():
     page, project = sys.argv[1], pathlib.Path(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:
         copy = pathlib.Path(folder)
-        for part in ("modular/modular.h", "docs/contract.md"):
-            (copy / part).parent.mkdir()
+        for part in ("modular/modular.h", "docs/reference/contract.md"):
+            (copy / part).parent.mkdir(parents=True)
             shutil.copy(project / part, copy / part)
         for part in ("runtime/model", "docs/examples/contract"):
             shutil.copytree(project / part, copy / part)

@@ -1,4 +1,4 @@
-// Reads the declarations of the contract's headers with Clang, for docs/contract.md.
+// Reads the declarations of the contract's headers with Clang, for docs/reference/contract.md.
 #pragma once
 
 #include <map>

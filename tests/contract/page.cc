@@ -1,5 +1,5 @@
-// Writes docs/contract.md from the contract's headers, the shard-type rules and the specs in docs/examples/contract:
-// contract_page ROOT > docs/contract.md
+// Writes docs/reference/contract.md from the contract's headers, the shard-type rules and the specs in
+// docs/examples/contract: contract_page ROOT > docs/reference/contract.md
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -39,7 +39,7 @@ const std::vector<Section>& sections() {
       {"Images", {"runtime/model/images.h"}},
       {"Pairs, and rows across ranks", {"runtime/model/pairs.h", "runtime/model/dp.h"}},
       {"Sentences", {"runtime/model/embedding_head.h", "runtime/model/sentences.h"}},
-      {"Losses over a sample of classes", {"runtime/model/sampled_softmax.h"}},
+      {"Sampled softmax", {"runtime/model/sampled_softmax.h"}},
       {"Tensor parallelism", {"runtime/model/tp.h"}},
       {"Initialization", {"runtime/model/init.h"}},
       {"Names in checkpoint files", {"runtime/model/stored_as.h"}},
@@ -141,20 +141,30 @@ const std::map<std::string, const char*>& unnamed() {
 
 constexpr const char* kIntroduction = R"(# The contract
 
-The API of specs and generated models: the headers in `runtime/model/`, and the prelude `modular/modular.h`. Specs may also use libtorch directly.
+The contract is everything that specs and generated models call: the headers of `runtime/model/` and
+the prelude `modular/modular.h`. A spec may also call libtorch directly.
 
-`contract_page` writes this page from these headers, from the shard-type rules, which it evaluates, and from the specs in
-[`docs/examples/contract/`](examples/contract/modular). A test checks that the page is up to date, and generates and compiles those specs. After a change:
+`contract_page` writes this page from three sources: those headers, the rules of shard types (each rule
+is run to find out what it accepts), and the specs in
+[`docs/examples/contract/`](../examples/contract/modular). A test checks that the page is current, and
+generates and compiles the example specs. After a change, run
 
 ```sh
-cmake --build --preset ci --target contract_page && build/ci/bin/contract_page . > docs/contract.md
+cmake --build --preset ci --target contract_page && build/ci/bin/contract_page . > docs/reference/contract.md
 ```
 
-Shapes are written `[batch, seq, hidden]`; `…` is any number of dimensions. The table after a function lists how it propagates
-[shard types](architecture.md#shard-types) on tensor-parallel ranks: `I` is the same on every rank, `P` a partial sum, `S(heads)` a slice along the
-dimension called `heads`, and "in parts" a dimension that is split within equal parts; "entered" is a full value whose gradient modgen sums over
-ranks. Combinations that are not in the table are errors. Functions without a table accept only full values. A result of type `S(…)` is split like
-its operands.
+Shapes are written `[batch, seq, hidden]`; `…` stands for any number of dimensions. A table after a
+function lists the [shard types](../internals/shard-types.md) that it accepts and returns on
+tensor-parallel ranks:
+
+- `I`: the same value on every rank.
+- `P`: one summand on each rank.
+- `S(heads)`: a slice along the dimension that the shape calls `heads`. "In parts" means that the
+  dimension is split within each of several equal parts.
+- "entered": a full value whose gradient modgen has summed over the ranks.
+
+modgen rejects any combination that is not in the table. A function without a table accepts full values
+only. A result of `S(…)` is split like the operands.
 )";
 
 /// All problems that were found.
@@ -244,7 +254,7 @@ std::string get_entries(const Contract& contract, const Examples& examples, cons
                          ", or add the name to not_for_specs() in tests/contract/page.cc");
       continue;
     }
-    text += "\nAs in [`" + example->file + "`](examples/contract/modular/" + example->file + "):\n```cpp\n" +
+    text += "\nExample, from [`" + example->file + "`](../examples/contract/modular/" + example->file + "):\n```cpp\n" +
             example->code + "\n```\n";
   }
   return text;
@@ -271,7 +281,7 @@ std::string page(const std::string& root, Problems& problems) {
         problems.push_back(std::string("sections() names ") + header + ", which declares nothing");
         continue;
       }
-      text += std::string("\n[`") + header + "`](../" + header + "): " + contract.openings.at(header) + "\n";
+      text += std::string("\n[`") + header + "`](../../" + header + "): " + contract.openings.at(header) + "\n";
       text += get_entries(contract, examples, header, problems);
     }
   }
@@ -291,7 +301,7 @@ std::string page(const std::string& root, Problems& problems) {
       continue;
     }
     if (declaration.name.starts_with("plain::")) continue;  // documented at their callers
-    text += "| [`" + declaration.header.substr(declaration.header.rfind('/') + 1) + "`](../" + declaration.header +
+    text += "| [`" + declaration.header.substr(declaration.header.rfind('/') + 1) + "`](../../" + declaration.header +
             ") | `" + declaration.name + "` | " + first_sentence(declaration.comment) + " |\n";
   }
   return text;
@@ -299,7 +309,7 @@ std::string page(const std::string& root, Problems& problems) {
 
 /// Whether the committed page equals `expected`. Prints the first difference otherwise.
 bool check(const std::string& root, const std::string& expected) {
-  const std::string path = root + "/docs/contract.md";
+  const std::string path = root + "/docs/reference/contract.md";
   std::ifstream file(path);
   if (!file) throw std::runtime_error("cannot read " + path);
   std::istringstream wanted(expected);
@@ -310,7 +320,7 @@ bool check(const std::string& root, const std::string& expected) {
     if (!more_there && !more_here) return true;
     if (more_there == more_here && there == here) continue;
     std::fprintf(stderr, "%s:%u: is out of date with the headers, rules and examples:\n-%s\n+%s\nregenerate it: %s\n",
-                 path.c_str(), line, there.c_str(), here.c_str(), "contract_page . > docs/contract.md");
+                 path.c_str(), line, there.c_str(), here.c_str(), "contract_page . > docs/reference/contract.md");
     return false;
   }
 }
@@ -322,7 +332,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const bool check = arguments.size() == 2 && arguments[1] == "--check";
   if (arguments.size() != 1 && !check) {
-    std::fprintf(stderr, "usage: contract_page ROOT > docs/contract.md\n       contract_page ROOT --check\n");
+    std::fprintf(stderr, "usage: contract_page ROOT > docs/reference/contract.md\n       contract_page ROOT --check\n");
     return 2;
   }
   try {

@@ -26,13 +26,28 @@ GROUPS = [
         "modrun --nproc-per-node 4 train presets/demo.toml --set parallel.tp=2 --set train.dir=runs/tp2": SHORT,
         "torchrun --no-python --nproc-per-node 2 modrun train presets/demo.toml --set parallel.pp=2 --set train.micro_batches=4 --set train.dir=runs/pp2": SHORT,
         "modrun train presets/demo.toml --resume --set train.steps=2000": " --set train.steps=3",
+        "modrun eval runs/demo": " --set eval.samples=4",
+        "modrun sample runs/demo --prompt 'class Tensor'": " --set sample.tokens=4",
+        "modrun report runs/demo --out demo.html": "",
         "modrun report runs/demo runs/tp2 --out report.html": "",
+        "modrun export runs/demo/checkpoints demo-llama": "",
         "modrun forward --checkpoint DIR --inputs batch.safetensors --outputs out.safetensors --gradients": "",
         "modrun advise CONFIG --nodes 8 --per-node 8 --memory 80GiB --link 450GB/s --between 25GB/s --flops 989e12 --cost 2.5 --out best.toml": "",
         "modrun --nproc-per-node 2 search CONFIG": " --trials 1",
     }),
     ("", {
         "modrun --nproc-per-node 2 train presets/demo.toml --set train.steps=500": SHORT + " --overwrite",
+    }),
+    ("", {
+        "modrun --nproc-per-node 2 train presets/demo.toml --set train.dir=runs/fsdp2": SHORT,
+        "modrun --nproc-per-node 4 train presets/demo.toml --set parallel.dp_replicate=2 --set train.dir=runs/hsdp": SHORT,
+        "modrun --nproc-per-node 2 train presets/demo.toml --resume --set train.dir=runs/hsdp --set parallel.tp=2 --set train.steps=1500": " --set train.steps=3 --set eval.samples=4",
+        "modrun plan presets/demo.toml --ranks 4 --set parallel.tp=2": "",
+    }),
+    ("", {
+        "modrun plan my-run.toml": "",
+        "modrun train my-run.toml": SHORT,
+        "modrun prepare data/web --tokenizer qwen --entry Qwen2ForCausalLM --out data/ids": "",
     }),
     ("rm -r data", {
         "modrun prepare reviews.csv --tokenizer bert-base --entry BertForSequenceClassification --label sentiment --out data": "",
@@ -44,6 +59,10 @@ GROUPS = [
     }),
     ("", {
         "modrun prepare chats.jsonl --tokenizer qwen --entry Qwen2ForCausalLM --chat messages --seq-len 1024 --out data/chats": "",
+        "modrun train chat.toml": SHORT,
+        "modrun sample runs/chat --prompt 'hello' --chat": " --set sample.tokens=4",
+        "modrun export runs/chat/checkpoints chat-merged": "",
+        "modrun export runs/chat/checkpoints chat-adapter --adapter --base qwen": "",
     }),
     ("rm -r data && cp -r examples data", {
         "modrun train --set model.checkpoint=bert-base --set model.entry=BertForSequenceClassification --set data.format=examples --set 'data.paths=[\"data\"]' --set 'data.validation=[\"*/validation*\"]' --set train.steps=500": f"{SHORT} {EXAMPLES}validated",
@@ -74,6 +93,14 @@ NOT_RUN = {
     "scripts/demo": "demo_test.py runs it",
     "scripts/test": "runs this test",
     "modrun [LAUNCHER FLAGS] COMMAND [OPTIONS]": "a form",
+    'cmake --preset ci -DMODULAR_FAMILIES="granite"': "builds this tree",
+    "cmake --build --preset ci --target modgen modcheck": "builds",
+    "build/ci/bin/modgen --new granite --from llama": "tests/generator/new_family_test.cc does, with the tutorial's spec",
+    "build/ci/bin/modgen granite": "so it does",
+    "build/ci/bin/modcheck granite": "tests/checks/modcheck_test.cc runs it",
+    "cmake --preset ci && cmake --build --preset ci --target modrun parity_test": "builds",
+    'ctest --preset ci -R "^parity"': "runs other tests",
+    "build/ci/bin/modrun train presets/demo.toml --set model.entry=granite": "of that build",
     "build/ci/bin/fuzz_proofs --count 5000 --seed 1": "takes an hour; tests/fuzz runs fewer",
     "build/ci/bin/fuzz_proofs --seed 1 --only m1_000042": "one of those",
     "build/ci/bin/fuzz_proofs --all-wrong": "takes an hour; tests/fuzz runs fewer",
@@ -83,7 +110,7 @@ NOT_RUN = {
     "cmake --install build/release --prefix /opt/modular": "installs; tests/install does",
     "ls modular/*.h | entr -rs 'build/release/bin/modgen --all && cmake --build build/release --target modrun && exec build/release/bin/modrun train presets/demo.toml --overwrite'": "builds this tree",
     "ls modular/*.h | entr -rs 'cmake --build build --target myrun && exec build/myrun train CONFIG --overwrite'": "builds; tests/install does",
-    "cmake --build --preset ci --target contract_page && build/ci/bin/contract_page . > docs/contract.md": "builds; a test of its own compares the page",
+    "cmake --build --preset ci --target contract_page && build/ci/bin/contract_page . > docs/reference/contract.md": "builds; a test of its own compares the page",
 }
 TINY = '[model]\nentry = "llama"\n[model.config]\nvocab_size = 256\nhidden_size = 32\nintermediate_size = 48\nnum_hidden_layers = 2\nnum_attention_heads = 4\n[train]\nsteps = 2\nbatch_size = 4\nseq_len = 16\n'
 # Of a TOML block, by its first line: the rest of its config, and the command that takes it.
@@ -137,8 +164,11 @@ def write_data(folder):
     transformers.MPNetModel(transformers.MPNetConfig(**text)).save_pretrained("mpnet-base")
     transformers.ViTForImageClassification(transformers.ViTConfig(**small, image_size=32, patch_size=8, num_labels=3)).save_pretrained("vit-base")
     transformers.ViTImageProcessor(size={"height": 32, "width": 32}).save_pretrained("vit-base")
-    fast.chat_template = "{% for message in messages %}{{ message.role + ' ' + message.content + ' <|im_end|> ' }}{% endfor %}{% if add_generation_prompt %}{{ 'assistant ' }}{% endif %}"
-    fast.save_pretrained("qwen")
+    letters = {letter: id for id, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    byte_level = transformers.Qwen2Tokenizer(vocab=letters, merges=[], unk_token=None, eos_token="<|im_end|>", pad_token="<|endoftext|>")
+    byte_level.chat_template = "{% for message in messages %}{{ message.role + ' ' + message.content + ' <|im_end|> ' }}{% endfor %}{% if add_generation_prompt %}{{ 'assistant ' }}{% endif %}"
+    transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**small, num_key_value_heads=2, vocab_size=len(byte_level))).save_pretrained("qwen")
+    byte_level.save_pretrained("qwen")
     pathlib.Path("reviews.csv").write_text("text,sentiment\n" + "the film was good,positive\na bad film,negative\n" * 8)
     talk = {"messages": [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "good film"}]}
     pathlib.Path("chats.jsonl").write_text((json.dumps(talk) + "\n") * 8)
@@ -192,13 +222,18 @@ def main():
             failures.append(f"{document}: `{command}` is neither run here nor listed with why it is not")
     failures += [f"`{command}` is listed here, and no document has it" for command in {**RUN, **NOT_RUN} if command not in said]
     tables = {block.split("\n")[0]: block for _, language, block in blocks() if language == "toml"}
+    files = {first[2:]: tables.pop(first) for first in list(tables) if re.fullmatch(r"# [\w-]+\.toml", first)}
     failures += [f"the TOML that begins with {first} is in one of the documents or this list alone" for first in tables.keys() ^ TOML.keys()]
+    if all((MODRUN.parent / program).exists() for program in ("modgen", "modcheck")):
+        run(f"{PROJECT}/scripts/reference-pages --check {MODRUN.parent}", dict(os.environ), failures)
     environment = {**os.environ, "PATH": f"{MODRUN.parent}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder:
         given, place = pathlib.Path(folder) / "given", pathlib.Path(folder) / "place"
         given.mkdir()
         write_data(given)
         pathlib.Path("search.toml").write_text(to_config(tables["[search]"]))
+        for name, block in files.items():  # which commands name
+            pathlib.Path(name).write_text(block)
         for setup, group in GROUPS:
             os.chdir(folder)
             shutil.rmtree(place, ignore_errors=True)

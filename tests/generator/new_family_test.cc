@@ -83,23 +83,19 @@ TEST_F(NewFamily, MayDeriveFromSeveral) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
-/// The block of code in `language` after `heading` in the README, without its indentation.
-std::string readme_block(const std::string& heading, const std::string& language) {
-  const std::string text = read_file(MODULAR_SOURCE_DIR "/README.md"), fence = "   ```" + language + "\n";
-  const size_t begin = text.find(fence, text.find(heading)) + fence.size(), end = text.find("   ```\n", begin);
-  std::string block;
-  for (size_t at = begin; at < end; at = text.find('\n', at) + 1) {
-    const std::string line = text.substr(at, text.find('\n', at) + 1 - at);
-    block += line.size() > 3 ? line.substr(3) : line;
-  }
-  return block;
+/// The first block of code in `language` after `heading` in the tutorial.
+std::string tutorial_block(const std::string& heading, const std::string& language) {
+  const std::string text = read_file(MODULAR_SOURCE_DIR "/docs/tutorial/add-a-family.md");
+  const std::string fence = "```" + language + "\n";
+  const size_t begin = text.find(fence, text.find(heading)) + fence.size();
+  return text.substr(begin, text.find("```\n", begin) - begin);
 }
 
-TEST_F(NewFamily, OfTheReadmeGenerates) {
+TEST_F(NewFamily, OfTheTutorialGenerates) {
   ASSERT_EQ(make("granite --from llama").exit_code, 0);
   const std::string start = spec("granite"), family = "MODULAR_FAMILY(Granite);\n";
   write_file(root / "modular/granite.h", start.substr(0, start.find(family) + family.size()) +
-                                             readme_block("## Add a model", "cpp") +
+                                             tutorial_block("## Write the differences", "cpp") +
                                              "}  // namespace modular::granite\n");
   const Outcome outcome = modgen(in_root + "granite");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;

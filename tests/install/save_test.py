@@ -1,4 +1,4 @@
-"""The line of docs/authoring.md that takes a spec of a project of one's own from each save to its training, run as an author would: save, read what
+"""The line of docs/reference/modgen.md that takes a spec of a project of one's own from each save to its training, run as an author would: save, read what
 it prints, save again. Every wait is for a line of its output.
 
     save_test.py DOCUMENT PROJECT PROGRAM CONFIG

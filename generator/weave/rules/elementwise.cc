@@ -40,8 +40,9 @@ Value like(const Value& value, ShardType type) {
 }
 
 Value unproven(Operation& op, const Value& value) {
-  return op.reject("unproven: no rule for " + quoted(op) + " of a value that is " + describe(value),
-                   "apply it to full values, or write it with operations that have a rule (docs/language.md)");
+  return op.reject(
+      "unproven: no rule for " + quoted(op) + " of a value that is " + describe(value),
+      "apply it to full values, or write it with operations that have a rule (docs/reference/language.md)");
 }
 
 bool any_gradient(const Operation& op) {
