@@ -50,7 +50,7 @@ std::vector<std::string_view> sentence_loss_names() {
 }
 
 void validate_optimizer(const RunConfig& config, Check& check) {
-  const OptimizerOptions& optim = config.optim;
+  const auto& optim = config.optim;
   check.unless(optim.beta1 < 1.0, {"optim.beta1"},
                fmt::format("optim.beta1 must be less than 1, but is {}", optim.beta1));
   check.unless(optim.beta2 < 1.0, {"optim.beta2"},
@@ -108,7 +108,7 @@ void validate_backend(const RunConfig& config, Check& check) {
 }
 
 void validate_memory(const RunConfig& config, Check& check) {
-  const OptimizerOptions& optim = config.optim;
+  const auto& optim = config.optim;
   for (const std::string& name : config.parallel.offload)
     check.unless(std::ranges::find(offload_names(), name) != offload_names().end(), {"parallel.offload"},
                  fmt::format("parallel.offload has \"{}\": it may hold {}", name, fmt::join(offload_names(), ", ")));
@@ -179,7 +179,7 @@ void validate_generation(const RunConfig& config, Check& check) {
 }
 
 void validate_validation_data(const RunConfig& config, Check& check) {
-  const DataOptions& data = config.data;
+  const auto& data = config.data;
   check.unless(data.validation_fraction < 1.0, {"data.validation_fraction"},
                fmt::format("data.validation_fraction is {}: it is a fraction of the samples, less than 1",
                            data.validation_fraction));
@@ -192,7 +192,7 @@ void validate_validation_data(const RunConfig& config, Check& check) {
 }
 
 void validate_data_sets(const RunConfig& config, Check& check) {
-  const DataOptions& data = config.data;
+  const auto& data = config.data;
   const std::vector<std::string_view> names = sentence_loss_names();
   check.unless(data.sets.empty() || data.paths.empty(), {"data.sets", "data.paths"},
                "data.sets and data.paths both name data: give data.paths as a set, or leave one of the two out");
@@ -217,7 +217,7 @@ void validate_data_sets(const RunConfig& config, Check& check) {
 }
 
 void validate_rows(const RunConfig& config, Check& check) {
-  const DataOptions& data = config.data;
+  const auto& data = config.data;
   const std::vector<std::string> formats = config.data_formats();
   check.unless(data.pack || data.end_of_text < 0, {"data.end_of_text"},
                fmt::format("data.end_of_text is {}, which only data.pack reads: set data.pack = true, or leave it out",
@@ -237,7 +237,7 @@ void validate_rows(const RunConfig& config, Check& check) {
 }
 
 void validate_partitions(const RunConfig& config, Check& check) {
-  const DataOptions& data = config.data;
+  const auto& data = config.data;
   const std::vector<std::string> formats = config.data_formats();
   check.one_of("data.order", data.order, {"rows", "partitions"});
   const bool partitions = data.order == "partitions";
