@@ -122,7 +122,7 @@ TEST_F(EvalMetrics, ClassMetricsMatchTheLogitsOnEveryMesh) {
                       }};
   train_case(given);
   const auto alone = evaluated({}, 1);
-  ClassCounts counts = ClassCounts::of(3);
+  ClassCounts counts = ClassCounts::zeros(3);
   counts.add(logits(), SafetensorsFile(validation()).tensor("labels"));
   for (const char* name : {"accuracy", "f1"})
     EXPECT_NEAR(alone.at(name), get_value(find_metric(name, "sequence-classification"), counts, 0.0), 1e-6) << name;
@@ -144,7 +144,7 @@ TEST_F(EvalMetrics, ItemMetricsMatchTheLogitsOnEveryMesh) {
                       }};
   train_case(given, {"eval.metrics=['recall@3', 'ndcg@5', 'mrr', 'accuracy']"});
   const auto alone = evaluated({}, 1);
-  ClassCounts counts = ClassCounts::of(kVocabulary);
+  ClassCounts counts = ClassCounts::zeros(kVocabulary);
   counts.add(logits().narrow(1, 0, kSeq - 1), SafetensorsFile(validation()).tensor("input_ids").narrow(1, 1, kSeq - 1));
   for (const char* name : {"recall@3", "ndcg@5", "mrr", "accuracy"})
     EXPECT_NEAR(alone.at(name), get_value(find_metric(name, "next-item"), counts, 0.0), 1e-6) << name;

@@ -58,7 +58,7 @@ TEST_F(History, ReadsRunsOfEarlierVersions) {
            R"({"event":"evaluation","step":1,"held_out_loss":2.5,"targets":8,"metrics":{"held_out_loss/web":3}})"
            "\n" +
            evaluation(2, 2.0));
-  EXPECT_EQ(run.settings.at("data.validation_every"), "4");
+  EXPECT_EQ(run.config.at("data.validation_every"), "4");
   ASSERT_EQ(run.evaluations.size(), 3u);
   EXPECT_EQ(run.evaluations[0].name, "val_loss");
   EXPECT_EQ(run.evaluations[0].values, (std::vector<double>{2.5, 2.0}));
