@@ -41,7 +41,6 @@ struct FusedFunctions {
 };
 
 /// The program's fused operators, which runtime/ops installs.
-
 inline FusedFunctions fused;
 
 }  // namespace modular

@@ -74,7 +74,6 @@ struct Outputs {
 };
 
 /// Calls `visit(Tensor&)` for every tensor inside `value`, in a fixed order; values of other types hold no tensors.
-
 template <class Visitor, class T>
 void for_each_tensor(T& value, Visitor&& visit) {
   if constexpr (std::is_same_v<T, Tensor>) {

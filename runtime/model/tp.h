@@ -173,7 +173,6 @@ inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, cons
 }
 
 /// All-gathers a value that is split along its last dimension: every rank gets the full value.
-
 /// - shard [..., features]
 /// - returns [..., features]
 inline Tensor gather(const Tensor& shard) { return bound.tp ? bound.tp->gather(shard, -1) : shard; }

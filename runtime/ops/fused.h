@@ -9,7 +9,6 @@ namespace modular {
 /// (linear.h), GELU and SiLU (activations.h), layer norms (layer_norm.h), patches (patches.h) and gradients of bfloat16
 /// embedding tables (embedding.h). On GPUs it replaces layer norms (cuda/layer_norm.h): immediately if libmodular_cuda
 /// is loaded (gpu_count()), else when a fused function first gets a CUDA tensor.
-
 void install_fused_functions();
 
 }  // namespace modular

@@ -49,7 +49,6 @@ RunPlan make_run_plan(const RunConfig& config, int64_t world_size);
 
 /// If train.micro_batches is 0, sets it to the smallest number with which no rank needs more than parallel.memory. If
 /// parallel.memory is set, throws ConfigError if the run needs more.
-
 void fit_memory(RunConfig& config, int64_t world_size);
 
 }  // namespace modular

@@ -10,7 +10,6 @@ namespace modular::cpu {
 void install_gemm();
 
 /// The backend's display name: "AMX", "oneDNN" or "MKL".
-
 std::string_view gemm_backend();
 
 }  // namespace modular::cpu
