@@ -14,14 +14,17 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Each program is its helper after the definitions that the helpers share.
+// clang-format off
 constexpr const char* kOptunaProgram =
-#include "runtime/search/optuna_helper.inc"
 #include "runtime/search/sampled_values.inc"
+#include "runtime/search/optuna_helper.inc"
     ;
 constexpr const char* kRayProgram =
-#include "runtime/search/ray_helper.inc"
 #include "runtime/search/sampled_values.inc"
+#include "runtime/search/ray_helper.inc"
     ;
+// clang-format on
 
 Json to_json(const Trial& trial) {
   if (trial.failure.empty()) return {{"trial", trial.number}, {"values", trial.values}};
