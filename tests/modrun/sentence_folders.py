@@ -251,8 +251,8 @@ def check(name, case, root):
     difference = (found - predicted).abs().max().item() if found.shape == predicted.shape else float("inf")
     if not difference <= 1e-5:
         sys.exit(f"{name}: Sentence Transformers embeds {tuple(found.shape)}, modrun {tuple(predicted.shape)}; they differ by {difference}")
-    if find_modules(place / "exported") != find_modules(root / name / "read"):
-        sys.exit(f"{name}: modules {find_modules(place / 'exported')} were exported of {find_modules(root / name / 'read')}")
+    if find_modules(folder / "exported") != find_modules(root / name / "read"):
+        sys.exit(f"{name}: modules {find_modules(folder / 'exported')} were exported of {find_modules(root / name / 'read')}")
 
 
 if __name__ == "__main__":
