@@ -23,7 +23,7 @@ UNKNOWN = "<unk_"  # prefix of Pegasus' additional tokens
 def texts():
     chosen = random.Random(5)
     made = ["", " ", "\n", "a", " a", "a ", *SPECIAL, *ODD, *WORDS]
-    while len(made) < 500:
+    while len(made) < 499:
         parts = [chosen.choice(chosen.choices([WORDS, ODD, SPECIAL], [6, 2, 1])[0]) for _ in range(chosen.randint(1, 14))]
         made.append("".join(part + chosen.choice([" ", " ", " ", "", "  "]) for part in parts))
     return made + [f"{UNKNOWN}2> a{UNKNOWN}49>a {UNKNOWN}50> b{UNKNOWN}60>b {UNKNOWN}102><mask_1> <mask_2> c{UNKNOWN}107>c"]
