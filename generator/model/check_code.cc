@@ -17,8 +17,8 @@
 namespace modgen {
 namespace {
 
-/// Checks that only templates of libtorch and of the runtime would make, whose bodies are not parsed here: that modules
-/// can be constructed from their holders' arguments, and entries from their config. Also checks the names that woven
+/// Repeats checks that libtorch's and the runtime's templates would make; their bodies are not parsed here. Modules
+/// must be constructible from their holders' arguments, and entries from their config. Also checks the names that woven
 /// calls use.
 class Checker : public clang::RecursiveASTVisitor<Checker> {
  public:

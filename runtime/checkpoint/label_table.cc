@@ -215,7 +215,7 @@ std::string labels_note(const NumberedLabels& labels, const LabelTable& model, c
                       folder, quoted(labels.others), number);
   return text + fmt::format("labels: {} are not labels of {}, which has {}: {} takes the row of {}, number {}{}",
                             quoted(labels.others), folder, quoted(model.names()), shown(json(first)), name(number),
-                            number, labels.others.size() > 1 ? ", and the others the next ones" : "");
+                            number, labels.others.size() > 1 ? "; the others take the following rows" : "");
 }
 
 std::optional<LabelMap> LabelMap::of(const fs::path& file, const ModelConfig& model) {

@@ -33,10 +33,10 @@ struct DataOptions {
   std::vector<std::string> validation;  // globs that select among the files of `paths`, and paths of other files
   double validation_fraction = 0.0;  // fraction of the samples, the last ones, for validation instead of files; 0: none
   bool trim = false;                 // examples: batches are as long as the longest row of their step
-  bool group_by_length = false;      // examples: rows of similar length come together
-  std::string order = "rows";        // or "partitions": each reads from row groups of its own
+  bool group_by_length = false;      // examples: rows of similar length are batched together
+  std::string order = "rows";        // or "partitions": each data-parallel rank reads its own row groups
   int64_t partitions = 0;            // number of partitions; 0: the number of data-parallel ranks
-  bool repartition = false;          // cut row groups again if their number is not divisible
+  bool repartition = false;          // rewrite files with other row groups if partitions do not divide their number
   double mask_probability = 0.15;    // for masked language modeling
   bool pack = false;                 // documents in a row do not attend to each other
   int64_t end_of_text = -1;          // id of the token that ends a document; -1: only the end of a file ends one

@@ -3,7 +3,7 @@
 //   4 bytes  version, 1
 //   4 bytes  bytes of an id: 1, 2 or 4 (unsigned)
 //   8 bytes  number of ids
-// The count in the header makes a truncated file known before a step runs.
+// The count in the header reveals a truncated file before the first step.
 #pragma once
 
 #include <cstdint>

@@ -133,13 +133,13 @@ void ParquetSamples::open_file(size_t file, const ModelConfig& model) {
 std::vector<ParquetValues> ParquetSamples::read_group(const RowGroup& group) const {
   const DataFile& file = files_[group.file];
   if (std::error_code error; static_cast<int64_t>(std::filesystem::file_size(file.path, error)) != file.bytes)
-    throw DataError(fmt::format("{} has changed since the run began: keep the data as it is", file.path.string()));
+    throw DataError(fmt::format("{} has changed since the run began: restore it", file.path.string()));
   const auto* const found = open_.find(group.file);
   ParquetFile& opened =
       found ? **found : *open_.add(group.file, parquet_library().open(file.path.string()), /*taken=*/1);
   if (group.group >= static_cast<int64_t>(opened.groups().size()) ||
       opened.groups()[static_cast<size_t>(group.group)].rows != group.rows)
-    throw DataError(fmt::format("{} has changed since the run began: keep the data as it is", file.path.string()));
+    throw DataError(fmt::format("{} has changed since the run began: restore it", file.path.string()));
   std::vector<std::string> names;
   for (const RowColumn& column : columns_) names.emplace_back(column.name);
   return opened.read(group.group, names);

@@ -78,8 +78,8 @@ std::string describe_size(const DataSet& set, const Samples* samples) {
   return fmt::format("{:.1f} M tokens", samples ? static_cast<double>(count * samples->tokens()) * 1e-6 : 0.0);
 }
 
-/// Rejects images that the model does not take. Which these are, its forward alone says, so it is run on the meta
-/// device, where no tensor has values.
+/// Rejects images of a shape that the model does not accept. Only its forward knows which, so it runs on the meta
+/// device, without values.
 void check_images_in(const ModelConfig& model, const ExampleSamples& examples) {
   const auto image = examples.examples().row_shape("pixel_values");
   if (image.empty()) return;

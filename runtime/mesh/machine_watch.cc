@@ -158,7 +158,7 @@ void MachineWatch::State::beat() {
     }
     if (machine) store->set(beat_key(*machine), std::vector<uint8_t>(kLeft.begin(), kLeft.end()));
   } catch (const std::exception&) {
-    // The connection is closed, so the machine is gone without a waiting time. Rank 0 may have ended because of another
+    // The connection was closed, so the machine counts as lost at once. Rank 0 may have ended because of another
     // machine.
     if (!over && !is_silent()) set_silent(store_machine(), awake.load() - kGone);
   }

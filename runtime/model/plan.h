@@ -1,5 +1,6 @@
 // The static parallel plan that modgen derives for an entry and writes into the generated file. It is the runtime's
-// only source about a model's structure. Names are module paths as in named_parameters(); "*" matches one component.
+// only source of information on a model's structure. Names are module paths as in named_parameters(); "*" matches one
+// component.
 #pragma once
 
 #include <cstdint>

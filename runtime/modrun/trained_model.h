@@ -18,7 +18,6 @@ struct TrainedModel {
 
 /// Resolves the command line for a number of ranks. Throws ConfigError if there are no weights, or if the mesh does not
 /// suit the model.
-/// the mesh cannot carry the model.
 TrainedModel prepare_model(const Arguments& arguments, int64_t world_size);
 
 /// Constructs the model and loads its weights. Collective.

@@ -107,7 +107,7 @@ Environment environment_for(int64_t rank, const MeshShape& shape) {
   return environment;
 }
 
-/// The traffic after its construction.
+/// The traffic since this object was constructed.
 class TrafficSince {
  public:
   std::map<std::string, Exchanged> found() const {

@@ -224,7 +224,8 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   if (!settings.checkpoint.best.empty() && !fs::is_symlink(best) && fs::exists(best))
     throw_option_error(
         settings, "checkpoint.best",
-        fmt::format("{} exists and is not a link, as which it would be created: move it away", best.string()));
+        fmt::format("{} exists and is not a link, and checkpoint.best creates a link of that name: move it away",
+                    best.string()));
 
   if (request.overwrite && !settings.model.checkpoint.empty()) {
     const fs::path named = settings.model.checkpoint, found = find_checkpoint(named);

@@ -1,4 +1,4 @@
-// Shard types of elementwise operations, and helpers of all rules.
+// Helpers that all rules share, broadcasting included. The table of elementwise operations is in arithmetic.cc.
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {

@@ -1,5 +1,5 @@
 // Shared declarations of the shard-type rules. Each file in this folder defines the rules of one kind of operation and
-// their table; shard_rules.cc combines the tables.
+// their table; shard_rules.cc combines the tables. elementwise.cc holds helpers and has no table.
 #pragma once
 
 #include <algorithm>
@@ -85,7 +85,8 @@ Value moved(Operation& op, std::optional<int64_t> rank, Move&& to) {
   return Value::tensor(sharded(*dim, x.type.parts), x.gradient, rank);
 }
 
-/// The first operand, unchanged, for an operation `what` along dimension `dim`. Rejects it if that dimension is split.
+/// The first operand without its known sizes, for an operation `what` along dimension `dim`. Rejects it if that
+/// dimension is split.
 Value full_dimension(Operation& op, std::optional<int64_t> dim, const std::string& what);
 
 /// The first operand, unchanged, for operations such as `.to(…)` and `.contiguous()`; other operands are options.

@@ -49,7 +49,7 @@ class UnitRunner final : public fsdp::Units {
   /// Call before a micro-batch's backward. `last_of_stage`: it is the last of its stage in this step, so the all-reduce
   /// over replicas may start; `last_of_step`: it is the last of all stages.
   void begin_backward(bool last_of_stage, bool last_of_step);
-  /// Call after it. `with_root`: whether it may have left gradients in the root's parameters.
+  /// Call after a micro-batch's backward. `with_root`: whether it may have left gradients in the root's parameters.
   void end_backward(bool with_root);
   /// Waits until all gradients are complete, and reshards all units.
   void end_step();

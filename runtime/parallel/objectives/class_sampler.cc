@@ -14,7 +14,7 @@ namespace {
 /// Salt that separates this RNG stream from others derived from the run's seed.
 constexpr uint64_t kClassSamplingSalt = 0x73616d706c6564;
 
-/// Returns the log-probability that each class is among the distinct classes of `tries` tries. Class 0 gets that of an
+/// Returns the log-probability that each class is among the distinct classes of `tries` draws. Class 0 gets that of an
 /// almost never sampled class, so that a target of it has a finite loss.
 Tensor compute_log_counts(ClassDistribution distribution, int64_t classes, int64_t tries, const at::Device& device) {
   constexpr double kAlmostNever = 1e-16;

@@ -43,7 +43,7 @@ PipelineError reject_known(const KnownSchedule& known, const PipelineOptions& op
   return {};
 }
 
-PipelineError throw_file_error(const PipelineOptions& options, int64_t ranks, int64_t micro_batches) {
+PipelineError reject_file(const PipelineOptions& options, int64_t ranks, int64_t micro_batches) {
   const std::string& file = options.schedule;
   const auto reject = [](const std::string& sentence) { return PipelineError{"parallel.schedule", sentence}; };
   PipelineSchedule schedule;
@@ -99,7 +99,7 @@ PipelineError pipeline_error(const PipelineOptions& options, int64_t ranks, int6
     return {"parallel.cuts", "parallel.cuts sets stage boundaries, but parallel.pp is 1: leave it empty"};
   }
   PipelineError error =
-      known ? reject_known(*known, options, ranks, micro_batches) : throw_file_error(options, ranks, micro_batches);
+      known ? reject_known(*known, options, ranks, micro_batches) : reject_file(options, ranks, micro_batches);
   if (!error.sentence.empty() || cuts.empty()) return error;
 
   const int64_t stages = static_cast<int64_t>(stage_placement(options, ranks).size());
