@@ -41,7 +41,7 @@ std::map<std::string, std::string> wanted_tokenizer(const fs::path& tokenizer) {
   const bool is_read = files.contains("tokenizer.json") || (is_folder && !sentencepiece_model(tokenizer).empty());
   if (!is_read)
     throw ConfigError(
-        fmt::format("{} holds neither tokenizer.json nor a model of SentencePiece: transformers writes tokenizer.json "
+        fmt::format("{} holds neither tokenizer.json nor a SentencePiece model: transformers writes tokenizer.json "
                     "by AutoTokenizer.from_pretrained(…).save_pretrained(…)",
                     tokenizer.string()));
   return files;

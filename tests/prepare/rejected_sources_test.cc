@@ -156,7 +156,7 @@ TEST_F(Rejected, ConfigFilesThatAreNotJsonObjectsOrTooLarge) {
     const std::string path = folder_.write("configs/" + std::string(name), "[]").string();
     EXPECT_THAT(find_error(arguments), HasSubstr(path + " is not a JSON object"));
     folder_.write("configs/" + std::string(name), "{}" + std::string(size_t{16} << 20, ' '));
-    EXPECT_THAT(find_error(arguments), HasSubstr(path + " has 16777218 bytes, and such a file has at most 16777216"));
+    EXPECT_THAT(find_error(arguments), HasSubstr(path + " has 16777218 bytes, more than the limit of 16777216"));
     std::filesystem::remove(path);
   }
 }

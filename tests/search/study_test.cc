@@ -89,7 +89,7 @@ TEST(Study, RejectsLinksInItsFolder) {
   std::filesystem::create_directories(folder.path() / "study");
   std::filesystem::create_symlink(folder.path() / "outside", folder.path() / "study/trials");
   const SearchConfig config = config_in(folder.path(), {{"accuracy", /*minimize=*/false}});
-  EXPECT_THAT(get_message<std::runtime_error>([&] { Study(config, kBase, false); }), HasSubstr("study/trials is "));
+  EXPECT_THAT(get_message<std::runtime_error>([&] { Study(config, kBase, false); }), HasSubstr("study/trials belongs to another study"));
   std::filesystem::remove(folder.path() / "study/trials");
   Study study(config, kBase, false);
   std::filesystem::create_symlink(folder.path() / "outside/0000", folder.path() / "study/trials/0000");
