@@ -153,7 +153,8 @@ TEST_F(Examples, EvaluationWithoutTargetsHasNoLossAndIsNotTheBest) {
   const auto eval = modrun({"eval", run_folder("run").string()});
   EXPECT_EQ(eval.status, 0) << eval.output;
   EXPECT_THAT(eval.output, HasSubstr("no validation loss and no metrics: all labels are -100"));
-  const auto of_two = modrun({"--nproc-per-node", "2", "eval", run_folder("run").string()});
+  const auto of_two =
+      modrun({"--nproc-per-node", "2", "eval", run_folder("run").string(), "--set", "train.batch_size=2"});
   EXPECT_EQ(of_two.status, 0) << of_two.output;
   EXPECT_THAT(of_two.output, HasSubstr("no validation loss and no metrics: all labels are -100"));
 }
