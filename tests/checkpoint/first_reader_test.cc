@@ -50,7 +50,7 @@ TEST(FirstReader, EveryRankGetsItsSlicesFromRank0) {
 }
 
 TEST(FirstReader, AReadErrorOnRank0EndsAllRanks) {
-  const fs::path folder = testing::shared_folder() / "without-weights";
+  const fs::path folder = fs::path(testing::shared_folder()) / "without-weights";
   fs::create_directories(folder);
   run_ranks(2, [&](const Environment& environment) {
     MeshShape shape;
