@@ -33,7 +33,7 @@ if(NOT EXISTS ${WORK}/project/run/metrics.jsonl)
   message(FATAL_ERROR "the training left no metrics")
 endif()
 step(${CMAKE_CTEST_COMMAND} --test-dir ${WORK}/build --output-on-failure)
-if(NOT output MATCHES "100% tests passed, 0 tests failed out of 3")
+if(NOT output MATCHES "100% tests passed, 0 tests failed out of 4")
   message(FATAL_ERROR "the parity tests did not run")
 endif()
 

@@ -288,7 +288,7 @@ TEST_F(Parquet, RejectsInvalidValuesByFileAndRow) {
            {"pq.write_table(pa.table({'input_ids': [[2] * 17], 'labels': [1]}), path)",
             "a row of data.paths has 17 tokens, and BertForSequenceClassification has positions for 16"},
            {"pq.write_table(pa.table({'input_ids': [[2]], 'labels': [-100]}), path)", "all labels are -100"},
-           {"pq.write_table(pa.table({'input_ids': [[2]], 'labels': [1]}).slice(0, 0), path)", "hold no row"},
+           {"pq.write_table(pa.table({'input_ids': [[2]], 'labels': [1]}).slice(0, 0), path)", "have no rows"},
            {"t = pa.table({'input_ids': [[2]], 'labels': [1], 'attention_mask': [[1]]})\n"
             "pq.write_table(t, path); pq.write_table(t.drop_columns('attention_mask'), path.replace('0.p', '1.p'))",
             "0.parquet has a column \"attention_mask\", and "},
