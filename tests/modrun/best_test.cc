@@ -118,7 +118,7 @@ TEST_F(Best, ForgetsTheBestWithItsCheckpoint) {
       train("run", with(kGetsWorse, {"--resume", "--set", "checkpoint.best=loss", "--set", "train.steps=48"}),
             {"--nproc-per-node", "3"});
   ASSERT_EQ(run.status, 0) << run.output;
-  EXPECT_THAT(run.output, HasSubstr("the checkpoint of the best evaluation, after step 8, is not there"));
+  EXPECT_THAT(run.output, HasSubstr("the checkpoint of the best evaluation, after step 8, is missing"));
   EXPECT_TRUE(fs::exists(checkpoints("run") / "best/checkpoint.json"));
   EXPECT_GT(fs::read_symlink(checkpoints("run") / "best").string(), "step-00000044");
 }

@@ -56,7 +56,7 @@ TEST_F(Data, EpochsHaveTheSameStepsOnEveryMesh) {
   const auto alone = train("alone", options);
   ASSERT_EQ(alone.status, 0) << alone.output;
   EXPECT_THAT(alone.output,
-              HasSubstr(fmt::format("train.epochs = 1.5 of {} samples, 8 a step: {} steps", count, expected)));
+              HasSubstr(fmt::format("train.epochs = 1.5 of {} samples, 8 per step: {} steps", count, expected)));
   const auto all = steps("alone");
   EXPECT_EQ(static_cast<int64_t>(all.size()), expected);
   EXPECT_LT(all.back()["lr"].get<double>(), 0.01 * 3e-3) << "the schedule ends with the last step";
@@ -82,7 +82,7 @@ TEST_F(Data, ResumedEpochsCountSamples) {
                                     steps_for(0.5, 8), steps_for(1, 8))));
   EXPECT_EQ(static_cast<int64_t>(steps("run").size()), steps_for(1, 8));
   const auto ended = modrun({"train", run_folder("run").string(), "--resume"});
-  EXPECT_THAT(ended.output, HasSubstr("raise train.epochs to train on"));
+  EXPECT_THAT(ended.output, HasSubstr("raise train.epochs to continue"));
 
   // Steps of another size count by their samples.
   ASSERT_EQ(train("run", set({"train.epochs=1.5", "train.batch_size=16"}), {}).status, 2) << "holds a run";

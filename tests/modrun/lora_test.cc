@@ -242,7 +242,7 @@ TEST_F(Lora, RejectsLayersThatCannotBeAdapted) {
               HasSubstr("lora.trained: LlamaForCausalLM has no \"lm_haed\": did you mean lm_head?"));
   EXPECT_THAT(
       error({"lora.layers=['q_proj']", "lora.trained=['model.layers']"}),
-      HasSubstr("lora.trained has \"model.layers\", which is or has model.layers.0.self_attn.q_proj, a layer with "
+      HasSubstr("lora.trained has \"model.layers\", which contains model.layers.0.self_attn.q_proj, a layer with "
                 "an adapter"));
   EXPECT_THAT(error({"lora.layers=['q_proj']", "optim.frozen=['model.layers']"}),
               HasSubstr("optim.frozen leaves nothing to train"));
