@@ -225,7 +225,7 @@ TEST_F(PeftFolder, TensorsThatDoNotMatchTheBaseAreErrors) {
               HasSubstr("\"trainable_token_indices\" has 256, and the table of model.embed_tokens is [256, 32]"));
   EXPECT_THAT(with_rows("tokens", {{"embed_tokens", {200, 7, 31}}, {"lm_head", {9}}},
                         [&](Tensors& tensors) { tensors.erase(rows); }),
-              HasSubstr("\"trainable_token_indices\" has ids of \"embed_tokens\", and"));
+              HasSubstr("\"trainable_token_indices\" has ids of \"embed_tokens\", but"));
   EXPECT_THAT(with_rows("tied-tokens", {{"wte", {5, 130, 6}}, {"lm_head", {5, 130, 7}}}, as_it_is),
               HasSubstr("has different ids for"));
   EXPECT_THAT(with_rows("tied-tokens", {{"lm_head", {5, 130, 6}}},
