@@ -48,6 +48,7 @@ void RunReport::step(const StepMetrics& metrics) {
     if (metrics.has_targets) scalars.insert(scalars.begin(), {"loss", metrics.loss});
     if (metrics.router_loss) scalars.push_back({"router_loss", *metrics.router_loss});
     if (metrics.expert_load) scalars.push_back({"expert_load", *metrics.expert_load});
+    if (metrics.mfu) scalars.push_back({"mfu", *metrics.mfu});
     log(metrics.step, scalars);
   }
 

@@ -47,10 +47,12 @@ class Watch : public ModrunTest {
   /// Expects the event files to show exactly the steps, evaluations and sample in metrics.jsonl.
   void expect_same_as_metrics(const std::string& name) const {
     std::map<std::string, std::map<int64_t, json>> expected;
-    for (const json& step : steps(name))
+    for (const json& step : steps(name)) {
       for (const char* tag :
            {"loss", "grad_norm", "lr", "tokens_per_second", "samples_per_second", "data_wait", "memory_peak"})
         expected[tag][step["step"]] = static_cast<double>(step.at(tag).get<float>());
+      if (step.contains("mfu")) expected["mfu"][step["step"]] = static_cast<double>(step["mfu"].get<float>());
+    }
     for (const json& evaluation : events(name, "evaluation")) {
       expected["val_loss"][evaluation["step"]] = static_cast<double>(evaluation["val_loss"].get<float>());
       for (const auto& [metric, value] : evaluation["metrics"].items())
