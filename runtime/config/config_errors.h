@@ -14,9 +14,14 @@ inline std::string shortened(const std::string& text, size_t longest) {
   return text.size() <= longest ? text : text.substr(0, longest) + "…";
 }
 
-/// Throws ConfigError with the location that set a key ("demo.toml:3:9") and the problem.
-[[noreturn]] inline void reject(const std::string& where, const std::string& sentence) {
-  throw ConfigError(shortened(where, 500) + ": " + shortened(sentence, 2000));
+/// A problem after the location that set its key: "demo.toml:3:9: …".
+inline std::string located(const std::string& where, const std::string& message) {
+  return shortened(where, 500) + ": " + shortened(message, 2000);
+}
+
+/// Throws ConfigError with the location that set a key, and the problem.
+[[noreturn]] inline void reject(const std::string& where, const std::string& message) {
+  throw ConfigError(located(where, message));
 }
 
 /// Problems of one config, in the order found. Keeps the first ones only: a hostile file may hold any number.
@@ -25,9 +30,7 @@ class Problems {
   bool empty() const { return messages_.empty(); }
 
   /// Adds a problem of the key that was set at `where`.
-  void add(const std::string& where, const std::string& message) {
-    add(shortened(where, 500) + ": " + shortened(message, 2000));
-  }
+  void add(const std::string& where, const std::string& message) { add(located(where, message)); }
 
   /// Runs `check`, and adds the ConfigError that it throws.
   template <class F>
@@ -60,7 +63,7 @@ class Problems {
   std::vector<std::string> messages_;
 };
 
-/// The same for the config key `key` of a run.
+/// Throws ConfigError with a problem of the config key `key` of a run, after its location if the key was set.
 [[noreturn]] inline void throw_option_error(const RunConfig& config, const std::string& key,
                                             const std::string& sentence) {
   const auto origin = config.origins.find(key);
