@@ -14,7 +14,7 @@
 #include <limits>
 #include <tuple>
 
-#include "runtime/ops/cpu/gemm.h"
+#include "runtime/ops/cpu/replacements.h"
 
 namespace {
 

@@ -2,9 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace modular {
+
+StageShares ModelProfile::stage_shares(int64_t pp, int64_t stages_per_rank, bool is_v) const {
+  if (pp == 1) return {};
+  const auto known = stages.find({pp, stages_per_rank, is_v});
+  if (known != stages.end()) return known->second;
+  const int64_t all = pp * stages_per_rank, held = std::max<int64_t>(layers, 1);
+  const int64_t most = (held + all - 1) / all;  // layers of the largest stage
+  return {std::min(1.0, static_cast<double>(most * stages_per_rank) / static_cast<double>(held)),
+          static_cast<double>(most * all) / static_cast<double>(held)};
+}
 
 std::string Layout::describe() const {
   std::string text;
@@ -16,6 +27,96 @@ std::string Layout::describe() const {
     if (std::string_view(name) == "dp_shard") text += fmt::format(" (ZeRO {})", zero_stage);
   }
   return text.empty() ? "1 device" : text;
+}
+
+namespace {
+
+/// Adds `mesh` with every ZeRO stage, recomputation and offloading option.
+void add_with_memory_options(std::vector<Layout>& layouts, const Layout& mesh, const LayoutSearch& search) {
+  std::vector<Offloaded> offloads = {Offloaded::nothing};
+  if (search.offloads) offloads = {Offloaded::nothing, Offloaded::optimizer, Offloaded::parameters};
+  for (int64_t stage = mesh.dp_shard > 1 ? 1 : 3; stage <= 3; ++stage)
+    for (size_t keeping = 0; keeping < search.keepings; ++keeping)
+      for (const Offloaded offload : offloads) {
+        // Parameters that are gathered once per step cannot stay in host memory between units.
+        if (offload == Offloaded::parameters && stage < 3) continue;
+        Layout layout = mesh;
+        layout.zero_stage = stage;
+        layout.keeping = keeping;
+        layout.offload = offload;
+        layouts.push_back(layout);
+      }
+}
+
+void add_with_micro_batches(std::vector<Layout>& layouts, Layout mesh, const LayoutSearch& search) {
+  for (const int64_t micro_batches : find_divisors(search.rows / mesh.data_parallel())) {
+    mesh.micro_batches = micro_batches;
+    if (mesh.pp == 1) {
+      add_with_memory_options(layouts, mesh, search);
+      continue;
+    }
+    for (const std::string& schedule : search.schedules) {
+      mesh.schedule = schedule;
+      const KnownSchedule& known = find_schedule(mesh);
+      if (!search.makes(mesh.pp * known.usual_stages)) continue;
+      if (!known.error(mesh.pp, known.usual_stages, micro_batches).empty()) continue;
+      add_with_memory_options(layouts, mesh, search);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<int64_t> find_divisors(int64_t number) {
+  std::vector<int64_t> small, large;
+  for (int64_t divisor = 1; divisor * divisor <= number; ++divisor) {
+    if (number % divisor != 0) continue;
+    small.push_back(divisor);
+    if (divisor != number / divisor) large.push_back(number / divisor);
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
+std::vector<Layout> find_layouts(const Cluster& cluster, const LayoutSearch& search) {
+  std::vector<Layout> layouts;
+  const int64_t devices = cluster.devices();
+  for (const int64_t tp : find_divisors(cluster.per_node)) {
+    if (!search.divides(tp)) continue;
+    for (const int64_t pp : find_divisors(devices / tp))
+      for (const int64_t dp_shard : find_divisors(devices / tp / pp)) {
+        Layout mesh{.pp = pp, .dp_replicate = devices / tp / pp / dp_shard, .dp_shard = dp_shard, .tp = tp};
+        if (search.rows % mesh.data_parallel() == 0) add_with_micro_batches(layouts, mesh, search);
+      }
+  }
+  return layouts;
+}
+
+const KnownSchedule& find_schedule(const Layout& layout) {
+  return *std::ranges::find(known_schedules(), layout.schedule, &KnownSchedule::name);
+}
+
+int64_t stages_per_rank(const Layout& layout) {
+  if (layout.pp == 1) return 1;
+  return layout.stages_of_rank > 0 ? layout.stages_of_rank : find_schedule(layout).usual_stages;
+}
+
+RankElements split_rank_elements(const ModelProfile& model, const Layout& layout) {
+  const bool is_v = layout.pp > 1 && find_schedule(layout).is_v;
+  const StageShares shares = model.stage_shares(layout.pp, stages_per_rank(layout), is_v);
+  // The token embedding is on the first stage and the head on the last; they usually have the same size.
+  const double ends = layout.pp > 1 && !is_v ? 0.5 : 1.0;
+  return {shares.fullest_rank * model.units.on(layout.tp), ends * model.root.on(layout.tp)};
+}
+
+double rank_elements(const ModelProfile& model, const Layout& layout) {
+  const RankElements elements = split_rank_elements(model, layout);
+  return elements.units + elements.root;
+}
+
+bool splits_backwards(const ModelProfile& model, const Layout& layout) {
+  return layout.data_parallel() == 1 && !model.keepings[layout.keeping].one_piece &&
+         layout.offload != Offloaded::parameters;
 }
 
 }  // namespace modular

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/advise/stages_on_ranks.h"
+#include "runtime/advise/layout.h"
 #include "runtime/config/config_field.h"
 #include "runtime/datasets/samples.h"
 #include "runtime/parallel/parallel_model.h"

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "runtime/advise/layout.h"
-#include "runtime/advise/model_profile.h"
 #include "runtime/config/config.h"
 #include "runtime/parallel/memory/memory_options.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/advise/report.h"
+#include "runtime/advise/advice.h"
 
 #include <fmt/format.h>
 

@@ -1,12 +1,105 @@
 #include "runtime/advise/step_time.h"
 
 #include <algorithm>
+#include <cmath>
 
-#include "runtime/advise/comm_time.h"
-#include "runtime/advise/compute_time.h"
-#include "runtime/advise/stages_on_ranks.h"
+#include "runtime/advise/communication.h"
+#include "runtime/advise/layout.h"
 
 namespace modular {
+
+double attained_flops(double tokens, double width, const Cluster& cluster) {
+  return cluster.flops * cluster.attained * tokens / (tokens + kHalfTokens) * width / (width + kHalfWidth);
+}
+
+ComputeTime compute_time(const ModelProfile& model, const Layout& layout, double rows, const Cluster& cluster) {
+  const auto tp = static_cast<double>(layout.tp);
+  const double tokens = rows * static_cast<double>(model.tokens_of_row);
+  const double matmuls = rows * model.flops_of_row / tp / attained_flops(tokens, model.width / tp, cluster);
+  const double pass = rows * model.values.on(layout.tp) / cluster.speed_of_memory();
+  ComputeTime time;
+  // The backward has two GEMMs for each GEMM of the forward.
+  time.forward = matmuls / 3.0 + kForwardPasses * pass;
+  time.recomputed = model.keepings[layout.keeping].recomputed * time.forward;
+  time.backward = 2.0 * matmuls / 3.0 + kBackwardPasses * pass + time.recomputed;
+  return time;
+}
+
+double update_seconds(double elements, const ModelProfile& model, const Cluster& cluster) {
+  constexpr double kGradient = 3.0 * 4.0;    // read for the norm, then read and written for clipping
+  constexpr double kParameters = 2.0 * 4.0;  // read and written
+  const double bytes = kGradient + kParameters + 2.0 * model.optimizer_bytes + model.gathered_bytes;
+  return elements * bytes / cluster.speed_of_memory();
+}
+
+PipelineClock::Step PipelineClock::simulate_step(const Layout& layout, double backward, double input) {
+  const int64_t stages = stages_per_rank(layout);
+  if (layout.pp == 1)
+    return {.length = static_cast<double>(layout.micro_batches) * (1.0 + backward),
+            .busy = static_cast<double>(layout.micro_batches) * (1.0 + backward)};
+  // Round times to a hundredth of a forward, so that nearly equal layouts share a simulation.
+  const auto hundredths = [](double time) { return std::llround(time * 100.0); };
+  auto& step =
+      simulated_[{layout.schedule, layout.pp, stages, layout.micro_batches, hundredths(backward), hundredths(input)}];
+  if (step.length > 0.0) return step;
+  const auto rounded = [&](double time) { return static_cast<double>(hundredths(time)) / 100.0; };
+  const ActionTimes times = {.forward = 1.0,
+                             .backward_input = rounded(input),
+                             .backward_weight = rounded(backward) - rounded(input),
+                             .backward = rounded(backward)};
+  const Simulation simulated = simulate(find_schedule(layout).make(layout.pp, stages, layout.micro_batches), times);
+  step.length = simulated.time;
+  step.busy = simulated.time * (1.0 - simulated.idle_fraction);
+  step.most_stored = std::ranges::max(simulated.most_stored);
+  return step;
+}
+
+MemoryEstimate estimate_memory(const ModelProfile& model, const Layout& layout, double rows, int64_t stored) {
+  constexpr double kFloat = 4.0;
+  const RankElements elements = split_rank_elements(model, layout);
+  const double all = elements.units + elements.root, kept = all / static_cast<double>(layout.dp_shard);
+  const bool sharded = layout.dp_shard > 1, on_device = layout.offload != Offloaded::parameters;
+  const Keeping& keeping = model.keepings[layout.keeping];
+  const double unit = model.largest_unit.on(layout.tp);
+  const bool repeats = layout.micro_batches > 1;
+
+  MemoryEstimate memory;
+  memory.parameters = on_device ? kFloat * kept : 0.0;
+  memory.optimizer = layout.offload == Offloaded::nothing ? model.optimizer_bytes * kept : 0.0;
+  memory.gradients = kFloat * kept;
+  if ((sharded && layout.zero_stage == 3) || !on_device)
+    memory.gathered =
+        model.gathered_bytes * std::min(all, elements.root + static_cast<double>(1 + model.prefetch) * unit);
+  else if (sharded || model.gathered_bytes < kFloat)
+    memory.gathered = model.gathered_bytes * all;
+  // ZeRO 1 keeps unsharded gradients across micro-batches; otherwise at most two units are being reduced.
+  const bool keeps_full = sharded && layout.zero_stage == 1 && repeats;
+  if (sharded) memory.unreduced = kFloat * (keeps_full ? all : std::min(all, 2.0 * std::max(unit, elements.root)));
+
+  const auto stages = static_cast<double>(stages_per_rank(layout));
+  const bool is_v = layout.pp > 1 && find_schedule(layout).is_v;
+  const double stage_fraction = model.stage_shares(layout.pp, stages_per_rank(layout), is_v).fullest_rank / stages;
+  const double row = stage_fraction * keeping.activations.on(layout.tp), head = keeping.head.on(layout.tp);
+  // In a V, rank 0 has the first stage's stored activations and the head. Otherwise the last rank has the head and one
+  // micro-batch.
+  memory.activations =
+      rows * (layout.pp == 1 || is_v ? static_cast<double>(stored) * row + head
+                                     : std::max(static_cast<double>(stored) * row, stages * row + head));
+  memory.working = rows * keeping.working.on(layout.tp);
+
+  const double always = memory.parameters + memory.optimizer;
+  // At the start of a backward, all activations and the gradients of earlier micro-batches are alive.
+  double begin = always + memory.gathered + memory.activations + memory.working;
+  if (repeats) begin += keeps_full ? memory.unreduced : memory.gradients;
+  if (repeats && sharded && !keeps_full && layout.pp > 1) begin += kFloat * 2.0 * unit;
+  // At its end, all gradients are alive; the root's are reduced last.
+  const bool stays_full = layout.zero_stage < 3 || !sharded;
+  const double end =
+      always + memory.gradients + memory.unreduced + memory.working + (stays_full ? memory.gathered : 0.0);
+  memory.peak = std::max(begin, end);
+  return memory;
+}
+
 namespace {
 
 /// Fraction of compute time that can overlap with communication, which takes some of the device's SMs and memory

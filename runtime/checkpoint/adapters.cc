@@ -11,7 +11,7 @@
 
 #include "runtime/checkpoint/added_rows.h"
 #include "runtime/checkpoint/atomic_folder.h"
-#include "runtime/checkpoint/peft_names.h"
+#include "runtime/checkpoint/peft_options.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/sentence_transformers.h"

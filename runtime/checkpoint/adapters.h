@@ -1,4 +1,4 @@
-// // Adapters in files: merged into their base weights, or exported alone in the format of Hugging Face's PEFT.
+// Adapters in files: merged into their base weights, or exported alone in the format of Hugging Face's PEFT.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,6 +11,8 @@
 
 namespace modular {
 
+// // Adapters in files: merged into their base weights, or exported alone in the format of Hugging Face's PEFT.
+
 /// read_slice() for the weight of an adapted layer with its adapter merged: W + alpha / rank B A, computed in float32.
 void read_merged_slice(const std::string& name, const StoredTensors& stored, const AdaptedEntry* lora,
                        at::IntArrayRef offset, at::Tensor into);
@@ -21,5 +23,23 @@ void read_merged_slice(const std::string& name, const StoredTensors& stored, con
 /// exists, if the checkpoint has no adapters, or if transformers splits an adapted layer into several modules.
 void export_adapters(const std::filesystem::path& checkpoint, const std::filesystem::path& folder,
                      const std::string& base_model);
+
+// Folders in PEFT's format: adapter_config.json and adapter_model.safetensors, the low-rank adapters of a base model in
+// another folder.
+
+bool is_peft_folder(const std::filesystem::path& folder);
+
+/// Folder of the base model for the adapters of `folder`: `given`, or the one that its adapter_config.json names.
+/// Throws ConfigError if that folder is not on this machine.
+std::filesystem::path peft_base(const std::filesystem::path& folder, const std::filesystem::path& given = {});
+
+/// The base model with the folder's adapters, and with the modules trained with them in lora->options.trained. Its
+/// class follows from task_type of adapter_config.json, or is `as`. Reads headers only. Throws ConfigError naming the
+/// key of adapter_config.json, or the tensor, that is not supported.
+ModelConfig read_peft_config(const std::filesystem::path& folder, const Entry* as, const std::filesystem::path& base);
+
+/// Parameters of `model`, which read_peft_config() returned: the base's, replaced or extended by the folder's. Throws
+/// std::runtime_error if they do not match the model.
+StoredTensors open_peft(const std::filesystem::path& folder, const ModelConfig& model);
 
 }  // namespace modular

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "runtime/files/open_file.h"
-#include "runtime/files/run_path.h"
 
 namespace modular {
 namespace {

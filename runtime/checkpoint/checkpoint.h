@@ -15,10 +15,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/checkpoint/model_config.h"
@@ -64,7 +67,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& folder, const
 
 /// Resolves a path to a checkpoint: the path itself, or the latest checkpoint of a run or of a folder of checkpoints.
 /// Empty if there is none. Throws std::runtime_error if `latest` names a checkpoint that does not exist, or if a link
-/// within the run's folder leads to it (run_path.h).
+/// within the run's folder leads to it (open_file.h).
 std::filesystem::path find_checkpoint(const std::filesystem::path& named);
 
 /// Returns why a checkpoint cannot be resumed with this model, or an empty string. Needs no process group.
@@ -84,5 +87,32 @@ TrainingState load_checkpoint_by_first(const std::filesystem::path& checkpoint, 
 /// Reads only the parameters, from a checkpoint or a Hugging Face folder (pretrained.h), into their slices.
 void load_parameters(const std::filesystem::path& folder, const ModelConfig& model,
                      std::span<const TensorSlice> parameters);
+
+// Rank 0 reads for all ranks: files that the others need not have.
+
+/// Reads the values of one slice of a rank into its `local`. Returns false if there are none.
+using ReadSlice = std::function<bool(const TensorSlice& slice, int64_t rank)>;
+
+/// Makes rank 0 `read` every slice of each rank, one after the other, and copies the values into the ranks' slices; a
+/// slice without values stays unchanged. Collective over the world. Exceptions from `read` propagate on rank 0; the
+/// other ranks throw a CollectiveError that names `what` was read.
+void read_by_first(std::span<const TensorSlice> slices, const ReadSlice& read, const std::string& what, Mesh& mesh);
+
+// A rank's random generators, as tensors in its checkpoint file.
+
+/// States of the CPU's and the device's generators, by tensor name ("generator.cpu").
+std::vector<std::pair<std::string, at::Tensor>> generator_states(const at::Device& device);
+
+/// Whether `name` is the name of a generator state.
+bool is_generator_state(std::string_view name);
+
+/// Reads a generator's state from a rank's file into `state`. Returns false if the file has none, as in a checkpoint
+/// from another kind of device. Throws std::runtime_error if it is damaged.
+bool read_generator_state(const std::filesystem::path& rank_file, const std::string& name, at::Tensor state);
+
+/// Restores the generators from `states`, which were read from that file. Throws std::runtime_error if one is not a
+/// valid state.
+void set_generator_states(const std::vector<std::pair<std::string, at::Tensor>>& states,
+                          const std::filesystem::path& rank_file, const at::Device& device);
 
 }  // namespace modular

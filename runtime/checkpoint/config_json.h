@@ -1,4 +1,4 @@
-// Config fields as JSON, with the conversions that config.json files of all releases need.
+// Config fields as JSON.
 #pragma once
 
 #include <filesystem>
@@ -9,6 +9,8 @@
 #include "runtime/model/config.h"
 
 namespace modular {
+
+// Config fields as JSON, with the conversions that config.json files of all releases need.
 
 /// Rewrites the numbers that Python writes and JSON lacks (Infinity, -Infinity and NaN) as transformers 5 writes them:
 /// {"__float__": "Infinity"}.
@@ -30,5 +32,12 @@ void take_fields(AnyConfig& config, nlohmann::json& object, const std::string& w
 
 /// Every field of `config` under its name, as transformers 5 writes it.
 nlohmann::json fields_as_json(AnyConfig& config);
+
+// Checks of config values that apply to every family, in addition to a family's own finish().
+
+/// Checks every number, fills the fields that are derived from others (AnyConfig::finish), and computes the RoPE
+/// frequencies once, so that an error shows here and not when the model is built. Errors begin with `where`. Throws
+/// ConfigError naming the key, its value and the fix.
+void finish_config(AnyConfig& config, const std::string& where);
 
 }  // namespace modular

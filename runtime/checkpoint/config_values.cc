@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/config_values.h"
+#include "runtime/checkpoint/config_json.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/model/functions.h"
 #include "runtime/model/rope.h"

@@ -8,11 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "runtime/checkpoint/adapters.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/config_json.h"
-#include "runtime/checkpoint/config_values.h"
 #include "runtime/checkpoint/json_text.h"
-#include "runtime/checkpoint/peft_folder.h"
 #include "runtime/checkpoint/sentence_transformers.h"
 #include "runtime/files/open_file.h"
 #include "runtime/model/tasks.h"

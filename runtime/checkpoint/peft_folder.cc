@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/peft_folder.h"
+#include "runtime/checkpoint/adapters.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,6 @@
 
 #include "runtime/checkpoint/added_rows.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/peft_names.h"
 #include "runtime/checkpoint/peft_options.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/files/open_file.h"

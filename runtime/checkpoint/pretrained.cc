@@ -10,15 +10,12 @@
 #include <set>
 #include <stdexcept>
 
+#include "runtime/checkpoint/adapters.h"
 #include "runtime/checkpoint/added_rows.h"
 #include "runtime/checkpoint/checkpoint_files.h"
 #include "runtime/checkpoint/config_json.h"
-#include "runtime/checkpoint/further_layers.h"
-#include "runtime/checkpoint/model_body.h"
-#include "runtime/checkpoint/peft_folder.h"
 #include "runtime/checkpoint/pretrained_files.h"
 #include "runtime/checkpoint/sentence_transformers.h"
-#include "runtime/checkpoint/stored_names.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/parameters/parameter_table.h"

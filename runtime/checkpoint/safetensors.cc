@@ -1,29 +1,78 @@
 #include "runtime/checkpoint/safetensors.h"
 
-#include <fmt/format.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "runtime/checkpoint/atomic_folder.h"
-#include "runtime/checkpoint/block_digests.h"
 #include "runtime/checkpoint/json_text.h"
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
 
 namespace modular {
+
+// Digests of blocks of a file's tensors, which detect corruption on the way to disk and back.
+
+inline constexpr const char* kDigests =
+    "digests";  // name of the tensor with the digests, and of the metadata key that describes it
+inline constexpr const char* kDigestsAre =
+    "XXH3, 64 bits, of each 4 MiB of each other tensor, in the order of the file";
+inline constexpr uint64_t kDigestedBlock = uint64_t{4} << 20;
+
+/// Number of blocks of a tensor of `bytes` bytes.
+int64_t count_blocks(uint64_t bytes);
+
+/// Digest of block `block` of a tensor of `size` bytes.
+int64_t compute_digest(const std::byte* bytes, uint64_t size, int64_t block);
+
+/// Index of each tensor's first digest, and under the name "digests" the number of all digests.
+std::map<std::string, int64_t, std::less<>> first_digests(
+    const std::map<std::string, TensorHeader, std::less<>>& tensors);
+
+int64_t count_blocks(uint64_t bytes) { return static_cast<int64_t>((bytes + kDigestedBlock - 1) / kDigestedBlock); }
+
+int64_t compute_digest(const std::byte* bytes, uint64_t size, int64_t block) {
+  const uint64_t begin = static_cast<uint64_t>(block) * kDigestedBlock;
+  return static_cast<int64_t>(XXH3_64bits(bytes + begin, std::min(kDigestedBlock, size - begin)));
+}
+
+std::map<std::string, int64_t, std::less<>> first_digests(
+    const std::map<std::string, TensorHeader, std::less<>>& tensors) {
+  std::vector<std::tuple<uint64_t, uint64_t, std::string>> in_file;
+  for (const auto& [name, header] : tensors)
+    if (name != kDigests) in_file.emplace_back(header.begin, header.end, name);
+  std::ranges::sort(in_file);
+  std::map<std::string, int64_t, std::less<>> first;
+  int64_t count = 0;
+  for (const auto& [begin, end, name] : in_file) {
+    first.emplace(name, count);
+    count += count_blocks(end - begin);
+  }
+  first.emplace(kDigests, count);
+  return first;
+}
+
 namespace {
 
 namespace fs = std::filesystem;

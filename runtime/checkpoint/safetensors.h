@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/checkpoint/file_sink.h"
+#include "runtime/checkpoint/remote_writer.h"
 #include "runtime/files/open_file.h"
 
 namespace modular {

@@ -12,7 +12,6 @@
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/files/open_file.h"
-#include "runtime/files/run_path.h"
 #include "runtime/model/tasks.h"
 
 namespace modular {

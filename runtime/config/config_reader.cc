@@ -13,7 +13,7 @@
 
 #include "runtime/checkpoint/added_rows.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/config_values.h"
+#include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/config/config_checks.h"

@@ -14,7 +14,6 @@
 
 #include "runtime/data/image_file.h"
 #include "runtime/data/token_formats.h"
-#include "runtime/files/line_reader.h"
 #include "runtime/files/open_file.h"
 
 namespace modular {

@@ -9,9 +9,8 @@
 #include <stdexcept>
 
 #include "runtime/checkpoint/examples.h"
-#include "runtime/evaluation/label_sets.h"
-#include "runtime/evaluation/number_pairs.h"
-#include "runtime/evaluation/row_ranking.h"
+#include "runtime/evaluation/metric.h"
+#include "runtime/evaluation/row_metrics.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/parameters/config_integers.h"

@@ -1,5 +1,8 @@
-// Metrics of the validation set, by name: "accuracy", "recall@20".
+// Metrics of the validation set, by name ("accuracy", "recall@20"), and the counts that they are computed from. Sums of
+// integers do not depend on their order, so every mesh gets the same result.
 #pragma once
+
+#include <ATen/ATen.h>
 
 #include <cstdint>
 #include <optional>
@@ -9,9 +12,32 @@
 #include <vector>
 
 #include "runtime/checkpoint/model_config.h"
-#include "runtime/evaluation/class_counts.h"
+#include "runtime/mesh/mesh.h"
 
 namespace modular {
+
+// Counts of class predictions and targets. Sums of integers do not depend on their order, so every mesh gets the same
+// result.
+
+struct ClassCounts {
+  // All [classes] int64, in host memory; undefined if nothing was counted.
+  at::Tensor target_ranks;  // number of targets whose logit ranks first, second, … among all classes
+  at::Tensor predicted;     // number of times each class has the largest logit
+  at::Tensor actual;        // number of times each class is the target
+  at::Tensor correct;       // number of times both
+
+  static ClassCounts zeros(int64_t classes);
+
+  /// Counts each target other than kIgnoredTarget. Of equal logits, the lower class ranks first.
+  /// - logits [..., classes]
+  /// - targets [...] int64
+  void add(const at::Tensor& logits, const at::Tensor& targets);
+
+  /// Sums over all ranks. Collective.
+  void sum(const Mesh& mesh);
+};
+
+// Metrics of the validation set, by name: "accuracy", "recall@20".
 
 /// An entry of the table of metrics.
 struct MetricKind {
@@ -57,5 +83,28 @@ double get_value(const Metric& metric, const ClassCounts& counts, double loss);
 
 /// Whether the metric over several sets follows from its value over each of them.
 bool has_value_over_all_sets(const Metric& metric, const ModelConfig& network);
+
+// Counts of multi-label predictions: sums of integers, so that every mesh gets the same result.
+
+class LabelSets {
+ public:
+  explicit LabelSets(int64_t labels) : counts_(at::zeros({3, labels}, at::kLong)), rows_(at::zeros({2}, at::kLong)) {}
+
+  /// A label is predicted if its logit is above 0, that is, if its probability is above 1/2. Rows with a kIgnoredTarget
+  /// do not count.
+  /// - logits, labels [rows, labels]
+  void add(const at::Tensor& logits, const at::Tensor& labels);
+
+  /// Sums over all ranks. Collective.
+  void sum(const Mesh& mesh);
+
+  /// "accuracy": the fraction of rows whose labels are all correct; "f1": the mean over labels of scikit-learn's
+  /// f1_score, 0 for a label that is neither present nor predicted.
+  double value(const Metric& metric) const;
+
+ private:
+  at::Tensor counts_;  // predicted, actual and both, by label
+  at::Tensor rows_;    // all rows, and rows without a mistake
+};
 
 }  // namespace modular

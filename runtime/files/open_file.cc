@@ -1,26 +1,84 @@
 #include "runtime/files/open_file.h"
 
-#include <fmt/format.h>
-
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <system_error>
-
-#include "runtime/files/run_path.h"
+#include <utility>
+#include <vector>
 
 namespace modular {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 5> kFolders = {"checkpoints", "row-groups", "tensorboard", "tokenizer", "trace"};
+constexpr std::string_view kSteps = "step-", kBest = "best";
+
+bool is_step(const std::string& name) {
+  return name.starts_with(kSteps) && name.size() > kSteps.size() && name[kSteps.size()] >= '0' &&
+         name[kSteps.size()] <= '9';
+}
+
+/// Whether modrun creates a folder `name` in `parent`.
+bool is_made_in(const fs::path& parent, const fs::path& name) {
+  return std::ranges::find(kFolders, name.native()) != kFolders.end() || is_step(name.native()) ||
+         (name == kBest && parent == "checkpoints") || parent == "row-groups";
+}
+
+/// Returns the target of checkpoints/best if it is a sibling's name, and the link's own name otherwise.
+fs::path resolve_best(const fs::path& link) {
+  std::error_code error;
+  const fs::path target = fs::read_symlink(link, error);
+  const bool is_name = !error && !target.empty() && target == target.filename() && target != "." && target != "..";
+  return is_name ? target : link.filename();
+}
+
+}  // namespace
+
+RunPath run_path(const fs::path& path) {
+  std::vector<fs::path> parts;
+  for (const fs::path& part : path)
+    if (!part.empty() && part != ".") parts.push_back(part);
+  if (parts.empty()) return {".", "."};
+  size_t first = parts.size() - 1;  // first component within the root
+  const auto before = [&](size_t at) { return at > 0 ? parts[at - 1] : fs::path(); };
+  while (first > 0 && is_made_in(before(first - 1), parts[first - 1])) --first;
+  RunPath result{first == 0 ? fs::path(".") : fs::path(), {}};
+  for (size_t at = 0; at < first; ++at) result.root /= parts[at];
+  for (size_t at = first; at < parts.size(); ++at) {
+    const bool is_best = parts[at] == kBest && before(at) == "checkpoints";
+    result.name /= is_best ? resolve_best(result.root / result.name / kBest) : parts[at];
+  }
+  return result;
+}
+
+void check_no_links(const RunPath& within) {
+  fs::path so_far = within.root;
+  for (const fs::path& part : within.name) {
+    so_far /= part;
+    std::error_code error;
+    if (!fs::is_symlink(fs::symlink_status(so_far, error))) continue;
+    throw std::runtime_error(fmt::format(
+        "{} is a symbolic link to {}: links within the folder of a run or a model are not followed; remove it, or move "
+        "its target there",
+        (within.root == "." ? so_far.lexically_normal() : so_far).string(), fs::read_symlink(so_far, error).string()));
+  }
+}
+
+namespace {
 
 constexpr mode_t kMode = 0644;
 
@@ -144,6 +202,34 @@ std::string read_file(const fs::path& path, int64_t limit, Links links) {
     text.append(buffer.data(), static_cast<size_t>(count));
     check_size(static_cast<int64_t>(text.size()));
   }
+}
+
+bool LineReader::next(std::string& line) {
+  constexpr size_t kReadBytes = 1 << 16;
+  for (size_t searched = begin_;;) {
+    if (const size_t end = buffer_.find('\n', searched); end != std::string::npos) {
+      line.assign(buffer_, begin_, end - begin_);
+      begin_ = end + 1;
+      return true;
+    }
+    buffer_.erase(0, begin_);
+    begin_ = 0;
+    searched = buffer_.size();
+    if (is_at_end_) break;
+    if (searched > static_cast<size_t>(kMostLineBytes))
+      throw std::runtime_error(
+          fmt::format("{} has a line of more than {} bytes: restore the file", path_.string(), kMostLineBytes));
+    buffer_.resize(searched + kReadBytes);
+    ssize_t count = -1;
+    do count = ::read(file_.get(), buffer_.data() + searched, kReadBytes);
+    while (count < 0 && errno == EINTR);
+    if (count < 0) throw std::runtime_error(fmt::format("{} cannot be read: {}", path_.string(), std::strerror(errno)));
+    buffer_.resize(searched + static_cast<size_t>(count));
+    is_at_end_ = count == 0;
+  }
+  if (buffer_.empty()) return false;
+  line = std::exchange(buffer_, {});
+  return is_cut_off_ = true;
 }
 
 }  // namespace modular

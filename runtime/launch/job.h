@@ -13,7 +13,7 @@
 #include "runtime/launch/coordinator.h"
 #include "runtime/launch/launcher.h"
 #include "runtime/launch/member.h"
-#include "runtime/launch/signals.h"
+#include "runtime/launch/process.h"
 #include "runtime/launch/temporary_folder.h"
 
 namespace modular {

@@ -16,7 +16,7 @@
 #include "runtime/launch/attempt.h"
 #include "runtime/launch/failure.h"
 #include "runtime/launch/job.h"
-#include "runtime/mesh/own_program.h"
+#include "runtime/mesh/libraries.h"
 #include "runtime/mesh/print.h"
 
 namespace modular {

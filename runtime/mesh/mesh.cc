@@ -6,9 +6,9 @@
 #include <exception>
 #include <stdexcept>
 
-#include "runtime/mesh/cuda_library.h"
-#include "runtime/mesh/group_maker.h"
+#include "runtime/mesh/libraries.h"
 #include "runtime/mesh/print.h"
+#include "runtime/mesh/rendezvous.h"
 #include "runtime/mesh/status.h"
 
 namespace modular {

@@ -1,19 +1,26 @@
 #include "runtime/mesh/rendezvous.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 
-#include "runtime/mesh/cuda_library.h"
+#include "runtime/mesh/libraries.h"
+
+// Keep this include order: ProcessGroupGloo.hpp declares nothing without this macro.
+#ifndef USE_C10D_GLOO
+#error "runtime/mesh/rendezvous.cc needs USE_C10D_GLOO"
+#endif
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 namespace modular {
 
@@ -120,6 +127,34 @@ ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Dev
   group->setGroupName(spec.name);
   group->setGroupDesc(spec.description);
   return group;
+}
+
+// The only file that includes Gloo's headers. They come from the system and are older than the Gloo inside libtorch.
+// c10d's headers need them only to declare the backend class; no Gloo code is called or instantiated here.
+
+namespace {
+
+/// Chooses the network interface: GLOO_SOCKET_IFNAME (the first of a list); else the loopback address if all ranks run
+/// on this machine, because its host name may not resolve, or only slowly; else the address of the host name.
+std::shared_ptr<gloo::transport::Device> make_device(bool one_machine) {
+  if (const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME"); interfaces && *interfaces) {
+    const std::string list = interfaces;
+    return c10d::ProcessGroupGloo::createDeviceForInterface(list.substr(0, list.find(',')));
+  }
+  if (one_machine) return c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
+  return c10d::ProcessGroupGloo::createDefaultDevice();
+}
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const Store& store, const GroupSpec& spec) {
+  auto options = c10d::ProcessGroupGloo::Options::create(spec.timeout);
+  options->devices.push_back(make_device(spec.one_machine));
+  options->threads = 2;
+  options->group_name = spec.name;
+  options->group_desc = spec.description;
+  options->global_ranks_in_group.assign(spec.ranks.begin(), spec.ranks.end());
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, spec.rank, static_cast<int>(spec.ranks.size()), options);
 }
 
 }  // namespace modular

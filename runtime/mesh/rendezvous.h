@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -53,5 +54,10 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const Store& store, const Gr
 /// backend serves the memory of `device` instead. Collective over the members.
 ProcessGroup make_group(const Store& store, const GroupSpec& spec, const at::Device& device,
                         MakeBackend make = nullptr);
+
+// Hook for running one rank without its peers (runtime/plan).
+
+/// If set, meshes that this thread constructs get their groups from this function and join no job.
+inline thread_local std::function<ProcessGroup(const GroupSpec&)> group_maker;
 
 }  // namespace modular

@@ -15,7 +15,6 @@
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/config/renamed_keys.h"
-#include "runtime/files/line_reader.h"
 #include "runtime/files/open_file.h"
 #include "runtime/model/tensors.h"
 

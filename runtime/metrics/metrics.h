@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/evaluation/result.h"
+#include "runtime/evaluation/evaluation.h"
 
 namespace modular {
 

@@ -8,7 +8,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "runtime/files/run_path.h"
+#include "runtime/files/open_file.h"
 #include "runtime/mesh/print.h"
 
 namespace modular {

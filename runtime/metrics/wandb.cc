@@ -10,7 +10,6 @@
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/config/config_field.h"
 #include "runtime/files/open_file.h"
-#include "runtime/files/run_path.h"
 #include "runtime/mesh/print.h"
 #include "runtime/metrics/metrics.h"
 

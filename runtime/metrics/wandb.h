@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "runtime/config/config.h"
-#include "runtime/launch/python_helper.h"
+#include "runtime/launch/helper.h"
 #include "runtime/metrics/event_file.h"
 
 namespace modular {

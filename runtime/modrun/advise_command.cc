@@ -9,14 +9,13 @@
 #include <limits>
 
 #include "runtime/advise/advice.h"
-#include "runtime/advise/report.h"
 #include "runtime/config/known_devices.h"
-#include "runtime/mesh/cuda_library.h"
+#include "runtime/mesh/libraries.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
+#include "runtime/train/device_usage.h"
 #include "runtime/train/machine_memory.h"
-#include "runtime/train/matrix_rate.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {

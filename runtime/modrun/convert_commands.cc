@@ -2,7 +2,6 @@
 
 #include "runtime/checkpoint/adapters.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/peft_folder.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"

@@ -15,13 +15,13 @@
 #include "runtime/launch/failure.h"
 #include "runtime/launch/launcher.h"
 #include "runtime/mesh/backend_library.h"
-#include "runtime/mesh/cuda_library.h"
+#include "runtime/mesh/libraries.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/ops/cpu/cpu_caching_allocator.h"
 #include "runtime/ops/fused.h"
 #include "runtime/search/own_objective.h"
-#include "runtime/train/hooks.h"
+#include "runtime/train/trainer.h"
 
 namespace modular {
 namespace {

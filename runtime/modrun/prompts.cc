@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/checkpoint/json_text.h"
-#include "runtime/files/line_reader.h"
+#include "runtime/files/open_file.h"
 #include "runtime/model/config.h"
 
 namespace modular {

@@ -13,16 +13,15 @@
 #include "runtime/config/config_field.h"
 #include "runtime/datasets/data_sets.h"
 #include "runtime/datasets/sentence_data.h"
-#include "runtime/launch/background_task.h"
 #include "runtime/launch/launcher.h"
-#include "runtime/mesh/cuda_library.h"
+#include "runtime/launch/process.h"
+#include "runtime/mesh/libraries.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/search/own_objective.h"
 #include "runtime/search/python_backend.h"
 #include "runtime/search/run_trials.h"
-#include "runtime/search/shared_machine.h"
 #include "runtime/search/trial_values.h"
 
 namespace modular {

@@ -12,18 +12,13 @@
 #include "runtime/model/attention.h"
 #include "runtime/model/functions.h"
 #include "runtime/model/state_space.h"
-#include "runtime/ops/cpu/activations.h"
-#include "runtime/ops/cpu/cached_attention.h"
-#include "runtime/ops/cpu/embedding.h"
-#include "runtime/ops/cpu/gemm.h"
-#include "runtime/ops/cpu/layer_norm.h"
-#include "runtime/ops/cpu/patches.h"
-#include "runtime/ops/cpu/sums.h"
+#include "runtime/ops/cpu/operations.h"
+#include "runtime/ops/cpu/replacements.h"
 #include "runtime/ops/float8.h"
 #include "runtime/ops/fused.h"
 #include "runtime/ops/linear.h"
-#include "runtime/ops/memory_alone.h"
 #include "runtime/ops/operations.h"
+#include "runtime/ops/replace_kernels.h"
 
 namespace modular {
 namespace {

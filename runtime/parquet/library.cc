@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "runtime/mesh/own_program.h"
+#include "runtime/mesh/libraries.h"
 #include "runtime/parquet/blocked_signals.h"
 
 namespace modular {

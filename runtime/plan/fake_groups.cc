@@ -1,4 +1,4 @@
-#include "runtime/plan/fake_groups.h"
+#include "runtime/plan/fake_rank.h"
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/mesh/group_maker.h"
+#include "runtime/mesh/rendezvous.h"
 
 namespace modular {
 namespace {

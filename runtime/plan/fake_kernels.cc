@@ -1,4 +1,4 @@
-#include "runtime/plan/fake_kernels.h"
+#include "runtime/plan/fake_rank.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>

@@ -18,8 +18,7 @@
 #include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/pipeline/schedule_simulator.h"
-#include "runtime/plan/fake_groups.h"
-#include "runtime/plan/fake_kernels.h"
+#include "runtime/plan/fake_rank.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {

@@ -1,4 +1,4 @@
-#include "runtime/prepare/csv.h"
+#include "runtime/prepare/source_kinds.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/prepare/parquet.h"
+#include "runtime/prepare/source_kinds.h"
 
 #include <fmt/format.h>
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/prepare/records.h"
 #include "runtime/prepare/row_plan.h"
+#include "runtime/prepare/sources.h"
 #include "runtime/tokenizer/tokenizer.h"
 
 namespace modular {

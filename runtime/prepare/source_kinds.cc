@@ -12,8 +12,6 @@
 
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/data/files.h"
-#include "runtime/prepare/csv.h"
-#include "runtime/prepare/parquet.h"
 
 namespace modular {
 namespace {

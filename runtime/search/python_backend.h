@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/launch/python_helper.h"
+#include "runtime/launch/helper.h"
 #include "runtime/search/study.h"
 
 namespace modular {

@@ -1,15 +1,24 @@
-// Runs the trials of a study, several concurrently.
+// Sharing of a machine's GPUs by concurrent trials.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
-#include "runtime/launch/background_task.h"
+#include "runtime/launch/process.h"
 #include "runtime/search/python_backend.h"
 #include "runtime/search/study.h"
 
 namespace modular {
+
+/// Returns CUDA_VISIBLE_DEVICES for each of `workers` concurrent trials of `ranks` ranks, such that no two trials share
+/// a GPU. The machine has `gpus` GPUs, named by `visible` (CUDA_VISIBLE_DEVICES of this process, or empty). Throws
+/// ConfigError if there are too few GPUs.
+std::vector<std::string> assign_gpus(int64_t gpus, const std::string& visible, int64_t ranks, int64_t workers);
+
+// Runs the trials of a study, several concurrently.
 
 /// Starts a trial. Its task answers with format_answer() or format_failure() at its end. `slot` is less than the number
 /// of concurrent trials and unique among running trials. Throws std::exception if the trial cannot start, in which case

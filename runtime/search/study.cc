@@ -17,9 +17,7 @@
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/config/config.h"
 #include "runtime/config/renamed_keys.h"
-#include "runtime/files/line_reader.h"
 #include "runtime/files/open_file.h"
-#include "runtime/files/run_path.h"
 
 namespace modular {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "runtime/checkpoint/tokenizer_files.h"
 #include "runtime/files/open_file.h"
-#include "runtime/launch/python_helper.h"
-#include "runtime/mesh/own_program.h"
+#include "runtime/launch/helper.h"
+#include "runtime/mesh/libraries.h"
 #include "runtime/model/config.h"
 
 namespace modular {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/launch/json_helper.h"
+#include "runtime/launch/helper.h"
 
 namespace modular {
 

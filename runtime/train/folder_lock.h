@@ -1,4 +1,4 @@
-// Exclusive use of a run's folder by one program.
+// The job that started or last resumed a run's folder.
 #pragma once
 
 #include <filesystem>
@@ -8,6 +8,15 @@
 #include "runtime/mesh/mesh.h"
 
 namespace modular {
+
+/// Records the launcher that started this process in `folder`, in the file run.job.
+void mark_job(const std::filesystem::path& folder);
+
+/// Whether the recorded launcher is this process's own. If so, a rank that the launcher restarted may continue from
+/// what the previous ranks left in the folder.
+bool is_marked_by_this_job(const std::filesystem::path& folder);
+
+// Exclusive use of a run's folder by one program.
 
 /// Locks a folder for this process with flock(2) on its file run.lock. The lock goes away with the process, however
 /// that ends. The file names the holder.

@@ -27,9 +27,8 @@
 #include "runtime/datasets/samples.h"
 #include "runtime/datasets/sentence_data.h"
 #include "runtime/files/open_file.h"
-#include "runtime/files/run_path.h"
 #include "runtime/parallel/parameters/meta_construction.h"
-#include "runtime/train/deterministic.h"
+#include "runtime/train/device_usage.h"
 #include "runtime/train/folder_lock.h"
 
 namespace modular {

@@ -14,7 +14,7 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/config/config_field.h"
-#include "runtime/mesh/own_program.h"
+#include "runtime/mesh/libraries.h"
 #include "runtime/parallel/pipeline/known_schedules.h"
 #include "runtime/parallel/pipeline/schedule_file.h"
 

@@ -1,8 +1,7 @@
 // Communication volume and time match the documented closed forms.
 #include <gtest/gtest.h>
 
-#include "runtime/advise/comm_bytes.h"
-#include "runtime/advise/comm_time.h"
+#include "runtime/advise/communication.h"
 #include "runtime/advise/step_time.h"
 #include "tests/advise/transformer_profile.h"
 

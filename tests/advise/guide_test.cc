@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/advise/guide_case.h"
+#include "runtime/advise/advice.h"
 #include "tests/advise/transformer_profile.h"
 
 namespace modular::testing {

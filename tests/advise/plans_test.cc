@@ -6,7 +6,6 @@
 
 #include "runtime/advise/advice.h"
 #include "runtime/advise/profile_model.h"
-#include "runtime/advise/report.h"
 #include "runtime/plan/run_plan.h"
 #include "tests/advise/transformer_profile.h"
 #include "tests/data/temporary_folder.h"

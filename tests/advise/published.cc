@@ -1,6 +1,5 @@
 #include "tests/advise/published.h"
 
-#include "runtime/advise/pipeline_clock.h"
 #include "runtime/advise/step_time.h"
 
 namespace modular::testing {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "runtime/advise/ranking.h"
+#include "runtime/advise/advice.h"
 #include "tests/advise/published.h"
 
 namespace modular::testing {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "runtime/advise/ranking.h"
+#include "runtime/advise/advice.h"
 #include "tests/advise/transformer_profile.h"
 
 namespace modular::testing {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/advise/model_profile.h"
+#include "runtime/advise/layout.h"
 
 namespace modular::testing {
 

@@ -1,5 +1,5 @@
 // Impossible values in config.json are rejected before a model is built.
-#include "runtime/checkpoint/config_values.h"
+#include "runtime/checkpoint/config_json.h"
 
 #include <gtest/gtest.h>
 

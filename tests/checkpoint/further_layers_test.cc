@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/further_layers.h"
+#include "runtime/checkpoint/pretrained_files.h"
 
 #include <gtest/gtest.h>
 

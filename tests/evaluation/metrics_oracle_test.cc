@@ -6,9 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/evaluation/label_sets.h"
-#include "runtime/evaluation/number_pairs.h"
-#include "runtime/evaluation/row_ranking.h"
+#include "runtime/evaluation/metric.h"
+#include "runtime/evaluation/row_metrics.h"
 
 namespace modular {
 namespace {

@@ -1,5 +1,5 @@
 // Rows are ranked identically on any number of ranks, including ranks without rows.
-#include "runtime/evaluation/row_ranking.h"
+#include "runtime/evaluation/row_metrics.h"
 
 #include <gtest/gtest.h>
 

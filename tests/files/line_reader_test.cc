@@ -1,5 +1,5 @@
 // Lines of a file with and without a final newline.
-#include "runtime/files/line_reader.h"
+#include "runtime/files/open_file.h"
 
 #include <gmock/gmock.h>
 

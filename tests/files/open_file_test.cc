@@ -17,7 +17,6 @@
 #include <cstring>
 #include <iterator>
 
-#include "runtime/files/run_path.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {

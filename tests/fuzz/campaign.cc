@@ -17,7 +17,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "runtime/ops/cpu/sanitized.h"
+#include "runtime/ops/cpu/cpu_caching_allocator.h"
 #include "tests/fuzz/message_rule.h"
 
 // Sanitizer defaults, if the program is built with sanitizers; ASAN_OPTIONS overrides them. libtorch is not

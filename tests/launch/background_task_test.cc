@@ -1,5 +1,5 @@
 // Background tasks: answer, termination by a signal, and no inherited files.
-#include "runtime/launch/background_task.h"
+#include "runtime/launch/process.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // Python helpers import nothing from the working directory, which may be untrusted, and run in the first of the usual
 // Pythons that has their package.
-#include "runtime/launch/python_helper.h"
+#include "runtime/launch/helper.h"
 
 #include <gmock/gmock.h>
 #include <stdlib.h>

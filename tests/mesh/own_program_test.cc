@@ -1,4 +1,4 @@
-#include "runtime/mesh/own_program.h"
+#include "runtime/mesh/libraries.h"
 
 #include <gtest/gtest.h>
 

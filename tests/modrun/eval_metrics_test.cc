@@ -5,8 +5,7 @@
 #include <map>
 
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/evaluation/number_pairs.h"
-#include "runtime/evaluation/row_ranking.h"
+#include "runtime/evaluation/row_metrics.h"
 #include "tests/modrun/modrun_process.h"
 
 namespace modular {

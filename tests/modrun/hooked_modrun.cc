@@ -8,7 +8,7 @@
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/search/own_objective.h"
-#include "runtime/train/hooks.h"
+#include "runtime/train/trainer.h"
 
 namespace modular {
 namespace {

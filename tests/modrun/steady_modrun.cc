@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/train/hooks.h"
+#include "runtime/train/trainer.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "runtime/ops/cpu/sanitized.h"
+#include "runtime/ops/cpu/cpu_caching_allocator.h"
 #include "tests/modrun/modrun_process.h"
 #include "tests/support/programs.h"
 

@@ -9,8 +9,6 @@
 #include "runtime/model/dropout.h"
 #include "runtime/model/functions.h"
 #include "runtime/ops/adamw.h"
-#include "runtime/ops/cuda/adamw.h"
-#include "runtime/ops/cuda/float8.h"
 #include "runtime/ops/cuda/kernels.h"
 #include "runtime/ops/float8.h"
 

@@ -1,6 +1,6 @@
 // GEMMs with the selected backend against float64: each layout of layers and their gradients, sizes on both sides of
 // the selection rule's limits, and a layer's bias.
-#include "runtime/ops/cpu/gemm.h"
+#include "runtime/ops/cpu/replacements.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUFunctions.h>
@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/ops/cpu/skinny_gemm.h"
+#include "runtime/ops/cpu/operations.h"
 
 #include "runtime/model/cache.h"
 #include "runtime/ops/cpu/kernels.h"

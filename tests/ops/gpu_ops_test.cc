@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/mesh/cuda_library.h"
+#include "runtime/mesh/libraries.h"
 #include "runtime/model/attention.h"
 #include "runtime/model/functions.h"
 #include "runtime/model/state_space.h"

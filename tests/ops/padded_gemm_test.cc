@@ -1,6 +1,6 @@
 // GEMMs with padded features for a GPU's fast kernels: results match unpadded ones, and memory of a gradient that
 // another tensor sees is not written.
-#include "runtime/ops/padded_gemm.h"
+#include "runtime/ops/linear.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "runtime/mesh/cuda_library.h"
+#include "runtime/mesh/libraries.h"
 
 namespace modular::testing {
 

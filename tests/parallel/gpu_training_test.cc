@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "runtime/mesh/cuda_library.h"
+#include "runtime/mesh/libraries.h"
 #include "runtime/ops/fused.h"
 #include "tests/parallel/training_runs.h"
 #include "tests/support/staged_backend.h"

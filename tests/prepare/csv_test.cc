@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "runtime/data/files.h"
-#include "runtime/prepare/records.h"
+#include "runtime/prepare/sources.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {

@@ -1,5 +1,5 @@
 // The importance of hyperparameters agrees with scipy's rank statistics.
-#include "runtime/report/importance.h"
+#include "runtime/report/page.h"
 
 #include <gtest/gtest.h>
 

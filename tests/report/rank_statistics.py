@@ -1,4 +1,4 @@
-"""Computes the statistics of runtime/report/importance.h with scipy: one JSON object per line in, one out.
+"""Computes the statistics of runtime/report/page.h with scipy: one JSON object per line in, one out.
 
 {"a": [..], "b": [..]} is answered with Spearman's rank correlation; {"groups": [..], "values": [..]} with the Kruskal-Wallis H,
 corrected for ties, divided by n - 1, which is eta squared over ranks. The answer is null if the statistic is undefined.

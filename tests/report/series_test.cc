@@ -1,5 +1,5 @@
 // Downsampled curves keep spikes, both ends and gaps.
-#include "runtime/report/series.h"
+#include "runtime/report/run_history.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Pruning asks the backend once per evaluation, and only about finite values.
-#include "runtime/search/pruning.h"
+#include "runtime/search/trial_values.h"
 
 #include <gmock/gmock.h>
 

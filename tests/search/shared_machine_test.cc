@@ -1,5 +1,5 @@
 // Concurrent trials on a machine with GPUs: each has its own.
-#include "runtime/search/shared_machine.h"
+#include "runtime/search/run_trials.h"
 
 #include <gmock/gmock.h>
 

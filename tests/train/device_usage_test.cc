@@ -6,7 +6,6 @@
 #include <string>
 
 #include "runtime/config/known_devices.h"
-#include "runtime/train/parameter_counts.h"
 
 namespace modular {
 namespace {

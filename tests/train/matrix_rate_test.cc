@@ -1,5 +1,5 @@
 // Measured matmul throughput of the CPU.
-#include "runtime/train/matrix_rate.h"
+#include "runtime/train/device_usage.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
-#include "runtime/train/hooks.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/save_signals.h"
 #include "runtime/train/trainer.h"

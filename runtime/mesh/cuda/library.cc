@@ -8,7 +8,7 @@
 
 #include <cstdlib>
 
-#include "runtime/mesh/cuda_library.h"
+#include "runtime/mesh/libraries.h"
 
 namespace modular {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/ops/cpu/activations.h"
+#include "runtime/ops/cpu/operations.h"
 
 #include <ATen/CPUFunctions.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/ops/cpu/adamw.h"
+#include "runtime/ops/cpu/operations.h"
 
 #include <algorithm>
 

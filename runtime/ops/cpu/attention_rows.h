@@ -4,7 +4,6 @@
 #pragma once
 
 #include "runtime/ops/cpu/attention_kernel.h"
-#include "runtime/ops/cpu/philox.h"
 #include "runtime/ops/cpu/vector_math.h"
 
 namespace modular::cpu {

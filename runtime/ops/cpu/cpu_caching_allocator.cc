@@ -10,8 +10,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "runtime/ops/cpu/sanitized.h"
-
 namespace modular::cpu {
 namespace {
 

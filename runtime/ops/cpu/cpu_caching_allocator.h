@@ -1,7 +1,19 @@
-// A caching allocator: memory that a step frees stays with the process for the next step.
+// Whether the program is compiled with the address sanitizer, which has its own allocator and maps more memory than any
+// limit allows.
 #pragma once
 
 namespace modular::cpu {
+
+// g++ and Clang have different macros.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool kAddressSanitizer = true;
+#elif defined(__has_feature)
+inline constexpr bool kAddressSanitizer = __has_feature(address_sanitizer);
+#else
+inline constexpr bool kAddressSanitizer = false;
+#endif
+
+// A caching allocator: memory that a step frees stays with the process for the next step.
 
 /// Makes the C library keep freed memory and take large blocks from 2 MiB pages, if the kernel provides them on request
 /// (/sys/kernel/mm/transparent_hugepage/enabled). Otherwise each step gets its activations and gradients from the

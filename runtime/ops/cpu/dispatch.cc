@@ -1,7 +1,5 @@
 #include "runtime/ops/cpu/attention_kernel.h"
-#include "runtime/ops/cpu/cached_attention_kernel.h"
 #include "runtime/ops/cpu/kernels.h"
-#include "runtime/ops/cpu/skinny_gemm_kernel.h"
 
 #ifdef MODULAR_X86_LEVELS
 #include <cpuid.h>

@@ -1,7 +1,6 @@
 // Compiled once per instruction set, which MODULAR_LEVEL names. No header of the standard library or of libtorch is
 // included: the linker could keep the copy of an inline function that is compiled here for the entire program, which
 // would then run on CPUs that lack the instructions. For the same reason everything here has internal linkage.
-#include "runtime/ops/cpu/philox.h"
 #include "runtime/ops/cpu/vector_math.h"
 
 namespace modular::cpu {

@@ -1,4 +1,4 @@
-#include "runtime/ops/cpu/layer_norm.h"
+#include "runtime/ops/cpu/replacements.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUFunctions.h>
@@ -11,7 +11,6 @@
 #include "runtime/ops/cpu/kernels.h"
 #include "runtime/ops/cpu/parallel.h"
 #include "runtime/ops/cpu/tensors.h"
-#include "runtime/ops/norm_of_rows.h"
 #include "runtime/ops/replace_kernels.h"
 
 namespace modular::cpu {

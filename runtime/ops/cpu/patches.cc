@@ -1,4 +1,4 @@
-#include "runtime/ops/cpu/patches.h"
+#include "runtime/ops/cpu/replacements.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CompositeExplicitAutogradFunctions.h>

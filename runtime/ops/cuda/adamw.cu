@@ -1,7 +1,7 @@
 #include <type_traits>
 
 #include "runtime/ops/cuda/access.h"
-#include "runtime/ops/cuda/adamw.h"
+#include "runtime/ops/cuda/kernels.h"
 
 namespace modular::cuda {
 namespace {

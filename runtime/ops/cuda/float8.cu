@@ -1,4 +1,4 @@
-#include "runtime/ops/cuda/float8.h"
+#include "runtime/ops/cuda/kernels.h"
 
 #include <cuda_fp8.h>
 

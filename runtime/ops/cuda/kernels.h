@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "runtime/ops/adamw_factors.h"
+
 namespace modular::cuda {
 
 /// Shape and strides of x [batch, heads, seq, dim]; the last dimension is contiguous.
@@ -63,5 +65,43 @@ struct Launch {
   static void dropout(const T* x, T* y, const Drop& drop, int64_t samples, int64_t rows, int64_t columns,
                       cudaStream_t stream);
 };
+
+// CUDA kernels of runtime/ops/adamw.h. One launch processes several tensors. This header does not include libtorch.
+
+struct AdamWTensor {
+  const __nv_bfloat16* gradient;
+  float *value, *exp_avg, *exp_avg_sq;
+  __nv_bfloat16* compute_copy;
+  int64_t count;
+  bool is_aligned;  // whether all pointers that a kernel reads are aligned to 16 bytes
+};
+
+/// The tensors of one launch, limited by the 4 KiB of kernel parameters.
+struct AdamWTensors {
+  static constexpr int kMost = 64;
+  AdamWTensor items[kMost];
+  int count;
+};
+
+/// Number of blocks of the launches below, each of which computes one sum.
+int64_t count_adamw_blocks(const AdamWTensors& tensors);
+
+/// `divisor` and `skipped` point to one number each, or are null.
+void launch_adamw(const AdamWTensors& tensors, const AdamWFactors& factors, const float* divisor, const float* skipped,
+                  cudaStream_t stream);
+/// Sums of squares of the gradients; sums is [count_adamw_blocks].
+void launch_sums_of_squares(const AdamWTensors& tensors, float* sums, cudaStream_t stream);
+
+// CUDA kernels of runtime/ops/float8.h. This header does not include libtorch.
+
+/// Raises `found` to the largest absolute value of x [count] if that is larger than the non-negative value it holds.
+/// `count` is a multiple of 16, and x is aligned to 16 bytes.
+void launch_largest(const __nv_bfloat16* x, int64_t count, float* found, cudaStream_t stream);
+
+/// Writes x [rows, columns] divided by the scale that maps `largest` to the largest float8 number: e5m2 for gradients,
+/// else e4m3. `values` and `transposed` may be null. Rows and columns are multiples of 16; all pointers are aligned to
+/// 16 bytes.
+void launch_to_float8(bool is_gradient, const __nv_bfloat16* x, const float* largest, unsigned char* values,
+                      unsigned char* transposed, float* scale, int64_t rows, int64_t columns, cudaStream_t stream);
 
 }  // namespace modular::cuda

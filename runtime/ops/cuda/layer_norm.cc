@@ -1,4 +1,4 @@
-#include "runtime/ops/cuda/layer_norm.h"
+#include "runtime/ops/cuda/operations.h"
 
 #include <ATen/ATen.h>
 #include <ATen/ops/native_layer_norm_backward_cuda_dispatch.h>
@@ -10,7 +10,6 @@
 
 #include "runtime/ops/cuda/kernels.h"
 #include "runtime/ops/cuda/tensors.h"
-#include "runtime/ops/norm_of_rows.h"
 #include "runtime/ops/replace_kernels.h"
 
 namespace modular::cuda {

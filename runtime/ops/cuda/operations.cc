@@ -1,11 +1,12 @@
-// The fused operations on CUDA tensors, part of libmodular_cuda. Attention uses libtorch's kernels.
-#include "runtime/ops/operations.h"
+#include "runtime/ops/cuda/operations.h"
 
 #include "runtime/model/tensors.h"
+#include "runtime/ops/adamw.h"
 #include "runtime/ops/cuda/kernels.h"
-#include "runtime/ops/cuda/layer_norm.h"
-#include "runtime/ops/cuda/operations.h"
 #include "runtime/ops/cuda/tensors.h"
+#include "runtime/ops/operations.h"
+
+// The fused operations on CUDA tensors, part of libmodular_cuda. Attention uses libtorch's kernels.
 
 namespace modular {
 namespace {
@@ -147,3 +148,83 @@ extern "C" __attribute__((visibility("default"))) const modular::Operations* mod
   };
   return &operations;
 }
+
+namespace modular::cuda {
+
+Float8 to_float8(const at::Tensor& given, at::ScalarType type, Float8Layout layout, const at::Tensor& largest) {
+  const at::Tensor matrix = is_aligned(given) ? given : given.clone();
+  const int64_t rows = matrix.size(0), columns = matrix.size(1);
+  const auto numbers = matrix.options().dtype(type), float32 = matrix.options().dtype(at::kFloat);
+  Float8 result = {.largest = largest.defined() ? largest : at::zeros({}, float32), .scale = at::empty({}, float32)};
+  if (layout.values) result.values = at::empty({rows, columns}, numbers);
+  if (layout.transposed) result.transposed = at::empty({columns, rows}, numbers);
+  with_stream(matrix, [&](cudaStream_t stream) {
+    const auto* const x = read<__nv_bfloat16>(matrix);
+    if (!largest.defined()) launch_largest(x, matrix.numel(), write<float>(result.largest), stream);
+    launch_to_float8(type == at::kFloat8_e5m2, x, read<float>(result.largest), write<unsigned char>(result.values),
+                     write<unsigned char>(result.transposed), write<float>(result.scale), rows, columns, stream);
+  });
+  return result;
+}
+
+namespace {
+
+AdamWTensor describe(const AdamWParameter& parameter) {
+  return {.gradient = read<__nv_bfloat16>(parameter.gradient),
+          .value = write<float>(parameter.value),
+          .exp_avg = write<float>(parameter.exp_avg),
+          .exp_avg_sq = write<float>(parameter.exp_avg_sq),
+          .compute_copy = write<__nv_bfloat16>(parameter.compute_copy),
+          .count = parameter.value.numel(),
+          .is_aligned = is_aligned(parameter.gradient) && is_aligned(parameter.value) &&
+                        is_aligned(parameter.exp_avg) && is_aligned(parameter.exp_avg_sq) &&
+                        is_aligned(parameter.compute_copy)};
+}
+
+AdamWTensor describe(const Tensor& gradient) {
+  AdamWTensor tensor = {};
+  tensor.gradient = read<__nv_bfloat16>(gradient);
+  tensor.count = gradient.numel();
+  tensor.is_aligned = is_aligned(gradient);
+  return tensor;
+}
+
+/// Splits the tensors into launches of at most AdamWTensors::kMost.
+template <class Item>
+std::vector<AdamWTensors> to_launches(const std::vector<Item>& all) {
+  std::vector<AdamWTensors> launches;
+  for (const Item& item : all) {
+    if (launches.empty() || launches.back().count == AdamWTensors::kMost) launches.push_back({});
+    launches.back().items[launches.back().count++] = describe(item);
+  }
+  return launches;
+}
+
+const float* number(const std::optional<Tensor>& tensor) { return tensor ? read<float>(*tensor) : nullptr; }
+
+}  // namespace
+
+void adamw(const std::vector<AdamWParameter>& parameters, const AdamWFactors& factors,
+           const std::optional<Tensor>& divisor, const std::optional<Tensor>& skipped) {
+  with_stream(parameters.front().value, [&](cudaStream_t stream) {
+    for (const AdamWTensors& launch : to_launches(parameters))
+      launch_adamw(launch, factors, number(divisor), number(skipped), stream);
+  });
+}
+
+Tensor sum_of_squares(const std::vector<Tensor>& tensors) {
+  const std::vector<AdamWTensors> launches = to_launches(tensors);
+  int64_t blocks = 0;
+  for (const AdamWTensors& launch : launches) blocks += count_adamw_blocks(launch);
+  const Tensor sums = at::empty({blocks}, tensors.front().options().dtype(at::kFloat));
+  with_stream(sums, [&](cudaStream_t stream) {
+    float* to = write<float>(sums);
+    for (const AdamWTensors& launch : launches) {
+      launch_sums_of_squares(launch, to, stream);
+      to += count_adamw_blocks(launch);
+    }
+  });
+  return sums.sum(at::kDouble);
+}
+
+}  // namespace modular::cuda

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "runtime/files/line_reader.h"
+#include "runtime/files/open_file.h"
 
 namespace modular {
 namespace {
