@@ -71,8 +71,6 @@ Advice assess(const RunConfig& config, const Cluster& cluster);
 double run_hours(const RunConfig& config, const StepTime& time);
 double run_cost(const RunConfig& config, const StepTime& time, const Cluster& cluster);
 
-// Formats advice for output.
-
 /// Formats the advice; `format` is "text", "markdown" or "json".
 std::string format_report(const Advice& advice, const RunConfig& config, const Cluster& cluster,
                           const std::string& format);

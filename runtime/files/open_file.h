@@ -25,8 +25,6 @@ RunPath run_path(const std::filesystem::path& path);
 /// Throws std::runtime_error that names the first component of `within.name` that is a symbolic link.
 void check_no_links(const RunPath& within);
 
-// Opens untrusted files: of a run, a checkpoint or a Hugging Face folder.
-
 /// Owns a file descriptor.
 class OpenFile {
  public:

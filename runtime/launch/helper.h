@@ -11,8 +11,7 @@
 
 namespace modular {
 
-// A child program that answers each input line with an output line, e.g. of JSON, over its standard streams.
-
+/// Exchanges lines.
 class Helper {
  public:
   /// Starts `command`, found on PATH, with `variables` ("NAME=value") added to this process's environment. Its standard
@@ -38,8 +37,7 @@ class Helper {
   FILE *to_ = nullptr, *from_ = nullptr;
 };
 
-// A Helper that exchanges JSON values, one per line.
-
+/// Exchanges JSON values, one per line.
 class JsonHelper {
  public:
   /// As for Helper. Throws std::runtime_error if the program cannot be started.
@@ -60,7 +58,7 @@ class JsonHelper {
   Helper helper_;
 };
 
-// A JsonHelper that runs a Python program.
+// Helpers in Python.
 
 /// Config value that leaves the choice of a Python to python_programs().
 inline constexpr const char* kAnyPython = "python3";

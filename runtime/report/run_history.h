@@ -1,4 +1,4 @@
-// A number over the steps of a run, and its downsampling for plots.
+// Reads the history of a run from its folder: numbers over its steps, and their downsampling for plots.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,6 @@ struct Thinned {
 /// the last are divided into buckets whose sizes differ by at most one. Each bucket keeps its minimum and maximum, so
 /// that spikes of a single step survive, and its first value that is not finite, if any.
 Thinned thinned(const Series& series, size_t max_points);
-
-// Reads the history of a run from its folder.
 
 /// Text attached to a step: an event after it, or a generated sample.
 struct Note {

@@ -1,4 +1,4 @@
-// Sharing of a machine's GPUs by concurrent trials.
+// Runs the trials of a study, several concurrently, and shares the machine's GPUs among them.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,6 @@ namespace modular {
 /// a GPU. The machine has `gpus` GPUs, named by `visible` (CUDA_VISIBLE_DEVICES of this process, or empty). Throws
 /// ConfigError if there are too few GPUs.
 std::vector<std::string> assign_gpus(int64_t gpus, const std::string& visible, int64_t ranks, int64_t workers);
-
-// Runs the trials of a study, several concurrently.
 
 /// Starts a trial. Its task answers with format_answer() or format_failure() at its end. `slot` is less than the number
 /// of concurrent trials and unique among running trials. Throws std::exception if the trial cannot start, in which case

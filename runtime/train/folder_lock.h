@@ -1,4 +1,4 @@
-// The job that started or last resumed a run's folder.
+// Exclusive use of a run's folder by one program, and the job that started or last resumed it.
 #pragma once
 
 #include <filesystem>
@@ -15,8 +15,6 @@ void mark_job(const std::filesystem::path& folder);
 /// Whether the recorded launcher is this process's own. If so, a rank that the launcher restarted may continue from
 /// what the previous ranks left in the folder.
 bool is_marked_by_this_job(const std::filesystem::path& folder);
-
-// Exclusive use of a run's folder by one program.
 
 /// Locks a folder for this process with flock(2) on its file run.lock. The lock goes away with the process, however
 /// that ends. The file names the holder.

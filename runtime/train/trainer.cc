@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -14,7 +13,6 @@
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_files.h"
-#include "runtime/checkpoint/checkpoint_saver.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/config/run_tokenizer.h"
 #include "runtime/datasets/samples.h"
@@ -28,8 +26,8 @@
 #include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/train/device_usage.h"
-#include "runtime/train/folder_lock.h"
 #include "runtime/train/prefetcher.h"
+#include "runtime/train/run_checkpoints.h"
 #include "runtime/train/sampling.h"
 #include "runtime/train/save_signals.h"
 #include "runtime/train/validation.h"
@@ -55,8 +53,6 @@ ParallelOptions to_options(const Run& run) {
   return options;
 }
 
-constexpr const char* kSkipped = "skipped_steps";  // key of a checkpoint's state; 0 if missing
-
 class Trainer {
  public:
   /// `lock` is null on ranks that do not hold the folder.
@@ -73,18 +69,9 @@ class Trainer {
         validation_(open_sets(config_, run.sets, Split::validation, /*seed=*/0)),
         shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
         source_(mix(run.sets, training_, shape_, config_.train.seed, config_.data.group_by_length)),
-        saver_({.folder = config_.checkpoints(),
-                .keep_last = config_.checkpoint.keep,
-                .background = config_.checkpoint.background,
-                .full = config_.checkpoint.form == "full",
-                .shared = config_.checkpoint.shared},
-               config_.network, mesh),
-        best_(config_.checkpoint.best.empty() ? "loss" : config_.checkpoint.best),
-        trace_(config_.traces() / trace_file(mesh.rank()), config_.metrics.trace, mesh.device()) {
-    slices_ = get_slices(model_);
-    const auto moments = get_slices(optimizer_.state());
-    slices_.insert(slices_.end(), moments.begin(), moments.end());
-  }
+        checkpoints_(run, mesh, model_, optimizer_, lock),
+        trace_(config_.traces() / trace_file(mesh.rank()), config_.metrics.trace, mesh.device()),
+        progress_{.best = BestEvaluation(config_.checkpoint.best.empty() ? "loss" : config_.checkpoint.best)} {}
 
   /// Returns the signal that ended the run before its last step, or 0.
   int run() {
@@ -92,7 +79,7 @@ class Trainer {
     count_steps();
     const auto counts = count_parameters(config_.network, config_.parallel_options());
     barrier(mesh_.control(), "what ranks load");
-    if (config_.checkpoint.every >= 0) saver_.reserve_copies(slices_);
+    if (config_.checkpoint.every >= 0) checkpoints_.reserve();
     if (mesh_.rank() == 0) open_folder();  // all ranks have read the files that it may replace
     peak_ = config_.metrics.peak_tflops > 0.0 ? std::optional(config_.metrics.peak_tflops * 1e12)
                                               : device_peak(mesh_.device(), config_.parallel.bf16);
@@ -102,19 +89,20 @@ class Trainer {
 
     const int64_t& steps = config_.train.steps;  // with train.epochs, a rollback changes it
     // The previous part may have ended between a step and its evaluation, which rank 0 knows.
-    const bool lacks_evaluation = step_ > 0 && due(config_.eval.every, step_ == steps) &&
-                                  any_rank(mesh_.control(), report_ && !report_->has_evaluated(step_), "an evaluation");
+    const bool lacks_evaluation =
+        progress_.step > 0 && due(config_.eval.every, progress_.step == steps) &&
+        any_rank(mesh_.control(), report_ && !report_->has_evaluated(progress_.step), "an evaluation");
     const bool is_best_now = lacks_evaluation && evaluate() && !config_.checkpoint.best.empty();
     if (is_best_now || (lacks_evaluation && has_run_out_of_patience()))
-      save();  // again, with the result of that evaluation
-    while (step_ < steps && !has_run_out_of_patience()) {
-      trace_.begin(step_ + 1);
+      checkpoints_.save(progress_);  // again, with the result of that evaluation
+    while (progress_.step < steps && !has_run_out_of_patience()) {
+      trace_.begin(progress_.step + 1);
       std::optional<StepMetrics> metrics = take_step();
-      const bool last = step_ == steps;
+      const bool last = progress_.step == steps;
       std::array<int64_t, 3> largest = {metrics ? nanoseconds(metrics->data_wait) : 0, memory_peak(mesh_.device()),
-                                        static_cast<int64_t>(saver_.progress())};
-      const SaveRequest request = signals_.agree(mesh_, minutes_have_passed(), largest);
-      trace_.end(step_);
+                                        static_cast<int64_t>(checkpoints_.progress())};
+      const SaveRequest request = signals_.agree(mesh_, checkpoints_.minutes_have_passed(), largest);
+      trace_.end(progress_.step);
       // On CPU the peak is measured, not looked up. All ranks measure together, after the first step, because they
       // share the cores.
       if (!peak_ && flops_per_row_[0] && mesh_.device().is_cpu() && !last) peak_ = matrix_rate(config_.parallel.bf16);
@@ -123,16 +111,16 @@ class Trainer {
         metrics->memory_peak = largest[1];
         report(*metrics);
       }
-      report_checkpoint(saver_.go_on(static_cast<SaveProgress>(largest[2])));
+      checkpoints_.go_on(static_cast<SaveProgress>(largest[2]));
       if (request.end_by != 0 && !last) return end_early(request.end_by);
       if (!metrics) continue;  // rolled back: nothing is due again
       if (request.save && config_.checkpoint.every < 0)
         print("a checkpoint was asked for, but checkpoint.every is -1: none is written\n");
       const bool is_best = due(config_.eval.every, last) && evaluate() && !config_.checkpoint.best.empty();
       const bool ends = last || has_run_out_of_patience();
-      if (request.save || is_best || due(config_.checkpoint.every, ends)) save();
+      if (request.save || is_best || due(config_.checkpoint.every, ends)) checkpoints_.save(progress_);
     }
-    finish_save();
+    checkpoints_.finish(progress_.step);
     write_sample();
     end_report(/*signal=*/0);
     report_skipped_steps();
@@ -141,18 +129,13 @@ class Trainer {
 
  private:
   /// Whether an action with period `every` steps (0: at the end only, -1: never) is due after this step.
-  bool due(int64_t every, bool last) const { return every >= 0 && (last || (every > 0 && step_ % every == 0)); }
-
-  /// Whether checkpoint.every_minutes asks for a checkpoint, by rank 0's clock.
-  bool minutes_have_passed() const {
-    const auto minutes = static_cast<double>(config_.checkpoint.every_minutes);
-    return mesh_.rank() == 0 && minutes > 0 && config_.checkpoint.every >= 0 &&
-           seconds_between(saved_at_, Clock::now()) >= 60.0 * minutes;
+  bool due(int64_t every, bool last) const {
+    return every >= 0 && (last || (every > 0 && progress_.step % every == 0));
   }
 
   int end_early(int signal) {
-    save();
-    finish_save();
+    checkpoints_.save(progress_);
+    checkpoints_.finish(progress_.step);
     end_report(signal);
     return signal;
   }
@@ -160,10 +143,10 @@ class Trainer {
   /// A run that skipped more than half of its steps has failed, although its checkpoints exist. Counts all steps of the
   /// run, including those before it was resumed.
   void report_skipped_steps() const {
-    if (skipped_ == 0) return;
-    const std::string counts =
-        fmt::format("{} of {} steps were skipped, as their loss or gradient was not finite", skipped_, step_);
-    if (2 * skipped_ <= step_) return print("{} (train.on_nonfinite)\n", counts);
+    if (progress_.skipped == 0) return;
+    const std::string counts = fmt::format("{} of {} steps were skipped, as their loss or gradient was not finite",
+                                           progress_.skipped, progress_.step);
+    if (2 * progress_.skipped <= progress_.step) return print("{} (train.on_nonfinite)\n", counts);
     throw std::runtime_error(
         fmt::format("{}: more than half, so the run has failed; lower optim.lr, lengthen optim.warmup_steps, or set "
                     "optim.max_grad_norm",
@@ -177,7 +160,7 @@ class Trainer {
 
   void load() {
     if (!run_.checkpoint.empty()) {
-      position_ = restore(run_.checkpoint);
+      checkpoints_.restore(run_.checkpoint, progress_);
     } else if (!config_.model.checkpoint.empty()) {
       set_phase("loading " + config_.model.checkpoint);
       const fs::path folder = config_.model.checkpoint;
@@ -192,91 +175,8 @@ class Trainer {
   /// Sets train.steps so that it ends after train.epochs passes, after the batch size changed or a rollback.
   void count_steps() {
     if (config_.train.epochs == 0.0) return;
-    const int64_t left = config_.samples_of_epochs(source_.samples()) - position_.samples;
-    config_.train.steps = step_ + std::max<int64_t>((left + shape_.global() - 1) / shape_.global(), 0);
-  }
-
-  /// Loads a checkpoint. Returns its position in the data.
-  DataPosition restore(const fs::path& checkpoint) {
-    set_phase("loading " + checkpoint.string());
-    const auto state = config_.checkpoint.shared
-                           ? load_checkpoint(checkpoint, config_.network, slices_, mesh_)
-                           : load_checkpoint_by_first(checkpoint, config_.network, slices_, mesh_);
-    step_ = state.step;
-    newest_ = checkpoint;
-    optimizer_.set_steps(saved_number(checkpoint, state, "optimizer_steps"));
-    skipped_ = state.values.contains(kSkipped) ? saved_number(checkpoint, state, kSkipped) : 0;
-    best_.read(state.values);
-    const bool is_gone = mesh_.rank() == 0 && !config_.checkpoint.best.empty() && best_.step() &&
-                         !fs::exists(checkpoint_of_step(config_.checkpoints(), *best_.step()) / "checkpoint.json");
-    if (any_rank(mesh_.control(), is_gone, "the best checkpoint")) {
-      print("the checkpoint of the best evaluation, after step {}, is missing: the next evaluation becomes the best\n",
-            *best_.step());
-      best_.read({});
-    }
-    model_.parameters_changed();
-    DataPosition position{saved_number(checkpoint, state, "samples")};
-    if (run_.sets.size() > 1)
-      for (const DataSet& set : run_.sets)
-        position.sets.push_back({saved_number(checkpoint, state, "samples of " + set.name),
-                                 saved_number(checkpoint, state, "steps of " + set.name)});
-    return position;
-  }
-
-  static int64_t saved_number(const fs::path& checkpoint, const TrainingState& state, const std::string& name) {
-    const auto found = state.values.find(name);
-    const std::string text = found == state.values.end() ? "" : found->second;
-    constexpr int64_t kMost = int64_t{1} << 60;
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > kMost)
-      throw std::runtime_error(fmt::format("{}: its state has the invalid number \"{}\" for {}",
-                                           (checkpoint / "checkpoint.json").string(), text, name));
-    return value;
-  }
-
-  void save() {
-    if (config_.checkpoint.every < 0) return;
-    const auto begin = Clock::now();
-    const bool waited = finish_save() && seconds_between(begin, Clock::now()) > 0.1;
-    if (waited && !std::exchange(said_to_wait_, true))
-      print(
-          "step {} waited {:.1f} s for the previous checkpoint: training continues while one is written, but only "
-          "until the next is due; raise checkpoint.every to wait less\n",
-          step_, seconds_between(begin, Clock::now()));
-    set_phase(fmt::format("saving step {}", step_));
-    if (lock_) lock_->check_held();
-    TrainingState state;
-    state.step = step_;
-    state.values["samples"] = std::to_string(position_.samples);
-    for (size_t set = 0; set < position_.sets.size(); ++set) {
-      state.values["samples of " + run_.sets[set].name] = std::to_string(position_.sets[set].samples);
-      state.values["steps of " + run_.sets[set].name] = std::to_string(position_.sets[set].steps);
-    }
-    state.values["optimizer_steps"] = std::to_string(optimizer_.steps());
-    if (skipped_ > 0) state.values[kSkipped] = std::to_string(skipped_);
-    state.values["config"] = format_toml(config_);
-    best_.write(state.values);
-    if (!config_.checkpoint.best.empty()) state.best_step = best_.step();
-    saver_.begin(std::move(state), slices_);
-    saved_at_ = Clock::now();
-    if (!config_.checkpoint.background) finish_save();
-  }
-
-  /// Waits for a checkpoint in flight. Returns whether there was one.
-  bool finish_save() {
-    set_phase(fmt::format("saving, after step {}", step_));
-    return report_checkpoint(saver_.finish());
-  }
-
-  /// Reports a complete checkpoint.
-  bool report_checkpoint(const std::optional<SavedCheckpoint>& saved) {
-    if (!saved) return false;
-    print("checkpoint {}\n", saved->folder.string());
-    newest_ = saved->folder;
-    for (const Hooks& hook : hooks())
-      if (hook.on_checkpoint) hook.on_checkpoint(saved->step, saved->folder, mesh_);
-    return true;
+    const int64_t left = config_.samples_of_epochs(source_.samples()) - progress_.position.samples;
+    config_.train.steps = progress_.step + std::max<int64_t>((left + shape_.global() - 1) / shape_.global(), 0);
   }
 
   void open_folder() {
@@ -296,7 +196,7 @@ class Trainer {
     keep_tokenizer(config_, /*resumed=*/!run_.checkpoint.empty());
     write_file(folder / "config.toml", format_toml(config_));
     write_file(folder / "data.manifest", format_manifest(get_files(run_.sets)));
-    report_.emplace(config_, step_, training_.front()->tokens() > 1);
+    report_.emplace(config_, progress_.step, training_.front()->tokens() > 1);
   }
 
   void announce(const ParameterCounts& counts) {
@@ -311,30 +211,31 @@ class Trainer {
       print("train.epochs = {} of {} samples, {} per step: {} steps\n", config_.train.epochs, source_.samples(),
             shape_.global(), config_.train.steps);
     if (has_run_out_of_patience())
-      print("nothing is left to train: the run ended at step {} by eval.patience; raise it to continue\n", step_);
-    else if (step_ < config_.train.steps)
+      print("nothing is left to train: the run ended at step {} by eval.patience; raise it to continue\n",
+            progress_.step);
+    else if (progress_.step < config_.train.steps)
       print("first step {:.2f} s after the start; the run's files are in {}\n", start, config_.train.dir);
     else
-      print("nothing is left to train: the run is at step {} of {}; raise {} to continue\n", step_, config_.train.steps,
-            config_.train.epochs > 0.0 ? "train.epochs" : "train.steps");
+      print("nothing is left to train: the run is at step {} of {}; raise {} to continue\n", progress_.step,
+            config_.train.steps, config_.train.epochs > 0.0 ? "train.epochs" : "train.steps");
   }
 
   /// Metrics of this rank; values that are computed over all ranks are set later. Nullopt after a rollback.
   std::optional<StepMetrics> take_step() {
-    RECORD_USER_SCOPE(fmt::format("step {}", step_ + 1));
-    set_phase(fmt::format("step {}", step_ + 1));
+    RECORD_USER_SCOPE(fmt::format("step {}", progress_.step + 1));
+    set_phase(fmt::format("step {}", progress_.step + 1));
     StepMetrics metrics;
     const auto begin = Clock::now();
     auto batches = next_batches();
     metrics.data_wait = seconds_between(begin, Clock::now());
-    const size_t set = source_.set_at(position_);
+    const size_t set = source_.set_at(progress_.position);
     model_.train_for(to_sentence_options(config_, run_.sets[set]));
-    metrics.lr = config_.schedule().at(step_);
+    metrics.lr = config_.schedule().at(progress_.step);
     const auto [result, gradient_norm, finite] = update(batches, metrics.lr);
     metrics.loss = result.loss, metrics.grad_norm = gradient_norm;
     if (result.expert_load > 0.0) metrics.router_loss = result.router_loss, metrics.expert_load = result.expert_load;
     if (!finite && config_.train.on_nonfinite == "rollback") {
-      position_ = source_.after(position_);
+      progress_.position = source_.after(progress_.position);
       go_back(metrics.loss, metrics.grad_norm);
       return {};
     }
@@ -344,15 +245,16 @@ class Trainer {
       model_.move_router_biases();
     } else {
       metrics.has_targets = false;
-      print("step {} has no target, as all of its labels are {}: it changed nothing\n", step_ + 1, kIgnoredTarget);
+      print("step {} has no target, as all of its labels are {}: it changed nothing\n", progress_.step + 1,
+            kIgnoredTarget);
     }
-    position_ = source_.after(position_);
+    progress_.position = source_.after(progress_.position);
     metrics.set = run_.sets[set].name;
-    metrics.step = ++step_;
+    metrics.step = ++progress_.step;
     metrics.seconds = seconds_between(begin, Clock::now());
     metrics.step_samples = shape_.global();
     metrics.tokens = shape_.global() * training_[set]->tokens();
-    metrics.samples = position_.samples;
+    metrics.samples = progress_.position.samples;
     if (peak_ && flops_per_row_[set])
       metrics.mfu = static_cast<double>(shape_.global()) * *flops_per_row_[set] / metrics.seconds /
                     (*peak_ * static_cast<double>(mesh_.world_size()));
@@ -367,11 +269,11 @@ class Trainer {
 
   /// Launches the entire step before it waits once for its results, so that a GPU stays busy.
   Updated update(const std::vector<Batch>& batches, double lr) {
-    LaunchedStep launched = model_.launch_step(batches, step_);
+    LaunchedStep launched = model_.launch_step(batches, progress_.step);
     const GradientNorm gradient = find_gradient_norm(model_.parameters(), mesh_, launched.loss());
     const int64_t steps = optimizer_.steps();
     if (launched.target_count > 0) {
-      saver_.wait_for_copy();
+      checkpoints_.wait_for_copy();
       optimizer_.step(lr, clipping_to(config_.optim.max_grad_norm, gradient));
       model_.parameters_changed();
     }
@@ -396,8 +298,8 @@ class Trainer {
   /// This rank's batches of the step, prefetched during the previous one. Starts prefetching the next ones.
   std::vector<Batch> next_batches() {
     RECORD_USER_SCOPE("wait for data");
-    auto batches = reading_.has_begun() ? reading_.take() : read(position_);
-    if (step_ + 1 < config_.train.steps) reading_.begin(source_.after(position_));
+    auto batches = reading_.has_begun() ? reading_.take() : read(progress_.position);
+    if (progress_.step + 1 < config_.train.steps) reading_.begin(source_.after(progress_.position));
     return batches;
   }
 
@@ -416,21 +318,23 @@ class Trainer {
   /// Rolls back to the newest checkpoint and continues with the data after the failed step (as Chowdhery et al., PaLM,
   /// did by hand). Fails if it happens again before the next checkpoint, as it would repeat forever.
   void go_back(double loss, double norm) {
-    finish_save();
-    const std::string what = fmt::format("step {}: the loss is {} and the gradient's norm {}", step_ + 1, loss, norm);
-    if (newest_.empty())
+    checkpoints_.finish(progress_.step);
+    const std::string what =
+        fmt::format("step {}: the loss is {} and the gradient's norm {}", progress_.step + 1, loss, norm);
+    if (checkpoints_.newest().empty())
       throw std::runtime_error(what + ", and there is no checkpoint to roll back to: lower checkpoint.every");
-    if (step_ <= gone_back_until_)
+    if (progress_.step <= gone_back_until_)
       throw std::runtime_error(
           fmt::format("{}, again after rolling back to {}: lower optim.lr, or continue from an older checkpoint", what,
-                      newest_.string()));
-    const int64_t failed = step_ + 1;
-    gone_back_until_ = step_;
-    restore(newest_);
+                      checkpoints_.newest().string()));
+    const int64_t failed = progress_.step + 1;
+    gone_back_until_ = progress_.step;
+    checkpoints_.restore(checkpoints_.newest(), progress_);
     count_steps();
-    if (report_) report_->rollback(failed, step_);
-    print("{}: the run continues from {} with the data after it\n", what, newest_.string());
-    save();  // with the new data position, so that a resumed run does not meet the same data again
+    if (report_) report_->rollback(failed, progress_.step);
+    print("{}: the run continues from {} with the data after it\n", what, checkpoints_.newest().string());
+    // With the new data position, so that a resumed run does not meet the same data again.
+    checkpoints_.save(progress_);
   }
 
   /// Handles a step that is not finite. Collective: all ranks agree on the values that led here.
@@ -440,31 +344,33 @@ class Trainer {
       if (parameter.local.numel() > 0) spoiled.add_(parameter.local.isfinite().all().logical_not());
     const bool weights = any_rank(mesh_.control(), spoiled.item<int>() != 0, "weights that are not finite");
     if (!weights && config_.train.on_nonfinite == "skip") {
-      ++skipped_;
-      return print("step {} is skipped: its loss is {} and its gradient's norm {}\n", step_ + 1, loss, norm);
+      ++progress_.skipped;
+      return print("step {} is skipped: its loss is {} and its gradient's norm {}\n", progress_.step + 1, loss, norm);
     }
-    finish_save();
+    checkpoints_.finish(progress_.step);
     throw std::runtime_error(
-        fmt::format("step {}: the loss is {} and the gradient's norm {}: {}", step_ + 1, loss, norm,
+        fmt::format("step {}: the loss is {} and the gradient's norm {}: {}", progress_.step + 1, loss, norm,
                     weights ? "weights are not finite; start from others, or continue from an older checkpoint"
                             : "lower optim.lr, lengthen optim.warmup_steps, or set optim.max_grad_norm"));
   }
 
-  bool has_run_out_of_patience() const { return config_.eval.patience > 0 && best_.since() >= config_.eval.patience; }
+  bool has_run_out_of_patience() const {
+    return config_.eval.patience > 0 && progress_.best.since() >= config_.eval.patience;
+  }
 
   /// Returns whether the model is better than at all previous evaluations.
   bool evaluate() {
     if (std::ranges::none_of(run_.sets, &DataSet::has_validation)) return false;
-    set_phase(fmt::format("evaluating after step {}", step_));
+    set_phase(fmt::format("evaluating after step {}", progress_.step));
     Evaluation evaluation = evaluate_sets(model_, config_, run_.sets, validation_, shape_);
-    evaluation.step = step_;
+    evaluation.step = progress_.step;
     if (report_) report_->evaluation(evaluation);
     for (const Hooks& hook : hooks())
       if (hook.on_evaluation) hook.on_evaluation(evaluation, mesh_);
-    const bool is_best = best_.add(evaluation);
+    const bool is_best = progress_.best.add(evaluation);
     if (has_run_out_of_patience())
       print("{} evaluations were not better than the one after step {}, with {} {:.4f}: the run ends (eval.patience)\n",
-            best_.since(), *best_.step(), best_.name(), best_.value());
+            progress_.best.since(), *progress_.best.step(), progress_.best.name(), progress_.best.value());
     return is_best;
   }
 
@@ -489,20 +395,13 @@ class Trainer {
   std::vector<std::unique_ptr<Samples>> training_, validation_;  // per set; null for a set without that split
   BatchShape shape_;
   MixedSource source_;
-  std::vector<TensorSlice> slices_;  // parameters, then optimizer state
-  CheckpointSaver saver_;
+  RunCheckpoints checkpoints_;
   std::optional<RunReport> report_;  // on rank 0
-  BestEvaluation best_;
   StepTrace trace_;
 
-  Prefetcher reading_{[this](const DataPosition& position) { return read(position); }};  // the next step's
-  Clock::time_point saved_at_ = Clock::now();                                            // or started
+  Progress progress_;
 
-  int64_t step_ = 0;     // completed
-  int64_t skipped_ = 0;  // of them, by train.on_nonfinite
-  DataPosition position_;
-  fs::path newest_;                                   // last checkpoint that was loaded or written
-  bool said_to_wait_ = false;                         // that checkpoints are due faster than they are written
+  Prefetcher reading_{[this](const DataPosition& position) { return read(position); }};  // the next step's
   int64_t gone_back_until_ = -1;                      // completed steps at the last step that was not finite
   std::optional<double> peak_;                        // of a rank's device, operations/s
   std::vector<std::optional<double>> flops_per_row_;  // per set

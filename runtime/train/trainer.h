@@ -1,4 +1,4 @@
-// Callbacks of a user's own program during training.
+// The training loop, and callbacks of a user's own program during training.
 #pragma once
 
 #include <filesystem>
@@ -38,8 +38,6 @@ inline bool register_hooks(Hooks added) {
   return true;
 }
 
-// The training loop.
-
 /// Trains `run` to its last step on `mesh`, whose shape is run.mesh. Called by every rank. Rank 0 writes into
 /// train.dir:
 ///   config.toml      the resolved config
@@ -48,7 +46,7 @@ inline bool register_hooks(Hooks added) {
 ///   checkpoints/     see checkpoint.h
 ///   tensorboard/     event files, if metrics.tensorboard is set (event_file.h)
 /// and prints progress. Each rank writes trace/rank-<n>.json if metrics.trace is set (step_trace.h). The program's
-/// hooks (trainer.h) are called on every rank. Returns 0, or the signal (save_signals.h) after which it wrote a
+/// hooks are called on every rank. Returns 0, or the signal (save_signals.h) after which it wrote a
 /// checkpoint and ended. Throws std::runtime_error if a step cannot continue (a loss that is not finite, data that has
 /// changed, a checkpoint that cannot be written).
 int train(Run& run, Mesh& mesh, SaveSignals& signals);

@@ -1,4 +1,4 @@
-// The best evaluation of a run, and the number of evaluations since.
+// Evaluation of a run on its sets, and the best evaluation so far.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,6 @@ class BestEvaluation {
   double value_ = 0.0;
   int64_t since_ = 0;
 };
-
-// Evaluation of a run on one set, or on each of several sets and all together.
 
 /// Evaluates the first eval.samples validation samples of each set; `validation` is null for a set without validation
 /// data. For several sets, the metrics include the loss and the metrics of each set, as "val_loss/NAME" and
