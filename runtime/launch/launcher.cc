@@ -15,7 +15,6 @@
 
 #include "runtime/launch/attempt.h"
 #include "runtime/launch/failure.h"
-#include "runtime/launch/job.h"
 #include "runtime/mesh/libraries.h"
 #include "runtime/mesh/print.h"
 

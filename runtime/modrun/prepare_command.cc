@@ -14,7 +14,6 @@
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/prepare/prepare.h"
-#include "runtime/prepare/sentence_settings.h"
 #include "runtime/train/preflight.h"
 
 namespace modular {

@@ -1,4 +1,4 @@
-#include "runtime/prepare/sentence_settings.h"
+#include "runtime/prepare/prepare.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "runtime/ops/cpu/visible_keys.h"
+#include "runtime/ops/cpu/operations.h"
 
 namespace modular {
 namespace {
