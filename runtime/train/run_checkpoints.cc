@@ -55,7 +55,7 @@ RunCheckpoints::RunCheckpoints(Run& run, Mesh& mesh, ParallelModel& model, Optim
   slices_.insert(slices_.end(), moments.begin(), moments.end());
 }
 
-void RunCheckpoints::restore(const fs::path& checkpoint, Progress& progress) {
+DataPosition RunCheckpoints::restore(const fs::path& checkpoint, Progress& progress) {
   set_phase("loading " + checkpoint.string());
   const auto state = config_.checkpoint.shared ? load_checkpoint(checkpoint, config_.network, slices_, mesh_)
                                                : load_checkpoint_by_first(checkpoint, config_.network, slices_, mesh_);
@@ -76,11 +76,12 @@ void RunCheckpoints::restore(const fs::path& checkpoint, Progress& progress) {
     best.read({});
   }
   model_.parameters_changed();
-  progress.position = {saved_number(checkpoint, state, "samples")};
+  DataPosition position = {saved_number(checkpoint, state, "samples")};
   if (run_.sets.size() > 1)
     for (const DataSet& set : run_.sets)
-      progress.position.sets.push_back({saved_number(checkpoint, state, "samples of " + set.name),
-                                        saved_number(checkpoint, state, "steps of " + set.name)});
+      position.sets.push_back({saved_number(checkpoint, state, "samples of " + set.name),
+                               saved_number(checkpoint, state, "steps of " + set.name)});
+  return position;
 }
 
 bool RunCheckpoints::minutes_have_passed() const {

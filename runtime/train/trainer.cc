@@ -160,7 +160,7 @@ class Trainer {
 
   void load() {
     if (!run_.checkpoint.empty()) {
-      checkpoints_.restore(run_.checkpoint, progress_);
+      progress_.position = checkpoints_.restore(run_.checkpoint, progress_);
     } else if (!config_.model.checkpoint.empty()) {
       set_phase("loading " + config_.model.checkpoint);
       const fs::path folder = config_.model.checkpoint;
