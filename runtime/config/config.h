@@ -16,7 +16,6 @@
 #include "runtime/evaluation/metric.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/optim/options.h"
-#include "runtime/optim/schedule.h"
 #include "runtime/parallel/parallel_model.h"
 
 namespace modular {

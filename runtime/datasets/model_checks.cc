@@ -11,8 +11,8 @@
 #include "runtime/config/config_errors.h"
 #include "runtime/config/config_field.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/parameters/float8_layers.h"
 #include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/parameter_table.h"
 
 namespace modular {
 namespace {

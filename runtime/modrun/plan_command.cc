@@ -13,7 +13,7 @@
 #include "runtime/parallel/parameters/meta_construction.h"
 #include "runtime/parallel/parameters/parameter_table.h"
 #include "runtime/parallel/parameters/uneven_splits.h"
-#include "runtime/parallel/pipeline/schedule_simulator.h"
+#include "runtime/parallel/pipeline/pipeline_schedule.h"
 #include "runtime/plan/run_plan.h"
 
 namespace modular {

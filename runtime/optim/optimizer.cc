@@ -6,8 +6,8 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "runtime/parallel/parameters/known_values.h"
 #include "runtime/parallel/parameters/parameter_table.h"
+#include "runtime/parallel/step/dry_run_hooks.h"
 
 namespace modular {
 namespace {
@@ -46,15 +46,6 @@ const OptimizerKind& optimizer_kind(std::string_view name) {
   const auto found = std::ranges::find(optimizer_kinds(), name, &OptimizerKind::name);
   if (found == optimizer_kinds().end()) throw std::invalid_argument("unknown optimizer " + std::string(name));
   return *found;
-}
-
-ShardedParameter state_like(const ShardedParameter& parameter, const std::string& what) {
-  ShardedParameter kept = parameter;
-  kept.name = "optimizer." + what + "." + parameter.name;
-  kept.local = at::zeros_like(parameter.local, at::MemoryFormat::Contiguous);
-  kept.grad.reset();
-  kept.rounded.reset();
-  return kept;
 }
 
 const ParameterGroup* find_group(const std::vector<ParameterGroup>& groups, const std::vector<std::string>& names) {

@@ -15,9 +15,8 @@
 #include "runtime/datasets/images.h"
 #include "runtime/datasets/samples.h"
 #include "runtime/ops/fused.h"
-#include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
-#include "runtime/parallel/pipeline/schedule_simulator.h"
+#include "runtime/parallel/pipeline/pipeline_schedule.h"
 #include "runtime/plan/fake_rank.h"
 #include "runtime/train/preflight.h"
 

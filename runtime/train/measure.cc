@@ -10,7 +10,6 @@
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/status.h"
 #include "runtime/mesh/traffic.h"
-#include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/train/device_usage.h"
 

@@ -16,7 +16,7 @@
 #include "runtime/config/config_field.h"
 #include "runtime/mesh/libraries.h"
 #include "runtime/parallel/pipeline/known_schedules.h"
-#include "runtime/parallel/pipeline/schedule_file.h"
+#include "runtime/parallel/pipeline/pipeline_options.h"
 
 namespace modular {
 namespace {

@@ -23,7 +23,6 @@
 #include "runtime/mesh/status.h"
 #include "runtime/metrics/run_report.h"
 #include "runtime/metrics/step_trace.h"
-#include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/train/device_usage.h"
 #include "runtime/train/prefetcher.h"

@@ -9,7 +9,7 @@ import sys
 
 CONTRACT = ["runtime/model"]
 BELOW_PARALLEL = [*CONTRACT, "runtime/files", "runtime/mesh"]
-ROOMS = [f"runtime/parallel/{room}" for room in ("pipeline", "parameters", "tensor", "memory", "random", "objectives", "fsdp")]
+ROOMS = [f"runtime/parallel/{room}" for room in ("step", "pipeline", "parameters", "tensor", "memory", "random", "objectives", "fsdp")]
 PARALLEL = [*BELOW_PARALLEL, *ROOMS, "runtime/parallel"]
 CONFIG = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/evaluation", "runtime/launch", "runtime/tokenizer", "runtime/config"]
 TRAIN = [*CONFIG, "runtime/parquet", "runtime/datasets", "runtime/metrics", "runtime/train"]

@@ -188,7 +188,7 @@ TEST(UnevenSplits, KvReplicasMatchOneProcessInDoublePrecision) {
         result.backward(upstream);
       }
       for (size_t i = 0; i < own.size(); ++i) slices[i].grad = own[i].grad();
-      SharedSlices(table, on).sum_gradients(slices);
+      SharedSlices(table, on).reduce_gradients(slices);
       for (size_t i = 0; i < own.size(); ++i)
         EXPECT_TRUE(at::allclose(slices[i].grad, slices[i].slices[0].in_global(full[i].grad()), 1e-10, 1e-10)) << i;
       barrier(on.world(), "the end");

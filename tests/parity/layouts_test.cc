@@ -13,7 +13,7 @@
 #include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/optim/clip.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/parity/cases.h"

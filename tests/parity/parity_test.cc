@@ -19,7 +19,7 @@
 #include "runtime/model/tasks.h"
 #include "runtime/modrun/forward.h"
 #include "runtime/ops/fused.h"
-#include "runtime/optim/clip.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
 #include "tests/parity/cases.h"
 #include "tests/support/ranks.h"

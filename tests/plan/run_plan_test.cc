@@ -8,7 +8,6 @@
 
 #include "runtime/mesh/traffic.h"
 #include "runtime/ops/fused.h"
-#include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/plan/run_plan.h"
 #include "tests/support/counting_allocator.h"

@@ -1,4 +1,4 @@
-#include "runtime/optim/holders.h"
+#include "runtime/optim/update_rule.h"
 
 #include <algorithm>
 
@@ -62,6 +62,15 @@ std::vector<Holders> find_holders(std::span<const ShardedParameter* const> param
     }
   }
   return holders;
+}
+
+ShardedParameter state_like(const ShardedParameter& parameter, const std::string& what) {
+  ShardedParameter kept = parameter;
+  kept.name = "optimizer." + what + "." + parameter.name;
+  kept.local = at::zeros_like(parameter.local, at::MemoryFormat::Contiguous);
+  kept.grad.reset();
+  kept.rounded.reset();
+  return kept;
 }
 
 }  // namespace modular

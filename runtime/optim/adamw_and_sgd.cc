@@ -1,6 +1,12 @@
+// Rules that update every element independently, by fused kernels, so that the result does not depend on how the
+// parameters are sharded.
+//
 // AdamW (Loshchilov & Hutter, Decoupled Weight Decay Regularization), with ATen's fused kernel, or with our own for
-// bfloat16 gradients. Every element is updated independently, so the result does not depend on how the parameters are
-// sharded.
+// bfloat16 gradients.
+//
+// SGD with momentum (Polyak; Nesterov; Sutskever et al., On the importance of initialization and momentum in deep
+// learning), as in torch.optim.SGD: the decay is added to the gradient, and the momentum is the sum of gradients, not
+// their mean.
 #include "runtime/ops/adamw.h"
 
 #include "runtime/optim/update_rule.h"
@@ -8,7 +14,7 @@
 namespace modular {
 namespace {
 
-std::vector<ShardedParameter> state(const ShardedParameter& parameter, const OptimizerOptions&, const Mesh&) {
+std::vector<ShardedParameter> adamw_state(const ShardedParameter& parameter, const OptimizerOptions&, const Mesh&) {
   return {state_like(parameter, "exp_avg"), state_like(parameter, "exp_avg_sq")};
 }
 
@@ -17,7 +23,7 @@ bool has_compute_copy(const ShardedParameter& parameter) {
          has_adamw(parameter.local.device());
 }
 
-void update(std::span<const Updated> parameters, const Step& step) {
+void adamw_update(std::span<const Updated> parameters, const Step& step) {
   std::vector<at::Tensor> locals, grads, exp_avgs, exp_avg_sqs, steps;
   std::vector<AdamWParameter> with_compute_copy;
   for (const auto& [parameter, moments, holders] : parameters) {
@@ -47,8 +53,32 @@ void update(std::span<const Updated> parameters, const Step& step) {
                     step.scale.divisor, step.scale.skipped);
 }
 
+std::vector<ShardedParameter> sgd_state(const ShardedParameter& parameter, const OptimizerOptions& options,
+                                        const Mesh&) {
+  if (options.momentum == 0.0) return {};
+  return {state_like(parameter, "momentum_buffer")};
+}
+
+void sgd_update(std::span<const Updated> parameters, const Step& step) {
+  const OptimizerOptions& options = step.options;
+  std::vector<at::Tensor> locals, grads, buffers;
+  for (const auto& [parameter, momentum, holders] : parameters) {
+    if (parameter->local.numel() == 0) continue;
+    locals.push_back(parameter->local);
+    grads.push_back(parameter->grad.contiguous());
+    if (!momentum.empty()) buffers.push_back(momentum[0].local);
+  }
+  if (locals.empty()) return;
+  at::_fused_sgd_(locals, grads, buffers, step.weight_decay, options.momentum, step.lr, /*dampening=*/0.0,
+                  options.nesterov && options.momentum > 0.0, /*maximize=*/false, /*is_first_step=*/false,
+                  step.scale.divisor, step.scale.skipped);
+}
+
 }  // namespace
 
-const UpdateRule kAdamW = {.state = state, .update = update, .scales_gradients = true, .takes_bf16_gradients = true};
+const UpdateRule kAdamW = {
+    .state = adamw_state, .update = adamw_update, .scales_gradients = true, .takes_bf16_gradients = true};
+
+const UpdateRule kSgd = {.state = sgd_state, .update = sgd_update, .scales_gradients = true};
 
 }  // namespace modular

@@ -1,10 +1,15 @@
-// Purpose of an allocation, for cases in which the memory counter (runtime/plan) cannot infer it from the lifetime.
+// Thread-local state that a dry run (runtime/plan) and the code that it runs share.
 #pragma once
 
 #include <utility>
 
 namespace modular {
 
+/// False on a thread that simulates a step on one rank, without arithmetic. Numeric tensors, and data from other ranks,
+/// are then undefined and must not cause errors.
+inline thread_local bool values_are_known = true;
+
+/// Purpose of an allocation, for cases in which the memory counter cannot infer it from the lifetime.
 enum class MemoryPurpose {
   by_time,             // inferred from the lifetime
   gathered,            // unsharded parameters
