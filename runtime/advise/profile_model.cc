@@ -8,7 +8,8 @@
 
 #include "runtime/advise/layout.h"
 #include "runtime/config/config_field.h"
-#include "runtime/datasets/samples.h"
+#include "runtime/data/examples.h"
+#include "runtime/datasets/run_datasets.h"
 #include "runtime/parallel/parallel_model.h"
 #include "runtime/parallel/parameters/meta_construction.h"
 #include "runtime/parallel/parameters/parameter_table.h"
@@ -62,11 +63,10 @@ int64_t add_parameters(ModelProfile& profile, const ParameterTable& table) {
 }
 
 int64_t tokens_of_row(const RunConfig& config) {
-  if (!config.reads("examples") && !config.reads("parquet")) return config.train.seq_len;
-  const DataSet set = find_data_sets(config).front();
-  const auto samples = prepare_samples(config, set, Split::training, 0);
-  if (set.has_parquet()) return samples->tokens();
-  const auto shape = ExampleSamples(set.files.training, config.network).examples().row_shape("input_ids");
+  if (!config.reads(&DataFormat::has_rows)) return config.train.seq_len;
+  const std::shared_ptr<const Dataset> dataset = open_training_data(config).front().training;
+  if (!dataset->examples()) return dataset->tokens();
+  const auto shape = dataset->examples()->row_shape("input_ids");
   return std::reduce(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());  // over all texts of a sample
 }
 

@@ -11,8 +11,8 @@
 #include <limits>
 #include <set>
 
-#include "runtime/checkpoint/examples.h"
 #include "runtime/config/config_field.h"
+#include "runtime/data/model_inputs.h"
 #include "runtime/model/tasks.h"
 
 namespace modular {
@@ -69,8 +69,8 @@ std::vector<std::string> RunConfig::data_formats() const {
   return formats;
 }
 
-bool RunConfig::reads(std::string_view format) const {
-  return std::ranges::any_of(data_formats(), [&](const std::string& one) { return one == format; });
+bool RunConfig::reads(bool DataFormat::* property) const {
+  return std::ranges::any_of(data_formats(), [&](const std::string& one) { return has_property(one, property); });
 }
 
 Schedule RunConfig::schedule() const {
@@ -180,16 +180,6 @@ MeshShape RunConfig::mesh_shape(int64_t world_size) const {
     shape[Axis::dp_shard] = world_size / others;
   }
   return shape;
-}
-
-std::optional<Masking> RunConfig::masking() const {
-  if (find_task(network.entry->task)->tokens != Task::Tokens::masked_targets) return {};
-  return Masking{data.mask_probability, data.mask_token};
-}
-
-std::optional<Packing> RunConfig::packing() const {
-  if (!data.pack) return {};
-  return Packing{.end_of_text = data.end_of_text, .is_next_predicted = !masking()};
 }
 
 std::optional<int64_t> get_bytes(const std::string& text) {

@@ -10,9 +10,7 @@
 
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/data/batches.h"
-#include "runtime/data/files.h"
-#include "runtime/data/masking.h"
-#include "runtime/data/packing.h"
+#include "runtime/data/data_formats.h"
 #include "runtime/evaluation/metric.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/optim/options.h"
@@ -380,7 +378,8 @@ struct RunConfig {
 
   /// All data formats: data.format, or those of data.sets.
   std::vector<std::string> data_formats() const;
-  bool reads(std::string_view format) const;
+  /// Whether one of them has that property.
+  bool reads(bool DataFormat::* property) const;
 
   Schedule schedule() const;
   /// Number of samples in train.epochs passes over `samples`. Throws ConfigError if it overflows.
@@ -398,12 +397,6 @@ struct RunConfig {
 
   /// The mesh on `world_size` ranks. Throws ConfigError if the axes do not multiply to that number.
   MeshShape mesh_shape(int64_t world_size) const;
-
-  /// How the documents of a row are separated; nullopt unless data.pack is set. Positions start at 0.
-  std::optional<Packing> packing() const;
-
-  /// How targets are made from tokens; nullopt if each token is a target. For tasks that train on tokens alone.
-  std::optional<Masking> masking() const;
 
   /// The samples of each step for the rank at `dp_rank`. Throws ConfigError if the batch does not divide evenly, or
   /// while train.micro_batches is 0.

@@ -19,7 +19,7 @@ namespace modular {
 namespace {
 
 /// Whether the samples are rows of the files.
-bool has_rows(const std::string& format) { return format == "examples" || format == "parquet"; }
+bool has_rows(const std::string& format) { return has_property(format, &DataFormat::has_rows); }
 
 /// Collects the problems of a config.
 class Check {
@@ -226,7 +226,8 @@ void validate_rows(const RunConfig& config, Check& check) {
        {std::pair("data.trim", data.trim), std::pair("data.group_by_length", data.group_by_length)})
     check.unless(!is_set || has_rows(formats[0]), {key},
                  fmt::format("{} is for examples, whose attention_mask says how long they are: leave it out", key));
-  const auto other = std::ranges::find_if(formats, [](const auto& one) { return one != "bytes"; });
+  const auto other =
+      std::ranges::find_if(formats, [](const auto& one) { return !has_property(one, &DataFormat::ids_are_bytes); });
   check.unless(
       !data.pack || data.end_of_text >= 0 || other == formats.end() || has_rows(*other), {"data.pack"},
       fmt::format("data.pack separates documents, and files of {} do not mark where one ends: set data.end_of_text "
@@ -242,7 +243,9 @@ void validate_partitions(const RunConfig& config, Check& check) {
   check.one_of("data.order", data.order, {"rows", "partitions"});
   const bool partitions = data.order == "partitions";
   check.unless(
-      !partitions || std::ranges::all_of(formats, [](auto& one) { return one == "parquet"; }), {"data.order"},
+      !partitions ||
+          std::ranges::all_of(formats, [](auto& one) { return has_property(one, &DataFormat::has_row_groups); }),
+      {"data.order"},
       "data.order is \"partitions\", which consist of row groups of Parquet files: set data.format to \"parquet\", "
       "or leave it out");
   check.unless(

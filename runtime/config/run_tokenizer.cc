@@ -14,7 +14,9 @@ namespace fs = std::filesystem;
 
 fs::path kept_tokenizer(const RunConfig& config) { return fs::path(config.train.dir) / kTokenizerFolder; }
 
-bool reads_bytes(const RunConfig& config) { return config.data.format == "bytes" && !config.data.paths.empty(); }
+bool reads_bytes(const RunConfig& config) {
+  return has_property(config.data.format, &DataFormat::ids_are_bytes) && !config.data.paths.empty();
+}
 
 fs::path named_tokenizer(const RunConfig& config) {
   for (const fs::path& folder : {fs::path(config.model.tokenizer), kept_tokenizer(config)})

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "runtime/datasets/samples.h"
+#include "runtime/datasets/run_datasets.h"
 #include "runtime/mesh/print.h"
 
 namespace modular {

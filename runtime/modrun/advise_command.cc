@@ -149,8 +149,7 @@ void show_advice(const Arguments& arguments) {
   RunConfig config = read_run_config_for(arguments);
   if (config.train.epochs > 0.0) {
     int64_t samples = 0;
-    for (const DataSet& set : find_data_sets(config))
-      samples += prepare_samples(config, set, Split::training, 0)->count();
+    for (const RunDataset& set : open_training_data(config)) samples += set.training->count();
     count_steps(config, samples);
   }
   const Cluster cluster = make_cluster(given, config);

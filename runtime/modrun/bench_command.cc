@@ -204,7 +204,7 @@ PreparedCommand prepare_measure(const Arguments& arguments, const Environment& e
   command.options.settings = resolved_config(env.world_size, run->config, run->sets, /*reads_weights=*/false);
   command.options.settings.emplace_back("--steps and --warm-up",
                                         fmt::format("{}, {}", arguments.steps, arguments.warm_up));
-  command.before_ranks = [run] { check_examples(run->config, run->sets); };
+  command.before_ranks = [run] { validate_datasets(run->config, run->sets); };
   command.run = [run, arguments](Mesh& mesh) {
     const Measurement measured = measure(*run, mesh, arguments.warm_up, arguments.steps);
     if (mesh.rank() != 0) return 0;

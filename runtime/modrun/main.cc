@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 
 #include "runtime/launch/failure.h"
 #include "runtime/launch/launcher.h"
@@ -130,7 +131,15 @@ int run(const std::vector<std::string>& words) {
   if (status != 0 || !command.run) return status;
   if (launch_line.needs_launcher()) {
     setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);
-    return launch_self(launch_line.options, launch_line.rest, command.before_ranks);
+    // The ranks open the data themselves, so the launcher lets go of it after its checks.
+    std::function<void()> before_ranks;
+    if (launch_line.options.nodes > 1 && command.before_ranks)
+      before_ranks = [kept = std::make_shared<PreparedCommand>(command)] {
+        kept->before_ranks();
+        *kept = {};
+      };
+    command = {};
+    return launch_self(launch_line.options, launch_line.rest, before_ranks);
   }
   cpu::install_cpu_caching_allocator();
   install_fused_functions();

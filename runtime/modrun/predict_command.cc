@@ -5,10 +5,10 @@
 #include <limits>
 #include <numeric>
 
-#include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/data/hidden_items.h"
-#include "runtime/datasets/model_checks.h"
+#include "runtime/data/examples.h"
+#include "runtime/data/masking.h"
+#include "runtime/data/model_inputs.h"
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/evaluation/predictions.h"
 #include "runtime/mesh/collectives.h"

@@ -8,7 +8,7 @@
 #include "runtime/checkpoint/tokenizer_files.h"
 #include "runtime/config/config_field.h"
 #include "runtime/config/printed_command.h"
-#include "runtime/datasets/model_checks.h"
+#include "runtime/data/model_inputs.h"
 #include "runtime/files/open_file.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"

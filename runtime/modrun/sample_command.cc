@@ -69,7 +69,7 @@ PreparedCommand prepare_sample(const Arguments& arguments, const Environment& en
   config.sample.prompt = prompts->texts.front();
   check_sampling(config);
   const std::filesystem::path tokenizer = tokenizer_of_trained(config);
-  if (tokenizer.empty() && !config.reads("bytes"))
+  if (tokenizer.empty() && !config.reads(&DataFormat::ids_are_bytes))
     throw ConfigError(
         fmt::format("data.format is \"{}\", and there is no tokenizer to write text with: name its folder with --set "
                     "model.tokenizer=FOLDER",

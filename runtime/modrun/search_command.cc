@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "runtime/config/config_field.h"
-#include "runtime/datasets/data_sets.h"
-#include "runtime/datasets/sentence_data.h"
+#include "runtime/datasets/inferred_config.h"
+#include "runtime/datasets/run_datasets.h"
 #include "runtime/launch/launcher.h"
 #include "runtime/launch/process.h"
 #include "runtime/mesh/libraries.h"
@@ -75,12 +75,12 @@ void check_values(const Arguments& arguments, const SearchConfig& search, const 
 }
 
 /// Rejects objectives that runs of this config do not have.
-void check_objectives(const RunConfig& config, const std::vector<DataSet>& sets, const SearchConfig& search) {
+void check_objectives(const RunConfig& config, const std::vector<RunDataset>& sets, const SearchConfig& search) {
   std::vector<std::string> known(kRunObjectives.begin(), kRunObjectives.end());
   std::ranges::transform(own_objectives(), std::back_inserter(known), &OwnObjective::name);
   if (!search.objective_command.empty()) known.emplace_back(kCommandObjective);
   const size_t without_validation_set = known.size();
-  if (std::ranges::any_of(sets, &DataSet::has_validation)) {
+  if (std::ranges::any_of(sets, &RunDataset::has_validation)) {
     known.emplace_back("val_loss");
     std::ranges::transform(config.eval_metrics(), std::back_inserter(known), &Metric::name);
   }
@@ -177,7 +177,8 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   const int64_t ranks = launch_options.ranks_per_node, workers = arguments.workers;
   Environment env{.world_size = ranks, .local_world_size = ranks};
   check_values(arguments, search, env);
-  std::vector<DataSet> sets = find_data_sets(config);
+  std::vector<RunDataset> sets = find_data_sets(config);
+  if (needs_sentence_loss(config)) open_datasets(config, sets);
   choose_sentence_loss(config, sets);
   check_objectives(config, sets, search);
   check_pruner(config, search);

@@ -63,7 +63,7 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& env
     check_machine_memory(run->config, run->mesh, ranks, machine_memory());
     check_run_folder(*run);
     check_tokenizer(run->config);  // first, as it explains errors of data with ids of another tokenizer
-    check_examples(run->config, run->sets);
+    validate_datasets(run->config, run->sets);
     check_wandb(run->config);
     // Detect a missing Python for the final sample now, not at the end.
     if (const auto& sample = run->config.sample; !sample.prompt.empty())

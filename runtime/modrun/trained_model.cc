@@ -5,7 +5,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/stored_tensors.h"
-#include "runtime/datasets/label_names.h"
+#include "runtime/datasets/inferred_config.h"
 #include "runtime/modrun/run_config.h"
 
 namespace modular {

@@ -11,7 +11,7 @@
 
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/config/config_errors.h"
-#include "runtime/datasets/model_checks.h"
+#include "runtime/data/model_inputs.h"
 
 namespace modular {
 namespace {
@@ -43,7 +43,7 @@ std::string ranks_of_machine(int64_t ranks) {
 
 /// A rank's samples per step if they are cut out of texts, with length train.seq_len; 0 for other samples.
 double samples_of_rank(const RunConfig& config, const MeshShape& mesh) {
-  if (config.reads("examples") || config.reads("parquet") || config.reads("images")) return 0.0;
+  if (config.reads(&DataFormat::holds_samples)) return 0.0;
   return static_cast<double>(config.train.batch_size) /
          static_cast<double>(mesh[Axis::dp_replicate] * mesh[Axis::dp_shard]);
 }

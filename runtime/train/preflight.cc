@@ -17,15 +17,10 @@
 #include "runtime/config/config_errors.h"
 #include "runtime/config/config_field.h"
 #include "runtime/config/resize_embeddings.h"
-#include "runtime/data/token_check.h"
-#include "runtime/datasets/images.h"
-#include "runtime/datasets/label_names.h"
+#include "runtime/datasets/inferred_config.h"
 #include "runtime/datasets/model_checks.h"
-#include "runtime/datasets/packing_check.h"
-#include "runtime/datasets/parquet_samples.h"
 #include "runtime/datasets/partitions.h"
-#include "runtime/datasets/samples.h"
-#include "runtime/datasets/sentence_data.h"
+#include "runtime/datasets/run_datasets.h"
 #include "runtime/files/open_file.h"
 #include "runtime/parallel/parameters/meta_construction.h"
 #include "runtime/train/device_usage.h"
@@ -197,18 +192,19 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   run.sets = find_data_sets(settings);
   add_line(run.note, infer_problem(run.config, run.sets));
   add_line(run.note, name_labels(run.config, run.sets));
+  open_datasets(settings, run.sets);
   choose_sentence_loss(run.config, run.sets);
   reject_if(checkpoint_best_error(settings));
   int64_t samples = 0;
-  for (const DataSet& set : run.sets) {
-    samples += prepare_samples(settings, set, Split::training, 0)->count();
-    prepare_samples(settings, set, Split::validation, 0);
+  for (const RunDataset& set : run.sets) {
+    check_sentence_data(settings, set);
+    samples += set.training->count();
   }
   count_steps(run.config, samples);
   check_trace(settings, world_size);
   for (const auto& [key, is_set] : {std::pair("checkpoint.best", !settings.checkpoint.best.empty()),
                                     std::pair("eval.patience", settings.eval.patience > 0)})
-    if (is_set && std::ranges::none_of(run.sets, &DataSet::has_validation))
+    if (is_set && std::ranges::none_of(run.sets, &RunDataset::has_validation))
       throw_option_error(
           settings, key,
           fmt::format("{} compares evaluations, and there is no validation data: set data.validation_every, "
@@ -242,33 +238,6 @@ Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
   }
   prepare_partitions(run.config, run.sets, settings.batch_shape(run.mesh, 0).dp_size);
   return run;
-}
-
-/// Reads all rows.
-static void check_rows(const RunConfig& config, const ParquetSamples& samples) {
-  samples.measure();
-  const auto longest = longest_sequence(config.network);
-  if (longest && samples.longest().input > *longest)
-    throw ConfigError(fmt::format("a row of data.paths has {} tokens, and {} has positions for {}: {}",
-                                  samples.longest().input, config.network.entry->architecture, *longest,
-                                  advice_on_positions(config)));
-}
-
-void check_examples(const RunConfig& config, const std::vector<DataSet>& sets, bool trains) {
-  for (const DataSet& set : sets)
-    for (const auto* files : {&set.files.training, &set.files.validation}) {
-      if (files->empty() || (!trains && files == &set.files.training && set.options.validation_fraction == 0.0))
-        continue;
-      if (set.has_parquet()) {
-        check_rows(config, ParquetSamples(*files, config.network));
-      } else if (set.has_examples()) {
-        const ExampleSamples samples(*files, config.network);
-        samples.examples().check_ids();
-        check_label_values(config, set, samples.examples());
-      } else if (!set.has_images()) {
-        check_tokens(*files, vocab_size(config.network));
-      }
-    }
 }
 
 void make_run_folder(const Run& run) {

@@ -3,14 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/config/config.h"
-#include "runtime/data/samples.h"
-#include "runtime/datasets/data_sets.h"
-#include "runtime/datasets/samples.h"
+#include "runtime/datasets/run_datasets.h"
 
 namespace modular {
 
@@ -29,7 +26,7 @@ struct Run {
   RunConfig config;
   RunRequest request;
   MeshShape mesh;
-  std::vector<DataSet> sets;
+  std::vector<RunDataset> sets;      // opened
   std::filesystem::path checkpoint;  // to resume from; empty for a new run
   std::string note;                  // lines for the user before the run starts; may be empty
 
@@ -58,11 +55,6 @@ void check_weights(const std::filesystem::path& folder, const ModelConfig& model
 /// Whether this process reads the tensors of model.checkpoint before ranks start. If only rank 0 reads them, that is
 /// rank 0 and, on its machine, the launcher.
 bool reads_weights(const RunConfig& config);
-
-/// Throws DataError or std::runtime_error if an id of an example or a token file is out of range for the model. Unless
-/// `trains`, checks only validation files. Reads all examples, and of token files what check_tokens() reads. Called
-/// once per job.
-void check_examples(const RunConfig& config, const std::vector<DataSet>& sets, bool trains = true);
 
 /// Sets train.steps for train.epochs passes over `samples`, if train.epochs is set. Uses train.batch_size.
 void count_steps(RunConfig& config, int64_t samples);

@@ -78,7 +78,8 @@ void add_files(ResolvedConfig& settings, const std::string& key, const std::vect
                           make_description(files[index], index % every == 0));
 }
 
-ResolvedConfig resolved_config(int64_t ranks, RunConfig config, const std::vector<DataSet>& sets, bool reads_weights) {
+ResolvedConfig resolved_config(int64_t ranks, RunConfig config, const std::vector<RunDataset>& sets,
+                               bool reads_weights) {
   ResolvedConfig settings;
   if (ranks == 1) return settings;
   const fs::path checkpoint = config.model.checkpoint, schedule = config.parallel.schedule,
@@ -103,7 +104,7 @@ ResolvedConfig resolved_config(int64_t ranks, RunConfig config, const std::vecto
   fields.insert(fields.end(), of_model.begin(), of_model.end());
   for (const ConfigField& field : fields) settings.emplace_back(field.path, toml_value(field.value));
 
-  for (const DataSet& set : sets) {
+  for (const RunDataset& set : sets) {
     std::vector<fs::path> files;
     for (const auto* list : {&set.files.training, &set.files.validation})
       for (const DataFile& file : *list) files.push_back(file.path);

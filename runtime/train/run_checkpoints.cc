@@ -78,7 +78,7 @@ DataPosition RunCheckpoints::restore(const fs::path& checkpoint, Progress& progr
   model_.parameters_changed();
   DataPosition position = {saved_number(checkpoint, state, "samples")};
   if (run_.sets.size() > 1)
-    for (const DataSet& set : run_.sets)
+    for (const RunDataset& set : run_.sets)
       position.sets.push_back({saved_number(checkpoint, state, "samples of " + set.name),
                                saved_number(checkpoint, state, "steps of " + set.name)});
   return position;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/checkpoint_saver.h"
-#include "runtime/data/samples.h"
+#include "runtime/data/batches.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
 #include "runtime/train/folder_lock.h"

@@ -216,7 +216,6 @@ void use(RunConfig& config) {
   config.schedule();
   config.mesh_options();
   config.parallel_options();
-  config.masking();
   format_table(config);
   std::ofstream("again.toml") << format_toml(config);
   try {

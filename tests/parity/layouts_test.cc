@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/data/examples.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
 #include "tests/data/temporary_folder.h"

@@ -12,10 +12,10 @@
 #include <set>
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/config/config.h"
+#include "runtime/data/examples.h"
 #include "runtime/model/tasks.h"
 #include "runtime/modrun/forward.h"
 #include "runtime/ops/fused.h"
