@@ -70,6 +70,17 @@ bool can_hoist_before(const Stmt& statement, const std::vector<const Expr*>& use
   return true;
 }
 
+bool is_in_lambda(const Expr& expr, const Expr& use) {
+  if (!expr.span.contains(use.span)) return false;
+  return (expr.kind == Expr::Kind::lambda && &expr != &use) ||
+         std::ranges::any_of(expr.operands, [&](const Expr& operand) { return is_in_lambda(operand, use); });
+}
+
+/// Whether `use` is in a lambda of the statement, which may run several times.
+bool is_in_lambda(const Stmt& statement, const Expr& use) {
+  return std::ranges::any_of(statement.exprs, [&](const Expr& expr) { return is_in_lambda(expr, use); });
+}
+
 /// The expression that names the holder of a layer or module in a call: `layer` in `*layer` and `layer.get()`.
 const Expr& holder_in(const Expr& object) {
   const bool opens = object.type.find("Impl") != std::string::npos && object.operands.size() == 1 &&
@@ -168,6 +179,7 @@ class Weaver {
           break;
         case Call::attention:
         case Call::cross_entropy:
+        case Call::cross_entropy_outputs:
         case Call::sampled_cross_entropy:
         case Call::rms_norm:
         case Call::alibi_slopes:  // the function has the same name in tp
@@ -195,8 +207,8 @@ class Weaver {
     return names;
   }
 
-  /// Inserts one `auto x_tp = tp::enter(x);` for all layers that read the same value. Wraps each use instead if no
-  /// statement can be inserted or the name is taken.
+  /// Wraps the use of a value that one layer reads. Inserts one `auto x_tp = tp::enter(x);` for several layers that
+  /// read the same value, but wraps each use if no statement can be inserted or the name is taken.
   void weave_enter(Editor& editor, const Function& function, const std::vector<Placement>& placements,
                    const Placement& first, std::set<std::string>& names) {
     std::vector<const Expr*> uses;
@@ -206,7 +218,8 @@ class Weaver {
     const auto [block, index] = common_block(function.body.statements, uses);
     const Stmt& statement = (*block)[index];
     const std::string name = first.variable + "_tp";
-    if (!can_hoist_before(statement, uses) || !names.insert(name).second) {
+    const bool is_read_once = uses.size() == 1 && !is_in_lambda(statement, *uses.front());
+    if (is_read_once || !can_hoist_before(statement, uses) || !names.insert(name).second) {
       for (const Expr* use : uses) editor.wrap(use->span, "tp::enter(", ")");
       return;
     }

@@ -100,9 +100,7 @@ class Planner {
   void split(const ModuleNode& layer, const std::string& parameter) {
     const Partition partition = find_partition(layer, parameter);
     if (!partition.dim) return;
-    EntryPlan::Split& split = plan_.tensor_splits.emplace_back();
-    split.parameter = parameter.empty() ? layer.path : layer.path_to(parameter);
-    split.dim = *partition.dim;
+    EntryPlan::Split split{parameter.empty() ? layer.path : layer.path_to(parameter), *partition.dim, {}};
     for (const Size& part : partition.parts) {
       divide(part, layer.field->where, "a part of " + layer.path);
       split.parts.push_back(product_text(part));
@@ -112,6 +110,9 @@ class Planner {
     const Size size = split_size(layer, *partition.dim);
     if (partition.parts.empty() && (size.known || parameter.empty()))
       divide(size, layer.field->where, "the split size of " + layer.path);
+    // Alternatives of a OneOf may have parameters of the same name.
+    if (std::ranges::find(plan_.tensor_splits, split) == plan_.tensor_splits.end())
+      plan_.tensor_splits.push_back(std::move(split));
   }
 
   void add_counts(const ModuleNode& node) {

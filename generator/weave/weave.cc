@@ -1,6 +1,7 @@
 #include "generator/weave/weave.h"
 
 #include <algorithm>
+#include <set>
 
 #include "generator/weave/insert_calls.h"
 #include "generator/weave/interpreter.h"
@@ -71,6 +72,20 @@ std::vector<Tree> module_trees(const FamilyModel& family) {
   return trees;
 }
 
+/// The plans of the family's classes that entries hold as members. Entries state most of their rows through them.
+std::vector<EntryPlan> derive_member_plans(const FamilyModel& family, const std::vector<Tree>& trees) {
+  std::set<const Class*> held;
+  for (const Tree& tree : trees)
+    if (tree.is_entry)
+      for (const auto& child : tree.root->children)
+        if (child->type && !find_annotation(child->type->annotations, "entry")) held.insert(child->type);
+  std::vector<EntryPlan> plans;
+  std::vector<Finding> reported;  // for the entries already
+  for (const Tree& tree : trees)
+    if (held.contains(tree.root->type)) plans.push_back(derive_plan(family, *tree.root, reported));
+  return plans;
+}
+
 /// The result of interpreting all methods on shard types.
 struct Run {
   Interpretation interpretation;
@@ -127,6 +142,7 @@ std::vector<Finding> weave(FamilyModel& family) {
       std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.is_error; });
   if (failed) return findings;
   family.plans = std::move(plans);
+  family.member_plans = derive_member_plans(family, trees);
   insert_calls(family, run.interpretation, findings);
   return findings;
 }

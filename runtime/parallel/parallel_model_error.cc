@@ -84,7 +84,7 @@ std::string ParallelModel::error(const Entry& entry, const AnyConfig& config, co
   const std::vector<int64_t> sizes = stack_sizes(*model.module, *entry.plan);
   if (sizes.empty()) return fmt::format("{} cannot be cut into pipeline stages: set pp to 1", entry.architecture);
   const Plan& plan = *entry.plan;
-  std::string lists(plan.split_list);
+  std::string lists = plan.split_list;
   if (plan.first_stack) {
     const auto name = [](std::string_view list) {
       return list.empty() ? std::string_view("a stack that is not split") : list;

@@ -26,7 +26,7 @@ bool starts_with_path(std::string_view name, std::string_view path) {
   return path.empty() || (name.starts_with(path) && (name.size() == path.size() || name[path.size()] == '.'));
 }
 
-bool any_holds(const std::vector<std::string_view>& patterns, std::string_view name) {
+bool any_holds(const std::vector<std::string>& patterns, std::string_view name) {
   return std::ranges::any_of(patterns, [&](std::string_view pattern) { return lies_in(pattern, name); });
 }
 
@@ -207,7 +207,7 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
           return !layer || stage->holds(*layer);
         });
       });
-      const auto used_by = [&](const std::vector<std::string_view>& patterns) {
+      const auto used_by = [&](const std::vector<std::string>& patterns) {
         return std::ranges::any_of(parameter.names, [&](const std::string& name) { return any_holds(patterns, name); });
       };
       parameter.in_every_stage =
