@@ -6,8 +6,7 @@
 
 #include <algorithm>
 
-#include "generator/resolve/effects.h"
-#include "generator/resolve/remakes.h"
+#include "generator/resolve/registrations.h"
 
 namespace modgen {
 namespace {

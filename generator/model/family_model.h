@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "generator/model/body.h"
+#include "generator/source/annotations.h"
 
 namespace modgen {
 
@@ -23,10 +24,9 @@ struct Text {
   std::vector<Edit> edits;
 };
 
-/// An annotation on a class or member: "fsdp_unit", "tp_colwise", "tied_to", … (the prelude's names without
-/// "modular.").
+/// An annotation on a class or member.
 struct Annotation {
-  std::string kind;
+  AnnotationKind kind = AnnotationKind::none;
   std::vector<std::string> arguments;  // source text of expressions, resolved and renamed; contents of string literals
   SourceSpan where;                    // position in the spec that defines it
 };

@@ -1,4 +1,4 @@
-#include "generator/print/check_woven.h"
+#include "generator/print/print.h"
 
 #include <algorithm>
 #include <cctype>
@@ -7,7 +7,7 @@
 #include <set>
 #include <string_view>
 
-#include "generator/source/tokens.h"
+#include "generator/source/slices.h"
 #include "generator/weave/plan.h"
 
 namespace modgen {

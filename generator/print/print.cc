@@ -4,7 +4,6 @@
 #include <stdexcept>
 
 #include "generator/model/model.h"
-#include "generator/print/check_woven.h"
 #include "generator/print/format.h"
 #include "generator/print/print_plan.h"
 #include "generator/source/slices.h"

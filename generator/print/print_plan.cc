@@ -8,7 +8,7 @@
 #include <set>
 
 #include "generator/source/names.h"
-#include "generator/weave/layout.h"
+#include "generator/weave/weave.h"
 
 namespace modgen {
 namespace {

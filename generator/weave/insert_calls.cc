@@ -115,7 +115,7 @@ class Weaver {
       weave_placements(editor, function, found->second.placements);
       if (found->second.on_shards) weave_sharded_overload(function, *found->second.on_shards);
     }
-    if (owner && function.name == "forward" && find_annotation(owner->annotations, "fsdp_unit")) {
+    if (owner && function.name == "forward" && find_annotation(owner->annotations, AnnotationKind::fsdp_unit)) {
       function.method_before = unit_wrapper(family_, *owner, function);
       editor.replace(function.where, "forward_unit");
     }
@@ -329,11 +329,11 @@ class Weaver {
     };
     for (const Field& field : owner.fields) {
       for (const Annotation& tied : field.annotations) {
-        if (tied.kind == "tied_to" && tied.arguments.size() == 1) {
+        if (tied.kind == AnnotationKind::tied_to && tied.arguments.size() == 1) {
           const bool is_parameter = field.canonical == "at::Tensor";
           tie(is_parameter ? "this" : field.name, is_parameter ? field.name : field.name + "->weight",
               tied.arguments[0]);
-        } else if (tied.kind == "ties" && tied.arguments.size() == 2) {
+        } else if (tied.kind == AnnotationKind::ties && tied.arguments.size() == 2) {
           const std::string inner = field.name + "->" + inside(tied.arguments[0]);
           tie(inner.substr(0, inner.rfind("->")), inner, tied.arguments[1]);
         }
@@ -372,7 +372,7 @@ void check_ties(const FamilyModel& family, std::vector<Finding>& findings) {
   for (const Class& owner : family.classes) {
     const Annotation* tie = nullptr;
     for (const Field& field : owner.fields)
-      for (const char* kind : {"tied_to", "ties"})
+      for (const AnnotationKind kind : {AnnotationKind::tied_to, AnnotationKind::ties})
         if (const Annotation* found = find_annotation(field.annotations, kind); found && !tie) tie = found;
     if (!tie) continue;
     for (const Function& function : owner.functions) {

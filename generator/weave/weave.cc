@@ -15,7 +15,8 @@ namespace {
 void check_traversals(const ModuleNode& root, const Interpretation& interpretation, std::vector<Finding>& findings) {
   const Stacks stacks = find_stacks(root);
   for_each_node(root, [&](const ModuleNode& node) {
-    if (node.kind != ModuleNode::Kind::list || find_stage_position(node, stacks).kind != "pp_split") return;
+    if (node.kind != ModuleNode::Kind::list || find_stage_position(node, stacks).kind != AnnotationKind::pp_split)
+      return;
     for (const auto& [function, found] : interpretation)
       if (found.traversal && found.traversal->list == node.field) return;
     findings.push_back({true,
@@ -42,7 +43,8 @@ std::vector<EntryPlan::StageCut> stage_cuts(const ModuleNode& root, const Interp
   std::vector<EntryPlan::StageCut> cuts, between;
   const Stacks stacks = find_stacks(root);
   for_each_node(root, [&](const ModuleNode& node) {
-    const bool is_list = node.kind == ModuleNode::Kind::list && find_stage_position(node, stacks).kind == "pp_split";
+    const bool is_list =
+        node.kind == ModuleNode::Kind::list && find_stage_position(node, stacks).kind == AnnotationKind::pp_split;
     if (is_list)
       for (const ModuleNode* at = &node; at; at = at->parent)
         for (const auto& [function, found] : interpretation)
@@ -67,7 +69,7 @@ std::vector<Tree> module_trees(const FamilyModel& family) {
   std::vector<Tree> trees;
   for (const bool is_entry : {true, false})
     for (const Class& owner : family.classes)
-      if (!owner.holder.empty() && (!is_entry || find_annotation(owner.annotations, "entry")))
+      if (!owner.holder.empty() && (!is_entry || find_annotation(owner.annotations, AnnotationKind::entry)))
         trees.push_back({build_tree(family, owner), is_entry});
   return trees;
 }
