@@ -107,6 +107,12 @@ struct TrainSection {
   int64_t steps = 1000, batch_size = 16, batch_size_per_rank = 0, micro_batches = 1, seq_len = 256, seed = 1;
   bool deterministic = false;
 
+  std::filesystem::path checkpoints() const { return std::filesystem::path(dir) / "checkpoints"; }
+  std::filesystem::path event_files() const { return std::filesystem::path(dir) / "tensorboard"; }
+  std::filesystem::path traces() const { return std::filesystem::path(dir) / "trace"; }
+  /// Number of samples in `epochs` passes over `samples`. Throws ConfigError if it overflows.
+  int64_t samples_of_epochs(int64_t samples) const;
+
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("dir", dir, "folder of the run's files");
@@ -225,6 +231,10 @@ struct ParallelSection {
   bool bf16 = false;
   Recomputation recompute;
   std::vector<std::string> units = {"*"}, offload, float8;
+
+  bool has_backend_library() const { return backend.find('/') != std::string::npos; }
+  /// The mesh on `world_size` ranks. Throws ConfigError if the axes do not multiply to that number.
+  MeshShape mesh_shape(int64_t world_size) const;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
@@ -382,21 +392,12 @@ struct RunConfig {
   bool reads(bool DataFormat::* property) const;
 
   Schedule schedule() const;
-  /// Number of samples in train.epochs passes over `samples`. Throws ConfigError if it overflows.
-  int64_t samples_of_epochs(int64_t samples) const;
   ParallelOptions parallel_options() const;
   /// Loads the library of parallel.backend, if it names one. Throws ConfigError if the library cannot be used, or if it
   /// comes from a run's folder and was ignored.
   MeshOptions mesh_options() const;
   /// Whether rank 0 alone reads model.checkpoint and sends the others what they need.
   bool first_reads() const { return model.readers == "first" || !checkpoint.shared; }
-  bool has_backend_library() const { return parallel.backend.find('/') != std::string::npos; }
-  std::filesystem::path checkpoints() const { return std::filesystem::path(train.dir) / "checkpoints"; }
-  std::filesystem::path event_files() const { return std::filesystem::path(train.dir) / "tensorboard"; }
-  std::filesystem::path traces() const { return std::filesystem::path(train.dir) / "trace"; }
-
-  /// The mesh on `world_size` ranks. Throws ConfigError if the axes do not multiply to that number.
-  MeshShape mesh_shape(int64_t world_size) const;
 
   /// The samples of each step for the rank at `dp_rank`. Throws ConfigError if the batch does not divide evenly, or
   /// while train.micro_batches is 0.

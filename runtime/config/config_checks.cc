@@ -1,4 +1,4 @@
-#include "runtime/config/config_checks.h"
+#include "runtime/config/config_errors.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,7 +10,6 @@
 #include <iterator>
 #include <tuple>
 
-#include "runtime/config/config_errors.h"
 #include "runtime/config/config_field.h"
 #include "runtime/model/tasks.h"
 #include "runtime/optim/optimizer.h"
@@ -96,7 +95,8 @@ void validate_objectives(const RunConfig& config, Check& check) {
 void validate_backend(const RunConfig& config, Check& check) {
   const auto& [backend, device] = std::tie(config.parallel.backend, config.train.device);
   check.unless(
-      config.has_backend_library() || backend == "auto" || backend == "gloo" || backend == "nccl", {"parallel.backend"},
+      config.parallel.has_backend_library() || backend == "auto" || backend == "gloo" || backend == "nccl",
+      {"parallel.backend"},
       fmt::format("parallel.backend is \"{}\": it must be auto, gloo, nccl, or the path of a shared library, with a "
                   "slash in it",
                   backend));
@@ -113,8 +113,10 @@ void validate_memory(const RunConfig& config, Check& check) {
     check.unless(std::ranges::find(offload_names(), name) != offload_names().end(), {"parallel.offload"},
                  fmt::format("parallel.offload has \"{}\": it may hold {}", name, fmt::join(offload_names(), ", ")));
   const Offload offload = to_offload(config.parallel.offload);
+  const auto kind = std::ranges::find(optimizer_kinds(), optim.name, &OptimizerKind::name);
   check.unless(
-      !offload.optimizer || (optim.name != "adafactor" && optim.name != "muon"), {"parallel.offload", "optim.name"},
+      !offload.optimizer || kind == optimizer_kinds().end() || !kind->communicates(),
+      {"parallel.offload", "optim.name"},
       fmt::format("parallel.offload keeps the optimizer in host memory, and optim.name = \"{}\" communicates its "
                   "updates between devices: use adamw or sgd, or leave {} out",
                   optim.name, offload.parameters ? "parameters" : "optimizer"));

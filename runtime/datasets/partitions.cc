@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "runtime/checkpoint/atomic_folder.h"
-#include "runtime/config/printed_command.h"
+#include "runtime/config/config_field.h"
 #include "runtime/data/parquet_library.h"
 #include "runtime/files/open_file.h"
 

@@ -1,5 +1,7 @@
+// `modrun eval`.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "runtime/datasets/inferred_config.h"
@@ -9,14 +11,14 @@
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
-#include "runtime/modrun/trained_model.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/resolved_config.h"
 #include "runtime/train/validation.h"
 
 namespace modular {
+namespace {
 
-PreparedCommand prepare_eval(const Arguments& arguments, const Environment& env) {
+PreparedCommand prepare_eval(const ConfigArguments& arguments, const Environment& env) {
   const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, env.world_size));
   check_reading(trained->config);
   check_targets(trained->config);
@@ -51,6 +53,15 @@ PreparedCommand prepare_eval(const Arguments& arguments, const Environment& env)
     return 0;
   };
   return command;
+}
+
+}  // namespace
+
+ParsedCommand declare_eval(CLI::App& app) {
+  const auto arguments = std::make_shared<ConfigArguments>();
+  add_config_options(app, *arguments);
+  add_checkpoint_option(app, *arguments);
+  return RankCommand([arguments](const Environment& env) { return prepare_eval(*arguments, env); });
 }
 
 }  // namespace modular

@@ -23,6 +23,10 @@ struct OptimizerKind {
   const UpdateRule* layer_matrix_rule;
   const UpdateRule* other_rule;
   std::vector<std::string_view> settings;  // members of OptimizerOptions that it reads in addition to the common ones
+  double (*least_state)(const OptimizerOptions& options);  // elements of state per element of a parameter, at least
+
+  /// Whether an update needs more of a parameter than a rank's own slices.
+  bool communicates() const { return !layer_matrix_rule->axes.empty() || !other_rule->axes.empty(); }
 };
 
 /// All optimizers: "adamw", "sgd", "adafactor" and "muon".

@@ -106,8 +106,8 @@ class TrafficSince {
 };
 
 /// Bytes that CheckpointSaver copies before it writes.
-int64_t copied_for_checkpoints(const RunConfig& config, ParallelModel& model, Optimizer& optimizer) {
-  if (!config.checkpoint.background || config.checkpoint.every < 0) return 0;
+int64_t copied_for_checkpoints(const CheckpointSection& checkpoint, ParallelModel& model, Optimizer& optimizer) {
+  if (!checkpoint.background || checkpoint.every < 0) return 0;
   int64_t bytes = 0;
   for (const std::vector<TensorSlice>& slices : {get_slices(model), get_slices(optimizer.state())})
     for (const TensorSlice& slice : slices)
@@ -139,7 +139,7 @@ RankPlan plan_rank(const RunConfig& config, const MeshShape& shape, const BatchS
   log->begin("state");
   Optimizer optimizer(model.parameters(), config.optim, mesh);
   log->end();
-  plan.checkpoint_copy = copied_for_checkpoints(config, model, optimizer);
+  plan.checkpoint_copy = copied_for_checkpoints(config.checkpoint, model, optimizer);
 
   const auto step = [&](int64_t micro_batches) {
     std::vector<Batch> batches;
@@ -248,7 +248,7 @@ void fit_memory(RunConfig& config, int64_t world_size) {
   const int64_t memory = get_bytes(config.parallel.memory).value();
   const bool chooses = config.train.micro_batches == 0;
   if (chooses) config.train.micro_batches = 1;
-  const MeshShape mesh = config.mesh_shape(world_size);
+  const MeshShape mesh = config.parallel.mesh_shape(world_size);
   const int64_t rows = config.batch_shape(mesh, 0).micro_batch * config.train.micro_batches;  // per rank and step
   const auto peak = [&](int64_t micro_batches) {
     RunConfig tried = config;

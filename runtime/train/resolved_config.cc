@@ -85,7 +85,8 @@ ResolvedConfig resolved_config(int64_t ranks, RunConfig config, const std::vecto
   const fs::path checkpoint = config.model.checkpoint, schedule = config.parallel.schedule,
                  backend = config.parallel.backend;
   const bool all_read_weights = reads_weights && !config.first_reads();
-  const bool has_schedule = is_schedule_file(config.parallel.schedule), has_library = config.has_backend_library();
+  const bool has_schedule = is_schedule_file(config.parallel.schedule),
+             has_library = config.parallel.has_backend_library();
   // These may have another path on each machine.
   for (std::string* path : {&config.train.dir, &config.model.checkpoint, &config.model.base, &config.model.tokenizer,
                             &config.sample.python, &config.metrics.python})

@@ -45,7 +45,7 @@ RunCheckpoints::RunCheckpoints(Run& run, Mesh& mesh, ParallelModel& model, Optim
       optimizer_(optimizer),
       lock_(lock),
       slices_(get_slices(model)),
-      saver_({.folder = config_.checkpoints(),
+      saver_({.folder = config_.train.checkpoints(),
               .keep_last = config_.checkpoint.keep,
               .background = config_.checkpoint.background,
               .full = config_.checkpoint.form == "full",
@@ -66,7 +66,7 @@ DataPosition RunCheckpoints::restore(const fs::path& checkpoint, Progress& progr
   BestEvaluation& best = progress.best;
   best.read(state.values);
   const bool is_gone = mesh_.rank() == 0 && !config_.checkpoint.best.empty() && best.step() &&
-                       !fs::exists(checkpoint_of_step(config_.checkpoints(), *best.step()) / "checkpoint.json");
+                       !fs::exists(checkpoint_of_step(config_.train.checkpoints(), *best.step()) / "checkpoint.json");
   if (any_rank(mesh_.control(), is_gone, "the best checkpoint")) {
     if (mesh_.rank() == 0)
       print_to(stdout,

@@ -68,7 +68,7 @@ class Trainer {
         shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
         source_(mix(run.sets, shape_, config_.train.seed, config_.data.group_by_length)),
         checkpoints_(run, mesh, model_, optimizer_, lock),
-        trace_(config_.traces() / trace_file(mesh.rank()), config_.metrics.trace, mesh.device()),
+        trace_(config_.train.traces() / trace_file(mesh.rank()), config_.metrics.trace, mesh.device()),
         progress_{.best = BestEvaluation(config_.checkpoint.best.empty() ? "loss" : config_.checkpoint.best)} {}
 
   /// Returns the signal that ended the run before its last step, or 0.
@@ -173,22 +173,22 @@ class Trainer {
   /// Sets train.steps so that it ends after train.epochs passes, after the batch size changed or a rollback.
   void count_steps() {
     if (config_.train.epochs == 0.0) return;
-    const int64_t left = config_.samples_of_epochs(source_.samples()) - progress_.position.samples;
+    const int64_t left = config_.train.samples_of_epochs(source_.samples()) - progress_.position.samples;
     config_.train.steps = progress_.step + std::max<int64_t>((left + shape_.global() - 1) / shape_.global(), 0);
   }
 
   void open_folder() {
     const fs::path folder = config_.train.dir;
     if (run_.request.overwrite) {
-      for (const fs::path& old : {config_.checkpoints(), config_.event_files(), config_.traces(),
-                                  wandb_id_file(config_), wandb_files(config_)})
+      for (const fs::path& old : {config_.train.checkpoints(), config_.train.event_files(), config_.train.traces(),
+                                  wandb_id_file(folder), wandb_files(folder)})
         fs::remove_all(old);
-    } else if (run_.checkpoint.empty() && !find_checkpoint(config_.checkpoints()).empty()) {
+    } else if (run_.checkpoint.empty() && !find_checkpoint(config_.train.checkpoints()).empty()) {
       throw std::runtime_error(fmt::format(
           "another run has saved a checkpoint in {} in the meantime: --resume=auto continues it", folder.string()));
     } else if (!run_.request.checkpoint.empty()) {
       // From now on this is the newest checkpoint of the run, from which restarted ranks continue.
-      list_newest(config_.checkpoints(), run_.checkpoint, /*keep_last=*/0);
+      list_newest(config_.train.checkpoints(), run_.checkpoint, /*keep_last=*/0);
     }
     mark_job(folder);
     keep_tokenizer(config_, /*resumed=*/!run_.checkpoint.empty());
