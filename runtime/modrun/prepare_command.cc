@@ -11,11 +11,11 @@
 #include "runtime/config/config_field.h"
 #include "runtime/data/files.h"
 #include "runtime/data/model_inputs.h"
+#include "runtime/datasets/partitions.h"
 #include "runtime/files/open_file.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
-#include "runtime/parquet/repartition.h"
 #include "runtime/prepare/prepare.h"
 #include "runtime/train/preflight.h"
 

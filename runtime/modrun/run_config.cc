@@ -11,7 +11,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/stored_tensors.h"
-#include "runtime/datasets/label_names.h"
+#include "runtime/datasets/inferred_config.h"
 #include "runtime/files/open_file.h"
 #include "runtime/mesh/environment.h"
 #include "runtime/mesh/print.h"
