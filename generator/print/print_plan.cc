@@ -192,7 +192,7 @@ std::vector<PlanSource> plan_sources(const FamilyModel& family) {
     if (!statement.base) {
       source.table = definition(family, plan);
     } else {
-      // An entry's own plan is stated where the entry is registered, and so is before those that are based on it.
+      // The table of an earlier entry has been printed with that entry.
       const bool is_stated = !stated.insert(statement.base).second || is_entry(family, *statement.base);
       if (!is_stated) source.table = definition(family, *statement.base);
       const std::string rows = members(family, statement.rows);
