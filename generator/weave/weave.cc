@@ -80,7 +80,7 @@ std::vector<EntryPlan> derive_member_plans(const FamilyModel& family, const std:
   for (const Tree& tree : trees)
     if (tree.is_entry)
       for (const auto& child : tree.root->children)
-        if (child->type && !find_annotation(child->type->annotations, "entry")) held.insert(child->type);
+        if (child->type && !find_annotation(child->type->annotations, AnnotationKind::entry)) held.insert(child->type);
   std::vector<EntryPlan> plans;
   std::vector<Finding> reported;  // for the entries already
   for (const Tree& tree : trees)

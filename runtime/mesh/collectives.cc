@@ -8,7 +8,6 @@
 
 #include "runtime/mesh/status.h"
 #include "runtime/mesh/storage.h"
-#include "runtime/mesh/traffic.h"
 
 namespace modular {
 namespace {

@@ -1,11 +1,11 @@
-// Collectives whose errors name the value that they were called for. A collective starts immediately and has finished
-// when `wait` returns; on a GPU, `wait` makes the current stream wait for it. With a null group (one rank) it finishes
-// immediately.
+// Communication volume of a rank, counted where collectives are started.
 #pragma once
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -14,6 +14,29 @@
 #include "runtime/mesh/rendezvous.h"
 
 namespace modular {
+
+struct Exchanged {
+  int64_t exchanges = 0;  // collectives and messages through which this rank received data
+  /// Bytes that this rank received. For an all-gather or a reduce-scatter: the other ranks' chunks of the larger
+  /// tensor. For an all-reduce: twice that, the lower bound of all algorithms (Patarasuk & Yuan, Bandwidth optimal
+  /// all-reduce algorithms).
+  double bytes = 0.0;
+};
+
+/// Totals since the process started.
+struct Traffic : Exchanged {
+  std::map<std::string, Exchanged> over;  // by the axes of the group, e.g. "dp_replicate x dp_shard"
+};
+
+/// Counters of this process. Not thread-safe.
+inline Traffic& traffic() {
+  static Traffic counted;
+  return counted;
+}
+
+// Collectives whose errors name the value that they were called for. A collective starts immediately and has finished
+// when `wait` returns; on a GPU, `wait` makes the current stream wait for it. With a null group (one rank) it finishes
+// immediately.
 
 /// Thrown if a collective fails because a peer exited or did not arrive in time: usually a consequence, not the cause.
 class CollectiveError : public std::runtime_error {

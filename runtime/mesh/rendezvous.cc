@@ -1,6 +1,7 @@
 #include "runtime/mesh/rendezvous.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "runtime/mesh/backend_library.h"
 #include "runtime/mesh/libraries.h"
 
 // Keep this include order: ProcessGroupGloo.hpp declares nothing without this macro.
@@ -23,6 +25,22 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 namespace modular {
+namespace {
+bool has_loaded = false;
+}  // namespace
+
+bool has_loaded_backend() { return has_loaded; }
+
+MakeBackend load_backend(const std::string& path) {
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) throw std::runtime_error(fmt::format("the library cannot be loaded: {}", dlerror()));
+  const auto make = reinterpret_cast<MakeBackend>(dlsym(library, "modular_make_backend"));
+  if (!make)
+    throw std::runtime_error(
+        fmt::format("{} lacks modular_make_backend: define it as runtime/mesh/backend_library.h says", path));
+  has_loaded = true;
+  return make;
+}
 
 c10d::TCPStoreOptions loopback_store(uint16_t port) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

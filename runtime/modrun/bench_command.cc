@@ -1,31 +1,106 @@
 // `modrun bench`: compares parallelism strategies on the user's own model, data and machine. Each strategy is measured
 // by separate jobs (`modrun measure`), and the strategies take turns, so that a temporarily slower machine affects all
 // of them.
-#include <ATen/Parallel.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <stdlib.h>
 
+#include <ATen/Parallel.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <vector>
 
 #include "runtime/config/config_field.h"
+#include "runtime/datasets/partitions.h"
+#include "runtime/evaluation/evaluation.h"
 #include "runtime/launch/launcher.h"
 #include "runtime/launch/temporary_folder.h"
+#include "runtime/mesh/collectives.h"
+#include "runtime/mesh/mesh.h"
 #include "runtime/mesh/print.h"
+#include "runtime/mesh/status.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/plan/run_plan.h"
-#include "runtime/train/measure.h"
+#include "runtime/train/device_usage.h"
+#include "runtime/train/preflight.h"
 #include "runtime/train/resolved_config.h"
 
 namespace modular {
+
 namespace {
+
+/// Measurements of the steps after warm-up; the maximum over ranks unless stated otherwise.
+struct Measurement {
+  std::vector<double> seconds;  // per step, on rank 0
+  double samples_per_step = 0.0;
+  double memory_peak = 0.0;  // bytes
+  double exchanges = 0.0;    // collectives per step
+  double bytes = 0.0;        // bytes per step that a rank receives
+  double loss = 0.0;         // mean over the mesh at the last step
+};
+
+using Clock = std::chrono::steady_clock;
+
+/// Time at which the device has finished all submitted work.
+Clock::time_point now_on(const at::Device& device) {
+  if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+  return Clock::now();
+}
+
+/// Maximum over ranks.
+double largest(Mesh& mesh, double value, const char* what) {
+  at::Tensor all = at::full({1}, value, at::kDouble);
+  all_reduce(mesh.control(), all, what, c10d::ReduceOp::MAX).wait();
+  return all.item<double>();
+}
+
+/// Trains `warm_up` and then `steps` steps of `run`, from its first sample and from initial weights, regardless of
+/// model.checkpoint. Writes nothing. Collective.
+Measurement measure(Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) {
+  const RunConfig& config = run.config;
+  const auto seed = static_cast<uint64_t>(config.train.seed);
+  ParallelModel model(*config.network.entry, *config.network.config, mesh, config.parallel_options(), seed);
+  Optimizer optimizer(model.parameters(), config.optim, mesh);
+  open_partitions(config, run.sets);
+  const BatchShape shape = config.batch_shape(run.mesh, data_parallel_rank(mesh));
+  const MixedSource source = mix(run.sets, shape, config.train.seed, config.data.group_by_length);
+  DataPosition position;
+
+  Measurement measured{.samples_per_step = static_cast<double>(shape.global())};
+  Traffic before;
+  for (int64_t step = 0; step < warm_up + steps; ++step) {
+    set_phase(fmt::format("step {} of the measurement", step + 1));
+    auto batches = source.at(position);
+    position = source.after(position);
+    barrier(mesh.control(), "the ranks before a step");
+    if (step == warm_up) before = traffic();
+    const auto begin = now_on(mesh.device());
+    const LaunchedStep launched = model.launch_step(batches, step);
+    const GradientNorm gradient = find_gradient_norm(model.parameters(), mesh, launched.loss());
+    optimizer.step(config.schedule().at(step), clipping_to(config.optim.max_grad_norm, gradient));
+    model.parameters_changed();
+    measured.loss = model.finish_step(launched).loss;
+    if (step >= warm_up)
+      measured.seconds.push_back(std::chrono::duration<double>(now_on(mesh.device()) - begin).count());
+  }
+  const auto a_step = [&](double count) { return count / static_cast<double>(steps); };
+  measured.exchanges =
+      largest(mesh, a_step(static_cast<double>(traffic().exchanges - before.exchanges)), "the number of collectives");
+  measured.bytes = largest(mesh, a_step(traffic().bytes - before.bytes), "the bytes received");
+  measured.memory_peak = largest(mesh, static_cast<double>(memory_peak(mesh.device())), "the memory");
+  return measured;
+}
 
 namespace fs = std::filesystem;
 

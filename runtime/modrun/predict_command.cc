@@ -1,28 +1,108 @@
-// `modrun predict`.
+// `modrun predict`: classes, numbers, items or embeddings for rows, from a model's logits.
+#include <ATen/ATen.h>
 #include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
 #include <numeric>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
 
+#include "runtime/checkpoint/model_config.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/examples.h"
 #include "runtime/data/masking.h"
 #include "runtime/data/model_inputs.h"
 #include "runtime/evaluation/evaluation.h"
-#include "runtime/evaluation/predictions.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/print.h"
 #include "runtime/mesh/status.h"
+#include "runtime/model/tasks.h"
+#include "runtime/model/tensors.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/resolved_config.h"
 
 namespace modular {
+
 namespace {
+
+/// Tensors by their names in a file of predictions, with one row per sample.
+using Predictions = std::vector<std::pair<std::string, at::Tensor>>;
+
+using at::Tensor;
+
+constexpr int64_t kItems = 20;
+
+Predictions most_likely(const Tensor& logits) {
+  const Tensor scores = logits.softmax(-1);
+  return {{"labels", scores.argmax(-1)}, {"scores", scores}};
+}
+
+Predictions predict_rows(const ModelConfig& model, const Batch&, int64_t, const Tensor& logits) {
+  const std::string problem = find_problem(model);
+  if (problem == "regression") return {{"scores", logits}};
+  if (problem.empty()) return most_likely(logits);
+  return {{"labels", logits.gt(0.0).to(at::kLong)}, {"scores", logits.sigmoid()}};
+}
+
+Predictions predict_tokens(const ModelConfig&, const Batch&, int64_t, const Tensor& logits) {
+  const auto [scores, labels] = logits.softmax(-1).max(-1);
+  return {{"labels", labels}, {"scores", scores}};
+}
+
+Predictions predict_sessions(const ModelConfig&, const Batch& batch, int64_t, const Tensor& logits) {
+  const Tensor is_item = (batch.attention_mask.defined() ? batch.attention_mask : batch.input_ids).cpu().ne(0);
+  const Tensor last = (is_item.to(at::kLong) * at::arange(is_item.size(1))).argmax(1);
+  const Tensor scores = logits.index({at::arange(last.size(0)), last}).softmax(-1);
+  const auto [best, items] = scores.topk(std::min(kItems, scores.size(-1)), -1);
+  return {{"items", items}, {"scores", best}};
+}
+
+Predictions predict_sentences(const ModelConfig&, const Batch&, int64_t samples, const Tensor& logits) {
+  return {{"embeddings", logits.size(0) == samples ? logits : logits.unflatten(0, {samples, -1})}};
+}
+
+using Predictor = Predictions (*)(const ModelConfig&, const Batch&, int64_t, const Tensor&);
+
+Predictor find(std::string_view task) {
+  static constexpr std::pair<std::string_view, Predictor> kinds[] = {{"sequence-classification", predict_rows},
+                                                                     {"sentence-pair-classification", predict_rows},
+                                                                     {"image-classification", predict_rows},
+                                                                     {"token-classification", predict_tokens},
+                                                                     {"masked-lm", predict_tokens},
+                                                                     {"next-item", predict_sessions},
+                                                                     {"masked-item", predict_sessions},
+                                                                     {"sentence-embedding", predict_sentences}};
+  const auto found = std::ranges::find(kinds, task, [](const auto& kind) { return kind.first; });
+  return found == std::end(kinds) ? nullptr : found->second;
+}
+
+/// Predictions for a batch of `samples` samples, in host memory:
+/// - classifiers: "labels" [samples] int64, the most likely class, and "scores" [samples, labels], the probabilities;
+///   with several labels per row, "labels" is [samples, labels] of 0 and 1; for regression only "scores" [samples,
+///   numbers]
+/// - token classifiers, masked-lm: "labels" and "scores" [samples, seq] of each token's most likely class
+/// - next-item, masked-item: "items" and "scores" [samples, items], the most likely items after the session's last
+/// item, at most 20
+/// - sentence-embedding: "embeddings" [samples, hidden] or [samples, texts, hidden]
+Predictions to_predictions(const ModelConfig& model, const Batch& batch, int64_t samples, const Tensor& logits) {
+  return find(model.entry->task)(model, batch, samples, logits.cpu().to(at::kFloat));
+}
+
+/// An error message if the entry has no predictions, else empty.
+std::string prediction_error(const ModelConfig& model) {
+  if (find(model.entry->task)) return {};
+  return fmt::format(
+      "{} is for {}: use `modrun sample` to generate text with a language model, or `modrun forward` to write logits",
+      model.entry->architecture, model.entry->task);
+}
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;

@@ -12,7 +12,7 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/mesh/traffic.h"
+#include "runtime/mesh/collectives.h"
 #include "runtime/parallel/parameters/meta_construction.h"
 #include "runtime/parallel/random/dropout_rng.h"
 

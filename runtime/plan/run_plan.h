@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/config/config.h"
-#include "runtime/mesh/traffic.h"
+#include "runtime/mesh/collectives.h"
 #include "runtime/plan/memory_log.h"
 
 namespace modular {
@@ -24,7 +24,7 @@ struct RankPlan {
   MemoryLog::Peak start;        // during construction of the model
   MemoryLog::Peak step;         // during a training step, including the update
   int64_t checkpoint_copy = 0;  // bytes of the copy for background checkpoints
-  /// Traffic that the rank receives in a step, by the groups it goes over; counted as in runtime/mesh/traffic.h.
+  /// Traffic that the rank receives in a step, by the groups it goes over; counted as in runtime/mesh/collectives.h.
   std::map<std::string, Exchanged> traffic;
 
   /// The peak in bytes of tensors and the checkpoint copy.

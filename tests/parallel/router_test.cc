@@ -2,7 +2,7 @@
 // into micro-batches, and do not affect evaluation. tests/parity/ compares the losses with PyTorch.
 #include <gtest/gtest.h>
 
-#include "runtime/mesh/traffic.h"
+#include "runtime/mesh/collectives.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

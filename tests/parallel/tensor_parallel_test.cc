@@ -8,7 +8,6 @@
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/mesh.h"
-#include "runtime/mesh/traffic.h"
 #include "tests/support/ranks.h"
 
 namespace modular {

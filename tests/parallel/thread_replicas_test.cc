@@ -1,7 +1,7 @@
 // Replicas on threads of one process (parallel.dp_threads) train like one model, with five transfers per step.
 #include <gtest/gtest.h>
 
-#include "runtime/mesh/traffic.h"
+#include "runtime/mesh/collectives.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

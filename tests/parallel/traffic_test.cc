@@ -4,7 +4,7 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "runtime/mesh/traffic.h"
+#include "runtime/mesh/collectives.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "runtime/mesh/traffic.h"
+#include "runtime/mesh/collectives.h"
 #include "runtime/ops/fused.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/plan/run_plan.h"

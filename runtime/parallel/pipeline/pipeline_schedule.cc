@@ -17,13 +17,13 @@ using Kind = PipelineAction::Kind;
 /// produces it.
 using Messages = std::vector<std::pair<int64_t, int64_t>>;
 
-struct Traffic {
+struct Channels {
   // By (is gradient, from rank, to rank).
   std::map<std::tuple<bool, int64_t, int64_t>, Messages> sent, received;
 };
 
-Traffic count_traffic(const PipelineSchedule& schedule) {
-  Traffic traffic;
+Channels list_channels(const PipelineSchedule& schedule) {
+  Channels channels;
   for (int64_t rank = 0; rank < static_cast<int64_t>(schedule.ranks.size()); ++rank) {
     const auto pass = [&](auto& messages, int64_t peer_stage, bool gradient, bool sends, const PipelineAction& action) {
       if (peer_stage < 0 || peer_stage >= schedule.stages()) return;
@@ -36,11 +36,11 @@ Traffic count_traffic(const PipelineSchedule& schedule) {
       if (action.kind == Kind::backward_weight) continue;
       const bool gradient = passes_gradient(action.kind);
       const int64_t before = action.stage - 1, after = action.stage + 1;
-      pass(traffic.received, gradient ? after : before, gradient, false, action);
-      pass(traffic.sent, gradient ? before : after, gradient, true, action);
+      pass(channels.received, gradient ? after : before, gradient, false, action);
+      pass(channels.sent, gradient ? before : after, gradient, true, action);
     }
   }
-  return traffic;
+  return channels;
 }
 
 std::string misplaced(const PipelineSchedule& schedule, int64_t micro_batches) {
@@ -67,14 +67,14 @@ std::string misplaced(const PipelineSchedule& schedule, int64_t micro_batches) {
 /// Returns an error that names a stage with a missing or duplicate action.
 std::string miscounted(const PipelineSchedule& schedule, int64_t micro_batches, bool trains) {
   // By (stage, kind, micro-batch).
-  std::map<std::tuple<int64_t, Kind, int64_t>, int64_t> counts;
+  std::map<std::tuple<int64_t, Kind, int64_t>, int64_t> channels;
   for (const auto& actions : schedule.ranks)
-    for (const PipelineAction& action : actions) ++counts[{action.stage, action.kind, action.micro_batch}];
+    for (const PipelineAction& action : actions) ++channels[{action.stage, action.kind, action.micro_batch}];
   for (int64_t stage = 0; stage < schedule.stages(); ++stage)
     for (int64_t i = 0; i < micro_batches; ++i) {
       const auto count = [&](Kind kind) {
-        const auto found = counts.find({stage, kind, i});
-        return found == counts.end() ? 0 : found->second;
+        const auto found = channels.find({stage, kind, i});
+        return found == channels.end() ? 0 : found->second;
       };
       if (count(Kind::forward) != 1)
         return fmt::format("stage {} does not run the forward of each of {} micro-batches once", stage, micro_batches);
@@ -120,10 +120,10 @@ PipelineSchedule schedule_forward(const std::vector<int64_t>& stage_ranks, int64
 std::string find_problem(const PipelineSchedule& schedule, int64_t micro_batches, bool trains) {
   if (std::string problem = misplaced(schedule, micro_batches); !problem.empty()) return problem;
   if (std::string problem = miscounted(schedule, micro_batches, trains); !problem.empty()) return problem;
-  const Traffic traffic = count_traffic(schedule);
-  for (const auto& [channel, sent] : traffic.sent) {
+  const Channels channels = list_channels(schedule);
+  for (const auto& [channel, sent] : channels.sent) {
     const auto [gradient, from, to] = channel;
-    const Messages& received = traffic.received.at(channel);
+    const Messages& received = channels.received.at(channel);
     const auto differs = std::ranges::mismatch(sent, received);
     if (differs.in1 != sent.end())
       return fmt::format(
