@@ -246,12 +246,12 @@ Application cross_entropy_outputs(Sampler& sampler) {
   Application loss = cross_entropy(sampler);
   loss.operands.push_back(sampler.text("same_labels"));
   loss.run = [](const Arguments& a, Call call) -> Concrete {
-    Batch batch;
+    modular::Batch batch;
     batch.labels = a[1].tensor;
     batch.want_logits = true;
     const auto outputs_of =
         call == Call::cross_entropy_outputs ? modular::tp::cross_entropy_outputs : modular::cross_entropy_outputs;
-    const Outputs outputs = outputs_of(a[0].tensor, batch, modular::same_labels);
+    const modular::Outputs outputs = outputs_of(a[0].tensor, batch, modular::same_labels);
     return outputs.loss_sum + outputs.logits.square().sum();
   };
   return loss;
