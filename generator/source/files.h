@@ -1,5 +1,5 @@
-// File I/O of modgen and modcheck: regular files only, read and written in full, with errors that name the file. Their
-// line endings, and the folders of caches.
+// File I/O of modgen and modcheck: regular files only, read and written in full, with errors that name the file. Also
+// line endings, and cache folders.
 #pragma once
 
 #include <unistd.h>
