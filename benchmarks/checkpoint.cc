@@ -16,7 +16,6 @@
 #include "runtime/checkpoint/checkpoint_saver.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/ops/fused.h"
-#include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
 

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "runtime/config/config.h"
-#include "runtime/datasets/data_sets.h"
-#include "runtime/datasets/samples.h"
+#include "runtime/datasets/run_datasets.h"
 
 namespace {
 
@@ -24,13 +23,13 @@ int run(double seconds, const std::vector<std::string>& settings) {
   at::set_num_threads(1);
   const RunConfig config = read_run_config({}, settings);
   const auto opened = std::chrono::steady_clock::now();
-  const auto sets = find_data_sets(config);
-  const auto samples = open_sets(config, sets, Split::training, config.train.seed);
-  const int64_t tokens = samples.front()->tokens();
+  const auto sets = open_training_data(config);
+  const Dataset& samples = *sets.front().training;
+  const int64_t tokens = samples.tokens();
   const double opening = seconds_since(opened);
 
   const BatchShape shape{.micro_batch = config.train.batch_size, .micro_batches = 1};
-  const MixedSource source = mix(sets, samples, shape, config.train.seed, config.data.group_by_length);
+  const MixedSource source = mix(sets, shape, config.train.seed, config.data.group_by_length);
   DataPosition position;
   const auto began = std::chrono::steady_clock::now();
   do {
@@ -38,7 +37,7 @@ int run(double seconds, const std::vector<std::string>& settings) {
     position = source.after(position);
   } while (seconds_since(began) < seconds);
   fmt::print("{{\"opening\": {}, \"samples_per_second\": {}, \"samples\": {}, \"tokens\": {}}}\n", opening,
-             static_cast<double>(position.samples) / seconds_since(began), samples.front()->count(), tokens);
+             static_cast<double>(position.samples) / seconds_since(began), samples.count(), tokens);
   return 0;
 }
 

@@ -24,7 +24,6 @@
 #include "runtime/model/tasks.h"
 #include "runtime/ops/cpu/cpu_caching_allocator.h"
 #include "runtime/ops/fused.h"
-#include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
 #include "runtime/train/device_usage.h"

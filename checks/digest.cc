@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "generator/source/files.h"
-#include "generator/source/line_endings.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -7,7 +7,6 @@
 
 #include "checks/build_identity.h"
 #include "checks/digest.h"
-#include "generator/source/cache_folder.h"
 #include "generator/source/files.h"
 
 namespace modgen {

@@ -93,10 +93,7 @@ class ArceeMLPImpl : public Module {
         hidden_act(config.hidden_act),
         initializer_range(config.initializer_range) {}
 
-  Tensor forward(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    return tp::exit(down_proj, activation(hidden_act, up_proj(x_tp)));
-  }
+  Tensor forward(const Tensor& x) { return tp::exit(down_proj, activation(hidden_act, up_proj(tp::enter(x)))); }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
@@ -242,25 +239,14 @@ class ArceeForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return lm_head(hidden_states_tp);
-  }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &ArceeForCausalLMImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = project(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = tp::cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -293,14 +279,7 @@ class ArceeForSequenceClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -332,14 +311,7 @@ class ArceeForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -351,28 +323,26 @@ class ArceeForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(ArceeForTokenClassification);
 
-// The parallel plan of ArceeForCausalLM.
-inline const Plan arcee_for_causal_lm_plan = {
-    .units = {"model.layers.*"},
+// The parallel plan of ArceeModel.
+inline const Plan arcee_model_plan = {
+    .units = {"layers.*"},
     .tensor_splits =
         {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.q_proj.bias", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.bias", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.bias", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.up_proj.weight", 0},
-            {"model.layers.*.mlp.up_proj.bias", 0},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-            {"lm_head.weight", 0},
+            {"embed_tokens.weight", 0},
+            {"layers.*.self_attn.q_proj.weight", 0},
+            {"layers.*.self_attn.q_proj.bias", 0},
+            {"layers.*.self_attn.k_proj.weight", 0},
+            {"layers.*.self_attn.k_proj.bias", 0},
+            {"layers.*.self_attn.v_proj.weight", 0},
+            {"layers.*.self_attn.v_proj.bias", 0},
+            {"layers.*.self_attn.o_proj.weight", 1},
+            {"layers.*.mlp.up_proj.weight", 0},
+            {"layers.*.mlp.up_proj.bias", 0},
+            {"layers.*.mlp.down_proj.weight", 1},
         },
-    .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "lm_head"},
+    .split_list = "layers",
+    .first = {"embed_tokens"},
+    .last = {"norm"},
     .divides =
         {
             {"vocab_size", "tp"},
@@ -381,39 +351,19 @@ inline const Plan arcee_for_causal_lm_plan = {
             {"intermediate_size", "tp"},
         },
 };
+
+// The parallel plan of ArceeForCausalLM.
+inline const Plan arcee_for_causal_lm_plan = arcee_model_plan.under("model").with({
+    .tensor_splits = {{"lm_head.weight", 0}},
+    .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
+    .last = {"lm_head"},
+});
 
 inline const bool arcee_for_causal_lm_registered = register_entry<ArceeForCausalLM, ArceeConfig>(
     "arcee", "ArceeForCausalLM", "causal-lm", "arcee", arcee_for_causal_lm_plan);
 
 // The parallel plan of ArceeForSequenceClassification.
-inline const Plan arcee_for_sequence_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.q_proj.bias", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.bias", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.bias", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.up_proj.weight", 0},
-            {"model.layers.*.mlp.up_proj.bias", 0},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan arcee_for_sequence_classification_plan = arcee_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool arcee_for_sequence_classification_registered =
     register_entry<ArceeForSequenceClassification, ArceeConfig>("arcee", "ArceeForSequenceClassification",
@@ -421,34 +371,7 @@ inline const bool arcee_for_sequence_classification_registered =
                                                                 arcee_for_sequence_classification_plan);
 
 // The parallel plan of ArceeForTokenClassification.
-inline const Plan arcee_for_token_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.q_proj.bias", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.bias", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.bias", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.up_proj.weight", 0},
-            {"model.layers.*.mlp.up_proj.bias", 0},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan arcee_for_token_classification_plan = arcee_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool arcee_for_token_classification_registered = register_entry<ArceeForTokenClassification, ArceeConfig>(
     "arcee", "ArceeForTokenClassification", "token-classification", "arcee", arcee_for_token_classification_plan);

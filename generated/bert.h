@@ -178,10 +178,7 @@ class BertIntermediateImpl : public Module {
         hidden_act(config.hidden_act),
         initializer_range(config.initializer_range) {}
 
-  Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return activation(hidden_act, dense(hidden_states_tp));
-  }
+  Tensor forward(const Tensor& hidden_states) { return activation(hidden_act, dense(tp::enter(hidden_states))); }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
@@ -284,7 +281,7 @@ class BertModelImpl : public Module {
 };
 TORCH_MODULE(BertModel);
 
-/// The base model as a sentence encoder (Reimers & Gurevych, Sentence-BERT).
+/// The base model as a sentence encoder (Reimers & Gurevych, SBERT).
 class BertForSentenceEmbeddingImpl : public Module {
  public:
   explicit BertForSentenceEmbeddingImpl(const BertConfig& config)
@@ -298,14 +295,7 @@ class BertForSentenceEmbeddingImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor pooled = sentence_embeddings(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = sentence_loss(pooled, batch.labels);
-      outputs.token_count = sentence_count(pooled, batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = pooled;
-    return outputs;
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 
   BertEmbeddings embeddings;
@@ -322,7 +312,7 @@ class BertForSentenceEmbeddingImpl : public Module {
 };
 TORCH_MODULE(BertForSentenceEmbedding);
 
-/// Classifies pairs of texts by their embeddings (Reimers & Gurevych, Sentence-BERT).
+/// Classifies pairs of texts by their embeddings (Reimers & Gurevych, SBERT).
 class BertForSentencePairClassificationImpl : public Module {
  public:
   explicit BertForSentencePairClassificationImpl(const BertConfig& config)
@@ -341,13 +331,7 @@ class BertForSentencePairClassificationImpl : public Module {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(logits, batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -441,14 +425,7 @@ class BertForMaskedLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = bert(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = cls(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = tp::cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(cls(hidden_states), batch, same_labels);
   }
 
   BertConfig config;
@@ -476,14 +453,7 @@ class BertForSequenceClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = bert(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(features(hidden_states, batch));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -514,14 +484,7 @@ class BertForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = bert(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(features(hidden_states, batch));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -533,8 +496,8 @@ class BertForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(BertForTokenClassification);
 
-// The parallel plan of BertForSentenceEmbedding.
-inline const Plan bert_for_sentence_embedding_plan = {
+// The parallel plan of BertModel.
+inline const Plan bert_model_plan = {
     .units = {"encoder.layer.*"},
     .tensor_splits =
         {
@@ -550,7 +513,6 @@ inline const Plan bert_for_sentence_embedding_plan = {
             {"encoder.layer.*.intermediate.dense.bias", 0},
             {"encoder.layer.*.output.dense.weight", 1},
         },
-    .ties = {},
     .split_list = "encoder.layer",
     .first = {"embeddings"},
     .last = {"pooler"},
@@ -564,37 +526,10 @@ inline const Plan bert_for_sentence_embedding_plan = {
 };
 
 inline const bool bert_for_sentence_embedding_registered = register_entry<BertForSentenceEmbedding, BertConfig>(
-    "bert", "BertModel", "sentence-embedding", "bert", bert_for_sentence_embedding_plan);
+    "bert", "BertModel", "sentence-embedding", "bert", bert_model_plan);
 
 // The parallel plan of BertForSentencePairClassification.
-inline const Plan bert_for_sentence_pair_classification_plan = {
-    .units = {"encoder.layer.*"},
-    .tensor_splits =
-        {
-            {"embeddings.word_embeddings.weight", 0},
-            {"encoder.layer.*.attention.self.query.weight", 0},
-            {"encoder.layer.*.attention.self.query.bias", 0},
-            {"encoder.layer.*.attention.self.key.weight", 0},
-            {"encoder.layer.*.attention.self.key.bias", 0},
-            {"encoder.layer.*.attention.self.value.weight", 0},
-            {"encoder.layer.*.attention.self.value.bias", 0},
-            {"encoder.layer.*.attention.output.dense.weight", 1},
-            {"encoder.layer.*.intermediate.dense.weight", 0},
-            {"encoder.layer.*.intermediate.dense.bias", 0},
-            {"encoder.layer.*.output.dense.weight", 1},
-        },
-    .ties = {},
-    .split_list = "encoder.layer",
-    .first = {"embeddings"},
-    .last = {"pooler", "classifier"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan bert_for_sentence_pair_classification_plan = bert_model_plan.with({.last = {"classifier"}});
 
 inline const bool bert_for_sentence_pair_classification_registered =
     register_entry<BertForSentencePairClassification, BertConfig>("bert", "BertForSentencePairClassification",
@@ -602,21 +537,9 @@ inline const bool bert_for_sentence_pair_classification_registered =
                                                                   bert_for_sentence_pair_classification_plan);
 
 // The parallel plan of BertForMaskedLM.
-inline const Plan bert_for_masked_lm_plan = {
-    .units = {"bert.encoder.layer.*"},
+inline const Plan bert_for_masked_lm_plan = bert_model_plan.under("bert").with({
     .tensor_splits =
         {
-            {"bert.embeddings.word_embeddings.weight", 0},
-            {"bert.encoder.layer.*.attention.self.query.weight", 0},
-            {"bert.encoder.layer.*.attention.self.query.bias", 0},
-            {"bert.encoder.layer.*.attention.self.key.weight", 0},
-            {"bert.encoder.layer.*.attention.self.key.bias", 0},
-            {"bert.encoder.layer.*.attention.self.value.weight", 0},
-            {"bert.encoder.layer.*.attention.self.value.bias", 0},
-            {"bert.encoder.layer.*.attention.output.dense.weight", 1},
-            {"bert.encoder.layer.*.intermediate.dense.weight", 0},
-            {"bert.encoder.layer.*.intermediate.dense.bias", 0},
-            {"bert.encoder.layer.*.output.dense.weight", 1},
             {"cls.predictions.bias", 0},
             {"cls.predictions.decoder.weight", 0},
             {"cls.predictions.decoder.bias", 0},
@@ -626,50 +549,14 @@ inline const Plan bert_for_masked_lm_plan = {
             {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight", "tie_word_embeddings"},
             {"cls.predictions.decoder.bias", "cls.predictions.bias", "tie_word_embeddings"},
         },
-    .split_list = "bert.encoder.layer",
-    .first = {"bert.embeddings"},
-    .last = {"bert.pooler", "cls"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+    .last = {"cls"},
+});
 
 inline const bool bert_for_masked_lm_registered = register_entry<BertForMaskedLM, BertConfig>(
     "bert", "BertForMaskedLM", "masked-lm", "bert", bert_for_masked_lm_plan);
 
 // The parallel plan of BertForSequenceClassification.
-inline const Plan bert_for_sequence_classification_plan = {
-    .units = {"bert.encoder.layer.*"},
-    .tensor_splits =
-        {
-            {"bert.embeddings.word_embeddings.weight", 0},
-            {"bert.encoder.layer.*.attention.self.query.weight", 0},
-            {"bert.encoder.layer.*.attention.self.query.bias", 0},
-            {"bert.encoder.layer.*.attention.self.key.weight", 0},
-            {"bert.encoder.layer.*.attention.self.key.bias", 0},
-            {"bert.encoder.layer.*.attention.self.value.weight", 0},
-            {"bert.encoder.layer.*.attention.self.value.bias", 0},
-            {"bert.encoder.layer.*.attention.output.dense.weight", 1},
-            {"bert.encoder.layer.*.intermediate.dense.weight", 0},
-            {"bert.encoder.layer.*.intermediate.dense.bias", 0},
-            {"bert.encoder.layer.*.output.dense.weight", 1},
-        },
-    .ties = {},
-    .split_list = "bert.encoder.layer",
-    .first = {"bert.embeddings"},
-    .last = {"bert.pooler", "classifier"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan bert_for_sequence_classification_plan = bert_model_plan.under("bert").with({.last = {"classifier"}});
 
 inline const bool bert_for_sequence_classification_registered =
     register_entry<BertForSequenceClassification, BertConfig>("bert", "BertForSequenceClassification",
@@ -677,34 +564,7 @@ inline const bool bert_for_sequence_classification_registered =
                                                               bert_for_sequence_classification_plan);
 
 // The parallel plan of BertForTokenClassification.
-inline const Plan bert_for_token_classification_plan = {
-    .units = {"bert.encoder.layer.*"},
-    .tensor_splits =
-        {
-            {"bert.embeddings.word_embeddings.weight", 0},
-            {"bert.encoder.layer.*.attention.self.query.weight", 0},
-            {"bert.encoder.layer.*.attention.self.query.bias", 0},
-            {"bert.encoder.layer.*.attention.self.key.weight", 0},
-            {"bert.encoder.layer.*.attention.self.key.bias", 0},
-            {"bert.encoder.layer.*.attention.self.value.weight", 0},
-            {"bert.encoder.layer.*.attention.self.value.bias", 0},
-            {"bert.encoder.layer.*.attention.output.dense.weight", 1},
-            {"bert.encoder.layer.*.intermediate.dense.weight", 0},
-            {"bert.encoder.layer.*.intermediate.dense.bias", 0},
-            {"bert.encoder.layer.*.output.dense.weight", 1},
-        },
-    .ties = {},
-    .split_list = "bert.encoder.layer",
-    .first = {"bert.embeddings"},
-    .last = {"bert.pooler", "classifier"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan bert_for_token_classification_plan = bert_model_plan.under("bert").with({.last = {"classifier"}});
 
 inline const bool bert_for_token_classification_registered = register_entry<BertForTokenClassification, BertConfig>(
     "bert", "BertForTokenClassification", "token-classification", "bert", bert_for_token_classification_plan);

@@ -70,9 +70,9 @@ class BloomAttentionImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const Tensor& biases) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    const Tensor heads =
-        query_key_value(hidden_states_tp).view({batch, seq, tp::local(num_heads), 3 * head_dim}).transpose(1, 2);
+    const Tensor heads = query_key_value(tp::enter(hidden_states))
+                             .view({batch, seq, tp::local(num_heads), 3 * head_dim})
+                             .transpose(1, 2);
     const auto parts = heads.chunk(3, -1);
     return hidden_dropout(
         tp::exit(dense, tp::attention_with_biases(parts[0], parts[1], parts[2], biases,
@@ -103,8 +103,8 @@ class BloomMLPImpl : public Module {
         hidden_dropout(register_module("hidden_dropout", nn::Dropout(config.hidden_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return hidden_dropout(tp::exit(dense_4h_to_h, activation("gelu_pytorch_tanh", dense_h_to_4h(hidden_states_tp))));
+    return hidden_dropout(
+        tp::exit(dense_4h_to_h, activation("gelu_pytorch_tanh", dense_h_to_4h(tp::enter(hidden_states)))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -205,16 +205,7 @@ class BloomForCausalLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor logits = lm_head(hidden_states_tp);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = tp::cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(lm_head(tp::enter(hidden_states)), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -243,13 +234,7 @@ class BloomForSequenceClassificationImpl : public Module {
     Tensor hidden_states = transformer(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     Tensor logits = score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(logits, batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -278,14 +263,7 @@ class BloomForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(dropout(hidden_states));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return cross_entropy_outputs(classifier(dropout(hidden_states)), batch, same_labels);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -297,24 +275,22 @@ class BloomForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(BloomForTokenClassification);
 
-// The parallel plan of BloomForCausalLM.
-inline const Plan bloom_for_causal_lm_plan = {
-    .units = {"transformer.h.*"},
+// The parallel plan of BloomModel.
+inline const Plan bloom_model_plan = {
+    .units = {"h.*"},
     .tensor_splits =
         {
-            {"transformer.word_embeddings.weight", 0},
-            {"transformer.h.*.self_attention.query_key_value.weight", 0},
-            {"transformer.h.*.self_attention.query_key_value.bias", 0},
-            {"transformer.h.*.self_attention.dense.weight", 1},
-            {"transformer.h.*.mlp.dense_h_to_4h.weight", 0},
-            {"transformer.h.*.mlp.dense_h_to_4h.bias", 0},
-            {"transformer.h.*.mlp.dense_4h_to_h.weight", 1},
-            {"lm_head.weight", 0},
+            {"word_embeddings.weight", 0},
+            {"h.*.self_attention.query_key_value.weight", 0},
+            {"h.*.self_attention.query_key_value.bias", 0},
+            {"h.*.self_attention.dense.weight", 1},
+            {"h.*.mlp.dense_h_to_4h.weight", 0},
+            {"h.*.mlp.dense_h_to_4h.bias", 0},
+            {"h.*.mlp.dense_4h_to_h.weight", 1},
         },
-    .ties = {{"lm_head.weight", "transformer.word_embeddings.weight", "tie_word_embeddings"}},
-    .split_list = "transformer.h",
-    .first = {"transformer.word_embeddings", "transformer.word_embeddings_layernorm"},
-    .last = {"transformer.ln_f", "lm_head"},
+    .split_list = "h",
+    .first = {"word_embeddings", "word_embeddings_layernorm"},
+    .last = {"ln_f"},
     .divides =
         {
             {"n_head", "tp"},
@@ -322,34 +298,22 @@ inline const Plan bloom_for_causal_lm_plan = {
             {"hidden_size", "tp"},
         },
 };
+
+// The parallel plan of BloomForCausalLM.
+inline const Plan bloom_for_causal_lm_plan =
+    bloom_model_plan.under("transformer")
+        .with({
+            .tensor_splits = {{"lm_head.weight", 0}},
+            .ties = {{"lm_head.weight", "transformer.word_embeddings.weight", "tie_word_embeddings"}},
+            .last = {"lm_head"},
+        });
 
 inline const bool bloom_for_causal_lm_registered = register_entry<BloomForCausalLM, BloomConfig>(
     "bloom", "BloomForCausalLM", "causal-lm", "bloom", bloom_for_causal_lm_plan);
 
 // The parallel plan of BloomForSequenceClassification.
-inline const Plan bloom_for_sequence_classification_plan = {
-    .units = {"transformer.h.*"},
-    .tensor_splits =
-        {
-            {"transformer.word_embeddings.weight", 0},
-            {"transformer.h.*.self_attention.query_key_value.weight", 0},
-            {"transformer.h.*.self_attention.query_key_value.bias", 0},
-            {"transformer.h.*.self_attention.dense.weight", 1},
-            {"transformer.h.*.mlp.dense_h_to_4h.weight", 0},
-            {"transformer.h.*.mlp.dense_h_to_4h.bias", 0},
-            {"transformer.h.*.mlp.dense_4h_to_h.weight", 1},
-        },
-    .ties = {},
-    .split_list = "transformer.h",
-    .first = {"transformer.word_embeddings", "transformer.word_embeddings_layernorm"},
-    .last = {"transformer.ln_f", "score"},
-    .divides =
-        {
-            {"n_head", "tp"},
-            {"vocab_size", "tp"},
-            {"hidden_size", "tp"},
-        },
-};
+inline const Plan bloom_for_sequence_classification_plan =
+    bloom_model_plan.under("transformer").with({.last = {"score"}});
 
 inline const bool bloom_for_sequence_classification_registered =
     register_entry<BloomForSequenceClassification, BloomConfig>("bloom", "BloomForSequenceClassification",
@@ -357,29 +321,8 @@ inline const bool bloom_for_sequence_classification_registered =
                                                                 bloom_for_sequence_classification_plan);
 
 // The parallel plan of BloomForTokenClassification.
-inline const Plan bloom_for_token_classification_plan = {
-    .units = {"transformer.h.*"},
-    .tensor_splits =
-        {
-            {"transformer.word_embeddings.weight", 0},
-            {"transformer.h.*.self_attention.query_key_value.weight", 0},
-            {"transformer.h.*.self_attention.query_key_value.bias", 0},
-            {"transformer.h.*.self_attention.dense.weight", 1},
-            {"transformer.h.*.mlp.dense_h_to_4h.weight", 0},
-            {"transformer.h.*.mlp.dense_h_to_4h.bias", 0},
-            {"transformer.h.*.mlp.dense_4h_to_h.weight", 1},
-        },
-    .ties = {},
-    .split_list = "transformer.h",
-    .first = {"transformer.word_embeddings", "transformer.word_embeddings_layernorm"},
-    .last = {"transformer.ln_f", "classifier"},
-    .divides =
-        {
-            {"n_head", "tp"},
-            {"vocab_size", "tp"},
-            {"hidden_size", "tp"},
-        },
-};
+inline const Plan bloom_for_token_classification_plan =
+    bloom_model_plan.under("transformer").with({.last = {"classifier"}});
 
 inline const bool bloom_for_token_classification_registered = register_entry<BloomForTokenClassification, BloomConfig>(
     "bloom", "BloomForTokenClassification", "token-classification", "bloom", bloom_for_token_classification_plan);

@@ -181,9 +181,7 @@ class DeepseekV2ExpertsImpl : public Module {
   /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
   /// `weights` [rows, k].
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    auto weights_tp = tp::enter(weights);
-    return mix_experts(hidden_act, hidden_states_tp, gate_up_proj, down_proj, chosen, weights_tp);
+    return mix_experts(hidden_act, tp::enter(hidden_states), gate_up_proj, down_proj, chosen, tp::enter(weights));
   }
 
   void reset_parameters() override {
@@ -308,8 +306,7 @@ class DeepseekV2AttentionImpl : public Module {
 
   /// Queries of all heads: [batch, seq, heads * (nope + rope)].
   Tensor queries(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return q_proj ? q_proj(hidden_states_tp) : q_b_proj(tp::enter(q_a_layernorm(q_a_proj(hidden_states))));
+    return q_proj ? q_proj(tp::enter(hidden_states)) : q_b_proj(tp::enter(q_a_layernorm(q_a_proj(hidden_states))));
   }
 
   /// Applies RoPE to x [batch, heads, seq, rope].
@@ -442,25 +439,14 @@ class DeepseekV2ForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return lm_head(hidden_states_tp);
-  }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &DeepseekV2ForCausalLMImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = project(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = tp::cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -493,14 +479,7 @@ class DeepseekV2ForSequenceClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -511,34 +490,32 @@ class DeepseekV2ForSequenceClassificationImpl : public Module {
 };
 TORCH_MODULE(DeepseekV2ForSequenceClassification);
 
-// The parallel plan of DeepseekV2ForCausalLM.
-inline const Plan deepseek_v2_for_causal_lm_plan = {
-    .units = {"model.layers.*"},
+// The parallel plan of DeepseekV2Model.
+inline const Plan deepseek_v2_model_plan = {
+    .units = {"layers.*"},
     .tensor_splits =
         {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.q_b_proj.weight", 0},
-            {"model.layers.*.self_attn.kv_b_proj.weight", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.experts.gate_up_proj", 1, {"moe_intermediate_size", "moe_intermediate_size"}},
-            {"model.layers.*.mlp.experts.down_proj", 2},
-            {"model.layers.*.mlp.shared_experts.gate_proj.weight", 0},
-            {"model.layers.*.mlp.shared_experts.gate_proj.bias", 0},
-            {"model.layers.*.mlp.shared_experts.up_proj.weight", 0},
-            {"model.layers.*.mlp.shared_experts.up_proj.bias", 0},
-            {"model.layers.*.mlp.shared_experts.down_proj.weight", 1},
-            {"model.layers.*.mlp.gate_proj.weight", 0},
-            {"model.layers.*.mlp.gate_proj.bias", 0},
-            {"model.layers.*.mlp.up_proj.weight", 0},
-            {"model.layers.*.mlp.up_proj.bias", 0},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-            {"lm_head.weight", 0},
+            {"embed_tokens.weight", 0},
+            {"layers.*.self_attn.q_proj.weight", 0},
+            {"layers.*.self_attn.q_b_proj.weight", 0},
+            {"layers.*.self_attn.kv_b_proj.weight", 0},
+            {"layers.*.self_attn.o_proj.weight", 1},
+            {"layers.*.mlp.experts.gate_up_proj", 1, {"moe_intermediate_size", "moe_intermediate_size"}},
+            {"layers.*.mlp.experts.down_proj", 2},
+            {"layers.*.mlp.shared_experts.gate_proj.weight", 0},
+            {"layers.*.mlp.shared_experts.gate_proj.bias", 0},
+            {"layers.*.mlp.shared_experts.up_proj.weight", 0},
+            {"layers.*.mlp.shared_experts.up_proj.bias", 0},
+            {"layers.*.mlp.shared_experts.down_proj.weight", 1},
+            {"layers.*.mlp.gate_proj.weight", 0},
+            {"layers.*.mlp.gate_proj.bias", 0},
+            {"layers.*.mlp.up_proj.weight", 0},
+            {"layers.*.mlp.up_proj.bias", 0},
+            {"layers.*.mlp.down_proj.weight", 1},
         },
-    .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "lm_head"},
+    .split_list = "layers",
+    .first = {"embed_tokens"},
+    .last = {"norm"},
     .divides =
         {
             {"vocab_size", "tp"},
@@ -548,46 +525,20 @@ inline const Plan deepseek_v2_for_causal_lm_plan = {
             {"intermediate_size", "tp"},
         },
 };
+
+// The parallel plan of DeepseekV2ForCausalLM.
+inline const Plan deepseek_v2_for_causal_lm_plan = deepseek_v2_model_plan.under("model").with({
+    .tensor_splits = {{"lm_head.weight", 0}},
+    .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
+    .last = {"lm_head"},
+});
 
 inline const bool deepseek_v2_for_causal_lm_registered = register_entry<DeepseekV2ForCausalLM, DeepseekV2Config>(
     "deepseek_v2", "DeepseekV2ForCausalLM", "causal-lm", "deepseek_v2", deepseek_v2_for_causal_lm_plan);
 
 // The parallel plan of DeepseekV2ForSequenceClassification.
-inline const Plan deepseek_v2_for_sequence_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.q_b_proj.weight", 0},
-            {"model.layers.*.self_attn.kv_b_proj.weight", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.experts.gate_up_proj", 1, {"moe_intermediate_size", "moe_intermediate_size"}},
-            {"model.layers.*.mlp.experts.down_proj", 2},
-            {"model.layers.*.mlp.shared_experts.gate_proj.weight", 0},
-            {"model.layers.*.mlp.shared_experts.gate_proj.bias", 0},
-            {"model.layers.*.mlp.shared_experts.up_proj.weight", 0},
-            {"model.layers.*.mlp.shared_experts.up_proj.bias", 0},
-            {"model.layers.*.mlp.shared_experts.down_proj.weight", 1},
-            {"model.layers.*.mlp.gate_proj.weight", 0},
-            {"model.layers.*.mlp.gate_proj.bias", 0},
-            {"model.layers.*.mlp.up_proj.weight", 0},
-            {"model.layers.*.mlp.up_proj.bias", 0},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"moe_intermediate_size", "tp"},
-            {"n_shared_experts * moe_intermediate_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan deepseek_v2_for_sequence_classification_plan =
+    deepseek_v2_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool deepseek_v2_for_sequence_classification_registered =
     register_entry<DeepseekV2ForSequenceClassification, DeepseekV2Config>(

@@ -95,8 +95,7 @@ class GlmMLPImpl : public Module {
             register_module("gate_up_proj", linear(config.hidden_size, 2 * intermediate_size, /*bias=*/false))) {}
 
   Tensor forward(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    const auto gate_up = gate_up_proj(x_tp).chunk(2, -1);
+    const auto gate_up = gate_up_proj(tp::enter(x)).chunk(2, -1);
     return tp::exit(down_proj, gated_activation(hidden_act, gate_up[0], gate_up[1]));
   }
 
@@ -246,25 +245,14 @@ class GlmForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return lm_head(hidden_states_tp);
-  }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &GlmForCausalLMImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = project(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = tp::cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -297,14 +285,7 @@ class GlmForSequenceClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -334,14 +315,7 @@ class GlmForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -353,27 +327,25 @@ class GlmForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(GlmForTokenClassification);
 
-// The parallel plan of GlmForCausalLM.
-inline const Plan glm_for_causal_lm_plan = {
-    .units = {"model.layers.*"},
+// The parallel plan of GlmModel.
+inline const Plan glm_model_plan = {
+    .units = {"layers.*"},
     .tensor_splits =
         {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.q_proj.bias", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.bias", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.bias", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-            {"model.layers.*.mlp.gate_up_proj.weight", 0, {"intermediate_size", "intermediate_size"}},
-            {"lm_head.weight", 0},
+            {"embed_tokens.weight", 0},
+            {"layers.*.self_attn.q_proj.weight", 0},
+            {"layers.*.self_attn.q_proj.bias", 0},
+            {"layers.*.self_attn.k_proj.weight", 0},
+            {"layers.*.self_attn.k_proj.bias", 0},
+            {"layers.*.self_attn.v_proj.weight", 0},
+            {"layers.*.self_attn.v_proj.bias", 0},
+            {"layers.*.self_attn.o_proj.weight", 1},
+            {"layers.*.mlp.down_proj.weight", 1},
+            {"layers.*.mlp.gate_up_proj.weight", 0, {"intermediate_size", "intermediate_size"}},
         },
-    .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "lm_head"},
+    .split_list = "layers",
+    .first = {"embed_tokens"},
+    .last = {"norm"},
     .divides =
         {
             {"vocab_size", "tp"},
@@ -382,70 +354,25 @@ inline const Plan glm_for_causal_lm_plan = {
             {"intermediate_size", "tp"},
         },
 };
+
+// The parallel plan of GlmForCausalLM.
+inline const Plan glm_for_causal_lm_plan = glm_model_plan.under("model").with({
+    .tensor_splits = {{"lm_head.weight", 0}},
+    .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
+    .last = {"lm_head"},
+});
 
 inline const bool glm_for_causal_lm_registered =
     register_entry<GlmForCausalLM, GlmConfig>("glm", "GlmForCausalLM", "causal-lm", "glm", glm_for_causal_lm_plan);
 
 // The parallel plan of GlmForSequenceClassification.
-inline const Plan glm_for_sequence_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.q_proj.bias", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.bias", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.bias", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-            {"model.layers.*.mlp.gate_up_proj.weight", 0, {"intermediate_size", "intermediate_size"}},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan glm_for_sequence_classification_plan = glm_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool glm_for_sequence_classification_registered = register_entry<GlmForSequenceClassification, GlmConfig>(
     "glm", "GlmForSequenceClassification", "sequence-classification", "glm", glm_for_sequence_classification_plan);
 
 // The parallel plan of GlmForTokenClassification.
-inline const Plan glm_for_token_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.q_proj.bias", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.bias", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.bias", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-            {"model.layers.*.mlp.gate_up_proj.weight", 0, {"intermediate_size", "intermediate_size"}},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan glm_for_token_classification_plan = glm_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool glm_for_token_classification_registered = register_entry<GlmForTokenClassification, GlmConfig>(
     "glm", "GlmForTokenClassification", "token-classification", "glm", glm_for_token_classification_plan);

@@ -81,8 +81,7 @@ class GPT2AttentionImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    const auto parts = c_attn(hidden_states_tp).view({batch, seq, 3, tp::local(num_heads), head_dim}).unbind(2);
+    const auto parts = c_attn(tp::enter(hidden_states)).view({batch, seq, 3, tp::local(num_heads), head_dim}).unbind(2);
     const Tensor query = parts[0].transpose(1, 2), key = parts[1].transpose(1, 2), value = parts[2].transpose(1, 2);
     return resid_dropout(tp::exit(c_proj, tp::attention(query, key, value, mask, scaling, attn_dropout)));
   }
@@ -115,8 +114,7 @@ class GPT2MLPImpl : public Module {
         dropout(register_module("dropout", nn::Dropout(config.resid_pdrop))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return dropout(tp::exit(c_proj, activation(config.activation_function, c_fc(hidden_states_tp))));
+    return dropout(tp::exit(c_proj, activation(config.activation_function, c_fc(tp::enter(hidden_states)))));
   }
 
   void reset_parameters() override {
@@ -211,16 +209,7 @@ class GPT2LMHeadModelImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor logits = lm_head(hidden_states_tp);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = tp::cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(lm_head(tp::enter(hidden_states)), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -249,13 +238,7 @@ class GPT2ForSequenceClassificationImpl : public Module {
     Tensor hidden_states = transformer(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     Tensor logits = score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(logits, batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -284,14 +267,7 @@ class GPT2ForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(dropout(hidden_states));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return cross_entropy_outputs(classifier(dropout(hidden_states)), batch, same_labels);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -303,24 +279,22 @@ class GPT2ForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(GPT2ForTokenClassification);
 
-// The parallel plan of GPT2LMHeadModel.
-inline const Plan gpt2_lm_head_model_plan = {
-    .units = {"transformer.h.*"},
+// The parallel plan of GPT2Model.
+inline const Plan gpt2_model_plan = {
+    .units = {"h.*"},
     .tensor_splits =
         {
-            {"transformer.wte.weight", 0},
-            {"transformer.h.*.attn.c_attn.weight", 1, {"n_embd", "n_embd", "n_embd"}},
-            {"transformer.h.*.attn.c_attn.bias", 0, {"n_embd", "n_embd", "n_embd"}},
-            {"transformer.h.*.attn.c_proj.weight", 0},
-            {"transformer.h.*.mlp.c_fc.weight", 1},
-            {"transformer.h.*.mlp.c_fc.bias", 0},
-            {"transformer.h.*.mlp.c_proj.weight", 0},
-            {"lm_head.weight", 0},
+            {"wte.weight", 0},
+            {"h.*.attn.c_attn.weight", 1, {"n_embd", "n_embd", "n_embd"}},
+            {"h.*.attn.c_attn.bias", 0, {"n_embd", "n_embd", "n_embd"}},
+            {"h.*.attn.c_proj.weight", 0},
+            {"h.*.mlp.c_fc.weight", 1},
+            {"h.*.mlp.c_fc.bias", 0},
+            {"h.*.mlp.c_proj.weight", 0},
         },
-    .ties = {{"lm_head.weight", "transformer.wte.weight", "tie_word_embeddings"}},
-    .split_list = "transformer.h",
-    .first = {"transformer.wte", "transformer.wpe"},
-    .last = {"transformer.ln_f", "lm_head"},
+    .split_list = "h",
+    .first = {"wte", "wpe"},
+    .last = {"ln_f"},
     .divides =
         {
             {"vocab_size", "tp"},
@@ -329,35 +303,22 @@ inline const Plan gpt2_lm_head_model_plan = {
             {"n_inner", "tp"},
         },
 };
+
+// The parallel plan of GPT2LMHeadModel.
+inline const Plan gpt2_lm_head_model_plan =
+    gpt2_model_plan.under("transformer")
+        .with({
+            .tensor_splits = {{"lm_head.weight", 0}},
+            .ties = {{"lm_head.weight", "transformer.wte.weight", "tie_word_embeddings"}},
+            .last = {"lm_head"},
+        });
 
 inline const bool gpt2_lm_head_model_registered = register_entry<GPT2LMHeadModel, GPT2Config>(
     "gpt2", "GPT2LMHeadModel", "causal-lm", "gpt2", gpt2_lm_head_model_plan);
 
 // The parallel plan of GPT2ForSequenceClassification.
-inline const Plan gpt2_for_sequence_classification_plan = {
-    .units = {"transformer.h.*"},
-    .tensor_splits =
-        {
-            {"transformer.wte.weight", 0},
-            {"transformer.h.*.attn.c_attn.weight", 1, {"n_embd", "n_embd", "n_embd"}},
-            {"transformer.h.*.attn.c_attn.bias", 0, {"n_embd", "n_embd", "n_embd"}},
-            {"transformer.h.*.attn.c_proj.weight", 0},
-            {"transformer.h.*.mlp.c_fc.weight", 1},
-            {"transformer.h.*.mlp.c_fc.bias", 0},
-            {"transformer.h.*.mlp.c_proj.weight", 0},
-        },
-    .ties = {},
-    .split_list = "transformer.h",
-    .first = {"transformer.wte", "transformer.wpe"},
-    .last = {"transformer.ln_f", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"n_head", "tp"},
-            {"n_embd", "tp"},
-            {"n_inner", "tp"},
-        },
-};
+inline const Plan gpt2_for_sequence_classification_plan =
+    gpt2_model_plan.under("transformer").with({.last = {"score"}});
 
 inline const bool gpt2_for_sequence_classification_registered =
     register_entry<GPT2ForSequenceClassification, GPT2Config>("gpt2", "GPT2ForSequenceClassification",
@@ -365,30 +326,8 @@ inline const bool gpt2_for_sequence_classification_registered =
                                                               gpt2_for_sequence_classification_plan);
 
 // The parallel plan of GPT2ForTokenClassification.
-inline const Plan gpt2_for_token_classification_plan = {
-    .units = {"transformer.h.*"},
-    .tensor_splits =
-        {
-            {"transformer.wte.weight", 0},
-            {"transformer.h.*.attn.c_attn.weight", 1, {"n_embd", "n_embd", "n_embd"}},
-            {"transformer.h.*.attn.c_attn.bias", 0, {"n_embd", "n_embd", "n_embd"}},
-            {"transformer.h.*.attn.c_proj.weight", 0},
-            {"transformer.h.*.mlp.c_fc.weight", 1},
-            {"transformer.h.*.mlp.c_fc.bias", 0},
-            {"transformer.h.*.mlp.c_proj.weight", 0},
-        },
-    .ties = {},
-    .split_list = "transformer.h",
-    .first = {"transformer.wte", "transformer.wpe"},
-    .last = {"transformer.ln_f", "classifier"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"n_head", "tp"},
-            {"n_embd", "tp"},
-            {"n_inner", "tp"},
-        },
-};
+inline const Plan gpt2_for_token_classification_plan =
+    gpt2_model_plan.under("transformer").with({.last = {"classifier"}});
 
 inline const bool gpt2_for_token_classification_registered = register_entry<GPT2ForTokenClassification, GPT2Config>(
     "gpt2", "GPT2ForTokenClassification", "token-classification", "gpt2", gpt2_for_token_classification_plan);

@@ -82,9 +82,9 @@ class GPTNeoXAttentionImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    const Tensor heads =
-        query_key_value(hidden_states_tp).view({batch, seq, tp::local(num_heads), 3 * head_dim}).transpose(1, 2);
+    const Tensor heads = query_key_value(tp::enter(hidden_states))
+                             .view({batch, seq, tp::local(num_heads), 3 * head_dim})
+                             .transpose(1, 2);
     const auto parts = heads.chunk(3, -1);
     return tp::partial(dense, attend(parts[0], parts[1], parts[2], rotary_embeddings, mask));
   }
@@ -124,8 +124,7 @@ class GPTNeoXMLPImpl : public Module {
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::partial(dense_4h_to_h, activation(hidden_act, dense_h_to_4h(hidden_states_tp)));
+    return tp::partial(dense_4h_to_h, activation(hidden_act, dense_h_to_4h(tp::enter(hidden_states))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -225,25 +224,14 @@ class GPTNeoXForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return lm_head(hidden_states_tp);
-  }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &GPTNeoXForCausalLMImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = gpt_neox(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = project(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = tp::cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -276,14 +264,7 @@ class GPTNeoXForSequenceClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = gpt_neox(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -315,14 +296,7 @@ class GPTNeoXForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = gpt_neox(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -334,24 +308,22 @@ class GPTNeoXForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(GPTNeoXForTokenClassification);
 
-// The parallel plan of GPTNeoXForCausalLM.
-inline const Plan gpt_neox_for_causal_lm_plan = {
-    .units = {"gpt_neox.layers.*"},
+// The parallel plan of GPTNeoXModel.
+inline const Plan gpt_neox_model_plan = {
+    .units = {"layers.*"},
     .tensor_splits =
         {
-            {"gpt_neox.embed_in.weight", 0},
-            {"gpt_neox.layers.*.attention.dense.weight", 1},
-            {"gpt_neox.layers.*.attention.query_key_value.weight", 0},
-            {"gpt_neox.layers.*.attention.query_key_value.bias", 0},
-            {"gpt_neox.layers.*.mlp.dense_h_to_4h.weight", 0},
-            {"gpt_neox.layers.*.mlp.dense_h_to_4h.bias", 0},
-            {"gpt_neox.layers.*.mlp.dense_4h_to_h.weight", 1},
-            {"lm_head.weight", 0},
+            {"embed_in.weight", 0},
+            {"layers.*.attention.dense.weight", 1},
+            {"layers.*.attention.query_key_value.weight", 0},
+            {"layers.*.attention.query_key_value.bias", 0},
+            {"layers.*.mlp.dense_h_to_4h.weight", 0},
+            {"layers.*.mlp.dense_h_to_4h.bias", 0},
+            {"layers.*.mlp.dense_4h_to_h.weight", 1},
         },
-    .ties = {{"lm_head.weight", "gpt_neox.embed_in.weight", "tie_word_embeddings"}},
-    .split_list = "gpt_neox.layers",
-    .first = {"gpt_neox.embed_in"},
-    .last = {"gpt_neox.final_layer_norm", "lm_head"},
+    .split_list = "layers",
+    .first = {"embed_in"},
+    .last = {"final_layer_norm"},
     .divides =
         {
             {"vocab_size", "tp"},
@@ -359,34 +331,22 @@ inline const Plan gpt_neox_for_causal_lm_plan = {
             {"intermediate_size", "tp"},
         },
 };
+
+// The parallel plan of GPTNeoXForCausalLM.
+inline const Plan gpt_neox_for_causal_lm_plan =
+    gpt_neox_model_plan.under("gpt_neox")
+        .with({
+            .tensor_splits = {{"lm_head.weight", 0}},
+            .ties = {{"lm_head.weight", "gpt_neox.embed_in.weight", "tie_word_embeddings"}},
+            .last = {"lm_head"},
+        });
 
 inline const bool gpt_neox_for_causal_lm_registered = register_entry<GPTNeoXForCausalLM, GPTNeoXConfig>(
     "gpt_neox", "GPTNeoXForCausalLM", "causal-lm", "gpt_neox", gpt_neox_for_causal_lm_plan);
 
 // The parallel plan of GPTNeoXForSequenceClassification.
-inline const Plan gpt_neox_for_sequence_classification_plan = {
-    .units = {"gpt_neox.layers.*"},
-    .tensor_splits =
-        {
-            {"gpt_neox.embed_in.weight", 0},
-            {"gpt_neox.layers.*.attention.dense.weight", 1},
-            {"gpt_neox.layers.*.attention.query_key_value.weight", 0},
-            {"gpt_neox.layers.*.attention.query_key_value.bias", 0},
-            {"gpt_neox.layers.*.mlp.dense_h_to_4h.weight", 0},
-            {"gpt_neox.layers.*.mlp.dense_h_to_4h.bias", 0},
-            {"gpt_neox.layers.*.mlp.dense_4h_to_h.weight", 1},
-        },
-    .ties = {},
-    .split_list = "gpt_neox.layers",
-    .first = {"gpt_neox.embed_in"},
-    .last = {"gpt_neox.final_layer_norm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan gpt_neox_for_sequence_classification_plan =
+    gpt_neox_model_plan.under("gpt_neox").with({.last = {"score"}});
 
 inline const bool gpt_neox_for_sequence_classification_registered =
     register_entry<GPTNeoXForSequenceClassification, GPTNeoXConfig>("gpt_neox", "GPTNeoXForSequenceClassification",
@@ -394,29 +354,8 @@ inline const bool gpt_neox_for_sequence_classification_registered =
                                                                     gpt_neox_for_sequence_classification_plan);
 
 // The parallel plan of GPTNeoXForTokenClassification.
-inline const Plan gpt_neox_for_token_classification_plan = {
-    .units = {"gpt_neox.layers.*"},
-    .tensor_splits =
-        {
-            {"gpt_neox.embed_in.weight", 0},
-            {"gpt_neox.layers.*.attention.dense.weight", 1},
-            {"gpt_neox.layers.*.attention.query_key_value.weight", 0},
-            {"gpt_neox.layers.*.attention.query_key_value.bias", 0},
-            {"gpt_neox.layers.*.mlp.dense_h_to_4h.weight", 0},
-            {"gpt_neox.layers.*.mlp.dense_h_to_4h.bias", 0},
-            {"gpt_neox.layers.*.mlp.dense_4h_to_h.weight", 1},
-        },
-    .ties = {},
-    .split_list = "gpt_neox.layers",
-    .first = {"gpt_neox.embed_in"},
-    .last = {"gpt_neox.final_layer_norm", "classifier"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan gpt_neox_for_token_classification_plan =
+    gpt_neox_model_plan.under("gpt_neox").with({.last = {"classifier"}});
 
 inline const bool gpt_neox_for_token_classification_registered =
     register_entry<GPTNeoXForTokenClassification, GPTNeoXConfig>("gpt_neox", "GPTNeoXForTokenClassification",

@@ -221,9 +221,8 @@ class JambaExpertsImpl : public Module {
   /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
   /// `weights` [rows, k].
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    auto weights_tp = tp::enter(weights);
-    return tp::exit(mix_experts(hidden_act, hidden_states_tp, gate_up_proj, down_proj, chosen, weights_tp));
+    return tp::exit(
+        mix_experts(hidden_act, tp::enter(hidden_states), gate_up_proj, down_proj, chosen, tp::enter(weights)));
   }
 
   void reset_parameters() override {
@@ -336,9 +335,8 @@ class JambaMambaMixerImpl : public Module {
     const Tensor step =
         at::softplus(at::linear(tp::enter(dt_layernorm(coefficients[0])), dt_proj->weight) + dt_proj->bias);
     const Tensor B = b_layernorm(coefficients[1]), C = c_layernorm(coefficients[2]);
-    auto B_tp = tp::enter(B);
-    auto C_tp = tp::enter(C);
-    const Tensor scanned = selective_scan(x, step, -at::exp(A_log.to(at::kFloat)), B_tp, C_tp, D.to(at::kFloat));
+    const Tensor scanned =
+        selective_scan(x, step, -at::exp(A_log.to(at::kFloat)), tp::enter(B), tp::enter(C), D.to(at::kFloat));
     return tp::exit(out_proj, (scanned * at::silu(projected[1])).to(hidden_states.scalar_type()));
   }
 
@@ -449,25 +447,14 @@ class JambaForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return lm_head(hidden_states_tp);
-  }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &JambaForCausalLMImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = project(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = tp::cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -500,14 +487,7 @@ class JambaForSequenceClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -518,37 +498,35 @@ class JambaForSequenceClassificationImpl : public Module {
 };
 TORCH_MODULE(JambaForSequenceClassification);
 
-// The parallel plan of JambaForCausalLM.
-inline const Plan jamba_for_causal_lm_plan = {
-    .units = {"model.layers.*"},
+// The parallel plan of JambaModel.
+inline const Plan jamba_model_plan = {
+    .units = {"layers.*"},
     .tensor_splits =
         {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.feed_forward.experts.gate_up_proj", 1, {"intermediate_size", "intermediate_size"}},
-            {"model.layers.*.feed_forward.experts.down_proj", 2},
-            {"model.layers.*.feed_forward.gate_proj.weight", 0},
-            {"model.layers.*.feed_forward.up_proj.weight", 0},
-            {"model.layers.*.feed_forward.down_proj.weight", 1},
-            {"model.layers.*.mamba.conv1d.weight", 0},
-            {"model.layers.*.mamba.conv1d.bias", 0},
-            {"model.layers.*.mamba.in_proj.weight", 0, {"mamba_expand * hidden_size", "mamba_expand * hidden_size"}},
-            {"model.layers.*.mamba.in_proj.bias", 0, {"mamba_expand * hidden_size", "mamba_expand * hidden_size"}},
-            {"model.layers.*.mamba.x_proj.weight", 1},
-            {"model.layers.*.mamba.dt_proj.weight", 0},
-            {"model.layers.*.mamba.dt_proj.bias", 0},
-            {"model.layers.*.mamba.A_log", 0},
-            {"model.layers.*.mamba.D", 0},
-            {"model.layers.*.mamba.out_proj.weight", 1},
-            {"lm_head.weight", 0},
+            {"embed_tokens.weight", 0},
+            {"layers.*.self_attn.q_proj.weight", 0},
+            {"layers.*.self_attn.k_proj.weight", 0},
+            {"layers.*.self_attn.v_proj.weight", 0},
+            {"layers.*.self_attn.o_proj.weight", 1},
+            {"layers.*.feed_forward.experts.gate_up_proj", 1, {"intermediate_size", "intermediate_size"}},
+            {"layers.*.feed_forward.experts.down_proj", 2},
+            {"layers.*.feed_forward.gate_proj.weight", 0},
+            {"layers.*.feed_forward.up_proj.weight", 0},
+            {"layers.*.feed_forward.down_proj.weight", 1},
+            {"layers.*.mamba.conv1d.weight", 0},
+            {"layers.*.mamba.conv1d.bias", 0},
+            {"layers.*.mamba.in_proj.weight", 0, {"mamba_expand * hidden_size", "mamba_expand * hidden_size"}},
+            {"layers.*.mamba.in_proj.bias", 0, {"mamba_expand * hidden_size", "mamba_expand * hidden_size"}},
+            {"layers.*.mamba.x_proj.weight", 1},
+            {"layers.*.mamba.dt_proj.weight", 0},
+            {"layers.*.mamba.dt_proj.bias", 0},
+            {"layers.*.mamba.A_log", 0},
+            {"layers.*.mamba.D", 0},
+            {"layers.*.mamba.out_proj.weight", 1},
         },
-    .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.final_layernorm", "lm_head"},
+    .split_list = "layers",
+    .first = {"embed_tokens"},
+    .last = {"final_layernorm"},
     .divides =
         {
             {"vocab_size", "tp"},
@@ -558,49 +536,19 @@ inline const Plan jamba_for_causal_lm_plan = {
             {"hidden_size", "tp"},
         },
 };
+
+// The parallel plan of JambaForCausalLM.
+inline const Plan jamba_for_causal_lm_plan = jamba_model_plan.under("model").with({
+    .tensor_splits = {{"lm_head.weight", 0}},
+    .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
+    .last = {"lm_head"},
+});
 
 inline const bool jamba_for_causal_lm_registered = register_entry<JambaForCausalLM, JambaConfig>(
     "jamba", "JambaForCausalLM", "causal-lm", "jamba", jamba_for_causal_lm_plan);
 
 // The parallel plan of JambaForSequenceClassification.
-inline const Plan jamba_for_sequence_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.feed_forward.experts.gate_up_proj", 1, {"intermediate_size", "intermediate_size"}},
-            {"model.layers.*.feed_forward.experts.down_proj", 2},
-            {"model.layers.*.feed_forward.gate_proj.weight", 0},
-            {"model.layers.*.feed_forward.up_proj.weight", 0},
-            {"model.layers.*.feed_forward.down_proj.weight", 1},
-            {"model.layers.*.mamba.conv1d.weight", 0},
-            {"model.layers.*.mamba.conv1d.bias", 0},
-            {"model.layers.*.mamba.in_proj.weight", 0, {"mamba_expand * hidden_size", "mamba_expand * hidden_size"}},
-            {"model.layers.*.mamba.in_proj.bias", 0, {"mamba_expand * hidden_size", "mamba_expand * hidden_size"}},
-            {"model.layers.*.mamba.x_proj.weight", 1},
-            {"model.layers.*.mamba.dt_proj.weight", 0},
-            {"model.layers.*.mamba.dt_proj.bias", 0},
-            {"model.layers.*.mamba.A_log", 0},
-            {"model.layers.*.mamba.D", 0},
-            {"model.layers.*.mamba.out_proj.weight", 1},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.final_layernorm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-            {"hidden_size", "tp"},
-        },
-};
+inline const Plan jamba_for_sequence_classification_plan = jamba_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool jamba_for_sequence_classification_registered =
     register_entry<JambaForSequenceClassification, JambaConfig>("jamba", "JambaForSequenceClassification",

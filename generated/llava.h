@@ -158,8 +158,7 @@ class LlavaMLPImpl : public Module {
         fc2(register_module("fc2", linear(intermediate_size, hidden_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::exit(fc2, activation(hidden_act, fc1(hidden_states_tp)));
+    return tp::exit(fc2, activation(hidden_act, fc1(tp::enter(hidden_states))));
   }
 
   void reset_parameters() override {
@@ -539,8 +538,7 @@ class LlavaMultiModalProjectorImpl : public Module {
                                                     config.multimodal_projector_bias))) {}
 
   Tensor forward(const Tensor& features) {
-    auto features_tp = tp::enter(features);
-    return tp::exit(linear_2, activation(hidden_act, linear_1(features_tp)));
+    return tp::exit(linear_2, activation(hidden_act, linear_1(tp::enter(features))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -612,16 +610,7 @@ class LlavaForConditionalGenerationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor logits = lm_head(hidden_states_tp);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = tp::cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(lm_head(tp::enter(hidden_states)), batch, next_tokens);
   }
 
   void reset_parameters() override {

@@ -274,15 +274,8 @@ class Mamba2ForCausalLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = backbone(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = lm_head(tp::enter(hidden_states.to(lm_head->weight.scalar_type())));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = tp::cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(lm_head(tp::enter(hidden_states.to(lm_head->weight.scalar_type()))), batch,
+                                     next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }

@@ -231,8 +231,7 @@ class MetaClip2MLPImpl : public Module {
         fc2(register_module("fc2", linear(intermediate_size, hidden_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::exit(fc2, activation(hidden_act, fc1(hidden_states_tp)));
+    return tp::exit(fc2, activation(hidden_act, fc1(tp::enter(hidden_states))));
   }
 
   void reset_parameters() override {
@@ -450,14 +449,7 @@ class MetaClip2ForImageClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     const Tensor hidden_states = vision_model(batch.pixel_values);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(features(hidden_states));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classifier(features(hidden_states)), batch, config.problem_type);
   }
 
   void reset_parameters() override {
@@ -505,7 +497,6 @@ inline const Plan metaclip_2_model_plan = {
             {"vision_model.encoder.layers.*.mlp.fc1.bias", 0},
             {"vision_model.encoder.layers.*.mlp.fc2.weight", 1},
         },
-    .ties = {},
     .split_list = "text_model.encoder.layers",
     .first = {"text_model.embeddings"},
     .last = {"text_model.final_layer_norm", "text_projection", "logit_scale"},
@@ -541,7 +532,6 @@ inline const Plan metaclip_2_for_image_classification_plan = {
             {"vision_model.encoder.layers.*.mlp.fc1.bias", 0},
             {"vision_model.encoder.layers.*.mlp.fc2.weight", 1},
         },
-    .ties = {},
     .split_list = "vision_model.encoder.layers",
     .first = {"vision_model.embeddings", "vision_model.pre_layrnorm"},
     .last = {"vision_model.post_layernorm", "classifier"},

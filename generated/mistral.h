@@ -260,14 +260,7 @@ class MistralForSentenceEmbeddingImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor pooled = sentence_embeddings(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = sentence_loss(pooled, batch.labels);
-      outputs.token_count = sentence_count(pooled, batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = pooled;
-    return outputs;
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -300,25 +293,14 @@ class MistralForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return lm_head(hidden_states_tp);
-  }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &MistralForCausalLMImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = project(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = tp::cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -351,14 +333,7 @@ class MistralForSequenceClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -390,14 +365,7 @@ class MistralForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -409,8 +377,8 @@ class MistralForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(MistralForTokenClassification);
 
-// The parallel plan of MistralForSentenceEmbedding.
-inline const Plan mistral_for_sentence_embedding_plan = {
+// The parallel plan of MistralModel.
+inline const Plan mistral_model_plan = {
     .units = {"layers.*"},
     .tensor_splits =
         {
@@ -423,7 +391,6 @@ inline const Plan mistral_for_sentence_embedding_plan = {
             {"layers.*.mlp.up_proj.weight", 0},
             {"layers.*.mlp.down_proj.weight", 1},
         },
-    .ties = {},
     .split_list = "layers",
     .first = {"embed_tokens"},
     .last = {"norm"},
@@ -438,65 +405,21 @@ inline const Plan mistral_for_sentence_embedding_plan = {
 
 inline const bool mistral_for_sentence_embedding_registered =
     register_entry<MistralForSentenceEmbedding, MistralConfig>("mistral", "MistralModel", "sentence-embedding",
-                                                               "mistral", mistral_for_sentence_embedding_plan);
+                                                               "mistral", mistral_model_plan);
 
 // The parallel plan of MistralForCausalLM.
-inline const Plan mistral_for_causal_lm_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.gate_proj.weight", 0},
-            {"model.layers.*.mlp.up_proj.weight", 0},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-            {"lm_head.weight", 0},
-        },
+inline const Plan mistral_for_causal_lm_plan = mistral_model_plan.under("model").with({
+    .tensor_splits = {{"lm_head.weight", 0}},
     .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "lm_head"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+    .last = {"lm_head"},
+});
 
 inline const bool mistral_for_causal_lm_registered = register_entry<MistralForCausalLM, MistralConfig>(
     "mistral", "MistralForCausalLM", "causal-lm", "mistral", mistral_for_causal_lm_plan);
 
 // The parallel plan of MistralForSequenceClassification.
-inline const Plan mistral_for_sequence_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.gate_proj.weight", 0},
-            {"model.layers.*.mlp.up_proj.weight", 0},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan mistral_for_sequence_classification_plan =
+    mistral_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool mistral_for_sequence_classification_registered =
     register_entry<MistralForSequenceClassification, MistralConfig>("mistral", "MistralForSequenceClassification",
@@ -504,31 +427,7 @@ inline const bool mistral_for_sequence_classification_registered =
                                                                     mistral_for_sequence_classification_plan);
 
 // The parallel plan of MistralForTokenClassification.
-inline const Plan mistral_for_token_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.gate_proj.weight", 0},
-            {"model.layers.*.mlp.up_proj.weight", 0},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan mistral_for_token_classification_plan = mistral_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool mistral_for_token_classification_registered =
     register_entry<MistralForTokenClassification, MistralConfig>("mistral", "MistralForTokenClassification",

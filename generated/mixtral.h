@@ -176,9 +176,8 @@ class MixtralExpertsImpl : public Module {
   /// For each row of `hidden_states` [rows, hidden], sums the outputs of the experts `chosen` [rows, k], weighted by
   /// `weights` [rows, k].
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    auto weights_tp = tp::enter(weights);
-    return tp::exit(mix_experts(hidden_act, hidden_states_tp, gate_up_proj, down_proj, chosen, weights_tp));
+    return tp::exit(
+        mix_experts(hidden_act, tp::enter(hidden_states), gate_up_proj, down_proj, chosen, tp::enter(weights)));
   }
 
   void reset_parameters() override {
@@ -317,25 +316,14 @@ class MixtralForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return lm_head(hidden_states_tp);
-  }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &MixtralForCausalLMImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = project(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = tp::cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -368,14 +356,7 @@ class MixtralForSequenceClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -407,14 +388,7 @@ class MixtralForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -426,24 +400,22 @@ class MixtralForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(MixtralForTokenClassification);
 
-// The parallel plan of MixtralForCausalLM.
-inline const Plan mixtral_for_causal_lm_plan = {
-    .units = {"model.layers.*"},
+// The parallel plan of MixtralModel.
+inline const Plan mixtral_model_plan = {
+    .units = {"layers.*"},
     .tensor_splits =
         {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.experts.gate_up_proj", 1, {"intermediate_size", "intermediate_size"}},
-            {"model.layers.*.mlp.experts.down_proj", 2},
-            {"lm_head.weight", 0},
+            {"embed_tokens.weight", 0},
+            {"layers.*.self_attn.q_proj.weight", 0},
+            {"layers.*.self_attn.k_proj.weight", 0},
+            {"layers.*.self_attn.v_proj.weight", 0},
+            {"layers.*.self_attn.o_proj.weight", 1},
+            {"layers.*.mlp.experts.gate_up_proj", 1, {"intermediate_size", "intermediate_size"}},
+            {"layers.*.mlp.experts.down_proj", 2},
         },
-    .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "lm_head"},
+    .split_list = "layers",
+    .first = {"embed_tokens"},
+    .last = {"norm"},
     .divides =
         {
             {"vocab_size", "tp"},
@@ -452,35 +424,20 @@ inline const Plan mixtral_for_causal_lm_plan = {
             {"intermediate_size", "tp"},
         },
 };
+
+// The parallel plan of MixtralForCausalLM.
+inline const Plan mixtral_for_causal_lm_plan = mixtral_model_plan.under("model").with({
+    .tensor_splits = {{"lm_head.weight", 0}},
+    .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
+    .last = {"lm_head"},
+});
 
 inline const bool mixtral_for_causal_lm_registered = register_entry<MixtralForCausalLM, MixtralConfig>(
     "mixtral", "MixtralForCausalLM", "causal-lm", "mixtral", mixtral_for_causal_lm_plan);
 
 // The parallel plan of MixtralForSequenceClassification.
-inline const Plan mixtral_for_sequence_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.experts.gate_up_proj", 1, {"intermediate_size", "intermediate_size"}},
-            {"model.layers.*.mlp.experts.down_proj", 2},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan mixtral_for_sequence_classification_plan =
+    mixtral_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool mixtral_for_sequence_classification_registered =
     register_entry<MixtralForSequenceClassification, MixtralConfig>("mixtral", "MixtralForSequenceClassification",
@@ -488,30 +445,7 @@ inline const bool mixtral_for_sequence_classification_registered =
                                                                     mixtral_for_sequence_classification_plan);
 
 // The parallel plan of MixtralForTokenClassification.
-inline const Plan mixtral_for_token_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.experts.gate_up_proj", 1, {"intermediate_size", "intermediate_size"}},
-            {"model.layers.*.mlp.experts.down_proj", 2},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan mixtral_for_token_classification_plan = mixtral_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool mixtral_for_token_classification_registered =
     register_entry<MixtralForTokenClassification, MixtralConfig>("mixtral", "MixtralForTokenClassification",

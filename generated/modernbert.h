@@ -126,8 +126,7 @@ class ModernBertMLPImpl : public Module {
         drop(register_module("drop", nn::Dropout(config.mlp_dropout))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    const auto parts = Wi(hidden_states_tp).chunk(2, -1);
+    const auto parts = Wi(tp::enter(hidden_states)).chunk(2, -1);
     return tp::exit(Wo, tp::dropout(drop, gated_activation(config.hidden_activation, parts[0], parts[1])));
   }
 
@@ -158,8 +157,7 @@ class ModernBertAttentionImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    const auto parts = Wqkv(hidden_states_tp).chunk(3, -1);
+    const auto parts = Wqkv(tp::enter(hidden_states)).chunk(3, -1);
     const Tensor query = parts[0].view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
     const Tensor key = parts[1].view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
     const Tensor value = parts[2].view({batch, seq, tp::local(num_heads), head_dim}).transpose(1, 2);
@@ -299,14 +297,7 @@ class ModernBertForSequenceClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(features(hidden_states, batch));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
   void reset_parameters() override {
@@ -343,14 +334,7 @@ class ModernBertForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(features(hidden_states, batch));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
   void reset_parameters() override {
@@ -391,14 +375,7 @@ class ModernBertForSentenceEmbeddingImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor pooled = sentence_embeddings(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = sentence_loss(pooled, batch.labels);
-      outputs.token_count = sentence_count(pooled, batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = pooled;
-    return outputs;
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 
   ModernBertConfig config;
@@ -438,14 +415,7 @@ class ModernBertForMaskedLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = decoder(tp::enter(head(hidden_states)));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = tp::cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(decoder(tp::enter(head(hidden_states))), batch, same_labels);
   }
 
   void reset_parameters() override {
@@ -461,70 +431,8 @@ class ModernBertForMaskedLMImpl : public Module {
 };
 TORCH_MODULE(ModernBertForMaskedLM);
 
-// The parallel plan of ModernBertForSequenceClassification.
-inline const Plan modernbert_for_sequence_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embeddings.tok_embeddings.weight", 0},
-            {"model.layers.*.attn.Wqkv.weight", 0, {"hidden_size", "hidden_size", "hidden_size"}},
-            {"model.layers.*.attn.Wqkv.bias", 0, {"hidden_size", "hidden_size", "hidden_size"}},
-            {"model.layers.*.attn.Wo.weight", 1},
-            {"model.layers.*.mlp.Wi.weight", 0, {"intermediate_size", "intermediate_size"}},
-            {"model.layers.*.mlp.Wi.bias", 0, {"intermediate_size", "intermediate_size"}},
-            {"model.layers.*.mlp.Wo.weight", 1},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embeddings"},
-    .last = {"model.final_norm", "classifier", "head"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
-
-inline const bool modernbert_for_sequence_classification_registered =
-    register_entry<ModernBertForSequenceClassification, ModernBertConfig>(
-        "modernbert", "ModernBertForSequenceClassification", "sequence-classification", "modernbert",
-        modernbert_for_sequence_classification_plan);
-
-// The parallel plan of ModernBertForTokenClassification.
-inline const Plan modernbert_for_token_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embeddings.tok_embeddings.weight", 0},
-            {"model.layers.*.attn.Wqkv.weight", 0, {"hidden_size", "hidden_size", "hidden_size"}},
-            {"model.layers.*.attn.Wqkv.bias", 0, {"hidden_size", "hidden_size", "hidden_size"}},
-            {"model.layers.*.attn.Wo.weight", 1},
-            {"model.layers.*.mlp.Wi.weight", 0, {"intermediate_size", "intermediate_size"}},
-            {"model.layers.*.mlp.Wi.bias", 0, {"intermediate_size", "intermediate_size"}},
-            {"model.layers.*.mlp.Wo.weight", 1},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embeddings"},
-    .last = {"model.final_norm", "classifier", "head"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
-
-inline const bool modernbert_for_token_classification_registered =
-    register_entry<ModernBertForTokenClassification, ModernBertConfig>("modernbert", "ModernBertForTokenClassification",
-                                                                       "token-classification", "modernbert",
-                                                                       modernbert_for_token_classification_plan);
-
-// The parallel plan of ModernBertForSentenceEmbedding.
-inline const Plan modernbert_for_sentence_embedding_plan = {
+// The parallel plan of ModernBertModel.
+inline const Plan modernbert_model_plan = {
     .units = {"layers.*"},
     .tensor_splits =
         {
@@ -536,7 +444,6 @@ inline const Plan modernbert_for_sentence_embedding_plan = {
             {"layers.*.mlp.Wi.bias", 0, {"intermediate_size", "intermediate_size"}},
             {"layers.*.mlp.Wo.weight", 1},
         },
-    .ties = {},
     .split_list = "layers",
     .first = {"embeddings"},
     .last = {"final_norm"},
@@ -549,37 +456,38 @@ inline const Plan modernbert_for_sentence_embedding_plan = {
         },
 };
 
+// The parallel plan of ModernBertForSequenceClassification.
+inline const Plan modernbert_for_sequence_classification_plan =
+    modernbert_model_plan.under("model").with({.last = {"classifier", "head"}});
+
+inline const bool modernbert_for_sequence_classification_registered =
+    register_entry<ModernBertForSequenceClassification, ModernBertConfig>(
+        "modernbert", "ModernBertForSequenceClassification", "sequence-classification", "modernbert",
+        modernbert_for_sequence_classification_plan);
+
+// The parallel plan of ModernBertForTokenClassification.
+inline const Plan modernbert_for_token_classification_plan =
+    modernbert_model_plan.under("model").with({.last = {"classifier", "head"}});
+
+inline const bool modernbert_for_token_classification_registered =
+    register_entry<ModernBertForTokenClassification, ModernBertConfig>("modernbert", "ModernBertForTokenClassification",
+                                                                       "token-classification", "modernbert",
+                                                                       modernbert_for_token_classification_plan);
+
 inline const bool modernbert_for_sentence_embedding_registered =
     register_entry<ModernBertForSentenceEmbedding, ModernBertConfig>(
-        "modernbert", "ModernBertModel", "sentence-embedding", "modernbert", modernbert_for_sentence_embedding_plan);
+        "modernbert", "ModernBertModel", "sentence-embedding", "modernbert", modernbert_model_plan);
 
 // The parallel plan of ModernBertForMaskedLM.
-inline const Plan modernbert_for_masked_lm_plan = {
-    .units = {"model.layers.*"},
+inline const Plan modernbert_for_masked_lm_plan = modernbert_model_plan.under("model").with({
     .tensor_splits =
         {
-            {"model.embeddings.tok_embeddings.weight", 0},
-            {"model.layers.*.attn.Wqkv.weight", 0, {"hidden_size", "hidden_size", "hidden_size"}},
-            {"model.layers.*.attn.Wqkv.bias", 0, {"hidden_size", "hidden_size", "hidden_size"}},
-            {"model.layers.*.attn.Wo.weight", 1},
-            {"model.layers.*.mlp.Wi.weight", 0, {"intermediate_size", "intermediate_size"}},
-            {"model.layers.*.mlp.Wi.bias", 0, {"intermediate_size", "intermediate_size"}},
-            {"model.layers.*.mlp.Wo.weight", 1},
             {"decoder.weight", 0},
             {"decoder.bias", 0},
         },
     .ties = {{"decoder.weight", "model.embeddings.tok_embeddings.weight", "tie_word_embeddings"}},
-    .split_list = "model.layers",
-    .first = {"model.embeddings"},
-    .last = {"model.final_norm", "head", "decoder"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+    .last = {"head", "decoder"},
+});
 
 inline const bool modernbert_for_masked_lm_registered = register_entry<ModernBertForMaskedLM, ModernBertConfig>(
     "modernbert", "ModernBertForMaskedLM", "masked-lm", "modernbert", modernbert_for_masked_lm_plan);

@@ -158,10 +158,7 @@ class MPNetIntermediateImpl : public Module {
         hidden_act(config.hidden_act),
         initializer_range(config.initializer_range) {}
 
-  Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return activation(hidden_act, dense(hidden_states_tp));
-  }
+  Tensor forward(const Tensor& hidden_states) { return activation(hidden_act, dense(tp::enter(hidden_states))); }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
@@ -330,14 +327,7 @@ class MPNetForSentenceEmbeddingImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor pooled = sentence_embeddings(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = sentence_loss(pooled, batch.labels);
-      outputs.token_count = sentence_count(pooled, batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = pooled;
-    return outputs;
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 
   /// Biases added to the scores of each head: [batch or 1, heads, seq, seq], minus infinity for masked keys.
@@ -383,13 +373,7 @@ class MPNetForSentencePairClassificationImpl : public Module {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(logits, batch, config.problem_type);
   }
 
   /// Biases added to the scores of each head: [batch or 1, heads, seq, seq], minus infinity for masked keys.
@@ -466,14 +450,7 @@ class MPNetForMaskedLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = mpnet(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = lm_head(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = tp::cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(lm_head(hidden_states), batch, same_labels);
   }
 
   MPNetConfig config;
@@ -500,14 +477,7 @@ class MPNetForSequenceClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = mpnet(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(features(hidden_states, batch));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -537,14 +507,7 @@ class MPNetForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = mpnet(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(features(hidden_states, batch));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -556,8 +519,8 @@ class MPNetForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(MPNetForTokenClassification);
 
-// The parallel plan of MPNetForSentenceEmbedding.
-inline const Plan mpnet_for_sentence_embedding_plan = {
+// The parallel plan of MPNetModel.
+inline const Plan mpnet_model_plan = {
     .units = {"encoder.layer.*"},
     .tensor_splits =
         {
@@ -574,7 +537,6 @@ inline const Plan mpnet_for_sentence_embedding_plan = {
             {"encoder.layer.*.output.dense.weight", 1},
             {"encoder.relative_attention_bias.weight", 1},
         },
-    .ties = {},
     .split_list = "encoder.layer",
     .first = {"embeddings"},
     .last = {"pooler"},
@@ -588,38 +550,10 @@ inline const Plan mpnet_for_sentence_embedding_plan = {
 };
 
 inline const bool mpnet_for_sentence_embedding_registered = register_entry<MPNetForSentenceEmbedding, MPNetConfig>(
-    "mpnet", "MPNetModel", "sentence-embedding", "mpnet", mpnet_for_sentence_embedding_plan);
+    "mpnet", "MPNetModel", "sentence-embedding", "mpnet", mpnet_model_plan);
 
 // The parallel plan of MPNetForSentencePairClassification.
-inline const Plan mpnet_for_sentence_pair_classification_plan = {
-    .units = {"encoder.layer.*"},
-    .tensor_splits =
-        {
-            {"embeddings.word_embeddings.weight", 0},
-            {"encoder.layer.*.attention.attn.q.weight", 0},
-            {"encoder.layer.*.attention.attn.q.bias", 0},
-            {"encoder.layer.*.attention.attn.k.weight", 0},
-            {"encoder.layer.*.attention.attn.k.bias", 0},
-            {"encoder.layer.*.attention.attn.v.weight", 0},
-            {"encoder.layer.*.attention.attn.v.bias", 0},
-            {"encoder.layer.*.attention.attn.o.weight", 1},
-            {"encoder.layer.*.intermediate.dense.weight", 0},
-            {"encoder.layer.*.intermediate.dense.bias", 0},
-            {"encoder.layer.*.output.dense.weight", 1},
-            {"encoder.relative_attention_bias.weight", 1},
-        },
-    .ties = {},
-    .split_list = "encoder.layer",
-    .first = {"embeddings"},
-    .last = {"pooler", "classifier"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan mpnet_for_sentence_pair_classification_plan = mpnet_model_plan.with({.last = {"classifier"}});
 
 inline const bool mpnet_for_sentence_pair_classification_registered =
     register_entry<MPNetForSentencePairClassification, MPNetConfig>("mpnet", "MPNetForSentencePairClassification",
@@ -627,22 +561,9 @@ inline const bool mpnet_for_sentence_pair_classification_registered =
                                                                     mpnet_for_sentence_pair_classification_plan);
 
 // The parallel plan of MPNetForMaskedLM.
-inline const Plan mpnet_for_masked_lm_plan = {
-    .units = {"mpnet.encoder.layer.*"},
+inline const Plan mpnet_for_masked_lm_plan = mpnet_model_plan.under("mpnet").with({
     .tensor_splits =
         {
-            {"mpnet.embeddings.word_embeddings.weight", 0},
-            {"mpnet.encoder.layer.*.attention.attn.q.weight", 0},
-            {"mpnet.encoder.layer.*.attention.attn.q.bias", 0},
-            {"mpnet.encoder.layer.*.attention.attn.k.weight", 0},
-            {"mpnet.encoder.layer.*.attention.attn.k.bias", 0},
-            {"mpnet.encoder.layer.*.attention.attn.v.weight", 0},
-            {"mpnet.encoder.layer.*.attention.attn.v.bias", 0},
-            {"mpnet.encoder.layer.*.attention.attn.o.weight", 1},
-            {"mpnet.encoder.layer.*.intermediate.dense.weight", 0},
-            {"mpnet.encoder.layer.*.intermediate.dense.bias", 0},
-            {"mpnet.encoder.layer.*.output.dense.weight", 1},
-            {"mpnet.encoder.relative_attention_bias.weight", 1},
             {"lm_head.bias", 0},
             {"lm_head.decoder.weight", 0},
             {"lm_head.decoder.bias", 0},
@@ -652,51 +573,15 @@ inline const Plan mpnet_for_masked_lm_plan = {
             {"lm_head.decoder.weight", "mpnet.embeddings.word_embeddings.weight", "tie_word_embeddings"},
             {"lm_head.decoder.bias", "lm_head.bias", "tie_word_embeddings"},
         },
-    .split_list = "mpnet.encoder.layer",
-    .first = {"mpnet.embeddings"},
-    .last = {"mpnet.pooler", "lm_head"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+    .last = {"lm_head"},
+});
 
 inline const bool mpnet_for_masked_lm_registered = register_entry<MPNetForMaskedLM, MPNetConfig>(
     "mpnet", "MPNetForMaskedLM", "masked-lm", "mpnet", mpnet_for_masked_lm_plan);
 
 // The parallel plan of MPNetForSequenceClassification.
-inline const Plan mpnet_for_sequence_classification_plan = {
-    .units = {"mpnet.encoder.layer.*"},
-    .tensor_splits =
-        {
-            {"mpnet.embeddings.word_embeddings.weight", 0},
-            {"mpnet.encoder.layer.*.attention.attn.q.weight", 0},
-            {"mpnet.encoder.layer.*.attention.attn.q.bias", 0},
-            {"mpnet.encoder.layer.*.attention.attn.k.weight", 0},
-            {"mpnet.encoder.layer.*.attention.attn.k.bias", 0},
-            {"mpnet.encoder.layer.*.attention.attn.v.weight", 0},
-            {"mpnet.encoder.layer.*.attention.attn.v.bias", 0},
-            {"mpnet.encoder.layer.*.attention.attn.o.weight", 1},
-            {"mpnet.encoder.layer.*.intermediate.dense.weight", 0},
-            {"mpnet.encoder.layer.*.intermediate.dense.bias", 0},
-            {"mpnet.encoder.layer.*.output.dense.weight", 1},
-            {"mpnet.encoder.relative_attention_bias.weight", 1},
-        },
-    .ties = {},
-    .split_list = "mpnet.encoder.layer",
-    .first = {"mpnet.embeddings"},
-    .last = {"mpnet.pooler", "classifier"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan mpnet_for_sequence_classification_plan =
+    mpnet_model_plan.under("mpnet").with({.last = {"classifier"}});
 
 inline const bool mpnet_for_sequence_classification_registered =
     register_entry<MPNetForSequenceClassification, MPNetConfig>("mpnet", "MPNetForSequenceClassification",
@@ -704,35 +589,7 @@ inline const bool mpnet_for_sequence_classification_registered =
                                                                 mpnet_for_sequence_classification_plan);
 
 // The parallel plan of MPNetForTokenClassification.
-inline const Plan mpnet_for_token_classification_plan = {
-    .units = {"mpnet.encoder.layer.*"},
-    .tensor_splits =
-        {
-            {"mpnet.embeddings.word_embeddings.weight", 0},
-            {"mpnet.encoder.layer.*.attention.attn.q.weight", 0},
-            {"mpnet.encoder.layer.*.attention.attn.q.bias", 0},
-            {"mpnet.encoder.layer.*.attention.attn.k.weight", 0},
-            {"mpnet.encoder.layer.*.attention.attn.k.bias", 0},
-            {"mpnet.encoder.layer.*.attention.attn.v.weight", 0},
-            {"mpnet.encoder.layer.*.attention.attn.v.bias", 0},
-            {"mpnet.encoder.layer.*.attention.attn.o.weight", 1},
-            {"mpnet.encoder.layer.*.intermediate.dense.weight", 0},
-            {"mpnet.encoder.layer.*.intermediate.dense.bias", 0},
-            {"mpnet.encoder.layer.*.output.dense.weight", 1},
-            {"mpnet.encoder.relative_attention_bias.weight", 1},
-        },
-    .ties = {},
-    .split_list = "mpnet.encoder.layer",
-    .first = {"mpnet.embeddings"},
-    .last = {"mpnet.pooler", "classifier"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan mpnet_for_token_classification_plan = mpnet_model_plan.under("mpnet").with({.last = {"classifier"}});
 
 inline const bool mpnet_for_token_classification_registered = register_entry<MPNetForTokenClassification, MPNetConfig>(
     "mpnet", "MPNetForTokenClassification", "token-classification", "mpnet", mpnet_for_token_classification_plan);

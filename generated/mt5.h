@@ -127,8 +127,7 @@ class MT5DenseActDenseImpl : public Module {
         dropout(register_module("dropout", nn::Dropout(config.dropout_rate))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::exit(wo, tp::dropout(dropout, activation(act, wi(hidden_states_tp))));
+    return tp::exit(wo, tp::dropout(dropout, activation(act, wi(tp::enter(hidden_states)))));
   }
 
   void reset_parameters() override {
@@ -262,8 +261,8 @@ class MT5SelfAttentionImpl : public Module {
   /// `hidden_states` [batch, seq, hidden] attend to `states` [batch, other_seq, hidden].
   Tensor forward(const Tensor& hidden_states, const Tensor& states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1), other_seq = states.size(1);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    const Tensor query = q(hidden_states_tp).view({batch, seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
+    const Tensor query =
+        q(tp::enter(hidden_states)).view({batch, seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
     auto states_tp = tp::enter(states);
     const Tensor key = k(states_tp).view({batch, other_seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
     const Tensor value = v(states_tp).view({batch, other_seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
@@ -307,8 +306,8 @@ class MT5AttentionImpl : public Module {
   /// `hidden_states` [batch, seq, hidden] attend to `states` [batch, other_seq, hidden].
   Tensor forward(const Tensor& hidden_states, const Tensor& states, const Tensor& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1), other_seq = states.size(1);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    const Tensor query = q(hidden_states_tp).view({batch, seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
+    const Tensor query =
+        q(tp::enter(hidden_states)).view({batch, seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
     auto states_tp = tp::enter(states);
     const Tensor key = k(states_tp).view({batch, other_seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
     const Tensor value = v(states_tp).view({batch, other_seq, tp::local(n_heads), key_value_proj_dim}).transpose(1, 2);
@@ -504,7 +503,17 @@ class MT5ForConditionalGenerationImpl : public Module {
     if (config.tie_word_embeddings) tie_parameter(*lm_head, lm_head->weight, shared->weight);
   }
 
-  /// The decoder's output for `decoder_input_ids` [batch, target_seq].
+  /// The encoder's output for the batch's `input_ids`.
+  Tensor encode(const Batch& batch) {
+    const Tensor& ids = batch.input_ids;
+    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
+    Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
+    for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
+    if (!pp::is_last()) return hidden_states;
+    return encoder->finish(hidden_states);
+  }
+
+  /// Scores of the target tokens: [batch, target_seq, vocab].
   Outputs forward(const Batch& batch) {
     return fsdp::unit(*this, &MT5ForConditionalGenerationImpl::forward_unit, batch);
   }
@@ -514,14 +523,7 @@ class MT5ForConditionalGenerationImpl : public Module {
     if (!decoder_input_ids.defined()) decoder_input_ids = shift_right(batch.labels, config);
     Tensor hidden_states = inherited_forward(batch, decoder_input_ids);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = lm_head(tp::enter(scaled(hidden_states)));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = tp::cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(lm_head(tp::enter(scaled(hidden_states))), batch, same_labels);
   }
 
   void reset_parameters() override {
@@ -533,15 +535,15 @@ class MT5ForConditionalGenerationImpl : public Module {
   Tensor scaled(const Tensor& hidden_states) { return hidden_states; }
 
   double factor;
-  nn::Embedding shared{nullptr};
-  MT5Encoder encoder{nullptr};
+  nn::Embedding shared;
+  MT5Encoder encoder;
   MT5Decoder decoder;
   MT5Config config;
   nn::Linear lm_head;
 
  private:
   Tensor inherited_forward(const Batch& batch, const Tensor& decoder_input_ids) {
-    const Tensor encoder_states = pp::first_stack() ? inherited_inherited_forward(batch) : pp::received();
+    const Tensor encoder_states = pp::first_stack() ? encode(batch) : pp::received();
     if (!pp::second_stack(encoder_states)) return encoder_states;
     const Tensor padding = find_padding(batch.input_ids, batch.attention_mask);
     const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
@@ -553,7 +555,20 @@ class MT5ForConditionalGenerationImpl : public Module {
     if (!pp::is_last()) return hidden_states;
     return decoder->finish(hidden_states);
   }
-  Tensor inherited_inherited_forward(const Batch& batch) {
+};
+TORCH_MODULE(MT5ForConditionalGeneration);
+
+/// Encoder and decoder with a shared token embedding.
+class MT5ModelImpl : public Module {
+ public:
+  explicit MT5ModelImpl(const MT5Config& config)
+      : factor(config.initializer_factor),
+        shared(register_module("shared", embedding(config.vocab_size, config.d_model, std::nullopt))),
+        encoder(register_module("encoder", MT5Encoder(config))),
+        decoder(register_module("decoder", MT5Decoder(config))) {}
+
+  /// The encoder's output for the batch's `input_ids`.
+  Tensor encode(const Batch& batch) {
     const Tensor& ids = batch.input_ids;
     const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
     Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
@@ -561,8 +576,30 @@ class MT5ForConditionalGenerationImpl : public Module {
     if (!pp::is_last()) return hidden_states;
     return encoder->finish(hidden_states);
   }
+
+  /// The decoder's output for `decoder_input_ids` [batch, target_seq].
+  Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
+    const Tensor encoder_states = pp::first_stack() ? encode(batch) : pp::received();
+    if (!pp::second_stack(encoder_states)) return encoder_states;
+    const Tensor padding = find_padding(batch.input_ids, batch.attention_mask);
+    const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
+    const AttentionMask looks_back = causal_mask(batch.decoder_attention_mask, /*window=*/0);
+    const Tensor mask = decoder->mask(visible_keys(looks_back, decoder_input_ids.size(1), decoder_input_ids.device()));
+    Tensor hidden_states = pp::is_first() ? decoder->dropout(tp::embedding(shared, decoder_input_ids)) : pp::received();
+    for (auto& each : pp::local(decoder->block))
+      hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
+    if (!pp::is_last()) return hidden_states;
+    return decoder->finish(hidden_states);
+  }
+
+  void reset_parameters() override { init::normal_(shared->weight, 0.0, factor); }
+
+  double factor;
+  nn::Embedding shared;
+  MT5Encoder encoder;
+  MT5Decoder decoder;
 };
-TORCH_MODULE(MT5ForConditionalGeneration);
+TORCH_MODULE(MT5Model);
 
 /// The encoder as a sentence encoder (Reimers & Gurevych, Sentence-BERT).
 class MT5ForSentenceEmbeddingImpl : public Module {
@@ -577,14 +614,7 @@ class MT5ForSentenceEmbeddingImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor pooled = sentence_embeddings(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = sentence_loss(pooled, batch.labels);
-      outputs.token_count = sentence_count(pooled, batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = pooled;
-    return outputs;
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 
   void reset_parameters() override { init::normal_(shared->weight, 0.0, factor); }
@@ -604,49 +634,6 @@ class MT5ForSentenceEmbeddingImpl : public Module {
   }
 };
 TORCH_MODULE(MT5ForSentenceEmbedding);
-
-/// Encoder and decoder with a shared token embedding.
-class MT5ModelImpl : public Module {
- public:
-  explicit MT5ModelImpl(const MT5Config& config)
-      : factor(config.initializer_factor),
-        shared(register_module("shared", embedding(config.vocab_size, config.d_model, std::nullopt))),
-        encoder(register_module("encoder", MT5Encoder(config))),
-        decoder(register_module("decoder", MT5Decoder(config))) {}
-
-  /// The decoder's output for `decoder_input_ids` [batch, target_seq].
-  Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
-    const Tensor encoder_states = pp::first_stack() ? inherited_forward(batch) : pp::received();
-    if (!pp::second_stack(encoder_states)) return encoder_states;
-    const Tensor padding = find_padding(batch.input_ids, batch.attention_mask);
-    const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
-    const AttentionMask looks_back = causal_mask(batch.decoder_attention_mask, /*window=*/0);
-    const Tensor mask = decoder->mask(visible_keys(looks_back, decoder_input_ids.size(1), decoder_input_ids.device()));
-    Tensor hidden_states = pp::is_first() ? decoder->dropout(tp::embedding(shared, decoder_input_ids)) : pp::received();
-    for (auto& each : pp::local(decoder->block))
-      hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
-    if (!pp::is_last()) return hidden_states;
-    return decoder->finish(hidden_states);
-  }
-
-  void reset_parameters() override { init::normal_(shared->weight, 0.0, factor); }
-
-  double factor;
-  nn::Embedding shared{nullptr};
-  MT5Encoder encoder{nullptr};
-  MT5Decoder decoder;
-
- private:
-  Tensor inherited_forward(const Batch& batch) {
-    const Tensor& ids = batch.input_ids;
-    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
-    Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
-    for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
-    if (!pp::is_last()) return hidden_states;
-    return encoder->finish(hidden_states);
-  }
-};
-TORCH_MODULE(MT5Model);
 
 /// The encoder without a decoder.
 class MT5EncoderModelImpl : public Module {
@@ -717,13 +704,7 @@ class MT5ForSequenceClassificationImpl : public Module {
     const Tensor last_end = (batch.input_ids.eq(config.eos_token_id).to(at::kLong) * position).argmax(1);
     const Tensor row = at::arange(batch.input_ids.size(0), batch.input_ids.options());
     Tensor logits = classification_head(hidden_states.index({row, last_end}));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(logits, batch, config.problem_type);
   }
 
   MT5Config config;
@@ -746,14 +727,7 @@ class MT5ForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(dropout(hidden_states));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return cross_entropy_outputs(classifier(dropout(hidden_states)), batch, same_labels);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, factor); }
@@ -765,15 +739,14 @@ class MT5ForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(MT5ForTokenClassification);
 
-// The stack of MT5ForConditionalGeneration that runs first.
-inline const Tower mt5_for_conditional_generation_first_stack = {
+// The stack of MT5Model that runs first.
+inline const Tower mt5_model_first_stack = {
     .split_list = "encoder.block",
-    .first = {},
     .last = {"encoder.final_layer_norm"},
 };
 
-// The parallel plan of MT5ForConditionalGeneration.
-inline const Plan mt5_for_conditional_generation_plan = {
+// The parallel plan of MT5Model.
+inline const Plan mt5_model_plan = {
     .units = {"encoder.block.*", "encoder.block.*.layer.0.SelfAttention.relative_attention_bias", "decoder.block.*",
               "decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .tensor_splits =
@@ -788,7 +761,6 @@ inline const Plan mt5_for_conditional_generation_plan = {
             {"encoder.block.*.layer.1.DenseReluDense.wi_1.weight", 0},
             {"encoder.block.*.layer.1.DenseReluDense.wo.weight", 1},
             {"encoder.block.*.layer.1.DenseReluDense.wi.weight", 0},
-            {"encoder.block.*.layer.1.DenseReluDense.wo.weight", 1},
             {"decoder.block.*.layer.0.SelfAttention.q.weight", 0},
             {"decoder.block.*.layer.0.SelfAttention.k.weight", 0},
             {"decoder.block.*.layer.0.SelfAttention.v.weight", 0},
@@ -802,14 +774,10 @@ inline const Plan mt5_for_conditional_generation_plan = {
             {"decoder.block.*.layer.2.DenseReluDense.wi_1.weight", 0},
             {"decoder.block.*.layer.2.DenseReluDense.wo.weight", 1},
             {"decoder.block.*.layer.2.DenseReluDense.wi.weight", 0},
-            {"decoder.block.*.layer.2.DenseReluDense.wo.weight", 1},
-            {"lm_head.weight", 0},
         },
-    .ties = {{"lm_head.weight", "shared.weight", "tie_word_embeddings"}},
     .split_list = "decoder.block",
-    .first = {},
-    .last = {"decoder.final_layer_norm", "lm_head"},
-    .first_stack = mt5_for_conditional_generation_first_stack,
+    .last = {"decoder.final_layer_norm"},
+    .first_stack = mt5_model_first_stack,
     .everywhere = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias",
                    "decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =
@@ -820,11 +788,18 @@ inline const Plan mt5_for_conditional_generation_plan = {
         },
 };
 
+// The parallel plan of MT5ForConditionalGeneration.
+inline const Plan mt5_for_conditional_generation_plan = mt5_model_plan.with({
+    .tensor_splits = {{"lm_head.weight", 0}},
+    .ties = {{"lm_head.weight", "shared.weight", "tie_word_embeddings"}},
+    .last = {"lm_head"},
+});
+
 inline const bool mt5_for_conditional_generation_registered = register_entry<MT5ForConditionalGeneration, MT5Config>(
     "mt5", "MT5ForConditionalGeneration", "seq2seq", "mt5", mt5_for_conditional_generation_plan);
 
-// The parallel plan of MT5ForSentenceEmbedding.
-inline const Plan mt5_for_sentence_embedding_plan = {
+// The parallel plan of MT5EncoderModel.
+inline const Plan mt5_encoder_model_plan = {
     .units = {"encoder.block.*", "encoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .tensor_splits =
         {
@@ -838,9 +813,7 @@ inline const Plan mt5_for_sentence_embedding_plan = {
             {"encoder.block.*.layer.1.DenseReluDense.wi_1.weight", 0},
             {"encoder.block.*.layer.1.DenseReluDense.wo.weight", 1},
             {"encoder.block.*.layer.1.DenseReluDense.wi.weight", 0},
-            {"encoder.block.*.layer.1.DenseReluDense.wo.weight", 1},
         },
-    .ties = {},
     .split_list = "encoder.block",
     .first = {"shared"},
     .last = {"encoder.final_layer_norm"},
@@ -854,97 +827,18 @@ inline const Plan mt5_for_sentence_embedding_plan = {
 };
 
 inline const bool mt5_for_sentence_embedding_registered = register_entry<MT5ForSentenceEmbedding, MT5Config>(
-    "mt5", "MT5EncoderModel", "sentence-embedding", "mt5", mt5_for_sentence_embedding_plan);
-
-// The stack of MT5ForSequenceClassification that runs first.
-inline const Tower mt5_for_sequence_classification_first_stack = {
-    .split_list = "transformer.encoder.block",
-    .first = {},
-    .last = {"transformer.encoder.final_layer_norm"},
-};
+    "mt5", "MT5EncoderModel", "sentence-embedding", "mt5", mt5_encoder_model_plan);
 
 // The parallel plan of MT5ForSequenceClassification.
-inline const Plan mt5_for_sequence_classification_plan = {
-    .units = {"transformer.encoder.block.*",
-              "transformer.encoder.block.*.layer.0.SelfAttention.relative_attention_bias",
-              "transformer.decoder.block.*",
-              "transformer.decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
-    .tensor_splits =
-        {
-            {"transformer.shared.weight", 0},
-            {"transformer.encoder.block.*.layer.0.SelfAttention.q.weight", 0},
-            {"transformer.encoder.block.*.layer.0.SelfAttention.k.weight", 0},
-            {"transformer.encoder.block.*.layer.0.SelfAttention.v.weight", 0},
-            {"transformer.encoder.block.*.layer.0.SelfAttention.o.weight", 1},
-            {"transformer.encoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight", 1},
-            {"transformer.encoder.block.*.layer.1.DenseReluDense.wi_0.weight", 0},
-            {"transformer.encoder.block.*.layer.1.DenseReluDense.wi_1.weight", 0},
-            {"transformer.encoder.block.*.layer.1.DenseReluDense.wo.weight", 1},
-            {"transformer.encoder.block.*.layer.1.DenseReluDense.wi.weight", 0},
-            {"transformer.encoder.block.*.layer.1.DenseReluDense.wo.weight", 1},
-            {"transformer.decoder.block.*.layer.0.SelfAttention.q.weight", 0},
-            {"transformer.decoder.block.*.layer.0.SelfAttention.k.weight", 0},
-            {"transformer.decoder.block.*.layer.0.SelfAttention.v.weight", 0},
-            {"transformer.decoder.block.*.layer.0.SelfAttention.o.weight", 1},
-            {"transformer.decoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight", 1},
-            {"transformer.decoder.block.*.layer.1.EncDecAttention.q.weight", 0},
-            {"transformer.decoder.block.*.layer.1.EncDecAttention.k.weight", 0},
-            {"transformer.decoder.block.*.layer.1.EncDecAttention.v.weight", 0},
-            {"transformer.decoder.block.*.layer.1.EncDecAttention.o.weight", 1},
-            {"transformer.decoder.block.*.layer.2.DenseReluDense.wi_0.weight", 0},
-            {"transformer.decoder.block.*.layer.2.DenseReluDense.wi_1.weight", 0},
-            {"transformer.decoder.block.*.layer.2.DenseReluDense.wo.weight", 1},
-            {"transformer.decoder.block.*.layer.2.DenseReluDense.wi.weight", 0},
-            {"transformer.decoder.block.*.layer.2.DenseReluDense.wo.weight", 1},
-        },
-    .ties = {},
-    .split_list = "transformer.decoder.block",
-    .first = {},
-    .last = {"transformer.decoder.final_layer_norm", "classification_head"},
-    .first_stack = mt5_for_sequence_classification_first_stack,
-    .everywhere = {"transformer.encoder.block.*.layer.0.SelfAttention.relative_attention_bias",
-                   "transformer.decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_heads", "tp"},
-            {"d_ff", "tp"},
-        },
-};
+inline const Plan mt5_for_sequence_classification_plan =
+    mt5_model_plan.under("transformer").with({.last = {"classification_head"}});
 
 inline const bool mt5_for_sequence_classification_registered = register_entry<MT5ForSequenceClassification, MT5Config>(
     "mt5", "MT5ForSequenceClassification", "sequence-classification", "mt5", mt5_for_sequence_classification_plan);
 
 // The parallel plan of MT5ForTokenClassification.
-inline const Plan mt5_for_token_classification_plan = {
-    .units = {"transformer.encoder.block.*",
-              "transformer.encoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
-    .tensor_splits =
-        {
-            {"transformer.shared.weight", 0},
-            {"transformer.encoder.block.*.layer.0.SelfAttention.q.weight", 0},
-            {"transformer.encoder.block.*.layer.0.SelfAttention.k.weight", 0},
-            {"transformer.encoder.block.*.layer.0.SelfAttention.v.weight", 0},
-            {"transformer.encoder.block.*.layer.0.SelfAttention.o.weight", 1},
-            {"transformer.encoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight", 1},
-            {"transformer.encoder.block.*.layer.1.DenseReluDense.wi_0.weight", 0},
-            {"transformer.encoder.block.*.layer.1.DenseReluDense.wi_1.weight", 0},
-            {"transformer.encoder.block.*.layer.1.DenseReluDense.wo.weight", 1},
-            {"transformer.encoder.block.*.layer.1.DenseReluDense.wi.weight", 0},
-            {"transformer.encoder.block.*.layer.1.DenseReluDense.wo.weight", 1},
-        },
-    .ties = {},
-    .split_list = "transformer.encoder.block",
-    .first = {"transformer.shared"},
-    .last = {"transformer.encoder.final_layer_norm", "classifier"},
-    .everywhere = {"transformer.encoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_heads", "tp"},
-            {"d_ff", "tp"},
-        },
-};
+inline const Plan mt5_for_token_classification_plan =
+    mt5_encoder_model_plan.under("transformer").with({.last = {"classifier"}});
 
 inline const bool mt5_for_token_classification_registered = register_entry<MT5ForTokenClassification, MT5Config>(
     "mt5", "MT5ForTokenClassification", "token-classification", "mt5", mt5_for_token_classification_plan);

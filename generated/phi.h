@@ -146,8 +146,7 @@ class PhiMLPImpl : public Module {
         initializer_range(config.initializer_range) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::partial(fc2, activation(hidden_act, fc1(hidden_states_tp)));
+    return tp::partial(fc2, activation(hidden_act, fc1(tp::enter(hidden_states))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -240,25 +239,14 @@ class PhiForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return lm_head(hidden_states_tp);
-  }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &PhiForCausalLMImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = project(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = tp::cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -291,14 +279,7 @@ class PhiForSequenceClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -328,14 +309,7 @@ class PhiForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -347,29 +321,26 @@ class PhiForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(PhiForTokenClassification);
 
-// The parallel plan of PhiForCausalLM.
-inline const Plan phi_for_causal_lm_plan = {
-    .units = {"model.layers.*"},
+// The parallel plan of PhiModel.
+inline const Plan phi_model_plan = {
+    .units = {"layers.*"},
     .tensor_splits =
         {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.q_proj.bias", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.bias", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.bias", 0},
-            {"model.layers.*.self_attn.dense.weight", 1},
-            {"model.layers.*.mlp.fc1.weight", 0},
-            {"model.layers.*.mlp.fc1.bias", 0},
-            {"model.layers.*.mlp.fc2.weight", 1},
-            {"lm_head.weight", 0},
-            {"lm_head.bias", 0},
+            {"embed_tokens.weight", 0},
+            {"layers.*.self_attn.q_proj.weight", 0},
+            {"layers.*.self_attn.q_proj.bias", 0},
+            {"layers.*.self_attn.k_proj.weight", 0},
+            {"layers.*.self_attn.k_proj.bias", 0},
+            {"layers.*.self_attn.v_proj.weight", 0},
+            {"layers.*.self_attn.v_proj.bias", 0},
+            {"layers.*.self_attn.dense.weight", 1},
+            {"layers.*.mlp.fc1.weight", 0},
+            {"layers.*.mlp.fc1.bias", 0},
+            {"layers.*.mlp.fc2.weight", 1},
         },
-    .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.final_layernorm", "lm_head"},
+    .split_list = "layers",
+    .first = {"embed_tokens"},
+    .last = {"final_layernorm"},
     .divides =
         {
             {"vocab_size", "tp"},
@@ -378,72 +349,29 @@ inline const Plan phi_for_causal_lm_plan = {
             {"intermediate_size", "tp"},
         },
 };
+
+// The parallel plan of PhiForCausalLM.
+inline const Plan phi_for_causal_lm_plan = phi_model_plan.under("model").with({
+    .tensor_splits =
+        {
+            {"lm_head.weight", 0},
+            {"lm_head.bias", 0},
+        },
+    .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
+    .last = {"lm_head"},
+});
 
 inline const bool phi_for_causal_lm_registered =
     register_entry<PhiForCausalLM, PhiConfig>("phi", "PhiForCausalLM", "causal-lm", "phi", phi_for_causal_lm_plan);
 
 // The parallel plan of PhiForSequenceClassification.
-inline const Plan phi_for_sequence_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.q_proj.bias", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.bias", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.bias", 0},
-            {"model.layers.*.self_attn.dense.weight", 1},
-            {"model.layers.*.mlp.fc1.weight", 0},
-            {"model.layers.*.mlp.fc1.bias", 0},
-            {"model.layers.*.mlp.fc2.weight", 1},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.final_layernorm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan phi_for_sequence_classification_plan = phi_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool phi_for_sequence_classification_registered = register_entry<PhiForSequenceClassification, PhiConfig>(
     "phi", "PhiForSequenceClassification", "sequence-classification", "phi", phi_for_sequence_classification_plan);
 
 // The parallel plan of PhiForTokenClassification.
-inline const Plan phi_for_token_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.q_proj.bias", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.bias", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.bias", 0},
-            {"model.layers.*.self_attn.dense.weight", 1},
-            {"model.layers.*.mlp.fc1.weight", 0},
-            {"model.layers.*.mlp.fc1.bias", 0},
-            {"model.layers.*.mlp.fc2.weight", 1},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.final_layernorm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan phi_for_token_classification_plan = phi_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool phi_for_token_classification_registered = register_entry<PhiForTokenClassification, PhiConfig>(
     "phi", "PhiForTokenClassification", "token-classification", "phi", phi_for_token_classification_plan);

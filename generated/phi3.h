@@ -104,8 +104,7 @@ class Phi3MLPImpl : public Module {
             register_module("gate_up_proj", linear(config.hidden_size, 2 * intermediate_size, /*bias=*/false))) {}
 
   Tensor forward(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    const auto gate_up = gate_up_proj(x_tp).chunk(2, -1);
+    const auto gate_up = gate_up_proj(tp::enter(x)).chunk(2, -1);
     return tp::exit(down_proj, gated_activation(hidden_act, gate_up[0], gate_up[1]));
   }
 
@@ -136,9 +135,8 @@ class Phi3AttentionImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const RotaryTables& rotary_embeddings, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    auto hidden_states_tp = tp::enter(hidden_states);
     const auto parts =
-        qkv_proj(hidden_states_tp)
+        qkv_proj(tp::enter(hidden_states))
             .split_with_sizes({tp::local(num_heads) * head_dim, tp::local(num_key_value_heads) * head_dim,
                                tp::local(num_key_value_heads) * head_dim},
                               -1);
@@ -256,25 +254,14 @@ class Phi3ForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return lm_head(hidden_states_tp);
-  }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &Phi3ForCausalLMImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = project(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = tp::cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -307,14 +294,7 @@ class Phi3ForSequenceClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -346,14 +326,7 @@ class Phi3ForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -365,24 +338,22 @@ class Phi3ForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(Phi3ForTokenClassification);
 
-// The parallel plan of Phi3ForCausalLM.
-inline const Plan phi3_for_causal_lm_plan = {
-    .units = {"model.layers.*"},
+// The parallel plan of Phi3Model.
+inline const Plan phi3_model_plan = {
+    .units = {"layers.*"},
     .tensor_splits =
         {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.self_attn.qkv_proj.weight",
+            {"embed_tokens.weight", 0},
+            {"layers.*.self_attn.o_proj.weight", 1},
+            {"layers.*.self_attn.qkv_proj.weight",
              0,
              {"num_attention_heads * head_dim", "num_key_value_heads * head_dim", "num_key_value_heads * head_dim"}},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-            {"model.layers.*.mlp.gate_up_proj.weight", 0, {"intermediate_size", "intermediate_size"}},
-            {"lm_head.weight", 0},
+            {"layers.*.mlp.down_proj.weight", 1},
+            {"layers.*.mlp.gate_up_proj.weight", 0, {"intermediate_size", "intermediate_size"}},
         },
-    .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "lm_head"},
+    .split_list = "layers",
+    .first = {"embed_tokens"},
+    .last = {"norm"},
     .divides =
         {
             {"vocab_size", "tp"},
@@ -391,35 +362,19 @@ inline const Plan phi3_for_causal_lm_plan = {
             {"intermediate_size", "tp"},
         },
 };
+
+// The parallel plan of Phi3ForCausalLM.
+inline const Plan phi3_for_causal_lm_plan = phi3_model_plan.under("model").with({
+    .tensor_splits = {{"lm_head.weight", 0}},
+    .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
+    .last = {"lm_head"},
+});
 
 inline const bool phi3_for_causal_lm_registered = register_entry<Phi3ForCausalLM, Phi3Config>(
     "phi3", "Phi3ForCausalLM", "causal-lm", "phi3", phi3_for_causal_lm_plan);
 
 // The parallel plan of Phi3ForSequenceClassification.
-inline const Plan phi3_for_sequence_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.self_attn.qkv_proj.weight",
-             0,
-             {"num_attention_heads * head_dim", "num_key_value_heads * head_dim", "num_key_value_heads * head_dim"}},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-            {"model.layers.*.mlp.gate_up_proj.weight", 0, {"intermediate_size", "intermediate_size"}},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan phi3_for_sequence_classification_plan = phi3_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool phi3_for_sequence_classification_registered =
     register_entry<Phi3ForSequenceClassification, Phi3Config>("phi3", "Phi3ForSequenceClassification",
@@ -427,30 +382,7 @@ inline const bool phi3_for_sequence_classification_registered =
                                                               phi3_for_sequence_classification_plan);
 
 // The parallel plan of Phi3ForTokenClassification.
-inline const Plan phi3_for_token_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.self_attn.qkv_proj.weight",
-             0,
-             {"num_attention_heads * head_dim", "num_key_value_heads * head_dim", "num_key_value_heads * head_dim"}},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-            {"model.layers.*.mlp.gate_up_proj.weight", 0, {"intermediate_size", "intermediate_size"}},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan phi3_for_token_classification_plan = phi3_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool phi3_for_token_classification_registered = register_entry<Phi3ForTokenClassification, Phi3Config>(
     "phi3", "Phi3ForTokenClassification", "token-classification", "phi3", phi3_for_token_classification_plan);

@@ -243,14 +243,7 @@ class Qwen3ForSentenceEmbeddingImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor pooled = sentence_embeddings(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = sentence_loss(pooled, batch.labels);
-      outputs.token_count = sentence_count(pooled, batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = pooled;
-    return outputs;
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -329,25 +322,14 @@ class Qwen3ForCausalLMImpl : public Module {
   }
 
   /// Scores of the next tokens: [batch, seq, vocab].
-  Tensor project(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return lm_head(hidden_states_tp);
-  }
+  Tensor project(const Tensor& hidden_states) { return lm_head(tp::enter(hidden_states)); }
 
   Outputs forward(const Batch& batch) { return fsdp::unit(*this, &Qwen3ForCausalLMImpl::forward_unit, batch); }
 
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = project(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = tp::cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -380,14 +362,7 @@ class Qwen3ForSequenceClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -419,14 +394,7 @@ class Qwen3ForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -438,8 +406,8 @@ class Qwen3ForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(Qwen3ForTokenClassification);
 
-// The parallel plan of Qwen3ForSentenceEmbedding.
-inline const Plan qwen3_for_sentence_embedding_plan = {
+// The parallel plan of Qwen3Model.
+inline const Plan qwen3_model_plan = {
     .units = {"layers.*"},
     .tensor_splits =
         {
@@ -455,7 +423,6 @@ inline const Plan qwen3_for_sentence_embedding_plan = {
             {"layers.*.mlp.up_proj.weight", 0},
             {"layers.*.mlp.down_proj.weight", 1},
         },
-    .ties = {},
     .split_list = "layers",
     .first = {"embed_tokens"},
     .last = {"norm"},
@@ -469,71 +436,20 @@ inline const Plan qwen3_for_sentence_embedding_plan = {
 };
 
 inline const bool qwen3_for_sentence_embedding_registered = register_entry<Qwen3ForSentenceEmbedding, Qwen3Config>(
-    "qwen3", "Qwen3Model", "sentence-embedding", "qwen3", qwen3_for_sentence_embedding_plan);
+    "qwen3", "Qwen3Model", "sentence-embedding", "qwen3", qwen3_model_plan);
 
 // The parallel plan of Qwen3ForCausalLM.
-inline const Plan qwen3_for_causal_lm_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.q_proj.bias", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.bias", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.bias", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.gate_proj.weight", 0},
-            {"model.layers.*.mlp.up_proj.weight", 0},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-            {"lm_head.weight", 0},
-        },
+inline const Plan qwen3_for_causal_lm_plan = qwen3_model_plan.under("model").with({
+    .tensor_splits = {{"lm_head.weight", 0}},
     .ties = {{"lm_head.weight", "model.embed_tokens.weight", "tie_word_embeddings"}},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "lm_head"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+    .last = {"lm_head"},
+});
 
 inline const bool qwen3_for_causal_lm_registered = register_entry<Qwen3ForCausalLM, Qwen3Config>(
     "qwen3", "Qwen3ForCausalLM", "causal-lm", "qwen3", qwen3_for_causal_lm_plan);
 
 // The parallel plan of Qwen3ForSequenceClassification.
-inline const Plan qwen3_for_sequence_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.q_proj.bias", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.bias", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.bias", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.gate_proj.weight", 0},
-            {"model.layers.*.mlp.up_proj.weight", 0},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan qwen3_for_sequence_classification_plan = qwen3_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool qwen3_for_sequence_classification_registered =
     register_entry<Qwen3ForSequenceClassification, Qwen3Config>("qwen3", "Qwen3ForSequenceClassification",
@@ -541,34 +457,7 @@ inline const bool qwen3_for_sequence_classification_registered =
                                                                 qwen3_for_sequence_classification_plan);
 
 // The parallel plan of Qwen3ForTokenClassification.
-inline const Plan qwen3_for_token_classification_plan = {
-    .units = {"model.layers.*"},
-    .tensor_splits =
-        {
-            {"model.embed_tokens.weight", 0},
-            {"model.layers.*.self_attn.q_proj.weight", 0},
-            {"model.layers.*.self_attn.q_proj.bias", 0},
-            {"model.layers.*.self_attn.k_proj.weight", 0},
-            {"model.layers.*.self_attn.k_proj.bias", 0},
-            {"model.layers.*.self_attn.v_proj.weight", 0},
-            {"model.layers.*.self_attn.v_proj.bias", 0},
-            {"model.layers.*.self_attn.o_proj.weight", 1},
-            {"model.layers.*.mlp.gate_proj.weight", 0},
-            {"model.layers.*.mlp.up_proj.weight", 0},
-            {"model.layers.*.mlp.down_proj.weight", 1},
-        },
-    .ties = {},
-    .split_list = "model.layers",
-    .first = {"model.embed_tokens"},
-    .last = {"model.norm", "score"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan qwen3_for_token_classification_plan = qwen3_model_plan.under("model").with({.last = {"score"}});
 
 inline const bool qwen3_for_token_classification_registered = register_entry<Qwen3ForTokenClassification, Qwen3Config>(
     "qwen3", "Qwen3ForTokenClassification", "token-classification", "qwen3", qwen3_for_token_classification_plan);

@@ -186,10 +186,7 @@ class RobertaIntermediateImpl : public Module {
         hidden_act(config.hidden_act),
         initializer_range(config.initializer_range) {}
 
-  Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return activation(hidden_act, dense(hidden_states_tp));
-  }
+  Tensor forward(const Tensor& hidden_states) { return activation(hidden_act, dense(tp::enter(hidden_states))); }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
@@ -294,7 +291,7 @@ class RobertaPoolerImpl : public Module {
 };
 TORCH_MODULE(RobertaPooler);
 
-/// The base model as a sentence encoder (Reimers & Gurevych, Sentence-ROBERTA).
+/// The base model as a sentence encoder (Reimers & Gurevych, SBERT).
 class RobertaForSentenceEmbeddingImpl : public Module {
  public:
   explicit RobertaForSentenceEmbeddingImpl(const RobertaConfig& config)
@@ -310,14 +307,7 @@ class RobertaForSentenceEmbeddingImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor pooled = sentence_embeddings(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = sentence_loss(pooled, batch.labels);
-      outputs.token_count = sentence_count(pooled, batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = pooled;
-    return outputs;
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 
   RobertaEmbeddings embeddings;
@@ -334,7 +324,7 @@ class RobertaForSentenceEmbeddingImpl : public Module {
 };
 TORCH_MODULE(RobertaForSentenceEmbedding);
 
-/// Classifies pairs of texts by their embeddings (Reimers & Gurevych, Sentence-ROBERTA).
+/// Classifies pairs of texts by their embeddings (Reimers & Gurevych, SBERT).
 class RobertaForSentencePairClassificationImpl : public Module {
  public:
   explicit RobertaForSentencePairClassificationImpl(const RobertaConfig& config)
@@ -353,13 +343,7 @@ class RobertaForSentencePairClassificationImpl : public Module {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(logits, batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -448,14 +432,7 @@ class RobertaForMaskedLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = roberta(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = lm_head(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = tp::cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(lm_head(hidden_states), batch, same_labels);
   }
 
   RobertaConfig config;
@@ -482,14 +459,7 @@ class RobertaForSequenceClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = roberta(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(features(hidden_states, batch));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -519,14 +489,7 @@ class RobertaForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = roberta(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(features(hidden_states, batch));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -538,8 +501,8 @@ class RobertaForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(RobertaForTokenClassification);
 
-// The parallel plan of RobertaForSentenceEmbedding.
-inline const Plan roberta_for_sentence_embedding_plan = {
+// The parallel plan of RobertaModel.
+inline const Plan roberta_model_plan = {
     .units = {"encoder.layer.*"},
     .tensor_splits =
         {
@@ -555,7 +518,6 @@ inline const Plan roberta_for_sentence_embedding_plan = {
             {"encoder.layer.*.intermediate.dense.bias", 0},
             {"encoder.layer.*.output.dense.weight", 1},
         },
-    .ties = {},
     .split_list = "encoder.layer",
     .first = {"embeddings"},
     .last = {"pooler"},
@@ -570,37 +532,10 @@ inline const Plan roberta_for_sentence_embedding_plan = {
 
 inline const bool roberta_for_sentence_embedding_registered =
     register_entry<RobertaForSentenceEmbedding, RobertaConfig>("roberta", "RobertaModel", "sentence-embedding",
-                                                               "roberta", roberta_for_sentence_embedding_plan);
+                                                               "roberta", roberta_model_plan);
 
 // The parallel plan of RobertaForSentencePairClassification.
-inline const Plan roberta_for_sentence_pair_classification_plan = {
-    .units = {"encoder.layer.*"},
-    .tensor_splits =
-        {
-            {"embeddings.word_embeddings.weight", 0},
-            {"encoder.layer.*.attention.self.query.weight", 0},
-            {"encoder.layer.*.attention.self.query.bias", 0},
-            {"encoder.layer.*.attention.self.key.weight", 0},
-            {"encoder.layer.*.attention.self.key.bias", 0},
-            {"encoder.layer.*.attention.self.value.weight", 0},
-            {"encoder.layer.*.attention.self.value.bias", 0},
-            {"encoder.layer.*.attention.output.dense.weight", 1},
-            {"encoder.layer.*.intermediate.dense.weight", 0},
-            {"encoder.layer.*.intermediate.dense.bias", 0},
-            {"encoder.layer.*.output.dense.weight", 1},
-        },
-    .ties = {},
-    .split_list = "encoder.layer",
-    .first = {"embeddings"},
-    .last = {"pooler", "classifier"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan roberta_for_sentence_pair_classification_plan = roberta_model_plan.with({.last = {"classifier"}});
 
 inline const bool roberta_for_sentence_pair_classification_registered =
     register_entry<RobertaForSentencePairClassification, RobertaConfig>(
@@ -608,21 +543,9 @@ inline const bool roberta_for_sentence_pair_classification_registered =
         roberta_for_sentence_pair_classification_plan);
 
 // The parallel plan of RobertaForMaskedLM.
-inline const Plan roberta_for_masked_lm_plan = {
-    .units = {"roberta.encoder.layer.*"},
+inline const Plan roberta_for_masked_lm_plan = roberta_model_plan.under("roberta").with({
     .tensor_splits =
         {
-            {"roberta.embeddings.word_embeddings.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.query.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.query.bias", 0},
-            {"roberta.encoder.layer.*.attention.self.key.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.key.bias", 0},
-            {"roberta.encoder.layer.*.attention.self.value.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.value.bias", 0},
-            {"roberta.encoder.layer.*.attention.output.dense.weight", 1},
-            {"roberta.encoder.layer.*.intermediate.dense.weight", 0},
-            {"roberta.encoder.layer.*.intermediate.dense.bias", 0},
-            {"roberta.encoder.layer.*.output.dense.weight", 1},
             {"lm_head.bias", 0},
             {"lm_head.decoder.weight", 0},
             {"lm_head.decoder.bias", 0},
@@ -632,50 +555,15 @@ inline const Plan roberta_for_masked_lm_plan = {
             {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight", "tie_word_embeddings"},
             {"lm_head.decoder.bias", "lm_head.bias", "tie_word_embeddings"},
         },
-    .split_list = "roberta.encoder.layer",
-    .first = {"roberta.embeddings"},
-    .last = {"roberta.pooler", "lm_head"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+    .last = {"lm_head"},
+});
 
 inline const bool roberta_for_masked_lm_registered = register_entry<RobertaForMaskedLM, RobertaConfig>(
     "roberta", "RobertaForMaskedLM", "masked-lm", "roberta", roberta_for_masked_lm_plan);
 
 // The parallel plan of RobertaForSequenceClassification.
-inline const Plan roberta_for_sequence_classification_plan = {
-    .units = {"roberta.encoder.layer.*"},
-    .tensor_splits =
-        {
-            {"roberta.embeddings.word_embeddings.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.query.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.query.bias", 0},
-            {"roberta.encoder.layer.*.attention.self.key.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.key.bias", 0},
-            {"roberta.encoder.layer.*.attention.self.value.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.value.bias", 0},
-            {"roberta.encoder.layer.*.attention.output.dense.weight", 1},
-            {"roberta.encoder.layer.*.intermediate.dense.weight", 0},
-            {"roberta.encoder.layer.*.intermediate.dense.bias", 0},
-            {"roberta.encoder.layer.*.output.dense.weight", 1},
-        },
-    .ties = {},
-    .split_list = "roberta.encoder.layer",
-    .first = {"roberta.embeddings"},
-    .last = {"roberta.pooler", "classifier"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan roberta_for_sequence_classification_plan =
+    roberta_model_plan.under("roberta").with({.last = {"classifier"}});
 
 inline const bool roberta_for_sequence_classification_registered =
     register_entry<RobertaForSequenceClassification, RobertaConfig>("roberta", "RobertaForSequenceClassification",
@@ -683,34 +571,8 @@ inline const bool roberta_for_sequence_classification_registered =
                                                                     roberta_for_sequence_classification_plan);
 
 // The parallel plan of RobertaForTokenClassification.
-inline const Plan roberta_for_token_classification_plan = {
-    .units = {"roberta.encoder.layer.*"},
-    .tensor_splits =
-        {
-            {"roberta.embeddings.word_embeddings.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.query.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.query.bias", 0},
-            {"roberta.encoder.layer.*.attention.self.key.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.key.bias", 0},
-            {"roberta.encoder.layer.*.attention.self.value.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.value.bias", 0},
-            {"roberta.encoder.layer.*.attention.output.dense.weight", 1},
-            {"roberta.encoder.layer.*.intermediate.dense.weight", 0},
-            {"roberta.encoder.layer.*.intermediate.dense.bias", 0},
-            {"roberta.encoder.layer.*.output.dense.weight", 1},
-        },
-    .ties = {},
-    .split_list = "roberta.encoder.layer",
-    .first = {"roberta.embeddings"},
-    .last = {"roberta.pooler", "classifier"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan roberta_for_token_classification_plan =
+    roberta_model_plan.under("roberta").with({.last = {"classifier"}});
 
 inline const bool roberta_for_token_classification_registered =
     register_entry<RobertaForTokenClassification, RobertaConfig>("roberta", "RobertaForTokenClassification",

@@ -107,8 +107,7 @@ class SessionAttentionImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    const auto parts = c_attn(hidden_states_tp).view({batch, seq, 3, tp::local(num_heads), head_dim}).unbind(2);
+    const auto parts = c_attn(tp::enter(hidden_states)).view({batch, seq, 3, tp::local(num_heads), head_dim}).unbind(2);
     const Tensor query = parts[0].transpose(1, 2), key = parts[1].transpose(1, 2), value = parts[2].transpose(1, 2);
     return resid_dropout(tp::exit(c_proj, tp::attention(query, key, value, mask, scaling, attn_dropout)));
   }
@@ -141,8 +140,7 @@ class SessionMLPImpl : public Module {
         dropout(register_module("dropout", nn::Dropout(config.resid_pdrop))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return dropout(tp::exit(c_proj, activation(config.activation_function, c_fc(hidden_states_tp))));
+    return dropout(tp::exit(c_proj, activation(config.activation_function, c_fc(tp::enter(hidden_states)))));
   }
 
   void reset_parameters() override {
@@ -365,8 +363,7 @@ class SessionForNextItemImpl : public Module {
           tp::sampled_cross_entropy(item_states, head->weight, head->bias, targets, config.softmax_temperature);
       if (!batch.want_logits) return outputs;
     }
-    auto item_states_tp = tp::enter(item_states);
-    const Tensor logits = head(item_states_tp) / config.softmax_temperature;
+    const Tensor logits = head(tp::enter(item_states)) / config.softmax_temperature;
     if (targets.defined() && !samples_classes()) outputs.loss_sum = tp::cross_entropy(logits, targets);
     if (batch.want_logits) outputs.logits = tp::gather(logits);
     return outputs;
@@ -416,8 +413,7 @@ class SessionForMaskedItemImpl : public Module {
           tp::sampled_cross_entropy(item_states, head->weight, head->bias, targets, config.softmax_temperature);
       if (!batch.want_logits) return outputs;
     }
-    auto item_states_tp = tp::enter(item_states);
-    const Tensor logits = head(item_states_tp) / config.softmax_temperature;
+    const Tensor logits = head(tp::enter(item_states)) / config.softmax_temperature;
     if (targets.defined() && !samples_classes()) outputs.loss_sum = tp::cross_entropy(logits, targets);
     if (batch.want_logits) outputs.logits = tp::gather(logits);
     return outputs;
@@ -470,32 +466,8 @@ inline const bool session_for_next_item_registered = register_entry<SessionForNe
     "session", "SessionForNextItem", "next-item", "session", session_for_next_item_plan);
 
 // The parallel plan of SessionForMaskedItem.
-inline const Plan session_for_masked_item_plan = {
-    .units = {"transformer.h.*"},
-    .tensor_splits =
-        {
-            {"transformer.h.*.attn.c_attn.weight", 1, {"n_embd", "n_embd", "n_embd"}},
-            {"transformer.h.*.attn.c_attn.bias", 0, {"n_embd", "n_embd", "n_embd"}},
-            {"transformer.h.*.attn.c_proj.weight", 0},
-            {"transformer.h.*.mlp.c_fc.weight", 1},
-            {"transformer.h.*.mlp.c_fc.bias", 0},
-            {"transformer.h.*.mlp.c_proj.weight", 0},
-            {"transformer.inputs.item_embedding.weight", 0},
-            {"head.weight", 0},
-            {"head.bias", 0},
-        },
-    .ties = {{"head.weight", "transformer.inputs.item_embedding.weight", "tie_word_embeddings"}},
-    .split_list = "transformer.h",
-    .first = {"transformer.wpe", "transformer.inputs", "transformer.masked_item_embedding"},
-    .last = {"transformer.ln_f", "item_projection", "head"},
-    .divides =
-        {
-            {"n_head", "tp"},
-            {"n_embd", "tp"},
-            {"n_inner", "tp"},
-            {"vocab_size", "tp"},
-        },
-};
+inline const Plan session_for_masked_item_plan =
+    session_for_next_item_plan.with({.first = {"transformer.masked_item_embedding"}});
 
 inline const bool session_for_masked_item_registered = register_entry<SessionForMaskedItem, SessionConfig>(
     "session", "SessionForMaskedItem", "masked-item", "session", session_for_masked_item_plan);

@@ -233,8 +233,7 @@ class SiglipMLPImpl : public Module {
         fc2(register_module("fc2", linear(intermediate_size, hidden_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::exit(fc2, activation(hidden_act, fc1(hidden_states_tp)));
+    return tp::exit(fc2, activation(hidden_act, fc1(tp::enter(hidden_states))));
   }
 
   void reset_parameters() override {
@@ -352,8 +351,7 @@ class SiglipPoolingAttentionImpl : public Module {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
     const auto weights = in_proj_weight.chunk(3, 0);
     const auto biases = in_proj_bias.chunk(3, 0);
-    auto query_tp = tp::enter(query);
-    const Tensor queries = at::linear(query_tp, weights[0], biases[0])
+    const Tensor queries = at::linear(tp::enter(query), weights[0], biases[0])
                                .view({query.size(0), query.size(1), tp::local(num_attention_heads), head_dim})
                                .transpose(1, 2);
     auto hidden_states_tp = tp::enter(hidden_states);
@@ -533,14 +531,7 @@ class SiglipForImageClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     const Tensor hidden_states = vision_model(batch.pixel_values);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(features(hidden_states));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classifier(features(hidden_states)), batch, config.problem_type);
   }
 
   void reset_parameters() override {
@@ -598,7 +589,6 @@ inline const Plan siglip_model_plan = {
             {"vision_model.head.mlp.fc1.bias", 0},
             {"vision_model.head.mlp.fc2.weight", 1},
         },
-    .ties = {},
     .split_list = "text_model.encoder.layers",
     .first = {"text_model.embeddings"},
     .last = {"text_model.final_layer_norm", "text_model.head", "logit_scale", "logit_bias"},
@@ -644,7 +634,6 @@ inline const Plan siglip_for_image_classification_plan = {
             {"vision_model.head.mlp.fc1.bias", 0},
             {"vision_model.head.mlp.fc2.weight", 1},
         },
-    .ties = {},
     .split_list = "vision_model.encoder.layers",
     .first = {"vision_model.embeddings"},
     .last = {"vision_model.post_layernorm", "vision_model.head", "classifier"},

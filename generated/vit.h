@@ -179,8 +179,7 @@ class ViTMLPImpl : public Module {
         fc2(register_module("fc2", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return tp::exit(fc2, activation(hidden_act, fc1(hidden_states_tp)));
+    return tp::exit(fc2, activation(hidden_act, fc1(tp::enter(hidden_states))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -254,14 +253,7 @@ class ViTForImageClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = vit(batch.pixel_values);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(features(hidden_states));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classifier(features(hidden_states)), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -288,7 +280,6 @@ inline const Plan vit_for_image_classification_plan = {
             {"vit.layers.*.mlp.fc1.bias", 0},
             {"vit.layers.*.mlp.fc2.weight", 1},
         },
-    .ties = {},
     .split_list = "vit.layers",
     .first = {"vit.embeddings"},
     .last = {"vit.layernorm", "classifier"},

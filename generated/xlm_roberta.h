@@ -185,10 +185,7 @@ class XLMRobertaIntermediateImpl : public Module {
         hidden_act(config.hidden_act),
         initializer_range(config.initializer_range) {}
 
-  Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    return activation(hidden_act, dense(hidden_states_tp));
-  }
+  Tensor forward(const Tensor& hidden_states) { return activation(hidden_act, dense(tp::enter(hidden_states))); }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
@@ -293,7 +290,7 @@ class XLMRobertaPoolerImpl : public Module {
 };
 TORCH_MODULE(XLMRobertaPooler);
 
-/// The base model as a sentence encoder (Reimers & Gurevych, Sentence-XLM_ROBERTA).
+/// The base model as a sentence encoder (Reimers & Gurevych, SBERT).
 class XLMRobertaForSentenceEmbeddingImpl : public Module {
  public:
   explicit XLMRobertaForSentenceEmbeddingImpl(const XLMRobertaConfig& config)
@@ -309,14 +306,7 @@ class XLMRobertaForSentenceEmbeddingImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor pooled = sentence_embeddings(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = sentence_loss(pooled, batch.labels);
-      outputs.token_count = sentence_count(pooled, batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = pooled;
-    return outputs;
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 
   XLMRobertaEmbeddings embeddings;
@@ -333,7 +323,7 @@ class XLMRobertaForSentenceEmbeddingImpl : public Module {
 };
 TORCH_MODULE(XLMRobertaForSentenceEmbedding);
 
-/// Classifies pairs of texts by their embeddings (Reimers & Gurevych, Sentence-XLM_ROBERTA).
+/// Classifies pairs of texts by their embeddings (Reimers & Gurevych, SBERT).
 class XLMRobertaForSentencePairClassificationImpl : public Module {
  public:
   explicit XLMRobertaForSentencePairClassificationImpl(const XLMRobertaConfig& config)
@@ -352,13 +342,7 @@ class XLMRobertaForSentencePairClassificationImpl : public Module {
     Tensor hidden_states = inherited_forward(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
     Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(logits, batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -447,14 +431,7 @@ class XLMRobertaForMaskedLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = roberta(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = lm_head(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = tp::cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = tp::gather(logits);
-    return outputs;
+    return tp::cross_entropy_outputs(lm_head(hidden_states), batch, same_labels);
   }
 
   XLMRobertaConfig config;
@@ -481,14 +458,7 @@ class XLMRobertaForSequenceClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = roberta(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(features(hidden_states, batch));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -518,14 +488,7 @@ class XLMRobertaForTokenClassificationImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     Tensor hidden_states = roberta(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    Tensor logits = classifier(features(hidden_states, batch));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -537,8 +500,8 @@ class XLMRobertaForTokenClassificationImpl : public Module {
 };
 TORCH_MODULE(XLMRobertaForTokenClassification);
 
-// The parallel plan of XLMRobertaForSentenceEmbedding.
-inline const Plan xlm_roberta_for_sentence_embedding_plan = {
+// The parallel plan of XLMRobertaModel.
+inline const Plan xlm_roberta_model_plan = {
     .units = {"encoder.layer.*"},
     .tensor_splits =
         {
@@ -554,7 +517,6 @@ inline const Plan xlm_roberta_for_sentence_embedding_plan = {
             {"encoder.layer.*.intermediate.dense.bias", 0},
             {"encoder.layer.*.output.dense.weight", 1},
         },
-    .ties = {},
     .split_list = "encoder.layer",
     .first = {"embeddings"},
     .last = {"pooler"},
@@ -569,37 +531,11 @@ inline const Plan xlm_roberta_for_sentence_embedding_plan = {
 
 inline const bool xlm_roberta_for_sentence_embedding_registered =
     register_entry<XLMRobertaForSentenceEmbedding, XLMRobertaConfig>(
-        "xlm_roberta", "XLMRobertaModel", "sentence-embedding", "xlm-roberta", xlm_roberta_for_sentence_embedding_plan);
+        "xlm_roberta", "XLMRobertaModel", "sentence-embedding", "xlm-roberta", xlm_roberta_model_plan);
 
 // The parallel plan of XLMRobertaForSentencePairClassification.
-inline const Plan xlm_roberta_for_sentence_pair_classification_plan = {
-    .units = {"encoder.layer.*"},
-    .tensor_splits =
-        {
-            {"embeddings.word_embeddings.weight", 0},
-            {"encoder.layer.*.attention.self.query.weight", 0},
-            {"encoder.layer.*.attention.self.query.bias", 0},
-            {"encoder.layer.*.attention.self.key.weight", 0},
-            {"encoder.layer.*.attention.self.key.bias", 0},
-            {"encoder.layer.*.attention.self.value.weight", 0},
-            {"encoder.layer.*.attention.self.value.bias", 0},
-            {"encoder.layer.*.attention.output.dense.weight", 1},
-            {"encoder.layer.*.intermediate.dense.weight", 0},
-            {"encoder.layer.*.intermediate.dense.bias", 0},
-            {"encoder.layer.*.output.dense.weight", 1},
-        },
-    .ties = {},
-    .split_list = "encoder.layer",
-    .first = {"embeddings"},
-    .last = {"pooler", "classifier"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan xlm_roberta_for_sentence_pair_classification_plan =
+    xlm_roberta_model_plan.with({.last = {"classifier"}});
 
 inline const bool xlm_roberta_for_sentence_pair_classification_registered =
     register_entry<XLMRobertaForSentencePairClassification, XLMRobertaConfig>(
@@ -607,21 +543,9 @@ inline const bool xlm_roberta_for_sentence_pair_classification_registered =
         xlm_roberta_for_sentence_pair_classification_plan);
 
 // The parallel plan of XLMRobertaForMaskedLM.
-inline const Plan xlm_roberta_for_masked_lm_plan = {
-    .units = {"roberta.encoder.layer.*"},
+inline const Plan xlm_roberta_for_masked_lm_plan = xlm_roberta_model_plan.under("roberta").with({
     .tensor_splits =
         {
-            {"roberta.embeddings.word_embeddings.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.query.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.query.bias", 0},
-            {"roberta.encoder.layer.*.attention.self.key.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.key.bias", 0},
-            {"roberta.encoder.layer.*.attention.self.value.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.value.bias", 0},
-            {"roberta.encoder.layer.*.attention.output.dense.weight", 1},
-            {"roberta.encoder.layer.*.intermediate.dense.weight", 0},
-            {"roberta.encoder.layer.*.intermediate.dense.bias", 0},
-            {"roberta.encoder.layer.*.output.dense.weight", 1},
             {"lm_head.bias", 0},
             {"lm_head.decoder.weight", 0},
             {"lm_head.decoder.bias", 0},
@@ -631,50 +555,15 @@ inline const Plan xlm_roberta_for_masked_lm_plan = {
             {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight", "tie_word_embeddings"},
             {"lm_head.decoder.bias", "lm_head.bias", "tie_word_embeddings"},
         },
-    .split_list = "roberta.encoder.layer",
-    .first = {"roberta.embeddings"},
-    .last = {"roberta.pooler", "lm_head"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+    .last = {"lm_head"},
+});
 
 inline const bool xlm_roberta_for_masked_lm_registered = register_entry<XLMRobertaForMaskedLM, XLMRobertaConfig>(
     "xlm_roberta", "XLMRobertaForMaskedLM", "masked-lm", "xlm-roberta", xlm_roberta_for_masked_lm_plan);
 
 // The parallel plan of XLMRobertaForSequenceClassification.
-inline const Plan xlm_roberta_for_sequence_classification_plan = {
-    .units = {"roberta.encoder.layer.*"},
-    .tensor_splits =
-        {
-            {"roberta.embeddings.word_embeddings.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.query.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.query.bias", 0},
-            {"roberta.encoder.layer.*.attention.self.key.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.key.bias", 0},
-            {"roberta.encoder.layer.*.attention.self.value.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.value.bias", 0},
-            {"roberta.encoder.layer.*.attention.output.dense.weight", 1},
-            {"roberta.encoder.layer.*.intermediate.dense.weight", 0},
-            {"roberta.encoder.layer.*.intermediate.dense.bias", 0},
-            {"roberta.encoder.layer.*.output.dense.weight", 1},
-        },
-    .ties = {},
-    .split_list = "roberta.encoder.layer",
-    .first = {"roberta.embeddings"},
-    .last = {"roberta.pooler", "classifier"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan xlm_roberta_for_sequence_classification_plan =
+    xlm_roberta_model_plan.under("roberta").with({.last = {"classifier"}});
 
 inline const bool xlm_roberta_for_sequence_classification_registered =
     register_entry<XLMRobertaForSequenceClassification, XLMRobertaConfig>(
@@ -682,34 +571,8 @@ inline const bool xlm_roberta_for_sequence_classification_registered =
         xlm_roberta_for_sequence_classification_plan);
 
 // The parallel plan of XLMRobertaForTokenClassification.
-inline const Plan xlm_roberta_for_token_classification_plan = {
-    .units = {"roberta.encoder.layer.*"},
-    .tensor_splits =
-        {
-            {"roberta.embeddings.word_embeddings.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.query.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.query.bias", 0},
-            {"roberta.encoder.layer.*.attention.self.key.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.key.bias", 0},
-            {"roberta.encoder.layer.*.attention.self.value.weight", 0},
-            {"roberta.encoder.layer.*.attention.self.value.bias", 0},
-            {"roberta.encoder.layer.*.attention.output.dense.weight", 1},
-            {"roberta.encoder.layer.*.intermediate.dense.weight", 0},
-            {"roberta.encoder.layer.*.intermediate.dense.bias", 0},
-            {"roberta.encoder.layer.*.output.dense.weight", 1},
-        },
-    .ties = {},
-    .split_list = "roberta.encoder.layer",
-    .first = {"roberta.embeddings"},
-    .last = {"roberta.pooler", "classifier"},
-    .divides =
-        {
-            {"vocab_size", "tp"},
-            {"num_attention_heads", "tp"},
-            {"hidden_size", "tp"},
-            {"intermediate_size", "tp"},
-        },
-};
+inline const Plan xlm_roberta_for_token_classification_plan =
+    xlm_roberta_model_plan.under("roberta").with({.last = {"classifier"}});
 
 inline const bool xlm_roberta_for_token_classification_registered =
     register_entry<XLMRobertaForTokenClassification, XLMRobertaConfig>(

@@ -1,14 +1,12 @@
-#include "generator/flattened.h"
-
-#include <clang/Frontend/CompilerInstance.h>
+#include "generator/generate.h"
 
 #include <algorithm>
 #include <stdexcept>
 
 #include "generator/flatten/family.h"
 #include "generator/model/model.h"
-#include "generator/parse/parse.h"
-#include "generator/resolved.h"
+#include "generator/parse/session.h"
+#include "generator/source/families.h"
 
 namespace modgen {
 namespace {
@@ -25,40 +23,40 @@ void throw_first_error(const Parsed& parsed) {
 
 std::vector<FlattenedSpec> flatten_specs(const GenerateOptions& options) {
   std::vector<std::string> paths;
-  for (const std::string& family : options.families) paths.push_back("modular/" + family + ".h");
+  for (const std::string& family : options.families) paths.push_back(spec_name(family));
+  Session session(resolved(options), paths);
+  Parsed& parsed = session.parsed();
+  while (session.read_spec()) continue;
+  throw_first_error(parsed);
+  Specs specs(session.compiler(), parsed);
+  specs.read_new();
   std::vector<FlattenedSpec> result;
-  ParseSteps steps;
-  steps.flatten = [&](clang::CompilerInstance& compiler, Parsed& parsed) {
-    Specs specs(compiler, parsed);
-    specs.read_new();
-    for (const std::string& name : options.families) {
-      if (parsed.has_errors()) break;
-      Family family(specs, *specs.family(name));
-      std::string text = family.flatten().text();
-      result.push_back({name, family.spec().prefix, family.spec().names.model_type, std::move(text)});
-    }
-    return std::vector<std::string>();
-  };
-  throw_first_error(parse(resolved(options), paths, steps));
+  for (const std::string& name : options.families) {
+    throw_first_error(parsed);
+    Family family(specs, *specs.family(name));
+    std::string text = family.flatten().text();
+    result.push_back({name, family.spec().prefix, family.spec().names.model_type, std::move(text)});
+  }
+  throw_first_error(parsed);
   return result;
 }
 
 std::vector<FamilyModel> read_flattened(const GenerateOptions& options, const std::vector<FlattenedSpec>& specs) {
-  std::vector<FamilyModel> models;
-  ParseSteps steps;
-  steps.flatten = [&](clang::CompilerInstance&, Parsed&) {
-    std::vector<std::string> texts;
-    for (const FlattenedSpec& spec : specs) texts.push_back(spec.text);
-    return texts;
-  };
-  steps.finish = [&](clang::CompilerInstance& compiler, Parsed& parsed, const std::vector<uint32_t>& files) {
-    for (size_t index = 0; index < files.size(); ++index) {
-      models.push_back(read_model(compiler, parsed, files[index], specs[index].family, specs[index].prefix));
-      models.back().model_type = specs[index].model_type;
-    }
-  };
+  std::vector<std::string> texts;
+  for (const FlattenedSpec& spec : specs) texts.push_back(spec.text);
   // Only the prelude, once for each text.
-  throw_first_error(parse(resolved(options), std::vector<std::string>(specs.size(), "modular/modular.h"), steps));
+  Session session(resolved(options), std::vector<std::string>(specs.size(), "modular/modular.h"));
+  while (session.read_spec()) continue;
+  throw_first_error(session.parsed());
+  const std::vector<uint32_t> files = session.read_flattened(texts);
+  throw_first_error(session.parsed());
+  std::vector<FamilyModel> models;
+  for (size_t index = 0; index < files.size(); ++index) {
+    models.push_back(
+        read_model(session.compiler(), session.parsed(), files[index], specs[index].family, specs[index].prefix));
+    models.back().model_type = specs[index].model_type;
+  }
+  throw_first_error(session.parsed());
   return models;
 }
 

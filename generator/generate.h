@@ -13,6 +13,8 @@
 
 namespace modgen {
 
+struct ParseOptions;
+
 struct GenerateOptions {
   std::string root = ".";  // the user's tree, which contains modular/
   std::string shipped;     // the tree that ships modular/modular.h, the families and runtime/model/; empty: as built
@@ -57,7 +59,27 @@ struct GenerateResult {
 /// With more than one family it forks, so the caller must have one thread.
 GenerateResult generate(const GenerateOptions& options);
 
+/// The folders in `options`, or their defaults, as absolute paths. Throws like generate().
+ParseOptions resolved(const GenerateOptions& options);
+
 /// Version of the generator, of LLVM and of the style, for records: any change to it may change the bytes.
 std::string generator_version();
+
+/// The text between flatten and weave: a spec without inheritance, in the language of specs. Tests modify such texts
+/// and have them read, checked and woven like any other, many in one parse.
+struct FlattenedSpec {
+  std::string family, prefix, model_type;
+  std::string text;
+};
+
+/// Flattens `options.families`. Throws std::runtime_error with the first error of a spec.
+std::vector<FlattenedSpec> flatten_specs(const GenerateOptions& options);
+
+/// Reads flattened texts, of families with different names, into models that are not woven yet. Throws
+/// std::runtime_error with the first error that Clang finds.
+std::vector<FamilyModel> read_flattened(const GenerateOptions& options, const std::vector<FlattenedSpec>& specs);
+
+/// `spec` under another family name: changes its namespace and its name in the runtime's registry.
+FlattenedSpec renamed(FlattenedSpec spec, const std::string& family);
 
 }  // namespace modgen

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/source/file_descriptor.h"
+#include "generator/source/files.h"
 
 namespace modgen {
 

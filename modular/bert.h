@@ -295,14 +295,7 @@ class MODEL_ENTRY("masked-lm") FSDP_UNIT BertForMaskedLMImpl : public Module {
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = bert(batch);
-    Tensor logits = cls(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return cross_entropy_outputs(cls(hidden_states), batch, same_labels);
   }
 
   BertConfig config;
@@ -325,14 +318,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT BertForSequenceClassifica
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = bert(batch);
-    Tensor logits = classifier(features(hidden_states, batch));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classifier(features(hidden_states, batch)), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -354,25 +340,18 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT BertForTokenClassificationIm
   Tensor features(const Tensor& hidden_states, const Batch&) { return dropout(hidden_states); }
 };
 
-/// The base model as a sentence encoder (Reimers & Gurevych, Sentence-BERT).
+/// The base model as a sentence encoder (Reimers & Gurevych, SBERT).
 class MODEL_ENTRY("sentence-embedding", "BertModel") FSDP_UNIT BertForSentenceEmbeddingImpl : public BertModelImpl {
  public:
   explicit BertForSentenceEmbeddingImpl(const BertConfig& config) : BertModelImpl(config, /*add_pooling_layer=*/true) {}
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = BertModelImpl::forward(batch);
-    Tensor pooled = sentence_embeddings(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = sentence_loss(pooled, batch.labels);
-      outputs.token_count = sentence_count(pooled, batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = pooled;
-    return outputs;
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 };
 
-/// Classifies pairs of texts by their embeddings (Reimers & Gurevych, Sentence-BERT).
+/// Classifies pairs of texts by their embeddings (Reimers & Gurevych, SBERT).
 class MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT BertForSentencePairClassificationImpl
     : public BertModelImpl {
  public:
@@ -384,13 +363,7 @@ class MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT BertForSentencePairC
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = BertModelImpl::forward(batch);
     Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(logits, batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }

@@ -170,15 +170,7 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT GPT2LMHeadModelImpl : public Module {
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
-    Tensor logits = lm_head(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return cross_entropy_outputs(lm_head(hidden_states), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -201,13 +193,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT GPT2ForSequenceClassifica
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
     Tensor logits = score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(logits, batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -230,14 +216,7 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT GPT2ForTokenClassificationIm
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
-    Tensor logits = classifier(dropout(hidden_states));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return cross_entropy_outputs(classifier(dropout(hidden_states)), batch, same_labels);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }

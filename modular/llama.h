@@ -200,15 +200,7 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT LlamaForCausalLMImpl : public Module {
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = model(batch);
-    Tensor logits = project(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return cross_entropy_outputs(project(hidden_states), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -235,14 +227,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT LlamaForSequenceClassific
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = model(batch);
-    Tensor logits = classify(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classify(hidden_states, batch), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -274,14 +259,7 @@ class MODEL_ENTRY("sentence-embedding", "LlamaModel") FSDP_UNIT LlamaForSentence
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = LlamaModelImpl::forward(batch);
-    Tensor pooled = sentence_embeddings(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = sentence_loss(pooled, batch.labels);
-      outputs.token_count = sentence_count(pooled, batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = pooled;
-    return outputs;
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 };
 

@@ -180,15 +180,7 @@ class MODEL_ENTRY("image-text-to-text") FSDP_UNIT LlavaForConditionalGenerationI
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = model(batch);
-    Tensor logits = lm_head(hidden_states);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return cross_entropy_outputs(lm_head(hidden_states), batch, next_tokens);
   }
 
   void reset_parameters() override {

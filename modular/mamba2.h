@@ -230,15 +230,7 @@ class MODEL_ENTRY("causal-lm") FSDP_UNIT Mamba2ForCausalLMImpl : public Module {
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = backbone(batch);
-    Tensor logits = lm_head(hidden_states.to(lm_head->weight.scalar_type()));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = next_tokens(batch.labels);
-      outputs.loss_sum = cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return cross_entropy_outputs(lm_head(hidden_states.to(lm_head->weight.scalar_type())), batch, next_tokens);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }

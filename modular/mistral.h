@@ -29,14 +29,7 @@ using MistralForTokenClassification MODEL_ENTRY("token-classification") = llama:
 struct MODEL_ENTRY("sentence-embedding", "MistralModel") FSDP_UNIT MistralForSentenceEmbeddingImpl : MistralModelImpl {
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = MistralModelImpl::forward(batch);
-    Tensor pooled = sentence_embeddings(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = sentence_loss(pooled, batch.labels);
-      outputs.token_count = sentence_count(pooled, batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = pooled;
-    return outputs;
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 };
 

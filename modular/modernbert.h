@@ -235,14 +235,7 @@ class MODEL_ENTRY("masked-lm") FSDP_UNIT ModernBertForMaskedLMImpl : public Modu
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = model(batch);
-    Tensor logits = decoder(head(hidden_states));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return cross_entropy_outputs(decoder(head(hidden_states)), batch, same_labels);
   }
 
   void reset_parameters() override {
@@ -290,14 +283,7 @@ struct MODEL_ENTRY("sentence-embedding", "ModernBertModel") FSDP_UNIT ModernBert
     : ModernBertModelImpl {
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = ModernBertModelImpl::forward(batch);
-    Tensor pooled = sentence_embeddings(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = sentence_loss(pooled, batch.labels);
-      outputs.token_count = sentence_count(pooled, batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = pooled;
-    return outputs;
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 };
 

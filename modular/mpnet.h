@@ -136,14 +136,7 @@ struct MODEL_ENTRY("sentence-embedding", "MPNetModel") FSDP_UNIT MPNetForSentenc
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = MPNetModelImpl::forward(batch);
-    Tensor pooled = sentence_embeddings(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = sentence_loss(pooled, batch.labels);
-      outputs.token_count = sentence_count(pooled, batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = pooled;
-    return outputs;
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 };
 
@@ -156,13 +149,7 @@ struct MODEL_ENTRY("sentence-pair-classification") FSDP_UNIT MPNetForSentencePai
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = MPNetModelImpl::forward(batch);
     Tensor logits = classifier(pair_features(sentence_embeddings(hidden_states, batch)));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(logits, batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }

@@ -65,14 +65,7 @@ using Qwen2ForTokenClassification MODEL_ENTRY("token-classification") = llama::L
 struct MODEL_ENTRY("sentence-embedding", "Qwen2Model") FSDP_UNIT Qwen2ForSentenceEmbeddingImpl : Qwen2ModelImpl {
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = Qwen2ModelImpl::forward(batch);
-    Tensor pooled = sentence_embeddings(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = sentence_loss(pooled, batch.labels);
-      outputs.token_count = sentence_count(pooled, batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = pooled;
-    return outputs;
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 };
 

@@ -400,6 +400,73 @@ inline Tensor find_padding(const Tensor& ids, const Tensor& padding) {
   return padding.defined() ? padding : at::ones_like(ids);
 }
 
+/// Encoder and decoder with a shared token embedding.
+class T5ModelImpl : public Module {
+ public:
+  explicit T5ModelImpl(const T5Config& config)
+      : factor(config.initializer_factor),
+        shared(embedding(config.vocab_size, config.d_model, std::nullopt)),
+        encoder(T5Encoder(config)),
+        decoder(T5Decoder(config)) {}
+
+  /// The encoder's output for the batch's `input_ids`.
+  Tensor encode(const Batch& batch) {
+    const Tensor& ids = batch.input_ids;
+    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
+    Tensor hidden_states = encoder->dropout(shared(batch.input_ids));
+    for (auto& each : *encoder->block) hidden_states = each(hidden_states, mask);
+    return encoder->finish(hidden_states);
+  }
+
+  /// The decoder's output for `decoder_input_ids` [batch, target_seq].
+  Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
+    const Tensor encoder_states = encode(batch);
+    const Tensor padding = find_padding(batch.input_ids, batch.attention_mask);
+    const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
+    const AttentionMask looks_back = causal_mask(batch.decoder_attention_mask, /*window=*/0);
+    const Tensor mask = decoder->mask(visible_keys(looks_back, decoder_input_ids.size(1), decoder_input_ids.device()));
+    Tensor hidden_states = decoder->dropout(shared(decoder_input_ids));
+    for (auto& each : *decoder->block) hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
+    return decoder->finish(hidden_states);
+  }
+
+  void reset_parameters() override { init::normal_(shared->weight, 0.0, factor); }
+
+  double factor;
+  PP_ALL TP_VOCAB nn::Embedding shared;
+  PP_FIRST T5Encoder encoder;
+  PP_LAST T5Decoder decoder;
+};
+
+/// Text-to-text generation.
+class MODEL_ENTRY("seq2seq") FSDP_UNIT T5ForConditionalGenerationImpl : public T5ModelImpl {
+ public:
+  explicit T5ForConditionalGenerationImpl(const T5Config& config)
+      : T5ModelImpl(config), config(config), lm_head(linear(config.d_model, config.vocab_size, /*bias=*/false)) {}
+
+  /// Input of the output projection.
+  Tensor scaled(const Tensor& hidden_states) {
+    if (!*config.scale_decoder_outputs) return hidden_states;
+    return hidden_states * (1.0 / std::sqrt(static_cast<double>(config.d_model)));
+  }
+
+  /// Scores of the target tokens: [batch, target_seq, vocab].
+  Outputs forward(const Batch& batch) {
+    Tensor decoder_input_ids = batch.decoder_input_ids;
+    if (!decoder_input_ids.defined()) decoder_input_ids = shift_right(batch.labels, config);
+    Tensor hidden_states = T5ModelImpl::forward(batch, decoder_input_ids);
+    return cross_entropy_outputs(lm_head(scaled(hidden_states)), batch, same_labels);
+  }
+
+  void reset_parameters() override {
+    T5ModelImpl::reset_parameters();
+    if (!config.tie_word_embeddings) init::normal_(lm_head->weight, 0.0, config.initializer_factor);
+  }
+
+  T5Config config;
+  PP_LAST TP_VOCAB TIED_TO(shared->weight) nn::Linear lm_head;
+};
+
 /// The encoder without a decoder.
 class T5EncoderModelImpl : public Module {
  public:
@@ -421,63 +488,6 @@ class T5EncoderModelImpl : public Module {
   double factor;
   PP_FIRST TP_VOCAB nn::Embedding shared;
   T5Encoder encoder;
-};
-
-/// Encoder and decoder with a shared token embedding.
-class T5ModelImpl : public T5EncoderModelImpl {
- public:
-  explicit T5ModelImpl(const T5Config& config) : T5EncoderModelImpl(config), decoder(T5Decoder(config)) {}
-
-  /// The decoder's output for `decoder_input_ids` [batch, target_seq].
-  Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
-    const Tensor encoder_states = T5EncoderModelImpl::forward(batch);
-    const Tensor padding = find_padding(batch.input_ids, batch.attention_mask);
-    const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
-    const AttentionMask looks_back = causal_mask(batch.decoder_attention_mask, /*window=*/0);
-    const Tensor mask = decoder->mask(visible_keys(looks_back, decoder_input_ids.size(1), decoder_input_ids.device()));
-    Tensor hidden_states = decoder->dropout(shared(decoder_input_ids));
-    for (auto& each : *decoder->block) hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
-    return decoder->finish(hidden_states);
-  }
-
-  PP_ALL TP_VOCAB nn::Embedding shared{nullptr};
-  PP_FIRST T5Encoder encoder{nullptr};
-  PP_LAST T5Decoder decoder;
-};
-
-/// Text-to-text generation.
-class MODEL_ENTRY("seq2seq") FSDP_UNIT T5ForConditionalGenerationImpl : public T5ModelImpl {
- public:
-  explicit T5ForConditionalGenerationImpl(const T5Config& config)
-      : T5ModelImpl(config), config(config), lm_head(linear(config.d_model, config.vocab_size, /*bias=*/false)) {}
-
-  /// Input of the output projection.
-  Tensor scaled(const Tensor& hidden_states) {
-    if (!*config.scale_decoder_outputs) return hidden_states;
-    return hidden_states * (1.0 / std::sqrt(static_cast<double>(config.d_model)));
-  }
-
-  Outputs forward(const Batch& batch) {
-    Tensor decoder_input_ids = batch.decoder_input_ids;
-    if (!decoder_input_ids.defined()) decoder_input_ids = shift_right(batch.labels, config);
-    Tensor hidden_states = T5ModelImpl::forward(batch, decoder_input_ids);
-    Tensor logits = lm_head(scaled(hidden_states));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
-  }
-
-  void reset_parameters() override {
-    T5ModelImpl::reset_parameters();
-    if (!config.tie_word_embeddings) init::normal_(lm_head->weight, 0.0, config.initializer_factor);
-  }
-
-  T5Config config;
-  PP_LAST TP_VOCAB TIED_TO(shared->weight) nn::Linear lm_head;
 };
 
 /// Label scores of a sequence.
@@ -516,13 +526,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT T5ForSequenceClassificati
     const Tensor last_end = (batch.input_ids.eq(config.eos_token_id).to(at::kLong) * position).argmax(1);
     const Tensor row = at::arange(batch.input_ids.size(0), batch.input_ids.options());
     Tensor logits = classification_head(hidden_states.index({row, last_end}));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(logits, batch, config.problem_type);
   }
 
   T5Config config;
@@ -541,14 +545,7 @@ class MODEL_ENTRY("token-classification") FSDP_UNIT T5ForTokenClassificationImpl
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = transformer(batch);
-    Tensor logits = classifier(dropout(hidden_states));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return cross_entropy_outputs(classifier(dropout(hidden_states)), batch, same_labels);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, factor); }
@@ -567,14 +564,7 @@ class MODEL_ENTRY("sentence-embedding", "T5EncoderModel") FSDP_UNIT T5ForSentenc
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = T5EncoderModelImpl::forward(batch);
-    Tensor pooled = sentence_embeddings(hidden_states, batch);
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = sentence_loss(pooled, batch.labels);
-      outputs.token_count = sentence_count(pooled, batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = pooled;
-    return outputs;
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
   }
 };
 

@@ -212,14 +212,7 @@ class MODEL_ENTRY("image-classification") FSDP_UNIT ViTForImageClassificationImp
 
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = vit(batch.pixel_values);
-    Tensor logits = classifier(features(hidden_states));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      outputs.loss_sum = classification_loss(logits, batch.labels, config.problem_type);
-      outputs.token_count = count_targets(batch.labels);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return classification_outputs(classifier(features(hidden_states)), batch, config.problem_type);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }

@@ -49,18 +49,18 @@ class ClassText {
   /// The class's annotations: its own, those on its aliases, and inherited ones.
   Fragment class_annotations() {
     Fragment text;
-    std::vector<std::string> groups;
+    std::vector<AnnotationKind> kinds;
     const auto take = [&](const clang::Decl& decl, const Level& level, bool own) {
-      std::vector<std::string> here;
+      std::vector<AnnotationKind> here;
       for (const AnnotationMacro& note : annotations_on(decl, family_)) {
-        const std::string group = annotation_group(note.kind);
-        if (note.kind == "stands_for" || (!own && note.kind == "entry")) continue;
-        if (std::find(groups.begin(), groups.end(), group) != groups.end()) continue;
-        here.push_back(group);
+        if (note.kind == AnnotationKind::stands_for || (!own && note.kind == AnnotationKind::entry)) continue;
+        if (std::ranges::any_of(kinds, [&](AnnotationKind one) { return replaces_inherited(one, note.kind); }))
+          continue;
+        here.push_back(note.kind);
         text.append(family_.render(note.where, level, entity_));
         text.add(std::string(" "));
       }
-      groups.insert(groups.end(), here.begin(), here.end());
+      kinds.insert(kinds.end(), here.begin(), here.end());
     };
     if (entity_.declared)
       for (const auto* alias : entity_.declared->aliases) take(*alias, Level{entity_.declared, {}}, true);
@@ -207,7 +207,7 @@ class ClassText {
     else
       replacements = kept_calls(member);
     for (const AnnotationMacro& note : annotations_on(*member.slice->decls.front(), family_))
-      if (note.kind == "tp_none") replacements.push_back({note.where, Fragment()});
+      if (note.kind == AnnotationKind::tp_none) replacements.push_back({note.where, Fragment()});
     drop_override(member, replacements);
     if (!member.inherited_annotations.empty()) {
       const uint32_t code = next_code(get_text(member.level), whole.begin);

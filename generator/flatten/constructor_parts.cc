@@ -1,4 +1,4 @@
-#include "generator/flatten/constructor_parts.h"
+#include "generator/flatten/constructor.h"
 
 #include <algorithm>
 

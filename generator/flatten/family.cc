@@ -8,7 +8,7 @@
 #include <cctype>
 #include <functional>
 
-#include "generator/resolve/prefixes.h"
+#include "generator/resolve/specs.h"
 #include "generator/source/slices.h"
 
 namespace modgen {

@@ -20,6 +20,7 @@ class CXXConstructorDecl;
 class CXXCtorInitializer;
 class CXXMethodDecl;
 class ParmVarDecl;
+class VarDecl;
 }  // namespace clang
 
 namespace modgen {
@@ -210,5 +211,12 @@ Fragment constructor_text(const ConstructorContext& context, size_t index, const
 
 /// The statements of a body with the text around them. The last slice is the text before the closing brace.
 std::vector<std::pair<const clang::Stmt*, SourceSpan>> statement_slices(const Family& family, const clang::Stmt& body);
+
+/// The `static constexpr bool` that replaces the inherited field `name` in `entity`, a config; null if it has none.
+/// Code that reads the field gets the constant's value, and the flattened config omits it.
+const clang::VarDecl* folded_constant(const Entity& entity, const std::string& name);
+
+/// The text for `constant` at `flag`: its value, with a comment that names the parameter it is passed to.
+std::string folded_text(const clang::VarDecl& constant, const Reference& flag);
 
 }  // namespace modgen

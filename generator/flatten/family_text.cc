@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "generator/flatten/family.h"
-#include "generator/resolve/prefixes.h"
+#include "generator/resolve/specs.h"
 #include "generator/source/slices.h"
 
 namespace modgen {

@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "generator/flatten/shorthands.h"
-#include "generator/source/edits.h"
+#include "generator/flatten/family.h"
+#include "generator/source/fixes.h"
 #include "generator/source/slices.h"
 
 namespace modgen {
@@ -326,13 +326,13 @@ class Merge {
 
   bool is_marked_replaces(const Member& member) const {
     return std::ranges::any_of(annotations_on(*member.decl, family_),
-                               [](const AnnotationMacro& note) { return note.kind == "replaces"; });
+                               [](const AnnotationMacro& note) { return note.kind == AnnotationKind::replaces; });
   }
 
   /// Reports a new member that is marked REPLACES.
   void reject_replaces(const Member& member) const {
     for (const AnnotationMacro& note : annotations_on(*member.decl, family_)) {
-      if (note.kind != "replaces") continue;
+      if (note.kind != AnnotationKind::replaces) continue;
       const std::string near = nearest_inherited(member);
       family_.specs().reject(note.where, "'" + member.name + "' of '" + entity_.name + "' replaces no inherited member",
                              near.empty() ? "remove REPLACES" : "rename it to '" + near + "', or remove REPLACES");
@@ -390,12 +390,12 @@ class Merge {
   }
 
   void inherit_annotations(const Member& inherited, Member& member) {
-    std::vector<std::string> own;
-    for (const AnnotationMacro& note : annotations_on(*member.decl, family_))
-      own.push_back(annotation_group(note.kind));
+    const std::vector<AnnotationMacro> own = annotations_on(*member.decl, family_);
     member.inherited_annotations = inherited.inherited_annotations;
     for (const AnnotationMacro& note : annotations_on(*inherited.decl, family_))
-      if (note.kind != "replaces" && std::find(own.begin(), own.end(), annotation_group(note.kind)) == own.end())
+      if (note.kind != AnnotationKind::replaces && std::ranges::none_of(own, [&](const AnnotationMacro& one) {
+            return replaces_inherited(one.kind, note.kind);
+          }))
         member.inherited_annotations.emplace_back(inherited.level, note.where);
   }
 
@@ -410,12 +410,6 @@ class Merge {
 
 std::vector<AnnotationMacro> annotations_on(const clang::Decl& decl, const Family& family) {
   return annotations(decl, family.specs().manager(), family.parsed());
-}
-
-std::string annotation_group(const std::string& kind) {
-  if (kind == "tied_to" || kind == "ties" || kind == "entry" || kind == "fsdp_unit" || kind == "stands_for")
-    return kind;
-  return kind.substr(0, kind.find('_'));  // tp, pp, ep
 }
 
 MergedMembers merge_members(const Family& family, Entity& entity) { return Merge(family, entity).make(); }

@@ -46,8 +46,4 @@ MergedMembers merge_members(const Family& family, Entity& entity);
 /// The annotations on `decl`.
 std::vector<AnnotationMacro> annotations_on(const clang::Decl& decl, const Family& family);
 
-/// The group of mutually exclusive annotations that `kind` belongs to: a redeclaration with one of a group inherits
-/// none of that group.
-std::string annotation_group(const std::string& kind);
-
 }  // namespace modgen

@@ -1,7 +1,12 @@
 // Substitution of expressions that preserves their meaning: parentheses, copies, arguments that replace parameters.
 #pragma once
 
+#include <optional>
+#include <set>
+#include <string>
+
 #include "generator/source/fragment.h"
+#include "generator/source/span.h"
 
 namespace clang {
 class Expr;
@@ -35,5 +40,17 @@ bool is_repeatable_argument(const clang::Expr& argument);
 /// `text`, in parentheses unless `expr`, which it spells, binds as tightly as a call. With `is_replaced`, `text` no
 /// longer spells `expr` and always gets them.
 Fragment tight(Fragment text, const clang::Expr& expr, bool is_replaced = false);
+
+class Family;
+
+/// A word in `where`, code of a spec, that names a function, constant or type there and is in `hidden`; nullopt if no
+/// word does. Members of `this` do not count, because they can be written this->name; neither do the code's own
+/// variables.
+std::optional<std::string> captured_name(const Family& family, SourceSpan where, const std::set<std::string>& hidden);
+
+/// The identifiers in `where`.
+std::set<std::string> words_in(const Family& family, SourceSpan where);
+
+bool meet(const std::set<std::string>& one, const std::set<std::string>& other);
 
 }  // namespace modgen

@@ -1,4 +1,4 @@
-#include "generator/flatten/shorthands.h"
+#include "generator/flatten/family.h"
 
 #include <clang/AST/DeclCXX.h>
 

@@ -7,8 +7,7 @@
 #include <algorithm>
 
 #include "generator/resolve/core_language.h"
-#include "generator/resolve/effects.h"
-#include "generator/resolve/remakes.h"
+#include "generator/resolve/registrations.h"
 
 namespace modgen {
 namespace {

@@ -1,9 +1,11 @@
-// Warnings for declarations that have no effect and probably were meant to have one.
+// The outline of a flattened family, and warnings for declarations that have no effect and probably were meant to have
+// one.
 #include "generator/flatten/family.h"
 
 #include <algorithm>
 #include <set>
 
+#include "generator/flatten/outline.h"
 #include "generator/source/slices.h"
 
 namespace modgen {
@@ -43,6 +45,36 @@ void Family::warn() const {
                   "family '" + spec_.name + "' inherits no member '" + member.from + "'" +
                       (member.owner.empty() ? "" : " of '" + member.owner + "'") + " that this could rename",
                   "use the name of the member's first declaration and the class that declares it, or remove this");
+}
+
+namespace {
+
+ClassOutline make_outline(const Family& family, const Entity& entity) {
+  ClassOutline result;
+  result.name = entity.name;
+  result.kind = entity.is_module() ? ClassOutline::Kind::module : ClassOutline::Kind::plain;
+  result.declared = entity.declared != nullptr;
+  result.alias = entity.declared && entity.declared->is_alias();
+  const Symbol& nearest = *entity.levels.front().symbol;
+  result.where = family.parsed().sources.locate(entity.declared ? entity.declared->where : nearest.where);
+  for (const Level& level : entity.levels)
+    if (level.symbol != entity.declared) result.bases.push_back(level.symbol->spec->name + "::" + level.symbol->name);
+  for (const Entity* need : entity.needs)
+    if (need->levels.front().symbol->is_class() && need != &entity && !std::ranges::count(result.uses, need->name))
+      result.uses.push_back(need->name);
+  return result;
+}
+
+}  // namespace
+
+FamilyOutline make_outline(const Family& family) {
+  FamilyOutline result;
+  result.prefix = family.spec().prefix;
+  result.spec = family.parsed().sources[family.spec().file].path;
+  for (const Spec* other : family.spec().includes) result.includes.push_back(other->name);
+  for (const auto& entity : family.entities())
+    if (entity->levels.front().symbol->is_class()) result.classes.push_back(make_outline(family, *entity));
+  return result;
 }
 
 }  // namespace modgen

@@ -1,4 +1,3 @@
-#include "generator/model/check_code.h"
 
 #include <clang/AST/Attr.h>
 #include <clang/AST/DeclCXX.h>
@@ -59,7 +58,7 @@ class Checker : public clang::RecursiveASTVisitor<Checker> {
 
   bool VisitCXXRecordDecl(clang::CXXRecordDecl* record) {
     const bool is_entry = std::ranges::any_of(record->specific_attrs<clang::AnnotateAttr>(), [](const auto* note) {
-      return note->getAnnotation() == "modular.entry";
+      return annotation_kind(note->getAnnotation()) == AnnotationKind::entry;
     });
     if (!is_entry || !record->isThisDeclarationADefinition()) return true;
     for (const clang::CXXConstructorDecl* constructor : record->ctors()) {

@@ -1,4 +1,4 @@
-#include "generator/model/contract.h"
+#include "generator/model/read_body.h"
 
 #include <clang/AST/ASTContext.h>
 #include <clang/AST/DeclCXX.h>

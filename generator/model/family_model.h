@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "generator/model/body.h"
+#include "generator/source/annotations.h"
 
 namespace modgen {
 
@@ -23,10 +24,9 @@ struct Text {
   std::vector<Edit> edits;
 };
 
-/// An annotation on a class or member: "fsdp_unit", "tp_colwise", "tied_to", … (the prelude's names without
-/// "modular.").
+/// An annotation on a class or member.
 struct Annotation {
-  std::string kind;
+  AnnotationKind kind = AnnotationKind::none;
   std::vector<std::string> arguments;  // source text of expressions, resolved and renamed; contents of string literals
   SourceSpan where;                    // position in the spec that defines it
 };
@@ -97,12 +97,15 @@ struct EntryPlan {
     std::string parameter;
     int64_t dim;
     std::vector<std::string> parts;  // parts of that dimension, as products of config fields; empty if split as one
+    bool operator==(const Split&) const = default;
   };
   struct Tie {
     std::string parameter, source, flag;
+    bool operator==(const Tie&) const = default;
   };
   struct Divides {
     std::string field, axis;
+    bool operator==(const Divides&) const = default;
   };
   /// An operation whose type depends on an assumption that modgen does not check.
   struct Trust {
@@ -127,6 +130,7 @@ struct EntryPlan {
   struct Stack {
     std::string split_list;
     std::vector<std::string> first, last;
+    bool operator==(const Stack&) const = default;
   };
   std::vector<std::string> units;
   std::vector<Split> tensor_splits;
@@ -150,7 +154,8 @@ struct FamilyModel {
   std::vector<std::string> known_tasks;  // tasks that the contract can train
   // Types that the contract can read from a config: canonical, and as written in the contract.
   std::vector<std::pair<std::string, std::string>> config_field_types;
-  std::vector<EntryPlan> plans;  // filled by weave
+  std::vector<EntryPlan> plans;         // filled by weave
+  std::vector<EntryPlan> member_plans;  // of the classes that entries hold as members, which have no proof of their own
   std::vector<Edit> edits;  // edits outside of members: class annotations, config bases, visitors over config fields
 };
 

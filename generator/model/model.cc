@@ -12,9 +12,8 @@
 #include <set>
 
 #include "generator/flatten/family.h"
-#include "generator/model/contract.h"
 #include "generator/model/read_body.h"
-#include "generator/resolve/effects.h"
+#include "generator/resolve/registrations.h"
 #include "generator/resolve/specs.h"
 #include "generator/source/slices.h"
 

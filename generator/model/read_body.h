@@ -5,6 +5,8 @@
 
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "generator/model/body.h"
 
@@ -43,5 +45,13 @@ bool is_module_class(const clang::CXXRecordDecl& record);
 
 /// How a variable of that type is bound to its initializer.
 Binding to_binding(clang::QualType type);
+
+/// The tasks that runtime/model/tasks.h knows, in its order.
+std::vector<std::string> known_tasks(const clang::ASTContext& context);
+
+/// The types that a config field can have, which are those that ConfigValue in runtime/model/config.h points to: each
+/// as canonical type and as written there.
+std::vector<std::pair<std::string, std::string>> config_field_types(const clang::ASTContext& context,
+                                                                    Declarations& declarations);
 
 }  // namespace modgen

@@ -1,11 +1,11 @@
-#include "generator/parse/implicit_declarations.h"
+#include "generator/parse/project_files.h"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <string_view>
 
-#include "generator/source/tokens.h"
+#include "generator/source/slices.h"
 
 namespace modgen {
 namespace {

@@ -1,4 +1,3 @@
-#include "generator/parse/prelude.h"
 
 #include <clang/AST/ASTConsumer.h>
 #include <clang/Basic/SourceManager.h>
@@ -25,8 +24,6 @@
 
 #include "generator/parse/compiler.h"
 #include "generator/parse/project_files.h"
-#include "generator/parse/stub_prelude.h"
-#include "generator/source/cache_folder.h"
 #include "generator/source/files.h"
 
 namespace fs = std::filesystem;

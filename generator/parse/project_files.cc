@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "generator/parse/implicit_declarations.h"
 #include "generator/source/slices.h"
 
 namespace fs = std::filesystem;

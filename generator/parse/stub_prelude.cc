@@ -1,4 +1,4 @@
-#include "generator/parse/stub_prelude.h"
+#include "generator/parse/compiler.h"
 
 namespace modgen {
 

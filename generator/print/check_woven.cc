@@ -1,4 +1,4 @@
-#include "generator/print/check_woven.h"
+#include "generator/print/print.h"
 
 #include <algorithm>
 #include <cctype>
@@ -7,7 +7,7 @@
 #include <set>
 #include <string_view>
 
-#include "generator/source/tokens.h"
+#include "generator/source/slices.h"
 #include "generator/weave/plan.h"
 
 namespace modgen {
@@ -230,9 +230,13 @@ class Unweaver {
     if (asks_first(woven)) return received(flat, woven);
     static const std::set<std::string_view> kWraps = {"enter", "gather", "local", "exit"},
                                             kLayerCalls = {"exit", "partial", "embedding", "layer_norm", "dropout"},
-                                            kSameName = {"attention",     "attention_with_biases",
-                                                         "cross_entropy", "sampled_cross_entropy",
-                                                         "rms_norm",      "alibi_slopes"};
+                                            kSameName = {"attention",
+                                                         "attention_with_biases",
+                                                         "cross_entropy",
+                                                         "cross_entropy_outputs",
+                                                         "sampled_cross_entropy",
+                                                         "rms_norm",
+                                                         "alibi_slopes"};
     const size_t comma = woven_.find(",", open + 1, close);
     if (space == "tp" && kSameName.count(name)) {
       size_t at = flat;

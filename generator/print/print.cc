@@ -4,7 +4,6 @@
 #include <stdexcept>
 
 #include "generator/model/model.h"
-#include "generator/print/check_woven.h"
 #include "generator/print/format.h"
 #include "generator/print/print_plan.h"
 #include "generator/source/slices.h"
@@ -75,14 +74,13 @@ std::string print(const FamilyModel& family) {
   code.resize(close);
   std::vector<clang::tooling::Range> ranges;
   size_t begin = 0;  // start of the text that is not yet in a range
-  for (const EntryPlan& plan : family.plans) {
-    const PlanSource source = plan_source(family, plan);
+  for (const PlanSource& source : plan_sources(family)) {
     code += "\n";
-    if (lines_fit(source.plan)) {
+    if (!source.table.empty() && lines_fit(source.table)) {
       ranges.push_back(range(begin, code.size()));
-      begin = code.size() + source.plan.size();
+      begin = code.size() + source.table.size();
     }
-    code.append(source.plan).append(source.registration);
+    code.append(source.table).append(source.registration);
   }
   code += family.plans.empty() ? end : "\n" + end;
   ranges.push_back(range(begin, code.size()));

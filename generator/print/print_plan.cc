@@ -5,15 +5,16 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 
 #include "generator/source/names.h"
-#include "generator/weave/layout.h"
+#include "generator/weave/weave.h"
 
 namespace modgen {
 namespace {
 
 /// Converts "LlamaForCausalLM" to "llama_for_causal_lm", with the family's own spelling: "vit", not "vi_t".
-std::string name_of_plan(const FamilyModel& family, const std::string& entry) {
+std::string entry_name(const FamilyModel& family, const std::string& entry) {
   std::string letters;
   for (const char c : family.name)
     if (c != '_') letters += c;
@@ -26,8 +27,9 @@ std::string name_of_plan(const FamilyModel& family, const std::string& entry) {
 
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 
-/// `.name = {a, b},`, with one element per line if there are several and they are lists.
+/// `.name = {a, b},`, with one element per line if there are several and they are lists. Empty for no elements.
 std::string member(const std::string& name, const std::vector<std::string>& elements) {
+  if (elements.empty()) return {};
   std::string text = "    ." + name;
   if (elements.size() > 1 && elements[0].starts_with("{")) {
     text += " =\n        {\n";
@@ -129,21 +131,25 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
   json.attributeObject("proof", [&] { write_proof(json, plan.proof); });
 }
 
-}  // namespace
+std::string plan_name(const FamilyModel& family, const EntryPlan& plan) {
+  return entry_name(family, plan.entry) + "_plan";
+}
 
-PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
-  const std::string name = name_of_plan(family, plan.entry);
-  std::string text;
-  if (plan.stacks.size() > 1) {
-    const EntryPlan::Stack& first = plan.stacks.front();
-    text += "// The stack of " + plan.entry + " that runs first.\n";
-    text += "inline const Tower " + name + "_first_stack = {\n";
-    text += "    .split_list = " + quoted(first.split_list) + ",\n";
-    text += member("first", each(first.first, quoted)) + member("last", each(first.last, quoted)) + "};\n\n";
-  }
-  text += "// The parallel plan of " + plan.entry + ".\n";
-  text += "inline const Plan " + name + "_plan = {\n";
-  text += member("units", each(plan.units, quoted));
+bool is_entry(const FamilyModel& family, const EntryPlan& plan) {
+  return std::ranges::any_of(family.plans, [&](const EntryPlan& entry) { return &entry == &plan; });
+}
+
+std::string comment(const EntryPlan& plan) { return "// The parallel plan of " + plan.entry + ".\n"; }
+
+std::string stack_members(const EntryPlan::Stack& stack) {
+  return (stack.split_list.empty() ? "" : "    .split_list = " + quoted(stack.split_list) + ",\n") +
+         member("first", each(stack.first, quoted)) + member("last", each(stack.last, quoted));
+}
+
+/// The initializers of a Plan's members that are not empty, a line each; elements of lists of rows have their own
+/// lines.
+std::string members(const FamilyModel& family, const EntryPlan& plan) {
+  std::string text = member("units", each(plan.units, quoted));
   text += member("tensor_splits", each(plan.tensor_splits, [](const EntryPlan::Split& split) {
                    std::string text = "{" + quoted(split.parameter) + ", " + std::to_string(split.dim);
                    for (size_t i = 0; i < split.parts.size(); ++i)
@@ -153,19 +159,62 @@ PlanSource plan_source(const FamilyModel& family, const EntryPlan& plan) {
   text += member("ties", each(plan.ties, [](const EntryPlan::Tie& tie) {
                    return "{" + quoted(tie.parameter) + ", " + quoted(tie.source) + ", " + quoted(tie.flag) + "}";
                  }));
-  const EntryPlan::Stack stack = plan.stacks.empty() ? EntryPlan::Stack() : plan.stacks.back();
-  text += "    .split_list = " + quoted(stack.split_list) + ",\n";
-  text += member("first", each(stack.first, quoted));
-  text += member("last", each(stack.last, quoted));
-  if (plan.stacks.size() > 1) text += "    .first_stack = " + name + "_first_stack,\n";
-  if (!plan.everywhere.empty()) text += member("everywhere", each(plan.everywhere, quoted));
+  if (!plan.stacks.empty()) text += stack_members(plan.stacks.back());
+  if (plan.stacks.size() > 1) text += "    .first_stack = " + entry_name(family, plan.entry) + "_first_stack,\n";
+  text += member("everywhere", each(plan.everywhere, quoted));
   text += member("divides", each(plan.divides, [](const EntryPlan::Divides& divides) {
                    return "{" + quoted(divides.field) + ", " + quoted(divides.axis) + "}";
                  }));
-  text += "};\n\n";
-  return {std::move(text), "inline const bool " + name + "_registered = register_entry<" + plan.entry + ", " +
-                               plan.config + ">(" + quoted(family.name) + ", " + quoted(plan.architecture) + ", " +
-                               quoted(plan.task) + ", " + quoted(family.model_type) + ", " + name + "_plan);\n"};
+  return text;
+}
+
+/// The plan as a table of all its rows.
+std::string definition(const FamilyModel& family, const EntryPlan& plan) {
+  std::string text;
+  if (plan.stacks.size() > 1)
+    text = "// The stack of " + plan.entry + " that runs first.\ninline const Tower " + entry_name(family, plan.entry) +
+           "_first_stack = {\n" + stack_members(plan.stacks.front()) + "};\n\n";
+  return text + comment(plan) + "inline const Plan " + plan_name(family, plan) + " = {\n" + members(family, plan) +
+         "};\n\n";
+}
+
+}  // namespace
+
+std::vector<PlanSource> plan_sources(const FamilyModel& family) {
+  std::vector<PlanSource> sources;
+  const std::vector<PlanStatement> statements = state_plans(family);
+  std::set<const EntryPlan*> stated;
+  for (size_t i = 0; i < family.plans.size(); ++i) {
+    const EntryPlan& plan = family.plans[i];
+    const PlanStatement& statement = statements[i];
+    PlanSource& source = sources.emplace_back();
+    std::string name = plan_name(family, plan);
+    if (!statement.base) {
+      source.table = definition(family, plan);
+    } else {
+      // The table of an earlier entry has been printed with that entry.
+      const bool is_stated = !stated.insert(statement.base).second || is_entry(family, *statement.base);
+      if (!is_stated) source.table = definition(family, *statement.base);
+      const std::string rows = members(family, statement.rows);
+      const std::string base = plan_name(family, *statement.base);
+      if (statement.path.empty() && rows.empty()) {
+        name = base;
+      } else {
+        source.registration = comment(plan) + "inline const Plan " + name + " = " + base;
+        if (!statement.path.empty()) source.registration += ".under(" + quoted(statement.path) + ")";
+        // clang-format puts each member on a line of its own if a comma follows the last.
+        const bool is_one = std::count(rows.begin(), rows.end(), '\n') == 1;
+        if (!rows.empty())
+          source.registration += ".with({\n" + (is_one ? rows.substr(0, rows.size() - 2) : rows) + "})";
+        source.registration += ";\n\n";
+      }
+    }
+    source.registration += "inline const bool " + entry_name(family, plan.entry) + "_registered = register_entry<" +
+                           plan.entry + ", " + plan.config + ">(" + quoted(family.name) + ", " +
+                           quoted(plan.architecture) + ", " + quoted(plan.task) + ", " + quoted(family.model_type) +
+                           ", " + name + ");\n";
+  }
+  return sources;
 }
 
 std::string plan_json(const FamilyModel& family) {

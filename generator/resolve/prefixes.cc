@@ -1,4 +1,4 @@
-#include "generator/resolve/prefixes.h"
+#include "generator/resolve/specs.h"
 
 #include <set>
 

@@ -7,7 +7,8 @@
 #include <map>
 #include <set>
 
-#include "generator/resolve/effects.h"
+#include "generator/resolve/registrations.h"
+#include "generator/source/annotations.h"
 #include "generator/source/slices.h"
 
 namespace modgen {
@@ -22,7 +23,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
 
   bool VisitNamedDecl(clang::NamedDecl* decl) {
     for (const auto* note : decl->specific_attrs<clang::AnnotateAttr>())
-      if (note->getAnnotation() == "modular.replaces") add_marker(*decl, *note);
+      if (annotation_kind(note->getAnnotation()) == AnnotationKind::replaces) add_marker(*decl, *note);
     if (llvm::isa<clang::NamespaceDecl, clang::UsingDecl, clang::UsingShadowDecl>(decl)) return true;
     // A lambda's parameter may have to be renamed when inlined into other code.
     if (llvm::isa<clang::ParmVarDecl>(decl)) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/resolve/remakes.h"
+#include "generator/resolve/registrations.h"
 #include "generator/source/parsed.h"
 
 namespace clang {

@@ -1,4 +1,4 @@
-#include "generator/resolve/self_reads.h"
+#include "generator/resolve/spec_reader.h"
 
 #include <clang/AST/ASTContext.h>
 #include <clang/AST/EvaluatedExprVisitor.h>

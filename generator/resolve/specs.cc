@@ -12,9 +12,8 @@
 #include <functional>
 #include <set>
 
-#include "generator/resolve/read_spec.h"
-#include "generator/resolve/self_reads.h"
-#include "generator/source/edits.h"
+#include "generator/resolve/spec_reader.h"
+#include "generator/source/fixes.h"
 #include "generator/source/slices.h"
 
 namespace modgen {
@@ -44,7 +43,7 @@ std::vector<AnnotationMacro> annotations(const clang::Decl& decl, const clang::S
   for (const auto* attribute : decl.specific_attrs<clang::AnnotateAttr>()) {
     if (!attribute->getAnnotation().starts_with("modular.")) continue;
     const auto call = manager.getExpansionRange(attribute->getLocation());
-    AnnotationMacro macro{attribute->getAnnotation().substr(8).str(), parsed.span(manager, call.getAsRange()), {}, {}};
+    AnnotationMacro macro{annotation_kind(attribute->getAnnotation()), parsed.span(manager, call.getAsRange()), {}, {}};
     for (const clang::Expr* argument : attribute->args()) {
       const clang::Expr* bare = argument->IgnoreParenImpCasts();
       if (const auto* constant = llvm::dyn_cast<clang::ConstantExpr>(bare))
@@ -90,7 +89,7 @@ void Specs::read_new() {
     specs_.push_back(std::move(spec));
   };
   for (uint32_t file = 1; file < parsed_.sources.size(); ++file) visit(file);
-  for (size_t index = known; index < specs_.size(); ++index) read_spec(*this, *specs_[index]);
+  for (size_t index = known; index < specs_.size(); ++index) SpecReader(*this, *specs_[index]).read();
   for (size_t index = known; index < specs_.size(); ++index) {
     Spec& spec = *specs_[index];
     if (!spec.space) continue;
@@ -138,7 +137,7 @@ Symbol* Specs::symbol(const clang::Decl* decl) const {
 bool Specs::is_entry(const Symbol& symbol) const {
   return std::ranges::any_of(symbol.decls, [&](const clang::NamedDecl* decl) {
     return std::ranges::any_of(annotations(*decl, manager(), parsed_),
-                               [](const AnnotationMacro& note) { return note.kind == "entry"; });
+                               [](const AnnotationMacro& note) { return note.kind == AnnotationKind::entry; });
   });
 }
 

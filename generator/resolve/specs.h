@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "generator/resolve/references.h"
+#include "generator/source/annotations.h"
 #include "generator/source/names.h"
 #include "generator/source/parsed.h"
 
@@ -148,14 +149,29 @@ class Specs {
 /// The record that a TORCH_MODULE class holds; null for other classes.
 const clang::CXXRecordDecl* held_by(const clang::CXXRecordDecl& record);
 
-/// The prelude's annotations on `decl`, in source order: kind without "modular." and location of the macro.
+/// The prelude's annotations on `decl`, in source order.
 struct AnnotationMacro {
-  std::string kind;
+  AnnotationKind kind;
   SourceSpan where;                     // TIED_TO(…) with its arguments
   std::vector<SourceSpan> expressions;  // locations of the arguments
   std::vector<std::string> strings;     // the contents of string arguments
 };
 std::vector<AnnotationMacro> annotations(const clang::Decl& decl, const clang::SourceManager& manager,
                                          const Parsed& parsed);
+
+/// The prefix of inherited classes of family `base` that code of `symbol` reaches: the one that `symbol` itself puts
+/// before its own base's name ("LlavaVision" in LlavaVisionEncoder : CLIPEncoder), otherwise the one that its family's
+/// classes agree on, otherwise the family's own. A prefix that only one class has does not count if other classes have
+/// the family's own.
+std::string prefix_given(const Symbol& symbol, const Spec& base);
+/// As above, for code of `family` outside classes.
+std::string prefix_given(const Spec& family, const Spec& base);
+
+/// The replacement that `family` declares for `symbol`, a symbol of a family that it inherits from, on a path where
+/// inherited classes get `prefix`; null if it declares none.
+Symbol* covering(const Spec& family, const Symbol& symbol, const std::string& prefix);
+
+/// `family`'s names with another class prefix.
+Names names_with(const Spec& family, std::string prefix);
 
 }  // namespace modgen

@@ -1,5 +1,8 @@
 #include "generator/source/diagnostic.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace modgen {
 
 std::string to_text(const Diagnostic& diagnostic) {
@@ -27,6 +30,12 @@ std::string to_text(const Diagnostic& diagnostic) {
   if (!diagnostic.advice.empty()) text += "  " + diagnostic.advice + "\n";
   for (const Diagnostic& note : diagnostic.notes) text += to_text(note);
   return text;
+}
+
+void report(std::vector<Finding>& findings, SourceSpan where, std::string message, std::string advice) {
+  const bool known = std::any_of(findings.begin(), findings.end(),
+                                 [&](const Finding& f) { return f.where == where && f.message == message; });
+  if (!known) findings.push_back({true, where, std::move(message), std::move(advice), {}});
 }
 
 }  // namespace modgen

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "generator/source/span.h"
+
 namespace modgen {
 
 /// A location in a project file, as a compiler prints it. Lines and columns count from 1; line 0 means the file itself.
@@ -36,5 +38,17 @@ struct Diagnostic {
 
 /// One diagnostic with its notes as a compiler prints it: location, message, source line with caret, advice.
 std::string to_text(const Diagnostic& diagnostic);
+
+/// An error or warning at a position in the flattened text; generate() maps it to the spec that the text comes from.
+struct Finding {
+  bool is_error = true;
+  SourceSpan where;
+  std::string message;
+  std::string advice;
+  std::vector<Finding> notes;
+};
+
+/// Adds an error unless it has already been reported.
+void report(std::vector<Finding>& findings, SourceSpan where, std::string message, std::string advice);
 
 }  // namespace modgen

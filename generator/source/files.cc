@@ -4,14 +4,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <stdexcept>
-
-#include "generator/source/file_descriptor.h"
+#include <string>
 
 namespace modgen {
 
@@ -160,6 +161,63 @@ void check_standard_output() {
   if (std::fflush(stdout) != 0)
     throw std::runtime_error(std::string("standard output cannot be written: ") + std::strerror(errno));
   if (std::ferror(stdout)) throw std::runtime_error("standard output cannot be written");
+}
+
+namespace fs = std::filesystem;
+
+std::optional<fs::path> cache_folder() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return fs::path(cache) / "modgen";
+  if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache/modgen";
+  return std::nullopt;
+}
+
+fs::path temporary_cache_folder() {
+  const fs::path folder = fs::temp_directory_path() / ("modgen-" + std::to_string(geteuid()));
+  if (mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST)
+    throw std::runtime_error(folder.string() + ": cannot be created: " + std::strerror(errno));
+  // A precompiled header is trusted, so no other user may have written it.
+  struct stat status{};
+  if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
+      (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    throw std::runtime_error(folder.string() + ": other users may have written to it: set TMPDIR to another folder");
+  return folder;
+}
+
+namespace {
+
+/// Number of bytes of `text` at `offset` that become one byte with "
+/// " line endings: 2 for "\r
+/// ".
+size_t length_at(std::string_view text, size_t offset) { return text.substr(offset, 2) == "\r\n" ? 2 : 1; }
+
+/// The ending of the line that `offset` is in; that of the line before if it is the last and has none.
+std::string_view ending_at(std::string_view text, size_t offset) {
+  size_t end = text.find('\n', offset);
+  if (end == std::string_view::npos) end = text.rfind('\n');
+  return end != std::string_view::npos && end > 0 && text[end - 1] == '\r' ? "\r\n" : "\n";
+}
+
+}  // namespace
+
+std::string with_unix_lines(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  for (size_t at = 0; at < text.size(); at += length_at(text, at)) result += text[at] == '\r' ? '\n' : text[at];
+  return result;
+}
+
+ByteEdit with_endings_like(std::string_view text, ByteEdit edit) {
+  size_t offset = 0, unix_offset = 0;
+  const auto advance_to = [&](size_t goal) {
+    for (; unix_offset < goal && offset < text.size(); ++unix_offset) offset += length_at(text, offset);
+    return offset;
+  };
+  ByteEdit result;
+  result.begin = advance_to(edit.begin);
+  result.end = advance_to(edit.end);
+  const std::string_view ending = ending_at(text, result.begin);
+  for (const char c : edit.text) c == '\n' ? result.text += ending : result.text += c;
+  return result;
 }
 
 }  // namespace modgen

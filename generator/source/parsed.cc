@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "generator/source/language.h"
+#include "generator/source/slices.h"
 
 namespace modgen {
 

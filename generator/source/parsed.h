@@ -113,11 +113,10 @@ class Parsed {
     std::string path;
     auto operator<=>(const Absent&) const = default;
   };
-  std::vector<Absent> absent;        // include candidates that did not exist
-  std::vector<std::string> notices;  // full sentences for the user about the run itself
-  std::vector<std::string> prelude;  // absolute paths of the precompiled prelude's inputs
-  std::vector<clang::Decl*>
-      top_level;  // declarations of the specs at file scope, in order; only for flatten and finish
+  std::vector<Absent> absent;           // include candidates that did not exist
+  std::vector<std::string> notices;     // full sentences for the user about the run itself
+  std::vector<std::string> prelude;     // absolute paths of the precompiled prelude's inputs
+  std::vector<clang::Decl*> top_level;  // declarations of the specs at file scope, in order
 
   /// The location of a token: its spelling or, if it comes from a macro's body, the macro's call.
   SourceSpan token(const clang::SourceManager& manager, clang::SourceLocation location) const;

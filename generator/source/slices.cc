@@ -1,12 +1,25 @@
 #include "generator/source/slices.h"
 
+#include <clang/Basic/LangOptions.h>
 #include <clang/Lex/Lexer.h>
+#include <llvm/TargetParser/Triple.h>
 
 #include <algorithm>
-
-#include "generator/source/language.h"
+#include <string>
+#include <vector>
 
 namespace modgen {
+
+const clang::LangOptions& language_of_specs() {
+  static const clang::LangOptions options = [] {
+    clang::LangOptions result;
+    std::vector<std::string> includes;
+    clang::LangOptions::setLangDefaults(result, clang::Language::CXX, llvm::Triple(), includes,
+                                        clang::LangStandard::lang_cxx20);
+    return result;
+  }();
+  return options;
+}
 
 namespace {
 
@@ -103,6 +116,36 @@ std::vector<SourceSpan> own_gaps(const std::string& text, SourceSpan region, con
   }
   slices.push_back({region.file, begin, region.end});
   return slices;
+}
+
+Tokens::Tokens(const std::string& text) : text_(text) {
+  for (const RawToken& token : raw_tokens(text, 0, static_cast<uint32_t>(text.size())))
+    if (token.kind != RawToken::Kind::comment) tokens_.push_back(token);
+  partner_.assign(size(), size());
+  std::vector<size_t> open;
+  for (size_t at = 0; at < size(); ++at) {
+    if (opens(at)) open.push_back(at);
+    if (!closes(at) || open.empty()) continue;
+    partner_[open.back()] = at;
+    partner_[at] = open.back();
+    open.pop_back();
+  }
+}
+
+size_t Tokens::first_from(uint32_t offset) const {
+  return static_cast<size_t>(std::ranges::lower_bound(tokens_, offset, {}, &RawToken::begin) - tokens_.begin());
+}
+
+bool Tokens::reads(size_t at, Words words) const {
+  return std::ranges::all_of(words, [&](std::string_view one) { return word(at++) == one; });
+}
+
+size_t Tokens::find(std::string_view wanted, size_t at, size_t end) const {
+  for (; at < end; ++at) {
+    if (word(at) == wanted) return at;
+    if (opens(at)) at = closing(at);
+  }
+  return end;
 }
 
 }  // namespace modgen

@@ -9,8 +9,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "generator/parse/parse.h"
-#include "generator/resolved.h"
+#include "generator/parse/session.h"
 #include "generator/source/slices.h"
 
 namespace modgen {
@@ -142,15 +141,13 @@ std::vector<ClassCode> find_classes(const Output& output) {
 HandWritten read_hand_written(const GenerateOptions& options, const std::string& file) {
   const std::string path = std::filesystem::absolute(file).lexically_normal().string();
   if (!std::filesystem::is_regular_file(path)) throw std::runtime_error("there is no file " + file);
+  Session session(resolved(options), {path});
+  const Parsed& parsed = session.parsed();
   HandWritten result;
-  ParseSteps steps;
-  steps.flatten = [&](clang::CompilerInstance& compiler, Parsed& parsed) -> std::vector<std::string> {
-    Reader reader(compiler, parsed, parsed.sources.find(path), result.classes);
+  if (session.read_spec()) {
+    Reader reader(session.compiler(), parsed, parsed.sources.find(path), result.classes);
     for (const clang::Decl* decl : parsed.top_level) reader.read(*decl);
-    return {};
-  };
-  steps.finish = [](clang::CompilerInstance&, Parsed&, const std::vector<uint32_t>&) {};
-  const Parsed parsed = parse(resolved(options), {path}, steps);
+  }
   for (const Remark& remark : parsed.remarks)
     result.errors.push_back({remark.severity, parsed.sources.locate(remark.where), remark.message, remark.advice, {}});
   return result;

@@ -1,4 +1,4 @@
-#include "generator/tool/compile_commands.h"
+#include "generator/tool/commands.h"
 
 #include <llvm/Support/FormatVariadic.h>
 #include <llvm/Support/JSON.h>
@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "checks/digest.h"
-#include "generator/parse/implicit_declarations.h"
+#include "generator/parse/project_files.h"
 #include "generator/source/files.h"
 
 namespace modgen {

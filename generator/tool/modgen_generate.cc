@@ -15,14 +15,10 @@
 #include "checks/unified_diff.h"
 #include "generator/build_config.h"
 #include "generator/generate.h"
-#include "generator/source/apply_fixes.h"
 #include "generator/source/files.h"
-#include "generator/tool/compile_commands.h"
-#include "generator/tool/diagnostics_json.h"
-#include "generator/tool/emit.h"
-#include "generator/tool/new_family.h"
+#include "generator/source/fixes.h"
+#include "generator/tool/commands.h"
 #include "generator/tool/suggest.h"
-#include "generator/tool/watch.h"
 
 namespace cl = llvm::cl;
 namespace fs = std::filesystem;

@@ -1,4 +1,4 @@
-#include "generator/tool/new_family.h"
+#include "generator/tool/commands.h"
 
 #include <clang/Basic/IdentifierTable.h>
 
@@ -6,7 +6,6 @@
 #include <cctype>
 #include <stdexcept>
 
-#include "generator/source/language.h"
 #include "generator/source/names.h"
 #include "generator/source/slices.h"
 #include "generator/weave/module_tree.h"
@@ -49,7 +48,7 @@ class Base {
 
   /// The arguments of an entry's MODEL_ENTRY: its task, and its name in config.json if that differs.
   std::string entry_arguments(const Class& entry) const {
-    const std::vector<std::string>& given = find_annotation(entry.annotations, "entry")->arguments;
+    const std::vector<std::string>& given = find_annotation(entry.annotations, AnnotationKind::entry)->arguments;
     std::string text = "\"" + given[0] + "\"";
     if (given.size() > 1) text += ", \"" + (given[1].starts_with(model_.prefix) ? renamed(given[1]) : given[1]) + "\"";
     return text;
@@ -93,7 +92,7 @@ class Base {
   std::vector<const Class*> modules() const {
     std::vector<const Class*> found;
     for (const Class& one : model_.classes)
-      if (!one.holder.empty() && !find_annotation(one.annotations, "entry") && !methods(one).empty())
+      if (!one.holder.empty() && !find_annotation(one.annotations, AnnotationKind::entry) && !methods(one).empty())
         found.push_back(&one);
     return found;
   }
@@ -110,7 +109,7 @@ class Base {
   std::vector<const Class*> entries() const {
     std::vector<const Class*> found;
     for (const Class& one : model_.classes)
-      if (find_annotation(one.annotations, "entry")) found.push_back(&one);
+      if (find_annotation(one.annotations, AnnotationKind::entry)) found.push_back(&one);
     return found;
   }
 

@@ -1,4 +1,4 @@
-#include "generator/tool/watch.h"
+#include "generator/tool/commands.h"
 
 #include <poll.h>
 #include <sys/inotify.h>

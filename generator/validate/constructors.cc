@@ -1,4 +1,4 @@
-#include "generator/validate/constructors.h"
+#include "generator/validate/match.h"
 
 #include <clang/AST/DeclCXX.h>
 
@@ -7,7 +7,7 @@
 
 #include "generator/flatten/base_call.h"
 #include "generator/flatten/side_effects.h"
-#include "generator/resolve/effects.h"
+#include "generator/resolve/registrations.h"
 
 namespace modgen {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "generator/flatten/shorthands.h"
+#include "generator/flatten/family.h"
 
 namespace modgen {
 namespace {

@@ -1,6 +1,8 @@
 // Parallel traversal of a flattened body and the spec's.
 #pragma once
 
+#include <clang/AST/ExprCXX.h>
+
 #include <map>
 #include <optional>
 #include <string>
@@ -8,9 +10,21 @@
 
 #include "generator/validate/counterparts.h"
 #include "generator/validate/validate.h"
-#include "generator/validate/written.h"
+
+namespace clang {
+class CXXConstructorDecl;
+}  // namespace clang
 
 namespace modgen {
+
+struct Written {
+  const clang::Expr* expr = nullptr;            // without implicit nodes
+  std::vector<const clang::Expr*> conversions;  // conversions of its value, innermost first
+};
+
+/// Omits copies, bindings and conversions of an object to a base of its class: the value category and the type imply
+/// the former, and flattened classes do not have such bases.
+Written written(const clang::Expr* expr);
 
 /// The bindings of an inlined body's parameters to expressions of a spec, with the scope of these expressions.
 struct BindingScope {
@@ -85,5 +99,12 @@ class Match {
   bool converts_freely_ = false;  // the next expression is an argument of a redefined function
   bool redefined_ = false;        // the type of the last expression follows a redefinition of the family
 };
+
+/// Compares the flattened constructor with `spec`, of `context`'s level, and the constructors of its bases: each step
+/// runs once, and in C++'s order if one step reads or modifies state that another modifies. Returns the first
+/// difference.
+std::optional<Match::Difference> constructor_difference(const Counterparts& counterparts, Validation& validation,
+                                                        const clang::CXXConstructorDecl& flattened,
+                                                        const clang::CXXConstructorDecl& spec, const Context& context);
 
 }  // namespace modgen

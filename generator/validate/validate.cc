@@ -4,7 +4,6 @@
 #include <clang/AST/DeclTemplate.h>
 #include <clang/Frontend/CompilerInstance.h>
 
-#include "generator/validate/constructors.h"
 #include "generator/validate/match.h"
 
 namespace modgen {

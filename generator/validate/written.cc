@@ -1,4 +1,4 @@
-#include "generator/validate/written.h"
+#include "generator/validate/match.h"
 
 #include <algorithm>
 

@@ -23,44 +23,30 @@ bool is_layer(const Field& field, std::string_view layer) {
   return type == "torch::nn::" + std::string(layer);
 }
 
+/// What annotations can mark `field` as, as flags.
+unsigned marked_as(const Field& field) {
+  unsigned marked = 0;
+  if (is_layer(field, "Linear")) marked |= kLinear;
+  if (is_layer(field, "Embedding")) marked |= kEmbedding;
+  if (field.canonical == "at::Tensor") marked |= kParameter;
+  if (is_integer(field)) marked |= kInteger;
+  if (field.modules != Field::Modules::none) marked |= kModule;
+  if (field.canonical.starts_with("modular::ModuleListOf<")) marked |= kModuleList;
+  return marked;
+}
+
 /// Checks the annotations of `field` against its type and against each other.
 void check_kinds(const Field& field, std::vector<Finding>& findings) {
-  const bool linear = is_layer(field, "Linear"), embedding = is_layer(field, "Embedding");
-  const bool module = field.modules != Field::Modules::none, tensor = field.canonical == "at::Tensor";
-  const bool list = field.canonical.starts_with("modular::ModuleListOf<");
-  struct Rule {
-    const char* kind;
-    const char* macro;
-    bool fits;
-    const char* wants;
-  };
-  const Rule rules[] = {
-      {"tp_colwise", "TP_COLWISE", linear, "a linear layer"},
-      {"tp_rowwise", "TP_ROWWISE", linear, "a linear layer"},
-      {"tp_vocab", "TP_VOCAB", linear || embedding || tensor, "an embedding, a linear layer or a parameter"},
-      {"tp_colwise_parts", "TP_COLWISE_PARTS", linear, "a linear layer"},
-      {"tp_shard", "TP_SHARD", embedding || tensor, "an embedding or a parameter"},
-      {"tp_local", "TP_LOCAL", is_integer(field), "an integer field"},
-      {"pp_first", "PP_FIRST", module || tensor, "a module or a parameter"},
-      {"pp_last", "PP_LAST", module || tensor, "a module or a parameter"},
-      {"pp_all", "PP_ALL", module || tensor, "a module or a parameter"},
-      {"pp_split", "PP_SPLIT", list, "a ModuleListOf"},
-      {"tied_to", "TIED_TO", linear || embedding || tensor, "a linear layer, an embedding or a parameter"},
-      {"ties", "TIES", module, "a module"},
-      {"fsdp_unit", "FSDP_UNIT", false, "a module class"},
-      {"entry", "MODEL_ENTRY", false, "a module class"},
-  };
+  const unsigned marked = marked_as(field);
   const Annotation* split = nullptr;
   const Annotation* stage = nullptr;
   for (const Annotation& annotation : field.annotations) {
-    for (const Rule& rule : rules)
-      if (annotation.kind == rule.kind && !rule.fits)
-        report(findings, annotation.where, std::string(rule.macro) + " marks " + field.name + ", a " + field.type,
-               std::string("it can mark ") + rule.wants);
-    const bool is_split = annotation.kind.starts_with("tp_") && annotation.kind != "tp_local";
-    const bool is_stage = annotation.kind == "pp_first" || annotation.kind == "pp_split" ||
-                          annotation.kind == "pp_last" || annotation.kind == "pp_all";
-    for (auto [matches, before] : {std::pair{is_split, &split}, std::pair{is_stage, &stage}}) {
+    const AnnotationInfo& info = annotation_info(annotation.kind);
+    if (info.marks != kAnything && (info.marks & marked) == 0)
+      report(findings, annotation.where, std::string(info.macro) + " marks " + field.name + ", a " + field.type,
+             "it can mark " + std::string(info.fits));
+    const bool is_split = is_tensor_parallel(annotation.kind) && annotation.kind != AnnotationKind::tp_local;
+    for (auto [matches, before] : {std::pair{is_split, &split}, std::pair{is_stage(annotation.kind), &stage}}) {
       if (!matches) continue;
       if (*before)
         report(findings, annotation.where, field.name + " has two annotations of one kind, which contradict each other",
@@ -71,8 +57,8 @@ void check_kinds(const Field& field, std::vector<Finding>& findings) {
 }
 
 bool concerns_runtime(const Annotation& annotation) {
-  return annotation.kind.starts_with("tp_") || annotation.kind.starts_with("pp_") || annotation.kind == "tied_to" ||
-         annotation.kind == "ties";
+  return is_tensor_parallel(annotation.kind) || is_stage(annotation.kind) ||
+         annotation.kind == AnnotationKind::tied_to || annotation.kind == AnnotationKind::ties;
 }
 
 void check_field(const Class& owner, const Field& field, std::vector<Finding>& findings) {
@@ -162,11 +148,12 @@ void check_config(const FamilyModel& family, const Class& config, std::vector<Fi
 void check_annotations(const FamilyModel& family, std::vector<Finding>& findings) {
   for (const Class& owner : family.classes) {
     for (const Annotation& annotation : owner.annotations) {
-      const bool is_entry = annotation.kind == "entry";
-      if ((is_entry || annotation.kind == "fsdp_unit") && owner.holder.empty())
+      const bool is_entry = annotation.kind == AnnotationKind::entry;
+      if ((is_entry || annotation.kind == AnnotationKind::fsdp_unit) && owner.holder.empty())
         report(findings, annotation.where,
-               (is_entry ? "MODEL_ENTRY marks " : "FSDP_UNIT marks ") + owner.name + ", which is not a module class",
-               "it can mark a module class");
+               std::string(annotation_info(annotation.kind).macro) + " marks " + owner.name +
+                   ", which is not a module class",
+               "it can mark " + std::string(annotation_info(annotation.kind).fits));
       if (is_entry) check_entry(family, annotation, findings);
       if (concerns_runtime(annotation))
         report(findings, annotation.where, "a member annotation marks the class " + owner.name,

@@ -1,4 +1,4 @@
-#include "generator/weave/constructor_checks.h"
+#include "generator/weave/weave.h"
 
 #include <algorithm>
 #include <array>

@@ -70,6 +70,17 @@ bool can_hoist_before(const Stmt& statement, const std::vector<const Expr*>& use
   return true;
 }
 
+bool is_in_lambda(const Expr& expr, const Expr& use) {
+  if (!expr.span.contains(use.span)) return false;
+  return (expr.kind == Expr::Kind::lambda && &expr != &use) ||
+         std::ranges::any_of(expr.operands, [&](const Expr& operand) { return is_in_lambda(operand, use); });
+}
+
+/// Whether `use` is in a lambda of the statement, which may run several times.
+bool is_in_lambda(const Stmt& statement, const Expr& use) {
+  return std::ranges::any_of(statement.exprs, [&](const Expr& expr) { return is_in_lambda(expr, use); });
+}
+
 /// The expression that names the holder of a layer or module in a call: `layer` in `*layer` and `layer.get()`.
 const Expr& holder_in(const Expr& object) {
   const bool opens = object.type.find("Impl") != std::string::npos && object.operands.size() == 1 &&
@@ -104,7 +115,7 @@ class Weaver {
       weave_placements(editor, function, found->second.placements);
       if (found->second.on_shards) weave_sharded_overload(function, *found->second.on_shards);
     }
-    if (owner && function.name == "forward" && find_annotation(owner->annotations, "fsdp_unit")) {
+    if (owner && function.name == "forward" && find_annotation(owner->annotations, AnnotationKind::fsdp_unit)) {
       function.method_before = unit_wrapper(family_, *owner, function);
       editor.replace(function.where, "forward_unit");
     }
@@ -168,6 +179,7 @@ class Weaver {
           break;
         case Call::attention:
         case Call::cross_entropy:
+        case Call::cross_entropy_outputs:
         case Call::sampled_cross_entropy:
         case Call::rms_norm:
         case Call::alibi_slopes:  // the function has the same name in tp
@@ -195,8 +207,8 @@ class Weaver {
     return names;
   }
 
-  /// Inserts one `auto x_tp = tp::enter(x);` for all layers that read the same value. Wraps each use instead if no
-  /// statement can be inserted or the name is taken.
+  /// Wraps the use of a value that one layer reads. Inserts one `auto x_tp = tp::enter(x);` for several layers that
+  /// read the same value, but wraps each use if no statement can be inserted or the name is taken.
   void weave_enter(Editor& editor, const Function& function, const std::vector<Placement>& placements,
                    const Placement& first, std::set<std::string>& names) {
     std::vector<const Expr*> uses;
@@ -206,7 +218,8 @@ class Weaver {
     const auto [block, index] = common_block(function.body.statements, uses);
     const Stmt& statement = (*block)[index];
     const std::string name = first.variable + "_tp";
-    if (!can_hoist_before(statement, uses) || !names.insert(name).second) {
+    const bool is_read_once = uses.size() == 1 && !is_in_lambda(statement, *uses.front());
+    if (is_read_once || !can_hoist_before(statement, uses) || !names.insert(name).second) {
       for (const Expr* use : uses) editor.wrap(use->span, "tp::enter(", ")");
       return;
     }
@@ -316,11 +329,11 @@ class Weaver {
     };
     for (const Field& field : owner.fields) {
       for (const Annotation& tied : field.annotations) {
-        if (tied.kind == "tied_to" && tied.arguments.size() == 1) {
+        if (tied.kind == AnnotationKind::tied_to && tied.arguments.size() == 1) {
           const bool is_parameter = field.canonical == "at::Tensor";
           tie(is_parameter ? "this" : field.name, is_parameter ? field.name : field.name + "->weight",
               tied.arguments[0]);
-        } else if (tied.kind == "ties" && tied.arguments.size() == 2) {
+        } else if (tied.kind == AnnotationKind::ties && tied.arguments.size() == 2) {
           const std::string inner = field.name + "->" + inside(tied.arguments[0]);
           tie(inner.substr(0, inner.rfind("->")), inner, tied.arguments[1]);
         }
@@ -359,7 +372,7 @@ void check_ties(const FamilyModel& family, std::vector<Finding>& findings) {
   for (const Class& owner : family.classes) {
     const Annotation* tie = nullptr;
     for (const Field& field : owner.fields)
-      for (const char* kind : {"tied_to", "ties"})
+      for (const AnnotationKind kind : {AnnotationKind::tied_to, AnnotationKind::ties})
         if (const Annotation* found = find_annotation(field.annotations, kind); found && !tie) tie = found;
     if (!tie) continue;
     for (const Function& function : owner.functions) {

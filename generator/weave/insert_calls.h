@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "generator/model/finding.h"
+#include "generator/source/diagnostic.h"
 #include "generator/weave/interpret.h"
 
 namespace modgen {

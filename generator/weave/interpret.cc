@@ -30,7 +30,8 @@ Value unknown_argument(const Parameter& parameter) {
 /// Whether the call runs an FSDP unit's forward, which the runtime wraps.
 bool runs_unit(const Frame& frame, const ModuleNode& root) {
   return frame.self && frame.function->name == "forward" &&
-         (frame.self == &root || (frame.self->type && find_annotation(frame.self->type->annotations, "fsdp_unit")));
+         (frame.self == &root ||
+          (frame.self->type && find_annotation(frame.self->type->annotations, AnnotationKind::fsdp_unit)));
 }
 
 }  // namespace
@@ -92,7 +93,7 @@ Interpreter::Interpreter(const FamilyModel& family, const FunctionIndex& functio
       interpretation_(interpretation),
       findings_(findings) {
   for_each_node(root, [&](const ModuleNode& node) {
-    if (node.field && find_annotation(node.field->annotations, "pp_split")) has_pipeline_ = true;
+    if (node.field && find_annotation(node.field->annotations, AnnotationKind::pp_split)) has_pipeline_ = true;
   });
   stacks_ = find_stacks(root);
   has_pipeline_ |= stacks_.exist;
@@ -279,7 +280,7 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
     const auto split_list = [&](const Expr& list) {
       const ModuleNode* node = find_named_module(*self, list);
       const StagePosition position = node ? find_stage_position(*node, stacks_) : StagePosition();
-      if (position.kind != "pp_split") return static_cast<const Field*>(nullptr);
+      if (position.kind != AnnotationKind::pp_split) return static_cast<const Field*>(nullptr);
       stack = position.stack;
       return node->field;
     };

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/model/finding.h"
+#include "generator/source/diagnostic.h"
 #include "generator/weave/module_tree.h"
 #include "generator/weave/pipeline.h"
 #include "generator/weave/shard_types.h"

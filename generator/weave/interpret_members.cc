@@ -54,7 +54,7 @@ Value Interpreter::evaluate_local(const Expr& expr) {
 Value Interpreter::evaluate_field(const Expr& expr) {
   if (!expr.operands.empty()) {
     const ModuleNode* const named = frame_->self && has_pipeline_ ? find_named_module(*frame_->self, expr) : nullptr;
-    const bool everywhere = named && find_stage_position(*named, stacks_).kind == "pp_all";
+    const bool everywhere = named && find_stage_position(*named, stacks_).kind == AnnotationKind::pp_all;
     const bool before = std::exchange(reaches_everywhere_, reaches_everywhere_ || everywhere);
     const Value holder = evaluate(expr.operands[0]);
     reaches_everywhere_ = before;
@@ -74,7 +74,7 @@ Value Interpreter::evaluate_plain_field(const Expr& expr, const ModuleNode& owne
   const auto field = std::find_if(owner.type->fields.begin(), owner.type->fields.end(),
                                   [&](const Field& f) { return f.name == expr.name; });
   if (field == owner.type->fields.end()) return value;
-  const bool local = find_annotation(field->annotations, "tp_local");
+  const bool local = find_annotation(field->annotations, AnnotationKind::tp_local);
   if (local) {
     insert_call(Call::local, expr);
     value = Value::number(true);
@@ -91,7 +91,7 @@ Value Interpreter::evaluate_plain_field(const Expr& expr, const ModuleNode& owne
 Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
   if (child.is_module()) {
     const bool is_split_list =
-        child.kind == ModuleNode::Kind::list && find_stage_position(child, stacks_).kind == "pp_split";
+        child.kind == ModuleNode::Kind::list && find_stage_position(child, stacks_).kind == AnnotationKind::pp_split;
     if (has_pipeline_ && is_split_list && traversed_list_ != &expr && !reaches_everywhere_)
       return fail(expr.span,
                   "the PP_SPLIT list " + child.field->name +
@@ -157,9 +157,11 @@ bool Interpreter::is_split_inside(const ModuleNode& node) const {
   bool split = false;
   for_each_node(node, [&](const ModuleNode& inner) {
     if (inner.field) split |= split_annotation(inner.field->annotations) != nullptr;
-    if (inner.field) split |= has_pipeline_ && find_annotation(inner.field->annotations, "pp_split") != nullptr;
+    if (inner.field)
+      split |= has_pipeline_ && find_annotation(inner.field->annotations, AnnotationKind::pp_split) != nullptr;
     if (inner.type)
-      for (const Field& field : inner.type->fields) split |= find_annotation(field.annotations, "tp_local") != nullptr;
+      for (const Field& field : inner.type->fields)
+        split |= find_annotation(field.annotations, AnnotationKind::tp_local) != nullptr;
   });
   return split;
 }
@@ -176,10 +178,11 @@ void Interpreter::read_parameters(const Expr& expr, const ModuleNode& node) {
 
 void Interpreter::check_stage(const Expr& expr, const ModuleNode& node) {
   if (!has_pipeline_ || !is_entry_) return;
-  static constexpr std::pair<const char*, Region> stages[] = {
-      {"pp_first", Region::first_stage}, {"pp_split", Region::split_stage}, {"pp_last", Region::last_stage}};
+  static constexpr std::pair<AnnotationKind, Region> stages[] = {{AnnotationKind::pp_first, Region::first_stage},
+                                                                 {AnnotationKind::pp_split, Region::split_stage},
+                                                                 {AnnotationKind::pp_last, Region::last_stage}};
   const StagePosition position = find_stage_position(node, stacks_);
-  if (position.kind == "pp_all" || !position.in) return;
+  if (position.kind == AnnotationKind::pp_all || !position.in) return;
   if (stacks_.exist) {
     StageReads::Read& read = position.stack == 0 ? frame_->reading.first : frame_->reading.last;
     if (!read.at) read = {&expr, &node, position.in};

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "generator/weave/interpreter.h"
-#include "generator/weave/storage.h"
+#include "generator/weave/rules/rules.h"
 
 namespace modgen {
 namespace {

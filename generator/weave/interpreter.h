@@ -126,6 +126,8 @@ class Interpreter {
   /// Calls a method of a class that is not a module, or its constructor, on `object`.
   Value call_on_object(const Function& function, const Expr* object, const std::vector<const Expr*>& operands,
                        std::vector<Value> values, const Expr& at);
+  /// Runs a function whose address is taken, with unknown arguments.
+  Value evaluate_function(const Expr& expr);
   Value run(Frame& frame, const Expr* at);
   void bind_parameters(Frame& frame, const std::vector<const Expr*>& operands, std::vector<Value> values);
   /// The cut between stacks in the method that `frame` ran. Records the method's stack reads in `caller`, whose
@@ -221,11 +223,8 @@ class Interpreter {
   /// Sets the storage of an operation's result, and records that its operands may be read again in backward.
   void give_storage(const std::string& name, const Expr& expr, const std::vector<Value>& values, Value& result);
 
-  // ---- interpret_expressions.cc: operations, calls and layers ----
+  // ---- interpret_operations.cc ----
 
-  Value evaluate(const Expr& expr);
-  Value evaluate_kind(const Expr& expr);
-  std::pair<std::vector<const Expr*>, std::vector<Value>> evaluate_operands(const Expr& expr);
   Value apply(const std::string& name, Rule rule, const Expr& expr, std::vector<const Expr*> operands,
               std::vector<Value> values);
   /// Reports why a rule rejects `op`.
@@ -239,19 +238,26 @@ class Interpreter {
   void open_sum(Operation& op, Value& result);
   /// Records the open sums that a partial result adds up.
   void add_up(const Operation& op, Value& result);
+
+  // ---- interpret_calls.cc: calls, layers and lambdas ----
+
   Value evaluate_call(const Expr& expr);
   /// Evaluates standard-library calls that only forward values, such as std::move; empty for any other call.
   std::optional<Value> evaluate_forwarding(const Expr& expr);
   Value evaluate_method(const Expr& expr);
   Value evaluate_module(const Expr& expr, const ModuleNode& node, std::vector<const Expr*> operands,
                         std::vector<Value> values);
-  Value evaluate_operator(const Expr& expr);
-  Value evaluate_list(const Expr& expr);
   Value evaluate_lambda(const Expr& expr);
   /// Runs a lambda's body with unknown captures. Returns false if it reported an error.
   bool run_lambda(const Expr& expr);
-  /// Runs a function whose address is taken, with unknown arguments.
-  Value evaluate_function(const Expr& expr);
+
+  // ---- interpret_expressions.cc ----
+
+  Value evaluate(const Expr& expr);
+  Value evaluate_kind(const Expr& expr);
+  std::pair<std::vector<const Expr*>, std::vector<Value>> evaluate_operands(const Expr& expr);
+  Value evaluate_operator(const Expr& expr);
+  Value evaluate_list(const Expr& expr);
   /// Why objects of that C++ type, a class of the family, cannot be followed; empty if they can.
   std::string why_unsupported(std::string_view type) const;
   /// Evaluates constructions, casts and all other expressions.
@@ -293,4 +299,11 @@ inline constexpr const char* kUseDefaultCopies = "use the defaults, and do the w
 const ModuleNode* find_named_module(const ModuleNode& self, const Expr& expr);
 Value object_value();
 Value module_value(const ModuleNode& node);
+
+inline Callee::Home get_home(const Expr& expr) { return expr.callee ? expr.callee->home : Callee::Home::unknown; }
+
+inline std::vector<const Expr*> drop_first(const std::vector<const Expr*>& operands) {
+  return {operands.begin() + 1, operands.end()};
+}
+
 }  // namespace modgen

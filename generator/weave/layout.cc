@@ -1,4 +1,4 @@
-#include "generator/weave/layout.h"
+#include "generator/weave/weave.h"
 
 #include <algorithm>
 
@@ -79,8 +79,9 @@ class Layouts {
       if (split.parameter == layout.name) layout.dim = split.dim, layout.parts = split.parts;
     for (const EntryPlan::Tie& tie : plan_.ties)
       if (tie.parameter == layout.name) layout.tied_to = tie.source, layout.flag = tie.flag;
-    if (const std::string kind = find_stage_position(node, stacks_).kind; !plan_.stacks.empty() && !kind.empty())
-      layout.stage = kind.substr(std::string_view("pp_").size());
+    if (const AnnotationKind kind = find_stage_position(node, stacks_).kind;
+        !plan_.stacks.empty() && kind != AnnotationKind::none)
+      layout.stage = annotation_info(kind).name.substr(std::string_view("pp_").size());
     layouts_.push_back(std::move(layout));
   }
 

@@ -246,7 +246,7 @@ Size trace(const ModuleNode& node, const Expr& expr, int depth) {
       const Construction construction = find_construction(*node.type, *field);
       if (!construction.value) return unknown_size();
       size = trace(node, *construction.value, depth + 1);
-      if (find_annotation(field->annotations, "tp_local")) size.local_fields = size.config_fields;
+      if (find_annotation(field->annotations, AnnotationKind::tp_local)) size.local_fields = size.config_fields;
       return size;
     }
     case Expr::Kind::local: {
@@ -261,7 +261,7 @@ Size trace(const ModuleNode& node, const Expr& expr, int depth) {
 
 }  // namespace
 
-const Annotation* find_annotation(const std::vector<Annotation>& annotations, std::string_view kind) {
+const Annotation* find_annotation(const std::vector<Annotation>& annotations, AnnotationKind kind) {
   const auto found =
       std::find_if(annotations.begin(), annotations.end(), [&](const Annotation& a) { return a.kind == kind; });
   return found == annotations.end() ? nullptr : &*found;
@@ -316,12 +316,6 @@ const ModuleNode* ModuleNode::child(std::string_view field_name) const {
   return nullptr;
 }
 
-const Annotation* ModuleNode::inherited_annotation(std::string_view annotation_kind) const {
-  for (const ModuleNode* node = this; node && node->field; node = node->parent)
-    if (const Annotation* found = find_annotation(node->field->annotations, annotation_kind)) return found;
-  return nullptr;
-}
-
 bool ModuleNode::holds_parameters() const {
   switch (kind) {
     case Kind::linear:
@@ -346,7 +340,8 @@ bool ModuleNode::holds_parameters() const {
 
 const ModuleNode* ModuleNode::unit() const {
   const ModuleNode* node = this;
-  while (node->parent && !(node->type && find_annotation(node->type->annotations, "fsdp_unit"))) node = node->parent;
+  while (node->parent && !(node->type && find_annotation(node->type->annotations, AnnotationKind::fsdp_unit)))
+    node = node->parent;
   return node;
 }
 

@@ -12,7 +12,7 @@
 
 namespace modgen {
 
-const Annotation* find_annotation(const std::vector<Annotation>& annotations, std::string_view kind);
+const Annotation* find_annotation(const std::vector<Annotation>& annotations, AnnotationKind kind);
 const Function* find_method(const Class& owner, std::string_view name, size_t arguments);
 const Function* find_constructor(const Class& owner, size_t arguments);
 

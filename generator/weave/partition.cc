@@ -84,7 +84,8 @@ std::vector<Size> read_parts(const ModuleNode& layer, const Annotation& annotati
 }  // namespace
 
 const Annotation* split_annotation(const std::vector<Annotation>& annotations) {
-  for (const char* kind : {"tp_colwise", "tp_colwise_parts", "tp_rowwise", "tp_vocab", "tp_shard"})
+  for (const AnnotationKind kind : {AnnotationKind::tp_colwise, AnnotationKind::tp_colwise_parts,
+                                    AnnotationKind::tp_rowwise, AnnotationKind::tp_vocab, AnnotationKind::tp_shard})
     if (const Annotation* found = find_annotation(annotations, kind)) return found;
   return nullptr;
 }
@@ -106,9 +107,10 @@ Partition find_partition(const ModuleNode& layer, std::string_view parameter) {
   if (!annotation) return {};
   const bool is_bias = parameter == "bias";
   const int64_t output = layer.transposed && !is_bias ? 1 : 0, input = layer.transposed ? 0 : 1;
-  if (annotation->kind == "tp_colwise" || annotation->kind == "tp_vocab") return {output, {}};
-  if (annotation->kind == "tp_colwise_parts") return {output, read_parts(layer, *annotation, 0)};
-  if (annotation->kind == "tp_rowwise") return is_bias ? Partition() : Partition{input, {}};
+  if (annotation->kind == AnnotationKind::tp_colwise || annotation->kind == AnnotationKind::tp_vocab)
+    return {output, {}};
+  if (annotation->kind == AnnotationKind::tp_colwise_parts) return {output, read_parts(layer, *annotation, 0)};
+  if (annotation->kind == AnnotationKind::tp_rowwise) return is_bias ? Partition() : Partition{input, {}};
   const auto arguments =
       annotation->arguments.empty() ? std::vector<std::string>() : divided(annotation->arguments[0], ',');
   int64_t dim = 0;
@@ -126,7 +128,7 @@ Size split_size(const ModuleNode& layer, int64_t dim) {
   } else {
     arguments = layer_arguments(layer.construction);
   }
-  const bool by_input = find_annotation(layer.field->annotations, "tp_rowwise");
+  const bool by_input = find_annotation(layer.field->annotations, AnnotationKind::tp_rowwise);
   const size_t argument = layer.kind == ModuleNode::Kind::linear ? (by_input ? 0 : 1) : static_cast<size_t>(dim);
   return arguments && argument < arguments->size() ? trace_size(*layer.parent, (*arguments)[argument])
                                                    : Size{{}, {}, {}, false};

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/model/finding.h"
+#include "generator/source/diagnostic.h"
 #include "generator/weave/module_tree.h"
 
 namespace modgen {
@@ -48,7 +48,7 @@ Stacks find_stacks(const ModuleNode& root);
 
 /// The stages that hold a module or a parameter.
 struct StagePosition {
-  std::string kind;               // "pp_first", "pp_split", "pp_last" or "pp_all"; empty if not annotated
+  AnnotationKind kind = AnnotationKind::none;
   size_t stack = 0;               // index of the stack whose stages are meant
   const Field* marked = nullptr;  // the field whose annotation decides
   const Field* in = nullptr;      // the outermost annotated field: with two stacks, the member that belongs to one

@@ -30,7 +30,7 @@ class Planner {
   EntryPlan derive() {
     plan_.entry = root_.type->holder;
     plan_.architecture = plan_.entry;
-    if (const Annotation* entry = find_annotation(root_.type->annotations, "entry")) {
+    if (const Annotation* entry = find_annotation(root_.type->annotations, AnnotationKind::entry)) {
       if (!entry->arguments.empty()) plan_.task = entry->arguments[0];
       if (entry->arguments.size() > 1) plan_.architecture = entry->arguments[1];
     }
@@ -61,7 +61,8 @@ class Planner {
   }
 
   void add(const ModuleNode& node) {
-    if (node.type && node.parent && find_annotation(node.type->annotations, "fsdp_unit") && node.holds_parameters())
+    if (node.type && node.parent && find_annotation(node.type->annotations, AnnotationKind::fsdp_unit) &&
+        node.holds_parameters())
       plan_.units.push_back(node.path);
     if (node.type) add_counts(node);
     if (!node.field || (node.parent && (node.parent->kind == Kind::list || node.parent->kind == Kind::one_of)))
@@ -73,10 +74,10 @@ class Planner {
     if (node.kind == Kind::linear && may_have_bias(node)) split(node, "bias");
     if (node.kind == Kind::parameter || node.kind == Kind::buffer) split(node, "");
     for (const Annotation& annotation : annotations) {
-      if (annotation.kind == "tied_to" && annotation.arguments.size() == 1)
+      if (annotation.kind == AnnotationKind::tied_to && annotation.arguments.size() == 1)
         tie(annotation, node.kind == Kind::parameter ? TiedParameter{&node, node.path} : find_tied(node, "weight"),
             find_tied(*node.parent, annotation.arguments[0]));
-      if (annotation.kind == "ties" && annotation.arguments.size() == 2)
+      if (annotation.kind == AnnotationKind::ties && annotation.arguments.size() == 2)
         tie(annotation, find_tied(node, inside(annotation.arguments[0])),
             find_tied(*node.parent, annotation.arguments[1]));
     }
@@ -84,12 +85,12 @@ class Planner {
 
   void add_to_stages(const ModuleNode& node, const StagePosition& position) {
     EntryPlan::Stack& stack = plan_.stacks[position.stack];
-    if (position.kind == "pp_first") stack.first.push_back(node.path);
-    if (position.kind == "pp_last") stack.last.push_back(node.path);
-    if (position.kind == "pp_all" && position.in != node.field) plan_.everywhere.push_back(node.path);
-    if (position.kind != "pp_split") return;
+    if (position.kind == AnnotationKind::pp_first) stack.first.push_back(node.path);
+    if (position.kind == AnnotationKind::pp_last) stack.last.push_back(node.path);
+    if (position.kind == AnnotationKind::pp_all && position.in != node.field) plan_.everywhere.push_back(node.path);
+    if (position.kind != AnnotationKind::pp_split) return;
     if (!stack.split_list.empty())
-      report(findings_, find_annotation(node.field->annotations, "pp_split")->where,
+      report(findings_, find_annotation(node.field->annotations, AnnotationKind::pp_split)->where,
              "a second PP_SPLIT list, " + node.path + " in addition to " + stack.split_list,
              stacks_.exist ? "a pipeline cuts one list of each stack: mark only one of them"
                            : "a pipeline cuts one list: mark only one of them");
@@ -100,9 +101,7 @@ class Planner {
   void split(const ModuleNode& layer, const std::string& parameter) {
     const Partition partition = find_partition(layer, parameter);
     if (!partition.dim) return;
-    EntryPlan::Split& split = plan_.tensor_splits.emplace_back();
-    split.parameter = parameter.empty() ? layer.path : layer.path_to(parameter);
-    split.dim = *partition.dim;
+    EntryPlan::Split split{parameter.empty() ? layer.path : layer.path_to(parameter), *partition.dim, {}};
     for (const Size& part : partition.parts) {
       divide(part, layer.field->where, "a part of " + layer.path);
       split.parts.push_back(product_text(part));
@@ -112,11 +111,14 @@ class Planner {
     const Size size = split_size(layer, *partition.dim);
     if (partition.parts.empty() && (size.known || parameter.empty()))
       divide(size, layer.field->where, "the split size of " + layer.path);
+    // Alternatives of a OneOf may have parameters of the same name.
+    if (std::ranges::find(plan_.tensor_splits, split) == plan_.tensor_splits.end())
+      plan_.tensor_splits.push_back(std::move(split));
   }
 
   void add_counts(const ModuleNode& node) {
     for (const Field& field : node.type->fields) {
-      if (!find_annotation(field.annotations, "tp_local")) continue;
+      if (!find_annotation(field.annotations, AnnotationKind::tp_local)) continue;
       const Construction construction = find_construction(*node.type, field);
       divide(construction.value ? trace_size(node, *construction.value) : Size{{}, {}, {}, false}, field.where,
              "the count " + field.name);
@@ -153,7 +155,7 @@ class Planner {
   }
 
   void tie(const Annotation& annotation, const TiedParameter& tied, const TiedParameter& source) {
-    const bool is_inner = annotation.kind == "ties";
+    const bool is_inner = annotation.kind == AnnotationKind::ties;
     for (const auto* end : {&tied, &source})
       if (!end->layer)
         return report(findings_, annotation.where,
@@ -174,8 +176,9 @@ class Planner {
     const StagePosition tied_stage = find_stage_position(*tied.layer, stacks_),
                         source_stage = find_stage_position(*source.layer, stacks_);
     const auto is_end = [](const StagePosition& position) {
-      return position.kind == "pp_all" ||
-             (position.stack == 0 ? position.kind == "pp_first" : position.kind == "pp_last");
+      return position.kind == AnnotationKind::pp_all ||
+             (position.stack == 0 ? position.kind == AnnotationKind::pp_first
+                                  : position.kind == AnnotationKind::pp_last);
     };
     if (stacks_.exist && !(is_end(tied_stage) && is_end(source_stage)) &&
         (tied_stage.stack != source_stage.stack || tied_stage.kind != source_stage.kind))
@@ -196,7 +199,7 @@ class Planner {
   void check_stages() {
     for_each_node(root_, [&](const ModuleNode& node) {
       if (!is_leaf_with_parameters(node)) return;
-      if (!find_stage_position(node, stacks_).kind.empty()) return;
+      if (find_stage_position(node, stacks_).kind != AnnotationKind::none) return;
       report(findings_, node.field->where, "the parameters of " + node.path + " belong to no pipeline stage",
              "mark it, or a module that contains it, PP_FIRST, PP_LAST or PP_ALL");
     });
@@ -205,7 +208,7 @@ class Planner {
   void check_no_stages() {
     for_each_node(root_, [&](const ModuleNode& node) {
       if (!node.field) return;
-      for (const char* kind : {"pp_first", "pp_last", "pp_all"})
+      for (const AnnotationKind kind : {AnnotationKind::pp_first, AnnotationKind::pp_last, AnnotationKind::pp_all})
         if (const Annotation* stage = find_annotation(node.field->annotations, kind))
           report(findings_, stage->where,
                  node.field->name +

@@ -124,6 +124,7 @@ enum class Call {
   sum,      // the sum of a value over tp
   embedding,
   cross_entropy,
+  cross_entropy_outputs,
   sampled_cross_entropy,
   layer_norm,
   dropout,

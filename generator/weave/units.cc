@@ -64,7 +64,7 @@ std::pair<std::string, std::vector<std::string>> named_parameters(const FamilyMo
 
 void check_units(const FamilyModel& family, std::vector<Finding>& findings) {
   for (const Class& owner : family.classes) {
-    if (!find_annotation(owner.annotations, "fsdp_unit")) continue;
+    if (!find_annotation(owner.annotations, AnnotationKind::fsdp_unit)) continue;
     const Function* forward = nullptr;
     for (const Function& function : owner.functions) {
       if (function.is_constructor || function.name != "forward") continue;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "generator/model/family_model.h"
-#include "generator/model/finding.h"
+#include "generator/source/diagnostic.h"
 
 namespace modgen {
 

@@ -1,6 +1,7 @@
 #include "generator/weave/weave.h"
 
 #include <algorithm>
+#include <set>
 
 #include "generator/weave/insert_calls.h"
 #include "generator/weave/interpreter.h"
@@ -14,7 +15,8 @@ namespace {
 void check_traversals(const ModuleNode& root, const Interpretation& interpretation, std::vector<Finding>& findings) {
   const Stacks stacks = find_stacks(root);
   for_each_node(root, [&](const ModuleNode& node) {
-    if (node.kind != ModuleNode::Kind::list || find_stage_position(node, stacks).kind != "pp_split") return;
+    if (node.kind != ModuleNode::Kind::list || find_stage_position(node, stacks).kind != AnnotationKind::pp_split)
+      return;
     for (const auto& [function, found] : interpretation)
       if (found.traversal && found.traversal->list == node.field) return;
     findings.push_back({true,
@@ -41,7 +43,8 @@ std::vector<EntryPlan::StageCut> stage_cuts(const ModuleNode& root, const Interp
   std::vector<EntryPlan::StageCut> cuts, between;
   const Stacks stacks = find_stacks(root);
   for_each_node(root, [&](const ModuleNode& node) {
-    const bool is_list = node.kind == ModuleNode::Kind::list && find_stage_position(node, stacks).kind == "pp_split";
+    const bool is_list =
+        node.kind == ModuleNode::Kind::list && find_stage_position(node, stacks).kind == AnnotationKind::pp_split;
     if (is_list)
       for (const ModuleNode* at = &node; at; at = at->parent)
         for (const auto& [function, found] : interpretation)
@@ -66,9 +69,23 @@ std::vector<Tree> module_trees(const FamilyModel& family) {
   std::vector<Tree> trees;
   for (const bool is_entry : {true, false})
     for (const Class& owner : family.classes)
-      if (!owner.holder.empty() && (!is_entry || find_annotation(owner.annotations, "entry")))
+      if (!owner.holder.empty() && (!is_entry || find_annotation(owner.annotations, AnnotationKind::entry)))
         trees.push_back({build_tree(family, owner), is_entry});
   return trees;
+}
+
+/// The plans of the family's classes that entries hold as members. Entries state most of their rows through them.
+std::vector<EntryPlan> derive_member_plans(const FamilyModel& family, const std::vector<Tree>& trees) {
+  std::set<const Class*> held;
+  for (const Tree& tree : trees)
+    if (tree.is_entry)
+      for (const auto& child : tree.root->children)
+        if (child->type && !find_annotation(child->type->annotations, "entry")) held.insert(child->type);
+  std::vector<EntryPlan> plans;
+  std::vector<Finding> reported;  // for the entries already
+  for (const Tree& tree : trees)
+    if (held.contains(tree.root->type)) plans.push_back(derive_plan(family, *tree.root, reported));
+  return plans;
 }
 
 /// The result of interpreting all methods on shard types.
@@ -127,6 +144,7 @@ std::vector<Finding> weave(FamilyModel& family) {
       std::any_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.is_error; });
   if (failed) return findings;
   family.plans = std::move(plans);
+  family.member_plans = derive_member_plans(family, trees);
   insert_calls(family, run.interpretation, findings);
   return findings;
 }

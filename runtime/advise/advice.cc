@@ -142,13 +142,13 @@ constexpr double kEstimateSlack = 1.25;
 /// Limits on plans: per mesh, and in total per requested mesh. Further layouts are assumed not to fit.
 constexpr int64_t kPlansPerMesh = 3, kPlansPerChoice = 10;
 
-void check(const RunConfig& config, const Cluster& cluster) {
+void check(const TrainSection& train, const Cluster& cluster) {
   if (std::string error = find_error(cluster); !error.empty()) throw ConfigError(error);
-  if (config.train.batch_size_per_rank > 0)
+  if (train.batch_size_per_rank > 0)
     throw ConfigError(
         fmt::format("train.batch_size_per_rank = {} gives each mesh a different global batch, so that meshes cannot "
                     "be compared: set it to 0, and set train.batch_size",
-                    config.train.batch_size_per_rank));
+                    train.batch_size_per_rank));
 }
 
 /// Returns the planned peak memory on the device. A plan also counts offloaded tensors, so with offloading the estimate
@@ -247,8 +247,8 @@ Rejected plan_best(Advice& advice, const std::vector<Choice>& choices, const Run
 }  // namespace
 
 Advice advise(const RunConfig& config, const Cluster& cluster, int64_t top) {
-  check(config, cluster);
-  ProfiledModel model = profile_model(config, default_recomputations(config), find_divisors(cluster.per_node));
+  check(config.train, cluster);
+  ProfiledModel model = profile_model(config, default_recomputations(config.parallel), find_divisors(cluster.per_node));
   LayoutSearch search = to_search(config, model);
   RunConfig uncut = config;
   uncut.parallel.cuts.clear();
@@ -270,7 +270,7 @@ Advice advise(const RunConfig& config, const Cluster& cluster, int64_t top) {
 }
 
 Advice assess(const RunConfig& config, const Cluster& cluster) {
-  check(config, cluster);
+  check(config.train, cluster);
   const MeshShape mesh = check_run_config(config, cluster.devices());
   Layout layout{.pp = mesh[Axis::pp],
                 .dp_replicate = mesh[Axis::dp_replicate],
@@ -305,12 +305,12 @@ Advice assess(const RunConfig& config, const Cluster& cluster) {
   return advice;
 }
 
-double run_hours(const RunConfig& config, const StepTime& time) {
-  return static_cast<double>(config.train.steps) * time.total / 3600.0;
+double run_hours(const TrainSection& train, const StepTime& time) {
+  return static_cast<double>(train.steps) * time.total / 3600.0;
 }
 
-double run_cost(const RunConfig& config, const StepTime& time, const Cluster& cluster) {
-  return run_hours(config, time) * static_cast<double>(cluster.devices()) * cluster.cost;
+double run_cost(const TrainSection& train, const StepTime& time, const Cluster& cluster) {
+  return run_hours(train, time) * static_cast<double>(cluster.devices()) * cluster.cost;
 }
 
 }  // namespace modular

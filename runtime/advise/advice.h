@@ -68,8 +68,8 @@ Advice advise(const RunConfig& config, const Cluster& cluster, int64_t top);
 Advice assess(const RunConfig& config, const Cluster& cluster);
 
 /// Hours of train.steps steps, and their cost on all devices.
-double run_hours(const RunConfig& config, const StepTime& time);
-double run_cost(const RunConfig& config, const StepTime& time, const Cluster& cluster);
+double run_hours(const TrainSection& train, const StepTime& time);
+double run_cost(const TrainSection& train, const StepTime& time, const Cluster& cluster);
 
 /// Formats the advice; `format` is "text", "markdown" or "json".
 std::string format_report(const Advice& advice, const RunConfig& config, const Cluster& cluster,

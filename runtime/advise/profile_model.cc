@@ -8,7 +8,8 @@
 
 #include "runtime/advise/layout.h"
 #include "runtime/config/config_field.h"
-#include "runtime/datasets/samples.h"
+#include "runtime/data/examples.h"
+#include "runtime/datasets/run_datasets.h"
 #include "runtime/parallel/parallel_model.h"
 #include "runtime/parallel/parameters/meta_construction.h"
 #include "runtime/parallel/parameters/parameter_table.h"
@@ -26,11 +27,9 @@ struct Table {
   ParameterTable parameters;
 };
 
-Table get_table(const RunConfig& config) {
-  const ModelConfig& network = config.network;
+Table get_table(const ModelConfig& network, const std::vector<std::string>& units) {
   Table table{build_on_meta(*network.entry, *network.config), {}};
-  table.parameters =
-      parameter_table(*table.model.module, *network.entry->plan, *network.config, {}, config.parallel.units);
+  table.parameters = parameter_table(*table.model.module, *network.entry->plan, *network.config, {}, units);
   return table;
 }
 
@@ -62,11 +61,10 @@ int64_t add_parameters(ModelProfile& profile, const ParameterTable& table) {
 }
 
 int64_t tokens_of_row(const RunConfig& config) {
-  if (!config.reads("examples") && !config.reads("parquet")) return config.train.seq_len;
-  const DataSet set = find_data_sets(config).front();
-  const auto samples = prepare_samples(config, set, Split::training, 0);
-  if (set.has_parquet()) return samples->tokens();
-  const auto shape = ExampleSamples(set.files.training, config.network).examples().row_shape("input_ids");
+  if (!config.reads(&DataFormat::has_rows)) return config.train.seq_len;
+  const std::shared_ptr<const Dataset> dataset = open_training_data(config).front().training;
+  if (!dataset->examples()) return dataset->tokens();
+  const auto shape = dataset->examples()->row_shape("input_ids");
   return std::reduce(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());  // over all texts of a sample
 }
 
@@ -119,7 +117,7 @@ void add_pipeline(ModelProfile& profile, const RunConfig& config, const Table& t
   const Plan& plan = *config.network.entry->plan;
   RunConfig tried = to_single_rank(config);
   tried.parallel.pp = 2;
-  if (!ParallelModel::error(*config.network.entry, *config.network.config, tried.mesh_shape(2),
+  if (!ParallelModel::error(*config.network.entry, *config.network.config, tried.parallel.mesh_shape(2),
                             tried.parallel_options().pipeline)
            .empty())
     return;
@@ -165,10 +163,10 @@ RunConfig to_single_rank(const RunConfig& config) {
   return one;
 }
 
-std::vector<Recomputation> default_recomputations(const RunConfig& config) {
+std::vector<Recomputation> default_recomputations(const ParallelSection& parallel) {
   std::vector<Recomputation> usual(2);
   usual[1].operations = {"norm", "activation"};
-  if (!config.parallel.units.empty()) usual.emplace_back(/*all_units=*/true);
+  if (!parallel.units.empty()) usual.emplace_back(/*all_units=*/true);
   return usual;
 }
 
@@ -185,7 +183,7 @@ ProfiledModel profile_model(const RunConfig& config, const std::vector<Recomputa
   }
   check_run_config(one, 1);
 
-  const Table table = get_table(config);
+  const Table table = get_table(config.network, config.parallel.units);
   const int64_t active_parameters = add_parameters(profile, table.parameters);
   const auto sizes = stack_sizes(*table.model.module, *config.network.entry->plan);
   profile.layers = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
@@ -210,7 +208,7 @@ ProfiledModel profile_model(const RunConfig& config, const std::vector<Recomputa
 
 void add_stages(ModelProfile& profile, const RunConfig& config, const std::vector<Layout>& pipelines) {
   const Plan& plan = *config.network.entry->plan;
-  const Table table = get_table(config);
+  const Table table = get_table(config.network, config.parallel.units);
   const auto sizes = stack_sizes(*table.model.module, plan);
   if (sizes.empty()) return;
   const auto costs = layer_costs(table.parameters, plan, sizes);

@@ -27,7 +27,7 @@ ProfiledModel profile_model(const RunConfig& config, const std::vector<Recomputa
 void add_stages(ModelProfile& profile, const RunConfig& config, const std::vector<Layout>& pipelines);
 
 /// Recomputation options to try by default: none, cheap operations, all units.
-std::vector<Recomputation> default_recomputations(const RunConfig& config);
+std::vector<Recomputation> default_recomputations(const ParallelSection& parallel);
 
 /// Returns `config` for one rank, with one row per step and without recomputation or offloading.
 RunConfig to_single_rank(const RunConfig& config);

@@ -62,8 +62,8 @@ Rows layout_rows(const Advice& advice, const RunConfig& config, const Cluster& c
            fmt::format("{:.1f}",
                        choice.rows * static_cast<double>(layout.micro_batches * layout.data_parallel()) / time.total),
            fmt::format("{:.0f} %", 100.0 * time.idle_fraction()),
-           fmt::format("{:.1f} h", run_hours(config, time))};
-    if (cluster.cost > 0.0) row.push_back(fmt::format("{:.0f}", run_cost(config, time, cluster)));
+           fmt::format("{:.1f} h", run_hours(config.train, time))};
+    if (cluster.cost > 0.0) row.push_back(fmt::format("{:.0f}", run_cost(config.train, time, cluster)));
   }
   return rows;
 }
@@ -179,8 +179,8 @@ Json as_json(const Choice& choice, const Advice& advice, const RunConfig& config
   json["samples_per_second"] = samples / time.total;
   json["mfu"] =
       samples * advice.model.flops_of_row / time.total / (cluster.flops * static_cast<double>(cluster.devices()));
-  json["hours"] = run_hours(config, time);
-  json["cost"] = run_cost(config, time, cluster);
+  json["hours"] = run_hours(config.train, time);
+  json["cost"] = run_cost(config.train, time, cluster);
   return json;
 }
 

@@ -10,7 +10,7 @@
 #include "runtime/advise/cluster.h"
 #include "runtime/advise/communication.h"
 #include "runtime/advise/layout.h"
-#include "runtime/parallel/pipeline/schedule_simulator.h"
+#include "runtime/parallel/pipeline/pipeline_schedule.h"
 
 namespace modular {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "runtime/parallel/parameters/config_integers.h"
-#include "runtime/parallel/random/fill_slice.h"
+#include "runtime/parallel/random/initialization.h"
 
 namespace modular {
 namespace {

@@ -282,7 +282,7 @@ std::optional<std::string> broken_tie(const fs::path& folder, const ModelConfig&
       }
       if (same_values(*first, *tensor)) continue;
       for (const auto& tie : model.entry->plan->ties)
-        if (matches(tie.parameter, alias) || matches(tie.parameter, parameter.name)) return std::string(tie.flag);
+        if (matches(tie.parameter, alias) || matches(tie.parameter, parameter.name)) return tie.flag;
     }
   }
   return {};

@@ -149,8 +149,8 @@ std::string_view behind(std::string_view pattern, std::string_view name) {
   return name;
 }
 
-std::vector<std::string_view> get_embeddings(const Plan& plan) {
-  std::vector<std::string_view> modules = plan.first;
+std::vector<std::string> get_embeddings(const Plan& plan) {
+  std::vector<std::string> modules = plan.first;
   if (plan.first_stack) modules.insert(modules.end(), plan.first_stack->first.begin(), plan.first_stack->first.end());
   return modules;
 }
@@ -179,7 +179,7 @@ void ModelBody::add(const std::string& name, const std::string& file_name) {
   const auto holds_name = [&](std::string_view pattern) { return lies_in(pattern, name); };
   if (std::ranges::any_of(plan_.units, holds_name))
     if (std::string path = before_first_index(file_name); !path.empty()) paths_.insert(std::move(path));
-  for (const std::string_view pattern : get_embeddings(plan_)) {
+  for (const std::string& pattern : get_embeddings(plan_)) {
     if (!holds_name(pattern)) continue;
     const std::string_view rest = behind(pattern, name);
     if (!rest.empty() && file_name.size() > rest.size() && file_name.ends_with(rest))
@@ -189,7 +189,7 @@ void ModelBody::add(const std::string& name, const std::string& file_name) {
 
 using nlohmann::json;
 
-FurtherLayers::FurtherLayers(const ModelConfig& model) : path_(std::string(model.entry->plan->split_list) + ".") {
+FurtherLayers::FurtherLayers(const ModelConfig& model) : path_(model.entry->plan->split_list + ".") {
   const json config = json::parse(model.other_keys);
   const auto count = config.find("num_nextn_predict_layers");
   const ConfigIntegers integers = config_integers(*model.config);

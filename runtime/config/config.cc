@@ -11,8 +11,8 @@
 #include <limits>
 #include <set>
 
-#include "runtime/checkpoint/examples.h"
 #include "runtime/config/config_field.h"
+#include "runtime/data/model_inputs.h"
 #include "runtime/model/tasks.h"
 
 namespace modular {
@@ -69,8 +69,8 @@ std::vector<std::string> RunConfig::data_formats() const {
   return formats;
 }
 
-bool RunConfig::reads(std::string_view format) const {
-  return std::ranges::any_of(data_formats(), [&](const std::string& one) { return one == format; });
+bool RunConfig::reads(bool DataFormat::* property) const {
+  return std::ranges::any_of(data_formats(), [&](const std::string& one) { return has_property(one, property); });
 }
 
 Schedule RunConfig::schedule() const {
@@ -82,11 +82,11 @@ Schedule RunConfig::schedule() const {
           .steps = train.steps};
 }
 
-int64_t RunConfig::samples_of_epochs(int64_t samples) const {
-  const double count = std::ceil(train.epochs * static_cast<double>(samples));
+int64_t TrainSection::samples_of_epochs(int64_t samples) const {
+  const double count = std::ceil(epochs * static_cast<double>(samples));
   if (!(count < 0x1p53))
     throw ConfigError(
-        fmt::format("train.epochs = {} of {} samples overflow the sample count: lower it", train.epochs, samples));
+        fmt::format("train.epochs = {} of {} samples overflow the sample count: lower it", epochs, samples));
   return static_cast<int64_t>(count);
 }
 
@@ -99,7 +99,7 @@ MeshOptions RunConfig::mesh_options() const {
   if (!device.empty()) options.device = at::Device(device);
   if (const auto found = untrusted.find("parallel.backend"); found != untrusted.end()) throw ConfigError(found->second);
   try {
-    if (has_backend_library()) options.make_backend = load_backend(parallel.backend);
+    if (parallel.has_backend_library()) options.make_backend = load_backend(parallel.backend);
   } catch (const std::runtime_error& error) {
     throw ConfigError(fmt::format("parallel.backend: {}", error.what()));
   }
@@ -152,26 +152,25 @@ double configured_aux_loss(const ModelConfig& network) {
   return wanted && network.entry->task == "causal-lm" ? coefficient : 0.0;
 }
 
-MeshShape RunConfig::mesh_shape(int64_t world_size) const {
-  if (parallel.dp_threads > 1 && world_size > 1)
+MeshShape ParallelSection::mesh_shape(int64_t world_size) const {
+  if (dp_threads > 1 && world_size > 1)
     throw ConfigError(
         fmt::format("parallel.dp_threads = {} puts replicas on threads of one process, and the job has "
                     "{} ranks: set it to 1, or start without --nproc-per-node",
-                    parallel.dp_threads, world_size));
+                    dp_threads, world_size));
   MeshShape shape;
-  shape[Axis::pp] = parallel.pp;
-  shape[Axis::dp_replicate] = parallel.dp_replicate;
-  shape[Axis::tp] = parallel.tp;
-  const int64_t others = product({parallel.pp, parallel.dp_replicate, parallel.tp});
-  const auto axes =
-      fmt::format("parallel.pp = {}, dp_replicate = {}, tp = {}", parallel.pp, parallel.dp_replicate, parallel.tp);
-  if (parallel.dp_shard != -1) {
-    shape[Axis::dp_shard] = parallel.dp_shard;
-    const int64_t ranks = product({others, parallel.dp_shard});
+  shape[Axis::pp] = pp;
+  shape[Axis::dp_replicate] = dp_replicate;
+  shape[Axis::tp] = tp;
+  const int64_t others = product({pp, dp_replicate, tp});
+  const auto axes = fmt::format("parallel.pp = {}, dp_replicate = {}, tp = {}", pp, dp_replicate, tp);
+  if (dp_shard != -1) {
+    shape[Axis::dp_shard] = dp_shard;
+    const int64_t ranks = product({others, dp_shard});
     if (ranks != world_size)
       throw ConfigError(
           fmt::format("{}, dp_shard = {} make {} ranks, but the job has {}: change an axis or --nproc-per-node", axes,
-                      parallel.dp_shard, ranks, world_size));
+                      dp_shard, ranks, world_size));
   } else {
     if (world_size % others != 0)
       throw ConfigError(
@@ -180,16 +179,6 @@ MeshShape RunConfig::mesh_shape(int64_t world_size) const {
     shape[Axis::dp_shard] = world_size / others;
   }
   return shape;
-}
-
-std::optional<Masking> RunConfig::masking() const {
-  if (find_task(network.entry->task)->tokens != Task::Tokens::masked_targets) return {};
-  return Masking{data.mask_probability, data.mask_token};
-}
-
-std::optional<Packing> RunConfig::packing() const {
-  if (!data.pack) return {};
-  return Packing{.end_of_text = data.end_of_text, .is_next_predicted = !masking()};
 }
 
 std::optional<int64_t> get_bytes(const std::string& text) {

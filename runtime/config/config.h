@@ -10,13 +10,10 @@
 
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/data/batches.h"
-#include "runtime/data/files.h"
-#include "runtime/data/masking.h"
-#include "runtime/data/packing.h"
+#include "runtime/data/data_formats.h"
 #include "runtime/evaluation/metric.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/optim/options.h"
-#include "runtime/optim/schedule.h"
 #include "runtime/parallel/parallel_model.h"
 
 namespace modular {
@@ -109,6 +106,12 @@ struct TrainSection {
   double epochs = 0.0;
   int64_t steps = 1000, batch_size = 16, batch_size_per_rank = 0, micro_batches = 1, seq_len = 256, seed = 1;
   bool deterministic = false;
+
+  std::filesystem::path checkpoints() const { return std::filesystem::path(dir) / "checkpoints"; }
+  std::filesystem::path event_files() const { return std::filesystem::path(dir) / "tensorboard"; }
+  std::filesystem::path traces() const { return std::filesystem::path(dir) / "trace"; }
+  /// Number of samples in `epochs` passes over `samples`. Throws ConfigError if it overflows.
+  int64_t samples_of_epochs(int64_t samples) const;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
@@ -228,6 +231,10 @@ struct ParallelSection {
   bool bf16 = false;
   Recomputation recompute;
   std::vector<std::string> units = {"*"}, offload, float8;
+
+  bool has_backend_library() const { return backend.find('/') != std::string::npos; }
+  /// The mesh on `world_size` ranks. Throws ConfigError if the axes do not multiply to that number.
+  MeshShape mesh_shape(int64_t world_size) const;
 
   template <class Visitor>
   void fields(Visitor&& visit) {
@@ -381,30 +388,16 @@ struct RunConfig {
 
   /// All data formats: data.format, or those of data.sets.
   std::vector<std::string> data_formats() const;
-  bool reads(std::string_view format) const;
+  /// Whether one of them has that property.
+  bool reads(bool DataFormat::* property) const;
 
   Schedule schedule() const;
-  /// Number of samples in train.epochs passes over `samples`. Throws ConfigError if it overflows.
-  int64_t samples_of_epochs(int64_t samples) const;
   ParallelOptions parallel_options() const;
   /// Loads the library of parallel.backend, if it names one. Throws ConfigError if the library cannot be used, or if it
   /// comes from a run's folder and was ignored.
   MeshOptions mesh_options() const;
   /// Whether rank 0 alone reads model.checkpoint and sends the others what they need.
   bool first_reads() const { return model.readers == "first" || !checkpoint.shared; }
-  bool has_backend_library() const { return parallel.backend.find('/') != std::string::npos; }
-  std::filesystem::path checkpoints() const { return std::filesystem::path(train.dir) / "checkpoints"; }
-  std::filesystem::path event_files() const { return std::filesystem::path(train.dir) / "tensorboard"; }
-  std::filesystem::path traces() const { return std::filesystem::path(train.dir) / "trace"; }
-
-  /// The mesh on `world_size` ranks. Throws ConfigError if the axes do not multiply to that number.
-  MeshShape mesh_shape(int64_t world_size) const;
-
-  /// How the documents of a row are separated; nullopt unless data.pack is set. Positions start at 0.
-  std::optional<Packing> packing() const;
-
-  /// How targets are made from tokens; nullopt if each token is a target. For tasks that train on tokens alone.
-  std::optional<Masking> masking() const;
 
   /// The samples of each step for the rank at `dp_rank`. Throws ConfigError if the batch does not divide evenly, or
   /// while train.micro_batches is 0.

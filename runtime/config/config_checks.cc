@@ -1,4 +1,4 @@
-#include "runtime/config/config_checks.h"
+#include "runtime/config/config_errors.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,7 +10,6 @@
 #include <iterator>
 #include <tuple>
 
-#include "runtime/config/config_errors.h"
 #include "runtime/config/config_field.h"
 #include "runtime/model/tasks.h"
 #include "runtime/optim/optimizer.h"
@@ -19,7 +18,7 @@ namespace modular {
 namespace {
 
 /// Whether the samples are rows of the files.
-bool has_rows(const std::string& format) { return format == "examples" || format == "parquet"; }
+bool has_rows(const std::string& format) { return has_property(format, &DataFormat::has_rows); }
 
 /// Collects the problems of a config.
 class Check {
@@ -96,7 +95,8 @@ void validate_objectives(const RunConfig& config, Check& check) {
 void validate_backend(const RunConfig& config, Check& check) {
   const auto& [backend, device] = std::tie(config.parallel.backend, config.train.device);
   check.unless(
-      config.has_backend_library() || backend == "auto" || backend == "gloo" || backend == "nccl", {"parallel.backend"},
+      config.parallel.has_backend_library() || backend == "auto" || backend == "gloo" || backend == "nccl",
+      {"parallel.backend"},
       fmt::format("parallel.backend is \"{}\": it must be auto, gloo, nccl, or the path of a shared library, with a "
                   "slash in it",
                   backend));
@@ -113,8 +113,10 @@ void validate_memory(const RunConfig& config, Check& check) {
     check.unless(std::ranges::find(offload_names(), name) != offload_names().end(), {"parallel.offload"},
                  fmt::format("parallel.offload has \"{}\": it may hold {}", name, fmt::join(offload_names(), ", ")));
   const Offload offload = to_offload(config.parallel.offload);
+  const auto kind = std::ranges::find(optimizer_kinds(), optim.name, &OptimizerKind::name);
   check.unless(
-      !offload.optimizer || (optim.name != "adafactor" && optim.name != "muon"), {"parallel.offload", "optim.name"},
+      !offload.optimizer || kind == optimizer_kinds().end() || !kind->communicates(),
+      {"parallel.offload", "optim.name"},
       fmt::format("parallel.offload keeps the optimizer in host memory, and optim.name = \"{}\" communicates its "
                   "updates between devices: use adamw or sgd, or leave {} out",
                   optim.name, offload.parameters ? "parameters" : "optimizer"));
@@ -226,7 +228,8 @@ void validate_rows(const RunConfig& config, Check& check) {
        {std::pair("data.trim", data.trim), std::pair("data.group_by_length", data.group_by_length)})
     check.unless(!is_set || has_rows(formats[0]), {key},
                  fmt::format("{} is for examples, whose attention_mask says how long they are: leave it out", key));
-  const auto other = std::ranges::find_if(formats, [](const auto& one) { return one != "bytes"; });
+  const auto other =
+      std::ranges::find_if(formats, [](const auto& one) { return !has_property(one, &DataFormat::ids_are_bytes); });
   check.unless(
       !data.pack || data.end_of_text >= 0 || other == formats.end() || has_rows(*other), {"data.pack"},
       fmt::format("data.pack separates documents, and files of {} do not mark where one ends: set data.end_of_text "
@@ -242,7 +245,9 @@ void validate_partitions(const RunConfig& config, Check& check) {
   check.one_of("data.order", data.order, {"rows", "partitions"});
   const bool partitions = data.order == "partitions";
   check.unless(
-      !partitions || std::ranges::all_of(formats, [](auto& one) { return one == "parquet"; }), {"data.order"},
+      !partitions ||
+          std::ranges::all_of(formats, [](auto& one) { return has_property(one, &DataFormat::has_row_groups); }),
+      {"data.order"},
       "data.order is \"partitions\", which consist of row groups of Parquet files: set data.format to \"parquet\", "
       "or leave it out");
   check.unless(

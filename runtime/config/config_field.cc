@@ -126,6 +126,14 @@ std::string toml_value(const FieldPointer& value) {
   return std::visit([](const auto* held) { return toml_text(*held); }, value);
 }
 
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-=:,@%+";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) return std::string(word);
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& known) {
   constexpr size_t kLongest = 200;  // a file's keys may have any length, and the distance takes quadratic time
   if (name.size() > kLongest) return {};

@@ -38,6 +38,9 @@ std::vector<ConfigField> model_fields(AnyConfig& config);
 /// A value in TOML syntax; empty for an optional without a value.
 std::string toml_value(const FieldPointer& value);
 
+/// A word of a printed command, quoted for a shell if it holds special characters.
+std::string shell_word(std::string_view word);
+
 /// The known name nearest to `name` by edit distance; nullopt if none is near. A matching, or nearly matching, last
 /// component counts more than the section before it.
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& known);

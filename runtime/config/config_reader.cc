@@ -16,13 +16,10 @@
 #include "runtime/checkpoint/config_json.h"
 #include "runtime/checkpoint/json_text.h"
 #include "runtime/checkpoint/pretrained.h"
-#include "runtime/config/config_checks.h"
 #include "runtime/config/config_errors.h"
 #include "runtime/config/config_field.h"
-#include "runtime/config/data_set_options.h"
 #include "runtime/config/renamed_keys.h"
-#include "runtime/config/resize_embeddings.h"
-#include "runtime/config/toml_text.h"
+#include "runtime/config/run_tokenizer.h"
 #include "runtime/config/toml_values.h"
 #include "runtime/files/open_file.h"
 #include "runtime/model/tasks.h"
@@ -56,41 +53,6 @@ void flatten(const std::string& file, const std::string& prefix, toml::table& ta
 
 bool takes_text(const FieldPointer& value) {
   return std::holds_alternative<std::string*>(value) || std::holds_alternative<std::optional<std::string>*>(value);
-}
-
-/// Reads one element of optim.groups, a table.
-ParameterGroup read_group(const toml::node& node, const std::string& where) {
-  const auto* table = node.as_table();
-  if (!table)
-    reject(where, fmt::format("optim.groups must be an array of tables, e.g. [{{match = ['model.layers.*.mlp'], "
-                              "lr_scale = 0.1}}], but an element is {}",
-                              describe(node)));
-  ParameterGroup group;
-  const auto assign_key = [&](std::string_view key, const toml::node& value) -> std::string {
-    if (key == "match") return assign(group.match, value);
-    if (key == "lr_scale") return assign(group.lr_scale, value);
-    if (key == "weight_decay") return assign(group.weight_decay, value);
-    const auto nearest = nearest_name(key, {"match", "lr_scale", "weight_decay"});
-    reject(where, fmt::format("optim.groups: unknown key {}: {}", key,
-                              nearest ? fmt::format("did you mean {}?", *nearest)
-                                      : "a group has match, lr_scale and weight_decay"));
-  };
-  for (const auto& [key, value] : *table)
-    if (const auto expected = assign_key(key.str(), value); !expected.empty())
-      reject(where, fmt::format("optim.groups: {} must be {}, but is {}", key.str(), expected, describe(value)));
-  for (const auto& [key, value] :
-       {std::pair("lr_scale", group.lr_scale), std::pair("weight_decay", group.weight_decay.value_or(0.0))})
-    if (!(value >= 0.0)) reject(where, fmt::format("optim.groups: {} must be at least 0, but is {}", key, value));
-  if (group.match.empty()) reject(where, "optim.groups: a group has no match: name its modules and parameters");
-  return group;
-}
-
-std::vector<ParameterGroup> read_groups(const toml::node& node, const std::string& where) {
-  const auto* array = node.as_array();
-  if (!array) return {read_group(node, where)};
-  std::vector<ParameterGroup> groups;
-  for (const auto& element : *array) groups.push_back(read_group(element, where));
-  return groups;
 }
 
 void apply(const Assignment& assignment, const ConfigField& field, RunConfig& config) {
@@ -229,7 +191,7 @@ void choose_model(RunConfig& config, const fs::path& file) {
     fs::path source = newest.empty() ? fs::path(checkpoint) : newest;
     // A run that has saved checkpoints no longer needs its initial weights.
     if (!fs::exists(source))
-      if (const auto own = find_checkpoint(config.checkpoints()); !own.empty()) source = own;
+      if (const auto own = find_checkpoint(config.train.checkpoints()); !own.empty()) source = own;
     // If only rank 0 reads the weights, config.json decides whether they are tied, as other ranks cannot tell.
     config.network =
         config.first_reads() ? read_config(source, wanted, base) : read_pretrained_config(source, wanted, base);
@@ -337,36 +299,41 @@ std::string origin_of_error(std::string_view sentence, const std::vector<const A
   return named == assignments.rend() ? assignments.back()->where : (*named)->where;
 }
 
-}  // namespace
+/// The keys that were set, in order: those of the file, then those of the command line.
+struct Assignments {
+  toml::table file;
+  std::vector<toml::table> settings;
+  std::vector<Assignment> all;  // point into these
+  size_t of_file = 0;           // the first ones
+};
 
-RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& settings, ConfigSource source) {
-  toml::table table;
-  std::vector<toml::table> set_tables;
-  std::vector<Assignment> assignments;
+Assignments read_assignments(const fs::path& file, const std::vector<std::string>& settings, ConfigSource source) {
+  Assignments result;
   if (!file.empty()) {
-    table = parse_toml_file(file, source == ConfigSource::user ? Links::followed : Links::none);
-    flatten(file.string(), "", table, assignments);
+    result.file = parse_toml_file(file, source == ConfigSource::user ? Links::followed : Links::none);
+    flatten(file.string(), "", result.file, result.all);
   }
-  const size_t of_file = assignments.size();
-  set_tables.reserve(settings.size());
+  result.of_file = result.all.size();
+  result.settings.reserve(settings.size());
   for (const auto& setting : settings) {
     const auto where = "--set " + setting;
     const auto equals = setting.find('=');
     if (equals == std::string::npos || equals == 0) reject(where, "expected key=value, e.g. --set train.steps=100");
     const auto text = setting.substr(equals + 1);
     if (!is_utf8(setting)) reject(where, "it is not valid UTF-8, which a run's config.toml must be");
-    set_tables.push_back(parse_setting(text));
-    assignments.push_back({setting.substr(0, equals), set_tables.back().get("value"), where, text});
+    result.settings.push_back(parse_setting(text));
+    result.all.push_back({setting.substr(0, equals), result.settings.back().get("value"), where, text});
   }
+  return result;
+}
 
-  RunConfig config;
-  rename_keys(std::span(assignments).first(of_file), config);
-  rename_keys(std::span(assignments).subspan(of_file), config);
-  auto known = section_fields(config);
+/// Assigns the keys of sections. Returns those of the model's own config, which are known once the model is.
+std::vector<const Assignment*> apply_sections(const Assignments& assignments, ConfigSource source, RunConfig& config,
+                                              Problems& problems) {
+  const auto known = section_fields(config);
   std::vector<const Assignment*> of_model;
-  Problems problems;
-  for (size_t i = 0; i < assignments.size() && !problems.is_full(); ++i) {
-    const Assignment& assignment = assignments[i];
+  for (size_t i = 0; i < assignments.all.size() && !problems.is_full(); ++i) {
+    const Assignment& assignment = assignments.all[i];
     if (assignment.path.starts_with("search."))
       continue;  // of `modrun search`, in a file that is used for training too
     if (assignment.path.starts_with("model.config.")) {
@@ -376,7 +343,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
     problems.collect([&] {
       if (apply_set(assignment, config)) return;
       if (const auto* field = find(known, assignment.path)) {
-        if (i < of_file && source == ConfigSource::run_folder) {
+        if (i < assignments.of_file && source == ConfigSource::run_folder) {
           apply_untrusted(assignment, *field, config);
         } else {
           apply(assignment, *field, config);
@@ -387,16 +354,13 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
       }
     });
   }
-  problems.throw_if_any();
+  return of_model;
+}
 
-  try {
-    choose_model(config, file);
-  } catch (const fs::filesystem_error& error) {
-    throw ConfigError(fmt::format("model.checkpoint \"{}\" cannot be found: {}",
-                                  shortened(config.model.checkpoint, 500), error.code().message()));
-  }
-  const int64_t stored_rows = vocabulary_rows(config.network);
+/// Assigns the keys of the model's own config.
+void apply_to_model(const std::vector<const Assignment*>& of_model, RunConfig& config, Problems& problems) {
   const auto of_entry = model_fields(*config.network.config);
+  auto known = section_fields(config);
   known.insert(known.end(), of_entry.begin(), of_entry.end());
   for (const auto* assignment : of_model) {
     if (problems.is_full()) break;
@@ -406,6 +370,43 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
       apply(*assignment, *field, config);
     });
   }
+}
+
+void make_paths_absolute(RunConfig& config) {
+  make_absolute("train.dir", config.train.dir);
+  if (!config.model.checkpoint.empty()) make_absolute("model.checkpoint", config.model.checkpoint);
+  if (!config.model.base.empty()) make_absolute("model.base", config.model.base);
+  if (!config.model.tokenizer.empty()) make_absolute("model.tokenizer", config.model.tokenizer);
+  for (auto& path : config.data.paths) make_absolute("data.paths", path);
+  // A pattern that begins with a wildcard matches absolute paths as it is.
+  for (auto& path : config.data.validation)
+    if (!path.empty() && std::string_view("*?[").find(path[0]) == std::string_view::npos)
+      make_absolute("data.validation", path);
+  for (auto& set : config.data.sets)
+    for (auto& path : set.paths) make_absolute("data.sets", path);
+  if (config.parallel.has_backend_library()) make_absolute("parallel.backend", config.parallel.backend);
+  if (is_schedule_file(config.parallel.schedule)) make_absolute("parallel.schedule", config.parallel.schedule);
+}
+
+}  // namespace
+
+RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& settings, ConfigSource source) {
+  Assignments assignments = read_assignments(file, settings, source);
+  RunConfig config;
+  rename_keys(std::span(assignments.all).first(assignments.of_file), config);
+  rename_keys(std::span(assignments.all).subspan(assignments.of_file), config);
+  Problems problems;
+  const auto of_model = apply_sections(assignments, source, config, problems);
+  problems.throw_if_any();
+
+  try {
+    choose_model(config, file);
+  } catch (const fs::filesystem_error& error) {
+    throw ConfigError(fmt::format("model.checkpoint \"{}\" cannot be found: {}",
+                                  shortened(config.model.checkpoint, 500), error.code().message()));
+  }
+  const int64_t stored_rows = vocabulary_rows(config.network);
+  apply_to_model(of_model, config, problems);
   problems.throw_if_any();
   try {
     finish_config(*config.network.config, "model.config");
@@ -418,20 +419,7 @@ RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& 
   validate(config, problems);
   problems.throw_if_any();
   check_optimizer_options(config);
-
-  make_absolute("train.dir", config.train.dir);
-  if (!config.model.checkpoint.empty()) make_absolute("model.checkpoint", config.model.checkpoint);
-  if (!config.model.base.empty()) make_absolute("model.base", config.model.base);
-  if (!config.model.tokenizer.empty()) make_absolute("model.tokenizer", config.model.tokenizer);
-  for (auto& path : config.data.paths) make_absolute("data.paths", path);
-  // A pattern that begins with a wildcard matches absolute paths as it is.
-  for (auto& path : config.data.validation)
-    if (!path.empty() && std::string_view("*?[").find(path[0]) == std::string_view::npos)
-      make_absolute("data.validation", path);
-  for (auto& set : config.data.sets)
-    for (auto& path : set.paths) make_absolute("data.sets", path);
-  if (config.has_backend_library()) make_absolute("parallel.backend", config.parallel.backend);
-  if (is_schedule_file(config.parallel.schedule)) make_absolute("parallel.schedule", config.parallel.schedule);
+  make_paths_absolute(config);
   return config;
 }
 

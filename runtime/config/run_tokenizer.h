@@ -1,4 +1,4 @@
-// The tokenizer of a run's ids, and its location.
+// The tokenizer of a run's ids: its location, and the rows that token tables need for its ids.
 #pragma once
 
 #include <cstdint>
@@ -24,5 +24,13 @@ void check_tokenizer(const RunConfig& config);
 
 /// Copies the run's tokenizer into its folder. A `resumed` run keeps its copy.
 void keep_tokenizer(const RunConfig& config, bool resumed);
+
+/// Grows the tables in config.network as model.resize_embeddings asks, from `stored` rows in the weights to
+/// model.config.vocab_size if set, else to the tokenizer's ids, and never below `stored`. Throws ConfigError if keys
+/// contradict each other.
+void resize_embeddings(RunConfig& config, int64_t stored);
+
+/// Throws ConfigError if the number of rows for model.resize_embeddings is not known.
+void check_resized(const RunConfig& config);
 
 }  // namespace modular

@@ -1,98 +1,50 @@
-// Conversion of TOML values to config values.
+// TOML text from untrusted sources, and the config values in it.
 #pragma once
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
-#include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "runtime/config/config_field.h"
-#include "runtime/config/toml_text.h"
+#include "runtime/config/config.h"
+#include "runtime/files/open_file.h"
 #include "runtime/model/config.h"
 #include "runtime/parallel/memory/memory_options.h"
 
 namespace modular {
 
-/// "the integer 3", "an array of the integer 3, true"
-inline std::string describe(const toml::node& node) {
-  if (node.is_table()) return "a table";
-  if (const auto* array = node.as_array()) {
-    std::string elements;
-    for (const toml::node& element : *array) elements += (elements.empty() ? " of " : ", ") + describe(element);
-    return "an array" + elements;
-  }
-  if (const auto* text = node.as_string()) {
-    std::string value = text->get();
-    return "the string " + toml_value(&value);
-  }
-  if (const auto* number = node.as_integer()) return fmt::format("the integer {}", number->get());
-  if (const auto* number = node.as_floating_point()) return fmt::format("the number {}", number->get());
-  if (const auto* flag = node.as_boolean()) return flag->get() ? "true" : "false";
-  return "a date or time";
-}
+/// First line of a TOML text with more than 100 levels, counting key components and the tables and arrays around a
+/// value; nullopt if there is none. The TOML library recurses into each level and checks only some of them.
+std::optional<int64_t> too_deep_line(std::string_view text);
 
-/// A value in TOML syntax.
-inline std::string get_text(const toml::node& node) {
-  if (const auto* number = node.as_floating_point()) {  // the library writes more digits than needed
-    double value = number->get();
-    return toml_value(&value);
-  }
-  std::ostringstream out;
-  out << toml::toml_formatter(node);
-  return out.str();
-}
+/// The tables of a file. Throws ConfigError "file:line:column: …".
+toml::table parse_toml_file(const std::filesystem::path& file, Links links = Links::none);
 
 /// A value under the key "value". Text that is not TOML, or is nested too deeply, becomes a string.
-inline toml::table parse_setting(const std::string& text) {
-  try {
-    auto table = too_deep_line(text) ? toml::table() : toml::parse("value = " + text);
-    if (table.size() == 1) return table;
-  } catch (const toml::parse_error&) {
-  }
-  toml::table table;
-  table.insert("value", text);
-  return table;
-}
+toml::table parse_setting(const std::string& text);
+
+/// "the integer 3", "an array of the integer 3, true"
+std::string describe(const toml::node& node);
+
+/// A value in TOML syntax.
+std::string get_text(const toml::node& node);
 
 /// An integer or floating-point number as the nearest double. The library's own conversion fails for large integers.
-inline double to_number(const toml::node& node) {
-  return node.is_integer() ? static_cast<double>(node.as_integer()->get()) : node.as_floating_point()->get();
-}
+double to_number(const toml::node& node);
 
 // Each overload returns the expected type, or an empty string if the value fits.
-inline std::string assign(bool& value, const toml::node& node) {
-  if (!node.is_boolean()) return "true or false";
-  value = node.as_boolean()->get();
-  return {};
-}
-inline std::string assign(int64_t& value, const toml::node& node) {
-  if (!node.is_integer()) return "an integer";
-  value = node.as_integer()->get();
-  return {};
-}
-inline std::string assign(double& value, const toml::node& node) {
-  if (!node.is_number()) return "a number";
-  value = to_number(node);
-  return {};
-}
-inline std::string assign(std::string& value, const toml::node& node) {
-  const auto* text = node.as_string();
-  if (!text) return "a string";
-  if (text->get().find('\0') != std::string::npos) return "a string without the character U+0000";
-  value = text->get();
-  return {};
-}
-inline std::string assign(IntegerOrString& value, const toml::node& node) {
-  if (node.is_string()) return assign(value.emplace<std::string>(), node);
-  if (!node.is_integer()) return "an integer or a string";
-  value = node.as_integer()->get();
-  return {};
-}
+std::string assign(bool& value, const toml::node& node);
+std::string assign(int64_t& value, const toml::node& node);
+std::string assign(double& value, const toml::node& node);
+std::string assign(std::string& value, const toml::node& node);
+std::string assign(IntegerOrString& value, const toml::node& node);
+std::string assign(Recomputation& value, const toml::node& node);
 template <class T>
 std::string assign(std::vector<T>& value, const toml::node& node) {
   const auto* array = node.as_array();
@@ -104,17 +56,6 @@ std::string assign(std::vector<T>& value, const toml::node& node) {
   value = std::move(read);
   return {};
 }
-inline std::string assign(Recomputation& value, const toml::node& node) {
-  const auto* text = node.as_string();
-  Recomputation read(text ? text->get() == "full" : node.is_boolean() && node.as_boolean()->get());
-  if (node.is_integer()) read.every = node.as_integer()->get();
-  if (!read && (node.is_array() || (text && text->get() != "none")) && !assign(read.operations, node).empty())
-    return "an array of operations";
-  if ((node.is_integer() && read.every < 1) || !(text || node.is_integer() || node.is_boolean() || node.is_array()))
-    return "\"none\", \"full\", an integer of at least 1, or an array of operations";
-  value = std::move(read);
-  return {};
-}
 template <class T>
 std::string assign(std::optional<T>& value, const toml::node& node) {
   T read{};
@@ -122,5 +63,12 @@ std::string assign(std::optional<T>& value, const toml::node& node) {
   if (expected.empty()) value = std::move(read);
   return expected;
 }
+
+/// The tables of optim.groups, or a single one. Throws ConfigError at `where`.
+std::vector<ParameterGroup> read_groups(const toml::node& node, const std::string& where);
+
+/// Assigns the key that follows "data.sets.": "NAME.paths", or "NAME" for an empty table. Keeps the sets sorted by
+/// name. Returns an error message, or an empty string.
+std::string assign_set(std::vector<SetOptions>& sets, std::string_view key, const toml::node& value);
 
 }  // namespace modular

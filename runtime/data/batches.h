@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "runtime/data/samples.h"
+#include "runtime/data/dataset.h"
 
 namespace modular {
 
@@ -15,7 +16,7 @@ struct DataPosition {
     int64_t samples = 0, steps = 0;  // samples consumed from the set, and steps that read from it
   };
   int64_t samples = 0;
-  std::vector<OfSet> sets = {};  // one per data set (mixed_source.h); empty for a single set, or before the first step
+  std::vector<OfSet> sets = {};  // one per data set (MixedSource); empty for a single set, or before the first step
 };
 
 /// One data-parallel rank's part of every step.
@@ -31,7 +32,7 @@ struct BatchShape {
 class BatchSource {
  public:
   /// Batches of `samples`, which must outlive this object, in the order of samples_at().
-  BatchSource(const Samples& samples, const BatchShape& shape, uint64_t seed, bool by_length = false)
+  BatchSource(const Dataset& samples, const BatchShape& shape, uint64_t seed, bool by_length = false)
       : samples_(samples), shape_(shape), seed_(seed), by_length_(by_length) {}
 
   /// Number of samples in one pass over the data.
@@ -52,7 +53,7 @@ class BatchSource {
  private:
   std::vector<Batch> read(int64_t position, int64_t end, int64_t run_position) const;
 
-  const Samples& samples_;
+  const Dataset& samples_;
   BatchShape shape_;
   uint64_t seed_;
   bool by_length_;
@@ -61,9 +62,57 @@ class BatchSource {
 /// The samples at positions [begin, end). With `by_length`, samples of similar length come together: in each pass,
 /// chunks of 1024 samples of the random order (or a quarter of the pass if that is less) are sorted, the longest first.
 /// Samples that have a PartitionOrder use it.
-std::vector<int64_t> samples_at(const Samples& samples, int64_t begin, int64_t end, uint64_t seed, bool by_length);
+std::vector<int64_t> samples_at(const Dataset& samples, int64_t begin, int64_t end, uint64_t seed, bool by_length);
 
 /// Index of the sample at `position`; each pass over `samples` has its own order.
 int64_t sample_at(int64_t position, int64_t samples, uint64_t seed);
+
+/// Deals out turns by weights, so that each candidate has had its share at any time.
+class Apportionment {
+ public:
+  /// `weights` are finite and above 0. `seed` breaks ties.
+  Apportionment(std::span<const double> weights, uint64_t seed);
+
+  /// Index of the candidate whose turn is next, given the turns that each has had. If all turns are dealt this way,
+  /// after n turns each candidate has had n times its share of the weights, to within less than one turn (Tijdeman, The
+  /// chairman assignment problem); shares are rounded to 2^-24.
+  size_t next(std::span<const int64_t> turns) const;
+
+ private:
+  std::vector<int64_t> shares_;  // of all_
+  int64_t all_ = 0;
+  uint64_t seed_;
+};
+
+/// Batches from several data sets; each step reads from one of them.
+class MixedSource {
+ public:
+  struct Set {
+    const Dataset* samples = nullptr;  // must outlive the source
+    double weight = 1.0;
+  };
+
+  /// At least one set. The set of a step depends on the weights, `seed` and the steps before it, and so is the same on
+  /// all ranks.
+  MixedSource(const std::vector<Set>& sets, const BatchShape& shape, uint64_t seed, bool by_length = false);
+
+  /// Number of samples in one pass over all sets.
+  int64_t samples() const;
+
+  /// Index of the set for the step at `position`.
+  size_t set_at(const DataPosition& position) const;
+
+  /// This rank's micro-batches of the step at `position`, read from that set as BatchSource does, in the set's own
+  /// order.
+  std::vector<Batch> at(const DataPosition& position) const;
+
+  /// Position of the run after that step.
+  DataPosition after(DataPosition position) const;
+
+ private:
+  std::vector<BatchSource> sources_;
+  Apportionment apportionment_;
+  int64_t step_samples_;
+};
 
 }  // namespace modular

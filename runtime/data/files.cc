@@ -12,8 +12,7 @@
 #include <map>
 #include <set>
 
-#include "runtime/data/image_file.h"
-#include "runtime/data/token_formats.h"
+#include "runtime/data/data_formats.h"
 #include "runtime/files/open_file.h"
 
 namespace modular {
@@ -33,17 +32,18 @@ std::vector<std::string> expand_glob(const std::string& pattern, const char* key
   return paths;
 }
 
-DataFile inspect(const fs::path& given, const std::string& name) {
-  const TokenFormat* const format = find_token_format(name);
-  const fs::path of_ids = format && format->get_file ? format->get_file(given) : given;
+/// The format, whose name has been checked.
+const DataFormat& get_format(const DataOptions& options) { return *find_data_format(options.format); }
+
+DataFile inspect(const fs::path& given, const DataFormat& format) {
+  const fs::path of_ids = format.file_of_ids ? format.file_of_ids(given) : given;
   std::error_code error;  // the name may be too long
   const fs::path& path = fs::exists(of_ids, error) ? of_ids : given;
   struct stat status{};
   if (stat(path.c_str(), &status) != 0) throw DataError(path.string() + ": " + std::strerror(errno));
   if (!S_ISREG(status.st_mode)) throw DataError(path.string() + ": is neither a file nor a folder");
   if (access(path.c_str(), R_OK) != 0) throw DataError(path.string() + ": cannot be read: " + std::strerror(errno));
-  if (format) return format->inspect(path);
-  return {path, status.st_size};
+  return format.inspect ? format.inspect(path) : DataFile{path, status.st_size};
 }
 
 /// Formats a path in one line; the line begins with a backslash if this escapes anything.
@@ -140,30 +140,26 @@ void check_folder(const fs::path& folder) {
 
 void add_folder(const fs::path& folder, const DataOptions& options, std::vector<DataFile>& files) {
   check_folder(folder);
+  const DataFormat& format = get_format(options);
   std::error_code error;
   fs::recursive_directory_iterator entries(folder, error);
-  const TokenFormat* const format = find_token_format(options.format);
-  const bool only_images = options.format == "images" && options.suffixes.empty();
-  // Writers leave marker files next to theirs, like Spark's _SUCCESS.
-  const bool only_parquet = options.format == "parquet" && options.suffixes.empty();
-  const auto is_one = [&](const fs::path& path) {
-    if (only_images && !is_image_name(path)) return false;
-    if (only_parquet && path.extension() != ".parquet") return false;
-    return !format || !format->get_file || format->get_file(path) == path;
+  const auto is_data = [&](const fs::path& path) {
+    if (options.suffixes.empty() && format.is_data && !format.is_data(path)) return false;
+    return !format.file_of_ids || format.file_of_ids(path) == path;
   };
   for (const fs::recursive_directory_iterator end; !error && entries != end; entries.increment(error))
-    if (has_suffix(entries->path(), options.suffixes) && entries->is_regular_file(error) && is_one(entries->path()))
-      files.push_back(inspect(entries->path(), options.format));
+    if (has_suffix(entries->path(), options.suffixes) && entries->is_regular_file(error) && is_data(entries->path()))
+      files.push_back(inspect(entries->path(), format));
   if (error) throw DataError(folder.string() + ": cannot be listed: " + error.message());
 }
 
 void add_path(const fs::path& path, const DataOptions& options, std::vector<DataFile>& files) {
   if (fs::exists(path / kPreparedManifest)) return add_path(path / kPreparedManifest, options, files);
   if (fs::is_directory(path)) return add_folder(path, options, files);
-  if (path.extension() != ".manifest") return files.push_back(inspect(path, options.format));
+  if (path.extension() != ".manifest") return files.push_back(inspect(path, get_format(options)));
   for (const auto& line : read_manifest(path, Links::followed)) {
     try {
-      files.push_back(inspect(line.path, options.format));
+      files.push_back(inspect(line.path, get_format(options)));
     } catch (const DataError& error) {
       throw DataError(std::string(error.what()) + " (a file of " + path.string() + ")");
     }
@@ -190,9 +186,9 @@ void sort_files(std::vector<DataFile>& files) {
   files.erase(repeated.begin(), repeated.end());
 }
 
-/// Whether a file without tokens is valid. In formats with headers or rows, an empty file was cut off.
-bool may_be_empty(const DataOptions& options) {
-  return options.format != "examples" && options.format != "parquet" && options.format != "images";
+/// Removes files without tokens. Files that hold samples stay: an empty one was cut off.
+void remove_empty_files(const DataOptions& options, std::vector<DataFile>& files) {
+  if (!get_format(options).holds_samples) std::erase_if(files, [](const DataFile& file) { return file.tokens() == 0; });
 }
 
 bool matches(const std::string& pattern, const fs::path& file) {
@@ -211,7 +207,7 @@ std::vector<DataFile> find_validation_files(const std::vector<DataFile>& found, 
   std::vector<DataFile> files;
   add_paths(paths, "data.validation", options, files);
   sort_files(files);
-  if (may_be_empty(options)) std::erase_if(files, [](const DataFile& file) { return file.tokens() == 0; });
+  remove_empty_files(options, files);
   return files;
 }
 
@@ -221,15 +217,6 @@ bool is_validation_file(const DataFile& file, size_t index, const DataOptions& o
 }
 
 }  // namespace
-
-std::string unknown_data_format(const std::string& format) {
-  if (format == "bytes" || format == "examples" || format == "parquet" || format == "images" ||
-      find_token_format(format))
-    return {};
-  std::string known = "bytes";
-  for (const TokenFormat& known_format : token_formats()) known += ", " + std::string(known_format.name);
-  return "data.format is \"" + format + "\": it must be one of " + known + ", examples, parquet and images";
-}
 
 DataFiles find_data_files(const DataOptions& options, const NeededFiles& needed) {
   if (const std::string unknown = unknown_data_format(options.format); !unknown.empty()) throw DataError(unknown);
@@ -241,7 +228,7 @@ DataFiles find_data_files(const DataOptions& options, const NeededFiles& needed)
   if (found.empty())
     throw DataError("data.paths: no file in " + options.paths.front() + ": check data.paths and data.suffixes");
   const fs::path first = found.front().path;
-  if (may_be_empty(options)) std::erase_if(found, [](const DataFile& file) { return file.tokens() == 0; });
+  remove_empty_files(options, found);
   if (found.empty()) throw DataError("data.paths: " + first.string() + " is empty: name files that hold data");
 
   DataFiles files;

@@ -24,9 +24,7 @@ inline constexpr const char* kPrepareOptions = "prepare.json";
 inline constexpr const char* kPrepareWork = "work";
 
 struct DataOptions {
-  // "bytes": any file, a token is a byte; one of token_formats(); "examples": safetensors files whose rows are examples
-  // (runtime/checkpoint/examples.h); "parquet": Parquet files of such rows; "images"
-  std::string format = "bytes";
+  std::string format = "bytes";         // a name of data_formats()
   std::vector<std::string> paths;       // files, folders (searched recursively), globs, and manifests (*.manifest)
   std::vector<std::string> suffixes;    // suffixes of a folder's files to read, e.g. ".h"; empty for all
   int64_t validation_every = 0;         // every n-th file, in the order of their paths, is for validation; 0: none
@@ -51,9 +49,6 @@ struct DataFile {
   int64_t token_bytes = 1;  // 1, 2, 4 or 8
   int64_t tokens() const { return (bytes - header) / token_bytes; }
 };
-
-/// Returns an error message for an unknown data.format, or an empty string.
-std::string unknown_data_format(const std::string& format);
 
 struct DataFiles {
   std::vector<DataFile> training, validation;

@@ -1,4 +1,4 @@
-#include "runtime/data/image_file.h"
+#include "runtime/data/image_dataset.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>

@@ -8,16 +8,33 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "runtime/data/token_file.h"
+#include "runtime/data/data_formats.h"
+#include "runtime/data/token_dataset.h"
 
 namespace modular {
-namespace {
 
 namespace fs = std::filesystem;
 
-static_assert(std::endian::native == std::endian::little, "the files' numbers are read without byte swapping");
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "token files are read and written without byte swapping");
+
+struct Header {
+  std::array<char, 8> magic = {'M', 'O', 'D', 'T', 'O', 'K', 'E', 'N'};
+  uint32_t version = 1;
+  uint32_t token_bytes = 0;
+  uint64_t count = 0;
+};
+static_assert(sizeof(Header) == 24);
+
+template <class Id>
+void write_ids(std::ofstream& out, std::span<const int64_t> tokens) {
+  std::vector<Id> ids(tokens.begin(), tokens.end());
+  out.write(reinterpret_cast<const char*>(ids.data()), static_cast<std::streamsize>(ids.size() * sizeof(Id)));
+}
 
 [[noreturn]] void reject(const fs::path& path, const std::string& why) { throw DataError(path.string() + ": " + why); }
 
@@ -73,7 +90,7 @@ fs::path with_suffix(const fs::path& path, const char* suffix) {
   return has_one ? fs::path(path).replace_extension(suffix) : fs::path(path.string() + suffix);
 }
 
-fs::path file_of_ids(const fs::path& path) { return with_suffix(path, ".bin"); }
+fs::path get_megatron_ids(const fs::path& path) { return with_suffix(path, ".bin"); }
 
 /// Bytes per id for Megatron-LM's type code; 0 for types that cannot hold ids.
 int64_t megatron_token_bytes(uint8_t code) {
@@ -95,7 +112,7 @@ int64_t megatron_token_bytes(uint8_t code) {
 
 DataFile inspect_megatron(const fs::path& path) {
   constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
-  const fs::path ids = file_of_ids(path), index = with_suffix(path, ".idx");
+  const fs::path ids = get_megatron_ids(path), index = with_suffix(path, ".idx");
   if (!fs::is_regular_file(ids)) reject(ids, "does not exist: it holds the ids of Megatron-LM's format");
   std::ifstream in = open(index);
   const std::vector<char> magic = numbers<char>(in, kMagic.size());
@@ -127,21 +144,64 @@ DataFile inspect_megatron(const fs::path& path) {
   return file;
 }
 
+constexpr DataFormat text_format(std::string_view name, DataFile (*inspect)(const fs::path&) = nullptr,
+                                 fs::path (*file_of_ids)(const fs::path&) = nullptr) {
+  return {.name = name,
+          .ids_are_bytes = !inspect,
+          .inspect = inspect,
+          .file_of_ids = file_of_ids,
+          .open = open_text,
+          .make_blank = make_blank_text,
+          .describe = describe_text};
+}
+
 }  // namespace
 
-std::span<const TokenFormat> token_formats() {
-  static constexpr std::array formats = {
-      TokenFormat{"tokens", read_token_header},
-      TokenFormat{"nanogpt", inspect_nanogpt},
-      TokenFormat{"llm.c", inspect_llm_c},
-      TokenFormat{"megatron", inspect_megatron, file_of_ids},
-  };
-  return formats;
+DataFile read_token_header(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw DataError(path.string() + ": cannot be opened: " + std::strerror(errno));
+  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path));
+  Header header;
+  const Header expected;
+  in.read(reinterpret_cast<char*>(&header), sizeof header);
+  if (!in || header.magic != expected.magic)
+    throw DataError(
+        path.string() +
+        ": is not a token file (it does not begin with \"MODTOKEN\"): set data.format = \"bytes\" to read it as text");
+  if (header.version != expected.version)
+    throw DataError(path.string() + ": is a token file of version " + std::to_string(header.version) +
+                    "; this program reads version 1");
+  if (header.token_bytes != 1 && header.token_bytes != 2 && header.token_bytes != 4)
+    throw DataError(path.string() + ": its header says " + std::to_string(header.token_bytes) +
+                    " bytes per token; 1, 2 and 4 are known");
+  const DataFile file{path, bytes, sizeof header, header.token_bytes};
+  const uint64_t present = static_cast<uint64_t>(bytes - file.header) / header.token_bytes;
+  if (present != header.count || (bytes - file.header) % header.token_bytes != 0) {
+    throw DataError(path.string() + ": its header says " + std::to_string(header.count) + " tokens but " +
+                    std::to_string(present) + " are there: the file is " +
+                    (present < header.count ? "cut off" : "damaged") + ", write or copy it again");
+  }
+  return file;
 }
 
-const TokenFormat* find_token_format(std::string_view name) {
-  const auto found = std::ranges::find(token_formats(), name, &TokenFormat::name);
-  return found == token_formats().end() ? nullptr : &*found;
+void write_token_file(const std::filesystem::path& path, std::span<const int64_t> tokens) {
+  const int64_t highest = tokens.empty() ? 0 : *std::max_element(tokens.begin(), tokens.end());
+  Header header;
+  header.token_bytes = highest < (1 << 8) ? 1 : highest < (1 << 16) ? 2 : 4;
+  header.count = tokens.size();
+  std::ofstream out(path, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(&header), sizeof header);
+  if (header.token_bytes == 1) write_ids<uint8_t>(out, tokens);
+  if (header.token_bytes == 2) write_ids<uint16_t>(out, tokens);
+  if (header.token_bytes == 4) write_ids<uint32_t>(out, tokens);
+  out.close();
+  if (!out) throw DataError(path.string() + ": cannot be written: " + std::strerror(errno));
 }
+
+const DataFormat kBytesFormat = text_format("bytes");
+const DataFormat kTokensFormat = text_format("tokens", read_token_header);
+const DataFormat kNanoGptFormat = text_format("nanogpt", inspect_nanogpt);
+const DataFormat kLlmCFormat = text_format("llm.c", inspect_llm_c);
+const DataFormat kMegatronFormat = text_format("megatron", inspect_megatron, get_megatron_ids);
 
 }  // namespace modular

@@ -1,18 +1,24 @@
 #include "runtime/datasets/model_checks.h"
 
+#include <ATen/ExpandUtils.h>
+#include <ATen/WrapDimUtils.h>
 #include <fmt/format.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <cctype>
-#include <limits>
+#include <optional>
 #include <string_view>
+#include <tuple>
 
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/config/config_errors.h"
 #include "runtime/config/config_field.h"
+#include "runtime/data/masking.h"
+#include "runtime/data/model_inputs.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/parameters/float8_layers.h"
 #include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/parameter_table.h"
 
 namespace modular {
 namespace {
@@ -26,15 +32,6 @@ void add_paths(const std::string& name, bool with_stars, std::vector<std::string
     path += (path.empty() ? "" : ".") + (with_stars && std::isdigit(static_cast<unsigned char>(part[0])) ? "*" : part);
     paths.push_back(path);
   }
-}
-
-/// Whether positions are computed, for any sequence length, instead of looked up.
-bool has_rotary_positions(AnyConfig& config) {
-  bool has = false;
-  config.fields(FieldVisitor([&](std::string_view, const ConfigValue& field) {
-    has = has || std::holds_alternative<RopeParameters*>(field) || std::holds_alternative<LayerRopeParameters*>(field);
-  }));
-  return has;
 }
 
 /// Rejects a path that matches no parameter, and suggests the nearest one that does.
@@ -57,14 +54,6 @@ void check_pattern(const RunConfig& config, const char* key, const std::string& 
 
 }  // namespace
 
-std::optional<int64_t> model_count(const ModelConfig& model, std::string_view name) {
-  for (const auto& field : model_fields(*model.config))
-    if (const auto* const* value = std::get_if<int64_t*>(&field.value);
-        value && field.path == fmt::format("model.config.{}", name))
-      return **value;
-  return {};
-}
-
 void check_dropout(const RunConfig& config) {
   for (const auto& field : model_fields(*config.network.config)) {
     if (field.path.find("dropout") == std::string::npos && !field.path.ends_with("pdrop")) continue;
@@ -78,45 +67,11 @@ void check_dropout(const RunConfig& config) {
   }
 }
 
-int64_t vocab_size(const ModelConfig& model) {
-  return model_count(model, "vocab_size").value_or(std::numeric_limits<int64_t>::max());
-}
-
-int64_t first_position(const ModelConfig& model) {
-  const Model built = build_on_meta(*model.entry, *model.config);
-  for (const auto& item : built.module->named_modules("", /*include_self=*/false))
-    if (const auto* table = item.value()->as<torch::nn::Embedding>();
-        table && item.key().ends_with("position_embeddings") && table->options.padding_idx())
-      return *table->options.padding_idx() + 1;
-  return 0;
-}
-
-std::optional<int64_t> longest_sequence(const ModelConfig& model) {
-  auto positions = model_count(model, "max_position_embeddings");
-  if (!positions) positions = model_count(model, "n_positions");
-  if (!positions || has_rotary_positions(*model.config)) return {};
-  const Model built = build_on_meta(*model.entry, *model.config);
-  const auto is_table = [&](const auto& parameter) {
-    return parameter.value().dim() > 1 && parameter.value().size(0) == *positions;
-  };
-  if (std::ranges::none_of(built.module->named_parameters(), is_table)) return {};
-  return *positions - first_position(model);
-}
-
-std::string advice_on_positions(const RunConfig& config) {
-  const char* const key = model_count(config.network, "n_positions") ? "n_positions" : "max_position_embeddings";
-  return fmt::format("write shorter ones{}",
-                     config.model.checkpoint.empty()
-                         ? fmt::format(", or raise model.config.{}, which defines another model", key)
-                         : ", as the checkpoint has no more positions");
-}
-
 void check_reading(const RunConfig& config) {
   const auto reject = [&](const char* key, const std::string& sentence) { throw_option_error(config, key, sentence); };
-  // Files of these formats are checked when they are opened.
-  if (config.reads("examples") || config.reads("parquet") || config.reads("images")) return;
+  if (config.reads(&DataFormat::holds_samples)) return;  // their files are checked when they are opened
   const auto vocabulary = vocab_size(config.network);
-  if (config.reads("bytes") && vocabulary < 256)
+  if (config.reads(&DataFormat::ids_are_bytes) && vocabulary < 256)
     reject("model.config.vocab_size",
            fmt::format("model.config.vocab_size must be at least 256 to read bytes, but is {}", vocabulary));
   const auto longest = longest_sequence(config.network);
@@ -133,7 +88,7 @@ void check_reading(const RunConfig& config) {
 void check_targets(const RunConfig& config) {
   const Entry& entry = *config.network.entry;
   reject_if(task_error(entry.architecture, entry.task));
-  if (config.reads("examples") || config.reads("parquet") || config.reads("images")) return;
+  if (config.reads(&DataFormat::holds_samples)) return;
   const Task& task = *find_task(entry.task);
   if (task.tokens == Task::Tokens::no_targets)
     throw ConfigError(
@@ -141,8 +96,9 @@ void check_targets(const RunConfig& config) {
                     "(docs/guide/data.md) and set data.format to \"examples\"",
                     entry.architecture, entry.task, config.data_formats().front()));
   const auto vocabulary = vocab_size(config.network);
-  const int64_t least = config.reads("bytes") ? 256 : 0;
-  if (const auto masking = config.masking(); masking && (masking->token < least || masking->token >= vocabulary))
+  const int64_t least = config.reads(&DataFormat::ids_are_bytes) ? 256 : 0;
+  if (const auto masking = find_masking(task, config.data);
+      masking && (masking->token < least || masking->token >= vocabulary))
     throw_option_error(
         config, "data.mask_token",
         fmt::format("data.mask_token is {}: set it to the id that replaces a masked token, from {} to {} "
@@ -262,6 +218,84 @@ void check_named_parameters(const RunConfig& config) {
         throw_option_error(
             config, "optim.groups",
             fmt::format("optim.groups has \"{}\", which matches no trained parameter: leave the group out", pattern));
+}
+
+namespace {
+
+// Shape functions of operators that models call before they look at documents, and that libtorch does not implement on
+// the meta device.
+at::Tensor abs_on_meta(const at::Tensor& input) { return at::empty_like(input); }
+
+at::Tensor where_on_meta(const at::Tensor& condition, const at::Tensor& one, const at::Tensor& other) {
+  const auto shape = at::infer_size(at::infer_size(condition.sizes(), one.sizes()), other.sizes());
+  return at::empty(shape, one.options().dtype(at::result_type(one, other)));
+}
+
+at::Tensor index_select_on_meta(const at::Tensor& from, int64_t dim, const at::Tensor& index) {
+  auto shape = from.sizes().vec();
+  shape.at(static_cast<size_t>(at::maybe_wrap_dim(dim, from.dim()))) = index.numel();
+  return at::empty(shape, from.options());
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> layer_norm_on_meta(const at::Tensor& input, c10::SymIntArrayRef shape,
+                                                                  const std::optional<at::Tensor>& /*weight*/,
+                                                                  const std::optional<at::Tensor>& /*bias*/,
+                                                                  double /*eps*/) {
+  auto of_mean = input.sizes().vec();
+  std::fill(of_mean.end() - static_cast<std::ptrdiff_t>(shape.size()), of_mean.end(), 1);
+  return {at::empty_like(input), at::empty(of_mean, input.options()), at::empty(of_mean, input.options())};
+}
+
+TORCH_LIBRARY_IMPL(aten, Meta, library) {
+  library.impl("abs", &abs_on_meta);
+  library.impl("where.self", &where_on_meta);
+  library.impl("index_select", &index_select_on_meta);
+  library.impl("native_layer_norm", &layer_norm_on_meta);
+}
+
+bool has_state_spaces(const Model& model) {
+  return std::ranges::any_of(model.module->named_parameters(),
+                             [](const auto& parameter) { return parameter.key().ends_with("A_log"); });
+}
+
+/// Whether the model's attention uses document ids. If so, it rejects document ids of another shape than the tokens,
+/// which the meta device reveals without allocating values.
+bool tells_documents_apart(Model& model) {
+  const auto options = at::TensorOptions(at::kMeta).dtype(at::kLong);
+  Batch batch;
+  batch.input_ids = at::empty({1, 2}, options);
+  batch.documents = at::empty({1, 3}, options);
+  const at::NoGradGuard no_grad;
+  try {
+    model.forward(batch);
+  } catch (const c10::Error& error) {
+    return std::string_view(error.what()).find("documents of shape") != std::string_view::npos;
+  }
+  return false;
+}
+
+}  // namespace
+
+PackingError packing_error(const RunConfig& config) {
+  if (!config.data.pack) return {};
+  for (const std::string& format : config.data_formats())
+    if (has_property(format, &DataFormat::has_rows))
+      return {
+          "data.pack",
+          fmt::format("data.pack is for texts, and data.format is \"{}\", whose files define the rows: leave it out",
+                      format)};
+  if (const int64_t ids = vocab_size(config.network); config.data.end_of_text >= ids)
+    return {"data.end_of_text", fmt::format("data.end_of_text is {}, and model.config.vocab_size {}: set it to the id "
+                                            "of the token that ends a document",
+                                            config.data.end_of_text, ids)};
+  Model model = build_on_meta(*config.network.entry, *config.network.config);
+  const char* const fault = has_state_spaces(model)         ? "states continue from one document of a row into the next"
+                            : !tells_documents_apart(model) ? "attention is not known to mask across documents of a row"
+                                                            : nullptr;
+  if (!fault) return {};
+  return {"data.pack", fmt::format("data.pack is for models that process each document of a row by itself, and {}'s "
+                                   "{}: leave it out, or train another model",
+                                   config.network.entry->architecture, fault)};
 }
 
 }  // namespace modular

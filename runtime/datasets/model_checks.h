@@ -1,29 +1,11 @@
 // Checks of a run's config against the capabilities of its model.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string_view>
+#include <string>
 
 #include "runtime/config/config.h"
 
 namespace modular {
-
-/// An integer of the model's config by name; nullopt if there is none.
-std::optional<int64_t> model_count(const ModelConfig& model, std::string_view name);
-
-/// model.config.vocab_size; nullopt if the model has none.
-int64_t vocab_size(const ModelConfig& model);
-
-/// First position id: 0, or in RoBERTa and similar models the padding id plus 1.
-int64_t first_position(const ModelConfig& model);
-
-/// Maximum number of positions of a model with a learned position table. Nullopt otherwise: rotary positions extend
-/// beyond max_position_embeddings, as in transformers, and relative positions are unbounded.
-std::optional<int64_t> longest_sequence(const ModelConfig& model);
-
-/// Advice for rows that exceed that maximum.
-std::string advice_on_positions(const RunConfig& config);
 
 /// Throws ConfigError if the model cannot read the data that `data` and `train` describe: its vocabulary is too small
 /// for bytes, or it has fewer positions than train.seq_len.
@@ -53,5 +35,13 @@ void check_named_parameters(const RunConfig& config);
 /// Throws ConfigError if a dropout probability of the model's config is outside of [0, 1). The layers check that too,
 /// but only when they are constructed.
 void check_dropout(const RunConfig& config);
+
+struct PackingError {
+  std::string key, sentence;
+};
+
+/// Error message if the documents of a row cannot be separated, because the data has no documents or the model cannot
+/// mask across them. Empty if they can, or if data.pack is not set. Does not allocate the model.
+PackingError packing_error(const RunConfig& config);
 
 }  // namespace modular

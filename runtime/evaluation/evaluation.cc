@@ -8,7 +8,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "runtime/checkpoint/examples.h"
+#include "runtime/data/model_inputs.h"
 #include "runtime/evaluation/metric.h"
 #include "runtime/evaluation/row_metrics.h"
 #include "runtime/mesh/collectives.h"

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "runtime/checkpoint/examples.h"
+#include "runtime/data/model_inputs.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/model/tasks.h"
 #include "runtime/model/tensors.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "runtime/checkpoint/examples.h"
+#include "runtime/data/model_inputs.h"
 #include "runtime/model/tasks.h"
 
 namespace modular {

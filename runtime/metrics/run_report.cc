@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "runtime/datasets/samples.h"
+#include "runtime/datasets/run_datasets.h"
 #include "runtime/mesh/print.h"
 
 namespace modular {
@@ -15,17 +15,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-fs::path metrics_path(const RunConfig& config) { return fs::path(config.train.dir) / "metrics.jsonl"; }
+fs::path metrics_path(const TrainSection& train) { return fs::path(train.dir) / "metrics.jsonl"; }
 
 }  // namespace
 
 RunReport::RunReport(const RunConfig& config, int64_t step, bool has_text)
-    : config_(config), has_text_(has_text), file_(metrics_path(config), step) {
-  if (config.metrics.tensorboard) events_.emplace(config.event_files(), step + 1);
+    : config_(config), has_text_(has_text), file_(metrics_path(config.train), step) {
+  if (config.metrics.tensorboard) events_.emplace(config.train.event_files(), step + 1);
   if (!config.metrics.wandb.empty()) wandb_.emplace(config);
   summary_.step = step;
-  if (config.checkpoint.every >= 0) summary_.checkpoints = config.checkpoints();
-  evaluations_ = read_evaluations(metrics_path(config));
+  if (config.checkpoint.every >= 0) summary_.checkpoints = config.train.checkpoints();
+  evaluations_ = read_evaluations(metrics_path(config.train));
 }
 
 void RunReport::start(int64_t ranks, const std::string& mesh, int64_t parameters, double start_to_first_step) {
@@ -99,7 +99,7 @@ void RunReport::log(int64_t step, std::span<const Scalar> scalars) {
 
 void RunReport::end(int signal) {
   if (wandb_) wandb_->end(signal == 0 ? 0 : 128 + signal);
-  if (summary_.steps == 0 && (signal != 0 || has_ended(metrics_path(config_), summary_.step))) return;
+  if (summary_.steps == 0 && (signal != 0 || has_ended(metrics_path(config_.train), summary_.step))) return;
   summary_.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
   if (signal != 0) summary_.stopped_by = fmt::format("SIG{}", sigabbrev_np(signal));
   std::erase_if(evaluations_, [](const Evaluation& evaluation) { return evaluation.targets == 0; });

@@ -32,8 +32,8 @@ nlohmann::json beginning(const RunConfig& config) {
   for (const auto& fields : {section_fields(get_fields), model_fields(*get_fields.network.config)})
     for (const ConfigField& field : fields)
       if (const std::string value = toml_value(field.value); !value.empty()) settings[field.path] = as_utf8(value);
-  const fs::path folder = config.train.dir, id = wandb_id_file(config);
-  check_no_links({folder, wandb_files(config).filename()});  // the helper writes into it
+  const fs::path folder = config.train.dir, id = wandb_id_file(folder);
+  check_no_links({folder, wandb_files(folder).filename()});  // the helper writes into it
   return {{"project", config.metrics.wandb},
           {"folder", as_utf8(folder.string())},
           {"name", as_utf8((folder / "").parent_path().filename().string())},
@@ -43,11 +43,10 @@ nlohmann::json beginning(const RunConfig& config) {
 
 }  // namespace
 
-void check_wandb(const RunConfig& config) {
-  if (config.metrics.wandb.empty()) return;
+void check_wandb(const MetricsSection& metrics, const fs::path& folder) {
+  if (metrics.wandb.empty()) return;
   // wandb would read the server's address from it, and send the user's key there.
-  const fs::path folder = config.train.dir;
-  for (const fs::path& settings : {wandb_files(config) / "settings", folder / ".wandb"}) {
+  for (const fs::path& settings : {wandb_files(folder) / "settings", folder / ".wandb"}) {
     if (!is_there(settings)) continue;
     throw ConfigError(
         fmt::format("{} exists, which configures Weights & Biases: remove it, and use environment variables instead "
@@ -55,16 +54,16 @@ void check_wandb(const RunConfig& config) {
                     settings.string()));
   }
   try {
-    PythonHelper(config.metrics.python, "wandb", kProgram).ask(nlohmann::json::object());
+    PythonHelper(metrics.python, "wandb", kProgram).ask(nlohmann::json::object());
   } catch (const std::runtime_error& error) {
     throw ConfigError(fmt::format("metrics.wandb needs Weights & Biases in the Python of metrics.python ({}): {}",
-                                  config.metrics.python, error.what()));
+                                  metrics.python, error.what()));
   }
 }
 
-fs::path wandb_id_file(const RunConfig& config) { return fs::path(config.train.dir) / "wandb.id"; }
+fs::path wandb_id_file(const fs::path& folder) { return folder / "wandb.id"; }
 
-fs::path wandb_files(const RunConfig& config) { return fs::path(config.train.dir) / "wandb"; }
+fs::path wandb_files(const fs::path& folder) { return folder / "wandb"; }
 
 Wandb::Wandb(const RunConfig& config) {
   try {
@@ -74,8 +73,8 @@ Wandb::Wandb(const RunConfig& config) {
     is_over_ = true;
     return;
   }
-  thread_ =
-      std::thread([this, begin = beginning(config), id_file = wandb_id_file(config)] { run_client(begin, id_file); });
+  thread_ = std::thread(
+      [this, begin = beginning(config), id_file = wandb_id_file(config.train.dir)] { run_client(begin, id_file); });
 }
 
 Wandb::~Wandb() { end(1); }

@@ -17,20 +17,20 @@
 namespace modular {
 
 /// Throws ConfigError if metrics.wandb is set and Python lacks the package, or the user an API key while W&B is not
-/// offline. Called once per job, before rank 0 starts.
-void check_wandb(const RunConfig& config);
+/// offline. `folder` is the run's. Called once per job, before rank 0 starts.
+void check_wandb(const MetricsSection& metrics, const std::filesystem::path& folder);
 
-/// The file with the run's W&B id, with which a resumed run continues there.
-std::filesystem::path wandb_id_file(const RunConfig& config);
+/// The file in a run's folder with its W&B id, with which a resumed run continues there.
+std::filesystem::path wandb_id_file(const std::filesystem::path& folder);
 
 /// The folder that wandb writes into, in the run's folder unless WANDB_DIR is set.
-std::filesystem::path wandb_files(const RunConfig& config);
+std::filesystem::path wandb_files(const std::filesystem::path& folder);
 
 /// Passes lines to a thread that writes them to the helper, so that no step waits. Failures of the helper or of W&B are
 /// printed once and stop the logging, never the run.
 class Wandb {
  public:
-  /// Starts the run at W&B, or continues that of wandb_id_file(config), with all config values. The thread that
+  /// Starts the run at W&B, or continues that of wandb_id_file(), with all config values. The thread that
   /// constructs it must outlive it, as the helper ends with that thread.
   explicit Wandb(const RunConfig& config);
   /// Calls end(1) if end() was not called: the run failed.

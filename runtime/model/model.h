@@ -14,6 +14,7 @@
 #include "runtime/model/init.h"             // IWYU pragma: export
 #include "runtime/model/layers.h"           // IWYU pragma: export
 #include "runtime/model/module.h"           // IWYU pragma: export
+#include "runtime/model/outputs.h"          // IWYU pragma: export
 #include "runtime/model/pairs.h"            // IWYU pragma: export
 #include "runtime/model/plan.h"             // IWYU pragma: export
 #include "runtime/model/pp.h"               // IWYU pragma: export

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,44 +14,81 @@ namespace modular {
 /// A parameter that tp shards along `dim`: each rank holds an equal slice, or, if the dimension concatenates `parts`
 /// (fused query, key and value), an equal slice of each part. Parameters without a TensorSplit are replicated.
 struct TensorSplit {
-  std::string_view parameter;
+  std::string parameter;
   int64_t dim;
-  std::vector<std::string_view> parts = {};  // sizes as products of config fields and numbers: "head_dim * num_heads"
+  std::vector<std::string> parts = {};  // sizes as products of config fields and numbers: "head_dim * num_heads"
 };
 
 /// Two names of one parameter if the config's boolean `flag` is set. The file keeps `source`.
 struct Tie {
-  std::string_view parameter;
-  std::string_view source;
-  std::string_view flag;
+  std::string parameter;
+  std::string source;
+  std::string flag;
 };
 
 /// A config field, or a product of fields such as "n_shared_experts * moe_intermediate_size", that must be divisible by
 /// the size of a mesh axis.
 struct Divides {
-  std::string_view field;
-  std::string_view axis;
+  std::string field;
+  std::string axis;
 };
 
 /// A stack of layers that pipeline stages are cut between, and the modules that only the stages at its ends hold.
 struct Tower {
-  std::string_view split_list;          // e.g. "encoder.block"; empty: the stack is not divided into stages
-  std::vector<std::string_view> first;  // modules that only the first stage of the stack holds
-  std::vector<std::string_view> last;   // modules that only the last stage of the stack holds
+  std::string split_list = {};          // e.g. "encoder.block"; empty: the stack is not divided into stages
+  std::vector<std::string> first = {};  // modules that only the first stage of the stack holds
+  std::vector<std::string> last = {};   // modules that only the last stage of the stack holds
 };
 
 /// The parallel plan of an entry's class and of all its submodules.
 struct Plan {
-  std::vector<std::string_view>
-      units;  // FSDP units, e.g. "model.layers.*"; the root unit is the entry and is not listed
-  std::vector<TensorSplit> tensor_splits;  // tp
-  std::vector<Tie> ties;
-  std::string_view split_list;  // pp: the list that is split over stages, e.g. "model.layers"; empty if there is none
-  std::vector<std::string_view> first;    // pp: modules that only the first stage holds
-  std::vector<std::string_view> last;     // pp: modules that only the last stage holds
-  std::optional<Tower> first_stack = {};  // pp: the first of two stacks; the three fields above are the second's
-  std::vector<std::string_view> everywhere = {};  // pp: submodules of those modules and lists that every stage holds
-  std::vector<Divides> divides;
+  std::vector<std::string> units = {};  // FSDP units, e.g. "model.layers.*"; the root unit, the entry, is not listed
+  std::vector<TensorSplit> tensor_splits = {};  // tp
+  std::vector<Tie> ties = {};
+  std::string split_list = {};  // pp: the list that is split over stages, e.g. "model.layers"; empty if there is none
+  std::vector<std::string> first = {};       // pp: modules that only the first stage holds
+  std::vector<std::string> last = {};        // pp: modules that only the last stage holds
+  std::optional<Tower> first_stack = {};     // pp: the first of two stacks; the three fields above are the second's
+  std::vector<std::string> everywhere = {};  // pp: submodules of those modules and lists that every stage holds
+  std::vector<Divides> divides = {};
+
+  /// The same rows for a class that holds this plan's class as its member `path`, e.g. "model".
+  Plan under(std::string_view path) const {
+    Plan moved = *this;
+    const auto move = [&](std::string& name) { name.insert(0, std::string(path) + "."); };
+    const auto move_all = [&](std::vector<std::string>& names) {
+      for (std::string& name : names) move(name);
+    };
+    const auto move_list = [&](std::string& list) {
+      if (!list.empty()) move(list);
+    };
+    for (TensorSplit& split : moved.tensor_splits) move(split.parameter);
+    for (Tie& tie : moved.ties) move(tie.parameter), move(tie.source);
+    for (auto* names : {&moved.units, &moved.first, &moved.last, &moved.everywhere}) move_all(*names);
+    move_list(moved.split_list);
+    if (moved.first_stack) {
+      move_list(moved.first_stack->split_list);
+      move_all(moved.first_stack->first);
+      move_all(moved.first_stack->last);
+    }
+    return moved;
+  }
+
+  /// This plan followed by the rows of `more`, whose `split_list` and `first_stack` are not set.
+  Plan with(const Plan& more) const {
+    Plan sum = *this;
+    const auto append = [&](auto member) {
+      (sum.*member).insert((sum.*member).end(), (more.*member).begin(), (more.*member).end());
+    };
+    append(&Plan::units);
+    append(&Plan::tensor_splits);
+    append(&Plan::ties);
+    append(&Plan::first);
+    append(&Plan::last);
+    append(&Plan::everywhere);
+    append(&Plan::divides);
+    return sum;
+  }
 };
 
 }  // namespace modular

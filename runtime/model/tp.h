@@ -7,6 +7,7 @@
 #include "runtime/model/attention.h"
 #include "runtime/model/functions.h"
 #include "runtime/model/module.h"
+#include "runtime/model/outputs.h"
 #include "runtime/model/parallel.h"
 #include "runtime/model/sampled_softmax.h"
 #include "runtime/model/state_space.h"
@@ -176,5 +177,13 @@ inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, cons
 /// - shard [..., features]
 /// - returns [..., features]
 inline Tensor gather(const Tensor& shard) { return bound.tp ? bound.tp->gather(shard, -1) : shard; }
+
+/// modular::cross_entropy_outputs() of logits that are split by class. Every rank gets the full loss and logits.
+inline Outputs cross_entropy_outputs(const Tensor& logits, const Batch& batch,
+                                     Tensor (*targets_of)(const Tensor& labels)) {
+  Outputs outputs = modular::detail::make_outputs(logits, batch, targets_of, cross_entropy, count_targets);
+  if (outputs.logits.defined()) outputs.logits = gather(outputs.logits);
+  return outputs;
+}
 
 }  // namespace modular::tp

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -20,6 +21,18 @@
 
 namespace modular {
 namespace {
+
+/// The cluster to advise on, and what to print.
+struct AdviseArguments : ConfigArguments {
+  int64_t nodes = 1, top = 5;
+  std::optional<int64_t> per_node;
+  std::string device, memory, link, between, host = "25GB/s", memory_speed;
+  std::optional<double> flops, attained;
+  double reserve = 0.08, cost = 0.0;
+  std::string format = "text";
+  bool as_is = false;         // use the config's own mesh instead of searching
+  std::filesystem::path out;  // config to write; empty for none
+};
 
 void set_speed(double& speed, const char* option, const std::string& text) {
   if (text.empty()) return;
@@ -89,9 +102,9 @@ std::optional<const KnownDevice*> find_device(const AdviseArguments& given, bool
                   make, names_of_known_devices()));
 }
 
-Cluster make_cluster(const AdviseArguments& given, const RunConfig& config) {
-  const double peak_of_config = config.metrics.peak_tflops * 1e12;
-  const bool bf16 = config.parallel.bf16;
+Cluster make_cluster(const AdviseArguments& given, const MetricsSection& metrics, const ParallelSection& parallel) {
+  const double peak_of_config = metrics.peak_tflops * 1e12;
+  const bool bf16 = parallel.bf16;
   const auto device = find_device(given, peak_of_config > 0.0);
   const bool is_cpu = device && !*device, is_named = !given.device.empty();
   Cluster cluster;
@@ -99,7 +112,7 @@ Cluster make_cluster(const AdviseArguments& given, const RunConfig& config) {
   cluster.per_node = given.per_node.value_or(is_cpu ? 1 : device && !is_named ? gpu_count() : kUsualDevices);
   if (is_cpu) use_cpu(cluster, bf16);
   if (device && *device) {
-    if (!config.parallel.float8.empty() && (*device)->fp8 == 0.0)
+    if (!parallel.float8.empty() && (*device)->fp8 == 0.0)
       throw ConfigError(
           fmt::format("parallel.float8 is for devices with 8-bit matmuls, which {} does not have: leave it out, or "
                       "name another --device",
@@ -142,18 +155,14 @@ std::string launch_line(const Cluster& cluster, const std::filesystem::path& con
   return fmt::format("modrun {}--nproc-per-node {} train {}", nodes, cluster.per_node, config.string());
 }
 
-}  // namespace
-
-void show_advice(const Arguments& arguments) {
-  const AdviseArguments& given = arguments.advise;
-  RunConfig config = read_run_config_for(arguments);
+void show_advice(const AdviseArguments& given) {
+  RunConfig config = read_run_config_for(given);
   if (config.train.epochs > 0.0) {
     int64_t samples = 0;
-    for (const DataSet& set : find_data_sets(config))
-      samples += prepare_samples(config, set, Split::training, 0)->count();
-    count_steps(config, samples);
+    for (const RunDataset& set : open_training_data(config)) samples += set.training->count();
+    config.train.steps = count_steps(config.train, samples);
   }
-  const Cluster cluster = make_cluster(given, config);
+  const Cluster cluster = make_cluster(given, config.metrics, config.parallel);
   Advice advice = given.as_is ? assess(config, cluster) : advise(config, cluster, given.top);
   const std::string report = format_report(advice, config, cluster, given.format);
   const auto print_report = [&] {
@@ -168,6 +177,39 @@ void show_advice(const Arguments& arguments) {
   print_report();
   std::fflush(stdout);
   print_to(stderr, "wrote {}: {}\n", given.out.string(), launch);
+}
+
+}  // namespace
+
+ParsedCommand declare_advise(CLI::App& app) {
+  const auto arguments = std::make_shared<AdviseArguments>();
+  add_config_options(app, *arguments);
+  app.add_option("--nodes", arguments->nodes, "machines")->capture_default_str();
+  app.add_option("--per-node", arguments->per_node,
+                 "devices per machine; default: this machine's if they are used, else 8");
+  app.add_option("--device", arguments->device,
+                 "cpu, or a device with a known data sheet: " + names_of_known_devices() +
+                     "; default: this machine's, unless other device options are given");
+  app.add_option("--memory", arguments->memory, "memory per device, e.g. 80GiB; default: by --device");
+  app.add_option("--link", arguments->link, "bandwidth between devices of a machine, per direction, e.g. 450GB/s");
+  app.add_option("--between", arguments->between,
+                 "bandwidth between devices of two machines if all devices communicate, e.g. 25GB/s");
+  app.add_option("--host", arguments->host, "bandwidth between a device and host memory")->capture_default_str();
+  app.add_option("--flops", arguments->flops,
+                 "a device's peak in operations/s, e.g. 989e12; default: metrics.peak_tflops, or by --device");
+  app.add_option("--attained", arguments->attained,
+                 "fraction of that peak that large matmuls reach; default: 0.5, or 0.8 of a measured peak");
+  app.add_option("--memory-speed", arguments->memory_speed,
+                 "bandwidth of device memory, e.g. 3.35TB/s; default: by --device, or one byte per 250 of --flops");
+  app.add_option("--reserve", arguments->reserve, "fraction of --memory for libraries and fragmentation")
+      ->capture_default_str();
+  app.add_option("--cost", arguments->cost, "cost per device and hour, in any currency");
+  app.add_option("--top", arguments->top, "number of meshes to show")->check(above_zero())->capture_default_str();
+  app.add_flag("--as-is", arguments->as_is, "evaluate CONFIG's own mesh and options there, without a search");
+  app.add_option("--out", arguments->out, "write CONFIG with the best mesh as a TOML file to train with");
+  app.add_option("--format", arguments->format, "text, markdown or json")
+      ->check(CLI::IsMember({"text", "markdown", "json"}));
+  return LocalCommand([arguments](const LaunchOptions&, int64_t) { return show_advice(*arguments), 0; });
 }
 
 }  // namespace modular

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <stdlib.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -27,6 +28,18 @@ namespace modular {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct MeasureArguments : ConfigArguments {
+  int64_t steps = 50, warm_up = 3;
+  fs::path report;  // empty for standard output
+};
+
+struct BenchArguments : ConfigArguments {
+  int64_t ranks = 2;
+  std::vector<std::string> strategies = {"none", "dp", "ddp", "zero1", "zero2", "fsdp", "tp", "pp"};
+  int64_t steps = 50, rounds = 5;  // steps of all rounds
+  std::string format = "markdown";
+};
 
 constexpr int64_t kWarmUp = 3;  // steps per turn that are not counted
 
@@ -79,13 +92,44 @@ const Strategy& strategy_named(const std::string& name) {
   throw ConfigError(fmt::format("--strategies has unknown \"{}\": choose from {}", name, fmt::join(known, ", ")));
 }
 
-Arguments with(Arguments arguments, const std::vector<std::string>& settings) {
-  arguments.settings.insert(arguments.settings.end(), settings.begin(), settings.end());
-  return arguments;
+MeasureArguments with(const BenchArguments& arguments, const std::vector<std::string>& settings) {
+  MeasureArguments measured{arguments};
+  measured.settings.insert(measured.settings.end(), settings.begin(), settings.end());
+  return measured;
+}
+
+PreparedCommand prepare_measure(const MeasureArguments& arguments, const Environment& env) {
+  auto config = read_run_config_for(arguments);
+  fit_memory(config, env.world_size);
+  const auto run = std::make_shared<Run>(prepare_run(std::move(config), {.measured = true}, env.world_size));
+  PreparedCommand command;
+  command.mesh = run->mesh;
+  command.options = run->config.mesh_options();
+  command.options.settings = resolved_config(env.world_size, run->config, run->sets, /*reads_weights=*/false);
+  command.options.settings.emplace_back("--steps and --warm-up",
+                                        fmt::format("{}, {}", arguments.steps, arguments.warm_up));
+  command.before_ranks = [run] { validate_datasets(run->config, run->sets); };
+  command.run = [run, arguments](Mesh& mesh) {
+    const Measurement measured = measure(*run, mesh, arguments.warm_up, arguments.steps);
+    if (mesh.rank() != 0) return 0;
+    const nlohmann::ordered_json report = {{"seconds", measured.seconds},
+                                           {"samples_per_step", measured.samples_per_step},
+                                           {"memory_peak", measured.memory_peak},
+                                           {"exchanges", measured.exchanges},
+                                           {"bytes", measured.bytes},
+                                           {"loss", measured.loss}};
+    if (arguments.report.empty()) {
+      print_data(report.dump(2) + "\n");
+    } else if (!(std::ofstream(arguments.report) << report.dump(2) << "\n").flush()) {
+      throw std::runtime_error(fmt::format("{} cannot be written", arguments.report.string()));
+    }
+    return 0;
+  };
+  return command;
 }
 
 /// Why the run of `arguments` cannot be measured; empty if it can.
-std::string find_error(const Arguments& arguments, int64_t ranks) {
+std::string find_error(const MeasureArguments& arguments, int64_t ranks) {
   try {
     prepare_measure(arguments, {.world_size = ranks});
     return {};
@@ -95,8 +139,8 @@ std::string find_error(const Arguments& arguments, int64_t ranks) {
 }
 
 /// Runs one turn of an entrant.
-Measurement take_turn(const Arguments& arguments, const Entrant& entrant, int64_t steps, const fs::path& report) {
-  auto words = split_words("measure", with(arguments, entrant.settings));
+Measurement take_turn(const BenchArguments& arguments, const Entrant& entrant, int64_t steps, const fs::path& report) {
+  auto words = config_words("measure", with(arguments, entrant.settings));
   words.insert(words.end(),
                {"--steps", std::to_string(steps), "--warm-up", std::to_string(kWarmUp), "--report", report.string()});
   const int status = launch_self({.ranks_per_node = entrant.ranks}, words);
@@ -131,7 +175,7 @@ std::string quoted(const std::string& word) {
 
 /// The command to train with this strategy. Omits options at their defaults, unless the user's own options distribute
 /// the run over several ranks already.
-std::string launch_line(const Arguments& arguments, const ParallelSection& given, const Entrant& entrant) {
+std::string launch_line(const BenchArguments& arguments, const ParallelSection& given, const Entrant& entrant) {
   static const std::set<std::string> by_default = {"parallel.pp=1", "parallel.dp_replicate=1", "parallel.dp_shard=1",
                                                    "parallel.tp=1", "parallel.cuts=[]",        "parallel.dp_threads=1"};
   const bool says_all =
@@ -192,41 +236,9 @@ std::string as_markdown(const std::vector<Entrant>& entrants) {
   return text;
 }
 
-}  // namespace
-
-PreparedCommand prepare_measure(const Arguments& arguments, const Environment& env) {
-  auto config = read_run_config_for(arguments);
-  fit_memory(config, env.world_size);
-  const auto run = std::make_shared<Run>(prepare_run(std::move(config), {.measured = true}, env.world_size));
-  PreparedCommand command;
-  command.mesh = run->mesh;
-  command.options = run->config.mesh_options();
-  command.options.settings = resolved_config(env.world_size, run->config, run->sets, /*reads_weights=*/false);
-  command.options.settings.emplace_back("--steps and --warm-up",
-                                        fmt::format("{}, {}", arguments.steps, arguments.warm_up));
-  command.before_ranks = [run] { check_examples(run->config, run->sets); };
-  command.run = [run, arguments](Mesh& mesh) {
-    const Measurement measured = measure(*run, mesh, arguments.warm_up, arguments.steps);
-    if (mesh.rank() != 0) return 0;
-    const nlohmann::ordered_json report = {{"seconds", measured.seconds},
-                                           {"samples_per_step", measured.samples_per_step},
-                                           {"memory_peak", measured.memory_peak},
-                                           {"exchanges", measured.exchanges},
-                                           {"bytes", measured.bytes},
-                                           {"loss", measured.loss}};
-    if (arguments.report.empty()) {
-      print_data(report.dump(2) + "\n");
-    } else if (!(std::ofstream(arguments.report) << report.dump(2) << "\n").flush()) {
-      throw std::runtime_error(fmt::format("{} cannot be written", arguments.report.string()));
-    }
-    return 0;
-  };
-  return command;
-}
-
-void run_bench(const Arguments& arguments) {
+void run_bench(const BenchArguments& arguments) {
   const auto config = read_run_config_for(arguments);
-  const int64_t ranks = arguments.ranks > 0 ? arguments.ranks : 2;
+  const int64_t ranks = arguments.ranks;
   std::vector<Entrant> entrants;
   for (const auto& name : arguments.strategies) {
     const Strategy& strategy = strategy_named(name);
@@ -265,6 +277,37 @@ void run_bench(const Arguments& arguments) {
   print_result("{}, {} samples per step, {} ranks with OMP_NUM_THREADS={}, median of {} steps in {} turns\n\n{}",
                config.network.entry->architecture, config.train.batch_size, ranks, threads, arguments.steps, rounds,
                as_markdown(entrants));
+}
+
+}  // namespace
+
+ParsedCommand declare_bench(CLI::App& app) {
+  const auto arguments = std::make_shared<BenchArguments>();
+  add_config_options(app, *arguments);
+  app.add_option("--ranks", arguments->ranks, "ranks per strategy; default: 2")->check(above_zero());
+  app.add_option("--strategies", arguments->strategies,
+                 "strategies: none (one rank), dp (one process, one thread per replica), ddp, zero1, zero2, fsdp, tp "
+                 "and pp")
+      ->delimiter(',');
+  app.add_option("--steps", arguments->steps, "measured steps per strategy, over all rounds")
+      ->check(above_zero())
+      ->capture_default_str();
+  app.add_option("--rounds", arguments->rounds, "rounds in which the strategies take turns")
+      ->check(above_zero())
+      ->capture_default_str();
+  app.add_option("--format", arguments->format, "markdown or json")->check(CLI::IsMember({"markdown", "json"}));
+  return LocalCommand([arguments](const LaunchOptions&, int64_t) { return run_bench(*arguments), 0; });
+}
+
+ParsedCommand declare_measure(CLI::App& app) {
+  const auto arguments = std::make_shared<MeasureArguments>();
+  add_config_options(app, *arguments);
+  app.add_option("--steps", arguments->steps, "measured steps")->check(above_zero())->capture_default_str();
+  app.add_option("--warm-up", arguments->warm_up, "steps before the measured ones")
+      ->check(not_negative())
+      ->capture_default_str();
+  app.add_option("--report", arguments->report, "JSON file to write; default: standard output");
+  return RankCommand([arguments](const Environment& env) { return prepare_measure(*arguments, env); });
 }
 
 }  // namespace modular

@@ -1,13 +1,21 @@
-// The commands of modrun.
+// The commands of modrun. Each one declares its options in the file that implements it.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "runtime/launch/launcher.h"
 #include "runtime/mesh/mesh.h"
-#include "runtime/modrun/command_line.h"
+#include "runtime/modrun/run_config.h"
+
+namespace CLI {
+class App;
+class Validator;
+}  // namespace CLI
 
 namespace modular {
 
@@ -20,31 +28,56 @@ struct PreparedCommand {
   std::string note;                    // for the user, printed once per job; may be empty
 };
 
-// Each throws ConfigError, DataError or std::runtime_error if the command cannot run on the ranks of that world, before
-// anything starts. `env` describes this rank, or the first rank that this launcher starts.
+/// Runs in one process. `world_size` is the number of ranks of the launcher's flags. Returns the exit status.
+using LocalCommand = std::function<int(const LaunchOptions& launch, int64_t world_size)>;
 
-PreparedCommand prepare_train(const Arguments& arguments, const Environment& env);
-PreparedCommand prepare_eval(const Arguments& arguments, const Environment& env);
-PreparedCommand prepare_sample(const Arguments& arguments, const Environment& env);
-PreparedCommand prepare_predict(const Arguments& arguments, const Environment& env);
-PreparedCommand prepare_forward(const Arguments& arguments, const Environment& env);
-PreparedCommand prepare_measure(const Arguments& arguments, const Environment& env);
+/// Prepares a command that runs on ranks. `env` describes this rank, or the first rank that this launcher starts.
+/// Throws ConfigError, DataError or std::runtime_error if the command cannot run on the ranks of that world, before
+/// anything starts.
+using RankCommand = std::function<PreparedCommand(const Environment& env)>;
 
-// Commands that run in one process.
+/// A command with the values of its options.
+using ParsedCommand = std::variant<LocalCommand, RankCommand>;
 
-void show_plan(const Arguments& arguments, int64_t world_size);
-void show_advice(const Arguments& arguments);
-/// Starts jobs of its own.
-void run_bench(const Arguments& arguments);
-/// Starts jobs of its own, on this machine with the number of ranks in `launch`. Returns the exit status.
-int run_search(const Arguments& arguments, const LaunchOptions& launch);
-/// Writes arguments.outputs, the HTML page of arguments.folders.
-void write_report(const Arguments& arguments);
-void show_entries(const Arguments& arguments);
-void show_options(const Arguments& arguments);
-void prepare_data(const Arguments& arguments);
-void repartition_data(const Arguments& arguments);
-void export_checkpoint(const Arguments& arguments);
-void import_checkpoint(const Arguments& arguments);
+// Each declares the options of a command. The result reads their values, so it is called after parsing only.
+
+ParsedCommand declare_train(CLI::App& app);
+ParsedCommand declare_eval(CLI::App& app);
+ParsedCommand declare_sample(CLI::App& app);
+ParsedCommand declare_predict(CLI::App& app);
+ParsedCommand declare_forward(CLI::App& app);
+ParsedCommand declare_export(CLI::App& app);
+ParsedCommand declare_import(CLI::App& app);
+ParsedCommand declare_prepare(CLI::App& app);
+ParsedCommand declare_repartition(CLI::App& app);
+ParsedCommand declare_search(CLI::App& app);
+ParsedCommand declare_plan(CLI::App& app);
+ParsedCommand declare_advise(CLI::App& app);
+ParsedCommand declare_bench(CLI::App& app);
+ParsedCommand declare_measure(CLI::App& app);
+ParsedCommand declare_report(CLI::App& app);
+ParsedCommand declare_entries(CLI::App& app);
+ParsedCommand declare_settings(CLI::App& app);
+
+/// `modrun train`, which `modrun search` prepares for each trial.
+struct TrainArguments : ConfigArguments {
+  std::string resume;  // "yes", "auto" (resume if possible), or a checkpoint's name; "" for no
+  bool overwrite = false;
+};
+PreparedCommand prepare_train(const TrainArguments& arguments, const Environment& env);
+
+/// Checks of a number's range, with messages that name the limit.
+const CLI::Validator& above_zero();
+const CLI::Validator& not_negative();
+
+/// A command line without the program and the launcher's flags.
+struct ParsedCommandLine {
+  std::string name;  // "train", "eval", …
+  ParsedCommand command;
+  std::optional<int> exit_status;  // if the line is invalid (2), or asks for help or the version (0); both are printed
+};
+
+/// Throws ConfigError if a word after `--` is not an assignment.
+ParsedCommandLine parse_command_line(const std::vector<std::string>& words);
 
 }  // namespace modular

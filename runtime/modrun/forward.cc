@@ -6,10 +6,10 @@
 #include <stdexcept>
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/checkpoint/stored_tensors.h"
+#include "runtime/data/examples.h"
 #include "runtime/files/open_file.h"
 #include "runtime/mesh/collectives.h"
 

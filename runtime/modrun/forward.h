@@ -15,7 +15,7 @@ namespace modular {
 struct ForwardOptions {
   std::filesystem::path checkpoint;  // of a run, or a Hugging Face folder
   std::optional<ModelConfig> model;  // instead of the checkpoint's own, with the same parameters
-  std::filesystem::path inputs;      // examples (runtime/checkpoint/examples.h)
+  std::filesystem::path inputs;      // examples (runtime/data/examples.h)
   std::filesystem::path outputs;     // safetensors: logits; with labels, loss [], the mean over all targets, and with
                                      // gradients, the routers' additional losses
   bool gradients = false;            // also write gradients.<parameter>, of the loss

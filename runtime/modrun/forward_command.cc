@@ -1,11 +1,20 @@
+// Options of `modrun forward`.
+#include <CLI/CLI.hpp>
+
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/forward.h"
 #include "runtime/modrun/run_config.h"
 #include "runtime/train/resolved_config.h"
 
 namespace modular {
+namespace {
 
-PreparedCommand prepare_forward(const Arguments& arguments, const Environment& env) {
+struct ForwardArguments : ConfigArguments {
+  std::filesystem::path inputs, outputs;
+  bool gradients = false;
+};
+
+PreparedCommand prepare_forward(const ForwardArguments& arguments, const Environment& env) {
   const auto config = read_run_config_for(arguments);
   ForwardOptions options{.checkpoint = arguments.checkpoint,
                          .model = config.network,
@@ -18,7 +27,7 @@ PreparedCommand prepare_forward(const Arguments& arguments, const Environment& e
   options.parallel.dropout = false;
   options.parallel.pipeline = {};  // a single micro-batch gains nothing from a schedule
   PreparedCommand command;
-  command.mesh = config.mesh_shape(env.world_size);
+  command.mesh = config.parallel.mesh_shape(env.world_size);
   command.options = config.mesh_options();
   command.options.settings = resolved_config(env.world_size, config, {});
   add_files(command.options.settings, "--inputs", {arguments.inputs});
@@ -31,6 +40,20 @@ PreparedCommand prepare_forward(const Arguments& arguments, const Environment& e
     return 0;
   };
   return command;
+}
+
+}  // namespace
+
+ParsedCommand declare_forward(CLI::App& app) {
+  const auto arguments = std::make_shared<ForwardArguments>();
+  add_config_options(app, *arguments);
+  add_checkpoint_option(app, *arguments);
+  app.get_option("--checkpoint")->required();
+  app.add_option("--inputs", arguments->inputs, "safetensors file: input_ids, and labels, attention_mask, position_ids")
+      ->required();
+  app.add_option("--outputs", arguments->outputs, "safetensors file to write")->required();
+  app.add_flag("--gradients", arguments->gradients, "also write gradients.<parameter>, of the mean loss");
+  return RankCommand([arguments](const Environment& env) { return prepare_forward(*arguments, env); });
 }
 
 }  // namespace modular

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 
 #include "runtime/launch/failure.h"
 #include "runtime/launch/launcher.h"
@@ -27,33 +26,6 @@ namespace modular {
 namespace {
 
 constexpr int kRejected = 2;
-
-/// A command that runs in one process; nullptr if it runs on ranks.
-std::function<int()> local_command(const Arguments& arguments, const LaunchOptions& launch, int64_t world_size) {
-  if (arguments.command == "search") return [&] { return run_search(arguments, launch); };
-  const std::map<std::string, std::function<void()>> commands = {
-      {"plan", [&, world_size] { show_plan(arguments, world_size); }},
-      {"advise", [&] { show_advice(arguments); }},
-      {"bench", [&] { run_bench(arguments); }},
-      {"report", [&] { write_report(arguments); }},
-      {"entries", [&] { show_entries(arguments); }},
-      {"settings", [&] { show_options(arguments); }},
-      {"prepare", [&] { prepare_data(arguments); }},
-      {"repartition", [&] { repartition_data(arguments); }},
-      {"export", [&] { export_checkpoint(arguments); }},
-      {"import", [&] { import_checkpoint(arguments); }},
-  };
-  const auto found = commands.find(arguments.command);
-  if (found == commands.end()) return nullptr;
-  return [run = found->second] { return run(), 0; };
-}
-
-PreparedCommand prepare(const Arguments& arguments, const Environment& env) {
-  const std::map<std::string, PreparedCommand (*)(const Arguments&, const Environment&)> commands = {
-      {"train", prepare_train},     {"eval", prepare_eval},       {"sample", prepare_sample},
-      {"predict", prepare_predict}, {"forward", prepare_forward}, {"measure", prepare_measure}};
-  return commands.at(arguments.command)(arguments, env);
-}
 
 /// Everything that happens before a rank runs, in a try block that must be left before one does (see run_rank).
 struct Start {
@@ -86,7 +58,7 @@ Start start(const std::vector<std::string>& words) {
   Start result;
   try {
     result.launch = parse_launch_flags(words);
-    auto [arguments, exit_status] = parse_command_line(result.launch.rest);
+    const auto [name, parsed, exit_status] = parse_command_line(result.launch.rest);
     if (exit_status) {
       result.status = *exit_status;
       return result;
@@ -102,15 +74,15 @@ Start start(const std::vector<std::string>& words) {
       env.world_size = options.world_size();
       env.local_world_size = options.ranks_per_node;
     }
-    if (const auto local = local_command(arguments, result.launch.options, env.world_size)) {
-      result.status = local();
+    if (const auto* const local = std::get_if<LocalCommand>(&parsed)) {
+      result.status = (*local)(result.launch.options, env.world_size);
       return result;
     }
     // ATen caches the result of its first search for a GPU, and preparing searches: load the library first.
     if (!launches) gpu_count();
     result.is_awaited = true;
-    result.command = prepare(arguments, env);
-    result.command.options.settings.insert(result.command.options.settings.begin(), {"the command", arguments.command});
+    result.command = std::get<RankCommand>(parsed)(env);
+    result.command.options.settings.insert(result.command.options.settings.begin(), {"the command", name});
     // A rank of our own launcher must not repeat these checks and notes: rank 0 may already be writing.
     if (result.environment.rank == 0 && !std::getenv("MODULAR_LAUNCHED")) {
       // With several machines, a machine that comes back joins a job whose ranks are already writing: the launcher
@@ -130,7 +102,15 @@ int run(const std::vector<std::string>& words) {
   if (status != 0 || !command.run) return status;
   if (launch_line.needs_launcher()) {
     setenv("MODULAR_LAUNCHED", "1", /*overwrite=*/1);
-    return launch_self(launch_line.options, launch_line.rest, command.before_ranks);
+    // The ranks open the data themselves, so the launcher lets go of it after its checks.
+    std::function<void()> before_ranks;
+    if (launch_line.options.nodes > 1 && command.before_ranks)
+      before_ranks = [kept = std::make_shared<PreparedCommand>(command)] {
+        kept->before_ranks();
+        *kept = {};
+      };
+    command = {};
+    return launch_self(launch_line.options, launch_line.rest, before_ranks);
   }
   cpu::install_cpu_caching_allocator();
   install_fused_functions();

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -13,13 +14,18 @@
 #include "runtime/parallel/parameters/meta_construction.h"
 #include "runtime/parallel/parameters/parameter_table.h"
 #include "runtime/parallel/parameters/uneven_splits.h"
-#include "runtime/parallel/pipeline/schedule_simulator.h"
+#include "runtime/parallel/pipeline/pipeline_schedule.h"
 #include "runtime/plan/run_plan.h"
 
 namespace modular {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct PlanArguments : ConfigArguments {
+  int64_t ranks = 0;  // 0: from the launcher's flags
+  std::string format = "text";
+};
 
 double mebibytes(double bytes) { return bytes / (1 << 20); }
 
@@ -30,10 +36,10 @@ struct UnitSizes {
 };
 
 /// Where the stages of a pipeline begin, as the end of a sentence.
-std::string describe_cuts(const RunConfig& config, const Model& model, const ParameterTable& table, int64_t pp) {
-  const Plan& plan = *config.network.entry->plan;
+std::string describe_cuts(const PipelineOptions& pipeline, const Plan& plan, const Model& model,
+                          const ParameterTable& table, int64_t pp) {
   const auto costs = layer_costs(table, plan, stack_sizes(*model.module, plan));
-  auto bounds = stage_cuts(config.parallel_options().pipeline, pp, costs);
+  auto bounds = stage_cuts(pipeline, pp, costs);
   const std::string cuts = fmt::format("{}", fmt::join(bounds, ", "));
   bounds.insert(bounds.begin(), 0);
   bounds.push_back(static_cast<int64_t>(costs.size()));
@@ -155,9 +161,7 @@ std::string units_table(const std::vector<UnitSizes>& units) {
   return get_table(rows);
 }
 
-}  // namespace
-
-void show_plan(const Arguments& arguments, int64_t world_size) {
+void show_plan(const PlanArguments& arguments, int64_t world_size) {
   const int64_t ranks = arguments.ranks > 0 ? arguments.ranks : world_size;
   auto config = read_run_config_for(arguments);
   const bool chooses = config.train.micro_batches == 0;
@@ -183,10 +187,11 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
     print_result("  checkpoints are written from a copy, in addition to the peak: {:.1f} MiB in host memory\n",
                  mebibytes(static_cast<double>(copy)));
   if (const int64_t pp = plan.mesh[Axis::pp]; pp > 1) {
-    const auto schedule = training_schedule(config.parallel_options().pipeline, pp, batch.micro_batches);
+    const PipelineOptions pipeline = config.parallel_options().pipeline;
+    const auto schedule = training_schedule(pipeline, pp, batch.micro_batches);
     print_result("  pipeline    {} stages in the order of {}: ranks idle for {:.1f} % of a step\n", schedule.stages(),
                  config.parallel.schedule, 100.0 * simulate(schedule).idle_fraction);
-    print_result("              {}\n", describe_cuts(config, model, table, pp));
+    print_result("              {}\n", describe_cuts(pipeline, *entry.plan, model, table, pp));
   }
   if (const std::string& memory = config.parallel.memory; !memory.empty())
     print_result("  memory      {:.1f} MiB of parallel.memory = {}{}\n", mebibytes(static_cast<double>(plan.peak())),
@@ -196,6 +201,18 @@ void show_plan(const Arguments& arguments, int64_t world_size) {
     if (!may_be_uneven(field))
       print_result("  {} must divide model.config.{}{}\n", axis, field,
                    may_be_shared(field) ? " or be a multiple of it" : "");
+}
+
+}  // namespace
+
+ParsedCommand declare_plan(CLI::App& app) {
+  const auto arguments = std::make_shared<PlanArguments>();
+  add_config_options(app, *arguments);
+  app.add_option("--ranks", arguments->ranks, "number of ranks; default: from the launcher's flags")
+      ->check(above_zero());
+  app.add_option("--format", arguments->format, "text or json")->check(CLI::IsMember({"text", "json"}));
+  return LocalCommand(
+      [arguments](const LaunchOptions&, int64_t world_size) { return show_plan(*arguments, world_size), 0; });
 }
 
 }  // namespace modular

@@ -1,14 +1,16 @@
+// `modrun predict`.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <limits>
 #include <numeric>
 
-#include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/data/hidden_items.h"
-#include "runtime/datasets/model_checks.h"
+#include "runtime/data/examples.h"
+#include "runtime/data/masking.h"
+#include "runtime/data/model_inputs.h"
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/evaluation/predictions.h"
 #include "runtime/mesh/collectives.h"
@@ -16,7 +18,6 @@
 #include "runtime/mesh/status.h"
 #include "runtime/modrun/commands.h"
 #include "runtime/modrun/run_config.h"
-#include "runtime/modrun/trained_model.h"
 #include "runtime/train/preflight.h"
 #include "runtime/train/resolved_config.h"
 
@@ -25,6 +26,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
+
+struct PredictArguments : ConfigArguments {
+  fs::path inputs, outputs;
+  int64_t batch_size = 32;
+};
 
 constexpr auto kBetweenLines = std::chrono::seconds(10);
 
@@ -61,9 +67,8 @@ void write(SafetensorsWriter& writer, const Predictions& predictions, const Turn
   }
 }
 
-void predict_into(const fs::path& partial, const RunConfig& config, const Examples& examples, int64_t batch_size,
-                  Mesh& mesh) {
-  const auto model = load_model(config, mesh);
+void predict_into(const fs::path& partial, ParallelModel& model, const ModelConfig& network, const Examples& examples,
+                  int64_t batch_size, Mesh& mesh) {
   const int64_t dp_size = mesh.size(Axis::dp_replicate) * mesh.size(Axis::dp_shard), dp_rank = data_parallel_rank(mesh);
   const int64_t all = examples.size();
   const int64_t batch = std::min(batch_size, (all + dp_size - 1) / dp_size);
@@ -74,11 +79,11 @@ void predict_into(const fs::path& partial, const RunConfig& config, const Exampl
     const Turn turn = make_turn(number, batch, dp_rank, dp_size, all);
     Batch asked = examples.read(turn.rows);
     asked.labels.reset();
-    if (config.network.entry->task == "masked-item")
-      asked = with_next_hidden(asked, longest_sequence(config.network).value_or(std::numeric_limits<int64_t>::max()));
+    if (network.entry->task == "masked-item")
+      asked = with_next_hidden(asked, longest_sequence(network).value_or(std::numeric_limits<int64_t>::max()));
     std::optional<Predictions> found;
-    model->evaluate({&asked, 1}, [&](const Batch& seen, const at::Tensor& logits) {
-      if (mesh.coordinate(Axis::tp) == 0) found = to_predictions(config.network, seen, batch, logits);
+    model.evaluate({&asked, 1}, [&](const Batch& seen, const at::Tensor& logits) {
+      if (mesh.coordinate(Axis::tp) == 0) found = to_predictions(network, seen, batch, logits);
     });
     if (number == 0) {
       // Only ranks with predictions know the shapes; one of them creates the file for all.
@@ -97,12 +102,12 @@ void predict_into(const fs::path& partial, const RunConfig& config, const Exampl
   barrier(mesh.control(), "the predictions");
 }
 
-void predict(const RunConfig& config, const Examples& examples, int64_t batch_size, const fs::path& outputs,
-             Mesh& mesh) {
+void predict(ParallelModel& model, const ModelConfig& network, const Examples& examples, int64_t batch_size,
+             const fs::path& outputs, Mesh& mesh) {
   fs::path partial = outputs;
   partial += ".partial";
   try {
-    predict_into(partial, config, examples, batch_size, mesh);
+    predict_into(partial, model, network, examples, batch_size, mesh);
   } catch (...) {
     std::error_code ignored;
     fs::remove(partial, ignored);  // on a full disk it would use the remaining space
@@ -113,9 +118,7 @@ void predict(const RunConfig& config, const Examples& examples, int64_t batch_si
   print_to(stdout, "wrote predictions for {} samples to {}\n", examples.size(), outputs.string());
 }
 
-}  // namespace
-
-PreparedCommand prepare_predict(const Arguments& arguments, const Environment& env) {
+PreparedCommand prepare_predict(const PredictArguments& arguments, const Environment& env) {
   const auto trained = std::make_shared<TrainedModel>(prepare_model(arguments, env.world_size));
   const ModelConfig& network = trained->config.network;
   if (const std::string error = prediction_error(network); !error.empty()) throw ConfigError(error);
@@ -140,10 +143,26 @@ PreparedCommand prepare_predict(const Arguments& arguments, const Environment& e
   command.options.settings.emplace_back("--batch-size", std::to_string(arguments.batch_size));
   command.note = model_note(network, trained->config.model.checkpoint);
   command.run = [=](Mesh& mesh) {
-    predict(trained->config, *examples, arguments.batch_size, arguments.outputs, mesh);
+    const auto model = load_model(trained->config, mesh);
+    predict(*model, trained->config.network, *examples, arguments.batch_size, arguments.outputs, mesh);
     return 0;
   };
   return command;
+}
+
+}  // namespace
+
+ParsedCommand declare_predict(CLI::App& app) {
+  const auto arguments = std::make_shared<PredictArguments>();
+  add_config_options(app, *arguments);
+  add_checkpoint_option(app, *arguments);
+  app.add_option("--inputs", arguments->inputs, "safetensors file of examples, with or without labels")->required();
+  app.add_option("--outputs", arguments->outputs, "safetensors file to write: labels and scores, items or embeddings")
+      ->required();
+  app.add_option("--batch-size", arguments->batch_size, "samples per forward and rank")
+      ->check(above_zero())
+      ->capture_default_str();
+  return RankCommand([arguments](const Environment& env) { return prepare_predict(*arguments, env); });
 }
 
 }  // namespace modular

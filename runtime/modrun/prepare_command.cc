@@ -1,5 +1,7 @@
+// `modrun prepare` and `modrun repartition`: write training data.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 
@@ -7,8 +9,9 @@
 #include "runtime/checkpoint/label_table.h"
 #include "runtime/checkpoint/tokenizer_files.h"
 #include "runtime/config/config_field.h"
-#include "runtime/config/printed_command.h"
-#include "runtime/datasets/model_checks.h"
+#include "runtime/data/files.h"
+#include "runtime/data/model_inputs.h"
+#include "runtime/datasets/partitions.h"
 #include "runtime/files/open_file.h"
 #include "runtime/mesh/print.h"
 #include "runtime/modrun/commands.h"
@@ -19,14 +22,27 @@
 namespace modular {
 namespace {
 
+struct PrepareArguments : ConfigArguments {
+  std::vector<std::string> sources, texts, prompt_names;
+  std::string entry, label, prompt, chat, documents = "files", python = "python3";
+  std::filesystem::path tokenizer, out;
+  std::optional<int64_t> seq_len;
+  int64_t jobs = 2, shard_bytes = int64_t{8} << 20;
+};
+
+struct RepartitionArguments {
+  std::vector<std::string> files;
+  int64_t rows = 10'000;
+  std::filesystem::path out;
+};
+
 constexpr double kMega = 1e6;
 
 /// The tokenizer of --tokenizer, or of the weights.
-std::filesystem::path get_tokenizer(const Arguments& arguments, const RunConfig& config) {
-  if (!arguments.prepare.tokenizer.empty()) return arguments.prepare.tokenizer;
-  const auto of_weights = config.model.checkpoint.empty()
-                              ? std::filesystem::path()
-                              : tokenizer_of_weights(config.model.checkpoint, config.network.base);
+std::filesystem::path get_tokenizer(const PrepareArguments& arguments, const ModelConfig& network,
+                                    const std::string& weights) {
+  if (!arguments.tokenizer.empty()) return arguments.tokenizer;
+  const auto of_weights = weights.empty() ? std::filesystem::path() : tokenizer_of_weights(weights, network.base);
   if (of_weights.empty()) throw ConfigError("there is no tokenizer: name its folder with --tokenizer");
   return of_weights;
 }
@@ -79,8 +95,8 @@ class Progress {
 };
 
 /// Whether the model's config has a padding id, and a different one: some classifiers find the end of a row by it.
-bool pads_otherwise(const RunConfig& config, int64_t padding) {
-  for (const ConfigField& field : model_fields(*config.network.config)) {
+bool pads_otherwise(const ModelConfig& network, int64_t padding) {
+  for (const ConfigField& field : model_fields(*network.config)) {
     if (field.path != "model.config.pad_token_id") continue;
     if (const auto* const* id = std::get_if<int64_t*>(&field.value)) return **id != padding;
     if (const auto* const* id = std::get_if<std::optional<int64_t>*>(&field.value)) return **id != padding;
@@ -110,7 +126,7 @@ std::string summary(const Prepared& prepared, const RunConfig& config, const std
   if (config.model.pad_vocab_to_multiple_of > 0)
     text += fmt::format(" --set model.pad_vocab_to_multiple_of={}", config.model.pad_vocab_to_multiple_of);
   if (!config.model.base.empty()) text += fmt::format(" --set {}", shell_word("model.base=" + config.model.base));
-  if (prepared.padding && pads_otherwise(config, *prepared.padding))
+  if (prepared.padding && pads_otherwise(config.network, *prepared.padding))
     text += fmt::format(" --set model.config.pad_token_id={}", *prepared.padding);
   if (running && prepared.mask && config.network.entry->task == "masked-lm")
     text += fmt::format(" --set data.mask_token={}", *prepared.mask);
@@ -119,11 +135,8 @@ std::string summary(const Prepared& prepared, const RunConfig& config, const std
   return text;
 }
 
-}  // namespace
-
-void prepare_data(const Arguments& arguments) {
-  const PrepareArguments& asked = arguments.prepare;
-  Arguments of_model = arguments;
+void prepare_data(const PrepareArguments& asked) {
+  ConfigArguments of_model = asked;
   if (!asked.entry.empty()) of_model.settings.push_back("model.entry=" + asked.entry);
   const RunConfig config = read_run_config_for(of_model);
   const bool embeds = config.network.entry->task == "sentence-embedding";
@@ -134,7 +147,7 @@ void prepare_data(const Arguments& arguments) {
                          .columns = {asked.texts, asked.label, asked.prompt, asked.chat},
                          .reading = {asked.documents == "lines", asked.shard_bytes, asked.python, !asked.chat.empty()},
                          .length = {asked.seq_len, longest_sequence(config.network)},
-                         .tokenizer = get_tokenizer(arguments, config),
+                         .tokenizer = get_tokenizer(asked, config.network, config.model.checkpoint),
                          .vocabulary = {},
                          .adds_rows = !config.model.checkpoint.empty(),
                          .jobs = asked.jobs,
@@ -166,6 +179,62 @@ void prepare_data(const Arguments& arguments) {
     print_to(stdout, "{} is complete: nothing to prepare\n", asked.out.string());
   else
     print_to(stdout, "{}\n", summary(prepared, config, asked.out));
+}
+
+void repartition_data(const RepartitionArguments& asked) {
+  std::vector<std::filesystem::path> files;
+  for (const DataFile& file : find_data_files({.format = "parquet", .paths = asked.files}).training)
+    files.push_back(file.path);
+  repartition(files, asked.rows, asked.out,
+              [&](size_t done) { print_to(stdout, "{} of {} files\n", done, files.size()); });
+  print_to(stdout, "{} holds {} files with row groups of {} rows\n", asked.out.string(), files.size(), asked.rows);
+}
+
+}  // namespace
+
+ParsedCommand declare_prepare(CLI::App& app) {
+  const auto arguments = std::make_shared<PrepareArguments>();
+  app.add_option("SOURCE", arguments->sources, ".txt, .jsonl, .csv and .parquet files, and folders of them")
+      ->required();
+  app.add_option(
+      "--tokenizer", arguments->tokenizer,
+      "a folder with tokenizer.json or a SentencePiece .model, or such a file; default: that of --checkpoint");
+  app.add_option("--entry", arguments->entry, "the model that will read the data: short for --set model.entry=NAME");
+  app.add_option("--out", arguments->out, "folder to write")->required();
+  app.add_option("--text", arguments->texts, "columns with texts, e.g. question,answer; default: text")->delimiter(',');
+  app.add_option("--label", arguments->label, "column with labels, for seq2seq with target texts");
+  app.add_option("--prompt", arguments->prompt,
+                 "causal-lm: column with the prompt, which precedes the text and is not a target");
+  app.add_option("--prompt-names", arguments->prompt_names,
+                 "sentence-embedding: names of prompts in config_sentence_transformers.json to prepend to the texts "
+                 "of each column, e.g. query,document, or one name for all; default: the file's default prompt")
+      ->delimiter(',');
+  app.add_option("--chat", arguments->chat,
+                 "causal-lm: column with lists of messages, of which the assistant's are targets, instead of --text");
+  app.add_option("--seq-len", arguments->seq_len, "ids per example; default: those of the longest")
+      ->check(above_zero());
+  app.add_option("--documents", arguments->documents, "documents of .txt files: files (one per file) or lines")
+      ->check(CLI::IsMember({"files", "lines"}))
+      ->capture_default_str();
+  app.add_option("--jobs", arguments->jobs, "cores to use")->check(above_zero())->capture_default_str();
+  app.add_option("--shard-size", arguments->shard_bytes, "bytes of sources per written file, e.g. 8MiB")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->check(above_zero())
+      ->capture_default_str();
+  app.add_option("--python", arguments->python, "Python with the package tokenizers")->capture_default_str();
+  add_setting_option(app, *arguments, "KEY=VALUE: a config value of the model, e.g. model.config.vocab_size");
+  add_checkpoint_option(app, *arguments);
+  return LocalCommand([arguments](const LaunchOptions&, int64_t) { return prepare_data(*arguments), 0; });
+}
+
+ParsedCommand declare_repartition(CLI::App& app) {
+  const auto arguments = std::make_shared<RepartitionArguments>();
+  app.add_option("FILES", arguments->files, "Parquet files, and folders of them")->required();
+  app.add_option("--rows", arguments->rows, "rows per row group; the last one of a file may have fewer")
+      ->check(above_zero())
+      ->capture_default_str();
+  app.add_option("--out", arguments->out, "folder to write")->required();
+  return LocalCommand([arguments](const LaunchOptions&, int64_t) { return repartition_data(*arguments), 0; });
 }
 
 }  // namespace modular

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <stdlib.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -11,8 +12,8 @@
 #include <optional>
 
 #include "runtime/config/config_field.h"
-#include "runtime/datasets/data_sets.h"
-#include "runtime/datasets/sentence_data.h"
+#include "runtime/datasets/inferred_config.h"
+#include "runtime/datasets/run_datasets.h"
 #include "runtime/launch/launcher.h"
 #include "runtime/launch/process.h"
 #include "runtime/mesh/libraries.h"
@@ -27,12 +28,18 @@
 namespace modular {
 namespace {
 
+struct SearchArguments : ConfigArguments {
+  std::string resume;   // "yes" to continue the study; empty for no
+  int64_t trials = 0;   // 0: from the config
+  int64_t workers = 1;  // trials at a time
+};
+
 /// Options of the search do not apply to trials.
 bool is_of_search(const std::string& setting) { return setting.starts_with("search."); }
 
-Arguments of_trial(const Arguments& arguments, const TrialConfig& settings, const std::filesystem::path& folder) {
-  Arguments trial = arguments;
-  trial.command = "train";
+TrainArguments of_trial(const SearchArguments& arguments, const TrialConfig& settings,
+                        const std::filesystem::path& folder) {
+  TrainArguments trial{arguments};
   std::erase_if(trial.settings, is_of_search);
   for (const auto& [key, value] : settings) trial.settings.push_back(key + "=" + value);
   trial.settings.push_back("train.dir=" + folder.string());
@@ -41,9 +48,9 @@ Arguments of_trial(const Arguments& arguments, const TrialConfig& settings, cons
 }
 
 /// Why a trial with these values cannot start; empty if it can.
-std::string find_error(const Arguments& arguments, const TrialConfig& settings, const SearchConfig& search,
+std::string find_error(const SearchArguments& arguments, const TrialConfig& settings, const SearchConfig& search,
                        const Environment& env) {
-  Arguments trial = of_trial(arguments, settings, search.dir / "trials/none");
+  TrainArguments trial = of_trial(arguments, settings, search.dir / "trials/none");
   trial.resume.clear();  // independent of any run's config or checkpoint
   try {
     prepare_train(trial, env);
@@ -55,7 +62,7 @@ std::string find_error(const Arguments& arguments, const TrialConfig& settings, 
 
 /// Rejects a value, or an end of a range, with which no trial can start, neither with the config's own values nor with
 /// those of a few trials.
-void check_values(const Arguments& arguments, const SearchConfig& search, const Environment& env) {
+void check_values(const SearchArguments& arguments, const SearchConfig& search, const Environment& env) {
   constexpr int64_t kTried = 16;
   for (const Dimension& dimension : search.space) {
     std::vector<std::string> values = dimension.choices;
@@ -75,12 +82,12 @@ void check_values(const Arguments& arguments, const SearchConfig& search, const 
 }
 
 /// Rejects objectives that runs of this config do not have.
-void check_objectives(const RunConfig& config, const std::vector<DataSet>& sets, const SearchConfig& search) {
+void check_objectives(const RunConfig& config, const std::vector<RunDataset>& sets, const SearchConfig& search) {
   std::vector<std::string> known(kRunObjectives.begin(), kRunObjectives.end());
   std::ranges::transform(own_objectives(), std::back_inserter(known), &OwnObjective::name);
   if (!search.objective_command.empty()) known.emplace_back(kCommandObjective);
   const size_t without_validation_set = known.size();
-  if (std::ranges::any_of(sets, &DataSet::has_validation)) {
+  if (std::ranges::any_of(sets, &RunDataset::has_validation)) {
     known.emplace_back("val_loss");
     std::ranges::transform(config.eval_metrics(), std::back_inserter(known), &Metric::name);
   }
@@ -92,7 +99,7 @@ void check_objectives(const RunConfig& config, const std::vector<DataSet>& sets,
 }
 
 /// Rejects a pruner that would have nothing to compare until a trial ends.
-void check_pruner(const RunConfig& config, const SearchConfig& search) {
+void check_pruner(const EvalSection& eval, const SearchConfig& search) {
   if (search.pruner.empty()) return;
   const std::string& objective = search.objectives.front().name;
   const bool is_own = std::ranges::find(own_objectives(), objective, &OwnObjective::name) != own_objectives().end();
@@ -101,16 +108,16 @@ void check_pruner(const RunConfig& config, const SearchConfig& search) {
         fmt::format("search.pruner is \"{}\", and search.objective is {}, which is only known after a trial: set it to "
                     "val_loss or a metric, or leave the pruner out",
                     search.pruner, objective));
-  if (config.eval.every <= 0)
+  if (eval.every <= 0)
     throw ConfigError(
         fmt::format("search.pruner is \"{}\", and eval.every {}: set it to a number of steps, after which "
                     "trials are compared",
-                    search.pruner, config.eval.every));
+                    search.pruner, eval.every));
 }
 
 /// CUDA_VISIBLE_DEVICES for each concurrent trial; empty on CPU, or for one trial at a time.
-std::vector<std::string> list_gpus(const RunConfig& config, int64_t ranks, int64_t workers) {
-  const int64_t gpus = workers > 1 && config.train.device != "cpu" ? gpu_count() : 0;
+std::vector<std::string> list_gpus(const TrainSection& train, int64_t ranks, int64_t workers) {
+  const int64_t gpus = workers > 1 && train.device != "cpu" ? gpu_count() : 0;
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (gpus == 0) return {};
   return assign_gpus(gpus, visible ? visible : "", ranks, workers);
@@ -157,14 +164,12 @@ int report_best(const SearchConfig& search, const Study& study) {
   return 0;
 }
 
-}  // namespace
-
-int run_search(const Arguments& arguments, const LaunchOptions& launch_options) {
+int run_search(const SearchArguments& arguments, const LaunchOptions& launch_options) {
   if (launch_options.nodes > 1) throw ConfigError("modrun search runs trials on this machine only: leave --nnodes out");
   if (std::getenv("RANK"))
     throw ConfigError("modrun search starts the ranks of its trials itself: run it once, without a launcher");
   std::vector<std::string> known;
-  Arguments plain = arguments;
+  ConfigArguments plain = arguments;
   std::erase_if(plain.settings, is_of_search);
   RunConfig config = read_run_config_for(plain);
   for (const auto& fields : {section_fields(config), model_fields(*config.network.config)})
@@ -177,11 +182,12 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   const int64_t ranks = launch_options.ranks_per_node, workers = arguments.workers;
   Environment env{.world_size = ranks, .local_world_size = ranks};
   check_values(arguments, search, env);
-  std::vector<DataSet> sets = find_data_sets(config);
+  std::vector<RunDataset> sets = find_data_sets(config);
+  if (needs_sentence_loss(config)) open_datasets(config, sets);
   choose_sentence_loss(config, sets);
   check_objectives(config, sets, search);
-  check_pruner(config, search);
-  const std::vector<std::string> gpus = list_gpus(config, ranks, workers);
+  check_pruner(config.eval, search);
+  const std::vector<std::string> gpus = list_gpus(config.train, ranks, workers);
 
   check_study_folder(search, !arguments.resume.empty());  // before starting Python
   std::optional<PythonBackend> backend;
@@ -195,13 +201,13 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   env.local_world_size *= workers;  // they share this machine's memory
   const StartTrial start = [&](const Trial& trial, int64_t at) {
     const auto folder = study.run_folder(trial.number);
-    const Arguments of_this = of_trial(arguments, trial.settings, folder);
+    const TrainArguments of_this = of_trial(arguments, trial.settings, folder);
     prepare_train(of_this, env).before_ranks();
     LaunchOptions options = launch_options;
     options.quiet = true;
     options.log_folder = (folder / "logs").string();
     std::filesystem::create_directories(options.log_folder);
-    std::vector<std::string> words = split_words("train", of_this);
+    std::vector<std::string> words = config_words("train", of_this);
     words.emplace_back("--resume=auto");
     return std::make_unique<BackgroundTask>(folder / "logs/launcher.log", [=, &search, &gpus](std::string& answer) {
       if (!gpus.empty()) setenv("CUDA_VISIBLE_DEVICES", gpus[static_cast<size_t>(at)].c_str(), /*overwrite=*/1);
@@ -210,6 +216,25 @@ int run_search(const Arguments& arguments, const LaunchOptions& launch_options) 
   };
   const int status = run_trials(search, study, backend ? &*backend : nullptr, workers, start);
   return status == 0 ? report_best(search, study) : status;
+}
+
+}  // namespace
+
+ParsedCommand declare_search(CLI::App& app) {
+  const auto arguments = std::make_shared<SearchArguments>();
+  app.add_option("CONFIG,-c,--config", arguments->config, "TOML file with [search] and [search.space]")->required();
+  add_setting_option(app, *arguments, "KEY=VALUE: a config value of all trials, or of the search: search.seed=2");
+  add_trust_option(app, *arguments);
+  add_mesh_options(app, *arguments);
+  app.add_option("--trials", arguments->trials, "maximum number of trials; default: search.trials")
+      ->check(above_zero());
+  app.add_option("--workers", arguments->workers,
+                 "concurrent trials on this machine, each a job of --nproc-per-node ranks; they share cores and "
+                 "memory, and each has its own GPUs")
+      ->check(above_zero())
+      ->capture_default_str();
+  app.add_flag("--resume{yes}", arguments->resume, "continue the study in search.dir");
+  return LocalCommand([arguments](const LaunchOptions& launch, int64_t) { return run_search(*arguments, launch); });
 }
 
 }  // namespace modular

@@ -1,3 +1,5 @@
+// `modrun train`.
+#include <CLI/CLI.hpp>
 #include <optional>
 #include <utility>
 
@@ -26,7 +28,7 @@ namespace {
 /// Resolves --resume after a restart of the job's ranks: they continue with the files that they left. The first rank
 /// checks whether this job started the run in the folder. The others wait for its decision, as they may find an older
 /// run, and the checkpoint that they were told to resume may have been removed since (checkpoint.keep).
-RunRequest make_request(const Arguments& arguments, const std::string& folder, const Environment& env) {
+RunRequest make_request(const TrainArguments& arguments, const std::string& folder, const Environment& env) {
   if (env.attempt > 0 && env.rank > 0) return {.follows = true, .rank = env.rank};
   const bool goes_on = env.attempt > 0 && is_marked_by_this_job(folder);
   if (goes_on || arguments.resume == "auto") return {.automatic = true, .rank = env.rank};
@@ -42,7 +44,7 @@ void add_line(std::string& text, const std::string& line) {
 
 }  // namespace
 
-PreparedCommand prepare_train(const Arguments& arguments, const Environment& env) {
+PreparedCommand prepare_train(const TrainArguments& arguments, const Environment& env) {
   auto config = read_run_config_for(arguments);
   fit_memory(config, env.world_size);
   const RunRequest request = make_request(arguments, config.train.dir, env);
@@ -63,8 +65,8 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& env
     check_machine_memory(run->config, run->mesh, ranks, machine_memory());
     check_run_folder(*run);
     check_tokenizer(run->config);  // first, as it explains errors of data with ids of another tokenizer
-    check_examples(run->config, run->sets);
-    check_wandb(run->config);
+    validate_datasets(run->config, run->sets);
+    check_wandb(run->config.metrics, run->config.train.dir);
     // Detect a missing Python for the final sample now, not at the end.
     if (const auto& sample = run->config.sample; !sample.prompt.empty())
       if (const auto tokenizer = tokenizer_of_run(run->config); !tokenizer.empty())
@@ -84,6 +86,16 @@ PreparedCommand prepare_train(const Arguments& arguments, const Environment& env
     return signal == 0 ? 0 : 128 + signal;
   };
   return command;
+}
+
+ParsedCommand declare_train(CLI::App& app) {
+  const auto arguments = std::make_shared<TrainArguments>();
+  add_config_options(app, *arguments);
+  auto* const resume = app.add_flag("--resume{yes}", arguments->resume,
+                                    "continue from the newest checkpoint of train.dir; --resume=auto starts a run if "
+                                    "there is none; --resume=step-00000100 continues from that checkpoint");
+  app.add_flag("--overwrite", arguments->overwrite, "start over in a folder that holds a run")->excludes(resume);
+  return RankCommand([arguments](const Environment& env) { return prepare_train(*arguments, env); });
 }
 
 }  // namespace modular

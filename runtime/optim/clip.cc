@@ -1,4 +1,4 @@
-#include "runtime/optim/clip.h"
+#include "runtime/optim/optimizer.h"
 
 #include <ATen/record_function.h>
 

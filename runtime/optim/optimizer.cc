@@ -6,8 +6,8 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "runtime/parallel/parameters/known_values.h"
 #include "runtime/parallel/parameters/parameter_table.h"
+#include "runtime/parallel/step/dry_run_hooks.h"
 
 namespace modular {
 namespace {
@@ -15,6 +15,14 @@ namespace {
 bool decays(const ShardedParameter& parameter) {
   return parameter.global_shape.size() >= 2 && !parameter.name.ends_with("A_log");
 }
+
+/// State of optimizers whose options do not change it. Adafactor's rows and columns are negligible.
+template <int elements>
+double least_state(const OptimizerOptions&) {
+  return elements;
+}
+
+double momentum_state(const OptimizerOptions& options) { return options.momentum > 0.0 ? 1.0 : 0.0; }
 
 const UpdateRule& select_rule(const OptimizerKind& kind, bool layer_matrix) {
   return layer_matrix ? *kind.layer_matrix_rule : *kind.other_rule;
@@ -34,10 +42,14 @@ void divide_gradients(std::span<const Updated> parameters, const at::Tensor& div
 
 const std::vector<OptimizerKind>& optimizer_kinds() {
   static const std::vector<OptimizerKind> kinds = {
-      {"adamw", &kAdamW, &kAdamW, {"beta1", "beta2", "eps"}},
-      {"sgd", &kSgd, &kSgd, {"momentum", "nesterov"}},
-      {"adafactor", &kAdafactor, &kAdafactor, {"beta2_decay", "eps1", "eps2", "clip_threshold"}},
-      {"muon", &kMuon, &kAdamW, {"momentum", "nesterov", "ns_steps", "adjust_lr", "beta1", "beta2", "eps"}},
+      {"adamw", &kAdamW, &kAdamW, {"beta1", "beta2", "eps"}, least_state<2>},
+      {"sgd", &kSgd, &kSgd, {"momentum", "nesterov"}, momentum_state},
+      {"adafactor", &kAdafactor, &kAdafactor, {"beta2_decay", "eps1", "eps2", "clip_threshold"}, least_state<0>},
+      {"muon",
+       &kMuon,
+       &kAdamW,
+       {"momentum", "nesterov", "ns_steps", "adjust_lr", "beta1", "beta2", "eps"},
+       least_state<1>},
   };
   return kinds;
 }
@@ -46,15 +58,6 @@ const OptimizerKind& optimizer_kind(std::string_view name) {
   const auto found = std::ranges::find(optimizer_kinds(), name, &OptimizerKind::name);
   if (found == optimizer_kinds().end()) throw std::invalid_argument("unknown optimizer " + std::string(name));
   return *found;
-}
-
-ShardedParameter state_like(const ShardedParameter& parameter, const std::string& what) {
-  ShardedParameter kept = parameter;
-  kept.name = "optimizer." + what + "." + parameter.name;
-  kept.local = at::zeros_like(parameter.local, at::MemoryFormat::Contiguous);
-  kept.grad.reset();
-  kept.rounded.reset();
-  return kept;
 }
 
 const ParameterGroup* find_group(const std::vector<ParameterGroup>& groups, const std::vector<std::string>& names) {

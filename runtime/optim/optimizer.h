@@ -1,4 +1,5 @@
-// The optimizer of a model's parameters: its update rules, its options by parameter group, and its state.
+// The optimizer of a model's parameters: its update rules, its options by parameter group, and its state; and gradient
+// clipping.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,7 +11,6 @@
 #include <vector>
 
 #include "runtime/mesh/mesh.h"
-#include "runtime/optim/clip.h"
 #include "runtime/optim/options.h"
 #include "runtime/optim/update_rule.h"
 #include "runtime/parallel/parameters/sharded_parameter.h"
@@ -23,6 +23,10 @@ struct OptimizerKind {
   const UpdateRule* layer_matrix_rule;
   const UpdateRule* other_rule;
   std::vector<std::string_view> settings;  // members of OptimizerOptions that it reads in addition to the common ones
+  double (*least_state)(const OptimizerOptions& options);  // elements of state per element of a parameter, at least
+
+  /// Whether an update needs more of a parameter than a rank's own slices.
+  bool communicates() const { return !layer_matrix_rule->axes.empty() || !other_rule->axes.empty(); }
 };
 
 /// All optimizers: "adamw", "sgd", "adafactor" and "muon".
@@ -30,6 +34,30 @@ const std::vector<OptimizerKind>& optimizer_kinds();
 
 /// The optimizer with this name. Throws std::invalid_argument if there is none.
 const OptimizerKind& optimizer_kind(std::string_view name);
+
+// The norm of the full gradient, and gradient clipping by norm (Pascanu et al., On the difficulty of training recurrent
+// neural networks). Both are computed on the gradients' device, so the host does not wait for them.
+
+/// Norm of the model's full gradient, the same on every rank and on every mesh; on the mesh's device.
+struct GradientNorm {
+  at::Tensor norm;       // [] float64: the Euclidean norm
+  at::Tensor is_finite;  // [] float64: 1, or 0 if the norm or a rank's loss is not finite
+};
+
+/// Collective over the world (one all-reduce of two numbers). Each slice counts on the rank that owns it. `loss` [] is
+/// this rank's part of the loss; if undefined, losses are not checked.
+GradientNorm find_gradient_norm(const std::vector<ShardedParameter>& parameters, Mesh& mesh,
+                                const at::Tensor& loss = {});
+
+/// Changes to the gradients before the update. An undefined member changes nothing.
+struct Clipping {
+  at::Tensor divisor;  // [] float64: divisor of the gradients, at least 1
+  at::Tensor skipped;  // [] float64: 1 to skip the update, else 0
+};
+
+/// Clips a gradient of this norm to at most `max_norm`; a max_norm of 0 does not clip. The update is skipped if the
+/// norm or the loss is not finite.
+Clipping clipping_to(double max_norm, const GradientNorm& gradient);
 
 /// Updates the slices of a model that a rank keeps. Every rank of a pipeline stage constructs it, and calls step(),
 /// with the same parameters in the same order.

@@ -1,4 +1,4 @@
-#include "runtime/optim/schedule.h"
+#include "runtime/optim/options.h"
 
 #include <algorithm>
 #include <cmath>

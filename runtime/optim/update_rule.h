@@ -10,11 +10,22 @@
 #include <vector>
 
 #include "runtime/mesh/mesh.h"
-#include "runtime/optim/holders.h"
 #include "runtime/optim/options.h"
 #include "runtime/parallel/parameters/sharded_parameter.h"
 
 namespace modular {
+
+/// The slices of a parameter that each rank of a group holds. Any two slices are either equal or disjoint.
+struct Holders {
+  std::vector<std::vector<ParameterSlice>> slices;
+  // Parallel to `slices`: whether no earlier rank holds the same slice. These slices cover the full parameter once.
+  std::vector<std::vector<bool>> first;
+};
+
+/// The holders of each parameter among the ranks of `group`. Collective: every rank passes the same parameters. A null
+/// group stands for this rank alone.
+std::vector<Holders> find_holders(std::span<const ShardedParameter* const> parameters, const ProcessGroup& group,
+                                  const at::Device& device);
 
 /// A parameter and its optimizer state.
 struct Updated {

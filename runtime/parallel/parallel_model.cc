@@ -11,21 +11,36 @@
 #include <utility>
 
 #include "runtime/mesh/collectives.h"
+#include "runtime/model/fsdp.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/fsdp/unit_scopes.h"
-#include "runtime/parallel/memory/copy_to_device.h"
-#include "runtime/parallel/memory/recomputed_operations.h"
+#include "runtime/parallel/memory/host_transfers.h"
+#include "runtime/parallel/memory/saved_tensors.h"
 #include "runtime/parallel/parallel_model_state.h"
-#include "runtime/parallel/parameters/known_values.h"
-#include "runtime/parallel/pipeline/running_sum.h"
+#include "runtime/parallel/step/dry_run_hooks.h"
 
 namespace modular {
 namespace {
 
-/// Number of non-padding positions of the batch.
-int64_t get_positions(const Batch& batch) {
-  return batch.attention_mask.defined() ? batch.attention_mask.ne(0).sum().item<int64_t>() : batch.leading().numel();
-}
+/// Runs units as plain calls, each in a profiler scope with its name.
+class UnitScopes final : public fsdp::Units {
+ public:
+  /// `units` must outlive this object.
+  explicit UnitScopes(const std::vector<ModelUnit>& units) : units_(units) {}
+
+  std::vector<at::Tensor> run(nn::Module& module, const std::vector<at::Tensor>& inputs, const Body& body) override {
+    RECORD_USER_SCOPE(name_for(module));
+    return body(inputs);
+  }
+
+ private:
+  std::string name_for(const nn::Module& module) const {
+    for (const ModelUnit& unit : units_)
+      if (unit.module == &module && !unit.name.empty()) return unit.name;
+    return module.name();
+  }
+
+  const std::vector<ModelUnit>& units_;
+};
 
 /// Returns the batch with its tensors on `device`.
 Batch copied_to(const at::Device& device, Batch batch) {
@@ -55,84 +70,55 @@ std::vector<double> on_host(const at::Tensor& numbers) {
 }
 
 }  // namespace
+
 ParallelModel::~ParallelModel() = default;
 
 std::vector<ShardedParameter>& ParallelModel::parameters() { return state_->slices; }
 std::vector<ShardedParameter>& ParallelModel::buffers() { return state_->buffers; }
 Mesh& ParallelModel::mesh() { return state_->mesh; }
 
-void ParallelModel::parameters_changed() {
-  at::NoGradGuard no_grad;
+void ParallelModel::parameters_changed() { state_->parameters_changed(); }
+
+void ParallelModel::State::parameters_changed() {
+  const at::NoGradGuard no_grad;
   std::set<size_t> to_refresh;
-  for (size_t i = 0; i < state_->slices.size(); ++i)
-    if (!std::exchange(state_->slices[i].compute_copy_is_fresh, false))
-      to_refresh.insert(state_->layout_indices[i].first);
-  for (const size_t unit : to_refresh) state_->units[unit].refresh();
+  for (size_t i = 0; i < slices.size(); ++i)
+    if (!std::exchange(slices[i].compute_copy_is_fresh, false)) to_refresh.insert(layout_indices[i].first);
+  for (const size_t unit : to_refresh) units[unit].refresh();
 }
 
-void ParallelModel::State::begin_step(size_t micro_batches) {
-  const bool single_backward = has_local_compute_copy() && micro_batches == 1 && !replicas;
+void ParallelModel::State::clear_gradients(size_t micro_batches) {
   for (ShardedParameter& slice : slices) slice.grad.reset();
-  for (UnitParameters& unit : units) unit.begin_step(single_backward);
-  if (runner) runner->begin_step();
+  for (UnitParameters& unit : units) unit.begin_step(has_gradients_in_place(micro_batches));
 }
 
 Outputs ParallelModel::State::forward(const Batch& batch) {
   RECORD_USER_SCOPE("forward");
-  if (dropout) dropout->begin_forward(batch);
-  if (routers) routers->begin_forward(batch, pipeline ? pipeline->running() : 0);
-  SavedTensors::Frame frame(saved ? &*saved : nullptr, {});
+  const int64_t stage = pipeline ? pipeline->running() : 0;
+  for (const auto& feature : features) feature->before_forward(batch, stage);
+  SavedTensors::Frame frame(saved.get(), {});
   Outputs outputs = model.forward(batch);
   frame.finish(/*offload=*/false);
   return outputs;
 }
 
-void ParallelModel::State::backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step,
-                                    bool with_root) {
+void ParallelModel::State::backward(const std::function<void()>& autograd, const StageBackward& kind) {
+  for (const auto& feature : features) feature->before_backward(kind);
   RECORD_USER_SCOPE("backward");
-  if (runner) runner->begin_backward(last_of_stage, last_of_step);
   autograd();
-  if (runner) {
-    runner->end_backward(with_root);
-  } else if (!in_place) {
-    for (UnitParameters& unit : units) unit.start_reduction();
-  }
+  for (const auto& feature : features) feature->after_backward(kind);
 }
 
-void ParallelModel::State::end_step() {
-  if (runner) runner->end_step();
-  for (size_t i = 0; i < slices.size(); ++i) {
-    if (!slices[i].trainable) continue;
-    if (in_place) {
-      slices[i].grad = placement(i).registered.grad();
-      if (!slices[i].grad.defined()) slices[i].grad = at::zeros_like(slices[i].local);
-    } else {
-      slices[i].grad = units[layout_indices[i].first].gradient(placement(i));
-    }
-  }
-  shared_slices.sum_gradients(slices);
-  for (const size_t slice : in_every_stage) {
-    slices[slice].grad = slices[slice].grad.contiguous();
-    if (slices[slice].grad.numel() == 0) continue;
-    all_reduce(mesh.group({Axis::pp}), slices[slice].grad, "the gradient of " + slices[slice].name).wait();
-  }
-  if (!shared_between_stages.empty()) {
-    std::vector<at::Tensor> shared;
-    for (const size_t slice : shared_between_stages) shared.push_back(slices[slice].grad);
-    pipeline->sum_between_ends(shared);
-  }
-  if (!options.offload.optimizer) return;
-  host_gradients.take(slices, mesh.device());
-  for (UnitParameters& unit : units) unit.begin_step();  // frees the gradients on the device
+void ParallelModel::State::finish_gradients() {
+  for (const auto& feature : features) feature->end_step();
+  for (size_t i = 0; i < slices.size(); ++i)
+    if (slices[i].trainable) slices[i].grad = units[layout_indices[i].first].gradient(placement(i));
+  for (const auto& feature : features) feature->reduce_gradients(slices);
 }
 
 StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
-  const auto forward = [this](const Batch& batch) {
-    if (runner) runner->enter_stage(pipeline->running());
-    return this->forward(batch);
-  };
-  // A unit's backward is one node, which unshards, computes all gradients and reduces them: it cannot be split.
-  const bool can_cut = !runner;
+  // An FSDP unit's backward is one node, which unshards, computes all gradients and reduces them: it cannot be split.
+  const bool can_cut = !in_forwards.units;
   const size_t all = pipeline->own_stages().size() * micro_batches;
   const auto run_backward = [this, can_cut, micro_batches, all, done = std::map<int64_t, size_t>(),
                              done_of_all = size_t{}](const PipelineAction& action,
@@ -141,43 +127,15 @@ StageFunctions ParallelModel::State::stage_functions(size_t micro_batches) {
       RECORD_USER_SCOPE("backward of inputs");
       return autograd();
     }
-    const bool last_of_stage = ++done[action.stage] == micro_batches;
-    backward(autograd, last_of_stage, /*last_of_step=*/++done_of_all == all, stages_with_root.contains(action.stage));
+    backward(autograd, {.last_of_stage = ++done[action.stage] == micro_batches,
+                        .last_of_step = ++done_of_all == all,
+                        .with_root = stages_with_root.contains(action.stage)});
   };
-  return {forward, run_backward, can_cut};
+  return {[this](const Batch& batch) { return forward(batch); }, run_backward, can_cut};
 }
 
-int64_t ParallelModel::State::count_own_targets(std::span<const Batch> micro_batches) const {
-  if (sentences) return sentences->targets(micro_batches);
-  int64_t targets = 0;
-  for (const Batch& batch : micro_batches)
-    if (batch.labels.defined()) targets += count_targets(find_task(entry.task)->targets(batch.labels)).item<int64_t>();
-  return targets;
-}
-
-void ParallelModel::State::compare_samples(std::span<const Batch> micro_batches) {
-  sentences->begin(/*trains=*/true);
-  // The samples of a single micro-batch are compared within its forward.
-  if (!sentences->compares_samples(micro_batches.front()) || (micro_batches.size() == 1 && !pipeline)) return;
-  const at::NoGradGuard no_grad;
-  Parallel parallel = bound;
-  parallel.routing = nullptr;
-  const Binding binding(parallel);
-  sentences->collect();
-  evaluate(micro_batches, nullptr);
-  if (runner) runner->reshard_all();
-  sentences->settle();
-}
-
-void ParallelModel::State::count_choices(std::span<const Batch> micro_batches) {
-  // The choices of a single micro-batch are known between its forward and its backward.
-  if (!routers->needs_counts() || (micro_batches.size() == 1 && !pipeline)) return;
-  const at::NoGradGuard no_grad;
-  routers->only_count(true);
-  evaluate(micro_batches, nullptr);
-  if (runner) runner->reshard_all();
-  routers->only_count(false);
-  routers->settle();
+void ParallelModel::State::end_forwards() {
+  for (const auto& feature : features) feature->end_forwards();
 }
 
 PipelineSums ParallelModel::State::train(std::span<const Batch> micro_batches, double scale) {
@@ -194,13 +152,12 @@ PipelineSums ParallelModel::State::train(std::span<const Batch> micro_batches, d
     const Outputs outputs = forward(batch);
     add(outputs);
     const bool last = &batch == &micro_batches.back();
-    if (routers) routers->settle();
     const auto autograd = [&] {
       // If all parameters are frozen, the loss requires no gradient.
       if (outputs.loss_sum.requires_grad())
         torch::autograd::backward({outputs.loss_sum}, {at::full_like(outputs.loss_sum, scale)});
     };
-    backward(autograd, last, last, /*with_root=*/true);
+    backward(autograd, {.last_of_stage = last, .last_of_step = last});
   }
   return {loss.tensor(), count.tensor()};
 }
@@ -245,78 +202,80 @@ void ParallelModel::train_for(const SentenceOptions& sentences) {
 
 LaunchedStep ParallelModel::launch_step(std::span<const Batch> batches, int64_t number) {
   State& state = *state_;
-  Parallel parallel = state.parallel();
-  parallel.dropout = state.dropout ? &*state.dropout : nullptr;
-  parallel.routing = state.routers ? &*state.routers : nullptr;
-  if (state.sampler) {
-    state.sampler->begin_step(number);
-    parallel.sampled = &state.sampler->sampled();
-  }
+  Parallel parallel = state.in_training;
   UnitScopes scopes(state.table.units);
   if (!parallel.units && torch::profiler::impl::profilerEnabled()) parallel.units = &scopes;
   const Binding binding(parallel);
-  const InstalledSavedTensors installed_saved(state.saved ? &*state.saved : nullptr);
-  const WatchedOperations watched(state.saved ? &*state.saved : nullptr);
+  const InstalledSavedTensors installed_saved(state.saved.get());
+  const WatchedOperations watched(state.saved.get());
 
-  const int64_t targets = state.count_own_targets(batches);  // before they are copied, to avoid waiting for a GPU
-  int64_t positions = 0, rows = 0;
-  for (const Batch& batch : batches)
-    if (state.routers) positions += get_positions(batch), rows += batch.leading().size(0);
-  std::vector<double> totals = {static_cast<double>(targets)};
-  if (state.routers) totals.insert(totals.end(), {static_cast<double>(positions), static_cast<double>(rows)});
-  totals = state.sum(std::move(totals), "the number of targets");
+  // Counted before the batches are copied, to avoid waiting for a GPU.
+  TrainingStep step{
+      .number = number, .micro_batches = batches, .is_one_forward = batches.size() == 1 && !state.pipeline};
+  for (const auto& feature : state.features) feature->begin_step(step);
+  step.counts = state.sum(std::move(step.counts), "the number of targets");
   const std::vector<Batch> micro_batches = copied_to(state.mesh.device(), batches);
-  const double total = totals[0], scale = total > 0 ? 1.0 / total : 0.0;
-  if (state.sentences) state.compare_samples(micro_batches);
-  if (state.routers) {
-    state.routers->begin_step(/*positions=*/totals[1], /*sequences=*/totals[2]);
-    state.count_choices(micro_batches);
-  }
+  step.micro_batches = micro_batches;
+  step.run_forwards = [&] {
+    state.evaluate(micro_batches, nullptr);
+    state.end_forwards();
+  };
+  for (const auto& feature : state.features) feature->before_forwards(step);
 
-  state.begin_step(batches.size());
-  at::Tensor numbers = stack_sums(state.train(micro_batches, scale), state.mesh.device());
-  state.end_step();
-  if (state.routers) numbers = at::cat({numbers, state.routers->finish()});
-  return {numbers, static_cast<int64_t>(total)};
+  const double total = step.counts.front(), scale = total > 0 ? 1.0 / total : 0.0;
+  state.clear_gradients(batches.size());
+  std::vector<at::Tensor> numbers = {stack_sums(state.train(micro_batches, scale), state.mesh.device())};
+  state.finish_gradients();
+
+  LaunchedStep launched;
+  launched.target_count = static_cast<int64_t>(total);
+  for (const auto& feature : state.features) {
+    const at::Tensor own = feature->statistics();
+    launched.statistics.push_back(own.defined() ? own.numel() : 0);
+    if (own.defined()) numbers.push_back(own);
+  }
+  launched.numbers = numbers.size() > 1 ? at::cat(numbers) : numbers.front();
+  return launched;
 }
 
 StepResult ParallelModel::finish_step(const LaunchedStep& launched) {
   State& state = *state_;
   const auto total = static_cast<double>(launched.target_count);
-  std::vector<double> found = state.sum(on_host(launched.numbers), "the loss");
-  if (state.routers) {
-    const std::vector<double> stage_numbers = state.routers->take_counts(std::span(found).subspan(2));
-    found.resize(2);
-    found.insert(found.end(), stage_numbers.begin(), stage_numbers.end());
+  const std::vector<double> sums = state.sum(on_host(launched.numbers), "the loss");
+  std::vector<double> of_stages = {sums[0], sums[1]};
+  std::vector<size_t> ends;  // of each feature's numbers in of_stages
+  std::span<const double> statistics = std::span(sums).subspan(2);
+  for (size_t i = 0; i < state.features.size(); ++i) {
+    const auto count = static_cast<size_t>(launched.statistics[i]);
+    const std::vector<double> own = state.features[i]->take_statistics(statistics.first(count));
+    statistics = statistics.subspan(count);
+    of_stages.insert(of_stages.end(), own.begin(), own.end());
+    ends.push_back(of_stages.size());
   }
-  found = state.sum_over_stages(std::move(found), "the pipeline's loss");
+
+  const std::vector<double> found = state.sum_over_stages(std::move(of_stages), "the pipeline's loss");
   TORCH_INTERNAL_ASSERT(found[1] == total || !values_are_known,
                         "the model and the runtime count different numbers of targets");
   StepResult result{total > 0 ? found[0] * (1.0 / total) : 0.0, launched.target_count};
-  if (state.routers) {
-    const RouterReport report = state.routers->report(std::span(found).subspan(2));
-    result.router_loss = report.loss, result.expert_load = report.load;
-  }
+  for (size_t i = 0, begin = 2; i < state.features.size(); begin = ends[i++])
+    state.features[i]->report(std::span(found).subspan(begin, ends[i] - begin), result);
   return result;
 }
 
 void ParallelModel::move_router_biases() {
-  if (state_->routers) state_->routers->move_biases();
+  for (const auto& feature : state_->features) feature->after_update();
 }
 
 StepResult ParallelModel::evaluate(std::span<const Batch> batches, const SeeLogits& see) {
   State& state = *state_;
-  const Binding binding(state.parallel());
+  const Binding binding(state.in_forwards);
   const at::NoGradGuard no_grad;
   std::vector<Batch> inputs = copied_to(state.mesh.device(), batches);
   for (Batch& batch : inputs) batch.want_logits = see != nullptr;
-  if (state.sentences) state.sentences->begin(/*trains=*/false), state.sentences->collect();
+  for (const auto& feature : state.features) feature->begin_evaluation();
   std::vector<double> own = on_host(stack_sums(state.evaluate(inputs, see), state.mesh.device()));
-  if (state.sentences) {
-    const auto compared = state.sentences->settle();
-    own[0] += compared.loss, own[1] += static_cast<double>(compared.count);
-  }
-  if (state.runner) state.runner->reshard_all();
+  for (const auto& feature : state.features) feature->end_evaluation(own[0], own[1]);
+  state.end_forwards();
   constexpr const char* kWhat = "the evaluation's loss";
   const auto sums = state.sum_over_stages(state.sum(std::move(own), kWhat), kWhat);
   return {sums[1] > 0 ? sums[0] / sums[1] : 0.0, static_cast<int64_t>(sums[1])};
@@ -338,7 +297,7 @@ at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
                 batch.attention_mask.sizes(), " with a cache: give one of shape ", at::IntArrayRef(expected),
                 ", for the tokens in the cache followed by those of this forward");
   }
-  Parallel parallel = state.parallel();
+  Parallel parallel = state.in_forwards;
   parallel.cache = cache;
   const Binding binding(parallel);
   const at::NoGradGuard no_grad;
@@ -350,7 +309,7 @@ at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   const at::Tensor logits =
       state.pipeline ? state.pipeline->logits(input, state.stage_functions(0)) : state.model.forward(input).logits;
   if (cache) cache->advance(batch.input_ids.size(1));
-  if (state.runner) state.runner->reshard_all();
+  state.end_forwards();
   return logits;
 }
 

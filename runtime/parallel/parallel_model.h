@@ -15,10 +15,11 @@
 #include "runtime/model/registry.h"
 #include "runtime/parallel/memory/memory_options.h"
 #include "runtime/parallel/objectives/class_sampler.h"
-#include "runtime/parallel/objectives/router_options.h"
-#include "runtime/parallel/objectives/sentence_losses.h"
+#include "runtime/parallel/objectives/router_balance.h"
+#include "runtime/parallel/objectives/sentence_objective.h"
 #include "runtime/parallel/parameters/sharded_parameter.h"
 #include "runtime/parallel/pipeline/pipeline_options.h"
+#include "runtime/parallel/step/feature.h"
 
 namespace modular {
 
@@ -52,18 +53,11 @@ struct ParallelOptions {
   bool initialize = true;  // initialize parameters; false if all are loaded next, until when they are undefined
 };
 
-/// Results of the forwards and backwards of one optimizer step, over the full mesh.
-struct StepResult {
-  double loss = 0.0;         // mean over all targets of all ranks' batches
-  int64_t target_count = 0;  // number of those targets
-  double router_loss = 0.0;  // router losses, coefficients included; step() differentiates the sum of both
-  double expert_load = 0.0;  // most loaded expert's load over the mean load, averaged over routers; 0 without experts
-};
-
 /// A launched step, which may still be running on a GPU. Its results are on the device.
 struct LaunchedStep {
-  at::Tensor numbers;        // float64: this rank's loss sum, number of targets and router statistics
-  int64_t target_count = 0;  // over the full mesh
+  at::Tensor numbers;  // float64: this rank's loss sum, number of targets and statistics of the features
+  std::vector<int64_t> statistics = {};  // number of each feature's statistics
+  int64_t target_count = 0;              // over the full mesh
   at::Tensor loss() const { return numbers[0]; }
 };
 
@@ -135,6 +129,9 @@ class ParallelModel {
 
  private:
   struct State;
+  /// Applies the strategies that the mesh and the options ask for, in a fixed order.
+  static std::unique_ptr<State> parallelize(Model model, const Entry& entry, const AnyConfig& config, Mesh& mesh,
+                                            const ParallelOptions& options, uint64_t seed);
   std::unique_ptr<State> state_;
 };
 

@@ -1,28 +1,22 @@
-// State of a ParallelModel: its parts, in construction order.
+// State of a ParallelModel: what parallelize() makes of a model, and the functions that run it.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <set>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "runtime/model/dp.h"
 #include "runtime/parallel/fsdp/unit_parameters.h"
-#include "runtime/parallel/fsdp/unit_runner.h"
-#include "runtime/parallel/memory/host_gradients.h"
 #include "runtime/parallel/memory/saved_tensors.h"
-#include "runtime/parallel/objectives/class_sampler.h"
-#include "runtime/parallel/objectives/router_balance.h"
 #include "runtime/parallel/objectives/sentence_objective.h"
 #include "runtime/parallel/parallel_model.h"
-#include "runtime/parallel/parameters/meta_construction.h"
 #include "runtime/parallel/parameters/parameter_table.h"
-#include "runtime/parallel/parameters/uneven_splits.h"
 #include "runtime/parallel/pipeline/pipeline.h"
-#include "runtime/parallel/random/dropout_rng.h"
+#include "runtime/parallel/step/feature.h"
 #include "runtime/parallel/tensor/tensor_parallel.h"
 #include "runtime/parallel/thread_replicas.h"
 
@@ -32,73 +26,86 @@ struct ParallelModel::State {
   const Entry& entry;
   Mesh& mesh;
   ParallelOptions options;
+
+  // The model, and this rank's part of it.
   Model model;
   ParameterTable table;
   std::vector<UnitParameters> units;  // parallel to table.units
   std::vector<ShardedParameter> slices;
   std::vector<ShardedParameter> buffers;
   std::vector<std::pair<size_t, size_t>> layout_indices;  // parallel to slices: unit, and index in its layout
-  std::vector<size_t> shared_between_stages;  // slices whose gradient is summed over the first and the last stage
-  std::vector<size_t> in_every_stage;         // slices whose gradient is summed over all stages
-  std::set<int64_t> stages_with_root;         // stages of this rank that use parameters of the root unit
-  // Whether the modules compute with the slices themselves, so that the backward accumulates gradients in their final
-  // location.
-  bool in_place = false;
-  std::optional<SavedTensors> saved;
-  std::optional<UnitRunner> runner;
-  std::unique_ptr<tp::TensorParallel> tensor_parallel;
-  SharedSlices shared_slices;
-  std::unique_ptr<Pipeline> pipeline;
-  std::unique_ptr<dp::DataParallel> rows_of_ranks;
+
+  // What runs it. Null members are strategies that the mesh and the options do not ask for.
   ProcessGroup data_parallel;  // ranks whose batches form a step
-  std::optional<StepDropoutRng> dropout;
-  std::optional<ClassSampler> sampler;  // if the loss is over a sample of the classes
-  std::optional<RouterBalance> routers;
-  std::optional<SentenceObjective> sentences;
-  HostGradients host_gradients;  // if the optimizer is offloaded
-  std::optional<ThreadReplicas> replicas;
+  std::unique_ptr<dp::DataParallel> rows_of_ranks;
+  std::unique_ptr<tp::TensorParallel> tensor_parallel;
+  std::unique_ptr<Pipeline> pipeline;
+  std::set<int64_t> stages_with_root;  // stages of this rank that use parameters of the root unit
+  std::unique_ptr<SavedTensors> saved;
+  std::unique_ptr<ThreadReplicas> replicas;
+  std::vector<std::unique_ptr<Feature>> features;  // in the order in which parallelize() applied them
+  SentenceObjective* sentences = nullptr;          // one of the features, or null
+  Parallel in_forwards, in_training;               // interfaces that the model is bound to, without and with a backward
 
-  State(const Entry& entry, const AnyConfig& config, Mesh& mesh, const ParallelOptions& options)
-      : entry(entry), mesh(mesh), options(options), model(build_on_meta(entry, config)) {}
+  State(const Entry& entry, Model model, Mesh& mesh, const ParallelOptions& options)
+      : entry(entry), mesh(mesh), options(options), model(std::move(model)) {}
 
+  // Steps of parallelize().
+  /// Cuts the model into pipeline stages.
+  void split_into_stages(const AnyConfig& config);
+  /// Fills the table with the parameters of this rank's stages.
+  void list_parameters(const AnyConfig& config);
+  /// Shards every unit's parameters over the data-parallel ranks and allocates this rank's part of them.
+  void shard_parameters();
+  void describe_slices();
+  void allocate_buffers();
+  void initialize(uint64_t seed);
   /// Returns the slices that make up `slice` of a parameter on this rank. Among replicas and stages that hold a slice,
   /// the first owns it.
   std::vector<ParameterSlice> owned_slices(const ModelParameter& parameter, const Slice& slice) const;
+  /// Appends a feature, built from `arguments`, and returns it.
+  template <class Kind, class... Arguments>
+  Kind& add(Arguments&&... arguments) {
+    features.push_back(std::make_unique<Kind>(std::forward<Arguments>(arguments)...));
+    return static_cast<Kind&>(*features.back());
+  }
+
+  /// Binds the model to an interface in all forwards.
+  template <class Interface>
+  void bind(Interface* Parallel::* member, std::type_identity_t<Interface>* to) {
+    in_forwards.*member = in_training.*member = to;
+  }
+
   const ParameterPlacement& placement(size_t slice) const {
     return units[layout_indices[slice].first].layout().parameters[layout_indices[slice].second];
   }
-  Parallel parallel() {
-    return {.units = runner ? &*runner : nullptr,
-            .tp = tensor_parallel.get(),
-            .stage = pipeline.get(),
-            .dp = rows_of_ranks.get(),
-            .sentences = sentences ? &*sentences : nullptr};
-  }
-
   /// Whether the model computes with a bfloat16 copy of the parameters that exists only on this rank.
   bool has_local_compute_copy() const {
     return options.bf16 && mesh.shape().ranks() == 1 && !options.offload.optimizer && !options.offload.parameters;
   }
+  /// Whether the gradients of a step stay where autograd accumulates them: there is nothing to reduce, and float32 sums
+  /// or the single summand suffice.
+  bool has_gradients_in_place(size_t micro_batches) const {
+    const bool reduces = mesh.size(Axis::dp_shard) > 1 || mesh.size(Axis::dp_replicate) > 1;
+    return (!reduces && !options.bf16 && !options.offload.optimizer) ||
+           (has_local_compute_copy() && micro_batches == 1 && !replicas);
+  }
 
-  void shard_parameters();
-  void describe_slices();
-  void allocate_buffers();
-  void choose_reduction();
+  /// Publishes new values of the slices to the compute copies.
+  void parameters_changed();
 
-  void begin_step(size_t micro_batches);
+  // Phases of a step.
+  void clear_gradients(size_t micro_batches);
   Outputs forward(const Batch& batch);
-  /// Runs `autograd`, which accumulates parameter gradients. For the other arguments see UnitRunner.
-  void backward(const std::function<void()>& autograd, bool last_of_stage, bool last_of_step, bool with_root);
-  void end_step();
-  StageFunctions stage_functions(size_t micro_batches);
-  /// Number of targets of this rank's micro-batches, computed before their forwards; equals what the forwards count.
-  int64_t count_own_targets(std::span<const Batch> micro_batches) const;
-  /// Computes the loss that compares samples across a step, before its first backward needs it.
-  void compare_samples(std::span<const Batch> micro_batches);
-  /// Counts the expert choices of a step, before its first backward needs them.
-  void count_choices(std::span<const Batch> micro_batches);
+  /// Runs `autograd`, which accumulates parameter gradients.
+  void backward(const std::function<void()>& autograd, const StageBackward& kind);
+  void finish_gradients();
+
   PipelineSums train(std::span<const Batch> micro_batches, double scale);
   PipelineSums evaluate(std::span<const Batch> batches, const SeeLogits& see);
+  StageFunctions stage_functions(size_t micro_batches);
+  void end_forwards();
+
   /// Sums over the ranks whose batches form a step.
   std::vector<double> sum(std::vector<double> values, const char* what);
   /// Sums over the stages.

@@ -14,6 +14,7 @@
 
 #include "runtime/mesh/traffic.h"
 #include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/random/dropout_rng.h"
 
 namespace modular {
 namespace {
@@ -155,7 +156,7 @@ Outputs ThreadReplicas::run(const Batch& batch, double scale) {
     Parallel parallel;
     parallel.sampled = sampled;
     if (replica.dropout) {
-      replica.dropout->begin_forward(parts[number]);
+      replica.dropout->before_forward(parts[number]);
       parallel.dropout = &*replica.dropout;
     }
     const Binding binding(parallel);

@@ -10,7 +10,6 @@
 
 #include "runtime/model/registry.h"
 #include "runtime/model/tasks.h"
-#include "runtime/parallel/random/dropout_rng.h"
 
 namespace modular {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "runtime/ops/cpu/kernels.h"
-#include "runtime/parallel/parameters/known_values.h"
+#include "runtime/parallel/step/dry_run_hooks.h"
 
 namespace modular {
 namespace {

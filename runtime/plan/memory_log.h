@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/parallel/memory/memory_purpose.h"
+#include "runtime/parallel/step/dry_run_hooks.h"
 
 namespace modular {
 

@@ -12,12 +12,10 @@
 #include <utility>
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/datasets/images.h"
-#include "runtime/datasets/samples.h"
+#include "runtime/datasets/run_datasets.h"
 #include "runtime/ops/fused.h"
-#include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
-#include "runtime/parallel/pipeline/schedule_simulator.h"
+#include "runtime/parallel/pipeline/pipeline_schedule.h"
 #include "runtime/plan/fake_rank.h"
 #include "runtime/train/preflight.h"
 
@@ -28,31 +26,15 @@ using Rows = std::function<Batch(int64_t rows)>;
 
 /// Creates batches of the run's shapes. The text's content does not matter; examples may have more tensors than text.
 Rows to_batch_rows(const RunConfig& config) {
-  if (config.reads("examples") || config.reads("parquet")) {
-    std::shared_ptr<Samples> samples;  // the data set with the longest rows
-    for (const DataSet& set : find_data_sets(config))
-      if (auto candidate = prepare_samples(config, set, Split::training, 0);
-          !samples || candidate->tokens() > samples->tokens())
-        samples = std::move(candidate);
-    return [samples](int64_t rows) {
-      const std::vector<SamplePosition> positions(static_cast<size_t>(rows));
-      return samples->read(positions, rows);
+  const DataFormat& format = *find_data_format(config.data_formats().front());
+  if (format.make_blank)
+    return [make_blank = format.make_blank, request = make_request(config, Split::training)](int64_t rows) {
+      return make_blank(request, rows);
     };
-  }
-  if (config.reads("images"))
-    return [shape = image_shape(config)](int64_t rows) {
-      Batch batch;
-      batch.pixel_values = at::zeros({rows, shape.channels, shape.height, shape.width});
-      batch.labels = at::zeros({rows}, at::kLong);
-      return batch;
-    };
-  return [length = config.train.seq_len, packs = config.data.pack](int64_t rows) {
-    Batch batch;
-    batch.input_ids = at::zeros({rows, length}, at::kLong);
-    batch.labels = at::zeros({rows, length}, at::kLong);
-    if (packs) batch.documents = at::zeros({rows, length}, at::kLong);
-    if (packs) batch.position_ids = at::zeros({rows, length}, at::kLong);
-    return batch;
+  const std::vector<RunDataset> sets = open_training_data(config);
+  const auto tokens = [](const RunDataset& set) { return set.training->tokens(); };
+  return [longest = std::ranges::max_element(sets, {}, tokens)->training](int64_t rows) {
+    return longest->read(std::vector<SamplePosition>(static_cast<size_t>(rows)), rows);
   };
 }
 
@@ -124,8 +106,8 @@ class TrafficSince {
 };
 
 /// Bytes that CheckpointSaver copies before it writes.
-int64_t copied_for_checkpoints(const RunConfig& config, ParallelModel& model, Optimizer& optimizer) {
-  if (!config.checkpoint.background || config.checkpoint.every < 0) return 0;
+int64_t copied_for_checkpoints(const CheckpointSection& checkpoint, ParallelModel& model, Optimizer& optimizer) {
+  if (!checkpoint.background || checkpoint.every < 0) return 0;
   int64_t bytes = 0;
   for (const std::vector<TensorSlice>& slices : {get_slices(model), get_slices(optimizer.state())})
     for (const TensorSlice& slice : slices)
@@ -157,7 +139,7 @@ RankPlan plan_rank(const RunConfig& config, const MeshShape& shape, const BatchS
   log->begin("state");
   Optimizer optimizer(model.parameters(), config.optim, mesh);
   log->end();
-  plan.checkpoint_copy = copied_for_checkpoints(config, model, optimizer);
+  plan.checkpoint_copy = copied_for_checkpoints(config.checkpoint, model, optimizer);
 
   const auto step = [&](int64_t micro_batches) {
     std::vector<Batch> batches;
@@ -266,7 +248,7 @@ void fit_memory(RunConfig& config, int64_t world_size) {
   const int64_t memory = get_bytes(config.parallel.memory).value();
   const bool chooses = config.train.micro_batches == 0;
   if (chooses) config.train.micro_batches = 1;
-  const MeshShape mesh = config.mesh_shape(world_size);
+  const MeshShape mesh = config.parallel.mesh_shape(world_size);
   const int64_t rows = config.batch_shape(mesh, 0).micro_batch * config.train.micro_batches;  // per rank and step
   const auto peak = [&](int64_t micro_batches) {
     RunConfig tried = config;

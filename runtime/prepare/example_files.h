@@ -1,4 +1,4 @@
-// Writes rows of ids as files of examples, which runtime/checkpoint/examples.h reads: padded to one length, with labels
+// Writes rows of ids as files of examples, which runtime/data/examples.h reads: padded to one length, with labels
 // as numbers.
 #pragma once
 

@@ -11,7 +11,7 @@
 #include "runtime/checkpoint/atomic_folder.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/files.h"
-#include "runtime/data/token_file.h"
+#include "runtime/data/token_formats.h"
 #include "runtime/model/tensors.h"
 #include "runtime/prepare/example_files.h"
 #include "runtime/prepare/prepared_folder.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/checkpoint/examples.h"
+#include "runtime/data/model_inputs.h"
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/parameters/config_integers.h"
 

@@ -11,7 +11,8 @@
 
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/config/config_errors.h"
-#include "runtime/datasets/model_checks.h"
+#include "runtime/data/model_inputs.h"
+#include "runtime/optim/optimizer.h"
 
 namespace modular {
 namespace {
@@ -25,15 +26,8 @@ std::optional<int64_t> number_in(const fs::path& file) {
   return in >> number ? std::optional(number) : std::nullopt;
 }
 
-/// Optimizer state per parameter element, at least: Adafactor's rows and columns are negligible.
-double optimizer_elements(const OptimSection& optim) {
-  if (optim.name == "adamw") return 2.0;
-  if (optim.name == "muon") return 1.0;
-  return optim.name == "sgd" && optim.momentum > 0.0 ? 1.0 : 0.0;
-}
-
 /// Whether the run computes on GPUs, whose own memory is the limit.
-bool is_on_gpus(const RunConfig& config) { return config.train.device != "cpu" && fs::exists("/dev/nvidiactl"); }
+bool is_on_gpus(const TrainSection& train) { return train.device != "cpu" && fs::exists("/dev/nvidiactl"); }
 
 std::string gibibytes(double bytes) { return fmt::format("{:.1f} GiB", bytes / 0x1p30); }
 
@@ -43,7 +37,7 @@ std::string ranks_of_machine(int64_t ranks) {
 
 /// A rank's samples per step if they are cut out of texts, with length train.seq_len; 0 for other samples.
 double samples_of_rank(const RunConfig& config, const MeshShape& mesh) {
-  if (config.reads("examples") || config.reads("parquet") || config.reads("images")) return 0.0;
+  if (config.reads(&DataFormat::holds_samples)) return 0.0;
   return static_cast<double>(config.train.batch_size) /
          static_cast<double>(mesh[Axis::dp_replicate] * mesh[Axis::dp_shard]);
 }
@@ -63,7 +57,7 @@ void check_batch_memory(const RunConfig& config, const MeshShape& mesh, int64_t 
                     ranks_of_machine(local_ranks), gibibytes(static_cast<double>(memory)), remedy));
   };
   unless_it_fits(samples * length * 2.0 * sizeof(int64_t), "their ids and labels", "lower one of the two");
-  if (is_on_gpus(config) || config.train.micro_batches < 1) return;  // 0: as many as fit
+  if (is_on_gpus(config.train) || config.train.micro_batches < 1) return;  // 0: as many as fit
   const double micro_batch = samples / static_cast<double>(config.train.micro_batches);
   const auto hidden = static_cast<double>(model_count(config.network, "hidden_size").value_or(0));
   unless_it_fits(
@@ -94,13 +88,13 @@ double least_memory(const RunConfig& config, const MeshShape& mesh) {
   const int64_t stage = config.parallel.zero_stage;
   const auto shards = static_cast<double>(mesh[Axis::dp_shard]);
   const double elements = all / (stage >= 3 ? shards : 1.0) + trained / (stage >= 2 ? shards : 1.0) +
-                          trained * optimizer_elements(config.optim) / shards;
+                          trained * optimizer_kind(config.optim.name).least_state(config.optim) / shards;
   return elements * sizeof(float) / static_cast<double>(mesh[Axis::tp] * mesh[Axis::pp]);
 }
 
 void check_machine_memory(const RunConfig& config, const MeshShape& mesh, int64_t local_ranks, int64_t memory) {
   check_batch_memory(config, mesh, local_ranks, memory);
-  if (is_on_gpus(config)) return;
+  if (is_on_gpus(config.train)) return;
   const double needed = least_memory(config, mesh) * static_cast<double>(local_ranks);
   if (needed <= static_cast<double>(memory)) return;
   throw ConfigError(

@@ -5,12 +5,11 @@
 
 #include <chrono>
 
-#include "runtime/datasets/samples.h"
+#include "runtime/datasets/partitions.h"
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/status.h"
 #include "runtime/mesh/traffic.h"
-#include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/train/device_usage.h"
 
@@ -34,14 +33,14 @@ double largest(Mesh& mesh, double value, const char* what) {
 
 }  // namespace
 
-Measurement measure(const Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) {
+Measurement measure(Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) {
   const RunConfig& config = run.config;
   const auto seed = static_cast<uint64_t>(config.train.seed);
   ParallelModel model(*config.network.entry, *config.network.config, mesh, config.parallel_options(), seed);
   Optimizer optimizer(model.parameters(), config.optim, mesh);
-  const auto samples = open_sets(config, run.sets, Split::training, config.train.seed);
+  open_partitions(config, run.sets);
   const BatchShape shape = config.batch_shape(run.mesh, data_parallel_rank(mesh));
-  const MixedSource source = mix(run.sets, samples, shape, config.train.seed, config.data.group_by_length);
+  const MixedSource source = mix(run.sets, shape, config.train.seed, config.data.group_by_length);
   DataPosition position;
 
   Measurement measured{.samples_per_step = static_cast<double>(shape.global())};

@@ -21,6 +21,6 @@ struct Measurement {
 
 /// Trains `warm_up` and then `steps` steps of `run`, from its first sample and from initial weights, regardless of
 /// model.checkpoint. Writes nothing. Collective.
-Measurement measure(const Run& run, Mesh& mesh, int64_t warm_up, int64_t steps);
+Measurement measure(Run& run, Mesh& mesh, int64_t warm_up, int64_t steps);
 
 }  // namespace modular

@@ -16,17 +16,13 @@
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/config/config_errors.h"
 #include "runtime/config/config_field.h"
-#include "runtime/config/resize_embeddings.h"
-#include "runtime/data/token_check.h"
-#include "runtime/datasets/images.h"
-#include "runtime/datasets/label_names.h"
+#include "runtime/config/run_tokenizer.h"
+#include "runtime/datasets/inferred_config.h"
 #include "runtime/datasets/model_checks.h"
-#include "runtime/datasets/packing_check.h"
-#include "runtime/datasets/parquet_samples.h"
 #include "runtime/datasets/partitions.h"
-#include "runtime/datasets/samples.h"
-#include "runtime/datasets/sentence_data.h"
+#include "runtime/datasets/run_datasets.h"
 #include "runtime/files/open_file.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parameters/meta_construction.h"
 #include "runtime/train/device_usage.h"
 #include "runtime/train/folder_lock.h"
@@ -37,34 +33,98 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void check_trace(const RunConfig& config, int64_t world_size) {
+void validate_trace(const RunConfig& config, int64_t world_size, Problems& problems) {
   const auto& trace = config.metrics.trace;
+  const int64_t steps = config.train.steps;
   if (!trace.empty() && !config.checkpoint.shared && world_size > 1)
-    throw_option_error(
+    problems.add_if(
         config, "metrics.trace",
         "metrics.trace has every rank write a file into train.dir, which with checkpoint.shared = false rank "
         "0 alone has: leave it out, or trace a run on one machine, with checkpoint.shared = true");
-  const int64_t steps = config.train.steps;
-  if (trace.empty() || (trace.size() == 2 && 1 <= trace[0] && trace[0] <= trace[1] && trace[1] <= steps)) return;
-  throw_option_error(
-      config, "metrics.trace",
-      fmt::format("metrics.trace is [{}]: give the first and the last step to trace, from 1 to train.steps "
-                  "({}), e.g. [{}, {}]",
-                  fmt::join(trace, ", "), steps, std::min<int64_t>(10, steps), std::min<int64_t>(12, steps)));
+  else if (!trace.empty() && (trace.size() != 2 || trace[0] < 1 || trace[0] > trace[1] || trace[1] > steps))
+    problems.add_if(
+        config, "metrics.trace",
+        fmt::format("metrics.trace is [{}]: give the first and the last step to trace, from 1 to train.steps "
+                    "({}), e.g. [{}, {}]",
+                    fmt::join(trace, ", "), steps, std::min<int64_t>(10, steps), std::min<int64_t>(12, steps)));
+}
+
+/// Problems of the distribution over the mesh.
+void validate_distribution(const RunConfig& config, const MeshShape& mesh, Problems& problems) {
+  const auto& [entry, network] = std::tie(*config.network.entry, *config.network.config);
+  const ParallelOptions parallel = config.parallel_options();
+  const PipelineError pipeline = pipeline_error(parallel.pipeline, mesh[Axis::pp], config.train.micro_batches);
+  problems.add_if(config, pipeline.key, pipeline.sentence);
+  problems.collect([&] { check_dropout(config); });
+  problems.collect([&] {
+    const auto [key, sentence] = memory_error(entry, network, parallel.units, parallel.recompute, parallel.offload);
+    problems.add_if(config, key, sentence);
+  });
+  if (config.train.deterministic) problems.add_if(deterministic_error());
+  if (problems.empty())  // it builds the model, and assumes a valid pipeline
+    problems.add_if(ParallelModel::error(entry, network, mesh, parallel.pipeline));
+}
+
+/// Problems of options that the model does not support.
+void validate_options(const RunConfig& config, Problems& problems) {
+  for (const auto check : {check_resized, check_reading, check_targets}) problems.collect([&] { check(config); });
+  problems.collect([&] {
+    const PackingError packing = packing_error(config);
+    problems.add_if(config, packing.key, packing.sentence);
+  });
+  for (const auto check : {check_router, check_sampled_softmax, check_named_parameters})
+    problems.collect([&] { check(config); });
+  if (!config.sample.prompt.empty()) problems.collect([&] { check_sampling(config); });
+}
+
+/// Problems of options that need metrics, validation data, or evaluations during the run.
+void validate_evaluations(const RunConfig& config, const std::vector<RunDataset>& sets, Problems& problems) {
+  problems.add_if(checkpoint_best_error(config));
+  const bool has_validation = std::ranges::any_of(sets, &RunDataset::has_validation);
+  for (const auto& [key, is_set] : {std::pair("checkpoint.best", !config.checkpoint.best.empty()),
+                                    std::pair("eval.patience", config.eval.patience > 0)})
+    if (is_set && !has_validation)
+      problems.add_if(
+          config, key,
+          fmt::format("{} compares evaluations, and there is no validation data: set data.validation_every, "
+                      "data.validation or data.validation_fraction, or leave it out",
+                      key));
+  if (config.eval.patience > 0 && config.eval.every <= 0)
+    problems.add_if(config, "eval.patience",
+                    fmt::format("eval.patience is {}, and eval.every {}, without evaluations during the run: set "
+                                "eval.every to a number of steps",
+                                config.eval.patience, config.eval.every));
+}
+
+/// Problems of what a new run would replace in train.dir.
+void validate_replaced(const RunConfig& config, const RunRequest& request, Problems& problems) {
+  const fs::path best = config.train.checkpoints() / "best";
+  if (!config.checkpoint.best.empty() && !fs::is_symlink(best) && fs::exists(best))
+    problems.add_if(
+        config, "checkpoint.best",
+        fmt::format("{} exists and is not a link, and checkpoint.best creates a link of that name: move it away",
+                    best.string()));
+  if (!request.overwrite || config.model.checkpoint.empty()) return;
+  const fs::path named = config.model.checkpoint, found = find_checkpoint(named);
+  const fs::path within = fs::weakly_canonical(found.empty() ? named : found)
+                              .lexically_relative(fs::weakly_canonical(config.train.checkpoints()));
+  if (*within.begin() != "..")
+    problems.add("--overwrite would remove model.checkpoint, which is in train.dir: choose another train.dir");
+}
+
+fs::path stored_config(const TrainSection& train) { return fs::path(train.dir) / "config.toml"; }
+
+/// The config with which the run in train.dir began; nullopt if its file is missing.
+std::optional<RunConfig> read_stored_config(const TrainSection& train) {
+  const fs::path file = stored_config(train);
+  if (!is_there(file)) return {};
+  return read_run_config(file, {"train.dir=" + train.dir}, ConfigSource::run_folder);
 }
 
 /// Rejects options that would change the samples that follow the ones already trained on. Returns a note on other
 /// options whose meaning changes; may be empty.
-std::string check_continued(RunConfig& config, int64_t samples) {
-  const fs::path file = fs::path(config.train.dir) / "config.toml";
-  if (!is_there(file))
-    return fmt::format(
-        "--resume: {} is missing: the run continues with the current config, which could not be compared with the "
-        "original one",
-        file.string());
-  RunConfig before = read_run_config(file, {"train.dir=" + config.train.dir}, ConfigSource::run_folder);
-  count_steps(before, samples);
-  if (config.data.partitions == 0) config.data.partitions = before.data.partitions;  // the run's own, on any mesh
+std::string check_continued(RunConfig config, RunConfig before, int64_t samples) {
+  before.train.steps = count_steps(before.train, samples);
   const auto then = section_fields(before), now = section_fields(config);
   for (const std::string_view path :
        {"data.format", "data.sets", "data.validation_every", "data.validation", "data.validation_fraction", "data.pack",
@@ -84,7 +144,8 @@ std::string check_continued(RunConfig& config, int64_t samples) {
             : path == "optim.name" ? "its checkpoints hold the state of another optimizer"
                                    : "its next samples would come from other data"));
   }
-  if (config.optim.name == "sgd" && (before.optim.momentum == 0.0) != (config.optim.momentum == 0.0))
+  const OptimizerKind& optimizer = optimizer_kind(config.optim.name);
+  if (optimizer.least_state(before.optim) != optimizer.least_state(config.optim))
     throw_option_error(
         config, "optim.momentum",
         fmt::format("--resume: optim.momentum is {}, and was {} when the run began: its checkpoints hold {}. "
@@ -120,21 +181,21 @@ void check_files(const fs::path& folder) {
     check_no_links({folder, name});
 }
 
-fs::path checkpoint_to_resume(const RunConfig& config, const std::string& name, int64_t rank) {
-  const auto checkpoint = name.empty() ? find_checkpoint(config.checkpoints()) : config.checkpoints() / name;
+fs::path checkpoint_to_resume(const fs::path& checkpoints, const ModelConfig& network, const std::string& name,
+                              int64_t rank) {
+  const auto checkpoint = name.empty() ? find_checkpoint(checkpoints) : checkpoints / name;
   if (checkpoint.empty())
-    throw ConfigError(
-        fmt::format("--resume: {} holds no checkpoint: start without --resume, with --overwrite if a run ended before "
-                    "its first checkpoint, or set train.dir to the run's folder{}",
-                    config.checkpoints().string(),
-                    rank > 0 ? "; if only rank 0's machine has it, set checkpoint.shared = false" : ""));
+    throw ConfigError(fmt::format(
+        "--resume: {} holds no checkpoint: start without --resume, with --overwrite if a run ended before "
+        "its first checkpoint, or set train.dir to the run's folder{}",
+        checkpoints.string(), rank > 0 ? "; if only rank 0's machine has it, set checkpoint.shared = false" : ""));
   check_no_links(run_path(checkpoint / "checkpoint.json"));
   if (!fs::exists(checkpoint / "checkpoint.json"))
     throw ConfigError(fmt::format("--resume={}: {} is not a checkpoint: name a folder of {}, or auto", name,
-                                  checkpoint.string(), config.checkpoints().string()));
-  reject_if(checkpoint_error(checkpoint, config.network));
+                                  checkpoint.string(), checkpoints.string()));
+  reject_if(checkpoint_error(checkpoint, network));
   // The link to the best checkpoint may point elsewhere later.
-  return fs::is_symlink(checkpoint) ? config.checkpoints() / fs::read_symlink(checkpoint).filename() : checkpoint;
+  return fs::is_symlink(checkpoint) ? checkpoints / fs::read_symlink(checkpoint).filename() : checkpoint;
 }
 
 }  // namespace
@@ -153,122 +214,93 @@ bool reads_weights(const RunConfig& config) {
           !find_checkpoint(folder).empty());
 }
 
-void count_steps(RunConfig& config, int64_t samples) {
-  if (config.train.epochs == 0.0) return;
-  const int64_t all = config.samples_of_epochs(samples);
-  config.train.steps = (all + config.train.batch_size - 1) / config.train.batch_size;
+int64_t count_steps(const TrainSection& train, int64_t samples) {
+  if (train.epochs == 0.0) return train.steps;
+  return (train.samples_of_epochs(samples) + train.batch_size - 1) / train.batch_size;
 }
 
-MeshShape check_run_config(const RunConfig& settings, int64_t world_size) {
-  const MeshShape mesh = settings.mesh_shape(world_size);
-  const ParallelOptions parallel = settings.parallel_options();
-  if (const auto [key, sentence] = pipeline_error(parallel.pipeline, mesh[Axis::pp], settings.train.micro_batches);
-      !sentence.empty())
-    throw_option_error(settings, key, sentence);
-  check_dropout(settings);
-  if (const auto [key, sentence] = memory_error(*settings.network.entry, *settings.network.config, parallel.units,
-                                                parallel.recompute, parallel.offload);
-      !sentence.empty())
-    throw_option_error(settings, key, sentence);
-  if (settings.train.deterministic) reject_if(deterministic_error());
-  reject_if(ParallelModel::error(*settings.network.entry, *settings.network.config, mesh, parallel.pipeline));
-  check_resized(settings);
-  check_reading(settings);
-  check_targets(settings);
-  if (const auto [key, sentence] = packing_error(settings); !sentence.empty())
-    throw_option_error(settings, key, sentence);
-  check_router(settings);
-  check_sampled_softmax(settings);
-  if (settings.train.epochs == 0.0) check_trace(settings, world_size);
-  check_named_parameters(settings);
-  if (!settings.sample.prompt.empty()) check_sampling(settings);
+MeshShape check_run_config(const RunConfig& config, int64_t world_size) {
+  const MeshShape mesh = config.parallel.mesh_shape(world_size);
+  Problems problems;
+  validate_distribution(config, mesh, problems);
+  problems.throw_if_any();
+  validate_options(config, problems);
+  if (config.train.epochs == 0.0) validate_trace(config, world_size, problems);
+  problems.throw_if_any();
   return mesh;
 }
 
-Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
-  Run run{std::move(config), asked, {}, {}, {}};
-  const auto& settings = run.config;
-  if (!run.has_folder()) run.request = {.rank = asked.rank};
-  if (run.request.automatic) run.request.resume = !find_checkpoint(settings.checkpoints()).empty();
-  const RunRequest& request = run.request;
-  run.mesh = check_run_config(settings, world_size);
-  run.config.train.batch_size = settings.batch_shape(run.mesh, 0).global();
+namespace {
 
-  run.sets = find_data_sets(settings);
-  add_line(run.note, infer_problem(run.config, run.sets));
-  add_line(run.note, name_labels(run.config, run.sets));
-  choose_sentence_loss(run.config, run.sets);
-  reject_if(checkpoint_best_error(settings));
-  int64_t samples = 0;
-  for (const DataSet& set : run.sets) {
-    samples += prepare_samples(settings, set, Split::training, 0)->count();
-    prepare_samples(settings, set, Split::validation, 0);
-  }
-  count_steps(run.config, samples);
-  check_trace(settings, world_size);
-  for (const auto& [key, is_set] : {std::pair("checkpoint.best", !settings.checkpoint.best.empty()),
-                                    std::pair("eval.patience", settings.eval.patience > 0)})
-    if (is_set && std::ranges::none_of(run.sets, &DataSet::has_validation))
-      throw_option_error(
-          settings, key,
-          fmt::format("{} compares evaluations, and there is no validation data: set data.validation_every, "
-                      "data.validation or data.validation_fraction, or leave it out",
-                      key));
-  if (settings.eval.patience > 0 && settings.eval.every <= 0)
-    throw_option_error(settings, "eval.patience",
-                       fmt::format("eval.patience is {}, and eval.every {}, without evaluations during the run: set "
-                                   "eval.every to a number of steps",
-                                   settings.eval.patience, settings.eval.every));
-  const fs::path best = settings.checkpoints() / "best";
-  if (!settings.checkpoint.best.empty() && !fs::is_symlink(best) && fs::exists(best))
-    throw_option_error(
-        settings, "checkpoint.best",
-        fmt::format("{} exists and is not a link, and checkpoint.best creates a link of that name: move it away",
-                    best.string()));
+/// The request as far as this process can carry it out: without train.dir, rank 0 decides whether the run resumes.
+RunRequest decide(const RunConfig& config, RunRequest request) {
+  if (!sees_folder(config.checkpoint, request)) return {.rank = request.rank};
+  if (request.automatic) request.resume = !find_checkpoint(config.train.checkpoints()).empty();
+  return request;
+}
 
-  if (request.overwrite && !settings.model.checkpoint.empty()) {
-    const fs::path named = settings.model.checkpoint, found = find_checkpoint(named);
-    const fs::path within = fs::weakly_canonical(found.empty() ? named : found)
-                                .lexically_relative(fs::weakly_canonical(settings.checkpoints()));
-    if (*within.begin() != "..")
-      throw ConfigError("--overwrite would remove model.checkpoint, which is in train.dir: choose another train.dir");
+/// Derives what follows from the config, the mesh and the headers of the data's files: batch size, data sets, problem
+/// type, labels, losses, number of steps, and the partitions of the run that is resumed, whose config was `before`.
+Run resolve(RunConfig config, const RunRequest& request, const MeshShape& mesh,
+            const std::optional<RunConfig>& before) {
+  Run run{.config = std::move(config), .request = request, .mesh = mesh};
+  RunConfig& resolved = run.config;
+  resolved.train.batch_size = resolved.batch_shape(mesh, 0).global();
+  run.sets = find_data_sets(resolved);
+  add_line(run.note, infer_problem(resolved, run.sets));
+  add_line(run.note, name_labels(resolved, run.sets));
+  open_datasets(resolved, run.sets);
+  choose_sentence_loss(resolved, run.sets);
+  for (const RunDataset& set : run.sets) {
+    check_sentence_data(resolved, set);
+    run.samples += set.training->count();
   }
-  if (request.resume) {
-    run.checkpoint = checkpoint_to_resume(settings, request.checkpoint, request.rank);
-    add_line(run.note, check_continued(run.config, samples));
-    check_manifest(fs::path(settings.train.dir) / "data.manifest", get_files(run.sets));
-  } else if (!request.follows && !settings.model.checkpoint.empty() && reads_weights(settings)) {
-    check_weights(settings.model.checkpoint, settings.network, Head::may_be_new);
-  }
-  prepare_partitions(run.config, run.sets, settings.batch_shape(run.mesh, 0).dp_size);
+  resolved.train.steps = count_steps(resolved.train, run.samples);
+  if (before && resolved.data.partitions == 0) resolved.data.partitions = before->data.partitions;
   return run;
 }
 
-/// Reads all rows.
-static void check_rows(const RunConfig& config, const ParquetSamples& samples) {
-  samples.measure();
-  const auto longest = longest_sequence(config.network);
-  if (longest && samples.longest().input > *longest)
-    throw ConfigError(fmt::format("a row of data.paths has {} tokens, and {} has positions for {}: {}",
-                                  samples.longest().input, config.network.entry->architecture, *longest,
-                                  advice_on_positions(config)));
+/// Throws ConfigError with all problems of the resolved config.
+void check_resolved(const Run& run, int64_t world_size) {
+  Problems problems;
+  validate_trace(run.config, world_size, problems);
+  validate_evaluations(run.config, run.sets, problems);
+  validate_replaced(run.config, run.request, problems);
+  problems.throw_if_any();
 }
 
-void check_examples(const RunConfig& config, const std::vector<DataSet>& sets, bool trains) {
-  for (const DataSet& set : sets)
-    for (const auto* files : {&set.files.training, &set.files.validation}) {
-      if (files->empty() || (!trains && files == &set.files.training && set.options.validation_fraction == 0.0))
-        continue;
-      if (set.has_parquet()) {
-        check_rows(config, ParquetSamples(*files, config.network));
-      } else if (set.has_examples()) {
-        const ExampleSamples samples(*files, config.network);
-        samples.examples().check_ids();
-        check_label_values(config, set, samples.examples());
-      } else if (!set.has_images()) {
-        check_tokens(*files, vocab_size(config.network));
-      }
-    }
+/// Finds the checkpoint to resume, and compares the run with the one that wrote it.
+void check_resumed(Run& run, const std::optional<RunConfig>& before) {
+  const RunConfig& config = run.config;
+  run.checkpoint =
+      checkpoint_to_resume(config.train.checkpoints(), config.network, run.request.checkpoint, run.request.rank);
+  add_line(run.note, before ? check_continued(config, *before, run.samples)
+                            : fmt::format("--resume: {} is missing: the run continues with the current config, which "
+                                          "could not be compared with the original one",
+                                          stored_config(config.train).string()));
+  check_manifest(fs::path(config.train.dir) / "data.manifest", get_files(run.sets));
+}
+
+void check_initial_weights(const Run& run) {
+  const std::string& weights = run.config.model.checkpoint;
+  if (run.request.follows || weights.empty() || !reads_weights(run.config)) return;
+  check_weights(weights, run.config.network, Head::may_be_new);
+}
+
+}  // namespace
+
+Run prepare_run(RunConfig config, const RunRequest& asked, int64_t world_size) {
+  const RunRequest request = decide(config, asked);
+  const MeshShape mesh = check_run_config(config, world_size);
+  const std::optional<RunConfig> before = request.resume ? read_stored_config(config.train) : std::nullopt;
+  Run run = resolve(std::move(config), request, mesh, before);
+  check_resolved(run, world_size);
+  if (request.resume)
+    check_resumed(run, before);
+  else
+    check_initial_weights(run);
+  prepare_partitions(run.config, run.sets, run.config.batch_shape(mesh, 0).dp_size);
+  return run;
 }
 
 void make_run_folder(const Run& run) {
@@ -288,7 +320,7 @@ void check_run_folder(const Run& run) {
   if (!run.request.overwrite) check_files(folder);
   if (run.request.resume || run.request.overwrite || run.request.measured) return;
   const auto is_kept = [](const fs::directory_entry& entry) { return entry.path().extension() != ".partial"; };
-  const fs::path checkpoints = run.config.checkpoints();
+  const fs::path checkpoints = run.config.train.checkpoints();
   const bool holds_checkpoints =
       fs::is_directory(checkpoints) && std::ranges::any_of(fs::directory_iterator(checkpoints), is_kept);
   if (run.request.automatic) {

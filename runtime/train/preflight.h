@@ -3,14 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/config/config.h"
-#include "runtime/data/samples.h"
-#include "runtime/datasets/data_sets.h"
-#include "runtime/datasets/samples.h"
+#include "runtime/datasets/run_datasets.h"
 
 namespace modular {
 
@@ -24,24 +21,31 @@ struct RunRequest {
   int64_t rank = 0;             // of this process, or the first rank of this launcher
 };
 
+/// Whether the process of a request sees train.dir. If not, it does not check the folder: rank 0 decides whether the
+/// run resumes.
+inline bool sees_folder(const CheckpointSection& checkpoint, const RunRequest& request) {
+  return checkpoint.shared || request.rank == 0;
+}
+
 /// A run that passed validation.
 struct Run {
   RunConfig config;
   RunRequest request;
   MeshShape mesh;
-  std::vector<DataSet> sets;
+  std::vector<RunDataset> sets;      // opened
+  int64_t samples = 0;               // of all sets, to train on
   std::filesystem::path checkpoint;  // to resume from; empty for a new run
   std::string note;                  // lines for the user before the run starts; may be empty
 
-  /// Whether this process sees train.dir. If not, it does not check the folder: rank 0 decides whether the run resumes.
-  bool has_folder() const { return config.checkpoint.shared || request.rank == 0; }
+  bool has_folder() const { return sees_folder(config.checkpoint, request); }
 };
 
-/// Checks that need no files. Returns the mesh. Throws ConfigError with the fix.
-MeshShape check_run_config(const RunConfig& settings, int64_t world_size);
+/// Checks that need no files. Returns the mesh. Throws ConfigError with all problems.
+MeshShape check_run_config(const RunConfig& config, int64_t world_size);
 
-/// Checks mesh, batch, data and checkpoints of a run on `world_size` ranks. Throws ConfigError, DataError or
-/// std::runtime_error with the fix. Changes nothing and needs no process group.
+/// Prepares a run on `world_size` ranks in this order: checks the config on the mesh, resolves what follows from the
+/// data, checks the resolved config, then the checkpoint to resume or the initial weights, then partitions. Throws
+/// ConfigError, DataError or std::runtime_error with the fix. Changes nothing and needs no process group.
 Run prepare_run(RunConfig config, const RunRequest& request, int64_t world_size);
 
 /// Throws ConfigError if train.dir already holds a run or checkpoints that are neither resumed nor overwritten, or if
@@ -59,12 +63,7 @@ void check_weights(const std::filesystem::path& folder, const ModelConfig& model
 /// rank 0 and, on its machine, the launcher.
 bool reads_weights(const RunConfig& config);
 
-/// Throws DataError or std::runtime_error if an id of an example or a token file is out of range for the model. Unless
-/// `trains`, checks only validation files. Reads all examples, and of token files what check_tokens() reads. Called
-/// once per job.
-void check_examples(const RunConfig& config, const std::vector<DataSet>& sets, bool trains = true);
-
-/// Sets train.steps for train.epochs passes over `samples`, if train.epochs is set. Uses train.batch_size.
-void count_steps(RunConfig& config, int64_t samples);
+/// `train.steps` or, if `train.epochs` is set, the steps of that many passes over `samples`. Uses `train.batch_size`.
+int64_t count_steps(const TrainSection& train, int64_t samples);
 
 }  // namespace modular

@@ -16,7 +16,7 @@
 #include "runtime/config/config_field.h"
 #include "runtime/mesh/libraries.h"
 #include "runtime/parallel/pipeline/known_schedules.h"
-#include "runtime/parallel/pipeline/schedule_file.h"
+#include "runtime/parallel/pipeline/pipeline_options.h"
 
 namespace modular {
 namespace {
@@ -78,13 +78,15 @@ void add_files(ResolvedConfig& settings, const std::string& key, const std::vect
                           make_description(files[index], index % every == 0));
 }
 
-ResolvedConfig resolved_config(int64_t ranks, RunConfig config, const std::vector<DataSet>& sets, bool reads_weights) {
+ResolvedConfig resolved_config(int64_t ranks, RunConfig config, const std::vector<RunDataset>& sets,
+                               bool reads_weights) {
   ResolvedConfig settings;
   if (ranks == 1) return settings;
   const fs::path checkpoint = config.model.checkpoint, schedule = config.parallel.schedule,
                  backend = config.parallel.backend;
   const bool all_read_weights = reads_weights && !config.first_reads();
-  const bool has_schedule = is_schedule_file(config.parallel.schedule), has_library = config.has_backend_library();
+  const bool has_schedule = is_schedule_file(config.parallel.schedule),
+             has_library = config.parallel.has_backend_library();
   // These may have another path on each machine.
   for (std::string* path : {&config.train.dir, &config.model.checkpoint, &config.model.base, &config.model.tokenizer,
                             &config.sample.python, &config.metrics.python})
@@ -103,7 +105,7 @@ ResolvedConfig resolved_config(int64_t ranks, RunConfig config, const std::vecto
   fields.insert(fields.end(), of_model.begin(), of_model.end());
   for (const ConfigField& field : fields) settings.emplace_back(field.path, toml_value(field.value));
 
-  for (const DataSet& set : sets) {
+  for (const RunDataset& set : sets) {
     std::vector<fs::path> files;
     for (const auto* list : {&set.files.training, &set.files.validation})
       for (const DataFile& file : *list) files.push_back(file.path);

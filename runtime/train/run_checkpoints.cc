@@ -45,7 +45,7 @@ RunCheckpoints::RunCheckpoints(Run& run, Mesh& mesh, ParallelModel& model, Optim
       optimizer_(optimizer),
       lock_(lock),
       slices_(get_slices(model)),
-      saver_({.folder = config_.checkpoints(),
+      saver_({.folder = config_.train.checkpoints(),
               .keep_last = config_.checkpoint.keep,
               .background = config_.checkpoint.background,
               .full = config_.checkpoint.form == "full",
@@ -55,7 +55,7 @@ RunCheckpoints::RunCheckpoints(Run& run, Mesh& mesh, ParallelModel& model, Optim
   slices_.insert(slices_.end(), moments.begin(), moments.end());
 }
 
-void RunCheckpoints::restore(const fs::path& checkpoint, Progress& progress) {
+DataPosition RunCheckpoints::restore(const fs::path& checkpoint, Progress& progress) {
   set_phase("loading " + checkpoint.string());
   const auto state = config_.checkpoint.shared ? load_checkpoint(checkpoint, config_.network, slices_, mesh_)
                                                : load_checkpoint_by_first(checkpoint, config_.network, slices_, mesh_);
@@ -66,7 +66,7 @@ void RunCheckpoints::restore(const fs::path& checkpoint, Progress& progress) {
   BestEvaluation& best = progress.best;
   best.read(state.values);
   const bool is_gone = mesh_.rank() == 0 && !config_.checkpoint.best.empty() && best.step() &&
-                       !fs::exists(checkpoint_of_step(config_.checkpoints(), *best.step()) / "checkpoint.json");
+                       !fs::exists(checkpoint_of_step(config_.train.checkpoints(), *best.step()) / "checkpoint.json");
   if (any_rank(mesh_.control(), is_gone, "the best checkpoint")) {
     if (mesh_.rank() == 0)
       print_to(stdout,
@@ -76,11 +76,12 @@ void RunCheckpoints::restore(const fs::path& checkpoint, Progress& progress) {
     best.read({});
   }
   model_.parameters_changed();
-  progress.position = {saved_number(checkpoint, state, "samples")};
+  DataPosition position = {saved_number(checkpoint, state, "samples")};
   if (run_.sets.size() > 1)
-    for (const DataSet& set : run_.sets)
-      progress.position.sets.push_back({saved_number(checkpoint, state, "samples of " + set.name),
-                                        saved_number(checkpoint, state, "steps of " + set.name)});
+    for (const RunDataset& set : run_.sets)
+      position.sets.push_back({saved_number(checkpoint, state, "samples of " + set.name),
+                               saved_number(checkpoint, state, "steps of " + set.name)});
+  return position;
 }
 
 bool RunCheckpoints::minutes_have_passed() const {

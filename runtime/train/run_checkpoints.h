@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/checkpoint_saver.h"
-#include "runtime/data/samples.h"
+#include "runtime/data/batches.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
 #include "runtime/train/folder_lock.h"
@@ -30,9 +30,10 @@ class RunCheckpoints {
   /// All arguments must outlive it. `lock` is null on ranks that do not hold the folder.
   RunCheckpoints(Run& run, Mesh& mesh, ParallelModel& model, Optimizer& optimizer, const FolderLock* lock);
 
-  /// Loads a checkpoint into model, optimizer and `progress`. Throws std::runtime_error that names the file if its
-  /// state is invalid. Collective.
-  void restore(const std::filesystem::path& checkpoint, Progress& progress);
+  /// Loads a checkpoint into model, optimizer and `progress`, except for its position in the data, which is returned: a
+  /// run that rolls back does not meet the same data again. Throws std::runtime_error that names the file if its state
+  /// is invalid. Collective.
+  DataPosition restore(const std::filesystem::path& checkpoint, Progress& progress);
 
   /// Allocates the memory for background copies in advance.
   void reserve() { saver_.reserve_copies(slices_); }

@@ -254,7 +254,7 @@ std::optional<std::string> sample_of_run(ParallelModel& model, const RunConfig& 
   std::vector<int64_t> prompt, ends;
   if (mesh.rank() == 0) try {
       const std::filesystem::path tokenizer = tokenizer_of_run(config);
-      if (!tokenizer.empty() || config.data.format == "bytes") {
+      if (!tokenizer.empty() || has_property(config.data.format, &DataFormat::ids_are_bytes)) {
         texts.emplace(tokenizer, config.sample.python);
         prompt = texts->prompt(config.sample.prompt, config.sample.chat);
         ends = texts->ends();

@@ -15,15 +15,15 @@
 #include "runtime/checkpoint/checkpoint_files.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/config/run_tokenizer.h"
-#include "runtime/datasets/samples.h"
-#include "runtime/datasets/sentence_data.h"
+#include "runtime/datasets/inferred_config.h"
+#include "runtime/datasets/partitions.h"
+#include "runtime/datasets/run_datasets.h"
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/mesh/collectives.h"
 #include "runtime/mesh/print.h"
 #include "runtime/mesh/status.h"
 #include "runtime/metrics/run_report.h"
 #include "runtime/metrics/step_trace.h"
-#include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/train/device_usage.h"
 #include "runtime/train/prefetcher.h"
@@ -65,12 +65,10 @@ class Trainer {
         model_(*config_.network.entry, *config_.network.config, mesh, to_options(run),
                static_cast<uint64_t>(config_.train.seed)),
         optimizer_(model_.parameters(), config_.optim, mesh),
-        training_(open_sets(config_, run.sets, Split::training, config_.train.seed)),
-        validation_(open_sets(config_, run.sets, Split::validation, /*seed=*/0)),
         shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
-        source_(mix(run.sets, training_, shape_, config_.train.seed, config_.data.group_by_length)),
+        source_(mix(run.sets, shape_, config_.train.seed, config_.data.group_by_length)),
         checkpoints_(run, mesh, model_, optimizer_, lock),
-        trace_(config_.traces() / trace_file(mesh.rank()), config_.metrics.trace, mesh.device()),
+        trace_(config_.train.traces() / trace_file(mesh.rank()), config_.metrics.trace, mesh.device()),
         progress_{.best = BestEvaluation(config_.checkpoint.best.empty() ? "loss" : config_.checkpoint.best)} {}
 
   /// Returns the signal that ended the run before its last step, or 0.
@@ -83,8 +81,8 @@ class Trainer {
     if (mesh_.rank() == 0) open_folder();  // all ranks have read the files that it may replace
     peak_ = config_.metrics.peak_tflops > 0.0 ? std::optional(config_.metrics.peak_tflops * 1e12)
                                               : device_peak(mesh_.device(), config_.parallel.bf16);
-    for (const auto& samples : training_)
-      flops_per_row_.push_back(flops_per_row(config_.network, counts.multiplied, samples->tokens()));
+    for (const RunDataset& set : run_.sets)
+      flops_per_row_.push_back(flops_per_row(config_.network, counts.multiplied, set.training->tokens()));
     announce(counts);
 
     const int64_t& steps = config_.train.steps;  // with train.epochs, a rollback changes it
@@ -160,7 +158,7 @@ class Trainer {
 
   void load() {
     if (!run_.checkpoint.empty()) {
-      checkpoints_.restore(run_.checkpoint, progress_);
+      progress_.position = checkpoints_.restore(run_.checkpoint, progress_);
     } else if (!config_.model.checkpoint.empty()) {
       set_phase("loading " + config_.model.checkpoint);
       const fs::path folder = config_.model.checkpoint;
@@ -175,28 +173,28 @@ class Trainer {
   /// Sets train.steps so that it ends after train.epochs passes, after the batch size changed or a rollback.
   void count_steps() {
     if (config_.train.epochs == 0.0) return;
-    const int64_t left = config_.samples_of_epochs(source_.samples()) - progress_.position.samples;
+    const int64_t left = config_.train.samples_of_epochs(source_.samples()) - progress_.position.samples;
     config_.train.steps = progress_.step + std::max<int64_t>((left + shape_.global() - 1) / shape_.global(), 0);
   }
 
   void open_folder() {
     const fs::path folder = config_.train.dir;
     if (run_.request.overwrite) {
-      for (const fs::path& old : {config_.checkpoints(), config_.event_files(), config_.traces(),
-                                  wandb_id_file(config_), wandb_files(config_)})
+      for (const fs::path& old : {config_.train.checkpoints(), config_.train.event_files(), config_.train.traces(),
+                                  wandb_id_file(folder), wandb_files(folder)})
         fs::remove_all(old);
-    } else if (run_.checkpoint.empty() && !find_checkpoint(config_.checkpoints()).empty()) {
+    } else if (run_.checkpoint.empty() && !find_checkpoint(config_.train.checkpoints()).empty()) {
       throw std::runtime_error(fmt::format(
           "another run has saved a checkpoint in {} in the meantime: --resume=auto continues it", folder.string()));
     } else if (!run_.request.checkpoint.empty()) {
       // From now on this is the newest checkpoint of the run, from which restarted ranks continue.
-      list_newest(config_.checkpoints(), run_.checkpoint, /*keep_last=*/0);
+      list_newest(config_.train.checkpoints(), run_.checkpoint, /*keep_last=*/0);
     }
     mark_job(folder);
     keep_tokenizer(config_, /*resumed=*/!run_.checkpoint.empty());
     write_file(folder / "config.toml", format_toml(config_));
     write_file(folder / "data.manifest", format_manifest(get_files(run_.sets)));
-    report_.emplace(config_, progress_.step, training_.front()->tokens() > 1);
+    report_.emplace(config_, progress_.step, run_.sets.front().training->tokens() > 1);
   }
 
   void announce(const ParameterCounts& counts) {
@@ -206,7 +204,7 @@ class Trainer {
     const std::string trained =
         counts.trained < counts.all ? fmt::format(", of which {:.2f} M are trained,", millions(counts.trained)) : "";
     print("{} with {:.2f} M parameters{} on {} ({}); {}\n", config_.network.entry->architecture, millions(counts.all),
-          trained, mesh_.shape().describe(), mesh_.device().str(), describe_sizes(run_.sets, training_, validation_));
+          trained, mesh_.shape().describe(), mesh_.device().str(), describe_sizes(run_.sets));
     if (config_.train.epochs > 0.0)
       print("train.epochs = {} of {} samples, {} per step: {} steps\n", config_.train.epochs, source_.samples(),
             shape_.global(), config_.train.steps);
@@ -253,7 +251,7 @@ class Trainer {
     metrics.step = ++progress_.step;
     metrics.seconds = seconds_between(begin, Clock::now());
     metrics.step_samples = shape_.global();
-    metrics.tokens = shape_.global() * training_[set]->tokens();
+    metrics.tokens = shape_.global() * run_.sets[set].training->tokens();
     metrics.samples = progress_.position.samples;
     if (peak_ && flops_per_row_[set])
       metrics.mfu = static_cast<double>(shape_.global()) * *flops_per_row_[set] / metrics.seconds /
@@ -360,9 +358,9 @@ class Trainer {
 
   /// Returns whether the model is better than at all previous evaluations.
   bool evaluate() {
-    if (std::ranges::none_of(run_.sets, &DataSet::has_validation)) return false;
+    if (std::ranges::none_of(run_.sets, &RunDataset::has_validation)) return false;
     set_phase(fmt::format("evaluating after step {}", progress_.step));
-    Evaluation evaluation = evaluate_sets(model_, config_, run_.sets, validation_, shape_);
+    Evaluation evaluation = evaluate_sets(model_, config_, run_.sets, shape_);
     evaluation.step = progress_.step;
     if (report_) report_->evaluation(evaluation);
     for (const Hooks& hook : hooks())
@@ -392,7 +390,6 @@ class Trainer {
   const FolderLock* const lock_;
   ParallelModel model_;
   Optimizer optimizer_;
-  std::vector<std::unique_ptr<Samples>> training_, validation_;  // per set; null for a set without that split
   BatchShape shape_;
   MixedSource source_;
   RunCheckpoints checkpoints_;
@@ -418,6 +415,7 @@ int train(Run& run, Mesh& mesh, SaveSignals& signals) {
   check_shared(folder, run.config.checkpoint.shared, lock ? &*lock : nullptr, mesh);
   // Each rank with the folder has looked for the newest checkpoint by itself, and another may have appeared in between.
   run.checkpoint = broadcast_text(mesh.control(), run.checkpoint.string(), "the checkpoint's name");
+  open_partitions(run.config, run.sets);
   return Trainer(run, mesh, signals, lock ? &*lock : nullptr).run();
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "runtime/checkpoint/json_text.h"
-#include "runtime/datasets/sentence_data.h"
+#include "runtime/datasets/inferred_config.h"
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/evaluation/metric.h"
 #include "runtime/model/tasks.h"
@@ -52,11 +52,11 @@ void BestEvaluation::read(const std::map<std::string, std::string>& values) {
   step_ = step.get<int64_t>(), value_ = value.get<double>(), since_ = since.get<int64_t>();
 }
 
-Evaluation evaluate_sets(ParallelModel& model, const RunConfig& config, const std::vector<DataSet>& sets,
-                         const std::vector<std::unique_ptr<Samples>>& validation, const BatchShape& shape) {
+Evaluation evaluate_sets(ParallelModel& model, const RunConfig& config, const std::vector<RunDataset>& sets,
+                         const BatchShape& shape) {
   const std::vector<Metric> metrics = config.eval_metrics();
   const auto evaluate = [&](size_t set) {
-    const BatchSource source(*validation[set], shape, /*seed=*/0);
+    const BatchSource source(*sets[set].validation, shape, /*seed=*/0);
     model.train_for(to_sentence_options(config, sets[set]));
     return evaluate_samples(model, config.network, source, config.eval.samples, metrics);
   };
@@ -66,7 +66,7 @@ Evaluation evaluate_sets(ParallelModel& model, const RunConfig& config, const st
   std::vector<double> sums(metrics.size(), 0.0);
   std::vector<std::pair<std::string, double>> of_sets;
   for (size_t set = 0; set < sets.size(); ++set) {
-    if (!validation[set]) continue;
+    if (!sets[set].validation) continue;
     const Evaluation one = evaluate(set);
     const auto targets = static_cast<double>(one.targets);
     all.targets += one.targets;

@@ -10,8 +10,7 @@
 
 #include "runtime/config/config.h"
 #include "runtime/data/batches.h"
-#include "runtime/data/samples.h"
-#include "runtime/datasets/data_sets.h"
+#include "runtime/datasets/run_datasets.h"
 #include "runtime/evaluation/evaluation.h"
 #include "runtime/evaluation/metric.h"
 #include "runtime/metrics/metrics.h"
@@ -51,7 +50,7 @@ class BestEvaluation {
 /// data. For several sets, the metrics include the loss and the metrics of each set, as "val_loss/NAME" and
 /// "accuracy/NAME"; the loss, and metrics that are means over targets, are over the targets of all sets. Throws as
 /// evaluate_samples does. Collective.
-Evaluation evaluate_sets(ParallelModel& model, const RunConfig& config, const std::vector<DataSet>& sets,
-                         const std::vector<std::unique_ptr<Samples>>& validation, const BatchShape& shape);
+Evaluation evaluate_sets(ParallelModel& model, const RunConfig& config, const std::vector<RunDataset>& sets,
+                         const BatchShape& shape);
 
 }  // namespace modular

@@ -44,7 +44,7 @@ int64_t get_peak(const RunConfig& config, int64_t ranks) {
 
 TEST(Profile, MatchesTheDecodersClosedForm) {
   const RunConfig config = llama({"parallel.bf16=true"});
-  const ModelProfile found = profile_model(config, default_recomputations(config), {1, 2, 4}).profile;
+  const ModelProfile found = profile_model(config, default_recomputations(config.parallel), {1, 2, 4}).profile;
   const ModelProfile known =
       decoder_profile(kSizes, 96, {{"none", 0.0}, {"[\"norm\", \"activation\"]", 0.06}, {"full", 1.0}});
   EXPECT_DOUBLE_EQ(found.root.replicated, known.root.replicated);
@@ -70,7 +70,7 @@ TEST(Profile, MatchesTheDecodersClosedForm) {
   // the closed form.
   const RunConfig deeper = llama({"parallel.bf16=true", "model.config.num_hidden_layers=16"});
   const auto kept = [](const ModelProfile& profile) { return profile.keepings[2].activations.all(); };
-  const ModelProfile deeper_profile = profile_model(deeper, default_recomputations(deeper), {1, 2, 4}).profile;
+  const ModelProfile deeper_profile = profile_model(deeper, default_recomputations(deeper.parallel), {1, 2, 4}).profile;
   EXPECT_NEAR((kept(deeper_profile) - kept(found)) / kept(known), 1.0, 0.2);
 }
 

@@ -9,7 +9,6 @@
 #include "checks/digest.h"
 #include "checks/regenerate.h"
 #include "generator/source/families.h"
-#include "generator/source/line_endings.h"
 
 namespace modgen {
 namespace {

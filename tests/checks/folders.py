@@ -9,10 +9,11 @@ import sys
 
 CONTRACT = ["runtime/model"]
 BELOW_PARALLEL = [*CONTRACT, "runtime/files", "runtime/mesh"]
-ROOMS = [f"runtime/parallel/{room}" for room in ("pipeline", "parameters", "tensor", "memory", "random", "objectives", "fsdp")]
+ROOMS = [f"runtime/parallel/{room}" for room in ("step", "pipeline", "parameters", "tensor", "memory", "random", "objectives", "fsdp")]
 PARALLEL = [*BELOW_PARALLEL, *ROOMS, "runtime/parallel"]
-CONFIG = [*PARALLEL, "runtime/optim", "runtime/data", "runtime/checkpoint", "runtime/evaluation", "runtime/launch", "runtime/tokenizer", "runtime/config"]
-TRAIN = [*CONFIG, "runtime/parquet", "runtime/datasets", "runtime/metrics", "runtime/train"]
+DATA = [*PARALLEL, "runtime/checkpoint", "runtime/data"]
+CONFIG = [*DATA, "runtime/optim", "runtime/evaluation", "runtime/launch", "runtime/tokenizer", "runtime/config"]
+TRAIN = [*CONFIG, "runtime/datasets", "runtime/metrics", "runtime/train"]
 STAGES = ["generator/source", "generator/parse", "generator/resolve", "generator/flatten", "generator/validate", "generator/model", "generator/weave", "generator/print"]
 
 MAY_INCLUDE = {
@@ -29,13 +30,12 @@ MAY_INCLUDE = {
     **{room: [*BELOW_PARALLEL, *ROOMS[:at]] for at, room in enumerate(ROOMS)},
     "runtime/parallel": PARALLEL,
     "runtime/optim": [*PARALLEL, "runtime/ops"],
-    "runtime/data": PARALLEL,
     "runtime/checkpoint": PARALLEL,
-    "runtime/parquet": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
-    "runtime/evaluation": [*PARALLEL, "runtime/data", "runtime/checkpoint"],
+    "runtime/data": DATA,
+    "runtime/evaluation": DATA,
     "runtime/tokenizer": [*CONTRACT, "runtime/files", "runtime/mesh", "runtime/checkpoint", "runtime/launch"],
     "runtime/config": CONFIG,
-    "runtime/datasets": [*CONFIG, "runtime/parquet"],
+    "runtime/datasets": CONFIG,
     "runtime/metrics": [*CONFIG, "runtime/datasets"],
     "runtime/train": TRAIN,
     "runtime/prepare": TRAIN,

@@ -2,7 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "generator/source/cache_folder.h"
+#include "generator/source/files.h"
 #include "tests/checks/modcheck_project.h"
 #include "tests/support/permissions.h"
 

@@ -109,6 +109,8 @@ std::string woven(Call call) {
       return ", by `tp::embedding`";
     case Call::cross_entropy:
       return ", by `tp::cross_entropy`";
+    case Call::cross_entropy_outputs:
+      return ", by `tp::cross_entropy_outputs`";
     case Call::sampled_cross_entropy:
       return ", by `tp::sampled_cross_entropy`";
     case Call::layer_norm:
@@ -241,20 +243,22 @@ std::string shard_table(const Declaration& function) {
     count *= in_parts.back().size();
   }
   if (!modgen::find_rule(function.name)) return "";
-  const bool is_mask = function.signature.starts_with("AttentionMask");
+  const bool is_mask = function.signature.starts_with("AttentionMask"),
+             is_outputs = function.signature.starts_with("Outputs");
   const Operand* returned = operand_named(function, "returns");
-  if (!is_mask && (!returned || !returned->has_shape))
+  if (!is_mask && !is_outputs && (!returned || !returned->has_shape))
     throw std::runtime_error(function.header + ":" + std::to_string(function.line) + ": the comment of " +
                              function.name +
                              " gives no shape of its result: write a line \"/// - returns [batch, …]\"");
   const char* type = is_mask                                          ? "modular::AttentionMask"
+                     : is_outputs                                     ? "modular::Outputs"
                      : function.signature.starts_with("RotaryTables") ? "std::pair<at::Tensor, at::Tensor>"
                                                                       : "at::Tensor";
   constexpr size_t kMost = 20'000;  // with six operands, parts would give hundreds of thousands of combinations
   std::vector<std::string> names;
   for (const Parameter& parameter : function.parameters) names.push_back(parameter.name);
   return table(names, make_rows(function.name, count <= kMost ? in_parts : choices, type,
-                                is_mask ? std::vector<std::string>() : dimensions(*returned)));
+                                is_mask || is_outputs ? std::vector<std::string>() : dimensions(*returned)));
 }
 
 std::string layer_table() {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "runtime/data/permutation.h"
-#include "runtime/data/token_samples.h"
+#include "runtime/data/sample_order.h"
+#include "runtime/data/token_dataset.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {
@@ -42,7 +42,7 @@ class Batches : public testing::Test {
   }
 
   TemporaryFolder folder_;
-  std::optional<TokenSamples> samples_;
+  std::optional<TokenDataset> samples_;
 };
 
 TEST_F(Batches, AStepSeesTheSameSamplesOnEveryMesh) {
@@ -109,7 +109,7 @@ TEST_F(Batches, EvaluationSeesEachSampleOnceOnEveryMesh) {
 }
 
 TEST_F(Batches, RejectsATokenOutsideTheVocabulary) {
-  const TokenSamples samples(TokenStream(find_data_files({.paths = {folder_.path()}}).training), kSeqLen, 63);
+  const TokenDataset samples(TokenStream(find_data_files({.paths = {folder_.path()}}).training), kSeqLen, 63);
   const BatchSource source(samples, {64, 1, 0, 1}, 1);
   EXPECT_EQ(get_message<DataError>([&] { source.at({0}); }),
             (folder_.path() / "text").string() +
@@ -119,7 +119,7 @@ TEST_F(Batches, RejectsATokenOutsideTheVocabulary) {
 
 TEST_F(Batches, RejectsDataShorterThanASample) {
   TokenStream stream(find_data_files({.paths = {folder_.path()}}).training);
-  EXPECT_EQ(get_message<DataError>([&] { TokenSamples(stream, 1000, 256); }),
+  EXPECT_EQ(get_message<DataError>([&] { TokenDataset(stream, 1000, 256); }),
             "the data has 256 tokens, less than one sample of train.seq_len = 1000: use more data or shorter samples");
 }
 

@@ -6,9 +6,9 @@
 
 #include <array>
 
-#include "runtime/data/token_check.h"
-#include "runtime/data/token_file.h"
-#include "runtime/data/token_stream.h"
+#include "runtime/data/data_formats.h"
+#include "runtime/data/token_dataset.h"
+#include "runtime/data/token_formats.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {
@@ -22,6 +22,19 @@ std::vector<std::string> names(const std::vector<DataFile>& files) {
   std::vector<std::string> result;
   for (const auto& file : files) result.push_back(file.path.filename().string());
   return result;
+}
+
+TEST(DataFormats, AreFoundByNameAndOpenTheirFiles) {
+  for (const DataFormat* format : data_formats()) {
+    SCOPED_TRACE(format->name);
+    EXPECT_EQ(find_data_format(format->name), format);
+    EXPECT_EQ(unknown_data_format(format->name), "");
+    EXPECT_TRUE(format->open && format->describe);
+    EXPECT_EQ(format->make_blank == nullptr, format->has_rows) << "only rows have shapes of their own";
+    EXPECT_THAT(format->describe(nullptr), testing::StartsWith("0"));
+  }
+  EXPECT_EQ(find_data_format("arrow"), nullptr);
+  EXPECT_FALSE(has_property("arrow", &DataFormat::has_rows));
 }
 
 TEST(DataFiles, AFolderIsSearchedForSuffixesInPathOrder) {

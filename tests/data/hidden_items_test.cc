@@ -1,6 +1,6 @@
 // Which items of sessions are hidden: in training a fraction of them, which depends on the sample's position in the
 // run's order; in evaluation the last one; and the next one on request.
-#include "runtime/data/hidden_items.h"
+#include "runtime/data/masking.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kSessions = 400, kSeq = 12;
 
 /// Session i has i % 13 items, i * 100 + 1 … , and no mask.
-class Sessions final : public Samples {
+class Sessions final : public Dataset {
  public:
   int64_t count() const override { return kSessions; }
   int64_t tokens() const override { return kSeq; }

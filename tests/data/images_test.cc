@@ -6,8 +6,7 @@
 #include <cstdlib>
 
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/data/image_file.h"
-#include "runtime/data/image_samples.h"
+#include "runtime/data/image_dataset.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {
@@ -68,7 +67,7 @@ TEST(Images, AFolderIsAClass) {
     files.push_back({.path = folder() / name, .bytes = static_cast<int64_t>(fs::file_size(folder() / name))});
   const std::vector<std::string> classes = image_classes(files);
   EXPECT_EQ(classes, (std::vector<std::string>{"cat", "dog", "owl"}));
-  const ImageSamples samples(files, {{"cat", 2}, {"dog", 0}, {"owl", 1}},
+  const ImageDataset samples(files, {{"cat", 2}, {"dog", 0}, {"owl", 1}},
                              {.height = 32, .width = 24, .mean = {0.5, 0.4, 0.3}, .std = {0.25}});
   EXPECT_EQ(samples.count(), 6);
   const std::vector<SamplePosition> positions = {{5, 0}, {0, 1}, {3, 2}};
@@ -77,7 +76,7 @@ TEST(Images, AFolderIsAClass) {
   ASSERT_EQ(batch.pixel_values.sizes(), (at::IntArrayRef{4, 3, 32, 24}));
   const at::Tensor pixels = resized(read_image(files[5].path, 3), 32, 24).to(at::kFloat) / 255.0;
   EXPECT_TRUE(at::allclose(batch.pixel_values[0][1], (pixels[1] - 0.4) / 0.25));
-  EXPECT_THAT(get_message<DataError>([&] { ImageSamples(files, {{"cat", 0}, {"dog", 1}}, {}); }),
+  EXPECT_THAT(get_message<DataError>([&] { ImageDataset(files, {{"cat", 0}, {"dog", 1}}, {}); }),
               HasSubstr("its folder is not one of the classes cat, dog"));
 }
 

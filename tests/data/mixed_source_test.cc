@@ -1,5 +1,5 @@
 // Several data sets: each has its share of the steps at any time, and its samples in its own order.
-#include "runtime/data/mixed_source.h"
+#include "runtime/data/batches.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-#include "runtime/data/token_samples.h"
+#include "runtime/data/token_dataset.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {
@@ -77,7 +77,7 @@ class MixedSets : public testing::Test {
   }
 
   TemporaryFolder folder_;
-  std::vector<TokenSamples> samples_;
+  std::vector<TokenDataset> samples_;
 };
 
 TEST_F(MixedSets, AStepReadsOneSetWhichIsTheSameOnEveryMesh) {

@@ -1,5 +1,5 @@
 // Partitions read each sample once per pass, from complete row groups of their own, in an order with random access.
-#include "runtime/data/partition_order.h"
+#include "runtime/data/sample_order.h"
 
 #include <gtest/gtest.h>
 

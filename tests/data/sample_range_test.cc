@@ -1,11 +1,11 @@
 // The validation part of one token stream: its end, which training does not read.
-#include "runtime/data/sample_range.h"
+#include "runtime/data/sample_order.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "runtime/data/token_samples.h"
+#include "runtime/data/token_dataset.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {
@@ -18,7 +18,7 @@ TEST(SampleRange, EachTokenIsInExactlyOnePart) {
   folder.write("text", text);
   const auto to_tokens = [&](int64_t first, int64_t count) {
     auto all =
-        std::make_unique<TokenSamples>(TokenStream(find_data_files({.paths = {folder.path()}}).training), 4, 256);
+        std::make_unique<TokenDataset>(TokenStream(find_data_files({.paths = {folder.path()}}).training), 4, 256);
     const SampleRange range(std::move(all), first, count);
     std::set<int64_t> tokens;
     for (int64_t sample = 0; sample < range.count(); ++sample) {

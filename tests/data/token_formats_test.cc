@@ -5,8 +5,7 @@
 
 #include <cstring>
 
-#include "runtime/data/token_file.h"
-#include "runtime/data/token_stream.h"
+#include "runtime/data/token_dataset.h"
 #include "tests/data/temporary_folder.h"
 
 namespace modular {

@@ -211,12 +211,11 @@ Input make_settings(Random& random) {
 }
 
 void use(RunConfig& config) {
-  const MeshShape mesh = config.mesh_shape(/*world_size=*/1);
+  const MeshShape mesh = config.parallel.mesh_shape(/*world_size=*/1);
   config.batch_shape(mesh, /*dp_rank=*/0);
   config.schedule();
   config.mesh_options();
   config.parallel_options();
-  config.masking();
   format_table(config);
   std::ofstream("again.toml") << format_toml(config);
   try {

@@ -6,8 +6,8 @@
 
 #include "checks/records.h"
 #include "runtime/data/files.h"
-#include "runtime/data/token_file.h"
-#include "runtime/data/token_stream.h"
+#include "runtime/data/token_dataset.h"
+#include "runtime/data/token_formats.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/readers.h"

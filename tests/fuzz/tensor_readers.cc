@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 
-#include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/data/examples.h"
 #include "runtime/model/tasks.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/fuzz/readers.h"

@@ -1,11 +1,10 @@
 // Changes that weaving may make to a flattened text. All others are found.
-#include "generator/print/check_woven.h"
 
 #include <gtest/gtest.h>
 
 #include "generator/generate.h"
 #include "generator/print/print.h"
-#include "generator/source/tokens.h"
+#include "generator/source/slices.h"
 
 namespace modgen {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "generator/source/apply_fixes.h"
+#include "generator/source/fixes.h"
 #include "tests/generator/command_line.h"
 
 namespace modgen {

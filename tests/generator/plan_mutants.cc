@@ -23,52 +23,52 @@ bool is_linear(const Field& field) {
 
 /// The verdict for a family in which a layer's annotation `from` becomes `to`; if `to` is empty, it is removed.
 struct AnnotationChange {
-  const char* from;
+  AnnotationKind from;
   const char* to;
   Verdict verdict;
 };
 
 constexpr AnnotationChange kAnnotationChanges[] = {
-    {"tp_colwise", "", rejected},
-    {"tp_colwise", "TP_ROWWISE", rejected},
-    {"tp_colwise", "TP_VOCAB", accepted},  // for a linear layer, both split by output feature
-    {"tp_rowwise", "", rejected},
-    {"tp_rowwise", "TP_COLWISE", rejected},
-    {"tp_rowwise", "TP_VOCAB", rejected},
-    {"tp_colwise_parts", "", rejected},
-    {"tp_colwise_parts", "TP_COLWISE", rejected},
-    {"tp_colwise_parts", "TP_ROWWISE", rejected},
-    {"tp_shard", "", rejected},
-    {"tp_local", "", rejected},
-    {"tp_vocab", "", accepted},  // replicated on every rank
-    {"tp_vocab", "TP_ROWWISE", rejected},
-    {"pp_first", "", rejected},
-    {"pp_first", "PP_LAST", rejected},
-    {"pp_first", "PP_ALL", accepted},
-    {"pp_last", "", rejected},
-    {"pp_last", "PP_FIRST", rejected},
-    {"pp_last", "PP_ALL", accepted},
-    {"pp_split", "", rejected},
-    {"pp_split", "PP_FIRST", rejected},
-    {"pp_split", "PP_LAST", rejected},
-    {"pp_all", "", rejected},
-    {"pp_all", "PP_FIRST", rejected},
-    {"pp_all", "PP_LAST", rejected},
+    {AnnotationKind::tp_colwise, "", rejected},
+    {AnnotationKind::tp_colwise, "TP_ROWWISE", rejected},
+    {AnnotationKind::tp_colwise, "TP_VOCAB", accepted},  // for a linear layer, both split by output feature
+    {AnnotationKind::tp_rowwise, "", rejected},
+    {AnnotationKind::tp_rowwise, "TP_COLWISE", rejected},
+    {AnnotationKind::tp_rowwise, "TP_VOCAB", rejected},
+    {AnnotationKind::tp_colwise_parts, "", rejected},
+    {AnnotationKind::tp_colwise_parts, "TP_COLWISE", rejected},
+    {AnnotationKind::tp_colwise_parts, "TP_ROWWISE", rejected},
+    {AnnotationKind::tp_shard, "", rejected},
+    {AnnotationKind::tp_local, "", rejected},
+    {AnnotationKind::tp_vocab, "", accepted},  // replicated on every rank
+    {AnnotationKind::tp_vocab, "TP_ROWWISE", rejected},
+    {AnnotationKind::pp_first, "", rejected},
+    {AnnotationKind::pp_first, "PP_LAST", rejected},
+    {AnnotationKind::pp_first, "PP_ALL", accepted},
+    {AnnotationKind::pp_last, "", rejected},
+    {AnnotationKind::pp_last, "PP_FIRST", rejected},
+    {AnnotationKind::pp_last, "PP_ALL", accepted},
+    {AnnotationKind::pp_split, "", rejected},
+    {AnnotationKind::pp_split, "PP_FIRST", rejected},
+    {AnnotationKind::pp_split, "PP_LAST", rejected},
+    {AnnotationKind::pp_all, "", rejected},
+    {AnnotationKind::pp_all, "PP_FIRST", rejected},
+    {AnnotationKind::pp_all, "PP_LAST", rejected},
 };
 
 /// The fields whose layers an entry ties to another: both have to be split in the same way.
 std::set<const Field*> tied_fields(const FamilyModel& model) {
   std::set<const Field*> tied;
   for (const Class& entry : model.classes) {
-    if (!find_annotation(entry.annotations, "entry") || entry.holder.empty()) continue;
+    if (!find_annotation(entry.annotations, AnnotationKind::entry) || entry.holder.empty()) continue;
     const auto root = build_tree(model, entry);
     for_each_node(*root, [&](const ModuleNode& node) {
       if (!node.field) return;
       for (const Annotation& annotation : node.field->annotations) {
-        if (annotation.kind == "tied_to") tied.insert(node.field);
-        const bool is_inner = annotation.kind == "ties";
+        if (annotation.kind == AnnotationKind::tied_to) tied.insert(node.field);
+        const bool is_inner = annotation.kind == AnnotationKind::ties;
         const TiedParameter ends[] = {is_inner ? find_tied(node, inside(annotation.arguments[0])) : TiedParameter(),
-                                      is_inner || annotation.kind == "tied_to"
+                                      is_inner || annotation.kind == AnnotationKind::tied_to
                                           ? find_tied(*node.parent, annotation.arguments.back())
                                           : TiedParameter()};
         for (const TiedParameter& end : ends)
@@ -219,16 +219,18 @@ class Mutator {
 
   void change_annotations(const Class& owner) {
     for (const Annotation& annotation : owner.annotations)
-      if (annotation.kind == "fsdp_unit" && !find_annotation(owner.annotations, "entry"))
+      if (annotation.kind == AnnotationKind::fsdp_unit && !find_annotation(owner.annotations, AnnotationKind::entry))
         annotate(owner, ": FSDP_UNIT removed", accepted, {{annotation.where, ""}}, [](Class& changed) {
-          std::erase_if(changed.annotations, [](const Annotation& one) { return one.kind == "fsdp_unit"; });
+          std::erase_if(changed.annotations,
+                        [](const Annotation& one) { return one.kind == AnnotationKind::fsdp_unit; });
         });
     for (size_t i = 0; i < owner.fields.size(); ++i) {
       const Field& field = owner.fields[i];
       for (const Annotation& annotation : field.annotations) change_annotation(owner, i, annotation);
       if (is_linear(field) && !split_annotation(field.annotations))
         for (const char* macro : {"TP_COLWISE", "TP_ROWWISE"}) add_annotation(owner, i, macro);
-      if (field.type == "int64_t" && !find_annotation(field.annotations, "tp_local") && is_read(owner, field))
+      if (field.type == "int64_t" && !find_annotation(field.annotations, AnnotationKind::tp_local) &&
+          is_read(owner, field))
         add_annotation(owner, i, "TP_LOCAL");
     }
   }
@@ -256,8 +258,10 @@ class Mutator {
   static Annotation make_annotation(const std::string& macro, SourceSpan where) {
     Annotation annotation;
     const size_t open = std::min(macro.find('('), macro.size());
+    std::string name = "modular.";
     for (const char letter : macro.substr(0, open))
-      annotation.kind += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+      name += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+    annotation.kind = annotation_kind(name);
     if (open < macro.size()) annotation.arguments.push_back(macro.substr(open + 1, macro.size() - open - 2));
     annotation.where = where;
     return annotation;
@@ -279,22 +283,23 @@ class Mutator {
     };
     for (const AnnotationChange& one : kAnnotationChanges) {
       if (annotation.kind != one.from) continue;
-      const bool tied = annotation.kind == "tp_vocab" && tied_.contains(&field);
+      const bool tied = annotation.kind == AnnotationKind::tp_vocab && tied_.contains(&field);
       // A count that only gives the size of a part equals the product.
-      const bool names_a_part = annotation.kind == "tp_local" && !is_read(owner, field);
+      const bool names_a_part = annotation.kind == AnnotationKind::tp_local && !is_read(owner, field);
       replace(one.to, tied ? rejected : names_a_part ? accepted : one.verdict);
     }
-    if (annotation.kind == "tp_vocab" && is_linear(field)) replace("TP_COLWISE", accepted);
-    if (annotation.kind == "tp_shard" && annotation.arguments.size() == 1)
+    if (annotation.kind == AnnotationKind::tp_vocab && is_linear(field)) replace("TP_COLWISE", accepted);
+    if (annotation.kind == AnnotationKind::tp_shard && annotation.arguments.size() == 1)
       replace(annotation.arguments[0] == "1" ? "TP_SHARD(0)" : "TP_SHARD(1)", rejected);
-    const bool is_plan = annotation.kind.starts_with("tp_") || annotation.kind.starts_with("pp_");
+    const bool is_plan = is_tensor_parallel(annotation.kind) || is_stage(annotation.kind);
     if (!is_plan || i + 1 >= owner.fields.size()) return;
     const Field& next = owner.fields[i + 1];
-    const bool between_parts = annotation.kind == "tp_local" && next.type == "int64_t" && !is_read(owner, field) &&
-                               (find_annotation(next.annotations, "tp_local") || !is_read(owner, next));
+    const bool between_parts = annotation.kind == AnnotationKind::tp_local && next.type == "int64_t" &&
+                               !is_read(owner, field) &&
+                               (find_annotation(next.annotations, AnnotationKind::tp_local) || !is_read(owner, next));
     // Any table that is only looked up may be split by row.
-    const bool between_tables = annotation.kind == "tp_vocab" && !tied_.contains(&field) && field.type == next.type &&
-                                next.type.ends_with("nn::Embedding");
+    const bool between_tables = annotation.kind == AnnotationKind::tp_vocab && !tied_.contains(&field) &&
+                                field.type == next.type && next.type.ends_with("nn::Embedding");
     annotate(owner, what + " moved to " + next.name, between_parts || between_tables ? accepted : rejected,
              {{annotation.where, ""}, {declaration(next), at(annotation.where) + " "}}, [=](Class& changed) {
                std::vector<Annotation>& list = changed.fields[i].annotations;
@@ -327,7 +332,8 @@ class Mutator {
 
   void change_layer(const Field& field, const Expr& expr, const std::string& where) {
     const Annotation* split = split_annotation(field.annotations);
-    const bool gives_split = split && split->kind != "tp_rowwise", takes_split = split && split->kind == "tp_rowwise";
+    const bool gives_split = split && split->kind != AnnotationKind::tp_rowwise,
+               takes_split = split && split->kind == AnnotationKind::tp_rowwise;
     const std::string call = at(expr.span);
     for (const Wrap& wrap : kWraps) {
       add(where + wrap.name + " of " + field.name, gives_split ? wrap.on_split : wrap.on_full,
@@ -353,7 +359,7 @@ class Mutator {
 
   static bool is_local_count(const Class& owner, const Expr& expr) {
     const Field* field = get_field(owner, expr);
-    return field && find_annotation(field->annotations, "tp_local");
+    return field && find_annotation(field->annotations, AnnotationKind::tp_local);
   }
 
   static bool views_local_count(const Class& owner, const Expr& expr) {
@@ -385,7 +391,7 @@ class Mutator {
     const auto loop = std::find_if(statements.begin(), statements.end(), [&](const Stmt& statement) {
       if (statement.kind != Stmt::Kind::range_for || statement.exprs[0].operands.size() != 1) return false;
       const Field* list = get_field(owner, statement.exprs[0].operands[0]);
-      return list && find_annotation(list->annotations, "pp_split");
+      return list && find_annotation(list->annotations, AnnotationKind::pp_split);
     });
     if (loop == statements.end()) return;
     const std::string carried = carried_by(*loop), where = owner.name + "::" + function.name + ": ";
@@ -414,12 +420,12 @@ class Mutator {
     add(where + "input scaled", accepted, {{after(*feed), "\n" + carried + " = " + carried + " * 0.5;"}});
     add(where + "scaled in the loop", accepted, {{next->span, "(" + at(next->span) + ") * 0.9"}});
     for (const Field& field : owner.fields) {
-      if (find_annotation(field.annotations, "pp_last") && takes_and_gives_a_tensor(field)) {
+      if (find_annotation(field.annotations, AnnotationKind::pp_last) && takes_and_gives_a_tensor(field)) {
         add(where + field.name + " within the loop", rejected, {{next->span, field.name + "(" + at(next->span) + ")"}});
         add(where + field.name + " on the input", rejected,
             {{feed->exprs[0].span, field.name + "(" + at(feed->exprs[0].span) + ")"}});
       }
-      if (find_annotation(field.annotations, "pp_first") && unqualified(field.type) == "Embedding") {
+      if (find_annotation(field.annotations, AnnotationKind::pp_first) && unqualified(field.type) == "Embedding") {
         const std::string mean = field.name + "->weight.mean()";
         add(where + field.name + " after the loop", rejected, {appended(carried + " + " + mean)});
         add(where + field.name + " within the loop", rejected, {{next->span, "(" + at(next->span) + ") + " + mean}});
@@ -440,7 +446,7 @@ class Mutator {
   }
 
   /// Whether `expr`, or a method of `owner` that it calls, names a stack with that mark.
-  bool names_marked(const Class& owner, const Expr& expr, const char* kind) const {
+  bool names_marked(const Class& owner, const Expr& expr, AnnotationKind kind) const {
     const Field* field = get_field(owner, expr);
     if (field && find_annotation(field->annotations, kind) && is_layer_stack(owner, *field)) return true;
     if (expr.kind == Expr::Kind::method && expr.operands[0].kind == Expr::Kind::self)
@@ -461,17 +467,19 @@ class Mutator {
     // Layers that are cut return other values in the middle of a stack, so their result may only be assigned to a
     // variable.
     const bool is_cut = std::ranges::any_of(model_.classes, [](const Class& one) {
-      return std::ranges::any_of(
-          one.fields, [](const Field& field) { return find_annotation(field.annotations, "pp_split") != nullptr; });
+      return std::ranges::any_of(one.fields, [](const Field& field) {
+        return find_annotation(field.annotations, AnnotationKind::pp_split) != nullptr;
+      });
     });
     const Verdict verdict = is_cut ? rejected : accepted;
     const std::vector<Stmt>& statements = function.body.statements;
     const auto crossing = std::find_if(statements.begin(), statements.end(), [&](const Stmt& statement) {
       return statement.kind == Stmt::Kind::declare && statement.names.size() == 1 && !statement.exprs.empty() &&
-             names_marked(owner, statement.exprs[0], "pp_first") && !names_marked(owner, statement.exprs[0], "pp_last");
+             names_marked(owner, statement.exprs[0], AnnotationKind::pp_first) &&
+             !names_marked(owner, statement.exprs[0], AnnotationKind::pp_last);
     });
     const bool has_last = std::any_of(crossing, statements.end(), [&](const Stmt& statement) {
-      return !statement.exprs.empty() && names_marked(owner, statement.exprs[0], "pp_last");
+      return !statement.exprs.empty() && names_marked(owner, statement.exprs[0], AnnotationKind::pp_last);
     });
     if (!has_last) return;
     const std::string where = owner.name + "::" + function.name + ": ", name = crossing->names[0];

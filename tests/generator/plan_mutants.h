@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "generator/flattened.h"
+#include "generator/generate.h"
 #include "generator/model/family_model.h"
 #include "tests/generator/text_changes.h"
 

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "checks/digest.h"
-#include "generator/source/cache_folder.h"
+#include "generator/source/files.h"
 #include "generator/workers.h"
 #include "tests/generator/command_line.h"
 #include "tests/support/permissions.h"

@@ -61,18 +61,21 @@ const Mutation kTensorParallel[] = {
     {"EmbeddingNotSplitButTied", "TP_VOCAB nn::Embedding embed_tokens", "nn::Embedding embed_tokens",
      "which it is tied to, is full", "nn::Linear lm_head"},
     {"ProjectionNotSplitButTied", "TP_VOCAB TIED_TO(", "TIED_TO(", "lm_head.weight is full", "nn::Linear lm_head"},
-    {"SoftmaxOverVocabulary", "Tensor logits = project(hidden_states);",
-     "Tensor logits = torch::log_softmax(project(hidden_states), -1);",
+    {"SoftmaxOverVocabulary", "cross_entropy_outputs(project(hidden_states),",
+     "cross_entropy_outputs(torch::log_softmax(project(hidden_states), -1),",
      "log_softmax over dimension 2, which is split over tp", "torch::log_softmax"},
-    {"MeanOverVocabulary", "Tensor logits = project(hidden_states);",
-     "Tensor logits = project(hidden_states);\n    logits = logits - logits.mean(-1, true);",
+    {"MeanOverVocabulary", "return cross_entropy_outputs(project(hidden_states), batch, next_tokens);",
+     "Tensor logits = project(hidden_states);\n    logits = logits - logits.mean(-1, true);\n    return "
+     "cross_entropy_outputs(logits, batch, next_tokens);",
      "mean over a dimension that is split over tp", "logits.mean"},
-    {"SplitSizeAsFactor", "Tensor logits = project(hidden_states);",
-     "Tensor logits = project(hidden_states);\n    logits = logits / logits.size(-1);",
+    {"SplitSizeAsFactor", "return cross_entropy_outputs(project(hidden_states), batch, next_tokens);",
+     "Tensor logits = project(hidden_states);\n    logits = logits / logits.size(-1);\n    return "
+     "cross_entropy_outputs(logits, batch, next_tokens);",
      "a tp-local count meets a tensor", "logits.size(-1)"},
     {"LocalCountAsScale", "mask, scaling,", "mask, scaling / num_heads,", "a tp-local count", "scaling / num_heads"},
-    {"PartialLoss", "outputs.loss_sum = cross_entropy(logits, targets)", "outputs.loss_sum = logits.sum()",
-     "output loss_sum is a partial sum over tp", "logits.sum()"},
+    {"PartialLoss", "return cross_entropy_outputs(project(hidden_states), batch, next_tokens);",
+     "Outputs outputs;\n    outputs.loss_sum = project(hidden_states).sum();\n    return outputs;",
+     "output loss_sum is a partial sum over tp", "project(hidden_states).sum()"},
     {"ForgottenExit", "return residual + mlp(post_attention_layernorm(residual));",
      "return residual + torch::linear(mlp->up_proj(residual), mlp->down_proj->weight);",
      "a partial sum over tp meets a value that is full", "torch::linear"},
@@ -144,9 +147,10 @@ const Mutation kPipeline[] = {
      "layer(hidden_states, rotary_embeddings, mask);\n    }\n    return norm(hidden_states) * "
      "static_cast<double>(iterations);",
      "carries several values: hidden_states, iterations", "for (auto& layer : *layers)"},
-    {"ResultWithoutName", "Tensor hidden_states = model(batch);\n    Tensor logits = project(hidden_states);",
-     "Tensor logits = project(model(batch));", "is passed to the next pipeline stage, but it is used at once",
-     "project(model(batch))"},
+    {"ResultWithoutName",
+     "Tensor hidden_states = model(batch);\n    return cross_entropy_outputs(project(hidden_states),",
+     "return cross_entropy_outputs(project(model(batch)),",
+     "is passed to the next pipeline stage, but it is used at once", "project(model(batch))"},
 };
 
 const Mutation kViews[] = {
@@ -212,8 +216,9 @@ const Mutation kViews[] = {
 };
 
 const Mutation kSums[] = {
-    {"GateAndUpSplitAsOne", "TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up", "TP_SHARD(1) Tensor gate_up",
-     "experts whose gate and up are split over tp along dimension 1, and", "const Tensor mixed", "one_sum"},
+    {"GateAndUpSplitAsOne", "TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up",
+     "TP_SHARD(1) Tensor gate_up", "experts whose gate and up are split over tp along dimension 1, and",
+     "const Tensor mixed", "one_sum"},
     {"DownFull", "TP_SHARD(2) Tensor down", "Tensor down", "and whose down is full", "const Tensor mixed", "one_sum"},
     {"GateAndUpFull", "TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up", "Tensor gate_up",
      "experts whose gate and up are full", "const Tensor mixed", "one_sum"},

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "runtime/data/token_file.h"
+#include "runtime/data/token_formats.h"
 #include "tests/modrun/modrun_process.h"
 
 namespace modular {

@@ -4,7 +4,7 @@
 #include <png.h>
 
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/data/image_file.h"
+#include "runtime/data/image_dataset.h"
 #include "tests/modrun/modrun_process.h"
 
 namespace modular {

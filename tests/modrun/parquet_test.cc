@@ -6,8 +6,8 @@
 #include <random>
 #include <tuple>
 
-#include "runtime/parquet/library.h"
-#include "runtime/parquet/repartition.h"
+#include "runtime/data/parquet_library.h"
+#include "runtime/datasets/partitions.h"
 #include "tests/modrun/modrun_process.h"
 #include "tests/support/programs.h"
 

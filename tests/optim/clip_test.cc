@@ -1,12 +1,11 @@
 // The norm of the full gradient, and clipping by norm. tests/train compares norms over several ranks with one process.
-#include "runtime/optim/clip.h"
+#include "runtime/optim/optimizer.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <tuple>
 
-#include "runtime/optim/optimizer.h"
 #include "tests/support/counted_device.h"
 
 namespace modular {

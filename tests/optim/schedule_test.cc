@@ -1,5 +1,5 @@
 // The learning rate of each step of a run.
-#include "runtime/optim/schedule.h"
+#include "runtime/optim/options.h"
 
 #include <gtest/gtest.h>
 

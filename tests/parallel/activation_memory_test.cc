@@ -7,7 +7,6 @@
 
 #include "runtime/model/functions.h"
 #include "runtime/ops/fused.h"
-#include "runtime/parallel/memory/recomputed_operations.h"
 #include "runtime/parallel/memory/saved_tensors.h"
 #include "tests/parallel/training_runs.h"
 #include "tests/support/counting_allocator.h"

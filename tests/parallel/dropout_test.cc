@@ -47,9 +47,10 @@ TEST_P(DropoutOnMesh, Pipeline2Tensor2) {
                        {{.name = "micro-batches", .fields = kDropping, .micro_batches = 2}});
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, DropoutOnMesh,
-                         ::testing::Values("LlamaForCausalLM", "BertForMaskedLM", "GPTNeoXForCausalLM",
-                                           "PhiForCausalLM"),
+INSTANTIATE_TEST_SUITE_P(Families, DropoutOnMesh, ::testing::Values("BertForMaskedLM"),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Release, DropoutOnMesh,
+                         ::testing::Values("LlamaForCausalLM", "GPTNeoXForCausalLM", "PhiForCausalLM"),
                          [](const auto& info) { return info.param; });
 
 // Precondition of the comparisons above: dropout drops elements, different ones in each step, and none in evaluation.

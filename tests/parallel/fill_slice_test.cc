@@ -1,6 +1,6 @@
 // Counter-based initial values, compared with libtorch's Philox and its quantiles in double precision, with closed
 // forms of the distributions, and each rank's slice with the full tensor.
-#include "runtime/parallel/random/fill_slice.h"
+#include "runtime/parallel/random/initialization.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -14,7 +14,6 @@
 
 #include "runtime/parallel/fsdp/unit_layout.h"
 #include "runtime/parallel/parameters/parameter_table.h"
-#include "runtime/parallel/random/initialization.h"
 
 namespace modular {
 namespace {

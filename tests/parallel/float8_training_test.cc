@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "runtime/ops/fused.h"
-#include "runtime/parallel/parameters/float8_layers.h"
 #include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/parameters/parameter_table.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {

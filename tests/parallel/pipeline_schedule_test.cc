@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "runtime/parallel/pipeline/known_schedules.h"
-#include "runtime/parallel/pipeline/schedule_simulator.h"
 
 namespace modular {
 namespace {

@@ -117,7 +117,7 @@ TEST_P(ClassSamples, AppearWithTheirExpectedCounts) {
   for (size_t item = 0; item < scores.size(); ++item) scores[item] = std::exp(std::sin(static_cast<double>(item)));
   double estimate = 0.0, distinct = 0.0;
   for (int64_t step = 0; step < kSteps; ++step) {
-    sampler.begin_step(step);
+    sampler.sample(step);
     const SampledClasses& sampled = sampler.sampled();
     std::set<int64_t> seen;
     for (int64_t i = 0; i < sampled.ids.numel(); ++i) {
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Distributions, ClassSamples, ::testing::Values("log-uni
 TEST(SampledSoftmax, SamplesByOnlySeedAndStep) {
   const auto sample = [](uint64_t seed, int64_t step) {
     ClassSampler sampler({.samples = 20}, 5000, seed, at::kCPU);
-    sampler.begin_step(step);
+    sampler.sample(step);
     return sampler.sampled().ids;
   };
   EXPECT_TRUE(sample(1, 3).equal(sample(1, 3)));

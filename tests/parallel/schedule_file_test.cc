@@ -1,5 +1,5 @@
 // Pipeline schedule files, and errors for invalid ones.
-#include "runtime/parallel/pipeline/schedule_file.h"
+#include "runtime/parallel/pipeline/pipeline_options.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,6 @@
 
 #include "runtime/mesh/collectives.h"
 #include "runtime/model/tasks.h"
-#include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
 
 namespace modular::testing {

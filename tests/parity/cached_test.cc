@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/data/examples.h"
 #include "runtime/model/tasks.h"
 #include "runtime/parallel/parallel_model.h"
 #include "tests/parity/cases.h"

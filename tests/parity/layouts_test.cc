@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/optim/clip.h"
+#include "runtime/data/examples.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/parity/cases.h"

@@ -12,14 +12,14 @@
 #include <set>
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/config/config.h"
+#include "runtime/data/examples.h"
 #include "runtime/model/tasks.h"
 #include "runtime/modrun/forward.h"
 #include "runtime/ops/fused.h"
-#include "runtime/optim/clip.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
 #include "tests/parity/cases.h"
 #include "tests/support/ranks.h"

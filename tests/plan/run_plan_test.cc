@@ -8,7 +8,6 @@
 
 #include "runtime/mesh/traffic.h"
 #include "runtime/ops/fused.h"
-#include "runtime/optim/clip.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/plan/run_plan.h"
 #include "tests/support/counting_allocator.h"
@@ -59,7 +58,7 @@ Report measure_run(const Environment& environment, const RunConfig& config) {
   at::set_num_threads(1);
   install_fused_functions();
   CountingAllocator& counting = CountingAllocator::installed();
-  Mesh mesh(environment, config.mesh_shape(environment.world_size), {.device = at::kCPU});
+  Mesh mesh(environment, config.parallel.mesh_shape(environment.world_size), {.device = at::kCPU});
   ParallelModel model(*config.network.entry, *config.network.config, mesh, config.parallel_options(), 1);
   Optimizer optimizer(model.parameters(), config.optim, mesh);
   const BatchShape shape = config.batch_shape(mesh.shape(), 0);

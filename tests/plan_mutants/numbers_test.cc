@@ -9,9 +9,9 @@
 #include <cmath>
 #include <map>
 
-#include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/data/examples.h"
 #include "runtime/parallel/parallel_model.h"
 #include "tests/parity/cases.h"
 #include "tests/plan_mutants/woven.h"

@@ -66,6 +66,12 @@ inline Tensor cross_entropy(const char* call, const Tensor& logits, const Tensor
   return is_removed(call) ? modular::cross_entropy(logits, targets) : modular::tp::cross_entropy(logits, targets);
 }
 
+inline Outputs cross_entropy_outputs(const char* call, const Tensor& logits, const Batch& batch,
+                                     Tensor (*targets_of)(const Tensor& labels)) {
+  return is_removed(call) ? modular::cross_entropy_outputs(logits, batch, targets_of)
+                          : modular::tp::cross_entropy_outputs(logits, batch, targets_of);
+}
+
 inline Tensor rms_norm(const char* call, const Tensor& x, const Tensor& weight, double eps) {
   return is_removed(call) ? modular::rms_norm(x, weight, eps) : modular::tp::rms_norm(x, weight, eps);
 }

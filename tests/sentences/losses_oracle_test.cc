@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "runtime/checkpoint/examples.h"
 #include "runtime/checkpoint/pretrained.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/data/batches.h"
+#include "runtime/data/examples.h"
 #include "runtime/mesh/mesh.h"
 #include "runtime/parallel/parallel_model.h"
 #include "tests/support/ranks.h"

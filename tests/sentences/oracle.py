@@ -1,4 +1,4 @@
-"""Has Sentence Transformers compute the losses of sentence embeddings that runtime/parallel/objectives/sentence_losses.cc must compute.
+"""Has Sentence Transformers compute the losses of sentence embeddings that runtime/parallel/objectives/sentence_objective.cc must compute.
 
 usage: oracle.py FOLDER
 

@@ -30,7 +30,7 @@ TEST(RunConfigLimits, ModelOptionsHaveTheLimitsOfConfigJson) {
 
 TEST(RunConfigLimits, AxesWhoseProductOverflowsMakeTooManyRanks) {
   const RunConfig config = read({"parallel.pp=4294967296", "parallel.tp=4294967296"});
-  EXPECT_NE(get_message<ConfigError>([&] { config.mesh_shape(1); }).find("parallel.pp = 4294967296"),
+  EXPECT_NE(get_message<ConfigError>([&] { config.parallel.mesh_shape(1); }).find("parallel.pp = 4294967296"),
             std::string::npos);
   const RunConfig batch = read({"parallel.dp_shard=1", "train.micro_batches=16777216"});
   EXPECT_NE(

@@ -315,9 +315,9 @@ TEST_F(RunConfigTest, RejectsOptionsOfAnotherOptimizer) {
 }
 
 TEST_F(RunConfigTest, MeshMustMakeTheRanksOfTheJob) {
-  EXPECT_EQ(read("model.entry = 'llama'", {"parallel.tp=2"}).mesh_shape(8)[Axis::dp_shard], 4);
+  EXPECT_EQ(read("model.entry = 'llama'", {"parallel.tp=2"}).parallel.mesh_shape(8)[Axis::dp_shard], 4);
   const auto rejected = [&](const Settings& settings, int64_t ranks) {
-    return get_message<ConfigError>([&] { read("model.entry = 'llama'", settings).mesh_shape(ranks); });
+    return get_message<ConfigError>([&] { read("model.entry = 'llama'", settings).parallel.mesh_shape(ranks); });
   };
   EXPECT_EQ(
       rejected({"parallel.tp=2"}, 3),
@@ -327,6 +327,17 @@ TEST_F(RunConfigTest, MeshMustMakeTheRanksOfTheJob) {
       rejected({"parallel.dp_shard=4", "parallel.pp=2"}, 4),
       "parallel.pp = 2, dp_replicate = 1, tp = 1, dp_shard = 4 make 8 ranks, but the job has 4: change an axis or "
       "--nproc-per-node");
+}
+
+TEST_F(RunConfigTest, ReportsAllOptionsThatTheModelDoesNotSupport) {
+  const RunConfig config =
+      read("model.entry = 'llama'", {"router.z_loss=0.5", "sampled_softmax.samples=4", "metrics.trace=[3, 2]"});
+  EXPECT_EQ(get_message<ConfigError>([&] { check_run_config(config, /*world_size=*/1); }),
+            "--set router.z_loss=0.5: router.z_loss is 0.5, and LlamaForCausalLM has no experts: leave it out\n"
+            "--set sampled_softmax.samples=4: sampled_softmax.samples is 4, which is for session models, and "
+            "LlamaForCausalLM is for causal-lm: leave it out\n"
+            "--set metrics.trace=[3, 2]: metrics.trace is [3, 2]: give the first and the last step to trace, from 1 to "
+            "train.steps (1000), e.g. [10, 12]");
 }
 
 TEST_F(RunConfigTest, AcceptsAndReportsKeysOfEarlierVersions) {

@@ -1,11 +1,10 @@
 // Several documents in a row: the loss equals that of the separate documents.
-#include "runtime/data/packing.h"
+#include "runtime/data/token_dataset.h"
 
 #include <gtest/gtest.h>
 
 #include "generated/llama.h"
-#include "runtime/data/token_samples.h"
-#include "runtime/datasets/model_checks.h"
+#include "runtime/data/model_inputs.h"
 #include "runtime/train/preflight.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/parallel/training_runs.h"
@@ -66,7 +65,7 @@ TEST_P(PackedRows, HaveTheLossOfTheirSeparateDocuments) {
   Mesh alone({}, {}, {.device = at::kCPU});
   ParallelModel model(entry, *config, alone, {}, /*seed=*/11);
 
-  const TokenSamples samples(TokenStream(find_data_files({.paths = {folder.path()}}).training), kSeqLen, 62, {}, 0,
+  const TokenDataset samples(TokenStream(find_data_files({.paths = {folder.path()}}).training), kSeqLen, 62, {}, 0,
                              Packing{.end_of_text = kEnd});
   ASSERT_EQ(samples.count(), 4);
   int64_t documents = 0;
@@ -111,7 +110,7 @@ TEST(PackedRows, HaveTheLossOfTheirSeparateDocumentsWithPositionsAfterPaddings) 
   ASSERT_EQ(first_position(network), 2);
   Mesh alone({}, {}, {.device = at::kCPU});
   ParallelModel model(entry, *network.config, alone, {}, /*seed=*/11);
-  const TokenSamples samples(
+  const TokenDataset samples(
       TokenStream(find_data_files({.paths = {folder.path()}}).training), kSeqLen, 62, Masking{0.5, 60}, 0,
       Packing{.end_of_text = kEnd, .first_position = first_position(network), .is_next_predicted = false});
   const std::vector<SamplePosition> places = {{0, 0}};

@@ -1,5 +1,5 @@
 // Rows of different lengths: padding, trimming of steps, and grouping by length.
-#include "runtime/datasets/row_lengths.h"
+#include "runtime/data/example_dataset.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/batches.h"
-#include "runtime/data/sample_range.h"
-#include "runtime/datasets/samples.h"
+#include "runtime/data/sample_order.h"
+#include "runtime/datasets/run_datasets.h"
 #include "tests/data/temporary_folder.h"
 #include "tests/parallel/training_runs.h"
 
@@ -32,7 +32,7 @@ class RowLengths : public ::testing::Test {
                        {"labels", at::zeros({kRows}, at::kLong)}});
     network_.entry = &testing::get_entry("RobertaForSequenceClassification");
     network_.config = testing::tiny_config(*network_.entry);
-    auto examples = std::make_unique<ExampleSamples>(
+    auto examples = std::make_unique<ExampleDataset>(
         find_data_files({.format = "examples", .paths = {folder_.path()}}).training, network_);
     examples->measure(/*trims=*/true);
     samples_ = std::move(examples);
@@ -40,7 +40,7 @@ class RowLengths : public ::testing::Test {
 
   TemporaryFolder folder_;
   ModelConfig network_;
-  std::unique_ptr<Samples> samples_;
+  std::unique_ptr<Dataset> samples_;
 };
 
 TEST_F(RowLengths, EndWithTheLastPositionThatCounts) {

@@ -215,18 +215,29 @@ Value mix_experts(Operation& op) {
 
 // ---- Losses and helpers ----
 
-Value cross_entropy(Operation& op) {
-  const Value &logits = op.values[0], &targets = op.values[1];
+/// A loss over full logits, or over logits that are split by class, for which `call` replaces the operation.
+Value loss_over(Operation& op, const Value& logits, Call call) {
   if (is_partial(logits)) return op.reject("a loss of a partial sum over tp", kMissingSum);
-  if (!is_tensor(logits) || !is_full(targets)) return unproven(op, is_tensor(logits) ? targets : logits);
+  if (!is_tensor(logits) || is_replicated(logits)) return unproven(op, logits);
   if (is_split(logits)) {
     if (from_end(logits) != -1 || !logits.type.parts.empty())
       return op.reject("a loss over logits that are " + describe(logits));
-    op.call = Call::cross_entropy;
-  } else if (is_replicated(logits)) {
-    return unproven(op, logits);
+    op.call = call;
   }
   return Value::tensor(kInvariant, logits.gradient, 0);
+}
+
+Value cross_entropy(Operation& op) {
+  const Value &logits = op.values[0], &targets = op.values[1];
+  if (is_tensor(logits) && !is_partial(logits) && !is_full(targets)) return unproven(op, targets);
+  return loss_over(op, logits, Call::cross_entropy);
+}
+
+/// cross_entropy_outputs(logits, batch, targets_of): every rank gets the full loss and the full logits.
+Value cross_entropy_outputs(Operation& op) {
+  for (const size_t i : {1, 2})
+    if (!op.values[i].is_invariant()) return unproven(op, op.values[i]);
+  return loss_over(op, op.values[0], Call::cross_entropy_outputs);
 }
 
 /// sampled_cross_entropy(hidden, weight, bias, targets, temperature): if the rows are split, the ranks look up the
@@ -314,6 +325,7 @@ const RuleTable& function_rules() {
       {"attention", attention},
       {"scaled_dot_product_attention", attention},
       {"cross_entropy", cross_entropy},
+      {"cross_entropy_outputs", cross_entropy_outputs},
       {"sampled_cross_entropy", sampled_cross_entropy},
       {"scalar_tensor", scalar_tensor},
       {"tp::enter", tp_enter},

@@ -95,4 +95,11 @@ Value first_alone(Operation& op);
 /// The sizes in the list operand `first`, or in the separate operands from `first` on.
 std::vector<std::pair<const Expr*, Value>> sizes_from(const Operation& op, size_t first);
 
+/// Whether the result of an operation, named as in the rule table, aliases no other tensor and is not saved for
+/// backward. If not, it may alias every operand.
+bool allocates(std::string_view operation);
+
+/// Whether an operation reads no values of its operand: it returns a view or a property.
+bool is_view_or_query(std::string_view operation);
+
 }  // namespace modgen

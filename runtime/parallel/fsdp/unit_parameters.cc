@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "runtime/parallel/memory/host_transfers.h"
-#include "runtime/parallel/memory/memory_purpose.h"
 #include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/step/dry_run_hooks.h"
 
 namespace modular {
 UnitParameters::UnitParameters(std::string name, UnitLayout layout, const DataParallelGroups& groups,
@@ -31,7 +31,7 @@ at::Tensor UnitParameters::local(const ParameterPlacement& parameter) const {
 }
 
 at::Tensor UnitParameters::gradient(const ParameterPlacement& parameter) const {
-  if (!single_backward_) return layout_.local(gradient_, parameter, groups_.shard_rank);
+  if (!in_place_) return layout_.local(gradient_, parameter, groups_.shard_rank);
   const at::Tensor& found = parameter.registered.grad();
   return found.defined() ? found : at::zeros_like(parameter.registered);
 }
@@ -94,8 +94,8 @@ void UnitParameters::refresh() {
   if (!frees_full() && full_.defined()) full_.copy_(shard_);
 }
 
-void UnitParameters::begin_step(bool single_backward) {
-  single_backward_ = single_backward;
+void UnitParameters::begin_step(bool in_place) {
+  in_place_ = in_place;
   gradient_.reset();
   all_reduce_started_ = false;
   for (ParameterPlacement& parameter : layout_.parameters) parameter.registered.mutable_grad().reset();
@@ -140,7 +140,7 @@ void UnitParameters::start_reduction() {
 }
 
 void UnitParameters::accumulate_gradients() {
-  if (single_backward_) return;
+  if (in_place_) return;
   const AllocatesFor purpose(MemoryPurpose::gradients);
   const bool first = !gradient_.defined();
   if (first) gradient_ = at::empty({layout_.shard_size}, on_device_);
@@ -167,7 +167,7 @@ void UnitParameters::finish_reduction(bool last) {
     reduce_scatter_output_.reset();
     free_storage(std::exchange(reduce_scatter_input_, {}));
   }
-  if (!last || all_reduce_started_ || single_backward_) return;
+  if (!last || all_reduce_started_ || in_place_) return;
   const AllocatesFor purpose(MemoryPurpose::gradients);
   all_reduce_started_ = true;
   if (!gradient_.defined()) gradient_ = at::zeros({layout_.shard_size}, on_device_);

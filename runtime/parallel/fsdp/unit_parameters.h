@@ -5,12 +5,32 @@
 #include <string>
 
 #include "runtime/mesh/collectives.h"
+#include "runtime/mesh/mesh.h"
 #include "runtime/mesh/storage.h"
 #include "runtime/parallel/fsdp/unit_layout.h"
 #include "runtime/parallel/memory/memory_options.h"
-#include "runtime/parallel/parameters/data_parallel.h"
 
 namespace modular {
+
+/// Groups over which a rank shards parameters and reduces gradients. A null group contains only this rank.
+struct DataParallelGroups {
+  ProcessGroup shard;  // ranks that shard each parameter
+  int64_t shard_size = 1;
+  int64_t shard_rank = 0;
+  ProcessGroup replicate;  // ranks that hold the same shard
+  int64_t replicate_size = 1;
+};
+
+/// Returns the groups of this rank of `mesh`.
+inline DataParallelGroups data_parallel_groups(Mesh& mesh) {
+  DataParallelGroups groups;
+  groups.shard = mesh.group({Axis::dp_shard});
+  groups.shard_size = mesh.size(Axis::dp_shard);
+  groups.shard_rank = mesh.coordinate(Axis::dp_shard);
+  groups.replicate = mesh.group({Axis::dp_replicate});
+  groups.replicate_size = mesh.size(Axis::dp_replicate);
+  return groups;
+}
 
 /// Between unshard() and reshard() the registered tensors hold the full parameters. They have storage from prefetch()
 /// on, otherwise none. If each rank holds the full parameters on the device anyway, these calls do nothing.
@@ -28,7 +48,7 @@ class UnitParameters {
 
   /// This rank's shard of a parameter, float32.
   at::Tensor local(const ParameterPlacement& parameter) const;
-  /// Gradient of the shard after finish_step(): a view like local(), or the tensor that a single backward left.
+  /// Gradient of the shard after finish_step(): a view like local(), or the tensor that autograd left.
   at::Tensor gradient(const ParameterPlacement& parameter) const;
 
   /// Starts the all-gather, so that unshard() waits less. No effect if the parameters are unsharded or in flight.
@@ -40,9 +60,9 @@ class UnitParameters {
   /// Publishes new values of the shards to the compute copies.
   void refresh();
 
-  /// Drops the gradients of the previous step. If all gradients of the next step come from a single backward on one
-  /// rank, they stay where it leaves them, in the compute type.
-  void begin_step(bool single_backward = false);
+  /// Drops the gradients of the previous step. With `in_place`, those of the next step stay where autograd accumulates
+  /// them, in the compute type, and the calls below do nothing. Requires that no other rank has gradients of this unit.
+  void begin_step(bool in_place = false);
   /// Moves the gradients of a backward from the registered tensors into an unsharded float32 accumulator, to be reduced
   /// later.
   void accumulate_unsharded();
@@ -85,7 +105,7 @@ class UnitParameters {
   at::Tensor reduce_scatter_output_;  // [shard_size], result of the reduce-scatter
   Pending reduce_scatter_;
   bool all_reduce_started_ = false;
-  bool single_backward_ = false;  // gradient_ is not used then
+  bool in_place_ = false;  // gradient_ is not used then
   Pending all_reduce_;
 };
 

@@ -1,18 +1,44 @@
 #include "runtime/parallel/fsdp/unit_runner.h"
 
+#include <ATen/Context.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
+#include <functional>
+#include <mutex>
 #include <optional>
 #include <utility>
 
-#include "runtime/parallel/random/random_state.h"
-
 namespace modular {
 namespace {
+
+/// RNG state of the default generators for `device`, so that a recomputed forward samples the same values.
+class RandomState {
+ public:
+  explicit RandomState(const at::Device& device) {
+    save(at::Device(at::kCPU));
+    if (!device.is_cpu()) save(device);
+  }
+  /// Restores the generators to this state.
+  void restore() const {
+    for (const auto& [device, state] : states_) {
+      at::Generator generator = at::globalContext().defaultGenerator(device);
+      std::lock_guard lock(generator.mutex());
+      generator.set_state(state);
+    }
+  }
+
+ private:
+  void save(const at::Device& device) {
+    at::Generator generator = at::globalContext().defaultGenerator(device);
+    std::lock_guard lock(generator.mutex());
+    states_.emplace_back(device, generator.get_state());
+  }
+  std::vector<std::pair<at::Device, at::Tensor>> states_;
+};
 
 /// Leaf of a unit's graph: receives the gradient of one input without holding the input.
 class InputNode final : public torch::autograd::Node {
@@ -58,15 +84,14 @@ class UnitNode final : public torch::autograd::Node {
     offloaded_ = std::move(offloaded);
   }
   void keep_body(fsdp::Units::Body body, const std::vector<at::Tensor>& inputs, RandomState before,
-                 StepDropoutRng::Position dropout, RouterBalance::Position routers) {
+                 std::vector<std::function<void()>> restore_features) {
     body_ = std::move(body);
     for (const at::Tensor& input : inputs) {
       differentiable_.push_back(input.requires_grad());
       inputs_.push_back(input.detach());
     }
     random_state_ = std::move(before);
-    dropout_ = std::move(dropout);
-    routers_ = std::move(routers);
+    restore_features_ = std::move(restore_features);
   }
 
   /// Makes this node the history of `output`, the unit's output number `index`.
@@ -105,9 +130,7 @@ class UnitNode final : public torch::autograd::Node {
     const Binding binding(parallel_);  // this may be autograd's thread for a GPU
     const RandomState now(runner_.device_);
     random_state_->restore();
-    StepDropoutRng* dropout = runner_.options_.dropout;
-    if (dropout) dropout->set_position(std::move(dropout_));
-    if (runner_.options_.routers) runner_.options_.routers->repeat_from(std::move(routers_));
+    for (const auto& restore : std::exchange(restore_features_, {})) restore();
     const auto inputs = detach_inputs(std::exchange(inputs_, {}), differentiable_, input_nodes_);
     outputs_ = to_edges(std::exchange(body_, nullptr)(inputs));
     now.restore();
@@ -146,13 +169,14 @@ class UnitNode final : public torch::autograd::Node {
   std::vector<at::Tensor> inputs_;
   std::vector<bool> differentiable_;  // parallel to inputs_
   std::optional<RandomState> random_state_;
-  StepDropoutRng::Position dropout_;
-  RouterBalance::Position routers_;
+  std::vector<std::function<void()>> restore_features_;
 };
 
 UnitRunner::UnitRunner(const std::vector<ModelUnit>& units, std::span<UnitParameters> parameters,
-                       const UnitOptions& options, const at::Device& device)
+                       const std::vector<std::unique_ptr<Feature>>& features, const UnitOptions& options,
+                       const at::Device& device)
     : parameters_(parameters),
+      features_(features),
       options_(options),
       device_(device),
       unit_stage_(units.size(), kUnknown),
@@ -205,15 +229,14 @@ std::vector<at::Tensor> UnitRunner::run_with_graph(size_t unit, size_t position,
   std::vector<at::Tensor> outputs;
   if (recomputed_[unit]) {
     RandomState before(device_);
-    StepDropoutRng::Position dropout;
-    if (options_.dropout) dropout = options_.dropout->position();
-    RouterBalance::Position routers;
-    if (options_.routers) routers = options_.routers->position();
+    std::vector<std::function<void()>> restore_features;
+    for (const auto& feature : features_)
+      if (auto restore = feature->save_position()) restore_features.push_back(std::move(restore));
     {
       const at::NoGradGuard no_graph;
       outputs = body(inputs);
     }
-    node->keep_body(body, inputs, std::move(before), std::move(dropout), std::move(routers));
+    node->keep_body(body, inputs, std::move(before), std::move(restore_features));
   } else {
     std::vector<bool> differentiable;
     for (const at::Tensor& input : inputs) differentiable.push_back(input.requires_grad());
@@ -254,11 +277,10 @@ void UnitRunner::enter(size_t unit, const Order& order, size_t position, int dir
 bool UnitRunner::is_last_backward(size_t unit) const {
   // A backward comes after all stages' forwards of its micro-batch, so the stages that run the unit are already known.
   const bool in_single_stage = unit > 0 && unit_stage_[unit] != kSeveral;
-  return (in_single_stage ? last_of_stage_ : last_of_step_) && pending_backwards_[unit] == 0;
+  return (in_single_stage ? backward_.last_of_stage : backward_.last_of_step) && pending_backwards_[unit] == 0;
 }
 
 void UnitRunner::reduce(size_t unit) {
-  if (!options_.reduce) return;
   if (options_.reduce_once && !is_last_backward(unit)) return parameters_[unit].accumulate_unsharded();
   finish_reducing();
   parameters_[unit].start_reduction();
@@ -272,37 +294,33 @@ void UnitRunner::finish_reducing() {
   reducing_.reset();
 }
 
-void UnitRunner::begin_step() {
-  last_of_stage_ = last_of_step_ = false;
+void UnitRunner::before_forwards(const TrainingStep& /*step*/) {
+  backward_ = {.last_of_stage = false, .last_of_step = false};
   std::ranges::fill(pending_backwards_, 0);
 }
 
 void UnitRunner::enter_stage(int64_t stage) {
   stage_ = stage;
-  orders_.try_emplace(stage, Order{order_in_tree_});
+  if (!orders_.contains(stage)) orders_.emplace(stage, Order{order_in_tree_});
 }
 
-void UnitRunner::begin_backward(bool last_of_stage, bool last_of_step) {
-  last_of_stage_ = last_of_stage;
-  last_of_step_ = last_of_step;
-}
+void UnitRunner::before_forward(const Batch& /*micro_batch*/, int64_t stage) { enter_stage(stage); }
 
-void UnitRunner::end_backward(bool with_root) {
-  if (last_of_step_) parameters_[0].reshard();  // frees memory before the reduction needs as much
-  if (with_root || last_of_step_) reduce(0);
+void UnitRunner::after_backward(const StageBackward& backward) {
+  if (backward.last_of_step) parameters_[0].reshard();  // frees memory before the reduction needs as much
+  if (backward.with_root || backward.last_of_step) reduce(0);
   finish_reducing();
 }
 
 void UnitRunner::end_step() {
   finish_reducing();
-  reshard_all();
-  if (!options_.reduce) return;
+  end_forwards();
   for (UnitParameters& unit : parameters_)
     if (unit.has_unsharded_gradients()) unit.start_reduction();  // not reached by the last backward
   for (UnitParameters& unit : parameters_) unit.finish_step();
 }
 
-void UnitRunner::reshard_all() {
+void UnitRunner::end_forwards() {
   for (UnitParameters& unit : parameters_) unit.reshard();
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -14,9 +15,8 @@
 #include "runtime/parallel/fsdp/unit_parameters.h"
 #include "runtime/parallel/memory/memory_options.h"
 #include "runtime/parallel/memory/saved_tensors.h"
-#include "runtime/parallel/objectives/router_balance.h"
 #include "runtime/parallel/parameters/parameter_table.h"
-#include "runtime/parallel/random/dropout_rng.h"
+#include "runtime/parallel/step/feature.h"
 
 namespace modular {
 
@@ -25,36 +25,32 @@ struct UnitOptions {
   bool reduce_once = false;           // reduce gradients after the step's last backward of a unit; else after each
   size_t prefetch = 1;                // number of units to prefetch, in the order of the previous run
   Recomputation recompute = {};       // recomputation of units
-  bool reduce = true;                 // pass gradients to UnitParameters; false if they are complete after the backward
-  StepDropoutRng* dropout = nullptr;  // restored for a recomputed unit
-  RouterBalance* routers = nullptr;   // not counted again in a recomputed unit
   SavedTensors* saved = nullptr;      // policy for tensors that the other units' graphs save; null: keep them
 };
 
 /// With gradients enabled, a unit's forward is one node of the outer graph, and the node owns the unit's own graph.
 /// Each outstanding forward therefore has separate state, and a unit's gradients are complete when its node is done.
 /// The root is not a node: its parameters stay unsharded until the step ends, and it is not recomputed.
-class UnitRunner final : public fsdp::Units {
+class UnitRunner final : public fsdp::Units, public Feature {
  public:
-  /// `units` and `parameters` are parallel, the root first; both must outlive the runner.
-  UnitRunner(const std::vector<ModelUnit>& units, std::span<UnitParameters> parameters, const UnitOptions& options,
+  /// `units` and `parameters` are parallel, the root first. A unit is recomputed from the position of `features` in its
+  /// forward. All three must outlive the runner.
+  UnitRunner(const std::vector<ModelUnit>& units, std::span<UnitParameters> parameters,
+             const std::vector<std::unique_ptr<Feature>>& features, const UnitOptions& options,
              const at::Device& device);
 
   std::vector<at::Tensor> run(nn::Module& unit, const std::vector<at::Tensor>& inputs, const Body& body) override;
 
-  /// Call before the forwards of a step.
-  void begin_step();
-  /// Call before a forward of a pipeline stage; a rank may have several. Each stage runs its units in its own order.
-  void enter_stage(int64_t stage);
-  /// Call before a micro-batch's backward. `last_of_stage`: it is the last of its stage in this step, so the all-reduce
-  /// over replicas may start; `last_of_step`: it is the last of all stages.
-  void begin_backward(bool last_of_stage, bool last_of_step);
-  /// Call after a micro-batch's backward. `with_root`: whether it may have left gradients in the root's parameters.
-  void end_backward(bool with_root);
+  void before_forwards(const TrainingStep& step) override;
+  /// A rank may have several stages. Each stage runs its units in its own order.
+  void before_forward(const Batch& micro_batch, int64_t stage) override;
+  /// From the last backward of a stage on, the all-reduce over replicas may start.
+  void before_backward(const StageBackward& backward) override { backward_ = backward; }
+  void after_backward(const StageBackward& backward) override;
   /// Waits until all gradients are complete, and reshards all units.
-  void end_step();
-  /// Reshards all units, after forwards without backward.
-  void reshard_all();
+  void end_step() override;
+  /// Reshards all units.
+  void end_forwards() override;
 
  private:
   static constexpr int64_t kUnknown = -1, kSeveral = -2;
@@ -66,6 +62,7 @@ class UnitRunner final : public fsdp::Units {
     size_t position = 0;        // in the running forward
   };
 
+  void enter_stage(int64_t stage);
   std::vector<at::Tensor> run_root(const std::vector<at::Tensor>& inputs, const Body& body);
   std::vector<at::Tensor> run_with_graph(size_t unit, size_t position, bool is_last,
                                          const std::vector<at::Tensor>& inputs, const Body& body);
@@ -80,6 +77,7 @@ class UnitRunner final : public fsdp::Units {
   void finish_reducing();
 
   std::span<UnitParameters> parameters_;
+  const std::vector<std::unique_ptr<Feature>>& features_;
   UnitOptions options_;
   at::Device device_;
   std::unordered_map<const nn::Module*, size_t> index_;
@@ -89,8 +87,8 @@ class UnitRunner final : public fsdp::Units {
   int64_t stage_ = 0;                      // stage whose forward runs, or ran last
   std::vector<int64_t> unit_stage_;        // by unit: stage that runs it; kUnknown, or kSeveral
   std::vector<size_t> pending_backwards_;  // by unit: number of forwards of this step whose backward is outstanding
-  bool last_of_stage_ = false, last_of_step_ = false;
-  std::optional<size_t> reducing_;  // unit whose reduce-scatter is in flight
+  StageBackward backward_;                 // running, or the last one
+  std::optional<size_t> reducing_;         // unit whose reduce-scatter is in flight
 };
 
 }  // namespace modular

@@ -16,6 +16,13 @@ at::Tensor empty_on_host(at::IntArrayRef sizes, at::ScalarType type, const at::D
 /// Waits until the copies that were enqueued on the current stream of `device` have finished.
 void wait_for_copies(const at::Device& device);
 
+/// Returns `tensor` on `device`. Host memory is copied to a GPU asynchronously through pinned memory. The caller may
+/// overwrite `tensor` immediately unless it is itself pinned.
+inline at::Tensor copy_to_device(const at::Tensor& tensor, const at::Device& device) {
+  if (tensor.device() == device) return tensor;
+  return tensor.is_cpu() ? tensor.pin_memory().to(device, /*non_blocking=*/true) : tensor.to(device);
+}
+
 class HostTransfers {
  public:
   explicit HostTransfers(const at::Device& device);

@@ -1,4 +1,4 @@
-#include "runtime/parallel/memory/recomputed_operations.h"
+#include "runtime/parallel/memory/saved_tensors.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 

@@ -4,19 +4,87 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <ATen/record_function.h>
+#include <c10/core/Storage.h>
 
+#include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/model/fused.h"
 #include "runtime/parallel/memory/host_transfers.h"
 #include "runtime/parallel/memory/memory_options.h"
-#include "runtime/parallel/memory/saved_memory.h"
 
 namespace modular {
+
+struct Recipe;
+
+/// Memory of a storage that a backward needs. It may be recomputed or be in host memory until then.
+class SavedMemory {
+ public:
+  explicit SavedMemory(c10::Storage storage) : storage_(std::move(storage)) {}
+  explicit SavedMemory(std::shared_ptr<const Recipe> recipe) : recipe_(std::move(recipe)) {}
+
+  bool is_here() const { return static_cast<bool>(storage_); }
+  const c10::Storage& held() const { return storage_; }
+  /// Restores the storage if it is not on the device. It then stays there while readers remain.
+  const c10::Storage& storage();
+  /// Frees the storage until it is needed again.
+  void recompute_by(std::shared_ptr<const Recipe> recipe);
+  void move_to_host(HostTransfers& transfers);
+  /// Starts to copy it from host memory if it is there.
+  void fetch();
+
+  void add_reader() { ++readers_; }
+  void reader_done();
+  /// Frees the storage if it can be restored and has no remaining readers.
+  void trim();
+
+ private:
+  c10::Storage storage_;
+  std::shared_ptr<const Recipe> recipe_;
+  HostTransfers* transfers_ = nullptr;
+  at::Tensor host_;  // bytes
+  std::optional<HostTransfers::Arriving> arriving_;
+  int64_t readers_ = 0;
+};
+
+/// A tensor in SavedMemory. Reading it throws if it was modified in place after it was saved.
+class SavedTensor {
+ public:
+  SavedTensor() = default;
+  /// Keeps the tensor itself.
+  explicit SavedTensor(const at::Tensor& tensor);
+  SavedTensor(const at::Tensor& tensor, std::shared_ptr<SavedMemory> memory);
+  /// Returns the tensor, detached.
+  at::Tensor read() const;
+  const std::shared_ptr<SavedMemory>& memory() const { return memory_; }
+
+ private:
+  at::Tensor itself_;
+  std::shared_ptr<SavedMemory> memory_;
+  at::TensorOptions options_;
+  std::vector<int64_t> sizes_, strides_;
+  int64_t offset_ = 0;
+  c10::VariableVersion counter_;
+  uint32_t version_ = 0;
+};
+
+/// How to compute a tensor that fills its storage.
+struct Recipe {
+  using Function = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
+  Function function;
+  std::vector<SavedTensor> inputs;
+};
+
+/// Returns a byte tensor that views the storage.
+at::Tensor get_bytes(const c10::Storage& storage);
 
 /// Activations that a unit's forward offloaded to host memory.
 class OffloadedUnit {
@@ -99,6 +167,25 @@ class InstalledSavedTensors {
 
  private:
   SavedTensors* outer_;
+};
+
+/// Observes the operations of a forward and records in SavedTensors how to recompute those results that the backward
+/// may recompute. "norm": results of rms_norm and layer norms. "activation": results of gated_activation, silu and
+/// gelu. "attention": attention scores and all values derived from them up to the GEMM with the values, if these are
+/// libtorch operations. A fused attention stores none of them.
+class WatchedOperations {
+ public:
+  /// Observes this thread for a scope. Has no effect if `saved` is null or recomputes no operation.
+  explicit WatchedOperations(SavedTensors* saved);
+  ~WatchedOperations();
+  WatchedOperations(const WatchedOperations&) = delete;
+  WatchedOperations& operator=(const WatchedOperations&) = delete;
+
+ private:
+  bool watches_ = false;
+  SavedTensors* outer_ = nullptr;
+  FusedFunctions outer_functions_;
+  at::CallbackHandle callback_ = 0;
 };
 
 }  // namespace modular

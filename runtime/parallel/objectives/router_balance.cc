@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/mesh/collectives.h"
-#include "runtime/parallel/parameters/known_values.h"
+#include "runtime/parallel/step/dry_run_hooks.h"
 
 namespace modular {
 namespace {
@@ -39,17 +39,35 @@ RouterBalance::RouterBalance(const RouterOptions& options, int64_t experts, Mesh
   if (needs_counts()) data_parallel_and_stages_ = mesh.group({Axis::pp, Axis::dp_replicate, Axis::dp_shard});
 }
 
-void RouterBalance::begin_step(double positions, double sequences) {
-  positions_ = std::max(positions, 1.0);
-  sequences_ = std::max(sequences, 1.0);
+void RouterBalance::begin_step(TrainingStep& step) {
+  int64_t positions = 0, sequences = 0;
+  for (const Batch& batch : step.micro_batches) {
+    positions +=
+        batch.attention_mask.defined() ? batch.attention_mask.ne(0).sum().item<int64_t>() : batch.leading().numel();
+    sequences += batch.leading().size(0);
+  }
+  counts_at_ = step.counts.size();
+  step.counts.insert(step.counts.end(), {static_cast<double>(positions), static_cast<double>(sequences)});
+}
+
+void RouterBalance::before_forwards(const TrainingStep& step) {
+  positions_ = std::max(step.counts[counts_at_], 1.0);
+  sequences_ = std::max(step.counts[counts_at_ + 1], 1.0);
   counts_ = true;
   routers_.clear();
   rows_ = at::zeros({}, numbers_);
   loss_ = at::zeros({}, numbers_);
   score_sums_ = at::zeros({experts_}, numbers_);
+
+  if (!needs_counts() || step.is_one_forward) return;
+  const at::NoGradGuard no_grad;
+  only_counts_ = true;
+  step.run_forwards();
+  only_counts_ = false;
+  sum_counts();
 }
 
-void RouterBalance::begin_forward(const Batch& batch, int64_t stage) {
+void RouterBalance::before_forward(const Batch& batch, int64_t stage) {
   const Tensor& tokens = batch.leading();
   const Tensor mask = batch.attention_mask.defined() ? batch.attention_mask.ne(0).to(at::kDouble)
                       : tokens.dim() == 2            ? at::ones(tokens.sizes(), numbers_)
@@ -57,9 +75,11 @@ void RouterBalance::begin_forward(const Batch& batch, int64_t stage) {
   position_ = {.mask = mask, .stage = stage};
 }
 
-void RouterBalance::repeat_from(Position position) {
-  position_ = std::move(position);
-  position_.again = true;
+std::function<void()> RouterBalance::save_position() {
+  return [this, position = position_]() mutable {
+    position_ = std::move(position);
+    position_.again = true;
+  };
 }
 
 Tensor RouterBalance::add(const Tensor& weights, const Tensor& logits, const Tensor& scores, const Tensor& chosen,
@@ -114,7 +134,7 @@ void RouterBalance::count(const Tensor& choices, const Tensor& bias) {
   rows_.add_(position_.mask.sum());
 }
 
-void RouterBalance::settle() {
+void RouterBalance::sum_counts() {
   if (!needs_counts() || !counts_) return;
   counts_ = false;
   Tensor sums = at::zeros({experts_ + 1}, numbers_);
@@ -126,15 +146,15 @@ void RouterBalance::settle() {
                         rows.square());
 }
 
-Tensor RouterBalance::finish() {
-  settle();
+Tensor RouterBalance::statistics() {
+  sum_counts();
   if (needs_counts()) loss_.add_((score_gradient_ * score_sums_).sum());
   std::vector<Tensor> numbers = {loss_.view({1})};
   for (const auto& [key, router] : routers_) numbers.push_back(router.counts);
   return at::cat(numbers);
 }
 
-std::vector<double> RouterBalance::take_counts(std::span<const double> sums) {
+std::vector<double> RouterBalance::take_statistics(std::span<const double> sums) {
   const at::Tensor all = at::tensor(at::ArrayRef<double>(sums.data(), sums.size()), at::kDouble);
   const Tensor counts = all.narrow(0, 1, all.numel() - 1).view({-1, experts_});  // [routers, experts]
   const double load = (counts.amax(-1) / counts.mean(-1).clamp_min(1e-9)).sum().item<double>();
@@ -146,16 +166,17 @@ std::vector<double> RouterBalance::take_counts(std::span<const double> sums) {
   return {sums[0], load, static_cast<double>(counts.size(0))};
 }
 
-RouterReport RouterBalance::report(std::span<const double> sums) const {
+void RouterBalance::report(std::span<const double> sums, StepResult& result) const {
   const double loss = sums[0], load = sums[1], routers = sums[2];
   if (routers == 0.0 && options_.does_anything() && values_are_known)
     throw std::runtime_error(
         "the options of [router] have no effect on this model, because none of its routers calls balance_experts(): "
         "leave them out");
-  return {loss, routers > 0.0 ? load / routers : 0.0};
+  result.router_loss = loss;
+  result.expert_load = routers > 0.0 ? load / routers : 0.0;
 }
 
-void RouterBalance::move_biases() {
+void RouterBalance::after_update() {
   if (options_.bias_speed <= 0.0) return;
   const at::NoGradGuard no_grad;
   for (auto& [key, router] : routers_) {

@@ -166,10 +166,10 @@ std::shared_ptr<const AdaptedEntry> with_lora(const Entry& base, const AnyConfig
       if (!matches(split.parameter, layer.name + ".weight")) continue;
       layer.split_outputs = split.dim == (layer.transposed ? 1 : 0);
       layer.split_inputs = !layer.split_outputs;
-      const std::string pattern = adapter_pattern(split.parameter, layer.split_outputs ? "lora_B" : "lora_A");
-      if (std::ranges::find(adapted->names, pattern) == adapted->names.end())
-        adapted->plan.tensor_splits.push_back(
-            {adapted->names.emplace_back(pattern), layer.split_outputs ? 0 : 1, split.parts});
+      std::string pattern = adapter_pattern(split.parameter, layer.split_outputs ? "lora_B" : "lora_A");
+      auto& splits = adapted->plan.tensor_splits;
+      if (std::ranges::find(splits, pattern, &TensorSplit::parameter) == splits.end())
+        splits.push_back({std::move(pattern), layer.split_outputs ? 0 : 1, split.parts});
     }
     adapted->layers.push_back(std::move(layer));
   }

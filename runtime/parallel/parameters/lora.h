@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,8 +43,7 @@ struct AdaptedEntry {
   LoraOptions options;
   std::vector<AdaptedLayer> layers;  // in the order of the module tree
   Plan plan;
-  std::deque<std::string> names;  // strings that the plan refers to
-  Entry entry;                    // same name and task as the base
+  Entry entry;  // same name and task as the base
 
   AdaptedEntry() = default;
   AdaptedEntry(const AdaptedEntry&) = delete;

@@ -26,7 +26,7 @@ bool starts_with_path(std::string_view name, std::string_view path) {
   return path.empty() || (name.starts_with(path) && (name.size() == path.size() || name[path.size()] == '.'));
 }
 
-bool any_holds(const std::vector<std::string_view>& patterns, std::string_view name) {
+bool any_holds(const std::vector<std::string>& patterns, std::string_view name) {
   return std::ranges::any_of(patterns, [&](std::string_view pattern) { return lies_in(pattern, name); });
 }
 
@@ -207,7 +207,7 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
           return !layer || stage->holds(*layer);
         });
       });
-      const auto used_by = [&](const std::vector<std::string_view>& patterns) {
+      const auto used_by = [&](const std::vector<std::string>& patterns) {
         return std::ranges::any_of(parameter.names, [&](const std::string& name) { return any_holds(patterns, name); });
       };
       parameter.in_every_stage =
@@ -291,6 +291,36 @@ std::vector<ParameterSlice> get_slices_on_rank(const ModelParameter& parameter, 
     local_begin += own.size;
   }
   return slices;
+}
+
+namespace {
+
+/// Calls `visit(path, layer)` for each selected layer.
+template <class Visit>
+void visit_layers(const nn::Module& root, const std::vector<std::string>& patterns, const Visit& visit) {
+  for (const auto& item : root.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
+    const auto offer = [&](auto* layer) {
+      if (!layer || std::ranges::any_of(layer->weight.sizes(), [](int64_t size) { return size % kFloat8Multiple; }))
+        return;
+      const std::string weight = item.key() + ".weight";
+      if (std::ranges::any_of(patterns, [&](const std::string& pattern) { return lies_in(pattern, weight); }))
+        visit(item.key(), *layer);
+    };
+    offer(item.value()->as<nn::LinearImpl>());
+    offer(item.value()->as<TransposedLinearImpl>());
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> float8_layers(const nn::Module& root, const std::vector<std::string>& patterns) {
+  std::vector<std::string> paths;
+  visit_layers(root, patterns, [&](const std::string& path, const auto&) { paths.push_back(path); });
+  return paths;
+}
+
+void multiply_in_float8(nn::Module& root, const std::vector<std::string>& patterns) {
+  visit_layers(root, patterns, [](const std::string&, auto& layer) { layer.in_float8 = true; });
 }
 
 }  // namespace modular

@@ -13,7 +13,6 @@
 #include "runtime/model/module.h"
 #include "runtime/model/plan.h"
 #include "runtime/parallel/parameters/sharded_parameter.h"
-#include "runtime/parallel/parameters/split_part.h"
 #include "runtime/parallel/pipeline/pipeline_stages.h"
 
 namespace modular {
@@ -100,5 +99,12 @@ struct Slice {
 /// tp rank owns them. A scalar is a slice of size 1.
 std::vector<ParameterSlice> get_slices_on_rank(const ModelParameter& parameter, int64_t tp, int64_t tp_rank,
                                                const Slice& slice);
+
+/// Returns the paths of the linear layers of `root` that match one of `patterns` and whose two
+/// sizes are multiples of kFloat8Multiple.
+std::vector<std::string> float8_layers(const nn::Module& root, const std::vector<std::string>& patterns);
+
+/// Makes these layers compute in float8.
+void multiply_in_float8(nn::Module& root, const std::vector<std::string>& patterns);
 
 }  // namespace modular

@@ -98,7 +98,7 @@ SharedSlices::SharedSlices(const ParameterTable& table, Mesh& mesh) {
     if (kv_replicas > 1) groups_[kv_replicas] = mesh.subgroup(Axis::tp, kv_replicas);
 }
 
-void SharedSlices::sum_gradients(std::vector<ShardedParameter>& parameters) const {
+void SharedSlices::reduce_gradients(std::vector<ShardedParameter>& parameters) {
   for (const auto& [kv_replicas, group] : groups_) {
     std::vector<at::Tensor> shared, flat;
     for (const ShardedParameter& parameter : parameters)

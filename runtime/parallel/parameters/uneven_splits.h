@@ -11,6 +11,7 @@
 #include "runtime/mesh/mesh.h"
 #include "runtime/model/registry.h"
 #include "runtime/parallel/parameters/parameter_table.h"
+#include "runtime/parallel/step/feature.h"
 
 namespace modular {
 
@@ -30,15 +31,14 @@ std::string describe_uneven_splits(ParameterTable& table, const Entry& entry, co
 std::optional<std::vector<int64_t>> uneven_sizes(const ParameterTable& table, int64_t tp);
 
 /// Sums the partial gradients of slices over KV replication groups.
-class SharedSlices {
+class SharedSlices final : public Feature {
  public:
-  SharedSlices() = default;
   /// Collective: creates the KV replication groups of `table`, including slices that this rank's stage does not hold.
   SharedSlices(const ParameterTable& table, Mesh& mesh);
   /// Groups by size.
   const std::map<int64_t, ProcessGroup>& groups() const { return groups_; }
   /// Collective over the groups, whose ranks hold the same slices. `grad` of each trainable parameter must be defined.
-  void sum_gradients(std::vector<ShardedParameter>& parameters) const;
+  void reduce_gradients(std::vector<ShardedParameter>& parameters) override;
 
  private:
   std::map<int64_t, ProcessGroup> groups_;

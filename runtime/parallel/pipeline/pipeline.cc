@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/parallel/pipeline/running_sum.h"
-
 namespace modular {
 
 using Kind = PipelineAction::Kind;

@@ -18,7 +18,6 @@
 #include "runtime/parallel/pipeline/pipeline_options.h"
 #include "runtime/parallel/pipeline/pipeline_schedule.h"
 #include "runtime/parallel/pipeline/pipeline_stages.h"
-#include "runtime/parallel/pipeline/schedule_simulator.h"
 #include "runtime/parallel/pipeline/stage_graph.h"
 
 namespace modular {
@@ -38,6 +37,19 @@ struct StageFunctions {
 /// the other ranks.
 struct PipelineSums {
   Tensor loss_sum, token_count;
+};
+
+/// Sum of values that forwards return; the host does not wait for them.
+class RunningSum {
+ public:
+  void add(const at::Tensor& value) {
+    if (value.defined()) sum_ = sum_.defined() ? sum_ + value.detach() : value.detach().to(at::kDouble);
+  }
+  /// Scalar float64 tensor on the device of the values; undefined if nothing was added.
+  const at::Tensor& tensor() const { return sum_; }
+
+ private:
+  at::Tensor sum_;
 };
 
 /// One rank's part of a pipeline. Collective over the `pp` axis: all ranks construct and call it in the same way, with

@@ -11,7 +11,6 @@
 
 #include "runtime/parallel/pipeline/known_schedules.h"
 #include "runtime/parallel/pipeline/pipeline_stages.h"
-#include "runtime/parallel/pipeline/schedule_file.h"
 
 namespace modular {
 namespace {

@@ -60,4 +60,25 @@ PipelineSchedule schedule_forward(const std::vector<int64_t>& stage_ranks, int64
 /// done and sends do not wait for receives, completes.
 std::string find_problem(const PipelineSchedule& schedule, int64_t micro_batches, bool trains = true);
 
+/// Durations of the actions of a stage, in any unit. Messages take no time.
+struct ActionTimes {
+  double forward = 1.0, backward_input = 1.0, backward_weight = 1.0, backward = 2.0;
+
+  double of(PipelineAction::Kind kind) const;
+};
+
+/// Result of running each rank's actions in order, each as soon as its dependencies are done.
+struct Simulation {
+  std::string stuck;                 // the action that waits forever; empty if the schedule completes
+  double time = 0.0;                 // until the last rank is done
+  double idle_fraction = 0.0;        // fraction of that time, over all ranks
+  std::vector<int64_t> most_stored;  // by rank: maximum number of micro-batches of its stages between F and B or W
+  std::vector<std::vector<double>> starts;  // by rank, parallel to its actions
+  // By stage and micro-batch: end of the forward, and of the I or B.
+  std::vector<std::vector<double>> forward_ends, backward_ends;
+};
+
+/// The stages and micro-batches of `schedule` must satisfy find_problem(); the order of the actions may be arbitrary.
+Simulation simulate(const PipelineSchedule& schedule, const ActionTimes& times = {});
+
 }  // namespace modular

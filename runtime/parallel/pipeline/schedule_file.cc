@@ -1,4 +1,5 @@
-#include "runtime/parallel/pipeline/schedule_file.h"
+// Reads and formats schedule files.
+#include "runtime/parallel/pipeline/pipeline_options.h"
 
 #include <fmt/format.h>
 

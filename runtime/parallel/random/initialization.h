@@ -1,6 +1,8 @@
 // Initial values that are the same on every mesh and device, without a full model on any rank.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -11,6 +13,11 @@
 #include "runtime/parallel/parameters/sharded_parameter.h"
 
 namespace modular {
+
+/// Writes elements [offset, offset + part's shape) of a tensor of shape `global_shape` that is sampled from `from`.
+/// Values are sampled in float32 in host memory, in place if `part` is float32 host memory.
+void fill_slice(const init::Distribution& from, uint64_t key, at::IntArrayRef global_shape, at::IntArrayRef offset,
+                const at::Tensor& part);
 
 /// Initializes this rank's slices one parameter at a time, on the CPU, with a counter-based RNG whose key depends on
 /// `seed` and the parameter's name. A parameter whose elements are not sampled independently is materialized in full,

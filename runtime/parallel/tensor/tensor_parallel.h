@@ -1,5 +1,5 @@
-// Tensor parallelism (Shoeybi et al., Megatron-LM) over a process group: implements the calls that modgen inserts into
-// models, for meshes whose `tp` axis is larger than 1.
+// Collectives with autograd over a process group, which models call: tensor parallelism (Shoeybi et al., Megatron-LM)
+// for meshes whose `tp` axis is larger than 1, and the rows of data-parallel ranks.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/mesh/rendezvous.h"
+#include "runtime/model/dp.h"
 #include "runtime/model/tp.h"
 
 namespace modular {
@@ -21,5 +22,8 @@ namespace modular {
 std::unique_ptr<tp::TensorParallel> make_tensor_parallel(ProcessGroup group,
                                                          std::map<int64_t, ProcessGroup> kv_groups = {},
                                                          std::optional<std::vector<int64_t>> uneven = {});
+
+/// Returns the implementation over `group`. A rank's index in the group is the index of its part of a batch.
+std::unique_ptr<dp::DataParallel> make_data_parallel(ProcessGroup group);
 
 }  // namespace modular

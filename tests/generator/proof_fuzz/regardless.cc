@@ -40,7 +40,7 @@ void weave_regardless(FamilyModel& family) {
   OpenSums sums;
   for (const bool is_entry : {true, false})
     for (const Class& owner : family.classes) {
-      if (owner.holder.empty() || (is_entry && !find_annotation(owner.annotations, "entry"))) continue;
+      if (owner.holder.empty() || (is_entry && !find_annotation(owner.annotations, AnnotationKind::entry))) continue;
       const std::unique_ptr<ModuleNode> root = build_tree(family, owner);
       if (!is_entry) {
         interpret_unreached(family, functions, *root, sums, interpretation, findings);

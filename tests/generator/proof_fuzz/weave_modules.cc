@@ -11,9 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "generator/flattened.h"
+#include "generator/generate.h"
 #include "generator/print/print.h"
-#include "generator/weave/constructor_checks.h"
 #include "generator/weave/weave.h"
 #include "tests/generator/proof_fuzz/regardless.h"
 #include "tests/generator/proof_fuzz/wrong_rules.h"

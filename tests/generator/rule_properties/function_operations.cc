@@ -241,6 +241,22 @@ Application cross_entropy(Sampler& sampler) {
           }};
 }
 
+/// cross_entropy_outputs(logits, batch, targets_of): the second value stands for a batch with these labels.
+Application cross_entropy_outputs(Sampler& sampler) {
+  Application loss = cross_entropy(sampler);
+  loss.operands.push_back(sampler.text("same_labels"));
+  loss.run = [](const Arguments& a, Call call) -> Concrete {
+    Batch batch;
+    batch.labels = a[1].tensor;
+    batch.want_logits = true;
+    const auto outputs_of =
+        call == Call::cross_entropy_outputs ? modular::tp::cross_entropy_outputs : modular::cross_entropy_outputs;
+    const Outputs outputs = outputs_of(a[0].tensor, batch, modular::same_labels);
+    return outputs.loss_sum + outputs.logits.square().sum();
+  };
+  return loss;
+}
+
 /// sampled_cross_entropy(hidden, weight, bias, targets, temperature)
 Application sampled_cross_entropy(Sampler& sampler) {
   Shape hidden = sampler.shape(2, 3);
@@ -376,6 +392,7 @@ const OperationTable& function_operations() {
       {"scaled_dot_product_attention", plain_attention},
       {"sampled_cross_entropy", sampled_cross_entropy},
       {"cross_entropy", cross_entropy},
+      {"cross_entropy_outputs", cross_entropy_outputs},
       {"interpolated_positions", interpolated_positions},
       {"scalar_tensor", scalar_tensor},
       {"tp::enter", enter},

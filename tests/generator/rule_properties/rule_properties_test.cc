@@ -66,6 +66,7 @@ const std::map<std::string_view, Call> kWoven = {
     {"rms_norm", Call::rms_norm},
     {"mix_experts", Call::sum},
     {"cross_entropy", Call::cross_entropy},
+    {"cross_entropy_outputs", Call::cross_entropy_outputs},
     {"sampled_cross_entropy", Call::sampled_cross_entropy},
     {"alibi_slopes", Call::alibi_slopes},
 };

@@ -208,14 +208,7 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT DecoderForSequenceClassif
   Outputs forward(const Batch& batch) {
     Tensor hidden_states = model(batch);
     const Tensor logits = score(last_tokens(hidden_states, batch.input_ids, config.pad_token_id));
-    Outputs outputs;
-    if (batch.labels.defined()) {
-      const Tensor targets = same_labels(batch.labels);
-      outputs.loss_sum = cross_entropy(logits, targets);
-      outputs.token_count = count_targets(targets);
-    }
-    if (batch.want_logits) outputs.logits = logits;
-    return outputs;
+    return cross_entropy_outputs(logits, batch, same_labels);
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
@@ -225,5 +218,39 @@ class MODEL_ENTRY("sequence-classification") FSDP_UNIT DecoderForSequenceClassif
   PP_LAST nn::Linear score;
 };
 TORCH_MODULE(DecoderForSequenceClassification);
+
+class MODEL_ENTRY("token-classification") FSDP_UNIT DecoderForTokenClassificationImpl : public Module {
+ public:
+  explicit DecoderForTokenClassificationImpl(const DecoderConfig& config)
+      : config(config),
+        model(register_module("model", DecoderModel(config))),
+        score(register_module("score", linear(config.hidden_size, config.num_labels, /*bias=*/true))) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    return classification_outputs(score(hidden_states), batch, config.problem_type);
+  }
+
+  void reset_parameters() override { init::linear_and_embedding_(*this, config.initializer_range); }
+
+  DecoderConfig config;
+  DecoderModel model;
+  PP_LAST nn::Linear score;
+};
+TORCH_MODULE(DecoderForTokenClassification);
+
+class MODEL_ENTRY("sentence-embedding") FSDP_UNIT DecoderForSentencesImpl : public Module {
+ public:
+  explicit DecoderForSentencesImpl(const DecoderConfig& config)
+      : model(register_module("model", DecoderModel(config))) {}
+
+  Outputs forward(const Batch& batch) {
+    Tensor hidden_states = model(batch);
+    return sentence_outputs(sentence_embeddings(hidden_states, batch), batch);
+  }
+
+  DecoderModel model;
+};
+TORCH_MODULE(DecoderForSentences);
 
 }  // namespace modular::decoder

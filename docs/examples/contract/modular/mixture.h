@@ -150,7 +150,7 @@ class MODEL_ENTRY("token-classification") MixtureForTokenClassificationImpl
     const Tensor logits = score(hidden_states);
     Outputs outputs;
     if (batch.labels.defined()) {
-      outputs.loss_sum = cross_entropy(logits, batch.labels);
+      outputs.loss_sum = cross_entropy(logits, same_labels(batch.labels));
       outputs.token_count = count_targets(batch.labels);
     }
     if (batch.want_logits) outputs.logits = logits;

@@ -210,10 +210,6 @@ inline const Plan alpha_for_causal_lm_plan = {
             {"names.up.weight", 0},
             {"names.down.weight", 1},
         },
-    .ties = {},
-    .split_list = "",
-    .first = {},
-    .last = {},
     .divides = {{"inner_size", "tp"}},
 };
 

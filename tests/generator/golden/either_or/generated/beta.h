@@ -24,10 +24,7 @@ class BetaMLPImpl : public Module {
       : up(register_module("up", linear(config.hidden_size, config.inner_size, false))),
         down(register_module("down", linear(config.inner_size, config.hidden_size, false))) {}
 
-  Tensor forward(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    return tp::partial(down, at::silu(up(x_tp)));
-  }
+  Tensor forward(const Tensor& x) { return tp::partial(down, at::silu(up(tp::enter(x)))); }
 
   nn::Linear up;
   nn::Linear down;

@@ -95,8 +95,7 @@ class BetaForCausalLMImpl : public Module {
     Tensor hidden_states = pp::is_first() ? tp::embedding(embed, batch.input_ids) : pp::received();
     for (auto& layer : pp::local(layers)) hidden_states = layer.get()->forward(hidden_states);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor logits = head(hidden_states_tp);
+    Tensor logits = head(tp::enter(hidden_states));
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -123,7 +122,6 @@ inline const Plan beta_for_causal_lm_plan = {
             {"layers.*.down.weight", 1},
             {"head.weight", 0},
         },
-    .ties = {},
     .split_list = "layers",
     .first = {"embed"},
     .last = {"head"},

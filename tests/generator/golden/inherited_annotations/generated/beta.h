@@ -23,10 +23,7 @@ class BetaMLPImpl : public Module {
       : up(register_module("up", linear(config.size, config.inner, false))),
         down(register_module("down", linear(config.inner, config.size, false))) {}
 
-  Tensor forward(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    return tp::exit(down, at::silu(up(x_tp)));
-  }
+  Tensor forward(const Tensor& x) { return tp::exit(down, at::silu(up(tp::enter(x)))); }
 
   nn::Linear up;  // still column-wise
   nn::Linear down;

@@ -94,7 +94,6 @@ TORCH_MODULE(AlphaForMaskedLM);
 // The parallel plan of AlphaForMaskedLM.
 inline const Plan alpha_for_masked_lm_plan = {
     .units = {"encoder.layer.*"},
-    .tensor_splits = {},
     .ties =
         {
             {"head.decoder.weight", "words.weight", "tie_word_embeddings"},
@@ -103,7 +102,6 @@ inline const Plan alpha_for_masked_lm_plan = {
     .split_list = "encoder.layer",
     .first = {"words"},
     .last = {"head"},
-    .divides = {},
 };
 
 inline const bool alpha_for_masked_lm_registered = register_entry<AlphaForMaskedLM, AlphaConfig>(

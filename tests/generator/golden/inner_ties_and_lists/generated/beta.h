@@ -95,7 +95,6 @@ TORCH_MODULE(BetaForMaskedLM);
 // The parallel plan of BetaForMaskedLM.
 inline const Plan beta_for_masked_lm_plan = {
     .units = {"encoder.layer.*"},
-    .tensor_splits = {},
     .ties =
         {
             {"head.decoder.weight", "words.weight", "tie_word_embeddings"},
@@ -104,7 +103,6 @@ inline const Plan beta_for_masked_lm_plan = {
     .split_list = "encoder.layer",
     .first = {"words"},
     .last = {"head"},
-    .divides = {},
 };
 
 inline const bool beta_for_masked_lm_registered =

@@ -32,10 +32,7 @@ class AlphaLayerImpl : public Module {
 
   Tensor forward(const Tensor& x, double scale) { return fsdp::unit(*this, &AlphaLayerImpl::forward_unit, x, scale); }
 
-  Tensor forward_unit(const Tensor& x, double scale) {
-    auto x_tp = tp::enter(x);
-    return x + tp::exit(down, at::silu(up(x_tp) * scale));
-  }
+  Tensor forward_unit(const Tensor& x, double scale) { return x + tp::exit(down, at::silu(up(tp::enter(x)) * scale)); }
 
   nn::Linear up;
   nn::Linear down;
@@ -62,8 +59,7 @@ class AlphaForCausalLMImpl : public Module {
       hidden_states = layer(hidden_states, scale);
     }
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor logits = head(hidden_states_tp);
+    Tensor logits = head(tp::enter(hidden_states));
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -91,7 +87,6 @@ inline const Plan alpha_for_causal_lm_plan = {
             {"layers.*.down.weight", 1},
             {"head.weight", 0},
         },
-    .ties = {},
     .split_list = "layers",
     .first = {"embed"},
     .last = {"head"},

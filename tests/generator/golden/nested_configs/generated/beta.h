@@ -52,10 +52,7 @@ class BetaMLPImpl : public Module {
 
   Tensor forward(const Tensor& x) { return fsdp::unit(*this, &BetaMLPImpl::forward_unit, x); }
 
-  Tensor forward_unit(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    return tp::exit(down, torch::relu(up(x_tp)));
-  }
+  Tensor forward_unit(const Tensor& x) { return tp::exit(down, torch::relu(up(tp::enter(x)))); }
 
   nn::Linear up;
   nn::Linear down;
@@ -128,10 +125,6 @@ inline const Plan beta_for_image_classification_plan = {
             {"vision.mlp.up.weight", 0},
             {"vision.mlp.down.weight", 1},
         },
-    .ties = {},
-    .split_list = "",
-    .first = {},
-    .last = {},
     .divides =
         {
             {"text_config.vocab_size", "tp"},

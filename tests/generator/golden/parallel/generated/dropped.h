@@ -60,8 +60,7 @@ class DroppedMLPImpl : public Module {
         dropout(register_module("dropout", nn::Dropout(config.dropout))) {}
 
   Tensor forward(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    return tp::partial(down_proj, tp::dropout(dropout, activation("gelu", up_proj(x_tp))));
+    return tp::partial(down_proj, tp::dropout(dropout, activation("gelu", up_proj(tp::enter(x)))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -186,9 +185,8 @@ class DroppedForCausalLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     const Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    auto hidden_states_tp = tp::enter(hidden_states);
     // Bounded by 5, as Gemma 2 bounds its logits.
-    const Tensor logits = torch::tanh(lm_head(hidden_states_tp) / 5.0) * 5.0;
+    const Tensor logits = torch::tanh(lm_head(tp::enter(hidden_states)) / 5.0) * 5.0;
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -226,7 +224,6 @@ inline const Plan dropped_for_causal_lm_plan = {
             {"lm_head.weight", 0},
             {"lm_head.bias", 0},
         },
-    .ties = {},
     .split_list = "model.layers",
     .first = {"model.embed", "model.positions"},
     .last = {"model.norm", "lm_head"},

@@ -59,8 +59,7 @@ class FusedPartsMLPImpl : public Module {
             register_module("gate_up_proj", linear(config.hidden_size, 2 * intermediate_size, /*bias=*/true))) {}
 
   Tensor forward(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    const auto gate_and_up = gate_up_proj(x_tp).chunk(2, -1);
+    const auto gate_and_up = gate_up_proj(tp::enter(x)).chunk(2, -1);
     return tp::exit(down_proj, gated_activation("silu", gate_and_up[0], gate_and_up[1]));
   }
 
@@ -89,9 +88,8 @@ class FusedPartsAttentionImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    auto hidden_states_tp = tp::enter(hidden_states);
     const auto parts =
-        qkv_proj(hidden_states_tp)
+        qkv_proj(tp::enter(hidden_states))
             .split_with_sizes({tp::local(num_heads) * head_dim, tp::local(num_key_value_heads) * head_dim,
                                tp::local(num_key_value_heads) * head_dim},
                               -1);
@@ -181,9 +179,8 @@ class FusedPartsForCausalLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     const Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    auto hidden_states_tp = tp::enter(hidden_states);
     // Bounded by 5, as Gemma 2 bounds its logits.
-    const Tensor logits = torch::tanh(lm_head(hidden_states_tp) / 5.0) * 5.0;
+    const Tensor logits = torch::tanh(lm_head(tp::enter(hidden_states)) / 5.0) * 5.0;
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -221,7 +218,6 @@ inline const Plan fused_parts_for_causal_lm_plan = {
             {"lm_head.weight", 0},
             {"lm_head.bias", 0},
         },
-    .ties = {},
     .split_list = "model.layers",
     .first = {"model.embed", "model.positions"},
     .last = {"model.norm", "lm_head"},

@@ -55,10 +55,7 @@ class OfSamplesMLPImpl : public Module {
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    return tp::exit(down_proj, activation("gelu", up_proj(x_tp)));
-  }
+  Tensor forward(const Tensor& x) { return tp::exit(down_proj, activation("gelu", up_proj(tp::enter(x)))); }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
@@ -213,7 +210,6 @@ inline const Plan of_samples_for_causal_lm_plan = {
             {"lm_head.weight", 0},
             {"lm_head.bias", 0},
         },
-    .ties = {},
     .split_list = "model.layers",
     .first = {"model.embed", "model.positions"},
     .last = {"model.norm", "lm_head"},

@@ -59,10 +59,7 @@ class OneSumMLPImpl : public Module {
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    return tp::partial(down_proj, activation("gelu", up_proj(x_tp)));
-  }
+  Tensor forward(const Tensor& x) { return tp::partial(down_proj, activation("gelu", up_proj(tp::enter(x)))); }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
@@ -126,9 +123,7 @@ class OneSumMixtureImpl : public Module {
   Tensor forward(const Tensor& hidden_states) {
     const Tensor rows = hidden_states.flatten(0, 1);
     const auto [weights, chosen] = router(rows).softmax(-1).topk(2, -1);
-    auto rows_tp = tp::enter(rows);
-    auto weights_tp = tp::enter(weights);
-    const Tensor mixed = mix_experts("silu", rows_tp, gate_up, down, chosen, weights_tp);
+    const Tensor mixed = mix_experts("silu", tp::enter(rows), gate_up, down, chosen, tp::enter(weights));
     return mixed.view(hidden_states.sizes()) + tp::enter(shared_gate(hidden_states).sigmoid()) * shared(hidden_states);
   }
 
@@ -160,10 +155,8 @@ class OneSumTwiceImpl : public Module {
   }
 
   Tensor forward(const Tensor& hidden_states) {
-    auto hidden_states_tp = tp::enter(hidden_states);
-    const Tensor once = tp::exit(down, activation("gelu", up(hidden_states_tp)));
-    auto once_tp = tp::enter(once);
-    return once + tp::exit(down_again, activation("gelu", up_again(once_tp)));
+    const Tensor once = tp::exit(down, activation("gelu", up(tp::enter(hidden_states))));
+    return once + tp::exit(down_again, activation("gelu", up_again(tp::enter(once))));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
@@ -249,9 +242,8 @@ class OneSumForCausalLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     const Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    auto hidden_states_tp = tp::enter(hidden_states);
     // Bounded by 5, as Gemma 2 bounds its logits.
-    const Tensor logits = torch::tanh(lm_head(hidden_states_tp) / 5.0) * 5.0;
+    const Tensor logits = torch::tanh(lm_head(tp::enter(hidden_states)) / 5.0) * 5.0;
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -297,7 +289,6 @@ inline const Plan one_sum_for_causal_lm_plan = {
             {"lm_head.weight", 0},
             {"lm_head.bias", 0},
         },
-    .ties = {},
     .split_list = "model.layers",
     .first = {"model.embed", "model.positions"},
     .last = {"model.norm", "lm_head"},

@@ -58,10 +58,7 @@ class SplitTowersMLPImpl : public Module {
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    return tp::exit(down_proj, activation("gelu", up_proj(x_tp)));
-  }
+  Tensor forward(const Tensor& x) { return tp::exit(down_proj, activation("gelu", up_proj(tp::enter(x)))); }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
@@ -217,9 +214,8 @@ class SplitTowersForCausalLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     const Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    auto hidden_states_tp = tp::enter(hidden_states);
     // Bounded by 5, as Gemma 2 bounds its logits.
-    const Tensor logits = torch::tanh(lm_head(hidden_states_tp) / 5.0) * 5.0;
+    const Tensor logits = torch::tanh(lm_head(tp::enter(hidden_states)) / 5.0) * 5.0;
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -241,7 +237,6 @@ TORCH_MODULE(SplitTowersForCausalLM);
 // The stack of SplitTowersForCausalLM that runs first.
 inline const Tower split_towers_for_causal_lm_first_stack = {
     .split_list = "model.left.layers",
-    .first = {},
     .last = {"model.left.norm", "model.bridge"},
 };
 
@@ -276,7 +271,6 @@ inline const Plan split_towers_for_causal_lm_plan = {
         },
     .ties = {{"lm_head.weight", "model.table.weight", "tie_word_embeddings"}},
     .split_list = "model.right.layers",
-    .first = {},
     .last = {"model.right.norm", "model.gate", "lm_head"},
     .first_stack = split_towers_for_causal_lm_first_stack,
     .divides =

@@ -55,10 +55,7 @@ class TinyMLPImpl : public Module {
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    return tp::exit(down_proj, activation("gelu", up_proj(x_tp)));
-  }
+  Tensor forward(const Tensor& x) { return tp::exit(down_proj, activation("gelu", up_proj(tp::enter(x)))); }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
@@ -173,9 +170,8 @@ class TinyForCausalLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     const Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    auto hidden_states_tp = tp::enter(hidden_states);
     // Bounded by 5, as Gemma 2 bounds its logits.
-    const Tensor logits = torch::tanh(lm_head(hidden_states_tp) / 5.0) * 5.0;
+    const Tensor logits = torch::tanh(lm_head(tp::enter(hidden_states)) / 5.0) * 5.0;
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -213,7 +209,6 @@ inline const Plan tiny_for_causal_lm_plan = {
             {"lm_head.weight", 0},
             {"lm_head.bias", 0},
         },
-    .ties = {},
     .split_list = "model.layers",
     .first = {"model.embed", "model.positions"},
     .last = {"model.norm", "lm_head"},

@@ -56,10 +56,7 @@ class TransposedMLPImpl : public Module {
         up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))) {}
 
-  Tensor forward(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    return tp::exit(down_proj, activation("gelu", up_proj(x_tp)));
-  }
+  Tensor forward(const Tensor& x) { return tp::exit(down_proj, activation("gelu", up_proj(tp::enter(x)))); }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, initializer_range); }
 
@@ -83,8 +80,7 @@ class TransposedAttentionImpl : public Module {
 
   Tensor forward(const Tensor& hidden_states, const AttentionMask& mask) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    const auto parts = c_attn(hidden_states_tp).view({batch, seq, 3, tp::local(num_heads), head_dim}).unbind(2);
+    const auto parts = c_attn(tp::enter(hidden_states)).view({batch, seq, 3, tp::local(num_heads), head_dim}).unbind(2);
     const Tensor query = parts[0].transpose(1, 2), key = parts[1].transpose(1, 2), value = parts[2].transpose(1, 2);
     const Tensor position = torch::arange(seq, hidden_states.options().dtype(torch::kLong));
     const Tensor distance = (position.unsqueeze(1) - position.unsqueeze(0)).clamp(0, 7);
@@ -180,9 +176,8 @@ class TransposedForCausalLMImpl : public Module {
   Outputs forward_unit(const Batch& batch) {
     const Tensor hidden_states = model(batch);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    auto hidden_states_tp = tp::enter(hidden_states);
     // Bounded by 5, as Gemma 2 bounds its logits.
-    const Tensor logits = torch::tanh(lm_head(hidden_states_tp) / 5.0) * 5.0;
+    const Tensor logits = torch::tanh(lm_head(tp::enter(hidden_states)) / 5.0) * 5.0;
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -222,7 +217,6 @@ inline const Plan transposed_for_causal_lm_plan = {
             {"lm_head.weight", 0},
             {"lm_head.bias", 0},
         },
-    .ties = {},
     .split_list = "model.layers",
     .first = {"model.embed", "model.positions"},
     .last = {"model.norm", "lm_head"},

@@ -26,8 +26,7 @@ class AlphaPairImpl : public Module {
         other(register_module("other", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))) {}
 
   Tensor forward(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    const Tensor inner = up(x_tp);
+    const Tensor inner = up(tp::enter(x));
     return tp::exit(tp::partial(down, inner) + tp::partial(other, inner)) + x;
   }
 
@@ -45,8 +44,7 @@ class AlphaHalvedImpl : public Module {
         other(register_module("other", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))) {}
 
   Tensor forward(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    const Tensor inner = up(x_tp);
+    const Tensor inner = up(tp::enter(x));
     Tensor result = tp::exit(down, inner);
     const Tensor both = result + tp::exit(other, inner);
     halve(result);

@@ -27,10 +27,7 @@ class BetaLayerImpl : public Module {
 
   Tensor forward(const Tensor& x) { return fsdp::unit(*this, &BetaLayerImpl::forward_unit, x); }
 
-  Tensor forward_unit(const Tensor& x) {
-    auto x_tp = tp::enter(x);
-    return (x + tp::exit(down, at::silu(up(x_tp)))) * 0.5;
-  }
+  Tensor forward_unit(const Tensor& x) { return (x + tp::exit(down, at::silu(up(tp::enter(x))))) * 0.5; }
 
   nn::Linear up;
   nn::Linear down;
@@ -52,8 +49,7 @@ class BetaForCausalLMImpl : public Module {
     Tensor hidden_states = pp::is_first() ? tp::embedding(embed, batch.input_ids) : pp::received();
     for (auto& layer : pp::local(layers)) hidden_states = layer(hidden_states);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    auto hidden_states_tp = tp::enter(hidden_states);
-    Tensor logits = head(hidden_states_tp);
+    Tensor logits = head(tp::enter(hidden_states));
     Outputs outputs;
     if (batch.labels.defined()) {
       const Tensor targets = next_tokens(batch.labels);
@@ -80,7 +76,6 @@ inline const Plan beta_for_causal_lm_plan = {
             {"layers.*.down.weight", 1},
             {"head.weight", 0},
         },
-    .ties = {},
     .split_list = "layers",
     .first = {"embed"},
     .last = {"head"},

@@ -7,6 +7,7 @@ namespace modular::alpha {
 MODULAR_FAMILY(Alpha);
 
 struct AlphaConfig : Config {
+#include "modular/modular.h"
   int64_t hidden_size = 8;
 };
 

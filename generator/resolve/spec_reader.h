@@ -1,0 +1,97 @@
+// Reads one spec: its declarations, and the mistakes in them that Clang does not report.
+#pragma once
+
+#include <clang/AST/TypeLoc.h>
+#include <clang/Basic/SourceLocation.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "generator/resolve/specs.h"
+
+namespace clang {
+class AnnotateAttr;
+class TypeAliasDecl;
+class VarDecl;
+}  // namespace clang
+
+namespace modgen {
+
+/// Fills a spec, whose name and file are set, and adds its symbols to all specs. Errors are added to the remarks of the
+/// parse.
+class SpecReader {
+ public:
+  SpecReader(Specs& specs, Spec& spec)
+      : specs_(specs), spec_(spec), parsed_(specs.parsed()), manager_(specs.manager()) {}
+
+  void read();
+
+ private:
+  SourceSpan core(const clang::Decl& decl) const { return parsed_.span(manager_, decl.getSourceRange()); }
+
+  void find_namespace();
+  void reject_outside_namespace(const clang::Decl& decl);
+  void read_head();
+  void slice_namespace();
+  Symbol& add(const clang::NamedDecl& decl, Symbol::Kind kind, std::string name, const Slice& slice);
+  void extend(Symbol& symbol, const clang::NamedDecl& decl, const Slice& slice);
+  Symbol* named(std::string_view name);
+  void read_slice(const Slice& slice);
+
+  /// Whether a using-declaration or a namespace alias names declarations of specs.
+  bool names_a_spec(const clang::NamedDecl& decl) const;
+
+  /// A method that is defined outside its class replaces its declaration there, so its parameters need the same names.
+  void read_definition(const clang::FunctionDecl& function);
+
+  /// Reads the arguments of MODULAR_FAMILY: a constant of the prelude's FamilyNames.
+  void read_names(const clang::VarDecl& variable);
+
+  /// Rejects declarations that a macro makes, except for TORCH_MODULE.
+  bool made_by_macro(const clang::Decl& decl);
+  void read_class(const clang::CXXRecordDecl& record, const Slice& slice);
+
+  /// `Both<YImpl, ZImpl>`; null for other types.
+  static clang::TemplateSpecializationTypeLoc arguments_of_both(clang::TypeLoc loc);
+
+  /// Whether both derive from one class, and neither from the other.
+  static bool have_common_base(const Symbol& one, const Symbol& other);
+  void read_stands_for(Symbol& symbol, const clang::AnnotateAttr& note);
+
+  /// The symbol that a written type names. Looks through the family's Its<…>.
+  Symbol* type_symbol(clang::TypeLoc loc);
+
+  /// The class that `family::Its<base>` names: the family's declared replacement, or the inferred class.
+  Symbol* its_symbol(clang::TemplateSpecializationTypeLoc loc);
+
+  /// The counterpart of `inner` in `family`, through each family between the two.
+  Symbol* inferred_in(Spec& family, Symbol& inner, SourceSpan where);
+
+  /// The one family that all classes of `family` derive from; null if they derive from several.
+  static Spec* only_base(const Spec& family);
+  void read_alias(const clang::TypeAliasDecl& alias, const Slice& slice);
+
+  /// Reads `using X = LayerNorm` or `using XImpl = LayerNormImpl`, an alias of a module class that no spec declares: X
+  /// means that class.
+  bool read_library_alias(const clang::TypeAliasDecl& alias, const Slice& slice);
+  static bool derives_from_module(const clang::CXXRecordDecl& record);
+  static const clang::CXXRecordDecl* target_record(const Symbol& symbol);
+
+  Specs& specs_;
+  Spec& spec_;
+  Parsed& parsed_;
+  const clang::SourceManager& manager_;
+};
+
+/// A variable or member that its own initializer reads. Compilers only warn about these, and only about some.
+struct SelfRead {
+  std::string name;
+  clang::SourceLocation where;
+};
+
+/// The self-reads in `space`, in source order. Taking the address does not count, nor does a lambda that captures a
+/// reference.
+std::vector<SelfRead> self_reads(const clang::NamespaceDecl& space);
+
+}  // namespace modgen

@@ -1,0 +1,273 @@
+// Calls of functions, methods and layers, and lambdas.
+#include <algorithm>
+#include <set>
+
+#include "generator/weave/interpreter.h"
+#include "generator/weave/partition.h"
+
+namespace modgen {
+namespace {
+
+/// Name of the rule for a layer of libtorch or of the contract.
+std::string placement_rule(const ModuleNode& node) {
+  using Kind = ModuleNode::Kind;
+  if (node.library_class == "torch::nn::Dropout") return node.library_class + " layer";
+  if (node.kind != Kind::linear && node.kind != Kind::embedding)
+    return std::string(unqualified(node.library_class)) + " layer";
+  const bool is_linear = node.kind == Kind::linear;
+  const std::string layer = is_linear ? "linear" : "embedding";
+  const Annotation* split = split_annotation(node.field->annotations);
+  if (!split) return layer + " layer";
+  const std::string name(annotation_info(split->kind).name);
+  if (split->kind == AnnotationKind::tp_vocab || split->kind == AnnotationKind::tp_shard) return name + " " + layer;
+  return split->kind == AnnotationKind::tp_colwise_parts ? "tp_colwise" : name;
+}
+
+/// Whether a function writes into its operand 0, judging by its name: `torch::relu_(x)`, `torch::add_out(x, y, z)`,
+/// `init::zeros_(x)`.
+bool is_in_place_function(const Expr& expr, std::string_view name) {
+  const Callee::Home home = get_home(expr);
+  return (home == Callee::Home::torch || home == Callee::Home::contract) && !expr.operands.empty() &&
+         ((name.ends_with("_") && !name.ends_with("__")) || name.ends_with("_out"));
+}
+
+}  // namespace
+
+std::optional<Value> Interpreter::evaluate_forwarding(const Expr& expr) {
+  if (get_home(expr) != Callee::Home::standard) return std::nullopt;
+  const std::string_view name = expr.name;
+  if (expr.operands.size() == 1 && (name == "std::move" || name == "std::forward" || name == "std::as_const")) {
+    Value value = evaluate(expr.operands[0]);
+    if (name == "std::move" && expr.operands[0].kind == Expr::Kind::local && value.kind != Value::Kind::module)
+      if (Variable* variable = find_variable(expr.operands[0]); variable && !variable->refers_to)
+        variable->was_moved = true, variable->version = ++versions_;
+    return value;
+  }
+  if (name == "std::addressof" && expr.operands.size() == 1 && get_access_path(expr.operands[0])) {
+    write(*get_access_path(expr.operands[0]), Value::failure(), expr.span);
+    return fail(expr.span, "unproven: a pointer to a variable", "pass it by reference, or return the value");
+  }
+  if (name == "std::make_pair" || name == "std::make_tuple") {
+    Value tuple;
+    tuple.kind = Value::Kind::tuple;
+    tuple.elements = evaluate_operands(expr).second;
+    if (tuple.has_failed()) return Value::failure();
+    return tuple;
+  }
+  if (name == "std::tie" || name == "std::ref" || name == "std::forward_as_tuple")
+    return fail(expr.span, "unproven: a value that contains references", "assign to std::tie(…), or pass the values");
+  return std::nullopt;
+}
+
+Value Interpreter::evaluate_call(const Expr& expr) {
+  if (std::optional<Value> forwarded = evaluate_forwarding(expr)) return *forwarded;
+  auto [operands, values] = evaluate_operands(expr);
+  if (get_home(expr) == Callee::Home::family) {
+    close_sums(expr, operands, values);
+    for (const Value& value : values)
+      if (value.has_failed()) return Value::failure();
+    if (const Function* function = functions_.find(*expr.callee))
+      return call(*function, nullptr, operands, std::move(values), &expr);
+    return fail(expr.span, "unproven: the definition of " + std::string(unqualified(expr.name)) + " is not known here",
+                "define it in the spec, outside of functions");
+  }
+  std::string name(unqualified(expr.name));
+  if (is_in_place_function(expr, name)) {
+    for (const Value& value : values)
+      if (value.has_failed()) return Value::failure();
+    const Value after = apply_unknown(name, expr, operands, values);
+    if (!after.has_failed()) change_in_place(expr, *operands[0], values[0], values[0]);
+    return after;
+  }
+  const Rule rule = expr.callee ? find_rule(*expr.callee, name) : nullptr;
+  if (!rule && expr.name.starts_with("modular::tp::"))
+    return fail(expr.span, "unproven: " + expr.name + " in a spec", "leave it to modgen to insert parallel calls");
+  return apply(name, rule, expr, std::move(operands), std::move(values));
+}
+
+Value Interpreter::evaluate_method(const Expr& expr) {
+  // layers->index_of(layer): the index is the same on all ranks and stages.
+  const bool counts =
+      expr.callee && expr.name == "index_of" && expr.callee->name.starts_with("modular::ModuleListOfImpl");
+  const Expr* list = &expr.operands[0];
+  while (list->kind == Expr::Kind::op && list->operands.size() == 1) list = list->operands.data();  // `->` of a holder
+  if (counts) traversed_list_ = list;
+  auto [operands, values] = evaluate_operands(expr);
+  if (counts) traversed_list_ = nullptr;
+  for (const Value& value : values)
+    if (value.has_failed()) return Value::failure();
+  const Value receiver = values[0];
+  const Callee::Home home = get_home(expr);
+  if (counts && receiver.kind == Value::Kind::module) return Value::number();
+  if (receiver.kind == Value::Kind::module)
+    return evaluate_module(expr, *receiver.node, std::move(operands), std::move(values));
+  if (names_module(expr.operands[0].type)) return unknown_module(expr);
+  if (home == Callee::Home::family) {
+    close_sums(expr, operands, values);
+    const Function* method = functions_.find(*expr.callee);
+    if (!method || expr.callee->of_module)
+      return fail(expr.span, "unproven: the definition of " + expr.name + " is not known here",
+                  "define it in the spec");
+    return call_on_object(*method, operands[0], drop_first(operands), std::move(values), expr);
+  }
+  const bool is_tensor = receiver.kind == Value::Kind::tensor || receiver.kind == Value::Kind::nothing;
+  if (is_tensor && home == Callee::Home::torch) {
+    const bool in_place = is_in_place_method(expr);
+    const std::string name = "." + (in_place ? expr.name.substr(0, expr.name.size() - 1) : expr.name);
+    const Rule rule = find_rule(name);
+    static const std::set<std::string_view> pointers = {"mutable_data_ptr",  "data_ptr",           "accessor",
+                                                        "packed_accessor32", "packed_accessor64",  "set_data",
+                                                        "storage",           "unsafeGetTensorImpl"};
+    if (pointers.contains(expr.name) && !why_not_in_place(expr.operands[0], receiver).empty())
+      return fail(expr.span, why_not_in_place(expr.operands[0], receiver), "compute a new tensor");
+    if (receiver.kind == Value::Kind::nothing && rule && !in_place) return make_invariant(expr.type, false);
+    const Value result = apply(name, rule, expr, std::move(operands), std::move(values));
+    if (in_place) change_in_place(expr, expr.operands[0], receiver, result);
+    return result;
+  }
+  if (home == Callee::Home::standard && expr.operands.size() == 1 && expr.name == "value") return receiver;
+  if (receiver.kind == Value::Kind::list && expr.name == "size") return Value::number();
+  return apply("." + expr.name, nullptr, expr, std::move(operands), std::move(values));
+}
+
+Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std::vector<const Expr*> operands,
+                                   std::vector<Value> values) {
+  using Kind = ModuleNode::Kind;
+  // Methods of libtorch modules: only names and flags are the same for every shard.
+  const auto apply_to_arguments = [&]() -> Value {
+    static const std::set<std::string_view> harmless = {"size", "begin", "end", "is_training", "name", "is_empty"};
+    if (expr.name == "get" || expr.name == "ptr") return module_value(node);
+    if (!harmless.contains(expr.name) && (is_split_inside(node) || node.holds_parameters()))
+      return unproven(expr, values[0], expr.name);
+    return apply_unknown("." + expr.name, expr, drop_first(operands), {values.begin() + 1, values.end()});
+  };
+  if (node.kind == Kind::family) {
+    const Function* method = expr.callee ? functions_.find(*expr.callee) : nullptr;
+    // The callee may belong to another alternative of a OneOf: look it up by name.
+    const bool is_own = method && std::ranges::any_of(node.type->functions, [&](const Function& candidate) {
+                          return &candidate == method ||
+                                 (method->is_instance && candidate.is_template && candidate.name == method->name);
+                        });
+    if (!is_own) method = FunctionIndex::only_method(*node.type, expr.name, values.size() - 1);
+    if (method) {
+      close_sums(expr, operands, values);
+      return call(*method, &node, drop_first(operands), {values.begin() + 1, values.end()}, &expr);
+    }
+    return apply_to_arguments();
+  }
+  if (node.kind == Kind::one_of && expr.name == "forward") {
+    Value result;
+    for (const auto& alternative : node.children)
+      result = join(result, evaluate_module(expr, *alternative, operands, values));
+    return result.kind == Value::Kind::mismatch
+               ? fail(expr.span, "this is " + result.text, "make the alternatives the same")
+               : result;
+  }
+  if (node.kind == Kind::one_of && expr.name == "get") {
+    for (const auto& alternative : node.children)
+      if (alternative->type && expr.type.find("::" + alternative->type->name) != std::string::npos)
+        return module_value(*alternative);
+    return unknown_module(expr);
+  }
+  if (node.kind == Kind::list || expr.name != "forward") return apply_to_arguments();
+  read_parameters(expr, node);
+  const Partition partition = find_partition(node, "weight");
+  values[0].type = to_type(partition);
+  values[0].last_size = product_text(find_factors(output_size(node)).value_or(std::vector<std::string>()));
+  const std::string name = placement_rule(node);
+  const Rule rule = find_rule(name);
+  if (rule) return apply(name, rule, expr, std::move(operands), std::move(values));
+  if (values.size() > 1 && std::ranges::all_of(values.begin() + 1, values.end(), &Value::is_invariant)) {
+    note(expr, name, true, "");
+    Value result = make_invariant(expr.type, true);
+    give_storage(name, expr, values, result);
+    return result;
+  }
+  return apply_unknown(name, expr, drop_first(operands), {values.begin() + 1, values.end()});
+}
+
+Value Interpreter::evaluate_lambda(const Expr& expr) {
+  Storage storage;
+  storage.is_known = true;
+  bool has_gradient = false;
+  for (const Expr& capture : expr.operands) {
+    const Value value = evaluate(capture);
+    if (value.has_failed()) return value;
+    if (value.kind == Value::Kind::module && is_split_inside(*value.node))
+      return fail(expr.span,
+                  "unproven: a lambda that captures a module whose parameters are split over tp or cut into stages",
+                  "make it a method: no parallel calls are inserted into lambdas");
+    if (!value.is_invariant()) return unproven(capture, value, "the capture");
+    storage = merged(storage, get_storage(value));
+    has_gradient |= value.carries_gradient() || (capture.is_reference && value.kind != Value::Kind::number);
+    if (!capture.is_reference) continue;
+    if (const std::optional<AccessPath> path = get_access_path(capture))
+      find_root(*path).is_captured = find_root(*path).is_captured_by_lambda = true;
+    else if (value.kind != Value::Kind::module)
+      refer_to(capture, capture.type, false);
+  }
+  if (expr.is_template) return fail(expr.span, "unproven: a lambda with auto parameters", "name the parameters' types");
+  Body body = *expr.body;
+  bool fails = false;
+  for_each_expr(body, [&](Expr& inner) {
+    const bool is_number = !inner.operands.empty() && inner.operands[0].type != "at::Tensor";
+    const bool in_place = is_in_place_method(inner) || (is_assignment(inner) && inner.name != "=") ||
+                          (is_assignment(inner) && !inner.operands[0].is_lvalue);
+    if (in_place && !is_number && !fails) {
+      report(inner.span, "a lambda changes a tensor in place", "write it out of place, or in the method itself");
+      fails = true;
+    }
+    const bool counts = inner.kind == Expr::Kind::op && (inner.name == "++" || inner.name == "--");
+    if (!(is_assignment(inner) || counts) || inner.operands.empty()) return;
+    // Variables that the lambda may change at any time have unknown values from here on.
+    const Expr* target = &inner.operands[0];
+    while (target->kind != Expr::Kind::local && !target->operands.empty()) target = &target->operands[0];
+    const bool is_captured = std::ranges::any_of(expr.operands, [&](const Expr& capture) {
+      return capture.is_reference && capture.variable == target->variable && target->kind == Expr::Kind::local;
+    });
+    if (!is_captured || fails) return;
+    report(inner.span, "unproven: a lambda changes " + target->name + ", which it captures by reference",
+           "return the value from the lambda, or write a loop");
+    fails = true;
+  });
+  if (fails || !run_lambda(expr)) return Value::failure();
+  Value result = object_value();
+  result.gradient = has_gradient;
+  result.storage = storage;
+  return result;
+}
+
+bool Interpreter::run_lambda(const Expr& expr) {
+  Frame& frame = *frame_;
+  const State before = state();
+  const size_t errors = findings_.size(), placed = frame.placements.size();
+  std::set<uint32_t> around;
+  for (const auto& [number, variable] : frame.variables) around.insert(number);
+  const auto outside = std::exchange(frame.outside_of_lambda, std::move(around));
+  auto results = std::exchange(frame.results, {});
+  auto returned = std::exchange(frame.returned, {});
+  auto enclosing = std::exchange(frame.enclosing, {});
+  execute_block(expr.body->statements);
+  const State after = state();
+  frame.outside_of_lambda = outside;
+  frame.results = std::move(results);
+  frame.returned = std::move(returned);
+  frame.enclosing = std::move(enclosing);
+  frame.ended = false;
+  restore(before);
+  for (const Expr& capture : expr.operands) {
+    if (!capture.is_reference || capture.kind != Expr::Kind::local) continue;
+    const auto was = before.front().second.find(capture.variable), is = after.front().second.find(capture.variable);
+    if (was == before.front().second.end() || is == after.front().second.end() ||
+        was->second.version == is->second.version)
+      continue;
+    report(expr.span, "unproven: a lambda changes " + capture.name + ", which it captures by reference",
+           "return the value from the lambda, or write a loop");
+  }
+  if (frame.placements.size() != placed)
+    report(expr.span, "unproven: a lambda in which parallel calls would have to be inserted",
+           "make it a method: no parallel calls are inserted into lambdas");
+  return findings_.size() == errors;
+}
+
+}  // namespace modgen

@@ -1,0 +1,152 @@
+// Operations, by the rule table, and the sums over tp that their operands need.
+#include <algorithm>
+#include <set>
+
+#include "generator/weave/interpreter.h"
+
+namespace modgen {
+namespace {
+
+/// Whether an operation consumes random numbers.
+bool is_random(std::string_view name) {
+  static const std::set<std::string_view> names = {"rand",       "randn",       "randint",      "randperm",
+                                                   "bernoulli",  "multinomial", "dropout",      "rand_like",
+                                                   "randn_like", ".bernoulli",  ".multinomial", "normal"};
+  return names.contains(name);
+}
+
+}  // namespace
+
+void Interpreter::close_sums(const Expr& expr, const std::vector<const Expr*>& operands, std::vector<Value>& values) {
+  for (size_t i = changes_first(expr) ? 1 : 0; i < values.size(); ++i) {
+    if (values[i].summands.empty()) continue;
+    if (!sums_.looking && expr.callee && std::ranges::count(expr.callee->changes, i) > 0)
+      sums_.changed.insert(values[i].summands.begin(), values[i].summands.end());
+    insert_call(Call::sum, *operands[i]);
+    values[i].type = kInvariant;
+    values[i].summands.clear();
+    set_storage(values[i], Storage());
+    // A sum that is needed here saves nothing if the value is added to another one later.
+    if (!sums_.looking || operands[i]->kind != Expr::Kind::local) continue;
+    if (const std::optional<AccessPath> known = get_access_path(*operands[i])) write(*known, values[i], expr.span);
+  }
+}
+
+void Interpreter::open_sum(Operation& op, Value& result) {
+  if ((!sums_.looking && !sums_.calls.contains(op.expr)) || sums_.changed.contains(op.expr)) return;
+  op.call = op.call == Call::exit ? Call::partial : Call::none;
+  result.type = kPartial;
+  result.summands = {op.expr};
+}
+
+void Interpreter::add_up(const Operation& op, Value& result) {
+  result.summands.clear();
+  size_t added = 0;
+  for (const Value& value : op.values) {
+    if (value.type != kPartial) continue;
+    ++added;
+    if (value.summands.empty()) return result.summands.clear();
+    result.summands.insert(value.summands.begin(), value.summands.end());
+  }
+  if (sums_.looking && added > 1) sums_.calls.insert(result.summands.begin(), result.summands.end());
+}
+
+Value Interpreter::apply_unknown(const std::string& name, const Expr& expr, const std::vector<const Expr*>& operands,
+                                 const std::vector<Value>& values) {
+  for (const Value& value : values) {
+    if (value.kind == Value::Kind::module && value.node->holds_parameters())
+      return fail(expr.span, "unproven: the parameters of a module are read outside of its methods",
+                  "call the module, or one of its methods");
+    if (value.is_invariant()) continue;
+    const size_t begin = name.starts_with("op ") ? 3 : name.starts_with(".") ? 1 : 0;
+    return unproven(expr, value, name.substr(begin));
+  }
+  const bool gradient =
+      std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
+  note(expr, name, true, is_random(name) ? "every rank draws the same random numbers" : "");
+  Value result = make_invariant(expr.type, gradient);
+  give_storage(name, expr, values, result);
+  if (!changes_first(expr)) forget_changed(expr, operands, values);
+  return result;
+}
+
+Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, std::vector<const Expr*> operands,
+                         std::vector<Value> values) {
+  for (const Value& value : values)
+    if (value.has_failed()) return Value::failure();
+  const bool has_open = std::any_of(values.begin(), values.end(), [](const Value& v) { return !v.summands.empty(); });
+  if (has_open) {
+    for (size_t i = 0; sums_.looking && i < values.size(); ++i)  // a later operand may have closed this sum
+      if (!values[i].summands.empty() && operands[i]->kind == Expr::Kind::local) values[i] = evaluate(*operands[i]);
+    Operation trial{.name = name, .expr = &expr, .operands = operands, .values = values};
+    if (rule) apply_rule(trial, rule);
+    if (!rule || !trial.message.empty()) close_sums(expr, operands, values);
+  }
+  if (!rule) return apply_unknown(name, expr, operands, values);
+  const bool invariant =
+      std::all_of(values.begin(), values.end(), [](const Value& value) { return value.is_invariant(); });
+  const bool gradient =
+      std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
+  Operation op;
+  op.name = name;
+  op.expr = &expr;
+  op.operands = std::move(operands);
+  op.values = std::move(values);
+  const std::vector<Value> given = op.values;
+  Value result = apply_rule(op, rule);
+  if (!op.message.empty()) return report_rejection(op);
+  if (op.call == Call::exit || op.call == Call::sum)
+    open_sum(op, result);
+  else if (result.type == kPartial)
+    add_up(op, result);
+  if (changes_first(expr) && (op.call != Call::none || std::ranges::count(op.entered, 0U) > 0))
+    return fail(expr.span, "an in-place change of a value around which a parallel call would have to be inserted",
+                "write it out of place, as in x = x + y");
+  if (op.call != Call::none) insert_call(op.call, expr);
+  for (const size_t i : op.entered) insert_call(Call::enter, *op.operands[i]);
+  note(expr, name, invariant && op.call == Call::none && op.entered.empty(), op.trusted);
+  // An overload of that name may return something other than the tensor in the rule table.
+  if (result.kind == Value::Kind::tensor && !expr.type.empty() && expr.type != "at::Tensor") {
+    if (!result.is_invariant()) return unproven(expr, result, name);
+    result = make_invariant(expr.type, gradient);
+  }
+  give_storage(name, expr, given, result);
+  if (op.call != Call::none) set_storage(result, Storage());  // allocated by the runtime
+  return result;
+}
+
+Value Interpreter::report_rejection(const Operation& op) {
+  // If the error is about an argument of another module's method, report it at the call of that method.
+  const Frame* frame = frame_;
+  const Value* given = nullptr;
+  const auto is_about_parameter = [&](const Frame& callee) {
+    const auto& parameters = callee.function->parameters;
+    for (size_t i = 0; i < op.operands.size() && i < op.values.size(); ++i)
+      if (op.operands[i]->kind == Expr::Kind::local && !op.values[i].is_invariant() &&
+          std::ranges::any_of(parameters, [&](const Parameter& p) { return p.name == op.operands[i]->name; }))
+        return true;
+    return false;
+  };
+  if (frame->caller && frame->called && frame->self && frame->self != frame->caller->self &&
+      is_about_parameter(*frame)) {
+    const auto odd = std::ranges::find_if(frame->given, [](const Value& value) { return !value.is_invariant(); });
+    if (odd != frame->given.end()) {
+      given = &*odd;
+      frame = frame->caller;
+    }
+  }
+  if (frame == frame_) return fail(op.expr->span, op.message, op.advice);
+  const Frame* inner = frame_;
+  while (inner->caller != frame) inner = inner->caller;
+  const std::string name =
+      inner->self->type ? inner->self->type->holder + "::" + inner->function->name : inner->function->name;
+  report(inner->called->span, op.message,
+         op.advice.empty() ? "pass full values to " + name +
+                                 ", or values that are split along another dimension: for "
+                                 "heads, view the value by heads first, with a count that is TP_LOCAL"
+                           : op.advice,
+         {{false, op.expr->span, "in " + name + ", which is passed a value that is " + describe(*given), "", {}}});
+  return Value::failure();
+}
+
+}  // namespace modgen
