@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "generator/resolve/core_language.h"
 #include "generator/resolve/registrations.h"
 
 namespace modgen {
@@ -134,6 +135,13 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     follow(*callee);
     return true;
   }
+  /// What it does is not known.
+  bool VisitStmt(clang::Stmt* statement) {
+    if (!is_modelled(*statement, Analysis::effects)) writes_anything();
+    return true;
+  }
+  bool VisitCXXDefaultArgExpr(clang::CXXDefaultArgExpr* argument) { return TraverseStmt(argument->getExpr()); }
+  bool VisitCXXDefaultInitExpr(clang::CXXDefaultInitExpr* initial) { return TraverseStmt(initial->getExpr()); }
   bool VisitCXXUnresolvedConstructExpr(clang::CXXUnresolvedConstructExpr*) {
     writes_anything();
     return true;

@@ -71,7 +71,8 @@ struct Expr {
     self,       // this
     lambda,     // operands are the captures, `body` the body
     thrown,     // throw: operands[0] is the thrown value, if any
-    other,      // anything else: operands are its sub-expressions
+    unknown,    // a construct whose meaning is not known: name is what messages call it, operands its sub-expressions
+    other,      // a constant such as sizeof(T), without operands, or a call through a pointer
   };
   Kind kind = Kind::other;
   std::string name;
@@ -83,6 +84,7 @@ struct Expr {
   bool is_lvalue = false;
   bool is_reference = false;             // a capture by reference, or a reference field
   bool takes_const_away = false;         // casts: it removes const
+  std::string narrowed_to;               // the type that the number is converted to, which may change it
   bool is_template = false;              // lambdas: it is generic
   uint32_t variable = 0;                 // locals: the variable's number in the function, from 1 on
   std::shared_ptr<const Callee> callee;  // calls, methods, operators and constructions that run a function
@@ -102,7 +104,7 @@ struct Stmt {
     block,       // then_body in a separate scope: `{…}`, or an `if` or `for` with the variables that it declares
     leave,       // break
     next,        // continue
-    other,       // anything else: exprs are its expressions, then_body its statements
+    other,       // a construct whose meaning is not known: exprs are its expressions, then_body its statements
   };
   Kind kind = Kind::other;
   std::vector<std::string> names;
@@ -116,6 +118,7 @@ struct Stmt {
   bool has_default = false;          // switches
   bool body_first = false;           // loops: do … while
   bool has_room = true;              // another statement can be inserted before it
+  std::string construct;             // other: what messages call it
   std::vector<Expr> exprs;
   std::vector<Stmt> then_body, else_body;
   SourceSpan span;  // including the final semicolon or brace

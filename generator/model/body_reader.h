@@ -16,6 +16,12 @@
 
 namespace modgen {
 
+/// What messages call a default member initializer for which reads_object() holds.
+inline constexpr const char* kReadsOtherMembers = "a default member initializer that reads other members";
+
+/// Whether `code` names the object that it belongs to, or a member of it.
+bool reads_object(const clang::Stmt& code);
+
 class BodyReader {
  public:
   BodyReader(const clang::ASTContext& context, Declarations& declarations, uint32_t file);
@@ -34,6 +40,7 @@ class BodyReader {
   std::string source_text(clang::SourceRange range) const;
 
   Initializer read_initializer(const clang::CXXCtorInitializer& initializer);
+  Expr unknown_at(clang::SourceRange range, std::string construct) const;
   /// Reads the arguments of an initializer: the constructor's arguments, or the single value.
   void read_arguments(const clang::Expr& init, std::vector<Expr>& out);
   void read_children(const clang::CompoundStmt& compound, std::vector<Stmt>& out);
@@ -48,13 +55,18 @@ class BodyReader {
 
   // ---- read_expressions.cc ----
 
-  /// `expr` without implicit conversions, parentheses and other nodes that are not written in the source.
-  const clang::Expr& written(const clang::Expr& expr) const;
+  /// `expr` without implicit conversions, parentheses and other nodes that are not written in the source. Adds the
+  /// implicit conversions to `casts`.
+  const clang::Expr& written(const clang::Expr& expr, std::vector<const clang::CastExpr*>* casts = nullptr) const;
+  /// What messages call the construct if the meaning of `expr`, or of one of the conversions of it, is not known; empty
+  /// otherwise.
+  std::string find_unknown(const clang::Expr& expr, const std::vector<const clang::CastExpr*>& casts) const;
   /// Whether a construction only converts or copies its single argument, so that it can be replaced by the argument.
   bool is_conversion(const clang::CXXConstructExpr& construct) const;
   static bool is_default_construction(const clang::Expr& init);
 
   Expr read(const clang::Expr& written_or_not);
+  void read_operands(const clang::Expr& expr, Expr& result);
   void read_reference(const clang::DeclRefExpr& reference, Expr& result);
   void read_operator(std::string name, std::initializer_list<const clang::Expr*> operands, Expr& result);
   void read_call(const clang::CallExpr& call, Expr& result);

@@ -6,11 +6,22 @@
 #include <algorithm>
 
 #include "generator/model/body_reader.h"
+#include "generator/resolve/core_language.h"
 
 namespace modgen {
 
 using llvm::dyn_cast;
 using llvm::isa;
+
+namespace {
+
+/// Whether a default member initializer uses the object that it initializes.
+bool initializes_from_object(const clang::CXXCtorInitializer& initializer) {
+  const auto* initial = llvm::dyn_cast_or_null<clang::CXXDefaultInitExpr>(initializer.getInit());
+  return initial && reads_object(*initial->getExpr());
+}
+
+}  // namespace
 
 BodyReader::BodyReader(const clang::ASTContext& context, Declarations& declarations, uint32_t file)
     : context_(context), sources_(context.getSourceManager()), declarations_(declarations), file_(file) {}
@@ -19,7 +30,9 @@ Body BodyReader::read(const clang::FunctionDecl& function) {
   Body body;
   if (const auto* constructor = dyn_cast<clang::CXXConstructorDecl>(&function)) {
     for (const clang::CXXCtorInitializer* initializer : constructor->inits())
-      if (initializer->isWritten()) body.initializers.push_back(read_initializer(*initializer));
+      if (initializer->isWritten() ||
+          (!is_module_class(*constructor->getParent()) && initializes_from_object(*initializer)))
+        body.initializers.push_back(read_initializer(*initializer));
     // Clang lists them in field order; restore the order in the source.
     std::sort(body.initializers.begin(), body.initializers.end(),
               [](const Initializer& a, const Initializer& b) { return a.span.begin < b.span.begin; });
@@ -80,8 +93,21 @@ Initializer BodyReader::read_initializer(const clang::CXXCtorInitializer& initia
         initializer.getBaseClass() ? initializer.getBaseClass()->getAsCXXRecordDecl() : nullptr;
     result.name = base ? base->getName().str() : std::string();
   }
+  if (!initializer.isWritten()) {
+    result.span = find_span(initializer.getAnyMember()->getSourceRange());
+    result.arguments.push_back(unknown_at(initializer.getAnyMember()->getSourceRange(), kReadsOtherMembers));
+    return result;
+  }
   result.span = find_span(initializer.getSourceRange());
   read_arguments(*initializer.getInit(), result.arguments);
+  return result;
+}
+
+Expr BodyReader::unknown_at(clang::SourceRange range, std::string construct) const {
+  Expr result;
+  result.kind = Expr::Kind::unknown;
+  result.name = std::move(construct);
+  result.span = result.outer = find_span(range, &result.in_macro);
   return result;
 }
 
@@ -97,7 +123,7 @@ void BodyReader::read_arguments(const clang::Expr& init, std::vector<Expr>& out)
       if (!isa<clang::CXXDefaultArgExpr>(argument)) out.push_back(read(*argument));
     return;
   }
-  out.push_back(read(*inner));
+  out.push_back(read(init));
 }
 
 void BodyReader::read_children(const clang::CompoundStmt& compound, std::vector<Stmt>& out) {
@@ -118,8 +144,14 @@ std::vector<Stmt> BodyReader::read_branch(const clang::Stmt* statement) {
 void BodyReader::read_declarations(const clang::DeclStmt& statement, std::vector<Stmt>& out) {
   for (const clang::Decl* declaration : statement.decls()) {
     const auto* variable = dyn_cast<clang::VarDecl>(declaration);
-    if (!variable) continue;  // a type alias or the like, which has no value
     Stmt result;
+    if (!is_modelled(*declaration, Analysis::interpreter) || isa<clang::FunctionDecl>(declaration)) {
+      result.span = span_with_semicolon(statement);
+      result.construct = std::string("a local declaration of kind ") + declaration->getDeclKindName();
+      out.push_back(std::move(result));
+      continue;
+    }
+    if (!variable) continue;  // a type alias or the like, which has no value
     result.kind = Stmt::Kind::declare;
     result.span = span_with_semicolon(statement);
     add_names(*variable, result);
@@ -189,6 +221,8 @@ void BodyReader::read_stmt(const clang::Stmt& statement, std::vector<Stmt>& out)
     result.exprs.push_back(read(*do_loop->getCond()));
     result.then_body = read_branch(do_loop->getBody());
   } else {
+    result.construct = is_modelled(statement, Analysis::interpreter) ? "a variable that a loop's condition declares"
+                                                                     : name_construct(statement);
     for (const clang::Stmt* child : statement.children()) {
       if (const auto* expression = llvm::dyn_cast_or_null<clang::Expr>(child))
         result.exprs.push_back(read(*expression));
@@ -225,6 +259,11 @@ void BodyReader::read_if(const clang::IfStmt& branch, Stmt& result, std::vector<
   Stmt scope = scope_at(result.span);
   if (branch.getInit()) read_stmt(*branch.getInit(), scope.then_body);
   if (branch.getConditionVariableDeclStmt()) read_declarations(*branch.getConditionVariableDeclStmt(), scope.then_body);
+  if (branch.isConsteval()) {
+    result.construct = "if consteval";
+    out.push_back(std::move(result));
+    return;
+  }
   result.kind = Stmt::Kind::branch;
   result.exprs.push_back(read(*branch.getCond()));
   result.then_body = read_branch(branch.getThen());
@@ -238,6 +277,9 @@ void BodyReader::read_switch(const clang::SwitchStmt& choice, Stmt& result, std:
   if (choice.getConditionVariableDeclStmt())
     read_declarations(*const_cast<clang::SwitchStmt&>(choice).getConditionVariableDeclStmt(), scope.then_body);
   const auto* body = dyn_cast<clang::CompoundStmt>(choice.getBody());
+  size_t labels = 0, all_labels = 0;
+  for (const clang::SwitchCase* label = choice.getSwitchCaseList(); label; label = label->getNextSwitchCase())
+    ++all_labels;
   if (body) {
     result.kind = Stmt::Kind::choice;
     result.exprs.push_back(read(*choice.getCond()));
@@ -245,6 +287,7 @@ void BodyReader::read_switch(const clang::SwitchStmt& choice, Stmt& result, std:
       bool labelled = false;
       while (const auto* label = dyn_cast<clang::SwitchCase>(child)) {
         labelled = true;
+        ++labels;
         result.has_default |= isa<clang::DefaultStmt>(label);
         child = label->getSubStmt();
       }
@@ -255,6 +298,12 @@ void BodyReader::read_switch(const clang::SwitchStmt& choice, Stmt& result, std:
       for (size_t i = first; i < result.then_body.size(); ++i) result.then_body[i].has_room = false;
       if (labelled) result.then_body[first].is_labelled = true;
     }
+  }
+  if (labels != all_labels) {
+    result.kind = Stmt::Kind::other;
+    result.construct = "a case label inside another statement";
+  } else if (!body) {
+    result.construct = "a switch without braces";
   }
   put_in_scope(std::move(scope), std::move(result), out);
 }

@@ -4,6 +4,7 @@
 #include <clang/Lex/Lexer.h>
 
 #include "generator/model/body_reader.h"
+#include "generator/resolve/core_language.h"
 
 namespace modgen {
 
@@ -101,15 +102,31 @@ bool BodyReader::is_default_construction(const clang::Expr& init) {
          !construct->isListInitialization();
 }
 
-const clang::Expr& BodyReader::written(const clang::Expr& expr) const {
+bool reads_object(const clang::Stmt& code) {
+  return isa<clang::CXXThisExpr>(code) ||
+         std::ranges::any_of(code.children(), [](const clang::Stmt* child) { return child && reads_object(*child); });
+}
+
+const clang::Expr& BodyReader::written(const clang::Expr& expr, std::vector<const clang::CastExpr*>* casts) const {
   const auto is_own = [&](const clang::FunctionDecl* function) {
     return function && declarations_.callee(*function).home == Callee::Home::family;
   };
   const clang::Expr* at = &expr;
   while (true) {
     const clang::Expr* before = at;
-    at = at->IgnoreParens()->IgnoreImplicit();
-    if (const auto* construct = dyn_cast<clang::CXXConstructExpr>(at); construct && is_conversion(*construct)) {
+    at = at->IgnoreParens();
+    if (const auto* cast = dyn_cast<clang::ImplicitCastExpr>(at)) {
+      if (casts) casts->push_back(cast);
+      at = cast->getSubExpr();
+    } else if (const auto* full = dyn_cast<clang::FullExpr>(at)) {
+      at = full->getSubExpr();
+    } else if (const auto* temporary = dyn_cast<clang::MaterializeTemporaryExpr>(at)) {
+      at = temporary->getSubExpr();
+    } else if (const auto* temporary = dyn_cast<clang::CXXBindTemporaryExpr>(at)) {
+      at = temporary->getSubExpr();
+    } else if (const auto* replaced = dyn_cast<clang::SubstNonTypeTemplateParmExpr>(at)) {
+      at = replaced->getReplacement();
+    } else if (const auto* construct = dyn_cast<clang::CXXConstructExpr>(at); construct && is_conversion(*construct)) {
       at = construct->getArg(0);
     } else if (const auto* list = dyn_cast<clang::CXXStdInitializerListExpr>(at)) {
       at = list->getSubExpr();
@@ -127,8 +144,28 @@ const clang::Expr& BodyReader::written(const clang::Expr& expr) const {
   }
 }
 
+std::string BodyReader::find_unknown(const clang::Expr& expr, const std::vector<const clang::CastExpr*>& casts) const {
+  for (const clang::CastExpr* cast : casts)
+    if (!is_modelled(*cast, Analysis::interpreter)) return name_construct(*cast);
+  if (!is_modelled(expr, Analysis::interpreter)) return name_construct(expr);
+  if (const auto* initial = dyn_cast<clang::CXXDefaultInitExpr>(&expr); initial && reads_object(*initial->getExpr()))
+    return kReadsOtherMembers;
+  if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&expr);
+      reference &&
+      (isa<clang::FieldDecl>(reference->getDecl()) || !is_modelled(*reference->getDecl(), Analysis::interpreter)))
+    return "a pointer to a member";
+  if (const auto* member = dyn_cast<clang::MemberExpr>(&expr))
+    if (const auto* field = dyn_cast<clang::FieldDecl>(member->getMemberDecl())) {
+      if (field->isBitField()) return "a bit-field";
+      if (field->getParent()->isUnion()) return "a member of a union";
+    }
+  if (isa<clang::UnaryOperator>(expr) || expr.getType()->isDependentType()) return "";
+  return is_modelled(expr.getType(), Analysis::interpreter) ? "" : name_construct(expr.getType());
+}
+
 Expr BodyReader::read(const clang::Expr& written_or_not) {
-  const clang::Expr& expr = written(written_or_not);
+  std::vector<const clang::CastExpr*> casts;
+  const clang::Expr& expr = written(written_or_not, &casts);
   Expr result;
   result.type = declarations_.type_name(expr.getType());
   result.span = result.outer = find_span(expr.getSourceRange(), &result.in_macro);
@@ -138,6 +175,14 @@ Expr BodyReader::read(const clang::Expr& written_or_not) {
   result.is_lvalue = expr.isLValue();
   if (written_or_not.getSourceRange() != expr.getSourceRange())
     result.outer = find_span(written_or_not.getSourceRange());
+  for (const clang::CastExpr* cast : casts)
+    if (may_change_number(*cast, context_)) result.narrowed_to = declarations_.type_name(cast->getType());
+  if (std::string construct = find_unknown(expr, casts); !construct.empty()) {
+    result.kind = Expr::Kind::unknown;
+    result.name = std::move(construct);
+    read_operands(expr, result);
+    return result;
+  }
   if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&expr)) {
     read_reference(*reference, result);
   } else if (const auto* member = dyn_cast<clang::MemberExpr>(&expr)) {
@@ -153,6 +198,13 @@ Expr BodyReader::read(const clang::Expr& written_or_not) {
     read_operator(binary->getOpcodeStr().str(), {binary->getLHS(), binary->getRHS()}, result);
   } else if (const auto* rewritten = dyn_cast<clang::CXXRewrittenBinaryOperator>(&expr)) {
     const auto form = rewritten->getDecomposedForm();
+    const auto* call = dyn_cast<clang::CXXOperatorCallExpr>(form.InnerBinOp->IgnoreImplicit());
+    if (call && call->getDirectCallee() &&
+        declarations_.callee(*call->getDirectCallee()).home == Callee::Home::family) {
+      Expr called = read(*rewritten->getSemanticForm());
+      called.span = result.span, called.outer = result.outer;
+      return called;
+    }
     read_operator(clang::BinaryOperator::getOpcodeStr(form.Opcode).str(), {form.LHS, form.RHS}, result);
   } else if (const auto* unary = dyn_cast<clang::UnaryOperator>(&expr)) {
     read_operator(clang::UnaryOperator::getOpcodeStr(unary->getOpcode()).str(), {unary->getSubExpr()}, result);
@@ -175,11 +227,13 @@ Expr BodyReader::read(const clang::Expr& written_or_not) {
                  clang::CharacterLiteral, clang::CXXNullPtrLiteralExpr>(expr)) {
     result.kind = Expr::Kind::literal;
     result.name = source_text(expr.getSourceRange());
-  } else {
-    for (const clang::Stmt* child : expr.children())
-      if (const auto* operand = llvm::dyn_cast_or_null<clang::Expr>(child)) result.operands.push_back(read(*operand));
   }
   return result;
+}
+
+void BodyReader::read_operands(const clang::Expr& expr, Expr& result) {
+  for (const clang::Stmt* child : expr.children())
+    if (const auto* operand = llvm::dyn_cast_or_null<clang::Expr>(child)) result.operands.push_back(read(*operand));
 }
 
 void BodyReader::read_reference(const clang::DeclRefExpr& reference, Expr& result) {
@@ -297,6 +351,7 @@ void BodyReader::read_cast(const clang::ExplicitCastExpr& cast_expr, Expr& resul
   if (const auto* list = dyn_cast<clang::InitListExpr>(inner->IgnoreImplicit())) return read_list(*list, result);
   result.kind = Expr::Kind::cast;
   result.name = declarations_.type_name(cast_expr.getType());
+  if (may_change_number(cast_expr, context_)) result.narrowed_to = result.name;
   result.takes_const_away = takes_const_away(cast_expr);
   result.operands.push_back(read(*inner));
 }
@@ -311,9 +366,10 @@ void BodyReader::read_list(const clang::InitListExpr& list, Expr& result) {
       if (field->isUnnamedBitField()) continue;
       if (i >= semantic->getNumInits()) break;
       const clang::Expr& value = *semantic->getInit(i++);
-      if (isa<clang::ImplicitValueInitExpr, clang::CXXDefaultInitExpr>(value)) continue;
+      const auto* initial = dyn_cast<clang::CXXDefaultInitExpr>(&value);
+      if (isa<clang::ImplicitValueInitExpr>(value) || (initial && !reads_object(*initial->getExpr()))) continue;
       result.members.push_back(field->getName().str());
-      result.operands.push_back(read(value));
+      result.operands.push_back(initial ? unknown_at(list.getSourceRange(), kReadsOtherMembers) : read(value));
     }
     return;
   }

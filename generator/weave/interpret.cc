@@ -294,6 +294,9 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
   for (const Initializer& initializer : function.body.initializers) {
     std::vector<Value> values;
     for (const Expr& argument : initializer.arguments) values.push_back(evaluate(argument));
+    for (size_t i = 0; i < values.size() && values.size() > 1; ++i)
+      if (!values[i].has_failed() && !values[i].is_invariant())
+        unproven(initializer.arguments[i], values[i], "this initializer");
     if (values.size() == 1) frame.variables[0].value.members[initializer.name] = std::move(values[0]);
   }
   execute_body(function.body.statements, traversal, stack);

@@ -26,6 +26,13 @@ bool is_container(std::string_view type) {
   return std::ranges::any_of(names, [&](std::string_view name) { return type.starts_with(name); });
 }
 
+/// Whether a number of that type may be another one than what was computed for it.
+bool is_narrow(std::string_view type) {
+  static constexpr std::string_view names[] = {"bool",  "char",           "signed char", "unsigned char",
+                                               "short", "unsigned short", "float"};
+  return std::ranges::find(names, type) != std::end(names);
+}
+
 }  // namespace
 
 Value Interpreter::evaluate(const Expr& expr) {
@@ -39,7 +46,13 @@ Value Interpreter::evaluate(const Expr& expr) {
     for (const Expr& operand : expr.operands)
       refer_to(operand, expr.type, is_own || expr.kind == Expr::Kind::list || expr.kind == Expr::Kind::construct);
   }
-  if (expr.type == "bool") value.known.reset();  // converted from an integer
+  if (is_narrow(expr.type)) value.known.reset();
+  if (!expr.narrowed_to.empty() && value.kind == Kind::number) {
+    if (value.local && expr.narrowed_to != "bool")
+      return fail(expr.span, "unproven: a tp-local count that is converted to " + expr.narrowed_to + " may change",
+                  "compute it in the constructor, where counts are global");
+    value.known.reset(), value.factors.reset(), value.terms.clear();
+  }
   // The C++ type may be more specific than the value that was propagated.
   const bool is_tensor = value.kind == Kind::tensor || value.kind == Kind::nothing;
   const bool unlike = expr.type == "at::Tensor" ? !is_tensor && value.kind != Kind::mismatch
@@ -80,6 +93,9 @@ Value Interpreter::evaluate_kind(const Expr& expr) {
       return evaluate_list(expr);
     case Expr::Kind::lambda:
       return evaluate_lambda(expr);
+    case Expr::Kind::unknown:
+      return fail(expr.span, "unproven: no rule for " + expr.name,
+                  "write it with expressions that modgen follows (docs/reference/language.md)");
     case Expr::Kind::construct:
     case Expr::Kind::cast:
     case Expr::Kind::thrown:

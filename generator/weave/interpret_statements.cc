@@ -182,7 +182,7 @@ void Interpreter::execute(const Stmt& statement) {
     case Stmt::Kind::next:
       return jump(statement);
     case Stmt::Kind::other:
-      report(statement.span, "unproven: no rule for this kind of statement", "use if, switch, for or while");
+      report(statement.span, "unproven: no rule for " + statement.construct, "use if, switch, for or while");
       return;
   }
 }

@@ -210,6 +210,7 @@ void Interpreter::assign_each(const Expr& targets, const Value& value) {
 }
 
 void Interpreter::assign(const Expr& target, const Expr* source, const Value& value) {
+  if (target.kind == Expr::Kind::unknown) return void(evaluate(target));
   if (const std::optional<AccessPath> path = get_access_path(target)) {
     const bool is_output =
         target.kind == Expr::Kind::field && !target.operands.empty() && target.operands[0].type == "modular::Outputs";

@@ -214,7 +214,7 @@ std::optional<std::string> path_of_config(const ModuleNode& node, const Expr& ex
 }
 
 Size trace(const ModuleNode& node, const Expr& expr, int depth) {
-  if (depth > 64) return unknown_size();
+  if (depth > 64 || !expr.narrowed_to.empty()) return unknown_size();
   Size size;
   switch (expr.kind) {
     case Expr::Kind::literal:
