@@ -21,6 +21,7 @@ constexpr const char* kOptunaProgram =
 #include "runtime/search/optuna_helper.inc"
     ;
 constexpr const char* kRayProgram =
+#include "runtime/search/sampled_values.inc"
 #include "runtime/search/ray_helper.inc"
     ;
 // clang-format on
