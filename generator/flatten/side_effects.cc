@@ -135,7 +135,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     follow(*callee);
     return true;
   }
-  /// What it does is not known.
+  /// For a node whose effects are not known.
   bool VisitStmt(clang::Stmt* statement) {
     if (!is_modelled(*statement, Analysis::effects)) writes_anything();
     return true;

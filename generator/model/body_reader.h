@@ -16,7 +16,7 @@
 
 namespace modgen {
 
-/// What messages call a default member initializer for which reads_object() holds.
+/// Name, for messages, of a default member initializer for which reads_object() holds.
 inline constexpr const char* kReadsOtherMembers = "a default member initializer that reads other members";
 
 /// Whether `code` names the object that it belongs to, or a member of it.
@@ -58,7 +58,7 @@ class BodyReader {
   /// `expr` without implicit conversions, parentheses and other nodes that are not written in the source. Adds the
   /// implicit conversions to `casts`.
   const clang::Expr& written(const clang::Expr& expr, std::vector<const clang::CastExpr*>* casts = nullptr) const;
-  /// What messages call the construct if the meaning of `expr`, or of one of the conversions of it, is not known; empty
+  /// Name of the construct, for messages, if the meaning of `expr` or of one of its conversions is not known; empty
   /// otherwise.
   std::string find_unknown(const clang::Expr& expr, const std::vector<const clang::CastExpr*>& casts) const;
   /// Whether a construction only converts or copies its single argument, so that it can be replaced by the argument.

@@ -19,7 +19,7 @@ struct PlanStatement {
 /// How to state the plan of each entry of the family. `base` points into `family`.
 std::vector<PlanStatement> state_plans(const FamilyModel& family);
 
-/// What the generated file has for an entry.
+/// Text of an entry in the generated file.
 struct PlanSource {
   std::string table;  // the table of rows that the entry's plan starts with, if no entry before it has stated it;
                       // formatted like clang-format if its lines fit

@@ -29,7 +29,7 @@ bool is_modelled(const clang::Decl& declaration, Analysis analysis);
 /// Judges by the class of the canonical type.
 bool is_modelled(clang::QualType type, Analysis analysis);
 
-/// What messages call a construct: "a goto statement", "operator ->*", "a value of a member pointer type".
+/// Name of a construct, for messages: "a goto statement", "operator ->*", "a value of a member pointer type".
 std::string name_construct(const clang::Stmt& statement);
 std::string name_construct(clang::QualType type);
 

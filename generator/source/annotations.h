@@ -27,7 +27,7 @@ enum class AnnotationKind {
   ties,
 };
 
-/// What a declaration is, as flags: a declaration may be several of these.
+/// Kinds of declarations, as flags: a declaration may be of several kinds.
 enum Marked : unsigned {
   kLinear = 1,
   kEmbedding = 2,

@@ -23,7 +23,7 @@ bool is_layer(const Field& field, std::string_view layer) {
   return type == "torch::nn::" + std::string(layer);
 }
 
-/// What annotations can mark `field` as, as flags.
+/// Kinds of declarations that `field` is, as flags.
 unsigned marked_as(const Field& field) {
   unsigned marked = 0;
   if (is_layer(field, "Linear")) marked |= kLinear;

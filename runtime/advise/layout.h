@@ -23,7 +23,7 @@ struct TpSplit {
   double all() const { return replicated + split; }
 };
 
-/// What a forward saves for its backward with one value of parallel.recompute. Bytes per row.
+/// Memory that a forward saves for its backward with one value of parallel.recompute, in bytes per row.
 struct Keeping {
   std::string setting = "\"none\"";  // value of parallel.recompute, as TOML
   double recomputed = 0.0;           // recomputation time in the backward, as a fraction of the forward

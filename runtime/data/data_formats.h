@@ -37,7 +37,7 @@ struct DataFormat {
   std::string_view name;  // value of data.format
 
   bool holds_samples = false;   // rather than texts, which are cut into samples of train.seq_len tokens
-  bool has_rows = false;        // samples are rows of tensors, whose attention_mask may tell their length
+  bool has_rows = false;        // samples are rows of tensors, with their length in attention_mask, if any
   bool has_row_groups = false;  // files consist of row groups, which partitions read
   bool ids_are_bytes = false;   // any file is text, whose ids are its bytes
   LabelNames label_names = LabelNames::none;

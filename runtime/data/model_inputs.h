@@ -1,4 +1,4 @@
-// What a model reads: its vocabulary and positions, and the labels of its task.
+// Inputs of a model: its vocabulary and positions, and the labels of its task.
 #pragma once
 
 #include <cstdint>

@@ -43,8 +43,8 @@ class OpenFile {
   int descriptor_;
 };
 
-/// `none`: a link within a run's folder (open_file.h) is an error, except for the links that Hugging Face's cache makes
-/// from snapshots/ to blobs/ of the same model. `followed`: for files that the user names explicitly, e.g. data.
+/// `none`: a link within a run's folder (see run_path()) is an error, except for the links that Hugging Face's cache
+/// makes from snapshots/ to blobs/ of the same model. `followed`: for files that the user names explicitly, e.g. data.
 enum class Links { none, followed };
 
 /// Opens a regular file for reading. Throws std::runtime_error that names the file if it cannot be opened or is a link,

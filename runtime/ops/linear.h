@@ -29,7 +29,7 @@ at::Tensor padded_weight(const at::Tensor& weight);
 /// transposed view, whose gradient is a view too. autograd does not accumulate in place into views, so the gradient of
 /// a matrix that is used twice, such as a tied embedding, takes three times its memory. Without a graph, or if the
 /// operands are not a floating-point matrix and vector, the call stays libtorch's, except for GEMMs that are faster on
-/// a GPU when padded (linear.h). Calling it again does nothing.
+/// a GPU when padded. Calling it again does nothing.
 void install_linear();
 
 }  // namespace modular

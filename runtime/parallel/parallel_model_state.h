@@ -35,7 +35,7 @@ struct ParallelModel::State {
   std::vector<ShardedParameter> buffers;
   std::vector<std::pair<size_t, size_t>> layout_indices;  // parallel to slices: unit, and index in its layout
 
-  // What runs it. Null members are strategies that the mesh and the options do not ask for.
+  // The strategies. A null member is one that the mesh and the options do not ask for.
   ProcessGroup data_parallel;  // ranks whose batches form a step
   std::unique_ptr<dp::DataParallel> rows_of_ranks;
   std::unique_ptr<tp::TensorParallel> tensor_parallel;

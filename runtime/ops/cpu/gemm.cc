@@ -157,7 +157,7 @@ Tensor skinny_gemm(const Tensor& left, const Tensor& right) {
 
 // Selection of the GEMM backend on CPUs. libtorch uses MKL for all float32 GEMMs, and MKL reserves its AVX-512 kernels
 // for Intel CPUs: on AMD CPUs, oneDNN, which libtorch also contains, is twice as fast. On CPUs with AMX our own kernels
-// are half as fast again as either (benchmarks/products.cc); for bfloat16, where oneDNN uses AMX too, they are a little
+// are half as fast again as either (benchmarks/gemm.cc); for bfloat16, where oneDNN uses AMX too, they are a little
 // faster.
 
 namespace at::native {

@@ -7,7 +7,7 @@
 namespace modular::cuda {
 
 // RMSNorm and LayerNorm for rows of any length and alignment, which are read in loops, and helpers shared with the
-// kernels that keep rows in registers (norms.cu). For nvcc.
+// kernels below, which keep rows in registers.
 
 namespace {
 
@@ -170,7 +170,7 @@ __global__ void norm_column_sums(Backward<T, W> args) {
 }  // namespace
 
 // RMSNorm and LayerNorm. Rows are read once and kept in registers, and the backward computes all gradients in one pass.
-// Rows that are too long for that, or not aligned to 16 bytes, are read in loops (norms.cu).
+// Rows that are too long for that, or not aligned to 16 bytes, are read in loops by the kernels above.
 
 namespace {
 
