@@ -200,9 +200,9 @@ struct Rejected {
       format_bytes(peak(least)), least.layout.describe(), least.rows, format_bytes(cluster.usable_memory()), remedy));
 }
 
-LayoutSearch to_search(const RunConfig& config, const ProfiledModel& model) {
+LayoutSearch to_search(const TrainSection& train, const ProfiledModel& model) {
   LayoutSearch search;
-  search.rows = config.train.batch_size;
+  search.rows = train.batch_size;
   search.keepings = model.recomputations.size();
   search.divides = [tps = model.tps](int64_t tp) { return std::ranges::find(tps, tp) != tps.end(); };
   // Without a boundary the model cannot be split into stages.
@@ -249,7 +249,7 @@ Rejected plan_best(Advice& advice, const std::vector<Choice>& choices, const Run
 Advice advise(const RunConfig& config, const Cluster& cluster, int64_t top) {
   check(config.train, cluster);
   ProfiledModel model = profile_model(config, default_recomputations(config.parallel), find_divisors(cluster.per_node));
-  LayoutSearch search = to_search(config, model);
+  LayoutSearch search = to_search(config.train, model);
   RunConfig uncut = config;
   uncut.parallel.cuts.clear();
   add_stages(model.profile, uncut, find_layouts(cluster, search));

@@ -88,9 +88,9 @@ TpSplit split_bytes(double one, double several, int64_t tp) {
   return {one - split, split};
 }
 
-Exchanged over(const RankPlan& rank, const std::string& axis) {
+AxisTraffic over(const RankPlan& rank, const std::string& axis) {
   const auto found = rank.traffic.find(axis);
-  return found == rank.traffic.end() ? Exchanged() : found->second;
+  return found == rank.traffic.end() ? AxisTraffic() : found->second;
 }
 
 Keeping to_keeping(const RunConfig& config, Recomputation recompute, int64_t tp) {
@@ -105,10 +105,10 @@ Keeping to_keeping(const RunConfig& config, Recomputation recompute, int64_t tp)
   keeping.one_piece = static_cast<bool>(recompute);
   keeping.activations = split_bytes(as_double(one.step.one_forward), as_double(several.step.one_forward), tp);
   keeping.working = split_bytes(at_peak(one, Held::working), at_peak(several, Held::working), tp);
-  const Exchanged sums = over(several, "tp");
+  const AxisTraffic sums = over(several, "tp");
   // In an all-reduce a rank receives 2 (tp - 1) / tp of the tensor.
   if (tp > 1) keeping.summed_over_tp = sums.bytes * as_double(tp) / (2.0 * as_double(tp - 1));
-  keeping.sums_over_tp = sums.exchanges;
+  keeping.sums_over_tp = sums.collectives;
   return keeping;
 }
 

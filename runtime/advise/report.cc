@@ -43,7 +43,7 @@ std::vector<NamedAxis> find_axes(const StepTime& time) {
           {"tp", time.tp, time.bytes.tp}};
 }
 
-Rows layout_rows(const Advice& advice, const RunConfig& config, const Cluster& cluster) {
+Rows layout_rows(const Advice& advice, const TrainSection& train, const Cluster& cluster) {
   Rows rows = {{"", "mesh", "micro-batches x rows", "schedule", "recompute", "offload", "memory", "step", "samples/s",
                 "idle", "run"}};
   if (cluster.cost > 0.0) rows[0].emplace_back("cost");
@@ -62,8 +62,8 @@ Rows layout_rows(const Advice& advice, const RunConfig& config, const Cluster& c
            fmt::format("{:.1f}",
                        choice.rows * static_cast<double>(layout.micro_batches * layout.data_parallel()) / time.total),
            fmt::format("{:.0f} %", 100.0 * time.idle_fraction()),
-           fmt::format("{:.1f} h", run_hours(config.train, time))};
-    if (cluster.cost > 0.0) row.push_back(fmt::format("{:.0f}", run_cost(config.train, time, cluster)));
+           fmt::format("{:.1f} h", run_hours(train, time))};
+    if (cluster.cost > 0.0) row.push_back(fmt::format("{:.0f}", run_cost(train, time, cluster)));
   }
   return rows;
 }
@@ -135,7 +135,7 @@ std::string to_tables(const Advice& advice, const RunConfig& config, const Clust
   const auto table = [&](const Rows& rows) { return "\n" + (markdown ? as_markdown(rows) : as_text(rows)); };
   std::string text = get_head(advice, config, cluster) + "\n\n";
   for (const std::string& sentence : advice.guide.sentences) text += fmt::format("- {}\n", sentence);
-  text += table(layout_rows(advice, config, cluster)) + table(time_rows(advice)) + table(byte_rows(advice));
+  text += table(layout_rows(advice, config.train, cluster)) + table(time_rows(advice)) + table(byte_rows(advice));
   text += fmt::format("\n{} layouts estimated, {} fit by estimate, {} planned\n", advice.tried, advice.fitting,
                       advice.planned);
   return text;
@@ -152,13 +152,13 @@ Json as_json(const MemoryEstimate& memory) {
           {"working", memory.working}};
 }
 
-Json as_json(const Choice& choice, const Advice& advice, const RunConfig& config, const Cluster& cluster) {
+Json as_json(const Choice& choice, const Advice& advice, const TrainSection& train, const Cluster& cluster) {
   const Layout& layout = choice.layout;
   const StepTime& time = choice.time;
-  Json exchanged = Json::object();
+  Json volume = Json::object();
   for (const NamedAxis& axis : find_axes(time))
-    exchanged[axis.name] = {{"bytes", axis.bytes}, {"seconds", axis.time.all}, {"waited", axis.time.exposed}};
-  exchanged["host"] = {{"seconds", time.host.all}, {"waited", time.host.exposed}};
+    volume[axis.name] = {{"bytes", axis.bytes}, {"seconds", axis.time.all}, {"waited", axis.time.exposed}};
+  volume["host"] = {{"seconds", time.host.all}, {"waited", time.host.exposed}};
   const double samples = choice.rows * static_cast<double>(layout.micro_batches * layout.data_parallel());
   Json json = {
       {"mesh",
@@ -174,20 +174,20 @@ Json as_json(const Choice& choice, const Advice& advice, const RunConfig& config
   json["fits"] = choice.memory() <= cluster.usable_memory();
   json["seconds"] = {{"step", time.total},    {"compute", time.compute}, {"again", time.recomputed},
                      {"update", time.update}, {"bubble", time.bubble},   {"hidden", time.hidden()}};
-  json["exchanged"] = exchanged;
+  json["communication"] = volume;
   json["idle_fraction"] = time.idle_fraction();
   json["samples_per_second"] = samples / time.total;
   json["mfu"] =
       samples * advice.model.flops_of_row / time.total / (cluster.flops * static_cast<double>(cluster.devices()));
-  json["hours"] = run_hours(config.train, time);
-  json["cost"] = run_cost(config.train, time, cluster);
+  json["hours"] = run_hours(train, time);
+  json["cost"] = run_cost(train, time, cluster);
   return json;
 }
 
 Json as_json(const Advice& advice, const RunConfig& config, const Cluster& cluster) {
   static constexpr const char* kFits[] = {"model", "layer", "not even a layer"};
   Json choices = Json::array();
-  for (const Choice& choice : advice.choices) choices.push_back(as_json(choice, advice, config, cluster));
+  for (const Choice& choice : advice.choices) choices.push_back(as_json(choice, advice, config.train, cluster));
   return {{"model", config.network.entry->architecture},
           {"parameters", advice.model.elements()},
           {"nodes", cluster.nodes},

@@ -235,12 +235,12 @@ std::vector<std::string> program_options(RunConfig& config) {
   RunConfig defaults;
   const auto usual = section_fields(defaults);
   const auto fields = section_fields(config);
-  std::vector<std::string> settings;
+  std::vector<std::string> overrides;
   for (size_t i = 0; i < fields.size(); ++i)
     if (const std::string value = toml_value(fields[i].value);
         names_program(fields[i]) && value != toml_value(usual[i].value))
-      settings.push_back(fields[i].path + "=" + value);
-  return settings;
+      overrides.push_back(fields[i].path + "=" + value);
+  return overrides;
 }
 
 std::string format_toml(RunConfig& config) {

@@ -418,10 +418,10 @@ std::optional<int64_t> get_bytes(const std::string& text);
 /// recorded in RunConfig::untrusted.
 enum class ConfigSource { user, run_folder };
 
-/// Reads `file` (TOML; none if empty), then `settings` ("a.b=c"; later ones win), and checks every value. model.entry
+/// Reads `file` (TOML; none if empty), then `overrides` ("a.b=c"; later ones win), and checks every value. model.entry
 /// is optional if model.checkpoint names a folder with a config.json. Relative paths are resolved against the working
 /// directory. Throws ConfigError with the location and, for an unknown key, the nearest known one.
-RunConfig read_run_config(const std::filesystem::path& file, const std::vector<std::string>& settings,
+RunConfig read_run_config(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                           ConfigSource source = ConfigSource::user);
 
 /// Config values, as "a.b=c", of programs and libraries that differ from their defaults.

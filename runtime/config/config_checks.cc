@@ -287,7 +287,7 @@ void validate(const RunConfig& config, Problems& problems) {
 
 void check_optimizer_options(RunConfig& config) {
   const auto reads = [](const OptimizerKind& kind, const std::string& path) {
-    return std::ranges::any_of(kind.settings,
+    return std::ranges::any_of(kind.options,
                                [&](std::string_view name) { return path == fmt::format("optim.{}", name); });
   };
   for (const ConfigField& field : section_fields(config)) {

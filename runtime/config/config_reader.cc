@@ -302,27 +302,27 @@ std::string origin_of_error(std::string_view sentence, const std::vector<const A
 /// The keys that were set, in order: those of the file, then those of the command line.
 struct Assignments {
   toml::table file;
-  std::vector<toml::table> settings;
+  std::vector<toml::table> overrides;
   std::vector<Assignment> all;  // point into these
   size_t of_file = 0;           // the first ones
 };
 
-Assignments read_assignments(const fs::path& file, const std::vector<std::string>& settings, ConfigSource source) {
+Assignments read_assignments(const fs::path& file, const std::vector<std::string>& overrides, ConfigSource source) {
   Assignments result;
   if (!file.empty()) {
     result.file = parse_toml_file(file, source == ConfigSource::user ? Links::followed : Links::none);
     flatten(file.string(), "", result.file, result.all);
   }
   result.of_file = result.all.size();
-  result.settings.reserve(settings.size());
-  for (const auto& setting : settings) {
+  result.overrides.reserve(overrides.size());
+  for (const auto& setting : overrides) {
     const auto where = "--set " + setting;
     const auto equals = setting.find('=');
     if (equals == std::string::npos || equals == 0) reject(where, "expected key=value, e.g. --set train.steps=100");
     const auto text = setting.substr(equals + 1);
     if (!is_utf8(setting)) reject(where, "it is not valid UTF-8, which a run's config.toml must be");
-    result.settings.push_back(parse_setting(text));
-    result.all.push_back({setting.substr(0, equals), result.settings.back().get("value"), where, text});
+    result.overrides.push_back(parse_setting(text));
+    result.all.push_back({setting.substr(0, equals), result.overrides.back().get("value"), where, text});
   }
   return result;
 }
@@ -390,8 +390,8 @@ void make_paths_absolute(RunConfig& config) {
 
 }  // namespace
 
-RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& settings, ConfigSource source) {
-  Assignments assignments = read_assignments(file, settings, source);
+RunConfig read_run_config(const fs::path& file, const std::vector<std::string>& overrides, ConfigSource source) {
+  Assignments assignments = read_assignments(file, overrides, source);
   RunConfig config;
   rename_keys(std::span(assignments.all).first(assignments.of_file), config);
   rename_keys(std::span(assignments.all).subspan(assignments.of_file), config);

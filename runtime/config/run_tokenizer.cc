@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* kResize = "model.resize_embeddings";
 constexpr const char* kPadding = "model.pad_vocab_to_multiple_of";
 
-std::string rows_key(const RunConfig& config) { return "model.config." + vocabulary_field(config.network); }
+std::string rows_key(const ModelConfig& network) { return "model.config." + vocabulary_field(network); }
 
 fs::path kept_tokenizer(const TrainSection& train) { return fs::path(train.dir) / kTokenizerFolder; }
 
@@ -116,12 +116,12 @@ void resize_embeddings(RunConfig& config, int64_t stored) {
         config, kResize,
         fmt::format(
             "{} is true, and there are no weights to resize: name them with model.checkpoint, or set {} of a new model",
-            kResize, rows_key(config)));
+            kResize, rows_key(config.network)));
   if (vocabulary_field(config.network).empty())
     throw_option_error(
         config, kResize,
         fmt::format("{} is true, and {} reads no tokens: leave it out", kResize, config.network.entry->architecture));
-  const std::string key = rows_key(config);
+  const std::string key = rows_key(config.network);
   const bool is_given = config.origins.contains(key);
   int64_t rows = vocabulary_rows(config.network);
   if (is_given && rows < stored)
@@ -137,7 +137,7 @@ void resize_embeddings(RunConfig& config, int64_t stored) {
 
 void check_resized(const RunConfig& config) {
   if (!config.model.resize_embeddings || config.model.pad_vocab_to_multiple_of > 0) return;
-  const std::string key = rows_key(config);
+  const std::string key = rows_key(config.network);
   if (!config.origins.contains(key) && vocabulary_of_run(config) == 0)
     throw_option_error(config, kResize,
                        fmt::format("{} is true, and there is no tokenizer to take the number of rows from: name its "

@@ -148,13 +148,13 @@ void choose_sentence_loss(RunConfig& config, std::vector<RunDataset>& sets) {
     if (set.loss.empty()) set.loss = find_sentence_loss({}, examples->texts(), examples->labels_are_numbers()).name;
     // The config that is written with the run.
     if (set.name.empty()) config.sentences.loss = set.loss;
-    for (SetOptions& settings : config.data.sets)
-      if (settings.name == set.name) settings.loss = set.loss;
+    for (SetOptions& options : config.data.sets)
+      if (options.name == set.name) options.loss = set.loss;
   }
 }
 
-SentenceOptions to_sentence_options(const RunConfig& config, const RunDataset& set) {
-  SentenceOptions options = config.sentences;
+SentenceOptions to_sentence_options(const SentencesSection& sentences, const RunDataset& set) {
+  SentenceOptions options = sentences;
   if (!set.loss.empty()) options.loss = set.loss;
   return options;
 }
@@ -166,7 +166,7 @@ void check_sentence_examples(const RunConfig& config, const RunDataset& set, con
   const int64_t texts = examples.texts();
   const std::string key =
       set.loss.empty() || set.name.empty() ? "sentences.loss" : fmt::format("data.sets.{}.loss", set.name);
-  const std::string error = sentence_error(to_sentence_options(config, set), texts, examples.has_labels(),
+  const std::string error = sentence_error(to_sentence_options(config.sentences, set), texts, examples.has_labels(),
                                            examples.labels_are_numbers(), key);
   if (!error.empty()) throw ConfigError(error);
   for (const Metric& metric : config.eval_metrics())
@@ -187,10 +187,11 @@ void check_sentence_data(const RunConfig& config, const RunDataset& set) {
 }
 
 void check_label_values(const RunConfig& config, const RunDataset& set, const Examples& examples) {
-  const SentenceLoss::Labels labels =
-      embeds_sentences(config)
-          ? find_sentence_loss(to_sentence_options(config, set), examples.texts(), examples.labels_are_numbers()).labels
-          : SentenceLoss::Labels::none;
+  const SentenceLoss::Labels labels = embeds_sentences(config)
+                                          ? find_sentence_loss(to_sentence_options(config.sentences, set),
+                                                               examples.texts(), examples.labels_are_numbers())
+                                                .labels
+                                          : SentenceLoss::Labels::none;
   if (labels == SentenceLoss::Labels::alike || find_problem(config.network) == "multi_label_classification")
     examples.check_labels(0.0, 1.0, /*whole=*/true);
   else if (labels == SentenceLoss::Labels::scores)

@@ -32,7 +32,7 @@ bool needs_sentence_loss(const RunConfig& config);
 void choose_sentence_loss(RunConfig& config, std::vector<RunDataset>& sets);
 
 /// Sentence options to train and evaluate a set with.
-SentenceOptions to_sentence_options(const RunConfig& config, const RunDataset& set);
+SentenceOptions to_sentence_options(const SentencesSection& sentences, const RunDataset& set);
 
 /// Throws ConfigError if the set's opened examples, of either split, do not fit its loss or a metric of the config.
 void check_sentence_data(const RunConfig& config, const RunDataset& set);

@@ -115,12 +115,12 @@ void check_sampling(const RunConfig& config) {
 
 void check_router(const RunConfig& config) {
   const auto& [aux_loss, balance, z_loss, bias_speed] = config.router;
-  const std::pair<const char*, double> settings[] = {
+  const std::pair<const char*, double> keys[] = {
       {"router.aux_loss", aux_loss.value_or(0.0)}, {"router.z_loss", z_loss}, {"router.bias_speed", bias_speed}};
-  if (std::ranges::all_of(settings, [](const auto& setting) { return setting.second == 0.0; })) return;
+  if (std::ranges::all_of(keys, [](const auto& setting) { return setting.second == 0.0; })) return;
   const std::vector<ModelParameter> parameters = model_parameters(config.network);
   const int64_t experts = expert_count(parameters);
-  for (const auto& [key, value] : settings) {
+  for (const auto& [key, value] : keys) {
     if (value == 0.0) continue;
     if (experts == 0)
       throw_option_error(

@@ -40,18 +40,18 @@ Sizes get_sizes(const std::vector<DataFile>& files) {
   return sizes;
 }
 
-fs::path get_folder(const RunConfig& config, const RunDataset& set) {
-  return fs::path(config.train.dir) / "row-groups" / (set.name.empty() ? "data" : set.name);
+fs::path get_folder(const TrainSection& train, const RunDataset& set) {
+  return fs::path(train.dir) / "row-groups" / (set.name.empty() ? "data" : set.name);
 }
 
 /// Identity of a folder: the source files as they were, and the number of partitions.
-std::string describe_sources(const RunConfig& config, const RunDataset& set) {
-  return fmt::format("{} partitions\n{}", config.data.partitions, format_manifest({set.files.training, {}}));
+std::string describe_sources(const DataSection& data, const RunDataset& set) {
+  return fmt::format("{} partitions\n{}", data.partitions, format_manifest({set.files.training, {}}));
 }
 
 bool is_cut(const RunConfig& config, const RunDataset& set) {
-  const fs::path sources = get_folder(config, set) / kSources;
-  return config.data.repartition && is_there(sources) && read_file(sources) == describe_sources(config, set);
+  const fs::path sources = get_folder(config.train, set) / kSources;
+  return config.data.repartition && is_there(sources) && read_file(sources) == describe_sources(config.data, set);
 }
 
 /// "a.parquet b.parquet", or a placeholder for many files.
@@ -137,14 +137,14 @@ std::vector<std::string> cut_row_groups(const RunConfig& config, const std::vect
     if (groups % config.data.partitions == 0 || is_cut(config, set)) continue;
     const std::optional<int64_t> size = rows_for_parts(rows, config.data.partitions);
     if (!size) throw ConfigError("data.repartition: the files have changed since they were checked: start again");
-    const fs::path folder = get_folder(config, set);
+    const fs::path folder = get_folder(config.train, set);
     fs::create_directories(folder.parent_path());
     NewFolder cut(folder);
     // Numbered, as files in different folders may have the same name.
     for (size_t file = 0; file < set.files.training.size(); ++file)
       parquet_library().cut(set.files.training[file].path.string(), cut.partial() / fmt::format("{:06}.parquet", file),
                             *size);
-    write_file(cut.partial() / kSources, describe_sources(config, set));
+    write_file(cut.partial() / kSources, describe_sources(config.data, set));
     cut.publish();
     warnings.push_back(
         fmt::format("data.repartition: {} row groups are not a multiple of {} data-parallel ranks: the rows are "
@@ -158,7 +158,7 @@ std::vector<DataFile> partitioned_files(const RunConfig& config, const RunDatase
   if (config.data.order != "partitions" || !is_cut(config, set)) return set.files.training;
   std::vector<DataFile> files;
   for (size_t file = 0; file < set.files.training.size(); ++file) {
-    const fs::path path = get_folder(config, set) / fmt::format("{:06}.parquet", file);
+    const fs::path path = get_folder(config.train, set) / fmt::format("{:06}.parquet", file);
     open_to_read(path);  // Arrow would follow a link
     files.push_back({path, static_cast<int64_t>(fs::file_size(path))});
   }

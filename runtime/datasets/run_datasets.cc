@@ -19,10 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-RunDataset find_set(const RunConfig& config, const SetOptions& settings, bool trains) {
-  RunDataset set{settings.name, settings.weight, settings.loss, config.data, {}};
-  set.options.paths = settings.paths;
-  set.options.format = settings.format.value_or(config.data.format);
+RunDataset find_set(const RunConfig& config, const SetOptions& options, bool trains) {
+  RunDataset set{options.name, options.weight, options.loss, config.data, {}};
+  set.options.paths = options.paths;
+  set.options.format = options.format.value_or(config.data.format);
   try {
     set.files = find_data_files(set.options, {.validation = false, .training = trains, .separate_validation = false});
   } catch (const DataError& error) {
@@ -60,7 +60,7 @@ std::unique_ptr<Dataset> find_part(std::unique_ptr<Dataset> all, double part, Sp
 std::vector<RunDataset> find_data_sets(const RunConfig& config, bool trains) {
   if (config.data.sets.empty()) return {{{}, 1.0, {}, config.data, find_data_files(config.data, {.training = trains})}};
   std::vector<RunDataset> sets;
-  for (const SetOptions& settings : config.data.sets) sets.push_back(find_set(config, settings, trains));
+  for (const SetOptions& options : config.data.sets) sets.push_back(find_set(config, options, trains));
   const bool asked = config.data.validation_every > 0 || !config.data.validation.empty();
   if (asked && std::ranges::none_of(sets, &RunDataset::has_validation))
     throw DataError(

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
 using std::chrono::milliseconds;
 
-const std::string kSettings = "settings of rank 0", kDifference = "settings differ", kRejected = "rejected rank",
+const std::string kConfig = "config of rank 0", kDifference = "configs differ", kRejected = "rejected rank",
                   kMet = "met", kHeard = "heard of a rejected rank";
 constexpr milliseconds kLongestPause(100);           // between two polls; longer in jobs with many ranks
 constexpr auto kLongWait = std::chrono::seconds(5);  // after which the wait is reported
@@ -101,7 +101,7 @@ std::string difference(const Environment& environment, const ResolvedConfig& con
   ResolvedConfig theirs;
   std::string their_host;
   try {
-    first.at("settings").get_to(theirs);
+    first.at("config").get_to(theirs);
     first.at("host").get_to(their_host);
   } catch (const Json::exception&) {
     return "the job's store holds something that is not rank 0's config: is another job using it?";
@@ -137,11 +137,11 @@ Store agree(const Store& job, const Environment& environment, const ResolvedConf
     const Meeting meeting = {job, store, environment, timeout};
     store->set(here(environment.rank), get_bytes(host_name()));
     if (environment.rank == 0) {
-      const Json own = {{"host", host_name()}, {"settings", config}};
-      store->set(kSettings, get_bytes(own.dump(-1, ' ', false, Json::error_handler_t::replace)));
+      const Json own = {{"host", host_name()}, {"config", config}};
+      store->set(kConfig, get_bytes(own.dump(-1, ' ', false, Json::error_handler_t::replace)));
     } else {
-      await(meeting, kSettings);
-      const std::string sentence = difference(environment, config, get_value(store, kSettings).value_or(""));
+      await(meeting, kConfig);
+      const std::string sentence = difference(environment, config, get_value(store, kConfig).value_or(""));
       if (!sentence.empty()) store->compareSet(kDifference, {}, get_bytes(sentence));
     }
     await(meeting, arrive(store, kMet, environment.world_size));

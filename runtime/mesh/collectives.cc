@@ -36,9 +36,9 @@ template <class Start>
 Pending start(const char* operation, const ProcessGroup& group, const std::string& what, double bytes, Start&& run,
               std::function<void()> finish = {}) {
   const std::string& group_name = group->getGroupDesc();
-  for (Exchanged* counted :
-       {static_cast<Exchanged*>(&traffic()), &traffic().over[group_name.substr(0, group_name.find(" ("))]}) {
-    counted->exchanges += bytes > 0.0;
+  for (AxisTraffic* counted :
+       {static_cast<AxisTraffic*>(&traffic()), &traffic().over[group_name.substr(0, group_name.find(" ("))]}) {
+    counted->collectives += bytes > 0.0;
     counted->bytes += bytes;
   }
   std::string description = describe(operation, group, what);

@@ -93,7 +93,7 @@ Mesh::Mesh(const Environment& environment, const MeshShape& shape, const MeshOpt
     watch_ = MachineWatch::start(environment, options.on_lost_machine);
     ResolvedConfig config = {{"the mesh", shape.describe()},
                              {"the device", at::DeviceTypeName(device_.type(), /*lower_case=*/true)}};
-    config.insert(config.end(), options.settings.begin(), options.settings.end());
+    config.insert(config.end(), options.resolved_config.begin(), options.resolved_config.end());
     store_ = agree(job, environment, config, options.rendezvous_timeout);
     // NCCL supports one rank per GPU.
     if (device_.is_cuda() && !options.make_backend)

@@ -48,7 +48,7 @@ struct MeshOptions {
   MakeBackend make_backend = nullptr;  // for device memory; default: Gloo on CPUs, NCCL on GPUs
   std::chrono::milliseconds rendezvous_timeout = std::chrono::minutes(5);   // for all ranks to arrive
   std::chrono::milliseconds collective_timeout = std::chrono::minutes(10);  // for each collective after that
-  ResolvedConfig settings;                                                  // must be equal on all ranks
+  ResolvedConfig resolved_config;                                           // must be equal on all ranks
   MachineWatch::OnLost on_lost_machine;  // ends this process; if empty, machines are not watched
   std::chrono::seconds frozen_after =
       std::chrono::seconds(30);  // without a heartbeat a rank counts as frozen; 0: never

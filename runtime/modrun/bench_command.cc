@@ -45,7 +45,7 @@ struct Measurement {
   std::vector<double> seconds;  // per step, on rank 0
   double samples_per_step = 0.0;
   double memory_peak = 0.0;  // bytes
-  double exchanges = 0.0;    // collectives per step
+  double collectives = 0.0;  // collectives per step
   double bytes = 0.0;        // bytes per step that a rank receives
   double loss = 0.0;         // mean over the mesh at the last step
 };
@@ -95,8 +95,8 @@ Measurement measure(Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) {
       measured.seconds.push_back(std::chrono::duration<double>(now_on(mesh.device()) - begin).count());
   }
   const auto a_step = [&](double count) { return count / static_cast<double>(steps); };
-  measured.exchanges =
-      largest(mesh, a_step(static_cast<double>(traffic().exchanges - before.exchanges)), "the number of collectives");
+  measured.collectives = largest(mesh, a_step(static_cast<double>(traffic().collectives - before.collectives)),
+                                 "the number of collectives");
   measured.bytes = largest(mesh, a_step(traffic().bytes - before.bytes), "the bytes received");
   measured.memory_peak = largest(mesh, static_cast<double>(memory_peak(mesh.device())), "the memory");
   return measured;
@@ -140,23 +140,23 @@ constexpr Strategy kStrategies[] = {
 struct Entrant {
   const Strategy& strategy;
   int64_t ranks = 1;
-  std::vector<std::string> settings;  // in addition to the user's
-  std::string error;                  // why it does not run; empty if it does
-  std::string launch;                 // command to train with this strategy
+  std::vector<std::string> overrides;  // in addition to the user's
+  std::string error;                   // why it does not run; empty if it does
+  std::string launch;                  // command to train with this strategy
   std::vector<Measurement> turns;
 };
 
 std::vector<std::string> make_trial_config(const Strategy& strategy, int64_t ranks, int64_t micro_batches) {
-  std::vector<std::string> settings;
+  std::vector<std::string> overrides;
   for (const std::string_view axis : {"pp", "dp_replicate", "dp_shard", "tp"})
-    settings.push_back(fmt::format("parallel.{}={}", axis, axis == strategy.axis ? ranks : 1));
-  if (strategy.zero_stage > 0) settings.push_back(fmt::format("parallel.zero_stage={}", strategy.zero_stage));
-  settings.push_back(fmt::format("parallel.dp_threads={}", strategy.threads ? ranks : 1));
-  if (strategy.axis != "pp") settings.emplace_back("parallel.cuts=[]");
+    overrides.push_back(fmt::format("parallel.{}={}", axis, axis == strategy.axis ? ranks : 1));
+  if (strategy.zero_stage > 0) overrides.push_back(fmt::format("parallel.zero_stage={}", strategy.zero_stage));
+  overrides.push_back(fmt::format("parallel.dp_threads={}", strategy.threads ? ranks : 1));
+  if (strategy.axis != "pp") overrides.emplace_back("parallel.cuts=[]");
   // More micro-batches shorten the pipeline bubble.
   if (strategy.axis == "pp")
-    settings.push_back(fmt::format("train.micro_batches={}", std::max(micro_batches, 2 * ranks)));
-  return settings;
+    overrides.push_back(fmt::format("train.micro_batches={}", std::max(micro_batches, 2 * ranks)));
+  return overrides;
 }
 
 const Strategy& strategy_named(const std::string& name) {
@@ -167,9 +167,9 @@ const Strategy& strategy_named(const std::string& name) {
   throw ConfigError(fmt::format("--strategies has unknown \"{}\": choose from {}", name, fmt::join(known, ", ")));
 }
 
-MeasureArguments with(const BenchArguments& arguments, const std::vector<std::string>& settings) {
+MeasureArguments with(const BenchArguments& arguments, const std::vector<std::string>& overrides) {
   MeasureArguments measured{arguments};
-  measured.settings.insert(measured.settings.end(), settings.begin(), settings.end());
+  measured.overrides.insert(measured.overrides.end(), overrides.begin(), overrides.end());
   return measured;
 }
 
@@ -180,9 +180,9 @@ PreparedCommand prepare_measure(const MeasureArguments& arguments, const Environ
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
-  command.options.settings = resolved_config(env.world_size, run->config, run->sets, /*reads_weights=*/false);
-  command.options.settings.emplace_back("--steps and --warm-up",
-                                        fmt::format("{}, {}", arguments.steps, arguments.warm_up));
+  command.options.resolved_config = resolved_config(env.world_size, run->config, run->sets, /*reads_weights=*/false);
+  command.options.resolved_config.emplace_back("--steps and --warm-up",
+                                               fmt::format("{}, {}", arguments.steps, arguments.warm_up));
   command.before_ranks = [run] { validate_datasets(run->config, run->sets); };
   command.run = [run, arguments](Mesh& mesh) {
     const Measurement measured = measure(*run, mesh, arguments.warm_up, arguments.steps);
@@ -190,7 +190,7 @@ PreparedCommand prepare_measure(const MeasureArguments& arguments, const Environ
     const nlohmann::ordered_json report = {{"seconds", measured.seconds},
                                            {"samples_per_step", measured.samples_per_step},
                                            {"memory_peak", measured.memory_peak},
-                                           {"exchanges", measured.exchanges},
+                                           {"collectives", measured.collectives},
                                            {"bytes", measured.bytes},
                                            {"loss", measured.loss}};
     if (arguments.report.empty()) {
@@ -215,7 +215,7 @@ std::string find_error(const MeasureArguments& arguments, int64_t ranks) {
 
 /// Runs one turn of an entrant.
 Measurement take_turn(const BenchArguments& arguments, const Entrant& entrant, int64_t steps, const fs::path& report) {
-  auto words = config_words("measure", with(arguments, entrant.settings));
+  auto words = config_words("measure", with(arguments, entrant.overrides));
   words.insert(words.end(),
                {"--steps", std::to_string(steps), "--warm-up", std::to_string(kWarmUp), "--report", report.string()});
   const int status = launch_self({.ranks_per_node = entrant.ranks}, words);
@@ -225,7 +225,7 @@ Measurement take_turn(const BenchArguments& arguments, const Entrant& entrant, i
   return {.seconds = json.at("seconds"),
           .samples_per_step = json.at("samples_per_step"),
           .memory_peak = json.at("memory_peak"),
-          .exchanges = json.at("exchanges"),
+          .collectives = json.at("collectives"),
           .bytes = json.at("bytes"),
           // JSON has no non-finite numbers.
           .loss = json.at("loss").is_null() ? std::numeric_limits<double>::quiet_NaN() : json.at("loss").get<double>()};
@@ -259,9 +259,9 @@ std::string launch_line(const BenchArguments& arguments, const ParallelSection& 
   if (entrant.ranks > 1) words.insert(words.end(), {"--nproc-per-node", std::to_string(entrant.ranks)});
   words.emplace_back("train");
   if (!arguments.config.empty()) words.push_back(arguments.config.string());
-  for (const auto& setting : arguments.settings) words.insert(words.end(), {"--set", quoted(setting)});
+  for (const auto& setting : arguments.overrides) words.insert(words.end(), {"--set", quoted(setting)});
   if (arguments.trust_folder) words.emplace_back("--trust-folder");
-  for (const auto& setting : entrant.settings)
+  for (const auto& setting : entrant.overrides)
     if (says_all || !by_default.contains(setting)) words.insert(words.end(), {"--set", setting});
   return fmt::format("{}", fmt::join(words, " "));
 }
@@ -278,7 +278,7 @@ nlohmann::ordered_json as_json(const std::vector<Entrant>& entrants) {
       row["ranks"] = entrant.ranks;
       row["samples_per_second"] = samples_per_second(entrant);
       row["memory_bytes"] = last.memory_peak;
-      row["collectives_per_step"] = last.exchanges;
+      row["collectives_per_step"] = last.collectives;
       row["bytes_per_step"] = last.bytes;
       row["loss"] = last.loss;
     }
@@ -304,7 +304,7 @@ std::string as_markdown(const std::vector<Entrant>& entrants) {
     const std::string speed_up =
         alone == entrants.end() ? "" : fmt::format("{:.2f}", rate / samples_per_second(*alone));
     text += fmt::format("| {} | {:.1f} | {} | {:.0f} MiB | {:.0f} | {:.2f} MiB | {:.4f} | `{}` |\n",
-                        entrant.strategy.name, rate, speed_up, last.memory_peak / (1 << 20), last.exchanges,
+                        entrant.strategy.name, rate, speed_up, last.memory_peak / (1 << 20), last.collectives,
                         last.bytes / (1 << 20), last.loss, entrant.launch);
   }
   if (!rejected.empty()) text.append("\n").append(rejected);
@@ -318,15 +318,15 @@ void run_bench(const BenchArguments& arguments) {
   for (const auto& name : arguments.strategies) {
     const Strategy& strategy = strategy_named(name);
     Entrant& entrant = entrants.emplace_back(Entrant{strategy, strategy.axis.empty() ? 1 : ranks});
-    entrant.settings = make_trial_config(strategy, ranks, config.train.micro_batches);
+    entrant.overrides = make_trial_config(strategy, ranks, config.train.micro_batches);
     entrant.launch = launch_line(arguments, config.parallel, entrant);
-    entrant.error = find_error(with(arguments, entrant.settings), entrant.ranks);
+    entrant.error = find_error(with(arguments, entrant.overrides), entrant.ranks);
   }
   if (std::ranges::none_of(entrants, [](const Entrant& entrant) { return entrant.error.empty(); }))
     throw ConfigError(fmt::format("none of the strategies runs: {}", entrants.front().error));
 
   const auto first = std::ranges::find_if(entrants, [](const Entrant& entrant) { return entrant.error.empty(); });
-  prepare_measure(with(arguments, first->settings), {.world_size = first->ranks}).before_ranks();
+  prepare_measure(with(arguments, first->overrides), {.world_size = first->ranks}).before_ranks();
 
   // The same cores for each strategy's ranks.
   setenv("OMP_NUM_THREADS", std::to_string(threads_per_rank(ranks)).c_str(), /*overwrite=*/0);

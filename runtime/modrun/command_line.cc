@@ -70,9 +70,9 @@ std::vector<std::string> with_options_after_dashes(const CLI::App& app, std::vec
   const auto commands = app.get_subcommands(
       [&](const CLI::App* command) { return !words.empty() && command->get_name() == words.front(); });
   if (dashes == words.end() || commands.empty() || !commands.front()->get_option_no_throw("--set")) return words;
-  const std::vector<std::string> settings(dashes + 1, words.end());
+  const std::vector<std::string> overrides(dashes + 1, words.end());
   words.erase(dashes, words.end());
-  for (const std::string& setting : settings) {
+  for (const std::string& setting : overrides) {
     if (setting.find('=') == std::string::npos)
       throw ConfigError(fmt::format("after --, expected KEY=VALUE, but got \"{}\"", setting));
     words.insert(words.end(), {"--set", setting});

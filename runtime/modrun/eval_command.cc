@@ -36,7 +36,7 @@ PreparedCommand prepare_eval(const ConfigArguments& arguments, const Environment
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
-  command.options.settings = resolved_config(env.world_size, trained->config, sets);
+  command.options.resolved_config = resolved_config(env.world_size, trained->config, sets);
   command.before_ranks = [trained, sets] { validate_datasets(trained->config, sets); };
   command.note = model_note(trained->config.network, trained->config.model.checkpoint);
   command.run = [=](Mesh& mesh) {

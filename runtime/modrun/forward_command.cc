@@ -29,9 +29,9 @@ PreparedCommand prepare_forward(const ForwardArguments& arguments, const Environ
   PreparedCommand command;
   command.mesh = config.parallel.mesh_shape(env.world_size);
   command.options = config.mesh_options();
-  command.options.settings = resolved_config(env.world_size, config, {});
-  add_files(command.options.settings, "--inputs", {arguments.inputs});
-  command.options.settings.emplace_back("--gradients", arguments.gradients ? "true" : "false");
+  command.options.resolved_config = resolved_config(env.world_size, config, {});
+  add_files(command.options.resolved_config, "--inputs", {arguments.inputs});
+  command.options.resolved_config.emplace_back("--gradients", arguments.gradients ? "true" : "false");
   const auto error = forward_error(options, command.mesh);
   if (!error.empty()) throw ConfigError(error);
   command.note = model_note(config.network, arguments.checkpoint);

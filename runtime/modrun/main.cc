@@ -82,7 +82,8 @@ Start start(const std::vector<std::string>& words) {
     if (!launches) gpu_count();
     result.is_awaited = true;
     result.command = std::get<RankCommand>(parsed)(env);
-    result.command.options.settings.insert(result.command.options.settings.begin(), {"the command", name});
+    result.command.options.resolved_config.insert(result.command.options.resolved_config.begin(),
+                                                  {"the command", name});
     // A rank of our own launcher must not repeat these checks and notes: rank 0 may already be writing.
     if (result.environment.rank == 0 && !std::getenv("MODULAR_LAUNCHED")) {
       // With several machines, a machine that comes back joins a job whose ranks are already writing: the launcher

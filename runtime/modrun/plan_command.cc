@@ -83,8 +83,8 @@ Json as_json(const RunPlan& plan, const std::vector<UnitSizes>& units) {
   Json ranks = Json::array(), of_units = Json::array();
   for (const RankPlan& rank : plan.ranks) {
     Json traffic = Json::object();
-    for (const auto& [axes, exchanged] : rank.traffic)
-      traffic[axes] = {{"exchanges", exchanged.exchanges}, {"bytes", exchanged.bytes}};
+    for (const auto& [axes, volume] : rank.traffic)
+      traffic[axes] = {{"collectives", volume.collectives}, {"bytes", volume.bytes}};
     ranks.push_back({{"pp", &rank - plan.ranks.data()},
                      {"stages", rank.stages},
                      {"peak", rank.step.bytes},
@@ -147,9 +147,9 @@ std::string memory_table(const RunPlan& plan) {
 std::string traffic_table(const RunPlan& plan) {
   std::vector<std::vector<std::string>> rows = {{"rank, received per step", "over", "collectives", "MiB"}};
   for (const RankPlan& rank : plan.ranks)
-    for (const auto& [axes, exchanged] : rank.traffic)
-      rows.push_back({name_for(rank, plan), axes, fmt::format("{}", exchanged.exchanges),
-                      fmt::format("{:.3f}", mebibytes(exchanged.bytes))});
+    for (const auto& [axes, volume] : rank.traffic)
+      rows.push_back({name_for(rank, plan), axes, fmt::format("{}", volume.collectives),
+                      fmt::format("{:.3f}", mebibytes(volume.bytes))});
   return rows.size() > 1 ? "\n" + get_table(rows) : "";
 }
 

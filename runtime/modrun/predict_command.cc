@@ -218,9 +218,9 @@ PreparedCommand prepare_predict(const PredictArguments& arguments, const Environ
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
-  command.options.settings = resolved_config(env.world_size, trained->config, {});
-  add_files(command.options.settings, "--inputs", {arguments.inputs});
-  command.options.settings.emplace_back("--batch-size", std::to_string(arguments.batch_size));
+  command.options.resolved_config = resolved_config(env.world_size, trained->config, {});
+  add_files(command.options.resolved_config, "--inputs", {arguments.inputs});
+  command.options.resolved_config.emplace_back("--batch-size", std::to_string(arguments.batch_size));
   command.note = model_note(network, trained->config.model.checkpoint);
   command.run = [=](Mesh& mesh) {
     const auto model = load_model(trained->config, mesh);

@@ -137,7 +137,7 @@ std::string summary(const Prepared& prepared, const RunConfig& config, const std
 
 void prepare_data(const PrepareArguments& asked) {
   ConfigArguments of_model = asked;
-  if (!asked.entry.empty()) of_model.settings.push_back("model.entry=" + asked.entry);
+  if (!asked.entry.empty()) of_model.overrides.push_back("model.entry=" + asked.entry);
   const RunConfig config = read_run_config_for(of_model);
   const bool embeds = config.network.entry->task == "sentence-embedding";
   if (!embeds && !asked.prompt_names.empty())
@@ -159,14 +159,14 @@ void prepare_data(const PrepareArguments& asked) {
   if (embeds) {
     const std::filesystem::path folder =
         is_directory(options.tokenizer) ? options.tokenizer : absolute(options.tokenizer).parent_path();
-    SentenceSettings settings = read_sentence_settings(
+    SentencePreparation sentences = read_sentence_preparation(
         folder, asked.prompt_names, std::max<size_t>(asked.texts.size(), 1), options.length.positions);
-    options.columns.prompts = std::move(settings.prompts);
+    options.columns.prompts = std::move(sentences.prompts);
     options.columns.leaves_prompts_out = !fields_as_json(*config.network.config).at("include_prompt").get<bool>();
     if (options.columns.leaves_prompts_out && !options.columns.prompts.empty())
-      settings.note += "; pooling leaves the prompts' tokens out";
-    options.length.usual = settings.longest;
-    note = std::move(settings.note);
+      sentences.note += "; pooling leaves the prompts' tokens out";
+    options.length.usual = sentences.longest;
+    note = std::move(sentences.note);
   }
   // With model.resize_embeddings the model gets rows for all ids, unless the number is given.
   const bool is_given = config.origins.contains("model.config.vocab_size") && !config.model.resize_embeddings;

@@ -65,7 +65,7 @@ void choose_weights(RunConfig& config, const ConfigArguments& arguments) {
 }  // namespace
 
 void add_setting_option(CLI::App& app, ConfigArguments& arguments, const std::string& help) {
-  app.add_option("--set", arguments.settings, help)->allow_extra_args(false);
+  app.add_option("--set", arguments.overrides, help)->allow_extra_args(false);
 }
 
 void add_trust_option(CLI::App& app, ConfigArguments& arguments) {
@@ -79,7 +79,7 @@ void add_mesh_options(CLI::App& app, ConfigArguments& arguments) {
     app.add_option_function<std::string>(
         flag,
         [&arguments, key = key](const std::string& size) {
-          arguments.settings.push_back(std::string("parallel.") + key + "=" + size);
+          arguments.overrides.push_back(std::string("parallel.") + key + "=" + size);
         },
         std::string("size of the mesh axis: short for --set parallel.") + key + "=N");
 }
@@ -102,7 +102,7 @@ void add_checkpoint_option(CLI::App& app, ConfigArguments& arguments) {
 std::vector<std::string> config_words(const std::string& command, const ConfigArguments& arguments) {
   std::vector<std::string> words = {command};
   if (!arguments.config.empty()) words.push_back(arguments.config.string());
-  for (const auto& setting : arguments.settings) words.insert(words.end(), {"--set", setting});
+  for (const auto& setting : arguments.overrides) words.insert(words.end(), {"--set", setting});
   if (arguments.trust_folder) words.emplace_back("--trust-folder");
   return words;
 }
@@ -115,7 +115,7 @@ bool is_run_folder(const ConfigArguments& arguments) {
 
 RunConfig read_run_config_for(const ConfigArguments& arguments) {
   auto file = arguments.config;
-  auto settings = arguments.settings;
+  auto overrides = arguments.overrides;
   const bool is_of_run = is_run_folder(arguments);
   if (is_of_run) {
     if (fs::is_directory(file)) file /= "config.toml";
@@ -123,11 +123,11 @@ RunConfig read_run_config_for(const ConfigArguments& arguments) {
       throw ConfigError(fmt::format("{} does not exist: name a TOML file, or a run's folder", file.string()));
     // The folder's actual location counts, as it may have been moved or copied after its config.toml was written.
     const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
-    settings.insert(settings.begin(), "train.dir=" + folder.string());
+    overrides.insert(overrides.begin(), "train.dir=" + folder.string());
   }
-  if (!arguments.checkpoint.empty()) settings.push_back("model.checkpoint=" + arguments.checkpoint.string());
+  if (!arguments.checkpoint.empty()) overrides.push_back("model.checkpoint=" + arguments.checkpoint.string());
   const bool is_trusted = arguments.trust_folder || !(is_of_run || is_stored(file));
-  RunConfig config = read_run_config(file, settings, is_trusted ? ConfigSource::user : ConfigSource::run_folder);
+  RunConfig config = read_run_config(file, overrides, is_trusted ? ConfigSource::user : ConfigSource::run_folder);
   note_untrusted(config);
   note_renamed(config.renamed);
   return config;

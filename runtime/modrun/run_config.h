@@ -18,10 +18,10 @@ namespace modular {
 
 /// Options of every command that reads a config.
 struct ConfigArguments {
-  std::filesystem::path config;       // a TOML file, or a run's folder with its config.toml; may be empty
-  std::vector<std::string> settings;  // "key=value"
-  bool trust_folder = false;          // whether to execute programs that a run's folder names
-  std::filesystem::path checkpoint;   // weights instead of those of the config; may be empty
+  std::filesystem::path config;        // a TOML file, or a run's folder with its config.toml; may be empty
+  std::vector<std::string> overrides;  // "key=value"
+  bool trust_folder = false;           // whether to execute programs that a run's folder names
+  std::filesystem::path checkpoint;    // weights instead of those of the config; may be empty
 };
 
 /// Declares CONFIG, --set, --trust-folder and the sizes of the mesh.
@@ -41,7 +41,7 @@ std::vector<std::string> config_words(const std::string& command, const ConfigAr
 /// Whether arguments.config is a run's folder, or the config.toml in one.
 bool is_run_folder(const ConfigArguments& arguments);
 
-/// Reads arguments.config and arguments.settings. For a run's folder, reads its config.toml with train.dir set to the
+/// Reads arguments.config and arguments.overrides. For a run's folder, reads its config.toml with train.dir set to the
 /// folder. If a config was stored in a run's or a search's folder, programs and libraries that it names are used only
 /// with arguments.trust_folder, and reported otherwise. Throws ConfigError.
 RunConfig read_run_config_for(const ConfigArguments& arguments);

@@ -119,8 +119,8 @@ PreparedCommand prepare_sample(const SampleArguments& arguments, const Environme
   PreparedCommand command;
   command.mesh = trained->mesh;
   command.options = trained->config.mesh_options();
-  command.options.settings = resolved_config(env.world_size, trained->config, {});
-  command.options.settings.emplace_back("the prompts", nlohmann::json(prompts->ids).dump());
+  command.options.resolved_config = resolved_config(env.world_size, trained->config, {});
+  command.options.resolved_config.emplace_back("the prompts", nlohmann::json(prompts->ids).dump());
   command.note = model_note(config.network, config.model.checkpoint);
   command.run = [trained, tokenizer, prompts](Mesh& mesh) {
     const auto& config = trained->config;

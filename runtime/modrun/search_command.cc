@@ -37,20 +37,20 @@ struct SearchArguments : ConfigArguments {
 /// Options of the search do not apply to trials.
 bool is_of_search(const std::string& setting) { return setting.starts_with("search."); }
 
-TrainArguments of_trial(const SearchArguments& arguments, const TrialConfig& settings,
+TrainArguments of_trial(const SearchArguments& arguments, const TrialConfig& values,
                         const std::filesystem::path& folder) {
   TrainArguments trial{arguments};
-  std::erase_if(trial.settings, is_of_search);
-  for (const auto& [key, value] : settings) trial.settings.push_back(key + "=" + value);
-  trial.settings.push_back("train.dir=" + folder.string());
+  std::erase_if(trial.overrides, is_of_search);
+  for (const auto& [key, value] : values) trial.overrides.push_back(key + "=" + value);
+  trial.overrides.push_back("train.dir=" + folder.string());
   trial.resume = "auto";  // an interrupted trial continues
   return trial;
 }
 
 /// Why a trial with these values cannot start; empty if it can.
-std::string find_error(const SearchArguments& arguments, const TrialConfig& settings, const SearchConfig& search,
+std::string find_error(const SearchArguments& arguments, const TrialConfig& values, const SearchConfig& search,
                        const Environment& env) {
-  TrainArguments trial = of_trial(arguments, settings, search.dir / "trials/none");
+  TrainArguments trial = of_trial(arguments, values, search.dir / "trials/none");
   trial.resume.clear();  // independent of any run's config or checkpoint
   try {
     prepare_train(trial, env);
@@ -70,9 +70,9 @@ void check_values(const SearchArguments& arguments, const SearchConfig& search, 
     for (const std::string& value : values) {
       std::string error = find_error(arguments, {{dimension.key, value}}, search, env);
       for (int64_t number = 0; !error.empty() && number < std::min(kTried, search.trials); ++number) {
-        TrialConfig settings = make_trial_config(search, number);
-        std::ranges::find(settings, dimension.key, &std::pair<std::string, std::string>::first)->second = value;
-        if (find_error(arguments, settings, search, env).empty()) error.clear();
+        TrialConfig values = make_trial_config(search, number);
+        std::ranges::find(values, dimension.key, &std::pair<std::string, std::string>::first)->second = value;
+        if (find_error(arguments, values, search, env).empty()) error.clear();
       }
       if (error.empty()) continue;
       if (error == find_error(arguments, {}, search, env)) throw ConfigError(error);  // for any value
@@ -170,12 +170,12 @@ int run_search(const SearchArguments& arguments, const LaunchOptions& launch_opt
     throw ConfigError("modrun search starts the ranks of its trials itself: run it once, without a launcher");
   std::vector<std::string> known;
   ConfigArguments plain = arguments;
-  std::erase_if(plain.settings, is_of_search);
+  std::erase_if(plain.overrides, is_of_search);
   RunConfig config = read_run_config_for(plain);
   for (const auto& fields : {section_fields(config), model_fields(*config.network.config)})
     std::ranges::transform(fields, std::back_inserter(known), &ConfigField::path);
   SearchConfig search = read_search_config(
-      arguments.config, arguments.settings, known,
+      arguments.config, arguments.overrides, known,
       is_run_folder(arguments) && !arguments.trust_folder ? ConfigSource::run_folder : ConfigSource::user);
   if (arguments.trials > 0 && (search.backend != "grid" || arguments.trials < search.trials))
     search.trials = arguments.trials;

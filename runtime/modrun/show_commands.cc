@@ -66,7 +66,7 @@ void show_entries(bool as_json) {
 }
 
 void show_settings(const ConfigArguments& arguments) {
-  const bool has_model = !arguments.config.empty() || !arguments.settings.empty();
+  const bool has_model = !arguments.config.empty() || !arguments.overrides.empty();
   auto config = has_model ? read_run_config_for(arguments) : RunConfig{};
   print_result("{}", format_reference(config));
   if (!has_model)

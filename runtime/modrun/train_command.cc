@@ -52,7 +52,7 @@ PreparedCommand prepare_train(const TrainArguments& arguments, const Environment
   PreparedCommand command;
   command.mesh = run->mesh;
   command.options = run->config.mesh_options();
-  command.options.settings =
+  command.options.resolved_config =
       resolved_config(env.world_size, run->config, run->sets, run->checkpoint.empty() && env.attempt == 0);
   command.note = unknown_keys_note(run->config.network);
   if (const auto& weights = run->config.model.checkpoint;

@@ -22,7 +22,7 @@ struct OptimizerKind {
   std::string_view name;
   const UpdateRule* layer_matrix_rule;
   const UpdateRule* other_rule;
-  std::vector<std::string_view> settings;  // members of OptimizerOptions that it reads in addition to the common ones
+  std::vector<std::string_view> options;  // members of OptimizerOptions that it reads in addition to the common ones
   double (*least_state)(const OptimizerOptions& options);  // elements of state per element of a parameter, at least
 
   /// Whether an update needs more of a parameter than a rank's own slices.

@@ -21,7 +21,7 @@ namespace {
 
 /// Counts one transfer through the first device.
 void count_collective(double bytes) {
-  ++traffic().exchanges;
+  ++traffic().collectives;
   traffic().bytes += bytes;
 }
 

@@ -91,12 +91,13 @@ Environment environment_for(int64_t rank, const MeshShape& shape) {
 /// The traffic since this object was constructed.
 class TrafficSince {
  public:
-  std::map<std::string, Exchanged> found() const {
-    std::map<std::string, Exchanged> since;
+  std::map<std::string, AxisTraffic> found() const {
+    std::map<std::string, AxisTraffic> since;
     for (const auto& [axes, now] : traffic().over) {
       const auto was = before_.over.find(axes);
-      const Exchanged then = was == before_.over.end() ? Exchanged() : was->second;
-      if (now.exchanges > then.exchanges) since[axes] = {now.exchanges - then.exchanges, now.bytes - then.bytes};
+      const AxisTraffic then = was == before_.over.end() ? AxisTraffic() : was->second;
+      if (now.collectives > then.collectives)
+        since[axes] = {now.collectives - then.collectives, now.bytes - then.bytes};
     }
     return since;
   }
@@ -160,9 +161,9 @@ RankPlan plan_rank(const RunConfig& config, const MeshShape& shape, const BatchS
   plan.traffic = step(most);
   if (!is_short)
     for (const auto& [axes, less] : step(most - 1)) {
-      Exchanged& all = plan.traffic[axes];
+      AxisTraffic& all = plan.traffic[axes];
       const int64_t further = batch.micro_batches - most;
-      all.exchanges += further * (all.exchanges - less.exchanges);
+      all.collectives += further * (all.collectives - less.collectives);
       all.bytes += static_cast<double>(further) * (all.bytes - less.bytes);
     }
   plan.step = log->peak(begin, log->now());

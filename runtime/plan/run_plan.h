@@ -25,7 +25,7 @@ struct RankPlan {
   MemoryLog::Peak step;         // during a training step, including the update
   int64_t checkpoint_copy = 0;  // bytes of the copy for background checkpoints
   /// Traffic that the rank receives in a step, by the groups it goes over; counted as in runtime/mesh/collectives.h.
-  std::map<std::string, Exchanged> traffic;
+  std::map<std::string, AxisTraffic> traffic;
 
   /// The peak in bytes of tensors and the checkpoint copy.
   int64_t peak() const { return std::max(start.bytes, step.bytes + checkpoint_copy); }

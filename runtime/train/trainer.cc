@@ -227,7 +227,7 @@ class Trainer {
     auto batches = next_batches();
     metrics.data_wait = seconds_between(begin, Clock::now());
     const size_t set = source_.set_at(progress_.position);
-    model_.train_for(to_sentence_options(config_, run_.sets[set]));
+    model_.train_for(to_sentence_options(config_.sentences, run_.sets[set]));
     metrics.lr = config_.schedule().at(progress_.step);
     const auto [result, gradient_norm, finite] = update(batches, metrics.lr);
     metrics.loss = result.loss, metrics.grad_norm = gradient_norm;

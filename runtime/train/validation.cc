@@ -57,7 +57,7 @@ Evaluation evaluate_sets(ParallelModel& model, const RunConfig& config, const st
   const std::vector<Metric> metrics = config.eval_metrics();
   const auto evaluate = [&](size_t set) {
     const BatchSource source(*sets[set].validation, shape, /*seed=*/0);
-    model.train_for(to_sentence_options(config, sets[set]));
+    model.train_for(to_sentence_options(config.sentences, sets[set]));
     return evaluate_samples(model, config.network, source, config.eval.samples, metrics);
   };
   if (sets.size() == 1) return evaluate(0);

@@ -99,10 +99,10 @@ TEST_F(AgreementTest, ALaterMeetingWaitsForAllRanksAgain) {
 TEST_F(AgreementTest, AStoreWithOtherContentIsAnError) {
   const auto errors = run(2, 2, [&](const Environment& environment) {
     if (environment.rank == 0) {
-      const std::string text = "{\"settings\":7}";
+      const std::string text = "{\"config\":7}";
       const Store store =
           c10::make_intrusive<c10d::PrefixStore>("mesh_1", connect_store(environment, std::chrono::minutes(1)));
-      store->set("settings of rank 0", std::vector<uint8_t>(text.begin(), text.end()));
+      store->set("config of rank 0", std::vector<uint8_t>(text.begin(), text.end()));
       store->set("rank 0 is here", std::vector<uint8_t>{1});
       arrive(store, "met", 2);
       return;

@@ -47,7 +47,7 @@ TEST(RunRanks, KillsARankThatHangsAndReportsItsPhase) {
                                       set_phase("waiting for nothing");
                                       for (;;) pause();
                                     },
-                                    {.timeout = std::chrono::seconds(3), .environment = {}}),
+                                    {.timeout = std::chrono::seconds(3)}),
                           "hung in phase \"waiting for nothing\"");
 }
 

@@ -46,7 +46,7 @@ TEST_F(Advise, EvaluatesTheConfigsOwnMesh) {
   EXPECT_EQ(choice["mesh"]["tp"], 2);
   EXPECT_EQ(choice["micro_batches"], 2);
   EXPECT_EQ(choice["rows"], 4.0);
-  EXPECT_GT(choice["exchanged"]["tp"]["bytes"], 0.0);
+  EXPECT_GT(choice["communication"]["tp"]["bytes"], 0.0);
   EXPECT_GT(choice["seconds"]["step"], choice["seconds"]["compute"]);
   const auto plan = nlohmann::json::parse(modrun({"plan", config_.string(), "--ranks", "2", "--format", "json", "--set",
                                                   "parallel.tp=2", "--set", "train.micro_batches=2"})

@@ -164,10 +164,10 @@ TEST(Routers, ReportLoadsWithoutExtraCommunication) {
         ParallelModel model(get_entry(architecture), *config, mesh, options, /*seed=*/5);
         const std::vector<Batch> micro_batches(2, to_batch(4, 8));
         model.step(micro_batches);  // after this step, shapes and the order of units are known
-        const int64_t before = traffic().exchanges;
+        const int64_t before = traffic().collectives;
         const StepResult result = model.step(micro_batches);
         EXPECT_EQ(result.expert_load > 0.0, architecture == kMixtral);
-        return traffic().exchanges - before;
+        return traffic().collectives - before;
       };
       EXPECT_EQ(traffic_per_step(kMixtral), traffic_per_step("LlamaForCausalLM")) << shape.describe();
     });

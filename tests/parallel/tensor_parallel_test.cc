@@ -96,12 +96,12 @@ void expect_gathered(tp::TensorParallel& parallel, int64_t rank, int64_t size, i
   shape[static_cast<size_t>(dim < 0 ? dim + 3 : dim)] = length;
   const Tensor full = at::randn(shape), weight = at::randn(shape);
   Tensor shard = take_shard(full, dim, rank, size).requires_grad_();
-  const int64_t before = traffic().exchanges;
+  const int64_t before = traffic().collectives;
   const Tensor gathered = parallel.gather(shard, dim);
-  EXPECT_EQ(traffic().exchanges - before, collectives) << length << " elements along " << dim;
+  EXPECT_EQ(traffic().collectives - before, collectives) << length << " elements along " << dim;
   EXPECT_TRUE(gathered.equal(full)) << dim;
   (gathered * weight).sum().backward();
-  EXPECT_EQ(traffic().exchanges - before, collectives) << "its backward needs none";
+  EXPECT_EQ(traffic().collectives - before, collectives) << "its backward needs none";
   EXPECT_TRUE(shard.grad().equal(take_shard(weight, dim, rank, size))) << dim;
 }
 

@@ -62,7 +62,7 @@ TEST(ThreadReplicas, HaveFiveTransfersPerStep) {
   batch.labels = batch.input_ids;
   const Traffic before = traffic();
   model.step(std::vector{batch});
-  EXPECT_EQ(traffic().exchanges - before.exchanges, 5);
+  EXPECT_EQ(traffic().collectives - before.collectives, 5);
   const double rows = 4 * (2 * 12 + 1) * 8;  // ids, labels and sample indices of the other two replicas
   const double losses = 2 * (4 + 8), gradients_of_losses = 2 * 4;
   EXPECT_EQ(traffic().bytes - before.bytes, 2 * 2 * parameters + rows + losses + gradients_of_losses);

@@ -77,9 +77,9 @@ Report measure_run(const Environment& environment, const RunConfig& config) {
   }
   Report report = {static_cast<double>(counting.peak())};
   for (const auto& [axes, now] : traffic().over) {
-    const Exchanged then = before.over[axes];
-    if (now.exchanges == then.exchanges) continue;
-    report.push_back(static_cast<double>(now.exchanges - then.exchanges));
+    const AxisTraffic then = before.over[axes];
+    if (now.collectives == then.collectives) continue;
+    report.push_back(static_cast<double>(now.collectives - then.collectives));
     report.push_back(now.bytes - then.bytes);
   }
   return report;
@@ -105,9 +105,9 @@ TEST_P(PlanTest, MatchesTheRun) {
                100 * (peak / reports[rank][0] - 1));
     EXPECT_NEAR(peak / reports[rank][0], 1.0, 0.05) << "planned " << peak << ", measured " << reports[rank][0];
     std::vector<double> traffic;
-    for (const auto& [axes, exchanged] : planned.traffic) {
-      traffic.push_back(static_cast<double>(exchanged.exchanges));
-      traffic.push_back(exchanged.bytes);
+    for (const auto& [axes, volume] : planned.traffic) {
+      traffic.push_back(static_cast<double>(volume.collectives));
+      traffic.push_back(volume.bytes);
     }
     EXPECT_THAT(traffic, ::testing::ElementsAreArray(reports[rank].begin() + 1, reports[rank].end()));
   }

@@ -1,11 +1,14 @@
 #include "tests/support/ranks.h"
 
+#include <ATen/Parallel.h>
 #include <execinfo.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +20,7 @@
 #include <fstream>
 #include <iostream>
 #include <sstream>
+#include <system_error>
 
 #include "runtime/launch/process.h"
 #include "runtime/mesh/status.h"
@@ -96,6 +100,111 @@ void print_stack(int) {
   _exit(threw || ::testing::Test::HasFailure() ? 1 : 0);
 }
 
+/// Forks ranks from this program as it was before its first test. Starting it again would load libtorch and make all
+/// parameterized tests for each rank, which takes longer than most ranks compute.
+class ForkServer : public ::testing::Environment {
+ public:
+  /// Forks the server, unless this process is a rank. No thread runs yet.
+  void SetUp() override {
+    if (std::getenv("MODULAR_TEST_CALL") || socket_ >= 0) return;
+    int ends[2];
+    check(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    fflush(nullptr);
+    const pid_t test = getpid(), server = fork();
+    check(server >= 0);
+    if (server == 0) {
+      close(ends[0]);
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() == test) serve(ends[1]);
+      _exit(0);
+    }
+    close(ends[1]);
+    socket_ = ends[0];
+  }
+
+  /// Starts a process that runs the test `filter` with `environment` and writes its output to `output`.
+  pid_t start(const std::string& filter, const std::string& output, const std::vector<std::string>& environment) {
+    std::string request = filter + '\0' + output + '\0';
+    for (const std::string& variable : environment) request += variable + '\0';
+    return ask(request).pid;
+  }
+
+  /// Whether the process has ended, with its wait status.
+  bool has_ended(pid_t pid, int& wait_status) {
+    const Answer answer = ask(std::to_string(pid));
+    wait_status = answer.wait_status;
+    return answer.pid == pid;
+  }
+
+ private:
+  struct Answer {
+    pid_t pid;
+    int wait_status;
+  };
+
+  static void check(bool succeeded) {
+    if (!succeeded) throw std::system_error(errno, std::generic_category(), "the server that forks ranks");
+  }
+
+  Answer ask(const std::string& request) {
+    Answer answer;
+    check(send(socket_, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size()));
+    check(recv(socket_, &answer, sizeof(answer), 0) == sizeof(answer));
+    check(answer.pid >= 0);
+    return answer;
+  }
+
+  /// Returns when the test program ends.
+  static void serve(int socket) {
+    std::vector<char> buffer(1 << 20);
+    for (;;) {
+      const ssize_t size = recv(socket, buffer.data(), buffer.size(), 0);
+      if (size <= 0) return;
+      const std::string request(buffer.data(), static_cast<size_t>(size));
+      const size_t end = request.find('\0');
+      Answer answer{0, 0};
+      if (end == std::string::npos) {
+        answer.pid = waitpid(std::stoi(request), &answer.wait_status, WNOHANG);
+      } else if ((answer.pid = fork()) == 0) {
+        close(socket);
+        run_test(request);
+      }
+      if (send(socket, &answer, sizeof(answer), MSG_NOSIGNAL) != sizeof(answer)) return;
+    }
+  }
+
+  [[noreturn]] static void run_test(const std::string& request) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    std::vector<std::string> words;
+    for (size_t begin = 0; begin < request.size(); begin += words.back().size() + 1)
+      words.emplace_back(request.c_str() + begin);
+    clearenv();
+    for (size_t i = 2; i < words.size(); ++i) {
+      const size_t equals = words[i].find('=');
+      setenv(words[i].substr(0, equals).c_str(), words[i].c_str() + equals + 1, 1);
+    }
+    const int log = open(words[1].c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    at::set_num_threads(1);  // libraries read OMP_NUM_THREADS when they are loaded
+    GTEST_FLAG_SET(filter, words[0]);
+    GTEST_FLAG_SET(also_run_disabled_tests, true);
+    GTEST_FLAG_SET(output, "");
+    const int status = RUN_ALL_TESTS();
+    fflush(nullptr);
+    _exit(status);
+  }
+
+  int socket_ = -1;
+};
+
+ForkServer& server() {
+  static auto* const result = static_cast<ForkServer*>(::testing::AddGlobalTestEnvironment(new ForkServer));
+  return *result;
+}
+
+[[maybe_unused]] const ForkServer& registered = server();
+
 struct Rank {
   pid_t pid = -1;
   fs::path output, report, status;
@@ -103,14 +212,14 @@ struct Rank {
   int wait_status = 0;
 };
 
-Rank start_rank(int rank, int ranks, int call, uint16_t port, const RankOptions& options) {
+Rank start_rank(int rank, int ranks, int call, uint16_t port) {
   Rank result;
   const fs::path base = folder().path / fmt::format("{}.call{}.rank{}", current_test_file_name(), call, rank);
   result.output = base.string() + ".log";
   result.report = base.string() + ".report";
   result.status = base.string() + ".status";
 
-  std::vector<std::string> variables = {
+  const std::vector<std::string> variables = {
       fmt::format("RANK={}", rank),
       fmt::format("WORLD_SIZE={}", ranks),
       fmt::format("LOCAL_RANK={}", rank),
@@ -124,19 +233,16 @@ Rank start_rank(int rank, int ranks, int call, uint16_t port, const RankOptions&
       fmt::format("MODULAR_TEST_REPORT={}", result.report.string()),
       fmt::format("MODULAR_STATUS_FILE={}", result.status.string()),
   };
-  variables.insert(variables.end(), options.environment.begin(), options.environment.end());
-  const int log = open(result.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   // GoogleTest's output file and its shards are the parent's.
-  result.pid = start_process({"/proc/self/exe", "--gtest_filter=" + current_test(), "--gtest_also_run_disabled_tests"},
-                             child_environment(variables, {"GTEST_OUTPUT", "GTEST_SHARD_INDEX", "GTEST_TOTAL_SHARDS"}),
-                             {.output = log, .error = log});
-  close(log);
+  result.pid =
+      server().start(current_test(), result.output.string(),
+                     child_environment(variables, {"GTEST_OUTPUT", "GTEST_SHARD_INDEX", "GTEST_TOTAL_SHARDS"}));
   return result;
 }
 
 void reap(Rank& rank) {
   if (!rank.running) return;
-  if (waitpid(rank.pid, &rank.wait_status, WNOHANG) == rank.pid) rank.running = false;
+  if (server().has_ended(rank.pid, rank.wait_status)) rank.running = false;
 }
 
 bool any_running(std::vector<Rank>& ranks) {
@@ -213,7 +319,7 @@ std::vector<Report> detail::run_ranks(int count, const std::function<Report(cons
   c10d::TCPStore store("127.0.0.1", store_options);
 
   std::vector<Rank> ranks;
-  for (int rank = 0; rank < count; ++rank) ranks.push_back(start_rank(rank, count, call, store.getPort(), options));
+  for (int rank = 0; rank < count; ++rank) ranks.push_back(start_rank(rank, count, call, store.getPort()));
   const bool in_time = wait_for_success(ranks, Clock::now() + options.timeout, std::chrono::seconds(10));
 
   std::vector<bool> hung(ranks.size(), false);

@@ -16,7 +16,6 @@ using Report = std::vector<double>;
 
 struct RankOptions {
   std::chrono::seconds timeout = std::chrono::seconds(120);
-  std::vector<std::string> environment;  // further "NAME=value" for the ranks
 };
 
 namespace detail {
@@ -25,11 +24,11 @@ std::vector<Report> run_ranks(int ranks, const std::function<Report(const Enviro
 }
 
 /// Runs `body(environment)` in `ranks` new processes and returns their reports, by rank (empty ones where `body`
-/// returns nothing). The processes are this test program started again for this one test, so they see only what the
-/// test's own code makes before this call, and no thread or lock of the parent. An expectation that fails in a rank, an
-/// exception, a death by signal, and a rank that is not done in time fail the test; the message names the rank and
-/// holds its output, and for one that hangs its stack and what it waited for. A test may call this several times; what
-/// follows the last call runs in the parent only.
+/// returns nothing). The processes are copies of this test program as it was before its first test, and run this one
+/// test, so they see only what the test's own code makes before this call, and no thread or lock of the parent. An
+/// expectation that fails in a rank, an exception, a death by signal, and a rank that is not done in time fail the
+/// test; the message names the rank and holds its output, and for one that hangs its stack and what it waited for. A
+/// test may call this several times; what follows the last call runs in the parent only.
 template <class Body>
 std::vector<Report> run_ranks(int ranks, const Body& body, const RankOptions& options = {}) {
   if constexpr (std::is_void_v<std::invoke_result_t<const Body&, const Environment&>>) {

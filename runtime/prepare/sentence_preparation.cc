@@ -69,38 +69,39 @@ struct Prompts {
   }
 };
 
-std::string make_note(const std::vector<std::string>& prompts, const Prompts& known, const SentenceSettings& settings) {
+std::string make_note(const std::vector<std::string>& prompts, const Prompts& known,
+                      const SentencePreparation& options) {
   std::string note;
   const bool has_any = std::ranges::any_of(known.texts, [](const json& text) { return text != ""; });
   if (!std::ranges::all_of(prompts, &std::string::empty))
     note = fmt::format("prompts in front of the texts: {}", json(prompts).dump());
   else if (has_any)
     note = fmt::format("texts get no prompt; {} has prompts, which --prompt-names selects", known.file.string());
-  if (settings.longest)
-    note += fmt::format("{}texts are truncated to {} ids", note.empty() ? "" : "; ", *settings.longest);
+  if (options.longest)
+    note += fmt::format("{}texts are truncated to {} ids", note.empty() ? "" : "; ", *options.longest);
   return note;
 }
 
 }  // namespace
 
-SentenceSettings read_sentence_settings(const fs::path& folder, const std::vector<std::string>& names, size_t columns,
-                                        std::optional<int64_t> positions) {
+SentencePreparation read_sentence_preparation(const fs::path& folder, const std::vector<std::string>& names,
+                                              size_t columns, std::optional<int64_t> positions) {
   if (names.size() > 1 && names.size() != columns)
     throw ConfigError(
         fmt::format("--prompt-names has {} names, and --text names {} columns: write one name for all, or "
                     "one per column; \"\" means no prompt",
                     names.size(), columns));
   const Prompts known(folder);
-  SentenceSettings settings;
+  SentencePreparation options;
   for (size_t column = 0; column < columns; ++column)
-    settings.prompts.push_back(known.text(names.empty() ? known.usual : names[names.size() == 1 ? 0 : column]));
+    options.prompts.push_back(known.text(names.empty() ? known.usual : names[names.size() == 1 ? 0 : column]));
   const fs::path transformer_file = transformer_config(folder);
   const json transformer = read_json_object(transformer_file);
   if (is_there(known.file) || !transformer.empty()) {
-    settings.longest = length_in(transformer, "max_seq_length");
-    if (!settings.longest)
-      settings.longest = length_in(read_json_object(folder / "tokenizer_config.json"), "model_max_length");
-    if (positions) settings.longest = std::min(settings.longest.value_or(*positions), *positions);
+    options.longest = length_in(transformer, "max_seq_length");
+    if (!options.longest)
+      options.longest = length_in(read_json_object(folder / "tokenizer_config.json"), "model_max_length");
+    if (positions) options.longest = std::min(options.longest.value_or(*positions), *positions);
   }
   const json lowers = transformer.value("do_lower_case", json(false));
   if (lowers == true && !is_there(folder / "tokenizer.json"))
@@ -108,9 +109,9 @@ SentenceSettings read_sentence_settings(const fs::path& folder, const std::vecto
         fmt::format("{}: \"do_lower_case\" is true, which is supported only with tokenizer.json: write "
                     "it with AutoTokenizer.from_pretrained(…).save_pretrained(…)",
                     transformer_file.string()));
-  settings.note = make_note(settings.prompts, known, settings);
-  if (std::ranges::all_of(settings.prompts, &std::string::empty)) settings.prompts.clear();
-  return settings;
+  options.note = make_note(options.prompts, known, options);
+  if (std::ranges::all_of(options.prompts, &std::string::empty)) options.prompts.clear();
+  return options;
 }
 
 }  // namespace modular
