@@ -248,6 +248,11 @@ void ConstructorInliner::run_base(const BaseCall& call, size_t level, const Scop
                                   SourceSpan cause) {
   if (!call.constructor) return;
   words.insert(outer.words.begin(), outer.words.end());
+  for (unsigned index = 0; index < call.constructor->getNumParams(); ++index) {
+    const clang::ParmVarDecl* parameter = call.constructor->getParamDecl(index);
+    const clang::Expr* given = index < call.arguments.size() ? call.arguments[index] : nullptr;
+    if (given && !llvm::isa<clang::CXXDefaultArgExpr>(given)) given_for_[parameter] = given;
+  }
   const size_t begin = parts_.size();
   BoundArguments bound = base_arguments(family_, entity_, call, level, outer.substitution);
   variables_[call.level] = std::move(bound.variables);

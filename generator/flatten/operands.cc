@@ -19,6 +19,13 @@ const clang::Expr* bare(const clang::Expr* expr) {
   }
 }
 
+/// The number of arguments, without those that take their defaults.
+unsigned written_arguments(const clang::CXXConstructExpr& construct) {
+  return static_cast<unsigned>(std::count_if(construct.arg_begin(), construct.arg_end(), [](const clang::Expr* one) {
+    return !llvm::isa<clang::CXXDefaultArgExpr>(one);
+  }));
+}
+
 /// Whether `expr` binds at least as tightly as a call.
 bool is_tight(const clang::Expr& expr) {
   const clang::Expr* inner = expr.IgnoreImplicit();
@@ -55,7 +62,7 @@ const clang::Stmt* meaningful_parent(const clang::ParentMap& parents, const clan
     parent = parents.getParent(parent);
   // An implicit converting or copying construction.
   if (const auto* construct = llvm::dyn_cast_or_null<clang::CXXConstructExpr>(parent);
-      construct && !llvm::isa<clang::CXXTemporaryObjectExpr>(construct))
+      construct && !llvm::isa<clang::CXXTemporaryObjectExpr>(construct) && written_arguments(*construct) == 1)
     return meaningful_parent(parents, construct);
   return parent;
 }

@@ -91,7 +91,16 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     return true;
   }
 
+  bool VisitCXXThrowExpr(clang::CXXThrowExpr*) {
+    found.throws = true;
+    return true;
+  }
   bool VisitBinaryOperator(clang::BinaryOperator* expr) {
+    const clang::BinaryOperatorKind kind = expr->getOpcode();
+    const bool divides =
+        kind == clang::BO_Div || kind == clang::BO_Rem || kind == clang::BO_DivAssign || kind == clang::BO_RemAssign;
+    found.traps |= divides && expr->getRHS()->getType()->isIntegralOrEnumerationType() &&
+                   !llvm::isa<clang::IntegerLiteral>(expr->getRHS()->IgnoreParenImpCasts());
     if (!expr->isAssignmentOp()) return true;
     if (expr->getOpcode() == clang::BO_Assign) targets_.insert(expr->getLHS()->IgnoreParens());
     write(expr->getLHS());
@@ -132,6 +141,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     if (name != "get" && name != "as_const" && name != "forward")
       write_arguments(*callee, {call->getArgs(), call->getNumArgs()});
     if (is_random(name)) found.writes.insert(kRandom);
+    found.throws |= callee->isNoReturn();
     follow(*callee);
     return true;
   }
@@ -189,6 +199,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
       for (const clang::FunctionDecl* body : bodies) run(*body);
       return;
     }
+    found.throws |= method->getParent()->isInStdNamespace() && (name == "at" || name == "value");
     const bool in_place = name.size() > 1 && name.ends_with("_") && !name.ends_with("__");
     if (in_place || (!method->isConst() && !method->isStatic() && !is_accessor(name))) write(object);
     if (is_random(name)) found.writes.insert(kRandom);
@@ -224,8 +235,8 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
       while (const auto inherited = constructor->getInheritedConstructor())
         written = constructor = inherited.getConstructor();
     const clang::FunctionDecl* pattern = written->getTemplateInstantiationPattern();
-    if (!pattern || !callee.getDeclName().isIdentifier()) return pattern != nullptr;
-    const llvm::StringRef name = callee.getName();
+    if (!pattern) return false;
+    const llvm::StringRef name = callee.getDeclName().isIdentifier() ? callee.getName() : "";
     if (name == "move" || name == "swap" || name == "exchange") return false;
     const clang::ParmVarDecl* parameter = pattern->getParamDecl(std::min(index, pattern->getNumParams() - 1));
     clang::QualType type = parameter->getType();
@@ -355,11 +366,20 @@ bool meet(const std::set<const clang::VarDecl*>& one, const std::set<const clang
   return std::any_of(one.begin(), one.end(), [&](const clang::VarDecl* name) { return other.count(name) != 0; });
 }
 
-/// Whether `other` reads or modifies state that `one` modifies.
+/// Whether what the code modifies is still seen if the object is never finished.
+bool outlives(const SideEffects& effects) {
+  return effects.writes_everything || std::any_of(effects.writes.begin(), effects.writes.end(), [](const auto& name) {
+           return name == kRandom || name.starts_with("::");
+         });
+}
+
+/// Whether `other` reads or modifies state that `one` modifies, or would not run, or run in vain, where `one` throws.
 bool disturbs(const SideEffects& one, const SideEffects& other) {
   const bool touches =
       !other.reads.empty() || !other.writes.empty() || other.reads_everything || other.writes_everything;
   if (one.writes_everything && touches) return true;
+  if (one.throws && (other.throws || other.traps || outlives(other))) return true;
+  if (one.traps && outlives(other)) return true;
   const bool changes = one.writes.size() > one.writes.count(kRegistry);
   if (changes && (other.reads_everything || other.writes_everything)) return true;
   return meet(one.writes, other.reads) || meet(one.writes, other.writes) ||
@@ -393,6 +413,8 @@ void add(SideEffects& effects, const SideEffects& other) {
   effects.declared.insert(other.declared.begin(), other.declared.end());
   effects.reads_everything |= other.reads_everything;
   effects.writes_everything |= other.writes_everything;
+  effects.throws |= other.throws;
+  effects.traps |= other.traps;
   effects.returns |= other.returns;
   effects.captures |= other.captures;
 }

@@ -22,6 +22,8 @@ struct SideEffects {
   // functions register; "<random>", the RNG state; and "::name" for a variable that outlives the call.
   std::set<std::string> reads, writes;
   bool reads_everything = false, writes_everything = false;
+  bool throws = false;  // it has code that throws
+  bool traps = false;   // it divides integers, which may end the program
   std::set<const clang::VarDecl*> read_variables,
       written_variables;           // locals and parameters; only membership is tested
   std::set<std::string> declared;  // names of locals, including parameters of lambdas

@@ -217,6 +217,7 @@ Expr BodyReader::read(const clang::Expr& written_or_not) {
   } else if (const auto* explicit_cast = dyn_cast<clang::ExplicitCastExpr>(&expr)) {
     read_cast(*explicit_cast, result);
   } else if (const auto* list = dyn_cast<clang::InitListExpr>(&expr)) {
+    if (list->getNumInits() == 1 && list->getType()->isScalarType()) return read(*list->getInit(0));
     read_list(*list, result);
   } else if (const auto* lambda = dyn_cast<clang::LambdaExpr>(&expr)) {
     read_lambda(*lambda, result);

@@ -53,9 +53,27 @@ bool is_guarded_by_defined(const Expr& expr, const Expr& use) {
   return false;
 }
 
+/// Whether evaluating `expr` may give the variable another value.
+bool changes(const Expr& expr, uint32_t variable) {
+  const auto names = [&](const Expr& target) {
+    return target.kind == Expr::Kind::local && target.variable == variable;
+  };
+  const bool as_operand = expr.callee && std::ranges::any_of(expr.callee->changes, [&](size_t i) {
+                            return i < expr.operands.size() && names(expr.operands[i]);
+                          });
+  return as_operand || (is_assignment(expr) && names(expr.operands[0])) ||
+         std::ranges::any_of(expr.operands, [&](const Expr& operand) { return changes(operand, variable); });
+}
+
 /// Whether the value that `uses` read, all from one variable, can be computed in a statement before `statement`.
-bool can_hoist_before(const Stmt& statement, const std::vector<const Expr*>& uses) {
+bool can_hoist_before(const std::vector<Stmt>& block, size_t index, const std::vector<const Expr*>& uses) {
+  const Stmt& statement = block[index];
   if (!statement.has_room) return false;
+  // Declarators of one statement each have its span.
+  const bool is_declared_here = std::ranges::any_of(block, [&](const Stmt& declarator) {
+    return declarator.span == statement.span && std::ranges::count(declarator.variables, uses.front()->variable) > 0;
+  });
+  if (is_declared_here) return false;
   const auto is_used_in = [&](const std::vector<Expr>& exprs) {
     return std::ranges::any_of(uses, [&](const Expr* use) {
       return std::ranges::any_of(exprs, [&](const Expr& expr) { return expr.span.contains(use->span); });
@@ -63,7 +81,8 @@ bool can_hoist_before(const Stmt& statement, const std::vector<const Expr*>& use
   };
   // A loop condition may see a different value in each iteration.
   if (statement.kind == Stmt::Kind::loop && is_used_in(statement.exprs)) return false;
-  if (std::ranges::find(statement.variables, uses.front()->variable) != statement.variables.end()) return false;
+  const auto reads_new_value = [&](const Expr& expr) { return changes(expr, uses.front()->variable); };
+  if (statement.kind != Stmt::Kind::expression && std::ranges::any_of(statement.exprs, reads_new_value)) return false;
   for (const Expr& expr : statement.exprs)
     for (const Expr* use : uses)
       if (expr.span.contains(use->span) && is_guarded_by_defined(expr, *use)) return false;
@@ -219,7 +238,7 @@ class Weaver {
     const Stmt& statement = (*block)[index];
     const std::string name = first.variable + "_tp";
     const bool is_read_once = uses.size() == 1 && !is_in_lambda(statement, *uses.front());
-    if (is_read_once || !can_hoist_before(statement, uses) || !names.insert(name).second) {
+    if (is_read_once || !can_hoist_before(*block, index, uses) || !names.insert(name).second) {
       for (const Expr* use : uses) editor.wrap(use->span, "tp::enter(", ")");
       return;
     }

@@ -228,6 +228,9 @@ void Interpreter::bind_parameters(Frame& frame, const std::vector<const Expr*>& 
     // The runtime keeps copies of a unit's arguments, and runs it again on them.
     if (is_unit) set_storage(variable.value, Storage());
     if (is_unit || i >= operands.size() || parameters[i].binding == Binding::value) continue;
+    if (parameters[i].binding == Binding::reference && variable.value.kind == Value::Kind::number &&
+        variable.value.local && operands[i]->kind == Expr::Kind::field)
+      report(operands[i]->span, kReferenceToCount, kCopyCount);
     const std::optional<AccessPath> path = get_access_path(*operands[i]);
     if (parameters[i].binding == Binding::constant_reference) {
       if (path && variable.value == read(*path, *operands[i])) constants.emplace_back(&variable, *path);
@@ -401,6 +404,15 @@ void Interpreter::merge_findings(Frame& frame, MethodFindings& found, bool first
               " is called with values that are split over tp here, and with other values elsewhere: its parallel calls "
               "would differ",
           "use a separate class for one of the two");
+      return;
+    }
+    const std::string overload = frame.function->name + "_on_shards";
+    const auto& methods = frame.self->type->functions;
+    if (const auto taken = std::ranges::find(methods, overload, &Function::name); taken != methods.end()) {
+      fail(
+          taken->where,
+          overload + " is the name of the overload of " + frame.function->name + " for split values, which modgen adds",
+          "rename it");
       return;
     }
     found.on_shards = placements.empty() ? std::exchange(found.placements, {}) : std::move(placements);

@@ -98,6 +98,10 @@ Value Interpreter::evaluate_method(const Expr& expr) {
     if (value.has_failed()) return Value::failure();
   const Value receiver = values[0];
   const Callee::Home home = get_home(expr);
+  // A hook of a result whose sum is left open would be on the sum that is inserted where the result is read.
+  static const std::set<std::string_view> hooks = {"register_hook", "retain_grad", "backward"};
+  if (sums_.looking && hooks.contains(expr.name))
+    sums_.changed.insert(receiver.summands.begin(), receiver.summands.end());
   if (counts && receiver.kind == Value::Kind::module) return Value::number();
   if (receiver.kind == Value::Kind::module)
     return evaluate_module(expr, *receiver.node, std::move(operands), std::move(values));

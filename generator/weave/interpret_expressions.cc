@@ -147,6 +147,7 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
     return fail(expr.span, "unproven: the definition of this operator is not known here", "define it in the spec");
   if (expr.operands.size() == 1 && (expr.name == "*" || expr.name == "&")) {
     const bool takes_address = expr.name == "&" && values[0].kind != Value::Kind::module;
+    if (takes_address && values[0].local) return fail(expr.span, kReferenceToCount, kCopyCount);
     if (const std::optional<AccessPath> path = get_access_path(expr.operands[0]); takes_address && path) {
       write(*path, Value::failure(), expr.span);
       return fail(expr.span, "unproven: a pointer to a variable", "pass it by reference, or return the value");
@@ -160,9 +161,11 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
     return held;
   }
   if (expr.name == "++" || expr.name == "--") {
-    const Value counted = values[0].local ? values[0] : Value::number();
-    assign(expr.operands[0], nullptr, counted);
-    return counted;
+    if (values[0].local)
+      return fail(expr.span, "unproven: a tp-local count that is counted up or down: it is no share any more",
+                  "compute the number in the constructor, where counts are global");
+    assign(expr.operands[0], nullptr, Value::number());
+    return Value::number();
   }
   if (expr.name == "[]" && values[0].kind == Value::Kind::module && values[0].node->kind == ModuleNode::Kind::list)
     return module_value(*values[0].node->children[0]);

@@ -22,6 +22,18 @@ std::optional<AccessPath> find_part(std::optional<AccessPath> path, AccessPath::
   return path;
 }
 
+/// Whether an object of that type may be reached from others, too.
+bool is_shared(std::string_view type) {
+  return type.starts_with("std::shared_ptr<") || type.starts_with("std::weak_ptr<") || type.ends_with("*");
+}
+
+/// Whether `expr` is a member of `this`, or a part of one.
+bool is_own_member(const Expr& expr) {
+  if (expr.kind == Expr::Kind::field && expr.operands.empty()) return true;
+  return (expr.kind == Expr::Kind::field || (expr.kind == Expr::Kind::op && expr.name == "[]")) &&
+         (expr.operands[0].kind == Expr::Kind::self || is_own_member(expr.operands[0]));
+}
+
 /// The part of `value` that `step` leads to; null if `value` does not track that part separately.
 const Value* find_part(const Value& value, const AccessPath::Step& step) {
   if (const auto member = value.members.find(step.member); !step.member.empty() && member != value.members.end())
@@ -105,13 +117,15 @@ std::optional<AccessPath> Interpreter::get_access_path(const Expr& expr) {
       self.kind = Expr::Kind::self;
       std::optional<AccessPath> path =
           find_part(get_access_path(expr.operands.empty() ? self : expr.operands[0]), {expr.name});
-      if (path) path->through_reference |= expr.is_reference;
+      const std::string_view holder = expr.operands.empty() ? std::string_view() : expr.operands[0].type;
+      if (path) path->through_reference |= expr.is_reference || is_shared(holder);
       return path;
     }
     case Expr::Kind::cast:
       return expr.is_lvalue ? get_access_path(expr.operands[0]) : std::nullopt;
     case Expr::Kind::op:
       if (expr.name == "=" && expr.is_lvalue) return get_access_path(expr.operands[0]);
+      if (expr.name == "," && !expr.callee) return get_access_path(expr.operands[1]);
       if (expr.name == "*" && expr.operands.size() == 1 && expr.operands[0].type.starts_with("std::optional"))
         return get_access_path(expr.operands[0]);
       if (expr.name == "[]" && expr.is_lvalue && !expr.operands[0].type.ends_with("*"))
@@ -188,6 +202,9 @@ Value Interpreter::evaluate_assignment(const Expr& expr) {
       return fail(expr.span, "a value that is " + describe(value) + " is written into one that is " + describe(before),
                   kOutOfPlace);
     if (!value.is_invariant() && value.kind != Value::Kind::tensor) return unproven(expr, value, "this write");
+    if (before.type == kPartial && value.kind != Value::Kind::tensor)
+      return fail(expr.span, "a number is written into a partial sum over tp: it would count once for every rank",
+                  kOutOfPlace);
     after.gradient |= value.carries_gradient();
   } else {
     after = apply(operation, find_rule(operation), expr, {&target, &source}, {before, value});
@@ -212,6 +229,9 @@ void Interpreter::assign_each(const Expr& targets, const Value& value) {
 void Interpreter::assign(const Expr& target, const Expr* source, const Value& value) {
   if (target.kind == Expr::Kind::unknown) return void(evaluate(target));
   if (const std::optional<AccessPath> path = get_access_path(target)) {
+    if (frame_->function->is_const && !path->through_reference && is_own_member(target))
+      return report(target.span, "unproven: a const method changes a mutable member",
+                    "declare the method without const");
     const bool is_output =
         target.kind == Expr::Kind::field && !target.operands.empty() && target.operands[0].type == "modular::Outputs";
     return write(*path, is_output && source ? as_output(target.name, *source, value) : value, target.span);

@@ -120,8 +120,8 @@ class Planner {
     for (const Field& field : node.type->fields) {
       if (!find_annotation(field.annotations, AnnotationKind::tp_local)) continue;
       const Construction construction = find_construction(*node.type, field);
-      divide(construction.value ? trace_size(node, *construction.value) : Size{{}, {}, {}, false}, field.where,
-             "the count " + field.name);
+      divide(construction.value && !field.varies ? trace_size(node, *construction.value) : Size{{}, {}, {}, false},
+             field.where, "the count " + field.name);
     }
   }
 
