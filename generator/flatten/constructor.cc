@@ -251,7 +251,7 @@ void ConstructorInliner::run_base(const BaseCall& call, size_t level, const Scop
   for (unsigned index = 0; index < call.constructor->getNumParams(); ++index) {
     const clang::ParmVarDecl* parameter = call.constructor->getParamDecl(index);
     const clang::Expr* given = index < call.arguments.size() ? call.arguments[index] : nullptr;
-    if (given && !llvm::isa<clang::CXXDefaultArgExpr>(given)) given_for_[parameter] = given;
+    arguments_[parameter] = given && !llvm::isa<clang::CXXDefaultArgExpr>(given) ? given : parameter->getDefaultArg();
   }
   const size_t begin = parts_.size();
   BoundArguments bound = base_arguments(family_, entity_, call, level, outer.substitution);

@@ -109,8 +109,6 @@ class ConstructorInliner {
   /// Inlines the constructor of a base that is a level of this class; false if the base is a library's class.
   bool run_base(const clang::CXXCtorInitializer& init, size_t level, const Scope& outer, std::set<std::string> words);
   void run_base(const BaseCall& call, size_t level, const Scope& outer, std::set<std::string> words, SourceSpan cause);
-  /// The effects of `code`, which reads and modifies what its parameters are bound to.
-  SideEffects effects_of(const clang::Stmt* code) const;
   void add_initializer(const clang::CXXCtorInitializer& init, SourceSpan slice, size_t level,
                        const Substitution& arguments);
 
@@ -197,7 +195,7 @@ class ConstructorInliner {
   std::set<std::string> parameters_;                  // parameter names of the constructor that is generated
   std::map<size_t, std::vector<Replacement>> calls_;  // super calls in each level's code
   std::map<size_t, std::vector<BoundArguments::Variable>> variables_;
-  std::map<const clang::VarDecl*, const clang::Expr*> given_for_;  // arguments of the bases' parameters; looked up only
+  Arguments arguments_;                // of the bases' constructors
   std::set<std::string> initialized_;  // fields whose inherited initialization a redeclaration replaces
   std::vector<Skipped> skipped_;       // fields whose class's constructor does not run
   Family& family_;

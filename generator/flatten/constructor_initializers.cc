@@ -14,28 +14,6 @@ bool ConstructorInliner::is_dropped(const std::string& field, size_t level) cons
   return dropped != context_.dropped.end() && dropped->second < level;
 }
 
-SideEffects ConstructorInliner::effects_of(const clang::Stmt* code) const {
-  SideEffects effects = find_side_effects(code, meant_);
-  std::vector<const clang::VarDecl*> open(effects.read_variables.begin(), effects.read_variables.end());
-  open.insert(open.end(), effects.written_variables.begin(), effects.written_variables.end());
-  while (!open.empty()) {
-    const clang::VarDecl* parameter = open.back();
-    open.pop_back();
-    const auto given = given_for_.find(parameter);
-    if (given == given_for_.end()) continue;
-    const SideEffects argument = find_side_effects(given->second, meant_);
-    const bool is_changed = effects.written_variables.count(parameter) && parameter->getType()->isReferenceType();
-    for (const clang::VarDecl* one : argument.read_variables) {
-      const bool is_new = effects.read_variables.insert(one).second;
-      const bool is_newly_changed = is_changed && effects.written_variables.insert(one).second;
-      if (is_new || is_newly_changed) open.push_back(one);
-    }
-    effects.reads.insert(argument.reads.begin(), argument.reads.end());
-    if (is_changed) effects.writes.insert(argument.reads.begin(), argument.reads.end());
-  }
-  return effects;
-}
-
 void ConstructorInliner::add_initializer(const clang::CXXCtorInitializer& init, SourceSpan slice, size_t level,
                                          const Substitution& arguments) {
   const SourceSpan where = span(init.getSourceRange());
@@ -46,7 +24,7 @@ void ConstructorInliner::add_initializer(const clang::CXXCtorInitializer& init, 
   if (init.isAnyMemberInitializer()) part.field = init.getAnyMember()->getNameAsString();
   if (is_dropped(part.field, level)) return void(initialized_.insert(part.field));
   part.registered = registered_name(init.getInit());
-  part.effects = effects_of(init.getInit());
+  part.effects = find_side_effects(init.getInit(), meant_, arguments_);
   if (!part.field.empty()) part.effects.writes.insert(part.field);
   part.comment = comments_at(slice, where, level, arguments);
   part.text = [this, where, level, arguments] { return render(where, level, arguments, calls_[level]); };

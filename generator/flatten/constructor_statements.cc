@@ -38,8 +38,8 @@ void ConstructorInliner::add_variable(const clang::ParmVarDecl& parameter, const
   Part part;
   part.level = level;
   part.where = span(parameter.getSourceRange());
-  if (const auto given = given_for_.find(&parameter); given != given_for_.end())
-    part.effects = effects_of(given->second);
+  if (const auto given = arguments_.find(&parameter); given != arguments_.end())
+    part.effects = find_side_effects(given->second, meant_, arguments_);
   part.effects.written_variables.insert(&parameter);
   SourceSpan declared = part.where;
   declared.end = parsed_.token(manager_, parameter.getLocation()).end;
@@ -87,7 +87,7 @@ void ConstructorInliner::add_statement(const clang::Stmt& stmt, SourceSpan slice
   }
   // A statement that only serves a removed member goes with it.
   if (!part.registered.empty() && is_dropped(part.registered, level) && part.field.empty()) return;
-  part.effects = effects_of(&stmt);
+  part.effects = find_side_effects(&stmt, meant_, arguments_);
   if (changes_only(part.effects, [&](const std::string& field) { return is_dropped(field, level); })) return;
   part.text = [this, slice, comment, level, arguments] {
     Fragment text = comment.empty() ? Fragment() : render(comment, level, arguments);

@@ -12,9 +12,6 @@
 namespace modgen {
 namespace {
 
-constexpr const char* kRegistry = "<registry>";
-constexpr const char* kRandom = "<random>";
-
 bool is_this(const clang::Expr* expr) { return llvm::isa<clang::CXXThisExpr>(expr->IgnoreParenImpCasts()); }
 
 /// Whether a method returns a part of its object and modifies nothing by itself.
@@ -357,66 +354,12 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
   bool functions_ = false;
 };
 
-bool meet(const std::set<std::string>& one, const std::set<std::string>& other) {
-  return std::any_of(one.begin(), one.end(),
-                     [&](const std::string& name) { return name != kRegistry && other.count(name) != 0; });
-}
-
-bool meet(const std::set<const clang::VarDecl*>& one, const std::set<const clang::VarDecl*>& other) {
-  return std::any_of(one.begin(), one.end(), [&](const clang::VarDecl* name) { return other.count(name) != 0; });
-}
-
-/// Whether what the code modifies is still seen if the object is never finished.
-bool outlives(const SideEffects& effects) {
-  return effects.writes_everything || std::any_of(effects.writes.begin(), effects.writes.end(), [](const auto& name) {
-           return name == kRandom || name.starts_with("::");
-         });
-}
-
-/// Whether `other` reads or modifies state that `one` modifies, or would not run, or run in vain, where `one` throws.
-bool disturbs(const SideEffects& one, const SideEffects& other) {
-  const bool touches =
-      !other.reads.empty() || !other.writes.empty() || other.reads_everything || other.writes_everything;
-  if (one.writes_everything && touches) return true;
-  if (one.throws && (other.throws || other.traps || outlives(other))) return true;
-  if (one.traps && outlives(other)) return true;
-  const bool changes = one.writes.size() > one.writes.count(kRegistry);
-  if (changes && (other.reads_everything || other.writes_everything)) return true;
-  return meet(one.writes, other.reads) || meet(one.writes, other.writes) ||
-         meet(one.written_variables, other.read_variables) || meet(one.written_variables, other.written_variables);
-}
-
 }  // namespace
 
 SideEffects find_side_effects(const clang::Stmt* code, const MethodsMeant& meant) {
   Reader reader(meant);
   reader.TraverseStmt(const_cast<clang::Stmt*>(code));
   return std::move(reader.found);
-}
-
-bool commute(const SideEffects& one, const SideEffects& other) {
-  return !disturbs(one, other) && !disturbs(other, one);
-}
-
-bool changes_only(const SideEffects& effects, const std::function<bool(const std::string&)>& chosen) {
-  return !effects.writes.empty() && !effects.writes_everything && !effects.returns &&
-         std::all_of(effects.writes.begin(), effects.writes.end(), chosen) &&
-         std::all_of(effects.written_variables.begin(), effects.written_variables.end(),
-                     [&](const clang::VarDecl* one) { return effects.declared.count(one->getNameAsString()) != 0; });
-}
-
-void add(SideEffects& effects, const SideEffects& other) {
-  effects.reads.insert(other.reads.begin(), other.reads.end());
-  effects.writes.insert(other.writes.begin(), other.writes.end());
-  effects.read_variables.insert(other.read_variables.begin(), other.read_variables.end());
-  effects.written_variables.insert(other.written_variables.begin(), other.written_variables.end());
-  effects.declared.insert(other.declared.begin(), other.declared.end());
-  effects.reads_everything |= other.reads_everything;
-  effects.writes_everything |= other.writes_everything;
-  effects.throws |= other.throws;
-  effects.traps |= other.traps;
-  effects.returns |= other.returns;
-  effects.captures |= other.captures;
 }
 
 }  // namespace modgen

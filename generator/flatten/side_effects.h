@@ -1,13 +1,15 @@
-// State that code reads and modifies. Decides whether two pieces of code may swap.
+// State that code reads and modifies, which decides whether two pieces of code may swap.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 namespace clang {
 class CXXMethodDecl;
+class Expr;
 class FunctionDecl;
 class NamedDecl;
 class Stmt;
@@ -15,6 +17,9 @@ class VarDecl;
 }  // namespace clang
 
 namespace modgen {
+
+inline constexpr const char* kRegistry = "<registry>";
+inline constexpr const char* kRandom = "<random>";
 
 /// Conservative: code that cannot be followed reads and modifies everything.
 struct SideEffects {
@@ -37,6 +42,13 @@ struct SideEffects {
 using MethodsMeant = std::function<std::vector<const clang::FunctionDecl*>(const clang::CXXMethodDecl&)>;
 
 SideEffects find_side_effects(const clang::Stmt* code, const MethodsMeant& meant);
+
+/// Arguments by the parameters that stand for them in inlined code; only looked up.
+using Arguments = std::map<const clang::VarDecl*, const clang::Expr*>;
+
+/// The same for inlined code, which in addition reads what the arguments of its parameters read, and modifies those
+/// that it is passed by reference.
+SideEffects find_side_effects(const clang::Stmt* code, const MethodsMeant& meant, const Arguments& arguments);
 
 /// Whether the two have the same result in either order, except for the order in which they register.
 bool commute(const SideEffects& one, const SideEffects& other);

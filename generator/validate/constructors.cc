@@ -18,8 +18,9 @@ using llvm::dyn_cast;
 struct Effect {
   const clang::CXXCtorInitializer* initializer = nullptr;
   const clang::Stmt* statement = nullptr;
-  const clang::FieldDecl* declared = nullptr;  // a field with a default member initializer
-  const clang::Expr* value = nullptr;          // the value that it sets `field` to
+  const clang::FieldDecl* declared = nullptr;     // a field with a default member initializer
+  const clang::ParmVarDecl* parameter = nullptr;  // of a base's constructor, which may become a variable
+  const clang::Expr* value = nullptr;             // the value that it sets `field` to
   std::string field;
   std::string registered;
   BindingScope* scope = nullptr;
@@ -110,6 +111,13 @@ class Constructors {
       const clang::Expr* argument = index < call.arguments.size() ? call.arguments[index] : nullptr;
       if (!argument || llvm::isa<clang::CXXDefaultArgExpr>(argument)) argument = parameter->getDefaultArg();
       scope.arguments[parameter] = argument;
+      arguments_[parameter] = argument;
+      Effect effect;
+      effect.parameter = parameter;
+      effect.scope = &scope;
+      effect.effects = find_side_effects(argument, meant_, arguments_);
+      effect.matched = true;  // it is compared where it is read: only the order of a variable matters
+      effects_.push_back(std::move(effect));
     }
     list(*call.constructor, call.level, scope);
     add_declared(level + 1, call.level);
@@ -145,7 +153,7 @@ class Constructors {
     effect.scope = &scope;
     if (init.isAnyMemberInitializer()) effect.field = init.getAnyMember()->getNameAsString();
     effect.registered = registered_name(init.getInit());
-    effect.effects = find_side_effects(init.getInit(), meant_);
+    effect.effects = find_side_effects(init.getInit(), meant_, arguments_);
     if (!effect.field.empty()) effect.effects.writes.insert(effect.field);
     effects_.push_back(std::move(effect));
   }
@@ -159,7 +167,7 @@ class Constructors {
     effect.scope = &scope;
     std::tie(effect.field, effect.value) = assignment(statement);
     effect.registered = registered_name(&statement);
-    effect.effects = find_side_effects(&statement, meant_);
+    effect.effects = find_side_effects(&statement, meant_, arguments_);
     effects_.push_back(std::move(effect));
   }
 
@@ -260,8 +268,10 @@ class Constructors {
         const bool is_default = parameter->getDefaultArg() == given;
         if (!match_.expression(variable->getInit(), given, is_default ? scope : *scope.outer)) return false;
         match_.stands_for(*parameter, *variable);
+        const auto effect = std::find_if(effects_.begin(), effects_.end(),
+                                         [&](const Effect& one) { return one.parameter == parameter; });
         scope.arguments.erase(parameter);
-        return true;
+        return take(*effect);
       }
     return false;
   }
@@ -332,9 +342,10 @@ class Constructors {
         if (order_[earlier] < order_[later]) continue;
         if (first.again || second.again || commute(first.effects, second.effects)) continue;
         const auto name = [&](const Effect& effect) {
-          const SourceSpan where = counterparts_.locate(effect.statement  ? effect.statement->getBeginLoc()
-                                                        : effect.declared ? effect.declared->getLocation()
-                                                                          : effect.initializer->getSourceLocation());
+          const SourceSpan where = counterparts_.locate(effect.statement   ? effect.statement->getBeginLoc()
+                                                        : effect.declared  ? effect.declared->getLocation()
+                                                        : effect.parameter ? effect.parameter->getLocation()
+                                                                           : effect.initializer->getSourceLocation());
           const Location at = counterparts_.family().parsed().sources.locate(where);
           return at.path + ":" + std::to_string(at.line);
         };
@@ -350,6 +361,7 @@ class Constructors {
   Match match_;
   const MethodsMeant meant_;
   std::deque<BindingScope> scopes_;
+  Arguments arguments_;  // of the constructors of the bases
   std::vector<Effect> effects_;
   std::vector<size_t> order_;  // indices of effects, in the flattened constructor's order
   std::optional<Match::Difference> first_;

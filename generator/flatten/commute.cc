@@ -1,0 +1,94 @@
+// Whether two pieces of code may swap.
+#include <clang/AST/Decl.h>
+#include <clang/AST/Expr.h>
+
+#include <algorithm>
+
+#include "generator/flatten/side_effects.h"
+
+namespace modgen {
+namespace {
+
+bool overlap(const std::set<std::string>& one, const std::set<std::string>& other) {
+  return std::any_of(one.begin(), one.end(),
+                     [&](const std::string& name) { return name != kRegistry && other.count(name) != 0; });
+}
+
+bool overlap(const std::set<const clang::VarDecl*>& one, const std::set<const clang::VarDecl*>& other) {
+  return std::any_of(one.begin(), one.end(), [&](const clang::VarDecl* name) { return other.count(name) != 0; });
+}
+
+/// Whether what the code modifies is still seen if the object is never finished.
+bool outlives(const SideEffects& effects) {
+  return effects.writes_everything || std::any_of(effects.writes.begin(), effects.writes.end(), [](const auto& name) {
+           return name == kRandom || name.starts_with("::");
+         });
+}
+
+/// Whether `other` reads or modifies state that `one` modifies, or would not run, or run in vain, where `one` throws.
+bool disturbs(const SideEffects& one, const SideEffects& other) {
+  const bool touches =
+      !other.reads.empty() || !other.writes.empty() || other.reads_everything || other.writes_everything;
+  if (one.writes_everything && touches) return true;
+  if (one.throws && (other.throws || other.traps || outlives(other))) return true;
+  if (one.traps && outlives(other)) return true;
+  const bool changes = one.writes.size() > one.writes.count(kRegistry);
+  if (changes && (other.reads_everything || other.writes_everything)) return true;
+  return overlap(one.writes, other.reads) || overlap(one.writes, other.writes) ||
+         overlap(one.written_variables, other.read_variables) ||
+         overlap(one.written_variables, other.written_variables);
+}
+
+}  // namespace
+
+SideEffects find_side_effects(const clang::Stmt* code, const MethodsMeant& meant, const Arguments& arguments) {
+  SideEffects effects = find_side_effects(code, meant);
+  std::vector<const clang::VarDecl*> open(effects.read_variables.begin(), effects.read_variables.end());
+  open.insert(open.end(), effects.written_variables.begin(), effects.written_variables.end());
+  while (!open.empty()) {
+    const clang::VarDecl* parameter = open.back();
+    open.pop_back();
+    const auto given = arguments.find(parameter);
+    if (given == arguments.end()) continue;
+    const SideEffects argument = find_side_effects(given->second, meant);
+    const bool is_changed = effects.written_variables.count(parameter) && parameter->getType()->isReferenceType();
+    for (const clang::VarDecl* one : argument.read_variables) {
+      const bool is_new = effects.read_variables.insert(one).second;
+      const bool is_newly_changed = is_changed && effects.written_variables.insert(one).second;
+      if (is_new || is_newly_changed) open.push_back(one);
+    }
+    effects.reads.insert(argument.reads.begin(), argument.reads.end());
+    effects.reads_everything |= argument.reads_everything;
+    effects.throws |= argument.throws;
+    effects.traps |= argument.traps;
+    if (is_changed) effects.writes.insert(argument.reads.begin(), argument.reads.end());
+  }
+  return effects;
+}
+
+bool commute(const SideEffects& one, const SideEffects& other) {
+  return !disturbs(one, other) && !disturbs(other, one);
+}
+
+bool changes_only(const SideEffects& effects, const std::function<bool(const std::string&)>& chosen) {
+  return !effects.writes.empty() && !effects.writes_everything && !effects.returns &&
+         std::all_of(effects.writes.begin(), effects.writes.end(), chosen) &&
+         std::all_of(effects.written_variables.begin(), effects.written_variables.end(),
+                     [&](const clang::VarDecl* one) { return effects.declared.count(one->getNameAsString()) != 0; });
+}
+
+void add(SideEffects& effects, const SideEffects& other) {
+  effects.reads.insert(other.reads.begin(), other.reads.end());
+  effects.writes.insert(other.writes.begin(), other.writes.end());
+  effects.read_variables.insert(other.read_variables.begin(), other.read_variables.end());
+  effects.written_variables.insert(other.written_variables.begin(), other.written_variables.end());
+  effects.declared.insert(other.declared.begin(), other.declared.end());
+  effects.reads_everything |= other.reads_everything;
+  effects.writes_everything |= other.writes_everything;
+  effects.throws |= other.throws;
+  effects.traps |= other.traps;
+  effects.returns |= other.returns;
+  effects.captures |= other.captures;
+}
+
+}  // namespace modgen
