@@ -59,6 +59,7 @@ class Check {
     for (const std::string& family : specs) {
       if (!options_.families.empty() && !std::ranges::count(options_.families, family)) continue;
       if (!is_affected(family)) continue;
+      checked_.push_back(family);
       const std::vector<std::string> reasons = why_suspect(family);
       if (options_.full || !reasons.empty()) suspects.emplace(family, joined(reasons));
     }
@@ -67,7 +68,7 @@ class Check {
     remember();
     if (options_.families.empty()) find_strays({specs.begin(), specs.end()});
     std::ranges::stable_sort(differences_, {}, &Difference::file);
-    return {std::move(differences_), std::move(notices_)};
+    return {std::move(differences_), std::move(notices_), std::move(checked_)};
   }
 
  private:
@@ -257,7 +258,7 @@ class Check {
   std::vector<Difference> differences_;
   std::vector<std::pair<fs::path, std::string>> to_write_;     // written together at the end, all or none
   std::vector<std::pair<std::string, LocalRecord>> verified_;  // families
-  std::vector<std::string> notices_;
+  std::vector<std::string> notices_, checked_;
 };
 
 }  // namespace

@@ -41,6 +41,7 @@ struct Difference {
 struct CheckResult {
   std::vector<Difference> differences;  // sorted by file name
   std::vector<std::string> notices;     // messages about the run itself
+  std::vector<std::string> families;    // the families that were checked
 };
 
 /// Returns all differences between generated/ and the output that modular/ generates. Throws std::runtime_error if the

@@ -29,4 +29,4 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/modularConfig.cmake.in
   INSTALL_DESTINATION ${package_folder} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/modularConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/modularConfig.cmake ${PROJECT_BINARY_DIR}/modularConfigVersion.cmake
-  cmake/Torch.cmake cmake/Modular.cmake cmake/Parity.cmake cmake/pch.h cmake/pch.cc DESTINATION ${package_folder})
+  cmake/Torch.cmake cmake/Modular.cmake cmake/Parity.cmake cmake/Execution.cmake cmake/pch.h cmake/pch.cc DESTINATION ${package_folder})

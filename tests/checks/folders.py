@@ -23,6 +23,7 @@ MAY_INCLUDE = {
     "generator": STAGES,
     "generator/tool": ["generator", *STAGES, "checks"],  # checks: for the records, which both programs read
     "checks": ["generator", "generator/source"],
+    "checks/execute": [*PARALLEL, "modular"],  # linked with generated files
     "runtime/model": [],
     "runtime/files": [],
     "runtime/mesh": [],

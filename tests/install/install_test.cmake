@@ -32,9 +32,10 @@ step(${WORK}/build/tinyrun train tiny.toml)
 if(NOT EXISTS ${WORK}/project/run/metrics.jsonl)
   message(FATAL_ERROR "the training left no metrics")
 endif()
+step(${WORK}/prefix/bin/modgen tiny)  # the execution test checks a committed file
 step(${CMAKE_CTEST_COMMAND} --test-dir ${WORK}/build --output-on-failure)
-if(NOT output MATCHES "100% tests passed, 0 tests failed out of 4")
-  message(FATAL_ERROR "the parity tests did not run")
+if(NOT output MATCHES "100% tests passed, 0 tests failed out of 5")
+  message(FATAL_ERROR "the parity tests and the execution test did not run")
 endif()
 
 # From saving its spec to training it, again and again.

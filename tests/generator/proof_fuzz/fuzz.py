@@ -60,7 +60,7 @@ class Fuzzer:
         header = pathlib.Path(self.arguments.work) / "module_entry.pch"
         source = pathlib.Path(self.arguments.header)
         root = source.parents[3]
-        inputs = [source, root / "tests/support/contract_in_double.h", root / "runtime/parallel/parameters/config_integers.h"]
+        inputs = [source, root / "checks/execute/contract_in_double.h", root / "runtime/parallel/parameters/config_integers.h"]
         newest = max(path.stat().st_mtime for path in [*inputs, *root.glob("runtime/model/*.h")])
         if not header.exists() or header.stat().st_mtime < newest:
             temporary = header.with_suffix(f".{os.getpid()}")

@@ -1,13 +1,13 @@
-// Registry of a program of random modules. It replaces the runtime's registry, which would dominate the compilation time
-// of a small module.
+// Registry of a program of random modules. It replaces the runtime's registry, which would dominate the compilation
+// time of a small module.
 #pragma once
 
 #include <memory>
 #include <string_view>
 #include <vector>
 
+#include "checks/execute/contract_in_double.h"
 #include "runtime/parallel/parameters/config_integers.h"
-#include "tests/support/contract_in_double.h"
 
 namespace modular::testing {
 

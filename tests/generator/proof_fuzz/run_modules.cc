@@ -1,6 +1,6 @@
-// Runs every entry of this program on a single process and on 2 and 4 simulated tensor-parallel ranks, in double precision.
-// Logits, loss and the gradient of each parameter have to agree within 1e-9. Prints a line for each family: "same", how it
-// differs, or why a single process cannot run it.
+// Runs every entry of this program on a single process and on 2 and 4 simulated tensor-parallel ranks, in double
+// precision. Logits, loss and the gradient of each parameter have to agree within 1e-9. Prints a line for each family:
+// "same", how it differs, or why a single process cannot run it.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -13,8 +13,8 @@
 #include <string>
 #include <string_view>
 
+#include "checks/execute/simulated_ranks.h"
 #include "tests/generator/proof_fuzz/module_entry.h"
-#include "tests/support/simulated_ranks.h"
 
 namespace modular::testing {
 namespace {
@@ -55,7 +55,7 @@ class Subject {
       std::vector<std::shared_ptr<nn::Module>> models;
       for (int64_t rank = 0; rank < ranks; ++rank) models.push_back(build(rank, ranks));
       try {
-        on_simulated_ranks(
+        execute::on_simulated_ranks(
             ranks, [&](int64_t rank) { results[static_cast<size_t>(rank)] = run(models[static_cast<size_t>(rank)]); });
       } catch (const c10::Error& error) {
         return "differs on " + std::to_string(ranks) +

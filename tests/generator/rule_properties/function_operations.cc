@@ -1,8 +1,8 @@
 // The contract's functions.
 #include <algorithm>
 
+#include "checks/execute/contract_in_double.h"
 #include "tests/generator/rule_properties/operations.h"
-#include "tests/support/contract_in_double.h"
 
 namespace modgen::rule_properties {
 namespace {

@@ -1,6 +1,6 @@
 // The contract's functions with one number per head.
+#include "checks/execute/contract_in_double.h"
 #include "tests/generator/rule_properties/operations.h"
-#include "tests/support/contract_in_double.h"
 
 namespace modgen::rule_properties {
 namespace {

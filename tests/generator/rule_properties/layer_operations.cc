@@ -1,8 +1,8 @@
 // Layers, with parameters split according to their annotations.
 #include <utility>
 
+#include "checks/execute/contract_in_double.h"
 #include "tests/generator/rule_properties/operations.h"
-#include "tests/support/contract_in_double.h"
 
 namespace modgen::rule_properties {
 namespace {

@@ -7,9 +7,9 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "checks/execute/contract_in_double.h"
+#include "checks/execute/simulated_ranks.h"
 #include "tests/generator/rule_properties/drawing.h"
-#include "tests/support/contract_in_double.h"
-#include "tests/support/simulated_ranks.h"
 
 namespace modgen::rule_properties {
 namespace {
@@ -230,7 +230,7 @@ void compare(const Application& application, const Operation& op, Call call, con
     gradients.push_back(values(results[i].full.sizes().vec(), Elements::any, 0, 1000 + i));
 
   std::vector<Run> runs(static_cast<size_t>(ranks));
-  modular::testing::on_simulated_ranks(ranks, [&](int64_t rank) {
+  modular::execute::on_simulated_ranks(ranks, [&](int64_t rank) {
     Run& run = runs[static_cast<size_t>(rank)];
     for (const Operand& operand : application.operands) run.arguments.push_back(on_rank(operand, rank, ranks));
     Arguments arguments = run.arguments;

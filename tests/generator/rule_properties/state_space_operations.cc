@@ -1,6 +1,6 @@
 // The contract's functions for state space models.
+#include "checks/execute/contract_in_double.h"
 #include "tests/generator/rule_properties/operations.h"
-#include "tests/support/contract_in_double.h"
 
 namespace modgen::rule_properties {
 namespace {

@@ -1,0 +1,265 @@
+#include "checks/execute/simulated_ranks.h"
+
+#include <ATen/Parallel.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "checks/execute/contract_in_double.h"
+#include "runtime/parallel/parameters/sharded_parameter.h"
+
+namespace modular::execute {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr std::chrono::seconds kLongestWait{20};  // ranks that wait for each other in different groups never meet
+
+/// Where the ranks of one group exchange tensors.
+class Meeting {
+ public:
+  explicit Meeting(int64_t size) : given_(static_cast<size_t>(size)), size_(size) {}
+
+  int64_t size() const { return size_; }
+
+  /// The tensors of all ranks, by rank, once all have called it. `what` names the collective.
+  std::vector<Tensor> meet(const std::string& what, int64_t rank, const Tensor& own) {
+    std::unique_lock lock(mutex_);
+    if (arrived_ == 0)
+      what_ = what;
+    else if (what != what_)
+      leave_in_error("ranks meet in different collectives: " + what + " and " + what_);
+    if (!broken_.empty() || left_ > 0) leave_in_error("a rank ended before the others met in " + what);
+    given_[static_cast<size_t>(rank)] = own.detach();
+    const int64_t meeting = met_;
+    if (++arrived_ == size_) {
+      all_ = given_;
+      arrived_ = 0;
+      ++met_;
+      changed_.notify_all();
+    } else {
+      const bool ended = changed_.wait_for(lock, kLongestWait, [&] { return met_ != meeting || !broken_.empty(); });
+      if (!ended) leave_in_error("ranks wait for each other in " + what);
+      if (met_ == meeting) throw std::runtime_error(broken_);
+    }
+    return all_;
+  }
+
+  /// A rank has ended: those that wait for it, or will, end with an error.
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    ++left_;
+    if (arrived_ > 0 && broken_.empty()) broken_ = "a rank ended before the others met in " + what_;
+    changed_.notify_all();
+  }
+
+ private:
+  [[noreturn]] void leave_in_error(const std::string& message) {
+    if (broken_.empty()) broken_ = message;
+    changed_.notify_all();
+    throw std::runtime_error(broken_);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Tensor> given_, all_;
+  std::string what_, broken_;
+  int64_t size_, arrived_ = 0, left_ = 0, met_ = 0;
+};
+
+/// A thread's rank in a group.
+struct Seat {
+  Meeting* group = nullptr;
+  int64_t rank = 0;
+
+  std::vector<Tensor> meet(const std::string& what, const Tensor& own) const { return group->meet(what, rank, own); }
+
+  /// The sum over the `count` ranks from `first` on.
+  Tensor sum(const std::string& what, const Tensor& own, int64_t first, int64_t count) const {
+    const std::vector<Tensor> all = meet(what, own);
+    Tensor total = all[static_cast<size_t>(first)].clone();
+    for (int64_t other = first + 1; other < first + count; ++other) {
+      const Tensor& added = all[static_cast<size_t>(other)];
+      TORCH_CHECK(added.sizes() == total.sizes(), "ranks sum values of different shapes in ", what);
+      total += added;
+    }
+    return total;
+  }
+  Tensor sum(const std::string& what, const Tensor& own) const { return sum(what, own, 0, group->size()); }
+
+  /// Where this rank's shard begins along `dim`. Shards may have different sizes.
+  int64_t begin(const std::string& what, const Tensor& shard, int64_t dim) const {
+    const std::vector<Tensor> all = meet(what, shard);
+    int64_t begin = 0;
+    for (int64_t other = 0; other < rank; ++other) begin += all[static_cast<size_t>(other)].size(dim);
+    return begin;
+  }
+};
+
+thread_local Seat tp_seat, dp_seat;
+
+struct Enter : torch::autograd::Function<Enter> {
+  static Tensor forward(AutogradContext*, const Tensor& x) { return x.view_as(x); }
+  static variable_list backward(AutogradContext*, variable_list gradients) {
+    return {tp_seat.sum("the backward of enter", gradients[0])};
+  }
+};
+
+struct Reduce : torch::autograd::Function<Reduce> {
+  static Tensor forward(AutogradContext*, const Tensor& partial) { return tp_seat.sum("reduce", partial); }
+  static variable_list backward(AutogradContext*, variable_list gradients) { return {gradients[0]}; }
+};
+
+struct SumOverGroup : torch::autograd::Function<SumOverGroup> {
+  static Tensor forward(AutogradContext* context, const Tensor& partial, int64_t ranks) {
+    context->saved_data["ranks"] = ranks;
+    return sum("the sum over a group of ranks", partial, ranks);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    return {sum("the backward of the sum over a group", gradients[0], context->saved_data["ranks"].toInt()), Tensor()};
+  }
+  static Tensor sum(const std::string& what, const Tensor& own, int64_t ranks) {
+    return tp_seat.sum(what, own, tp_seat.rank / ranks * ranks, ranks);
+  }
+};
+
+struct Gather : torch::autograd::Function<Gather> {
+  static Tensor forward(AutogradContext* context, const Tensor& shard, int64_t dim) {
+    context->saved_data["dim"] = dim;
+    context->saved_data["begin"] = tp_seat.begin("the sizes of a gather", shard, dim);
+    context->saved_data["size"] = shard.size(dim);
+    return at::cat(tp_seat.meet("gather", shard), dim);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto saved = [&](const char* name) { return context->saved_data[name].toInt(); };
+    return {gradients[0].narrow(saved("dim"), saved("begin"), saved("size")), Tensor()};
+  }
+};
+
+class SimulatedTensorParallel final : public tp::TensorParallel {
+ public:
+  int64_t size() const override { return tp_seat.group->size(); }
+  int64_t rank() const override { return tp_seat.rank; }
+  Tensor enter(const Tensor& x) override { return Enter::apply(x); }
+  Tensor reduce(const Tensor& partial) override { return Reduce::apply(partial); }
+  Tensor sum_over_kv_group(const Tensor& partial, int64_t ranks) override {
+    return SumOverGroup::apply(partial, ranks);
+  }
+  Tensor gather(const Tensor& shard, int64_t dim) override { return Gather::apply(shard, dim); }
+
+  Tensor embedding(const Tensor& ids, const Tensor& table_shard, int64_t rows,
+                   std::optional<int64_t> padding_idx) override {
+    const PartSlice own = to_part_slice({.size = rows}, size(), rank());
+    TORCH_CHECK(table_shard.size(0) == own.size, "rank ", rank(), " has ", table_shard.size(0), " rows of a table of ",
+                rows, " instead of ", own.size);
+    const Tensor local = ids - own.begin;
+    const Tensor elsewhere = local.lt(0).logical_or(local.ge(own.size));
+    const int64_t padding = padding_idx.value_or(-1) - own.begin;
+    const Tensor found = at::embedding(table_shard, local.masked_fill(elsewhere, 0),
+                                       padding_idx && padding >= 0 && padding < own.size ? padding : -1);
+    return reduce(found.masked_fill(elsewhere.unsqueeze(-1), 0));
+  }
+
+  Tensor cross_entropy(const Tensor& logits_shard, const Tensor& targets) override {
+    const int64_t size = logits_shard.size(-1);
+    const Tensor flat = logits_shard.reshape({-1, size}), flat_targets = targets.reshape({-1});
+    Tensor largest = flat.detach().amax(-1, /*keepdim=*/true);
+    for (const Tensor& one : tp_seat.meet("the largest logits", largest)) largest = at::maximum(largest, one);
+    const Tensor shifted = flat - largest;
+    const Tensor local = flat_targets - tp_seat.begin("the sizes of logits", flat, 1);
+    const Tensor is_local = local.ge(0).logical_and(local.lt(size));
+    const Tensor index = local.masked_fill(is_local.logical_not(), 0).unsqueeze(-1);
+    const Tensor of_target = reduce(shifted.gather(-1, index).squeeze(-1) * is_local);
+    const Tensor total = reduce(shifted.exp().sum(-1));
+    return ((total.log() - of_target) * flat_targets.ne(kIgnoredTarget)).sum();
+  }
+};
+
+struct GatherRows : torch::autograd::Function<GatherRows> {
+  static Tensor forward(AutogradContext* context, const Tensor& rows) {
+    context->saved_data["size"] = rows.size(0);
+    return at::cat(dp_seat.meet("the gather of rows", rows));
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const int64_t size = context->saved_data["size"].toInt();
+    return {dp_seat.sum("the backward of the gather of rows", gradients[0]).narrow(0, dp_seat.rank * size, size)};
+  }
+};
+
+/// The default losses over the sentences of all data-parallel ranks. Each rank returns an equal part.
+class SimulatedObjective final : public sentences::Objective {
+ public:
+  Tensor loss(const Tensor& embeddings, const Tensor& labels) override {
+    const Binding binding(without_objective());
+    const Tensor all = GatherRows::apply(embeddings);
+    return sentence_loss(all, gather(labels)) / dp_seat.group->size();
+  }
+  Tensor count(const Tensor& embeddings, const Tensor& labels) override {
+    const Binding binding(without_objective());
+    const Tensor count = sentence_count(at::cat(dp_seat.meet("the embeddings", embeddings)), gather(labels));
+    return dp_seat.rank == 0 ? count : at::zeros_like(count);
+  }
+
+ private:
+  static Parallel without_objective() {
+    Parallel parallel = bound;
+    parallel.sentences = nullptr;
+    return parallel;
+  }
+  static Tensor gather(const Tensor& labels) { return at::cat(dp_seat.meet("the labels of sentences", labels)); }
+};
+
+class SimulatedDataParallel final : public dp::DataParallel {
+ public:
+  int64_t rank() const override { return dp_seat.rank; }
+  Tensor gather(const Tensor& rows) override { return GatherRows::apply(rows); }
+};
+
+}  // namespace
+
+void on_simulated_ranks(const Grid& grid, const std::function<void(int64_t tp_rank, int64_t dp_rank)>& body) {
+  SimulatedTensorParallel tensor_parallel;
+  SimulatedDataParallel data_parallel;
+  SimulatedObjective objective;
+  std::deque<Meeting> tp_groups, dp_groups;
+  for (int64_t dp_rank = 0; dp_rank < grid.dp; ++dp_rank) tp_groups.emplace_back(grid.tp);
+  for (int64_t tp_rank = 0; tp_rank < grid.tp; ++tp_rank) dp_groups.emplace_back(grid.dp);
+  Parallel parallel = bound;
+  if (grid.tp > 1) parallel.tp = &tensor_parallel;
+  if (grid.dp > 1) parallel.dp = &data_parallel, parallel.sentences = &objective;
+  std::mutex order;
+  std::exception_ptr first;
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < grid.tp * grid.dp; ++rank)
+    threads.emplace_back([&, rank] {
+      const int64_t tp_rank = rank % grid.tp, dp_rank = rank / grid.tp;
+      const Binding binding(parallel);
+      tp_seat = {&tp_groups[static_cast<size_t>(dp_rank)], tp_rank};
+      dp_seat = {&dp_groups[static_cast<size_t>(tp_rank)], dp_rank};
+      at::set_num_threads(1);
+      try {
+        body(tp_rank, dp_rank);
+      } catch (...) {
+        const std::lock_guard lock(order);
+        if (!first) first = std::current_exception();
+      }
+      tp_seat.group->leave();
+      dp_seat.group->leave();
+    });
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+void on_simulated_ranks(int64_t size, const std::function<void(int64_t rank)>& body) {
+  on_simulated_ranks(Grid{.tp = size}, [&](int64_t tp_rank, int64_t) { body(tp_rank); });
+}
+
+}  // namespace modular::execute

@@ -1,0 +1,26 @@
+# modular_execution_test(FAMILIES <family>… [ROOT <dir>] [NAME <name>])
+#   Adds a test <name>.<family> for each family, which compiles its committed generated file, runs its entries on simulated meshes and
+#   compares them with one process: modcheck --execute. It needs no transformers. ROOT is the folder that holds modular/ and generated/,
+#   by default the calling folder. <name> defaults to "execution".
+function(modular_execution_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "ROOT;NAME" "FAMILIES")
+  if(NOT arg_FAMILIES OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "modular_execution_test: invalid arguments: write modular_execution_test(FAMILIES <family>… [ROOT <dir>] [NAME <name>])")
+  endif()
+  if(NOT arg_NAME)
+    set(arg_NAME execution)
+  endif()
+  if(NOT arg_ROOT)
+    set(arg_ROOT ${CMAKE_CURRENT_SOURCE_DIR})
+  endif()
+  cmake_path(ABSOLUTE_PATH arg_ROOT NORMALIZE)
+  set(program modcheck)
+  if(TARGET modular::modcheck)
+    set(program modular::modcheck)
+  endif()
+  foreach(family ${arg_FAMILIES})
+    add_test(NAME ${arg_NAME}.${family}
+      COMMAND ${program} --root ${arg_ROOT} --shipped ${MODULAR_SHIPPED_DIR} --torch ${MODULAR_TORCH_DIR} --execute ${family})
+    set_tests_properties(${arg_NAME}.${family} PROPERTIES TIMEOUT 300)
+  endforeach()
+endfunction()
