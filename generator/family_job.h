@@ -37,6 +37,10 @@ void read_models(Session& session, std::vector<FamilyJob>& jobs);
 /// Weaves the models, and checks that weaving has changed nothing else.
 void weave(Session& session, std::vector<FamilyJob>& jobs);
 
+/// Puts the remarks of the parse into source order, and explains those of Clang: replaces messages by their causes,
+/// adds advice, and drops those that follow from another one.
+void explain_messages(Parsed& parsed, const ParseOptions& folders, const std::vector<FamilyJob>& jobs);
+
 /// The remarks of the parse as diagnostics, in source order, at locations in the specs. Adds advice to those of Clang,
 /// and reports specs that include each other as one error.
 std::vector<Diagnostic> to_diagnostics(Parsed& parsed, const ParseOptions& folders, const std::vector<FamilyJob>& jobs);

@@ -27,6 +27,7 @@ std::set<std::string> names_declared(const clang::FunctionDecl& function) {
     std::set<std::string> names;
     bool VisitVarDecl(clang::VarDecl* variable) { return add(*variable); }
     bool VisitBindingDecl(clang::BindingDecl* binding) { return add(*binding); }
+    bool VisitTagDecl(clang::TagDecl* local) { return add(*local); }
     bool add(const clang::NamedDecl& decl) {
       if (decl.getDeclName().isIdentifier() && decl.getIdentifier()) names.insert(decl.getName().str());
       return true;

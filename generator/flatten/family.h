@@ -104,9 +104,13 @@ class Family {
   const std::string& library_type(const Symbol& target, const Level& level) const;
   /// The name in this family of the member that `level`'s code calls `name`; `owner` is the class that declares it.
   std::string member_name(const std::string& name, const Symbol& owner, const Level& level, const Entity& user) const;
+  /// The text of a message for the user in code of `level`, with this family's names and those of its members.
+  std::string message_text(const std::string& text, const Level& level, const Entity& user) const;
   /// The canonical text of `type` in code of `level`, without const and reference, and with this family's names for
   /// classes of specs: types that become equal have equal texts.  (type_text.cc)
   std::string type_text(clang::QualType type, const Level& level, const Entity& user) const;
+  /// The same for the types of a function's parameters, with const and reference.  (type_text.cc)
+  std::string parameter_types(const clang::FunctionDecl& function, const Level& level, const Entity& user) const;
   const Specs& specs() const { return specs_; }
   const Parsed& parsed() const { return specs_.parsed(); }
   const std::string& file_text(uint32_t file) const { return parsed().sources[file].text; }
@@ -193,7 +197,7 @@ std::vector<Replacement> super_calls(Family& family, Entity& entity, size_t leve
 /// The bodies that a method call in code of `entity` may run: those that any of its levels gives to that name.
 MethodsMeant methods_meant(const Entity& entity);
 
-/// Names of the variables and parameters of `function`, including those of its lambdas.
+/// Names of the variables, parameters and local types of `function`, including those of its lambdas.
 std::set<std::string> names_declared(const clang::FunctionDecl& function);
 
 /// The constructor `constructor` of level `index`, with the constructors of its bases inlined. `field_order` lists the

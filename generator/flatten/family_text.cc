@@ -3,6 +3,7 @@
 #include <clang/AST/DeclCXX.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "generator/flatten/family.h"
 #include "generator/resolve/specs.h"
@@ -25,6 +26,27 @@ std::string Family::registered_text(const std::string& registered, const Level& 
   for (const Symbol* symbol = level.symbol; symbol; symbol = symbol->base)
     if (symbol->declares_field(registered)) return "\"" + member_name(registered, *symbol, level, user) + "\"";
   return "\"" + registered + "\"";
+}
+
+std::string Family::message_text(const std::string& text, const Level& level, const Entity& user) const {
+  const std::string prose =
+      renamed_prose(text, /*is_comment=*/false, level.symbol->spec->names, names_with(spec_, level.prefix));
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  std::string result;
+  for (size_t at = 0; at < prose.size();) {
+    size_t end = at;
+    while (end < prose.size() && is_word(prose[end])) ++end;
+    std::string word = prose.substr(at, end - at);
+    for (const Symbol* symbol = word.empty() ? nullptr : level.symbol; symbol; symbol = symbol->base)
+      if (symbol->declares_field(word)) {
+        word = member_name(word, *symbol, level, user);
+        break;
+      }
+    result += word;
+    if (end < prose.size()) result += prose[end++];
+    at = end;
+  }
+  return result;
 }
 
 std::string Family::reference_text(const Reference& reference, const Level& level, Entity& user) {
@@ -128,8 +150,9 @@ Fragment Family::render(SourceSpan span, const Level& level, Entity& user, const
       if (replaced(where) || names_member(references, where)) continue;
       if (token.kind == RawToken::Kind::string && !is_message(where)) continue;
       const std::string before(parsed().sources.text(where));
-      const std::string after =
-          renamed_prose(before, token.kind == RawToken::Kind::comment, from.names, names_with(spec_, level.prefix));
+      const std::string after = token.kind == RawToken::Kind::string
+                                    ? message_text(before, level, user)
+                                    : renamed_prose(before, true, from.names, names_with(spec_, level.prefix));
       if (after == before) continue;
       Fragment changed;
       changed.add(after, where);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "generator/flatten/family.h"
+#include "generator/flatten/operands.h"
 #include "generator/source/fixes.h"
 #include "generator/source/slices.h"
 
@@ -39,38 +40,13 @@ class Merge {
     return family_.parsed().token(family_.specs().manager(), location);
   }
 
-  /// The types of a method's parameters, with classes of specs as this family names them.
-  std::string signature(const clang::FunctionDecl& function, size_t level) const {
-    std::string text;
-    for (const clang::ParmVarDecl* parameter : function.parameters())
-      text += parameter->getType().getCanonicalType().getUnqualifiedType().getAsString() + ",";
-    constexpr std::string_view kSpace = "modular::";
-    std::string result;
-    for (size_t at = 0; at < text.size();) {
-      const size_t found = text.find(kSpace, at);
-      result += text.substr(at, found - at);
-      if (found == std::string::npos) break;
-      size_t end = found;
-      while (end < text.size() &&
-             (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_' || text[end] == ':'))
-        ++end;
-      result += named(text.substr(found, end - found), level);
-      at = end;
-    }
-    return result;
-  }
-
-  /// This family's name for a type such as "modular::alpha::AlphaMLPImpl".
-  std::string named(const std::string& type, size_t level) const {
-    const size_t space = type.find("::") + 2, name = type.find("::", space);
-    if (name == std::string::npos) return type;
-    const Spec* spec = family_.specs().family(type.substr(space, name - space));
-    for (const Symbol* symbol : spec ? spec->symbols : std::vector<Symbol*>{})
-      if (symbol->record && symbol->record->getName() == type.substr(name + 2))
-        return symbol == entity_.levels[level].symbol ? entity_.name : family_.name_for(*symbol, entity_.levels[level]);
-      else if (symbol->holder && symbol->holder->getName() == type.substr(name + 2))
-        return family_.name_for(*symbol, entity_.levels[level]) + " ";
-    return type;
+  static std::string qualifiers(const clang::FunctionDecl& function) {
+    const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&function);
+    if (!method) return "";
+    const clang::RefQualifierKind reference = method->getRefQualifier();
+    return std::string(method->isConst() ? "const" : "") + (reference == clang::RQ_None     ? ""
+                                                            : reference == clang::RQ_LValue ? " &"
+                                                                                            : " &&");
   }
 
   void merge_level(size_t level) {
@@ -119,7 +95,8 @@ class Merge {
         has_constructor = true;
       } else if (const auto* function = decl->getAsFunction()) {
         member.kind = Member::Kind::method;
-        member.signature = signature(*function, level);
+        member.signature = family_.parameter_types(*function, entity_.levels[level], entity_);
+        member.qualifiers = qualifiers(*function);
         if (function->isDeleted() && !is_root) {
           remove_overload(member, slice);
           continue;
@@ -319,7 +296,7 @@ class Merge {
         if (is_kind(members_[index].kind)) after = index + 1;
       return after;
     };
-    size_t at = 0;
+    size_t at = member.kind == Member::Kind::other ? after_named(member) : 0;
     if (member.kind == Member::Kind::constructor) {
       at = after_last([](Member::Kind kind) { return kind == Member::Kind::constructor; });
       while (at < members_.size() && members_[at].kind == Member::Kind::other) ++at;
@@ -352,6 +329,19 @@ class Merge {
     members_.insert(members_.begin() + static_cast<long>(at), std::move(member));
   }
 
+  /// The position of `member`, a type, a constant or the like: after those that its text names and those that its class
+  /// adds before it, else first.
+  size_t after_named(const Member& member) const {
+    const std::set<std::string> words = words_in(family_, member.slice->core);
+    size_t after = 0;
+    for (size_t index = 0; index < members_.size(); ++index) {
+      const Member& other = members_[index];
+      const bool is_added = other.level == member.level && !other.redefines;
+      if (other.kind == Member::Kind::other && (is_added || words.count(other.name))) after = index + 1;
+    }
+    return after;
+  }
+
   bool is_marked_replaces(const Member& member) const {
     return std::ranges::any_of(annotations_on(*member.decl, family_),
                                [](const AnnotationMacro& note) { return note.kind == AnnotationKind::replaces; });
@@ -376,21 +366,23 @@ class Merge {
   }
 
   Member* redefined_by(const Member& member, bool is_overload) {
-    Member* only = nullptr;
+    Member *only = nullptr, *unlike = nullptr;  // unlike: const where `member` is not, or the other way round
     int overloads = 0;
+    if (Member* field = member.kind == Member::Kind::field ? find_field(member.name) : nullptr) return field;
     for (Member& inherited : members_) {
-      if (member.kind == Member::Kind::field) {
-        if (Member* field = find_field(member.name)) return field;
-      }
       if (inherited.name != member.name || inherited.kind == Member::Kind::constructor) continue;
       reject_other_kind(inherited, member);
       if (member.kind != Member::Kind::method || inherited.kind != Member::Kind::method) return &inherited;
       if (inherited.level == member.level) continue;
-      if (inherited.signature == member.signature) return &inherited;
+      if (inherited.signature == member.signature) {
+        if (inherited.qualifiers == member.qualifiers) return &inherited;
+        unlike = &inherited;
+      }
       only = &inherited;
       ++overloads;
     }
-    return overloads == 1 && !is_overload ? only : nullptr;
+    if (is_overload) return nullptr;
+    return unlike ? unlike : overloads == 1 ? only : nullptr;
   }
 
   /// A method that inherited code calls cannot become a field that it reads, and vice versa.

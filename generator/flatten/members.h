@@ -16,8 +16,9 @@ namespace modgen {
 struct Member {
   enum class Kind { field, method, constructor, other };
   Kind kind = Kind::other;
-  std::string name;       // may be empty
-  std::string signature;  // types of a method's parameters, in this family's names
+  std::string name;        // may be empty
+  std::string signature;   // types of a method's parameters, in this family's names
+  std::string qualifiers;  // const, & and && after a method's parameters
   size_t level = 0;
   const Slice* slice = nullptr;
   const clang::NamedDecl* decl = nullptr;

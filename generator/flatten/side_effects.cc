@@ -62,6 +62,16 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     found.declared.insert(binding->getNameAsString());
     return true;
   }
+  bool VisitTagDecl(clang::TagDecl* local) {
+    if (local->getDeclName()) found.declared.insert(local->getNameAsString());
+    return true;
+  }
+  bool TraverseCXXRecordDecl(clang::CXXRecordDecl* local) {  // its methods return from themselves
+    ++lambdas_;
+    RecursiveASTVisitor::TraverseCXXRecordDecl(local);
+    --lambdas_;
+    return true;
+  }
   bool VisitCXXThisExpr(clang::CXXThisExpr* expr) {
     // `*this` or `this` as a value: its receiver may read anything.
     if (!expr->isImplicit()) found.reads_everything |= !seen_as_object_.count(expr);

@@ -1,6 +1,6 @@
 // Calls of a base's method by its qualified name. A private method `inherited_<name>` with the base's body is
-// always\ncorrect: C++ itself converts, copies and looks up names. If the result is provably the same, the base's text
-// replaces\nthe call instead:
+// always correct: C++ itself converts, copies and looks up names. If the result is provably the same, the base's text
+// replaces the call instead:
 //
 // - its expression, where its body is one `return expression;`;
 // - its statements, where the call is a statement, or the operand of a return, directly in the method's body.
@@ -376,7 +376,8 @@ class SuperCalls {
         inside.push_back({span(attribute->getRange()), Fragment()});
     const auto render = [&](SourceSpan where) { return family_.render(where, level(call.level), entity_, {}, inside); };
     const auto* function_template = declared->getDescribedFunctionTemplate();
-    SourceSpan whole = span(function_template ? function_template->getSourceRange() : declared->getSourceRange());
+    SourceSpan whole = family_.parsed().span(
+        family_.specs().manager(), function_template ? static_cast<const clang::Decl&>(*function_template) : *declared);
     if (declared->isVirtualAsWritten()) {  // calls name it without a qualifier
       const std::string& text = family_.file_text(whole.file);
       for (const RawToken& token : raw_tokens(text, whole.begin, own_name.begin))

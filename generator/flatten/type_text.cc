@@ -1,5 +1,6 @@
 // Types in specs' code, with the flattened family's names.
 #include <clang/AST/ASTContext.h>
+#include <clang/AST/Decl.h>
 
 #include <cctype>
 
@@ -33,13 +34,12 @@ std::string named(const Family& family, const std::string& type, const Level& le
   return type;
 }
 
-}  // namespace
-
-std::string Family::type_text(clang::QualType type, const Level& level, const Entity& user) const {
-  clang::PrintingPolicy policy(specs_.compiler().getLangOpts());
+/// The canonical text of `type`, with the family's names.
+std::string renamed_text(const Family& family, clang::QualType type, const Level& level, const Entity& user) {
+  clang::PrintingPolicy policy(family.specs().compiler().getLangOpts());
   policy.adjustForCPlusPlus();
   policy.SuppressTagKeyword = true;
-  const std::string text = type.getNonReferenceType().getCanonicalType().getUnqualifiedType().getAsString(policy);
+  const std::string text = type.getCanonicalType().getUnqualifiedType().getAsString(policy);
   std::string result;
   for (size_t at = 0; at < text.size();) {
     const size_t found = text.find(kSpace, at);
@@ -49,10 +49,23 @@ std::string Family::type_text(clang::QualType type, const Level& level, const En
     while (end < text.size() &&
            (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_' || text[end] == ':'))
       ++end;
-    result += named(*this, text.substr(found, end - found), level, user);
+    result += named(family, text.substr(found, end - found), level, user);
     at = end;
   }
   return result;
+}
+
+}  // namespace
+
+std::string Family::type_text(clang::QualType type, const Level& level, const Entity& user) const {
+  return renamed_text(*this, type.getNonReferenceType(), level, user);
+}
+
+std::string Family::parameter_types(const clang::FunctionDecl& function, const Level& level, const Entity& user) const {
+  std::string text;
+  for (const clang::ParmVarDecl* parameter : function.parameters())
+    text += renamed_text(*this, parameter->getType(), level, user) + ",";
+  return text;
 }
 
 }  // namespace modgen

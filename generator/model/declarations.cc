@@ -1,9 +1,11 @@
-// Names of types and functions that Clang resolved.
+// Names of types and functions that Clang resolved, and declarations inside others.
 #include <clang/AST/ASTContext.h>
 #include <clang/AST/DeclCXX.h>
 #include <clang/AST/DeclTemplate.h>
+#include <clang/AST/RecursiveASTVisitor.h>
 
 #include <algorithm>
+#include <set>
 
 #include "generator/model/read_body.h"
 
@@ -41,6 +43,24 @@ bool derives_from(const clang::CXXRecordDecl& record, std::string_view name) {
     return from && derives_from(*from, name);
   });
 }
+
+struct InnerFinder : clang::RecursiveASTVisitor<InnerFinder> {
+  std::vector<clang::CXXRecordDecl*> classes;
+  std::vector<const clang::FunctionDecl*> friends;
+
+  bool VisitCXXRecordDecl(clang::CXXRecordDecl* record) {
+    const bool is_inner = record->getDeclContext()->isRecord() || record->getParentFunctionOrMethod();
+    if (is_inner && record->isThisDeclarationADefinition() && !record->isLambda() && !record->isDependentContext())
+      classes.push_back(record);
+    return true;
+  }
+  bool VisitFriendDecl(clang::FriendDecl* granted) {
+    const clang::NamedDecl* decl = granted->getFriendDecl();
+    const auto* function = llvm::dyn_cast_or_null<clang::FunctionDecl>(decl);
+    if (function && function->isThisDeclarationADefinition()) friends.push_back(function);
+    return true;
+  }
+};
 
 }  // namespace
 
@@ -89,6 +109,26 @@ const Callee& Declarations::callee(const clang::FunctionDecl& function) {
       callee.signature += method->getRefQualifier() == clang::RQ_LValue ? " &" : " &&";
   }
   return callee;
+}
+
+InnerDeclarations::InnerDeclarations(const clang::NamespaceDecl& space) {
+  InnerFinder finder;
+  finder.TraverseDecl(const_cast<clang::NamespaceDecl*>(&space));
+  classes_ = std::move(finder.classes);
+  friends_ = std::move(finder.friends);
+}
+
+void InnerDeclarations::name_local_classes() {
+  std::set<std::string> taken;
+  for (clang::CXXRecordDecl* record : classes_) {
+    const auto* function = llvm::dyn_cast_or_null<clang::FunctionDecl>(record->getDeclContext());
+    if (!function) continue;  // its name begins with that of the class around it
+    const std::string own = record->getDeclName() ? record->getNameAsString() : "(unnamed)",
+                      name = function->getQualifiedNameAsString() + "::" + own;
+    std::string unique = name;
+    for (int number = 2; !taken.insert(unique).second; ++number) unique = name + " (" + std::to_string(number) + ")";
+    record->setDeclName(&record->getASTContext().Idents.get(unique));
+  }
 }
 
 Binding to_binding(clang::QualType type) {

@@ -57,6 +57,7 @@ struct Function {
   bool is_const = false;     // a method that cannot change its object
   bool is_template = false;  // represents all its instances
   bool is_instance = false;  // an instance of a template, whose text it shares
+  bool is_inner = false;     // of an inner class, or a friend: its text is part of another declaration's
   bool is_reference_qualified = false;
   bool deduces_result = false;        // `auto` without a trailing return type
   bool has_trailing_result = false;   // trailing return type
@@ -149,7 +150,9 @@ struct FamilyModel {
   std::string text;                      // the flattened text that all spans refer to
   uint32_t file = 0;                     // its index in spans
   std::vector<Class> classes;            // dependencies first
+  std::vector<Class> inner_classes;      // those inside classes and functions: "GemmaMLPImpl::State"
   std::vector<Function> functions;       // free functions
+  std::vector<Function> friends;         // functions that are defined as friends in a class
   std::vector<Function> instances;       // instances of the family's function and method templates
   std::vector<std::string> known_tasks;  // tasks that the contract can train
   // Types that the contract can read from a config: canonical, and as written in the contract.

@@ -30,6 +30,8 @@ class ModelReader {
         declarations_(compiler.getASTContext()) {}
 
   void read(const clang::NamespaceDecl& space, FamilyModel& model) {
+    InnerDeclarations inner(space);
+    inner.name_local_classes();
     model.config_field_types = config_field_types(space.getASTContext(), declarations_);
     model.known_tasks = known_tasks(space.getASTContext());
     for (const clang::Decl* decl : space.decls()) {
@@ -41,9 +43,12 @@ class ModelReader {
           model.classes.push_back(read_class(*record, model));
       } else if (const auto* function = decl->getAsFunction()) {
         if (function->isThisDeclarationADefinition())
-          add_function(*decl, span(decl->getSourceRange()), model.functions, model);
+          add_function(*decl, parsed_.span(manager_, *decl), model.functions, model);
       }
     }
+    for (const clang::CXXRecordDecl* record : inner.classes())
+      model.inner_classes.push_back(read_inner_class(*record, model));
+    for (const clang::FunctionDecl* function : inner.friends()) add_inner_function(*function, model.friends, model);
   }
 
  private:
@@ -96,7 +101,7 @@ class ModelReader {
     std::vector<std::vector<const clang::Decl*>> groups;
     for (const clang::Decl* decl : record.decls()) {
       if (decl->isImplicit()) continue;
-      const SourceSpan core = span(decl->getSourceRange());
+      const SourceSpan core = parsed_.span(manager_, *decl);
       if (core.file != file_) continue;
       if (!cores.empty() && core.begin < cores.back().end) {
         cores.back().end = std::max(cores.back().end, core.end);
@@ -135,6 +140,25 @@ class ModelReader {
       model.edits.push_back({{file_, at, next}, visitor});
     }
     return result;
+  }
+
+  /// A class inside another class or a function, whose text is part of that one's.
+  Class read_inner_class(const clang::CXXRecordDecl& record, FamilyModel& model) {
+    Class result;
+    const std::string name = declarations_.type_name(record.getASTContext().getRecordType(&record));
+    result.name = name.substr(std::min(("modular::" + model.name + "::").size(), name.size()));
+    result.where = token(record.getLocation());
+    result.runs_unseen = runs_unseen(record);
+    for (const clang::FieldDecl* field : record.fields()) result.fields.push_back(read_field(*field, {}, false));
+    for (const clang::Decl* decl : record.decls())
+      if (!decl->isImplicit() && decl->getAsFunction() && !llvm::isa<clang::FriendDecl>(decl))
+        add_inner_function(*decl, result.functions, model);
+    return result;
+  }
+
+  void add_inner_function(const clang::Decl& decl, std::vector<Function>& functions, FamilyModel& model) {
+    add_function(decl, {}, functions, model);
+    functions.back().is_inner = true;
   }
 
   /// Whether the class or a member of it, declared by the family, has a user-defined copy constructor or destructor.

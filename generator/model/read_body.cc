@@ -99,7 +99,11 @@ Initializer BodyReader::read_initializer(const clang::CXXCtorInitializer& initia
     return result;
   }
   result.span = find_span(initializer.getSourceRange());
-  read_arguments(*initializer.getInit(), result.arguments);
+  const auto* base = dyn_cast<clang::CXXConstructExpr>(initializer.getInit()->IgnoreImplicit());
+  if (result.is_base && base && declarations_.callee(*base->getConstructor()).home == Callee::Home::family)
+    result.arguments.push_back(unknown_at(initializer.getSourceRange(), "a call of a base's constructor"));
+  else
+    read_arguments(*initializer.getInit(), result.arguments);
   return result;
 }
 

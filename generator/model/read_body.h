@@ -14,6 +14,7 @@ namespace clang {
 class ASTContext;
 class CXXRecordDecl;
 class FunctionDecl;
+class NamespaceDecl;
 class QualType;
 }  // namespace clang
 
@@ -33,6 +34,26 @@ class Declarations {
   clang::PrintingPolicy policy_;
   std::unordered_map<const void*, std::string> types_;                // never iterated
   std::unordered_map<const clang::FunctionDecl*, Callee> functions_;  // never iterated
+};
+
+/// Declarations inside others: classes inside classes and functions, and friends.
+class InnerDeclarations {
+ public:
+  /// Those in `space`, without instances of templates.
+  explicit InnerDeclarations(const clang::NamespaceDecl& space);
+
+  /// Gives each class inside a function a name that begins with the function's and that no other class has. Types are
+  /// compared by name, and Clang's names of such types do not tell where they are declared.
+  void name_local_classes();
+
+  /// Classes inside classes and functions.
+  const std::vector<clang::CXXRecordDecl*>& classes() const { return classes_; }
+  /// Functions that are defined in a friend declaration.
+  const std::vector<const clang::FunctionDecl*>& friends() const { return friends_; }
+
+ private:
+  std::vector<clang::CXXRecordDecl*> classes_;
+  std::vector<const clang::FunctionDecl*> friends_;
 };
 
 /// Reads the body of `function`, whose definition is in a single file, and fills in `parameters`. Spans are offsets

@@ -3,7 +3,6 @@
 #include <clang/AST/DeclTemplate.h>
 #include <clang/AST/ExprCXX.h>
 #include <clang/Frontend/CompilerInstance.h>
-#include <llvm/Support/ConvertUTF.h>
 
 #include <algorithm>
 
@@ -12,21 +11,11 @@
 #include "generator/source/slices.h"
 
 namespace modgen {
-namespace {
-
-bool is_valid_utf8(std::string_view text) {
-  const auto* at = reinterpret_cast<const llvm::UTF8*>(text.data());
-  return llvm::isLegalUTF8String(&at, at + text.size());
-}
-
-}  // namespace
 
 void SpecReader::read() {
-  const std::string& text = parsed_.sources[spec_.file].text;
-  if (!is_valid_utf8(text)) return specs_.reject({spec_.file, 0, 0}, "this spec is not UTF-8", "save it as UTF-8");
-  if (text.starts_with("\xEF\xBB\xBF") || text.find('\0') != std::string::npos)
-    return specs_.reject({spec_.file, 0, 0}, "this spec has a byte order mark or a zero byte",
-                         "save it as UTF-8 without them");
+  if (auto error = encoding_error(spec_.file, parsed_.sources[spec_.file].text))
+    return parsed_.remarks.push_back(std::move(*error));
+  check_line_lengths();
   find_namespace();
   read_head();
   if (!spec_.space) return;
@@ -47,6 +36,19 @@ void SpecReader::read() {
       specs_.reject(macro.where, "macro '" + macro.name + "' outlives its spec and would leak into others",
                     "write a constant or a function, or end the spec with #undef " + macro.name, {},
                     append_line(parsed_, spec_.file, "#undef " + macro.name));
+}
+
+void SpecReader::check_line_lengths() {
+  constexpr size_t kMost = 100'000;  // the time to format a literal or a comment grows with the square of its length
+  const std::string& text = parsed_.sources[spec_.file].text;
+  for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+    end = std::min(text.find('\n', begin), text.size());
+    if (const auto at = static_cast<uint32_t>(begin); end - begin > kMost)
+      specs_.reject(
+          {spec_.file, at, at},
+          "a line of " + std::to_string(end - begin) + " bytes: modgen takes at most " + std::to_string(kMost),
+          "break it, or read the text from a file when the model is made");
+  }
 }
 
 void SpecReader::find_namespace() {

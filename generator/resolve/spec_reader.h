@@ -28,8 +28,9 @@ class SpecReader {
   void read();
 
  private:
-  SourceSpan core(const clang::Decl& decl) const { return parsed_.span(manager_, decl.getSourceRange()); }
+  SourceSpan core(const clang::Decl& decl) const { return parsed_.span(manager_, decl); }
 
+  void check_line_lengths();
   void find_namespace();
   void reject_outside_namespace(const clang::Decl& decl);
   void read_head();

@@ -1,5 +1,6 @@
 #include "generator/resolve/specs.h"
 
+#include <clang/AST/ASTContext.h>
 #include <clang/AST/Attr.h>
 #include <clang/AST/DeclCXX.h>
 #include <clang/AST/DeclTemplate.h>
@@ -20,9 +21,9 @@ namespace modgen {
 
 bool Symbol::declares_field(const std::string& field) const {
   if (!record) return false;
-  const auto fields = record->fields();
-  return std::any_of(fields.begin(), fields.end(),
-                     [&](const clang::FieldDecl* one) { return one->getName() == field; });
+  const auto named = record->lookup(&record->getASTContext().Idents.get(field));
+  return std::any_of(named.begin(), named.end(),
+                     [](const clang::NamedDecl* one) { return llvm::isa<clang::FieldDecl>(one); });
 }
 
 bool Spec::sees(const Spec& other) const {
@@ -175,7 +176,7 @@ std::vector<Slice> Specs::slices(SourceSpan region, const std::vector<clang::Dec
   std::vector<std::vector<clang::Decl*>> groups;
   for (clang::Decl* decl : decls) {
     if (decl->isImplicit() || llvm::isa<clang::EmptyDecl>(decl)) continue;
-    const SourceSpan span = parsed_.span(manager(), decl->getSourceRange());
+    const SourceSpan span = parsed_.span(manager(), *decl);
     if (span.file != region.file || span.begin < region.begin || span.end > region.end) continue;
     if (!cores.empty() && span.begin < cores.back().end) {
       cores.back().end = std::max(cores.back().end, span.end);

@@ -1,7 +1,9 @@
 #include "generator/source/parsed.h"
 
+#include <clang/AST/DeclTemplate.h>
 #include <clang/Basic/SourceManager.h>
 #include <clang/Lex/Lexer.h>
+#include <llvm/Support/ConvertUTF.h>
 
 #include <algorithm>
 
@@ -85,6 +87,19 @@ std::optional<SourceSpan> SourceTable::on_disk(SourceSpan span) const {
   return SourceSpan{span.file, offset_on_disk(file, span.begin), offset_on_disk(file, span.end)};
 }
 
+std::optional<Remark> encoding_error(uint32_t file, const std::string& text) {
+  const auto* at = reinterpret_cast<const llvm::UTF8*>(text.data());
+  if (!llvm::isLegalUTF8String(&at, at + text.size()))
+    return Remark{Diagnostic::Severity::error, {file, 0, 0}, "this spec is not UTF-8", "save it as UTF-8", {}};
+  if (text.starts_with("\xEF\xBB\xBF") || text.find('\0') != std::string::npos)
+    return Remark{Diagnostic::Severity::error,
+                  {file, 0, 0},
+                  "this spec has a byte order mark or a zero byte",
+                  "save it as UTF-8 without them",
+                  {}};
+  return std::nullopt;
+}
+
 bool Parsed::has_errors() const {
   return std::ranges::any_of(remarks, [](const Remark& one) { return one.severity == Diagnostic::Severity::error; });
 }
@@ -114,6 +129,13 @@ SourceSpan Parsed::span(const clang::SourceManager& manager, clang::SourceRange 
     end = token(manager, range.getEnd());
   }
   return {begin.file, begin.begin, end.end};
+}
+
+SourceSpan Parsed::span(const clang::SourceManager& manager, const clang::Decl& decl) const {
+  // Clang's range of `int f(auto x)`, a template without a written head, is not valid.
+  const auto* function_template = llvm::dyn_cast<clang::FunctionTemplateDecl>(&decl);
+  const bool has_head = !function_template || function_template->getBeginLoc().isValid();
+  return span(manager, has_head ? decl.getSourceRange() : function_template->getTemplatedDecl()->getSourceRange());
 }
 
 }  // namespace modgen

@@ -72,6 +72,9 @@ struct Remark {
   std::vector<Edit> fix = {};  // in project files
 };
 
+/// The error of a text that is not UTF-8 or that has bytes which no editor shows; nullopt if there is none.
+std::optional<Remark> encoding_error(uint32_t file, const std::string& text);
+
 struct Inclusion {
   uint32_t file = 0;     // the including file
   uint32_t offset = 0;   // offset of its #
@@ -122,6 +125,8 @@ class Parsed {
   SourceSpan token(const clang::SourceManager& manager, clang::SourceLocation location) const;
   /// From the first to the end of the last token of `range`, in file positions.
   SourceSpan span(const clang::SourceManager& manager, clang::SourceRange range) const;
+  /// All of a declaration.
+  SourceSpan span(const clang::SourceManager& manager, const clang::Decl& decl) const;
 
   /// Whether any remark is an error: remarks may be warnings.
   bool has_errors() const;

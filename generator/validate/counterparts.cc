@@ -98,6 +98,11 @@ bool Counterparts::is_meant(const clang::NamedDecl& flattened, const clang::Name
   const Entity* user = flattened_owner ? entity(*flattened_owner) : nullptr;
   if (owner && owner->isLambda()) return flattened_owner && flattened_owner->isLambda();
   // Declared implicitly by Clang, or by TORCH_MODULE.
+  if (owner && !symbol && named.isImplicit()) {  // of a class inside another one
+    const clang::NamedDecl* from = flattened_owner && flattened.isImplicit() ? origin(*flattened_owner) : nullptr;
+    return from && from->getCanonicalDecl() == owner->getCanonicalDecl() &&
+           flattened.getDeclName() == named.getDeclName();
+  }
   if (owner && (named.isImplicit() || named.getLocation().isMacroID()))
     return symbol && user && flattened.getDeclName() == named.getDeclName() && belongs_to(*user, *symbol, context);
   const clang::NamedDecl* flattened_pattern = &flattened;
@@ -176,9 +181,12 @@ std::string Counterparts::type_of_flattened(clang::QualType type) const {
 std::string Counterparts::strip(std::string type) const {
   const std::string space = "modular::flattened::" + family_.spec().name + "::";
   for (size_t at; (at = type.find(space)) != std::string::npos;) type.erase(at, space.size());
-  // The location of a lambda is not part of its type.
-  for (size_t at = 0; (at = type.find("(lambda at ", at)) != std::string::npos; ++at)
-    type.erase(at + 7, type.find(')', at) - at - 7);
+  // The location of a lambda or an unnamed class is not part of its type.
+  static const std::string kinds[] = {"(lambda", "(unnamed struct", "(unnamed class", "(unnamed union",
+                                      "(unnamed enum"};
+  for (const std::string& kind : kinds)
+    for (size_t at = 0; (at = type.find(kind + " at ", at)) != std::string::npos; ++at)
+      type.erase(at + kind.size(), type.find(')', at) - at - kind.size());
   return type;
 }
 

@@ -41,8 +41,8 @@ Match::Statements Match::get_statements(const clang::Stmt* body) {
   return result;
 }
 
-bool Match::differs(const clang::Stmt& at, std::string message) {
-  if (!difference_) difference_ = {at.getBeginLoc(), std::move(message)};
+bool Match::differs(clang::SourceLocation at, std::string message) {
+  if (!difference_) difference_ = {at, std::move(message)};
   return false;
 }
 
@@ -82,8 +82,7 @@ bool Match::beginning(const Statements& flattened, size_t& at, const Statements&
     }
     if (at == flattened.size()) {
       const auto where = flattened.empty() ? clang::SourceLocation() : flattened.back()->getBeginLoc();
-      if (!difference_) difference_ = {where, "a statement of the spec is missing after this"};
-      return false;
+      return differs(where, "a statement of the spec is missing after this");
     }
     if (!statement(*flattened[at++], *one, scope)) return false;
   }
@@ -124,6 +123,8 @@ bool Match::statement(const clang::Stmt& flattened, const clang::Stmt& spec, con
 }
 
 bool Match::declaration(const clang::Decl& flattened, const clang::Decl& spec, const BindingScope& scope) {
+  if (const auto* type = dyn_cast<clang::TagDecl>(&spec))
+    if (const auto* other = dyn_cast<clang::TagDecl>(&flattened)) return local_type(*other, *type, scope);
   const auto* variable = dyn_cast<clang::VarDecl>(&spec);
   const auto* flattened_part = dyn_cast<clang::VarDecl>(&flattened);
   if (!variable || !flattened_part) return flattened.getKind() == spec.getKind();
@@ -140,19 +141,17 @@ bool Match::declaration(const clang::Decl& flattened, const clang::Decl& spec, c
     if (!expression(flattened_part->getInit(), variable->getInit(), scope)) return false;
     redefined = redefined_ && variable->getType()->getContainedAutoType();
   }
-  if (!variable->getInit() != !flattened_part->getInit()) {
-    if (!difference_) difference_ = {flattened_part->getLocation(), "this variable is not initialized as in the spec"};
-    return false;
-  }
-  if (implicit || redefined) return true;
-  const std::string here = counterparts_.type_of_flattened(flattened_part->getType()),
-                    there = counterparts_.type_of_spec(variable->getType(), scope.context);
-  if (here == there && flattened_part->getType()->isReferenceType() == variable->getType()->isReferenceType())
-    return true;
-  if (!difference_)
-    difference_ = {flattened_part->getLocation(),
-                   "this variable is of type '" + here + "', and '" + there + "' in the spec"};
-  return false;
+  if (!variable->getInit() != !flattened_part->getInit())
+    return differs(flattened_part->getLocation(), "this variable is not initialized as in the spec");
+  return implicit || redefined || same_declared_type(*flattened_part, *variable, scope);
+}
+
+bool Match::same_declared_type(const clang::ValueDecl& flattened, const clang::ValueDecl& spec,
+                               const BindingScope& scope) {
+  const std::string here = counterparts_.type_of_flattened(flattened.getType()),
+                    there = counterparts_.type_of_spec(spec.getType(), scope.context);
+  if (here == there && flattened.getType()->isReferenceType() == spec.getType()->isReferenceType()) return true;
+  return differs(flattened.getLocation(), "this is declared as '" + here + "', and as '" + there + "' in the spec");
 }
 
 bool Match::children(const clang::Stmt& flattened, const clang::Stmt& spec, const BindingScope& scope) {

@@ -43,6 +43,9 @@ class Match {
   /// Each returns whether the flattened code equals the spec's in that scope; if not, difference() describes the first
   /// difference.
   bool bodies(const clang::FunctionDecl& flattened, const clang::FunctionDecl& spec, const BindingScope& scope);
+  /// Of constructors that call none of a base: the initializers and the body.
+  bool initializers_and_body(const clang::CXXConstructorDecl& flattened, const clang::CXXConstructorDecl& spec,
+                             const BindingScope& scope);
   bool sequence(const Statements& flattened, const Statements& spec, const BindingScope& scope);
   bool statement(const clang::Stmt& flattened, const clang::Stmt& spec, const BindingScope& scope);
   bool expression(const clang::Expr* flattened, const clang::Expr* spec, const BindingScope& scope);
@@ -64,7 +67,8 @@ class Match {
  private:
   /// Like sequence(), but more statements may follow. Sets `at` to the first of them.
   bool beginning(const Statements& flattened, size_t& at, const Statements& spec, const BindingScope& scope);
-  bool differs(const clang::Stmt& at, std::string message);
+  bool differs(clang::SourceLocation at, std::string message);
+  bool differs(const clang::Stmt& at, std::string message) { return differs(at.getBeginLoc(), std::move(message)); }
   bool same_type(const clang::Expr& flattened, const clang::Expr& spec, const BindingScope& scope);
   bool same_conversions(const Written& flattened,
                         const std::vector<std::pair<const clang::Expr*, const BindingScope*>>& spec,
@@ -78,6 +82,12 @@ class Match {
   bool inlined(const Written& flattened, const Written& spec, const clang::CallExpr& call, const BindingScope& scope);
   bool children(const clang::Stmt& flattened, const clang::Stmt& spec, const BindingScope& scope);
   bool declaration(const clang::Decl& flattened, const clang::Decl& spec, const BindingScope& scope);
+  bool same_declared_type(const clang::ValueDecl& flattened, const clang::ValueDecl& spec, const BindingScope& scope);
+  /// Binds a local class or enum and its members, and compares them.  (match_local_types.cc)
+  bool local_type(const clang::TagDecl& flattened, const clang::TagDecl& spec, const BindingScope& scope);
+  bool local_member(const clang::Decl& flattened, const clang::Decl& spec, const BindingScope& scope);
+  /// Whether `member`, of a local class of the spec, is bound to `flattened`.
+  bool is_local_member(const clang::ValueDecl& flattened, const clang::ValueDecl& member) const;
   bool lambda(const clang::LambdaExpr& flattened, const clang::LambdaExpr& spec, const BindingScope& scope);
   bool refers(const clang::ValueDecl& flattened, const clang::ValueDecl& spec, const clang::Expr& at,
               const BindingScope& scope, bool exactly);
@@ -94,7 +104,8 @@ class Match {
   const Counterparts& counterparts_;
   Validation& validation_;
   std::map<const clang::ValueDecl*, const clang::ValueDecl*>
-      locals_;  // variables of specs to flattened ones; looked up only
+      locals_;  // variables and members of local types of specs to flattened ones; looked up only
+  std::map<const clang::DeclContext*, const clang::DeclContext*> local_types_;  // likewise
   std::optional<Difference> difference_;
   bool converts_freely_ = false;  // the next expression is an argument of a redefined function
   bool redefined_ = false;        // the type of the last expression follows a redefinition of the family

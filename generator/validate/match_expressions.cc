@@ -33,6 +33,12 @@ std::string get_kind(const clang::Expr& conversion) {
   return isa<clang::CXXConstructExpr>(conversion) ? "construction" : "conversion function";
 }
 
+bool is_member_of_local_type(const clang::ValueDecl& decl) {
+  const auto* record = dyn_cast<clang::CXXRecordDecl>(decl.getDeclContext());
+  const auto* type = dyn_cast<clang::TagDecl>(decl.getDeclContext());
+  return type && type->getParentFunctionOrMethod() && !(record && record->isLambda());
+}
+
 /// Whether a conversion of numbers may lose information. Kinds of built-in types are ordered by size, unsigned ones
 /// first.
 bool narrows(const clang::Expr& conversion) {
@@ -302,6 +308,9 @@ bool Match::lambda(const clang::LambdaExpr& flattened, const clang::LambdaExpr& 
 
 bool Match::refers(const clang::ValueDecl& flattened, const clang::ValueDecl& spec, const clang::Expr& at,
                    const BindingScope& scope, bool exactly) {
+  if (is_member_of_local_type(spec))
+    return is_local_member(flattened, spec) || differs(at, "'" + flattened.getNameAsString() + "' is not the member '" +
+                                                               spec.getNameAsString() + "' that the spec names");
   const auto* variable = dyn_cast<clang::VarDecl>(&spec);
   if (isa<clang::BindingDecl>(spec) || (variable && variable->isLocalVarDeclOrParm())) {
     const auto known = locals_.find(&spec);
@@ -327,8 +336,7 @@ bool Match::literals(const clang::StringLiteral& flattened, const clang::StringL
   // Prose with the family's name, or the name of a member.
   const Level& level = *scope.context.level;
   const std::string before = spec.getBytes().str(), after = flattened.getBytes().str();
-  const Names to = names_with(counterparts_.family().spec(), level.prefix);
-  if (renamed_prose(before, false, level.symbol->spec->names, to) == after) return true;
+  if (counterparts_.family().message_text(before, level, *scope.context.entity) == after) return true;
   return is_name_for(before, after, scope) || differs(flattened, "this is another text than in the spec");
 }
 

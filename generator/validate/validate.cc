@@ -44,8 +44,14 @@ class Validator {
     if (!record.isThisDeclarationADefinition() || record.getLocation().isMacroID() || !entity ||
         !entity->levels.front().symbol->record)
       return;
+    visit_members(record, *entity);
+  }
+
+  void visit_members(const clang::CXXRecordDecl& record, const Entity& entity) {
     for (const clang::Decl* decl : record.decls()) {
       if (decl->isImplicit()) continue;
+      if (const auto* granted = llvm::dyn_cast<clang::FriendDecl>(decl); granted && granted->getFriendDecl())
+        decl = granted->getFriendDecl();
       if (const auto* field = llvm::dyn_cast<clang::FieldDecl>(decl))
         visit_value(
             *field, field->getInClassInitializer(),
@@ -53,9 +59,12 @@ class Validator {
               const auto* one = llvm::dyn_cast<clang::FieldDecl>(&origin);
               return one ? one->getInClassInitializer() : nullptr;
             },
-            entity);
+            &entity);
+      else if (const auto* inner = llvm::dyn_cast<clang::CXXRecordDecl>(decl);
+               inner && inner->isThisDeclarationADefinition())
+        visit_members(*inner, entity);
       else if (const auto* function = decl->getAsFunction())
-        visit_function(*function, entity);
+        visit_function(*function, &entity);
     }
   }
 
@@ -83,12 +92,17 @@ class Validator {
     spec = &Specs::defined(*spec);
     if (!spec->hasBody() && !spec->isDefaulted()) return skip("functions without a body in a spec");
     const Context context = counterparts_.context(*entity, *spec->getCanonicalDecl());
-    if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&function))
+    const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&function);
+    const bool is_inner = constructor && constructor->getParent()->getDeclContext()->isRecord();
+    if (constructor && !is_inner)
       return report(constructor_difference(counterparts_, validation_, *constructor,
                                            *llvm::cast<clang::CXXConstructorDecl>(spec), context),
                     function);
     Match match(counterparts_, validation_);
-    if (!match.bodies(function, *spec, {context, nullptr, {}})) report(match.difference(), function);
+    const BindingScope scope{context, nullptr, {}};
+    if (constructor ? !match.initializers_and_body(*constructor, *llvm::cast<clang::CXXConstructorDecl>(spec), scope)
+                    : !match.bodies(function, *spec, scope))
+      report(match.difference(), function);
   }
 
   void skip(const std::string& reason) { ++validation_.skipped[reason]; }

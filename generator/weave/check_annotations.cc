@@ -61,6 +61,15 @@ bool concerns_runtime(const Annotation& annotation) {
          annotation.kind == AnnotationKind::tied_to || annotation.kind == AnnotationKind::ties;
 }
 
+/// Checks that no annotation for the runtime marks `field`, of a class that is not a module.
+void check_unmarked(const Class& owner, const Field& field, std::vector<Finding>& findings) {
+  for (const Annotation& annotation : field.annotations)
+    if (concerns_runtime(annotation))
+      report(findings, annotation.where,
+             "a runtime annotation marks " + field.name + " of " + owner.name + ", which is not a module class",
+             "mark members of module classes");
+}
+
 void check_field(const Class& owner, const Field& field, std::vector<Finding>& findings) {
   check_kinds(field, findings);
   if (field.modules == Field::Modules::otherwise)
@@ -69,14 +78,7 @@ void check_field(const Class& owner, const Field& field, std::vector<Finding>& f
                       ", holds modules in a way that modgen does not support: it could not "
                       "split their parameters or insert their parallel calls",
                   "hold each by its holder (the class that TORCH_MODULE defines), or use ModuleListOf for a list");
-  if (owner.holder.empty()) {
-    for (const Annotation& annotation : field.annotations)
-      if (concerns_runtime(annotation))
-        report(findings, annotation.where,
-               "a runtime annotation marks " + field.name + " of " + owner.name + ", which is not a module class",
-               "mark members of module classes");
-    return;
-  }
+  if (owner.holder.empty()) return check_unmarked(owner, field, findings);
   using Registered = Construction::Registered;
   const Registered registered = find_construction(owner, field).registered;
   const bool module = field.modules == Field::Modules::by_holder, tensor = field.canonical == "at::Tensor";
@@ -166,6 +168,8 @@ void check_annotations(const FamilyModel& family, std::vector<Finding>& findings
     if (owner.is_config) check_config(family, owner, findings);
     for (const Field& field : owner.fields) check_field(owner, field, findings);
   }
+  for (const Class& owner : family.inner_classes)
+    for (const Field& field : owner.fields) check_unmarked(owner, field, findings);
 }
 
 }  // namespace modgen

@@ -63,8 +63,10 @@ FunctionIndex::FunctionIndex(const FamilyModel& family) {
     for (const Function& function : functions)
       if (!function.is_template) by_signature_.emplace(function.signature, &function);
   };
-  for (const Class& owner : family.classes) add(owner.functions);
+  for (const auto* classes : {&family.classes, &family.inner_classes})
+    for (const Class& owner : *classes) add(owner.functions);
   add(family.functions);
+  add(family.friends);
   add(family.instances);
 }
 
@@ -300,7 +302,10 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
     for (size_t i = 0; i < values.size() && values.size() > 1; ++i)
       if (!values[i].has_failed() && !values[i].is_invariant())
         unproven(initializer.arguments[i], values[i], "this initializer");
-    if (values.size() == 1) frame.variables[0].value.members[initializer.name] = std::move(values[0]);
+    if (values.size() == 1 && initializer.is_base && values[0].has_failed())
+      frame.variables[0].value = Value::failure();
+    else if (values.size() == 1)
+      frame.variables[0].value.members[initializer.name] = std::move(values[0]);
   }
   execute_body(function.body.statements, traversal, stack);
   if (stacks_.exist && is_entry_) cut = cut_between_stacks(frame, frame.caller, at);
@@ -383,6 +388,11 @@ void Interpreter::merge_findings(Frame& frame, MethodFindings& found, bool first
   if (frame.function->is_instance && !placements.empty()) {
     fail(placements.front().expr->span, "a parallel call would have to be inserted in a template",
          "write " + frame.function->name + " as a separate method or function for these types");
+    return;
+  }
+  if (frame.function->is_inner && !placements.empty()) {
+    fail(placements.front().expr->span, "a parallel call would have to be inserted in a friend or in an inner class",
+         "declare " + frame.function->name + ", or its class, outside of other classes and functions");
     return;
   }
   const auto same_calls = [](const std::vector<Placement>& a, const std::vector<Placement>& b) {

@@ -131,12 +131,15 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
     return evaluate(expr.operands[1]);
   }
   if (is_built_in && (expr.name == "&&" || expr.name == "||")) {
-    const Value one = evaluate(expr.operands[0]), other = evaluate_conditionally(expr.operands[1]);
+    const auto tested = [](Value value) { return value.kind == Value::Kind::module ? Value::number() : value; };
+    const Value one = tested(evaluate(expr.operands[0])), other = tested(evaluate_conditionally(expr.operands[1]));
     return apply_unknown("op " + expr.name, expr, {&expr.operands[0], &expr.operands[1]}, {one, other});
   }
   auto [operands, values] = evaluate_operands(expr);
   for (const Value& value : values)
     if (value.has_failed()) return Value::failure();
+  // Whether a holder is empty is the same on every rank.
+  if (is_built_in && expr.name == "!" && values[0].kind == Value::Kind::module) return Value::number();
   if (own) {
     close_sums(expr, operands, values);
     const bool of_object = values.size() == own->parameters.size() + 1;

@@ -365,8 +365,11 @@ bool is_config(const FamilyModel& family, std::string_view canonical) {
 const Class* class_of_type(const FamilyModel& family, std::string_view canonical) {
   const std::string space = "modular::" + family.name + "::";
   if (!canonical.starts_with(space)) return nullptr;
-  const auto found = std::ranges::find(family.classes, canonical.substr(space.size()), &Class::name);
-  return found == family.classes.end() ? nullptr : &*found;
+  for (const auto* classes : {&family.classes, &family.inner_classes})
+    if (const auto found = std::ranges::find(*classes, canonical.substr(space.size()), &Class::name);
+        found != classes->end())
+      return &*found;
+  return nullptr;
 }
 
 std::unique_ptr<ModuleNode> build_tree(const FamilyModel& family, const Class& entry) {

@@ -152,12 +152,12 @@ void count_labels(AnyConfig& config, json& object) {
 }
 
 /// Collects the keys of `object` (those that match no field of a config) that could change the model's output;
-/// "text_config.key" for keys of a nested config.
+/// "text_config.key" for keys of a nested config or of a set of RoPE parameters.
 void collect_unknown(const json& object, const json& fields, const std::string& prefix,
                      std::vector<std::string>& unknown) {
   for (const auto& [key, value] : object.items()) {
-    const bool is_inner_config = key.ends_with("_config") && value.is_object() && fields.contains(key);
-    if (is_inner_config)
+    const bool is_known_inside = value.is_object() && fields.contains(key) && fields[key].is_object();
+    if (is_known_inside)
       collect_unknown(value, fields[key], prefix + key + ".", unknown);
     else if (!is_irrelevant(key) && !is_irrelevant(prefix + key) && (prefix.empty() || !is_of_a_file(key)))
       unknown.push_back(prefix + key);

@@ -92,8 +92,8 @@ TEST(ModelConfig, UnknownKeysAreKeptAndReportedButMetadataIsNot) {
                                    {"torch_dtype", "bfloat16"},
                                    {"my_key", {1, 2}},
                                    {"rope_parameters", {{"rope_theta", 1e4}, {"my_setting", 7}}}});
-  EXPECT_EQ(model.unknown_keys, (std::vector<std::string>{"my_key", "rope_parameters"}));
-  EXPECT_NE(unknown_keys_note(model).find("my_key, rope_parameters"), std::string::npos);
+  EXPECT_EQ(model.unknown_keys, (std::vector<std::string>{"my_key", "rope_parameters.my_setting"}));
+  EXPECT_NE(unknown_keys_note(model).find("my_key, rope_parameters.my_setting"), std::string::npos);
   const json written = json::parse(format_config(model, "float32"));
   EXPECT_EQ(written["my_key"], json({1, 2}));
   EXPECT_EQ(written["bos_token_id"], 1);

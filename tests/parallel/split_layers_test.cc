@@ -6,6 +6,7 @@
 #include "tests/generator/golden/parallel/generated/dropped.h"
 #include "tests/generator/golden/parallel/generated/fused_parts.h"
 #include "tests/generator/golden/parallel/generated/head_norms.h"
+#include "tests/generator/golden/parallel/generated/inner_types.h"
 #include "tests/generator/golden/parallel/generated/local_global.h"
 #include "tests/generator/golden/parallel/generated/one_sum.h"
 #include "tests/generator/golden/parallel/generated/tiny.h"
@@ -46,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Families, SplitLayers,
                          [](const auto& info) { return std::string(info.param); });
 INSTANTIATE_TEST_SUITE_P(Release, SplitLayers,
                          ::testing::Values("TinyForCausalLM", "HeadNormsForCausalLM", "TransposedForCausalLM",
-                                           "DroppedForCausalLM"),
+                                           "DroppedForCausalLM", "InnerTypesForCausalLM"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(SplitLayers, TrainTheSameWithSeparateReductions) {

@@ -311,8 +311,8 @@ Value unsqueeze(Operation& op) {
   return result;
 }
 
-/// x.squeeze(dim): drops a dimension if its size is 1. If the size is not known, only dimensions that are counted from
-/// the other side keep their index.
+/// x.squeeze(dim): drops a dimension if its size is 1. If the size is not known, a split value may not be squeezed
+/// where its number of dimensions is known: it would not be known any more.
 Value squeeze(Operation& op) {
   const Value& x = op.values[0];
   const auto axis = op.values.size() > 1 ? dimension(op, 1, 0) : std::nullopt;
@@ -321,6 +321,10 @@ Value squeeze(Operation& op) {
   if (!is_split(x))
     return moved(op, drops && x.rank ? std::optional(*x.rank - 1) : std::nullopt, [](int64_t dim) { return dim; });
   if (*axis == x.type.dim) return unproven(op, x);
+  if (!drops && x.rank)
+    return op.reject("squeeze of a value that is " + describe(x) +
+                         " drops the dimension only if its size is 1, which is not known here",
+                     "write select(dim, 0), which drops it in any case, or give it a literal size 1 in a view");
   if (drops && x.rank) return moved(op, *x.rank - 1, [&](int64_t dim) { return dim > *axis ? dim - 1 : dim; });
   const bool before = *axis < x.type.dim;
   const auto dim = before ? from_end(x) : x.type.dim >= 0 ? std::optional(x.type.dim) : std::nullopt;
