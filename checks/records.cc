@@ -47,7 +47,8 @@ fs::path Tree::path_to(std::string_view name) const {
 fs::path program_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
 
 fs::path shipped_tree(const fs::path& root) {
-  if (fs::exists(root / "modular" / "modular.h")) return root;
+  // A copy of the prelude alone does not make a tree that ships it.
+  if (fs::exists(root / "modular" / "modular.h") && fs::exists(root / "runtime" / "model")) return root;
   const fs::path installed = program_folder().parent_path() / "include" / "modular";
   return fs::exists(installed / "modular" / "modular.h") ? installed : fs::path(MODULAR_SOURCE_FOLDER);
 }

@@ -122,6 +122,13 @@ ParseOptions resolved(const GenerateOptions& options) {
   ParseOptions result;
   result.root = real_folder(options.root, "the root");
   result.shipped = real_folder(or_else(options.shipped, MODGEN_SHIPPED), "modgen's own tree");
+  const fs::path prelude = "modular/modular.h";
+  if (!fs::exists(result.shipped / prelude) || !fs::is_directory(result.shipped / fs::path("runtime/model")))
+    throw std::runtime_error("modgen's own tree " + result.shipped + " does not contain " + prelude.string() +
+                             " and runtime/model/: set --shipped to the tree that does");
+  if (result.root != result.shipped && fs::exists(result.root / prelude))
+    throw std::runtime_error((result.root / prelude).string() + " hides the prelude that modgen ships, " +
+                             (result.shipped / prelude).string() + ": remove it");
   result.torch = real_folder(or_else(options.torch, MODGEN_TORCH), "torch's folder");
   result.clang_resources =
       real_folder(or_else(options.clang_resources, MODGEN_CLANG_RESOURCES), "Clang's resource folder");

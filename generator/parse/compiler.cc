@@ -8,12 +8,14 @@
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/VirtualFileSystem.h>
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "generator/source/families.h"
 #include "generator/source/files.h"
 #include "generator/source/slices.h"
 
@@ -78,8 +80,10 @@ void Remarks::HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clan
   llvm::SmallString<256> message;
   info.FormatDiagnostic(message);
   Remark remark{Diagnostic::Severity::error, {}, message.str().str(), "", {}};
-  if (info.hasSourceManager() && info.getLocation().isValid())
+  if (info.hasSourceManager() && info.getLocation().isValid()) {
     remark.where = parsed_.token(info.getSourceManager(), info.getLocation());
+    if (remark.where.file == 0) remark.where = end_of_spec_before(info.getSourceManager(), info.getLocation());
+  }
   if (level >= clang::DiagnosticsEngine::Error) remark.fix = find_fix(info);
   if (level == clang::DiagnosticsEngine::Note) {
     remark.severity = Diagnostic::Severity::note;
@@ -92,6 +96,24 @@ void Remarks::HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clan
   } else if (level >= clang::DiagnosticsEngine::Error) {
     parsed_.remarks.push_back(std::move(remark));
   }
+}
+
+SourceSpan Remarks::end_of_spec_before(const clang::SourceManager& manager, clang::SourceLocation location) const {
+  const auto [file, offset] = manager.getDecomposedLoc(manager.getFileLoc(location));
+  if (file != manager.getMainFileID()) return {};
+  const llvm::StringRef before = manager.getBufferData(file).substr(0, offset);
+  SourceSpan end;
+  size_t last = 0;
+  for (uint32_t index = 1; index < parsed_.sources.size(); ++index) {
+    const SourceFile& source = parsed_.sources[index];
+    const size_t at =
+        before.rfind("#include \"" + spec_name(std::filesystem::path(source.path).stem().string()) + "\"");
+    if (source.absolute.empty() || at == llvm::StringRef::npos || (end.file != 0 && at < last)) continue;
+    last = at;
+    const auto size = static_cast<uint32_t>(source.text.find_last_not_of(" \n") + 1);
+    end = {index, size, size};
+  }
+  return end;
 }
 
 std::vector<Edit> Remarks::find_fix(const clang::Diagnostic& info) const {

@@ -12,6 +12,8 @@
 
 namespace clang {
 class CompilerInstance;
+class SourceLocation;
+class SourceManager;
 }  // namespace clang
 
 namespace modgen {
@@ -24,6 +26,9 @@ class Remarks : public clang::DiagnosticConsumer {
   void HandleDiagnostic(clang::DiagnosticsEngine::Level level, const clang::Diagnostic& info) override;
 
  private:
+  /// The end of the spec that the main file includes before `location`: an error about the end of a spec is at the
+  /// token after it. No file if `location` is not in the main file.
+  SourceSpan end_of_spec_before(const clang::SourceManager& manager, clang::SourceLocation location) const;
   /// Clang's fix-it, if it only edits project files.
   std::vector<Edit> find_fix(const clang::Diagnostic& info) const;
 

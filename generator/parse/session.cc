@@ -36,9 +36,9 @@ std::string numbered(const char* folder, size_t index) { return folder + std::to
 
 std::string marker(const char* name) { return std::string("namespace ") + name + " {}\n;\n"; }
 
-/// Counts open tokens: those after the last semicolon of each enclosing bracket or brace, without tokens in closed
-/// ones. The syntax tree is never deeper than this count. Clang and the later stages recurse into code, and the stack
-/// is finite: text that would overflow it is rejected first.
+/// Counts open tokens: those after the last statement or declaration of each enclosing bracket or brace, without tokens
+/// in closed ones. The syntax tree is never deeper than this count. Clang and the later stages recurse into code, and
+/// the stack is finite: text that would overflow it is rejected first.
 class Nesting {
  public:
   /// Many times the depth that models need.
@@ -46,6 +46,8 @@ class Nesting {
 
   /// Consumes the next token and returns the number of open tokens.
   size_t add(clang::tok::TokenKind kind) {
+    // `{…}` before a word ends a statement or declaration, such as a function.
+    if (std::exchange(is_after_brace_, kind == clang::tok::r_brace) && begins(kind)) end();
     switch (kind) {
       case clang::tok::l_paren:
       case clang::tok::l_square:
@@ -61,7 +63,7 @@ class Nesting {
         }
         break;
       case clang::tok::semi:
-        open_ = around_.empty() ? 0 : around_.back() + 1;
+        end();
         break;
       default:
         ++open_;
@@ -70,6 +72,14 @@ class Nesting {
   }
 
  private:
+  /// Whether a token after a closing brace begins a statement or declaration.
+  static bool begins(clang::tok::TokenKind kind) {
+    const bool is_word = clang::tok::isAnyIdentifier(kind) || clang::tok::getKeywordSpelling(kind);
+    return is_word && kind != clang::tok::kw_else && kind != clang::tok::kw_while && kind != clang::tok::kw_catch;
+  }
+  void end() { open_ = around_.empty() ? 0 : around_.back() + 1; }
+
+  bool is_after_brace_ = false;
   size_t open_ = 0;
   std::vector<size_t> around_;  // open tokens before each unclosed bracket and brace
 };

@@ -1,9 +1,24 @@
 #include "generator/source/diagnostic.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace modgen {
+
+namespace {
+
+/// The part of a source line that is shown, at most some screen lines around `column`, which becomes that in the part.
+std::string_view shown_part(std::string_view line, uint32_t& column) {
+  constexpr uint32_t kMost = 400;
+  if (line.size() <= kMost) return line;
+  uint32_t first = column > kMost / 2 ? column - kMost / 2 : 0;
+  while (first < line.size() && (static_cast<unsigned char>(line[first]) & 0xC0) == 0x80) ++first;
+  column -= std::min(column, first);
+  return line.substr(std::min<size_t>(first, line.size()), kMost);
+}
+
+}  // namespace
 
 std::string to_text(const Diagnostic& diagnostic) {
   constexpr const char* kNames[] = {"error", "warning", "note"};
@@ -16,10 +31,12 @@ std::string to_text(const Diagnostic& diagnostic) {
   }
   text += std::string(kNames[static_cast<int>(diagnostic.severity)]) + ": " + diagnostic.message + "\n";
   if (where.line) {
-    text += "  " + where.source_line + "\n  ";
+    uint32_t column = where.column;
+    const std::string_view line = shown_part(where.source_line, column);
+    text.append("  ").append(line).append("\n  ");
     // Keeps the caret's column under tabs and multi-byte characters.
-    for (uint32_t i = 0; i + 1 < where.column && i < where.source_line.size(); ++i) {
-      const auto byte = static_cast<unsigned char>(where.source_line[i]);
+    for (uint32_t i = 0; i + 1 < column && i < line.size(); ++i) {
+      const auto byte = static_cast<unsigned char>(line[i]);
       if (byte == '\t')
         text += '\t';
       else if ((byte & 0xC0) != 0x80)

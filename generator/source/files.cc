@@ -1,16 +1,19 @@
 #include "generator/source/files.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -24,12 +27,44 @@ namespace {
   throw std::runtime_error(path.string() + ": " + what + ": " + std::strerror(error));
 }
 
-/// A temporary file next to its destination. commit() moves it there; otherwise it is removed.
+/// Whether `name` is that of a temporary file: "llama.h.new-4711-0".
+bool is_temporary(std::string_view name) {
+  const auto drop_number = [&] {
+    while (!name.empty() && std::isdigit(static_cast<unsigned char>(name.back()))) name.remove_suffix(1);
+  };
+  drop_number();
+  if (!name.ends_with('-')) return false;
+  name.remove_suffix(1);
+  drop_number();
+  return name.ends_with(".new-");
+}
+
+/// Removes the temporary files that killed processes left in `folder`. Those of a process that runs are locked.
+void remove_abandoned(const fs::path& folder) {
+  std::error_code unreadable;
+  for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
+    if (!is_temporary(entry.path().filename().native())) continue;
+    const FileDescriptor file(open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+    if (file.is_open() && flock(file, LOCK_EX | LOCK_NB) == 0) unlink(entry.path().c_str());
+  }
+}
+
+/// Where a file called `path` is: symbolic links stay, and what they name is replaced.
+fs::path linked(const fs::path& path) {
+  std::error_code dangling;
+  fs::path target = fs::is_symlink(path, dangling) ? fs::canonical(path, dangling) : path;
+  return dangling ? path : target;
+}
+
+/// A temporary file next to its destination. commit() moves it there, with the mode of the file that it replaces;
+/// otherwise it is removed.
 class TemporaryFile {
  public:
-  TemporaryFile(const fs::path& path, std::string_view bytes) : path_(path) {
+  TemporaryFile(const fs::path& path, std::string_view bytes) : path_(linked(path)) {
     FileDescriptor file = create();
     int error = file.is_open() ? 0 : errno;
+    if (struct stat replaced{}; !error && stat(path_.c_str(), &replaced) == 0)
+      fchmod(file, replaced.st_mode & 07777);  // some file systems have no modes
     while (!error && !bytes.empty()) {
       const ssize_t written = write(file, bytes.data(), bytes.size());
       if (written >= 0)
@@ -43,9 +78,11 @@ class TemporaryFile {
     fail(path, "cannot be written", error);
   }
   TemporaryFile(TemporaryFile&& other) noexcept
-      : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})) {}
+      : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})), lock_(std::move(other.lock_)) {}
   TemporaryFile& operator=(TemporaryFile&&) = delete;
   ~TemporaryFile() { remove(); }
+
+  fs::path folder() const { return path_.has_parent_path() ? path_.parent_path() : fs::path("."); }
 
   void commit() {
     if (rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "cannot be replaced", errno);
@@ -58,10 +95,19 @@ class TemporaryFile {
     for (int attempt = 0; attempt < 100; ++attempt) {
       std::string name = path_.string() + ".new-" + std::to_string(getpid()) + "-" + std::to_string(attempt);
       FileDescriptor file(open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-      if (file.is_open()) temporary_ = std::move(name);
-      if (file.is_open() || errno != EEXIST) return file;
+      if (!file.is_open() && errno != EEXIST) return file;
+      if (!file.is_open() || !lock(file)) continue;
+      temporary_ = std::move(name);
+      return file;
     }
     return FileDescriptor();
+  }
+  /// Locks the file until this object ends. Returns false if another process took it for an abandoned one before.
+  bool lock(const FileDescriptor& file) {
+    if (flock(file, LOCK_EX) != 0) return true;  // no locks here, so files of others are not removed either
+    lock_ = FileDescriptor(fcntl(file, F_DUPFD_CLOEXEC, 0));
+    struct stat status{};
+    return fstat(file, &status) != 0 || status.st_nlink > 0;
   }
   void remove() {
     if (!temporary_.empty()) unlink(temporary_.c_str());
@@ -69,6 +115,7 @@ class TemporaryFile {
 
   fs::path path_;
   std::string temporary_;
+  FileDescriptor lock_;  // shares the lock of the file that was written
 };
 
 /// Creates the folder of `path`. Throws if no file can be written there.
@@ -132,7 +179,9 @@ std::string read_file(const fs::path& path) {
 
 void write_file(const fs::path& path, std::string_view bytes) {
   prepare(path);
-  TemporaryFile(path, bytes).commit();
+  TemporaryFile file(path, bytes);
+  remove_abandoned(file.folder());
+  file.commit();
 }
 
 void write_files(const std::vector<std::pair<fs::path, std::string>>& files) {
@@ -141,6 +190,9 @@ void write_files(const std::vector<std::pair<fs::path, std::string>>& files) {
     prepare(path);
     files_to_commit.emplace_back(path, bytes);
   }
+  std::set<fs::path> folders;
+  for (const TemporaryFile& file : files_to_commit) folders.insert(file.folder());
+  std::ranges::for_each(folders, remove_abandoned);
   std::vector<std::pair<fs::path, std::optional<std::string>>> replaced;
   try {
     for (size_t index = 0; index < files.size(); ++index) {

@@ -45,7 +45,9 @@ std::string read_file(const std::filesystem::path& path);
 std::optional<std::string> read_file_if_any(const std::filesystem::path& path);
 
 /// Creates the file's folder if needed and replaces the file atomically, through a temporary file next to it: a reader
-/// sees either the old bytes or the new. Throws std::runtime_error, naming the file; then nothing has changed.
+/// sees either the old bytes or the new. A symbolic link stays, and what it names is replaced; the mode stays. Removes
+/// the temporary files of killed processes in that folder. Throws std::runtime_error, naming the file; then nothing has
+/// changed.
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
 /// The same for several files: all are written next to their destinations before the first is replaced. If one cannot

@@ -26,13 +26,20 @@ void Fragment::set_cause(SourceSpan cause) {
     if (piece.cause.file == kNoFile) piece.cause = cause;
 }
 
-SourceSpan Fragment::cause(size_t offset) const {
-  size_t begin = 0;
-  for (const Piece& piece : pieces_) {
-    begin += piece.text.size();
-    if (begin > offset) return piece.cause;
+size_t Fragment::piece_at(size_t offset) const {
+  if (begins_.size() != pieces_.size()) {
+    begins_.clear();
+    size_t begin = 0;
+    for (const Piece& piece : pieces_) {
+      begins_.push_back(begin);
+      begin += piece.text.size();
+    }
   }
-  return {};
+  return static_cast<size_t>(std::ranges::upper_bound(begins_, offset) - begins_.begin()) - 1;
+}
+
+SourceSpan Fragment::cause(size_t offset) const {
+  return offset < size_ ? pieces_[piece_at(offset)].cause : SourceSpan{};
 }
 
 std::string Fragment::text() const {
@@ -43,20 +50,17 @@ std::string Fragment::text() const {
 }
 
 SourceSpan Fragment::origin(size_t offset) const {
-  SourceSpan last;
-  size_t begin = 0;
-  for (const Piece& piece : pieces_) {
-    if (begin > offset) break;
-    if (piece.from.file != kNoFile) {
-      last = piece.from;
-      if (piece.verbatim) {
-        const auto inside = static_cast<uint32_t>(std::min(offset - begin, piece.text.size()));
-        last.begin = std::min(piece.from.begin + inside, piece.from.end);
-      }
-    }
-    begin += piece.text.size();
+  if (pieces_.empty()) return {};
+  size_t at = piece_at(offset);
+  while (at > 0 && pieces_[at].from.file == kNoFile) --at;
+  const Piece& piece = pieces_[at];
+  if (piece.from.file == kNoFile) return {};
+  SourceSpan from = piece.from;
+  if (piece.verbatim) {
+    const auto inside = static_cast<uint32_t>(std::min(offset - begins_[at], piece.text.size()));
+    from.begin = std::min(from.begin + inside, from.end);
   }
-  return last;
+  return from;
 }
 
 Fragment Fragment::trimmed() const {

@@ -49,8 +49,12 @@ class Fragment {
     bool verbatim = false;
     SourceSpan cause = {};
   };
+  /// Index of the piece that contains the byte at `offset`, or of the last one. There has to be a piece.
+  size_t piece_at(size_t offset) const;
+
   std::vector<Piece> pieces_;
   size_t size_ = 0;
+  mutable std::vector<size_t> begins_;  // offsets of the pieces, computed by piece_at
 };
 
 }  // namespace modgen

@@ -13,10 +13,10 @@
 
 #include "checks/records.h"
 #include "checks/unified_diff.h"
-#include "generator/build_config.h"
 #include "generator/generate.h"
 #include "generator/source/files.h"
 #include "generator/source/fixes.h"
+#include "generator/source/parsed.h"
 #include "generator/tool/commands.h"
 #include "generator/tool/suggest.h"
 
@@ -182,7 +182,8 @@ int suggest_bases() {
 }
 
 int watch_specs() {
-  modgen::WatchOptions options{{fs::canonical(root.getValue()), fs::canonical(shipped_folder())},
+  const modgen::ParseOptions folders = modgen::resolved(generate_options({}));
+  modgen::WatchOptions options{{folders.root, folders.shipped},
                                output_folder(),
                                {families.begin(), families.end()},
                                fs::read_symlink("/proc/self/exe"),
@@ -198,16 +199,15 @@ int write_compile_commands() {
   const fs::path path = compile_commands.empty() ? fs::path(root.getValue()) / "modular/compile_commands.json"
                                                  : fs::path(compile_commands.getValue());
   const std::string before = modgen::read_file_if_any(path).value_or("");
-  const fs::path torch_folder = torch.empty() ? MODGEN_TORCH : torch.getValue();
+  const modgen::ParseOptions folders = modgen::resolved(generate_options({}));
   const std::vector<std::string> specs = modgen::families_in(root.getValue());
   try {
     const fs::path holders = fs::absolute(fs::weakly_canonical(path).parent_path() / "spec_holders.inc");
     if (const std::string text = modgen::find_holders(root.getValue(), specs);
         modgen::read_file_if_any(holders).value_or("") != text)
       modgen::write_file(holders, text);
-    const std::string after = modgen::with_specs(
-        before, {fs::canonical(root.getValue()), fs::canonical(shipped_folder()), fs::canonical(torch_folder), holders},
-        specs);
+    const std::string after =
+        modgen::with_specs(before, {folders.root, folders.shipped, folders.torch, holders}, specs);
     // A link to a build folder's database stays a link.
     if (after != before) modgen::write_file(fs::weakly_canonical(path), after);
   } catch (const std::runtime_error& error) {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 #include <stdexcept>
+#include <string_view>
 
 #include "generator/source/names.h"
 #include "generator/source/slices.h"
@@ -24,6 +26,15 @@ std::string camel_case(const std::string& snake) {
   return camel;
 }
 
+/// Names that mean something else where code of a family is read: namespaces that it uses, and macros.
+bool is_taken(std::string_view name) {
+  static const std::set<std::string_view> names = {
+      "std",    "torch", "at",     "c10",    "caffe2",   "nn",     "init",    "modular",   "flattened",
+      "detail", "tp",    "fsdp",   "pp",     "dp",       "cache",  "routing", "sentences", "errno",
+      "assert", "stdin", "stdout", "stderr", "offsetof", "setjmp", "signbit", "linux",     "unix"};
+  return names.contains(name);
+}
+
 void check_names(const NewFamily& family, const std::string& prefix) {
   const auto is_lower = [](unsigned char c) { return std::islower(c) || std::isdigit(c) || c == '_'; };
   clang::IdentifierTable words(language_of_specs());
@@ -32,6 +43,11 @@ void check_names(const NewFamily& family, const std::string& prefix) {
     throw std::runtime_error(
         "'" + family.name +
         "' cannot be a family: the name has to be valid for a file and a namespace, as in my_llama");
+  if (is_taken(family.name))
+    throw std::runtime_error("'" + family.name +
+                             "' cannot be a family: its code uses a namespace or macro of that name; take another, as "
+                             "in my_" +
+                             family.name);
   if (!std::isupper(static_cast<unsigned char>(prefix[0])) ||
       !std::ranges::all_of(prefix, [](unsigned char c) { return std::isalnum(c); }))
     throw std::runtime_error("'" + prefix +

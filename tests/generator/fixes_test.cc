@@ -119,8 +119,24 @@ TEST_F(Fixes, OutsideOfTheRootAreIgnored) {
 
 TEST_F(Fixes, RejectFlagsThatWriteNothing) {
   for (const char* flag : {"--check", "--diff", "--explain", "--emit plan"})
-    EXPECT_TRUE(
-        says(modgen(in_root + "--apply-fixes --all " + flag), "--apply-fixes writes specs and cannot be combined with"));
+    EXPECT_TRUE(says(modgen(in_root + "--apply-fixes --all " + flag),
+                     "--apply-fixes writes specs and cannot be combined with"));
+}
+
+TEST_F(Fixes, AreWrittenThroughSymbolicLinksAndKeepTheMode) {
+  write("alpha",
+        "#pragma once\n#include \"modular/modular.h\"\nnamespace modular::alpha {\nMODULAR_FAMILY(Alpha);\n"
+        "#define ALPHA_SIZE 4\nstruct AlphaConfig : Config {};\n}  // namespace modular::alpha\n");
+  const fs::path spec = root / "modular/alpha.h", target = folder.path() / "kept/alpha.h";
+  fs::create_directories(target.parent_path());
+  fs::rename(spec, target);
+  fs::create_symlink(target, spec);
+  fs::permissions(target, fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read);
+  const Outcome outcome = modgen(in_root + "--apply-fixes alpha");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_TRUE(fs::is_symlink(spec));
+  EXPECT_TRUE(read_file(target).ends_with("#undef ALPHA_SIZE\n"));
+  EXPECT_EQ(fs::status(target).permissions(), fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read);
 }
 
 }  // namespace

@@ -119,6 +119,8 @@ TEST_F(NewFamily, RejectsInvalidArguments) {
        {std::pair{"Mine --from llama", "'Mine' cannot be a family"},
         std::pair{"9th --from llama", "cannot be a family"}, std::pair{"class --from llama", "cannot be a family"},
         std::pair{"a/b --from llama", "cannot be a family"},
+        std::pair{"torch --from llama", "'torch' cannot be a family: its code uses a namespace or macro of that name"},
+        std::pair{"errno --from llama", "take another, as in my_errno"},
         std::pair{"mine --from llama --prefix mine", "'mine' cannot begin the names of classes"},
         std::pair{"mine", "--new needs a family to derive from"}, std::pair{"mine --from nothing", "there is no spec"},
         std::pair{"mine --from llama --watch",

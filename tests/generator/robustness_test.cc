@@ -4,10 +4,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <functional>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "checks/digest.h"
 #include "generator/source/files.h"
@@ -188,6 +190,21 @@ TEST_F(Robustness, OneFileThatCannotBeReplacedLeavesAllUnchanged) {
   EXPECT_EQ(after, before);
 }
 
+TEST_F(Robustness, FilesOfKilledRunsAreRemovedByTheNextOne) {
+  ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
+  const auto expected = files(generated);
+  write_file(generated / "beta.h.new-4711-0", "half");
+  write_file(generated / "alpha.lock.new-4711-12", "");
+  EXPECT_EQ(modgen(in_root + "--force --all").exit_code, 0);
+  EXPECT_EQ(files(generated), expected);
+  // A process that still writes holds a lock.
+  const std::string used = (generated / "beta.h.new-1-0").string();
+  write_file(used, "half");
+  const Outcome outcome = shell("exec 9<" + used + "; flock 9; modgen --force --all " + in_root);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_TRUE(fs::exists(used));
+}
+
 TEST_F(Robustness, FullStandardOutputIsAnErrorNotADifference) {
   for (const char* arguments : {"--diff --all ", "--emit deps --all "}) {
     const Outcome outcome = shell("modgen " + (arguments + in_root) + ">/dev/full");
@@ -268,6 +285,72 @@ TEST_F(Robustness, APipeOnTheIncludePathIsSkipped) {
   ASSERT_EQ(mkfifo((root / "modular/modular/alpha.h").c_str(), 0600), 0);
   const Outcome outcome = modgen(in_root + "--all");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+TEST_F(Robustness, ACopyOfThePreludeIsNamed) {
+  fs::copy_file(MODULAR_SOURCE_DIR "/modular/modular.h", root / "modular/modular.h");
+  const Outcome outcome = modgen(in_root + "--all");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(says(outcome, fs::canonical(root).string() + "/modular/modular.h hides the prelude that modgen ships"))
+      << outcome.output;
+  EXPECT_EQ(std::ranges::count(outcome.output, '\n'), 1) << outcome.output;
+}
+
+TEST_F(Robustness, AWrongShippedTreeIsNamed) {
+  for (const char* arguments : {"--all", "--watch", "--compile-commands"}) {
+    const Outcome missing = modgen(in_root + arguments + " --shipped /nowhere");
+    EXPECT_EQ(missing.exit_code, 2);
+    EXPECT_TRUE(says(missing, "modgen's own tree /nowhere is not a folder")) << missing.output;
+    const Outcome empty = modgen(in_root + arguments + " --shipped " + folder.path().string());
+    EXPECT_EQ(empty.exit_code, 2);
+    EXPECT_TRUE(says(empty, "does not contain modular/modular.h and runtime/model/: set --shipped")) << empty.output;
+  }
+}
+
+TEST_F(Robustness, ErrorsAtTheEndOfASpecHaveAPlace) {
+  const std::string text = read_file(root / "modular/beta.h");
+  for (const std::string& broken : {text.substr(0, text.size() / 2), text + "template <", text + "struct Beta",
+                                    text + "TORCH_CHECK(", text + "R\"(open"}) {
+    write_file(root / "modular/beta.h", broken);
+    const Outcome outcome = modgen(in_root + "beta");
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_TRUE(says(outcome, "modular/beta.h:")) << outcome.output;
+    EXPECT_FALSE(outcome.output.starts_with("error: ") || says(outcome, "\nerror: ")) << outcome.output;
+  }
+}
+
+/// A spec of a class with `members`.
+std::string spec_with(const std::string& members) {
+  return "#pragma once\n#include \"modular/modular.h\"\nnamespace modular::gamma {\nMODULAR_FAMILY(Gamma);\n"
+         "class GammaBlockImpl : public Module {\n public:\n" +
+         members + "};\nTORCH_MODULE(GammaBlock);\n}  // namespace modular::gamma\n";
+}
+
+std::string repeated(int count, const std::string& before, const std::string& after) {
+  std::string text;
+  for (int index = 0; index < count; ++index) text += before + std::to_string(index) + after;
+  return text;
+}
+
+TEST_F(Robustness, LargeSpecsAreReadInTime) {
+  constexpr std::chrono::seconds kMost(20);  // ten times what a run takes on a machine without other load
+  std::string bytes(200'000, '\0');
+  uint64_t state = 1;
+  for (char& byte : bytes)
+    byte = static_cast<char>((state = state * 6364136223846793005u + 1442695040888963407u) >> 56);
+  for (const auto& [name, text, exit_code] :
+       {std::tuple{"literal", spec_with("std::string text = \"" + std::string(1'000'000, 'x') + "\";\n"), 2},
+        std::tuple{"shorter literal", spec_with("std::string text = \"" + std::string(99'000, 'x') + "\";\n"), 0},
+        std::tuple{"fields", spec_with(repeated(20'000, "double x", " = 1.0;\n")), 0},
+        std::tuple{"methods", spec_with(repeated(1'000, "double f", "() { return 1.0; }\n")), 0},
+        std::tuple{"random bytes", bytes, 2}}) {
+    write_file(root / "modular/gamma.h", text);
+    const auto start = std::chrono::steady_clock::now();
+    const Outcome outcome = modgen(in_root + "gamma");
+    EXPECT_LT(std::chrono::steady_clock::now() - start, kMost) << name;
+    EXPECT_LT(outcome.output.size(), 100'000u) << name;
+    EXPECT_EQ(outcome.exit_code, exit_code) << name << outcome.output.substr(0, 1000);
+  }
 }
 
 TEST_F(Robustness, LineEndingsOfSpecsDoNotReachTheOutputs) {

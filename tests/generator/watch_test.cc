@@ -118,6 +118,22 @@ TEST_F(Watch, WatchesOnlyTheNamedFamilies) {
   EXPECT_EQ(watcher.end_with(SIGINT), 0);
 }
 
+TEST_F(Watch, SurvivesARenamedFolder) {
+  use("golden/alias_and_inferred_classes");
+  ASSERT_EQ(modgen(in_root + "--all").exit_code, 0);
+  Watcher watcher(in_root);
+  watcher.read_to("modgen: watching ");
+  fs::rename(root / "modular", root / "aside");
+  watcher.read_to("modular is gone; waiting for it");
+  const std::string beta = read_file(root / "aside/beta.h");
+  write_file(root / "aside/beta.h", beta + "// while it was aside\n");
+  fs::rename(root / "aside", root / "modular");
+  watcher.read_to("beta.h: generated");
+  write("alpha", spec("alpha") + "// afterwards\n");
+  watcher.read_to("alpha.h: generated");
+  EXPECT_EQ(watcher.end_with(SIGINT), 0);
+}
+
 TEST_F(Watch, ReportsAMissingFolder) {
   const Outcome outcome = modgen(in_root + "--watch");
   EXPECT_EQ(outcome.exit_code, 2);
