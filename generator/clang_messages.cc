@@ -242,22 +242,35 @@ void advise(Remark& remark, const Parsed& parsed, const SpecTexts& specs, const 
   }
 }
 
-/// Drops errors that repeat a name that is not declared, or that follow from a member's unknown type. Of a repeated
-/// name, the error at a type is kept, else the first one; those that can be mended are all kept.
+/// The name before the `::` before a remark; empty if there is none.
+std::string qualifier(const Remark& remark, const Parsed& parsed) {
+  const std::string& text = parsed.sources[remark.where.file].text;
+  const uint32_t at = remark.where.begin;
+  return at >= 2 && text.compare(at - 2, 2, "::") == 0 ? name_before(text, at - 2) : "";
+}
+
+/// Drops errors that repeat a name that is not declared or that look into it, and those that follow from a member's
+/// unknown type. Of a repeated name, the error at a type is kept, else the first one; those that can be mended are all
+/// kept.
 void drop_consequences(Parsed& parsed) {
   std::vector<Remark>& remarks = parsed.remarks;
   std::set<uint32_t> without_type;  // files
-  std::set<std::pair<uint32_t, std::string>> types, seen;
-  for (const Remark& remark : remarks)
+  std::set<std::pair<uint32_t, std::string>> names, types, seen;
+  for (const Remark& remark : remarks) {
+    names.emplace(remark.where.file, undeclared_name(remark, parsed));
     if (names_no_type(remark.message)) {
       without_type.insert(remark.where.file);
       types.emplace(remark.where.file, undeclared_name(remark, parsed));
     }
+  }
   std::erase_if(remarks, [&](const Remark& remark) {
     if (remark.severity != Diagnostic::Severity::error || !remark.fix.empty()) return false;
     // A class with a member of an unknown type is not a module to Clang.
     if (remark.message.starts_with("no matching member function for call to 'register_"))
       return without_type.count(remark.where.file) != 0;
+    if (const std::string around = qualifier(remark, parsed);
+        !around.empty() && names.count({remark.where.file, around}))
+      return true;
     const std::pair key(remark.where.file, undeclared_name(remark, parsed));
     if (key.second.empty()) return false;
     return (types.count(key) && !names_no_type(remark.message)) || !seen.insert(key).second;

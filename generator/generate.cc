@@ -126,7 +126,7 @@ ParseOptions resolved(const GenerateOptions& options) {
   if (!fs::exists(result.shipped / prelude) || !fs::is_directory(result.shipped / fs::path("runtime/model")))
     throw std::runtime_error("modgen's own tree " + result.shipped + " does not contain " + prelude.string() +
                              " and runtime/model/: set --shipped to the tree that does");
-  if (result.root != result.shipped && fs::exists(result.root / prelude))
+  if (fs::exists(result.root / prelude) && !fs::equivalent(result.root / prelude, result.shipped / prelude))
     throw std::runtime_error((result.root / prelude).string() + " hides the prelude that modgen ships, " +
                              (result.shipped / prelude).string() + ": remove it");
   result.torch = real_folder(or_else(options.torch, MODGEN_TORCH), "torch's folder");

@@ -33,6 +33,34 @@ bool is_in_place_function(const Expr& expr, std::string_view name) {
 
 }  // namespace
 
+FunctionIndex::FunctionIndex(const FamilyModel& family) {
+  const auto add = [&](const std::vector<Function>& functions) {
+    for (const Function& function : functions)
+      if (!function.is_template) by_signature_.emplace(function.signature, &function);
+  };
+  for (const auto* classes : {&family.classes, &family.inner_classes})
+    for (const Class& owner : *classes) add(owner.functions);
+  add(family.functions);
+  add(family.friends);
+  add(family.instances);
+}
+
+const Function* FunctionIndex::find(const Callee& callee) const {
+  if (callee.home != Callee::Home::family) return nullptr;
+  const auto found = by_signature_.find(callee.signature);
+  return found == by_signature_.end() ? nullptr : found->second;
+}
+
+const Function* FunctionIndex::only_method(const Class& owner, std::string_view name, size_t arguments) {
+  const Function* only = nullptr;
+  for (const Function& function : owner.functions) {
+    if (function.is_constructor || function.name != name || function.parameters.size() < arguments) continue;
+    if (only) return nullptr;
+    only = &function;
+  }
+  return only;
+}
+
 std::optional<Value> Interpreter::evaluate_forwarding(const Expr& expr) {
   if (get_home(expr) != Callee::Home::standard) return std::nullopt;
   const std::string_view name = expr.name;
