@@ -294,7 +294,7 @@ inline const Plan bloom_model_plan = {
     .divides =
         {
             {"n_head", "tp"},
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"hidden_size", "tp"},
         },
 };

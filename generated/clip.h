@@ -508,7 +508,7 @@ inline const Plan clip_model_plan = {
     .first_stack = clip_model_first_stack,
     .divides =
         {
-            {"text_config.vocab_size", "tp"},
+            {"text_config.vocab_size", "tp", Divides::uneven},
             {"text_config.num_attention_heads", "tp"},
             {"text_config.hidden_size", "tp"},
             {"text_config.intermediate_size", "tp"},

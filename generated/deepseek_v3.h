@@ -554,7 +554,7 @@ inline const Plan deepseek_v3_model_plan = {
     .last = {"norm"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_attention_heads", "tp"},
             {"moe_intermediate_size", "tp"},
             {"n_shared_experts * moe_intermediate_size", "tp"},

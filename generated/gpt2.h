@@ -297,7 +297,7 @@ inline const Plan gpt2_model_plan = {
     .last = {"ln_f"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"n_head", "tp"},
             {"n_embd", "tp"},
             {"n_inner", "tp"},

@@ -326,7 +326,7 @@ inline const Plan gpt_neox_model_plan = {
     .last = {"final_layer_norm"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_attention_heads", "tp"},
             {"intermediate_size", "tp"},
         },

@@ -529,9 +529,9 @@ inline const Plan jamba_model_plan = {
     .last = {"final_layernorm"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
+            {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
             {"hidden_size", "tp"},
         },

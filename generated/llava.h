@@ -666,9 +666,9 @@ inline const Plan llava_for_conditional_generation_plan = {
             {"vision_config.hidden_size", "tp"},
             {"vision_config.intermediate_size", "tp"},
             {"text_config.hidden_size", "tp"},
-            {"text_config.vocab_size", "tp"},
+            {"text_config.vocab_size", "tp", Divides::uneven},
             {"text_config.num_attention_heads", "tp"},
-            {"text_config.num_key_value_heads", "tp"},
+            {"text_config.num_key_value_heads", "tp", Divides::shared},
             {"text_config.intermediate_size", "tp"},
         },
 };

@@ -319,9 +319,9 @@ inline const Plan mamba2_for_causal_lm_plan = {
     .last = {"backbone.norm_f", "lm_head"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_heads", "tp"},
-            {"n_groups", "tp"},
+            {"n_groups", "tp", Divides::shared},
         },
 };
 

@@ -503,7 +503,7 @@ inline const Plan metaclip_2_model_plan = {
     .first_stack = metaclip_2_model_first_stack,
     .divides =
         {
-            {"text_config.vocab_size", "tp"},
+            {"text_config.vocab_size", "tp", Divides::uneven},
             {"text_config.num_attention_heads", "tp"},
             {"text_config.hidden_size", "tp"},
             {"text_config.intermediate_size", "tp"},

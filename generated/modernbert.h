@@ -449,7 +449,7 @@ inline const Plan modernbert_model_plan = {
     .last = {"final_norm"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_attention_heads", "tp"},
             {"hidden_size", "tp"},
             {"intermediate_size", "tp"},

@@ -782,7 +782,7 @@ inline const Plan mt5_model_plan = {
                    "decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_heads", "tp"},
             {"d_ff", "tp"},
         },
@@ -820,7 +820,7 @@ inline const Plan mt5_encoder_model_plan = {
     .everywhere = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_heads", "tp"},
             {"d_ff", "tp"},
         },

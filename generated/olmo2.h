@@ -339,9 +339,9 @@ inline const Plan olmo2_model_plan = {
     .last = {"norm"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
+            {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
 };

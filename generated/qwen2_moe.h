@@ -501,9 +501,9 @@ inline const Plan qwen2_moe_model_plan = {
     .last = {"norm"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
+            {"num_key_value_heads", "tp", Divides::shared},
             {"moe_intermediate_size", "tp"},
             {"shared_expert_intermediate_size", "tp"},
             {"intermediate_size", "tp"},

@@ -428,9 +428,9 @@ inline const Plan qwen3_model_plan = {
     .last = {"norm"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
+            {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
 };

@@ -479,9 +479,9 @@ inline const Plan qwen3_moe_model_plan = {
     .last = {"norm"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
+            {"num_key_value_heads", "tp", Divides::shared},
             {"moe_intermediate_size", "tp"},
             {"intermediate_size", "tp"},
         },

@@ -523,7 +523,7 @@ inline const Plan roberta_model_plan = {
     .last = {"pooler"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_attention_heads", "tp"},
             {"hidden_size", "tp"},
             {"intermediate_size", "tp"},

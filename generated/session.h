@@ -458,7 +458,7 @@ inline const Plan session_for_next_item_plan = {
             {"n_head", "tp"},
             {"n_embd", "tp"},
             {"n_inner", "tp"},
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
         },
 };
 

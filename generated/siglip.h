@@ -595,7 +595,7 @@ inline const Plan siglip_model_plan = {
     .first_stack = siglip_model_first_stack,
     .divides =
         {
-            {"text_config.vocab_size", "tp"},
+            {"text_config.vocab_size", "tp", Divides::uneven},
             {"text_config.num_attention_heads", "tp"},
             {"text_config.hidden_size", "tp"},
             {"text_config.intermediate_size", "tp"},

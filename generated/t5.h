@@ -792,7 +792,7 @@ inline const Plan t5_model_plan = {
                    "decoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_heads", "tp"},
             {"d_ff", "tp"},
         },
@@ -830,7 +830,7 @@ inline const Plan t5_encoder_model_plan = {
     .everywhere = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_heads", "tp"},
             {"d_ff", "tp"},
         },

@@ -147,8 +147,8 @@ bool split_over(ParameterTable& table, const Entry& entry, const AnyConfig& conf
   for (const Divides& divided : entry.plan->divides) {
     if (divided.axis != "tp") continue;
     const int64_t count = evaluate_monomial(divided.field, integers);
-    const bool is_shared = may_be_shared(divided.field) && count > 0 && tp % count == 0;
-    if (count % tp != 0 && !is_shared && !may_be_uneven(divided.field)) return false;
+    const bool is_shared = divided.otherwise == Divides::shared && count > 0 && tp % count == 0;
+    if (count % tp != 0 && !is_shared && divided.otherwise != Divides::uneven) return false;
   }
   if (!describe_uneven_splits(table, entry, config, tp).empty()) return false;
   for (const auto* tensors : {&table.parameters, &table.buffers})

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -108,6 +109,7 @@ struct EntryPlan {
     std::string field, axis;
     bool operator==(const Divides&) const = default;
   };
+    std::string otherwise = {};  // as in the runtime's Divides; empty for an error
   /// An operation whose type depends on an assumption that modgen does not check.
   struct Trust {
     std::string operation, assumption;
@@ -126,6 +128,8 @@ struct EntryPlan {
     std::string list;                // the list that is cut; empty between stacks
     std::string carried;             // the variable
     std::vector<std::string> shape;  // "batch", "seq", products of config fields; "?" for unknown sizes
+    // Config fields with counts of which each head or group serves several others, so that ranks can hold the same one.
+    std::set<std::string> shared_counts = {};
   };
   /// A stack of layers that stages divide, and the modules that only its first and last stage hold.
   struct Stack {

@@ -115,6 +115,7 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
       json.object([&] {
         json.attribute("field", divides.field);
         json.attribute("axis", divides.axis);
+        if (!divides.otherwise.empty()) json.attribute("otherwise", divides.otherwise);
       });
   });
   json.attributeArray("stage_cuts", [&] {
@@ -163,7 +164,8 @@ std::string members(const FamilyModel& family, const EntryPlan& plan) {
   if (plan.stacks.size() > 1) text += "    .first_stack = " + entry_name(family, plan.entry) + "_first_stack,\n";
   text += member("everywhere", each(plan.everywhere, quoted));
   text += member("divides", each(plan.divides, [](const EntryPlan::Divides& divides) {
-                   return "{" + quoted(divides.field) + ", " + quoted(divides.axis) + "}";
+                   return "{" + quoted(divides.field) + ", " + quoted(divides.axis) +
+                          (divides.otherwise.empty() ? "" : ", Divides::" + divides.otherwise) + "}";
                  }));
   return text;
 }

@@ -1,6 +1,7 @@
 #include "generator/weave/interpret.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "generator/weave/interpreter.h"
 
@@ -130,6 +131,7 @@ EntryPlan::Proof Interpreter::proof() const {
   }
   std::sort(proof.trusted.begin(), proof.trusted.end(),
             [](const EntryPlan::Trust& a, const EntryPlan::Trust& b) { return a.where.begin < b.where.begin; });
+  std::ranges::set_difference(serving_, separate_, std::inserter(proof.shared_counts, proof.shared_counts.end()));
   return proof;
 }
 

@@ -83,7 +83,9 @@ Value Interpreter::evaluate_plain_field(const Expr& expr, const ModuleNode& owne
     Expr own;
     own.kind = Expr::Kind::field;
     own.name = expr.name;
-    value.factors = find_factors(trace_size(owner, own));
+    const Size size = trace_size(owner, own);
+    value.factors = find_factors(size);
+    if (local) value.counts = {size.local_fields.begin(), size.local_fields.end()};
   }
   return value;
 }
@@ -99,12 +101,15 @@ Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
                   "loop over it in order: for (auto& element : *" + child.field->name + ")");
     return module_value(child);
   }
-  if (child.kind == ModuleNode::Kind::buffer) {
+  const bool is_parameter = child.kind == ModuleNode::Kind::parameter;
+  if (is_parameter)
+    read_parameters(expr, child);
+  else
     check_stage(expr, child);
-    return Value::tensor(to_type(find_partition(child, "")), false, find_constructed_rank(child.construction));
-  }
-  read_parameters(expr, child);
-  return Value::tensor(to_type(find_partition(child, "")), true, find_constructed_rank(child.construction));
+  const Partition partition = find_partition(child, "");
+  Value value = Value::tensor(to_type(partition), is_parameter, find_constructed_rank(child.construction));
+  value.counts = find_counts(child, partition);
+  return value;
 }
 
 Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
@@ -115,7 +120,10 @@ Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
     const bool is_parameter = expr.name == "weight" || expr.name == "bias";
     if (is_parameter && (node.kind == ModuleNode::Kind::linear || node.kind == ModuleNode::Kind::embedding)) {
       read_parameters(expr, node);
-      return Value::tensor(to_type(find_partition(node, expr.name)), true, expr.name == "weight" ? 2 : 1);
+      const Partition partition = find_partition(node, expr.name);
+      Value value = Value::tensor(to_type(partition), true, expr.name == "weight" ? 2 : 1);
+      value.counts = find_counts(node, partition);
+      return value;
     }
     return evaluate_plain_field(expr, node);
   }

@@ -95,6 +95,7 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
   const std::vector<Value> given = op.values;
   Value result = apply_rule(op, rule);
   if (!op.message.empty()) return report_rejection(op);
+  serving_.merge(op.serving), separate_.merge(op.separate);
   if (op.call == Call::exit || op.call == Call::sum)
     open_sum(op, result);
   else if (result.type == kPartial)

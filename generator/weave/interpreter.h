@@ -274,7 +274,8 @@ class Interpreter {
     bool alike = true;
   };
   std::map<const Expr*, Noted> noted_;
-  std::set<const Function*> interpreted_;  // only tested for membership
+  std::set<std::string> serving_, separate_;  // as in Operation
+  std::set<const Function*> interpreted_;     // only tested for membership
   Frame* frame_ = nullptr;
   std::vector<const ModuleNode*> units_;  // units whose forward is running
   const Expr* traversed_list_ = nullptr;  // range of the range-for that is being entered

@@ -161,6 +161,14 @@ ShardType to_type(const Partition& partition) {
   for (const Size& part : partition.parts)
     parts.push_back(product_text(find_factors(part).value_or(std::vector<std::string>{"?"})));
   return sharded(*partition.dim, std::move(parts));
+std::set<std::string> find_counts(const ModuleNode& layer, const Partition& partition) {
+  std::vector<Size> sizes = partition.parts;
+  if (partition.dim && sizes.empty()) sizes = {split_size(layer, *partition.dim)};
+  std::set<std::string> counts;
+  for (const Size& size : sizes) counts.insert(size.local_fields.begin(), size.local_fields.end());
+  return counts;
+}
+
 }
 
 }  // namespace modgen

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,12 @@ struct Partition {
 
 /// The partition of `layer`'s parameter "weight" or "bias", or of `layer` itself if it is a parameter or buffer.
 Partition find_partition(const ModuleNode& layer, std::string_view parameter);
+
+/// The config fields with TP_LOCAL counts that are factors of the split dimension.
+std::set<std::string> find_counts(const ModuleNode& layer, const Partition& partition);
+
+/// The parts that the annotation of `layer`'s field lists, as products of members of its parent's class.
+std::vector<Expr> find_parts(const ModuleNode& layer);
 
 /// Converts a partition to the shard type of the parameter's value.
 ShardType to_type(const Partition& partition);

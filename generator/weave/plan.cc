@@ -1,6 +1,7 @@
 #include "generator/weave/plan.h"
 
 #include <algorithm>
+#include <set>
 
 #include "generator/weave/partition.h"
 #include "generator/weave/pipeline.h"
@@ -37,6 +38,8 @@ class Planner {
     find_config();
     plan_.stacks.resize(stacks_.exist ? 2 : 1);
     for_each_node(root_, [&](const ModuleNode& node) { add(node); });
+    for (EntryPlan::Divides& rule : plan_.divides)
+      if (vocabularies_.contains(rule.field) && !counts_.contains(rule.field)) rule.otherwise = "uneven";
     if (stacks_.exist || !plan_.stacks[0].split_list.empty()) {
       check_stages();
     } else {
@@ -103,14 +106,16 @@ class Planner {
     if (!partition.dim) return;
     EntryPlan::Split split{parameter.empty() ? layer.path : layer.path_to(parameter), *partition.dim, {}};
     for (const Size& part : partition.parts) {
-      divide(part, layer.field->where, "a part of " + layer.path);
+      divide(part, layer.field->where, "a part of " + layer.path, counts_);
       split.parts.push_back(product_text(part));
     }
     // A layer size that is not a product adds no rule to the plan: the runtime checks the size of every split
     // parameter against the mesh before a rank starts.
     const Size size = split_size(layer, *partition.dim);
+    const bool is_vocabulary = split_annotation(layer.field->annotations)->kind == AnnotationKind::tp_vocab;
+    std::set<std::string> ignored;
     if (partition.parts.empty() && (size.known || parameter.empty()))
-      divide(size, layer.field->where, "the split size of " + layer.path);
+      divide(size, layer.field->where, "the split size of " + layer.path, is_vocabulary ? vocabularies_ : ignored);
     // Alternatives of a OneOf may have parameters of the same name.
     if (std::ranges::find(plan_.tensor_splits, split) == plan_.tensor_splits.end())
       plan_.tensor_splits.push_back(std::move(split));
@@ -121,11 +126,12 @@ class Planner {
       if (!find_annotation(field.annotations, AnnotationKind::tp_local)) continue;
       const Construction construction = find_construction(*node.type, field);
       divide(construction.value && !field.varies ? trace_size(node, *construction.value) : Size{{}, {}, {}, false},
-             field.where, "the count " + field.name);
+             field.where, "the count " + field.name, counts_);
     }
   }
 
-  void divide(const Size& size, SourceSpan where, const std::string& what) {
+  /// Adds the fields that tp has to divide to the plan and to `kind`.
+  void divide(const Size& size, SourceSpan where, const std::string& what, std::set<std::string>& kind) {
     // If a count among the factors is split, the other factors are unrestricted.
     std::vector<std::string> fields = size.local_fields;
     if (fields.empty() && size.known && !size.config_fields.empty()) fields = {product_text(size.config_fields)};
@@ -136,6 +142,7 @@ class Planner {
       return;
     }
     for (const std::string& field : fields) {
+      kind.insert(field);
       const bool known = std::any_of(plan_.divides.begin(), plan_.divides.end(),
                                      [&](const EntryPlan::Divides& d) { return d.field == field; });
       if (!known) plan_.divides.push_back({field, "tp"});
@@ -224,6 +231,7 @@ class Planner {
   std::vector<Finding>& findings_;
   const Stacks stacks_;
   EntryPlan plan_;
+  std::set<std::string> vocabularies_, counts_;  // fields that are split by vocabulary, and by heads or within parts
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "generator/weave/rules/rules.h"
 
@@ -64,9 +65,60 @@ bool holds_local_count(const Value& value) {
   return value.kind == Value::Kind::number ? value.local : std::ranges::any_of(value.elements, holds_local_count);
 }
 
+/// Operations whose sizes may contain a count by which the result is split.
+bool resizes(std::string_view name) { return name == ".view" || name == ".reshape" || name == ".expand"; }
+
 /// Operations that read only rank-invariant properties of some operands.
 bool reads_properties_only(std::string_view name) {
   return name == ".to" || name == ".type_as" || name == "tp::gather" || name == "tp::exit";
+}
+
+/// The operands of which each head or group may serve several heads of the other operands: keys and values, and the
+/// inputs and outputs of states.
+std::vector<size_t> find_serving_operands(std::string_view name) {
+  static constexpr std::string_view attentions[] = {"attention", "scaled_dot_product_attention",
+                                                    "attention_with_biases", "attention_with_sinks"};
+  if (std::ranges::find(attentions, name) != std::end(attentions)) return {1, 2};
+  return name == "state_space_duality" ? std::vector<size_t>{3, 4} : std::vector<size_t>();
+}
+
+void collect_counts(const Value& value, std::set<std::string>& counts) {
+  counts.insert(value.counts.begin(), value.counts.end());
+  for (const Value& element : value.elements) collect_counts(element, counts);
+}
+
+/// Sets `counts` of the split values and tp-local numbers in `result` that have none.
+void give_counts(Value& result, const std::set<std::string>& counts) {
+  if (!is_split(result) && !result.local)
+    result.counts.clear();
+  else if (result.counts.empty())
+    result.counts = counts;
+  for (Value& element : result.elements) give_counts(element, counts);
+}
+
+/// Follows counts from the operands `given` to `result`. A count stays shareable while each head is computed by itself
+/// and ends as one that serves others. It does not if the result depends on all heads, if a rank's share of it meets
+/// another count, or if the number of a head matters.
+void follow_counts(Operation& op, const std::vector<Value>& given, Value& result) {
+  const std::vector<size_t> serving = find_serving_operands(op.name);
+  const bool is_number = result.kind == Value::Kind::number, is_view = resizes(op.name);
+  const bool reads_index = op.call == Call::dropout || op.call == Call::alibi_slopes;
+  std::set<std::string> counts, sizes;
+  bool is_lost = op.name == "op %" || reads_index || (is_tensor(result) && !is_split(result));
+  const size_t read = op.name == ".to" || op.name == ".type_as" ? 1 : given.size();  // the others give only a type
+  for (size_t i = 0; i < read; ++i) {
+    is_lost |= is_number && given[i].local && !result.local;
+    if (std::ranges::find(serving, i) != serving.end())
+      collect_counts(given[i], op.serving);
+    else if (is_view && i > 0)
+      collect_counts(given[i], sizes);
+    else if (given[i].kind != Value::Kind::number || is_number || reads_index)
+      collect_counts(given[i], counts);
+  }
+  is_lost |= !counts.empty() && !sizes.empty() && counts != sizes;
+  counts.insert(sizes.begin(), sizes.end());
+  give_counts(result, counts);
+  if (is_lost) op.separate = std::move(counts);
 }
 
 }  // namespace
@@ -77,6 +129,7 @@ Value apply_rule(Operation& op, Rule rule) {
                      "compute the number in the constructor, where counts are global");
   const std::vector<Value> given = op.values;
   Value result = rule(op);
+  if (op.message.empty()) follow_counts(op, given, result);
   if (!op.message.empty() || op.call != Call::none || !is_tensor(result) || reads_properties_only(op.name))
     return result;
   for (const Value& value : given) {

@@ -187,6 +187,7 @@ Value join(const Value& one, const Value& other) {
       if (one.rank != other.rank) result.rank.reset();
       if (one.last_size != other.last_size) result.last_size.clear();
       if (one.split_size != other.split_size) result.split_size.clear();
+      result.counts.insert(other.counts.begin(), other.counts.end());
       if (one.summands.empty() || other.summands.empty())
         result.summands.clear();
       else
@@ -201,6 +202,7 @@ Value join(const Value& one, const Value& other) {
       if (one.known != other.known) result.known.reset();
       if (one.factors != other.factors) result.factors.reset();
       if (one.terms != other.terms) result.terms.clear();
+      result.counts.insert(other.counts.begin(), other.counts.end());
       return result;
     case Kind::tuple:
     case Kind::list:

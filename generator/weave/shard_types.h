@@ -61,6 +61,9 @@ struct Value {
   std::vector<int64_t> ones;    // dimensions known to have size 1, counted from the end
   std::string last_size;        // global size of the last dimension as a product of config fields; empty if not known
   std::string split_size;       // global size of the split dimension as a product of config fields; empty if not known
+  // Split tensors, layers and tp-local numbers: the config fields, each a TP_LOCAL count, that the split dimension or
+  // the number has as factors, or that the value was viewed by.
+  std::set<std::string> counts;
   // Partial sums: the calls whose results it adds up; empty if no exit can be inserted for them.
   std::set<const Expr*> summands;
   // Numbers.
@@ -147,6 +150,9 @@ struct Operation {
   std::vector<size_t> entered;  // operands that need a tp::enter
   std::string message, advice;  // the error if the operation is rejected
   std::string trusted;          // the unchecked assumption that the result depends on
+  // Config fields with counts of heads or groups: those that each serve several heads of the result, so that ranks can
+  // hold the same one; and those of which every rank has to hold its own.
+  std::set<std::string> serving, separate;
 
   /// Rejects the operation.
   Value reject(std::string message, std::string advice = "");

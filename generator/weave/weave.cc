@@ -75,6 +75,12 @@ std::vector<Tree> module_trees(const FamilyModel& family) {
 }
 
 /// The plans of the family's classes that entries hold as members. Entries state most of their rows through them.
+/// Marks the counts of `plan` of which ranks can hold the same heads or groups.
+void share(EntryPlan& plan, const std::set<std::string>& counts) {
+  for (EntryPlan::Divides& rule : plan.divides)
+    if (rule.otherwise.empty() && counts.contains(rule.field)) rule.otherwise = "shared";
+}
+
 std::vector<EntryPlan> derive_member_plans(const FamilyModel& family, const std::vector<Tree>& trees) {
   std::set<const Class*> held;
   for (const Tree& tree : trees)
@@ -84,7 +90,10 @@ std::vector<EntryPlan> derive_member_plans(const FamilyModel& family, const std:
   std::vector<EntryPlan> plans;
   std::vector<Finding> reported;  // for the entries already
   for (const Tree& tree : trees)
-    if (held.contains(tree.root->type)) plans.push_back(derive_plan(family, *tree.root, reported));
+    if (held.contains(tree.root->type)) {
+      plans.push_back(derive_plan(family, *tree.root, reported));
+      for (const EntryPlan& entry : family.plans) share(plans.back(), entry.proof.shared_counts);
+    }
   return plans;
 }
 
@@ -134,6 +143,7 @@ std::vector<Finding> weave(FamilyModel& family) {
     EntryPlan& plan = plans.emplace_back(derive_plan(family, *tree.root, findings));
     plan.proof = std::move(run.proofs[plans.size() - 1]);
     plan.cuts = stage_cuts(*tree.root, run.interpretation);
+    share(plan, plan.proof.shared_counts);
     if (findings.empty() && run.findings.empty()) check_traversals(*tree.root, run.interpretation, findings);
   }
   if (findings.empty()) check_ties(family, findings);

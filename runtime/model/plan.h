@@ -26,11 +26,18 @@ struct Tie {
   std::string flag;
 };
 
-/// A config field, or a product of fields such as "n_shared_experts * moe_intermediate_size", that must be divisible by
-/// the size of a mesh axis.
+/// A config field, or a product of fields such as "n_shared_experts * moe_intermediate_size", that the size of a mesh
+/// axis has to divide.
 struct Divides {
+  /// What happens if it does not.
+  enum Otherwise {
+    error,   // the model cannot run
+    shared,  // a count of heads or groups that serve several others: ranks hold the same one if there are more ranks
+    uneven,  // a vocabulary: the last ranks hold fewer rows
+  };
   std::string field;
   std::string axis;
+  Otherwise otherwise = error;
 };
 
 /// A stack of layers that pipeline stages are cut between, and the modules that only the stages at its ends hold.

@@ -197,10 +197,10 @@ void show_plan(const PlanArguments& arguments, int64_t world_size) {
     print_result("  memory      {:.1f} MiB of parallel.memory = {}{}\n", mebibytes(static_cast<double>(plan.peak())),
                  memory, plan.peak() > get_bytes(memory).value() ? ": too much, training is rejected" : "");
   print_result("\n{}{}\n{}\n", memory_table(plan), traffic_table(plan), units_table(units));
-  for (const auto& [field, axis] : config.network.entry->plan->divides)
-    if (!may_be_uneven(field))
-      print_result("  {} must divide model.config.{}{}\n", axis, field,
-                   may_be_shared(field) ? " or be a multiple of it" : "");
+  for (const Divides& rule : config.network.entry->plan->divides)
+    if (rule.otherwise != Divides::uneven)
+      print_result("  {} must divide model.config.{}{}\n", rule.axis, rule.field,
+                   rule.otherwise == Divides::shared ? " or be a multiple of it" : "");
 }
 
 }  // namespace

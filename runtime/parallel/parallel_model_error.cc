@@ -23,8 +23,8 @@ std::string indivisible(const Plan& plan, const AnyConfig& config, const MeshSha
                           ", which does not exist");
     const int64_t size = evaluate_monomial(rule.field, integers);
     const int64_t ranks = shape.size[static_cast<size_t>(axis - kAxisNames.begin())];
-    if (size % ranks == 0 || (rule.axis == "tp" && may_be_uneven(rule.field))) continue;
-    const bool shared = rule.axis == "tp" && may_be_shared(rule.field);
+    if (size % ranks == 0 || rule.otherwise == Divides::uneven) continue;
+    const bool shared = rule.otherwise == Divides::shared;
     if (shared && size > 0 && ranks % size == 0) continue;
     return fmt::format("{} = {} cannot be split over {} = {}: choose a {} that divides it{}", rule.field, size,
                        rule.axis, ranks, rule.axis, shared ? " or is a multiple of it" : "");

@@ -674,6 +674,31 @@ TEST(ShardRules, LossOverASampleOfClasses) {
                  {full(3), split(1, 2), full(1), targets, temperature});
 }
 
+/// `value`, which depends on these tp-local counts.
+Value counted(Value value, std::set<std::string> counts) {
+  value.counts = std::move(counts);
+  return value;
+}
+
+TEST(ShardRules, HeadsThatServeOthersAreFollowed) {
+  using Counts = std::set<std::string>;
+  const Value query = counted(split(1, 4), {"heads"}), key = counted(split(1, 4), {"groups"});
+  const Applied attended("attention", {query, key, key, Value(), count()});
+  EXPECT_EQ(attended.op.serving, Counts{"groups"});
+  EXPECT_EQ(attended.op.separate, Counts());
+  EXPECT_EQ(attended.result.counts, Counts{"heads"});
+  EXPECT_EQ(Applied(".transpose", {key, literal(1), literal(2)}).result.counts, Counts{"groups"});
+  EXPECT_EQ(Applied(".sum", {key, literal(1)}).op.separate, Counts{"groups"}) << "every head counts once";
+  const Value sizes = list({size(0), size(1), counted(factors({"heads"}, true), {"heads"}), factors({"head_dim"})});
+  const Value keys = counted(split(2, 5), {"groups"});
+  EXPECT_EQ(Applied(".reshape", {keys, sizes}).op.separate, (Counts{"groups", "heads"}))
+      << "a rank's share of the groups is not its share of the heads";
+  EXPECT_EQ(Applied(".view", {split(2, 3), sizes}).op.separate, Counts());
+  EXPECT_EQ(Applied(".view", {split(2, 3), sizes}).result.counts, Counts{"heads"});
+  const Value heads = counted(count(true), {"heads"}), groups = counted(count(true), {"groups"});
+  EXPECT_EQ(Applied("op /", {heads, groups}, "long").op.separate, (Counts{"groups", "heads"}));
+}
+
 TEST(ShardRules, UnknownDimensionsAreNotTheDefault) {
   EXPECT_REFUSED("no rule", ".softmax", {split(2, 4), count()});
   EXPECT_REFUSED("no rule", ".select", {split(2, 4), count(), literal(0)});

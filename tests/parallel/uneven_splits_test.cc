@@ -9,6 +9,8 @@
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parallel_model.h"
 #include "runtime/parallel/tensor/tensor_parallel.h"
+#include "tests/generator/golden/parallel/generated/grouped_heads.h"
+#include "tests/generator/golden/parallel/generated/renamed_heads.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
@@ -95,6 +97,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"GPT2LMHeadModel", mesh(2, 1, 2), gpt2(63)}, Case{"Mamba2ForCausalLM", mesh(2), mamba2(1, 62)},
         Case{"Mamba2ForCausalLM", mesh(4), mamba2(2, 63)}),
     [](const auto& info) { return name_for(info.param); });
+
+TEST(UnevenSplits, TrainTheSameWithAHeadCountOfAnotherName) {
+  Fields renamed = fields(2, 63);
+  renamed["groups_of_heads"] = int64_t{1};
+  expect_same_training("RenamedHeadsForCausalLM", mesh(4), {{.name = "plain", .fields = renamed}});
+}
 
 TEST(UnevenSplits, TrainTheSameWithAdafactor) {
   expect_same_training("Phi3ForCausalLM", mesh(4),
@@ -222,6 +230,10 @@ TEST(UnevenSplits, RejectsWhatCannotBeShared) {
             "num_key_value_heads = 2 cannot be split over tp = 3: choose a tp that divides it or is a multiple of it");
   EXPECT_EQ(error("LlamaForCausalLM", fields(1, 63), 8),
             "num_attention_heads = 4 cannot be split over tp = 8: choose a tp that divides it");
+  // A rank with a part of a group's queries has no use for the group's interleaved layer.
+  EXPECT_EQ(error("GroupedHeadsForCausalLM", fields(2, 63), 2), "");
+  EXPECT_EQ(error("GroupedHeadsForCausalLM", fields(2, 63), 4),
+            "num_key_value_heads = 2 cannot be split over tp = 4: choose a tp that divides it");
   // Ranks cannot share a head whose results are summed, such as a query head.
   Plan plan = *get_entry("LlamaForCausalLM").plan;
   for (TensorSplit& split : plan.tensor_splits)

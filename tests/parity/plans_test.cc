@@ -54,7 +54,12 @@ Json to_json(const Plan& plan) {
   };
   if (plan.first_stack) add(*plan.first_stack);
   if (plan.first_stack || !plan.split_list.empty()) add({plan.split_list, plan.first, plan.last});
-  for (const Divides& rule : plan.divides) divides.push_back({{"field", rule.field}, {"axis", rule.axis}});
+  for (const Divides& rule : plan.divides) {
+    Json& row = divides.emplace_back(Json{{"field", rule.field}, {"axis", rule.axis}});
+    if (rule.otherwise != Divides::error) row["otherwise"] = rule.otherwise == Divides::shared ? "shared" : "uneven";
+  }
+  for (const ExpertWeights& weights : plan.experts)
+    experts.push_back({{"parameter", weights.parameter}, {"chosen", weights.chosen}});
   return {{"units", plan.units}, {"tensor_splits", splits},       {"ties", ties},
           {"towers", stacks},    {"everywhere", plan.everywhere}, {"divides", divides}};
 }

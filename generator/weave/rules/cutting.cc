@@ -49,6 +49,7 @@ std::optional<std::vector<Value>> take_runs(const Value& x, const std::vector<Va
     if (!size.local || run.empty()) return std::nullopt;
     named.insert(named.end(), run.begin(), run.end());
     pieces.push_back(take_piece(x, run));
+    if (!size.counts.empty()) pieces.back().counts = size.counts;
   }
   return named == x.type.parts ? std::optional(std::move(pieces)) : std::nullopt;
 }

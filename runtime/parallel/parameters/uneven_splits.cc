@@ -10,38 +10,25 @@
 #include "runtime/parallel/parameters/meta_construction.h"
 
 namespace modular {
-namespace {
-
-/// Fields are identified by their names in config.json; fields of a nested config by the last component.
-bool is_named(std::string_view field, std::string_view name) {
-  return field == name || (field.ends_with(name) && field[field.size() - name.size() - 1] == '.');
-}
-
-}  // namespace
-
-bool may_be_shared(std::string_view field) {
-  return is_named(field, "num_key_value_heads") || is_named(field, "n_groups");
-}
-
-bool may_be_uneven(std::string_view field) { return is_named(field, "vocab_size"); }
 
 std::string describe_uneven_splits(ParameterTable& table, const Entry& entry, const AnyConfig& config, int64_t tp) {
   const auto integers = config_integers(config);
   for (const Divides& rule : entry.plan->divides) {
-    if (rule.axis != "tp" || !(may_be_shared(rule.field) || may_be_uneven(rule.field))) continue;
+    if (rule.axis != "tp" || rule.otherwise == Divides::error) continue;
+    const bool is_shared = rule.otherwise == Divides::shared;
     const int64_t count = evaluate_monomial(rule.field, integers);
     if (count % tp == 0) continue;
     // Builds the model with a different count to find the affected parts: with as many heads as ranks, so that each has
     // its own.
     const auto changed = config.clone();
-    set_config_integer(*changed, rule.field, may_be_shared(rule.field) ? tp : count + tp);
+    set_config_integer(*changed, rule.field, is_shared ? tp : count + tp);
     const Model other = build_on_meta(entry, *changed);
     const ParameterTable grown = parameter_table(*other.module, *entry.plan, *changed, /*stages=*/{});
     const auto describe = [&](std::vector<ModelParameter>& parameters, const std::vector<ModelParameter>& others) {
       for (size_t i = 0; i < parameters.size(); ++i) {
         ModelParameter& parameter = parameters[i];
         std::vector<int64_t> shape = parameter.global_shape;
-        const bool is_replicated = !parameter.tensor_split && may_be_uneven(rule.field);
+        const bool is_replicated = !parameter.tensor_split && !is_shared;
         if (others[i].global_shape == shape || is_replicated) continue;
         if (parameter.tensor_split) {
           const auto dim = static_cast<size_t>(*parameter.tensor_split);
@@ -49,7 +36,7 @@ std::string describe_uneven_splits(ParameterTable& table, const Entry& entry, co
         }
         // Along any other dimension than the first, a matmul sums over heads and would count a shared head several
         // times.
-        const bool is_sum = may_be_shared(rule.field) && parameter.tensor_split.value_or(0) != 0;
+        const bool is_sum = is_shared && parameter.tensor_split.value_or(0) != 0;
         if (others[i].global_shape != shape || is_sum)
           return fmt::format(
               "{} = {} cannot be split over tp = {}, because {} is not split by it along only its first dimension: "
@@ -58,7 +45,7 @@ std::string describe_uneven_splits(ParameterTable& table, const Entry& entry, co
               rule.field, count, tp, parameter.name);
         for (size_t part = 0; part < parameter.parts.size(); ++part) {
           if (others[i].parts[part].size == parameter.parts[part].size) continue;
-          if (may_be_shared(rule.field)) {
+          if (is_shared) {
             parameter.parts[part].slices = count;
           } else {
             parameter.parts[part].may_be_uneven = true;

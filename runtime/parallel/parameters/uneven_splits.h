@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "runtime/mesh/mesh.h"
@@ -14,13 +13,6 @@
 #include "runtime/parallel/step/feature.h"
 
 namespace modular {
-
-/// Whether `field` counts heads or groups that serve several heads. If there are fewer than ranks, each is replicated
-/// on all ranks that it serves.
-bool may_be_shared(std::string_view field);
-
-/// Whether `field` is a vocabulary size.
-bool may_be_uneven(std::string_view field);
 
 /// Finds the parts of `table`, the table of `entry` built from `config`, that `tp` ranks shard unevenly or replicate,
 /// and records this in the parts. Returns why they cannot be sharded; empty if they can.

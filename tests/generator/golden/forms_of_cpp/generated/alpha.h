@@ -124,7 +124,7 @@ inline const Plan alpha_for_causal_lm_plan = {
     .last = {"head"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"intermediate_size", "tp"},
         },
 };

@@ -127,7 +127,7 @@ inline const Plan beta_for_causal_lm_plan = {
     .last = {"head"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"intermediate_size", "tp"},
         },
 };

@@ -126,7 +126,7 @@ inline const Plan alpha_for_image_classification_plan = {
         },
     .divides =
         {
-            {"text_config.vocab_size", "tp"},
+            {"text_config.vocab_size", "tp", Divides::uneven},
             {"text_config.size", "tp"},
             {"vision_config.size", "tp"},
         },

@@ -127,7 +127,7 @@ inline const Plan beta_for_image_classification_plan = {
         },
     .divides =
         {
-            {"text_config.vocab_size", "tp"},
+            {"text_config.vocab_size", "tp", Divides::uneven},
             {"text_config.size", "tp"},
             {"vision_config.size", "tp"},
         },

@@ -249,8 +249,8 @@ inline const Plan by_heads_for_causal_lm_plan = {
     .divides =
         {
             {"num_attention_heads", "tp"},
-            {"vocab_size", "tp"},
-            {"num_key_value_heads", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
+            {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
 };

@@ -228,9 +228,9 @@ inline const Plan local_global_for_causal_lm_plan = {
     .last = {"model.norm", "lm_head"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
+            {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
 };

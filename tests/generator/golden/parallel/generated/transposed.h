@@ -222,7 +222,7 @@ inline const Plan transposed_for_causal_lm_plan = {
     .last = {"model.norm", "lm_head"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_attention_heads", "tp"},
             {"intermediate_size", "tp"},
         },

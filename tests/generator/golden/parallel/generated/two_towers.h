@@ -266,9 +266,9 @@ inline const Plan two_towers_for_causal_lm_plan = {
     .first_stack = two_towers_for_causal_lm_first_stack,
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_attention_heads", "tp"},
-            {"num_key_value_heads", "tp"},
+            {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
 };

@@ -81,7 +81,7 @@ inline const Plan beta_for_causal_lm_plan = {
     .last = {"head"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"hidden_size", "tp"},
         },
 };
