@@ -79,15 +79,15 @@ struct BambaConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("hidden_size", hidden_size);
-    visit("intermediate_size", intermediate_size);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
-    visit("num_key_value_heads", num_key_value_heads);
-    visit("head_dim", head_dim);
+    visit("vocab_size", vocab_size, 1);
+    visit("hidden_size", hidden_size, 1);
+    visit("intermediate_size", intermediate_size, 1);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
+    visit("num_attention_heads", num_attention_heads, 1);
+    visit("num_key_value_heads", num_key_value_heads, 1);
+    visit("head_dim", head_dim, 1);
     visit("hidden_act", hidden_act);
-    visit("max_position_embeddings", max_position_embeddings);
+    visit("max_position_embeddings", max_position_embeddings, 1);
     visit("initializer_range", initializer_range);
     visit("rms_norm_eps", rms_norm_eps);
     visit("pad_token_id", pad_token_id);
@@ -101,13 +101,13 @@ struct BambaConfig {
     visit("problem_type", problem_type);
     visit("num_logits_to_keep", num_logits_to_keep);
     visit("attn_layer_indices", attn_layer_indices);
-    visit("mamba_n_heads", mamba_n_heads);
-    visit("mamba_d_head", mamba_d_head);
+    visit("mamba_n_heads", mamba_n_heads, 1);
+    visit("mamba_d_head", mamba_d_head, 1);
     visit("mamba_n_groups", mamba_n_groups);
     visit("mamba_d_state", mamba_d_state);
-    visit("mamba_d_conv", mamba_d_conv);
+    visit("mamba_d_conv", mamba_d_conv, 1);
     visit("mamba_expand", mamba_expand);
-    visit("mamba_chunk_size", mamba_chunk_size);
+    visit("mamba_chunk_size", mamba_chunk_size, 1);
     visit("mamba_conv_bias", mamba_conv_bias);
     visit("mamba_proj_bias", mamba_proj_bias);
     visit("time_step_limit", time_step_limit);

@@ -37,16 +37,16 @@ struct BloomConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("hidden_size", hidden_size);
-    visit("n_layer", n_layer);
-    visit("n_head", n_head);
+    visit("vocab_size", vocab_size, 1);
+    visit("hidden_size", hidden_size, 1);
+    visit("n_layer", n_layer, 1, 2048);
+    visit("n_head", n_head, 1);
     visit("layer_norm_epsilon", layer_norm_epsilon);
     visit("initializer_range", initializer_range);
     visit("pad_token_id", pad_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("classifier_dropout", classifier_dropout);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
     visit("apply_residual_connection_post_layernorm", apply_residual_connection_post_layernorm);
     visit("hidden_dropout", hidden_dropout);

@@ -85,15 +85,15 @@ struct DeepseekV3Config {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("hidden_size", hidden_size);
-    visit("intermediate_size", intermediate_size);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
-    visit("num_key_value_heads", num_key_value_heads);
-    visit("head_dim", head_dim);
+    visit("vocab_size", vocab_size, 1);
+    visit("hidden_size", hidden_size, 1);
+    visit("intermediate_size", intermediate_size, 1);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
+    visit("num_attention_heads", num_attention_heads, 1);
+    visit("num_key_value_heads", num_key_value_heads, 1);
+    visit("head_dim", head_dim, 1);
     visit("hidden_act", hidden_act);
-    visit("max_position_embeddings", max_position_embeddings);
+    visit("max_position_embeddings", max_position_embeddings, 1);
     visit("initializer_range", initializer_range);
     visit("rms_norm_eps", rms_norm_eps);
     visit("pad_token_id", pad_token_id);
@@ -102,23 +102,23 @@ struct DeepseekV3Config {
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
     visit("classifier_dropout", classifier_dropout);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
     visit("first_k_dense_replace", first_k_dense_replace);
-    visit("kv_lora_rank", kv_lora_rank);
-    visit("q_lora_rank", q_lora_rank);
-    visit("n_group", n_group);
-    visit("n_routed_experts", n_routed_experts);
+    visit("kv_lora_rank", kv_lora_rank, 1);
+    visit("q_lora_rank", q_lora_rank, 1);
+    visit("n_group", n_group, 1);
+    visit("n_routed_experts", n_routed_experts, 1, 2048);
     visit("output_router_logits", output_router_logits);
-    visit("n_shared_experts", n_shared_experts);
+    visit("n_shared_experts", n_shared_experts, 1);
     visit("qk_nope_head_dim", qk_nope_head_dim);
     visit("qk_rope_head_dim", qk_rope_head_dim);
     visit("routed_scaling_factor", routed_scaling_factor);
-    visit("topk_group", topk_group);
+    visit("topk_group", topk_group, 1);
     visit("norm_topk_prob", norm_topk_prob);
-    visit("v_head_dim", v_head_dim);
-    visit("num_experts_per_tok", num_experts_per_tok);
-    visit("moe_intermediate_size", moe_intermediate_size);
+    visit("v_head_dim", v_head_dim, 1);
+    visit("num_experts_per_tok", num_experts_per_tok, 1);
+    visit("moe_intermediate_size", moe_intermediate_size, 1);
     visit("rope_interleave", rope_interleave);
   }
 };

@@ -63,15 +63,15 @@ struct Gemma3Config {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("hidden_size", hidden_size);
-    visit("intermediate_size", intermediate_size);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
-    visit("num_key_value_heads", num_key_value_heads);
-    visit("head_dim", head_dim);
+    visit("vocab_size", vocab_size, 1);
+    visit("hidden_size", hidden_size, 1);
+    visit("intermediate_size", intermediate_size, 1);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
+    visit("num_attention_heads", num_attention_heads, 1);
+    visit("num_key_value_heads", num_key_value_heads, 1);
+    visit("head_dim", head_dim, 1);
     visit("hidden_activation", hidden_activation);
-    visit("max_position_embeddings", max_position_embeddings);
+    visit("max_position_embeddings", max_position_embeddings, 1);
     visit("initializer_range", initializer_range);
     visit("rms_norm_eps", rms_norm_eps);
     visit("pad_token_id", pad_token_id);
@@ -80,7 +80,7 @@ struct Gemma3Config {
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
     visit("classifier_dropout", classifier_dropout);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
     visit("use_bidirectional_attention", use_bidirectional_attention);
     visit("query_pre_attn_scalar", query_pre_attn_scalar);
@@ -88,7 +88,7 @@ struct Gemma3Config {
     visit("layer_types", layer_types);
     visit("final_logit_softcapping", final_logit_softcapping);
     visit("attn_logit_softcapping", attn_logit_softcapping);
-    visit("sliding_window_pattern", sliding_window_pattern);
+    visit("sliding_window_pattern", sliding_window_pattern, 1);
   }
 };
 

@@ -41,12 +41,12 @@ struct GPT2Config {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("n_positions", n_positions);
-    visit("n_embd", n_embd);
-    visit("n_layer", n_layer);
-    visit("n_head", n_head);
-    visit("n_inner", n_inner);
+    visit("vocab_size", vocab_size, 1);
+    visit("n_positions", n_positions, 1);
+    visit("n_embd", n_embd, 1);
+    visit("n_layer", n_layer, 1, 2048);
+    visit("n_head", n_head, 1);
+    visit("n_inner", n_inner, 1);
     visit("activation_function", activation_function);
     visit("resid_pdrop", resid_pdrop);
     visit("embd_pdrop", embd_pdrop);
@@ -60,7 +60,7 @@ struct GPT2Config {
     visit("pad_token_id", pad_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("classifier_dropout", classifier_dropout);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
   }
 };

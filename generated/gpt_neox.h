@@ -44,14 +44,14 @@ struct GPTNeoXConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("hidden_size", hidden_size);
-    visit("intermediate_size", intermediate_size);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
-    visit("head_dim", head_dim);
+    visit("vocab_size", vocab_size, 1);
+    visit("hidden_size", hidden_size, 1);
+    visit("intermediate_size", intermediate_size, 1);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
+    visit("num_attention_heads", num_attention_heads, 1);
+    visit("head_dim", head_dim, 1);
     visit("hidden_act", hidden_act);
-    visit("max_position_embeddings", max_position_embeddings);
+    visit("max_position_embeddings", max_position_embeddings, 1);
     visit("initializer_range", initializer_range);
     visit("layer_norm_eps", layer_norm_eps);
     visit("pad_token_id", pad_token_id);
@@ -60,7 +60,7 @@ struct GPTNeoXConfig {
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
     visit("classifier_dropout", classifier_dropout);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
     visit("hidden_dropout", hidden_dropout);
     visit("use_parallel_residual", use_parallel_residual);

@@ -86,13 +86,13 @@ struct JambaConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("hidden_size", hidden_size);
-    visit("intermediate_size", intermediate_size);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
-    visit("num_key_value_heads", num_key_value_heads);
-    visit("head_dim", head_dim);
+    visit("vocab_size", vocab_size, 1);
+    visit("hidden_size", hidden_size, 1);
+    visit("intermediate_size", intermediate_size, 1);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
+    visit("num_attention_heads", num_attention_heads, 1);
+    visit("num_key_value_heads", num_key_value_heads, 1);
+    visit("head_dim", head_dim, 1);
     visit("hidden_act", hidden_act);
     visit("max_position_embeddings", max_position_embeddings);
     visit("initializer_range", initializer_range);
@@ -101,20 +101,20 @@ struct JambaConfig {
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("attention_dropout", attention_dropout);
     visit("classifier_dropout", classifier_dropout);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
-    visit("num_experts_per_tok", num_experts_per_tok);
-    visit("num_experts", num_experts);
+    visit("num_experts_per_tok", num_experts_per_tok, 1);
+    visit("num_experts", num_experts, 1, 2048);
     visit("output_router_logits", output_router_logits);
     visit("router_aux_loss_coef", router_aux_loss_coef);
-    visit("expert_layer_period", expert_layer_period);
+    visit("expert_layer_period", expert_layer_period, 1);
     visit("expert_layer_offset", expert_layer_offset);
-    visit("attn_layer_period", attn_layer_period);
+    visit("attn_layer_period", attn_layer_period, 1);
     visit("attn_layer_offset", attn_layer_offset);
-    visit("mamba_d_state", mamba_d_state);
-    visit("mamba_d_conv", mamba_d_conv);
-    visit("mamba_expand", mamba_expand);
-    visit("mamba_dt_rank", mamba_dt_rank);
+    visit("mamba_d_state", mamba_d_state, 1);
+    visit("mamba_d_conv", mamba_d_conv, 1);
+    visit("mamba_expand", mamba_expand, 1);
+    visit("mamba_dt_rank", mamba_dt_rank, 1);
     visit("mamba_conv_bias", mamba_conv_bias);
     visit("mamba_proj_bias", mamba_proj_bias);
     visit("use_mamba_kernels", use_mamba_kernels);

@@ -53,17 +53,17 @@ struct Mamba2Config {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("num_heads", num_heads);
-    visit("head_dim", head_dim);
-    visit("vocab_size", vocab_size);
-    visit("hidden_size", hidden_size);
-    visit("state_size", state_size);
-    visit("num_hidden_layers", num_hidden_layers);
+    visit("num_heads", num_heads, 1);
+    visit("head_dim", head_dim, 1);
+    visit("vocab_size", vocab_size, 1);
+    visit("hidden_size", hidden_size, 1);
+    visit("state_size", state_size, 1);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
     visit("layer_norm_epsilon", layer_norm_epsilon);
     visit("pad_token_id", pad_token_id);
     visit("expand", expand);
-    visit("conv_kernel", conv_kernel);
-    visit("n_groups", n_groups);
+    visit("conv_kernel", conv_kernel, 1);
+    visit("n_groups", n_groups, 1);
     visit("use_bias", use_bias);
     visit("use_conv_bias", use_conv_bias);
     visit("hidden_act", hidden_act);
@@ -75,7 +75,7 @@ struct Mamba2Config {
     visit("time_step_floor", time_step_floor);
     visit("time_step_limit", time_step_limit);
     visit("rescale_prenorm_residual", rescale_prenorm_residual);
-    visit("chunk_size", chunk_size);
+    visit("chunk_size", chunk_size, 1);
     visit("tie_word_embeddings", tie_word_embeddings);
   }
 };

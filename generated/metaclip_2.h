@@ -33,13 +33,13 @@ struct MetaClip2TextConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("hidden_size", hidden_size);
-    visit("intermediate_size", intermediate_size);
+    visit("vocab_size", vocab_size, 1);
+    visit("hidden_size", hidden_size, 1);
+    visit("intermediate_size", intermediate_size, 1);
     visit("projection_dim", projection_dim);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
-    visit("max_position_embeddings", max_position_embeddings);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
+    visit("num_attention_heads", num_attention_heads, 1);
+    visit("max_position_embeddings", max_position_embeddings, 1);
     visit("hidden_act", hidden_act);
     visit("layer_norm_eps", layer_norm_eps);
     visit("attention_dropout", attention_dropout);
@@ -73,14 +73,14 @@ struct MetaClip2VisionConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("hidden_size", hidden_size);
-    visit("intermediate_size", intermediate_size);
+    visit("hidden_size", hidden_size, 1);
+    visit("intermediate_size", intermediate_size, 1);
     visit("projection_dim", projection_dim);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
-    visit("num_channels", num_channels);
-    visit("image_size", image_size);
-    visit("patch_size", patch_size);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
+    visit("num_attention_heads", num_attention_heads, 1);
+    visit("num_channels", num_channels, 1);
+    visit("image_size", image_size, 1);
+    visit("patch_size", patch_size, 1);
     visit("hidden_act", hidden_act);
     visit("layer_norm_eps", layer_norm_eps);
     visit("attention_dropout", attention_dropout);
@@ -108,10 +108,10 @@ struct MetaClip2Config {
   void fields(Visitor&& visit) {
     visit("text_config", text_config);
     visit("vision_config", vision_config);
-    visit("projection_dim", projection_dim);
+    visit("projection_dim", projection_dim, 1);
     visit("logit_scale_init_value", logit_scale_init_value);
     visit("initializer_factor", initializer_factor);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
   }
 };

@@ -62,13 +62,13 @@ struct ModernBertConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("hidden_size", hidden_size);
-    visit("intermediate_size", intermediate_size);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
+    visit("vocab_size", vocab_size, 1);
+    visit("hidden_size", hidden_size, 1);
+    visit("intermediate_size", intermediate_size, 1);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
+    visit("num_attention_heads", num_attention_heads, 1);
     visit("hidden_activation", hidden_activation);
-    visit("max_position_embeddings", max_position_embeddings);
+    visit("max_position_embeddings", max_position_embeddings, 1);
     visit("initializer_range", initializer_range);
     visit("initializer_cutoff_factor", initializer_cutoff_factor);
     visit("norm_eps", norm_eps);
@@ -77,7 +77,7 @@ struct ModernBertConfig {
     visit("attention_bias", attention_bias);
     visit("attention_dropout", attention_dropout);
     visit("layer_types", layer_types);
-    visit("global_attn_every_n_layers", global_attn_every_n_layers);
+    visit("global_attn_every_n_layers", global_attn_every_n_layers, 1);
     visit("rope_parameters", rope_parameters);
     visit("local_attention", local_attention);
     visit("embedding_dropout", embedding_dropout);
@@ -89,7 +89,7 @@ struct ModernBertConfig {
     visit("classifier_bias", classifier_bias);
     visit("classifier_activation", classifier_activation);
     visit("tie_word_embeddings", tie_word_embeddings);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
   }
 };

@@ -68,14 +68,14 @@ struct MT5Config {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("d_model", d_model);
-    visit("d_kv", d_kv);
-    visit("d_ff", d_ff);
-    visit("num_layers", num_layers);
-    visit("num_decoder_layers", num_decoder_layers);
-    visit("num_heads", num_heads);
-    visit("relative_attention_num_buckets", relative_attention_num_buckets);
+    visit("vocab_size", vocab_size, 1);
+    visit("d_model", d_model, 1);
+    visit("d_kv", d_kv, 1);
+    visit("d_ff", d_ff, 1);
+    visit("num_layers", num_layers, 1, 2048);
+    visit("num_decoder_layers", num_decoder_layers, 1, 2048);
+    visit("num_heads", num_heads, 1);
+    visit("relative_attention_num_buckets", relative_attention_num_buckets, 1);
     visit("relative_attention_max_distance", relative_attention_max_distance);
     visit("dropout_rate", dropout_rate);
     visit("layer_norm_epsilon", layer_norm_epsilon);
@@ -86,7 +86,7 @@ struct MT5Config {
     visit("decoder_start_token_id", decoder_start_token_id);
     visit("classifier_dropout", classifier_dropout);
     visit("tie_word_embeddings", tie_word_embeddings);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
   }
 };

@@ -84,15 +84,15 @@ struct Qwen2MoeConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("hidden_size", hidden_size);
-    visit("intermediate_size", intermediate_size);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
-    visit("num_key_value_heads", num_key_value_heads);
-    visit("head_dim", head_dim);
+    visit("vocab_size", vocab_size, 1);
+    visit("hidden_size", hidden_size, 1);
+    visit("intermediate_size", intermediate_size, 1);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
+    visit("num_attention_heads", num_attention_heads, 1);
+    visit("num_key_value_heads", num_key_value_heads, 1);
+    visit("head_dim", head_dim, 1);
     visit("hidden_act", hidden_act);
-    visit("max_position_embeddings", max_position_embeddings);
+    visit("max_position_embeddings", max_position_embeddings, 1);
     visit("initializer_range", initializer_range);
     visit("rms_norm_eps", rms_norm_eps);
     visit("pad_token_id", pad_token_id);
@@ -101,17 +101,17 @@ struct Qwen2MoeConfig {
     visit("qkv_bias", qkv_bias);
     visit("attention_dropout", attention_dropout);
     visit("classifier_dropout", classifier_dropout);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
     visit("sliding_window", sliding_window);
     visit("use_sliding_window", use_sliding_window);
     visit("max_window_layers", max_window_layers);
     visit("layer_types", layer_types);
-    visit("decoder_sparse_step", decoder_sparse_step);
-    visit("moe_intermediate_size", moe_intermediate_size);
-    visit("shared_expert_intermediate_size", shared_expert_intermediate_size);
-    visit("num_experts_per_tok", num_experts_per_tok);
-    visit("num_experts", num_experts);
+    visit("decoder_sparse_step", decoder_sparse_step, 1);
+    visit("moe_intermediate_size", moe_intermediate_size, 1);
+    visit("shared_expert_intermediate_size", shared_expert_intermediate_size, 1);
+    visit("num_experts_per_tok", num_experts_per_tok, 1);
+    visit("num_experts", num_experts, 1, 2048);
     visit("norm_topk_prob", norm_topk_prob);
     visit("output_router_logits", output_router_logits);
     visit("router_aux_loss_coef", router_aux_loss_coef);

@@ -60,12 +60,12 @@ struct SessionConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("n_positions", n_positions);
-    visit("n_embd", n_embd);
-    visit("n_layer", n_layer);
-    visit("n_head", n_head);
-    visit("n_inner", n_inner);
+    visit("vocab_size", vocab_size, 1);
+    visit("n_positions", n_positions, 1);
+    visit("n_embd", n_embd, 1);
+    visit("n_layer", n_layer, 1, 2048);
+    visit("n_head", n_head, 1);
+    visit("n_inner", n_inner, 1);
     visit("activation_function", activation_function);
     visit("resid_pdrop", resid_pdrop);
     visit("embd_pdrop", embd_pdrop);
@@ -81,8 +81,8 @@ struct SessionConfig {
     visit("classifier_dropout", classifier_dropout);
     visit("num_labels", num_labels);
     visit("problem_type", problem_type);
-    visit("item_dim", item_dim);
-    visit("feature_dim", feature_dim);
+    visit("item_dim", item_dim, 1);
+    visit("feature_dim", feature_dim, 1);
     visit("feature_cardinalities", feature_cardinalities);
     visit("feature_numbers", feature_numbers);
     visit("aggregation", aggregation);

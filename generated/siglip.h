@@ -33,18 +33,18 @@ struct SiglipTextConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("hidden_size", hidden_size);
-    visit("intermediate_size", intermediate_size);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
-    visit("max_position_embeddings", max_position_embeddings);
+    visit("vocab_size", vocab_size, 1);
+    visit("hidden_size", hidden_size, 1);
+    visit("intermediate_size", intermediate_size, 1);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
+    visit("num_attention_heads", num_attention_heads, 1);
+    visit("max_position_embeddings", max_position_embeddings, 1);
     visit("hidden_act", hidden_act);
     visit("layer_norm_eps", layer_norm_eps);
     visit("attention_dropout", attention_dropout);
     visit("pad_token_id", pad_token_id);
     visit("eos_token_id", eos_token_id);
-    visit("projection_size", projection_size);
+    visit("projection_size", projection_size, 1);
   }
 };
 
@@ -69,13 +69,13 @@ struct SiglipVisionConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("hidden_size", hidden_size);
-    visit("intermediate_size", intermediate_size);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
-    visit("num_channels", num_channels);
-    visit("image_size", image_size);
-    visit("patch_size", patch_size);
+    visit("hidden_size", hidden_size, 1);
+    visit("intermediate_size", intermediate_size, 1);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
+    visit("num_attention_heads", num_attention_heads, 1);
+    visit("num_channels", num_channels, 1);
+    visit("image_size", image_size, 1);
+    visit("patch_size", patch_size, 1);
     visit("hidden_act", hidden_act);
     visit("layer_norm_eps", layer_norm_eps);
     visit("attention_dropout", attention_dropout);
@@ -106,7 +106,7 @@ struct SiglipConfig {
     visit("text_config", text_config);
     visit("vision_config", vision_config);
     visit("initializer_factor", initializer_factor);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
   }
 };

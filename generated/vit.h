@@ -52,23 +52,23 @@ struct ViTConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("hidden_size", hidden_size);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
-    visit("intermediate_size", intermediate_size);
+    visit("hidden_size", hidden_size, 1);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
+    visit("num_attention_heads", num_attention_heads, 1);
+    visit("intermediate_size", intermediate_size, 1);
     visit("hidden_act", hidden_act);
     visit("hidden_dropout_prob", hidden_dropout_prob);
     visit("attention_probs_dropout_prob", attention_probs_dropout_prob);
     visit("initializer_range", initializer_range);
     visit("layer_norm_eps", layer_norm_eps);
-    visit("image_size", image_size);
-    visit("patch_size", patch_size);
-    visit("num_channels", num_channels);
+    visit("image_size", image_size, 1);
+    visit("patch_size", patch_size, 1);
+    visit("num_channels", num_channels, 1);
     visit("qkv_bias", qkv_bias);
     visit("encoder_stride", encoder_stride);
     visit("pooler_output_size", pooler_output_size);
     visit("pooler_act", pooler_act);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
   }
 };

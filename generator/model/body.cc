@@ -6,12 +6,26 @@
 namespace modgen {
 namespace {
 
-void visit_exprs(std::vector<Stmt>& statements, const std::function<void(Expr&)>& visit) {
-  for (Stmt& statement : statements) {
-    for (Expr& expr : statement.exprs) for_each_expr(expr, visit);
+template <class AnyExpr, class Visit>
+void visit_expr(AnyExpr& expr, const Visit& visit) {
+  visit(expr);
+  for (auto& operand : expr.operands) visit_expr(operand, visit);
+}
+
+template <class Statements, class Visit>
+void visit_exprs(Statements& statements, const Visit& visit) {
+  for (auto& statement : statements) {
+    for (auto& expr : statement.exprs) visit_expr(expr, visit);
     visit_exprs(statement.then_body, visit);
     visit_exprs(statement.else_body, visit);
   }
+}
+
+template <class AnyBody, class Visit>
+void visit_body(AnyBody& body, const Visit& visit) {
+  for (auto& initializer : body.initializers)
+    for (auto& argument : initializer.arguments) visit_expr(argument, visit);
+  visit_exprs(body.statements, visit);
 }
 
 void visit_stmts(std::vector<Stmt>& statements, const std::function<void(Stmt&)>& visit) {
@@ -34,16 +48,9 @@ bool is_in_place_method(const Expr& expr) {
          !expr.name.ends_with("__");
 }
 
-void for_each_expr(Expr& expr, const std::function<void(Expr&)>& visit) {
-  visit(expr);
-  for (Expr& operand : expr.operands) for_each_expr(operand, visit);
-}
-
-void for_each_expr(Body& body, const std::function<void(Expr&)>& visit) {
-  for (Initializer& initializer : body.initializers)
-    for (Expr& argument : initializer.arguments) for_each_expr(argument, visit);
-  visit_exprs(body.statements, visit);
-}
+void for_each_expr(Expr& expr, const std::function<void(Expr&)>& visit) { visit_expr(expr, visit); }
+void for_each_expr(Body& body, const std::function<void(Expr&)>& visit) { visit_body(body, visit); }
+void for_each_expr(const Body& body, const std::function<void(const Expr&)>& visit) { visit_body(body, visit); }
 
 void for_each_stmt(Body& body, const std::function<void(Stmt&)>& visit) { visit_stmts(body.statements, visit); }
 

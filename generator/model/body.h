@@ -148,6 +148,7 @@ inline bool changes_first(const Expr& expr) { return is_assignment(expr) || is_i
 /// Calls `visit` for each expression, outermost first, in source order.
 void for_each_expr(Expr& expr, const std::function<void(Expr&)>& visit);
 void for_each_expr(Body& body, const std::function<void(Expr&)>& visit);
+void for_each_expr(const Body& body, const std::function<void(const Expr&)>& visit);
 /// Calls `visit` for each statement, outermost first, in source order.
 void for_each_stmt(Body& body, const std::function<void(Stmt&)>& visit);
 

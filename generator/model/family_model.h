@@ -41,8 +41,9 @@ struct Field {
       type;  // as written, renamed to this family, e.g. "nn::Linear", "ModuleListOf<GemmaDecoderLayer>", "int64_t"
   std::string canonical;  // without const and reference: "torch::nn::Linear", "modular::gemma::GemmaMLP", "long"
   Modules modules = Modules::none;
-  bool is_const = false;      // const or a reference
-  bool varies = false;        // it is set more than once, or not by `=` or an initializer in a constructor
+  bool is_const = false;               // const or a reference
+  bool varies = false;                 // it is set more than once, or not by `=` or an initializer in a constructor
+  std::optional<int64_t> least, most;  // limits of a config field's numbers, which weaving derives
   std::string registered_as;  // the name passed to register_module or register_parameter in the constructor, or empty
   std::vector<Annotation> annotations;
   SourceSpan where;
@@ -82,6 +83,7 @@ struct Class {
   std::string holder;  // "GemmaMLP", defined by TORCH_MODULE; empty for configs and plain classes
   bool is_config = false;
   bool runs_unseen = false;                  // it or a member has a user-defined copy constructor or destructor
+  SourceSpan visitor;                        // configs: replaced by the method that lists the fields
   std::vector<std::string> library_modules;  // library module bases except Module: "modular::LayerNormImpl"
   std::vector<Annotation> annotations;
   std::vector<Field> fields;        // in file order

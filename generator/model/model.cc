@@ -128,16 +128,10 @@ class ModelReader {
       if (!constructor->isImplicit()) read_registrations(*constructor, result);
     find_varying(result);
     if (result.is_config) {
-      std::string visit = "visit";
-      while (std::ranges::find(result.fields, visit, &Field::name) != result.fields.end()) visit += "_";
-      std::string visitor = "\n\n  template <class Visitor>\n  void fields(Visitor&& " + visit + ") {\n";
-      for (const Field& field : result.fields)
-        visitor += "    " + visit + "(\"" + field.name + "\", " + field.name + ");\n";
-      visitor += "  }\n";
       const uint32_t next = end_of_public_part(record, close).begin;
       uint32_t at = next;
       while (at > open.end && std::isspace(static_cast<unsigned char>(text_[at - 1]))) --at;
-      model.edits.push_back({{file_, at, next}, visitor});
+      result.visitor = {file_, at, next};
     }
     return result;
   }

@@ -365,8 +365,15 @@ class Unweaver {
     size_t at = woven + 13;
     if (!config || !woven_.reads(woven + 11, {")", "{"})) return false;
     for (const Field& field : config->fields) {
-      if (!woven_.reads(at, {visit, "(", "\"" + field.name + "\"", ",", field.name, ")", ";"})) return false;
-      at += 7;
+      if (!woven_.reads(at, {visit, "(", "\"" + field.name + "\"", ",", field.name})) return false;
+      at += 5;
+      for (const auto& limit : {field.least, field.most}) {
+        if (!limit) continue;
+        if (!woven_.reads(at, {",", std::to_string(*limit)})) return false;
+        at += 2;
+      }
+      if (!woven_.reads(at, {")", ";"})) return false;
+      at += 2;
     }
     if (woven_.word(at) != "}") return false;
     add(woven, at + 1);

@@ -166,23 +166,6 @@ Size unknown_size() {
   return size;
 }
 
-/// The node whose class constructor `node` refers to. Lists and alternatives have none, so their parent is returned.
-const ModuleNode& constructing(const ModuleNode& node) {
-  const bool groups = node.kind == ModuleNode::Kind::list || node.kind == ModuleNode::Kind::one_of;
-  return groups ? *node.parent : node;
-}
-
-/// The argument that the parent's constructor passes for parameter `name` of `node`'s constructor; null if unknown.
-const Expr* argument_for(const ModuleNode& node, std::string_view name) {
-  if (!node.parent || !node.construction) return nullptr;
-  const std::vector<Expr>& arguments = node.construction->operands;
-  const Function* constructor = find_constructor(*node.type, arguments.size());
-  if (!constructor) return nullptr;
-  for (size_t i = 0; i < constructor->parameters.size() && i < arguments.size(); ++i)
-    if (constructor->parameters[i].name == name) return &arguments[i];
-  return nullptr;
-}
-
 /// Path of the config that `expr` names within the entry's config: "" for the entry's config itself, "text_config." for
 /// a nested one. Empty optional if it cannot be traced.
 std::optional<std::string> path_of_config(const ModuleNode& node, const Expr& expr, int depth) {
@@ -194,8 +177,8 @@ std::optional<std::string> path_of_config(const ModuleNode& node, const Expr& ex
       return expr.operands.size() == 1 ? path_of_config(node, expr.operands[0], depth + 1) : std::nullopt;
     case Expr::Kind::local: {
       if (!node.parent) return "";
-      const Expr* argument = argument_for(node, expr.name);
-      return argument ? path_of_config(constructing(*node.parent), *argument, depth + 1) : std::nullopt;
+      const auto [parent, argument] = find_argument(node, expr.name);
+      return argument ? path_of_config(*parent, *argument, depth + 1) : std::nullopt;
     }
     case Expr::Kind::field: {
       if (!expr.operands.empty()) {
@@ -251,8 +234,8 @@ Size trace(const ModuleNode& node, const Expr& expr, int depth) {
     }
     case Expr::Kind::local: {
       // A constructor parameter: trace the argument that the parent module passes for it.
-      const Expr* argument = argument_for(node, expr.name);
-      return argument ? trace(constructing(*node.parent), *argument, depth + 1) : unknown_size();
+      const auto [parent, argument] = find_argument(node, expr.name);
+      return argument ? trace(*parent, *argument, depth + 1) : unknown_size();
     }
     default:
       return unknown_size();
@@ -381,9 +364,32 @@ std::unique_ptr<ModuleNode> build_tree(const FamilyModel& family, const Class& e
 }
 
 std::optional<std::string> trace_config(const ModuleNode& node, const Expr& expr) {
-  return path_of_config(constructing(node), expr, 0);
+  return path_of_config(constructing_node(node), expr, 0);
 }
 
-Size trace_size(const ModuleNode& node, const Expr& expr) { return trace(constructing(node), expr, 0); }
+const ModuleNode* find_parameter(const ModuleNode& node, const Expr& expr) {
+  const Expr* named = &expr;
+  while (named->kind == Expr::Kind::method && !named->operands.empty()) named = &named->operands[0];
+  if (named->kind != Expr::Kind::field || !named->operands.empty()) return nullptr;
+  const ModuleNode* found = node.child(named->name);
+  return found && found->kind == ModuleNode::Kind::parameter ? found : nullptr;
+}
+
+const ModuleNode& constructing_node(const ModuleNode& node) {
+  const bool groups = node.kind == ModuleNode::Kind::list || node.kind == ModuleNode::Kind::one_of;
+  return groups ? *node.parent : node;
+}
+
+Argument find_argument(const ModuleNode& node, std::string_view name) {
+  if (!node.parent || !node.construction) return {};
+  const std::vector<Expr>& arguments = node.construction->operands;
+  const Function* constructor = find_constructor(*node.type, arguments.size());
+  if (!constructor) return {};
+  for (size_t i = 0; i < constructor->parameters.size() && i < arguments.size(); ++i)
+    if (constructor->parameters[i].name == name) return {&constructing_node(*node.parent), &arguments[i]};
+  return {};
+}
+
+Size trace_size(const ModuleNode& node, const Expr& expr) { return trace(constructing_node(node), expr, 0); }
 
 }  // namespace modgen

@@ -92,6 +92,21 @@ struct Size {
 /// "text_config." for a nested config, "" for the entry's config itself. Empty optional if it cannot be traced.
 std::optional<std::string> trace_config(const ModuleNode& node, const Expr& expr);
 
+/// The parameter of `node`'s class that `expr` names, perhaps with a method: `weight.to(type)`; null for anything else.
+const ModuleNode* find_parameter(const ModuleNode& node, const Expr& expr);
+
+/// The node whose class's constructor creates the children of `node`: a list or OneOf is filled by its parent.
+const ModuleNode& constructing_node(const ModuleNode& node);
+
+/// An expression in the constructor of a node's class; null if it is not known.
+struct Argument {
+  const ModuleNode* node = nullptr;
+  const Expr* expr = nullptr;
+};
+
+/// The argument that is passed for parameter `name` of the constructor of `node`'s class.
+Argument find_argument(const ModuleNode& node, std::string_view name);
+
 /// Traces `expr`, an expression in the constructor of `node`'s class.
 Size trace_size(const ModuleNode& node, const Expr& expr);
 

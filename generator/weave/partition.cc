@@ -72,16 +72,17 @@ Expr read_part(const std::string& text) {
   return product;
 }
 
-/// Parses the parts in an annotation's argument, starting with part `first`.
-std::vector<Size> read_parts(const ModuleNode& layer, const Annotation& annotation, size_t first) {
-  std::vector<Size> parts;
-  if (annotation.arguments.empty() || !layer.parent) return parts;
-  const auto pieces = divided(annotation.arguments[0], ',');
-  for (size_t i = first; i < pieces.size(); ++i) parts.push_back(trace_size(*layer.parent, read_part(pieces[i])));
+}  // namespace
+
+std::vector<Expr> find_parts(const ModuleNode& layer) {
+  const Annotation* annotation = layer.field ? split_annotation(layer.field->annotations) : nullptr;
+  std::vector<Expr> parts;
+  if (!annotation || annotation->arguments.empty()) return parts;
+  const auto pieces = divided(annotation->arguments[0], ',');
+  const size_t first = annotation->kind == AnnotationKind::tp_shard ? 1 : 0;  // after the dimension
+  for (size_t i = first; i < pieces.size(); ++i) parts.push_back(read_part(pieces[i]));
   return parts;
 }
-
-}  // namespace
 
 const Annotation* split_annotation(const std::vector<Annotation>& annotations) {
   for (const AnnotationKind kind : {AnnotationKind::tp_colwise, AnnotationKind::tp_colwise_parts,
@@ -105,17 +106,22 @@ const std::vector<Expr>* layer_arguments(const Expr* construction) {
 Partition find_partition(const ModuleNode& layer, std::string_view parameter) {
   const Annotation* annotation = layer.field ? split_annotation(layer.field->annotations) : nullptr;
   if (!annotation) return {};
+  const auto sizes = [&] {
+    std::vector<Size> parts;
+    for (const Expr& part : find_parts(layer)) parts.push_back(trace_size(*layer.parent, part));
+    return parts;
+  };
   const bool is_bias = parameter == "bias";
   const int64_t output = layer.transposed && !is_bias ? 1 : 0, input = layer.transposed ? 0 : 1;
   if (annotation->kind == AnnotationKind::tp_colwise || annotation->kind == AnnotationKind::tp_vocab)
     return {output, {}};
-  if (annotation->kind == AnnotationKind::tp_colwise_parts) return {output, read_parts(layer, *annotation, 0)};
+  if (annotation->kind == AnnotationKind::tp_colwise_parts) return {output, sizes()};
   if (annotation->kind == AnnotationKind::tp_rowwise) return is_bias ? Partition() : Partition{input, {}};
   const auto arguments =
       annotation->arguments.empty() ? std::vector<std::string>() : divided(annotation->arguments[0], ',');
   int64_t dim = 0;
   if (!arguments.empty()) std::from_chars(arguments[0].data(), arguments[0].data() + arguments[0].size(), dim);
-  return {dim, read_parts(layer, *annotation, 1)};
+  return {dim, sizes()};
 }
 
 Size split_size(const ModuleNode& layer, int64_t dim) {

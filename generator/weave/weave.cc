@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "generator/weave/config_ranges.h"
 #include "generator/weave/insert_calls.h"
 #include "generator/weave/interpreter.h"
 #include "generator/weave/module_tree.h"
@@ -146,6 +147,10 @@ std::vector<Finding> weave(FamilyModel& family) {
     share(plan, plan.proof.shared_counts);
     if (findings.empty() && run.findings.empty()) check_traversals(*tree.root, run.interpretation, findings);
   }
+  std::vector<const ModuleNode*> entries;
+  for (const Tree& tree : trees)
+    if (tree.is_entry) entries.push_back(tree.root.get());
+  derive_ranges(family, entries, findings);
   if (findings.empty()) check_ties(family, findings);
   findings.insert(findings.end(), run.findings.begin(), run.findings.end());
   std::stable_sort(findings.begin(), findings.end(),
@@ -156,6 +161,7 @@ std::vector<Finding> weave(FamilyModel& family) {
   family.plans = std::move(plans);
   family.member_plans = derive_member_plans(family, trees);
   insert_calls(family, run.interpretation, findings);
+  add_field_visitors(family);
   return findings;
 }
 

@@ -21,44 +21,57 @@ using nlohmann::json;
 
 constexpr int64_t kLargest =
     (int64_t{1} << 31) - 1;               // so that results that configs compute from two numbers fit in 63 bits
-constexpr int64_t kMostParts = 2'048;     // layers and experts, each of which is constructed or listed
 constexpr int64_t kLongestHead = 65'536;  // limits the number of RoPE frequencies
 
-bool is_size(std::string_view key) {
-  return key.ends_with("_size") || key.starts_with("n_") || key.starts_with("num_") || key == "head_dim" ||
-         key == "max_position_embeddings";
+/// Checks the integers of a field against its range.
+class RangeCheck {
+ public:
+  RangeCheck(std::string_view name, const FieldRange& range, const std::string& where)
+      : name_(name), range_(range), where_(where) {}
+
+  void operator()(const int64_t* value) const {
+    if (*value < range_.least) reject(*value, fmt::format("at least {}", range_.least));
+    if (*value > range_.most) reject(*value, fmt::format("at most {}", range_.most));
+    if (*value > kLargest || *value < -kLargest)
+      reject(*value, fmt::format("a number from {} to {}", -kLargest, kLargest));
+  }
+  void operator()(const std::vector<int64_t>* values) const {
+    for (const int64_t& value : *values) (*this)(&value);
+  }
+  void operator()(const IntegerOrString* value) const {
+    if (const auto* integer = std::get_if<int64_t>(value)) (*this)(integer);
+  }
+  template <class T>
+  void operator()(const std::optional<T>* value) const {
+    if (*value) (*this)(&**value);
+  }
+  void operator()(const void*) const {}  // a field without integers
+
+ private:
+  [[noreturn]] void reject(int64_t value, const std::string& what) const {
+    throw ConfigError(fmt::format("{}: \"{}\" is {}: write {}", where_, name_, value, what));
+  }
+
+  std::string_view name_;
+  const FieldRange& range_;
+  const std::string& where_;
+};
+
+/// Checks the integers of `config`, an AnyConfig or a NestedConfig, and of its nested configs.
+template <class Config>
+void check_ranges(Config& config, const std::string& where) {
+  config.fields(FieldVisitor([&](std::string_view name, const ConfigValue& field, const FieldRange& range) {
+    if (const auto* inner = std::get_if<NestedConfig*>(&field))
+      check_ranges(**inner, fmt::format("{}: {}", where, name));
+    else
+      std::visit([&](auto* value) { RangeCheck(name, range, where)(value); }, field);
+  }));
 }
 
-/// Whether the key means "every n-th layer".
-bool is_period(std::string_view key) {
-  return key.ends_with("_period") || key.ends_with("_step") || key.ends_with("_pattern") ||
-         key.ends_with("_every_n_layers");
-}
-
-bool is_count_of_parts(std::string_view key) {
-  return is_size(key) && (key.ends_with("layers") || key.ends_with("layer") || key.ends_with("experts"));
-}
-
-void check_integer(std::string_view key, const json& value, const std::string& where) {
-  const auto reject = [&](std::string_view what) {
-    throw ConfigError(fmt::format("{}: \"{}\" is {}: write {}", where, key, shown(value), what));
-  };
-  const auto number = value.get<int64_t>();
-  if ((is_size(key) || is_period(key)) && number < 1) reject("at least 1");
-  if (is_count_of_parts(key) && number > kMostParts) reject(fmt::format("at most {}", kMostParts));
-  if (number > kLargest || number < -kLargest) reject(fmt::format("a number from {} to {}", -kLargest, kLargest));
-}
-
-/// Checks the numbers of a config and of its nested configs.
+/// Checks the values of a config and of its nested configs whose names the reference lists.
 void check_values(const json& fields, const std::string& where) {
   for (const auto& [key, value] : fields.items())
     if (value.is_object() && key.ends_with("_config")) check_values(value, fmt::format("{}: {}", where, key));
-  for (const auto& [key, value] : fields.items()) {
-    if (value.is_number_integer()) check_integer(key, value, where);
-    if (!value.is_array()) continue;
-    for (const json& element : value)
-      if (element.is_number_integer()) check_integer(key, element, where);
-  }
   if (const auto padding = fields.find("pad_token_id"); padding != fields.end() && padding->is_number_integer()) {
     const auto id = padding->get<int64_t>(), rows = fields.value("vocab_size", int64_t{0});
     if (id >= rows || id < -rows)
@@ -146,6 +159,7 @@ class RopeCheck {
 }  // namespace
 
 void finish_config(AnyConfig& config, const std::string& where) {
+  check_ranges(config, where);
   check_values(fields_as_json(config), where);
   try {
     config.finish();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -132,16 +133,31 @@ using ConfigValue =
                  std::optional<std::vector<int64_t>>*, std::optional<std::vector<double>>*, IntegerOrString*,
                  std::optional<IntegerOrString>*, RopeParameters*, LayerRopeParameters*, NestedConfig*>;
 
-/// Visits every field of a config by name.
+/// The range of a field's numbers, which modgen derives from how the family's code uses them.
+struct FieldRange {
+  int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
+};
+
+/// Visits every field of a config by name. `visit` takes the name, the field and, if it has a third parameter, the
+/// field's range.
 class FieldVisitor {
  public:
-  using Visit = std::function<void(std::string_view name, const ConfigValue& field)>;
-  explicit FieldVisitor(Visit visit) : visit_(std::move(visit)) {}
+  using Visit = std::function<void(std::string_view name, const ConfigValue& field, const FieldRange& range)>;
+  template <class Callable>
+  explicit FieldVisitor(Callable visit) {
+    if constexpr (std::is_constructible_v<Visit, Callable>)
+      visit_ = std::move(visit);
+    else
+      visit_ = [visit = std::move(visit)](std::string_view name, const ConfigValue& field, const FieldRange&) {
+        visit(name, field);
+      };
+  }
 
-  template <class T>
-  void operator()(std::string_view name, T& value) const {
+  template <class T, class... Limits>
+  void operator()(std::string_view name, T& value, Limits... limits) const {
+    const FieldRange range{limits...};
     if constexpr (std::is_constructible_v<ConfigValue, T*>) {
-      visit_(name, &value);
+      visit_(name, &value, range);
     } else {
       struct Inner final : NestedConfig {
         explicit Inner(T& value) : value(value) {}
@@ -150,7 +166,7 @@ class FieldVisitor {
         T& value;
       };
       Inner inner(value);
-      visit_(name, &inner);
+      visit_(name, &inner, range);
     }
   }
 

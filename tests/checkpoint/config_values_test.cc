@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/model_config.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "tests/data/temporary_folder.h"
+#include "tests/generator/golden/config_ranges/generated/ranges.h"
 
 namespace modular {
 namespace {
@@ -33,6 +34,19 @@ TEST(ConfigValues, RejectsImpossibleNumbers) {
             "2147483647");
   EXPECT_EQ(error({{"model_type", "gemma3_text"}, {"sliding_window_pattern", 0}}),
             "config.json: \"sliding_window_pattern\" is 0: write at least 1");
+}
+
+TEST(ConfigValues, RangesFollowFromUsesNotFromNames) {
+  const auto of = [](const char* key, json value) {
+    return error({{"model_type", "ranges"}, {key, std::move(value)}});
+  };
+  EXPECT_EQ(of("every", 0), "config.json: \"every\" is 0: write at least 1") << "a divisor";
+  EXPECT_EQ(of("inner", 0), "config.json: \"inner\" is 0: write at least 1") << "a size, if it is given";
+  EXPECT_EQ(of("depth", 2049), "config.json: \"depth\" is 2049: write at most 2048") << "a number of layers";
+  EXPECT_EQ(of("mixtures", 2049), "config.json: \"mixtures\" is 2049: write at most 2048") << "a number of experts";
+  EXPECT_EQ(of("table_sizes", {3, 0}), "config.json: \"table_sizes\" is 0: write at least 1");
+  EXPECT_NO_THROW(parse({{"model_type", "ranges"}, {"type_vocab_size", 0}})) << "the table is left out";
+  EXPECT_NO_THROW(parse({{"model_type", "ranges"}, {"num_unused", -1}}));
 }
 
 TEST(ConfigValues, RejectsIntegersOfMoreThan63Bits) {

@@ -58,6 +58,7 @@ const std::set<std::string>& not_for_specs() {
       "AnyConfig",
       "ConfigOf",
       "ConfigValue",
+      "FieldRange",
       "FieldVisitor",
       "NestedConfig",
       "for_each_tensor",

@@ -15,9 +15,9 @@ struct BetaConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("size", size);
-    visit("layers", layers);
+    visit("vocab_size", vocab_size, 1);
+    visit("size", size, 1);
+    visit("layers", layers, 1, 2048);
     visit("tie_word_embeddings", tie_word_embeddings);
   }
 };

@@ -13,8 +13,8 @@ struct AlphaTextConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("size", size);
+    visit("vocab_size", vocab_size, 1);
+    visit("size", size, 1);
   }
 };
 
@@ -24,7 +24,7 @@ struct AlphaVisionConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("size", size);
+    visit("size", size, 1);
     visit("parts", parts);
   }
 };
@@ -38,7 +38,7 @@ struct AlphaConfig {
   void fields(Visitor&& visit) {
     visit("text_config", text_config);
     visit("vision_config", vision_config);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
   }
 };
 

@@ -12,8 +12,8 @@ struct BetaTextConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("size", size);
+    visit("vocab_size", vocab_size, 1);
+    visit("size", size, 1);
   }
 };
 
@@ -24,7 +24,7 @@ struct BetaVisionConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("size", size);
+    visit("size", size, 1);
     visit("parts", parts);
     visit("has_norm", has_norm);
   }
@@ -39,7 +39,7 @@ struct BetaConfig {
   void fields(Visitor&& visit) {
     visit("text_config", text_config);
     visit("vision_config", vision_config);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
   }
 };
 

@@ -11,7 +11,7 @@ struct BetaPatchConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("size", size);
+    visit("size", size, 1);
   }
 };
 

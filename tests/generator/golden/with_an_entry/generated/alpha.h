@@ -13,9 +13,9 @@ struct AlphaConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("hidden_size", hidden_size);
-    visit("num_hidden_layers", num_hidden_layers);
+    visit("vocab_size", vocab_size, 1);
+    visit("hidden_size", hidden_size, 1);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
   }
 };
 
