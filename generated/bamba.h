@@ -462,6 +462,7 @@ inline const Plan bamba_for_causal_lm_plan = {
             {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
+    .rates = {"model.layers.*.mamba.A_log"},
 };
 
 inline const bool bamba_for_causal_lm_registered = register_entry<BambaForCausalLM, BambaConfig>(

@@ -560,6 +560,11 @@ inline const Plan deepseek_v3_model_plan = {
             {"n_shared_experts * moe_intermediate_size", "tp"},
             {"intermediate_size", "tp"},
         },
+    .experts =
+        {
+            {"layers.*.mlp.experts.gate_up_proj", "num_experts_per_tok"},
+            {"layers.*.mlp.experts.down_proj", "num_experts_per_tok"},
+        },
 };
 
 // The parallel plan of DeepseekV3ForCausalLM.

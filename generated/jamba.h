@@ -535,6 +535,12 @@ inline const Plan jamba_model_plan = {
             {"intermediate_size", "tp"},
             {"hidden_size", "tp"},
         },
+    .experts =
+        {
+            {"layers.*.feed_forward.experts.gate_up_proj", "num_experts_per_tok"},
+            {"layers.*.feed_forward.experts.down_proj", "num_experts_per_tok"},
+        },
+    .rates = {"layers.*.mamba.A_log"},
 };
 
 // The parallel plan of JambaForCausalLM.

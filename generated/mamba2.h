@@ -323,6 +323,7 @@ inline const Plan mamba2_for_causal_lm_plan = {
             {"num_heads", "tp"},
             {"n_groups", "tp", Divides::shared},
         },
+    .rates = {"backbone.layers.*.mixer.A_log"},
 };
 
 inline const bool mamba2_for_causal_lm_registered = register_entry<Mamba2ForCausalLM, Mamba2Config>(

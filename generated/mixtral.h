@@ -423,6 +423,11 @@ inline const Plan mixtral_model_plan = {
             {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
+    .experts =
+        {
+            {"layers.*.mlp.experts.gate_up_proj", "num_experts_per_tok"},
+            {"layers.*.mlp.experts.down_proj", "num_experts_per_tok"},
+        },
 };
 
 // The parallel plan of MixtralForCausalLM.

@@ -786,6 +786,8 @@ inline const Plan mt5_model_plan = {
             {"num_heads", "tp"},
             {"d_ff", "tp"},
         },
+    .tables = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight",
+               "decoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
 };
 
 // The parallel plan of MT5ForConditionalGeneration.
@@ -824,6 +826,7 @@ inline const Plan mt5_encoder_model_plan = {
             {"num_heads", "tp"},
             {"d_ff", "tp"},
         },
+    .tables = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
 };
 
 inline const bool mt5_for_sentence_embedding_registered = register_entry<MT5ForSentenceEmbedding, MT5Config>(

@@ -485,6 +485,11 @@ inline const Plan qwen3_moe_model_plan = {
             {"moe_intermediate_size", "tp"},
             {"intermediate_size", "tp"},
         },
+    .experts =
+        {
+            {"layers.*.mlp.experts.gate_up_proj", "num_experts_per_tok"},
+            {"layers.*.mlp.experts.down_proj", "num_experts_per_tok"},
+        },
 };
 
 // The parallel plan of Qwen3MoeForCausalLM.

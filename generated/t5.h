@@ -796,6 +796,8 @@ inline const Plan t5_model_plan = {
             {"num_heads", "tp"},
             {"d_ff", "tp"},
         },
+    .tables = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight",
+               "decoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
 };
 
 // The parallel plan of T5ForConditionalGeneration.
@@ -834,6 +836,7 @@ inline const Plan t5_encoder_model_plan = {
             {"num_heads", "tp"},
             {"d_ff", "tp"},
         },
+    .tables = {"encoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
 };
 
 inline const bool t5_for_sentence_embedding_registered = register_entry<T5ForSentenceEmbedding, T5Config>(

@@ -109,9 +109,13 @@ struct EntryPlan {
   };
   struct Divides {
     std::string field, axis;
+    std::string otherwise = {};  // as in the runtime's Divides; empty for an error
     bool operator==(const Divides&) const = default;
   };
-    std::string otherwise = {};  // as in the runtime's Divides; empty for an error
+  struct Experts {
+    std::string parameter, chosen;
+    bool operator==(const Experts&) const = default;
+  };
   /// An operation whose type depends on an assumption that modgen does not check.
   struct Trust {
     std::string operation, assumption;
@@ -124,14 +128,14 @@ struct EntryPlan {
     std::map<std::string, int64_t> by_rule;  // operations on values that differ between tp ranks, by name
     int64_t alike = 0;                       // operations whose operands and result are the same on every rank
     std::vector<Trust> trusted;
+    // Config fields with counts of which each head or group serves several others, so that ranks can hold the same one.
+    std::set<std::string> shared_counts = {};
   };
   /// The value that a pipeline stage passes to the next.
   struct StageCut {
     std::string list;                // the list that is cut; empty between stacks
     std::string carried;             // the variable
     std::vector<std::string> shape;  // "batch", "seq", products of config fields; "?" for unknown sizes
-    // Config fields with counts of which each head or group serves several others, so that ranks can hold the same one.
-    std::set<std::string> shared_counts = {};
   };
   /// A stack of layers that stages divide, and the modules that only its first and last stage hold.
   struct Stack {
@@ -145,6 +149,8 @@ struct EntryPlan {
   std::vector<Stack> stacks;            // empty if pipelines cannot cut the entry, else one or two
   std::vector<std::string> everywhere;  // modules in the stacks that every stage holds
   std::vector<Divides> divides;
+  std::vector<Experts> experts;
+  std::vector<std::string> rates, tables;
   std::vector<StageCut> cuts;
   Proof proof;
 };

@@ -24,6 +24,11 @@ EntryPlan::Tie move_under(const std::string& path, EntryPlan::Tie tie) {
 
 EntryPlan::Divides move_under(const std::string&, EntryPlan::Divides divides) { return divides; }
 
+EntryPlan::Experts move_under(const std::string& path, EntryPlan::Experts experts) {
+  experts.parameter = move_under(path, experts.parameter);
+  return experts;
+}
+
 EntryPlan::Stack move_under(const std::string& path, EntryPlan::Stack stack) {
   stack.split_list = move_under(path, stack.split_list);
   for (auto* names : {&stack.first, &stack.last})
@@ -62,14 +67,16 @@ std::optional<PlanStatement> try_base(const EntryPlan& plan, const EntryPlan& ba
   const bool begins_with_base =
       remove_base(base.units, path, rows.units) && remove_base(base.tensor_splits, path, rows.tensor_splits) &&
       remove_base(base.ties, path, rows.ties) && remove_base_stacks(base, path, rows.stacks) &&
-      remove_base(base.everywhere, path, rows.everywhere) && remove_base(base.divides, path, rows.divides);
+      remove_base(base.everywhere, path, rows.everywhere) && remove_base(base.divides, path, rows.divides) &&
+      remove_base(base.experts, path, rows.experts) && remove_base(base.rates, path, rows.rates) &&
+      remove_base(base.tables, path, rows.tables);
   if (!begins_with_base) return {};
   return statement;
 }
 
 size_t count_rows(const EntryPlan& plan) {
-  size_t rows =
-      plan.units.size() + plan.tensor_splits.size() + plan.ties.size() + plan.everywhere.size() + plan.divides.size();
+  size_t rows = plan.units.size() + plan.tensor_splits.size() + plan.ties.size() + plan.everywhere.size() +
+                plan.divides.size() + plan.experts.size() + plan.rates.size() + plan.tables.size();
   for (const EntryPlan::Stack& stack : plan.stacks) rows += stack.first.size() + stack.last.size();
   return rows;
 }

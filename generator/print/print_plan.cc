@@ -118,6 +118,15 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
         if (!divides.otherwise.empty()) json.attribute("otherwise", divides.otherwise);
       });
   });
+  json.attributeArray("experts", [&] {
+    for (const EntryPlan::Experts& experts : plan.experts)
+      json.object([&] {
+        json.attribute("parameter", experts.parameter);
+        json.attribute("chosen", experts.chosen);
+      });
+  });
+  write_names(json, "rates", plan.rates);
+  write_names(json, "tables", plan.tables);
   json.attributeArray("stage_cuts", [&] {
     for (const EntryPlan::StageCut& cut : plan.cuts)
       json.object([&] {
@@ -167,6 +176,11 @@ std::string members(const FamilyModel& family, const EntryPlan& plan) {
                    return "{" + quoted(divides.field) + ", " + quoted(divides.axis) +
                           (divides.otherwise.empty() ? "" : ", Divides::" + divides.otherwise) + "}";
                  }));
+  text += member("experts", each(plan.experts, [](const EntryPlan::Experts& experts) {
+                   return "{" + quoted(experts.parameter) + ", " + quoted(experts.chosen) + "}";
+                 }));
+  text += member("rates", each(plan.rates, quoted));
+  text += member("tables", each(plan.tables, quoted));
   return text;
 }
 

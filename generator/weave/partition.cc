@@ -161,12 +161,6 @@ std::optional<std::vector<std::string>> find_factors(const Size& size) {
   return factors;
 }
 
-ShardType to_type(const Partition& partition) {
-  if (!partition.dim) return kInvariant;
-  std::vector<std::string> parts;
-  for (const Size& part : partition.parts)
-    parts.push_back(product_text(find_factors(part).value_or(std::vector<std::string>{"?"})));
-  return sharded(*partition.dim, std::move(parts));
 std::set<std::string> find_counts(const ModuleNode& layer, const Partition& partition) {
   std::vector<Size> sizes = partition.parts;
   if (partition.dim && sizes.empty()) sizes = {split_size(layer, *partition.dim)};
@@ -175,6 +169,12 @@ std::set<std::string> find_counts(const ModuleNode& layer, const Partition& part
   return counts;
 }
 
+ShardType to_type(const Partition& partition) {
+  if (!partition.dim) return kInvariant;
+  std::vector<std::string> parts;
+  for (const Size& part : partition.parts)
+    parts.push_back(product_text(find_factors(part).value_or(std::vector<std::string>{"?"})));
+  return sharded(*partition.dim, std::move(parts));
 }
 
 }  // namespace modgen

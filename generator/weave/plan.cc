@@ -38,6 +38,7 @@ class Planner {
     find_config();
     plan_.stacks.resize(stacks_.exist ? 2 : 1);
     for_each_node(root_, [&](const ModuleNode& node) { add(node); });
+    add_parameter_facts(root_, plan_);
     for (EntryPlan::Divides& rule : plan_.divides)
       if (vocabularies_.contains(rule.field) && !counts_.contains(rule.field)) rule.otherwise = "uneven";
     if (stacks_.exist || !plan_.stacks[0].split_list.empty()) {

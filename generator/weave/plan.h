@@ -12,6 +12,9 @@ namespace modgen {
 /// `findings`.
 EntryPlan derive_plan(const FamilyModel& family, const ModuleNode& root, std::vector<Finding>& findings);
 
+/// Adds what the functions that read a parameter say about it: weights of experts, rates of state spaces, and tables.
+void add_parameter_facts(const ModuleNode& root, EntryPlan& plan);
+
 /// Checks that each annotation fits the declaration that it marks, and that modules and parameters are registered.
 void check_annotations(const FamilyModel& family, std::vector<Finding>& findings);
 

@@ -75,13 +75,13 @@ std::vector<Tree> module_trees(const FamilyModel& family) {
   return trees;
 }
 
-/// The plans of the family's classes that entries hold as members. Entries state most of their rows through them.
 /// Marks the counts of `plan` of which ranks can hold the same heads or groups.
 void share(EntryPlan& plan, const std::set<std::string>& counts) {
   for (EntryPlan::Divides& rule : plan.divides)
     if (rule.otherwise.empty() && counts.contains(rule.field)) rule.otherwise = "shared";
 }
 
+/// The plans of the family's classes that entries hold as members. Entries state most of their rows through them.
 std::vector<EntryPlan> derive_member_plans(const FamilyModel& family, const std::vector<Tree>& trees) {
   std::set<const Class*> held;
   for (const Tree& tree : trees)
@@ -143,8 +143,8 @@ std::vector<Finding> weave(FamilyModel& family) {
     if (!tree.is_entry) continue;
     EntryPlan& plan = plans.emplace_back(derive_plan(family, *tree.root, findings));
     plan.proof = std::move(run.proofs[plans.size() - 1]);
-    plan.cuts = stage_cuts(*tree.root, run.interpretation);
     share(plan, plan.proof.shared_counts);
+    plan.cuts = stage_cuts(*tree.root, run.interpretation);
     if (findings.empty() && run.findings.empty()) check_traversals(*tree.root, run.interpretation, findings);
   }
   std::vector<const ModuleNode*> entries;

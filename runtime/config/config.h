@@ -158,8 +158,10 @@ struct OptimSection : OptimizerOptions {
     visit("clip_threshold", clip_threshold, "adafactor: upper bound of an update's root mean square", 1);
     visit("ns_steps", ns_steps, "muon: Newton-Schulz iterations", 1, 100);
     visit("adjust_lr", adjust_lr, "muon: scale of updates: match_rms_adamw (that of AdamW) or original");
-    visit("weight_decay", weight_decay,
-          "weight decay of matrices and tables (sgd: in the gradient); norms, biases and A_log have none", 0);
+    visit(
+        "weight_decay", weight_decay,
+        "weight decay of matrices and tables (sgd: in the gradient); norms, biases and rates of state spaces have none",
+        0);
     visit("groups", groups,
           "parameters with other rates and decays, e.g. [{match = ['model.layers.*.mlp'], lr_scale = 0.1, weight_decay "
           "= 0}]; the last match wins");

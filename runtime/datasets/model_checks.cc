@@ -253,9 +253,11 @@ TORCH_LIBRARY_IMPL(aten, Meta, library) {
   library.impl("native_layer_norm", &layer_norm_on_meta);
 }
 
-bool has_state_spaces(const Model& model) {
-  return std::ranges::any_of(model.module->named_parameters(),
-                             [](const auto& parameter) { return parameter.key().ends_with("A_log"); });
+bool has_state_spaces(const Model& model, const Plan& plan) {
+  return std::ranges::any_of(model.module->named_parameters(), [&](const auto& parameter) {
+    return std::ranges::any_of(plan.rates,
+                               [&](const std::string& pattern) { return matches(pattern, parameter.key()); });
+  });
 }
 
 /// Whether the model's attention uses document ids. If so, it rejects document ids of another shape than the tokens,
@@ -289,7 +291,8 @@ PackingError packing_error(const RunConfig& config) {
                                             "of the token that ends a document",
                                             config.data.end_of_text, ids)};
   Model model = build_on_meta(*config.network.entry, *config.network.config);
-  const char* const fault = has_state_spaces(model)         ? "states continue from one document of a row into the next"
+  const char* const fault = has_state_spaces(model, *config.network.entry->plan)
+                                ? "states continue from one document of a row into the next"
                             : !tells_documents_apart(model) ? "attention is not known to mask across documents of a row"
                                                             : nullptr;
   if (!fault) return {};

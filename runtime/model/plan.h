@@ -40,6 +40,12 @@ struct Divides {
   Otherwise otherwise = error;
 };
 
+/// A parameter that stacks the matrices of a mixture's experts: [experts, rows, columns].
+struct ExpertWeights {
+  std::string parameter;
+  std::string chosen;  // the config field with the number of experts per token; empty if it is not known
+};
+
 /// A stack of layers that pipeline stages are cut between, and the modules that only the stages at its ends hold.
 struct Tower {
   std::string split_list = {};          // e.g. "encoder.block"; empty: the stack is not divided into stages
@@ -58,6 +64,9 @@ struct Plan {
   std::optional<Tower> first_stack = {};     // pp: the first of two stacks; the three fields above are the second's
   std::vector<std::string> everywhere = {};  // pp: submodules of those modules and lists that every stage holds
   std::vector<Divides> divides = {};
+  std::vector<ExpertWeights> experts = {};
+  std::vector<std::string> rates = {};   // rates of state spaces: no weight decay, no matmul
+  std::vector<std::string> tables = {};  // parameters that are looked up like an nn::Embedding's weight
 
   /// The same rows for a class that holds this plan's class as its member `path`, e.g. "model".
   Plan under(std::string_view path) const {
@@ -71,7 +80,9 @@ struct Plan {
     };
     for (TensorSplit& split : moved.tensor_splits) move(split.parameter);
     for (Tie& tie : moved.ties) move(tie.parameter), move(tie.source);
-    for (auto* names : {&moved.units, &moved.first, &moved.last, &moved.everywhere}) move_all(*names);
+    for (ExpertWeights& weights : moved.experts) move(weights.parameter);
+    for (auto* names : {&moved.units, &moved.first, &moved.last, &moved.everywhere, &moved.rates, &moved.tables})
+      move_all(*names);
     move_list(moved.split_list);
     if (moved.first_stack) {
       move_list(moved.first_stack->split_list);
@@ -94,6 +105,9 @@ struct Plan {
     append(&Plan::last);
     append(&Plan::everywhere);
     append(&Plan::divides);
+    append(&Plan::experts);
+    append(&Plan::rates);
+    append(&Plan::tables);
     return sum;
   }
 };

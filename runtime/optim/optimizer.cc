@@ -12,9 +12,7 @@
 namespace modular {
 namespace {
 
-bool decays(const ShardedParameter& parameter) {
-  return parameter.global_shape.size() >= 2 && !parameter.name.ends_with("A_log");
-}
+bool decays(const ShardedParameter& parameter) { return parameter.global_shape.size() >= 2 && !parameter.is_rate; }
 
 /// State of optimizers whose options do not change it. Adafactor's rows and columns are negligible.
 template <int elements>

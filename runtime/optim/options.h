@@ -21,7 +21,7 @@ struct ParameterGroup {
 
 struct OptimizerOptions {
   std::string name = "adamw";
-  // For matrices and tables only: norms and biases (one dimension) and the rates of state spaces, "A_log", do not
+  // For matrices and tables only: norms and biases (one dimension) and the rates of state spaces do not
   // decay.
   double weight_decay = 0.1;
   std::vector<ParameterGroup> groups;  // the last group that matches a parameter applies

@@ -161,6 +161,7 @@ void ParallelModel::State::describe_slices() {
     slice.name = parameter.name;
     slice.names = parameter.names;
     slice.global_shape = parameter.global_shape;
+    slice.is_rate = parameter.is_rate;
     slice.layer_matrix = parameter.layer_matrix;
     slice.local = units[parameter.unit].local(layout);
     if (has_local_compute_copy()) slice.rounded = layout.registered;

@@ -123,6 +123,7 @@ const std::set<std::string>& not_for_specs() {
       "TensorSplit",
       "Tie",
       "Divides",
+      "ExpertWeights",
       "Tower",
       "Plan",
       "Model",

@@ -42,10 +42,11 @@ TEST(AdamW, UpdateFollowsThePaper) {
   EXPECT_EQ(optimizer.steps(), 3);
 }
 
-TEST(AdamW, NormsBiasesAndLogRatesDoNotDecay) {
+TEST(AdamW, NormsBiasesAndRatesDoNotDecay) {
   std::vector<ShardedParameter> parameters = {parameter("norm.weight", at::ones({4})),
                                               parameter("weight", at::ones({4, 1})),
-                                              parameter("layers.0.mamba.A_log", at::ones({4, 2}))};
+                                              parameter("rates", at::ones({4, 2}))};
+  parameters[2].is_rate = true;
   Optimizer optimizer(parameters, kOptions, alone());
   for (auto& slice : parameters) slice.grad = at::zeros_like(slice.local);
   optimizer.step(0.5);

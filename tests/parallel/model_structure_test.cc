@@ -1,6 +1,7 @@
 // Parameters, units and slices of a model, and errors for meshes that it does not support, all in one process.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
@@ -10,6 +11,7 @@
 #include "runtime/parallel/parameters/meta_construction.h"
 #include "runtime/parallel/parameters/parameter_table.h"
 #include "runtime/parallel/pipeline/pipeline_options.h"
+#include "tests/generator/golden/config_ranges/generated/ranges.h"
 #include "tests/parallel/training_runs.h"
 
 namespace modular::testing {
@@ -95,6 +97,18 @@ TEST(ParameterTable, MarksTheMatricesOfLayers) {
     ASSERT_TRUE(found->contains(name)) << name;
     EXPECT_EQ(found->at(name), is_matrix) << name;
   }
+}
+
+TEST(ParameterTable, KnowsExpertsByTheFunctionThatMixesThem) {
+  const Entry& entry = get_entry("RangesForCausalLM");
+  const auto config = entry.make_config();
+  const Model model = build_on_meta(entry, *config);
+  const ParameterTable table = parameter_table(*model.module, *entry.plan, *config, {});
+  EXPECT_EQ(expert_count(table.parameters), 4);
+  const auto weights = std::ranges::find(table.parameters, "layers.0.mixture.gate_up_proj", &ModelParameter::name);
+  ASSERT_NE(weights, table.parameters.end());
+  EXPECT_TRUE(weights->is_expert && weights->layer_matrix);
+  EXPECT_EQ(weights->multiplied, std::vector<int64_t>{2 * 16 * 8}) << "two of the experts process a token";
 }
 
 TEST(ParameterTable, AssignsParametersToStages) {

@@ -42,7 +42,8 @@ const Json* find_described(const Json& plans, const Entry& entry) {
 }
 
 Json to_json(const Plan& plan) {
-  Json splits = Json::array(), ties = Json::array(), stacks = Json::array(), divides = Json::array();
+  Json splits = Json::array(), ties = Json::array(), stacks = Json::array(), divides = Json::array(),
+       experts = Json::array();
   for (const TensorSplit& split : plan.tensor_splits) {
     Json& row = splits.emplace_back(Json{{"parameter", split.parameter}, {"dim", split.dim}});
     if (!split.parts.empty()) row["parts"] = split.parts;
@@ -61,7 +62,8 @@ Json to_json(const Plan& plan) {
   for (const ExpertWeights& weights : plan.experts)
     experts.push_back({{"parameter", weights.parameter}, {"chosen", weights.chosen}});
   return {{"units", plan.units}, {"tensor_splits", splits},       {"ties", ties},
-          {"towers", stacks},    {"everywhere", plan.everywhere}, {"divides", divides}};
+          {"towers", stacks},    {"everywhere", plan.everywhere}, {"divides", divides},
+          {"experts", experts},  {"rates", plan.rates},           {"tables", plan.tables}};
 }
 
 TEST(Plans, HaveTheRowsThatModgenDerives) {

@@ -36,11 +36,6 @@ ConfigIntegers config_integers(const AnyConfig& config) {
   return integers;
 }
 
-int64_t experts_per_token(const ConfigIntegers& integers) {
-  const auto found = integers.find("num_experts_per_tok");
-  return found == integers.end() ? 0 : found->second;
-}
-
 void set_config_integer(AnyConfig& config, std::string_view field, int64_t value) {
   config.fields(each_integer([&](const std::string& path, int64_t& own) { own = path == field ? value : own; }));
 }

@@ -16,9 +16,6 @@ using ConfigIntegers = std::map<std::string, int64_t, std::less<>>;
 /// "text_config.hidden_size".
 ConfigIntegers config_integers(const AnyConfig& config);
 
-/// Number of experts per token; 0 for a model without experts.
-int64_t experts_per_token(const ConfigIntegers& integers);
-
 /// Sets an integer field without validation.
 void set_config_integer(AnyConfig& config, std::string_view field, int64_t value);
 

@@ -78,24 +78,27 @@ size_t smallest_common_unit(const std::vector<std::string>& names, const std::ve
   TORCH_INTERNAL_ASSERT(false, "the root unit holds every parameter");
 }
 
-/// Whether the parameter is a matrix in a GEMM of a layer. Excludes lookup tables such as T5's relative biases,
-/// convolution filters and the rates of a state space. A parameter tied to one outside its layer is in the root unit.
-bool is_layer_matrix(const ModelParameter& parameter, const std::vector<ModelUnit>& planned,
+bool is_any(const std::vector<std::string>& patterns, const ModelParameter& parameter) {
+  return std::ranges::any_of(patterns, [&](std::string_view pattern) {
+    return std::ranges::any_of(parameter.names, [&](const std::string& name) { return matches(pattern, name); });
+  });
+}
+
+/// Whether the parameter is a matrix in a GEMM of a layer. Excludes lookup tables, convolution filters and the rates of
+/// a state space. A parameter tied to one outside its layer is in the root unit.
+bool is_layer_matrix(const ModelParameter& parameter, const Plan& plan, const std::vector<ModelUnit>& planned,
                      const std::unordered_set<std::string>& tables) {
-  const std::string& name = parameter.names.front();
-  const size_t dims = parameter.global_shape.size();
   return smallest_common_unit(parameter.names, planned) > 0 &&
-         (dims == 2 || is_expert_weight(name, parameter.global_shape)) && !name.ends_with("A_log") &&
-         name.find("bias") == std::string::npos &&
+         (parameter.global_shape.size() == 2 || parameter.is_expert) && !parameter.is_rate &&
+         !is_any(plan.tables, parameter) &&
          std::ranges::none_of(parameter.names, [&](const std::string& one) { return tables.contains(one); });
 }
 
-/// Returns ModelParameter::multiplied. `chosen`: experts per token.
+/// Returns ModelParameter::multiplied. `chosen`: experts per token; 0 if that is not known.
 std::vector<int64_t> multiplied_by_name(const ModelParameter& parameter, int64_t chosen,
                                         const std::unordered_set<std::string>& tables) {
   int64_t elements = c10::multiply_integers(parameter.global_shape);
-  if (chosen > 0 && is_expert_weight(parameter.names.front(), parameter.global_shape))
-    elements = elements / parameter.global_shape[0] * chosen;
+  if (parameter.is_expert && chosen > 0) elements = elements / parameter.global_shape[0] * chosen;
   std::vector<int64_t> multiplied;
   for (const std::string& name : parameter.names) multiplied.push_back(tables.contains(name) ? 0 : elements);
   return multiplied;
@@ -129,14 +132,8 @@ bool matches(std::string_view pattern, std::string_view name) {
   return pattern.empty() && name.empty();
 }
 
-bool is_expert_weight(std::string_view name, const std::vector<int64_t>& global_shape) {
-  return global_shape.size() == 3 && name.find(".experts.") != std::string_view::npos;
-}
-
 int64_t expert_count(const std::vector<ModelParameter>& parameters) {
-  const auto found = std::ranges::find_if(parameters, [](const ModelParameter& parameter) {
-    return is_expert_weight(parameter.names.front(), parameter.global_shape);
-  });
+  const auto found = std::ranges::find_if(parameters, &ModelParameter::is_expert);
   return found == parameters.end() ? 0 : found->global_shape[0];
 }
 
@@ -219,8 +216,15 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
   std::ranges::for_each(table.parameters, describe);
   std::ranges::for_each(table.buffers, describe);
   for (ModelParameter& parameter : table.parameters) {
-    parameter.layer_matrix = is_layer_matrix(parameter, planned, tables);
-    parameter.multiplied = multiplied_by_name(parameter, experts_per_token(integers), tables);
+    int64_t chosen = 0;
+    for (const ExpertWeights& weights : plan.experts) {
+      if (!is_any({weights.parameter}, parameter)) continue;
+      parameter.is_expert = true;
+      if (const auto found = integers.find(weights.chosen); found != integers.end()) chosen = found->second;
+    }
+    parameter.is_rate = is_any(plan.rates, parameter);
+    parameter.layer_matrix = is_layer_matrix(parameter, plan, planned, tables);
+    parameter.multiplied = multiplied_by_name(parameter, chosen, tables);
   }
   return table;
 }

@@ -45,6 +45,8 @@ struct ModelParameter {
   bool shared_between_stages = false;   // tied, and used by the first and the last stage
   bool in_every_stage = false;  // in a pipeline: the plan assigns one of its names to no stage, so all stages have it
   bool layer_matrix = false;    // matrix of a layer, [rows, columns] or [experts, rows, columns]: not a table or a head
+  bool is_expert = false;       // stacks the matrices of a mixture's experts: [experts, rows, columns]
+  bool is_rate = false;         // rates of a state space, which do not decay
   bool trainable = true;        // false for buffers and frozen parameters, which have no gradient
 };
 
@@ -71,10 +73,6 @@ std::vector<at::Tensor> held_tensors(const ParameterTable& table);
 /// and in the modules that only its stage has, e.g. the head of the last one. `table` covers the full model, and
 /// `sizes` are its stack_sizes().
 std::vector<int64_t> layer_costs(const ParameterTable& table, const Plan& plan, const std::vector<int64_t>& sizes);
-
-/// Whether a parameter stacks the matrices of a mixture's experts: [experts, rows, columns], in a module named
-/// "experts".
-bool is_expert_weight(std::string_view name, const std::vector<int64_t>& global_shape);
 
 /// Number of experts in each mixture of the model; 0 without experts.
 int64_t expert_count(const std::vector<ModelParameter>& parameters);

@@ -71,6 +71,7 @@ struct ShardedParameter {
   at::Tensor rounded;
   bool compute_copy_is_fresh = false;
   bool trainable = true;      // false if it never has a gradient
+  bool is_rate = false;       // rates of a state space, which do not decay
   bool layer_matrix = false;  // matrix of a layer, or its experts' stacked matrices [experts, rows, columns]
 };
 

@@ -14,9 +14,9 @@ struct AlphaConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit_) {
-    visit_("hidden_size", hidden_size);
-    visit_("inner_size", inner_size);
-    visit_("visit", visit);
+    visit_("hidden_size", hidden_size, 1);
+    visit_("inner_size", inner_size, 1);
+    visit_("visit", visit, 1);
     visit_("tie_word_embeddings", tie_word_embeddings);
   }
 };

@@ -143,6 +143,11 @@ inline const Plan ranges_for_causal_lm_plan = {
             {"vocab_size", "tp", Divides::uneven},
             {"parts", "tp"},
         },
+    .experts =
+        {
+            {"layers.*.mixture.gate_up_proj", "chosen"},
+            {"layers.*.mixture.down_proj", "chosen"},
+        },
 };
 
 inline const bool ranges_for_causal_lm_registered = register_entry<RangesForCausalLM, RangesConfig>(
