@@ -68,6 +68,7 @@ constexpr std::array kIrrelevantKeys = {
     "prefix",
     "pretraining_tp",
     "problem_type",
+    "qa_dropout",
     "qk_head_dim",
     "remove_invalid_values",
     "repetition_penalty",

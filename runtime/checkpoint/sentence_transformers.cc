@@ -259,7 +259,8 @@ json pooling_config(const EmbeddingHeadConfig& head, int64_t hidden_size) {
 
 std::vector<WrittenModule> written_modules(const json& fields) {
   const EmbeddingHeadConfig head = get_head(fields);
-  const int64_t hidden_size = fields.contains("hidden_size") ? fields["hidden_size"] : fields.at("d_model");
+  const char* const key = fields.contains("hidden_size") ? "hidden_size" : fields.contains("dim") ? "dim" : "d_model";
+  const int64_t hidden_size = fields.at(key);
   const std::vector<EmbeddingLayer> layers = head.layers();
   std::vector<WrittenModule> modules = {{"Transformer", json()}};
   if (!layers.empty() && layers[0].kind == EmbeddingLayer::Kind::normalize_tokens)

@@ -236,8 +236,10 @@ struct EmbeddingConfig : Config {
   int64_t hidden_states_size() const {
     if constexpr (requires { Config::hidden_size; })
       return Config::hidden_size;
-    else
+    else if constexpr (requires { Config::d_model; })
       return Config::d_model;
+    else
+      return Config::dim;
   }
 
   void finish() {

@@ -91,8 +91,8 @@ bool register_entry(std::string_view family, std::string_view architecture, std:
                     std::string_view model_type, const Plan& plan) {
   Entry entry{family, architecture, task, model_type, &plan, {}, {}, {}};
   if constexpr (requires { Config::stored_as(); }) entry.stored_as = Config::stored_as();
-  constexpr bool has_size =
-      requires(Config config) { config.hidden_size; } || requires(Config config) { config.d_model; };
+  constexpr bool has_size = requires(Config config) { config.hidden_size; } ||
+                            requires(Config config) { config.d_model; } || requires(Config config) { config.dim; };
   const Task* const known = find_task(task);
   if constexpr (has_size) {
     if (known && known->texts != 1)

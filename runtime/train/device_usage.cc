@@ -134,10 +134,11 @@ std::optional<double> flops_per_row(const ModelConfig& model, int64_t parameters
   const int64_t patch = get_count(model, {"patch_size"});
   const int64_t side = patch > 0 ? get_count(model, {"image_size"}) / patch : 0;
   const int64_t positions = side > 0 ? side * side + 1 : tokens;
-  const int64_t layers = get_count(model, {"num_hidden_layers", "n_layer", "num_layers"}),
-                heads = get_count(model, {"num_attention_heads", "n_head", "num_heads"}),
+  const int64_t layers = get_count(model, {"num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers"}),
+                heads = get_count(model,
+                                  {"num_attention_heads", "n_head", "num_heads", "n_heads", "encoder_attention_heads"}),
                 head_dim = get_count(model, {"head_dim", "d_kv"}),
-                width = head_dim > 0 ? heads * head_dim : get_count(model, {"hidden_size", "n_embd", "d_model"});
+                width = head_dim > 0 ? heads * head_dim : get_count(model, {"hidden_size", "n_embd", "d_model", "dim"});
   return static_cast<double>(positions) *
          (6.0 * static_cast<double>(parameters) + 12.0 * static_cast<double>(layers * width * positions));
 }

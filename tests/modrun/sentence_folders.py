@@ -39,6 +39,10 @@ def backbone(name):
         "xlm_roberta": ("XLMRoberta", SMALL | STILL | dict(pad_token_id=0)),
         "mpnet": ("MPNet", SMALL | STILL),
         "modernbert": ("ModernBert", SMALL | dict(pad_token_id=0, initializer_range=0.3, global_attn_every_n_layers=2, local_attention=8, attn_implementation="sdpa")),
+        "distilbert": ("DistilBert", dict(
+            vocab_size=WORDS, dim=32, hidden_dim=48, n_layers=2, n_heads=4, max_position_embeddings=32, dropout=0.0, attention_dropout=0.0,
+            initializer_range=0.3,
+        )),
         "t5": ("T5", dict(vocab_size=WORDS, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, dropout_rate=0.0)),
         "qwen3": ("Qwen3", DECODER),
         "qwen2": ("Qwen2", DECODER),
@@ -68,6 +72,7 @@ CASES = {
     "roberta-weighted": Case("roberta", "weightedmean", left=True),
     "xlm_roberta-mean-normalize": Case("xlm_roberta", "mean", (Normalize,), old_form=True),
     "modernbert-cls": Case("modernbert", "cls", (lambda: Dense(32, 32, activation_function=torch.nn.Identity()),)),
+    "distilbert-mean-dense": Case("distilbert", "mean", (lambda: Dense(32, 8), Normalize)),
     "t5-mean-dense": Case("t5", "mean", (lambda: Dense(32, 32, bias=False, activation_function=torch.nn.Identity()), Normalize), old_form=True),
     "qwen3-last-left": Case("qwen3", "lasttoken", (Normalize,), left=True, architecture="Qwen3ForCausalLM"),
     "qwen2-weighted-left": Case("qwen2", "weightedmean", left=True),

@@ -10,6 +10,7 @@ from oracle import SMALL_DECODER, SMALL_PAIR, encoder_tokens, images, pairs, pai
 from transformers import (
     ArceeForCausalLM, BambaForCausalLM, BertForMaskedLM, BertForSequenceClassification, BertForTokenClassification, BertModel,
     BloomForCausalLM, CLIPModel, DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, Dinov2ForImageClassification, Dinov2Model,
+    DistilBertForMaskedLM, DistilBertForSequenceClassification, DistilBertModel,
     Gemma2ForCausalLM, Gemma3ForCausalLM, GemmaForCausalLM, GlmForCausalLM, GPT2LMHeadModel, GPTNeoXForCausalLM, JambaForCausalLM,
     LlamaForCausalLM, LlavaForConditionalGeneration, Mamba2ForCausalLM, MetaClip2Model, MistralForCausalLM, MixtralForCausalLM,
     ModernBertForMaskedLM, ModernBertModel, MPNetForMaskedLM, MPNetModel, MT5ForConditionalGeneration, Olmo2ForCausalLM, Phi3ForCausalLM,
@@ -160,6 +161,12 @@ LAYOUTS = {
         "xlm_roberta", "base", XLMRobertaForMaskedLM, encoder_tokens(padding="right"), (pooler("roberta."), positions("roberta.")), tokenizer="unigram"
     ),
     "multilingual-e5-base": sentences(XLMRobertaModel, "xlm_roberta", "base", tokenizer="unigram"),
+    "distilbert-base-uncased": Layout(
+        "distilbert", "base-uncased", DistilBertForMaskedLM, encoder_tokens(padding="right"),
+        (added(vocab_projector__weight=get_copy("distilbert.embeddings.word_embeddings.weight")),), **BERT,
+    ),
+    "distilbert-sst-2": Layout("distilbert", "sst-2", DistilBertForSequenceClassification, ROWS, **BERT),
+    "msmarco-distilbert": sentences(DistilBertModel, "distilbert"),
     "mpnet-base": Layout("mpnet", "base", MPNetForMaskedLM, encoder_tokens(padding="right"), (pooler("mpnet."), positions("mpnet.")), **BERT),
     "all-mpnet-base-v2": sentences(MPNetModel, "mpnet", "base"),
     "ModernBERT-base": Layout("modernbert", "base", ModernBertForMaskedLM, encoder_tokens(padding="right")),

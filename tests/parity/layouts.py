@@ -26,6 +26,8 @@ SIZES = dict(
     vocab_size=96, hidden_size=32, n_embd=32, n_embed=32, d_model=32, intermediate_size=48, d_ff=48, d_kv=6, num_hidden_layers=2,
     n_layer=2, num_layers=2, num_decoder_layers=2, num_attention_heads=4, n_head=4, num_heads=4, num_key_value_heads=2, head_dim=8,
     max_position_embeddings=64, n_positions=64, n_ctx=64, image_size=12, patch_size=4, max_window_layers=2,
+    dim=32, hidden_dim=48, n_layers=2, n_heads=4, num_kv_heads=2, ffn_hidden_size=48, encoder_layers=2, decoder_layers=2,
+    encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48, position_buckets=8,
 )
 CONVERTED = {"bert-base-uncased", "gpt2", "bert-base-german-cased"}  # also written as pytorch_model.bin
 SPECIAL_IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "unk_token_id", "cls_token_id", "sep_token_id")
