@@ -41,11 +41,11 @@ bool is_computed_again(std::string_view name, const StoredTensor& tensor) {
   return std::ranges::any_of(kIgnoredEndings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-/// T5's shared embedding table, and the names under which files hold copies of it, or only a copy.
+/// The shared embedding table of T5 and BART, and the names under which files hold copies of it, or only a copy.
 constexpr std::string_view kSharedTable = "shared.weight";
 constexpr std::string_view kTableCopies[] = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
 
-/// Names of T5's copies of the parameter, for the stacks that the model has.
+/// Names of the copies of the parameter, for the stacks that the model has.
 std::vector<std::string> find_copies(const Plan& plan, const std::string& name) {
   std::vector<std::string> copies;
   if (name != kSharedTable && !name.ends_with("." + std::string(kSharedTable))) return copies;

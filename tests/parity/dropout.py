@@ -49,9 +49,22 @@ def kept(key, samples, planes, rows, columns, p):
     return torch.from_numpy(word >= round(p * 2**32))
 
 
-def find_layer(frame, paths):
-    """The path of the layer that F.dropout was called for by the code in `frame`."""
+# Layers of generated models in the order in which these classes of transformers call F.dropout.
+CALLED_IN_ORDER = {
+    "BartEncoder": ("dropout",),
+    "BartDecoder": ("dropout",),
+    "BartEncoderLayer": ("dropout", "activation_dropout", "final_dropout"),
+    "BartDecoderLayer": ("dropout", "encoder_attn_dropout", "activation_dropout", "final_dropout"),
+}
+
+
+def find_layer(frame, paths, calls):
+    """The path of the layer that F.dropout was called for by the code in `frame`. `calls` counts those of each module."""
     local = frame.f_locals
+    if order := CALLED_IN_ORDER.get(type(local.get("self")).__name__):
+        path = paths[local["self"]]
+        call = calls[path] = calls.get(path, -1) + 1
+        return f"{path}.{order[call % len(order)]}"
     if frame.f_code.co_name == "dropout_add":  # BLOOM's function
         return paths[frame.f_back.f_locals["self"]] + ".hidden_dropout"
     if frame.f_code.co_name == "forward":  # torch.nn.Dropout's forward
@@ -68,13 +81,13 @@ def by_counter(model, seed):
     # A stack of T5 applies the same layer twice; the generated one has two layers, which different pipeline stages
     # hold.
     stacks = {f"{name}.dropout" for module, name in paths.items() if type(module).__name__.endswith("T5Stack")}
-    runs = {}
+    runs, calls = {}, {}
     original = torch.nn.functional.dropout
 
     def dropout(x, p=0.5, training=True, inplace=False):
         if not training or p == 0.0:
             return x
-        path = find_layer(sys._getframe(1), paths)
+        path = find_layer(sys._getframe(1), paths, calls)
         if path in stacks and path in runs:
             path = path.removesuffix("dropout") + "final_dropout"
         run = runs[path] = runs.get(path, -1) + 1

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import torch
 from cases.llava import texts_with_images
-from cases.t5 import untie
+from cases.t5 import untie, with_ends
 from oracle import SMALL_DECODER, SMALL_PAIR, encoder_tokens, images, pairs, pairs_of_texts, tokens
 from transformers import (
-    ArceeForCausalLM, BambaForCausalLM, BertForMaskedLM, BertForSequenceClassification, BertForTokenClassification, BertModel,
+    ArceeForCausalLM, BambaForCausalLM, BartForConditionalGeneration, BartForSequenceClassification, BertForMaskedLM, BertForSequenceClassification, BertForTokenClassification, BertModel,
     BloomForCausalLM, CLIPModel, DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, Dinov2ForImageClassification, Dinov2Model,
     DistilBertForMaskedLM, DistilBertForSequenceClassification, DistilBertModel,
     Gemma2ForCausalLM, Gemma3ForCausalLM, GemmaForCausalLM, GlmForCausalLM, GPT2LMHeadModel, GPTNeoXForCausalLM, JambaForCausalLM,
@@ -263,6 +263,11 @@ LAYOUTS = {
         config={"architectures": ["T5EncoderModel"]},
     ),
     "mt5-small": Layout("mt5", "small", MT5ForConditionalGeneration, pairs_of_texts(padding=True), tokenizer="unigram", prepare=untie),
+    "bart-base": Layout(  # the base model's names, with copies of its table
+        "bart", "base", BartForConditionalGeneration, pairs_of_texts(padding=True),
+        (added(model__encoder__embed_tokens__weight=get_copy("model.shared.weight"), model__decoder__embed_tokens__weight=get_copy("model.shared.weight")),),
+    ),
+    "bart-large-mnli": Layout("bart", "large-mnli", BartForSequenceClassification, with_ends(ROWS), config={"eos_token_id": 2}),
     # Images.
     "clip-vit-base-patch32": Layout("clip", "vit-base-patch32", CLIPModel, edits=(positions("text_model."), added(vision_model__embeddings__position_ids=lambda _: torch.arange(10)[None])), **PAIR),
     "siglip-base-patch16-224": Layout(
