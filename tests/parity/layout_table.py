@@ -10,7 +10,7 @@ from oracle import SMALL_DECODER, SMALL_PAIR, encoder_tokens, images, pairs, pai
 from transformers import (
     ArceeForCausalLM, BambaForCausalLM, BartForConditionalGeneration, BartForSequenceClassification, BertForMaskedLM, BertForSequenceClassification, BertForTokenClassification, BertModel,
     BloomForCausalLM, CLIPModel, DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, Dinov2ForImageClassification, Dinov2Model,
-    DistilBertForMaskedLM, DistilBertForSequenceClassification, DistilBertModel,
+    DistilBertForMaskedLM, DistilBertForSequenceClassification, DistilBertModel, FalconForCausalLM,
     Gemma2ForCausalLM, Gemma3ForCausalLM, GemmaForCausalLM, GlmForCausalLM, GPT2LMHeadModel, GPTNeoXForCausalLM, JambaForCausalLM,
     LlamaForCausalLM, LlavaForConditionalGeneration, Mamba2ForCausalLM, MetaClip2Model, MistralForCausalLM, MixtralForCausalLM,
     ModernBertForMaskedLM, ModernBertModel, MPNetForMaskedLM, MPNetModel, MT5ForConditionalGeneration, Olmo2ForCausalLM, Phi3ForCausalLM,
@@ -183,6 +183,10 @@ LAYOUTS = {
                     attention__rotary_emb__inv_freq=lambda: torch.rand(1)),),
         dtype=FP16,
     ),
+    "falcon-7b": Layout("falcon", "7b", FalconForCausalLM, tokens(), (added(lm_head__weight=get_copy("transformer.word_embeddings.weight")),), dtype=BF16),
+    "falcon-40b": Layout("falcon", "40b", FalconForCausalLM, tokens(), dtype=BF16, files="shards"),
+    "falcon-11B": Layout("falcon", "11b", FalconForCausalLM, tokens(), dtype=BF16),
+    "falcon-rw-1b": Layout("falcon", "rw-1b", FalconForCausalLM, tokens(), dtype=BF16),
     "bloom-560m": Layout("bloom", "560m", BloomForCausalLM, tokens(), (unprefixed("transformer."),)),
     "llama-7b": Layout(
         "llama", "2", LlamaForCausalLM, tokens(), (each_layer("model.layers", **FREQUENCIES),), files="shards", tokenizer="bpe",
