@@ -109,6 +109,9 @@ class EarlyHolder : public torch::nn::ModuleHolder<Contained> {
 #define TP_COLWISE_PARTS(...) MODULAR_ANNOTATE("modular.tp_colwise_parts", sizeof(__VA_ARGS__))
 /// A raw parameter or an embedding, split along a dimension, within parts if parts are given: TP_SHARD(1).
 #define TP_SHARD(...) MODULAR_ANNOTATE("modular.tp_shard", sizeof(__VA_ARGS__))
+/// A raw parameter split along a dimension that matmuls sum over: TP_REDUCE(1). The results of those are summed over
+/// the ranks, like those of a TP_ROWWISE layer.
+#define TP_REDUCE(...) MODULAR_ANNOTATE("modular.tp_reduce", sizeof(__VA_ARGS__))
 /// An embedding or output projection split by vocabulary.
 #define TP_VOCAB MODULAR_ANNOTATE("modular.tp_vocab")
 /// A count that is split over the ranks: reads in forward are local.

@@ -21,6 +21,7 @@ constexpr auto kAnnotations = [] {
       {tp_rowwise, "tp_rowwise", "TP_ROWWISE", kLinear, "a linear layer"},
       {tp_colwise_parts, "tp_colwise_parts", "TP_COLWISE_PARTS", kLinear, "a linear layer"},
       {tp_shard, "tp_shard", "TP_SHARD", kEmbedding | kParameter, "an embedding or a parameter"},
+      {tp_reduce, "tp_reduce", "TP_REDUCE", kParameter, "a parameter"},
       {tp_vocab, "tp_vocab", "TP_VOCAB", kLinear | kEmbedding | kParameter,
        "an embedding, a linear layer or a parameter"},
       {tp_local, "tp_local", "TP_LOCAL", kInteger, "an integer field"},

@@ -16,6 +16,7 @@ enum class AnnotationKind {
   tp_rowwise,
   tp_colwise_parts,
   tp_shard,
+  tp_reduce,
   tp_vocab,
   tp_local,
   tp_none,

@@ -109,6 +109,7 @@ Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
   const Partition partition = find_partition(child, "");
   Value value = Value::tensor(to_type(partition), is_parameter, find_constructed_rank(child.construction));
   value.counts = find_counts(child, partition);
+  value.reduces = is_parameter && child.field && find_annotation(child.field->annotations, AnnotationKind::tp_reduce);
   return value;
 }
 

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "generator/weave/interpreter.h"
+#include "generator/weave/rules/rules.h"
 
 namespace modgen {
 namespace {
@@ -13,6 +14,12 @@ bool is_random(std::string_view name) {
                                                    "bernoulli",  "multinomial", "dropout",      "rand_like",
                                                    "randn_like", ".bernoulli",  ".multinomial", "normal"};
   return names.contains(name);
+}
+
+/// Marks a view of `viewed`, or a list of views, like it.
+void mark_reduced(const Value& viewed, Value& view) {
+  view.reduces |= viewed.reduces;
+  for (Value& element : view.elements) mark_reduced(viewed, element);
 }
 
 }  // namespace
@@ -96,6 +103,12 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
   Value result = apply_rule(op, rule);
   if (!op.message.empty()) return report_rejection(op);
   serving_.merge(op.serving), separate_.merge(op.separate);
+  const bool reduces = std::ranges::any_of(given, &Value::reduces) && std::ranges::none_of(given, is_partial);
+  if (result.type == kPartial && op.call == Call::none && reduces) {
+    op.call = Call::sum;
+    result.type = kInvariant;
+  }
+  if (is_view_or_query(name) && !given.empty()) mark_reduced(given[0], result);
   if (op.call == Call::exit || op.call == Call::sum)
     open_sum(op, result);
   else if (result.type == kPartial)

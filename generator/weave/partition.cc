@@ -85,8 +85,9 @@ std::vector<Expr> find_parts(const ModuleNode& layer) {
 }
 
 const Annotation* split_annotation(const std::vector<Annotation>& annotations) {
-  for (const AnnotationKind kind : {AnnotationKind::tp_colwise, AnnotationKind::tp_colwise_parts,
-                                    AnnotationKind::tp_rowwise, AnnotationKind::tp_vocab, AnnotationKind::tp_shard})
+  for (const AnnotationKind kind :
+       {AnnotationKind::tp_colwise, AnnotationKind::tp_colwise_parts, AnnotationKind::tp_rowwise,
+        AnnotationKind::tp_vocab, AnnotationKind::tp_shard, AnnotationKind::tp_reduce})
     if (const Annotation* found = find_annotation(annotations, kind)) return found;
   return nullptr;
 }

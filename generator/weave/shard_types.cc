@@ -188,6 +188,7 @@ Value join(const Value& one, const Value& other) {
       if (one.last_size != other.last_size) result.last_size.clear();
       if (one.split_size != other.split_size) result.split_size.clear();
       result.counts.insert(other.counts.begin(), other.counts.end());
+      result.reduces = one.reduces && other.reduces;
       if (one.summands.empty() || other.summands.empty())
         result.summands.clear();
       else

@@ -64,6 +64,8 @@ struct Value {
   // Split tensors, layers and tp-local numbers: the config fields, each a TP_LOCAL count, that the split dimension or
   // the number has as factors, or that the value was viewed by.
   std::set<std::string> counts;
+  // For a split value: a matmul that sums over the split dimension is summed over the ranks (TP_REDUCE).
+  bool reduces = false;
   // Partial sums: the calls whose results it adds up; empty if no exit can be inserted for them.
   std::set<const Expr*> summands;
   // Numbers.

@@ -235,6 +235,10 @@ const Mutation kSums[] = {
     {"ChangedInPlace", "const Tensor once = down(activation(\"gelu\", up(hidden_states)));",
      "Tensor once = torch::linear(activation(\"gelu\", up(hidden_states)), down->weight);\n    once += hidden_states;",
      "a partial sum over tp meets a value that is full", "once += hidden_states", "one_sum"},
+    {"SumOfARawParameterLeftOut", "TP_REDUCE(1) Tensor down", "TP_SHARD(1) Tensor down",
+     "a partial sum over tp meets a value that is full", "torch::matmul(inner, down) + down_bias", "reduced"},
+    {"BiasWithinTheSum", "torch::linear(inner, shared_down)", "torch::linear(inner, shared_down, down_bias.sum(0))",
+     "a bias is added to a partial sum", "torch::linear(inner, shared_down", "reduced"},
 };
 
 const Mutation kStages[] = {

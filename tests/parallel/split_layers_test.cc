@@ -43,7 +43,7 @@ TEST_P(SplitLayers, TrainTheSameInPipelineStages) {
 
 INSTANTIATE_TEST_SUITE_P(Families, SplitLayers,
                          ::testing::Values("FusedPartsForCausalLM", "LocalGlobalForCausalLM", "OneSumForCausalLM",
-                                           "ByHeadsForCausalLM"),
+                                           "ByHeadsForCausalLM", "ReducedForCausalLM"),
                          [](const auto& info) { return std::string(info.param); });
 INSTANTIATE_TEST_SUITE_P(Release, SplitLayers,
                          ::testing::Values("TinyForCausalLM", "HeadNormsForCausalLM", "TransposedForCausalLM",

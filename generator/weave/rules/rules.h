@@ -28,7 +28,8 @@ const RuleTable& state_space_rules();
 std::vector<const RuleTable*> rule_tables();
 
 inline constexpr const char* kMissingSum =
-    "a sum over tp is missing: mark the layer that computes it TP_ROWWISE and call it as a layer";
+    "a sum over tp is missing: mark the layer that computes it TP_ROWWISE and call it as a layer, or a raw parameter "
+    "TP_REDUCE";
 
 inline bool is_tensor(const Value& value) { return value.kind == Value::Kind::tensor; }
 inline bool is_kind(const Value& value, ShardType::Kind kind) { return is_tensor(value) && value.type.kind == kind; }

@@ -69,8 +69,10 @@ class MixtureExpertsImpl : public Module {
         gate(register_parameter("gate", torch::empty({config.num_experts, config.hidden_size}))),
         gate_up_proj(register_parameter("gate_up_proj",
                                         torch::empty({config.num_experts, 2 * intermediate_size, config.hidden_size}))),
-        down_proj(register_parameter("down_proj",
-                                     torch::empty({config.num_experts, config.hidden_size, intermediate_size}))) {}
+        down_proj(
+            register_parameter("down_proj", torch::empty({config.num_experts, config.hidden_size, intermediate_size}))),
+        shared_in(register_parameter("shared_in", torch::empty({intermediate_size, config.hidden_size}))),
+        shared_out(register_parameter("shared_out", torch::empty({config.hidden_size, intermediate_size}))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1), hidden = hidden_states.size(2);
@@ -79,12 +81,16 @@ class MixtureExpertsImpl : public Module {
     const Tensor scores = logits.softmax(-1);
     const auto [top, chosen] = scores.topk(top_k, -1);
     const Tensor weights = balance_experts(top, logits, scores, chosen);
-    return mix_experts(hidden_act, rows, gate_up_proj, down_proj, chosen, weights).view({batch, seq, hidden});
+    const Tensor mixed = mix_experts(hidden_act, rows, gate_up_proj, down_proj, chosen, weights);
+    const Tensor shared = torch::linear(torch::relu(torch::linear(rows, shared_in)), shared_out);
+    return (mixed + shared).view({batch, seq, hidden});
   }
 
   void reset_parameters() override {
     init::xavier_uniform_(gate);
     init::normal_(gate_up_proj, 0.0, initializer_range);
+    init::normal_(shared_in, 0.0, initializer_range);
+    init::normal_(shared_out, 0.0, initializer_range);
     init::fill(down_proj, [this](Tensor& whole) { whole.normal_(0.0, initializer_range).mul_(0.5); });
   }
 
@@ -95,6 +101,8 @@ class MixtureExpertsImpl : public Module {
   Tensor gate;                                                          // [experts, hidden]
   TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up_proj;  // [experts, 2 * intermediate, hidden]
   TP_SHARD(2) Tensor down_proj;                                         // [experts, hidden, intermediate]
+  TP_SHARD(0) Tensor shared_in;                                         // [intermediate, hidden]
+  TP_REDUCE(1) Tensor shared_out;                                       // [hidden, intermediate]
 };
 TORCH_MODULE(MixtureExperts);
 
