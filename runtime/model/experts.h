@@ -95,6 +95,25 @@ inline bool can_group(const Tensor& rows, const Tensor& down) {
   return rows.is_cuda() && rows.scalar_type() == at::kBFloat16 && down.size(1) % 8 == 0 && down.size(2) % 8 == 0;
 }
 
+/// Multiplies rows, which are sorted by expert, by the matrices of their experts.
+/// - rows [pairs, in]
+/// - expert_of_row [pairs] int64
+/// - weight [experts, in, out]
+/// - returns [pairs, out]
+inline Tensor multiply(const Tensor& rows, const Tensor& expert_of_row, const Tensor& weight) {
+  if (can_group(rows, weight)) {
+    const Tensor numbers = at::arange(weight.size(0), expert_of_row.options()).unsqueeze(-1);
+    return at::_grouped_mm(rows, weight, numbers.eq(expert_of_row).sum(-1).cumsum(0, at::kInt));
+  }
+  const Tensor counted = expert_of_row.bincount({}, weight.size(0)).cpu();
+  const c10::IntArrayRef counts(counted.data_ptr<int64_t>(), static_cast<size_t>(weight.size(0)));
+  const auto expert_rows = rows.split_with_sizes(counts), weights = weight.unbind();
+  std::vector<Tensor> results;
+  for (size_t expert = 0; expert < counts.size(); ++expert)
+    if (counts[expert] > 0) results.push_back(expert_rows[expert].matmul(weights[expert]));
+  return at::cat(results);
+}
+
 }  // namespace routing
 
 /// Sends each row through the gated feed-forward networks of its chosen experts and sums their results by their weights
@@ -112,6 +131,29 @@ inline Tensor mix_experts(std::string_view activation, const Tensor& x, const Te
   const Tensor row_of_pair = order.floor_divide(chosen.size(1));
   const auto run = routing::can_group(x, down) ? &routing::grouped : &routing::one_by_one;
   const Tensor results = run(activation, x.index_select(0, row_of_pair), expert_of_pair, gate_up, down);
+  const Tensor weighted = results * weights.flatten().index_select(0, order).unsqueeze(-1);
+  return at::zeros_like(x).index_add(0, row_of_pair, weighted.to(x.scalar_type()));
+}
+
+/// mix_experts() for experts with biases and clamped features (OpenAI, gpt-oss): gate is at most `limit`, up is within
+/// ±limit, and the down projection reads (up + 1) * gate * sigmoid(alpha * gate). Weights are stored as [in, out]. The
+/// biases of the down projections are not added.
+/// - x [rows, hidden]
+/// - gate_up [experts, hidden, 2 * intermediate]: gate and up features by turns
+/// - gate_up_bias [experts, 2 * intermediate]
+/// - down [experts, intermediate, hidden]
+/// - chosen [rows, k] int64: expert indices
+/// - weights [rows, k]
+/// - returns [rows, hidden]
+inline Tensor mix_clamped_experts(const Tensor& x, const Tensor& gate_up, const Tensor& gate_up_bias,
+                                  const Tensor& down, const Tensor& chosen, const Tensor& weights, double alpha,
+                                  double limit) {
+  const Tensor order = chosen.flatten().argsort(/*stable=*/true, /*dim=*/0, /*descending=*/false);
+  const Tensor row_of_pair = order.floor_divide(chosen.size(1)), expert = chosen.flatten().index_select(0, order);
+  const Tensor features = routing::multiply(x.index_select(0, row_of_pair), expert, gate_up);
+  const auto parts = (features + gate_up_bias.index_select(0, expert)).view({-1, down.size(1), 2}).unbind(-1);
+  const Tensor gate = parts[0].clamp_max(limit), up = parts[1].clamp(-limit, limit);
+  const Tensor results = routing::multiply((up + 1) * (gate * (gate * alpha).sigmoid()), expert, down);
   const Tensor weighted = results * weights.flatten().index_select(0, order).unsqueeze(-1);
   return at::zeros_like(x).index_add(0, row_of_pair, weighted.to(x.scalar_type()));
 }

@@ -650,6 +650,24 @@ TEST(ShardRules, ExpertsSplitWithinGateAndUpGiveAPartialSum) {
   EXPECT_REFUSED("experts with a value that is split", "mix_experts", of_partial);
 }
 
+TEST(ShardRules, ClampedExpertsAreSplitByInnerFeature) {
+  const auto experts = [](const Value& gate_up, const Value& bias, const Value& down) {
+    return std::vector<Value>{full(2), gate_up, bias, down, full(2, false), full(2), Value(), Value()};
+  };
+  const Applied split_experts("mix_clamped_experts", experts(split(2, 3), split(1, 2), split(1, 3)));
+  EXPECT_EQ(split_experts.op.call, Call::sum);
+  EXPECT_EQ(split_experts.op.entered, (std::vector<size_t>{0, 5})) << "rows and weights, not what is chosen";
+  const Applied full_experts("mix_clamped_experts", experts(full(3), full(2), full(3)));
+  EXPECT_EQ(full_experts.op.call, Call::none);
+  EXPECT_EQ(full_experts.result.type, kInvariant);
+  EXPECT_REFUSED("experts whose gate and up are", "mix_clamped_experts", experts(split(2, 3), full(2), split(1, 3)));
+  EXPECT_REFUSED("experts whose gate and up are", "mix_clamped_experts", experts(split(2, 3), split(1, 2), full(3)));
+  EXPECT_REFUSED("experts whose gate and up are", "mix_clamped_experts",
+                 experts(split(1, 3), split(1, 2), split(2, 3)));
+  const Value halves = Value::tensor(sharded(2, {"inner", "inner"}), true, 3);
+  EXPECT_REFUSED("experts whose gate and up are", "mix_clamped_experts", experts(halves, split(1, 2), split(1, 3)));
+}
+
 TEST(ShardRules, LossOverASplitVocabulary) {
   const Applied loss("cross_entropy", {split(2, 3), full(2, false)});
   EXPECT_EQ(loss.op.call, Call::cross_entropy);

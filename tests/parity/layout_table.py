@@ -11,7 +11,7 @@ from transformers import (
     ArceeForCausalLM, BambaForCausalLM, BartForConditionalGeneration, BartForSequenceClassification, BertForMaskedLM, BertForSequenceClassification, BertForTokenClassification, BertModel,
     BloomForCausalLM, CLIPModel, DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, Dinov2ForImageClassification, Dinov2Model,
     DistilBertForMaskedLM, DistilBertForSequenceClassification, DistilBertModel, FalconForCausalLM,
-    Gemma2ForCausalLM, Gemma3ForCausalLM, GemmaForCausalLM, GlmForCausalLM, GPT2LMHeadModel, GPTNeoXForCausalLM, JambaForCausalLM,
+    Gemma2ForCausalLM, Gemma3ForCausalLM, GemmaForCausalLM, GlmForCausalLM, GPT2LMHeadModel, GPTNeoXForCausalLM, GptOssForCausalLM, JambaForCausalLM,
     LlamaForCausalLM, LlavaForConditionalGeneration, Mamba2ForCausalLM, MetaClip2Model, MistralForCausalLM, MixtralForCausalLM,
     ModernBertForMaskedLM, ModernBertModel, MPNetForMaskedLM, MPNetModel, MT5ForConditionalGeneration, Olmo2ForCausalLM, Phi3ForCausalLM,
     PhiForCausalLM, Qwen2ForCausalLM, Qwen2MoeForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM, RobertaForMaskedLM,
@@ -187,6 +187,10 @@ LAYOUTS = {
     "falcon-40b": Layout("falcon", "40b", FalconForCausalLM, tokens(), dtype=BF16, files="shards"),
     "falcon-11B": Layout("falcon", "11b", FalconForCausalLM, tokens(), dtype=BF16),
     "falcon-rw-1b": Layout("falcon", "rw-1b", FalconForCausalLM, tokens(), dtype=BF16),
+    "gpt-oss-20b-BF16": Layout(
+        "gpt_oss", "20b-unquantized", GptOssForCausalLM, tokens(), dtype=BF16, files="shards",
+        config={"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]},
+    ),
     "bloom-560m": Layout("bloom", "560m", BloomForCausalLM, tokens(), (unprefixed("transformer."),)),
     "llama-7b": Layout(
         "llama", "2", LlamaForCausalLM, tokens(), (each_layer("model.layers", **FREQUENCIES),), files="shards", tokenizer="bpe",

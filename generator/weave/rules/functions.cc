@@ -190,18 +190,24 @@ Value rotary_tables(Operation& op) {
 
 // ---- Mixtures of experts ----
 
-/// mix_experts(activation, x, gate_up, down, chosen, weights)
-Value mix_experts(Operation& op) {
-  const Value &x = op.values[1], &gate_up = op.values[2], &down = op.values[3];
-  for (const size_t i : {1, 4, 5}) {
+/// Experts' results for the rows in operand `rows`, if these and the router's `choices` and weights are full.
+Value mixed(Operation& op, size_t rows, size_t choices) {
+  for (const size_t i : {rows, choices, choices + 1}) {
     if (is_partial(op.values[i])) return op.reject("experts of a partial sum over tp", kMissingSum);
     if (!is_full(op.values[i]))
       return op.reject("experts with a value that is " + describe(op.values[i]),
                        "the rows and the router's choices for them have to be full");
   }
-  Value result = Value::tensor(kInvariant, any_gradient(op), x.rank);
-  result.last_size = x.last_size;
-  if (is_full(gate_up) && is_full(down)) return result;
+  Value result = Value::tensor(kInvariant, any_gradient(op), op.values[rows].rank);
+  result.last_size = op.values[rows].last_size;
+  return result;
+}
+
+/// mix_experts(activation, x, gate_up, down, chosen, weights)
+Value mix_experts(Operation& op) {
+  const Value &gate_up = op.values[2], &down = op.values[3];
+  Value result = mixed(op, 1, 4);
+  if (result.kind == Value::Kind::failed || (is_full(gate_up) && is_full(down))) return result;
   const bool in_halves = is_split(gate_up) && from_end(gate_up) == -2 && gate_up.type.parts.size() == 2 &&
                          gate_up.type.parts[0] == gate_up.type.parts[1];
   if (!in_halves || !is_split(down) || from_end(down) != -1 || !down.type.parts.empty())
@@ -209,6 +215,24 @@ Value mix_experts(Operation& op) {
                      "split each expert's inner features: gate and up by TP_SHARD(1, intermediate_size, "
                      "intermediate_size), down by TP_SHARD(2); or leave both full");
   op.enter(1), op.enter(5);
+  op.call = Call::sum;
+  return result;
+}
+
+/// mix_clamped_experts(x, gate_up, gate_up_bias, down, chosen, weights, alpha, limit)
+Value mix_clamped_experts(Operation& op) {
+  const Value &gate_up = op.values[1], &bias = op.values[2], &down = op.values[3];
+  Value result = mixed(op, 0, 4);
+  if (result.kind == Value::Kind::failed || (is_full(gate_up) && is_full(bias) && is_full(down))) return result;
+  const auto is_split_at = [](const Value& weight, int64_t dim) {
+    return is_split(weight) && from_end(weight) == dim && weight.type.parts.empty();
+  };
+  if (!is_split_at(gate_up, -1) || !is_split_at(bias, -1) || !is_split_at(down, -2))
+    return op.reject("experts whose gate and up are " + describe(gate_up) + ", with biases that are " + describe(bias) +
+                         ", and whose down is " + describe(down),
+                     "split each expert's inner features: gate and up by TP_SHARD(2), their biases and down by "
+                     "TP_SHARD(1); or leave all full");
+  op.enter(0), op.enter(5);
   op.call = Call::sum;
   return result;
 }
@@ -333,6 +357,7 @@ const RuleTable& function_rules() {
       {"interpolated_positions", interpolated_positions},
       {"tp::local", tp_local},
       {"mix_experts", mix_experts},
+      {"mix_clamped_experts", mix_clamped_experts},
   };
   return table;
 }

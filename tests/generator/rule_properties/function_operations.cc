@@ -226,6 +226,27 @@ Application mix_experts(Sampler& sampler) {
           }};
 }
 
+/// mix_clamped_experts(x, gate_up, gate_up_bias, down, chosen, weights, alpha, limit)
+Application mix_clamped_experts(Sampler& sampler) {
+  const Dimension rows = {5, "", {}}, hidden = sampler.dimension(), experts = {3, "d", {}}, each = {2, "", {}};
+  const Dimension inner = {4, "a", {}}, both = {8, "", {}};
+  const Shape x = {rows, hidden}, gate_up = {experts, hidden, both}, bias = {experts, both},
+              down = {experts, inner, hidden};
+  const bool split = sampler.chance(0.7);
+  const auto type = [&](const Shape& shape, int64_t dim) {
+    return !sampler.chance(0.9) ? sampler.type_for(shape) : split ? sharded(dim) : kInvariant;
+  };
+  return {{sampler.tensor(x, sampler.chance(0.9) ? kInvariant : sampler.type_for(x)),
+           sampler.tensor(gate_up, type(gate_up, 2)), sampler.tensor(bias, type(bias, 1)),
+           sampler.tensor(down, type(down, 1)), sampler.constant({rows, each}, kInvariant, Elements::indices, 3),
+           sampler.tensor({rows, each}, kInvariant), sampler.real(1.5), sampler.real(2.0)},
+          [](const Arguments& a, Call call) -> Concrete {
+            const Tensor sum = modular::mix_clamped_experts(a[0].tensor, a[1].tensor, a[2].tensor, a[3].tensor,
+                                                            a[4].tensor, a[5].tensor, a[6].number, a[7].number);
+            return call == Call::sum ? modular::tp::exit(sum) : sum;
+          }};
+}
+
 Application cross_entropy(Sampler& sampler) {
   Shape logits = sampler.shape(2, 3);
   const Dimension vocabulary = sampler.split_dimension();
@@ -399,6 +420,7 @@ const OperationTable& function_operations() {
       {"tp::gather", gather},
       {"tp::local", local},
       {"mix_experts", mix_experts},
+      {"mix_clamped_experts", mix_clamped_experts},
   };
   return table;
 }

@@ -65,6 +65,7 @@ const std::map<std::string_view, Call> kWoven = {
     {"attention_with_biases", Call::attention},
     {"rms_norm", Call::rms_norm},
     {"mix_experts", Call::sum},
+    {"mix_clamped_experts", Call::sum},
     {"cross_entropy", Call::cross_entropy},
     {"cross_entropy_outputs", Call::cross_entropy_outputs},
     {"sampled_cross_entropy", Call::sampled_cross_entropy},

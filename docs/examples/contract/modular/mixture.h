@@ -71,8 +71,13 @@ class MixtureExpertsImpl : public Module {
                                         torch::empty({config.num_experts, 2 * intermediate_size, config.hidden_size}))),
         down_proj(
             register_parameter("down_proj", torch::empty({config.num_experts, config.hidden_size, intermediate_size}))),
+        features(register_parameter("features",
+                                    torch::empty({config.num_experts, config.hidden_size, 2 * intermediate_size}))),
+        biases(register_parameter("biases", torch::empty({config.num_experts, 2 * intermediate_size}))),
         shared_in(register_parameter("shared_in", torch::empty({intermediate_size, config.hidden_size}))),
-        shared_out(register_parameter("shared_out", torch::empty({config.hidden_size, intermediate_size}))) {}
+        shared_out(register_parameter("shared_out", torch::empty({config.hidden_size, intermediate_size}))),
+        output(
+            register_parameter("output", torch::empty({config.num_experts, intermediate_size, config.hidden_size}))) {}
 
   Tensor forward(const Tensor& hidden_states) {
     const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1), hidden = hidden_states.size(2);
@@ -82,13 +87,18 @@ class MixtureExpertsImpl : public Module {
     const auto [top, chosen] = scores.topk(top_k, -1);
     const Tensor weights = balance_experts(top, logits, scores, chosen);
     const Tensor mixed = mix_experts(hidden_act, rows, gate_up_proj, down_proj, chosen, weights);
+    const Tensor clamped =
+        mix_clamped_experts(rows, features, biases, output, chosen, weights, /*alpha=*/1.7, /*limit=*/7.0);
     const Tensor shared = torch::linear(torch::relu(torch::linear(rows, shared_in)), shared_out);
-    return (mixed + shared).view({batch, seq, hidden});
+    return (mixed + clamped + shared).view({batch, seq, hidden});
   }
 
   void reset_parameters() override {
     init::xavier_uniform_(gate);
     init::normal_(gate_up_proj, 0.0, initializer_range);
+    init::normal_(features, 0.0, initializer_range);
+    init::zeros_(biases);
+    init::normal_(output, 0.0, initializer_range);
     init::normal_(shared_in, 0.0, initializer_range);
     init::normal_(shared_out, 0.0, initializer_range);
     init::fill(down_proj, [this](Tensor& whole) { whole.normal_(0.0, initializer_range).mul_(0.5); });
@@ -101,8 +111,11 @@ class MixtureExpertsImpl : public Module {
   Tensor gate;                                                          // [experts, hidden]
   TP_SHARD(1, intermediate_size, intermediate_size) Tensor gate_up_proj;  // [experts, 2 * intermediate, hidden]
   TP_SHARD(2) Tensor down_proj;                                         // [experts, hidden, intermediate]
+  TP_SHARD(2) Tensor features;                                          // [experts, hidden, 2 * intermediate]
+  TP_SHARD(1) Tensor biases;                                            // [experts, 2 * intermediate]
   TP_SHARD(0) Tensor shared_in;                                         // [intermediate, hidden]
   TP_REDUCE(1) Tensor shared_out;                                       // [hidden, intermediate]
+  TP_SHARD(1) Tensor output;                                            // [experts, intermediate, hidden]
 };
 TORCH_MODULE(MixtureExperts);
 
