@@ -7,6 +7,8 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -88,6 +90,13 @@ struct Converter {
     if (!from.is_array()) reject(key, from, "a list");
     to.clear();
     for (const json& element : from) (*this)(key, element, to.emplace_back());
+  }
+  /// A list of words; DeBERTa's files also write it as text, "p2c|c2p".
+  void operator()(std::string_view key, const json& from, std::vector<std::string>& to) const {
+    if (!from.is_string()) return (*this).operator()<std::string>(key, from, to);
+    to.clear();
+    std::istringstream text(from.get<std::string>());
+    for (std::string word; std::getline(text, word, '|');) to.push_back(word);
   }
 };
 

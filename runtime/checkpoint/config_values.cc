@@ -79,7 +79,7 @@ void check_values(const json& fields, const std::string& where) {
           fmt::format("{}: \"pad_token_id\" is {}: write null or an id below vocab_size, {}", where, id, rows));
   }
   for (const char* key : {"activation", "hidden_act", "hidden_activation", "activation_function",
-                          "classifier_activation", "projector_hidden_act"})
+                          "classifier_activation", "pooler_hidden_act", "projector_hidden_act"})
     if (const auto name = fields.find(key); name != fields.end() && name->is_string()) try {
         activation(name->get<std::string>(), at::zeros({1}));
       } catch (const c10::Error& error) {

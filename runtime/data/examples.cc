@@ -223,7 +223,8 @@ void check_tables(const std::string& path, const std::vector<Form>& held,
   const nlohmann::json fields = fields_as_json(*model.config);
   for (const Form& form : held) {
     const int64_t count = form.below.empty() ? INT64_MAX : config_integer(fields, form.below);
-    if (count != INT64_MAX && !tensors.at(form.name).is_floating_point())
+    // A model without segments, with a type_vocab_size of 0, ignores them.
+    if (count != INT64_MAX && count != 0 && !tensors.at(form.name).is_floating_point())
       check_below(path, form, tensors.at(form.name), form.below, count);
     if (form.name != "feature_ids") continue;
     const std::vector<int64_t> cardinalities = get_cardinalities(fields);

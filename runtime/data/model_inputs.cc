@@ -55,7 +55,8 @@ std::optional<int64_t> longest_sequence(const ModelConfig& model) {
   const Model built = build_on_meta(*model.entry, *model.config);
   const auto is_table = [&](const auto& parameter) {
     if (parameter.key().ends_with("embed_positions.weight")) return true;  // BART's, which has two more rows
-    return parameter.value().dim() > 1 && parameter.value().size(0) == *positions;
+    return parameter.value().dim() > 1 && parameter.value().size(0) == *positions &&
+           !parameter.key().ends_with("rel_embeddings.weight");  // DeBERTa's distances, which may be longer
   };
   if (std::ranges::none_of(built.module->named_parameters(), is_table)) return {};
   return *positions - first_position(model);

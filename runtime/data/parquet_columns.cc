@@ -66,15 +66,15 @@ std::vector<RowColumn> row_columns(const ModelConfig& model) {
         model.entry->architecture, model.entry->task, task->reads != Task::Reads::tokens ? "images" : "several texts"));
   const nlohmann::json fields = fields_as_json(*model.config);
   const auto ids = table_size(fields, "vocab_size"), pad = table_size(fields, "pad_token_id");
+  auto types = table_size(fields, "type_vocab_size");
+  if (types == std::vector<int64_t>{0}) types.clear();  // a model without segments ignores them
   const bool pads = !is_of_sessions(*task) && !pad.empty() && pad[0] >= 0 && (ids.empty() || pad[0] < ids[0]);
   const int64_t padding = pads ? pad[0] : 0;
-  std::vector<RowColumn> columns = {{.name = "input_ids", .padding = padding, .below = ids, .below_key = "vocab_size"},
-                                    {.name = "attention_mask", .required = false},
-                                    {.name = "position_ids", .required = false},
-                                    {.name = "token_type_ids",
-                                     .below = table_size(fields, "type_vocab_size"),
-                                     .below_key = "type_vocab_size",
-                                     .required = false}};
+  std::vector<RowColumn> columns = {
+      {.name = "input_ids", .padding = padding, .below = ids, .below_key = "vocab_size"},
+      {.name = "attention_mask", .required = false},
+      {.name = "position_ids", .required = false},
+      {.name = "token_type_ids", .below = types, .below_key = "type_vocab_size", .required = false}};
   columns.push_back(get_labels(*task, model, fields));
   if (task->labels == Task::Labels::each_target_token) {
     columns.push_back({.name = "decoder_input_ids",

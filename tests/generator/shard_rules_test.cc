@@ -326,6 +326,14 @@ TEST(ShardRules, SplitDimensionIsNotCut) {
   EXPECT_REFUSED("cat of values", "cat", {list({split(2, 3), full(3)}), literal(1)});
 }
 
+TEST(ShardRules, GatherTakesAnIndexThatIsSplitLikeItsValue) {
+  const auto split_index = Value::tensor(sharded(1), false, 4), full_index = full(4, false);
+  EXPECT_TYPE(sharded(1), "gather", {split(1, 4), literal(-1), split_index});
+  EXPECT_TYPE(kInvariant, "gather", {full(4), literal(-1), full_index});
+  EXPECT_TYPE(kPartial, "gather", {partial(4), literal(-1), full_index});
+  EXPECT_REFUSED("gather along dimension 1", "gather", {split(1, 4), literal(1), split_index});
+}
+
 TEST(ShardRules, ReductionsOverTheSplit) {
   EXPECT_TYPE(kPartial, ".sum", {split(2, 3)});
   EXPECT_TYPE(kPartial, ".sum", {split(2, 3), literal(-1)});

@@ -9,7 +9,7 @@ from cases.t5 import untie, with_ends
 from oracle import SMALL_DECODER, SMALL_PAIR, encoder_tokens, images, pairs, pairs_of_texts, tokens
 from transformers import (
     ArceeForCausalLM, BambaForCausalLM, BartForConditionalGeneration, BartForSequenceClassification, BertForMaskedLM, BertForSequenceClassification, BertForTokenClassification, BertModel,
-    BloomForCausalLM, CLIPModel, DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, Dinov2ForImageClassification, Dinov2Model,
+    BloomForCausalLM, CLIPModel, DebertaV2ForSequenceClassification, DebertaV2Model, DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, Dinov2ForImageClassification, Dinov2Model,
     DistilBertForMaskedLM, DistilBertForSequenceClassification, DistilBertModel, FalconForCausalLM,
     Gemma2ForCausalLM, Gemma3ForCausalLM, GemmaForCausalLM, GlmForCausalLM, GPT2LMHeadModel, GPTNeoXForCausalLM, GptOssForCausalLM, JambaForCausalLM,
     LlamaForCausalLM, LlavaForConditionalGeneration, Mamba2ForCausalLM, MetaClip2Model, MistralForCausalLM, MixtralForCausalLM,
@@ -109,6 +109,10 @@ SENTENCES = encoder_tokens(padding="right", labels="pairs")
 ROWS = encoder_tokens(padding="right", labels="rows")
 FREQUENCIES = dict(self_attn__rotary_emb__inv_freq=lambda: torch.rand(4))
 CAUSAL = dict(attn__bias=lambda: torch.ones(64, 64).tril()[None, None])
+DEBERTA_HEADS = added(
+    lm_predictions__lm_head__dense__weight=(32, 32), lm_predictions__lm_head__bias=(96,), mask_predictions__classifier__weight=(1, 32),
+    mask_predictions__dense__bias=(32,),
+)
 TABLE_COPIES = added(encoder__embed_tokens__weight=get_copy("shared.weight"), decoder__embed_tokens__weight=get_copy("shared.weight"))
 PAIR = dict(batch=pairs(padding="right"), tokenizer="bytes")
 EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24)
@@ -167,6 +171,10 @@ LAYOUTS = {
     ),
     "distilbert-sst-2": Layout("distilbert", "sst-2", DistilBertForSequenceClassification, ROWS, **BERT),
     "msmarco-distilbert": sentences(DistilBertModel, "distilbert"),
+    "deberta-v3-base": Layout(
+        "deberta_v2", "v3-base", DebertaV2Model, SENTENCES, (prefixed("deberta."), positions("deberta."), DEBERTA_HEADS), head=DebertaV2ForSequenceClassification,
+        config={"architectures": ["DebertaV2Model"]}, tokenizer=None,
+    ),
     "mpnet-base": Layout("mpnet", "base", MPNetForMaskedLM, encoder_tokens(padding="right"), (pooler("mpnet."), positions("mpnet.")), **BERT),
     "all-mpnet-base-v2": sentences(MPNetModel, "mpnet", "base"),
     "ModernBERT-base": Layout("modernbert", "base", ModernBertForMaskedLM, encoder_tokens(padding="right")),

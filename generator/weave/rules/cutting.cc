@@ -1,4 +1,4 @@
-// Rules of operations that split and concatenate values.
+// Rules of operations that split, select and concatenate values.
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {
@@ -192,6 +192,25 @@ Value roll(Operation& op) {
   return full_dimension(op, op.values.size() > 2 ? dimension(op, 2, 0) : std::nullopt, quoted(op));
 }
 
+/// x.gather(dim, index): elements of each rank's slice, by an index that is split in the same way. The result has the
+/// index's shape, so an index that is full has all heads' entries where x has a rank's.
+Value gather(Operation& op) {
+  const Value &x = op.values[0], &index = op.values[2];
+  if (!is_tensor(x) || !is_tensor(index) || is_replicated(x) || !(is_full(index) || is_split(index)))
+    return unproven(op, is_tensor(x) && !is_replicated(x) ? index : x);
+  if (!is_split(x) && !is_split(index)) return like(Value::tensor(kInvariant, x.gradient, x.rank), x.type);
+  const auto dim = is_split(x) ? dimension(op, 1, 0) : std::nullopt;
+  if (is_split(x) && !dim) return unproven(op, x);
+  if (is_split(x) && *dim == x.type.dim)
+    return op.reject("gather along dimension " + std::to_string(*dim) +
+                     ", which is split over tp: each rank sees only its slice");
+  const auto split = from_end(x), of_index = from_end(index);
+  if (!is_split(x) || !is_split(index) || !split || split != of_index || x.type.parts != index.type.parts)
+    return op.reject("gather from a value that is " + describe(x) + ", by an index that is " + describe(index),
+                     "split both the same way: expand the index to a TP_LOCAL count of heads");
+  return Value::tensor(x.type, x.gradient, x.rank);
+}
+
 }  // namespace
 
 const RuleTable& cutting_rules() {
@@ -210,6 +229,8 @@ const RuleTable& cutting_rules() {
       {".flip", flip},
       {".roll", roll},
       {".repeat_interleave", repeat_interleave},
+      {".gather", gather},
+      {"gather", gather},
       {"cat", cat},
       {"stack", cat},
       {"op []", index},

@@ -61,6 +61,7 @@ bool allocates(std::string_view operation) {
                                        "pow",
                                        ".index_select",
                                        ".gather",
+                                       "gather",
                                        "one_hot",
                                        "embedding",
                                        "linear layer",

@@ -1,4 +1,4 @@
-// Operations that split and concatenate values.
+// Operations that split, select and concatenate values.
 #include <algorithm>
 
 #include "tests/generator/rule_properties/operations.h"
@@ -238,6 +238,20 @@ Application element(Sampler& sampler) {
                      [](const Arguments& a) { return a[0].elements[static_cast<size_t>(a[1].integer())].tensor; });
 }
 
+/// x.gather(dim, index), by an index that has x's shape and often its type.
+Application gather(Sampler& sampler) {
+  const Cut at = cut(sampler);
+  const Operand x = sampler.chance(0.6) ? sampler.tensor(at.shape, sampler.split_for(at.shape, /*with_parts=*/false))
+                                        : sampler.tensor(at.shape);
+  const ShardType type = sampler.chance(0.8) ? x.type : sampler.type_for(at.shape);
+  const bool holds_indices = type.kind == ShardType::Kind::invariant || type.kind == ShardType::Kind::sharded;
+  // The smallest size that a rank can have, so that each index is valid on every rank.
+  const int64_t limit = std::max<int64_t>(1, at.shape[static_cast<size_t>(at.dim)].size / 4);
+  const Operand index = sampler.constant(at.shape, holds_indices ? type : kInvariant, Elements::indices, limit);
+  return application({x, sampler.dim(at.dim, at.rank), index},
+                     [](const Arguments& a) { return a[0].tensor.gather(a[1].integer(), a[2].tensor); });
+}
+
 }  // namespace
 
 const OperationTable& cutting_operations() {
@@ -256,6 +270,8 @@ const OperationTable& cutting_operations() {
       {".flip", flip},
       {".roll", roll},
       {".repeat_interleave", repeat_interleave},
+      {".gather", gather},
+      {"gather", gather},
       {"cat", cat},
       {"stack", stack},
       {"op []", element},
