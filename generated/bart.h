@@ -61,18 +61,18 @@ struct BartConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("max_position_embeddings", max_position_embeddings);
-    visit("encoder_layers", encoder_layers);
-    visit("encoder_ffn_dim", encoder_ffn_dim);
-    visit("encoder_attention_heads", encoder_attention_heads);
-    visit("decoder_layers", decoder_layers);
-    visit("decoder_ffn_dim", decoder_ffn_dim);
-    visit("decoder_attention_heads", decoder_attention_heads);
+    visit("vocab_size", vocab_size, 1);
+    visit("max_position_embeddings", max_position_embeddings, 1);
+    visit("encoder_layers", encoder_layers, 1, 2048);
+    visit("encoder_ffn_dim", encoder_ffn_dim, 1);
+    visit("encoder_attention_heads", encoder_attention_heads, 1);
+    visit("decoder_layers", decoder_layers, 1, 2048);
+    visit("decoder_ffn_dim", decoder_ffn_dim, 1);
+    visit("decoder_attention_heads", decoder_attention_heads, 1);
     visit("encoder_layerdrop", encoder_layerdrop);
     visit("decoder_layerdrop", decoder_layerdrop);
     visit("activation_function", activation_function);
-    visit("d_model", d_model);
+    visit("d_model", d_model, 1);
     visit("dropout", dropout);
     visit("attention_dropout", attention_dropout);
     visit("activation_dropout", activation_dropout);
@@ -83,7 +83,7 @@ struct BartConfig {
     visit("eos_token_id", eos_token_id);
     visit("decoder_start_token_id", decoder_start_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
   }
 };
@@ -476,7 +476,7 @@ class BartForConditionalGenerationImpl : public Module {
 TORCH_MODULE(BartForConditionalGeneration);
 
 // The stack of BartModel that runs first.
-inline const Tower bart_model_first_stack = {
+inline const Stack bart_model_first_stack = {
     .split_list = "encoder.layers",
     .first = {"encoder.embed_positions", "encoder.layernorm_embedding"},
 };
@@ -520,7 +520,7 @@ inline const Plan bart_model_plan = {
     .first_stack = bart_model_first_stack,
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"encoder_attention_heads", "tp"},
             {"d_model", "tp"},
             {"encoder_ffn_dim", "tp"},

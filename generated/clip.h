@@ -469,7 +469,7 @@ class CLIPForImageClassificationImpl : public Module {
 TORCH_MODULE(CLIPForImageClassification);
 
 // The stack of CLIPModel that runs first.
-inline const Tower clip_model_first_stack = {
+inline const Stack clip_model_first_stack = {
     .split_list = "vision_model.encoder.layers",
     .first = {"vision_model.embeddings", "vision_model.pre_layrnorm"},
     .last = {"vision_model.post_layernorm", "visual_projection"},

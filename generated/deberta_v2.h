@@ -81,21 +81,21 @@ struct DebertaV2Config {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
+    visit("vocab_size", vocab_size, 1);
     visit("hidden_size", hidden_size);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
-    visit("intermediate_size", intermediate_size);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
+    visit("num_attention_heads", num_attention_heads, 1);
+    visit("intermediate_size", intermediate_size, 1);
     visit("hidden_act", hidden_act);
     visit("hidden_dropout_prob", hidden_dropout_prob);
     visit("attention_probs_dropout_prob", attention_probs_dropout_prob);
-    visit("max_position_embeddings", max_position_embeddings);
+    visit("max_position_embeddings", max_position_embeddings, 1);
     visit("type_vocab_size", type_vocab_size);
     visit("initializer_range", initializer_range);
     visit("layer_norm_eps", layer_norm_eps);
     visit("pad_token_id", pad_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
     visit("relative_attention", relative_attention);
     visit("pos_att_type", pos_att_type);
@@ -686,7 +686,7 @@ inline const Plan deberta_v2_model_plan = {
     .first = {"embeddings"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"num_attention_heads", "tp"},
             {"hidden_size", "tp"},
             {"intermediate_size", "tp"},

@@ -41,19 +41,19 @@ struct DistilBertConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("dim", dim);
-    visit("n_layers", n_layers);
-    visit("n_heads", n_heads);
-    visit("hidden_dim", hidden_dim);
+    visit("vocab_size", vocab_size, 1);
+    visit("dim", dim, 1);
+    visit("n_layers", n_layers, 1, 2048);
+    visit("n_heads", n_heads, 1);
+    visit("hidden_dim", hidden_dim, 1);
     visit("activation", activation);
     visit("dropout", dropout);
     visit("attention_dropout", attention_dropout);
-    visit("max_position_embeddings", max_position_embeddings);
+    visit("max_position_embeddings", max_position_embeddings, 1);
     visit("initializer_range", initializer_range);
     visit("pad_token_id", pad_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
     visit("seq_classif_dropout", seq_classif_dropout);
     visit("sinusoidal_pos_embds", sinusoidal_pos_embds);
@@ -406,7 +406,7 @@ inline const Plan distilbert_model_plan = {
     .first = {"embeddings"},
     .divides =
         {
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"n_heads", "tp"},
             {"dim", "tp"},
             {"hidden_dim", "tp"},

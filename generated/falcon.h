@@ -65,16 +65,16 @@ struct FalconConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("vocab_size", vocab_size);
-    visit("hidden_size", hidden_size);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
+    visit("vocab_size", vocab_size, 1);
+    visit("hidden_size", hidden_size, 1);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
+    visit("num_attention_heads", num_attention_heads, 1);
     visit("layer_norm_epsilon", layer_norm_epsilon);
     visit("initializer_range", initializer_range);
     visit("pad_token_id", pad_token_id);
     visit("tie_word_embeddings", tie_word_embeddings);
     visit("classifier_dropout", classifier_dropout);
-    visit("num_labels", num_labels);
+    visit("num_labels", num_labels, 1);
     visit("problem_type", problem_type);
     visit("hidden_dropout", hidden_dropout);
     visit("attention_dropout", attention_dropout);
@@ -86,9 +86,9 @@ struct FalconConfig {
     visit("multi_query", multi_query);
     visit("parallel_attn", parallel_attn);
     visit("bias", bias);
-    visit("max_position_embeddings", max_position_embeddings);
+    visit("max_position_embeddings", max_position_embeddings, 1);
     visit("rope_parameters", rope_parameters);
-    visit("ffn_hidden_size", ffn_hidden_size);
+    visit("ffn_hidden_size", ffn_hidden_size, 1);
     visit("activation", activation);
   }
 };
@@ -366,7 +366,7 @@ inline const Plan falcon_model_plan = {
     .divides =
         {
             {"num_attention_heads", "tp"},
-            {"vocab_size", "tp"},
+            {"vocab_size", "tp", Divides::uneven},
             {"effective_kv_heads", "tp"},
             {"hidden_size", "tp"},
             {"ffn_hidden_size", "tp"},

@@ -464,7 +464,7 @@ class MetaClip2ForImageClassificationImpl : public Module {
 TORCH_MODULE(MetaClip2ForImageClassification);
 
 // The stack of MetaClip2Model that runs first.
-inline const Tower metaclip_2_model_first_stack = {
+inline const Stack metaclip_2_model_first_stack = {
     .split_list = "vision_model.encoder.layers",
     .first = {"vision_model.embeddings", "vision_model.pre_layrnorm"},
     .last = {"vision_model.post_layernorm", "visual_projection"},

@@ -740,7 +740,7 @@ class MT5ForTokenClassificationImpl : public Module {
 TORCH_MODULE(MT5ForTokenClassification);
 
 // The stack of MT5Model that runs first.
-inline const Tower mt5_model_first_stack = {
+inline const Stack mt5_model_first_stack = {
     .split_list = "encoder.block",
     .last = {"encoder.final_layer_norm"},
 };

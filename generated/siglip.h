@@ -546,7 +546,7 @@ class SiglipForImageClassificationImpl : public Module {
 TORCH_MODULE(SiglipForImageClassification);
 
 // The stack of SiglipModel that runs first.
-inline const Tower siglip_model_first_stack = {
+inline const Stack siglip_model_first_stack = {
     .split_list = "vision_model.encoder.layers",
     .first = {"vision_model.embeddings"},
     .last = {"vision_model.post_layernorm", "vision_model.head"},

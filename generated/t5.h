@@ -750,7 +750,7 @@ class T5ForTokenClassificationImpl : public Module {
 TORCH_MODULE(T5ForTokenClassification);
 
 // The stack of T5Model that runs first.
-inline const Tower t5_model_first_stack = {
+inline const Stack t5_model_first_stack = {
     .split_list = "encoder.block",
     .last = {"encoder.final_layer_norm"},
 };

@@ -45,7 +45,7 @@ Output print_output(const Parsed& parsed, FamilyJob& job, bool keep_models) {
   for (EntryPlan& plan : job.model.plans)
     for (EntryPlan::Trust& trust : plan.proof.trusted) {
       const Location at = parsed.sources.locate(job.text.origin(trust.where.begin));
-      trust.place = at.path + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+      trust.location = at.path + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
     }
   output.plan_json = plan_json(job.model);
   output.proof = to_text(job.validation) + proof_text(job.model);

@@ -120,7 +120,7 @@ struct EntryPlan {
   struct Trust {
     std::string operation, assumption;
     SourceSpan where;
-    std::string place = {};  // location in the spec: "modular/llama.h:97:20"
+    std::string location = {};  // location in the spec: "modular/llama.h:97:20"
   };
   /// How the shard types of the operations that the entry runs were derived. Each is counted once per location in the
   /// code.

@@ -75,7 +75,7 @@ void write_proof(llvm::json::OStream& json, const EntryPlan::Proof& proof) {
     for (const EntryPlan::Trust& trust : proof.trusted)
       json.object([&] {
         json.attribute("operation", trust.operation);
-        json.attribute("where", trust.place);
+        json.attribute("where", trust.location);
         json.attribute("assumption", trust.assumption);
       });
   });
@@ -101,7 +101,7 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
         json.attribute("flag", tie.flag);
       });
   });
-  json.attributeArray("towers", [&] {
+  json.attributeArray("stacks", [&] {
     for (const EntryPlan::Stack& stack : plan.stacks)
       json.object([&] {
         json.attribute("split_list", stack.split_list);
@@ -188,7 +188,7 @@ std::string members(const FamilyModel& family, const EntryPlan& plan) {
 std::string definition(const FamilyModel& family, const EntryPlan& plan) {
   std::string text;
   if (plan.stacks.size() > 1)
-    text = "// The stack of " + plan.entry + " that runs first.\ninline const Tower " + entry_name(family, plan.entry) +
+    text = "// The stack of " + plan.entry + " that runs first.\ninline const Stack " + entry_name(family, plan.entry) +
            "_first_stack = {\n" + stack_members(plan.stacks.front()) + "};\n\n";
   return text + comment(plan) + "inline const Plan " + plan_name(family, plan) + " = {\n" + members(family, plan) +
          "};\n\n";
@@ -257,7 +257,7 @@ std::string proof_text(const FamilyModel& family) {
     text.append(std::to_string(plan.proof.trusted.size())).append(" assumed\n");
     for (const EntryPlan::Trust& trust : plan.proof.trusted)
       text.append("  ")
-          .append(trust.place)
+          .append(trust.location)
           .append(": ")
           .append(trust.operation)
           .append(": ")

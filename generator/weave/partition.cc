@@ -79,7 +79,9 @@ std::vector<Expr> find_parts(const ModuleNode& layer) {
   std::vector<Expr> parts;
   if (!annotation || annotation->arguments.empty()) return parts;
   const auto pieces = divided(annotation->arguments[0], ',');
-  const size_t first = annotation->kind == AnnotationKind::tp_shard ? 1 : 0;  // after the dimension
+  const bool names_dimension =
+      annotation->kind == AnnotationKind::tp_shard || annotation->kind == AnnotationKind::tp_reduce;
+  const size_t first = names_dimension ? 1 : 0;
   for (size_t i = first; i < pieces.size(); ++i) parts.push_back(read_part(pieces[i]));
   return parts;
 }

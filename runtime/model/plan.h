@@ -47,7 +47,7 @@ struct ExpertWeights {
 };
 
 /// A stack of layers that pipeline stages are cut between, and the modules that only the stages at its ends hold.
-struct Tower {
+struct Stack {
   std::string split_list = {};          // e.g. "encoder.block"; empty: the stack is not divided into stages
   std::vector<std::string> first = {};  // modules that only the first stage of the stack holds
   std::vector<std::string> last = {};   // modules that only the last stage of the stack holds
@@ -61,7 +61,7 @@ struct Plan {
   std::string split_list = {};  // pp: the list that is split over stages, e.g. "model.layers"; empty if there is none
   std::vector<std::string> first = {};       // pp: modules that only the first stage holds
   std::vector<std::string> last = {};        // pp: modules that only the last stage holds
-  std::optional<Tower> first_stack = {};     // pp: the first of two stacks; the three fields above are the second's
+  std::optional<Stack> first_stack = {};     // pp: the first of two stacks; the three fields above are the second's
   std::vector<std::string> everywhere = {};  // pp: submodules of those modules and lists that every stage holds
   std::vector<Divides> divides = {};
   std::vector<ExpertWeights> experts = {};

@@ -124,7 +124,7 @@ const std::set<std::string>& not_for_specs() {
       "Tie",
       "Divides",
       "ExpertWeights",
-      "Tower",
+      "Stack",
       "Plan",
       "Model",
       "Entry",

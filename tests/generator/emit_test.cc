@@ -114,16 +114,16 @@ TEST_F(EmitTest, DotHasDepsAndLayout) {
 TEST_F(EmitTest, PlanHasTheValueThatCrossesBetweenTwoStacks) {
   use("golden/parallel");
   const Json plans = json("plan two_towers tiny");
-  const Json& towers = plans["TwoTowersForCausalLM"];
-  ASSERT_EQ(towers["towers"].size(), 2u);
-  EXPECT_EQ(towers["towers"][0]["split_list"], "");
-  EXPECT_EQ(towers["towers"][0]["first"], Json({"model.left", "model.bridge"}));
-  ASSERT_EQ(towers["stage_cuts"].size(), 1u);
-  EXPECT_EQ(towers["stage_cuts"][0]["carried"], "crossing");
-  EXPECT_EQ(towers["stage_cuts"][0]["shape"], Json({"batch", "seq", "hidden_size"}));
-  EXPECT_EQ((*named(towers["parameters"], "model.table.weight"))["stage"], "all");
-  EXPECT_EQ((*named(towers["parameters"], "model.right.norm.weight"))["stage"], "last");
-  EXPECT_EQ(plans["TinyForCausalLM"]["towers"].size(), 1u);
+  const Json& pair = plans["TwoTowersForCausalLM"];
+  ASSERT_EQ(pair["stacks"].size(), 2u);
+  EXPECT_EQ(pair["stacks"][0]["split_list"], "");
+  EXPECT_EQ(pair["stacks"][0]["first"], Json({"model.left", "model.bridge"}));
+  ASSERT_EQ(pair["stage_cuts"].size(), 1u);
+  EXPECT_EQ(pair["stage_cuts"][0]["carried"], "crossing");
+  EXPECT_EQ(pair["stage_cuts"][0]["shape"], Json({"batch", "seq", "hidden_size"}));
+  EXPECT_EQ((*named(pair["parameters"], "model.table.weight"))["stage"], "all");
+  EXPECT_EQ((*named(pair["parameters"], "model.right.norm.weight"))["stage"], "last");
+  EXPECT_EQ(plans["TinyForCausalLM"]["stacks"].size(), 1u);
 }
 
 TEST_F(EmitTest, PlansOfSeveralFamiliesAreOneObject) {

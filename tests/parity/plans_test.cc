@@ -50,7 +50,7 @@ Json to_json(const Plan& plan) {
   }
   for (const Tie& tie : plan.ties)
     ties.push_back({{"parameter", tie.parameter}, {"source", tie.source}, {"flag", tie.flag}});
-  const auto add = [&](const Tower& stack) {
+  const auto add = [&](const Stack& stack) {
     stacks.push_back({{"split_list", stack.split_list}, {"first", stack.first}, {"last", stack.last}});
   };
   if (plan.first_stack) add(*plan.first_stack);
@@ -62,7 +62,7 @@ Json to_json(const Plan& plan) {
   for (const ExpertWeights& weights : plan.experts)
     experts.push_back({{"parameter", weights.parameter}, {"chosen", weights.chosen}});
   return {{"units", plan.units}, {"tensor_splits", splits},       {"ties", ties},
-          {"towers", stacks},    {"everywhere", plan.everywhere}, {"divides", divides},
+          {"stacks", stacks},    {"everywhere", plan.everywhere}, {"divides", divides},
           {"experts", experts},  {"rates", plan.rates},           {"tables", plan.tables}};
 }
 

@@ -33,8 +33,8 @@ bool any_holds(const std::vector<std::string>& patterns, std::string_view name) 
 bool in_list(std::string_view name, std::string_view list) { return !list.empty() && starts_with_path(name, list); }
 
 /// Returns the stacks that are cut into stages, in the order in which they run.
-std::vector<Tower> find_stacks(const Plan& plan) {
-  std::vector<Tower> stacks;
+std::vector<Stack> find_stacks(const Plan& plan) {
+  std::vector<Stack> stacks;
   if (plan.first_stack) stacks.push_back(*plan.first_stack);
   stacks.push_back({plan.split_list, plan.first, plan.last});
   return stacks;
@@ -44,10 +44,10 @@ std::vector<Tower> find_stacks(const Plan& plan) {
 /// it. `sizes` are the sizes of the lists.
 std::optional<int64_t> find_layer(std::string_view name, const Plan& plan, const std::vector<int64_t>& sizes) {
   if (sizes.empty() || any_holds(plan.everywhere, name)) return {};
-  const std::vector<Tower> stacks = find_stacks(plan);
+  const std::vector<Stack> stacks = find_stacks(plan);
   int64_t begin = 0;
   for (size_t number = 0; number < stacks.size(); ++number) {
-    const Tower& stack = stacks[number];
+    const Stack& stack = stacks[number];
     const int64_t end = begin + sizes[number];
     if (any_holds(stack.first, name)) return begin;
     if (any_holds(stack.last, name)) return end - 1;

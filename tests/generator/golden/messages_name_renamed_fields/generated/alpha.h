@@ -17,7 +17,7 @@ struct AlphaConfig {
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("hidden_size", hidden_size);
-    visit("heads", heads);
+    visit("heads", heads, 1);
   }
 };
 

@@ -17,7 +17,7 @@ struct BetaConfig {
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("width", width);
-    visit("num_heads", num_heads);
+    visit("num_heads", num_heads, 1);
   }
 };
 

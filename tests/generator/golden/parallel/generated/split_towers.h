@@ -235,7 +235,7 @@ class SplitTowersForCausalLMImpl : public Module {
 TORCH_MODULE(SplitTowersForCausalLM);
 
 // The stack of SplitTowersForCausalLM that runs first.
-inline const Tower split_towers_for_causal_lm_first_stack = {
+inline const Stack split_towers_for_causal_lm_first_stack = {
     .split_list = "model.left.layers",
     .last = {"model.left.norm", "model.bridge"},
 };

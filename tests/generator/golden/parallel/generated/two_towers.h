@@ -228,7 +228,7 @@ class TwoTowersForCausalLMImpl : public Module {
 TORCH_MODULE(TwoTowersForCausalLM);
 
 // The stack of TwoTowersForCausalLM that runs first.
-inline const Tower two_towers_for_causal_lm_first_stack = {
+inline const Stack two_towers_for_causal_lm_first_stack = {
     .first = {"model.left", "model.bridge"},
 };
 
