@@ -19,14 +19,17 @@ enum class Binding {
   reference,           // may change the referenced object
 };
 
+struct Expr;
+
 struct Parameter {
   std::string name;            // empty if unnamed
   std::string type;            // as written, renamed to the family
   std::string canonical;       // without reference and const: "at::Tensor"
   bool hides_tensors = false;  // it contains tensors that the contract's for_each_tensor does not find
   Binding binding = Binding::value;
-  uint32_t variable = 0;  // as in Expr::variable
-  uint32_t name_at = 0;   // offset of its name, or where a name would be inserted
+  uint32_t variable = 0;                // as in Expr::variable
+  uint32_t name_at = 0;                 // offset of its name, or where a name would be inserted
+  std::shared_ptr<const Expr> initial;  // its default argument; null if there is none
 };
 
 /// The declaration that Clang resolved a call to, and the spans of the call's parts.
@@ -57,7 +60,8 @@ struct Body;
 struct Expr {
   enum class Kind {
     local,   // a local variable or parameter: name
-    global,  // a global constant, or a function that is not called here: qualified name
+    global,  // a global variable or constant, or a function that is not called here: qualified name. operands[0] is the
+             // initializer of a family's constant, unless the compiler computes it
     field,   // a member of `this`, or operands[0].name; the `->` of a holder or smart pointer is omitted
     call,    // a free or static function: qualified name, operands are the explicit arguments
     method,  // operands[0].name(operands[1…]); operator() of a module holder has the name "forward"; operands[0].kind
@@ -84,6 +88,7 @@ struct Expr {
   bool is_lvalue = false;
   bool is_reference = false;             // a capture by reference, or a reference field
   bool takes_const_away = false;         // casts: it removes const
+  bool may_change = false;               // globals: it is not constant
   std::string narrowed_to;               // the type that the number is converted to, which may change it
   bool is_template = false;              // lambdas: it is generic
   uint32_t variable = 0;                 // locals: the variable's number in the function, from 1 on

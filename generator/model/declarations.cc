@@ -20,21 +20,6 @@ std::string without_extra(std::string name) {
   return name;
 }
 
-Callee::Home get_home(const clang::FunctionDecl& function) {
-  if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&function); method && method->getParent()->isLambda())
-    return Callee::Home::other;
-  const clang::NamespaceDecl* outer = nullptr;
-  const clang::NamespaceDecl* inner = nullptr;  // directly inside `outer`
-  for (const clang::DeclContext* at = function.getDeclContext(); at; at = at->getParent())
-    if (const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(at)) inner = outer, outer = space;
-  if (!outer) return Callee::Home::other;
-  const llvm::StringRef name = outer->getName();
-  if (name == "modular")
-    return inner && inner->getName() == "flattened" ? Callee::Home::family : Callee::Home::contract;
-  if (name == "at" || name == "c10" || name == "torch") return Callee::Home::torch;
-  return name == "std" ? Callee::Home::standard : Callee::Home::other;
-}
-
 bool derives_from(const clang::CXXRecordDecl& record, std::string_view name) {
   if (record.getQualifiedNameAsString() == name) return true;
   if (!record.hasDefinition()) return false;
@@ -63,6 +48,22 @@ struct InnerFinder : clang::RecursiveASTVisitor<InnerFinder> {
 };
 
 }  // namespace
+
+Callee::Home get_home(const clang::Decl& declaration) {
+  if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&declaration);
+      method && method->getParent()->isLambda())
+    return Callee::Home::other;
+  const clang::NamespaceDecl* outer = nullptr;
+  const clang::NamespaceDecl* inner = nullptr;  // directly inside `outer`
+  for (const clang::DeclContext* at = declaration.getDeclContext(); at; at = at->getParent())
+    if (const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(at)) inner = outer, outer = space;
+  if (!outer) return Callee::Home::other;
+  const llvm::StringRef name = outer->getName();
+  if (name == "modular")
+    return inner && inner->getName() == "flattened" ? Callee::Home::family : Callee::Home::contract;
+  if (name == "at" || name == "c10" || name == "torch") return Callee::Home::torch;
+  return name == "std" ? Callee::Home::standard : Callee::Home::other;
+}
 
 bool is_module_class(const clang::CXXRecordDecl& record) { return derives_from(record, "torch::nn::Module"); }
 

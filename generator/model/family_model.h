@@ -41,6 +41,7 @@ struct Field {
       type;  // as written, renamed to this family, e.g. "nn::Linear", "ModuleListOf<GemmaDecoderLayer>", "int64_t"
   std::string canonical;  // without const and reference: "torch::nn::Linear", "modular::gemma::GemmaMLP", "long"
   Modules modules = Modules::none;
+  bool is_plain = false;               // made of numbers, strings and the like alone
   bool is_const = false;               // const or a reference
   bool varies = false;                 // it is set more than once, or not by `=` or an initializer in a constructor
   std::optional<int64_t> least, most;  // limits of a config field's numbers, which weaving derives

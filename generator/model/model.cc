@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "generator/flatten/family.h"
@@ -204,6 +205,7 @@ class ModelReader {
     field.type = written(span(decl.getTypeSourceInfo()->getTypeLoc().getSourceRange()));
     field.canonical = declarations_.type_name(decl.getType());
     field.modules = modules_in(decl.getType());
+    field.is_plain = is_plain(decl.getType());
     field.is_const = decl.getType().isConstQualified() || decl.getType()->isReferenceType();
     field.where = token(decl.getLocation());
     field.text.slice = owns_text ? slice : SourceSpan{slice.file, slice.end, slice.end};
@@ -304,6 +306,41 @@ class ModelReader {
     return token(record->getLocation()).file == file_ &&
            std::any_of(record->field_begin(), record->field_end(),
                        [&](const clang::FieldDecl* field) { return mentions(field->getType(), matches, depth + 1); });
+  }
+
+  /// Whether a value of that type is made of numbers, strings, and containers and structs of them.
+  bool is_plain(clang::QualType type, int depth = 0) const {
+    if (depth > 8 || (type->isReferenceType() && !type.getNonReferenceType().isConstQualified())) return false;
+    type = type.getNonReferenceType().getCanonicalType();
+    const bool is_text = type->isPointerType() && type->getPointeeType()->isCharType();
+    if (type->isArithmeticType() || type->isEnumeralType() || is_text) return true;
+    if (type->isArrayType()) return is_plain({type->getPointeeOrArrayElementType(), 0}, depth + 1);
+    const auto* record = type->getAsCXXRecordDecl();
+    if (!record || !record->hasDefinition()) return false;
+    if (record->isInStdNamespace()) {
+      // Further arguments of containers are allocators, comparisons and hashes.
+      static const std::map<llvm::StringRef, size_t> kArguments = {{"basic_string", 0},  {"basic_string_view", 0},
+                                                                   {"vector", 1},        {"array", 1},
+                                                                   {"deque", 1},         {"list", 1},
+                                                                   {"optional", 1},      {"set", 1},
+                                                                   {"unordered_set", 1}, {"map", 2},
+                                                                   {"unordered_map", 2}, {"pair", 2},
+                                                                   {"tuple", 8},         {"variant", 8},
+                                                                   {"complex", 1},       {"monostate", 0}};
+      const auto known = kArguments.find(record->getName());
+      if (known == kArguments.end()) return false;
+      std::vector<clang::QualType> held = get_arguments(*record);
+      if (held.size() > known->second && known->second == 8) return false;
+      held.resize(std::min(held.size(), known->second));
+      return std::ranges::all_of(held, [&](clang::QualType one) { return is_plain(one, depth + 1); });
+    }
+    const Callee::Home home = get_home(*record);
+    return (home == Callee::Home::family || home == Callee::Home::contract) && !is_module_class(*record) &&
+           !record->isUnion() &&
+           std::all_of(record->bases_begin(), record->bases_end(),
+                       [&](const clang::CXXBaseSpecifier& base) { return is_plain(base.getType(), depth + 1); }) &&
+           std::all_of(record->field_begin(), record->field_end(),
+                       [&](const clang::FieldDecl* field) { return is_plain(field->getType(), depth + 1); });
   }
 
   /// Whether the contract's for_each_tensor misses tensors in a value of that type.

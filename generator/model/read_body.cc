@@ -13,16 +13,6 @@ namespace modgen {
 using llvm::dyn_cast;
 using llvm::isa;
 
-namespace {
-
-/// Whether a default member initializer uses the object that it initializes.
-bool initializes_from_object(const clang::CXXCtorInitializer& initializer) {
-  const auto* initial = llvm::dyn_cast_or_null<clang::CXXDefaultInitExpr>(initializer.getInit());
-  return initial && reads_object(*initial->getExpr());
-}
-
-}  // namespace
-
 BodyReader::BodyReader(const clang::ASTContext& context, Declarations& declarations, uint32_t file)
     : context_(context), sources_(context.getSourceManager()), declarations_(declarations), file_(file) {}
 
@@ -30,9 +20,9 @@ Body BodyReader::read(const clang::FunctionDecl& function) {
   Body body;
   if (const auto* constructor = dyn_cast<clang::CXXConstructorDecl>(&function)) {
     for (const clang::CXXCtorInitializer* initializer : constructor->inits())
-      if (initializer->isWritten() ||
-          (!is_module_class(*constructor->getParent()) && initializes_from_object(*initializer)))
-        body.initializers.push_back(read_initializer(*initializer));
+      if (initializer->isWritten() || (initializer->getAnyMember() && !is_module_class(*constructor->getParent())))
+        if (Initializer one = read_initializer(*initializer); initializer->isWritten() || !one.arguments.empty())
+          body.initializers.push_back(std::move(one));
     // Clang lists them in field order; restore the order in the source.
     std::sort(body.initializers.begin(), body.initializers.end(),
               [](const Initializer& a, const Initializer& b) { return a.span.begin < b.span.begin; });
@@ -94,8 +84,11 @@ Initializer BodyReader::read_initializer(const clang::CXXCtorInitializer& initia
     result.name = base ? base->getName().str() : std::string();
   }
   if (!initializer.isWritten()) {
-    result.span = find_span(initializer.getAnyMember()->getSourceRange());
-    result.arguments.push_back(unknown_at(initializer.getAnyMember()->getSourceRange(), kReadsOtherMembers));
+    const clang::FieldDecl& member = *initializer.getAnyMember();
+    const auto* initial = llvm::dyn_cast_or_null<clang::CXXDefaultInitExpr>(initializer.getInit());
+    result.span = find_span(member.getSourceRange());
+    if (auto value = default_value(member, initial ? initial->getExpr() : nullptr, member.getSourceRange()))
+      result.arguments.push_back(std::move(*value));
     return result;
   }
   result.span = find_span(initializer.getSourceRange());
@@ -166,6 +159,8 @@ void BodyReader::read_declarations(const clang::DeclStmt& statement, std::vector
     result.is_static = variable->hasGlobalStorage();
     if (variable->getInit() && !is_default_construction(*variable->getInit()))
       result.exprs.push_back(read(*variable->getInit()));
+    else if (std::optional<Expr> made = read_default_object(*variable))
+      result.exprs.push_back(std::move(*made));
     out.push_back(std::move(result));
   }
 }
@@ -340,6 +335,7 @@ Body read_body(const clang::FunctionDecl& function, Declarations& declarations, 
     parameters[i].variable = reader.to_number(parameter);
     parameters[i].canonical = declarations.type_name(parameter.getType());
     parameters[i].binding = to_binding(parameter.getType());
+    parameters[i].initial = reader.read_default(parameter);
   }
   return function.doesThisDeclarationHaveABody() ? reader.read(function) : Body();
 }

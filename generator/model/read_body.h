@@ -13,6 +13,7 @@
 namespace clang {
 class ASTContext;
 class CXXRecordDecl;
+class Decl;
 class FunctionDecl;
 class NamespaceDecl;
 class QualType;
@@ -35,6 +36,9 @@ class Declarations {
   std::unordered_map<const void*, std::string> types_;                // never iterated
   std::unordered_map<const clang::FunctionDecl*, Callee> functions_;  // never iterated
 };
+
+/// Where a function, variable or class is declared. A lambda's methods have no home.
+Callee::Home get_home(const clang::Decl& declaration);
 
 /// Declarations inside others: classes inside classes and functions, and friends.
 class InnerDeclarations {

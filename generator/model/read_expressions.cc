@@ -8,6 +8,7 @@
 
 namespace modgen {
 
+using llvm::cast;
 using llvm::dyn_cast;
 using llvm::isa;
 using llvm::isa_and_nonnull;
@@ -17,17 +18,6 @@ namespace {
 bool is_anonymous(const clang::MemberExpr& member) {
   const auto* field = dyn_cast<clang::FieldDecl>(member.getMemberDecl());
   return field && field->isAnonymousStructOrUnion();
-}
-
-bool is_holder(clang::QualType type) {
-  const clang::CXXRecordDecl* record = type.getNonReferenceType()->getAsCXXRecordDecl();
-  if (!record || !record->hasDefinition()) return false;
-  bool found = record->getName() == "ModuleHolder" || record->getName() == "OneOf";
-  record->forallBases([&](const clang::CXXRecordDecl* base) {
-    found |= base->getName() == "ModuleHolder";
-    return true;
-  });
-  return found;
 }
 
 /// The `forward` that a module holder's call operator calls, found through its decltype return type; null if the return
@@ -49,15 +39,6 @@ const clang::CXXMethodDecl* find_forward(const clang::FunctionDecl& call_operato
 const clang::CXXOperatorCallExpr* as_call_operator(const clang::CallExpr& call) {
   const auto* operator_call = dyn_cast<clang::CXXOperatorCallExpr>(&call);
   return operator_call && operator_call->getOperator() == clang::OO_Call ? operator_call : nullptr;
-}
-
-/// Whether a class is a struct of the contract or of the family that a braced list initializes member by member.
-bool is_project_struct(const clang::CXXRecordDecl& record) {
-  const clang::DeclContext* outer = &record;
-  while (outer->getParent() && !outer->getParent()->isTranslationUnit()) outer = outer->getParent();
-  const auto* space = dyn_cast<clang::NamespaceDecl>(outer);
-  return space && space->getName() == "modular" && record.hasDefinition() && record.getNumBases() == 0 &&
-         !record.isUnion();
 }
 
 /// The type of the function that is called through a pointer; null if the callee is not a function or pointer to one.
@@ -85,27 +66,6 @@ bool may_be_changed(clang::QualType parameter) {
 }
 
 }  // namespace
-
-bool BodyReader::is_conversion(const clang::CXXConstructExpr& construct) const {
-  if (isa<clang::CXXTemporaryObjectExpr>(construct) || construct.getNumArgs() == 0) return false;
-  for (unsigned i = 1; i < construct.getNumArgs(); ++i)
-    if (!isa<clang::CXXDefaultArgExpr>(construct.getArg(i))) return false;
-  if (isa<clang::CXXDefaultArgExpr>(construct.getArg(0))) return false;
-  const clang::CXXConstructorDecl& constructor = *construct.getConstructor();
-  return constructor.isCopyOrMoveConstructor() || is_holder(construct.getType()) ||
-         declarations_.callee(constructor).home != Callee::Home::family;
-}
-
-bool BodyReader::is_default_construction(const clang::Expr& init) {
-  const auto* construct = dyn_cast<clang::CXXConstructExpr>(init.IgnoreImplicit());
-  return construct && !isa<clang::CXXTemporaryObjectExpr>(construct) && construct->getNumArgs() == 0 &&
-         !construct->isListInitialization();
-}
-
-bool reads_object(const clang::Stmt& code) {
-  return isa<clang::CXXThisExpr>(code) ||
-         std::ranges::any_of(code.children(), [](const clang::Stmt* child) { return child && reads_object(*child); });
-}
 
 const clang::Expr& BodyReader::written(const clang::Expr& expr, std::vector<const clang::CastExpr*>* casts) const {
   const auto is_own = [&](const clang::FunctionDecl* function) {
@@ -185,7 +145,10 @@ Expr BodyReader::read(const clang::Expr& written_or_not) {
   }
   if (const auto* reference = dyn_cast<clang::DeclRefExpr>(&expr)) {
     read_reference(*reference, result);
-  } else if (const auto* member = dyn_cast<clang::MemberExpr>(&expr)) {
+  } else if (const auto* member = dyn_cast<clang::MemberExpr>(&expr);
+             member && isa<clang::VarDecl>(member->getMemberDecl())) {
+    read_global(*cast<clang::VarDecl>(member->getMemberDecl()), result);
+  } else if (member) {
     result.kind = Expr::Kind::field;
     result.name = member->getMemberDecl()->getName().str();
     result.is_reference = member->getMemberDecl()->getType()->isReferenceType();
@@ -245,6 +208,7 @@ void BodyReader::read_reference(const clang::DeclRefExpr& reference, Expr& resul
   result.kind = local ? Expr::Kind::local : Expr::Kind::global;
   result.name = local ? declaration.getName().str() : declaration.getQualifiedNameAsString();
   if (local) result.variable = to_number(declaration);
+  if (variable && !local) read_global(*variable, result);
   if (const auto* function = dyn_cast<clang::FunctionDecl>(&declaration))
     result.callee = std::make_shared<Callee>(declarations_.callee(*function));
 }
@@ -334,15 +298,6 @@ void BodyReader::read_method(const clang::CXXMemberCallExpr& call, Expr& result)
   result.operands.push_back(read(*callee->getBase()));
 }
 
-void BodyReader::read_construction(const clang::CXXConstructExpr& construct, Expr& result) {
-  result.kind = Expr::Kind::construct;
-  result.name = declarations_.type_name(construct.getType());
-  for (const clang::Expr* argument : construct.arguments())
-    if (!isa<clang::CXXDefaultArgExpr>(argument)) result.operands.push_back(read(*argument));
-  if (const Callee& callee = declarations_.callee(*construct.getConstructor()); callee.home == Callee::Home::family)
-    result.callee = std::make_shared<Callee>(callee);
-}
-
 void BodyReader::read_cast(const clang::ExplicitCastExpr& cast_expr, Expr& result) {
   const clang::Expr* inner = cast_expr.getSubExpr();
   // `Type(a, b)` and `Type(a)` are constructions, although Clang wraps a construction with one argument in a cast.
@@ -355,28 +310,6 @@ void BodyReader::read_cast(const clang::ExplicitCastExpr& cast_expr, Expr& resul
   if (may_change_number(cast_expr, context_)) result.narrowed_to = result.name;
   result.takes_const_away = takes_const_away(cast_expr);
   result.operands.push_back(read(*inner));
-}
-
-void BodyReader::read_list(const clang::InitListExpr& list, Expr& result) {
-  result.kind = Expr::Kind::list;
-  const clang::InitListExpr* semantic = list.isSemanticForm() ? &list : list.getSemanticForm();
-  const clang::CXXRecordDecl* record = semantic ? semantic->getType()->getAsCXXRecordDecl() : nullptr;
-  if (record && is_project_struct(*record)) {
-    unsigned i = 0;
-    for (const clang::FieldDecl* field : record->fields()) {
-      if (field->isUnnamedBitField()) continue;
-      if (i >= semantic->getNumInits()) break;
-      const clang::Expr& value = *semantic->getInit(i++);
-      const auto* initial = dyn_cast<clang::CXXDefaultInitExpr>(&value);
-      if (isa<clang::ImplicitValueInitExpr>(value) || (initial && !reads_object(*initial->getExpr()))) continue;
-      result.members.push_back(field->getName().str());
-      result.operands.push_back(initial ? unknown_at(list.getSourceRange(), kReadsOtherMembers) : read(value));
-    }
-    return;
-  }
-  const clang::InitListExpr* syntactic =
-      list.isSemanticForm() && list.getSyntacticForm() ? list.getSyntacticForm() : &list;
-  for (const clang::Expr* element : syntactic->inits()) result.operands.push_back(read(*element));
 }
 
 void BodyReader::read_lambda(const clang::LambdaExpr& lambda, Expr& result) {

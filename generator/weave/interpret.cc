@@ -4,29 +4,10 @@
 #include <iterator>
 
 #include "generator/weave/interpreter.h"
+#include "generator/weave/rules/rules.h"
 
 namespace modgen {
 namespace {
-
-Value make_batch() {
-  Value value = object_value();
-  for (const char* name : {"input_ids", "attention_mask", "position_ids", "documents", "token_type_ids",
-                           "decoder_input_ids", "decoder_attention_mask"})
-    value.members[name] = Value::tensor(kInvariant, false, 2);
-  for (const char* name : {"feature_ids", "feature_values"}) value.members[name] = Value::tensor(kInvariant, false, 3);
-  value.members["pixel_values"] = Value::tensor(kInvariant, false, 4);
-  value.members["labels"] = Value::tensor(kInvariant, false, std::nullopt);  // shape depends on the task
-  value.members["want_logits"] = Value::number();
-  return value;
-}
-
-/// The value of a method parameter whose argument is unknown.
-Value unknown_argument(const Parameter& parameter) {
-  if (parameter.canonical == "modular::Batch") return make_batch();
-  if (parameter.canonical == "std::optional<at::Tensor>") return Value::tensor(kInvariant, true, std::nullopt);
-  const bool is_rotary = parameter.type.find("RotaryTables") != std::string::npos;
-  return make_invariant(parameter.canonical, !is_rotary);
-}
 
 /// Whether the call runs an FSDP unit's forward, which the runtime wraps.
 bool runs_unit(const Frame& frame, const ModuleNode& root) {
@@ -77,9 +58,11 @@ Interpreter::Interpreter(const FamilyModel& family, const FunctionIndex& functio
 void Interpreter::run_entry(const Function& forward) {
   is_entry_ = true;
   std::vector<Value> arguments;
-  for (const Parameter& parameter : forward.parameters) arguments.push_back(unknown_argument(parameter));
+  for (const Parameter& parameter : forward.parameters) arguments.push_back(any_argument(parameter));
   const Value result = call(forward, &root_, {}, std::move(arguments), nullptr);
-  if (!result.has_failed() && !result.is_invariant())
+  if (const Value* unknown = find_unknown(result))
+    reject_unknown(*unknown, forward.where, "the entry returns it");
+  else if (!result.has_failed() && !result.is_invariant())
     report(forward.where, "the entry returns a value that is " + describe(result),
            "the loss and the logits have to be full on every tp rank");
   if (stacks_.exist && !cut_ && findings_.empty())
@@ -89,21 +72,8 @@ void Interpreter::run_entry(const Function& forward) {
 
 void Interpreter::run_alone(const Function& method) {
   std::vector<Value> arguments;
-  for (const Parameter& parameter : method.parameters) arguments.push_back(unknown_argument(parameter));
+  for (const Parameter& parameter : method.parameters) arguments.push_back(any_argument(parameter));
   call(method, &root_, {}, std::move(arguments), nullptr);
-}
-
-Value Interpreter::evaluate_function(const Expr& expr) {
-  const Function* function = functions_.find(*expr.callee);
-  const bool in_place = expr.name.ends_with("_") || expr.name.ends_with("_out");
-  if (!function && expr.callee->home != Callee::Home::family && !in_place) return make_invariant(expr.type, false);
-  if (!function || expr.callee->changes_object || expr.callee->of_module)
-    return fail(expr.span, "unproven: a pointer to " + std::string(unqualified(expr.name)),
-                "call it by name, or in a lambda");
-  std::vector<Value> arguments;
-  for (const Parameter& parameter : function->parameters) arguments.push_back(unknown_argument(parameter));
-  return call(*function, nullptr, {}, std::move(arguments), &expr).has_failed() ? Value::failure()
-                                                                                : make_invariant(expr.type, false);
 }
 
 void Interpreter::report(SourceSpan where, std::string message, std::string advice, std::vector<Finding> notes) {
@@ -113,6 +83,7 @@ void Interpreter::report(SourceSpan where, std::string message, std::string advi
 }
 
 void Interpreter::note(const Expr& expr, const std::string& operation, bool alike, const std::string& trusted) {
+  if (!counts_in_proof_ && trusted.empty()) return;
   Noted& noted = noted_[&expr];
   noted.operation = operation.substr(operation.starts_with("op ") ? 3 : operation.starts_with(".") ? 1 : 0);
   noted.alike = noted.alike && alike;
@@ -141,6 +112,7 @@ Value Interpreter::fail(SourceSpan where, std::string message, std::string advic
 }
 
 Value Interpreter::unproven(const Expr& expr, const Value& value, const std::string& what) {
+  if (const Value* unknown = find_unknown(value)) return reject_unknown(*unknown, expr.span, "it is used here");
   return fail(expr.span, "unproven: no rule for " + what + " of a value that is " + describe(value),
               "apply it to full values, or write it with operations that have a rule (docs/reference/language.md)");
 }
@@ -180,6 +152,7 @@ Value Interpreter::call_on_object(const Function& function, const Expr* object,
   Variable& self = frame.variables[0];
   self.name = &kThis;
   self.value = object_value();
+  self.value.is_built = true;
   if (object) {
     self.value = std::move(values.front());
     values.erase(values.begin());
@@ -200,7 +173,7 @@ void Interpreter::bind_parameters(Frame& frame, const std::vector<const Expr*>& 
     Variable& variable = frame.variables[parameters[i].variable];
     variable.name = &parameters[i].name;
     variable.version = ++versions_;
-    variable.value = i < values.size() ? std::move(values[i]) : unknown_argument(parameters[i]);
+    variable.value = i < values.size() ? std::move(values[i]) : default_argument(parameters[i]);
     // The runtime keeps copies of a unit's arguments, and runs it again on them.
     if (is_unit) set_storage(variable.value, Storage());
     if (is_unit || i >= operands.size() || parameters[i].binding == Binding::value) continue;
@@ -270,17 +243,7 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
     if (!traversal_findings.empty()) has_pipeline_ = false;
   }
   active_.emplace_back(&function, self);
-  for (const Initializer& initializer : function.body.initializers) {
-    std::vector<Value> values;
-    for (const Expr& argument : initializer.arguments) values.push_back(evaluate(argument));
-    for (size_t i = 0; i < values.size() && values.size() > 1; ++i)
-      if (!values[i].has_failed() && !values[i].is_invariant())
-        unproven(initializer.arguments[i], values[i], "this initializer");
-    if (values.size() == 1 && initializer.is_base && values[0].has_failed())
-      frame.variables[0].value = Value::failure();
-    else if (values.size() == 1)
-      frame.variables[0].value.members[initializer.name] = std::move(values[0]);
-  }
+  for (const Initializer& initializer : function.body.initializers) initialize(initializer, at);
   execute_body(function.body.statements, traversal, stack);
   if (stacks_.exist && is_entry_) cut = cut_between_stacks(frame, frame.caller, at);
   active_.pop_back();
@@ -326,6 +289,30 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
     return fail(function.where, function.name + " returns a value that is " + result.text,
                 "return values that are split the same way");
   return result;
+}
+
+void Interpreter::initialize(const Initializer& initializer, const Expr* at) {
+  std::vector<Value> values;
+  for (const Expr& argument : initializer.arguments) values.push_back(evaluate(argument));
+  auto& members = frame_->variables[0].value.members;
+  if (values.size() == 1 && initializer.is_base && values[0].has_failed()) {
+    frame_->variables[0].value = Value::failure();
+    return;
+  }
+  if (values.size() == 1) {
+    members[initializer.name] = std::move(values[0]);
+    return;
+  }
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!values[i].has_failed() && !values[i].is_invariant())
+      unproven(initializer.arguments[i], values[i], "this initializer");
+  const Class* owner = at ? class_of_type(family_, at->type) : nullptr;
+  if (!owner) return;
+  for (const Field& field : owner->fields)
+    if (field.name == initializer.name &&
+        (field.is_plain || (is_value_class(field.canonical) && !is_family_type(family_, field.canonical))))
+      members[field.name] =
+          values.empty() && field.canonical == "at::Tensor" ? Value() : make_invariant(field.canonical, true);
 }
 
 std::optional<Traversal> Interpreter::cut_between_stacks(Frame& frame, Frame* caller, const Expr* at) {

@@ -4,6 +4,7 @@
 
 #include "generator/weave/interpreter.h"
 #include "generator/weave/partition.h"
+#include "generator/weave/rules/rules.h"
 
 namespace modgen {
 namespace {
@@ -104,7 +105,8 @@ Value Interpreter::evaluate_call(const Expr& expr) {
     for (const Value& value : values)
       if (value.has_failed()) return Value::failure();
     const Value after = apply_unknown(name, expr, operands, values);
-    if (!after.has_failed()) change_in_place(expr, *operands[0], values[0], values[0]);
+    const bool is_known = after.kind != Value::Kind::unknown;
+    if (!after.has_failed()) change_in_place(expr, *operands[0], values[0], is_known ? values[0] : after);
     return after;
   }
   const Rule rule = expr.callee ? find_rule(*expr.callee, name) : nullptr;
@@ -171,7 +173,12 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
     if (expr.name == "get" || expr.name == "ptr") return module_value(node);
     if (!harmless.contains(expr.name) && (is_split_inside(node) || node.holds_parameters()))
       return unproven(expr, values[0], expr.name);
-    return apply_unknown("." + expr.name, expr, drop_first(operands), {values.begin() + 1, values.end()});
+    if (!harmless.contains(expr.name))
+      return apply_unlisted(expr.name, expr, drop_first(operands), {values.begin() + 1, values.end()});
+    Value result = make_invariant(expr.type, false);
+    note(expr, "." + expr.name, true, "");
+    give_storage("." + expr.name, expr, {}, result);
+    return result;
   };
   if (node.kind == Kind::family) {
     const Function* method = expr.callee ? functions_.find(*expr.callee) : nullptr;
@@ -210,7 +217,10 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
   const std::string name = placement_rule(node);
   const Rule rule = find_rule(name);
   if (rule) return apply(name, rule, expr, std::move(operands), std::move(values));
+  if (std::optional<Value> unknown = meet_unknown(expr, operands, values)) return *unknown;
   if (values.size() > 1 && std::ranges::all_of(values.begin() + 1, values.end(), &Value::is_invariant)) {
+    if (!is_known_layer(name))
+      return apply_unlisted("the " + name, expr, drop_first(operands), {values.begin() + 1, values.end()});
     note(expr, name, true, "");
     Value result = make_invariant(expr.type, true);
     give_storage(name, expr, values, result);
@@ -223,6 +233,7 @@ Value Interpreter::evaluate_lambda(const Expr& expr) {
   Storage storage;
   storage.is_known = true;
   bool has_gradient = false;
+  std::optional<Value> unknown;
   for (const Expr& capture : expr.operands) {
     const Value value = evaluate(capture);
     if (value.has_failed()) return value;
@@ -230,7 +241,8 @@ Value Interpreter::evaluate_lambda(const Expr& expr) {
       return fail(expr.span,
                   "unproven: a lambda that captures a module whose parameters are split over tp or cut into stages",
                   "make it a method: no parallel calls are inserted into lambdas");
-    if (!value.is_invariant()) return unproven(capture, value, "the capture");
+    if (const Value* part = find_unknown(value); part && !unknown) unknown = *part;
+    if (find_variant(value)) return unproven(capture, value, "the capture");
     storage = merged(storage, get_storage(value));
     has_gradient |= value.carries_gradient() || (capture.is_reference && value.kind != Value::Kind::number);
     if (!capture.is_reference) continue;
@@ -263,14 +275,15 @@ Value Interpreter::evaluate_lambda(const Expr& expr) {
            "return the value from the lambda, or write a loop");
     fails = true;
   });
-  if (fails || !run_lambda(expr)) return Value::failure();
+  if (fails || !run_lambda(expr, unknown)) return Value::failure();
+  if (unknown) return *unknown;
   Value result = object_value();
   result.gradient = has_gradient;
   result.storage = storage;
   return result;
 }
 
-bool Interpreter::run_lambda(const Expr& expr) {
+bool Interpreter::run_lambda(const Expr& expr, std::optional<Value>& unknown) {
   Frame& frame = *frame_;
   const State before = state();
   const size_t errors = findings_.size(), placed = frame.placements.size();
@@ -282,6 +295,10 @@ bool Interpreter::run_lambda(const Expr& expr) {
   auto enclosing = std::exchange(frame.enclosing, {});
   execute_block(expr.body->statements);
   const State after = state();
+  for (const Value& result : frame.results) {
+    if (const Value* part = find_unknown(result); part && !unknown) unknown = *part;
+    if (const Value* part = find_variant(result); part && !result.has_failed()) unproven(expr, *part, "the result");
+  }
   frame.outside_of_lambda = outside;
   frame.results = std::move(results);
   frame.returned = std::move(returned);

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "generator/weave/interpreter.h"
+#include "generator/weave/rules/rules.h"
 
 namespace modgen {
 namespace {
@@ -46,6 +47,7 @@ Value Interpreter::evaluate(const Expr& expr) {
     for (const Expr& operand : expr.operands)
       refer_to(operand, expr.type, is_own || expr.kind == Expr::Kind::list || expr.kind == Expr::Kind::construct);
   }
+  if (value.kind == Kind::unknown) return value;
   if (is_narrow(expr.type)) value.known.reset();
   if (!expr.narrowed_to.empty() && value.kind == Kind::number) {
     if (value.local && expr.narrowed_to != "bool")
@@ -70,11 +72,7 @@ Value Interpreter::evaluate_kind(const Expr& expr) {
     case Expr::Kind::local:
       return evaluate_local(expr);
     case Expr::Kind::global:
-      if (expr.name.starts_with("modular::tp::") || expr.name.starts_with("modular::pp::") ||
-          expr.name.starts_with("modular::fsdp::"))
-        return fail(expr.span, "unproven: " + expr.name + " belongs to the runtime, and differs between ranks",
-                    "leave it to modgen to insert parallel calls");
-      return expr.callee ? evaluate_function(expr) : make_invariant(expr.type, false);
+      return evaluate_global(expr);
     case Expr::Kind::literal:
       return literal(expr);
     case Expr::Kind::self:
@@ -164,6 +162,7 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
     return held;
   }
   if (expr.name == "++" || expr.name == "--") {
+    if (values[0].kind == Value::Kind::unknown) return values[0];
     if (values[0].local)
       return fail(expr.span, "unproven: a tp-local count that is counted up or down: it is no share any more",
                   "compute the number in the constructor, where counts are global");
@@ -193,6 +192,8 @@ Value Interpreter::evaluate_list(const Expr& expr) {
           expr.type == "modular::Outputs" ? as_output(expr.members[i], expr.operands[i], value) : std::move(value);
   }
   if (expr.type == "modular::Outputs" && expr.operands.empty()) return object_value();
+  result.is_built =
+      result.kind == Value::Kind::object && is_family_type(family_, expr.type) && !is_config(family_, expr.type);
   return result;
 }
 
@@ -211,6 +212,9 @@ Value Interpreter::evaluate_other(const Expr& expr) {
     if (const Function* constructor = expr.callee ? functions_.find(*expr.callee) : nullptr;
         constructor && !expr.callee->of_module)
       return call_on_object(*constructor, nullptr, operands, std::move(values), expr);
+    const bool is_known =
+        is_family_type(family_, expr.name) ? is_config(family_, expr.name) : is_value_class(expr.name);
+    if (!is_known) return apply_unlisted(expr.name, expr, operands, values);
     if (values.empty()) return object_value();
     if (expr.name.starts_with("std::pair") || expr.name.starts_with("std::tuple")) {
       Value tuple;
@@ -219,6 +223,7 @@ Value Interpreter::evaluate_other(const Expr& expr) {
       return tuple;
     }
   }
+  if (std::optional<Value> unknown = meet_unknown(expr, operands, values)) return *unknown;
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i].is_invariant()) return unproven(expr.operands[i], values[i], "this use");
     if (values[i].kind == Value::Kind::module && values[i].node->holds_parameters())

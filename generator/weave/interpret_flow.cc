@@ -107,6 +107,8 @@ void Interpreter::execute_switch(const Stmt& statement) {
 void Interpreter::evaluate_condition(const Expr& condition) {
   const Value value = evaluate(condition);
   if (value.has_failed() || value.is_invariant()) return;
+  if (const Value* unknown = find_unknown(value))
+    return void(reject_unknown(*unknown, condition.span, "it decides which operations run"));
   report(condition.span, "a condition on a value that is " + describe(value) + ": ranks would take different paths",
          "");
 }
@@ -207,6 +209,7 @@ Value Interpreter::get_element(const Expr& range) {
     return element;
   }
   if (value.kind == Value::Kind::failed) return value;
+  if (value.kind == Value::Kind::unknown) return reject_unknown(value, range.span, "it decides which operations run");
   if (!value.is_invariant()) return fail(range.span, "unproven: a loop over a value that is " + describe(value), "");
   if (value.kind == Value::Kind::tensor) return value;
   Value element = object_value();

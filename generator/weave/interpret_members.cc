@@ -62,7 +62,7 @@ Value Interpreter::evaluate_field(const Expr& expr) {
   }
   if (!frame_->self) {
     const std::optional<AccessPath> path = get_access_path(expr);
-    return path ? read(*path, expr) : make_invariant(expr.type, true);
+    return path ? read(*path, expr) : Value::unknown(expr.name + ", a member of an object", expr.span);
   }
   if (const ModuleNode* child = frame_->self->child(expr.name)) return evaluate_child(expr, *child);
   return evaluate_plain_field(expr, *frame_->self);
@@ -70,10 +70,17 @@ Value Interpreter::evaluate_field(const Expr& expr) {
 
 Value Interpreter::evaluate_plain_field(const Expr& expr, const ModuleNode& owner) {
   Value value = make_invariant(expr.type, true);
-  if (!owner.type) return value;
+  if (!owner.type) {
+    const bool is_split = owner.field && split_annotation(owner.field->annotations);
+    return is_split ? Value::unknown(expr.name + ", a member of a layer that is split over tp", expr.span) : value;
+  }
   const auto field = std::find_if(owner.type->fields.begin(), owner.type->fields.end(),
                                   [&](const Field& f) { return f.name == expr.name; });
-  if (field == owner.type->fields.end()) return value;
+  if (field == owner.type->fields.end())
+    return Value::unknown(expr.name + ", a member of libtorch's modules", expr.span);
+  // Tensors and modules without an owner are errors already.
+  if (!field->is_plain && field->canonical != "at::Tensor" && field->modules == Field::Modules::none)
+    return Value::unknown(expr.name + ", a member that may hold tensors without registering them", expr.span);
   const bool local = find_annotation(field->annotations, AnnotationKind::tp_local);
   if (local) {
     insert_call(Call::local, expr);
@@ -114,7 +121,7 @@ Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
 }
 
 Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
-  if (object.kind == Value::Kind::failed) return object;
+  if (object.kind == Value::Kind::failed || object.kind == Value::Kind::unknown) return object;
   if (object.kind == Value::Kind::module) {
     const ModuleNode& node = *object.node;
     if (const ModuleNode* child = node.child(expr.name)) return evaluate_child(expr, *child);
@@ -136,6 +143,7 @@ Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
   if (member != object.members.end()) return member->second;
   if (!object.is_invariant() && object.kind != Value::Kind::object) return unproven(expr, object, "." + expr.name);
   if (names_module(expr.operands[0].type)) return unknown_module(expr);
+  if (object.is_built) return Value::unknown(expr.name + ", a member that is not set", expr.span);
   Value value = make_invariant(expr.type, true);
   set_storage(value, object.storage);
   if (frame_->self && is_config(family_, expr.operands[0].type))

@@ -8,14 +8,6 @@
 namespace modgen {
 namespace {
 
-/// Whether an operation consumes random numbers.
-bool is_random(std::string_view name) {
-  static const std::set<std::string_view> names = {"rand",       "randn",       "randint",      "randperm",
-                                                   "bernoulli",  "multinomial", "dropout",      "rand_like",
-                                                   "randn_like", ".bernoulli",  ".multinomial", "normal"};
-  return names.contains(name);
-}
-
 /// Marks a view of `viewed`, or a list of views, like it.
 void mark_reduced(const Value& viewed, Value& view) {
   view.reduces |= viewed.reduces;
@@ -60,6 +52,7 @@ void Interpreter::add_up(const Operation& op, Value& result) {
 
 Value Interpreter::apply_unknown(const std::string& name, const Expr& expr, const std::vector<const Expr*>& operands,
                                  const std::vector<Value>& values) {
+  if (std::optional<Value> unknown = meet_unknown(expr, operands, values)) return *unknown;
   for (const Value& value : values) {
     if (value.kind == Value::Kind::module && value.node->holds_parameters())
       return fail(expr.span, "unproven: the parameters of a module are read outside of its methods",
@@ -68,6 +61,7 @@ Value Interpreter::apply_unknown(const std::string& name, const Expr& expr, cons
     const size_t begin = name.starts_with("op ") ? 3 : name.starts_with(".") ? 1 : 0;
     return unproven(expr, value, name.substr(begin));
   }
+  if (!is_known_function(expr)) return apply_unlisted(name, expr, operands, values);
   const bool gradient =
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
   note(expr, name, true, is_random(name) ? "every rank draws the same random numbers" : "");
@@ -81,14 +75,18 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
                          std::vector<Value> values) {
   for (const Value& value : values)
     if (value.has_failed()) return Value::failure();
+  // An element of a list is known even if another one is not.
+  const bool takes_element = name == "op []" && !values[0].elements.empty() && values[1].kind != Value::Kind::unknown;
+  const bool has_unknown = !takes_element && std::ranges::any_of(values, find_unknown);
   const bool has_open = std::any_of(values.begin(), values.end(), [](const Value& v) { return !v.summands.empty(); });
   if (has_open) {
     for (size_t i = 0; sums_.looking && i < values.size(); ++i)  // a later operand may have closed this sum
       if (!values[i].summands.empty() && operands[i]->kind == Expr::Kind::local) values[i] = evaluate(*operands[i]);
     Operation trial{.name = name, .expr = &expr, .operands = operands, .values = values};
-    if (rule) apply_rule(trial, rule);
-    if (!rule || !trial.message.empty()) close_sums(expr, operands, values);
+    if (rule && !has_unknown) apply_rule(trial, rule);
+    if (!rule || has_unknown || !trial.message.empty()) close_sums(expr, operands, values);
   }
+  if (has_unknown) return *meet_unknown(expr, operands, values);
   if (!rule) return apply_unknown(name, expr, operands, values);
   const bool invariant =
       std::all_of(values.begin(), values.end(), [](const Value& value) { return value.is_invariant(); });

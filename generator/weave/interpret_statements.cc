@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "generator/weave/interpreter.h"
+#include "generator/weave/rules/rules.h"
 
 namespace modgen {
 
@@ -103,7 +104,16 @@ void Interpreter::declare(const Stmt& statement) {
     Value value;
     if (statement.type.find("Tensor") == std::string::npos || statement.type.find('<') != std::string::npos)
       value = object_value();
-    return declare_names(statement, value, std::nullopt);
+    const bool is_number = make_invariant(statement.canonical, false).kind == Value::Kind::number;
+    if (is_family_type(family_, statement.canonical))
+      value.is_built = true;
+    else if (value.kind == Value::Kind::object && !is_number && !is_value_class(statement.canonical))
+      value = Value::unknown("an object of " + statement.canonical, statement.span);
+    if (statement.is_static)
+      value = Value::unknown(statement.names[0] + ", which keeps its value between calls", statement.span);
+    declare_names(statement, value, std::nullopt);
+    for (const uint32_t variable : statement.variables) frame_->variables[variable].is_static = statement.is_static;
+    return;
   }
   const Expr& given = statement.exprs[0];
   const Value value = evaluate(given);
@@ -144,8 +154,12 @@ void Interpreter::declare_names(const Stmt& statement, const Value& value, const
         element = value.elements[i];
       else if (value.kind == Value::Kind::list)
         element = value.elements[0];
-      else if (value.is_invariant())
+      else if (value.is_invariant() && !value.is_built)
         element = make_invariant("at::Tensor", true), set_storage(element, value.storage);
+      else if (const Value* unknown = find_unknown(value))
+        element = *unknown;
+      else if (value.is_built)
+        element = Value::unknown(names[i] + ", a member that is not set", statement.span);
       else if (value.kind != Value::Kind::failed)
         element = fail(statement.span, "unproven: a structured binding of a value that is " + describe(value), "");
     }
@@ -212,6 +226,8 @@ Value Interpreter::as_output(const std::string& name, const Expr& expr, const Va
     insert_call(Call::gather, expr);
     return Value::tensor(kInvariant, value.gradient, value.rank);
   }
+  if (const Value* unknown = find_unknown(value))
+    return reject_unknown(*unknown, expr.span, "it becomes the output " + name);
   return fail(expr.span, "output " + name + " is " + describe(value), "outputs have to be full on every tp rank");
 }
 

@@ -46,13 +46,16 @@ const Value* find_part(const Value& value, const AccessPath::Step& step) {
   return static_cast<size_t>(*index) < value.elements.size() ? &value.elements[static_cast<size_t>(*index)] : nullptr;
 }
 
-/// The value at `steps`, from step `from` on, in `value`. Derived from the C++ type `type` if nothing else is known.
-Value part_at(const Value& value, const std::vector<AccessPath::Step>& steps, size_t from, const std::string& type) {
-  if (from == steps.size() || value.kind == Value::Kind::failed || value.kind == Value::Kind::mismatch) return value;
-  if (const Value* part = find_part(value, steps[from])) return part_at(*part, steps, from + 1, type);
+/// The value at `steps`, from step `from` on, in `value`. Derived from the C++ type of `expr`, which names it, if
+/// nothing else is known.
+Value part_at(const Value& value, const std::vector<AccessPath::Step>& steps, size_t from, const Expr& expr) {
+  if (from == steps.size() || value.kind == Value::Kind::failed || value.kind == Value::Kind::mismatch ||
+      value.kind == Value::Kind::unknown)
+    return value;
+  if (const Value* part = find_part(value, steps[from])) return part_at(*part, steps, from + 1, expr);
   if (value.kind == Value::Kind::tuple && steps[from].member.empty() && !steps[from].index) {
     Value any;
-    for (const Value& element : value.elements) any = join(any, part_at(element, steps, from + 1, type));
+    for (const Value& element : value.elements) any = join(any, part_at(element, steps, from + 1, expr));
     return any;
   }
   if (!value.is_invariant() && (value.kind != Value::Kind::object || steps[from].member.empty())) {
@@ -61,7 +64,9 @@ Value part_at(const Value& value, const std::vector<AccessPath::Step>& steps, si
     unknown.text = "a part of a value that is " + describe(value);
     return unknown;
   }
-  Value result = make_invariant(type, true);
+  if (value.is_built && !steps[from].member.empty())
+    return Value::unknown(steps[from].member + ", a member that is not set", expr.span);
+  Value result = make_invariant(expr.type, true);
   set_storage(result, value.storage);
   return result;
 }
@@ -73,6 +78,7 @@ void put(Value& container, const std::vector<AccessPath::Step>& steps, size_t fr
     container = replaces ? value : join(container, value);
     return;
   }
+  if (container.kind == Value::Kind::unknown) return;
   const AccessPath::Step& step = steps[from];
   if (container.kind == Value::Kind::tuple) {
     const Value* part = find_part(container, step);
@@ -90,7 +96,10 @@ void put(Value& container, const std::vector<AccessPath::Step>& steps, size_t fr
   }
   if (container.kind == Value::Kind::nothing) container = object_value();
   const auto [member, is_new] = container.members.try_emplace(step.member);
-  if (is_new && (from + 1 < steps.size() || !replaces)) member->second = object_value();
+  if (is_new && (from + 1 < steps.size() || !replaces)) {
+    member->second = object_value();
+    member->second.is_built = container.is_built;
+  }
   put(member->second, steps, from + 1, value, replaces);
 }
 
@@ -148,7 +157,7 @@ std::optional<AccessPath> Interpreter::get_access_path(const Expr& expr) {
 }
 
 Value Interpreter::read(const AccessPath& path, const Expr& expr) {
-  return part_at(find_root(path).value, path.steps, 0, expr.type);
+  return part_at(find_root(path).value, path.steps, 0, expr);
 }
 
 void Interpreter::write(const AccessPath& path, Value value, SourceSpan where) {
@@ -218,6 +227,10 @@ void Interpreter::assign_each(const Expr& targets, const Value& value) {
     const Expr& target = targets.operands[i];
     if (target.kind == Expr::Kind::global && target.name == "std::ignore") continue;
     const Value* part = find_part(value, {"", static_cast<int64_t>(i)});
+    if (const Value* unknown = part ? nullptr : find_unknown(value)) {
+      assign(target, nullptr, *unknown);
+      continue;
+    }
     Value element = part ? *part : value.is_invariant() ? make_invariant(target.type, true) : Value::failure();
     if (!part && value.is_invariant()) set_storage(element, value.storage);
     if (!part && !value.is_invariant() && !value.has_failed())
@@ -241,12 +254,19 @@ void Interpreter::assign(const Expr& target, const Expr* source, const Value& va
                   "assign the value to a new variable, and return it");
   const bool is_pointed_at = target.kind == Expr::Kind::op && target.name == "*";
   if (value.has_failed() || (is_pointed_at && evaluate(target.operands[0]).has_failed())) return;
-  if (!value.is_invariant())
+  const bool is_member = is_own_member(target);
+  const Value* unknown = find_unknown(value);
+  if (unknown && !(is_entry_ && is_member))
+    return void(reject_unknown(*unknown, target.span, "it is kept outside of local variables"));
+  if (!unknown && !value.is_invariant())
     return report(target.span, "unproven: a value that is " + describe(value) + " is kept outside of local variables",
                   "return it, or keep it in a local variable");
   if (is_pointed_at && target.operands[0].kind == Expr::Kind::local)
     return report(target.span, "unproven: a write through the pointer " + target.operands[0].name,
                   "change the value by its name, its index, or a reference that is bound to it");
+  if (!is_member && !is_entry_)
+    return report(target.span, "unproven: an assignment to something other than a variable or a member",
+                  "assign to the variable or the member by its name");
   // Methods that no entry reaches are free to keep state.
   if (is_entry_ || value.kind == Value::Kind::module)
     report(target.span, "a method changes state that outlives the call: the next call would compute something else",
@@ -283,6 +303,9 @@ std::string Interpreter::why_not_in_place(const Expr& target, const Value& value
 
 void Interpreter::change_in_place(const Expr& expr, const Expr& target, const Value& before, const Value& after) {
   if (after.has_failed()) return;
+  for (const Value* value : {&before, &after})
+    if (const Value* unknown = find_unknown(*value))
+      return void(reject_unknown(*unknown, expr.span, "it changes a tensor in place"));
   if (const std::string why = why_not_in_place(target, before); !why.empty())
     return report(expr.span, why, kOutOfPlace);
   if (after.kind != Value::Kind::tensor || after.type != before.type)
@@ -330,7 +353,7 @@ bool Interpreter::may_refer(std::string_view type) const {
 }
 
 void Interpreter::forget_changed(const Expr& expr, const std::vector<const Expr*>& operands,
-                                 const std::vector<Value>& values) {
+                                 const std::vector<Value>& values, const Value* unknown) {
   if (!expr.callee) return;
   std::vector<size_t> changed = expr.callee->changes;
   // Mutating methods such as push_back change the container; accessors that return a reference do not.
@@ -343,8 +366,8 @@ void Interpreter::forget_changed(const Expr& expr, const std::vector<const Expr*
   for (const Value& value : values) given = merged(given, get_storage(value));
   for (const size_t i : changed) {
     if (i >= operands.size()) continue;
-    Value value = make_invariant(operands[i]->type, true);
-    set_storage(value, given);
+    Value value = unknown ? *unknown : make_invariant(operands[i]->type, true);
+    if (!unknown) set_storage(value, given);
     if (operands[i]->type == "at::Tensor") {
       change_in_place(expr, *operands[i], values[i], value);
     } else if (const std::optional<AccessPath> path = get_access_path(*operands[i])) {

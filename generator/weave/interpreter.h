@@ -126,15 +126,34 @@ class Interpreter {
   /// Calls a method of a class that is not a module, or its constructor, on `object`.
   Value call_on_object(const Function& function, const Expr* object, const std::vector<const Expr*>& operands,
                        std::vector<Value> values, const Expr& at);
-  /// Runs a function whose address is taken, with unknown arguments.
-  Value evaluate_function(const Expr& expr);
   Value run(Frame& frame, const Expr* at);
   void bind_parameters(Frame& frame, const std::vector<const Expr*>& operands, std::vector<Value> values);
+  /// Sets a member in the constructor that the expression `at` calls.
+  void initialize(const Initializer& initializer, const Expr* at);
   /// The cut between stacks in the method that `frame` ran. Records the method's stack reads in `caller`, whose
   /// expression `at` calls it.
   std::optional<Traversal> cut_between_stacks(Frame& frame, Frame* caller, const Expr* at);
   /// Merges the findings of one call of a function; every call has to match one of the function's two overloads.
   void merge_findings(Frame& frame, MethodFindings& found, bool first_time, const Expr* at);
+
+  // ---- interpret_unknowns.cc: values that nothing is known about ----
+
+  /// The value of a parameter whose argument is omitted.
+  Value default_argument(const Parameter& parameter);
+  /// Evaluates a default argument or the initializer of a constant, which the proof does not count as an operation.
+  Value evaluate_elsewhere(const Expr& expr);
+  /// Runs a function whose address is taken, with any arguments that are the same on every rank.
+  Value evaluate_function(const Expr& expr);
+  Value evaluate_global(const Expr& expr);
+  /// Reports that `unknown` is used at `where`, where its type has to be known; `use` says how.
+  Value reject_unknown(const Value& unknown, SourceSpan where, const std::string& use);
+  /// The result of an operation of whose operands one is not known: it is not known either, and an error if another
+  /// one differs between ranks. Empty if all are known.
+  std::optional<Value> meet_unknown(const Expr& expr, const std::vector<const Expr*>& operands,
+                                    const std::vector<Value>& values);
+  /// Calls a library function that is not known, or constructs an object of a class that is not known.
+  Value apply_unlisted(const std::string& name, const Expr& expr, const std::vector<const Expr*>& operands,
+                       const std::vector<Value>& values);
 
   // ---- interpret_statements.cc ----
 
@@ -218,8 +237,10 @@ class Interpreter {
   void refer_to(const Expr& expr, std::string_view type, bool keeps);
   /// Whether an object of that C++ type may refer to others: an iterator, a pointer, a struct with references.
   bool may_refer(std::string_view type) const;
-  /// Forgets the values of operands that an opaque function may change through references.
-  void forget_changed(const Expr& expr, const std::vector<const Expr*>& operands, const std::vector<Value>& values);
+  /// Forgets the values of operands that an opaque function may change through references. They are the same on every
+  /// rank afterwards, or else `unknown`.
+  void forget_changed(const Expr& expr, const std::vector<const Expr*>& operands, const std::vector<Value>& values,
+                      const Value* unknown = nullptr);
   /// Sets the storage of an operation's result, and records that its operands may be read again in backward.
   void give_storage(const std::string& name, const Expr& expr, const std::vector<Value>& values, Value& result);
 
@@ -229,7 +250,7 @@ class Interpreter {
               std::vector<Value> values);
   /// Reports why a rule rejects `op`.
   Value report_rejection(const Operation& op);
-  /// Applies an operation without a rule: its result is the same on every rank if its operands are.
+  /// Applies an operation without a rule: if it is known, its result is the same on every rank if its operands are.
   Value apply_unknown(const std::string& name, const Expr& expr, const std::vector<const Expr*>& operands,
                       const std::vector<Value>& values);
   /// Inserts the sum over tp around operands with an open sum, except operand 0 of in-place operations.
@@ -248,8 +269,9 @@ class Interpreter {
   Value evaluate_module(const Expr& expr, const ModuleNode& node, std::vector<const Expr*> operands,
                         std::vector<Value> values);
   Value evaluate_lambda(const Expr& expr);
-  /// Runs a lambda's body with unknown captures. Returns false if it reported an error.
-  bool run_lambda(const Expr& expr);
+  /// Runs a lambda's body with unknown captures. Returns false if it reported an error. Sets `unknown` if nothing is
+  /// known about its result.
+  bool run_lambda(const Expr& expr, std::optional<Value>& unknown);
 
   // ---- interpret_expressions.cc ----
 
@@ -274,8 +296,10 @@ class Interpreter {
     bool alike = true;
   };
   std::map<const Expr*, Noted> noted_;
+  bool counts_in_proof_ = true;
   std::set<std::string> serving_, separate_;  // as in Operation
   std::set<const Function*> interpreted_;     // only tested for membership
+  std::set<const Parameter*> defaults_;       // parameters whose defaults are being evaluated
   Frame* frame_ = nullptr;
   std::vector<const ModuleNode*> units_;  // units whose forward is running
   const Expr* traversed_list_ = nullptr;  // range of the range-for that is being entered
@@ -301,6 +325,8 @@ inline constexpr const char* kUseDefaultCopies = "use the defaults, and do the w
 /// The module that `expr` names: a field of `self` or of a descendant, or a list element; null for anything else.
 const ModuleNode* find_named_module(const ModuleNode& self, const Expr& expr);
 Value object_value();
+/// The value of a parameter for which any argument that is the same on every rank may be passed.
+Value any_argument(const Parameter& parameter);
 Value module_value(const ModuleNode& node);
 
 inline Callee::Home get_home(const Expr& expr) { return expr.callee ? expr.callee->home : Callee::Home::unknown; }

@@ -345,6 +345,10 @@ bool is_config(const FamilyModel& family, std::string_view canonical) {
   return canonical == "modular::Config" || (type && type->is_config);
 }
 
+bool is_family_type(const FamilyModel& family, std::string_view canonical) {
+  return canonical.starts_with("modular::" + family.name + "::");
+}
+
 const Class* class_of_type(const FamilyModel& family, std::string_view canonical) {
   const std::string space = "modular::" + family.name + "::";
   if (!canonical.starts_with(space)) return nullptr;

@@ -63,6 +63,9 @@ struct ModuleNode {
 /// Whether a value of that C++ type is a config of the family.
 bool is_config(const FamilyModel& family, std::string_view canonical);
 
+/// Whether that C++ type is declared by the family.
+bool is_family_type(const FamilyModel& family, std::string_view canonical);
+
 /// The class of the family with that C++ type; null if there is none.
 const Class* class_of_type(const FamilyModel& family, std::string_view canonical);
 

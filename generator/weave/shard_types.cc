@@ -33,6 +33,14 @@ Value Value::failure() {
   return value;
 }
 
+Value Value::unknown(std::string text, SourceSpan cause) {
+  Value value;
+  value.kind = Kind::unknown;
+  value.text = std::move(text);
+  value.cause = cause;
+  return value;
+}
+
 bool Value::is_invariant() const {
   switch (kind) {
     case Kind::tensor:
@@ -40,6 +48,7 @@ bool Value::is_invariant() const {
     case Kind::number:
       return !local;
     case Kind::mismatch:
+    case Kind::unknown:
     case Kind::failed:
       return false;
     default:
@@ -58,11 +67,37 @@ bool Value::has_failed() const {
 
 bool Value::carries_gradient() const {
   if (kind == Kind::tensor) return gradient;
-  if (kind == Kind::module || (kind == Kind::object && gradient)) return true;
+  if (kind == Kind::module || kind == Kind::unknown || (kind == Kind::object && gradient)) return true;
   return std::any_of(elements.begin(), elements.end(),
                      [](const Value& element) { return element.carries_gradient(); }) ||
          std::any_of(members.begin(), members.end(),
                      [](const auto& member) { return member.second.carries_gradient(); });
+}
+
+namespace {
+
+/// The first part of `value`, or `value` itself, for which `matches` holds; null if there is none.
+const Value* first_part(const Value& value, bool (*matches)(const Value&)) {
+  if (matches(value)) return &value;
+  for (const Value& element : value.elements)
+    if (const Value* part = first_part(element, matches)) return part;
+  for (const auto& [name, member] : value.members)
+    if (const Value* part = first_part(member, matches)) return part;
+  return nullptr;
+}
+
+}  // namespace
+
+const Value* find_unknown(const Value& value) {
+  return first_part(value, [](const Value& part) { return part.kind == Value::Kind::unknown; });
+}
+
+const Value* find_variant(const Value& value) {
+  return first_part(value, [](const Value& part) {
+    const bool is_leaf = part.elements.empty() && part.members.empty() && part.kind != Value::Kind::unknown &&
+                         part.kind != Value::Kind::failed;
+    return (is_leaf && !part.is_invariant()) || (part.kind == Value::Kind::module && part.type != kInvariant);
+  });
 }
 
 std::string product_text(const std::vector<std::string>& factors) {
@@ -123,6 +158,8 @@ std::string describe(const Value& value) {
       return "the same on every tp rank";
     case Value::Kind::mismatch:
       return value.text;
+    case Value::Kind::unknown:
+      return "not known, because of " + value.text;
     default:
       return "the same on every tp rank";
   }
@@ -160,6 +197,8 @@ Value join(const Value& one, const Value& other) {
   if (other.kind == Kind::mismatch) return other;
   if (one.kind == Kind::nothing) return other;
   if (other.kind == Kind::nothing) return one;
+  if (one.kind == Kind::unknown) return one;
+  if (other.kind == Kind::unknown) return other;
   const auto mismatch = [&] {
     Value value;
     value.kind = Kind::mismatch;
@@ -216,13 +255,21 @@ Value join(const Value& one, const Value& other) {
       return result;
     case Kind::object:
       result.gradient |= other.gradient;
-      for (const auto& [name, member] : other.members) {
-        const auto mine = result.members.find(name);
-        if (mine == result.members.end())
-          result.members[name] = member;
-        else
-          mine->second = join(mine->second, member);
-        if (result.members[name].kind == Kind::mismatch) return result.members[name];
+      result.is_built |= other.is_built;
+      for (const auto& [name, member] : other.members) result.members.try_emplace(name, member);
+      for (auto member = result.members.begin(); member != result.members.end();) {
+        const auto mine = one.members.find(member->first), theirs = other.members.find(member->first);
+        const bool in_both = mine != one.members.end() && theirs != other.members.end();
+        const Value& without = mine == one.members.end() ? one : other;
+        if (!in_both && without.is_built) {  // never set on one path: not known where the paths meet
+          member = result.members.erase(member);
+          continue;
+        }
+        if (in_both) member->second = join(mine->second, theirs->second);
+        if (!in_both && find_variant(member->second)) return mismatch();
+        if (!in_both) member->second.gradient |= without.gradient;
+        if (member->second.kind == Kind::mismatch) return member->second;
+        ++member;
       }
       return result;
     case Kind::module:

@@ -46,8 +46,9 @@ struct Value {
     number,    // a number, a size, a flag, a string
     tuple,     // elements in order
     list,      // any number of values like elements[0]
-    object,    // a struct: members that are not in `members` are the same on every rank
+    object,    // a struct: members that are not in `members` are the same on every rank, unless it `is_built`
     module,    // a module of the tree
+    unknown,   // nothing is known about it, because of `text` at `cause`
     mismatch,  // differs between the paths that lead here; `text` describes how
     failed,    // an error has been reported: no further errors are reported about it
   };
@@ -76,8 +77,10 @@ struct Value {
   // Other kinds.
   std::vector<Value> elements;
   std::map<std::string, Value> members;
+  bool is_built = false;  // objects: made member by member, so that members that are not in `members` are not known
   const ModuleNode* node = nullptr;
   std::string text;
+  SourceSpan cause;
 
   bool operator==(const Value&) const = default;
 
@@ -86,7 +89,9 @@ struct Value {
   /// Returns `number` if it is small enough that sums and products of two such numbers do not overflow.
   static std::optional<int64_t> small(int64_t number);
   static Value failure();
-  bool is_invariant() const;      // all tensors in it are invariant, and no number is tp-local
+  /// A value that nothing is known about, because of a construct that `text` names: "the result of time".
+  static Value unknown(std::string text, SourceSpan cause);
+  bool is_invariant() const;      // all tensors in it are invariant, no number is tp-local, and no part is unknown
   bool has_failed() const;        // an error about it or a part of it has been reported
   bool carries_gradient() const;  // whether any part of it carries a gradient
 };
@@ -97,6 +102,11 @@ inline const ShardType kPartial{ShardType::Kind::partial, 0, {}};
 inline ShardType sharded(int64_t dim, std::vector<std::string> parts = {}) {
   return {ShardType::Kind::sharded, dim, std::move(parts)};
 }
+
+/// The first part of `value` that nothing is known about; null if there is none.
+const Value* find_unknown(const Value& value);
+/// The first part of `value` that is known not to be the same on every rank; null if there is none.
+const Value* find_variant(const Value& value);
 
 /// Joins sorted factors to "head_dim * num_attention_heads".
 std::string product_text(const std::vector<std::string>& factors);

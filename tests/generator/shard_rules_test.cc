@@ -746,6 +746,31 @@ TEST(ShardRules, PathsThatDisagree) {
   EXPECT_EQ(join(split(2, 3), split(2, 3)), split(2, 3));
   EXPECT_EQ(join(split(2, 3), full(3)).kind, Value::Kind::mismatch);
   EXPECT_EQ(join(Value(), split(2, 3)), split(2, 3)) << "an undefined tensor has every type";
+  const Value unknown = Value::unknown("the result of now", {});
+  EXPECT_EQ(join(unknown, full(3)), unknown);
+  EXPECT_EQ(join(list({full(3)}), unknown), unknown);
+}
+
+TEST(ShardRules, MembersThatOnePathDoesNotSet) {
+  const auto object = [](bool is_built, std::map<std::string, Value> members) {
+    Value value;
+    value.kind = Value::Kind::object;
+    value.is_built = is_built;
+    value.members = std::move(members);
+    return value;
+  };
+  // Members that are not listed are not known in a built object, and the same on every rank in another one.
+  EXPECT_EQ(join(object(true, {{"a", full(1)}}), object(true, {})), object(true, {}));
+  EXPECT_EQ(join(object(true, {{"a", full(1)}}), object(false, {})), object(true, {{"a", full(1)}}));
+  EXPECT_EQ(join(object(false, {}), object(false, {{"a", split(0, 1)}})).kind, Value::Kind::mismatch);
+}
+
+TEST(ShardRules, UnknownAndVariantPartsOfAValue) {
+  const Value unknown = Value::unknown("the result of now", {});
+  EXPECT_TRUE(find_unknown(list({full(1), unknown})));
+  EXPECT_FALSE(find_variant(list({full(1), unknown})));
+  EXPECT_TRUE(find_variant(list({unknown, split(0, 1)})));
+  EXPECT_FALSE(list({full(1), unknown}).is_invariant());
 }
 
 }  // namespace

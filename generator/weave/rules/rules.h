@@ -103,4 +103,16 @@ bool allocates(std::string_view operation);
 /// Whether an operation reads no values of its operand: it returns a view or a property.
 bool is_view_or_query(std::string_view operation);
 
+/// Whether the result of `expr`, a call or operator without a rule, depends on nothing but its operands.
+bool is_known_function(const Expr& expr);
+
+/// The same for a layer without a rule, named as in the rule table: "Conv1d layer".
+bool is_known_layer(std::string_view name);
+
+/// Whether objects of that library class that are made from equal operands are equal.
+bool is_value_class(std::string_view type);
+
+/// Whether an operation, named as in the rule table, consumes random numbers.
+bool is_random(std::string_view operation);
+
 }  // namespace modgen
