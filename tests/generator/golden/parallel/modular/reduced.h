@@ -32,7 +32,7 @@ class STANDS_FOR(tiny::TinyMLP) ReducedMixtureImpl : public Module {
     return mixed.view(hidden_states.sizes()) + both(hidden_states);
   }
 
-  /// Two results that ranks sum once, the second of a transposed view.
+  /// Two results that ranks sum once, the second of a view with its dimensions swapped.
   Tensor both(const Tensor& hidden_states) {
     const Tensor inner = torch::relu(torch::linear(hidden_states, shared_up));
     return torch::linear(inner, shared_down) + torch::matmul(inner.sin(), shared_down.t());
