@@ -223,8 +223,9 @@ class RangeFinder {
     for (const auto& [name, argument] : kPositiveArguments)
       if (expr.callee && expr.callee->name == name && argument < expr.operands.size())
         require(code, expr.operands[argument], guards);
-    if (expr.callee && expr.callee->name == "modular::mix_experts" && code.node)
-      for (const size_t weights : {2, 3}) read_experts(code, expr.operands[weights], guards);
+    if (expr.callee && code.node)
+      for (const size_t weights : expert_operands(expr.callee->name))
+        read_experts(code, expr.operands[weights], guards);
     for (size_t i = 0; i < expr.operands.size(); ++i) {
       Guards inner = guards;
       if (is_guarded(expr, i)) inner.push_back(&expr.operands[0]);

@@ -371,6 +371,12 @@ std::optional<std::string> trace_config(const ModuleNode& node, const Expr& expr
   return path_of_config(constructing_node(node), expr, 0);
 }
 
+std::vector<size_t> expert_operands(std::string_view callee) {
+  if (callee == "modular::mix_experts") return {2, 3};
+  if (callee == "modular::mix_clamped_experts") return {1, 3};
+  return {};
+}
+
 const ModuleNode* find_parameter(const ModuleNode& node, const Expr& expr) {
   const Expr* named = &expr;
   while (named->kind == Expr::Kind::method && !named->operands.empty()) named = &named->operands[0];

@@ -98,6 +98,9 @@ std::optional<std::string> trace_config(const ModuleNode& node, const Expr& expr
 /// The parameter of `node`'s class that `expr` names, perhaps with a method: `weight.to(type)`; null for anything else.
 const ModuleNode* find_parameter(const ModuleNode& node, const Expr& expr);
 
+/// Operands of the function `callee` that stack the matrices of a mixture's experts; empty for any other function.
+std::vector<size_t> expert_operands(std::string_view callee);
+
 /// The node whose class's constructor creates the children of `node`: a list or OneOf is filled by its parent.
 const ModuleNode& constructing_node(const ModuleNode& node);
 

@@ -63,9 +63,8 @@ void add_parameter_facts(const ModuleNode& root, EntryPlan& plan) {
       const auto parameter = [&](size_t operand) {
         return operand < call.operands.size() ? find_parameter(node, call.operands[operand]) : nullptr;
       };
-      if (name == "modular::mix_experts")
-        for (const size_t operand : {2, 3})
-          if (const ModuleNode* weights = parameter(operand)) add_once(plan.experts, {weights->path, chosen});
+      for (const size_t operand : expert_operands(name))
+        if (const ModuleNode* weights = parameter(operand)) add_once(plan.experts, {weights->path, chosen});
       if (name == "modular::init::log_rates_")
         if (const ModuleNode* rates = parameter(0)) add_once(plan.rates, rates->path);
       if (name == "at::embedding" || name == "torch::embedding")

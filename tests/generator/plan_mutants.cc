@@ -90,6 +90,7 @@ constexpr Exception kExceptions[] = {
     // regression loss (classification_loss) stay replicated.
     {"GPT2ForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
     {"BloomForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
+    {"FalconForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
     {"T5ForTokenClassificationImpl::classifier: TP_COLWISE added", accepted},
     // Its table is read before the unit that would own it.
     {"RelativeAttentionBiasImpl: FSDP_UNIT removed", rejected},
@@ -121,18 +122,26 @@ constexpr Exception kExceptions[] = {
     {"T5ModelImpl::decoder: PP_LAST replaced by PP_ALL", rejected},
     {"T5ForConditionalGenerationImpl::encoder: PP_FIRST replaced by PP_ALL", rejected},
     {"T5ForConditionalGenerationImpl::decoder: PP_LAST replaced by PP_ALL", rejected},
+    {"BartModelImpl::encoder: PP_FIRST replaced by PP_ALL", rejected},
+    {"BartModelImpl::decoder: PP_LAST replaced by PP_ALL", rejected},
     {"ModelImpl::vision_model: PP_FIRST replaced by PP_ALL", rejected},
     {"ModelImpl::text_model: PP_LAST replaced by PP_ALL", rejected},
     // A stack whose list is not marked is one piece, which runs on the stage that begins and ends it.
     {"T5DecoderImpl::block: PP_SPLIT removed", accepted},
     {"T5DecoderImpl::block: PP_SPLIT replaced by", accepted},
+    {"BartEncoderImpl::layers: PP_SPLIT", accepted},
+    {"BartDecoderImpl::layers: PP_SPLIT", accepted},
     // The order of the stacks follows from the inputs of the second one.
     {"T5ModelImpl::encoder: PP_FIRST removed", accepted},
     {"T5ForConditionalGenerationImpl::encoder: PP_FIRST removed", accepted},
+    {"BartModelImpl::encoder: PP_FIRST removed", accepted},
     {"SiglipModelImpl::vision_model: PP_FIRST removed", accepted},
     // After the first stack comes a mask of its batch, which each stage computes.
     {"T5ModelImpl::forward: stacks swapped", accepted},
+    {"BartModelImpl::forward: stacks swapped", accepted},
     {"T5ForConditionalGenerationImpl::inherited_forward: stacks swapped", accepted},
+    // A buffer, which has no gradient: every stage may hold it.
+    {"BartForConditionalGenerationImpl::final_logits_bias: PP_LAST removed", accepted},
     // It is inside a stack that is marked itself: the outermost mark decides.
     {"LlavaEncoderImpl::layers: PP_SPLIT", accepted},
     {"LlavaVisionModelImpl::embeddings: PP_FIRST removed", accepted},
