@@ -34,7 +34,8 @@ struct FalconConfig : bloom::BloomConfig {
     if (n_head < 1 || n_embd % n_head != 0) throw ConfigError("hidden_size must be a multiple of num_attention_heads");
     if (!num_kv_heads) num_kv_heads = n_head;
     effective_kv_heads = multi_query && !new_decoder_architecture ? 1 : *num_kv_heads;
-    if (n_head % effective_kv_heads != 0) throw ConfigError("num_attention_heads must be a multiple of num_kv_heads");
+    if (effective_kv_heads < 1 || n_head % effective_kv_heads != 0)
+      throw ConfigError("num_attention_heads must be a multiple of num_kv_heads, which is at least 1");
     if (!new_decoder_architecture && !multi_query && *num_kv_heads != n_head)
       throw ConfigError("num_kv_heads must be num_attention_heads without multi_query and new_decoder_architecture");
     if (new_decoder_architecture && !parallel_attn)
