@@ -47,6 +47,14 @@ std::string find_chosen(const ModuleNode& root) {
   return chosen;
 }
 
+/// Whether a parameter of a layer has two dimensions.
+bool has_two_dimensions(const ModuleNode& parameter) {
+  const bool is_of_layer = parameter.unit()->parent != nullptr;
+  const bool is_listed = parameter.construction && !parameter.construction->operands.empty() &&
+                         parameter.construction->operands[0].kind == Expr::Kind::list;
+  return is_of_layer && is_listed && parameter.construction->operands[0].operands.size() == 2;
+}
+
 template <class Row>
 void add_once(std::vector<Row>& rows, Row row) {
   if (std::ranges::find(rows, row) == rows.end()) rows.push_back(std::move(row));
@@ -65,10 +73,12 @@ void add_parameter_facts(const ModuleNode& root, EntryPlan& plan) {
       };
       for (const size_t operand : expert_operands(name))
         if (const ModuleNode* weights = parameter(operand)) add_once(plan.experts, {weights->path, chosen});
-      if (name == "modular::init::log_rates_")
-        if (const ModuleNode* rates = parameter(0)) add_once(plan.rates, rates->path);
-      if (name == "at::embedding" || name == "torch::embedding")
-        if (const ModuleNode* table = parameter(0)) add_once(plan.tables, table->path);
+      const ModuleNode* first = parameter(0);
+      if (!first) return;
+      if (name == "modular::init::log_rates_") add_once(plan.rates, first->path);
+      // The biases of experts, a row for each, begin as zeros.
+      const bool is_bias = name == "modular::init::zeros_" && has_two_dimensions(*first);
+      if (is_bias || name == "at::embedding" || name == "torch::embedding") add_once(plan.tables, first->path);
     });
   });
 }

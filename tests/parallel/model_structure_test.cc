@@ -82,7 +82,8 @@ TEST(ParameterTable, MarksTheMatricesOfLayers) {
       found[parameter.name] = parameter.layer_matrix;
     return found;
   };
-  auto jamba = matrices("JambaForCausalLM"), t5 = matrices("T5ForConditionalGeneration");
+  auto jamba = matrices("JambaForCausalLM"), t5 = matrices("T5ForConditionalGeneration"),
+       gpt_oss = matrices("GptOssForCausalLM");
   for (const auto& [found, name, is_matrix] :
        {std::tuple(&jamba, "model.layers.0.mamba.in_proj.weight", true),
         std::tuple(&jamba, "model.layers.0.mamba.A_log", false),
@@ -93,7 +94,9 @@ TEST(ParameterTable, MarksTheMatricesOfLayers) {
         std::tuple(&jamba, "model.embed_tokens.weight", false), std::tuple(&jamba, "lm_head.weight", false),
         std::tuple(&t5, "encoder.block.0.layer.0.SelfAttention.q.weight", true),
         std::tuple(&t5, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", false),
-        std::tuple(&t5, "shared.weight", false)}) {
+        std::tuple(&t5, "shared.weight", false), std::tuple(&gpt_oss, "model.layers.0.mlp.experts.gate_up_proj", true),
+        std::tuple(&gpt_oss, "model.layers.0.mlp.experts.gate_up_proj_bias", false),
+        std::tuple(&gpt_oss, "model.layers.0.mlp.experts.down_proj_bias", false)}) {
     ASSERT_TRUE(found->contains(name)) << name;
     EXPECT_EQ(found->at(name), is_matrix) << name;
   }
