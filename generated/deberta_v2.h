@@ -41,19 +41,22 @@ struct DebertaV2Config {
   std::string pooler_hidden_act = "gelu";   // after the pooler
   std::optional<double> cls_dropout;        // before the classifier of sequences; hidden_dropout_prob when not given
   bool legacy = true;
-  std::optional<int64_t> conv_kernel_size;
+  int64_t conv_kernel_size = 0;
   std::optional<int64_t> attention_head_size, embedding_size, pooler_hidden_size;
 
   void finish() {
     if (num_attention_heads < 1 || hidden_size % num_attention_heads != 0)
       throw ConfigError("hidden_size must be a multiple of num_attention_heads");
-    if (attention_head_size.value_or(hidden_size / num_attention_heads) != hidden_size / num_attention_heads)
+    if (!attention_head_size) attention_head_size = hidden_size / num_attention_heads;
+    if (!embedding_size) embedding_size = hidden_size;
+    if (!pooler_hidden_size) pooler_hidden_size = hidden_size;
+    if (*attention_head_size != hidden_size / num_attention_heads)
       throw ConfigError("attention_head_size must be hidden_size / num_attention_heads");
-    if (embedding_size.value_or(hidden_size) != hidden_size || pooler_hidden_size.value_or(hidden_size) != hidden_size)
+    if (*embedding_size != hidden_size || *pooler_hidden_size != hidden_size)
       throw ConfigError("embedding_size and pooler_hidden_size must be hidden_size");
     if (type_vocab_size < 0) throw ConfigError("type_vocab_size must not be negative");
-    if (conv_kernel_size)
-      throw ConfigError("the convolution after the first layer is not supported: remove conv_kernel_size");
+    if (conv_kernel_size > 0)
+      throw ConfigError("the convolution after the first layer is not supported: set conv_kernel_size to 0");
     if (!legacy) throw ConfigError("the masked token head without legacy is not supported: set legacy to true");
     for (const std::string& type : pos_att_type)
       if (type != "c2p" && type != "p2c") throw ConfigError("pos_att_type must have c2p, p2c or both");
@@ -82,7 +85,7 @@ struct DebertaV2Config {
   template <class Visitor>
   void fields(Visitor&& visit) {
     visit("vocab_size", vocab_size, 1);
-    visit("hidden_size", hidden_size);
+    visit("hidden_size", hidden_size, 1);
     visit("num_hidden_layers", num_hidden_layers, 1, 2048);
     visit("num_attention_heads", num_attention_heads, 1);
     visit("intermediate_size", intermediate_size, 1);

@@ -47,8 +47,8 @@ struct FalconConfig {
       throw ConfigError("hidden_size must be a multiple of num_attention_heads");
     if (!num_kv_heads) num_kv_heads = num_attention_heads;
     effective_kv_heads = multi_query && !new_decoder_architecture ? 1 : *num_kv_heads;
-    if (num_attention_heads % effective_kv_heads != 0)
-      throw ConfigError("num_attention_heads must be a multiple of num_kv_heads");
+    if (effective_kv_heads < 1 || num_attention_heads % effective_kv_heads != 0)
+      throw ConfigError("num_attention_heads must be a multiple of num_kv_heads, which is at least 1");
     if (!new_decoder_architecture && !multi_query && *num_kv_heads != num_attention_heads)
       throw ConfigError("num_kv_heads must be num_attention_heads without multi_query and new_decoder_architecture");
     if (new_decoder_architecture && !parallel_attn)

@@ -97,7 +97,7 @@ struct GptOssConfig {
     visit("sliding_window", sliding_window);
     visit("layer_types", layer_types);
     visit("num_experts_per_tok", num_experts_per_tok, 1);
-    visit("num_local_experts", num_local_experts, 1);
+    visit("num_local_experts", num_local_experts, 1, 2048);
     visit("swiglu_alpha", swiglu_alpha);
     visit("swiglu_limit", swiglu_limit);
     visit("output_router_logits", output_router_logits);
@@ -464,6 +464,12 @@ inline const Plan gpt_oss_model_plan = {
             {"num_key_value_heads", "tp", Divides::shared},
             {"intermediate_size", "tp"},
         },
+    .experts =
+        {
+            {"layers.*.mlp.experts.gate_up_proj", "num_experts_per_tok"},
+            {"layers.*.mlp.experts.down_proj", "num_experts_per_tok"},
+        },
+    .tables = {"layers.*.mlp.experts.gate_up_proj_bias", "layers.*.mlp.experts.down_proj_bias"},
 };
 
 // The parallel plan of GptOssForCausalLM.

@@ -169,7 +169,8 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
   using Kind = ModuleNode::Kind;
   // Methods of libtorch modules: only names and flags are the same for every shard.
   const auto apply_to_arguments = [&]() -> Value {
-    static const std::set<std::string_view> harmless = {"size", "begin", "end", "is_training", "name", "is_empty"};
+    static const std::set<std::string_view> harmless = {"size",        "begin", "end",     "drops",
+                                                        "is_training", "name",  "is_empty"};
     if (expr.name == "get" || expr.name == "ptr") return module_value(node);
     if (!harmless.contains(expr.name) && (is_split_inside(node) || node.holds_parameters()))
       return unproven(expr, values[0], expr.name);

@@ -23,7 +23,7 @@ namespace {
 
 using at::Tensor;
 using c10::IValue;
-using torch::jit::Stack;
+using JitStack = torch::jit::Stack;
 
 // Below autograd, which still builds its graphs, and above all kernels. Nothing else uses this key.
 constexpr auto kFake = c10::DispatchKey::Fake;
@@ -90,7 +90,7 @@ Tensor empty(at::IntArrayRef sizes, at::ScalarType type) { return at::detail::em
 
 // Result shapes of operations whose meta kernels libtorch only has in Python. `arguments` are the operator's.
 
-Stack layer_norm(const Stack& arguments) {
+JitStack layer_norm(const JitStack& arguments) {
   const Tensor x = arguments[0].toTensor();
   const auto normalized = static_cast<int64_t>(arguments[1].toDimVector().size());
   std::vector<int64_t> statistics = x.sizes().vec();
@@ -103,9 +103,9 @@ Stack layer_norm(const Stack& arguments) {
 }
 
 /// Gradients of the arguments at `indices` that the bool list at `mask` requests.
-Stack gradients(const Stack& arguments, const std::vector<size_t>& indices, size_t mask) {
+JitStack gradients(const JitStack& arguments, const std::vector<size_t>& indices, size_t mask) {
   const auto wanted = arguments[mask].toBoolList();
-  Stack results;
+  JitStack results;
   for (size_t i = 0; i < indices.size(); ++i) {
     const IValue& value = arguments[indices[i]];
     const bool has = wanted.get(i) && value.isTensor() && value.toTensor().defined();
@@ -114,14 +114,14 @@ Stack gradients(const Stack& arguments, const std::vector<size_t>& indices, size
   return results;
 }
 
-Stack convolution_backward(const Stack& arguments) {
-  Stack results = gradients(arguments, {1, 2}, 10);
+JitStack convolution_backward(const JitStack& arguments) {
+  JitStack results = gradients(arguments, {1, 2}, 10);
   const Tensor weight = arguments[2].toTensor();
   results.emplace_back(arguments[10].toBoolList().get(2) ? empty({weight.size(0)}, weight.scalar_type()) : Tensor());
   return results;
 }
 
-Stack convolution(const Stack& arguments) {
+JitStack convolution(const JitStack& arguments) {
   const Tensor x = arguments[0].toTensor(), weight = arguments[1].toTensor();
   TORCH_CHECK(!arguments[6].toBool(), "run plans do not support transposed convolutions");
   const auto sizes = at::native::conv_output_size(x.sizes(), weight.sizes(), arguments[4].toDimVector(),
@@ -129,7 +129,7 @@ Stack convolution(const Stack& arguments) {
   return {empty(sizes, x.scalar_type())};
 }
 
-Stack index_select(const Stack& arguments) {
+JitStack index_select(const JitStack& arguments) {
   const Tensor x = arguments[0].toTensor();
   std::vector<int64_t> sizes = x.sizes().vec();
   if (!sizes.empty())
@@ -137,7 +137,7 @@ Stack index_select(const Stack& arguments) {
   return {empty(sizes, x.scalar_type())};
 }
 
-Stack embedding_backward(const Stack& arguments) {
+JitStack embedding_backward(const JitStack& arguments) {
   const Tensor gradient = arguments[0].toTensor();
   return {empty({arguments[2].toInt(), gradient.size(-1)}, gradient.scalar_type())};
 }
@@ -147,20 +147,20 @@ Tensor by_position(const Tensor& like) {
   return empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.scalar_type()).transpose(1, 2);
 }
 
-Stack attention(const Stack& arguments) {
+JitStack attention(const JitStack& arguments) {
   const Tensor query = arguments[0].toTensor();
   return {by_position(query), empty({query.size(0), query.size(2), query.size(1)}, at::kFloat).transpose(1, 2)};
 }
 
-Stack attention_backward(const Stack& arguments) {
+JitStack attention_backward(const JitStack& arguments) {
   return {by_position(arguments[1].toTensor()), by_position(arguments[2].toTensor()),
           by_position(arguments[3].toTensor())};
 }
 
-using Shapes = Stack (*)(const Stack& arguments);
+using Shapes = JitStack (*)(const JitStack& arguments);
 const std::map<std::string_view, Shapes> kShapes = {
     {"aten::native_layer_norm", layer_norm},
-    {"aten::native_layer_norm_backward", [](const Stack& given) { return gradients(given, {1, 5, 6}, 7); }},
+    {"aten::native_layer_norm_backward", [](const JitStack& given) { return gradients(given, {1, 5, 6}, 7); }},
     {"aten::convolution", convolution},
     {"aten::convolution_backward", convolution_backward},
     {"aten::index_select", index_select},
@@ -170,7 +170,7 @@ const std::map<std::string_view, Shapes> kShapes = {
 };
 
 /// Result of an element-wise operation: the common shape and type.
-Stack elementwise(const std::vector<Tensor>& operands) {
+JitStack elementwise(const std::vector<Tensor>& operands) {
   std::vector<int64_t> sizes;
   at::native::ResultTypeState types;
   for (const Tensor& tensor : operands) {
@@ -206,15 +206,15 @@ bool is_metadata_only(const c10::FunctionSchema& schema) {
 }
 
 /// Runs the operator unchanged.
-void compute(const c10::OperatorHandle& op, Stack* stack) {
+void compute(const c10::OperatorHandle& op, JitStack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard outside(kFake);
   op.callBoxed(stack);
 }
 
 /// Runs the operator on the meta device; nullopt if it needs values there, or is unknown.
-std::optional<Stack> results_on_meta(const c10::OperatorHandle& op, const Stack& arguments) {
+std::optional<JitStack> results_on_meta(const c10::OperatorHandle& op, const JitStack& arguments) {
   if (!op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) return {};
-  Stack stack;
+  JitStack stack;
   for (const IValue& argument : arguments) stack.push_back(with_tensors(argument, on_meta));
   const auto& schema = op.schema().arguments();
   for (size_t i = 0; i < schema.size(); ++i)
@@ -234,9 +234,9 @@ void choose_evenly(const Tensor& chosen, int64_t choices) {
 }
 
 /// Leaves the tensors that the operator would write unchanged, except for the size of outputs that it would resize.
-void write_nothing(const c10::OperatorHandle& op, const Stack& arguments, Stack* stack) {
+void write_nothing(const c10::OperatorHandle& op, const JitStack& arguments, JitStack* stack) {
   const auto& schema = op.schema();
-  Stack written;
+  JitStack written;
   for (size_t i = 0; i < arguments.size(); ++i)
     if (const auto* alias = schema.arguments()[i].alias_info(); alias && alias->isWrite())
       written.push_back(arguments[i]);
@@ -257,7 +257,7 @@ bool returns_no_tensor(const c10::FunctionSchema& schema) {
   });
 }
 
-void run_without_numbers(const c10::OperatorHandle& op, Stack* stack) {
+void run_without_numbers(const c10::OperatorHandle& op, JitStack* stack) {
   const auto& schema = op.schema();
   const size_t count = schema.arguments().size();
   const std::string_view name = schema.name();
@@ -278,7 +278,7 @@ void run_without_numbers(const c10::OperatorHandle& op, Stack* stack) {
   if (std::ranges::any_of(operands, is_on_meta) || is_computed || (!writes && returns_no_tensor(schema)))
     return compute(op, stack);
 
-  const Stack arguments = torch::jit::pop(*stack, count);
+  const JitStack arguments = torch::jit::pop(*stack, count);
   const std::vector<Tensor> copies = op.hasTag(at::Tag::pointwise) ? converted(operands) : std::vector<Tensor>();
   if (writes) return write_nothing(op, arguments, stack);
   if (has_shapes) {
