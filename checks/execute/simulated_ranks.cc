@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "checks/execute/contract_in_double.h"
-#include "runtime/parallel/parameters/sharded_parameter.h"
 
 namespace modular::execute {
 namespace {
@@ -155,16 +154,13 @@ class SimulatedTensorParallel final : public tp::TensorParallel {
   }
   Tensor gather(const Tensor& shard, int64_t dim) override { return Gather::apply(shard, dim); }
 
-  Tensor embedding(const Tensor& ids, const Tensor& table_shard, int64_t rows,
-                   std::optional<int64_t> padding_idx) override {
-    const PartSlice own = to_part_slice({.size = rows}, size(), rank());
-    TORCH_CHECK(table_shard.size(0) == own.size, "rank ", rank(), " has ", table_shard.size(0), " rows of a table of ",
-                rows, " instead of ", own.size);
-    const Tensor local = ids - own.begin;
-    const Tensor elsewhere = local.lt(0).logical_or(local.ge(own.size));
-    const int64_t padding = padding_idx.value_or(-1) - own.begin;
+  Tensor embedding(const Tensor& ids, const Tensor& table_shard, int64_t, std::optional<int64_t> padding_idx) override {
+    const int64_t rows = table_shard.size(0), begin = tp_seat.begin("the rows of an embedding", table_shard, 0);
+    const Tensor local = ids - begin;
+    const Tensor elsewhere = local.lt(0).logical_or(local.ge(rows));
+    const int64_t padding = padding_idx.value_or(-1) - begin;
     const Tensor found = at::embedding(table_shard, local.masked_fill(elsewhere, 0),
-                                       padding_idx && padding >= 0 && padding < own.size ? padding : -1);
+                                       padding_idx && padding >= 0 && padding < rows ? padding : -1);
     return reduce(found.masked_fill(elsewhere.unsqueeze(-1), 0));
   }
 

@@ -140,12 +140,18 @@ class Finder {
 
   const Task& task() const { return *find_task(entry_.task); }
 
-  /// The number of counts that the plan splits and `ranks` ranks do not divide.
-  int64_t indivisible(const AnyConfig& raw, int64_t ranks) const {
+  /// The counts that the plan splits.
+  std::vector<int64_t> split_counts(const AnyConfig& raw) const {
     const ConfigIntegers integers = config_integers(*finished(raw));
-    return std::ranges::count_if(entry_.plan->divides, [&](const Divides& divided) {
-      return divided.axis == "tp" && evaluate_monomial(divided.field, integers) % ranks != 0;
-    });
+    std::vector<int64_t> counts;
+    for (const Divides& divided : entry_.plan->divides)
+      if (divided.axis == "tp") counts.push_back(evaluate_monomial(divided.field, integers));
+    return counts;
+  }
+
+  /// The number of them that `ranks` ranks do not divide.
+  int64_t indivisible(const AnyConfig& raw, int64_t ranks) const {
+    return std::ranges::count_if(split_counts(raw), [&](int64_t count) { return count % ranks != 0; });
   }
 
   /// Keeps the edited config if it runs, has the modules of the current one, and is as divisible.
@@ -322,7 +328,8 @@ class Finder {
   /// Adds configs with as many alternatives at once as run together, one per field, until each that can run has.
   void add_variants(std::vector<SmallConfig>& configs) {
     std::vector<Alternative> left = alternatives(*raw_, *entry_.plan);
-    const bool is_split_by_two = is_split(*raw_, 2);
+    std::vector<int64_t> ranks = {2, kRanks};
+    std::erase_if(ranks, [&](int64_t tp) { return !is_split(*raw_, tp); });
     for (size_t number = 0; number < kVariants && (number == 0 || !left.empty()); ++number) {
       auto raw = raw_->clone();
       BatchOptions options;
@@ -342,7 +349,9 @@ class Finder {
           auto edited = raw->clone();
           edit.apply(*edited);
           const Trial trial = attempt(*edited, options);
-          if (!trial.problem.empty() || !trial.is_computed || (is_split_by_two && !is_split(*edited, 2))) return false;
+          if (!trial.problem.empty() || !trial.is_computed) return false;
+          const auto remains_split = [&](int64_t tp) { return is_split(*edited, tp); };
+          if (split_counts(*edited) != split_counts(*raw) && !std::ranges::all_of(ranks, remains_split)) return false;
           raw = std::move(edited);
           edited_paths.insert(alternative.path);
           name += (name.empty() ? "" : ", ") + edit.name;
