@@ -58,7 +58,7 @@ class BetaCounterImpl : public Module {
     struct Total {
       double value = 1.0;
       explicit Total(double first) : value(first) {}
-      void add(double y) { value += y * kPlus; }
+      void add(double y) { value += y * static_cast<double>(kPlus); }
     };
     Total total(x);
     total.add(state.twice());
@@ -66,7 +66,7 @@ class BetaCounterImpl : public Module {
       double factor = 0.5;
       int64_t power = 2;
     } last;
-    return total.value * last.factor * static_cast<double>(last.power) * (x < 0.0 ? kMinus : kPlus);
+    return total.value * last.factor * static_cast<double>(last.power) * static_cast<double>(x < 0.0 ? kMinus : kPlus);
   }
 };
 TORCH_MODULE(BetaCounter);
