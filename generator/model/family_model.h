@@ -58,6 +58,7 @@ struct Function {
   bool is_constructor = false;
   bool is_static = false;    // a method without an object
   bool is_const = false;     // a method that cannot change its object
+  bool is_virtual = false;   // a method that another one may override
   bool is_template = false;  // represents all its instances
   bool is_instance = false;  // an instance of a template, whose text it shares
   bool is_inner = false;     // of an inner class, or a friend: its text is part of another declaration's
@@ -85,6 +86,7 @@ struct Class {
   bool is_config = false;
   bool runs_unseen = false;                  // it or a member has a user-defined copy constructor or destructor
   SourceSpan visitor;                        // configs: replaced by the method that lists the fields
+  std::string ambiguous_field = {};          // inner classes: a name that several fields of it and its bases have
   std::vector<std::string> library_modules;  // library module bases except Module: "modular::LayerNormImpl"
   std::vector<Annotation> annotations;
   std::vector<Field> fields;        // in file order

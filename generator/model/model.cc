@@ -145,6 +145,16 @@ class ModelReader {
     result.where = token(record.getLocation());
     result.runs_unseen = runs_unseen(record);
     for (const clang::FieldDecl* field : record.fields()) result.fields.push_back(read_field(*field, {}, false));
+    std::set<std::string> names;
+    const std::function<void(const clang::CXXRecordDecl&)> find_ambiguous = [&](const clang::CXXRecordDecl& part) {
+      if (token(part.getLocation()).file != file_) return;
+      for (const clang::FieldDecl* field : part.fields())
+        if (!names.insert(field->getNameAsString()).second) result.ambiguous_field = field->getNameAsString();
+      for (const clang::CXXBaseSpecifier& base : part.bases())
+        if (const auto* from = base.getType()->getAsCXXRecordDecl(); from && from->hasDefinition())
+          find_ambiguous(*from->getDefinition());
+    };
+    find_ambiguous(record);
     for (const clang::Decl* decl : record.decls())
       if (!decl->isImplicit() && decl->getAsFunction() && !llvm::isa<clang::FriendDecl>(decl))
         add_inner_function(*decl, result.functions, model);
@@ -237,6 +247,7 @@ class ModelReader {
     if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&decl)) {
       function.is_static = method->isStatic();
       function.is_const = method->isConst();
+      function.is_virtual = method->isVirtual();
       function.is_reference_qualified = method->getRefQualifier() != clang::RQ_None;
     }
     if (const clang::FunctionTypeLoc type = decl.getFunctionTypeLoc()) {

@@ -94,7 +94,9 @@ Initializer BodyReader::read_initializer(const clang::CXXCtorInitializer& initia
   result.span = find_span(initializer.getSourceRange());
   const auto* base = dyn_cast<clang::CXXConstructExpr>(initializer.getInit()->IgnoreImplicit());
   if (result.is_base && base && declarations_.callee(*base->getConstructor()).home == Callee::Home::family)
-    result.arguments.push_back(unknown_at(initializer.getSourceRange(), "a call of a base's constructor"));
+    result.arguments.push_back(unknown_at(initializer.getSourceRange(), initializer.isDelegatingInitializer()
+                                                                            ? "a delegating constructor"
+                                                                            : "a call of a base's constructor"));
   else
     read_arguments(*initializer.getInit(), result.arguments);
   return result;

@@ -168,8 +168,14 @@ void check_annotations(const FamilyModel& family, std::vector<Finding>& findings
     if (owner.is_config) check_config(family, owner, findings);
     for (const Field& field : owner.fields) check_field(owner, field, findings);
   }
-  for (const Class& owner : family.inner_classes)
+  for (const Class& owner : family.inner_classes) {
     for (const Field& field : owner.fields) check_unmarked(owner, field, findings);
+    if (!owner.ambiguous_field.empty())
+      report(findings, owner.where,
+             owner.name + " and its bases have several members called " + owner.ambiguous_field +
+                 ", which modgen does not tell apart",
+             "rename one of them");
+  }
 }
 
 }  // namespace modgen

@@ -211,6 +211,9 @@ Value Interpreter::run(Frame& frame, const Expr* at) {
   if (active_.size() == kDeepest)
     return fail(at->span, "unproven: calls nested " + std::to_string(kDeepest) + " deep are not followed",
                 "inline some of these methods into their callers");
+  if (function.is_inner && function.is_virtual)
+    return fail(at->span, "unproven: a virtual call of " + function.name + ": which method runs is not known",
+                "call a method that is not virtual");
   if (function.body.span.empty())
     return fail(at ? at->span : function.where, "unproven: the definition of " + function.name + " is not known here",
                 "define it in the spec");

@@ -341,6 +341,7 @@ TEST_F(Robustness, LargeSpecsAreReadInTime) {
   for (const auto& [name, text, exit_code] :
        {std::tuple{"literal", spec_with("std::string text = \"" + std::string(1'000'000, 'x') + "\";\n"), 2},
         std::tuple{"shorter literal", spec_with("std::string text = \"" + std::string(99'000, 'x') + "\";\n"), 0},
+        std::tuple{"comment", spec_with(repeated(40'000, "// line ", " of a comment\n")), 2},
         std::tuple{"fields", spec_with(repeated(20'000, "double x", " = 1.0;\n")), 0},
         std::tuple{"methods", spec_with(repeated(1'000, "double f", "() { return 1.0; }\n")), 0},
         std::tuple{"random bytes", bytes, 2}}) {

@@ -1,5 +1,5 @@
 // Parallel calls would have to be inserted into a class inside a method, and into a friend. A class that derives from
-// another one inside a class passes its base a value.
+// another one inside a class passes its base a value, hides a member of its base, or overrides a method.
 #pragma once
 
 #include "modular/modular.h"
@@ -26,6 +26,17 @@ class AlphaBlockImpl : public Module {
     explicit Triple(const Tensor& value) : Pair(value), last(value) {}
   };
 
+  struct Hidden : Pair {
+    using Pair::Pair;
+    Tensor first;
+  };
+  struct Plain {
+    virtual Tensor run(const Tensor& value) { return value; }
+  };
+  struct Averaging : Plain {
+    Tensor run(const Tensor& value) override { return value.mean(-1, true); }
+  };
+
   Tensor forward(const Tensor& x) { return in_a_class(x) + in_a_friend(x, *this); }
 
   Tensor in_a_class(const Tensor& x) {
@@ -40,6 +51,12 @@ class AlphaBlockImpl : public Module {
   Tensor in_a_base(const Tensor& x) {
     const Triple triple(up(x));
     return down(triple.first);
+  }
+
+  Tensor overridden(const Tensor& x) {
+    Averaging averaging;
+    Plain& plain = averaging;
+    return down(plain.run(up(x)));
   }
 
   TP_COLWISE nn::Linear up;
