@@ -1,23 +1,19 @@
 """Plants defects in modgen, one at a time, and sees whether the fuzzer finds each.
 
-usage: planted.py --build build/ci [--only NAME,…] [--families 500] [--seed 1] [--check]
+usage: planted.py --build build/ci [--only NAME,…] [--families 1000] [--seed 1] [--check]
 
-Each file of planted/ is a patch of one source file of the generator, with a line before it that says what goes wrong. The file is
-compiled as the build folder compiles it and linked with what was built there, twice: as it is, and without translation validation
-(planted/without_validation.patch), which would reject most of it before the fuzzer could see it. Without validation the fuzzer has to find
-the defect within so many families; with it, the same chains are flattened again, to see whether validation alone would reject one. What the
-modgen of the build folder gets wrong by itself, without validation too, does not count. The build folder has to be up to date; half an hour for all of them.
+Each file of planted/ is a patch (see ../planting.py). The patched file is compiled and linked with what was built, twice: as it is, and without
+translation validation (planted/without_validation.patch), which would reject most of it before the fuzzer could see it. Without validation the
+fuzzer has to find the defect within so many families; with it, the same chains are flattened again, to see whether validation alone would reject
+one. What the modgen of the build folder gets wrong by itself, without validation too, does not count. The build folder has to be up to date; half
+an hour for all of them.
 
-`--check` only sees whether the patches still apply to the sources.
+`--check` only sees whether the patches still apply to the sources, those of the proof fuzzer too.
 """
 
 import argparse
-import json
-import os
 import pathlib
-import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -25,56 +21,12 @@ from differential import DEFECTS, torch_folder
 from families import Maker
 from judge import HERE, ROOT, Judge
 
+sys.path.insert(0, str(HERE.parent))
+import planting  # noqa: E402
+
 PLANTED = HERE / "planted"
-WITHOUT_VALIDATION = "without_validation"
+WITHOUT_VALIDATION = PLANTED / "without_validation.patch"
 BATCH = 10  # chains in one translation unit
-
-
-def applied(name, folder):
-    """The file that a patch changes, and where `folder` has it changed."""
-    patch = PLANTED / f"{name}.patch"
-    file = next(line[6:].split("\t")[0] for line in patch.read_text().splitlines() if line.startswith("+++ b/"))
-    changed = folder / file
-    changed.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(ROOT / file, changed)
-    done = subprocess.run(["git", "apply", "-C1", patch], cwd=folder, env={**os.environ, "GIT_CEILING_DIRECTORIES": str(folder.parent)},
-                          capture_output=True, text=True)
-    if done.returncode != 0 or changed.read_bytes() == (ROOT / file).read_bytes():
-        raise RuntimeError(f"{patch} does not apply: {done.stderr.strip()}\nmake it again from {file} as it is now")
-    return file, changed
-
-
-class Builder:
-    """Builds changed modgens from what a build folder holds."""
-
-    def __init__(self, build):
-        self.build = build
-        self.commands = {one["file"]: one for one in json.loads((build / "compile_commands.json").read_text())}
-        asked = subprocess.run(["ninja", "-C", build, "-t", "commands", "bin/modgen-generate"], check=True, capture_output=True, text=True)
-        self.link = asked.stdout.splitlines()[-1]
-
-    def compiled(self, name, folder):
-        file, changed = applied(name, folder)
-        known = self.commands[str(ROOT / file)]
-        command, object_file = shlex.split(known["command"]), changed.with_suffix(".o")
-        command[command.index("-o") + 1], command[command.index("-c") + 1] = str(object_file), str(changed)
-        self.run([*command, "-w"], known["directory"])
-        return object_file
-
-    def linked(self, folder, objects):
-        """A folder with a modgen that has these objects in the place of the library's: they come before it."""
-        folder.mkdir()
-        shutil.copy(self.build / "bin/modgen", folder)
-        first, *others = shlex.split(self.link.removeprefix(": && ").removesuffix(" && :"))
-        others[others.index("-o") + 1] = str(folder / "modgen-generate")
-        self.run([first, *map(str, objects), *others], self.build)
-        return folder / "modgen"
-
-    @staticmethod
-    def run(command, folder):
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise RuntimeError(f"{shlex.join(map(str, command))}\n{done.stderr[-4000:]}")
 
 
 class Search:
@@ -85,33 +37,36 @@ class Search:
         self.make_judge, self.plain, self.unchecked = make_judge, make_judge(plain), make_judge(unchecked)
         self.seed, self.families = seed, families
 
-    def batches(self, most):
-        """Programs by number, until they have so many families."""
-        count, first = 0, 0
+    def batches(self, most, feature):
+        """Programs by number, those with the feature, until all chains before them have so many families; and how many these are."""
+        count, number, programs = 0, 0, {}
         while count < most:
-            programs = {number: Maker(self.seed, number).make() for number in range(first, first + BATCH)}
-            yield programs
-            count, first = count + sum(len(one.specs) for one in programs.values()), first + BATCH
+            maker = Maker(self.seed, number)
+            count += len(maker.chain.parents)
+            if feature is None or feature in maker.chain.features:
+                programs[number] = maker.make()
+            number += 1
+            if len(programs) == BATCH or (programs and count >= most):
+                yield programs, count
+                programs = {}
 
-    def defect(self, modgen):
+    def defect(self, modgen, feature):
         """What the fuzzer says of the first chain that is wrong, and how many families it took; None where none is."""
         judge, count = self.make_judge(modgen), 0
-        for programs in self.batches(self.families):
+        for programs, count in self.batches(self.families, feature):
             verdicts = judge.judge(programs)
             for number, program in programs.items():
-                count += len(program.specs)
                 kind = verdicts[number].kind
                 if kind in DEFECTS and self.unchecked.judge({number: program})[number].kind not in DEFECTS:
                     return f"{kind} ({self.seed}/{number})", count
         return None, count
 
-    def error(self, modgen, most):
+    def error(self, modgen, most, feature):
         """After how many families validation rejects one that the plain modgen takes; None where it rejects none of so many."""
-        judge, count = self.make_judge(modgen), 0
-        for programs in self.batches(most):
+        judge = self.make_judge(modgen)
+        for programs, count in self.batches(most, feature):
             rejected = self.rejected(judge, programs)
             for number, program in programs.items():
-                count += len(program.specs)
                 if rejected.get(number) and rejected[number] - self.rejected(self.plain, {number: program}).get(number, set()):
                     return count
         return None
@@ -129,22 +84,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/ci")
     parser.add_argument("--only", help="names of patches, with commas between them")
-    parser.add_argument("--families", type=int, default=500, help="within which each has to be found")
+    parser.add_argument("--families", type=int, default=1000, help="within which each has to be found")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--check", action="store_true", help="only whether the patches apply")
     parser.add_argument("--cache", type=pathlib.Path, default=ROOT / "build/differential", help="where the compiled contract is kept")
     parser.add_argument("--clang", default="clang++-19")
     parser.add_argument("--torch", type=pathlib.Path, default=torch_folder())
     arguments = parser.parse_args()
-    names = sorted(path.stem for path in PLANTED.glob("*.patch") if path.stem != WITHOUT_VALIDATION)
+    patches = sorted(path for path in PLANTED.glob("*.patch") if path != WITHOUT_VALIDATION)
     if arguments.only:
-        names = arguments.only.split(",")
+        patches = [PLANTED / f"{name}.patch" for name in arguments.only.split(",")]
     with tempfile.TemporaryDirectory(prefix="planted-") as name:
         folder = pathlib.Path(name)
         if arguments.check:
-            for one in [*names, WITHOUT_VALIDATION]:
-                applied(one, folder / one)
-            print(f"{len(names)} defects can be planted")
+            patches += sorted((HERE.parent / "proof_fuzz/planted").glob("*.patch"))
+            planting.check([*patches, WITHOUT_VALIDATION], folder)
+            print(f"{len(patches)} defects can be planted")
             return
 
         def make_judge(modgen):
@@ -152,23 +107,28 @@ def main():
             judge.prepare()
             return judge
 
-        builder = Builder(arguments.build.resolve())
-        without = builder.compiled(WITHOUT_VALIDATION, folder / WITHOUT_VALIDATION)
-        plain, unchecked = builder.linked(folder / "plain", []), builder.linked(folder / "unchecked", [without])
-        search = Search(make_judge, plain, unchecked, arguments.seed, arguments.families)
+        builder = planting.Builder(arguments.build.resolve(), "modgen-generate")
+
+        def built(patches, name):
+            program = builder.built(patches, folder / name)
+            shutil.copy(arguments.build / "bin/modgen", program.parent)
+            return program.parent / "modgen"
+
+        search = Search(make_judge, built([], "plain"), built([WITHOUT_VALIDATION], "unchecked"), arguments.seed, arguments.families)
         missed = []
         print(f"{'defect':28} {'the fuzzer, without validation':40} validation alone", flush=True)
-        for one in names:
-            planted = builder.compiled(one, folder / one)
-            kind, count = search.defect(builder.linked(folder / one / "without_validation", [planted, without]))
-            rejected = search.error(builder.linked(folder / one / "validating", [planted]), count)
+        for patch in patches:
+            one = patch.stem
+            feature = planting.shown_by(patch)
+            kind, count = search.defect(built([patch, WITHOUT_VALIDATION], f"{one}/without_validation"), feature)
+            rejected = search.error(built([patch], f"{one}/validating"), count, feature)
             found = f"{kind} after {count} families" if kind else f"not found in {count} families"
             alone = f"rejects after {rejected} families" if rejected else "rejects none of these"
             print(f"{one:28} {found:40} {alone}", flush=True)
             if not kind:
                 missed.append(one)
             shutil.rmtree(folder / one)
-    print(f"{len(names) - len(missed)} of {len(names)} found within {arguments.families} families")
+    print(f"{len(patches) - len(missed)} of {len(patches)} found within {arguments.families} families")
     sys.exit(1 if missed else 0)
 
 
