@@ -26,6 +26,8 @@ def driver(chain, random, family):
             continue
         for index in range(2):
             parts.append(Node("optional", "{\n", *object_parts(chain, random, klass, family, index), "}\n"))
+    for one in chain.small:
+        parts += one.driver(family)
     return Node("optional", *parts, group=f"family {family}")
 
 

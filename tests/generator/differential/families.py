@@ -9,9 +9,16 @@ import random
 from classes import ClassWriter, literal_text, new_parameters
 from drivers import driver
 from expressions import Context, fresh_name
-from model import (BOOL, DOUBLE, FAMILIES, FEATURES, INTEGER, NAMES, STRING, VECTOR, Chain, Class, Function, Variable)
+from model import (BOOL, DOUBLE, FAMILIES, FEATURES, INTEGER, NAMES, SMALL_CLASSES, STRING, VECTOR, Chain, Class, Function, Variable)
+from orders import THEMES, OrderedClass
+from records import KINDS, Record
 from statements import body
 from tree import Either, Lazy, Node, resolved
+
+
+INCLUDES = "".join(f"#include <{one}>\n" for one in (
+    "algorithm", "array", "cmath", "compare", "functional", "iomanip", "map", "mutex", "numeric", "optional", "sstream", "stdexcept", "string", "tuple",
+    "utility", "vector"))
 
 
 class Program:
@@ -39,6 +46,12 @@ class Maker:
         features = {one for one, share in FEATURES.items() if self.random.random() < share and one not in without}
         self.chain = Chain(parents, features)
         self.specs, self.tail = {}, []
+        # By numbers of their own: the rest of the chain is the same without them.
+        chosen = random.Random(f"{seed}/{number}/small")
+        small = {one for one, share in SMALL_CLASSES.items() if chosen.random() < share and one not in without}
+        self.chain.features |= small
+        self.chain.small = [OrderedClass(self.chain, chosen, one) for one in THEMES if one in small]
+        self.chain.small += [Record(self.chain, chosen, one) for one in KINDS if one in small]
 
     def chance(self, probability):
         return self.random.random() < probability
@@ -62,10 +75,11 @@ class Maker:
         else:
             parts += self.derived_functions(family)
             parts += self.derived_classes(family)
+        parts += [one.text(family) for one in chain.small]
         members = [f'{{"{name}", "{new}"}}' for name, new in self.renamed_in(family)]
         names = f", .members = {{{', '.join(members)}}}" if members else ""
         includes = "".join(f'#include "modular/{chain.file(one)}.h"\n' for one in sorted(chain.path(family)[1:]))
-        head = f'#pragma once\n#include <cmath>\n#include <mutex>\n#include <string>\n#include <vector>\n'
+        head = f'#pragma once\n{INCLUDES}'
         head += includes or '#include "modular/modular.h"\n'
         return Node("optional", Either([f"// Family {family}.\n", head], []), f"namespace modular::{chain.file(family)} {{\n",
                     f"MODULAR_FAMILY({chain.prefix(family)}{names});\n", *parts, f"}}  // namespace modular::{chain.file(family)}\n",
@@ -237,7 +251,7 @@ class Maker:
         inherited = chain.methods(klass, base)
         here = {one.name for one in klass.methods if family in one.families}
         # A method takes the place of the only inherited one of its name, whatever its parameters: in C++ it does not.
-        klass.using[family] = {name for name in here if name in inherited and (self.chance(0.6) or len(inherited[name]) == 1)
+        klass.using[family] = {name for name in sorted(here) if name in inherited and (self.chance(0.6) or len(inherited[name]) == 1)
                                and any(family not in one.families and family not in one.removed for one in inherited[name])}
         spelled = f"public {self.spelled_base(klass, base, family)}"
         is_final = is_leaf and chain.has("final") and self.chance(0.6)

@@ -46,7 +46,7 @@ class Judge:
         """Compiles what both programs include, once."""
         for oracle, prelude in ((True, "modular/modular.h"), (False, "runtime/model/model.h")):
             name = "oracle" if oracle else "generated"
-            code = f'#include "{prelude}"\n#include "support.h"\nusing differential::show;\nusing differential::get_names;\n'
+            code = f'#include "{prelude}"\n#include "support.h"\nusing differential::show;\nusing differential::get_names;\nusing differential::described;\n'
             key = hashlib.sha256(repr((self.flags, code)).encode())
             for file in sorted([HERE / "support.h", self.shipped / "modular/modular.h", *(self.shipped / "runtime/model").glob("*.h")]):
                 key.update(file.read_bytes())

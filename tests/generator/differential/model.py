@@ -6,6 +6,8 @@ arguments and fields, static methods, the classes of members), the oracle choose
 
 import dataclasses
 
+from orders import THEMES
+from records import KINDS
 from tree import Either, Lazy, Node
 
 INTEGER, DOUBLE, BOOL, FLOAT, INT = "int64_t", "double", "bool", "float", "int"
@@ -29,6 +31,7 @@ FEATURES = {
     "fields again": 0.3, "removed": 0.25, "renamed": 0.2, "functions again": 0.4, "constants again": 0.4, "defined behind": 0.2,
     "virtual": 0.15, "override": 0.08, "final": 0.15, "library base": 0.1, "implicit constructors": 0.3, "holders": 0.3, "configs": 0.4, "tensors": 0.35, "aliases": 0.3,
 }
+SMALL_CLASSES = {**dict.fromkeys([*THEMES, *KINDS], 0.07), "changed parameters": 0.05, "super calls in braces": 0.1}
 FAMILIES = ["alpha", "beta", "gamma", "delta", "epsilon"]
 BOUND = 1000  # of every number that a variable holds, a function takes or returns
 SMALL = 16  # of a positive one, by which code may divide
@@ -117,13 +120,14 @@ class Chain:
         self.parents, self.features = parents, features
         self.functions, self.constants, self.classes = [], [], []
         self.config = None
+        self.small = []  # classes of orders.py and records.py
 
     @property
     def families(self):
         return range(len(self.parents))
 
     def has(self, feature):
-        assert feature in FEATURES
+        assert feature in FEATURES or feature in SMALL_CLASSES
         return feature in self.features
 
     def names(self, kind):
@@ -151,6 +155,12 @@ class Chain:
     def base(self, klass, family):
         """The family whose class the family's own derives from."""
         return self.nearest([one for one, how in klass.declared.items() if how == "class"], self.parents[family])
+
+    def derived(self, name, base, family):
+        """The class `name` of the family `base`, as the families between it and `family` have it."""
+        path = self.path(self.parents[family])
+        between = path[:path.index(base)]
+        return "".join(f"{self.file(one)}::Its<" for one in between) + f"{self.file(base)}::{name}" + ">" * len(between)
 
     def impl(self, klass, family):
         return f"{self.prefix(family)}{klass.stem}" + ("" if klass is self.config else "Impl")

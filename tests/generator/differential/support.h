@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -51,6 +52,7 @@ inline void show(const char* label, double value) { std::printf("  %s %a (%g)\n"
 inline void show(const char* label, float value) {
   std::printf("  %s %a (%g)\n", label, static_cast<double>(value), static_cast<double>(value));
 }
+inline void show(const char* label, char value) { std::printf("  %s '%c'\n", label, value); }
 inline void show(const char* label, const std::string& value) { std::printf("  %s \"%s\"\n", label, value.c_str()); }
 template <class Element>
 void show(const char* label, const std::vector<Element>& values) {
@@ -60,6 +62,11 @@ void show(const char* label, const std::vector<Element>& values) {
 inline void show(const char* label, const at::Tensor& tensor) {
   const at::Tensor values = tensor.detach().to(at::kDouble).contiguous().reshape(-1);
   show(label, std::vector<double>(values.data_ptr<double>(), values.data_ptr<double>() + values.numel()));
+}
+
+/// Errors of TORCH_CHECK have a place in their text, which differs.
+inline std::string described(const std::exception& error) {
+  return dynamic_cast<const c10::Error*>(&error) ? "c10::Error" : error.what();
 }
 
 /// The names of the state dict in their order, after members that a family calls otherwise: `renamed` has them with
