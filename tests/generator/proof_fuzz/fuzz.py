@@ -10,6 +10,8 @@ types that modgen cannot prove, to report the fraction of modules that compute t
     build/ci/bin/fuzz_proofs --seed 1 --reduce m1_000042   the same, reduced to the statements that reproduce it
     build/ci/bin/fuzz_proofs --wrong not-entered           with a wrong rule, until it is found
     build/ci/bin/fuzz_proofs --all-wrong                   with each wrong rule
+    build/ci/bin/fuzz_proofs --planted all --count 1000    with each defect of planted/
+    build/ci/bin/fuzz_proofs --count 1000 --with mistake:  of 1000 modules those with one mistake that no rule sees
 """
 
 import argparse
@@ -26,6 +28,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import modules  # noqa: E402
+import planted  # noqa: E402
 import reduce  # noqa: E402
 
 GUESSES = ("same", "partial")
@@ -143,12 +146,12 @@ class Fuzzer:
             self.weave(folder, texts, ("--regardless", guess))
         return {name: family for name, family in others.items() if (folder / "out" / f"{name}.h").exists()}
 
-    def batch(self, seed, first, count, wrong=None):
-        folder = self.work / f"{seed}_{first}{'_' + wrong if wrong else ''}"
+    def batch(self, seed, indexes, wrong=None):
+        folder = self.work / f"{seed}_{indexes[0]}{'_' + wrong if wrong else ''}"
         shutil.rmtree(folder, ignore_errors=True)
-        written = [self.module(seed, index) for index in range(first, first + count)]
+        written = [self.module(seed, index) for index in indexes]
         texts = {module.family: module.text for module in written}
-        result = Batch(written, self.weave(folder, texts, ("--wrong", wrong) if wrong else ()))
+        result = Batch(written, self.weave(folder, texts, ("--wrong", wrong) if wrong and not self.arguments.planted else ()))
         accepted = [family for family in texts if result.verdicts[family] == "accepted"]
         rejected = [family for family, verdict in result.verdicts.items()
                     if verdict != "accepted" and not verdict.startswith("invalid")]
@@ -165,13 +168,14 @@ class Fuzzer:
 
 class Report:
     def __init__(self):
-        self.tally, self.reasons, self.findings, self.features = collections.Counter(), collections.Counter(), [], set()
+        self.tally, self.reasons, self.findings = collections.Counter(), collections.Counter(), []
+        self.mistakes = collections.Counter()  # modules by their mistake
 
     def add(self, batch, arguments):
         for module in batch.written:
             verdict, kind = batch.verdicts[module.family], "right" if module.is_right else "wild"
             self.tally[kind] += 1
-            self.features |= module.features
+            self.mistakes.update(name for name in module.features if name.startswith("mistake: "))
             if verdict.startswith("invalid"):
                 self.tally["not valid C++"] += 1
                 self.findings.append((module, verdict))
@@ -210,6 +214,9 @@ class Report:
               "right by construction")
         for reason, number in self.reasons.most_common(arguments.show):
             print(f"    {number} times: {reason[:300]}")
+        found = collections.Counter(name for module, _ in self.findings for name in module.features)
+        for name in sorted(self.mistakes if self.findings else ()):
+            print(f"    {found[name]} findings in {self.mistakes[name]} modules with {name}")
         for module, judgement in self.findings:
             print(f"\n{module.family} ({', '.join(sorted(module.features))}): {judgement}\n"
                   f"  to reproduce: fuzz_proofs --seed {arguments.seed} --only {module.family}")
@@ -225,10 +232,19 @@ class Report:
 def fuzz(fuzzer, arguments):
     report = Report()
     begin = time.monotonic()
-    ends = arguments.first + arguments.count
+    indexes = list(range(arguments.first, arguments.first + arguments.count))
+    if arguments.having or arguments.without:
+        left_out = [one for one in arguments.without.split(",") if one]
+
+        def is_chosen(index):
+            names = fuzzer.module(arguments.seed, index).features
+            return (not arguments.having or any(arguments.having in name for name in names)) and \
+                not any(one in name for one in left_out for name in names)
+
+        indexes = list(filter(is_chosen, indexes))
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        jobs = [pool.submit(fuzzer.batch, arguments.seed, first, min(arguments.batch, ends - first))
-                for first in range(arguments.first, ends, arguments.batch)]
+        jobs = [pool.submit(fuzzer.batch, arguments.seed, indexes[first : first + arguments.batch])
+                for first in range(0, len(indexes), arguments.batch)]
         for job in concurrent.futures.as_completed(jobs):
             report.add(job.result(), arguments)
     return report.print(arguments, time.monotonic() - begin)
@@ -237,7 +253,7 @@ def fuzz(fuzzer, arguments):
 def find_wrong_rule(fuzzer, arguments, wrong):
     """Whether the fuzzer finds a wrong rule. Prints the number of modules that it needed."""
     for first in range(0, arguments.count, arguments.batch):
-        batch = fuzzer.batch(arguments.seed, first, arguments.batch, wrong)
+        batch = fuzzer.batch(arguments.seed, range(first, first + arguments.batch), wrong)
         shutil.rmtree(fuzzer.work / f"{arguments.seed}_{first}_{wrong}", ignore_errors=True)
         found = sorted(family for family, judgement in batch.accepted.items() if is_finding(judgement))
         if found:
@@ -296,8 +312,11 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", help="one module, by its name")
     parser.add_argument("--reduce", help="one module, by its name, made small")
+    parser.add_argument("--with", dest="having", default="", help="only the modules that have a feature whose name contains this")
+    parser.add_argument("--without", default="", help="no modules with a feature whose name contains one of these, with commas between them")
     parser.add_argument("--wrong", help="with that wrong rule planted, until it is found")
     parser.add_argument("--all-wrong", action="store_true", help="with each wrong rule")
+    parser.add_argument("--planted", help="with the defect of planted/ that has this name, or with each: all")
     parser.add_argument("--no-rejected", action="store_true", help="do not run what is rejected")
     parser.add_argument("--keep", action="store_true", help="keep all modules in the work folder")
     parser.add_argument("--show", type=int, default=0, help="show that many reasons for which right modules are rejected")
@@ -308,6 +327,8 @@ def main():
         return one_module(fuzzer, arguments)
     if arguments.reduce:
         return reduce_module(fuzzer, arguments)
+    if arguments.planted:
+        return planted.find_planted(Fuzzer, arguments)
     if arguments.wrong or arguments.all_wrong:
         listed = run([arguments.weave, "--list"], check=True).stdout.splitlines()
         names = [arguments.wrong] if arguments.wrong else [line.split("\t")[0] for line in listed]

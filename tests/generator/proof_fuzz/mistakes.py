@@ -1,11 +1,41 @@
 """A single intentional mistake: the module uses an operation as a wrong rule would allow, and continues with its result. The
-rest of the module is right, so that only the rule of that operation can reject it."""
+rest of the module is right, so that only the rule of that operation can reject it. A hidden mistake is one that no rule sees: what
+holds the value, computes the number or names the parameter hides it."""
 
-from holders import Holders
-from parts import FULL, Value, split
+from parts import FULL, Value, Var, split
+from placing import Placing
 
 
-class Mistakes(Holders):
+class Mistakes(Placing):
+    def hidden_mistake(self, scope):
+        """Computes a value by one of them, which the module's features name."""
+        ways = {kind: lambda one, kind=kind: self.carried_mistake(one, kind) for kind in self.carriers()}
+        ways |= self.count_mistakes()
+        ways |= {"split parameters by other names": self.alias_of_split,
+                 "full parameters by other names": self.alias_of_full,
+                 "gradients behind other names": self.gradient_behind,
+                 "alternatives split differently": lambda one: self.alternatives(one, differ=True),
+                 "names of overloads taken": lambda one: self.overloaded_norm(one, is_taken=True)}
+        kind = self.pick(ways)
+        self.use("mistake: " + kind)
+        self.is_right = False
+        made = ways[kind](scope)
+        if made is not None:
+            self.declared(made, scope)
+
+    def gradient_behind(self, scope):
+        """A full value whose gradient is a sum over ranks, behind another name."""
+        v = self.hidden_states(scope)
+        held = self.declared(self.carried(v, v, self.pick(["containers of structs"] * 8 + [*self.carriers()])), scope)
+        return Value(self.through_layers(held.name), v.shape, FULL)
+
+    def carried_mistake(self, scope, kind):
+        parted = [v for v in scope if v.type[0] == "split" and len(v.shape) > 1] or [self.parted(scope)]
+        v = self.pick(parted)
+        held = self.declared(self.carried(v, self.full(scope), kind), scope)
+        scope.remove(held)
+        return self.mean_of_slices(Var(f"{held.name}.square()", v.shape, v.type))
+
     def mistake(self, scope):
         """Computes a value by a mistake on a split value."""
         parted = [v for v in scope if v.type[0] == "split" and v.shape]

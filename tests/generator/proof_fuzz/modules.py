@@ -18,9 +18,9 @@ TORCH_MODULE({p}Norm);
 
 """
 
-NETWORK = """class {p}NetworkImpl : public Module {{
+NETWORK = """class {name}Impl : public Module {{
  public:
-  explicit {p}NetworkImpl(const {p}Config& config)
+  explicit {name}Impl(const {p}Config& config)
       : up_proj(register_module("up_proj", linear(config.hidden_size, config.intermediate_size, /*bias=*/true))),
         down_proj(register_module("down_proj", linear(config.intermediate_size, config.hidden_size, /*bias=*/true))) {{}}
 
@@ -29,7 +29,7 @@ NETWORK = """class {p}NetworkImpl : public Module {{
   {up}nn::Linear up_proj;
   {down}nn::Linear down_proj;
 }};
-TORCH_MODULE({p}Network);
+TORCH_MODULE({name});
 
 """
 
@@ -54,12 +54,12 @@ class Writer(Mistakes):
 
     def write(self):
         scope = [Var("x", [self.B, self.S, self.H], FULL)]
-        count = self.random.randint(4, 11)
-        mistaken_after = self.random.randint(max(count - 4, 0), count - 1) if self.has_one_mistake else None
+        count = self.random.randint(2, 5) if self.is_quiet else self.random.randint(4, 11)
+        mistaken_after = self.random.randint(max(count - 4, 0), count - 1) if self.one_mistake else None
         for index in range(count):
             self.statement(scope)
             if index == mistaken_after:
-                self.mistake(scope)
+                getattr(self, self.one_mistake)(scope)
         results = []
         for v in reversed(scope[1:]):
             if len(results) < 3 and (text := self.to_hidden(v)):
@@ -78,7 +78,7 @@ class Writer(Mistakes):
 
     def text(self, body, outcome):
         p = self.prefix
-        initializers = "".join(f",\n        {initializer}" for _, initializer in self.fields)
+        initializers = "".join(f",\n        {initializer}" for _, initializer in self.fields if initializer)
         fields = "".join(f"  {declaration}\n" for declaration, _ in self.fields)
         methods = "".join(code + "\n" for code in self.methods)
         functions = "".join(code + "\n" for _, code in self.functions)
@@ -94,9 +94,12 @@ class Writer(Mistakes):
         unit = "FSDP_UNIT " if self.chance(0.1) else ""  # slow to compile
         submodules = NORM.format(p=p) if self.submodules else ""
         if any("Network" in declaration for declaration, _ in self.fields):
-            submodules += NETWORK.format(p=p, up=up, down=down)
+            submodules += NETWORK.format(p=p, name=f"{p}Network", up=up, down=down)
+        submodules += "".join(NETWORK.format(p=p, name=name, up=up, down=down) for name, up, down in self.networks)
+        structs = "".join(f"struct {name} {{\n{members.replace('@', name)}}};\n\n" for members, name in self.structs.items())
+        includes = "".join(f"#include <{one}>\n" for one in ("any", "deque", "functional", "map", "numeric", "span", "sstream", "unordered_map"))
         return f"""#pragma once
-#include "modular/modular.h"
+{includes if self.structs else ''}#include "modular/modular.h"
 
 namespace modular::{self.family} {{
 MODULAR_FAMILY({p});
@@ -119,7 +122,7 @@ struct {p}Refers {{
   const Tensor& other;
 }};
 
-{functions}{submodules}class {p}BlockImpl : public Module {{
+{structs}{functions}{submodules}class {p}BlockImpl : public Module {{
  public:
   explicit {p}BlockImpl(const {p}Config& config)
       : config(config),
@@ -178,6 +181,7 @@ def write_module(seed, family, wild):
     chosen = random.Random(seed)
     if not wild:
         return Writer(seed, family, 0.0).write()
-    if chosen.random() < 0.4:
-        return Writer(seed, family, 0.0, has_one_mistake=True).write()
+    kind = chosen.random()
+    if kind < 0.6:
+        return Writer(seed, family, 0.0, mistake="mistake" if kind < 0.3 else "hidden_mistake").write()
     return Writer(seed, family, chosen.choice([0.04, 0.12, 0.3])).write()

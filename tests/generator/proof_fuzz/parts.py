@@ -62,21 +62,25 @@ class Module:
 class Parts:
     """The code of one module, and the random choices for it."""
 
-    def __init__(self, seed, family, wildness, has_one_mistake=False):
+    def __init__(self, seed, family, wildness, mistake=None):
         self.random = random.Random(seed)
         self.family = family
         self.prefix = "".join(part.capitalize() for part in family.split("_"))
         self.wildness = wildness
-        self.has_one_mistake = has_one_mistake
+        self.one_mistake = mistake  # a method that makes it
+        # What is rejected for something else would hide the mistake.
+        self.is_quiet = mistake == "hidden_mistake"
         self.used_features = set()
         self.is_right = True
         self.count = 0
-        self.fields = []  # (declaration, initializer)
+        self.fields = []  # (declaration, initializer or None)
         self.lines = []
         self.methods = []  # source texts
         self.functions = []  # (name, text) of free functions
         self.taken = set()  # function names or signatures
         self.submodules = {}
+        self.structs = {}  # names by members
+        self.networks = []  # (class, annotation of up_proj, annotation of down_proj)
         self.made_lists = []  # statements of the constructor
         self.is_plain = False  # the current code has no members
         self.hides = self.chance(0.2)  # functions have the names of contract functions

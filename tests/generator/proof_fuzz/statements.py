@@ -35,8 +35,10 @@ class Statements(Layers):
             ways += [(self.branch, 9), (self.loop, 9), (self.switch, 3)]
         if depth < 1:
             ways += [(self.called, 12)]
-        if not self.is_plain:
-            ways += [(self.held, 9)]
+        if depth < 1 and not self.is_plain and not self.is_quiet and scope[0].name == "x":
+            ways += [(self.placed, 7)]
+        if not self.is_plain and not self.is_quiet:
+            ways += [(self.held, 9), (self.carried_local, 2)]
         choices, weights = zip(*ways)
         self.random.choices(choices, weights)[0](scope, depth)
 
