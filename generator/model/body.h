@@ -29,6 +29,7 @@ struct Parameter {
   Binding binding = Binding::value;
   uint32_t variable = 0;                // as in Expr::variable
   uint32_t name_at = 0;                 // offset of its name, or where a name would be inserted
+  bool varies = false;                  // constructors: it is changed, so that it is not the argument
   std::shared_ptr<const Expr> initial;  // its default argument; null if there is none
 };
 

@@ -43,7 +43,7 @@ struct Field {
   Modules modules = Modules::none;
   bool is_plain = false;               // made of numbers, strings and the like alone
   bool is_const = false;               // const or a reference
-  bool varies = false;                 // it is set more than once, or not by `=` or an initializer in a constructor
+  bool varies = false;                 // it is not set once, by an initializer or a certain `=` in a constructor
   std::optional<int64_t> least, most;  // limits of a config field's numbers, which weaving derives
   std::string registered_as;  // the name passed to register_module or register_parameter in the constructor, or empty
   std::vector<Annotation> annotations;
@@ -176,5 +176,8 @@ struct FamilyModel {
   std::vector<EntryPlan> member_plans;  // of the classes that entries hold as members, which have no proof of their own
   std::vector<Edit> edits;  // edits outside of members: class annotations, config bases, visitors over config fields
 };
+
+/// Sets `varies` of the fields of classes whose functions have been read, and of their constructors' parameters.
+void mark_varying(FamilyModel& family);
 
 }  // namespace modgen

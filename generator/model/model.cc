@@ -8,9 +8,7 @@
 #include <clang/Frontend/CompilerInstance.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <set>
 
 #include "generator/flatten/family.h"
 #include "generator/model/read_body.h"
@@ -50,6 +48,7 @@ class ModelReader {
     for (const clang::CXXRecordDecl* record : inner.classes())
       model.inner_classes.push_back(read_inner_class(*record, model));
     for (const clang::FunctionDecl* function : inner.friends()) add_inner_function(*function, model.friends, model);
+    mark_varying(model);
   }
 
  private:
@@ -127,7 +126,6 @@ class ModelReader {
     }
     for (const clang::CXXConstructorDecl* constructor : record.ctors())
       if (!constructor->isImplicit()) read_registrations(*constructor, result);
-    find_varying(result);
     if (result.is_config) {
       const uint32_t next = end_of_public_part(record, close).begin;
       uint32_t at = next;
@@ -179,34 +177,6 @@ class ModelReader {
              const auto* inner = field->getType()->getAsCXXRecordDecl();
              return inner && runs_unseen(*inner);
            });
-  }
-
-  /// Marks the fields whose value is not set by a single assignment in a constructor.
-  static void find_varying(Class& owner) {
-    const auto field = [&](const std::string& name) {
-      const auto found = std::ranges::find(owner.fields, name, &Field::name);
-      return found == owner.fields.end() ? nullptr : &*found;
-    };
-    for (const Function& function : owner.functions) {
-      std::set<const Field*> set;  // in this constructor
-      for (const Initializer& initializer : function.body.initializers) set.insert(field(initializer.name));
-      const auto change = [&](const Expr& target, bool once) {
-        Field* changed = target.kind == Expr::Kind::field && target.operands.empty() ? field(target.name) : nullptr;
-        if (changed) changed->varies |= !set.insert(changed).second || !once;
-      };
-      const std::function<void(Body, bool)> look = [&](Body body, bool once) {
-        for_each_expr(body, [&](Expr& expr) {
-          const bool counts = expr.kind == Expr::Kind::op && (expr.name == "++" || expr.name == "--");
-          if ((changes_first(expr) || counts) && !expr.operands.empty())
-            change(expr.operands[0], once && expr.name == "=");
-          if (expr.body) look(*expr.body, false);
-          if (!expr.callee || is_assignment(expr)) return;
-          for (const size_t i : expr.callee->changes)
-            if (i < expr.operands.size()) change(expr.operands[i], false);
-        });
-      };
-      look(function.body, function.is_constructor);
-    }
   }
 
   Field read_field(const clang::FieldDecl& decl, SourceSpan slice, bool owns_text) {

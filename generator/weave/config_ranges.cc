@@ -278,7 +278,7 @@ class RangeFinder {
                 code.function ? find_declaration(code.function->body.statements, expr.variable) : nullptr)
           return sets_again(code.function->body, expr.variable) ? void() : follow(code, declared->exprs[0]);
         if (!code.node || !code.function || !code.function->is_constructor) return;
-        if (const auto [node, argument] = find_argument(*code.node, expr.name); argument)
+        if (const auto [node, argument] = find_argument(*code.node, expr); argument)
           follow(find_constructor_of(*node, *argument), *argument);
         return;
       default:

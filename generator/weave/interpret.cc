@@ -178,7 +178,7 @@ void Interpreter::bind_parameters(Frame& frame, const std::vector<const Expr*>& 
     if (is_unit) set_storage(variable.value, Storage());
     if (is_unit || i >= operands.size() || parameters[i].binding == Binding::value) continue;
     if (parameters[i].binding == Binding::reference && variable.value.kind == Value::Kind::number &&
-        variable.value.local && operands[i]->kind == Expr::Kind::field)
+        variable.value.count.is_share && operands[i]->kind == Expr::Kind::field)
       report(operands[i]->span, kReferenceToCount, kCopyCount);
     const std::optional<AccessPath> path = get_access_path(*operands[i]);
     if (parameters[i].binding == Binding::constant_reference) {

@@ -214,7 +214,7 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
   const Partition partition = find_partition(node, "weight");
   values[0].type = to_type(partition);
   values[0].counts = find_counts(node, partition);
-  values[0].last_size = product_text(find_factors(output_size(node)).value_or(std::vector<std::string>()));
+  values[0].last_size = product_text(output_size(node).count);
   const std::string name = placement_rule(node);
   const Rule rule = find_rule(name);
   if (rule) return apply(name, rule, expr, std::move(operands), std::move(values));

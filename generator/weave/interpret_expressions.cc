@@ -1,7 +1,6 @@
 // Evaluation of expressions. Rules apply to declarations of libtorch and of the contract, as resolved by Clang; a
 // family's own functions are interpreted. Names alone never decide.
 #include <algorithm>
-#include <charconv>
 
 #include "generator/weave/interpreter.h"
 #include "generator/weave/rules/rules.h"
@@ -9,29 +8,10 @@
 namespace modgen {
 namespace {
 
-Value literal(const Expr& expr) {
-  Value value = Value::number();
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(expr.name.data(), expr.name.data() + expr.name.size(), number);
-  if (error != std::errc() || end != expr.name.data() + expr.name.size()) return value;
-  if (expr.name.size() > 1 && expr.name.front() == '0') return value;  // octal
-  value.known = Value::small(number);
-  value.factors.emplace();
-  if (number != 1) value.factors->push_back(expr.name);
-  return value;
-}
-
 /// Whether the type is a container, which a single number may have been converted to.
 bool is_container(std::string_view type) {
   static constexpr std::string_view names[] = {"std::vector<", "std::array<", "std::deque<", "c10::SmallVector<"};
   return std::ranges::any_of(names, [&](std::string_view name) { return type.starts_with(name); });
-}
-
-/// Whether a number of that type may be another one than what was computed for it.
-bool is_narrow(std::string_view type) {
-  static constexpr std::string_view names[] = {"bool",  "char",           "signed char", "unsigned char",
-                                               "short", "unsigned short", "float"};
-  return std::ranges::find(names, type) != std::end(names);
 }
 
 }  // namespace
@@ -48,12 +28,12 @@ Value Interpreter::evaluate(const Expr& expr) {
       refer_to(operand, expr.type, is_own || expr.kind == Expr::Kind::list || expr.kind == Expr::Kind::construct);
   }
   if (value.kind == Kind::unknown) return value;
-  if (is_narrow(expr.type)) value.known.reset();
+  if (value.kind == Kind::number) value.count = converted(std::move(value.count), expr.type);
   if (!expr.narrowed_to.empty() && value.kind == Kind::number) {
-    if (value.local && expr.narrowed_to != "bool")
+    if (value.count.is_share && expr.narrowed_to != "bool")
       return fail(expr.span, "unproven: a tp-local count that is converted to " + expr.narrowed_to + " may change",
                   "compute it in the constructor, where counts are global");
-    value.known.reset(), value.factors.reset(), value.terms.clear();
+    value.count.terms.clear();
   }
   // The C++ type may be more specific than the value that was propagated.
   const bool is_tensor = value.kind == Kind::tensor || value.kind == Kind::nothing;
@@ -74,7 +54,7 @@ Value Interpreter::evaluate_kind(const Expr& expr) {
     case Expr::Kind::global:
       return evaluate_global(expr);
     case Expr::Kind::literal:
-      return literal(expr);
+      return Value::number(read_literal(expr.name));
     case Expr::Kind::self:
       if (frame_->self) return module_value(*frame_->self);
       if (const std::optional<AccessPath> path = get_access_path(expr)) return read(*path, expr);
@@ -148,7 +128,7 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
     return fail(expr.span, "unproven: the definition of this operator is not known here", "define it in the spec");
   if (expr.operands.size() == 1 && (expr.name == "*" || expr.name == "&")) {
     const bool takes_address = expr.name == "&" && values[0].kind != Value::Kind::module;
-    if (takes_address && values[0].local) return fail(expr.span, kReferenceToCount, kCopyCount);
+    if (takes_address && values[0].count.is_share) return fail(expr.span, kReferenceToCount, kCopyCount);
     if (const std::optional<AccessPath> path = get_access_path(expr.operands[0]); takes_address && path) {
       write(*path, Value::failure(), expr.span);
       return fail(expr.span, "unproven: a pointer to a variable", "pass it by reference, or return the value");
@@ -157,13 +137,13 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
     if (values[0].kind == Value::Kind::module || values[0].kind == Value::Kind::tensor) return values[0];
     if (!values[0].is_invariant()) return values[0];
     Value held = make_invariant(expr.type, true);
-    held.factors = values[0].factors;
+    held.count = values[0].count;
     set_storage(held, values[0].storage);
     return held;
   }
   if (expr.name == "++" || expr.name == "--") {
     if (values[0].kind == Value::Kind::unknown) return values[0];
-    if (values[0].local)
+    if (values[0].count.is_share)
       return fail(expr.span, "unproven: a tp-local count that is counted up or down: it is no share any more",
                   "compute the number in the constructor, where counts are global");
     assign(expr.operands[0], nullptr, Value::number());

@@ -84,14 +84,15 @@ Value Interpreter::evaluate_plain_field(const Expr& expr, const ModuleNode& owne
   const bool local = find_annotation(field->annotations, AnnotationKind::tp_local);
   if (local) {
     insert_call(Call::local, expr);
-    value = Value::number(true);
+    value = Value::number();
   }
   if (value.kind == Value::Kind::number) {
     Expr own;
     own.kind = Expr::Kind::field;
     own.name = expr.name;
     const Size size = trace_size(owner, own);
-    value.factors = find_factors(size);
+    value.count = size.count;
+    value.count.is_share = local;
     if (local) value.counts = {size.local_fields.begin(), size.local_fields.end()};
   }
   return value;
@@ -147,7 +148,8 @@ Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
   Value value = make_invariant(expr.type, true);
   set_storage(value, object.storage);
   if (frame_->self && is_config(family_, expr.operands[0].type))
-    if (const auto holder = trace_config(*frame_->self, expr.operands[0])) value.factors = {{*holder + expr.name}};
+    if (const auto holder = trace_config(*frame_->self, expr.operands[0]))
+      value.count = field_count(*holder + expr.name);
   return value;
 }
 

@@ -120,7 +120,7 @@ void Interpreter::declare(const Stmt& statement) {
   if (statement.is_static && !value.has_failed() && value.kind != Value::Kind::number)
     return reject("unproven: a static variable keeps its value between calls",
                   "make it a constant outside of the method, or recompute it");
-  if (statement.binding == Binding::reference && value.kind == Value::Kind::number && value.local &&
+  if (statement.binding == Binding::reference && value.kind == Value::Kind::number && value.count.is_share &&
       given.kind == Expr::Kind::field)
     return reject(kReferenceToCount, kCopyCount);
   declare_names(statement, value, statement.binding == Binding::value ? std::nullopt : get_access_path(given));

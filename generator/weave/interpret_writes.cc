@@ -202,6 +202,7 @@ Value Interpreter::evaluate_assignment(const Expr& expr) {
   if (value.has_failed() || before.has_failed()) return Value::failure();
   if (!is_tensor) {
     value = apply(operation, find_rule(operation), expr, {&target, &source}, {before, value});
+    value.count = converted(std::move(value.count), target.type);
     assign(target, nullptr, value);
     return value;
   }

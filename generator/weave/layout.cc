@@ -108,8 +108,10 @@ class Layouts {
   }
 
   std::string get_text(const ModuleNode& node, const Expr& expr) const {
-    const Size size = trace_size(node, expr);
-    return size.known ? product_text(size) : family_.text.substr(expr.span.begin, expr.span.end - expr.span.begin);
+    const Count size = trace_size(node, expr).count;
+    if (const std::optional<int64_t> literal = size.literal()) return std::to_string(*literal);
+    return size.product() ? written_text(*size.product())
+                          : family_.text.substr(expr.span.begin, expr.span.end - expr.span.begin);
   }
 
   const FamilyModel& family_;

@@ -154,16 +154,28 @@ void add_children(ModuleNode& node, int depth) {
   }
 }
 
-void multiply(Size& size, Size factor) {
-  size.known = size.known && factor.known;
-  for (auto list : {&Size::config_fields, &Size::local_fields, &Size::literals})
-    (size.*list).insert((size.*list).end(), (factor.*list).begin(), (factor.*list).end());
+/// The constructor of a class; null if it has none or several, of which any may run.
+const Function* only_constructor(const Class& owner) {
+  const auto is_constructor = [](const Function& function) { return function.is_constructor; };
+  const auto found = std::ranges::find_if(owner.functions, is_constructor);
+  return std::ranges::count_if(owner.functions, is_constructor) == 1 ? &*found : nullptr;
 }
 
-Size unknown_size() {
-  Size size;
-  size.known = false;
-  return size;
+/// Index of the parameter of `node`'s constructor that `expr` names; empty if it names something else, or if the
+/// constructor changes the parameter.
+std::optional<size_t> find_parameter_index(const ModuleNode& node, const Expr& expr) {
+  const Function* constructor = only_constructor(*node.type);
+  for (size_t i = 0; constructor && i < constructor->parameters.size(); ++i)
+    if (constructor->parameters[i].variable == expr.variable)
+      return constructor->parameters[i].varies ? std::nullopt : std::optional(i);
+  return std::nullopt;
+}
+
+/// The value that the only constructor of `node`'s class gives the field `name`; null if it is not known.
+const Expr* find_field_value(const ModuleNode& node, const std::string& name) {
+  const auto field = std::ranges::find(node.type->fields, name, &Field::name);
+  if (field == node.type->fields.end() || field->varies || !only_constructor(*node.type)) return nullptr;
+  return find_construction(*node.type, *field).value;
 }
 
 /// Path of the config that `expr` names within the entry's config: "" for the entry's config itself, "text_config." for
@@ -176,8 +188,8 @@ std::optional<std::string> path_of_config(const ModuleNode& node, const Expr& ex
     case Expr::Kind::construct:  // a copy, or a conversion to the type that the base takes
       return expr.operands.size() == 1 ? path_of_config(node, expr.operands[0], depth + 1) : std::nullopt;
     case Expr::Kind::local: {
-      if (!node.parent) return "";
-      const auto [parent, argument] = find_argument(node, expr.name);
+      if (!node.parent) return find_parameter_index(node, expr) ? std::optional<std::string>("") : std::nullopt;
+      const auto [parent, argument] = find_argument(node, expr);
       return argument ? path_of_config(*parent, *argument, depth + 1) : std::nullopt;
     }
     case Expr::Kind::field: {
@@ -185,61 +197,81 @@ std::optional<std::string> path_of_config(const ModuleNode& node, const Expr& ex
         const auto holder = path_of_config(node, expr.operands[0], depth + 1);
         return holder ? std::optional(*holder + expr.name + ".") : std::nullopt;
       }
-      const auto field = std::find_if(node.type->fields.begin(), node.type->fields.end(),
-                                      [&](const Field& f) { return f.name == expr.name; });
-      if (field == node.type->fields.end()) return std::nullopt;
-      const Construction construction = find_construction(*node.type, *field);
-      return construction.value ? path_of_config(node, *construction.value, depth + 1) : std::nullopt;
+      const Expr* value = find_field_value(node, expr.name);
+      return value ? path_of_config(node, *value, depth + 1) : std::nullopt;
     }
     default:
       return std::nullopt;
   }
 }
 
+Size trace(const ModuleNode& node, const Expr& expr, int depth);
+
+/// Traces arithmetic on sizes.
+Size trace_operator(const ModuleNode& node, const Expr& expr, int depth) {
+  if (expr.operands.size() == 1 && expr.name == "*") return trace(node, expr.operands[0], depth);  // of an optional
+  if (expr.operands.size() != 2) return {};
+  const Size one = trace(node, expr.operands[0], depth), other = trace(node, expr.operands[1], depth);
+  Size size;
+  if (expr.name == "*") {
+    size.count = product_of(one.count, other.count);
+    size.local_fields = one.local_fields;
+    size.local_fields.insert(size.local_fields.end(), other.local_fields.begin(), other.local_fields.end());
+  } else if (expr.name == "+" || expr.name == "-") {
+    size.count = sum_of(one.count, other.count, expr.name == "-");
+  } else if (expr.name == "/") {
+    size.count = quotient_of(one.count, other.count);
+  }
+  return size;
+}
+
+/// Traces a field of `node`'s class.
+Size trace_field(const ModuleNode& node, const std::string& name, int depth) {
+  const Expr* value = find_field_value(node, name);
+  if (!value) return {};
+  const auto field = std::ranges::find(node.type->fields, name, &Field::name);
+  Size size = trace(node, *value, depth);
+  size.count = converted(std::move(size.count), field->canonical);
+  if (const Count::Term* product = size.count.product();
+      product && find_annotation(field->annotations, AnnotationKind::tp_local))
+    size.local_fields = product->fields;
+  return size;
+}
+
 Size trace(const ModuleNode& node, const Expr& expr, int depth) {
-  if (depth > 64 || !expr.narrowed_to.empty()) return unknown_size();
+  if (depth > 64 || !expr.narrowed_to.empty()) return {};
   Size size;
   switch (expr.kind) {
     case Expr::Kind::literal:
-      size.literals.push_back(expr.name);
-      return size;
+      size.count = read_literal(expr.name);
+      break;
     case Expr::Kind::cast:
-      return trace(node, expr.operands[0], depth + 1);
+      size = trace(node, expr.operands[0], depth + 1);
+      break;
     case Expr::Kind::op:
-      if (expr.name == "*") {  // a multiplication, or the value of an optional
-        for (const Expr& operand : expr.operands) multiply(size, trace(node, operand, depth + 1));
-        return size;
-      }
-      return unknown_size();
+      size = trace_operator(node, expr, depth + 1);
+      break;
     case Expr::Kind::method:
-      if (expr.name == "value" && expr.operands.size() == 1) return trace(node, expr.operands[0], depth + 1);
-      return unknown_size();
+      if (expr.name == "value" && expr.operands.size() == 1) size = trace(node, expr.operands[0], depth + 1);
+      break;
     case Expr::Kind::field: {
-      if (!expr.operands.empty()) {
-        const auto holder = is_config(*node.family, expr.operands[0].type)
-                                ? path_of_config(node, expr.operands[0], depth + 1)
-                                : std::nullopt;
-        if (!holder) return unknown_size();
-        size.config_fields.push_back(*holder + expr.name);
-        return size;
-      }
-      const auto field = std::find_if(node.type->fields.begin(), node.type->fields.end(),
-                                      [&](const Field& f) { return f.name == expr.name; });
-      if (field == node.type->fields.end() || field->varies) return unknown_size();
-      const Construction construction = find_construction(*node.type, *field);
-      if (!construction.value) return unknown_size();
-      size = trace(node, *construction.value, depth + 1);
-      if (find_annotation(field->annotations, AnnotationKind::tp_local)) size.local_fields = size.config_fields;
-      return size;
+      if (expr.operands.empty()) return trace_field(node, expr.name, depth + 1);
+      const auto holder = is_config(*node.family, expr.operands[0].type)
+                              ? path_of_config(node, expr.operands[0], depth + 1)
+                              : std::nullopt;
+      if (holder) size.count = field_count(*holder + expr.name);
+      break;
     }
-    case Expr::Kind::local: {
+    case Expr::Kind::local:
       // A constructor parameter: trace the argument that the parent module passes for it.
-      const auto [parent, argument] = find_argument(node, expr.name);
-      return argument ? trace(*parent, *argument, depth + 1) : unknown_size();
-    }
+      if (const auto [parent, argument] = find_argument(node, expr); argument)
+        size = trace(*parent, *argument, depth + 1);
+      break;
     default:
-      return unknown_size();
+      break;
   }
+  size.count = converted(std::move(size.count), expr.type);
+  return size;
 }
 
 }  // namespace
@@ -259,12 +291,6 @@ const Function* find_method(const Class& owner, std::string_view name, size_t ar
       by_name = &function;  // the remaining parameters have defaults
   }
   return by_name;
-}
-
-const Function* find_constructor(const Class& owner, size_t arguments) {
-  for (const Function& function : owner.functions)
-    if (function.is_constructor && function.parameters.size() >= arguments) return &function;
-  return nullptr;
 }
 
 Construction find_construction(const Class& owner, const Field& field) {
@@ -390,14 +416,10 @@ const ModuleNode& constructing_node(const ModuleNode& node) {
   return groups ? *node.parent : node;
 }
 
-Argument find_argument(const ModuleNode& node, std::string_view name) {
-  if (!node.parent || !node.construction) return {};
-  const std::vector<Expr>& arguments = node.construction->operands;
-  const Function* constructor = find_constructor(*node.type, arguments.size());
-  if (!constructor) return {};
-  for (size_t i = 0; i < constructor->parameters.size() && i < arguments.size(); ++i)
-    if (constructor->parameters[i].name == name) return {&constructing_node(*node.parent), &arguments[i]};
-  return {};
+Argument find_argument(const ModuleNode& node, const Expr& parameter) {
+  const std::optional<size_t> index = find_parameter_index(node, parameter);
+  if (!index || !node.parent || !node.construction || *index >= node.construction->operands.size()) return {};
+  return {&constructing_node(*node.parent), &node.construction->operands[*index]};
 }
 
 Size trace_size(const ModuleNode& node, const Expr& expr) { return trace(constructing_node(node), expr, 0); }

@@ -9,12 +9,12 @@
 
 #include "generator/model/family_model.h"
 #include "generator/source/names.h"
+#include "generator/weave/count.h"
 
 namespace modgen {
 
 const Annotation* find_annotation(const std::vector<Annotation>& annotations, AnnotationKind kind);
 const Function* find_method(const Class& owner, std::string_view name, size_t arguments);
-const Function* find_constructor(const Class& owner, size_t arguments);
 
 /// How a constructor initializes and registers a field.
 struct Construction {
@@ -82,13 +82,10 @@ void for_each_node(const ModuleNode& node, Visitor&& visit) {
   for (const auto& child : node.children) for_each_node(*child, visit);
 }
 
-/// A size as a product, traced through constructors to the config.
+/// A size, traced through constructors to the fields of the entry's config.
 struct Size {
-  // Factors that are fields of the entry's config, in order; "text_config.hidden_size" for a nested config.
-  std::vector<std::string> config_fields;
+  Count count;
   std::vector<std::string> local_fields;  // the config fields that come from a TP_LOCAL count
-  std::vector<std::string> literals;
-  bool known = true;  // false if any other expression is a factor
 };
 
 /// Path within the entry's config of the config that `expr` names, in a constructor of `node`'s class or as its member:
@@ -110,8 +107,9 @@ struct Argument {
   const Expr* expr = nullptr;
 };
 
-/// The argument that is passed for parameter `name` of the constructor of `node`'s class.
-Argument find_argument(const ModuleNode& node, std::string_view name);
+/// The argument that is passed for the parameter of the constructor of `node`'s class that `parameter` names; null if
+/// it is not known, or if the constructor changes the parameter.
+Argument find_argument(const ModuleNode& node, const Expr& parameter);
 
 /// Traces `expr`, an expression in the constructor of `node`'s class.
 Size trace_size(const ModuleNode& node, const Expr& expr);

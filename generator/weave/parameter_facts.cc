@@ -26,8 +26,9 @@ std::string find_count_field(const ModuleNode& node, const Expr& count) {
   }
   while (expr && expr->kind == Expr::Kind::method && expr->name.starts_with("value")) expr = &expr->operands[0];
   if (!expr) return "";
-  const Size size = trace_size(node, *expr);
-  return size.known && size.literals.empty() && size.config_fields.size() == 1 ? size.config_fields[0] : "";
+  const Count size = trace_size(node, *expr).count;
+  const Count::Term* product = size.product();
+  return product && product->coefficient == 1 && product->fields.size() == 1 ? product->fields[0] : "";
 }
 
 /// The config field with the number of experts that a router chooses for a token; empty if it is not known.

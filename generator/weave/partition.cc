@@ -139,29 +139,13 @@ Size split_size(const ModuleNode& layer, int64_t dim) {
   }
   const bool by_input = find_annotation(layer.field->annotations, AnnotationKind::tp_rowwise);
   const size_t argument = layer.kind == ModuleNode::Kind::linear ? (by_input ? 0 : 1) : static_cast<size_t>(dim);
-  return arguments && argument < arguments->size() ? trace_size(*layer.parent, (*arguments)[argument])
-                                                   : Size{{}, {}, {}, false};
+  return arguments && argument < arguments->size() ? trace_size(*layer.parent, (*arguments)[argument]) : Size();
 }
 
 Size output_size(const ModuleNode& layer) {
   const bool is_layer = layer.kind == ModuleNode::Kind::linear || layer.kind == ModuleNode::Kind::embedding;
   const std::vector<Expr>* arguments = is_layer ? layer_arguments(layer.construction) : nullptr;
-  return arguments && arguments->size() > 1 ? trace_size(*layer.parent, (*arguments)[1]) : Size{{}, {}, {}, false};
-}
-
-std::string product_text(const Size& size) {
-  std::vector<std::string> factors = size.config_fields;
-  factors.insert(factors.end(), size.literals.begin(), size.literals.end());
-  return product_text(factors);
-}
-
-std::optional<std::vector<std::string>> find_factors(const Size& size) {
-  if (!size.known) return std::nullopt;
-  std::vector<std::string> factors = size.config_fields;
-  std::copy_if(size.literals.begin(), size.literals.end(), std::back_inserter(factors),
-               [](const std::string& literal) { return literal != "1"; });
-  std::sort(factors.begin(), factors.end());
-  return factors;
+  return arguments && arguments->size() > 1 ? trace_size(*layer.parent, (*arguments)[1]) : Size();
 }
 
 std::set<std::string> find_counts(const ModuleNode& layer, const Partition& partition) {
@@ -175,8 +159,7 @@ std::set<std::string> find_counts(const ModuleNode& layer, const Partition& part
 ShardType to_type(const Partition& partition) {
   if (!partition.dim) return kInvariant;
   std::vector<std::string> parts;
-  for (const Size& part : partition.parts)
-    parts.push_back(product_text(find_factors(part).value_or(std::vector<std::string>{"?"})));
+  for (const Size& part : partition.parts) parts.push_back(part.count.product() ? product_text(part.count) : "?");
   return sharded(*partition.dim, std::move(parts));
 }
 

@@ -41,12 +41,6 @@ Size split_size(const ModuleNode& layer, int64_t dim);
 /// Number of output features of a linear layer or an embedding.
 Size output_size(const ModuleNode& layer);
 
-/// The factors of a known size in order, as in "head_dim * 2".
-std::string product_text(const Size& size);
-
-/// The factors of `size`, sorted; none if it cannot be traced.
-std::optional<std::vector<std::string>> find_factors(const Size& size);
-
 /// The annotation that splits a layer's parameters, or null.
 const Annotation* split_annotation(const std::vector<Annotation>& annotations);
 

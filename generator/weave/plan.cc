@@ -107,15 +107,16 @@ class Planner {
     if (!partition.dim) return;
     EntryPlan::Split split{parameter.empty() ? layer.path : layer.path_to(parameter), *partition.dim, {}};
     for (const Size& part : partition.parts) {
-      divide(part, layer.field->where, "a part of " + layer.path, counts_);
-      split.parts.push_back(product_text(part));
+      const Count::Term* product = part.count.product();
+      divide(product ? part : Size(), layer.field->where, "a part of " + layer.path, counts_);
+      split.parts.push_back(product ? written_text(*product) : "");
     }
     // A layer size that is not a product adds no rule to the plan: the runtime checks the size of every split
     // parameter against the mesh before a rank starts.
     const Size size = split_size(layer, *partition.dim);
     const bool is_vocabulary = split_annotation(layer.field->annotations)->kind == AnnotationKind::tp_vocab;
     std::set<std::string> ignored;
-    if (partition.parts.empty() && (size.known || parameter.empty()))
+    if (partition.parts.empty() && (size.count.product() || parameter.empty()))
       divide(size, layer.field->where, "the split size of " + layer.path, is_vocabulary ? vocabularies_ : ignored);
     // Alternatives of a OneOf may have parameters of the same name.
     if (std::ranges::find(plan_.tensor_splits, split) == plan_.tensor_splits.end())
@@ -126,8 +127,8 @@ class Planner {
     for (const Field& field : node.type->fields) {
       if (!find_annotation(field.annotations, AnnotationKind::tp_local)) continue;
       const Construction construction = find_construction(*node.type, field);
-      divide(construction.value && !field.varies ? trace_size(node, *construction.value) : Size{{}, {}, {}, false},
-             field.where, "the count " + field.name, counts_);
+      divide(construction.value && !field.varies ? trace_size(node, *construction.value) : Size(), field.where,
+             "the count " + field.name, counts_);
     }
   }
 
@@ -135,7 +136,8 @@ class Planner {
   void divide(const Size& size, SourceSpan where, const std::string& what, std::set<std::string>& kind) {
     // If a count among the factors is split, the other factors are unrestricted.
     std::vector<std::string> fields = size.local_fields;
-    if (fields.empty() && size.known && !size.config_fields.empty()) fields = {product_text(size.config_fields)};
+    const Count::Term* product = size.count.product();
+    if (fields.empty() && product && !product->fields.empty()) fields = {written_text({1, product->fields})};
     if (fields.empty()) {
       report(findings_, where, "unproven: " + what + " cannot be traced to fields of the config that tp has to divide",
              "compute it from config fields in the constructor, as one field or a product; if it counts heads, mark "

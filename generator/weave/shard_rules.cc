@@ -62,7 +62,8 @@ bool reads_counts(std::string_view name) {
 }
 
 bool holds_local_count(const Value& value) {
-  return value.kind == Value::Kind::number ? value.local : std::ranges::any_of(value.elements, holds_local_count);
+  return value.kind == Value::Kind::number ? value.count.is_share
+                                           : std::ranges::any_of(value.elements, holds_local_count);
 }
 
 /// Operations whose sizes may contain a count by which the result is split.
@@ -89,7 +90,7 @@ void collect_counts(const Value& value, std::set<std::string>& counts) {
 
 /// Sets `counts` of the split values and tp-local numbers in `result` that have none.
 void give_counts(Value& result, const std::set<std::string>& counts) {
-  if (!is_split(result) && !result.local)
+  if (!is_split(result) && !result.count.is_share)
     result.counts.clear();
   else if (result.counts.empty())
     result.counts = counts;
@@ -107,7 +108,7 @@ void follow_counts(Operation& op, const std::vector<Value>& given, Value& result
   bool is_lost = op.name == "op %" || reads_index || (is_tensor(result) && !is_split(result));
   const size_t read = op.name == ".to" || op.name == ".type_as" ? 1 : given.size();  // the others give only a type
   for (size_t i = 0; i < read; ++i) {
-    is_lost |= is_number && given[i].local && !result.local;
+    is_lost |= is_number && given[i].count.is_share && !result.count.is_share;
     if (std::ranges::find(serving, i) != serving.end())
       collect_counts(given[i], op.serving);
     else if (is_view && i > 0)

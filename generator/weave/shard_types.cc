@@ -15,16 +15,18 @@ Value Value::tensor(ShardType type, bool gradient, std::optional<int64_t> rank) 
   return value;
 }
 
-Value Value::number(bool local) {
+Value Value::number(bool is_share) {
   Value value;
   value.kind = Kind::number;
-  value.local = local;
+  value.count.is_share = is_share;
   return value;
 }
 
-std::optional<int64_t> Value::small(int64_t number) {
-  constexpr int64_t kMost = 1 << 30;
-  return number >= -kMost && number <= kMost ? std::optional(number) : std::nullopt;
+Value Value::number(Count count) {
+  Value value;
+  value.kind = Kind::number;
+  value.count = std::move(count);
+  return value;
 }
 
 Value Value::failure() {
@@ -46,7 +48,7 @@ bool Value::is_invariant() const {
     case Kind::tensor:
       return type.kind == ShardType::Kind::invariant;
     case Kind::number:
-      return !local;
+      return !count.is_share;
     case Kind::mismatch:
     case Kind::unknown:
     case Kind::failed:
@@ -100,23 +102,18 @@ const Value* find_variant(const Value& value) {
   });
 }
 
-std::string product_text(const std::vector<std::string>& factors) {
-  std::string text;
-  for (const std::string& factor : factors) {
-    if (!text.empty()) text += " * ";
-    text += factor;
+std::string product_text(const Count& count) {
+  const Count::Term* product = count.product();
+  return product ? to_text(*product) : std::string();
+}
+
+std::vector<std::string> get_terms(const Count& count) {
+  std::vector<std::string> terms;
+  for (const Count::Term& term : count.terms) {
+    if (term.coefficient <= 0) return {};
+    terms.push_back(to_text(term));
   }
-  return text;
-}
-
-std::string product_text(const Value& number) {
-  return number.kind == Value::Kind::number && number.factors ? product_text(*number.factors) : std::string();
-}
-
-std::vector<std::string> get_terms(const Value& number) {
-  if (number.kind != Value::Kind::number) return {};
-  if (!number.terms.empty()) return number.terms;
-  return number.factors ? std::vector<std::string>{product_text(number)} : std::vector<std::string>();
+  return terms;
 }
 
 std::string listed_parts(const std::vector<std::string>& parts) {
@@ -146,7 +143,7 @@ std::string describe(const Value& value) {
       }
       return "";
     case Value::Kind::number:
-      return value.local ? "a tp-local count" : "the same on every tp rank";
+      return value.count.is_share ? "a tp-local count" : "the same on every tp rank";
     case Value::Kind::tuple:
     case Value::Kind::list:
       for (const Value& element : value.elements)
@@ -214,6 +211,7 @@ Value join(const Value& one, const Value& other) {
   if (one.kind != other.kind) return one.is_invariant() && other.is_invariant() ? anything() : mismatch();
   Value result = one;
   result.storage = merged(one.storage, other.storage);
+  if (one.count != other.count) result.count.terms.clear();
   switch (one.kind) {
     case Kind::tensor: {
       ShardType theirs = other.type;
@@ -238,10 +236,7 @@ Value join(const Value& one, const Value& other) {
       return result;
     }
     case Kind::number:
-      if (one.local != other.local) return mismatch();
-      if (one.known != other.known) result.known.reset();
-      if (one.factors != other.factors) result.factors.reset();
-      if (one.terms != other.terms) result.terms.clear();
+      if (one.count.is_share != other.count.is_share) return mismatch();
       result.counts.insert(other.counts.begin(), other.counts.end());
       return result;
     case Kind::tuple:
@@ -296,7 +291,7 @@ std::optional<int64_t> Operation::number(size_t i) const {
   // A list with a single dimension counts as that dimension.
   const Value& value =
       values[i].kind == Value::Kind::tuple && values[i].elements.size() == 1 ? values[i].elements[0] : values[i];
-  return value.kind == Value::Kind::number ? value.known : std::nullopt;
+  return value.kind == Value::Kind::number ? value.count.literal() : std::nullopt;
 }
 
 namespace {

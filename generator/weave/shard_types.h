@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "generator/model/body.h"
+#include "generator/weave/count.h"
 
 namespace modgen {
 
@@ -69,11 +70,7 @@ struct Value {
   bool reduces = false;
   // Partial sums: the calls whose results it adds up; empty if no exit can be inserted for them.
   std::set<const Expr*> summands;
-  // Numbers.
-  bool local = false;                               // a tp-local count, or a size along a split dimension
-  std::optional<int64_t> known;                     // the value, if it is a literal
-  std::optional<std::vector<std::string>> factors;  // sorted: config fields and literals whose product it is
-  std::vector<std::string> terms;                   // the products whose sum it is, in order
+  Count count;  // numbers, and optional ones
   // Other kinds.
   std::vector<Value> elements;
   std::map<std::string, Value> members;
@@ -85,9 +82,8 @@ struct Value {
   bool operator==(const Value&) const = default;
 
   static Value tensor(ShardType type, bool gradient, std::optional<int64_t> rank);
-  static Value number(bool local = false);
-  /// Returns `number` if it is small enough that sums and products of two such numbers do not overflow.
-  static std::optional<int64_t> small(int64_t number);
+  static Value number(bool is_share = false);
+  static Value number(Count count);
   static Value failure();
   /// A value that nothing is known about, because of a construct that `text` names: "the result of time".
   static Value unknown(std::string text, SourceSpan cause);
@@ -108,12 +104,10 @@ const Value* find_unknown(const Value& value);
 /// The first part of `value` that is known not to be the same on every rank; null if there is none.
 const Value* find_variant(const Value& value);
 
-/// Joins sorted factors to "head_dim * num_attention_heads".
-std::string product_text(const std::vector<std::string>& factors);
-/// The factors of a number as text; empty if they are not known.
-std::string product_text(const Value& number);
-/// The terms of a number that is a sum of products, or the number itself as one term; empty if they are not known.
-std::vector<std::string> get_terms(const Value& number);
+/// The factors of a number that is a product, as text; empty if they are not known.
+std::string product_text(const Count& count);
+/// The terms of a sum of products, in order; empty if they are not known.
+std::vector<std::string> get_terms(const Count& count);
 /// Joins `parts` to "a, b, c".
 std::string listed_parts(const std::vector<std::string>& parts);
 

@@ -11,17 +11,15 @@ Value partial(int64_t rank) { return Value::tensor(kPartial, true, rank); }
 Value split(int64_t dim, int64_t rank) { return Value::tensor(sharded(dim), true, rank); }
 Value count(bool local = false) { return Value::number(local); }
 
-Value literal(int64_t number) {
-  Value value = Value::number();
-  value.known = number;
-  return value;
-}
+Value literal(int64_t number) { return Value::number(literal_count(number)); }
 
 /// A count or a product of counts, traced to config fields.
 Value factors(std::vector<std::string> names, bool local = false) {
-  Value value = Value::number(local);
-  value.factors = std::move(names);
-  return value;
+  Count product = literal_count(1);
+  for (const std::string& name : names)
+    product = product_of(product, read_literal(name).is_known() ? read_literal(name) : field_count(name));
+  product.is_share = local;
+  return Value::number(product);
 }
 
 /// The value of x.size(dim) for a dimension that is not split.
@@ -177,8 +175,8 @@ TEST(ShardRules, LocalCountIsNotAFactorOfATensor) {
 }
 
 TEST(ShardRules, LocalCounts) {
-  EXPECT_TRUE(Applied("op *", {count(true), count()}, "long").result.local);
-  EXPECT_FALSE(Applied("op /", {count(true), count(true)}, "long").result.local)
+  EXPECT_TRUE(Applied("op *", {count(true), count()}, "long").result.count.is_share);
+  EXPECT_FALSE(Applied("op /", {count(true), count(true)}, "long").result.count.is_share)
       << "heads per key head are the same on every rank";
   EXPECT_REFUSED("two tp-local counts", "op *", {count(true), count(true)}, "long");
   EXPECT_REFUSED("unproven", "op /", {count(true), literal(2)}, "long");
@@ -413,7 +411,7 @@ TEST(ShardRules, ExpandToOneLocalCountOnly) {
 }
 
 TEST(ShardRules, RemainderOfLocalCountsIsLocal) {
-  EXPECT_TRUE(Applied("op %", {count(true), count(true)}, "long").result.local);
+  EXPECT_TRUE(Applied("op %", {count(true), count(true)}, "long").result.count.is_share);
   EXPECT_REFUSED("unproven: a remainder", "op %", {count(true), literal(2)}, "long");
 }
 
@@ -430,7 +428,7 @@ TEST(ShardRules, SizesCountedFromBothSidesMayBeTheSame) {
   const Value first = factors({"#0"}), from_end = factors({"#-3"});
   EXPECT_REFUSED("not known to be the value's own", ".view",
                  {split(2, 3), list({first, from_end, count(true), count()})});
-  EXPECT_EQ(Applied(".size", {full(3), literal(-3)}, "long").result.factors, std::vector<std::string>{"#0"});
+  EXPECT_EQ(Applied(".size", {full(3), literal(-3)}, "long").result.count, field_count("#0"));
 }
 
 TEST(ShardRules, ViewOfAnUnknownRankNeedsItsSizes) {
@@ -465,8 +463,8 @@ TEST(ShardRules, NormOfAVectorReadsItsPowerFirst) {
 }
 
 TEST(ShardRules, SizesOfTheSplitDimensionAreLocal) {
-  EXPECT_TRUE(Applied(".size", {split(2, 3), literal(-1)}, "long").result.local);
-  EXPECT_FALSE(Applied(".size", {split(2, 3), literal(1)}, "long").result.local);
+  EXPECT_TRUE(Applied(".size", {split(2, 3), literal(-1)}, "long").result.count.is_share);
+  EXPECT_FALSE(Applied(".size", {split(2, 3), literal(1)}, "long").result.count.is_share);
 }
 
 TEST(ShardRules, Matmuls) {
@@ -736,10 +734,10 @@ TEST(ShardRules, UnknownDimensionsAreNotTheDefault) {
 }
 
 TEST(ShardRules, NumbersTooLargeForADimensionAreUnknown) {
-  const Applied product("op *", {literal(1 << 30), literal(1 << 30)}, "int64_t");
-  EXPECT_FALSE(product.result.known);
+  const Applied product("op *", {literal(1LL << 40), literal(1LL << 40)}, "int64_t");
+  EXPECT_FALSE(product.result.count.is_known());
   const Applied sum("op +", {literal(2), literal(3)}, "int64_t");
-  EXPECT_EQ(sum.result.known, 5);
+  EXPECT_EQ(sum.result.count.literal(), 5);
 }
 
 TEST(ShardRules, PathsThatDisagree) {

@@ -68,71 +68,49 @@ Value filled_like(Operation& op) {
 
 // ---- Numbers ----
 
-/// The value of a sum, difference or product of two known numbers.
-std::optional<int64_t> known_result(const Operation& op) {
-  if (op.values.size() != 2 || !op.values[0].known || !op.values[1].known) return std::nullopt;
-  const int64_t a = *op.values[0].known, b = *op.values[1].known;
-  const std::string sign = quoted(op);
-  if (sign == "+") return Value::small(a + b);
-  if (sign == "-") return Value::small(a - b);
-  return sign == "*" ? Value::small(a * b) : std::nullopt;
-}
+constexpr const char* kMixed = "a tp-local count meets a number that is not split";
+constexpr const char* kInConstructor = "compute it in the constructor, where counts are global";
 
 Value multiply_numbers(Operation& op) {
-  bool local = false;
-  std::vector<std::string> factors;
-  bool factors_known = true;
+  Count product = literal_count(1);
   for (const Value& value : op.values) {
     if (value.kind != Value::Kind::number && !value.is_invariant()) return unproven(op, value);
-    if (value.local && local) return op.reject("a product of two tp-local counts");
-    local = local || value.local;
-    factors_known = factors_known && value.factors;
-    if (value.factors) factors.insert(factors.end(), value.factors->begin(), value.factors->end());
+    if (value.count.is_share && product.is_share) return op.reject("a product of two tp-local counts");
+    product = product_of(product, value.count);
   }
-  Value result = Value::number(local);
-  result.known = known_result(op);
-  std::sort(factors.begin(), factors.end());
-  if (factors_known) result.factors = std::move(factors);
-  return result;
+  return Value::number(std::move(product));
 }
 
+/// A share divided by a literal is a share if the quotient is exact.
 Value number_quotient(Operation& op) {
-  if (op.values[0].local == op.values[1].local) return Value::number();
+  Count quotient = quotient_of(op.values[0].count, op.values[1].count);
+  const bool is_mixed = op.values[0].count.is_share != op.values[1].count.is_share;
+  if (!is_mixed || (op.values[0].count.is_share && quotient.is_known())) return Value::number(std::move(quotient));
   return op.reject("unproven: a quotient of a tp-local count and a count that is not split",
                    "divide counts in the constructor, where they are global");
 }
 
 /// The remainder of two tp-local counts is the tp-local remainder.
 Value number_remainder(Operation& op) {
-  if (op.values[0].local == op.values[1].local) return Value::number(op.values[0].local);
-  return op.reject("unproven: a remainder of a tp-local count and a count that is not split",
-                   "compute it in the constructor, where counts are global");
+  if (op.values[0].count.is_share == op.values[1].count.is_share) return Value::number(op.values[0].count.is_share);
+  return op.reject("unproven: a remainder of a tp-local count and a count that is not split", kInConstructor);
 }
 
 Value number_comparison(Operation& op) {
-  if (op.values.size() == 2 && op.values[0].local != op.values[1].local)
-    return op.reject("a tp-local count meets a number that is not split",
-                     "compute it in the constructor, where counts are global");
+  if (op.values.size() == 2 && op.values[0].count.is_share != op.values[1].count.is_share)
+    return op.reject(kMixed, kInConstructor);
   return Value::number();
 }
 
 Value number_sum(Operation& op) {
+  const bool subtracts = quoted(op) == "-";
   if (op.values.size() == 1) {
-    Value result = Value::number(op.values[0].local);
-    if (op.values[0].known && quoted(op) == "-") result.known = Value::small(-*op.values[0].known);
-    return result;
+    Count none = literal_count(0);
+    none.is_share = op.values[0].count.is_share;
+    return Value::number(subtracts ? sum_of(none, op.values[0].count, true) : op.values[0].count);
   }
-  if (op.values[0].local != op.values[1].local)
-    return op.reject("a tp-local count meets a number that is not split",
-                     "compute it in the constructor, where counts are global");
-  Value result = Value::number(op.values[0].local);
-  result.known = known_result(op);
-  const std::vector<std::string> one = get_terms(op.values[0]), other = get_terms(op.values[1]);
-  if (quoted(op) == "+" && !one.empty() && !other.empty()) {
-    result.terms = one;
-    result.terms.insert(result.terms.end(), other.begin(), other.end());
-  }
-  return result;
+  if (op.values[0].count.is_share != op.values[1].count.is_share) return op.reject(kMixed, kInConstructor);
+  return Value::number(sum_of(op.values[0].count, op.values[1].count, subtracts));
 }
 
 // ---- Operators of both ----

@@ -45,8 +45,8 @@ std::optional<std::vector<Value>> take_runs(const Value& x, const std::vector<Va
   std::vector<Value> pieces;
   std::vector<std::string> named;
   for (const Value& size : sizes) {
-    const std::vector<std::string> run = get_terms(size);
-    if (!size.local || run.empty()) return std::nullopt;
+    const std::vector<std::string> run = get_terms(size.count);
+    if (!size.count.is_share || run.empty()) return std::nullopt;
     named.insert(named.end(), run.begin(), run.end());
     pieces.push_back(take_piece(x, run));
     if (!size.counts.empty()) pieces.back().counts = size.counts;
@@ -82,7 +82,7 @@ Value split(Operation& op) {
     if (!listed && op.values.size() > 1) {
       const bool equal =
           std::all_of(parts.begin(), parts.end(), [&](const std::string& part) { return part == parts.front(); });
-      if (equal && op.values[1].local && product_text(op.values[1]) == parts.front())
+      if (equal && op.values[1].count.is_share && product_text(op.values[1].count) == parts.front())
         return list_value(take_parts(x).elements[0]);
       return op.reject("a split of a value that is " + describe(x) + " by one size that is not its parts'", wanted);
     }
@@ -177,7 +177,8 @@ Value repeat_interleave(Operation& op) {
   const Value& x = op.values[0];
   if (!is_tensor(x)) return unproven(op, x);
   const bool by_dimension = op.values.size() == 3 && op.values[2].kind == Value::Kind::number;
-  const bool by_number = op.values.size() > 1 && op.values[1].kind == Value::Kind::number && !op.values[1].local;
+  const bool by_number =
+      op.values.size() > 1 && op.values[1].kind == Value::Kind::number && !op.values[1].count.is_share;
   if (is_split(x) && !(by_dimension && by_number && op.number(2) && x.type.parts.empty())) return unproven(op, x);
   Value result = Value::tensor(x.type, any_gradient(op), by_dimension ? x.rank : std::nullopt);
   if (op.values.size() == 2) result.rank = 1;

@@ -188,7 +188,7 @@ Value elementwise(Operation& op, Algebra algebra, size_t first, size_t last) {
   std::vector<Value> tensors;
   for (size_t i = first; i < last; ++i) {
     const Value& value = op.values[i];
-    if (value.kind == Value::Kind::number && value.local)
+    if (value.kind == Value::Kind::number && value.count.is_share)
       return op.reject("a tp-local count meets a tensor: the result differs from a single process",
                        "compute the number in the constructor, where counts are global");
     if (is_tensor(value)) tensors.push_back(value);

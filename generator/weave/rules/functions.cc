@@ -72,7 +72,7 @@ Value rotary(Operation& op) {
   if (is_partial(x)) return op.reject("rotary positions of a partial sum over tp", kMissingSum);
   if (!is_tensor(x)) return unproven(op, x);
   for (size_t i = 1; i < op.values.size(); ++i) {
-    if (op.values[i].kind == Value::Kind::number && !op.values[i].local) continue;
+    if (op.values[i].kind == Value::Kind::number && !op.values[i].count.is_share) continue;
     if (!is_full(op.values[i])) return unproven(op, op.values[i]);
     if (op.values[i].gradient && !is_full(x))
       return op.reject("rotary tables with a gradient meet a value that is " + describe(x));
@@ -134,12 +134,13 @@ Value attention(Operation& op) {
       continue;
     }
     if (op.values[i].kind == Value::Kind::nothing || is_full(op.values[i]) ||
-        (op.values[i].kind == Value::Kind::number && !op.values[i].local) || op.values[i].kind == Value::Kind::object)
+        (op.values[i].kind == Value::Kind::number && !op.values[i].count.is_share) ||
+        op.values[i].kind == Value::Kind::object)
       continue;
-    return op.values[i].local ? op.reject(
-                                    "attention with a tp-local count as a number: the result differs from "
-                                    "a single process")
-                              : unproven(op, op.values[i]);
+    return op.values[i].count.is_share ? op.reject(
+                                             "attention with a tp-local count as a number: the result differs from "
+                                             "a single process")
+                                       : unproven(op, op.values[i]);
   }
   const bool merged = quoted(op) == "attention";  // the prelude's returns [batch, seq, heads * head_dim]
   if (quoted(op) == "scaled_dot_product_attention" && !is_zero(op, 4))
@@ -302,7 +303,7 @@ Value interpolated_positions(Operation& op) {
 }
 
 Value scalar_tensor(Operation& op) {
-  if (op.values[0].local) return op.reject("a tensor of a tp-local count: it differs from a single process");
+  if (op.values[0].count.is_share) return op.reject("a tensor of a tp-local count: it differs from a single process");
   return Value::tensor(kInvariant, false, 0);
 }
 
@@ -322,7 +323,7 @@ Value tp_gather(Operation& op) {
 }
 
 Value tp_local(Operation& op) {
-  if (op.values[0].kind != Value::Kind::number || op.values[0].local)
+  if (op.values[0].kind != Value::Kind::number || op.values[0].count.is_share)
     return op.reject("tp::local of a count that is already tp-local");
   return Value::number(true);
 }

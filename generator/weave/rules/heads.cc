@@ -11,7 +11,7 @@ bool is_split_by_heads(const Value& value) { return is_split(value) && value.ran
 Value alibi_slopes(Operation& op) {
   const Value heads = op.values[0];
   if (heads.kind != Value::Kind::number) return unproven(op, heads);
-  if (!heads.local) return Value::tensor(kInvariant, false, 1);
+  if (!heads.count.is_share) return Value::tensor(kInvariant, false, 1);
   op.call = Call::alibi_slopes;
   return Value::tensor(sharded(0), false, 1);
 }

@@ -29,10 +29,10 @@ Reduction read_reduction(const Operation& op, size_t first, size_t keeps) {
   const bool is_flag = op.operands[first]->type == "bool";  // x.var(/*unbiased=*/false)
   if (dims.kind == Value::Kind::number && !is_flag) {
     reduction.over_all = false;
-    reduction.dims = {dims.known};
+    reduction.dims = {dims.count.literal()};
   } else if (dims.kind == Value::Kind::tuple) {
     reduction.over_all = dims.elements.empty();
-    for (const Value& dim : dims.elements) reduction.dims.push_back(dim.known);
+    for (const Value& dim : dims.elements) reduction.dims.push_back(dim.count.literal());
   } else if (!is_flag && op.operands[first]->type.find("ScalarType") == std::string::npos) {
     reduction.over_all = reduction.dims_known = false;
   }

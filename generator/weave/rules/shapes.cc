@@ -4,9 +4,6 @@
 namespace modgen {
 namespace {
 
-/// Prefix of a factor that represents a size read from a tensor.
-constexpr char kOwnSize = '#';
-
 /// A property of a tensor that is the same for every shard of it.
 Value property(Operation& op) { return make_invariant(op.expr->type, false); }
 
@@ -18,13 +15,13 @@ Value find_size(Operation& op) {
   if (!counted) return unproven(op, x);
   Value size = Value::number(is_split(x) && *counted == x.type.dim);
   const int64_t from_front = *dim < 0 && x.rank ? *dim + *x.rank : *dim;
-  if (!size.local) size.factors = std::vector<std::string>{kOwnSize + std::to_string(from_front)};
+  if (!size.count.is_share) size.count = field_count(kOwnSize + std::to_string(from_front));
   return size;
 }
 
 using Sizes = std::vector<std::pair<const Expr*, Value>>;
 
-bool is_own_size(const std::string& factor) { return factor.starts_with(kOwnSize); }
+bool is_own_size(const std::string& field) { return field.starts_with(kOwnSize); }
 
 /// Whether the sizes before dimension `split` were read from different dimensions of tensors. They are assumed to be
 /// the sizes of the viewed value, so that no part of the split dimension can move before it. Their order does not
@@ -32,33 +29,33 @@ bool is_own_size(const std::string& factor) { return factor.starts_with(kOwnSize
 bool keeps_leading(const Sizes& sizes, int64_t split) {
   std::vector<std::string> seen;
   for (int64_t i = 0; i < split; ++i) {
-    const auto& factors = sizes[i].second.factors;
-    if (!factors || factors->size() != 1 || !is_own_size(factors->front())) return false;
-    const bool from_end = factors->front()[1] == '-';
+    const Count::Term* size = sizes[i].second.count.product();
+    if (!size || size->coefficient != 1 || size->fields.size() != 1 || !is_own_size(size->fields[0])) return false;
+    const bool from_end = size->fields[0][1] == '-';
     for (const std::string& other : seen)
-      if (other == factors->front() || (other[1] == '-') != from_end) return false;
-    seen.push_back(factors->front());
+      if (other == size->fields[0] || (other[1] == '-') != from_end) return false;
+    seen.push_back(size->fields[0]);
   }
   return true;
 }
 
 /// The size as a product of config fields; empty if it is not one.
 std::string config_size_text(const Value& size) {
-  return size.factors && std::none_of(size.factors->begin(), size.factors->end(), is_own_size) ? product_text(size)
-                                                                                               : "";
+  const Count::Term* product = size.count.product();
+  return product && std::ranges::none_of(product->fields, is_own_size) ? to_text(*product) : "";
 }
 
 /// Whether the sizes from `split` on multiply to the split dimension, which is the last one. The sizes before them then
 /// cover all dimensions before it, or the view fails on a single process too.
 bool factors_split(const Value& x, const Sizes& sizes, int64_t split) {
   if (x.split_size.empty() || x.type.dim + 1 != x.rank) return false;
-  std::vector<std::string> factors;
+  Count product = literal_count(1);
   for (size_t i = static_cast<size_t>(split); i < sizes.size(); ++i) {
-    if (!sizes[i].second.factors) return false;
-    factors.insert(factors.end(), sizes[i].second.factors->begin(), sizes[i].second.factors->end());
+    const Count::Term* size = sizes[i].second.count.product();
+    if (!size) return false;
+    product.terms = product_of(product, sizes[i].second.count).terms;
   }
-  std::sort(factors.begin(), factors.end());
-  return product_text(factors) == x.split_size;
+  return product_text(product) == x.split_size;
 }
 
 Value number_of_elements(Operation& op) { return Value::number(is_split(op.values[0])); }
@@ -91,7 +88,7 @@ std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::opti
     const bool equal = std::all_of(x.type.parts.begin(), x.type.parts.end(),
                                    [&](const std::string& part) { return part == x.type.parts.front(); });
     const bool apart =
-        equal && split + 1 < rank && sizes[split].second.known == static_cast<int64_t>(x.type.parts.size());
+        equal && split + 1 < rank && sizes[split].second.count.literal() == static_cast<int64_t>(x.type.parts.size());
     if (!apart) {
       op.reject("a view of a value that is " + describe(x) + ": its parts would interleave",
                 "split it with split_with_sizes by the sizes of its parts, or if they are equal view it with "
@@ -102,7 +99,7 @@ std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::opti
   }
   if (!local) {
     // A trailing -1 covers the entire split dimension.
-    const bool kept = x.type.parts.empty() && sizes[split].second.known == -1 && split == rank - 1;
+    const bool kept = x.type.parts.empty() && sizes[split].second.count.literal() == -1 && split == rank - 1;
     if (kept) return split;
     op.reject("a view of a value that is " + describe(x) + ", without a tp-local count at that dimension",
               "mark the number of heads or parts TP_LOCAL: modgen then reads the local count here");
@@ -110,8 +107,8 @@ std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::opti
   }
   if (*local == split) return split;
   // Sizes of 1 before the first dimension do not move elements.
-  const bool only_ones =
-      std::all_of(sizes.begin(), sizes.begin() + *local, [](const auto& size) { return size.second.known == 1; });
+  const bool only_ones = std::all_of(sizes.begin(), sizes.begin() + *local,
+                                     [](const auto& size) { return size.second.count.literal() == 1; });
   if (rank_known && x.type.dim == 0 && x.type.parts.empty() && only_ones) return local;
   op.reject("a view that moves the tp-local count to dimension " + std::to_string(*local) + ", of a value that is " +
                 describe(x),
@@ -142,7 +139,7 @@ Value view(Operation& op) {
   const auto rank = static_cast<int64_t>(sizes.size());
   std::optional<int64_t> local;
   for (int64_t i = 0; i < rank; ++i) {
-    if (!sizes[i].second.local) continue;
+    if (!sizes[i].second.count.is_share) continue;
     if (!is_split(x))
       return op.reject("a view by a tp-local count, of a value that is " + describe(x),
                        "mark the layer that computes it TP_COLWISE, or drop the count's TP_LOCAL");
@@ -152,7 +149,7 @@ Value view(Operation& op) {
   }
   Value result = Value::tensor(kInvariant, x.gradient, rank);
   for (int64_t i = 0; i < rank; ++i)
-    if (sizes[i].second.known == 1) result.ones.push_back(i - rank);
+    if (sizes[i].second.count.literal() == 1) result.ones.push_back(i - rank);
   if (!sizes.empty()) result.last_size = config_size_text(sizes.back().second);
   if (!is_split(x)) return like(result, x.type);
   const bool rank_known = x.rank.has_value();
@@ -180,7 +177,7 @@ Value created(Operation& op) {
   const auto rank = static_cast<int64_t>(sizes.size());
   Value result = Value::tensor(kInvariant, false, rank);
   for (int64_t i = 0; i < rank; ++i)
-    if (sizes[i].known == 1) result.ones.push_back(i - rank);
+    if (sizes[i].count.literal() == 1) result.ones.push_back(i - rank);
   return result;
 }
 
@@ -213,14 +210,14 @@ Value expand(Operation& op) {
   const auto sizes = sizes_from(op, 1);
   const auto rank = static_cast<int64_t>(sizes.size());
   for (int64_t i = 0; !is_split(x) && i < rank; ++i) {
-    if (!sizes[i].second.local) continue;
+    if (!sizes[i].second.count.is_share) continue;
     // One value for all heads becomes one per local head; their gradients add up.
     const bool is_one = std::find(x.ones.begin(), x.ones.end(), i - rank) != x.ones.end();
     if (!is_one || is_partial(x))
       return op.reject("an expansion to a tp-local count, of a value that is " + describe(x) +
                            (is_one ? "" : " and not known to have size 1 there"),
                        "leave that dimension 1, as operations broadcast it; or give it size 1 by a literal in a view");
-    if (std::any_of(sizes.begin() + i + 1, sizes.end(), [](const auto& size) { return size.second.local; }))
+    if (std::any_of(sizes.begin() + i + 1, sizes.end(), [](const auto& size) { return size.second.count.is_share; }))
       return op.reject("an expansion to two tp-local counts: one dimension is split over tp",
                        "mark one count TP_LOCAL");
     if (is_full(x)) op.enter(0);
@@ -230,8 +227,9 @@ Value expand(Operation& op) {
   const auto split = from_end(x);
   if (!split || -*split > rank) return unproven(op, x);
   const Value& size = sizes[rank + *split].second;
-  const auto locals = std::count_if(sizes.begin(), sizes.end(), [](const auto& other) { return other.second.local; });
-  if ((size.known != -1 && !size.local) || locals != size.local) return unproven(op, x);
+  const auto locals =
+      std::count_if(sizes.begin(), sizes.end(), [](const auto& other) { return other.second.count.is_share; });
+  if ((size.count.literal() != -1 && !size.count.is_share) || locals != size.count.is_share) return unproven(op, x);
   return Value::tensor(sharded(*split + rank, x.type.parts), x.gradient, rank);
 }
 
@@ -269,8 +267,8 @@ Value permute(Operation& op) {
   if (is_tensor(x)) x = like(Value::tensor(kInvariant, x.gradient, order.size()), from_front(x.type, order.size()));
   return moved(op, x.rank, [&](int64_t dim) -> std::optional<int64_t> {
     for (size_t i = 0; i < order.size(); ++i) {
-      if (!order[i].second.known) return std::nullopt;
-      const auto from = same_count(x, *order[i].second.known);
+      if (!order[i].second.count.literal()) return std::nullopt;
+      const auto from = same_count(x, *order[i].second.count.literal());
       if (from && *from == dim) return static_cast<int64_t>(i);
     }
     return std::nullopt;

@@ -35,7 +35,7 @@ Value by_slices(Operation& op, const std::vector<Split>& splits, const std::vect
 
 bool has_local_count(const Operation& op) {
   return std::any_of(op.values.begin(), op.values.end(),
-                     [](const Value& value) { return value.kind == Value::Kind::number && value.local; });
+                     [](const Value& value) { return value.kind == Value::Kind::number && value.count.is_share; });
 }
 
 /// causal_conv1d(x, weight, bias)
@@ -47,7 +47,7 @@ Value causal_conv1d(Operation& op) {
 
 /// gated_rms_norm(x, gate, weight, groups, eps)
 Value gated_rms_norm(Operation& op) {
-  if (is_tensor(op.values[0]) && op.values[3].local != is_split(op.values[0]))
+  if (is_tensor(op.values[0]) && op.values[3].count.is_share != is_split(op.values[0]))
     return op.reject("a norm by groups of a value that is " + describe(op.values[0]) +
                          ", with a count of groups that is " + describe(op.values[3]),
                      "split by groups: mark their number TP_LOCAL if and only if the value is split");

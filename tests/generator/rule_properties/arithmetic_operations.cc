@@ -178,8 +178,9 @@ Operand any_number(Sampler& sampler) {
       return sampler.count(sampler.one_of(others), false);
     case 3: {  // a sum of counts
       Operand sum = sampler.variable(12);
-      sum.value.local = sampler.chance(0.5);
-      sum.value.terms = sampler.chance(0.5) ? std::vector<std::string>{"a", "b"} : std::vector<std::string>{"b", "a"};
+      sum.value.count =
+          sampler.chance(0.5) ? sum_of(field_count("a"), field_count("b")) : sum_of(field_count("b"), field_count("a"));
+      sum.value.count.is_share = sampler.chance(0.5);
       return sum;
     }
     default:

@@ -58,8 +58,8 @@ std::vector<Operand> piece_sizes(Sampler& sampler, const Dimension& dimension, c
     for (size_t i = 0; i < parts.size(); ++i) {
       if (i + 1 < parts.size() && sampler.chance(0.25)) {
         Operand run = sampler.variable(evaluate(parts[i]) + evaluate(parts[i + 1]));
-        run.value.local = local;
-        run.value.terms = {parts[i], parts[i + 1]};
+        run.value.count = sum_of(read_product(parts[i]), read_product(parts[i + 1]));
+        run.value.count.is_share = local;
         sizes.push_back(run);
         ++i;
       } else {

@@ -158,9 +158,7 @@ Operand Sampler::literal(int64_t number) {
   Operand operand = variable(number);
   operand.expr.kind = Expr::Kind::literal;
   operand.expr.name = std::to_string(number);
-  operand.value.known = number;
-  if (number > 0) operand.value.factors = std::vector<std::string>();
-  if (number > 1) operand.value.factors->push_back(operand.expr.name);
+  operand.value.count = literal_count(number);
   return operand;
 }
 
@@ -211,22 +209,28 @@ Operand Sampler::option(const std::string& spelling, const std::string& type) {
   return operand;
 }
 
+Count read_product(const std::string& text) {
+  Count product = literal_count(1);
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(" * ", begin), text.size());
+    const std::string factor = text.substr(begin, end - begin);
+    product = product_of(product, read_literal(factor).is_known() ? read_literal(factor) : field_count(factor));
+    begin = end + 3;
+  }
+  return product;
+}
+
 Operand Sampler::count(const std::string& product, bool local) {
   Operand operand = variable(evaluate(product));
   operand.expr.kind = Expr::Kind::field;
-  operand.value.local = local;
-  operand.value.factors.emplace();
-  for (size_t begin = 0; begin < product.size();) {
-    const size_t end = std::min(product.find(" * ", begin), product.size());
-    operand.value.factors->push_back(product.substr(begin, end - begin));
-    begin = end + 3;
-  }
+  operand.value.count = read_product(product);
+  operand.value.count.is_share = local;
   return operand;
 }
 
 Operand Sampler::own_size(int64_t dim, int64_t size) {
   Operand operand = variable(size);
-  operand.value.factors = {{"#" + std::to_string(dim)}};
+  operand.value.count = field_count("#" + std::to_string(dim));
   return operand;
 }
 

@@ -17,6 +17,9 @@ const std::map<std::string, int64_t>& config_fields();
 /// The value of a product of config fields and literals.
 int64_t evaluate(const std::string& product);
 
+/// Reads a product of sizes: "2 * a".
+Count read_product(const std::string& text);
+
 /// A dimension with its global size.
 struct Dimension {
   int64_t size = 1;

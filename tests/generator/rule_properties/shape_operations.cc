@@ -68,7 +68,7 @@ Operand written_size(Sampler& sampler, const Shape& x, const ShardType& type, in
     return sampler.count(text, may_be_local && sampler.chance(0.7));
   if (may_be_local && size % 4 == 0 && sampler.chance(0.5)) {
     Operand share = sampler.variable(size);
-    share.value.local = true;
+    share.value.count.is_share = true;
     return share;
   }
   return sampler.number(size);

@@ -73,7 +73,8 @@ Concrete on_rank(const Operand& operand, int64_t rank, int64_t ranks) {
     const Tensor own = ranks == 1 ? full : value_on_rank(full, operand.type, rank, ranks);
     concrete.tensor = own.clone(at::MemoryFormat::Contiguous).requires_grad_(operand.full.tensor.requires_grad());
   }
-  if (operand.value.kind == Value::Kind::number && operand.value.local) concrete.number /= static_cast<double>(ranks);
+  if (operand.value.kind == Value::Kind::number && operand.value.count.is_share)
+    concrete.number /= static_cast<double>(ranks);
   return concrete;
 }
 
@@ -145,26 +146,22 @@ void check_shape(const Value& claim, const Tensor& full) {
 void check_number(const Value& claim, double full, const std::vector<Concrete>& ranks, const Application& application) {
   const auto count = static_cast<double>(ranks.size());
   for (const Concrete& rank : ranks)
-    if (rank.number != (claim.local ? full / count : full))
+    if (rank.number != (claim.count.is_share ? full / count : full))
       throw Mistake(std::string("a number that is claimed to be ") +
-                    (claim.local ? "tp-local" : "the same on all ranks") + " is " + std::to_string(rank.number) +
-                    " of " + std::to_string(full));
-  const auto product = [&](const std::vector<std::string>& factors) {
-    int64_t result = 1;
-    for (const std::string& factor : factors)
-      result *= factor.starts_with("#") ? application.operands[0].full.tensor.size(std::stoll(factor.substr(1)))
-                                        : evaluate(factor);
-    return static_cast<double>(result);
-  };
-  if (claim.known && static_cast<double>(*claim.known) != full)
-    throw Mistake("a number is claimed to be " + std::to_string(*claim.known) + ", and is " + std::to_string(full));
-  if (claim.factors && product(*claim.factors) != full)
-    throw Mistake("a number is claimed to be " + product_text(*claim.factors) + ", and is " + std::to_string(full));
-  double terms = 0.0;
-  for (const std::string& term : claim.terms) terms += static_cast<double>(evaluate(term));
-  if (!claim.terms.empty() && terms != full)
-    throw Mistake("a number is claimed to be the sum of " + listed_parts(claim.terms) + ", and is " +
-                  std::to_string(full));
+                    (claim.count.is_share ? "tp-local" : "the same on all ranks") + " is " +
+                    std::to_string(rank.number) + " of " + std::to_string(full));
+  if (!claim.count.is_known()) return;
+  double sum = 0.0;
+  std::string text;
+  for (const Count::Term& term : claim.count.terms) {
+    int64_t product = term.coefficient;
+    for (const std::string& field : term.fields)
+      product *= field.starts_with("#") ? application.operands[0].full.tensor.size(std::stoll(field.substr(1)))
+                                        : evaluate(field);
+    sum += static_cast<double>(product);
+    text += (text.empty() ? "" : " + ") + to_text(term);
+  }
+  if (sum != full) throw Mistake("a number is claimed to be " + text + ", and is " + std::to_string(full));
 }
 
 /// Collects the tensors of a result in order, and checks the claims about them.
@@ -370,8 +367,8 @@ std::string describe(const std::string& name, const Application& application) {
       if (!operand.value.ones.empty()) text << ", ones " << listed(operand.value.ones);
     } else if (operand.value.kind == Value::Kind::number) {
       text << operand.expr.name << ' ' << (operand.full.text.empty() ? std::to_string(operand.full.number) : "");
-      if (operand.value.local) text << " local";
-      if (operand.value.factors) text << " = " << product_text(*operand.value.factors);
+      if (operand.value.count.is_share) text << " local";
+      if (operand.value.count.product()) text << " = " << product_text(operand.value.count);
     } else {
       text << operand.expr.name;
     }

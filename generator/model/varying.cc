@@ -1,0 +1,134 @@
+// Fields and parameters that constructors change, so that their value is not the one that was first given.
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "generator/model/family_model.h"
+#include "generator/source/names.h"
+
+namespace modgen {
+namespace {
+
+bool is_object(const Expr& expr) {
+  return expr.kind == Expr::Kind::self ||
+         (expr.kind == Expr::Kind::op && expr.name == "*" && expr.operands.size() == 1 && is_object(expr.operands[0]));
+}
+
+/// Methods that are not const for their result's sake alone: a change through it names them.
+bool is_accessor(std::string_view name) {
+  static constexpr std::array names = {"at", "back", "begin", "data", "end", "front", "get", "top", "value"};
+  return std::ranges::find(names, name) != names.end();
+}
+
+bool returns(const Stmt& statement) {
+  return statement.kind == Stmt::Kind::ret || std::ranges::any_of(statement.then_body, returns) ||
+         std::ranges::any_of(statement.else_body, returns);
+}
+
+class Marker {
+ public:
+  /// `owner` is the function's class, or null.
+  Marker(std::vector<Class>& classes, Class* owner, Function& function)
+      : classes_(classes), owner_(owner), function_(function) {}
+
+  void run() {
+    for (Initializer& initializer : function_.body.initializers) {
+      if (Field* field = find_field(owner_, initializer.name); field && !set_.insert(field).second)
+        field->varies = true;
+      for (Expr& argument : initializer.arguments) look(argument, nullptr);
+    }
+    bool is_certain = function_.is_constructor;
+    for (Stmt& statement : function_.body.statements) {
+      look(statement, is_certain);
+      is_certain = is_certain && !returns(statement);
+    }
+  }
+
+ private:
+  static Field* find_field(Class* owner, const std::string& name) {
+    if (!owner) return nullptr;
+    const auto found = std::ranges::find(owner->fields, name, &Field::name);
+    return found == owner->fields.end() ? nullptr : &*found;
+  }
+
+  /// The class of an object of that C++ type, or of the module that it holds or points to; null if there is none.
+  Class* find_class(std::string_view type) {
+    const std::string_view name = unqualified(type.substr(0, type.find(' ')));
+    const auto found = std::ranges::find_if(
+        classes_, [&](const Class& one) { return one.name == name || (!name.empty() && one.holder == name); });
+    return found == classes_.end() ? nullptr : &*found;
+  }
+
+  /// Looks for changes in a statement. `is_certain`: the constructor runs it once.
+  void look(Stmt& statement, bool is_certain) {
+    const bool binds = statement.kind == Stmt::Kind::declare || statement.kind == Stmt::Kind::range_for;
+    if (binds && statement.binding == Binding::reference && !statement.exprs.empty()) change(statement.exprs[0]);
+    const bool sets = is_certain && statement.kind == Stmt::Kind::expression;
+    for (Expr& expr : statement.exprs) look(expr, sets ? &statement.exprs[0] : nullptr);
+    for (auto* body : {&statement.then_body, &statement.else_body})
+      for (Stmt& inner : *body) look(inner, is_certain && statement.kind == Stmt::Kind::block);
+  }
+
+  /// Looks for changes in an expression. `once`: the assignment that is certain to run once, if it is one.
+  void look(Expr& outer, const Expr* once) {
+    for_each_expr(outer, [&](Expr& expr) {
+      if (expr.body) {
+        Body body = *expr.body;
+        for (Stmt& statement : body.statements) look(statement, false);
+      }
+      const bool counts = expr.kind == Expr::Kind::op && (expr.name == "++" || expr.name == "--");
+      const bool points = expr.kind == Expr::Kind::op && expr.name == "&" && expr.operands.size() == 1;
+      if (expr.operands.empty()) return;
+      if (changes_first(expr) && &expr == once && expr.name == "=")
+        set(expr.operands[0]);
+      else if (changes_first(expr) || counts || points)
+        change(expr.operands[0]);
+      if (!expr.callee) return;
+      if (expr.kind == Expr::Kind::method && expr.callee->changes_object && !expr.callee->of_module &&
+          !is_accessor(expr.name))
+        change(expr.operands[0]);
+      for (const size_t i : expr.callee->changes)
+        if (i < expr.operands.size()) change(expr.operands[i]);
+    });
+  }
+
+  void set(const Expr& target) {
+    const bool is_own = target.kind == Expr::Kind::field && target.operands.empty();
+    Field* field = is_own ? find_field(owner_, target.name) : nullptr;
+    if (!field) return change(target);
+    if (!set_.insert(field).second) field->varies = true;
+  }
+
+  void change(const Expr& target) {
+    if (target.kind == Expr::Kind::field && (target.operands.empty() || is_object(target.operands[0]))) {
+      if (Field* field = find_field(owner_, target.name)) field->varies = true;
+    } else if (target.kind == Expr::Kind::local) {
+      for (Parameter& parameter : function_.parameters)
+        if (parameter.variable == target.variable) parameter.varies = true;
+    } else if (target.kind == Expr::Kind::call || target.kind == Expr::Kind::list || target.name == "?:") {
+      for (const Expr& operand : target.operands) change(operand);  // std::tie(a, b)
+    } else if (!target.operands.empty()) {
+      Class* other = target.kind == Expr::Kind::field ? find_class(target.operands[0].type) : nullptr;
+      if (Field* field = find_field(other, target.name)) field->varies = true;
+      change(target.operands[0]);
+    }
+  }
+
+  std::vector<Class>& classes_;
+  Class* owner_;
+  Function& function_;
+  std::set<const Field*> set_;
+};
+
+}  // namespace
+
+void mark_varying(FamilyModel& family) {
+  for (Class& owner : family.classes)
+    for (Function& function : owner.functions) Marker(family.classes, &owner, function).run();
+  for (Class& inner : family.inner_classes)
+    for (Function& function : inner.functions) Marker(family.classes, nullptr, function).run();
+  for (auto* functions : {&family.functions, &family.friends, &family.instances})
+    for (Function& function : *functions) Marker(family.classes, nullptr, function).run();
+}
+
+}  // namespace modgen
