@@ -104,10 +104,11 @@ void Interpreter::declare(const Stmt& statement) {
     Value value;
     if (statement.type.find("Tensor") == std::string::npos || statement.type.find('<') != std::string::npos)
       value = object_value();
-    const bool is_number = make_invariant(statement.canonical, false).kind == Value::Kind::number;
+    const std::string_view type = statement.canonical, element = type.substr(0, type.find('['));  // of an array
+    const bool is_number = make_invariant(element, false).kind == Value::Kind::number;
     if (is_family_type(family_, statement.canonical))
       value.is_built = true;
-    else if (value.kind == Value::Kind::object && !is_number && !is_value_class(statement.canonical))
+    else if (value.kind == Value::Kind::object && !is_number && !is_value_class(element))
       value = Value::unknown("an object of " + statement.canonical, statement.span);
     if (statement.is_static)
       value = Value::unknown(statement.names[0] + ", which keeps its value between calls", statement.span);

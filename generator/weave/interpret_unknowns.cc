@@ -21,9 +21,10 @@ Value make_batch() {
   return value;
 }
 
-/// Whether a function could change, through an operand of that type, something that the type only refers to.
-bool may_write_through(std::string_view type) {
+/// Whether a function could change, through that operand, something that the operand only refers to.
+bool writes_through(const Expr* operand) {
   static constexpr std::string_view kinds[] = {"iterator<", "std::span<", "std::reference_wrapper<"};
+  const std::string& type = operand->type;
   if (type.find("const ") != std::string_view::npos) return false;
   return type.ends_with("*") ||
          std::ranges::any_of(kinds, [&](std::string_view kind) { return type.find(kind) != std::string_view::npos; });
@@ -103,6 +104,7 @@ std::optional<Value> Interpreter::meet_unknown(const Expr& expr, const std::vect
   for (const Value& value : values)
     if (!unknown) unknown = find_unknown(value);
   if (!unknown) return std::nullopt;
+  if (!is_known_function(expr) && std::ranges::any_of(operands, writes_through)) return fail_to_write_through(expr);
   for (const Value& value : values) {
     const Value* variant = find_variant(value);
     if (!variant) continue;
@@ -115,12 +117,16 @@ std::optional<Value> Interpreter::meet_unknown(const Expr& expr, const std::vect
   return result;
 }
 
+Value Interpreter::fail_to_write_through(const Expr& expr) {
+  return fail(
+      expr.span,
+      "unproven: no rule for " + std::string(unqualified(expr.name)) + ", which may change what its operands refer to",
+      "write it as a loop over the elements");
+}
+
 Value Interpreter::apply_unlisted(const std::string& name, const Expr& expr, const std::vector<const Expr*>& operands,
                                   const std::vector<Value>& values) {
-  for (const Expr* operand : operands)
-    if (may_write_through(operand->type))
-      return fail(expr.span, "unproven: no rule for " + name + ", which may change what its operands refer to",
-                  "write it as a loop over the elements");
+  if (std::ranges::any_of(operands, writes_through)) return fail_to_write_through(expr);
   const std::string called = expr.kind == Expr::Kind::call && expr.callee ? expr.callee->name
                              : name.starts_with(".")                      ? name.substr(1)
                                                                           : name;

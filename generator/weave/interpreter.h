@@ -151,6 +151,8 @@ class Interpreter {
   /// one differs between ranks. Empty if all are known.
   std::optional<Value> meet_unknown(const Expr& expr, const std::vector<const Expr*>& operands,
                                     const std::vector<Value>& values);
+  /// Reports that a function that is not known may change what its operands refer to.
+  Value fail_to_write_through(const Expr& expr);
   /// Calls a library function that is not known, or constructs an object of a class that is not known.
   Value apply_unlisted(const std::string& name, const Expr& expr, const std::vector<const Expr*>& operands,
                        const std::vector<Value>& values);

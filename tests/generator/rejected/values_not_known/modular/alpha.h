@@ -1,6 +1,7 @@
 // Values that nothing is known about, and where they must not go.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <numeric>
@@ -98,6 +99,11 @@ class AlphaLayersImpl : public Module {
     std::vector<int64_t> dims = {0, 0};
     std::iota(dims.begin(), dims.end(), -1);
     return down(up(x).softmax(dims[0]));
+  }
+  Tensor by_generator(const Tensor& x) {
+    std::vector<int> scales(2);
+    std::generate(scales.begin(), scales.end(), std::rand);
+    return down(up(x) * scales[0]);
   }
   Tensor by_gradient(const Tensor& x) { return down(up(x) * x.grad().sum()); }
   Tensor by_layer(const Tensor& x) { return down(up(x) * bag(x).sum()); }
