@@ -109,9 +109,24 @@ class Marker {
       for (const Expr& operand : target.operands) change(operand);  // std::tie(a, b)
     } else if (!target.operands.empty()) {
       Class* other = target.kind == Expr::Kind::field ? find_class(target.operands[0].type) : nullptr;
+      if (other && other->is_config && is_new(target.operands[0])) return;
       if (Field* field = find_field(other, target.name)) field->varies = true;
       change(target.operands[0]);
     }
+  }
+
+  /// Whether `object` is a local object of a function that belongs to no class: it makes a config, of which nothing has
+  /// been read.
+  bool is_new(const Expr& object) const {
+    return !owner_ && object.kind == Expr::Kind::local && declares(function_.body.statements, object.variable);
+  }
+
+  static bool declares(const std::vector<Stmt>& statements, uint32_t variable) {
+    return std::ranges::any_of(statements, [&](const Stmt& statement) {
+      const bool is_own = statement.kind == Stmt::Kind::declare && statement.binding == Binding::value;
+      return (is_own && std::ranges::count(statement.variables, variable) > 0) ||
+             declares(statement.then_body, variable) || declares(statement.else_body, variable);
+    });
   }
 
   std::vector<Class>& classes_;

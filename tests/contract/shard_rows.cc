@@ -86,7 +86,7 @@ std::string type_text(const Value& value, const std::vector<std::string>& names)
     return all;
   }
   if (value.kind == Value::Kind::object) return "I";
-  if (value.kind == Value::Kind::number) return value.local ? "a tp-local count" : "a number";
+  if (value.kind == Value::Kind::number) return value.count.is_share ? "a tp-local count" : "a number";
   const ShardType& type = value.type;
   if (type.kind == ShardType::Kind::invariant) return "I";
   if (type.kind == ShardType::Kind::replicated) return "R";

@@ -84,6 +84,11 @@ class AlphaLayersImpl : public Module {
     const auto most = std::max_element(scales.begin(), scales.end());
     return tp::exit(down, up(tp::enter(x)) * std::clamp(norm, 0.0, 1.0) * *most);
   }
+  Tensor by_array(const Tensor& x) {
+    double scales_of[2];
+    scales_of[0] = 0.5, scales_of[1] = 2.0;
+    return tp::exit(down, up(tp::enter(x)) * scales_of[1]);
+  }
   Tensor by_layers(const Tensor& x) { return tp::exit(down, up(tp::enter(mix(x.unsqueeze(1)).squeeze(1)))); }
   /// What nothing is known about may stay by itself.
   Tensor by_itself(const Tensor& x) {
