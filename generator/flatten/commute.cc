@@ -71,8 +71,10 @@ bool commute(const SideEffects& one, const SideEffects& other) {
 }
 
 bool changes_only(const SideEffects& effects, const std::function<bool(const std::string&)>& chosen) {
-  return !effects.writes.empty() && !effects.writes_everything && !effects.returns &&
-         std::all_of(effects.writes.begin(), effects.writes.end(), chosen) &&
+  return std::any_of(effects.writes.begin(), effects.writes.end(), chosen) && !effects.writes_everything &&
+         !effects.returns &&
+         std::all_of(effects.writes.begin(), effects.writes.end(),
+                     [&](const std::string& name) { return name == kShared || chosen(name); }) &&
          std::all_of(effects.written_variables.begin(), effects.written_variables.end(),
                      [&](const clang::VarDecl* one) { return effects.declared.count(one->getNameAsString()) != 0; });
 }

@@ -35,6 +35,7 @@ Fragment ConstructorInliner::make(size_t level, const clang::CXXConstructorDecl&
   check_returns();
   const Arranged parts = arranged(std::move(parts_), [this](const Part& part) { return rank(part); });
   for (const Misplaced& misplaced : parts.misplaced) reject_misplaced(misplaced);
+  check_guards(parts.statements);
   if (stays) return render(slice, level, {});
 
   const uint32_t end = in_class && has_body ? head_end(constructor) : parameters_end(declared);

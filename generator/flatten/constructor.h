@@ -39,6 +39,7 @@ struct Part {
   std::string field;       // field that it sets; empty if it sets none or several
   std::string registered;  // name that it registers
   SideEffects effects;     // includes the field that it sets
+  bool is_guard = false;   // it declares a variable whose destructor acts at the end of its class's body
   SourceSpan where;
   size_t level = 0;
 };
@@ -138,6 +139,8 @@ class ConstructorInliner {
 
   /// A return in a base's body would end the whole constructor.
   void check_returns();
+  /// A guard that a base's body declares would also cover the statements after that body.
+  void check_guards(const std::vector<Part>& statements);
 
   /// Adds a variable for a parameter of the base's constructor that the body modifies, or that would be evaluated more
   /// than once.

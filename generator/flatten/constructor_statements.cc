@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "generator/flatten/constructor.h"
+#include "generator/flatten/library_effects.h"
 #include "generator/flatten/operands.h"
 #include "generator/resolve/registrations.h"
 #include "generator/source/fixes.h"
@@ -30,6 +31,17 @@ void ConstructorInliner::check_returns() {
                            "let the base's constructor run to its end, or redefine it here without calling it",
                            {{Diagnostic::Severity::note, part.where, "it returns here", "", {}}});
     return;
+  }
+}
+
+void ConstructorInliner::check_guards(const std::vector<Part>& statements) {
+  for (auto guard = statements.begin(); guard != statements.end(); ++guard) {
+    if (!guard->is_guard) continue;
+    const auto later = std::find_if(guard, statements.end(), [&](const Part& one) { return one.level < guard->level; });
+    if (later == statements.end()) continue;
+    return family_.specs().reject(later->where, "this would run before the end of a guard in the base's constructor",
+                                  "put the guard, and what it is for, in a block there",
+                                  {{Diagnostic::Severity::note, guard->where, "the guard", "", {}}});
   }
 }
 
@@ -80,6 +92,7 @@ void ConstructorInliner::add_statement(const clang::Stmt& stmt, SourceSpan slice
   part.where = span(stmt.getSourceRange());
   part.field = assignment.field;
   part.registered = registered_name(&stmt);
+  part.is_guard = leaves_a_guard(stmt);
   if (is_dropped(part.field, level)) {
     const bool is_creation = !assignment.decl->hasInClassInitializer() && initialized_.insert(part.field).second;
     if (!is_creation && part.registered.empty() && !entity_.removed.count(part.field)) reject_overwritten(part);
@@ -171,7 +184,7 @@ bool ConstructorInliner::replaces_value(const Part& inherited, const Part& part,
   lost.writes.erase(part.field);
   const clang::QualType type = assignment.decl->getType();
   const clang::Expr* spelled = assignment.value->IgnoreUnlessSpelledInSource();
-  return lost.is_pure() && !llvm::isa<clang::InitListExpr>(spelled) &&
+  return lost.is_pure() && !lost.throws && !llvm::isa<clang::InitListExpr>(spelled) &&
          (type->isArithmeticType() || type->isEnumeralType() ||
           type_text(spelled->getType(), level) == type_text(type, level));
 }

@@ -10,6 +10,7 @@
 
 #include "generator/flatten/family.h"
 #include "generator/flatten/operands.h"
+#include "generator/flatten/special_members.h"
 #include "generator/source/fixes.h"
 #include "generator/source/slices.h"
 
@@ -22,7 +23,7 @@ class Merge {
 
   MergedMembers make() {
     for (size_t level = entity_.levels.size(); level-- > 0;) merge_level(level);
-    for (size_t level = 1; level < entity_.levels.size(); ++level) check_special_members(level);
+    check_special_members(family_, entity_);
     // Code that reads a constant that was a field has its value inlined.
     std::erase_if(members_, [&](const Member& member) {
       return member.redefines && member.decl && folded_constant(entity_, member.name) == member.decl;
@@ -120,33 +121,6 @@ class Merge {
     for (Member& member : own) {
       const bool is_overload = reintroduced.count(member.name) != 0;
       insert(std::move(member), is_root, is_overload);
-    }
-  }
-
-  /// Rejects members of a base for which C++ treats the base's part of the object separately: copies and comparisons of
-  /// its fields alone, and a destructor that runs after the derived class's.
-  void check_special_members(size_t level) const {
-    for (const clang::CXXMethodDecl* method : record(level).methods()) {
-      const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(method);
-      const bool copies = (constructor && constructor->isCopyOrMoveConstructor()) ||
-                          method->isCopyAssignmentOperator() || method->isMoveAssignmentOperator();
-      const bool compares = method->isDefaulted() && method->isOverloadedOperator() && !copies;
-      const bool destroys = llvm::isa<clang::CXXDestructorDecl>(method);
-      if (!compares && !((copies || destroys) && method->isUserProvided())) continue;
-      for (size_t below = level; below-- > 0;) {
-        const clang::CXXRecordDecl& derived = record(below);
-        const clang::CXXDestructorDecl* destructor = derived.getDestructor();
-        const bool replaces = destroys && destructor && !destructor->isImplicit();
-        if (destroys ? !replaces : derived.field_empty()) continue;
-        family_.specs().reject(
-            entity_.levels[below].symbol->where,
-            destroys ? "C++ runs the base's destructor after this class's, which modgen does not do"
-            : copies ? "C++ copies the fields of this class beside what the base copies, which modgen does not do"
-                     : "C++ compares the base's fields alone here, and flattened, this class's too",
-            destroys ? "do the work in one of the two" : "declare the member in this class, or remove it from the base",
-            {{Diagnostic::Severity::note, token(method->getLocation()), "the base's member", "", {}}});
-        return;
-      }
     }
   }
 

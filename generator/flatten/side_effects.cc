@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "generator/flatten/library_effects.h"
 #include "generator/resolve/core_language.h"
 #include "generator/resolve/registrations.h"
 
@@ -13,18 +14,6 @@ namespace modgen {
 namespace {
 
 bool is_this(const clang::Expr* expr) { return llvm::isa<clang::CXXThisExpr>(expr->IgnoreParenImpCasts()); }
-
-/// Whether a method returns a part of its object and modifies nothing by itself.
-bool is_accessor(llvm::StringRef name) {
-  static constexpr llvm::StringRef names[] = {"at",  "back", "begin", "cbegin", "cend", "data",
-                                              "end", "find", "front", "get",    "ptr",  "value"};
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
-
-bool is_random(llvm::StringRef name) {
-  static constexpr llvm::StringRef words[] = {"rand", "bernoulli", "multinomial", "dropout", "normal", "uniform"};
-  return std::any_of(std::begin(words), std::end(words), [&](llvm::StringRef word) { return name.contains(word); });
-}
 
 class Reader : public clang::RecursiveASTVisitor<Reader> {
  public:
@@ -35,7 +24,13 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     if (const auto* self = llvm::dyn_cast<clang::CXXThisExpr>(expr->getBase()->IgnoreParenImpCasts()))
       seen_as_object_.insert(self);
     if (targets_.count(expr)) return true;
-    if (const std::string field = own_field(expr); !field.empty()) found.reads.insert(field);
+    if (const std::string field = own_field(expr); !field.empty()) {
+      found.reads.insert(field);
+      const auto* member = llvm::dyn_cast<clang::FieldDecl>(expr->getMemberDecl());
+      found.reads_everything |= member && get_reach(member->getType()) == Reach::anything;
+    } else if (expr->isArrow()) {
+      read_through(expr->getBase());
+    }
     if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(expr->getMemberDecl())) read_global(*variable);
     return true;
   }
@@ -50,6 +45,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
   }
   bool VisitVarDecl(clang::VarDecl* variable) {
     if (variable->getDeclName()) found.declared.insert(variable->getNameAsString());
+    if (!llvm::isa<clang::ParmVarDecl>(variable)) run_destructor(variable->getType());
     // The variable may change through this reference.
     const clang::QualType type = variable->getType();
     if (type->isLValueReferenceType() && !type->getPointeeType().isConstQualified() && variable->getInit())
@@ -110,7 +106,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
                    !llvm::isa<clang::IntegerLiteral>(expr->getRHS()->IgnoreParenImpCasts());
     if (!expr->isAssignmentOp()) return true;
     if (expr->getOpcode() == clang::BO_Assign) targets_.insert(expr->getLHS()->IgnoreParens());
-    write(expr->getLHS());
+    assign(*expr->getLHS(), *expr->getRHS());
     return true;
   }
   bool VisitUnaryOperator(clang::UnaryOperator* expr) {
@@ -118,10 +114,16 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     if (expr->getOpcode() == clang::UO_AddrOf && !expr->getType()->isMemberPointerType() &&
         !expr->getSubExpr()->getType().isConstQualified() && !expr->getSubExpr()->getType()->isFunctionType())
       write(expr->getSubExpr());  // it may change through the pointer
+    if (expr->getOpcode() == clang::UO_Deref) read_through(expr->getSubExpr());
+    return true;
+  }
+  bool VisitArraySubscriptExpr(clang::ArraySubscriptExpr* expr) {
+    read_through(expr->getBase());
     return true;
   }
   bool VisitCXXConstructExpr(clang::CXXConstructExpr* construct) {
     write_arguments(*construct->getConstructor(), {construct->getArgs(), construct->getNumArgs()});
+    run_elsewhere(*construct->getConstructor());
     return true;
   }
   bool VisitCallExpr(clang::CallExpr* call) {
@@ -148,8 +150,11 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     if (name != "get" && name != "as_const" && name != "forward")
       write_arguments(*callee, {call->getArgs(), call->getNumArgs()});
     if (is_random(name)) found.writes.insert(kRandom);
-    found.throws |= callee->isNoReturn();
+    found.throws |= callee->isNoReturn() || (callee->isInStdNamespace() && throws_by_name(name));
     follow(*callee);
+    const bool moves = name == "move" && call->getNumArgs() == 1;
+    const bool reads = callee->isInStdNamespace() && (moves || is_reading_algorithm(name));
+    if (!callee->hasBody() || callee->isInStdNamespace()) lend_arguments({call->getArgs(), call->getNumArgs()}, reads);
     return true;
   }
   /// For a node whose effects are not known.
@@ -159,18 +164,6 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
   }
   bool VisitCXXDefaultArgExpr(clang::CXXDefaultArgExpr* argument) { return TraverseStmt(argument->getExpr()); }
   bool VisitCXXDefaultInitExpr(clang::CXXDefaultInitExpr* initial) { return TraverseStmt(initial->getExpr()); }
-  bool VisitCXXUnresolvedConstructExpr(clang::CXXUnresolvedConstructExpr*) {
-    writes_anything();
-    return true;
-  }
-  bool VisitCXXNewExpr(clang::CXXNewExpr*) {
-    writes_anything();
-    return true;
-  }
-  bool VisitCXXDeleteExpr(clang::CXXDeleteExpr*) {
-    writes_anything();
-    return true;
-  }
 
  private:
   static bool is_local(const clang::VarDecl& variable) {
@@ -206,9 +199,12 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
       for (const clang::FunctionDecl* body : bodies) run(*body);
       return;
     }
-    found.throws |= method->getParent()->isInStdNamespace() && (name == "at" || name == "value");
+    found.throws |= method->getParent()->isInStdNamespace() && throws_by_name(name);
     const bool in_place = name.size() > 1 && name.ends_with("_") && !name.ends_with("__");
-    if (in_place || (!method->isConst() && !method->isStatic() && !is_accessor(name))) write(object);
+    const bool is_arrow = object->getType()->isPointerType();
+    if (in_place || (!method->isConst() && !method->isStatic() && !is_accessor(name))) write(object, is_arrow);
+    if (is_arrow) read_through(object);
+    run_elsewhere(*method);
     if (is_random(name)) found.writes.insert(kRandom);
   }
 
@@ -219,36 +215,24 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     const clang::OverloadedOperatorKind kind = call.getOperator();
     if (call.isAssignmentOp() || kind == clang::OO_PlusPlus || kind == clang::OO_MinusMinus) {
       if (kind == clang::OO_Equal) targets_.insert(call.getArg(0)->IgnoreParens());
-      write(call.getArg(0));
+      assign(*call.getArg(0), *call.getArg(call.getNumArgs() - 1));
     }
     if (kind == clang::OO_Call && method) {
       if (method->getParent()->isLambda())
         run(*method);
+      else if (const auto name = range_algorithm(call))
+        lend_arguments({call.getArgs() + 1, call.getNumArgs() - 1}, is_reading_algorithm(*name), true);
       else if (method->getParent()->isInStdNamespace())
         writes_anything();  // std::function
       else
         found.writes.insert(kRandom);  // a module's forward
     }
+    const bool looks_inside =
+        kind == clang::OO_Arrow || kind == clang::OO_Subscript || (kind == clang::OO_Star && call.getNumArgs() == 1);
+    if (looks_inside) read_through(call.getArg(0));
     const llvm::ArrayRef<clang::Expr*> all(call.getArgs(), call.getNumArgs());
     write_arguments(*callee, method ? all.drop_front() : all);
     follow(*callee);
-  }
-
-  /// Whether the parameter is a forwarding reference that does not modify its argument. std::move and similar functions
-  /// do, or let others do so.
-  static bool forwards(const clang::FunctionDecl& callee, unsigned index) {
-    const clang::FunctionDecl* written = &callee;
-    if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&callee))
-      while (const auto inherited = constructor->getInheritedConstructor())
-        written = constructor = inherited.getConstructor();
-    const clang::FunctionDecl* pattern = written->getTemplateInstantiationPattern();
-    if (!pattern) return false;
-    const llvm::StringRef name = callee.getDeclName().isIdentifier() ? callee.getName() : "";
-    if (name == "move" || name == "swap" || name == "exchange") return false;
-    const clang::ParmVarDecl* parameter = pattern->getParamDecl(std::min(index, pattern->getNumParams() - 1));
-    clang::QualType type = parameter->getType();
-    if (const auto* pack = type->getAs<clang::PackExpansionType>()) type = pack->getPattern();
-    return type->isRValueReferenceType() && type->getPointeeType()->isTemplateTypeParmType();
   }
 
   /// Records writes to the arguments that the parameters of `callee` allow it to modify.
@@ -263,6 +247,56 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
                !arguments[index]->isNullPointerConstant(callee.getASTContext(), clang::Expr::NPC_ValueDependentIsNull))
         writes_anything();
     }
+  }
+
+  /// Records what a function of a library may do with the iterators, views and functions that it is passed.
+  void lend_arguments(llvm::ArrayRef<clang::Expr*> arguments, bool reads, bool of_ranges = false) {
+    for (const clang::Expr* argument : arguments) {
+      const clang::QualType type = argument->getType();
+      const auto* record = type->getAsCXXRecordDecl();
+      if (record && record->isLambda()) run(*record->getLambdaCallOperator());
+      if (!record || record->isLambda() || reads || only_reads(type) || type.isConstQualified()) continue;
+      if (of_ranges || get_reach(type) == Reach::anything) write(argument, true);
+    }
+  }
+
+  /// Runs a constructor or method of another object of a spec, whose fields are not this object's.
+  void run_elsewhere(const clang::CXXMethodDecl& method) {
+    const clang::FunctionDecl* definition = nullptr;
+    if (!is_of_spec(*method.getParent()) || !method.getBody(definition)) return;
+    if (!running_.insert(definition).second) return;
+    static const MethodsMeant kAsNamed = [](const clang::CXXMethodDecl& named) {
+      return named.hasBody() ? std::vector<const clang::FunctionDecl*>{&named}
+                             : std::vector<const clang::FunctionDecl*>();
+    };
+    Reader inner(kAsNamed);
+    inner.running_ = running_;
+    inner.functions_ = true;
+    if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(definition))
+      for (const clang::CXXCtorInitializer* init : constructor->inits())
+        if (init->getInit()) inner.TraverseStmt(init->getInit());
+    inner.TraverseStmt(definition->getBody());
+    for (auto* fields : {&inner.found.reads, &inner.found.writes})
+      std::erase_if(*fields, [](const std::string& name) {
+        return name == kRegistry || !(name.starts_with("::") || name.starts_with("<"));
+      });
+    leave(inner.found);
+    add(found, inner.found);
+    running_.erase(definition);
+  }
+
+  void run_destructor(clang::QualType type) {
+    const auto* record = type->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
+    const clang::CXXDestructorDecl* destructor = record && record->hasDefinition() ? record->getDestructor() : nullptr;
+    if (destructor) run_elsewhere(*destructor);
+  }
+
+  /// Drops what concerns only a function's own body.
+  static void leave(SideEffects& effects) {
+    effects.read_variables.clear();
+    effects.written_variables.clear();
+    effects.declared.clear();
+    effects.captures = effects.returns = false;
   }
 
   /// Runs the function's body if it is in a spec or a lambda. Its local variables do not count.
@@ -283,83 +317,134 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     inner.TraverseStmt(const_cast<clang::Stmt*>(body));
     SideEffects& inner_effects = inner.found;
     const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(definition);
-    if (!method || !method->getParent()->isLambda()) {  // a lambda's captured variables are the caller's
-      inner_effects.read_variables.clear();
-      inner_effects.written_variables.clear();
+    if (method && method->getParent()->isLambda()) {  // its captured variables are the caller's
+      found.read_variables.insert(inner_effects.read_variables.begin(), inner_effects.read_variables.end());
+      found.written_variables.insert(inner_effects.written_variables.begin(), inner_effects.written_variables.end());
     }
-    inner_effects.declared.clear();
-    inner_effects.captures = inner_effects.returns = false;
+    leave(inner_effects);
     add(found, inner_effects);
   }
 
-  /// Records that `expr`, or the object that it is part of or refers to, changes.
-  void write(const clang::Expr* expr) {
+  /// Records a read of what `expr` points to, holds or views.
+  void read_through(const clang::Expr* expr) {
+    expr = expr->IgnoreUnlessSpelledInSource()->IgnoreParens();
+    const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(expr);
+    const auto* variable = name ? llvm::dyn_cast<clang::VarDecl>(name->getDecl()) : nullptr;
+    // What a local variable refers to has been read by its initializer.
+    if (is_this(expr) || (variable && is_local(*variable) && !llvm::isa<clang::ParmVarDecl>(variable))) return;
+    const auto* call = llvm::dyn_cast<clang::CallExpr>(expr);
+    const auto* method = llvm::dyn_cast<clang::CXXMemberCallExpr>(expr);
+    if (method && !is_this(method->getImplicitObjectArgument())) read_through(method->getImplicitObjectArgument());
+    for (unsigned index = 0; call && index < call->getNumArgs(); ++index) read_through(call->getArg(index));
+    if (call && (method || call->getNumArgs() > 0)) return;
+    const Reach reach = get_reach(expr->getType());
+    found.reads_everything |= reach == Reach::anything;
+    if (reach == Reach::shared) found.reads.insert(kShared);
+  }
+
+  void assign(const clang::Expr& target, const clang::Expr& value) {
+    write(&target);
+    // From here on, a variable may lead to what the value leads to.
+    const bool is_name = llvm::isa<clang::DeclRefExpr>(target.IgnoreParenImpCasts());
+    if (is_name && &target != &value && get_reach(target.getType()) == Reach::anything) write(&value, true);
+  }
+
+  /// Records that what an object of that type points to, holds or views changes.
+  void write_through(clang::QualType type) {
+    const Reach reach = get_reach(type);
+    if (reach == Reach::anything) writes_anything();
+    if (reach == Reach::shared) found.writes.insert(kShared);
+  }
+
+  /// Records that `expr`, or the object that it is part of or refers to, changes; with `inside`, what it points to,
+  /// holds or views.
+  void write(const clang::Expr* expr, bool inside = false) {
     expr = expr->IgnoreParenImpCasts();
     if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(expr)) {
+      const clang::QualType type = member->getMemberDecl()->getType();
+      if (inside || type->isReferenceType()) write_through(type);
       if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(member->getMemberDecl())) {
         found.writes.insert("::" + variable->getNameAsString());
       } else if (is_this(member->getBase())) {
         found.writes.insert(member->getMemberDecl()->getNameAsString());
       } else {
-        write(member->getBase());
+        write(member->getBase(), member->isArrow());
       }
     } else if (const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(expr)) {
-      write_variable(*name);
+      write_variable(*name, inside);
     } else if (const auto* subscript = llvm::dyn_cast<clang::ArraySubscriptExpr>(expr)) {
-      write(subscript->getBase());
+      write(subscript->getBase(), true);
     } else if (const auto* op = llvm::dyn_cast<clang::CXXOperatorCallExpr>(expr)) {
-      write(op->getArg(0));
+      write(op->getArg(0), true);
     } else if (const auto* method = llvm::dyn_cast<clang::CXXMemberCallExpr>(expr)) {
       if (is_this(method->getImplicitObjectArgument())) return writes_anything();
-      write(method->getImplicitObjectArgument());
+      write(method->getImplicitObjectArgument(), true);
     } else if (const auto* call = llvm::dyn_cast<clang::CallExpr>(expr)) {
-      if (!call->isGLValue()) return;
-      for (const clang::Expr* argument : call->arguments()) write(argument);
+      if (!call->isGLValue() && (!inside || get_reach(call->getType()) == Reach::itself)) return;
+      const clang::FunctionDecl* callee = call->getDirectCallee();
+      const bool is_of_library = callee && (!callee->hasBody() || callee->isInStdNamespace());
+      if (!is_of_library || call->getNumArgs() == 0) writes_anything();
+      for (const clang::Expr* argument : call->arguments()) write(argument, true);
     } else if (const auto* choice = llvm::dyn_cast<clang::AbstractConditionalOperator>(expr)) {
-      write(choice->getTrueExpr());
-      write(choice->getFalseExpr());
+      write(choice->getTrueExpr(), inside);
+      write(choice->getFalseExpr(), inside);
     } else if (const auto* cast = llvm::dyn_cast<clang::CastExpr>(expr)) {
-      write(cast->getSubExpr());
+      write(cast->getSubExpr(), inside);
     } else if (const auto* unary = llvm::dyn_cast<clang::UnaryOperator>(expr)) {
       if (is_this(unary->getSubExpr())) return writes_anything();
-      write(unary->getSubExpr());
+      write(unary->getSubExpr(), inside || unary->getOpcode() == clang::UO_Deref);
     } else if (const auto* binary = llvm::dyn_cast<clang::BinaryOperator>(expr)) {
-      if (binary->isAssignmentOp()) write(binary->getLHS());
+      const bool is_pointer = binary->getType()->isPointerType();
+      if (binary->isAssignmentOp() || is_pointer) write(binary->getLHS(), inside);
+      if (binary->getOpcode() == clang::BO_Comma || is_pointer) write(binary->getRHS(), inside);
     } else if (const auto* construct = llvm::dyn_cast<clang::CXXConstructExpr>(expr)) {
-      // A copied handle refers to the same object.
-      if (construct->getNumArgs() == 1 && construct->getConstructor()->isCopyOrMoveConstructor())
-        write(construct->getArg(0));
+      // A copied handle refers to the same object, and a view to what it is made of.
+      const bool copies = construct->getNumArgs() == 1 && construct->getConstructor()->isCopyOrMoveConstructor();
+      if (copies || get_reach(construct->getType()) == Reach::anything)
+        for (const clang::Expr* argument : construct->arguments()) write(argument, inside);
+    } else if (const auto* list = llvm::dyn_cast<clang::InitListExpr>(expr)) {
+      if (get_reach(list->getType()) == Reach::anything)
+        for (const clang::Expr* element : list->inits()) write(element, inside);
     } else if (const auto* temporary = llvm::dyn_cast<clang::MaterializeTemporaryExpr>(expr)) {
-      write(temporary->getSubExpr());
+      write(temporary->getSubExpr(), inside);
     } else if (const auto* temporary = llvm::dyn_cast<clang::CXXBindTemporaryExpr>(expr)) {
-      write(temporary->getSubExpr());
+      write(temporary->getSubExpr(), inside);
     } else if (llvm::isa<clang::CXXThisExpr>(expr)) {
       writes_anything();
     }
   }
 
-  void write_variable(const clang::DeclRefExpr& name) {
+  void write_variable(const clang::DeclRefExpr& name, bool inside) {
     const auto* variable = llvm::dyn_cast<clang::VarDecl>(name.getDecl());
     if (const auto* binding = llvm::dyn_cast<clang::BindingDecl>(name.getDecl())) {
       const auto* decomposed = llvm::dyn_cast<clang::VarDecl>(binding->getDecomposedDecl());
-      if (decomposed && decomposed->getInit()) write(decomposed->getInit());
+      if (decomposed && decomposed->getInit()) write(decomposed->getInit(), inside);
       return;
     }
     if (!variable) return;
+    const clang::QualType type = variable->getType();
     if (!is_local(*variable)) {
       found.writes.insert("::" + variable->getNameAsString());
+      if (inside || type->isReferenceType()) write_through(type);
       return;
     }
-    if (!found.written_variables.insert(variable).second) return;
+    found.written_variables.insert(variable);
+    if (llvm::isa<clang::ParmVarDecl>(variable)) {
+      if (inside) write_through(type.getNonReferenceType());
+      return;
+    }
+    if (!followed_.insert({variable, inside}).second) return;
     // A reference or a handle: its source changes, too.
-    const bool is_value = variable->getType()->isArithmeticType() || variable->getType()->isEnumeralType();
-    if (!is_value && variable->getInit() && !llvm::isa<clang::ParmVarDecl>(variable)) write(variable->getInit());
+    const bool is_value = type->isArithmeticType() || type->isEnumeralType();
+    if (!is_value && variable->getInit()) write(variable->getInit(), inside);
   }
 
   const MethodsMeant& meant_;
   std::set<const clang::Expr*> targets_;
   std::set<const clang::CXXThisExpr*> seen_as_object_;
   std::set<const clang::FunctionDecl*> running_;
+  // Variables whose initializers, or what these lead to, are recorded as changed.
+  std::set<std::pair<const clang::VarDecl*, bool>> followed_;
   int lambdas_ = 0;
   bool functions_ = false;
 };

@@ -20,11 +20,14 @@ namespace modgen {
 
 inline constexpr const char* kRegistry = "<registry>";
 inline constexpr const char* kRandom = "<random>";
+inline constexpr const char* kShared = "<shared>";
 
 /// Conservative: code that cannot be followed reads and modifies everything.
 struct SideEffects {
   // Fields of the object itself by name. In addition: "<registry>", the order in which register_module and similar
-  // functions register; "<random>", the RNG state; and "::name" for a variable that outlives the call.
+  // functions register; "<random>", the RNG state; "<shared>", objects of libraries that several names may refer to;
+  // and
+  // "::name" for a variable that outlives the call.
   std::set<std::string> reads, writes;
   bool reads_everything = false, writes_everything = false;
   bool throws = false;  // it has code that throws

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "generator/flatten/family.h"
+#include "generator/flatten/library_effects.h"
 #include "generator/flatten/operands.h"
 #include "generator/source/slices.h"
 
@@ -22,7 +23,9 @@ struct SuperCall {
   const clang::CXXMethodDecl* callee;
   SourceSpan qualifier;  // `AlphaImpl::`
   SourceSpan name;
-  size_t level;  // level of the callee
+  size_t level;                         // level of the callee
+  const clang::Expr* object = nullptr;  // as written; null if it is left out
+  bool is_on_this() const { return !object || llvm::isa<clang::CXXThisExpr>(object->IgnoreParenImpCasts()); }
 };
 
 class Finder : public clang::RecursiveASTVisitor<Finder> {
@@ -41,7 +44,8 @@ class Finder : public clang::RecursiveASTVisitor<Finder> {
   bool VisitCallExpr(clang::CallExpr* call) {
     const clang::Expr* callee = call->getCallee()->IgnoreParenImpCasts();
     if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(callee); member && member->hasQualifier())
-      add(*call, *member->getMemberDecl(), member->getQualifierLoc(), member->getMemberLoc());
+      add(*call, *member->getMemberDecl(), member->getQualifierLoc(), member->getMemberLoc(),
+          member->isImplicitAccess() ? nullptr : member->getBase());
     if (const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(callee); name && name->hasQualifier())
       add(*call, *name->getDecl(), name->getQualifierLoc(), name->getLocation());
     const clang::FunctionDecl* function = call->getDirectCallee();
@@ -53,13 +57,13 @@ class Finder : public clang::RecursiveASTVisitor<Finder> {
 
  private:
   void add(const clang::CallExpr& call, const clang::ValueDecl& callee, clang::NestedNameSpecifierLoc qualifier,
-           clang::SourceLocation name) {
+           clang::SourceLocation name, const clang::Expr* object = nullptr) {
     const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&callee);
     const auto level = find_level(callee);
     if (!method || !level) return;
     const auto& manager = family_.specs().manager();
     calls.push_back({&call, method, family_.parsed().span(manager, qualifier.getSourceRange()),
-                     family_.parsed().token(manager, name), *level});
+                     family_.parsed().token(manager, name), *level, object});
   }
 
   std::optional<size_t> find_level(const clang::ValueDecl& member) const {
@@ -147,7 +151,8 @@ class SuperCalls {
     }
     const clang::FunctionDecl* definition = nullptr;
     const clang::Stmt* body = call.callee->getBody(definition);
-    if (!body || call.callee->isTemplateInstantiation() || call.callee->isStatic()) return keep(call, site);
+    if (!body || call.callee->isTemplateInstantiation() || call.callee->isStatic() || !call.is_on_this())
+      return keep(call, site);
     const SideEffects effects = find_side_effects(body, meant_);
     if (const auto bound = bind(call, site, *definition, effects)) {
       if (auto text = as_expression(call, site, *definition, *body, *bound)) return std::move(*text);
@@ -274,6 +279,7 @@ class SuperCalls {
         definition.getReturnType()->isReferenceType() == site.function.getReturnType()->isReferenceType() &&
         type_text(definition.getReturnType(), call.level) == type_text(site.function.getReturnType(), site.level);
     if (!bound.can_repeat || !(is_statement || is_returned) || has_static_variable(body)) return std::nullopt;
+    if (is_statement && leaves_a_guard(body)) return std::nullopt;
     // The names of the body's variables must be free in the caller.
     const SourceSpan caller = span(site.code.getSourceRange());
     std::set<std::string> around = words_in(family_, caller);
@@ -347,9 +353,8 @@ class SuperCalls {
         std::find_if(kept_.begin(), kept_.end(), [&](const KeptMethod& one) { return one.origin == call.callee; });
     Fragment used;
     if (known != kept_.end()) {
-      used.add(
-          (site.names.count(known->name) || site.arguments.hidden.count(known->name) ? "this->" : "") + known->name,
-          qualified);
+      const bool is_hidden = site.names.count(known->name) || site.arguments.hidden.count(known->name);
+      used.add((is_hidden && !call.object ? "this->" : "") + known->name, qualified);
       return {qualified, used};
     }
     const std::string name = kept_name(*call.callee, site);

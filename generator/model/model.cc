@@ -11,6 +11,7 @@
 #include <map>
 
 #include "generator/flatten/family.h"
+#include "generator/model/body_reader.h"
 #include "generator/model/read_body.h"
 #include "generator/resolve/registrations.h"
 #include "generator/resolve/specs.h"
@@ -188,6 +189,8 @@ class ModelReader {
     field.is_plain = is_plain(decl.getType());
     field.is_const = decl.getType().isConstQualified() || decl.getType()->isReferenceType();
     field.where = token(decl.getLocation());
+    const clang::Expr* initial = decl.hasInClassInitializer() ? decl.getInClassInitializer() : nullptr;
+    field.is_initially_shared = initial && reads_object(*initial);
     field.text.slice = owns_text ? slice : SourceSpan{slice.file, slice.end, slice.end};
     std::vector<Edit> edits;
     field.annotations = read_annotations(decl, edits);

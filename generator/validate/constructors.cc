@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "generator/flatten/base_call.h"
+#include "generator/flatten/library_effects.h"
 #include "generator/flatten/side_effects.h"
 #include "generator/resolve/registrations.h"
 
@@ -325,20 +326,21 @@ class Constructors {
     return callee && callee->getDeclName().isIdentifier() && callee->getQualifiedNameAsString() == "modular::remove";
   }
 
-  /// Whether a return in `first`, of a base's constructor, would skip `second`, of a constructor that C++ continues
-  /// with.
-  static bool ends_before(const Effect& first, const Effect& second) {
-    return first.statement && first.effects.returns && second.statement &&
-           second.scope->context.level < first.scope->context.level;
+  /// Whether `second` is a statement of a constructor that C++ continues with after that of `first`, a statement.
+  static bool is_after_base(const Effect& first, const Effect& second) {
+    return first.statement && second.statement && second.scope->context.level < first.scope->context.level;
   }
 
   std::optional<Match::Difference> misplaced(const clang::CXXConstructorDecl& flattened) const {
     for (size_t later = 0; later < order_.size(); ++later)
       for (size_t earlier = 0; earlier < later; ++earlier) {
         const Effect &first = effects_[order_[earlier]], &second = effects_[order_[later]];
-        if (ends_before(first, second))
+        if (is_after_base(first, second) && first.effects.returns)
           return Match::Difference{second.statement->getBeginLoc(),
                                    "this would not run where a base's constructor returns early"};
+        if (is_after_base(first, second) && leaves_a_guard(*first.statement))
+          return Match::Difference{second.statement->getBeginLoc(),
+                                   "this would run before the end of a guard in a base's constructor"};
         if (order_[earlier] < order_[later]) continue;
         if (first.again || second.again || commute(first.effects, second.effects)) continue;
         const auto name = [&](const Effect& effect) {

@@ -364,6 +364,8 @@ const clang::CXXMethodDecl* Match::super_callee(const clang::CallExpr& call, con
   const auto* method = llvm::dyn_cast_or_null<clang::CXXMethodDecl>(call.getDirectCallee());
   const clang::NestedNameSpecifier* named = method ? qualifier(*call.getCallee()) : nullptr;
   if (!named || !named->getAsType()) return nullptr;
+  const auto* member = dyn_cast<clang::MemberExpr>(call.getCallee()->IgnoreParenImpCasts());
+  if (member && !isa<clang::CXXThisExpr>(member->getBase()->IgnoreParenImpCasts())) return nullptr;
   const Symbol* symbol = counterparts_.family().specs().symbol(method->getParent());
   const auto& levels = scope.context.entity->levels;
   return symbol && std::any_of(levels.begin(), levels.end(), [&](const Level& one) { return one.symbol == symbol; })

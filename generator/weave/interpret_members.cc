@@ -5,6 +5,7 @@
 
 #include "generator/weave/interpreter.h"
 #include "generator/weave/partition.h"
+#include "generator/weave/second_names.h"
 
 namespace modgen {
 namespace {
@@ -98,7 +99,22 @@ Value Interpreter::evaluate_plain_field(const Expr& expr, const ModuleNode& owne
   return value;
 }
 
+std::optional<Value> Interpreter::find_shared(const Expr& expr, const ModuleNode& owner, const Field& field) {
+  const auto [known, is_new] = shared_.try_emplace(&field);
+  if (is_new) known->second = modgen::find_shared(family_, *owner.type, field);
+  const std::optional<SourceSpan>& where = known->second;
+  if (!where || !is_split_inside(root_)) return std::nullopt;
+  report(expr.span, "unproven: " + field.name + " keeps what may be a tensor or module that has another name, too",
+         "read that by its own name, as in up->weight", {{false, *where, "it is stored here", "", {}}});
+  return Value::failure();
+}
+
 Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
+  if (child.parent && child.parent->type)
+    if (const auto shared = find_shared(expr, *child.parent, *child.field)) return *shared;
+  if (is_second_name(child) && is_split_inside(root_))
+    return fail(expr.span, "unproven: " + child.path + " is a module that has another name, too",
+                "read it by the member that it was made for");
   if (child.is_module()) {
     const bool is_split_list =
         child.kind == ModuleNode::Kind::list && find_stage_position(child, stacks_).kind == AnnotationKind::pp_split;

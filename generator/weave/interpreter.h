@@ -204,6 +204,8 @@ class Interpreter {
   Value evaluate_local(const Expr& expr);
   Value evaluate_field(const Expr& expr);
   Value evaluate_child(const Expr& expr, const ModuleNode& child);
+  /// Reports that `owner` keeps a tensor or module in `field` that may be split under another name; empty if not.
+  std::optional<Value> find_shared(const Expr& expr, const ModuleNode& owner, const Field& field);
   Value evaluate_member(const Expr& expr, const Value& object_value);
   /// Evaluates a field of `owner`'s class that holds neither a tensor nor a module.
   Value evaluate_plain_field(const Expr& expr, const ModuleNode& owner);
@@ -310,6 +312,7 @@ class Interpreter {
   uint64_t versions_ = 0;
   std::map<std::tuple<uint32_t, const Expr*, const Function*>, uint32_t> contexts_;  // never iterated
   std::map<std::pair<uint32_t, const Expr*>, uint32_t> allocations_;                 // never iterated
+  std::map<const Field*, std::optional<SourceSpan>> shared_;                         // as found by find_shared
   std::set<uint32_t> saved_for_backward_;  // allocations that backward may read
   int statements_ = 0;
   std::vector<std::pair<const Function*, const ModuleNode*>> active_;  // calls, outermost first

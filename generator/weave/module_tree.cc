@@ -10,10 +10,6 @@ std::string unquoted(const std::string& literal) {
   return literal.size() >= 2 && literal.front() == '"' ? literal.substr(1, literal.size() - 2) : literal;
 }
 
-bool is_own_field(const Expr& expr, std::string_view name) {
-  return expr.kind == Expr::Kind::field && expr.operands.empty() && expr.name == name;
-}
-
 void collect_statements(const std::vector<Stmt>& statements, std::vector<const Stmt*>& out) {
   for (const Stmt& statement : statements) {
     out.push_back(&statement);
@@ -275,6 +271,10 @@ Size trace(const ModuleNode& node, const Expr& expr, int depth) {
 }
 
 }  // namespace
+
+bool is_own_field(const Expr& expr, std::string_view name) {
+  return expr.kind == Expr::Kind::field && expr.operands.empty() && expr.name == name;
+}
 
 const Annotation* find_annotation(const std::vector<Annotation>& annotations, AnnotationKind kind) {
   const auto found =

@@ -13,6 +13,8 @@
 
 namespace modgen {
 
+/// Whether `expr` is the member `name` of `this`.
+bool is_own_field(const Expr& expr, std::string_view name);
 const Annotation* find_annotation(const std::vector<Annotation>& annotations, AnnotationKind kind);
 const Function* find_method(const Class& owner, std::string_view name, size_t arguments);
 

@@ -77,6 +77,8 @@ class Planner {
     if (node.kind == Kind::linear || node.kind == Kind::embedding) split(node, "weight");
     if (node.kind == Kind::linear && may_have_bias(node)) split(node, "bias");
     if (node.kind == Kind::parameter || node.kind == Kind::buffer) split(node, "");
+    if (node.kind == Kind::module && node.holds_parameters())
+      for (const char* parameter : {"weight", "bias"}) hold(node, node.path_to(parameter), {});
     for (const Annotation& annotation : annotations) {
       if (annotation.kind == AnnotationKind::tied_to && annotation.arguments.size() == 1)
         tie(annotation, node.kind == Kind::parameter ? TiedParameter{&node, node.path} : find_tied(node, "weight"),
@@ -104,8 +106,10 @@ class Planner {
   /// Adds the tensor-parallel split of a layer's parameter, or of the parameter or buffer `layer` itself.
   void split(const ModuleNode& layer, const std::string& parameter) {
     const Partition partition = find_partition(layer, parameter);
+    const std::string path = parameter.empty() ? layer.path : layer.path_to(parameter);
+    hold(layer, path, partition);
     if (!partition.dim) return;
-    EntryPlan::Split split{parameter.empty() ? layer.path : layer.path_to(parameter), *partition.dim, {}};
+    EntryPlan::Split split{path, *partition.dim, {}};
     for (const Size& part : partition.parts) {
       const Count::Term* product = part.count.product();
       divide(product ? part : Size(), layer.field->where, "a part of " + layer.path, counts_);
@@ -121,6 +125,55 @@ class Planner {
     // Alternatives of a OneOf may have parameters of the same name.
     if (std::ranges::find(plan_.tensor_splits, split) == plan_.tensor_splits.end())
       plan_.tensor_splits.push_back(std::move(split));
+  }
+
+  struct Held {
+    std::string path;
+    std::string layout;  // for messages
+    const ModuleNode* layer;
+  };
+
+  /// The alternative of `choice`, a OneOf, that `node` belongs to.
+  static std::string alternative_of(const ModuleNode& node, const ModuleNode& choice) {
+    const ModuleNode* at = &node;
+    while (at->parent != &choice) at = at->parent;
+    return at->type ? at->type->holder : at->library_class;
+  }
+
+  /// Reports a parameter of two modules, such as the alternatives of a OneOf, that they split differently: the plan has
+  /// one row for its name.
+  void hold(const ModuleNode& layer, const std::string& path, const Partition& partition) {
+    Held held{path, describe(Value::tensor(to_type(partition), false, std::nullopt)), &layer};
+    const auto other = std::ranges::find_if(held_, [&](const Held& one) { return is_same_name(one.path, path); });
+    const auto* const before = other == held_.end() ? nullptr : &*other;
+    if (before && before->layout != held.layout) {
+      const ModuleNode* choice = layer.parent;
+      while (choice && (choice->kind != Kind::one_of || !is_below(*before->layer, *choice))) choice = choice->parent;
+      const std::string name = choice ? path.substr(choice->path.size() + 1) : path;
+      report(findings_, choice ? choice->field->where : layer.field->where,
+             name + " is " + before->layout + (choice ? " in " + alternative_of(*before->layer, *choice) : "") +
+                 ", and " + held.layout + (choice ? " in " + alternative_of(layer, *choice) : " here") +
+                 ": the plan splits a parameter of one name in one way",
+             "annotate both the same way, or register them under different names");
+    }
+    held_.push_back(std::move(held));
+  }
+
+  static bool is_below(const ModuleNode& node, const ModuleNode& ancestor) {
+    const ModuleNode* at = &node;
+    while (at && at != &ancestor) at = at->parent;
+    return at != nullptr;
+  }
+
+  /// Whether two paths may name one parameter; "*" stands for any component.
+  static bool is_same_name(std::string_view one, std::string_view other) {
+    while (!one.empty() && !other.empty()) {
+      const std::string_view a = one.substr(0, one.find('.')), b = other.substr(0, other.find('.'));
+      if (a != b && a != "*" && b != "*") return false;
+      one.remove_prefix(std::min(a.size() + 1, one.size()));
+      other.remove_prefix(std::min(b.size() + 1, other.size()));
+    }
+    return one.empty() && other.empty();
   }
 
   void add_counts(const ModuleNode& node) {
@@ -233,6 +286,7 @@ class Planner {
   const ModuleNode& root_;
   std::vector<Finding>& findings_;
   const Stacks stacks_;
+  std::vector<Held> held_;  // parameters and buffers so far
   EntryPlan plan_;
   std::set<std::string> vocabularies_, counts_;  // fields that are split by vocabulary, and by heads or within parts
 };

@@ -3,13 +3,23 @@
 // checks, or changes what the body reads. A super call in braces is evaluated before what follows it.
 #pragma once
 
+#include <algorithm>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/model/model.h"
 
 namespace modular::beta {
+
+inline int64_t beta_count = 0;
+
+/// Counts its objects.
+struct BetaCounter {
+  BetaCounter() { ++beta_count; }
+};
 
 class BetaTextImpl : public Module {
  public:
@@ -56,5 +66,47 @@ class BetaCountImpl : public Module {
   int64_t second;
 };
 TORCH_MODULE(BetaCount);
+
+/// Calls the base's method of two objects.
+struct BetaLabel {
+  std::string text = "a";
+
+  std::string shown() const { return text + "!"; }
+
+  std::string both(const BetaLabel& other) const { return text + other.inherited_shown(); }
+
+ private:
+  std::string inherited_shown() const { return text; }
+};
+
+/// Reads what the base's body sets.
+class BetaLedImpl : public Module {
+ public:
+  BetaLedImpl() : values(3), pointer(&pointed), reference(referred) {
+    std::iota(values.begin(), values.end(), 2.0);
+    std::replace(names.begin(), names.end(), std::string("a"), std::string("b"));
+    *pointer = 5;
+    reference = 6;
+    const BetaCounter counter;
+    last = values[2];
+    name = names[0];
+    twice = pointed * 2;
+    thrice = referred * 3;
+    counted = beta_count;
+  }
+
+  std::vector<double> values;
+  std::vector<std::string> names = {"a"};
+  int64_t pointed = 1;
+  int64_t referred = 1;
+  int64_t* pointer;
+  int64_t& reference;
+  double last;
+  std::string name;
+  int64_t twice;
+  int64_t thrice;
+  int64_t counted;
+};
+TORCH_MODULE(BetaLed);
 
 }  // namespace modular::beta

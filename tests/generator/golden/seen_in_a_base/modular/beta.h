@@ -40,4 +40,24 @@ class BetaCountImpl : public alpha::AlphaCountImpl {
 };
 TORCH_MODULE(BetaCount);
 
+/// Calls the base's method of two objects.
+struct BetaLabel : alpha::AlphaLabel {
+  std::string shown() const { return text + "!"; }
+  std::string both(const BetaLabel& other) const { return AlphaLabel::shown() + other.AlphaLabel::shown(); }
+};
+
+/// Reads what the base's body sets.
+class BetaLedImpl : public alpha::AlphaLedImpl {
+ public:
+  BetaLedImpl()
+      : last(values[2]), name(names[0]), twice(pointed * 2), thrice(referred * 3), counted(alpha::alpha_count) {}
+
+  double last;
+  std::string name;
+  int64_t twice;
+  int64_t thrice;
+  int64_t counted;
+};
+TORCH_MODULE(BetaLed);
+
 }  // namespace modular::beta

@@ -20,8 +20,14 @@ class AlphaLayersImpl : public Module {
         down(register_module("down", linear(config.inner_size, config.hidden_size, false))),
         num_heads(config.num_heads),
         few_heads(config.num_heads),
-        half_heads(config.num_heads * 0.5) {
+        half_heads(config.num_heads * 0.5),
+        referred_heads(config.num_heads),
+        pointed_heads(config.num_heads) {
     few_heads -= 2;
+    int64_t& referred = referred_heads;
+    referred -= 2;
+    int64_t* pointed = &pointed_heads;
+    *pointed -= 2;
   }
 
   Tensor counted(const Tensor& x) {
@@ -48,6 +54,8 @@ class AlphaLayersImpl : public Module {
   TP_LOCAL int64_t num_heads;
   TP_LOCAL int64_t few_heads;
   TP_LOCAL int64_t half_heads;
+  TP_LOCAL int64_t referred_heads;
+  TP_LOCAL int64_t pointed_heads;
 };
 TORCH_MODULE(AlphaLayers);
 

@@ -19,6 +19,11 @@ struct AlphaCopied {
   double x = 1.0;
 };
 
+struct AlphaOrdered {
+  double x = 1.0;
+  bool operator==(const AlphaOrdered& other) const { return x + 1.0 > other.x; }
+};
+
 class AlphaLoggedImpl : public Module {
  public:
   AlphaLoggedImpl() = default;

@@ -14,6 +14,15 @@ struct BetaCopied : alpha::AlphaCopied {
   double y = 2.0;
 };
 
+struct BetaConstructed : alpha::AlphaCopied {
+  explicit BetaConstructed(double first) { x = first; }
+};
+
+struct BetaOrdered : alpha::AlphaOrdered {
+  double y = 2.0;
+  bool operator==(const BetaOrdered& other) const = default;
+};
+
 class BetaLoggedImpl : public alpha::AlphaLoggedImpl {
  public:
   using AlphaLoggedImpl::AlphaLoggedImpl;

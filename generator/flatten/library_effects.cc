@@ -1,0 +1,212 @@
+#include "generator/flatten/library_effects.h"
+
+#include <clang/AST/DeclCXX.h>
+#include <clang/AST/DeclTemplate.h>
+#include <clang/AST/ExprCXX.h>
+#include <clang/AST/Stmt.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+namespace modgen {
+namespace {
+
+/// The enclosing namespaces, outermost first, without inline and unnamed ones.
+std::vector<llvm::StringRef> spaces(const clang::CXXRecordDecl& record) {
+  std::vector<llvm::StringRef> names;
+  for (const clang::DeclContext* at = record.getDeclContext(); at; at = at->getParent())
+    if (const auto* space = llvm::dyn_cast<clang::NamespaceDecl>(at); space && !space->isInline())
+      names.insert(names.begin(), space->getName());
+  return names;
+}
+
+/// Whether a library that keeps no reference to a variable declares the class: libtorch, or the contract.
+bool is_of_library(const clang::CXXRecordDecl& record) {
+  const std::vector<llvm::StringRef> names = spaces(record);
+  if (names.empty()) return false;
+  const bool of_contract = names[0] == "modular" && (names.size() == 1 || names[1] == "nn");
+  return of_contract || names[0] == "at" || names[0] == "c10" || names[0] == "torch" || names[0] == "caffe2";
+}
+
+bool is_of_standard(const clang::CXXRecordDecl& record) {
+  const std::vector<llvm::StringRef> names = spaces(record);
+  return !names.empty() && (names[0] == "std" || names[0] == "__gnu_cxx");
+}
+
+bool is_module(const clang::CXXRecordDecl& record) {
+  bool found = false;
+  if (record.hasDefinition())
+    record.forallBases([&](const clang::CXXRecordDecl* base) {
+      found |= base->getName() == "Module" || base->getName() == "ModuleHolder";
+      return true;
+    });
+  return found;
+}
+
+/// The type arguments of a class template's instance.
+std::vector<clang::QualType> type_arguments(const clang::CXXRecordDecl& record) {
+  std::vector<clang::QualType> types;
+  const auto* instance = llvm::dyn_cast<clang::ClassTemplateSpecializationDecl>(&record);
+  const auto add = [&](const clang::TemplateArgument& argument) {
+    if (argument.getKind() == clang::TemplateArgument::Type) types.push_back(argument.getAsType());
+  };
+  for (unsigned index = 0; instance && index < instance->getTemplateArgs().size(); ++index) {
+    const clang::TemplateArgument& argument = instance->getTemplateArgs()[index];
+    if (argument.getKind() == clang::TemplateArgument::Pack)
+      std::for_each(argument.pack_begin(), argument.pack_end(), add);
+    else
+      add(argument);
+  }
+  return types;
+}
+
+/// Whether it is a container of the standard library that holds its elements, or a type that its arguments name.
+bool is_container(llvm::StringRef name) {
+  static constexpr llvm::StringRef names =
+      " allocator array basic_string bitset char_traits complex default_delete deque duration equal_to forward_list "
+      "hash "
+      "initializer_list less list map monostate multimap multiset nullopt_t optional pair priority_queue queue set "
+      "stack "
+      "tuple unique_ptr unordered_map unordered_multimap unordered_multiset unordered_set variant vector ";
+  return names.contains((" " + name + " ").str());
+}
+
+Reach find_reach(clang::QualType type, std::set<const clang::CXXRecordDecl*>& open);
+
+Reach find_reach(const clang::CXXRecordDecl& record, std::set<const clang::CXXRecordDecl*>& open) {
+  if (!open.insert(&record).second) return Reach::itself;
+  if (is_module(record)) return Reach::shared;
+  if (is_of_library(record)) return Reach::itself;
+  Reach reach = Reach::itself;
+  if (is_of_standard(record)) {
+    const llvm::StringRef name = record.getName();
+    if (name == "shared_ptr" || name == "weak_ptr") return Reach::shared;
+    if (!is_container(name)) return record.hasDefinition() && record.isEmpty() ? Reach::itself : Reach::anything;
+    for (const clang::QualType argument : type_arguments(record)) reach = std::max(reach, find_reach(argument, open));
+    return reach;
+  }
+  if (!record.hasDefinition() || record.isLambda()) return Reach::anything;
+  for (const clang::FieldDecl* field : record.fields()) reach = std::max(reach, find_reach(field->getType(), open));
+  for (const clang::CXXBaseSpecifier& base : record.bases()) reach = std::max(reach, find_reach(base.getType(), open));
+  return reach;
+}
+
+Reach find_reach(clang::QualType type, std::set<const clang::CXXRecordDecl*>& open) {
+  type = type.getCanonicalType();
+  if (type->isReferenceType() || type->isDependentType()) return Reach::anything;
+  if (type->isPointerType()) {
+    if (type->isFunctionPointerType()) return Reach::anything;
+    const auto* pointee = type->getPointeeType()->getAsCXXRecordDecl();
+    return pointee && (is_of_library(*pointee) || is_module(*pointee)) ? Reach::shared : Reach::anything;
+  }
+  if (const clang::ArrayType* array = type->getAsArrayTypeUnsafe()) return find_reach(array->getElementType(), open);
+  if (const auto* record = type->getAsCXXRecordDecl()) return find_reach(*record, open);
+  return type->isScalarType() || type->isVoidType() ? Reach::itself : Reach::anything;
+}
+
+/// Whether the destructor of an object of that type does more than free its memory.
+bool acts_at_its_end(clang::QualType type) {
+  const auto* record = type.getCanonicalType()->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
+  if (!record || !record->hasDefinition() || record->hasTrivialDestructor() || record->isLambda()) return false;
+  const llvm::StringRef name = record->getName();
+  if (is_of_library(*record)) return name.contains("Guard") || name.contains("Mode");
+  if (is_of_standard(*record)) {
+    const std::vector<clang::QualType> arguments = type_arguments(*record);
+    const bool holds = is_container(name) || name == "shared_ptr" || name == "weak_ptr";
+    return name.contains("lock") || name.contains("thread") ||
+           (holds && std::any_of(arguments.begin(), arguments.end(), acts_at_its_end));
+  }
+  const clang::CXXDestructorDecl* destructor = record->getDestructor();
+  const bool is_own = destructor && destructor->isUserProvided();
+  return is_own || std::any_of(record->field_begin(), record->field_end(),
+                               [](const clang::FieldDecl* field) { return acts_at_its_end(field->getType()); });
+}
+
+}  // namespace
+
+Reach get_reach(clang::QualType type) {
+  std::set<const clang::CXXRecordDecl*> open;
+  return find_reach(type, open);
+}
+
+bool only_reads(clang::QualType type) {
+  type = type.getCanonicalType();
+  if (type->isPointerType()) return type->getPointeeType().isConstQualified();
+  const auto* record = type->getAsCXXRecordDecl();
+  if (!record || !is_of_standard(*record)) return false;
+  if (record->getName().contains("const_iterator") || record->getName() == "basic_string_view") return true;
+  static const std::set<llvm::StringRef> around = {"__normal_iterator", "reverse_iterator", "move_iterator"};
+  const std::vector<clang::QualType> arguments = type_arguments(*record);
+  if (record->getName() == "span") return !arguments.empty() && arguments[0].isConstQualified();
+  return around.contains(record->getName()) && !arguments.empty() && only_reads(arguments[0]);
+}
+
+bool leaves_a_guard(const clang::Stmt& code) {
+  if (const auto* body = llvm::dyn_cast<clang::CompoundStmt>(&code))
+    return std::any_of(body->body_begin(), body->body_end(), [](const clang::Stmt* statement) {
+      return llvm::isa<clang::DeclStmt>(statement) && leaves_a_guard(*statement);
+    });
+  const auto* declared = llvm::dyn_cast<clang::DeclStmt>(&code);
+  return declared && std::any_of(declared->decl_begin(), declared->decl_end(), [](const clang::Decl* decl) {
+           const auto* variable = llvm::dyn_cast<clang::VarDecl>(decl);
+           return variable && !variable->isStaticLocal() && acts_at_its_end(variable->getType().getNonReferenceType());
+         });
+}
+
+bool is_of_spec(const clang::CXXRecordDecl& record) {
+  const std::vector<llvm::StringRef> names = spaces(record);
+  return names.size() > 1 && names[0] == "modular" && names[1] != "nn";
+}
+
+std::optional<llvm::StringRef> range_algorithm(const clang::CXXOperatorCallExpr& call) {
+  const auto* method = llvm::dyn_cast_or_null<clang::CXXMethodDecl>(call.getDirectCallee());
+  const auto* named = llvm::dyn_cast<clang::DeclRefExpr>(call.getArg(0)->IgnoreParenImpCasts());
+  if (!method || !named || !named->getDecl()->getDeclName().isIdentifier()) return std::nullopt;
+  const std::vector<llvm::StringRef> names = spaces(*method->getParent());
+  if (names.size() < 2 || names[0] != "std" || names[1] != "ranges") return std::nullopt;
+  return named->getDecl()->getName();
+}
+
+bool is_reading_algorithm(llvm::StringRef name) {
+  static constexpr llvm::StringRef names[] = {
+      "accumulate",  "advance",     "all_of",      "any_of",      "as_const",    "begin",         "binary_search",
+      "cbegin",      "cend",        "count",       "count_if",    "distance",    "end",           "equal",
+      "equal_range", "find",        "find_if",     "find_if_not", "forward",     "get",           "inner_product",
+      "is_sorted",   "lower_bound", "max_element", "mismatch",    "min_element", "next",          "none_of",
+      "prev",        "reduce",      "search",      "size",        "upper_bound", "minmax_element"};
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+bool throws_by_name(llvm::StringRef name) {
+  static constexpr llvm::StringRef names[] = {"any_cast", "at", "substr", "value"};
+  return name.starts_with("sto") || std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+bool is_accessor(llvm::StringRef name) {
+  static constexpr llvm::StringRef names[] = {"at",  "back", "begin", "cbegin", "cend", "data",
+                                              "end", "find", "front", "get",    "ptr",  "value"};
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+bool is_random(llvm::StringRef name) {
+  static constexpr llvm::StringRef words[] = {"rand", "bernoulli", "multinomial", "dropout", "normal", "uniform"};
+  return std::any_of(std::begin(words), std::end(words), [&](llvm::StringRef word) { return name.contains(word); });
+}
+
+bool forwards(const clang::FunctionDecl& callee, unsigned index) {
+  const clang::FunctionDecl* written = &callee;
+  if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&callee))
+    while (const auto inherited = constructor->getInheritedConstructor())
+      written = constructor = inherited.getConstructor();
+  const clang::FunctionDecl* pattern = written->getTemplateInstantiationPattern();
+  if (!pattern) return false;
+  const llvm::StringRef name = callee.getDeclName().isIdentifier() ? callee.getName() : "";
+  if (name == "move" || name == "swap" || name == "exchange") return false;
+  const clang::ParmVarDecl* parameter = pattern->getParamDecl(std::min(index, pattern->getNumParams() - 1));
+  clang::QualType type = parameter->getType();
+  if (const auto* pack = type->getAs<clang::PackExpansionType>()) type = pack->getPattern();
+  return type->isRValueReferenceType() && type->getPointeeType()->isTemplateTypeParmType();
+}
+
+}  // namespace modgen

@@ -1,0 +1,56 @@
+// What libraries let code modify: through an object of one of their types, and by one of their functions.
+#pragma once
+
+#include <llvm/ADT/StringRef.h>
+
+#include <optional>
+
+namespace clang {
+class CXXOperatorCallExpr;
+class CXXRecordDecl;
+class FunctionDecl;
+class QualType;
+class Stmt;
+}  // namespace clang
+
+namespace modgen {
+
+enum class Reach {
+  itself,    // numbers, strings, containers of them: the object and its copies are independent
+  shared,    // modules and other objects of libraries, which several names may refer to
+  anything,  // pointers, references, iterators, views, functions: any variable
+};
+
+/// What may be modified or read through an object of that type. Types that are not known reach anything.
+Reach get_reach(clang::QualType type);
+
+/// Whether an object of a type that reaches anything only reads there: a const_iterator, a pointer to a const object.
+bool only_reads(clang::QualType type);
+
+/// Whether `code`, a statement or a body, declares a variable whose destructor acts where the code around it ends, as a
+/// guard's does. Variables of nested blocks do not count.
+bool leaves_a_guard(const clang::Stmt& code);
+
+/// Whether a family declares the class.
+bool is_of_spec(const clang::CXXRecordDecl& record);
+
+/// The name of the algorithm of std::ranges that is called; empty for other calls.
+std::optional<llvm::StringRef> range_algorithm(const clang::CXXOperatorCallExpr& call);
+
+/// Whether a function of the standard library only reads where its iterators point.
+bool is_reading_algorithm(llvm::StringRef name);
+
+/// Whether a function of the standard library throws for some arguments that are not misuse.
+bool throws_by_name(llvm::StringRef name);
+
+/// Whether a method returns a part of its object and modifies nothing by itself.
+bool is_accessor(llvm::StringRef name);
+
+/// Whether a function of that name draws random numbers.
+bool is_random(llvm::StringRef name);
+
+/// Whether the parameter is a forwarding reference that does not modify its argument. std::move and similar functions
+/// do, or let others do so.
+bool forwards(const clang::FunctionDecl& callee, unsigned index);
+
+}  // namespace modgen

@@ -1,0 +1,122 @@
+#include "generator/flatten/special_members.h"
+
+#include <clang/AST/DeclCXX.h>
+#include <clang/AST/DeclFriend.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "generator/flatten/family.h"
+
+namespace modgen {
+namespace {
+
+struct Special {
+  enum class Kind { copies, moves, assigns, compares, destroys };
+  const clang::FunctionDecl* function;
+  Kind kind;
+};
+
+bool is_comparison(const clang::FunctionDecl& function) {
+  switch (function.getOverloadedOperator()) {
+    case clang::OO_EqualEqual:
+    case clang::OO_ExclaimEqual:
+    case clang::OO_Spaceship:
+    case clang::OO_Less:
+    case clang::OO_LessEqual:
+    case clang::OO_Greater:
+    case clang::OO_GreaterEqual:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// The comparisons that the class declares, and its copies, moves and destructor with a body of their own.
+std::vector<Special> find_special(const clang::CXXRecordDecl& record) {
+  std::vector<Special> found;
+  for (const clang::CXXMethodDecl* method : record.methods()) {
+    const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(method);
+    if (is_comparison(*method)) found.push_back({method, Special::Kind::compares});
+    if (!method->isUserProvided()) continue;
+    if (constructor && constructor->isCopyConstructor()) found.push_back({method, Special::Kind::copies});
+    if (constructor && constructor->isMoveConstructor()) found.push_back({method, Special::Kind::moves});
+    if (method->isCopyAssignmentOperator() || method->isMoveAssignmentOperator())
+      found.push_back({method, Special::Kind::assigns});
+    if (llvm::isa<clang::CXXDestructorDecl>(method)) found.push_back({method, Special::Kind::destroys});
+  }
+  for (const clang::FriendDecl* one : record.friends())
+    if (const auto* function = llvm::dyn_cast_or_null<clang::FunctionDecl>(one->getFriendDecl());
+        function && is_comparison(*function))
+      found.push_back({function, Special::Kind::compares});
+  return found;
+}
+
+bool has(const std::vector<Special>& specials, Special::Kind kind, bool is_defaulted) {
+  return std::any_of(specials.begin(), specials.end(), [&](const Special& one) {
+    return one.kind == kind && one.function->isDefaulted() == is_defaulted;
+  });
+}
+
+bool inherits_constructors(const clang::CXXRecordDecl& record) {
+  return std::any_of(record.decls_begin(), record.decls_end(),
+                     [](const clang::Decl* decl) { return llvm::isa<clang::ConstructorUsingShadowDecl>(decl); });
+}
+
+bool declares_constructors(const clang::CXXRecordDecl& record) {
+  return std::any_of(record.ctor_begin(), record.ctor_end(),
+                     [](const clang::CXXConstructorDecl* constructor) { return !constructor->isImplicit(); });
+}
+
+/// Whether the derived class's own constructor of that kind takes the place of the base's, which it calls.
+bool replaces(const clang::CXXRecordDecl& derived, const Special& special) {
+  return (special.kind == Special::Kind::copies || special.kind == Special::Kind::moves) &&
+         has(find_special(derived), special.kind, false) && !inherits_constructors(derived);
+}
+
+/// Why the class that is flattened would not do what C++ does with the base's `special`; empty if it does.
+std::string why_different(const Special& special, const clang::CXXRecordDecl& derived) {
+  const clang::CXXDestructorDecl* destructor = derived.getDestructor();
+  const bool has_fields = !derived.field_empty();
+  switch (special.kind) {
+    case Special::Kind::copies:
+    case Special::Kind::moves:
+      if (!has_fields && (inherits_constructors(derived) || !declares_constructors(derived))) return "";
+      return "C++ copies the base's part of this class by the base's constructor, which modgen does not do";
+    case Special::Kind::assigns:
+      return has_fields ? "C++ copies the fields of this class beside what the base copies, which modgen does not do"
+                        : "";
+    case Special::Kind::destroys:
+      return destructor && !destructor->isImplicit()
+                 ? "C++ runs the base's destructor after this class's, which modgen does not do"
+                 : "";
+    case Special::Kind::compares:
+      if (special.function->isDefaulted())
+        return has_fields ? "C++ compares the base's fields alone here, and flattened, this class's too" : "";
+      return has(find_special(derived), special.kind, true)
+                 ? "C++ compares the base's part by the base's operator here, and flattened, field by field"
+                 : "";
+  }
+  return "";
+}
+
+}  // namespace
+
+void check_special_members(const Family& family, const Entity& entity) {
+  const auto record = [&](size_t level) -> const clang::CXXRecordDecl& { return *entity.levels[level].symbol->record; };
+  for (size_t level = 1; level < entity.levels.size(); ++level)
+    for (const Special& special : find_special(record(level)))
+      for (size_t below = level; below-- > 0 && !replaces(record(below), special);) {
+        const std::string why = why_different(special, record(below));
+        if (why.empty()) continue;
+        const SourceSpan where = family.parsed().token(family.specs().manager(), special.function->getLocation());
+        family.specs().reject(
+            entity.levels[below].symbol->where, why,
+            special.kind == Special::Kind::destroys ? "do the work in one of the two" : "remove it from the base",
+            {{Diagnostic::Severity::note, where, "the base's member", "", {}}});
+        break;
+      }
+}
+
+}  // namespace modgen
