@@ -47,14 +47,14 @@ struct LlavaVisionConfig {
 
   template <class Visitor>
   void fields(Visitor&& visit) {
-    visit("hidden_size", hidden_size);
-    visit("intermediate_size", intermediate_size);
+    visit("hidden_size", hidden_size, 1);
+    visit("intermediate_size", intermediate_size, 1);
     visit("projection_dim", projection_dim);
-    visit("num_hidden_layers", num_hidden_layers);
-    visit("num_attention_heads", num_attention_heads);
+    visit("num_hidden_layers", num_hidden_layers, 1, 2048);
+    visit("num_attention_heads", num_attention_heads, 1);
     visit("num_channels", num_channels, 1);
-    visit("image_size", image_size);
-    visit("patch_size", patch_size);
+    visit("image_size", image_size, 1);
+    visit("patch_size", patch_size, 1);
     visit("hidden_act", hidden_act);
     visit("layer_norm_eps", layer_norm_eps);
     visit("attention_dropout", attention_dropout);
