@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <string_view>
-
-#include "generator/weave/rules/rules.h"
 
 namespace modgen {
 
@@ -17,33 +14,6 @@ bool is_parameter_of_module(const Expr& expr) {
   const Expr& target = expr.operands[0];
   return target.kind == Expr::Kind::field && target.type == "at::Tensor" && !target.operands.empty() &&
          (target.name == "weight" || target.name == "bias" || target.operands[0].type.ends_with("Impl"));
-}
-
-/// The tensor member with which the tensor `value`, in a constructor, may share its memory; null if there is none.
-const Expr* find_shared_tensor(const Expr& value, Body& body) {
-  if (value.type.find("at::Tensor") == std::string::npos) return nullptr;
-  if (value.kind == Expr::Kind::field) return &value;
-  const Expr* shared = nullptr;
-  for_each_stmt(body, [&](const Stmt& statement) {
-    const bool declares = value.kind == Expr::Kind::local && statement.kind == Stmt::Kind::declare &&
-                          statement.variables == std::vector{value.variable} && !statement.exprs.empty();
-    if (declares && !shared) shared = find_shared_tensor(statement.exprs[0], body);
-  });
-  if (shared) return shared;
-  const bool is_method = value.kind == Expr::Kind::method;
-  if (allocates((is_method ? "." : value.kind == Expr::Kind::op ? "op " : "") + std::string(unqualified(value.name))))
-    return nullptr;
-  for (const Expr& operand : value.operands)
-    if (!shared) shared = find_shared_tensor(operand, body);
-  return shared;
-}
-
-/// The value that `expr` registers as a parameter or buffer; null if it registers none.
-const Expr* find_registered_tensor(const Expr& expr) {
-  const bool registers = expr.kind == Expr::Kind::method && expr.operands.size() > 2 &&
-                         expr.operands[0].kind == Expr::Kind::self &&
-                         (expr.name == "register_parameter" || expr.name == "register_buffer");
-  return registers ? &expr.operands[2] : nullptr;
 }
 
 /// `other` in `member = register_module("name", other)`, where `other` is a different member; null otherwise.
@@ -75,10 +45,6 @@ std::vector<Finding> check_constructors(const FamilyModel& family) {
       Body body = function.body;
       for (const Initializer& initializer : body.initializers)
         for (const Expr& argument : initializer.arguments) find_second_registration(initializer.name, argument);
-      std::set<const Expr*> alone;  // expressions that are statements
-      for_each_stmt(body, [&](const Stmt& statement) {
-        if (statement.kind == Stmt::Kind::expression) alone.insert(&statement.exprs[0]);
-      });
       for_each_expr(body, [&](Expr& expr) {
         const bool reads = expr.kind == Expr::Kind::method && !expr.operands.empty() &&
                            expr.operands[0].type == "at::Tensor" &&
@@ -90,20 +56,6 @@ std::vector<Finding> check_constructors(const FamilyModel& family) {
                "a constructor reads a tensor's value (" + expr.name + "), but models are built without storage",
                "compute it from the config, or fill the tensor in reset_parameters()",
                {}});
-        // A member that a statement registers by its name was checked where it was set.
-        const Expr* tensor = find_registered_tensor(expr);
-        const bool by_name = tensor && tensor->kind == Expr::Kind::field && tensor->operands.empty();
-        if (by_name && alone.contains(&expr)) tensor = nullptr;
-        const bool sets = expr.kind == Expr::Kind::op && expr.name == "=" && expr.operands[0].type == "at::Tensor" &&
-                          expr.operands[0].kind == Expr::Kind::field && expr.operands[0].operands.empty();
-        if (sets && !find_registered_tensor(expr.operands[1])) tensor = &expr.operands[1];
-        if (const Expr* shared = tensor ? find_shared_tensor(*tensor, body) : nullptr)
-          findings.push_back({true,
-                              shared->span,
-                              "a registered tensor may share its memory with " + shared->name +
-                                  ", whose split and gradient it would not have",
-                              "copy it with clone(), read the other member in the method, or mark this one TIED_TO",
-                              {}});
         if (is_parameter_of_module(expr))
           findings.push_back({true,
                               expr.span,
