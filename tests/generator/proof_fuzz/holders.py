@@ -7,7 +7,7 @@ from parts import PARTIAL, FULL, WRONG, Value, Var
 class Holders(Functions):
     def held(self, scope, _depth=0):
         """Values that are read and changed through a container, lambda, pointer or reference."""
-        ways = [(self.container, 12), (self.optional, 10), (self.changing_lambda, 2), (self.mutable_lambda, 1), (self.referring, 1),
+        ways = [(self.container, 30), (self.optional, 25), (self.changing_lambda, 2), (self.mutable_lambda, 1), (self.referring, 1),
                 (self.pointer, 1)]  # modgen rejects most of the last four
         choices, weights = zip(*ways)
         self.random.choices(choices, weights)[0](scope)

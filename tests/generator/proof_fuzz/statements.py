@@ -38,7 +38,7 @@ class Statements(Layers):
         if depth < 1 and not self.is_plain and not self.is_quiet and scope[0].name == "x":
             ways += [(self.placed, 7)]
         if not self.is_plain and not self.is_quiet:
-            ways += [(self.held, 9), (self.carried_local, 2)]
+            ways += [(self.held, 9), (self.carried_local, 1)]
         choices, weights = zip(*ways)
         self.random.choices(choices, weights)[0](scope, depth)
 
