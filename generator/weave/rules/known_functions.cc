@@ -92,13 +92,14 @@ const NameSet& standard_functions() {
       "__builtin_expect __builtin_unreachable abs accumulate acos adjacent_find all_of any_cast any_of as_const asin "
       "atan atan2 begin binary_search bit_ceil bit_floor bit_width cbegin cbrt ceil cend clamp cmp_equal cmp_greater "
       "cmp_less cmp_not_equal contains copysign cos cosh count count_if crbegin crend data distance div empty end "
-      "ends_with equal equal_range erf erfc exp exp2 expm1 fabs fdim find find_end find_first_of find_if find_if_not "
-      "floor fma fmax fmin fmod forward gcd get get_if has_single_bit holds_alternative hypot includes inner_product "
+      "ends_with equal equal_range erf erfc exchange exp exp2 expm1 fabs fdim find find_end find_first_of find_if "
+      "find_if_not floor fma fmax fmin fmod forward gcd get get_if has_single_bit holds_alternative hypot includes "
+      "inner_product "
       "invoke is_permutation is_sorted isfinite isinf isnan lcm ldexp lerp lexicographical_compare lgamma llabs "
       "llrint llround log log10 log1p log2 lower_bound lrint lround make_optional make_pair make_shared make_tuple "
       "make_unique max max_element midpoint min min_element minmax minmax_element mismatch move move_if_noexcept "
       "nearbyint next none_of not_fn popcount pow prev rbegin reduce remainder rend rint round search signbit sin "
-      "sinh size sqrt ssize starts_with stod stof stoi stol stoll stoul stoull tan tanh tgamma to_array to_string "
+      "sinh size sqrt ssize starts_with stod stof stoi stol stoll stoul stoull swap tan tanh tgamma to_array to_string "
       "to_underlying transform_reduce trunc tuple_cat upper_bound visit");
   return names;
 }
