@@ -9,6 +9,7 @@
 #include "tests/generator/golden/parallel/generated/inner_types.h"
 #include "tests/generator/golden/parallel/generated/local_global.h"
 #include "tests/generator/golden/parallel/generated/one_sum.h"
+#include "tests/generator/golden/parallel/generated/reduced.h"
 #include "tests/generator/golden/parallel/generated/tiny.h"
 #include "tests/generator/golden/parallel/generated/transposed.h"
 #include "tests/parallel/training_runs.h"
