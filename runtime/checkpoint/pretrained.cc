@@ -67,11 +67,15 @@ bool is_unused(const Entry& entry, std::string_view name) {
 /// First component of a tensor's path.
 std::string_view head(std::string_view name) { return name.substr(0, name.find('.')); }
 
+/// DeBERTa's head for replaced tokens, whose "classifier" is not that of a classifier of sequences.
+constexpr std::string_view kOtherHead = "mask_predictions";
+
 /// Looks up model names among a file's names, which may have or lack the base model's prefix.
 class Names {
  public:
   explicit Names(const StoredTensors& stored) : stored_(stored) {
-    for (const auto& [name, tensor] : stored) prefixes_.emplace(head(name));
+    for (const auto& [name, tensor] : stored)
+      if (head(name) != kOtherHead) prefixes_.emplace(head(name));
   }
 
   /// The file's name of a parameter; empty if it has none.

@@ -172,7 +172,7 @@ LAYOUTS = {
     "distilbert-sst-2": Layout("distilbert", "sst-2", DistilBertForSequenceClassification, ROWS, **BERT),
     "msmarco-distilbert": sentences(DistilBertModel, "distilbert"),
     "deberta-v3-base": Layout(
-        "deberta_v2", "v3-base", DebertaV2Model, SENTENCES, (prefixed("deberta."), positions("deberta."), DEBERTA_HEADS), head=DebertaV2ForSequenceClassification,
+        "deberta_v2", "v3-base", DebertaV2Model, ROWS, (prefixed("deberta."), positions("deberta."), DEBERTA_HEADS), head=DebertaV2ForSequenceClassification,
         config={"architectures": ["DebertaV2Model"]}, tokenizer=None,
     ),
     "mpnet-base": Layout("mpnet", "base", MPNetForMaskedLM, encoder_tokens(padding="right"), (pooler("mpnet."), positions("mpnet.")), **BERT),

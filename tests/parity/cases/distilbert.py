@@ -32,7 +32,7 @@ FAMILY = Family(
     },
     published={
         "base-uncased": {
-            "activation": "gelu", "architectures": ["DistilBertForMaskedLM"], "attention_dropout": 0.1, "dim": 768, "dropout": 0.1,
+            "activation": "gelu", "attention_dropout": 0.1, "dim": 768, "dropout": 0.1,
             "hidden_dim": 3072, "initializer_range": 0.02, "max_position_embeddings": 512, "n_heads": 12, "n_layers": 6,
             "pad_token_id": 0, "qa_dropout": 0.1, "seq_classif_dropout": 0.2, "sinusoidal_pos_embds": False,
             "tie_weights_": True, "transformers_version": "4.10.0.dev0", "vocab_size": 30522,
