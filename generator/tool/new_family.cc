@@ -113,6 +113,14 @@ class Base {
     return found;
   }
 
+  /// Whether another class of the family derives from it: a redefinition leaves that one without its base.
+  bool is_base(const Class& one) const {
+    const auto names = [&](const std::string& base) { return base.substr(base.rfind(':') + 1) == one.holder; };
+    return std::ranges::any_of(outline_.classes, [&](const ClassOutline& other) {
+      return other.name != one.holder && std::ranges::any_of(other.bases, names);
+    });
+  }
+
   static std::vector<const Function*> methods(const Class& one) {
     std::vector<const Function*> found;
     for (const Function& function : one.functions)
@@ -215,7 +223,7 @@ std::string menu(const Base& base) {
     text += wrapped("//   ", base.renamed(one->holder) + ":", methods);
   }
   return text + "// The smallest redefinition of one of them, for the namespace below, changes nothing yet:\n" +
-         example(base, *modules.front());
+         example(base, **std::ranges::find_if_not(modules, [&](const Class* one) { return base.is_base(*one); }));
 }
 
 }  // namespace
