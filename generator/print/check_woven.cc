@@ -257,14 +257,19 @@ class Unweaver {
   /// `call(layer, x)` for `layer(x)`, `layer->forward(x)`, `(*layer)(x)` or `layer.get()->forward(x)`.
   bool layer(size_t& flat, size_t& woven, size_t comma) const {
     size_t at = flat;
-    while (flattened_.word(at) == "(" || flattened_.word(at) == "*") ++at;
+    int open = 0;  // parentheses around the layer
+    for (; flattened_.word(at) == "(" || flattened_.word(at) == "*"; ++at) open += flattened_.word(at) == "(";
+    const auto close = [&] {
+      for (; flattened_.word(at) == ")"; ++at) --open;
+    };
     size_t here = woven + 4, end = comma;
     for (; woven_.word(here) == "(" && woven_.closing(here) == end - 1; --end) ++here;
     for (; here < end; ++here, ++at)
       if (flattened_.word(at) != woven_.word(here)) return false;
-    while (flattened_.word(at) == ")") ++at;
+    close();
     while (flattened_.reads(at, {".", "get", "(", ")"}) || flattened_.reads(at, {".", "ptr", "(", ")"})) at += 4;
-    while (flattened_.word(at) == ")") ++at;
+    close();
+    if (open != 0) return false;
     if (flattened_.reads(at, {"->", "forward"}) || flattened_.reads(at, {".", "forward"})) at += 2;
     if (flattened_.word(at) != "(") return false;
     flat = at + 1;
