@@ -29,7 +29,7 @@ struct AlphaDefaults {
   Tensor one;
   Tensor other = torch::ones({1});
   double scale = std::sqrt(2.0);
-  std::optional<double> cap;
+  std::optional<double> cap = std::nullopt;
 };
 
 struct AlphaNested {
