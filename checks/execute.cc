@@ -199,11 +199,23 @@ class Executor {
                                  program.string()}),
                         flags_.at("link")));
     };
-    Ended built = build(traced_text(text), written_text(family, spec, text));
-    if (!built.succeeded) built = build(traced_text(text), {});
-    if (!built.succeeded) built = build(text, {});
+    const std::string traced = traced_text(text);
+    const WrittenText written = written_text(family, spec, text);
+    Ended built;
+    std::string lost;
+    if (!written.spec.empty()) {
+      built = build(traced, written);
+      if (!built.succeeded) lost = name + ": its spec does not compile as C++ next to it, and is not compared\n";
+    }
+    if (!built.succeeded) built = build(traced, {});
+    if (!built.succeeded) {
+      built = build(text, {});
+      lost += name + ": lines of differences are not located\n";
+    }
     if (!built.succeeded) return {false, name + ": it does not compile:\n" + built.output};
-    return run({program.string()});
+    Ended ended = run({program.string()});
+    ended.output.insert(0, lost);
+    return ended;
   }
 
   const ExecuteOptions& options_;

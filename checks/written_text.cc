@@ -62,7 +62,7 @@ class Meaning {
 
  private:
   bool of_class(const ClassText& own) {
-    // What only modgen understands.
+    // Constructs that only modgen understands.
     static const std::regex construct(R"(\b(remake|remove|own|skip_to|Its|Both|OneOf|STANDS_FOR)\b)");
     if (std::regex_search(own.body, construct)) return false;
     for (std::string base = own.base; classes_.contains(base); base = classes_.at(base).base)

@@ -31,8 +31,7 @@ struct DistilBertConfig {
   bool sinusoidal_pos_embds = false;        // whether position embeddings start as sines and cosines
 
   void finish() {
-    if (n_heads < 1 || dim % n_heads != 0) throw ConfigError("dim must be a multiple of n_heads");
-    if (dim < 1 || hidden_dim < 1) throw ConfigError("dim and hidden_dim must be at least 1");
+    if (dim % n_heads != 0) throw ConfigError("dim must be a multiple of n_heads");
     check_labels(num_labels, problem_type);
   }
 

@@ -43,7 +43,7 @@ struct FalconConfig {
   std::string activation = "gelu";
 
   void finish() {
-    if (num_attention_heads < 1 || hidden_size % num_attention_heads != 0)
+    if (hidden_size % num_attention_heads != 0)
       throw ConfigError("hidden_size must be a multiple of num_attention_heads");
     if (!num_kv_heads) num_kv_heads = num_attention_heads;
     effective_kv_heads = multi_query && !new_decoder_architecture ? 1 : *num_kv_heads;

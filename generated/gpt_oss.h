@@ -198,7 +198,7 @@ class GptOssExpertsImpl : public Module {
   Tensor forward(const Tensor& hidden_states, const Tensor& chosen, const Tensor& weights) {
     const Tensor mixed = tp::exit(mix_clamped_experts(tp::enter(hidden_states), gate_up_proj, gate_up_proj_bias,
                                                       down_proj, chosen, tp::enter(weights), alpha, limit));
-    // The chosen experts' biases, by the router's weights. Added here, they count once whatever the number of tp ranks.
+    // The chosen experts' biases, by the router's weights. Added here, they count once for any number of tp ranks.
     const Tensor routed = at::zeros({chosen.size(0), down_proj_bias.size(0)}, weights.options());
     return mixed + routed.scatter(1, chosen, weights).matmul(down_proj_bias);
   }

@@ -37,13 +37,7 @@ struct BartConfig : Config {
   std::optional<std::string> problem_type;  // selects the loss of sequence classifiers
 
   void finish() {
-    constexpr int64_t most_layers = 2048;
-    if (encoder_layers < 1 || decoder_layers < 1 || encoder_layers > most_layers || decoder_layers > most_layers)
-      throw ConfigError("encoder_layers and decoder_layers must be 1 to 2048");
-    if (d_model < 1 || encoder_ffn_dim < 1 || decoder_ffn_dim < 1)
-      throw ConfigError("d_model, encoder_ffn_dim and decoder_ffn_dim must be at least 1");
-    if (encoder_attention_heads < 1 || d_model % encoder_attention_heads != 0 || decoder_attention_heads < 1 ||
-        d_model % decoder_attention_heads != 0)
+    if (d_model % encoder_attention_heads != 0 || d_model % decoder_attention_heads != 0)
       throw ConfigError("d_model must be a multiple of encoder_attention_heads and decoder_attention_heads");
     if (encoder_layerdrop != 0.0 || decoder_layerdrop != 0.0)
       throw ConfigError("layers cannot be dropped: set encoder_layerdrop and decoder_layerdrop to 0.0");
@@ -181,7 +175,7 @@ class BartEncoderImpl : public Module {
   }
 
   /// Adds positions to `embedded` tokens [batch, seq, hidden]. The first position is row 2 of the table.
-  Tensor place(const Tensor& embedded) {
+  Tensor add_positions(const Tensor& embedded) {
     const int64_t batch = embedded.size(0), seq = embedded.size(1);
     const Tensor rows = at::arange(2, 2 + seq, embedded.options().dtype(at::kLong));
     return dropout(layernorm_embedding(embedded.view({batch, seq, -1}) + embed_positions(rows)));
@@ -209,7 +203,7 @@ class BartDecoderImpl : public Module {
   }
 
   /// Adds positions to `embedded` tokens [batch, seq, hidden]. The first position is row 2 of the table.
-  Tensor place(const Tensor& embedded) {
+  Tensor add_positions(const Tensor& embedded) {
     const int64_t batch = embedded.size(0), seq = embedded.size(1);
     const Tensor rows = at::arange(2, 2 + seq, embedded.options().dtype(at::kLong));
     return dropout(layernorm_embedding(embedded.view({batch, seq, -1}) + embed_positions(rows)));
@@ -237,7 +231,7 @@ class BartModelImpl : public Module {
   /// The encoder's output for the batch's `input_ids`.
   Tensor encode(const Batch& batch) {
     const AttentionMask mask = bidirectional_mask(batch);
-    Tensor hidden_states = encoder->place(shared(batch.input_ids) * embed_scale);
+    Tensor hidden_states = encoder->add_positions(shared(batch.input_ids) * embed_scale);
     for (auto& each : *encoder->layers) hidden_states = each(hidden_states, mask);
     return hidden_states;
   }
@@ -248,7 +242,7 @@ class BartModelImpl : public Module {
     const Tensor padding = t5::find_padding(batch.input_ids, batch.attention_mask);
     const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
     const AttentionMask mask = causal_mask(batch.decoder_attention_mask, /*window=*/0);
-    Tensor hidden_states = decoder->place(shared(decoder_input_ids) * embed_scale);
+    Tensor hidden_states = decoder->add_positions(shared(decoder_input_ids) * embed_scale);
     for (auto& each : *decoder->layers) hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
     return hidden_states;
   }

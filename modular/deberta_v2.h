@@ -61,7 +61,7 @@ struct DebertaV2Config : bert::BertConfig {
   bool has_comparison(const std::string& type) const {
     return std::find(pos_att_type.begin(), pos_att_type.end(), type) != pos_att_type.end();
   }
-  /// The first relative position that is not told from the ones after it.
+  /// The first relative position that has the same embedding as all after it.
   int64_t farthest() const { return max_relative_positions < 1 ? max_position_embeddings : max_relative_positions; }
   /// Rows of the embeddings of relative positions per direction.
   int64_t span() const { return position_buckets > 0 ? position_buckets : farthest(); }

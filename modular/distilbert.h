@@ -25,9 +25,7 @@ struct DistilBertConfig : bert::BertConfig {
   bool sinusoidal_pos_embds = false;  // whether position embeddings start as sines and cosines
 
   void finish() {
-    if (num_attention_heads < 1 || hidden_size % num_attention_heads != 0)
-      throw ConfigError("dim must be a multiple of n_heads");
-    if (hidden_size < 1 || intermediate_size < 1) throw ConfigError("dim and hidden_dim must be at least 1");
+    if (hidden_size % num_attention_heads != 0) throw ConfigError("dim must be a multiple of n_heads");
     check_labels(num_labels, problem_type);
   }
 

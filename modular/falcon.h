@@ -31,7 +31,7 @@ struct FalconConfig : bloom::BloomConfig {
   std::string activation = "gelu";
 
   void finish() {
-    if (n_head < 1 || n_embd % n_head != 0) throw ConfigError("hidden_size must be a multiple of num_attention_heads");
+    if (n_embd % n_head != 0) throw ConfigError("hidden_size must be a multiple of num_attention_heads");
     if (!num_kv_heads) num_kv_heads = n_head;
     effective_kv_heads = multi_query && !new_decoder_architecture ? 1 : *num_kv_heads;
     if (effective_kv_heads < 1 || n_head % effective_kv_heads != 0)

@@ -5,7 +5,7 @@
 
 namespace modular::execute {
 
-/// What a batch has in addition to ids and labels.
+/// Inputs of a batch in addition to ids and labels.
 struct BatchOptions {
   bool is_padded = false;     // rows of different lengths, with an attention_mask
   bool has_segments = false;  // token_type_ids

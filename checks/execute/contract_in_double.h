@@ -3,7 +3,7 @@
 // sources have to, for the contract is inline.
 #pragma once
 
-// What the contract includes from outside of it, before its name for float32 means another type.
+// Headers that the contract includes from outside of it, before its name for float32 means another type.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/upsample_bicubic2d.h>

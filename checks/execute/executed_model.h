@@ -57,7 +57,7 @@ class ExecutedModel {
   std::optional<std::string> compare_written();
 
  private:
-  /// What one rank computes: sums over its micro-batches and stages.
+  /// Results of one rank: sums over its micro-batches and stages.
   struct Result {
     Tensor logits, loss, targets;
     std::vector<Tensor> gradients;  // parallel to the parameters; undefined for those that the rank does not hold

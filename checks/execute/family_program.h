@@ -1,4 +1,4 @@
-// What the program of a family defines next to its generated file. modcheck writes its source.
+// Definitions that a family's program adds to its generated file. modcheck writes its source.
 #pragma once
 
 #include <functional>

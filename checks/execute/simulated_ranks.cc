@@ -22,7 +22,7 @@ using torch::autograd::variable_list;
 
 constexpr std::chrono::seconds kLongestWait{20};  // ranks that wait for each other in different groups never meet
 
-/// Where the ranks of one group exchange tensors.
+/// Tensors of one group's ranks, for a collective.
 class Meeting {
  public:
   explicit Meeting(int64_t size) : given_(static_cast<size_t>(size)), size_(size) {}

@@ -46,8 +46,8 @@ bool may_be_parts(const Tensor& full, const std::vector<Tensor>& parts, double t
   return !split || is_close(sum.sum(*split), full.to(at::kDouble).sum(*split), tolerance);
 }
 
-/// What the parts of a batch or of a sequence may make up: their concatenation along a dimension where it has the size
-/// of `full`, or else each of them if they are equal, or their sum. Empty if they fit nothing.
+/// Values that the parts of a batch or of a sequence may make up: their concatenation along a dimension where it has
+/// the size of `full`, or else each of them if they are equal, or their sum. Empty if they fit nothing.
 std::vector<Tensor> combinations(const Tensor& full, const std::vector<Tensor>& parts, double tolerance) {
   if (parts.size() == 1) return parts;
   for (const Tensor& part : parts)

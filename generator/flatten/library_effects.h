@@ -1,4 +1,4 @@
-// What libraries let code modify: through an object of one of their types, and by one of their functions.
+// Side effects of library code: through an object of one of its types, and by one of its functions.
 #pragma once
 
 #include <llvm/ADT/StringRef.h>
@@ -21,7 +21,7 @@ enum class Reach {
   anything,  // pointers, references, iterators, views, functions: any variable
 };
 
-/// What may be modified or read through an object of that type. Types that are not known reach anything.
+/// Variables that may be modified or read through an object of that type. Types that are not known reach anything.
 Reach get_reach(clang::QualType type);
 
 /// Whether an object of a type that reaches anything only reads there: a const_iterator, a pointer to a const object.

@@ -330,7 +330,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     expr = expr->IgnoreUnlessSpelledInSource()->IgnoreParens();
     const auto* name = llvm::dyn_cast<clang::DeclRefExpr>(expr);
     const auto* variable = name ? llvm::dyn_cast<clang::VarDecl>(name->getDecl()) : nullptr;
-    // What a local variable refers to has been read by its initializer.
+    // The initializer of a local variable has read the variable's target.
     if (is_this(expr) || (variable && is_local(*variable) && !llvm::isa<clang::ParmVarDecl>(variable))) return;
     const auto* call = llvm::dyn_cast<clang::CallExpr>(expr);
     const auto* method = llvm::dyn_cast<clang::CXXMemberCallExpr>(expr);

@@ -85,8 +85,9 @@ std::string why_different(const Special& special, const clang::CXXRecordDecl& de
       if (!has_fields && (inherits_constructors(derived) || !declares_constructors(derived))) return "";
       return "C++ copies the base's part of this class by the base's constructor, which modgen does not do";
     case Special::Kind::assigns:
-      return has_fields ? "C++ copies the fields of this class beside what the base copies, which modgen does not do"
-                        : "";
+      return has_fields
+                 ? "C++ copies the fields of this class in addition to what the base copies, which modgen does not do"
+                 : "";
     case Special::Kind::destroys:
       return destructor && !destructor->isImplicit()
                  ? "C++ runs the base's destructor after this class's, which modgen does not do"

@@ -48,6 +48,16 @@ bool is_in_place_method(const Expr& expr) {
          !expr.name.ends_with("__");
 }
 
+bool sets_variable(const Expr& expr, uint32_t variable) {
+  const auto names = [&](size_t operand) {
+    return operand < expr.operands.size() && expr.operands[operand].kind == Expr::Kind::local &&
+           expr.operands[operand].variable == variable;
+  };
+  const bool counts = expr.kind == Expr::Kind::op && (expr.name == "++" || expr.name == "--");
+  return ((is_assignment(expr) || counts) && names(0)) ||
+         (expr.callee && std::ranges::any_of(expr.callee->changes, names));
+}
+
 void for_each_expr(Expr& expr, const std::function<void(Expr&)>& visit) { visit_expr(expr, visit); }
 void for_each_expr(Body& body, const std::function<void(Expr&)>& visit) { visit_body(body, visit); }
 void for_each_expr(const Body& body, const std::function<void(const Expr&)>& visit) { visit_body(body, visit); }

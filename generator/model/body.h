@@ -151,6 +151,9 @@ bool is_in_place_method(const Expr& expr);
 /// Whether an operation changes its first operand: `x.add_(y)`, `x += y`.
 inline bool changes_first(const Expr& expr) { return is_assignment(expr) || is_in_place_method(expr); }
 
+/// Whether `expr` itself, without its operands, may set the local variable.
+bool sets_variable(const Expr& expr, uint32_t variable);
+
 /// Calls `visit` for each expression, outermost first, in source order.
 void for_each_expr(Expr& expr, const std::function<void(Expr&)>& visit);
 void for_each_expr(Body& body, const std::function<void(Expr&)>& visit);

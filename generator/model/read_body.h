@@ -47,7 +47,7 @@ class InnerDeclarations {
   explicit InnerDeclarations(const clang::NamespaceDecl& space);
 
   /// Gives each class inside a function a name that begins with the function's and that no other class has. Types are
-  /// compared by name, and Clang's names of such types do not tell where they are declared.
+  /// compared by name, and Clang's names of such types do not include where they are declared.
   void name_local_classes();
 
   /// Classes inside classes and functions.

@@ -173,7 +173,7 @@ void check_annotations(const FamilyModel& family, std::vector<Finding>& findings
     if (!owner.ambiguous_field.empty())
       report(findings, owner.where,
              owner.name + " and its bases have several members called " + owner.ambiguous_field +
-                 ", which modgen does not tell apart",
+                 ", which modgen does not distinguish",
              "rename one of them");
   }
 }

@@ -71,10 +71,7 @@ void add_guards(const std::vector<Stmt>& statements, SourceSpan inside, Guards& 
 /// Whether `body` sets the variable again after its declaration.
 bool sets_again(const Body& body, uint32_t variable) {
   bool found = false;
-  for_each_expr(body, [&](const Expr& expr) {
-    const bool sets = is_assignment(expr) || (expr.kind == Expr::Kind::op && (expr.name == "++" || expr.name == "--"));
-    found |= sets && expr.operands[0].kind == Expr::Kind::local && expr.operands[0].variable == variable;
-  });
+  for_each_expr(body, [&](const Expr& expr) { found |= sets_variable(expr, variable); });
   return found;
 }
 

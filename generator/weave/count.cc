@@ -13,6 +13,12 @@ std::vector<std::string> sorted(std::vector<std::string> names) {
   return names;
 }
 
+std::vector<std::string> get_factors(const Count::Term& product) {
+  std::vector<std::string> factors = product.fields;
+  if (product.coefficient != 1) factors.push_back(std::to_string(product.coefficient));
+  return factors;
+}
+
 std::string joined(const std::vector<std::string>& factors) {
   std::string text;
   for (const std::string& factor : factors) text.append(text.empty() ? "" : " * ").append(factor);
@@ -153,16 +159,8 @@ Count converted(Count count, std::string_view type) {
   return count;
 }
 
-std::string to_text(const Count::Term& product) {
-  std::vector<std::string> factors = product.fields;
-  if (product.coefficient != 1) factors.push_back(std::to_string(product.coefficient));
-  return joined(sorted(std::move(factors)));
-}
+std::string to_text(const Count::Term& product) { return joined(sorted(get_factors(product))); }
 
-std::string written_text(const Count::Term& product) {
-  std::vector<std::string> factors = product.fields;
-  if (product.coefficient != 1) factors.push_back(std::to_string(product.coefficient));
-  return joined(factors);
-}
+std::string written_text(const Count::Term& product) { return joined(get_factors(product)); }
 
 }  // namespace modgen

@@ -55,13 +55,7 @@ bool is_guarded_by_defined(const Expr& expr, const Expr& use) {
 
 /// Whether evaluating `expr` may give the variable another value.
 bool changes(const Expr& expr, uint32_t variable) {
-  const auto names = [&](const Expr& target) {
-    return target.kind == Expr::Kind::local && target.variable == variable;
-  };
-  const bool as_operand = expr.callee && std::ranges::any_of(expr.callee->changes, [&](size_t i) {
-                            return i < expr.operands.size() && names(expr.operands[i]);
-                          });
-  return as_operand || (is_assignment(expr) && names(expr.operands[0])) ||
+  return sets_variable(expr, variable) ||
          std::ranges::any_of(expr.operands, [&](const Expr& operand) { return changes(operand, variable); });
 }
 

@@ -144,7 +144,7 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
   if (expr.name == "++" || expr.name == "--") {
     if (values[0].kind == Value::Kind::unknown) return values[0];
     if (values[0].count.is_share)
-      return fail(expr.span, "unproven: a tp-local count that is counted up or down: it is no share any more",
+      return fail(expr.span, "unproven: a tp-local count that is counted up or down: the result is not a share",
                   "compute the number in the constructor, where counts are global");
     assign(expr.operands[0], nullptr, Value::number());
     return Value::number();

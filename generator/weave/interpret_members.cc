@@ -27,6 +27,14 @@ std::optional<int64_t> find_constructed_rank(const Expr* construction) {
   return std::nullopt;
 }
 
+/// The parameter or buffer `name` of the layer `node`; without a name, the one that `node` is.
+Value registered_tensor(const ModuleNode& node, std::string_view name, bool is_parameter, std::optional<int64_t> rank) {
+  const Partition partition = find_partition(node, name);
+  Value value = Value::tensor(to_type(partition), is_parameter, rank);
+  value.counts = find_counts(node, partition);
+  return value;
+}
+
 }  // namespace
 
 Variable* Interpreter::find_variable(const Expr& expr) {
@@ -130,9 +138,7 @@ Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
     read_parameters(expr, child);
   else
     check_stage(expr, child);
-  const Partition partition = find_partition(child, "");
-  Value value = Value::tensor(to_type(partition), is_parameter, find_constructed_rank(child.construction));
-  value.counts = find_counts(child, partition);
+  Value value = registered_tensor(child, "", is_parameter, find_constructed_rank(child.construction));
   value.reduces = is_parameter && child.field && find_annotation(child.field->annotations, AnnotationKind::tp_reduce);
   return value;
 }
@@ -145,10 +151,7 @@ Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
     const bool is_parameter = expr.name == "weight" || expr.name == "bias";
     if (is_parameter && (node.kind == ModuleNode::Kind::linear || node.kind == ModuleNode::Kind::embedding)) {
       read_parameters(expr, node);
-      const Partition partition = find_partition(node, expr.name);
-      Value value = Value::tensor(to_type(partition), true, expr.name == "weight" ? 2 : 1);
-      value.counts = find_counts(node, partition);
-      return value;
+      return registered_tensor(node, expr.name, true, expr.name == "weight" ? 2 : 1);
     }
     return evaluate_plain_field(expr, node);
   }

@@ -323,7 +323,8 @@ class Interpreter {
   bool cut_ = false;
 };
 
-inline constexpr const char* kReferenceToCount = "a reference to a tp-local count, whose local value is computed anew";
+inline constexpr const char* kReferenceToCount =
+    "a reference to a tp-local count, whose local value is computed at each use";
 inline constexpr const char* kCopyCount = "copy the count, or name it where it is needed";
 inline constexpr const char* kUseDefaultCopies = "use the defaults, and do the work in a method that the model calls";
 

@@ -29,7 +29,7 @@ struct Tie {
 /// A config field, or a product of fields such as "n_shared_experts * moe_intermediate_size", that the size of a mesh
 /// axis has to divide.
 struct Divides {
-  /// What happens if it does not.
+  /// Consequence of a size that does not divide it.
   enum Otherwise {
     error,   // the model cannot run
     shared,  // a count of heads or groups that serve several others: ranks hold the same one if there are more ranks

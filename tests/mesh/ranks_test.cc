@@ -42,12 +42,13 @@ TEST(RunRanks, ReportsAKilledRank) {
 }
 
 TEST(RunRanks, KillsARankThatHangsAndReportsItsPhase) {
-  EXPECT_NONFATAL_FAILURE(run_ranks(1,
-                                    [](const Environment&) {
-                                      set_phase("waiting for nothing");
-                                      for (;;) pause();
-                                    },
-                                    {.timeout = std::chrono::seconds(3)}),
+  EXPECT_NONFATAL_FAILURE(run_ranks(
+                              1,
+                              [](const Environment&) {
+                                set_phase("waiting for nothing");
+                                for (;;) pause();
+                              },
+                              std::chrono::seconds(3)),
                           "hung in phase \"waiting for nothing\"");
 }
 

@@ -305,7 +305,7 @@ int next_call() {
 }  // namespace
 
 std::vector<Report> detail::run_ranks(int count, const std::function<Report(const Environment&)>& body,
-                                      const RankOptions& options) {
+                                      std::chrono::seconds timeout) {
   const int call = next_call();
   if (const char* own_call = std::getenv("MODULAR_TEST_CALL")) {
     if (std::atoi(own_call) == call) be_rank(body);
@@ -320,7 +320,7 @@ std::vector<Report> detail::run_ranks(int count, const std::function<Report(cons
 
   std::vector<Rank> ranks;
   for (int rank = 0; rank < count; ++rank) ranks.push_back(start_rank(rank, count, call, store.getPort()));
-  const bool in_time = wait_for_success(ranks, Clock::now() + options.timeout, std::chrono::seconds(10));
+  const bool in_time = wait_for_success(ranks, Clock::now() + timeout, std::chrono::seconds(10));
 
   std::vector<bool> hung(ranks.size(), false);
   if (!in_time) {

@@ -11,16 +11,14 @@
 
 namespace modular::testing {
 
-/// What a rank hands back to the test: numbers that it compares.
+/// Numbers that a rank returns to the test.
 using Report = std::vector<double>;
 
-struct RankOptions {
-  std::chrono::seconds timeout = std::chrono::seconds(120);
-};
+inline constexpr std::chrono::seconds kRankTimeout{120};
 
 namespace detail {
 std::vector<Report> run_ranks(int ranks, const std::function<Report(const Environment&)>& body,
-                              const RankOptions& options);
+                              std::chrono::seconds timeout);
 }
 
 /// Runs `body(environment)` in `ranks` new processes and returns their reports, by rank (empty ones where `body`
@@ -30,7 +28,7 @@ std::vector<Report> run_ranks(int ranks, const std::function<Report(const Enviro
 /// test; the message names the rank and holds its output, and for one that hangs its stack and what it waited for. A
 /// test may call this several times; what follows the last call runs in the parent only.
 template <class Body>
-std::vector<Report> run_ranks(int ranks, const Body& body, const RankOptions& options = {}) {
+std::vector<Report> run_ranks(int ranks, const Body& body, std::chrono::seconds timeout = kRankTimeout) {
   if constexpr (std::is_void_v<std::invoke_result_t<const Body&, const Environment&>>) {
     return detail::run_ranks(
         ranks,
@@ -38,9 +36,9 @@ std::vector<Report> run_ranks(int ranks, const Body& body, const RankOptions& op
           body(environment);
           return Report();
         },
-        options);
+        timeout);
   } else {
-    return detail::run_ranks(ranks, body, options);
+    return detail::run_ranks(ranks, body, timeout);
   }
 }
 

@@ -1,4 +1,4 @@
-// What comes after a base's body in C++ stays there: it reads a stream that the body writes, divides by what the body
+// Code after a base's body in C++ stays there: it reads a stream that the body writes, divides by what the body
 // checks, or changes what the body reads. A super call in braces is evaluated before what follows it.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What is made of values that are the same on every rank, by known functions, is the same on every rank.
+// Results of known functions of values that are the same on every rank are the same on every rank.
 #pragma once
 
 #include <algorithm>
@@ -81,7 +81,7 @@ class AlphaLayersImpl : public Module {
     return down(up(x) * scales_of[1]);
   }
   Tensor by_layers(const Tensor& x) { return down(up(mix(x.unsqueeze(1)).squeeze(1))); }
-  /// What nothing is known about may stay by itself.
+  /// A value of which nothing is known may stay by itself.
   Tensor by_itself(const Tensor& x) {
     std::random_device device;
     const Tensor noise = x * static_cast<double>(device());
