@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -159,21 +160,24 @@ class SimulatedTensorParallel final : public tp::TensorParallel {
     const Tensor local = ids - begin;
     const Tensor elsewhere = local.lt(0).logical_or(local.ge(rows));
     const int64_t padding = padding_idx.value_or(-1) - begin;
-    const Tensor found = at::embedding(table_shard, local.masked_fill(elsewhere, 0),
+    const Tensor table = rows > 0 ? table_shard : at::constant_pad_nd(table_shard, {0, 0, 0, 1});
+    const Tensor found = at::embedding(table, local.masked_fill(elsewhere, 0),
                                        padding_idx && padding >= 0 && padding < rows ? padding : -1);
     return reduce(found.masked_fill(elsewhere.unsqueeze(-1), 0));
   }
 
   Tensor cross_entropy(const Tensor& logits_shard, const Tensor& targets) override {
     const int64_t size = logits_shard.size(-1);
-    const Tensor flat = logits_shard.reshape({-1, size}), flat_targets = targets.reshape({-1});
+    const Tensor own = logits_shard.flatten(0, -2), flat_targets = targets.reshape({-1});
+    // A rank without classes has one that no target is.
+    const Tensor flat = size > 0 ? own : at::constant_pad_nd(own, {0, 1}, -std::numeric_limits<double>::infinity());
     Tensor largest = flat.detach().amax(-1, /*keepdim=*/true);
     for (const Tensor& one : tp_seat.meet("the largest logits", largest)) largest = at::maximum(largest, one);
     const Tensor shifted = flat - largest;
-    const Tensor local = flat_targets - tp_seat.begin("the sizes of logits", flat, 1);
+    const Tensor local = flat_targets - tp_seat.begin("the sizes of logits", own, 1);
     const Tensor is_local = local.ge(0).logical_and(local.lt(size));
     const Tensor index = local.masked_fill(is_local.logical_not(), 0).unsqueeze(-1);
-    const Tensor of_target = reduce(shifted.gather(-1, index).squeeze(-1) * is_local);
+    const Tensor of_target = reduce(shifted.gather(-1, index).squeeze(-1).masked_fill(is_local.logical_not(), 0));
     const Tensor total = reduce(shifted.exp().sum(-1));
     return ((total.log() - of_target) * flat_targets.ne(kIgnoredTarget)).sum();
   }

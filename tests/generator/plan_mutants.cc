@@ -129,8 +129,10 @@ constexpr Exception kExceptions[] = {
     // A stack whose list is not marked is one piece, which runs on the stage that begins and ends it.
     {"T5DecoderImpl::block: PP_SPLIT removed", accepted},
     {"T5DecoderImpl::block: PP_SPLIT replaced by", accepted},
-    {"BartEncoderImpl::layers: PP_SPLIT", accepted},
-    {"BartDecoderImpl::layers: PP_SPLIT", accepted},
+    {"BartEncoderImpl::layers: PP_SPLIT removed", accepted},
+    {"BartEncoderImpl::layers: PP_SPLIT replaced by", accepted},
+    {"BartDecoderImpl::layers: PP_SPLIT removed", accepted},
+    {"BartDecoderImpl::layers: PP_SPLIT replaced by", accepted},
     // The order of the stacks follows from the inputs of the second one.
     {"T5ModelImpl::encoder: PP_FIRST removed", accepted},
     {"T5ForConditionalGenerationImpl::encoder: PP_FIRST removed", accepted},
