@@ -82,16 +82,9 @@ struct BartConfig {
   }
 };
 
-/// Decoder input for predicting `labels` [batch, seq]: the labels shifted right by one, after a start token.
+/// The decoder's input for predicting `labels` [batch, seq].
 inline Tensor shift_right(const Tensor& labels, const BartConfig& config) {
-  const int64_t padding = *config.pad_token_id, start = config.decoder_start_token_id.value_or(padding);
-  const Tensor before = at::constant_pad_nd(labels.slice(1, 0, labels.size(1) - 1), {1, 0}, start);
-  return before.masked_fill(before.eq(kIgnoredTarget), padding);
-}
-
-/// `padding` if defined, otherwise ones: no padding in `ids`.
-inline Tensor find_padding(const Tensor& ids, const Tensor& padding) {
-  return padding.defined() ? padding : at::ones_like(ids);
+  return previous_tokens(labels, config.decoder_start_token_id.value_or(*config.pad_token_id), *config.pad_token_id);
 }
 
 /// Self-attention.
@@ -193,11 +186,9 @@ class BartEncoderImpl : public Module {
       layers->push_back(BartEncoderLayer(config, config.encoder_attention_heads, config.encoder_ffn_dim));
   }
 
-  /// Adds positions to `embedded` tokens [batch, seq, hidden]. The first position is row 2 of the table.
-  Tensor add_positions(const Tensor& embedded) {
-    const int64_t batch = embedded.size(0), seq = embedded.size(1);
-    const Tensor rows = at::arange(2, 2 + seq, embedded.options().dtype(at::kLong));
-    return dropout(layernorm_embedding(embedded.view({batch, seq, -1}) + embed_positions(rows)));
+  /// Adds positions to the `embedded` tokens [batch, seq, hidden] of `ids`. The first position is row 2 of the table.
+  Tensor add_positions(const Tensor& embedded, const Tensor& ids) {
+    return dropout(layernorm_embedding(embedded + embed_positions(position_ids(ids) + 2)));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
@@ -320,11 +311,9 @@ class BartDecoderImpl : public Module {
     for (int64_t layer = 0; layer < config.decoder_layers; ++layer) layers->push_back(BartDecoderLayer(config));
   }
 
-  /// Adds positions to `embedded` tokens [batch, seq, hidden]. The first position is row 2 of the table.
-  Tensor add_positions(const Tensor& embedded) {
-    const int64_t batch = embedded.size(0), seq = embedded.size(1);
-    const Tensor rows = at::arange(2, 2 + seq, embedded.options().dtype(at::kLong));
-    return dropout(layernorm_embedding(embedded.view({batch, seq, -1}) + embed_positions(rows)));
+  /// Adds positions to the `embedded` tokens [batch, seq, hidden] of `ids`. The first position is row 2 of the table.
+  Tensor add_positions(const Tensor& embedded, const Tensor& ids) {
+    return dropout(layernorm_embedding(embedded + embed_positions(position_ids(ids) + 2)));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
@@ -351,7 +340,8 @@ class BartModelImpl : public Module {
   Tensor encode(const Batch& batch) {
     const AttentionMask mask = bidirectional_mask(batch);
     Tensor hidden_states =
-        pp::is_first() ? encoder->add_positions(tp::embedding(shared, batch.input_ids) * embed_scale) : pp::received();
+        pp::is_first() ? encoder->add_positions(tp::embedding(shared, batch.input_ids) * embed_scale, batch.input_ids)
+                       : pp::received();
     for (auto& each : pp::local(encoder->layers)) hidden_states = each(hidden_states, mask);
     return hidden_states;
   }
@@ -360,12 +350,12 @@ class BartModelImpl : public Module {
   Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
     const Tensor encoder_states = pp::first_stack() ? encode(batch) : pp::received();
     if (!pp::second_stack(encoder_states)) return encoder_states;
-    const Tensor padding = find_padding(batch.input_ids, batch.attention_mask);
-    const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
+    const Tensor encoder_mask = key_mask(batch);
     const AttentionMask mask = causal_mask(batch.decoder_attention_mask, /*window=*/0);
-    Tensor hidden_states = pp::is_first()
-                               ? decoder->add_positions(tp::embedding(shared, decoder_input_ids) * embed_scale)
-                               : pp::received();
+    Tensor hidden_states =
+        pp::is_first()
+            ? decoder->add_positions(tp::embedding(shared, decoder_input_ids) * embed_scale, decoder_input_ids)
+            : pp::received();
     for (auto& each : pp::local(decoder->layers))
       hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
     return hidden_states;
@@ -421,10 +411,9 @@ class BartForSequenceClassificationImpl : public Module {
     if (!decoder_input_ids.defined()) decoder_input_ids = shift_right(batch.input_ids, config);
     Tensor hidden_states = model(batch, decoder_input_ids);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    const Tensor position = at::arange(batch.input_ids.size(1), batch.input_ids.options());
-    const Tensor last_end = (batch.input_ids.eq(config.eos_token_id).to(at::kLong) * position).argmax(1);
-    const Tensor row = at::arange(batch.input_ids.size(0), batch.input_ids.options());
-    Tensor logits = classification_head(hidden_states.index({row, last_end}));
+    const Tensor is_end = batch.input_ids.eq(config.eos_token_id).to(at::kLong);
+    const Tensor last_end = (is_end * position_ids(batch.input_ids)).argmax(1);
+    Tensor logits = classification_head(tokens_at(hidden_states, last_end));
     return classification_outputs(logits, batch, config.problem_type);
   }
 

@@ -421,8 +421,7 @@ class DebertaV2ModelImpl : public Module {
     const Tensor visible = visible_pairs(batch);
     Tensor positions, row, mirrored;
     if (relative_attention) {
-      const Tensor position = at::arange(seq, batch.input_ids.options());
-      const Tensor bucket = encoder->bucket(position.unsqueeze(1) - position.unsqueeze(0)).view({1, 1, seq, seq});
+      const Tensor bucket = encoder->bucket(key_distances(batch.input_ids).neg()).view({1, 1, seq, seq});
       positions = encoder->positions();
       row = (bucket + encoder->span).clamp(0, 2 * encoder->span - 1);
       mirrored = (encoder->span - bucket).clamp(0, 2 * encoder->span - 1);
@@ -483,8 +482,7 @@ class DebertaV2ForSentenceEmbeddingImpl : public Module {
     const Tensor visible = visible_pairs(batch);
     Tensor positions, row, mirrored;
     if (relative_attention) {
-      const Tensor position = at::arange(seq, batch.input_ids.options());
-      const Tensor bucket = encoder->bucket(position.unsqueeze(1) - position.unsqueeze(0)).view({1, 1, seq, seq});
+      const Tensor bucket = encoder->bucket(key_distances(batch.input_ids).neg()).view({1, 1, seq, seq});
       positions = encoder->positions();
       row = (bucket + encoder->span).clamp(0, 2 * encoder->span - 1);
       mirrored = (encoder->span - bucket).clamp(0, 2 * encoder->span - 1);

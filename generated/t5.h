@@ -98,11 +98,9 @@ struct T5Config {
   }
 };
 
-/// Decoder input for predicting `labels` [batch, seq]: the labels shifted right by one, after a start token.
+/// The decoder's input for predicting `labels` [batch, seq].
 inline Tensor shift_right(const Tensor& labels, const T5Config& config) {
-  const int64_t padding = *config.pad_token_id, start = config.decoder_start_token_id.value_or(padding);
-  const Tensor before = at::constant_pad_nd(labels.slice(1, 0, labels.size(1) - 1), {1, 0}, start);
-  return before.masked_fill(before.eq(kIgnoredTarget), padding);
+  return previous_tokens(labels, config.decoder_start_token_id.value_or(*config.pad_token_id), *config.pad_token_id);
 }
 
 /// RMSNorm, initialized to the family's factor.
@@ -225,15 +223,14 @@ class T5RelativeAttentionBiasImpl : public Module {
     return bidirectional ? row + distance.gt(0).to(at::kLong) * num_buckets : row;
   }
 
-  /// The biases of each head for visible keys, given `visible` [batch or 1, 1, seq, seq], and the lowest value for
-  /// others: [batch or 1, heads, seq, seq].
-  Tensor forward(const Tensor& visible) {
-    return fsdp::unit(*this, &T5RelativeAttentionBiasImpl::forward_unit, visible);
+  /// The biases of each head for keys at `distances` [seq, seq] that are `visible` [batch or 1, 1, seq, seq], and the
+  /// lowest value for others: [batch or 1, heads, seq, seq].
+  Tensor forward(const Tensor& distances, const Tensor& visible) {
+    return fsdp::unit(*this, &T5RelativeAttentionBiasImpl::forward_unit, distances, visible);
   }
 
-  Tensor forward_unit(const Tensor& visible) {
-    const Tensor position = at::arange(visible.size(-1), visible.options().dtype(at::kLong));
-    const Tensor rows = at::embedding(weight, bucket(position.unsqueeze(0) - position.unsqueeze(1)));
+  Tensor forward_unit(const Tensor& distances, const Tensor& visible) {
+    const Tensor rows = at::embedding(weight, bucket(distances));
     const Tensor bias = rows.permute({2, 0, 1}).unsqueeze(0);
     return bias.masked_fill(visible.logical_not(), plain::lowest(bias.scalar_type())).contiguous();
   }
@@ -453,9 +450,10 @@ class T5EncoderImpl : public Module {
       block->push_back(T5EncoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
 
-  /// Attention biases for the keys in `visible`.
-  Tensor mask(const Tensor& visible) {
-    return block[0]->layer->self_attention->SelfAttention->relative_attention_bias(visible);
+  /// The biases of self-attention over `ids`, of whose keys `looks_at` are visible.
+  Tensor biases(const Tensor& ids, const AttentionMask& looks_at) {
+    const Tensor visible = visible_keys(looks_at, ids.size(1), ids.device());
+    return block[0]->layer->self_attention->SelfAttention->relative_attention_bias(key_distances(ids), visible);
   }
   /// Applies the final norm and dropout to the last block's output.
   Tensor finish(const Tensor& hidden_states) { return final_dropout(final_layer_norm(hidden_states)); }
@@ -478,9 +476,10 @@ class T5DecoderImpl : public Module {
       block->push_back(T5DecoderBlock(config, /*has_relative_attention_bias=*/i == 0));
   }
 
-  /// Attention biases for the keys in `visible`.
-  Tensor mask(const Tensor& visible) {
-    return block[0]->layer->self_attention->SelfAttention->relative_attention_bias(visible);
+  /// The biases of self-attention over `ids`, of whose keys `looks_at` are visible.
+  Tensor biases(const Tensor& ids, const AttentionMask& looks_at) {
+    const Tensor visible = visible_keys(looks_at, ids.size(1), ids.device());
+    return block[0]->layer->self_attention->SelfAttention->relative_attention_bias(key_distances(ids), visible);
   }
   /// Applies the final norm and dropout to the last block's output.
   Tensor finish(const Tensor& hidden_states) { return final_dropout(final_layer_norm(hidden_states)); }
@@ -491,11 +490,6 @@ class T5DecoderImpl : public Module {
   nn::Dropout final_dropout;
 };
 TORCH_MODULE(T5Decoder);
-
-/// `padding` if defined, otherwise ones: no padding in `ids`.
-inline Tensor find_padding(const Tensor& ids, const Tensor& padding) {
-  return padding.defined() ? padding : at::ones_like(ids);
-}
 
 /// Encoder and decoder with a shared token embedding.
 class T5ModelImpl : public Module {
@@ -508,8 +502,7 @@ class T5ModelImpl : public Module {
 
   /// The encoder's output for the batch's `input_ids`.
   Tensor encode(const Batch& batch) {
-    const Tensor& ids = batch.input_ids;
-    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
+    const Tensor mask = encoder->biases(batch.input_ids, bidirectional_mask(batch));
     Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
@@ -520,10 +513,8 @@ class T5ModelImpl : public Module {
   Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
     const Tensor encoder_states = pp::first_stack() ? encode(batch) : pp::received();
     if (!pp::second_stack(encoder_states)) return encoder_states;
-    const Tensor padding = find_padding(batch.input_ids, batch.attention_mask);
-    const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
-    const AttentionMask looks_back = causal_mask(batch.decoder_attention_mask, /*window=*/0);
-    const Tensor mask = decoder->mask(visible_keys(looks_back, decoder_input_ids.size(1), decoder_input_ids.device()));
+    const Tensor encoder_mask = key_mask(batch);
+    const Tensor mask = decoder->biases(decoder_input_ids, causal_mask(batch.decoder_attention_mask, /*window=*/0));
     Tensor hidden_states = pp::is_first() ? decoder->dropout(tp::embedding(shared, decoder_input_ids)) : pp::received();
     for (auto& each : pp::local(decoder->block))
       hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
@@ -555,8 +546,7 @@ class T5ForConditionalGenerationImpl : public Module {
 
   /// The encoder's output for the batch's `input_ids`.
   Tensor encode(const Batch& batch) {
-    const Tensor& ids = batch.input_ids;
-    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
+    const Tensor mask = encoder->biases(batch.input_ids, bidirectional_mask(batch));
     Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
@@ -598,10 +588,8 @@ class T5ForConditionalGenerationImpl : public Module {
   Tensor inherited_forward(const Batch& batch, const Tensor& decoder_input_ids) {
     const Tensor encoder_states = pp::first_stack() ? encode(batch) : pp::received();
     if (!pp::second_stack(encoder_states)) return encoder_states;
-    const Tensor padding = find_padding(batch.input_ids, batch.attention_mask);
-    const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
-    const AttentionMask looks_back = causal_mask(batch.decoder_attention_mask, /*window=*/0);
-    const Tensor mask = decoder->mask(visible_keys(looks_back, decoder_input_ids.size(1), decoder_input_ids.device()));
+    const Tensor encoder_mask = key_mask(batch);
+    const Tensor mask = decoder->biases(decoder_input_ids, causal_mask(batch.decoder_attention_mask, /*window=*/0));
     Tensor hidden_states = pp::is_first() ? decoder->dropout(tp::embedding(shared, decoder_input_ids)) : pp::received();
     for (auto& each : pp::local(decoder->block))
       hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
@@ -620,8 +608,7 @@ class T5EncoderModelImpl : public Module {
         encoder(register_module("encoder", T5Encoder(config))) {}
 
   Tensor forward(const Batch& batch) {
-    const Tensor& ids = batch.input_ids;
-    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
+    const Tensor mask = encoder->biases(batch.input_ids, bidirectional_mask(batch));
     Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
@@ -660,8 +647,7 @@ class T5ForSentenceEmbeddingImpl : public Module {
 
  private:
   Tensor inherited_forward(const Batch& batch) {
-    const Tensor& ids = batch.input_ids;
-    const Tensor mask = encoder->mask(visible_keys(bidirectional_mask(batch), ids.size(1), ids.device()));
+    const Tensor mask = encoder->biases(batch.input_ids, bidirectional_mask(batch));
     Tensor hidden_states = pp::is_first() ? encoder->dropout(tp::embedding(shared, batch.input_ids)) : pp::received();
     for (auto& each : pp::local(encoder->block)) hidden_states = each(hidden_states, mask);
     if (!pp::is_last()) return hidden_states;
@@ -710,10 +696,9 @@ class T5ForSequenceClassificationImpl : public Module {
     if (!decoder_input_ids.defined()) decoder_input_ids = shift_right(batch.input_ids, config);
     Tensor hidden_states = transformer(batch, decoder_input_ids);
     if (!pp::is_last()) return pp::pass_on(hidden_states);
-    const Tensor position = at::arange(batch.input_ids.size(1), batch.input_ids.options());
-    const Tensor last_end = (batch.input_ids.eq(config.eos_token_id).to(at::kLong) * position).argmax(1);
-    const Tensor row = at::arange(batch.input_ids.size(0), batch.input_ids.options());
-    Tensor logits = classification_head(hidden_states.index({row, last_end}));
+    const Tensor is_end = batch.input_ids.eq(config.eos_token_id).to(at::kLong);
+    const Tensor last_end = (is_end * position_ids(batch.input_ids)).argmax(1);
+    Tensor logits = classification_head(tokens_at(hidden_states, last_end));
     return classification_outputs(logits, batch, config.problem_type);
   }
 

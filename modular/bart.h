@@ -174,11 +174,9 @@ class BartEncoderImpl : public Module {
       layers->push_back(BartEncoderLayer(config, config.encoder_attention_heads, config.encoder_ffn_dim));
   }
 
-  /// Adds positions to `embedded` tokens [batch, seq, hidden]. The first position is row 2 of the table.
-  Tensor add_positions(const Tensor& embedded) {
-    const int64_t batch = embedded.size(0), seq = embedded.size(1);
-    const Tensor rows = at::arange(2, 2 + seq, embedded.options().dtype(at::kLong));
-    return dropout(layernorm_embedding(embedded.view({batch, seq, -1}) + embed_positions(rows)));
+  /// Adds positions to the `embedded` tokens [batch, seq, hidden] of `ids`. The first position is row 2 of the table.
+  Tensor add_positions(const Tensor& embedded, const Tensor& ids) {
+    return dropout(layernorm_embedding(embedded + embed_positions(position_ids(ids) + 2)));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
@@ -202,11 +200,9 @@ class BartDecoderImpl : public Module {
     for (int64_t layer = 0; layer < config.decoder_layers; ++layer) layers->push_back(BartDecoderLayer(config));
   }
 
-  /// Adds positions to `embedded` tokens [batch, seq, hidden]. The first position is row 2 of the table.
-  Tensor add_positions(const Tensor& embedded) {
-    const int64_t batch = embedded.size(0), seq = embedded.size(1);
-    const Tensor rows = at::arange(2, 2 + seq, embedded.options().dtype(at::kLong));
-    return dropout(layernorm_embedding(embedded.view({batch, seq, -1}) + embed_positions(rows)));
+  /// Adds positions to the `embedded` tokens [batch, seq, hidden] of `ids`. The first position is row 2 of the table.
+  Tensor add_positions(const Tensor& embedded, const Tensor& ids) {
+    return dropout(layernorm_embedding(embedded + embed_positions(position_ids(ids) + 2)));
   }
 
   void reset_parameters() override { init::linear_and_embedding_(*this, init_std); }
@@ -231,7 +227,7 @@ class BartModelImpl : public Module {
   /// The encoder's output for the batch's `input_ids`.
   Tensor encode(const Batch& batch) {
     const AttentionMask mask = bidirectional_mask(batch);
-    Tensor hidden_states = encoder->add_positions(shared(batch.input_ids) * embed_scale);
+    Tensor hidden_states = encoder->add_positions(shared(batch.input_ids) * embed_scale, batch.input_ids);
     for (auto& each : *encoder->layers) hidden_states = each(hidden_states, mask);
     return hidden_states;
   }
@@ -239,10 +235,9 @@ class BartModelImpl : public Module {
   /// The decoder's output for `decoder_input_ids` [batch, target_seq].
   Tensor forward(const Batch& batch, const Tensor& decoder_input_ids) {
     const Tensor encoder_states = encode(batch);
-    const Tensor padding = t5::find_padding(batch.input_ids, batch.attention_mask);
-    const Tensor encoder_mask = padding.to(at::kBool).view({padding.size(0), 1, 1, padding.size(1)});
+    const Tensor encoder_mask = key_mask(batch);
     const AttentionMask mask = causal_mask(batch.decoder_attention_mask, /*window=*/0);
-    Tensor hidden_states = decoder->add_positions(shared(decoder_input_ids) * embed_scale);
+    Tensor hidden_states = decoder->add_positions(shared(decoder_input_ids) * embed_scale, decoder_input_ids);
     for (auto& each : *decoder->layers) hidden_states = each(hidden_states, mask, encoder_states, encoder_mask);
     return hidden_states;
   }

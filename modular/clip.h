@@ -246,8 +246,7 @@ class CLIPTextModelImpl : public Module {
 
   /// Feature of each text, from its last token: [batch, hidden].
   Tensor pooled(const Tensor& hidden_states, const Batch& batch) {
-    const Tensor end_positions = ends(batch.input_ids).view({-1, 1, 1}).expand({-1, 1, hidden_states.size(2)});
-    return hidden_states.gather(1, end_positions).squeeze(1);
+    return tokens_at(hidden_states, ends(batch.input_ids));
   }
 
   Tensor forward(const Batch& batch) {

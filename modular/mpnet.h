@@ -108,11 +108,10 @@ struct MPNetEncoderImpl : bert::BertEncoderImpl {
 struct MPNetModelImpl : bert::BertModelImpl {
   /// Biases added to the scores of each head: [batch or 1, heads, seq, seq], minus infinity for masked keys.
   Tensor attention_biases(const Batch& batch) {
-    const int64_t seq = batch.input_ids.size(1);
-    const Tensor position = at::arange(seq, batch.input_ids.options());
-    const Tensor bucket = relative_position_bucket(position.unsqueeze(0) - position.unsqueeze(1));
+    const Tensor& ids = batch.input_ids;
+    const Tensor bucket = relative_position_bucket(key_distances(ids));
     const Tensor bias = encoder->relative_attention_bias(bucket).permute({2, 0, 1}).unsqueeze(0);
-    const Tensor visible = visible_keys(bidirectional_mask(batch), seq, batch.input_ids.device());
+    const Tensor visible = visible_keys(bidirectional_mask(batch), ids.size(1), ids.device());
     return bias.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity()).contiguous();
   }
 

@@ -70,6 +70,22 @@ inline Tensor visible_keys(const AttentionMask& mask, int64_t seq, const at::Dev
   return plain::visible_keys(mask, seq, cache::seen() + seq, device);
 }
 
+/// The positions of an encoder's output that cross-attention sees: all but padding.
+/// - returns [batch, 1, 1, seq] bool
+inline Tensor key_mask(const Batch& batch) {
+  const Tensor visible =
+      batch.attention_mask.defined() ? batch.attention_mask.to(at::kBool) : at::ones_like(batch.input_ids, at::kBool);
+  return visible.unsqueeze(1).unsqueeze(1);
+}
+
+/// The distance from each query to each key of a stack that reads `ids`: the key's position minus the query's.
+/// - ids [batch, seq] int64
+/// - returns [seq, seq] int64
+inline Tensor key_distances(const Tensor& ids) {
+  const Tensor position = at::arange(ids.size(1), ids.options());
+  return position.unsqueeze(0) - position.unsqueeze(1);
+}
+
 /// The mask of a decoder: a query sees itself and the positions before it. A `window` > 0 limits it to the last
 /// `window` keys, itself included.
 /// - padding [batch, seq] int64 or bool, 0 for padding, or undefined

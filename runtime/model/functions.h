@@ -131,6 +131,15 @@ inline Tensor next_tokens(const Tensor& labels) {
   return at::constant_pad_nd(labels, {0, 1}, kIgnoredTarget).slice(1, 1);
 }
 
+/// The decoder's input for predicting `labels`: the labels shifted right by one after `start`, with `padding` where a
+/// label is kIgnoredTarget.
+/// - labels [batch, seq] int64
+/// - returns [batch, seq] int64
+inline Tensor previous_tokens(const Tensor& labels, int64_t start, int64_t padding) {
+  const Tensor before = at::constant_pad_nd(labels, {1, -1}, start);
+  return before.masked_fill(before.eq(kIgnoredTarget), padding);
+}
+
 /// The target of each position or row is its own label.
 /// - labels [...] int64
 /// - returns [...] int64
@@ -154,6 +163,15 @@ inline Tensor mean_pooling(const Tensor& hidden_states, const Tensor& padding) {
   return (hidden_states * weights).sum(1) / weights.sum(1).clamp_min(1e-9);
 }
 
+/// The hidden state at one position of each row.
+/// - hidden_states [batch, seq, hidden]
+/// - positions [batch] int64
+/// - returns [batch, hidden]
+inline Tensor tokens_at(const Tensor& hidden_states, const Tensor& positions) {
+  const int64_t batch = hidden_states.size(0), seq = hidden_states.size(1);
+  return hidden_states.flatten(0, 1).index_select(0, positions + at::arange(batch, positions.options()) * seq);
+}
+
 /// The hidden state of each row's last position that is not padding. Positions where `input_ids` equal `pad_token_id`
 /// are padding. Without a `pad_token_id`, the last position is used, and more than one row is an error.
 /// - hidden_states [batch, seq, hidden]
@@ -164,8 +182,7 @@ inline Tensor last_tokens(const Tensor& hidden_states, const Tensor& input_ids, 
   TORCH_CHECK(pad_token_id || batch == 1, "pad_token_id is not given, so the last tokens of ", batch,
               " rows are unknown: set it, or give one row at a time");
   if (!pad_token_id) return hidden_states.select(1, seq - 1);
-  const Tensor last = (at::arange(seq, input_ids.options()) * input_ids.ne(*pad_token_id)).argmax(-1);
-  return hidden_states.flatten(0, 1).index_select(0, last + at::arange(batch, input_ids.options()) * seq);
+  return tokens_at(hidden_states, (at::arange(seq, input_ids.options()) * input_ids.ne(*pad_token_id)).argmax(-1));
 }
 
 /// The summed loss of classifiers in float32. Integer labels are classes with cross entropy. Float labels have the

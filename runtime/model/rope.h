@@ -35,6 +35,11 @@ inline Tensor position_ids(const Batch& batch) {
   return at::arange(first, first + seq, batch.input_ids.options()).unsqueeze(0);
 }
 
+/// The positions of `ids` in a stack that has neither position_ids nor a cache: 0 … seq - 1.
+/// - ids [batch, seq] int64
+/// - returns [1, seq] int64
+inline Tensor position_ids(const Tensor& ids) { return at::arange(ids.size(1), ids.options()).unsqueeze(0); }
+
 namespace detail {
 
 template <class T>

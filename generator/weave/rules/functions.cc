@@ -172,7 +172,7 @@ Value attention_mask(Operation& op) {
   return make_invariant("modular::AttentionMask", false);
 }
 
-/// visible_keys(mask, seq, device): [batch or 1, 1, seq, keys].
+/// visible_keys(mask, seq, device): [batch or 1, 1, seq, keys]; key_mask(batch): [batch, 1, 1, keys].
 Value visible_keys(Operation& op) {
   for (const Value& value : op.values)
     if (!value.is_invariant()) return unproven(op, value);
@@ -344,8 +344,11 @@ const RuleTable& function_rules() {
       {"bidirectional_mask", attention_mask},
       {"whole_mask", attention_mask},
       {"visible_keys", visible_keys},
+      {"key_mask", visible_keys},
+      {"key_distances", from_batch<2>},
       {"position_ids", from_batch<2>},
       {"next_tokens", from_batch<2>},
+      {"previous_tokens", from_batch<2>},
       {"count_targets", from_batch<0>},
       {"attention", attention},
       {"scaled_dot_product_attention", attention},

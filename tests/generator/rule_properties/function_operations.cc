@@ -174,6 +174,14 @@ Application visible_keys(Sampler& sampler) {
                      });
 }
 
+Application key_mask(Sampler& sampler) {
+  return application({batch(sampler)}, [](const Arguments& a) {
+    modular::Batch given;
+    given.input_ids = a[0].elements[0].tensor;
+    return modular::key_mask(given).to(at::kDouble);
+  });
+}
+
 Application rotary_tables(Sampler& sampler) {
   Operand options = sampler.option("rope", "modular::RopeParameters");
   options.expr.kind = Expr::Kind::field;
@@ -406,8 +414,11 @@ const OperationTable& function_operations() {
       {"bidirectional_mask", of_batch(modular::bidirectional_mask)},
       {"whole_mask", whole_mask},
       {"visible_keys", visible_keys},
+      {"key_mask", key_mask},
+      {"key_distances", of_labels([](const Tensor& ids) { return modular::key_distances(ids); })},
       {"position_ids", position_ids},
       {"next_tokens", of_labels([](const Tensor& labels) { return modular::next_tokens(labels); })},
+      {"previous_tokens", of_labels([](const Tensor& labels) { return modular::previous_tokens(labels, 1, 0); })},
       {"count_targets", of_labels([](const Tensor& labels) { return modular::count_targets(labels); })},
       {"attention", attention},
       {"scaled_dot_product_attention", plain_attention},
