@@ -55,29 +55,44 @@ function(modular_generate target)
   target_link_libraries(${target} INTERFACE modular::model)
 endfunction()
 
+# modular_precompiled_header(<name> [HEADERS <header>…] [OPTIONS <option>…] [LIBRARIES <target>…])
+#   Defines a precompiled header of libtorch and these headers, compiled with the flags of the calling folder and these options.
+function(modular_precompiled_header name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;OPTIONS;LIBRARIES")
+  add_library(${name} OBJECT ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/pch.cc)
+  target_precompile_headers(${name} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/pch.h ${arg_HEADERS})
+  target_link_libraries(${name} PUBLIC modular::torch ${arg_LIBRARIES})
+  target_compile_options(${name} PRIVATE ${arg_OPTIONS})
+endfunction()
+
 # modular_precompile(<target>…)
-#   Makes targets share one precompiled header of libtorch, with which a file compiles in two thirds of the time. It is built with the flags
-#   of the first folder that calls this; a folder with other flags sets MODULAR_PCH to the name of its own.
+#   Makes targets share one precompiled header of libtorch, with which a file compiles in half of the time. It is built with the flags of the
+#   first folder that calls this; a folder with other flags sets MODULAR_PCH to the name of its own.
 function(modular_precompile)
   set(pch modular_pch)
   if(DEFINED MODULAR_PCH)
     set(pch ${MODULAR_PCH})
   endif()
   if(NOT TARGET ${pch})
-    add_library(${pch} OBJECT ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/pch.cc)
-    target_precompile_headers(${pch} PRIVATE ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/pch.h)
-    target_link_libraries(${pch} PUBLIC modular::torch)
+    modular_precompiled_header(${pch})
   endif()
   foreach(target ${ARGV})
     target_precompile_headers(${target} REUSE_FROM ${pch})
   endforeach()
 endfunction()
 
+# A model's file only calls libtorch and our kernels in order: more optimization makes it slower to compile and no faster to run.
+set(MODULAR_FAMILY_OPTIMIZATION -O1 CACHE STRING "How far a release build optimizes models")
+
 # modular_family_objects(<result> FAMILIES <family>… [LIBRARIES <target>…])
 #   Sets <result> to the objects that register these families. Each family is compiled from a file of its own, once for all programs of the
 #   project, so that a change of a spec recompiles one model.
 function(modular_family_objects result)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "FAMILIES;LIBRARIES")
+  set(optimization $<$<CONFIG:Release>:${MODULAR_FAMILY_OPTIMIZATION}>)
+  if(NOT TARGET modular_family_pch)
+    modular_precompiled_header(modular_family_pch HEADERS [["runtime/model/model.h"]] OPTIONS ${optimization} LIBRARIES modular::model)
+  endif()
   set(objects)
   foreach(family ${arg_FAMILIES})
     set(target modular_family_${family})
@@ -89,14 +104,13 @@ function(modular_family_objects result)
       set(libraries ${arg_LIBRARIES} ${generated})
       list(REMOVE_DUPLICATES libraries)
       target_link_libraries(${target} PRIVATE ${libraries} modular::model)
-      # A model's file only calls libtorch and our kernels in order: more optimization makes it slower to compile and no faster to run.
-      target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+      target_compile_options(${target} PRIVATE ${optimization})
       foreach(library ${libraries})
         if(TARGET ${library}_files)
           add_dependencies(${target} ${library}_files)
         endif()
       endforeach()
-      modular_precompile(${target})
+      target_precompile_headers(${target} REUSE_FROM modular_family_pch)
     endif()
     list(APPEND objects $<TARGET_OBJECTS:${target}>)
   endforeach()

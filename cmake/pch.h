@@ -1,7 +1,7 @@
 // Headers from outside the runtime that nearly all of its files include, compiled once.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/jit/ir/attributes.h>
 #include <torch/nn/init.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/conv.h>
@@ -9,10 +9,56 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 #include <torch/types.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+// Each file that includes these headers instantiates the virtual functions of their templates, which takes a second,
+// but for those that a precompiled header itself names: its calls here are never made.
+namespace modular::precompiled {
+
+template <class... Attributes>
+void instantiate_clones(const Attributes&... attributes) {
+  (void(attributes.Attributes::clone()), ...);
+}
+
+template <class... Types>
+void instantiate_comparisons(const Types&... types) {
+  (void(types.Types::equals(types)), ...);
+}
+
+template <class... Layers>
+void instantiate_layers(Layers&... layers) {
+  (layers.Layers::clone(), ...);
+  (layers.Layers::reset(), ...);
+  (layers.Layers::pretty_print(std::cerr), ...);
+}
+
+inline void instantiate(const torch::jit::FloatAttr& real, const torch::jit::FloatsAttr& reals,
+                        const torch::jit::ComplexAttr& complex, const torch::jit::ComplexValsAttr& complexes,
+                        const torch::jit::StringsAttr& strings, const torch::jit::IntsAttr& integers,
+                        const torch::jit::TypesAttr& types, const torch::jit::TensorsAttr& tensors) {
+  instantiate_clones(real, reals, complex, complexes, strings, integers, types, tensors);
+}
+
+inline void instantiate(const c10::ListType& list, const c10::FutureType& future, const c10::AwaitType& awaited,
+                        const c10::RRefType& remote) {
+  instantiate_comparisons(list, future, awaited, remote);
+}
+
+inline void instantiate(torch::nn::Conv1dImpl& conv1, torch::nn::Conv2dImpl& conv2, torch::nn::Conv3dImpl& conv3,
+                        torch::nn::ConvTranspose1dImpl& transpose1, torch::nn::ConvTranspose2dImpl& transpose2,
+                        torch::nn::ConvTranspose3dImpl& transpose3, torch::nn::EmbeddingImpl& embedding,
+                        torch::nn::EmbeddingBagImpl& bag, torch::nn::LinearImpl& linear,
+                        torch::nn::UnflattenImpl& unflatten, torch::nn::BilinearImpl& bilinear) {
+  instantiate_layers(conv1, conv2, conv3, transpose1, transpose2, transpose3, embedding, bag, linear, unflatten,
+                     bilinear);
+}
+
+}  // namespace modular::precompiled

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "generator/flatten/operands.h"
+#include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 namespace {
@@ -147,15 +148,15 @@ struct ParameterUses {
 
 ParameterUses find_uses(const clang::ParmVarDecl& parameter, const clang::CXXConstructorDecl& constructor,
                         const MethodsMeant& meant) {
-  struct Counter : clang::RecursiveASTVisitor<Counter> {
+  struct Counter : SyntaxVisitor {
     const clang::ParmVarDecl* parameter = nullptr;
     int uses = 0;
     bool captured = false;
-    bool VisitDeclRefExpr(clang::DeclRefExpr* expr) {
+    bool VisitDeclRefExpr(clang::DeclRefExpr* expr) override {
       uses += expr->getDecl() == parameter;
       return true;
     }
-    bool VisitLambdaExpr(clang::LambdaExpr* lambda) {
+    bool VisitLambdaExpr(clang::LambdaExpr* lambda) override {
       for (const clang::LambdaCapture& capture : lambda->explicit_captures())
         captured |= capture.capturesVariable() && capture.getCapturedVar() == parameter;
       return true;
@@ -165,7 +166,7 @@ ParameterUses find_uses(const clang::ParmVarDecl& parameter, const clang::CXXCon
   ParameterUses result;
   for (const clang::CXXCtorInitializer* init : constructor.inits()) {
     if (!init->isWritten() || !init->getInit()) continue;
-    counter.TraverseStmt(init->getInit());
+    counter.visit(init->getInit());
     result.is_changed_in_initializers |=
         find_side_effects(init->getInit(), meant).written_variables.count(&parameter) != 0;
     const clang::Expr* value = init->getInit()->IgnoreImplicit();
@@ -180,7 +181,7 @@ ParameterUses find_uses(const clang::ParmVarDecl& parameter, const clang::CXXCon
       result.initialized_field = field;
   }
   result.in_initializers = counter.uses;
-  counter.TraverseStmt(constructor.getBody());
+  counter.visit(constructor.getBody());
   result.in_body = counter.uses - result.in_initializers;
   result.is_captured = counter.captured;
   result.is_changed_in_body |= find_side_effects(constructor.getBody(), meant).written_variables.count(&parameter) != 0;

@@ -1,9 +1,9 @@
 // Names and statements of function bodies, for the parts of this stage that move code between them.
 #include <clang/AST/ExprCXX.h>
-#include <clang/AST/RecursiveASTVisitor.h>
 
 #include "generator/flatten/family.h"
 #include "generator/source/slices.h"
+#include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 
@@ -23,17 +23,17 @@ MethodsMeant methods_meant(const Entity& entity) {
 }
 
 std::set<std::string> names_declared(const clang::FunctionDecl& function) {
-  struct Visitor : clang::RecursiveASTVisitor<Visitor> {
+  struct Visitor : SyntaxVisitor {
     std::set<std::string> names;
-    bool VisitVarDecl(clang::VarDecl* variable) { return add(*variable); }
-    bool VisitBindingDecl(clang::BindingDecl* binding) { return add(*binding); }
-    bool VisitTagDecl(clang::TagDecl* local) { return add(*local); }
+    bool VisitVarDecl(clang::VarDecl* variable) override { return add(*variable); }
+    bool VisitBindingDecl(clang::BindingDecl* binding) override { return add(*binding); }
+    bool VisitTagDecl(clang::TagDecl* local) override { return add(*local); }
     bool add(const clang::NamedDecl& decl) {
       if (decl.getDeclName().isIdentifier() && decl.getIdentifier()) names.insert(decl.getName().str());
       return true;
     }
   } visitor;
-  visitor.TraverseDecl(const_cast<clang::FunctionDecl*>(&function));
+  visitor.visit(&function);
   return std::move(visitor.names);
 }
 

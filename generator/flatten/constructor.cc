@@ -4,12 +4,12 @@
 
 #include <clang/AST/Attr.h>
 #include <clang/AST/ExprCXX.h>
-#include <clang/AST/RecursiveASTVisitor.h>
 
 #include <algorithm>
 
 #include "generator/flatten/operands.h"
 #include "generator/source/slices.h"
+#include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 
@@ -198,18 +198,18 @@ void ConstructorInliner::enter_scope(size_t level, const clang::CXXConstructorDe
                                "', and its base's constructor uses that name for something else",
                            "rename the parameter",
                            {{Diagnostic::Severity::note, code, "the base's constructor", "", {}}});
-  struct Variables : clang::RecursiveASTVisitor<Variables> {
+  struct Variables : SyntaxVisitor {
     std::vector<const clang::NamedDecl*> found;
-    bool VisitVarDecl(clang::VarDecl* variable) {
+    bool VisitVarDecl(clang::VarDecl* variable) override {
       found.push_back(variable);
       return true;
     }
-    bool VisitBindingDecl(clang::BindingDecl* binding) {
+    bool VisitBindingDecl(clang::BindingDecl* binding) override {
       found.push_back(binding);
       return true;
     }
   } variables;
-  variables.TraverseStmt(constructor.getBody());
+  variables.visit(constructor.getBody());
   std::set<std::string> taken = scope.words;
   for (const auto& [parameter, text] : substitution.texts)
     for (const RawToken& token : raw_tokens(text.text(), 0, static_cast<uint32_t>(text.size())))

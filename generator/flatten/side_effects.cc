@@ -2,25 +2,25 @@
 
 #include <clang/AST/DeclCXX.h>
 #include <clang/AST/ExprCXX.h>
-#include <clang/AST/RecursiveASTVisitor.h>
 
 #include <algorithm>
 
 #include "generator/flatten/library_effects.h"
 #include "generator/resolve/core_language.h"
 #include "generator/resolve/registrations.h"
+#include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 namespace {
 
 bool is_this(const clang::Expr* expr) { return llvm::isa<clang::CXXThisExpr>(expr->IgnoreParenImpCasts()); }
 
-class Reader : public clang::RecursiveASTVisitor<Reader> {
+class Reader : public SyntaxVisitor {
  public:
   explicit Reader(const MethodsMeant& meant) : meant_(meant) {}
   SideEffects found;
 
-  bool VisitMemberExpr(clang::MemberExpr* expr) {
+  bool VisitMemberExpr(clang::MemberExpr* expr) override {
     if (const auto* self = llvm::dyn_cast<clang::CXXThisExpr>(expr->getBase()->IgnoreParenImpCasts()))
       seen_as_object_.insert(self);
     if (targets_.count(expr)) return true;
@@ -34,7 +34,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(expr->getMemberDecl())) read_global(*variable);
     return true;
   }
-  bool VisitDeclRefExpr(clang::DeclRefExpr* expr) {
+  bool VisitDeclRefExpr(clang::DeclRefExpr* expr) override {
     const auto* variable = llvm::dyn_cast<clang::VarDecl>(expr->getDecl());
     if (!variable) return true;
     if (is_local(*variable))
@@ -43,7 +43,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
       read_global(*variable);
     return true;
   }
-  bool VisitVarDecl(clang::VarDecl* variable) {
+  bool VisitVarDecl(clang::VarDecl* variable) override {
     if (variable->getDeclName()) found.declared.insert(variable->getNameAsString());
     if (!llvm::isa<clang::ParmVarDecl>(variable)) run_destructor(variable->getType());
     // The variable may change through this reference.
@@ -54,30 +54,30 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
           found.written_variables.insert(other);
     return true;
   }
-  bool VisitBindingDecl(clang::BindingDecl* binding) {
+  bool VisitBindingDecl(clang::BindingDecl* binding) override {
     found.declared.insert(binding->getNameAsString());
     return true;
   }
-  bool VisitTagDecl(clang::TagDecl* local) {
+  bool VisitTagDecl(clang::TagDecl* local) override {
     if (local->getDeclName()) found.declared.insert(local->getNameAsString());
     return true;
   }
-  bool TraverseCXXRecordDecl(clang::CXXRecordDecl* local) {  // its methods return from themselves
+  bool TraverseCXXRecordDecl(clang::CXXRecordDecl* local) override {  // its methods return from themselves
     ++lambdas_;
-    RecursiveASTVisitor::TraverseCXXRecordDecl(local);
+    SyntaxVisitor::TraverseCXXRecordDecl(local);
     --lambdas_;
     return true;
   }
-  bool VisitCXXThisExpr(clang::CXXThisExpr* expr) {
+  bool VisitCXXThisExpr(clang::CXXThisExpr* expr) override {
     // `*this` or `this` as a value: its receiver may read anything.
     if (!expr->isImplicit()) found.reads_everything |= !seen_as_object_.count(expr);
     return true;
   }
-  bool VisitReturnStmt(clang::ReturnStmt*) {
+  bool VisitReturnStmt(clang::ReturnStmt*) override {
     found.returns |= lambdas_ == 0 && !functions_;
     return true;
   }
-  bool TraverseLambdaExpr(clang::LambdaExpr* lambda) {
+  bool TraverseLambdaExpr(clang::LambdaExpr* lambda) override {
     found.captures |= std::any_of(lambda->explicit_capture_begin(), lambda->explicit_capture_end(),
                                   [](const clang::LambdaCapture& one) { return one.capturesVariable(); });
     for (const clang::Expr* init : lambda->capture_inits())  // the lambda's body shows how it uses the object
@@ -88,17 +88,17 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
       if (capture.capturesVariable() && lambda->isInitCapture(&capture))
         found.declared.insert(capture.getCapturedVar()->getNameAsString());
     ++lambdas_;
-    RecursiveASTVisitor::TraverseLambdaExpr(lambda);
-    TraverseStmt(lambda->getBody());
+    SyntaxVisitor::TraverseLambdaExpr(lambda);
+    visit(lambda->getBody());
     --lambdas_;
     return true;
   }
 
-  bool VisitCXXThrowExpr(clang::CXXThrowExpr*) {
+  bool VisitCXXThrowExpr(clang::CXXThrowExpr*) override {
     found.throws = true;
     return true;
   }
-  bool VisitBinaryOperator(clang::BinaryOperator* expr) {
+  bool VisitBinaryOperator(clang::BinaryOperator* expr) override {
     const clang::BinaryOperatorKind kind = expr->getOpcode();
     const bool divides =
         kind == clang::BO_Div || kind == clang::BO_Rem || kind == clang::BO_DivAssign || kind == clang::BO_RemAssign;
@@ -109,7 +109,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     assign(*expr->getLHS(), *expr->getRHS());
     return true;
   }
-  bool VisitUnaryOperator(clang::UnaryOperator* expr) {
+  bool VisitUnaryOperator(clang::UnaryOperator* expr) override {
     if (expr->isIncrementDecrementOp()) write(expr->getSubExpr());
     if (expr->getOpcode() == clang::UO_AddrOf && !expr->getType()->isMemberPointerType() &&
         !expr->getSubExpr()->getType().isConstQualified() && !expr->getSubExpr()->getType()->isFunctionType())
@@ -117,16 +117,16 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     if (expr->getOpcode() == clang::UO_Deref) read_through(expr->getSubExpr());
     return true;
   }
-  bool VisitArraySubscriptExpr(clang::ArraySubscriptExpr* expr) {
+  bool VisitArraySubscriptExpr(clang::ArraySubscriptExpr* expr) override {
     read_through(expr->getBase());
     return true;
   }
-  bool VisitCXXConstructExpr(clang::CXXConstructExpr* construct) {
+  bool VisitCXXConstructExpr(clang::CXXConstructExpr* construct) override {
     write_arguments(*construct->getConstructor(), {construct->getArgs(), construct->getNumArgs()});
     run_elsewhere(*construct->getConstructor());
     return true;
   }
-  bool VisitCallExpr(clang::CallExpr* call) {
+  bool VisitCallExpr(clang::CallExpr* call) override {
     if (auto* member = llvm::dyn_cast<clang::CXXMemberCallExpr>(call)) {
       visit_method(*member);
       return true;
@@ -158,12 +158,12 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     return true;
   }
   /// For a node whose effects are not known.
-  bool VisitStmt(clang::Stmt* statement) {
+  bool VisitStmt(clang::Stmt* statement) override {
     if (!is_modelled(*statement, Analysis::effects)) writes_anything();
     return true;
   }
-  bool VisitCXXDefaultArgExpr(clang::CXXDefaultArgExpr* argument) { return TraverseStmt(argument->getExpr()); }
-  bool VisitCXXDefaultInitExpr(clang::CXXDefaultInitExpr* initial) { return TraverseStmt(initial->getExpr()); }
+  bool VisitCXXDefaultArgExpr(clang::CXXDefaultArgExpr* argument) override { return visit(argument->getExpr()); }
+  bool VisitCXXDefaultInitExpr(clang::CXXDefaultInitExpr* initial) override { return visit(initial->getExpr()); }
 
  private:
   static bool is_local(const clang::VarDecl& variable) {
@@ -274,8 +274,8 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     inner.functions_ = true;
     if (const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(definition))
       for (const clang::CXXCtorInitializer* init : constructor->inits())
-        if (init->getInit()) inner.TraverseStmt(init->getInit());
-    inner.TraverseStmt(definition->getBody());
+        if (init->getInit()) inner.visit(init->getInit());
+    inner.visit(definition->getBody());
     for (auto* fields : {&inner.found.reads, &inner.found.writes})
       std::erase_if(*fields, [](const std::string& name) {
         return name == kRegistry || !(name.starts_with("::") || name.starts_with("<"));
@@ -314,7 +314,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
     Reader inner(meant_);
     inner.running_ = running_;
     inner.functions_ = true;
-    inner.TraverseStmt(const_cast<clang::Stmt*>(body));
+    inner.visit(body);
     SideEffects& inner_effects = inner.found;
     const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(definition);
     if (method && method->getParent()->isLambda()) {  // its captured variables are the caller's
@@ -453,7 +453,7 @@ class Reader : public clang::RecursiveASTVisitor<Reader> {
 
 SideEffects find_side_effects(const clang::Stmt* code, const MethodsMeant& meant) {
   Reader reader(meant);
-  reader.TraverseStmt(const_cast<clang::Stmt*>(code));
+  reader.visit(code);
   return std::move(reader.found);
 }
 

@@ -6,7 +6,6 @@
 // - its statements, where the call is a statement, or the operand of a return, directly in the method's body.
 #include <clang/AST/ExprCXX.h>
 #include <clang/AST/ParentMap.h>
-#include <clang/AST/RecursiveASTVisitor.h>
 
 #include <algorithm>
 
@@ -14,6 +13,7 @@
 #include "generator/flatten/library_effects.h"
 #include "generator/flatten/operands.h"
 #include "generator/source/slices.h"
+#include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 namespace {
@@ -28,20 +28,20 @@ struct SuperCall {
   bool is_on_this() const { return !object || llvm::isa<clang::CXXThisExpr>(object->IgnoreParenImpCasts()); }
 };
 
-class Finder : public clang::RecursiveASTVisitor<Finder> {
+class Finder : public SyntaxVisitor {
  public:
   Finder(const Family& family, const Entity& entity) : family_(family), entity_(entity) {}
   std::vector<SuperCall> calls;
   std::vector<const clang::MemberExpr*> fields;  // Base::field
   std::vector<const clang::CallExpr*> owned;     // own<T>(…)
 
-  bool VisitMemberExpr(clang::MemberExpr* member) {
+  bool VisitMemberExpr(clang::MemberExpr* member) override {
     if (member->hasQualifier() && llvm::isa<clang::FieldDecl>(member->getMemberDecl()) &&
         find_level(*member->getMemberDecl()))
       fields.push_back(member);
     return true;
   }
-  bool VisitCallExpr(clang::CallExpr* call) {
+  bool VisitCallExpr(clang::CallExpr* call) override {
     const clang::Expr* callee = call->getCallee()->IgnoreParenImpCasts();
     if (const auto* member = llvm::dyn_cast<clang::MemberExpr>(callee); member && member->hasQualifier())
       add(*call, *member->getMemberDecl(), member->getQualifierLoc(), member->getMemberLoc(),
@@ -95,7 +95,7 @@ class SuperCalls {
                               const Substitution& arguments, std::set<std::string>& inlined) {
     std::vector<Replacement> replacements;
     Finder finder(family_, entity_);
-    finder.TraverseStmt(const_cast<clang::Stmt*>(&code));
+    finder.visit(&code);
     clang::ParentMap parents(const_cast<clang::Stmt*>(&code));
     const CallSite site{function, level, code, parents, arguments, names_declared(Specs::defined(function)), inlined};
     for (const SuperCall& call : finder.calls) replacements.push_back(replace(call, site));
@@ -228,16 +228,16 @@ class SuperCalls {
   }
 
   static int uses(const clang::FunctionDecl& function, const clang::ParmVarDecl& parameter) {
-    struct Counter : clang::RecursiveASTVisitor<Counter> {
+    struct Counter : SyntaxVisitor {
       const clang::ParmVarDecl* parameter;
       int uses = 0;
-      bool VisitDeclRefExpr(clang::DeclRefExpr* expr) {
+      bool VisitDeclRefExpr(clang::DeclRefExpr* expr) override {
         uses += expr->getDecl() == parameter;
         return true;
       }
     } counter;
     counter.parameter = &parameter;
-    counter.TraverseStmt(function.getBody());
+    counter.visit(function.getBody());
     return counter.uses;
   }
 
@@ -303,18 +303,18 @@ class SuperCalls {
   }
 
   static bool has_static_variable(const clang::Stmt& body) {
-    struct Visitor : clang::RecursiveASTVisitor<Visitor> {
+    struct Visitor : SyntaxVisitor {
       bool found = false;
-      bool VisitVarDecl(clang::VarDecl* variable) {
+      bool VisitVarDecl(clang::VarDecl* variable) override {
         found |= variable->isStaticLocal();
         return true;
       }
-      bool VisitLabelStmt(clang::LabelStmt*) {
+      bool VisitLabelStmt(clang::LabelStmt*) override {
         found = true;
         return true;
       }
     } visitor;
-    visitor.TraverseStmt(const_cast<clang::Stmt*>(&body));
+    visitor.visit(&body);
     return visitor.found;
   }
 

@@ -2,7 +2,6 @@
 #include <clang/AST/Attr.h>
 #include <clang/AST/DeclCXX.h>
 #include <clang/AST/ExprCXX.h>
-#include <clang/AST/RecursiveASTVisitor.h>
 #include <clang/Frontend/CompilerInstance.h>
 #include <clang/Sema/Initialization.h>
 #include <clang/Sema/Sema.h>
@@ -12,6 +11,7 @@
 
 #include "generator/model/model.h"
 #include "generator/resolve/specs.h"
+#include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 namespace {
@@ -19,17 +19,17 @@ namespace {
 /// Repeats checks that libtorch's and the runtime's templates would make; their bodies are not parsed here. Modules
 /// must be constructible from their holders' arguments, and entries from their config. Also checks the names that woven
 /// calls use.
-class Checker : public clang::RecursiveASTVisitor<Checker> {
+class Checker : public SyntaxVisitor {
  public:
   explicit Checker(clang::Sema& sema) : sema_(sema) {}
 
-  bool VisitCXXConstructExpr(clang::CXXConstructExpr* construct) {
+  bool VisitCXXConstructExpr(clang::CXXConstructExpr* construct) override {
     check_holder(*construct, construct->getSourceRange());
     return true;
   }
 
   /// Rejects declarations with names that woven calls use, and annotations on anything but classes and fields.
-  bool VisitNamedDecl(clang::NamedDecl* decl) {
+  bool VisitNamedDecl(clang::NamedDecl* decl) override {
     for (const auto* note : decl->specific_attrs<clang::AnnotateAttr>())
       if (note->getAnnotation().starts_with("modular.") && !llvm::isa<clang::FieldDecl, clang::CXXRecordDecl>(decl))
         sema_.Diag(decl->getLocation(), sema_.getDiagnostics().getCustomDiagID(
@@ -48,7 +48,7 @@ class Checker : public clang::RecursiveASTVisitor<Checker> {
   }
 
   /// Checks members without a written initializer.
-  bool VisitCXXConstructorDecl(clang::CXXConstructorDecl* constructor) {
+  bool VisitCXXConstructorDecl(clang::CXXConstructorDecl* constructor) override {
     for (const clang::CXXCtorInitializer* member : constructor->inits())
       if (auto* construct = llvm::dyn_cast<clang::CXXConstructExpr>(member->getInit());
           construct && !member->isWritten() && member->isMemberInitializer())
@@ -56,7 +56,7 @@ class Checker : public clang::RecursiveASTVisitor<Checker> {
     return true;
   }
 
-  bool VisitCXXRecordDecl(clang::CXXRecordDecl* record) {
+  bool VisitCXXRecordDecl(clang::CXXRecordDecl* record) override {
     const bool is_entry = std::ranges::any_of(record->specific_attrs<clang::AnnotateAttr>(), [](const auto* note) {
       return annotation_kind(note->getAnnotation()) == AnnotationKind::entry;
     });
@@ -117,8 +117,7 @@ class Checker : public clang::RecursiveASTVisitor<Checker> {
 
 void check_code(clang::CompilerInstance& compiler, const Parsed& parsed, uint32_t file) {
   compiler.getSema().PerformPendingInstantiations();
-  if (const auto* space = flattened_namespace(compiler, parsed, file))
-    Checker(compiler.getSema()).TraverseDecl(const_cast<clang::NamespaceDecl*>(space));
+  if (const auto* space = flattened_namespace(compiler, parsed, file)) Checker(compiler.getSema()).visit(space);
 }
 
 }  // namespace modgen

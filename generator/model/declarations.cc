@@ -2,12 +2,12 @@
 #include <clang/AST/ASTContext.h>
 #include <clang/AST/DeclCXX.h>
 #include <clang/AST/DeclTemplate.h>
-#include <clang/AST/RecursiveASTVisitor.h>
 
 #include <algorithm>
 #include <set>
 
 #include "generator/model/read_body.h"
+#include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 namespace {
@@ -29,17 +29,17 @@ bool derives_from(const clang::CXXRecordDecl& record, std::string_view name) {
   });
 }
 
-struct InnerFinder : clang::RecursiveASTVisitor<InnerFinder> {
+struct InnerFinder : SyntaxVisitor {
   std::vector<clang::CXXRecordDecl*> classes;
   std::vector<const clang::FunctionDecl*> friends;
 
-  bool VisitCXXRecordDecl(clang::CXXRecordDecl* record) {
+  bool VisitCXXRecordDecl(clang::CXXRecordDecl* record) override {
     const bool is_inner = record->getDeclContext()->isRecord() || record->getParentFunctionOrMethod();
     if (is_inner && record->isThisDeclarationADefinition() && !record->isLambda() && !record->isDependentContext())
       classes.push_back(record);
     return true;
   }
-  bool VisitFriendDecl(clang::FriendDecl* granted) {
+  bool VisitFriendDecl(clang::FriendDecl* granted) override {
     const clang::NamedDecl* decl = granted->getFriendDecl();
     const auto* function = llvm::dyn_cast_or_null<clang::FunctionDecl>(decl);
     if (function && function->isThisDeclarationADefinition()) friends.push_back(function);
@@ -114,7 +114,7 @@ const Callee& Declarations::callee(const clang::FunctionDecl& function) {
 
 InnerDeclarations::InnerDeclarations(const clang::NamespaceDecl& space) {
   InnerFinder finder;
-  finder.TraverseDecl(const_cast<clang::NamespaceDecl*>(&space));
+  finder.visit(&space);
   classes_ = std::move(finder.classes);
   friends_ = std::move(finder.friends);
 }

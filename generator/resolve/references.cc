@@ -1,7 +1,6 @@
 #include "generator/resolve/references.h"
 
 #include <clang/AST/Attr.h>
-#include <clang/AST/RecursiveASTVisitor.h>
 
 #include <algorithm>
 #include <map>
@@ -10,18 +9,19 @@
 #include "generator/resolve/registrations.h"
 #include "generator/source/annotations.h"
 #include "generator/source/slices.h"
+#include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 namespace {
 
 /// Visits written code, neither implicit code nor template instantiations. The token locations follow clangd's
 /// FindTarget.
-class Visitor : public clang::RecursiveASTVisitor<Visitor> {
+class Visitor : public SyntaxVisitor {
  public:
   Visitor(const clang::SourceManager& manager, const Parsed& parsed) : manager_(manager), parsed_(parsed) {}
   std::vector<Reference> found;
 
-  bool VisitNamedDecl(clang::NamedDecl* decl) {
+  bool VisitNamedDecl(clang::NamedDecl* decl) override {
     for (const auto* note : decl->specific_attrs<clang::AnnotateAttr>())
       if (annotation_kind(note->getAnnotation()) == AnnotationKind::replaces) add_marker(*decl, *note);
     if (llvm::isa<clang::NamespaceDecl, clang::UsingDecl, clang::UsingShadowDecl>(decl)) return true;
@@ -40,14 +40,14 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     }
     return true;
   }
-  bool VisitDeclRefExpr(clang::DeclRefExpr* expr) {
+  bool VisitDeclRefExpr(clang::DeclRefExpr* expr) override {
     add_config_flag(*expr, *expr->getDecl());
     add_using(*expr->getFoundDecl(), expr->getLocation());
     // Code may also name a static member as a member of the object.
     const bool of_this = !expr->hasQualifier() && expr->getDecl()->isCXXClassMember();
     return add(expr->getDecl(), expr->getLocation(), of_this);
   }
-  bool VisitMemberExpr(clang::MemberExpr* expr) {
+  bool VisitMemberExpr(clang::MemberExpr* expr) override {
     if (is_name(*expr->getBase())) add_config_flag(*expr, *expr->getMemberDecl());
     const clang::Expr* object = expr->getBase()->IgnoreParenImpCasts();
     const clang::QualType type = expr->isArrow() ? object->getType()->getPointeeType() : object->getType();
@@ -55,16 +55,16 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     return add(expr->getMemberDecl(), expr->getMemberLoc(), expr->isImplicitAccess() && !expr->hasQualifier(),
                is_other_object ? type->getAsCXXRecordDecl() : nullptr);
   }
-  bool VisitBinaryOperator(clang::BinaryOperator* expr) {
+  bool VisitBinaryOperator(clang::BinaryOperator* expr) override {
     if (expr->isAssignmentOp()) changed_.insert(expr->getLHS()->IgnoreParenImpCasts());
     return true;
   }
-  bool VisitUnaryOperator(clang::UnaryOperator* expr) {
+  bool VisitUnaryOperator(clang::UnaryOperator* expr) override {
     if (expr->isIncrementDecrementOp() || expr->getOpcode() == clang::UO_AddrOf)
       changed_.insert(expr->getSubExpr()->IgnoreParenImpCasts());
     return true;
   }
-  bool VisitCallExpr(clang::CallExpr* call) {
+  bool VisitCallExpr(clang::CallExpr* call) override {
     const clang::FunctionDecl* callee = call->getDirectCallee();
     for (unsigned index = 0; callee && !llvm::isa<clang::CXXOperatorCallExpr>(call) && index < call->getNumArgs() &&
                              index < callee->getNumParams();
@@ -88,50 +88,52 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
     if (where.file != 0) found.push_back({Reference::Kind::registered, where, call->getDirectCallee()});
     return true;
   }
-  bool VisitOverloadExpr(clang::OverloadExpr* expr) {
+  bool VisitOverloadExpr(clang::OverloadExpr* expr) override {
     for (const clang::NamedDecl* decl : expr->decls()) {
       add_using(*decl, expr->getNameLoc());
       add(decl->getUnderlyingDecl(), expr->getNameLoc());
     }
     return true;
   }
-  bool VisitDesignatedInitExpr(clang::DesignatedInitExpr* expr) {
+  bool VisitDesignatedInitExpr(clang::DesignatedInitExpr* expr) override {
     for (const auto& designator : expr->designators())
       if (designator.isFieldDesignator() && designator.getFieldDecl())
         add(designator.getFieldDecl(), designator.getFieldLoc());
     return true;
   }
-  bool VisitUsingDecl(clang::UsingDecl* decl) {
+  bool VisitUsingDecl(clang::UsingDecl* decl) override {
     for (const auto* shadow : decl->shadows()) add(shadow->getTargetDecl(), decl->getNameInfo().getLoc());
     return true;
   }
-  bool TraverseConstructorInitializer(clang::CXXCtorInitializer* init) {
+  bool TraverseConstructorInitializer(clang::CXXCtorInitializer* init) override {
     if (init->isWritten() && init->isAnyMemberInitializer()) add(init->getAnyMember(), init->getMemberLocation());
-    return RecursiveASTVisitor::TraverseConstructorInitializer(init);
+    return SyntaxVisitor::TraverseConstructorInitializer(init);
   }
 
-  bool VisitTagTypeLoc(clang::TagTypeLoc loc) { return add(loc.getDecl(), loc.getNameLoc()); }
-  bool VisitTypedefTypeLoc(clang::TypedefTypeLoc loc) { return add(loc.getTypedefNameDecl(), loc.getNameLoc()); }
-  bool VisitUsingTypeLoc(clang::UsingTypeLoc loc) {
+  bool VisitTagTypeLoc(clang::TagTypeLoc loc) override { return add(loc.getDecl(), loc.getNameLoc()); }
+  bool VisitTypedefTypeLoc(clang::TypedefTypeLoc loc) override {
+    return add(loc.getTypedefNameDecl(), loc.getNameLoc());
+  }
+  bool VisitUsingTypeLoc(clang::UsingTypeLoc loc) override {
     add_using(*loc.getFoundDecl(), loc.getNameLoc());
     return add(loc.getFoundDecl()->getTargetDecl(), loc.getNameLoc());
   }
-  bool VisitInjectedClassNameTypeLoc(clang::InjectedClassNameTypeLoc loc) {
+  bool VisitInjectedClassNameTypeLoc(clang::InjectedClassNameTypeLoc loc) override {
     return add(loc.getDecl(), loc.getNameLoc());
   }
-  bool VisitTemplateSpecializationTypeLoc(clang::TemplateSpecializationTypeLoc loc) {
+  bool VisitTemplateSpecializationTypeLoc(clang::TemplateSpecializationTypeLoc loc) override {
     return add(loc.getTypePtr()->getTemplateName().getAsTemplateDecl(), loc.getTemplateNameLoc());
   }
-  bool VisitDeducedTemplateSpecializationTypeLoc(clang::DeducedTemplateSpecializationTypeLoc loc) {
+  bool VisitDeducedTemplateSpecializationTypeLoc(clang::DeducedTemplateSpecializationTypeLoc loc) override {
     return add(loc.getTypePtr()->getTemplateName().getAsTemplateDecl(), loc.getTemplateNameLoc());
   }
-  bool TraverseTemplateArgumentLoc(const clang::TemplateArgumentLoc& loc) {
+  bool TraverseTemplateArgumentLoc(const clang::TemplateArgumentLoc& loc) override {
     const auto& argument = loc.getArgument();
     if (argument.getKind() == clang::TemplateArgument::Template)
       add(argument.getAsTemplate().getAsTemplateDecl(), loc.getTemplateNameLoc());
-    return RecursiveASTVisitor::TraverseTemplateArgumentLoc(loc);
+    return SyntaxVisitor::TraverseTemplateArgumentLoc(loc);
   }
-  bool TraverseNestedNameSpecifierLoc(clang::NestedNameSpecifierLoc loc) {
+  bool TraverseNestedNameSpecifierLoc(clang::NestedNameSpecifierLoc loc) override {
     for (auto part = loc; part; part = part.getPrefix()) {
       const clang::NestedNameSpecifier* specifier = part.getNestedNameSpecifier();
       const clang::NamespaceAliasDecl* alias = specifier->getAsNamespaceAlias();
@@ -143,7 +145,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
         if (first.file != 0) found.push_back({Reference::Kind::qualifier, {first.file, first.begin, last.end}, space});
       }
     }
-    return RecursiveASTVisitor::TraverseNestedNameSpecifierLoc(loc);
+    return SyntaxVisitor::TraverseNestedNameSpecifierLoc(loc);
   }
 
  private:
@@ -228,7 +230,7 @@ class Visitor : public clang::RecursiveASTVisitor<Visitor> {
 std::vector<Reference> collect_references(const clang::NamespaceDecl& space, const clang::SourceManager& manager,
                                           const Parsed& parsed) {
   Visitor visitor(manager, parsed);
-  visitor.TraverseDecl(const_cast<clang::NamespaceDecl*>(&space));
+  visitor.visit(&space);
   auto& found = visitor.found;
   std::stable_sort(found.begin(), found.end(), [](const Reference& a, const Reference& b) {
     return std::tie(a.where.file, a.where.begin, b.where.end) < std::tie(b.where.file, b.where.begin, a.where.end);
@@ -244,28 +246,28 @@ std::vector<Reference> collect_references(const clang::NamespaceDecl& space, con
 
 std::vector<SourceSpan> collect_messages(const clang::NamespaceDecl& space, const clang::SourceManager& manager,
                                          const Parsed& parsed) {
-  struct Strings : clang::RecursiveASTVisitor<Strings> {
+  struct Strings : SyntaxVisitor {
     std::vector<clang::SourceRange> found;
-    bool VisitStringLiteral(clang::StringLiteral* literal) {
+    bool VisitStringLiteral(clang::StringLiteral* literal) override {
       for (unsigned index = 0; index < literal->getNumConcatenated(); ++index)
         found.push_back(literal->getStrTokenLoc(index));
       return true;
     }
   };
-  struct Messages : clang::RecursiveASTVisitor<Messages> {
+  struct Messages : SyntaxVisitor {
     Strings strings;
-    bool VisitCXXThrowExpr(clang::CXXThrowExpr* expr) { return strings.TraverseStmt(expr); }
-    bool VisitCallExpr(clang::CallExpr* call) {
+    bool VisitCXXThrowExpr(clang::CXXThrowExpr* expr) override { return strings.visit(expr); }
+    bool VisitCallExpr(clang::CallExpr* call) override {
       const clang::FunctionDecl* callee = call->getDirectCallee();
       const bool checks = callee && callee->getDeclName().isIdentifier() && callee->getName().starts_with("torchCheck");
-      return !checks || strings.TraverseStmt(call);
+      return !checks || strings.visit(call);
     }
-    bool VisitCXXMethodDecl(clang::CXXMethodDecl* method) {
+    bool VisitCXXMethodDecl(clang::CXXMethodDecl* method) override {
       const bool prints = method->getDeclName().isIdentifier() && method->getName() == "pretty_print";
-      return !prints || !method->hasBody() || strings.TraverseStmt(method->getBody());
+      return !prints || !method->hasBody() || strings.visit(method->getBody());
     }
   } visitor;
-  visitor.TraverseDecl(const_cast<clang::NamespaceDecl*>(&space));
+  visitor.visit(&space);
   std::vector<SourceSpan> messages;
   for (const clang::SourceRange& range : visitor.strings.found) messages.push_back(parsed.span(manager, range));
   return messages;

@@ -1,27 +1,28 @@
 #include "generator/resolve/registrations.h"
 
 #include <clang/AST/ExprCXX.h>
-#include <clang/AST/RecursiveASTVisitor.h>
 
 #include <set>
+
+#include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 
 namespace {
 
-struct Literal : clang::RecursiveASTVisitor<Literal> {
+struct Literal : SyntaxVisitor {
   const clang::StringLiteral* found = nullptr;
-  bool VisitStringLiteral(clang::StringLiteral* literal) {
+  bool VisitStringLiteral(clang::StringLiteral* literal) override {
     found = literal;
     return true;
   }
 };
 
 /// Finds the name passed to register_module("name", …) or a similar function, at any depth.
-class RegisteredName : public clang::RecursiveASTVisitor<RegisteredName> {
+class RegisteredName : public SyntaxVisitor {
  public:
   std::string name;
-  bool VisitCallExpr(clang::CallExpr* call) {
+  bool VisitCallExpr(clang::CallExpr* call) override {
     if (const clang::StringLiteral* literal = registered_literal(*call); literal && name.empty())
       name = literal->getString().str();
     if (const auto registration = replaced_registration(*call); registration && name.empty()) name = registration->name;
@@ -44,13 +45,13 @@ const clang::StringLiteral* registered_literal(const clang::CallExpr& call) {
   Literal literal;
   if (callee && callee->getDeclName().isIdentifier() && callee->getName().starts_with("register_") &&
       call.getNumArgs() > 0)
-    literal.TraverseStmt(const_cast<clang::Expr*>(call.getArg(0)));
+    literal.visit(call.getArg(0));
   return literal.found;
 }
 
 std::string registered_name(const clang::Stmt* code) {
   RegisteredName finder;
-  finder.TraverseStmt(const_cast<clang::Stmt*>(code));
+  finder.visit(code);
   return finder.name;
 }
 
@@ -63,10 +64,10 @@ bool is_remake(const clang::CallExpr& call) {
 }
 
 /// Finds the first register_module("name", …) or similar call in an expression.
-class RegisteringCall : public clang::RecursiveASTVisitor<RegisteringCall> {
+class RegisteringCall : public SyntaxVisitor {
  public:
   std::optional<Registration> found;
-  bool VisitCallExpr(clang::CallExpr* call) {
+  bool VisitCallExpr(clang::CallExpr* call) override {
     if (const clang::StringLiteral* literal = registered_literal(*call); literal && !found)
       found = {call->getDirectCallee()->getNameAsString(), literal->getString().str()};
     return true;
@@ -75,20 +76,20 @@ class RegisteringCall : public clang::RecursiveASTVisitor<RegisteringCall> {
 
 /// Finds a constructor's registration of one field: in the field's initializer, in an assignment, or with the field as
 /// an argument.
-class FieldRegistration : public clang::RecursiveASTVisitor<FieldRegistration> {
+class FieldRegistration : public SyntaxVisitor {
  public:
   explicit FieldRegistration(const std::string& field) : field_(field) {}
   std::optional<Registration> found;
 
-  bool TraverseConstructorInitializer(clang::CXXCtorInitializer* init) {
+  bool TraverseConstructorInitializer(clang::CXXCtorInitializer* init) override {
     if (init->isAnyMemberInitializer() && init->getAnyMember()->getName() == field_) look_into(init->getInit());
-    return RecursiveASTVisitor::TraverseConstructorInitializer(init);
+    return SyntaxVisitor::TraverseConstructorInitializer(init);
   }
-  bool VisitCXXOperatorCallExpr(clang::CXXOperatorCallExpr* call) {
+  bool VisitCXXOperatorCallExpr(clang::CXXOperatorCallExpr* call) override {
     if (call->getOperator() == clang::OO_Equal && own_field(call->getArg(0)) == field_) look_into(call->getArg(1));
     return true;
   }
-  bool VisitCallExpr(clang::CallExpr* call) {
+  bool VisitCallExpr(clang::CallExpr* call) override {
     if (registered_literal(*call) && call->getNumArgs() > 1 &&
         own_field(call->getArg(1)->IgnoreUnlessSpelledInSource()) == field_)
       look_into(call);
@@ -99,24 +100,24 @@ class FieldRegistration : public clang::RecursiveASTVisitor<FieldRegistration> {
   void look_into(clang::Expr* expr) {
     if (found) return;
     RegisteringCall calls;
-    calls.TraverseStmt(expr);
+    calls.visit(expr);
     found = calls.found;
   }
 
   const std::string& field_;
 };
 
-class RemakeChecker : public clang::RecursiveASTVisitor<RemakeChecker> {
+class RemakeChecker : public SyntaxVisitor {
  public:
   std::vector<WrongRemake> found;
 
-  bool TraverseCXXConstructorDecl(clang::CXXConstructorDecl* constructor) {
+  bool TraverseCXXConstructorDecl(clang::CXXConstructorDecl* constructor) override {
     in_constructor_ = true;
-    RecursiveASTVisitor::TraverseCXXConstructorDecl(constructor);
+    SyntaxVisitor::TraverseCXXConstructorDecl(constructor);
     in_constructor_ = false;
     return true;
   }
-  bool VisitCXXOperatorCallExpr(clang::CXXOperatorCallExpr* call) {
+  bool VisitCXXOperatorCallExpr(clang::CXXOperatorCallExpr* call) override {
     if (call->getOperator() != clang::OO_Equal) return true;
     const auto* value = llvm::dyn_cast<clang::CallExpr>(call->getArg(1)->IgnoreUnlessSpelledInSource());
     if (const clang::MemberExpr* member = value ? replaced_member(*value) : nullptr;
@@ -124,7 +125,7 @@ class RemakeChecker : public clang::RecursiveASTVisitor<RemakeChecker> {
       assigned_.insert(value);
     return true;
   }
-  bool VisitCallExpr(clang::CallExpr* call) {
+  bool VisitCallExpr(clang::CallExpr* call) override {
     if (!is_remake(*call)) return true;
     const clang::MemberExpr* member = replaced_member(*call);
     const std::string name = member ? member->getMemberDecl()->getNameAsString() : "member";
@@ -161,7 +162,7 @@ std::optional<Registration> inherited_registration(const clang::CXXRecordDecl& r
     FieldRegistration finder(field);
     for (const clang::CXXConstructorDecl* constructor : base->ctors())
       if (const clang::FunctionDecl* definition = constructor->getDefinition(); definition && !finder.found)
-        finder.TraverseDecl(const_cast<clang::FunctionDecl*>(definition));
+        finder.visit(definition);
     if (finder.found) return finder.found;
     if (auto inherited = inherited_registration(*base, field)) return inherited;
   }
@@ -178,7 +179,7 @@ std::optional<Registration> replaced_registration(const clang::CallExpr& call) {
 
 std::vector<WrongRemake> wrong_remakes(const clang::NamespaceDecl& space) {
   RemakeChecker checker;
-  checker.TraverseDecl(const_cast<clang::NamespaceDecl*>(&space));
+  checker.visit(&space);
   return checker.found;
 }
 

@@ -2,7 +2,8 @@
 
 #include <clang/AST/ASTContext.h>
 #include <clang/AST/EvaluatedExprVisitor.h>
-#include <clang/AST/RecursiveASTVisitor.h>
+
+#include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 namespace {
@@ -49,22 +50,22 @@ class Reads : public clang::ConstEvaluatedExprVisitor<Reads> {
   std::vector<SelfRead>& found_;
 };
 
-class SelfReads : public clang::RecursiveASTVisitor<SelfReads> {
+class SelfReads : public SyntaxVisitor {
  public:
   explicit SelfReads(const clang::ASTContext& context) : context_(context) {}
   std::vector<SelfRead> found;
 
-  bool VisitVarDecl(clang::VarDecl* variable) {
+  bool VisitVarDecl(clang::VarDecl* variable) override {
     if (!llvm::isa<clang::ParmVarDecl>(variable)) check(*variable, variable->getInit());
     return true;
   }
-  bool VisitFieldDecl(clang::FieldDecl* field) {
+  bool VisitFieldDecl(clang::FieldDecl* field) override {
     check(*field, field->getInClassInitializer());
     return true;
   }
-  bool TraverseConstructorInitializer(clang::CXXCtorInitializer* init) {
+  bool TraverseConstructorInitializer(clang::CXXCtorInitializer* init) override {
     if (init->isWritten() && init->isMemberInitializer()) check(*init->getMember(), init->getInit());
-    return RecursiveASTVisitor::TraverseConstructorInitializer(init);
+    return SyntaxVisitor::TraverseConstructorInitializer(init);
   }
 
  private:
@@ -79,7 +80,7 @@ class SelfReads : public clang::RecursiveASTVisitor<SelfReads> {
 
 std::vector<SelfRead> self_reads(const clang::NamespaceDecl& space) {
   SelfReads visitor(space.getASTContext());
-  visitor.TraverseDecl(const_cast<clang::NamespaceDecl*>(&space));
+  visitor.visit(&space);
   return visitor.found;
 }
 

@@ -45,8 +45,7 @@ TEST_P(PlanMutations, AreRejectedAtALocationOrComputeTheSame) {
 }
 
 /// One family for each kind of model.
-const std::vector<std::string> kSome = {"bert",  "clip",  "deepseek_v3", "gemma2", "gpt2",
-                                        "jamba", "llama", "mixtral",     "t5"};
+const std::vector<std::string> kSome = {"bert", "clip", "jamba", "llama", "mixtral", "t5"};
 
 std::vector<std::string> get_others() {
   std::vector<std::string> families = families_in(MODULAR_SOURCE_DIR);

@@ -81,16 +81,11 @@ std::vector<Strategy> strategies() {
   Strategy experts = {"experts", "MixtralForCausalLM", mesh(1, 1, 2, 2), {.name = "experts", .micro_batches = 2}};
   experts.variant.fields = {{"num_local_experts", int64_t{3}}, {"output_router_logits", true}};
   return {
-      llama("zero2", mesh(1, 1, 3), {.zero_stage = 2}),
       llama("zero3", mesh(1, 1, 3), {}),
       llama("recomputation", mesh(1, 1, 2), {.prefetch = 2, .recompute = true, .bf16 = true}),
-      llama("hsdp", mesh(1, 2, 2), {}),
       llama("all_axes", mesh(2, 1, 2, 2), {}),
       experts,
-      pipeline("one_f_one_b_on_four_ranks", 4, "1f1b", 6),
       pipeline("interleaved", 3, "interleaved", 6),
-      pipeline("dualpipev", 3, "dualpipev", 6),
-      pipeline("tied_interleaved", 3, "interleaved", 6, /*tied=*/true),
       pipeline("tied_zbv", 3, "zbv", 6, /*tied=*/true),
       two_stacks("encoder_and_decoder", "T5ForConditionalGeneration", "1f1b"),
   };
@@ -100,10 +95,15 @@ std::vector<Strategy> further_strategies() {
   return {
       llama("ddp", mesh(1, 2), {}),
       llama("zero1", mesh(1, 1, 3), {.zero_stage = 1}),
+      llama("zero2", mesh(1, 1, 3), {.zero_stage = 2}),
+      llama("hsdp", mesh(1, 2, 2), {}),
       llama("muon", mesh(1, 1, 2), {}, 2, "muon"),
       llama("adafactor", mesh(1, 1, 2), {}, 2, "adafactor"),
       llama("tp", mesh(1, 1, 1, 2), {}),
       pipeline("one_f_one_b", 3, "1f1b", 6),
+      pipeline("one_f_one_b_on_four_ranks", 4, "1f1b", 6),
+      pipeline("dualpipev", 3, "dualpipev", 6),
+      pipeline("tied_interleaved", 3, "interleaved", 6, /*tied=*/true),
       pipeline("gpipe", 3, "gpipe", 4),
       pipeline("looped_bfs", 3, "looped-bfs", 4),
       pipeline("zero_bubble", 3, "interleaved-zero-bubble", 6, false, 1),

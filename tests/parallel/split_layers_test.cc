@@ -43,12 +43,12 @@ TEST_P(SplitLayers, TrainTheSameInPipelineStages) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, SplitLayers,
-                         ::testing::Values("FusedPartsForCausalLM", "LocalGlobalForCausalLM", "OneSumForCausalLM",
-                                           "ByHeadsForCausalLM", "ReducedForCausalLM"),
+                         ::testing::Values("FusedPartsForCausalLM", "OneSumForCausalLM", "ReducedForCausalLM"),
                          [](const auto& info) { return std::string(info.param); });
 INSTANTIATE_TEST_SUITE_P(Release, SplitLayers,
-                         ::testing::Values("TinyForCausalLM", "HeadNormsForCausalLM", "TransposedForCausalLM",
-                                           "DroppedForCausalLM", "InnerTypesForCausalLM"),
+                         ::testing::Values("ByHeadsForCausalLM", "DroppedForCausalLM", "HeadNormsForCausalLM",
+                                           "InnerTypesForCausalLM", "LocalGlobalForCausalLM", "TinyForCausalLM",
+                                           "TransposedForCausalLM"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(SplitLayers, TrainTheSameWithSeparateReductions) {

@@ -85,7 +85,7 @@ class Rules : public testing::TestWithParam<Kind> {};
 
 int samples_per_rule() {
   const char* samples = std::getenv("MODULAR_RULE_DRAWS");
-  return samples ? std::atoi(samples) : 200;
+  return samples ? std::atoi(samples) : 80;
 }
 
 TEST_P(Rules, HoldOnRanks) {
