@@ -2,7 +2,8 @@
 #   modular::torch  the CPU part of libtorch: headers, libtorch_cpu and libc10
 # The installed package includes this file too.
 # It does not use find_package(Torch), because without a CUDA toolkit the wheel's package file stops with an error.
-set(MODULAR_TORCH_DIR "" CACHE PATH "Folder of an installed torch (the one that holds include/ and lib/)")
+set(MODULAR_TORCH_DIR "$ENV{MODULAR_TORCH_DIR}" CACHE PATH
+    "Folder of an installed torch (the one that holds include/ and lib/); from the environment variable of this name by default")
 
 if(NOT MODULAR_TORCH_DIR)
   foreach(python ${PROJECT_SOURCE_DIR}/.venv/bin/python3 $ENV{VIRTUAL_ENV}/bin/python3 python3)
