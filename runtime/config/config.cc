@@ -203,7 +203,7 @@ std::optional<int64_t> get_bytes(const std::string& text) {
 BatchShape RunConfig::batch_shape(const MeshShape& mesh, int64_t dp_rank) const {
   if (train.micro_batches == 0)
     throw ConfigError("train.micro_batches is 0, which only training resolves, from parallel.memory: set it");
-  const int64_t dp_size = mesh[Axis::dp_replicate] * mesh[Axis::dp_shard];
+  const int64_t dp_size = mesh.ranks(kRowAxes);
   const int64_t parts = product({dp_size, train.micro_batches});
   if (train.batch_size_per_rank > 0) {
     const int64_t all = product({train.batch_size_per_rank, dp_size});

@@ -132,8 +132,4 @@ Evaluation evaluate_samples(ParallelModel& model, const ModelConfig& network, co
   return total;
 }
 
-int64_t data_parallel_rank(const Mesh& mesh) {
-  return mesh.coordinate(Axis::dp_replicate) * mesh.size(Axis::dp_shard) + mesh.coordinate(Axis::dp_shard);
-}
-
 }  // namespace modular

@@ -29,7 +29,4 @@ struct Evaluation {
 Evaluation evaluate_samples(ParallelModel& model, const ModelConfig& network, const BatchSource& source,
                             int64_t samples, const std::vector<Metric>& metrics);
 
-/// This rank's index among the ranks that read different data.
-int64_t data_parallel_rank(const Mesh& mesh);
-
 }  // namespace modular

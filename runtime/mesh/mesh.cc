@@ -46,12 +46,26 @@ int64_t MeshShape::ranks() const {
   return product;
 }
 
-std::array<int64_t, 6> MeshShape::coordinates(int64_t rank) const {
-  std::array<int64_t, 6> result = {};
+int64_t MeshShape::ranks(const std::vector<Axis>& axes) const {
+  int64_t product = 1;
+  for (const Axis axis : axes) product *= (*this)[axis];
+  return product;
+}
+
+std::array<int64_t, kAxisNames.size()> MeshShape::coordinates(int64_t rank) const {
+  std::array<int64_t, kAxisNames.size()> result = {};
   for (size_t axis = size.size(); axis-- > 0;) {
     result[axis] = rank % size[axis];
     rank /= size[axis];
   }
+  return result;
+}
+
+int64_t MeshShape::index(int64_t rank, const std::vector<Axis>& axes) const {
+  const auto own = coordinates(rank);
+  int64_t result = 0;
+  for (size_t axis = 0; axis < size.size(); ++axis)
+    if (std::ranges::count(axes, static_cast<Axis>(axis))) result = result * size[axis] + own[axis];
   return result;
 }
 

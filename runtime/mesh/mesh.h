@@ -21,20 +21,40 @@
 namespace modular {
 
 /// Axes of a mesh, outermost first.
-enum class Axis { pp, dp_replicate, dp_shard, cp, ep, tp };
-inline constexpr std::array<std::string_view, 6> kAxisNames = {"pp", "dp_replicate", "dp_shard", "cp", "ep", "tp"};
+enum class Axis { pp, dp_replicate, dp_shard, cp, tp };
+inline constexpr std::array<std::string_view, 5> kAxisNames = {"pp", "dp_replicate", "dp_shard", "cp", "tp"};
 
-inline const std::vector<Axis> kAllAxes = {Axis::pp, Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::ep, Axis::tp};
+inline const std::vector<Axis> kAllAxes = {Axis::pp, Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp};
+
+// Sets of axes by purpose. The ranks that differ only along the axes of a set are its group.
+
+/// The data-parallel ranks: those that read different rows of a step's batch.
+inline const std::vector<Axis> kRowAxes = {Axis::dp_replicate, Axis::dp_shard};
+/// The ranks whose losses and counts are terms of the sums of a step. cp ranks read the same rows and compute the loss
+/// of different positions.
+inline const std::vector<Axis> kLossAxes = {Axis::dp_replicate, Axis::dp_shard, Axis::cp};
+/// The ranks that shard a parameter.
+inline const std::vector<Axis> kShardAxes = {Axis::dp_shard, Axis::cp};
+/// The ranks that hold the same shard.
+inline const std::vector<Axis> kReplicateAxes = {Axis::dp_replicate};
+/// The ranks that together hold a pipeline stage's parameters once.
+inline const std::vector<Axis> kSliceAxes = {Axis::dp_shard, Axis::cp, Axis::tp};
+/// All ranks of a pipeline stage.
+inline const std::vector<Axis> kStageAxes = {Axis::dp_replicate, Axis::dp_shard, Axis::cp, Axis::tp};
 
 /// Size of every axis. The product of the sizes is the number of ranks.
 struct MeshShape {
-  std::array<int64_t, 6> size = {1, 1, 1, 1, 1, 1};
+  std::array<int64_t, kAxisNames.size()> size = {1, 1, 1, 1, 1};
   int64_t& operator[](Axis axis) { return size[static_cast<size_t>(axis)]; }
   int64_t operator[](Axis axis) const { return size[static_cast<size_t>(axis)]; }
   int64_t ranks() const;
+  /// Number of ranks along `axes`: the product of their sizes.
+  int64_t ranks(const std::vector<Axis>& axes) const;
 
   /// Coordinates of `rank`, one per axis.
-  std::array<int64_t, 6> coordinates(int64_t rank) const;
+  std::array<int64_t, kAxisNames.size()> coordinates(int64_t rank) const;
+  /// Index of `rank` in members(rank, axes).
+  int64_t index(int64_t rank, const std::vector<Axis>& axes) const;
   /// Ranks that differ from `rank` only along `axes`, ascending.
   std::vector<int64_t> members(int64_t rank, const std::vector<Axis>& axes) const;
   /// "pp 2 x dp_shard 4": the axes larger than 1; "1 rank" if there are none.
@@ -70,7 +90,10 @@ class Mesh {
   int64_t world_size() const { return shape_.ranks(); }
   const MeshShape& shape() const { return shape_; }
   int64_t size(Axis axis) const { return shape_[axis]; }
+  int64_t size(const std::vector<Axis>& axes) const { return shape_.ranks(axes); }
   int64_t coordinate(Axis axis) const;
+  /// This rank's index in group(axes). The index along kRowAxes is the data-parallel rank.
+  int64_t coordinate(const std::vector<Axis>& axes) const { return shape_.index(rank(), axes); }
   const at::Device& device() const { return device_; }
 
   /// Group of the ranks that differ from this one only along `axes`, ordered by rank; null if this rank is the only

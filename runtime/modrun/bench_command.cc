@@ -73,7 +73,7 @@ Measurement measure(Run& run, Mesh& mesh, int64_t warm_up, int64_t steps) {
   ParallelModel model(*config.network.entry, *config.network.config, mesh, config.parallel_options(), seed);
   Optimizer optimizer(model.parameters(), config.optim, mesh);
   open_partitions(config, run.sets);
-  const BatchShape shape = config.batch_shape(run.mesh, data_parallel_rank(mesh));
+  const BatchShape shape = config.batch_shape(run.mesh, mesh.coordinate(kRowAxes));
   const MixedSource source = mix(run.sets, shape, config.train.seed, config.data.group_by_length);
   DataPosition position;
 

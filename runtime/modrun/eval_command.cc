@@ -42,7 +42,8 @@ PreparedCommand prepare_eval(const ConfigArguments& arguments, const Environment
   command.run = [=](Mesh& mesh) {
     const auto& config = trained->config;
     const auto model = load_model(config, mesh);
-    const auto result = evaluate_sets(*model, config, sets, config.batch_shape(mesh.shape(), data_parallel_rank(mesh)));
+    const auto result =
+        evaluate_sets(*model, config, sets, config.batch_shape(mesh.shape(), mesh.coordinate(kRowAxes)));
     if (mesh.rank() == 0 && result.targets == 0) {
       print_result("no validation loss and no metrics: all labels are {}, which is not a target\n", kIgnoredTarget);
     } else if (mesh.rank() == 0) {

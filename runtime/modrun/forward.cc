@@ -37,20 +37,15 @@ Batch checked_batch(const ForwardOptions& options, const ModelConfig& model) {
   return batch;
 }
 
-int64_t data_ranks(const MeshShape& shape) { return shape[Axis::dp_replicate] * shape[Axis::dp_shard]; }
-
 void check_rows(const ForwardOptions& options, const Batch& batch, const MeshShape& shape) {
-  if (count_samples(batch) % data_ranks(shape) != 0)
+  if (count_samples(batch) % shape.ranks(kRowAxes) != 0)
     throw std::runtime_error(fmt::format(
         "{} has {} rows, which dp_replicate x dp_shard = {} does not divide: change the mesh or the number of rows",
-        options.inputs.string(), count_samples(batch), data_ranks(shape)));
+        options.inputs.string(), count_samples(batch), shape.ranks(kRowAxes)));
 }
 
 /// Whether this rank is the one of its data-parallel shard that writes logits.
-bool writes_logits(const Mesh& mesh) {
-  return mesh.coordinate(Axis::pp) == 0 && mesh.coordinate(Axis::cp) == 0 && mesh.coordinate(Axis::ep) == 0 &&
-         mesh.coordinate(Axis::tp) == 0;
-}
+bool writes_logits(const Mesh& mesh) { return mesh.coordinate({Axis::pp, Axis::cp, Axis::tp}) == 0; }
 
 }  // namespace
 
@@ -71,9 +66,8 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   const Source source = open_source(options);
   Batch batch = checked_batch(options, source.model);
   check_rows(options, batch, mesh.shape());
-  const int64_t dp_rank =
-      mesh.coordinate(Axis::dp_replicate) * mesh.size(Axis::dp_shard) + mesh.coordinate(Axis::dp_shard);
-  const int64_t samples = count_samples(batch) / data_ranks(mesh.shape());
+  const int64_t dp_rank = mesh.coordinate(kRowAxes);
+  const int64_t samples = count_samples(batch) / mesh.size(kRowAxes);
   try {
     batch = take_rows(std::move(batch), source.model, dp_rank * samples, samples);
   } catch (const std::runtime_error& error) {
@@ -102,7 +96,7 @@ void run_forward(const ForwardOptions& options, Mesh& mesh) {
   partial += ".partial";
   if (mesh.rank() == 0) {
     std::vector<int64_t> shape = logits.sizes().vec();
-    shape[0] *= data_ranks(mesh.shape());
+    shape[0] *= mesh.size(kRowAxes);
     std::vector<SafetensorsWriter::Tensor> headers = {{"logits", logits.scalar_type(), shape}};
     if (result) headers.push_back({"loss", at::kDouble, {}});
     if (options.gradients)

@@ -53,6 +53,7 @@ std::string describe_cuts(const PipelineOptions& pipeline, const Plan& plan, con
 }
 
 std::vector<UnitSizes> sizes_of_units(const ParameterTable& table, const MeshShape& mesh) {
+  const int64_t shards = mesh.ranks(kShardAxes);
   std::vector<UnitSizes> units;
   for (const ModelUnit& unit : table.units)
     units.push_back({unit.name.empty() ? "(root)" : unit.name, class_name(*unit.module)});
@@ -62,7 +63,7 @@ std::vector<UnitSizes> sizes_of_units(const ParameterTable& table, const MeshSha
     UnitSizes& unit = units[parameter.unit];
     unit.all += elements;
     if (parameter.tensor_split) unit.split += elements;
-    unit.kept += (of_tp + mesh[Axis::dp_shard] - 1) / mesh[Axis::dp_shard];
+    unit.kept += (of_tp + shards - 1) / shards;
   }
   return units;
 }

@@ -149,7 +149,7 @@ void write(SafetensorsWriter& writer, const Predictions& predictions, const Turn
 
 void predict_into(const fs::path& partial, ParallelModel& model, const ModelConfig& network, const Examples& examples,
                   int64_t batch_size, Mesh& mesh) {
-  const int64_t dp_size = mesh.size(Axis::dp_replicate) * mesh.size(Axis::dp_shard), dp_rank = data_parallel_rank(mesh);
+  const int64_t dp_size = mesh.size(kRowAxes), dp_rank = mesh.coordinate(kRowAxes);
   const int64_t all = examples.size();
   const int64_t batch = std::min(batch_size, (all + dp_size - 1) / dp_size);
   const int64_t turns = (all + batch * dp_size - 1) / (batch * dp_size);

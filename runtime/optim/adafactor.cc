@@ -14,7 +14,7 @@ namespace modular {
 namespace {
 
 // Replicas hold the same slices and compute the same sums.
-const std::vector<Axis> kAxes = {Axis::dp_shard, Axis::tp};
+const std::vector<Axis>& kAxes = kSliceAxes;
 
 int64_t elements(const std::vector<int64_t>& shape) { return c10::multiply_integers(shape); }
 
@@ -38,8 +38,7 @@ ShardedParameter means(const ShardedParameter& parameter, const char* what, size
   kept.name = std::string("optimizer.") + what + "." + parameter.name;
   kept.global_shape = collapsed(parameter.global_shape, from_end);
   const std::vector<int64_t> origin(kept.global_shape.size(), 0);
-  const bool owner = !parameter.slices.empty() && parameter.slices.front().owner &&
-                     mesh.coordinate(Axis::dp_shard) == 0 && mesh.coordinate(Axis::tp) == 0;
+  const bool owner = !parameter.slices.empty() && parameter.slices.front().owner && mesh.coordinate(kAxes) == 0;
   kept.slices = {{.offset = origin, .start = origin, .shape = kept.global_shape, .owner = owner}};
   kept.local = at::zeros(kept.global_shape, parameter.local.options());
   return kept;

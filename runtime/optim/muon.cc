@@ -16,7 +16,7 @@
 namespace modular {
 namespace {
 
-const std::vector<Axis> kAxes = {Axis::dp_replicate, Axis::dp_shard, Axis::tp};
+const std::vector<Axis>& kAxes = kStageAxes;
 
 std::vector<ShardedParameter> state(const ShardedParameter& parameter, const OptimizerOptions&, const Mesh&) {
   return {state_like(parameter, "momentum_buffer")};

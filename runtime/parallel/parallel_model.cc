@@ -183,12 +183,12 @@ PipelineSums ParallelModel::State::evaluate(std::span<const Batch> batches, cons
   return {loss.tensor(), count.tensor()};
 }
 
-std::vector<double> ParallelModel::State::sum(std::vector<double> values, const char* what) {
-  if (!data_parallel) return values;
+std::vector<double> ParallelModel::State::sum(const ProcessGroup& group, std::vector<double> values, const char* what) {
+  if (!group) return values;
   // In host memory, to avoid waiting for a GPU.
   const at::Tensor total =
       at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::TensorOptions().dtype(at::kDouble));
-  all_reduce(data_parallel, total, what).wait();
+  all_reduce(group, total, what).wait();
   return values;
 }
 
@@ -213,7 +213,7 @@ LaunchedStep ParallelModel::launch_step(std::span<const Batch> batches, int64_t 
   TrainingStep step{
       .number = number, .micro_batches = batches, .is_one_forward = batches.size() == 1 && !state.pipeline};
   for (const auto& feature : state.features) feature->begin_step(step);
-  step.counts = state.sum(std::move(step.counts), "the number of targets");
+  step.counts = state.sum(state.rows, std::move(step.counts), "the number of targets");
   const std::vector<Batch> micro_batches = copied_to(state.mesh.device(), batches);
   step.micro_batches = micro_batches;
   step.run_forwards = [&] {
@@ -241,7 +241,7 @@ LaunchedStep ParallelModel::launch_step(std::span<const Batch> batches, int64_t 
 StepResult ParallelModel::finish_step(const LaunchedStep& launched) {
   State& state = *state_;
   const auto total = static_cast<double>(launched.target_count);
-  const std::vector<double> sums = state.sum(on_host(launched.numbers), "the loss");
+  const std::vector<double> sums = state.sum(state.losses, on_host(launched.numbers), "the loss");
   std::vector<double> of_stages = {sums[0], sums[1]};
   std::vector<size_t> ends;  // of each feature's numbers in of_stages
   std::span<const double> statistics = std::span(sums).subspan(2);
@@ -277,7 +277,7 @@ StepResult ParallelModel::evaluate(std::span<const Batch> batches, const SeeLogi
   for (const auto& feature : state.features) feature->end_evaluation(own[0], own[1]);
   state.end_forwards();
   constexpr const char* kWhat = "the evaluation's loss";
-  const auto sums = state.sum_over_stages(state.sum(std::move(own), kWhat), kWhat);
+  const auto sums = state.sum_over_stages(state.sum(state.losses, std::move(own), kWhat), kWhat);
   return {sums[1] > 0 ? sums[0] / sums[1] : 0.0, static_cast<int64_t>(sums[1])};
 }
 

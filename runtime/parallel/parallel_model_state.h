@@ -36,7 +36,8 @@ struct ParallelModel::State {
   std::vector<std::pair<size_t, size_t>> layout_indices;  // parallel to slices: unit, and index in its layout
 
   // The strategies. A null member is one that the mesh and the options do not ask for.
-  ProcessGroup data_parallel;  // ranks whose batches form a step
+  ProcessGroup rows;    // ranks whose batches form a step
+  ProcessGroup losses;  // ranks whose losses are terms of the step's loss
   std::unique_ptr<dp::DataParallel> rows_of_ranks;
   std::unique_ptr<tp::TensorParallel> tensor_parallel;
   std::unique_ptr<Pipeline> pipeline;
@@ -83,11 +84,12 @@ struct ParallelModel::State {
   bool has_local_compute_copy() const {
     return options.bf16 && mesh.shape().ranks() == 1 && !options.offload.optimizer && !options.offload.parameters;
   }
+  /// Whether a parameter's gradient is a sum over ranks.
+  bool reduces_gradients() const { return mesh.size(kShardAxes) > 1 || mesh.size(kReplicateAxes) > 1; }
   /// Whether the gradients of a step stay where autograd accumulates them: there is nothing to reduce, and float32 sums
   /// or the single summand suffice.
   bool has_gradients_in_place(size_t micro_batches) const {
-    const bool reduces = mesh.size(Axis::dp_shard) > 1 || mesh.size(Axis::dp_replicate) > 1;
-    return (!reduces && !options.bf16 && !options.offload.optimizer) ||
+    return (!reduces_gradients() && !options.bf16 && !options.offload.optimizer) ||
            (has_local_compute_copy() && micro_batches == 1 && !replicas);
   }
 
@@ -106,8 +108,8 @@ struct ParallelModel::State {
   StageFunctions stage_functions(size_t micro_batches);
   void end_forwards();
 
-  /// Sums over the ranks whose batches form a step.
-  std::vector<double> sum(std::vector<double> values, const char* what);
+  /// Sums over the ranks of a group, in host memory.
+  std::vector<double> sum(const ProcessGroup& group, std::vector<double> values, const char* what);
   /// Sums over the stages.
   std::vector<double> sum_over_stages(std::vector<double> values, const char* what);
 };

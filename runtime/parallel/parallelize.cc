@@ -144,7 +144,7 @@ void ParallelModel::State::shard_parameters() {
 std::vector<ParameterSlice> ParallelModel::State::owned_slices(const ModelParameter& parameter,
                                                                const Slice& slice) const {
   auto own = get_slices_on_rank(parameter, mesh.size(Axis::tp), mesh.coordinate(Axis::tp), slice);
-  bool first = mesh.coordinate(Axis::dp_replicate) == 0;
+  bool first = mesh.coordinate(kReplicateAxes) == 0;
   if (parameter.shared_between_stages || parameter.in_every_stage)
     first = first && mesh.coordinate(Axis::pp) == (pipeline ? pipeline->first_rank() : 0);
   for (ParameterSlice& part : own) part.owner = part.owner && first;
@@ -165,7 +165,7 @@ void ParallelModel::State::describe_slices() {
     slice.layer_matrix = parameter.layer_matrix;
     slice.local = units[parameter.unit].local(layout);
     if (has_local_compute_copy()) slice.rounded = layout.registered;
-    const auto [first_row, rows] = units[parameter.unit].layout().get_rows(layout, mesh.coordinate(Axis::dp_shard));
+    const auto [first_row, rows] = units[parameter.unit].layout().get_rows(layout, mesh.coordinate(kShardAxes));
     slice.slices = owned_slices(parameter, {layout.dim, first_row, rows});
     slice.trainable = parameter.trainable;
   }
@@ -183,7 +183,7 @@ void ParallelModel::State::allocate_buffers() {
     slice.global_shape = buffer.global_shape;
     slice.local = buffer.tensor;
     slice.slices = owned_slices(buffer, {.size = shape.empty() ? 1 : shape[0]});
-    for (ParameterSlice& part : slice.slices) part.owner = part.owner && mesh.coordinate(Axis::dp_shard) == 0;
+    for (ParameterSlice& part : slice.slices) part.owner = part.owner && mesh.coordinate(kShardAxes) == 0;
   }
 }
 
@@ -207,8 +207,9 @@ std::unique_ptr<ParallelModel::State> ParallelModel::parallelize(Model model, co
   // Pipeline parallelism, first: all that follows covers only the layers of this rank's stages.
   if (mesh.size(Axis::pp) > 1) state.split_into_stages(config);
   // Data parallelism: the ranks whose batches form a step, and losses over all their rows.
-  state.data_parallel = mesh.group({Axis::dp_replicate, Axis::dp_shard});
-  if (state.data_parallel) state.rows_of_ranks = make_data_parallel(state.data_parallel);
+  state.rows = mesh.group(kRowAxes);
+  state.losses = mesh.group(kLossAxes);
+  if (state.rows) state.rows_of_ranks = make_data_parallel(state.rows);
   state.bind(&Parallel::dp, state.rows_of_ranks.get());
   // Tensor parallelism: splits of each parameter, and sums over ranks that hold the same KV heads.
   state.list_parameters(config);
@@ -232,7 +233,7 @@ std::unique_ptr<ParallelModel::State> ParallelModel::parallelize(Model model, co
         &state.add<ClassSampler>(options.sampled_softmax, classes, seed, mesh.device()).sampled();
   }
   if (task.texts == kAnyTexts) {
-    state.sentences = &state.add<SentenceObjective>(options.sentences, state.data_parallel);
+    state.sentences = &state.add<SentenceObjective>(options.sentences, state.rows);
     state.bind(&Parallel::sentences, state.sentences);
   } else {
     state.add<TargetCount>(task);
@@ -251,8 +252,7 @@ std::unique_ptr<ParallelModel::State> ParallelModel::parallelize(Model model, co
     state.saved =
         std::make_unique<SavedTensors>(options.recompute, options.offload, mesh.device(), held_tensors(state.table));
   // Units, for each strategy that acts around a unit's forward and backward.
-  if (mesh.size(Axis::dp_shard) > 1 || mesh.size(Axis::dp_replicate) > 1 || options.recompute ||
-      options.offload.parameters || state.saved)
+  if (state.reduces_gradients() || options.recompute || options.offload.parameters || state.saved)
     state.bind(&Parallel::units, &state.add<UnitRunner>(state.table.units, state.units, state.features,
                                                         UnitOptions{.reshard_after_forward = options.zero_stage == 3,
                                                                     .reduce_once = options.zero_stage == 1,

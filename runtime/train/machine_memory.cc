@@ -38,8 +38,7 @@ std::string ranks_of_machine(int64_t ranks) {
 /// A rank's samples per step if they are cut out of texts, with length train.seq_len; 0 for other samples.
 double samples_of_rank(const RunConfig& config, const MeshShape& mesh) {
   if (config.reads(&DataFormat::holds_samples)) return 0.0;
-  return static_cast<double>(config.train.batch_size) /
-         static_cast<double>(mesh[Axis::dp_replicate] * mesh[Axis::dp_shard]);
+  return static_cast<double>(config.train.batch_size) / static_cast<double>(mesh.ranks(kRowAxes));
 }
 
 /// Checks the memory of a step's ids and labels, which are read before the step, and of the first layer's hidden states
@@ -86,7 +85,7 @@ double least_memory(const RunConfig& config, const MeshShape& mesh) {
   }
   if (!config.optim.frozen.empty() || config.network.lora) trained = 0.0;  // lower bound
   const int64_t stage = config.parallel.zero_stage;
-  const auto shards = static_cast<double>(mesh[Axis::dp_shard]);
+  const auto shards = static_cast<double>(mesh.ranks(kShardAxes));
   const double elements = all / (stage >= 3 ? shards : 1.0) + trained / (stage >= 2 ? shards : 1.0) +
                           trained * optimizer_kind(config.optim.name).least_state(config.optim) / shards;
   return elements * sizeof(float) / static_cast<double>(mesh[Axis::tp] * mesh[Axis::pp]);

@@ -65,7 +65,7 @@ class Trainer {
         model_(*config_.network.entry, *config_.network.config, mesh, to_options(run),
                static_cast<uint64_t>(config_.train.seed)),
         optimizer_(model_.parameters(), config_.optim, mesh),
-        shape_(config_.batch_shape(run.mesh, data_parallel_rank(mesh))),
+        shape_(config_.batch_shape(run.mesh, mesh.coordinate(kRowAxes))),
         source_(mix(run.sets, shape_, config_.train.seed, config_.data.group_by_length)),
         checkpoints_(run, mesh, model_, optimizer_, lock),
         trace_(config_.train.traces() / trace_file(mesh.rank()), config_.metrics.trace, mesh.device()),

@@ -19,12 +19,30 @@ MeshShape shape(std::initializer_list<std::pair<Axis, int64_t>> sizes) {
 TEST(MeshShape, TheLastAxisIsInnermost) {
   const auto mesh = shape({{Axis::pp, 2}, {Axis::dp_shard, 3}, {Axis::tp, 2}});
   EXPECT_EQ(mesh.ranks(), 12);
-  EXPECT_EQ(mesh.coordinates(7), (std::array<int64_t, 6>{1, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(mesh.coordinates(7), (std::array<int64_t, 5>{1, 0, 0, 0, 1}));
   EXPECT_EQ(mesh.members(7, {Axis::tp}), (std::vector<int64_t>{6, 7}));
   EXPECT_EQ(mesh.members(7, {Axis::dp_shard}), (std::vector<int64_t>{7, 9, 11}));
   EXPECT_EQ(mesh.members(7, {Axis::pp}), (std::vector<int64_t>{1, 7}));
   EXPECT_EQ(mesh.members(7, {Axis::pp, Axis::tp}), (std::vector<int64_t>{0, 1, 6, 7}));
   EXPECT_EQ(mesh.describe(), "pp 2 x dp_shard 3 x tp 2");
+}
+
+TEST(MeshShape, AnIndexCountsTheRanksOfAPurpose) {
+  const auto mesh = shape({{Axis::pp, 2}, {Axis::dp_replicate, 3}, {Axis::dp_shard, 2}, {Axis::cp, 2}, {Axis::tp, 2}});
+  for (const auto& [axes, ranks] : {std::pair(kRowAxes, 6),
+                                    {kLossAxes, 12},
+                                    {kShardAxes, 4},
+                                    {kReplicateAxes, 3},
+                                    {kSliceAxes, 8},
+                                    {kStageAxes, 24},
+                                    {kAllAxes, 48}}) {
+    EXPECT_EQ(mesh.ranks(axes), ranks);
+    for (int64_t rank = 0; rank < mesh.ranks(); ++rank)
+      EXPECT_EQ(mesh.members(rank, axes)[static_cast<size_t>(mesh.index(rank, axes))], rank);
+  }
+  // Ranks that differ only along cp or tp read the same rows.
+  EXPECT_EQ(mesh.index(0, kRowAxes), mesh.index(3, kRowAxes));
+  EXPECT_EQ(mesh.index(mesh.ranks() - 1, kRowAxes), 5);
 }
 
 TEST(Mesh, AWorldOfOneNeedsNoNetwork) {

@@ -196,11 +196,10 @@ std::string mesh_name(const ::testing::TestParamInfo<MeshShape>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, Meshes,
-                         ::testing::Values(MeshShape{.size = {1, 1, 2, 1, 1, 1}}, MeshShape{.size = {1, 1, 3, 1, 1, 1}},
-                                           MeshShape{.size = {1, 1, 4, 1, 1, 1}}, MeshShape{.size = {1, 2, 1, 1, 1, 1}},
-                                           MeshShape{.size = {1, 1, 1, 1, 1, 2}}, MeshShape{.size = {1, 1, 2, 1, 1, 2}},
-                                           MeshShape{.size = {1, 2, 1, 1, 1, 2}},
-                                           MeshShape{.size = {1, 2, 2, 1, 1, 1}}),
+                         ::testing::Values(MeshShape{.size = {1, 1, 2, 1, 1}}, MeshShape{.size = {1, 1, 3, 1, 1}},
+                                           MeshShape{.size = {1, 1, 4, 1, 1}}, MeshShape{.size = {1, 2, 1, 1, 1}},
+                                           MeshShape{.size = {1, 1, 1, 1, 2}}, MeshShape{.size = {1, 1, 2, 1, 2}},
+                                           MeshShape{.size = {1, 2, 1, 1, 2}}, MeshShape{.size = {1, 2, 2, 1, 1}}),
                          mesh_name);
 
 /// Values on each of four ranks after the updates of all cases: of all parameters, or only of those that tp does not
@@ -220,8 +219,8 @@ std::vector<Report> collect_values(const MeshShape& shape, bool only_unsplit) {
 
 // Replicas, and tp ranks with a replicated parameter, never compare their values, so these must stay identical.
 TEST(Updates, KeepCopiesBitIdentical) {
-  const auto replicas = collect_values({.size = {1, 2, 2, 1, 1, 1}}, /*only_unsplit=*/false);
-  const auto tensor_ranks = collect_values({.size = {1, 1, 2, 1, 1, 2}}, /*only_unsplit=*/true);
+  const auto replicas = collect_values({.size = {1, 2, 2, 1, 1}}, /*only_unsplit=*/false);
+  const auto tensor_ranks = collect_values({.size = {1, 1, 2, 1, 2}}, /*only_unsplit=*/true);
   EXPECT_GT(replicas[0].size(), 0u);
   EXPECT_GT(tensor_ranks[0].size(), 0u);
   EXPECT_EQ(replicas[0], replicas[2]);

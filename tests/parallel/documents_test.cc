@@ -46,7 +46,7 @@ TEST_P(Documents, InOneRowMatchSeparateRows) {
 }
 
 TEST_P(Documents, TrainTheSameSharded) {
-  expect_same_training(architecture(), {.size = {1, 1, 2, 1, 1, 1}},
+  expect_same_training(architecture(), {.size = {1, 1, 2, 1, 1}},
                        {{.name = "micro-batches", .fields = kFields, .micro_batches = 2, .documents = true},
                         {.name = "recomputation",
                          .fields = kFields,
@@ -56,7 +56,7 @@ TEST_P(Documents, TrainTheSameSharded) {
 }
 
 TEST_P(Documents, TrainTheSameInATensorParallelPipeline) {
-  expect_same_training(architecture(), {.size = {2, 1, 1, 1, 1, 2}},
+  expect_same_training(architecture(), {.size = {2, 1, 1, 1, 2}},
                        {{.name = "micro-batches", .fields = kFields, .micro_batches = 2, .documents = true}});
 }
 

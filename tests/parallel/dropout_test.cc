@@ -21,7 +21,7 @@ TEST_P(DropoutOnMesh, Alone) {
 }
 
 TEST_P(DropoutOnMesh, Sharded2) {
-  expect_same_training(GetParam(), {.size = {1, 1, 2, 1, 1, 1}},
+  expect_same_training(GetParam(), {.size = {1, 1, 2, 1, 1}},
                        {{.name = "accumulation", .fields = kDropping, .micro_batches = 2},
                         {.name = "ZeRO-1, recomputation",
                          .fields = kDropping,
@@ -30,20 +30,20 @@ TEST_P(DropoutOnMesh, Sharded2) {
 }
 
 TEST_P(DropoutOnMesh, Tensor2) {
-  expect_same_training(GetParam(), {.size = {1, 1, 1, 1, 1, 2}},
+  expect_same_training(GetParam(), {.size = {1, 1, 1, 1, 2}},
                        {{.name = "plain", .fields = kDropping},
                         {.name = "recomputation", .fields = kDropping, .options = {.recompute = true}}});
 }
 
 TEST_P(DropoutOnMesh, Pipeline2Replicated2) {
   expect_same_training(
-      GetParam(), {.size = {2, 2, 1, 1, 1, 1}},
+      GetParam(), {.size = {2, 2, 1, 1, 1}},
       {{.name = "micro-batches", .fields = kDropping, .micro_batches = 2},
        {.name = "recomputation", .fields = kDropping, .options = {.recompute = true}, .micro_batches = 4}});
 }
 
 TEST_P(DropoutOnMesh, Pipeline2Tensor2) {
-  expect_same_training(GetParam(), {.size = {2, 1, 1, 1, 1, 2}},
+  expect_same_training(GetParam(), {.size = {2, 1, 1, 1, 2}},
                        {{.name = "micro-batches", .fields = kDropping, .micro_batches = 2}});
 }
 

@@ -53,7 +53,7 @@ TEST(Float8, TrainsLikeBfloat16WithinRounding) {
 }
 
 TEST(Float8, TrainsTheSameOnSeveralRanks) {
-  const auto fsdp_and_tp = MeshShape{{1, 1, 2, 1, 1, 2}};
+  const auto fsdp_and_tp = MeshShape{{1, 1, 2, 1, 2}};
   Variant variant = {.name = "float8", .fields = kOfSixteens};
   variant.options.bf16 = true;
   variant.options.float8 = {"model.layers"};

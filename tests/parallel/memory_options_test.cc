@@ -79,17 +79,17 @@ TEST_P(SameBits, AsWithoutTheOption) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, SameBits,
-                         ::testing::Values(Case{"LlamaSharded3", "LlamaForCausalLM", {.size = {1, 1, 3, 1, 1, 1}}, 2},
-                                           Case{"LlamaPipeline2", "LlamaForCausalLM", {.size = {2, 1, 1, 1, 1, 1}}, 4}),
+                         ::testing::Values(Case{"LlamaSharded3", "LlamaForCausalLM", {.size = {1, 1, 3, 1, 1}}, 2},
+                                           Case{"LlamaPipeline2", "LlamaForCausalLM", {.size = {2, 1, 1, 1, 1}}, 4}),
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Release, SameBits,
                          ::testing::Values(Case{"LlamaAlone", "LlamaForCausalLM", {}, 2},
-                                           Case{"LlamaTensor2", "LlamaForCausalLM", {.size = {1, 1, 1, 1, 1, 2}}, 1},
+                                           Case{"LlamaTensor2", "LlamaForCausalLM", {.size = {1, 1, 1, 1, 2}}, 1},
                                            Case{"BertAlone", "BertForMaskedLM", {}, 1},
-                                           Case{"BertSharded3", "BertForMaskedLM", {.size = {1, 1, 3, 1, 1, 1}}, 1},
-                                           Case{"BertTensor2", "BertForMaskedLM", {.size = {1, 1, 1, 1, 1, 2}}, 1},
+                                           Case{"BertSharded3", "BertForMaskedLM", {.size = {1, 1, 3, 1, 1}}, 1},
+                                           Case{"BertTensor2", "BertForMaskedLM", {.size = {1, 1, 1, 1, 2}}, 1},
                                            Case{"Gemma2Alone", "Gemma2ForCausalLM", {}, 1},
-                                           Case{"Gemma2Tensor2", "Gemma2ForCausalLM", {.size = {1, 1, 1, 1, 1, 2}}, 1}),
+                                           Case{"Gemma2Tensor2", "Gemma2ForCausalLM", {.size = {1, 1, 1, 1, 2}}, 1}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(MemoryOptions, RejectUnknownNames) {

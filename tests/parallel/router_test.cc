@@ -49,28 +49,28 @@ TEST_P(RoutersOnMesh, Alone) {
 
 TEST_P(RoutersOnMesh, Sharded3) {
   expect_same_training(
-      GetParam(), {.size = {1, 1, 3, 1, 1, 1}},
+      GetParam(), {.size = {1, 1, 3, 1, 1}},
       {variant("plain", {.router = kOverTheStep}),
        variant("accumulation, recomputation", {.recompute = true, .router = kOverTheStep}, 2),
        variant("by sequence, ZeRO-1", {.zero_stage = 1, .recompute = true, .router = kBySequence}, 2)});
 }
 
 TEST_P(RoutersOnMesh, Tensor2Replicated2) {
-  expect_same_training(GetParam(), {.size = {1, 2, 1, 1, 1, 2}},
+  expect_same_training(GetParam(), {.size = {1, 2, 1, 1, 2}},
                        {variant("plain", {.router = kOverTheStep}),
                         variant("by sequence, recomputation", {.recompute = true, .router = kBySequence}, 2)});
 }
 
 TEST_P(RoutersOnMesh, Pipeline2) {
   expect_same_training(
-      GetParam(), {.size = {2, 1, 1, 1, 1, 1}},
+      GetParam(), {.size = {2, 1, 1, 1, 1}},
       {variant("one micro-batch", {.router = kOverTheStep}), variant("plain", {.router = kOverTheStep}, 4),
        variant("split backwards", {.pipeline = {.schedule = "zbv"}, .router = kOverTheStep}, 4),
        variant("by sequence", {.pipeline = {.schedule = "zbv"}, .router = kBySequence}, 4)});
 }
 
 TEST_P(RoutersOnMesh, Pipeline2Sharded2) {
-  expect_same_training(GetParam(), {.size = {2, 1, 2, 1, 1, 1}},
+  expect_same_training(GetParam(), {.size = {2, 1, 2, 1, 1}},
                        {variant("recomputation", {.recompute = true, .router = kOverTheStep}, 2),
                         variant("by sequence, recomputation", {.recompute = true, .router = kBySequence}, 2)});
 }
@@ -150,10 +150,8 @@ TEST(Routers, LossesAreTrainedAndReportedSeparately) {
 }
 
 TEST(Routers, ReportLoadsWithoutExtraCommunication) {
-  const std::vector<MeshShape> shapes = {{.size = {1, 2, 1, 1, 1, 1}},
-                                         {.size = {1, 1, 2, 1, 1, 1}},
-                                         {.size = {2, 1, 1, 1, 1, 1}},
-                                         {.size = {2, 1, 2, 1, 1, 1}}};
+  const std::vector<MeshShape> shapes = {
+      {.size = {1, 2, 1, 1, 1}}, {.size = {1, 1, 2, 1, 1}}, {.size = {2, 1, 1, 1, 1}}, {.size = {2, 1, 2, 1, 1}}};
   for (const MeshShape& shape : shapes) {
     run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
       Mesh mesh(environment, shape, {.device = at::kCPU});

@@ -193,9 +193,9 @@ std::vector<Case> cases() {
        {sampled("micro-batches, recomputed", 3, recomputed()), sampled("threads", 2, on_threads(3))}},
       {"Sharded3",
        "SessionForNextItem",
-       {.size = {1, 1, 3, 1, 1, 1}},
+       {.size = {1, 1, 3, 1, 1}},
        {sampled("full batch", 1), sampled("micro-batches, recomputed", 4, recomputed())}},
-      {"Replicated2Tensor2", "SessionForNextItem", {.size = {1, 2, 1, 1, 1, 2}}, {sampled("micro-batches", 2)}},
+      {"Replicated2Tensor2", "SessionForNextItem", {.size = {1, 2, 1, 1, 2}}, {sampled("micro-batches", 2)}},
   };
 }
 
@@ -203,9 +203,9 @@ std::vector<Case> further_cases() {
   Variant untied = sampled("untied", 1);
   untied.fields["tie_word_embeddings"] = false;
   return {
-      {"MaskedOnTensor3", "SessionForMaskedItem", {.size = {1, 1, 1, 1, 1, 3}}, {sampled("uneven", 1)}},
-      {"UntiedOnTensor3", "SessionForNextItem", {.size = {1, 1, 1, 1, 1, 3}}, {untied}},
-      {"Pipeline2Tensor2", "SessionForNextItem", {.size = {2, 1, 1, 1, 1, 2}}, {sampled("micro-batches", 3)}},
+      {"MaskedOnTensor3", "SessionForMaskedItem", {.size = {1, 1, 1, 1, 3}}, {sampled("uneven", 1)}},
+      {"UntiedOnTensor3", "SessionForNextItem", {.size = {1, 1, 1, 1, 3}}, {untied}},
+      {"Pipeline2Tensor2", "SessionForNextItem", {.size = {2, 1, 1, 1, 2}}, {sampled("micro-batches", 3)}},
   };
 }
 

@@ -139,8 +139,7 @@ Report train(Mesh& mesh, const Entry& entry, const Variant& variant) {
   // gradients.
   Optimizer optimizer(model.parameters(), {.name = variant.optimizer, .eps = 1e-5}, mesh);
 
-  const int64_t shards = mesh.size(Axis::dp_shard), ranks = mesh.size(Axis::dp_replicate) * shards;
-  const int64_t rank = mesh.coordinate(Axis::dp_replicate) * shards + mesh.coordinate(Axis::dp_shard);
+  const int64_t ranks = mesh.size(kRowAxes), rank = mesh.coordinate(kRowAxes);
   const int64_t count = kRows / ranks / variant.micro_batches;
   const auto own_rows = [&](const Batch& full) {
     std::vector<Batch> micro_batches;
@@ -203,8 +202,7 @@ void expect_same_training(const std::string& architecture, const MeshShape& shap
     // Rows are compared with those of the same micro-batch on other ranks.
     if (variant.compares_rows) reference.micro_batches = variant.micro_batches;
     // Every micro-batch rounds its gradients, so the single process needs the same micro-batches.
-    if (variant.options.bf16)
-      reference.micro_batches = variant.micro_batches * shape[Axis::dp_replicate] * shape[Axis::dp_shard];
+    if (variant.options.bf16) reference.micro_batches = variant.micro_batches * shape.ranks(kRowAxes);
     const Report expected = train(alone, entry, reference);
     std::vector<Report> found;
     for (const Report& report : reports) {

@@ -135,9 +135,8 @@ TEST_P(AdaptersOnMesh, MatchTheMergedModelAndItsGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, AdaptersOnMesh,
-                         ::testing::Values(NamedMesh{"alone", {{1, 1, 1, 1, 1, 1}}},
-                                           NamedMesh{"tp2", {{1, 1, 1, 1, 1, 2}}},
-                                           NamedMesh{"pp2_tp2", {{2, 1, 1, 1, 1, 2}}}),
+                         ::testing::Values(NamedMesh{"alone", {{1, 1, 1, 1, 1}}}, NamedMesh{"tp2", {{1, 1, 1, 1, 2}}},
+                                           NamedMesh{"pp2_tp2", {{2, 1, 1, 1, 2}}}),
                          [](const auto& mesh) { return std::string(mesh.param.name); });
 
 }  // namespace

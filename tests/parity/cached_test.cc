@@ -180,8 +180,7 @@ TEST(Cached, SequencesOfSeveralLengthsMatchEachOneAlone) {
 }
 
 TEST(Cached, EveryRankKeepsItsOwnPart) {
-  for (const MeshShape shape :
-       {MeshShape{{1, 1, 1, 1, 1, 2}}, MeshShape{{2, 1, 1, 1, 1, 1}}, MeshShape{{1, 1, 2, 1, 1, 2}}}) {
+  for (const MeshShape shape : {MeshShape{{1, 1, 1, 1, 2}}, MeshShape{{2, 1, 1, 1, 1}}, MeshShape{{1, 1, 2, 1, 2}}}) {
     SCOPED_TRACE(fmt::format("tp {}, pp {}, dp_shard {}", shape[Axis::tp], shape[Axis::pp], shape[Axis::dp_shard]));
     testing::run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
       Mesh mesh(environment, shape);

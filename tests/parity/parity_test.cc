@@ -199,12 +199,12 @@ TEST_P(ParityOnMesh, LogitsLossAndGradientsMatchTransformers) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Meshes, ParityOnMesh,
-    ::testing::Values(NamedMesh{"ddp2", {{1, 2, 1, 1, 1, 1}}}, NamedMesh{"fsdp2", {{1, 1, 2, 1, 1, 1}}},
-                      NamedMesh{"tp2", {{1, 1, 1, 1, 1, 2}}}, NamedMesh{"pp2", {{2, 1, 1, 1, 1, 1}}},
-                      NamedMesh{"fsdp2_tp2", {{1, 1, 2, 1, 1, 2}}}, NamedMesh{"pp2_fsdp2", {{2, 1, 2, 1, 1, 1}}}),
-    [](const auto& mesh) { return std::string(mesh.param.name); });
+INSTANTIATE_TEST_SUITE_P(Meshes, ParityOnMesh,
+                         ::testing::Values(NamedMesh{"ddp2", {{1, 2, 1, 1, 1}}}, NamedMesh{"fsdp2", {{1, 1, 2, 1, 1}}},
+                                           NamedMesh{"tp2", {{1, 1, 1, 1, 2}}}, NamedMesh{"pp2", {{2, 1, 1, 1, 1}}},
+                                           NamedMesh{"fsdp2_tp2", {{1, 1, 2, 1, 2}}},
+                                           NamedMesh{"pp2_fsdp2", {{2, 1, 2, 1, 1}}}),
+                         [](const auto& mesh) { return std::string(mesh.param.name); });
 
 /// A few steps of gradient descent, a checkpoint, an export, and the export's expected logits.
 void train_and_export(const fs::path& folder, const fs::path& out, const ExportOptions& options) {

@@ -150,7 +150,7 @@ std::string find_difference(const Report& expected, const Report& found) {
 }
 
 using NamedMesh = std::pair<const char*, MeshShape>;
-const NamedMesh kTwoRanks = {"tp2", {{1, 1, 1, 1, 1, 2}}}, kTwoStages = {"pp2", {{2, 1, 1, 1, 1, 1}}};
+const NamedMesh kTwoRanks = {"tp2", {{1, 1, 1, 1, 2}}}, kTwoStages = {"pp2", {{2, 1, 1, 1, 1}}};
 constexpr std::chrono::seconds kLongTimeout{1500};
 
 class Numbers : public ::testing::TestWithParam<NamedMesh> {};

@@ -30,9 +30,9 @@ const std::vector<Layout> kLayouts = {
     {"Alone", {}},
     {"MicroBatches", {}, 4},
     {"Recomputed", {}, 2, {.recompute = true}},
-    {"Sharded3", {.size = {1, 1, 3, 1, 1, 1}}, 2},
-    {"Replicated2Tensor2", {.size = {1, 2, 1, 1, 1, 2}}, 3},
-    {"Pipeline2Sharded2", {.size = {2, 1, 2, 1, 1, 1}}, 3},
+    {"Sharded3", {.size = {1, 1, 3, 1, 1}}, 2},
+    {"Replicated2Tensor2", {.size = {1, 2, 1, 1, 2}}, 3},
+    {"Pipeline2Sharded2", {.size = {2, 1, 2, 1, 1}}, 3},
 };
 
 /// Converts a loss's config to ParallelOptions' form.
@@ -47,9 +47,7 @@ SentenceOptions to_options(const nlohmann::json& config) {
 
 /// This rank's micro-batches of the examples, which the ranks take in turns, sample by sample.
 std::vector<Batch> make_micro_batches(const Examples& examples, const Mesh& mesh, int64_t count) {
-  const int64_t dp = mesh.size(Axis::dp_replicate) * mesh.size(Axis::dp_shard);
-  const int64_t rank =
-      mesh.coordinate(Axis::dp_replicate) * mesh.size(Axis::dp_shard) + mesh.coordinate(Axis::dp_shard);
+  const int64_t dp = mesh.size(kRowAxes), rank = mesh.coordinate(kRowAxes);
   const int64_t each = examples.size() / dp / count;
   std::vector<Batch> batches;
   for (int64_t i = 0; i < count; ++i) {

@@ -33,9 +33,8 @@ TEST(RunConfigLimits, AxesWhoseProductOverflowsMakeTooManyRanks) {
   EXPECT_NE(get_message<ConfigError>([&] { config.parallel.mesh_shape(1); }).find("parallel.pp = 4294967296"),
             std::string::npos);
   const RunConfig batch = read({"parallel.dp_shard=1", "train.micro_batches=16777216"});
-  EXPECT_NE(
-      get_message<ConfigError>([&] { batch.batch_shape({.size = {1, 2, 1, 1, 1, 1}}, 0); }).find("train.batch_size"),
-      std::string::npos);
+  EXPECT_NE(get_message<ConfigError>([&] { batch.batch_shape({.size = {1, 2, 1, 1, 1}}, 0); }).find("train.batch_size"),
+            std::string::npos);
 }
 
 TEST(RunConfigLimits, RejectsNumbersWithWhichNoRunEnds) {

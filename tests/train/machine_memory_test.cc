@@ -22,7 +22,7 @@ RunConfig to_config(const std::vector<std::string>& settings) {
 }
 
 constexpr double kLayer = 4 * 32 * 32 + 3 * 32 * 64 + 2 * 32, kElements = 100 * 32 + 3 * kLayer + 32;
-const MeshShape kOne = {}, kFourShards = {.size = {1, 1, 4, 1, 1, 1}}, kAllAxes6 = {.size = {3, 2, 4, 1, 1, 2}};
+const MeshShape kOne = {}, kFourShards = {.size = {1, 1, 4, 1, 1}}, kAllAxes6 = {.size = {3, 2, 4, 1, 2}};
 
 TEST(LeastMemory, IsEachRanksPartOfParametersGradientsAndState) {
   EXPECT_EQ(least_memory(to_config({}), kOne), 4 * 4 * kElements);

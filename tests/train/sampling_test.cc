@@ -133,8 +133,8 @@ TEST(Sample, IsTheSameOnEveryMesh) {
     tokens.assign(alone.tokens.begin(), alone.tokens.end());
   }
   std::vector<testing::Report> reports;
-  for (const MeshShape shape : {MeshShape{{1, 1, 1, 1, 1, 2}}, MeshShape{{2, 1, 1, 1, 1, 1}},
-                                MeshShape{{1, 1, 2, 1, 1, 1}}, MeshShape{{1, 2, 1, 1, 1, 1}}}) {
+  for (const MeshShape shape : {MeshShape{{1, 1, 1, 1, 2}}, MeshShape{{2, 1, 1, 1, 1}}, MeshShape{{1, 1, 2, 1, 1}},
+                                MeshShape{{1, 2, 1, 1, 1}}}) {
     const auto of_mesh = testing::run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
       Mesh mesh(environment, shape);
       const Sampled result = sampled(mesh);
@@ -259,8 +259,7 @@ TEST(SampleBatches, AreTheSameOnEveryMesh) {
     Batches alone(mesh);
     expected = flat(alone.continued(kPrompts, /*batch=*/3, /*temperature=*/1.0));
   }
-  for (const MeshShape shape :
-       {MeshShape{{1, 1, 1, 1, 1, 2}}, MeshShape{{2, 1, 1, 1, 1, 1}}, MeshShape{{1, 1, 2, 1, 1, 1}}}) {
+  for (const MeshShape shape : {MeshShape{{1, 1, 1, 1, 2}}, MeshShape{{2, 1, 1, 1, 1}}, MeshShape{{1, 1, 2, 1, 1}}}) {
     const auto of_ranks = testing::run_ranks(static_cast<int>(shape.ranks()), [&](const Environment& environment) {
       Mesh own(environment, shape);
       Batches model(own);

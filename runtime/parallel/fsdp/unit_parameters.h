@@ -18,17 +18,15 @@ struct DataParallelGroups {
   int64_t shard_size = 1;
   int64_t shard_rank = 0;
   ProcessGroup replicate;  // ranks that hold the same shard
-  int64_t replicate_size = 1;
 };
 
 /// Returns the groups of this rank of `mesh`.
 inline DataParallelGroups data_parallel_groups(Mesh& mesh) {
   DataParallelGroups groups;
-  groups.shard = mesh.group({Axis::dp_shard});
-  groups.shard_size = mesh.size(Axis::dp_shard);
-  groups.shard_rank = mesh.coordinate(Axis::dp_shard);
-  groups.replicate = mesh.group({Axis::dp_replicate});
-  groups.replicate_size = mesh.size(Axis::dp_replicate);
+  groups.shard = mesh.group(kShardAxes);
+  groups.shard_size = mesh.size(kShardAxes);
+  groups.shard_rank = mesh.coordinate(kShardAxes);
+  groups.replicate = mesh.group(kReplicateAxes);
   return groups;
 }
 

@@ -36,7 +36,10 @@ RouterBalance::RouterBalance(const RouterOptions& options, int64_t experts, Mesh
       numbers_(at::TensorOptions().dtype(at::kDouble).device(mesh.device())),
       experts_(experts),
       score_gradient_(at::zeros({experts}, numbers_)) {
-  if (needs_counts()) data_parallel_and_stages_ = mesh.group({Axis::pp, Axis::dp_replicate, Axis::dp_shard});
+  if (!needs_counts()) return;
+  std::vector<Axis> axes = kLossAxes;
+  axes.push_back(Axis::pp);
+  routers_of_step_ = mesh.group(axes);
 }
 
 void RouterBalance::begin_step(TrainingStep& step) {
@@ -140,7 +143,7 @@ void RouterBalance::sum_counts() {
   Tensor sums = at::zeros({experts_ + 1}, numbers_);
   for (const auto& [key, router] : routers_) sums.narrow(0, 0, experts_).add_(router.counts);
   sums[experts_] = rows_;
-  all_reduce(data_parallel_and_stages_, sums, "the experts' loads").wait();
+  all_reduce(routers_of_step_, sums, "the experts' loads").wait();
   const Tensor rows = sums[experts_].clamp_min(1.0);
   score_gradient_.copy_(sums.narrow(0, 0, experts_) * (options_.aux_loss * static_cast<double>(experts_)) /
                         rows.square());

@@ -83,7 +83,7 @@ class RouterBalance final : public routing::Balance, public Feature {
   RouterOptions options_;
   at::TensorOptions numbers_;  // float64 on the mesh's device
   int64_t experts_;
-  ProcessGroup data_parallel_and_stages_;     // if needs_counts()
+  ProcessGroup routers_of_step_;              // ranks whose counts are terms of the step's; if needs_counts()
   double positions_ = 0.0, sequences_ = 0.0;  // counts of the step
   size_t counts_at_ = 0;                      // index of these in TrainingStep::counts
   bool counts_ = true, only_counts_ = false;  // only_counts_: forwards only count choices and add no losses
