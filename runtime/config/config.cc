@@ -117,6 +117,7 @@ ParallelOptions RunConfig::parallel_options() const {
   options.offload = to_offload(parallel.offload);
   options.units = parallel.units;
   options.bf16 = parallel.bf16;
+  options.sequence = parallel.sequence;
   options.float8 = parallel.float8;
   options.frozen = optim.frozen;
   if (network.lora) options.trained = lora.trained;

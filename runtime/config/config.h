@@ -231,6 +231,7 @@ struct ParallelSection {
   std::string schedule = "1f1b", backend = "auto", memory;
   std::vector<int64_t> cuts;
   bool bf16 = false;
+  std::optional<bool> sequence;
   Recomputation recompute;
   std::vector<std::string> units = {"*"}, offload, float8;
 
@@ -250,6 +251,9 @@ struct ParallelSection {
     visit("dp_shard", dp_shard, "ranks that shard the parameters (FSDP); -1 for all ranks that the other axes leave",
           -1);
     visit("tp", tp, "tensor-parallel ranks", 1);
+    visit("sequence", sequence,
+          "sequence parallelism: tp ranks divide the positions between layers where tp divides the sequence; default: "
+          "if the model supports it");
     visit("zero_stage", zero_stage, "dp_shard shards 1: optimizer state, 2: gradients too, 3: parameters too", 1, 3);
     visit("prefetch", prefetch, "units to prefetch (all-gather ahead of use) with zero_stage 3", 0, 0x1p20);
     visit("dp_threads", dp_threads,

@@ -80,6 +80,19 @@ Pending all_reduce(const ProcessGroup& group, at::Tensor tensor, const std::stri
   });
 }
 
+void sum_coalesced(const ProcessGroup& group, const std::vector<at::Tensor>& tensors, const std::string& what) {
+  if (!group || tensors.empty()) return;
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& tensor : tensors) flat.push_back(tensor.reshape(-1));
+  const at::Tensor sum = at::cat(flat);
+  if (sum.numel() > 0) all_reduce(group, sum, what).wait();
+  int64_t start = 0;
+  for (const at::Tensor& tensor : tensors) {
+    tensor.copy_(sum.narrow(0, start, tensor.numel()).view_as(tensor));
+    start += tensor.numel();
+  }
+}
+
 // With Gloo, c10d's all-gather copies its output, and its reduce-scatter sums a copy of the full input on every rank. A
 // backend thread makes the all-gather's copy at an arbitrary time, so the memory peak would depend on timing. In host
 // memory both are therefore built from collectives that write directly into the destination tensors, with half the

@@ -68,6 +68,10 @@ class Pending {
 Pending all_reduce(const ProcessGroup& group, at::Tensor tensor, const std::string& what,
                    c10d::ReduceOp op = c10d::ReduceOp::SUM);
 
+/// Sums each of `tensors`, which have one type, in place over the group: one message, and the result of every element
+/// is that of all_reduce().
+void sum_coalesced(const ProcessGroup& group, const std::vector<at::Tensor>& tensors, const std::string& what);
+
 /// Gathers in place. Each of `tensors` [size * n] is contiguous and holds this rank's chunk at the rank's index;
 /// afterwards it holds the chunks of all ranks. Needs no extra memory.
 Pending all_gather(const ProcessGroup& group, const std::vector<at::Tensor>& tensors, const std::string& what);

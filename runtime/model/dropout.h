@@ -23,10 +23,11 @@ namespace modular {
 /// sample, plane). 64 columns take 16 counters: the first of their four words belong to columns 0 … 15, the second to
 /// 16 … 31, and so on. Rows, planes and samples that are 2^32 apart get the same mask.
 struct DropoutRng {
-  Tensor samples;    // [batch] int64, on the values' device: sample index of each row of the batch
-  uint64_t key = 0;  // from the seed, the layer, and the number of its earlier calls in this forward
-  double p = 0.0;    // dropout probability; kept elements are divided by 1 - p
-  int64_t part = 0;  // index of this slice if columns or heads are split over tp
+  Tensor samples;         // [batch] int64, on the values' device: sample index of each row of the batch
+  uint64_t key = 0;       // from the seed, the layer, and the number of its earlier calls in this forward
+  double p = 0.0;         // dropout probability; kept elements are divided by 1 - p
+  int64_t part = 0;       // index of this slice if columns or heads are split over tp
+  int64_t first_row = 0;  // of this slice of a sample, if rows are divided over ranks; 0 in attention
 };
 
 namespace nn {
@@ -46,7 +47,7 @@ class Draws {
 }  // namespace dropout
 
 namespace detail {
-inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x, int64_t part = 0);
+inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x, int64_t part = 0, int64_t part_of_rows = 0);
 }
 
 namespace nn {
@@ -98,7 +99,7 @@ inline Tensor kept(const DropoutRng& rng, int64_t planes, int64_t rows, int64_t 
   const int64_t groups = (first_column + columns + 63) / 64 - first_group;
   const std::array<int64_t, 3> shape = {planes, rows, 16 * groups};
   const Tensor column = at::arange(16 * first_group, 16 * (first_group + groups), options).view({1, 1, -1});
-  const Tensor row = at::arange(rows, options).view({1, -1, 1});
+  const Tensor row = at::arange(rng.first_row, rng.first_row + rows, options).view({1, -1, 1});
   const Tensor plane = at::arange(first_plane, first_plane + planes, options).view({-1, 1, 1});
   const Tensor mask = at::empty({batch, planes, rows, columns}, options.dtype(at::kBool));
   for (int64_t i = 0; i < batch; ++i) {
@@ -139,11 +140,13 @@ inline Tensor dropout_of_weights(const Tensor& weights, const DropoutRng& rng) {
 }  // namespace plain
 
 namespace detail {
-/// Applies an active dropout layer to x, or to the slice `part` of its columns.
-inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x, int64_t part) {
+/// Applies an active dropout layer to x: the slice `part` of the columns and the slice `part_of_rows` of each sample's
+/// rows. Slices are equally long.
+inline Tensor drop(const nn::DropoutImpl& layer, const Tensor& x, int64_t part, int64_t part_of_rows) {
   if (!bound.dropout) return at::dropout(x, layer.p, /*train=*/true);
   DropoutRng rng = bound.dropout->draw(layer);
   rng.part = part;
+  if (part_of_rows > 0) rng.first_row = part_of_rows * plain::dropout_rows(x, rng);
   return fused.dropout ? fused.dropout(x, rng) : plain::dropout(x, rng);
 }
 }  // namespace detail

@@ -32,14 +32,16 @@ namespace sentences {
 class Objective;
 }
 namespace tp {
+class SequenceParallel;
 class TensorParallel;
-}
+}  // namespace tp
 
 /// The parts of a model's execution that the runtime takes over. A null member means the default behavior: an unbound
 /// model runs unsharded in one process.
 struct Parallel {
   fsdp::Units* units = nullptr;               // unshards, reshards and recomputes units; null: units are plain calls
   tp::TensorParallel* tp = nullptr;           // null if tp is 1
+  tp::SequenceParallel* sequence = nullptr;   // null if each tp rank has all positions between layers
   pp::Stage* stage = nullptr;                 // null if there is only one stage
   dp::DataParallel* dp = nullptr;             // null if each rank has its own batch
   cache::Cache* cache = nullptr;              // null if a forward sees full sequences

@@ -67,6 +67,10 @@ struct Plan {
   std::vector<ExpertWeights> experts = {};
   std::vector<std::string> rates = {};   // rates of state spaces: no weight decay, no matmul
   std::vector<std::string> tables = {};  // parameters that are looked up like an nn::Embedding's weight
+  // Sequence parallelism: the lists whose layers can run on a part of the positions, e.g. "model.layers"; and the
+  // parameters of which each tp rank then has a part of the gradient. Empty: every tp rank has all positions.
+  std::vector<std::string> sequence = {};
+  std::vector<std::string> partial_in_sequence = {};
 
   /// The same rows for a class that holds this plan's class as its member `path`, e.g. "model".
   Plan under(std::string_view path) const {
@@ -81,7 +85,8 @@ struct Plan {
     for (TensorSplit& split : moved.tensor_splits) move(split.parameter);
     for (Tie& tie : moved.ties) move(tie.parameter), move(tie.source);
     for (ExpertWeights& weights : moved.experts) move(weights.parameter);
-    for (auto* names : {&moved.units, &moved.first, &moved.last, &moved.everywhere, &moved.rates, &moved.tables})
+    for (auto* names : {&moved.units, &moved.first, &moved.last, &moved.everywhere, &moved.rates, &moved.tables,
+                        &moved.sequence, &moved.partial_in_sequence})
       move_all(*names);
     move_list(moved.split_list);
     if (moved.first_stack) {
@@ -108,6 +113,8 @@ struct Plan {
     append(&Plan::experts);
     append(&Plan::rates);
     append(&Plan::tables);
+    append(&Plan::sequence);
+    append(&Plan::partial_in_sequence);
     return sum;
   }
 };

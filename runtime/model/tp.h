@@ -39,8 +39,24 @@ class TensorParallel {
   virtual Tensor cross_entropy(const Tensor& logits_shard, const Tensor& targets) = 0;
 };
 
+/// Runtime interface of sequence parallelism (Korthikanti et al., Reducing activation recomputation in large
+/// transformer models): between layers, each tp rank holds an equal part of the positions. `dim` is the dimension of
+/// the positions.
+class SequenceParallel {
+ public:
+  virtual ~SequenceParallel() = default;
+  /// This rank's part of a value that every rank has; backward all-gathers the gradient.
+  virtual Tensor part(const Tensor& x, int64_t dim) = 0;
+  /// All-gather; backward keeps this rank's part of the gradient, which every rank has.
+  virtual Tensor whole(const Tensor& share, int64_t dim) = 0;
+  /// All-gather; backward reduce-scatters the gradient.
+  virtual Tensor enter(const Tensor& share, int64_t dim) = 0;
+  /// Reduce-scatter; backward all-gathers the gradient.
+  virtual Tensor exit(const Tensor& partial, int64_t dim) = 0;
+};
+
 /// The index of this rank's slice of a split value.
-inline int64_t part() { return bound.tp ? bound.tp->rank() : 0; }
+inline int64_t slice_index() { return bound.tp ? bound.tp->rank() : 0; }
 
 /// A rank's slice of a count.
 struct Share {
@@ -57,10 +73,37 @@ inline Share local(int64_t count) {
   return count < ranks ? Share{1, ranks / std::max<int64_t>(count, 1)} : Share{count / ranks};
 }
 
-/// Marks where a replicated value enters layers that are split by output feature; backward all-reduces the gradient.
-/// - x [..., features]
-/// - returns [..., features]
-inline Tensor enter(const Tensor& x) { return bound.tp ? bound.tp->enter(x) : x; }
+/// Marks where a value that every rank has in full enters computations that are split, e.g. a parameter, or an
+/// encoder's states; backward all-reduces the gradient.
+inline Tensor shared(const Tensor& x) { return bound.tp ? bound.tp->enter(x) : x; }
+
+/// Marks where a value between layers enters layers that are split by output feature. With sequence parallelism each
+/// rank has a part of the positions, and this gathers them.
+/// - x [..., features]: each rank's positions along `dim`
+/// - returns [..., features]: all positions
+inline Tensor enter(const Tensor& x, int64_t dim = 1) {
+  return bound.sequence ? bound.sequence->enter(x, dim) : shared(x);
+}
+
+/// The part of the positions that this rank holds between layers. Without sequence parallelism, returns `x`.
+/// - x [batch, seq, ...]
+inline Tensor part(const Tensor& x, int64_t dim = 1) { return bound.sequence ? bound.sequence->part(x, dim) : x; }
+
+/// All positions of a value between layers. Without sequence parallelism, returns `x`.
+/// - x [batch, positions of this rank, ...]
+inline Tensor whole(const Tensor& x, int64_t dim = 1) { return bound.sequence ? bound.sequence->whole(x, dim) : x; }
+
+/// The number of all positions; `size` is that of a value between layers.
+inline int64_t whole_size(int64_t size) { return bound.sequence ? size * bound.tp->size() : size; }
+
+/// Reduces partial sums over tp to a value that every rank has in full.
+inline Tensor reduce(const Tensor& partial) { return bound.tp ? bound.tp->reduce(partial) : partial; }
+
+/// Reduces partial sums over tp to a value between layers: with sequence parallelism, each rank's positions along
+/// `dim`.
+inline Tensor exit(const Tensor& partial, int64_t dim = 1) {
+  return bound.sequence ? bound.sequence->exit(partial, dim) : reduce(partial);
+}
 
 /// Applies a linear layer without its bias.
 template <class Linear>
@@ -68,11 +111,20 @@ Tensor without_bias(const Linear& layer, const Tensor& x) {
   return layer.adapted(layer.gemm(x, /*added=*/{}), x);
 }
 
-/// Applies a layer that is split by input feature to this rank's features, sums over tp, and adds the bias once.
+/// Applies a layer that is split by input feature to this rank's features, sums over tp like exit(partial, dim), and
+/// adds the bias once.
 template <class Linear>
-Tensor exit(Linear& row_wise, const Tensor& x) {
+Tensor exit(Linear& row_wise, const Tensor& x, int64_t dim = 1) {
   if (!bound.tp) return row_wise->forward(x);
-  const Tensor sum = bound.tp->reduce(without_bias(*row_wise, x));
+  const Tensor sum = exit(without_bias(*row_wise, x), dim);
+  return row_wise->bias.defined() ? sum + row_wise->bias : sum;
+}
+
+/// The same, for a result that every rank has in full.
+template <class Linear>
+Tensor reduce(Linear& row_wise, const Tensor& x) {
+  if (!bound.tp) return row_wise->forward(x);
+  const Tensor sum = reduce(without_bias(*row_wise, x));
   return row_wise->bias.defined() ? sum + row_wise->bias : sum;
 }
 
@@ -86,9 +138,6 @@ Tensor partial(Linear& row_wise, const Tensor& x) {
   return part + (bound.tp->rank() == 0 ? row_wise->bias : row_wise->bias - row_wise->bias.detach());
 }
 
-/// Reduces partial sums over tp.
-inline Tensor exit(const Tensor& part) { return bound.tp ? bound.tp->reduce(part) : part; }
-
 /// Looks up an embedding whose table is split by vocabulary.
 template <class Embedding>
 Tensor embedding(Embedding& table, const Tensor& ids) {
@@ -101,8 +150,8 @@ Tensor embedding(Embedding& table, const Tensor& ids) {
 template <class LayerNorm>
 Tensor layer_norm(LayerNorm& norm, const Tensor& x) {
   if (!bound.tp) return norm->forward(x);
-  const auto entered = [](const Tensor& parameter) { return parameter.defined() ? enter(parameter) : parameter; };
-  return at::layer_norm(x, norm->weight.sizes(), entered(norm->weight), entered(norm->bias), norm->eps);
+  const auto to_shared = [](const Tensor& parameter) { return parameter.defined() ? shared(parameter) : parameter; };
+  return at::layer_norm(x, norm->weight.sizes(), to_shared(norm->weight), to_shared(norm->bias), norm->eps);
 }
 
 /// Root mean square norm of values that are split along their last dimension, like `weight`. The squares are summed
@@ -148,23 +197,31 @@ inline Tensor sampled_cross_entropy(const Tensor& hidden, const Tensor& weight, 
   return modular::detail::cross_entropy_of_rows(hidden, weight, bias, targets, temperature, rows);
 }
 
-/// Dropout of features that are split over tp.
+/// The elements of a value that a rank has, for a mask that depends on their position in the full value.
+enum class Cut {
+  features,   // a slice of the features: the value is split over tp
+  positions,  // the positions of a value between layers
+};
+
+/// Dropout of a rank's elements of a value.
 template <class Dropout>
-Tensor dropout(Dropout& layer, const Tensor& x) {
-  return layer->drops() ? modular::detail::drop(*layer, x, part()) : x;
+Tensor dropout(Dropout& layer, const Tensor& x, Cut cut = Cut::features) {
+  if (!layer->drops()) return x;
+  if (cut == Cut::features) return modular::detail::drop(*layer, x, slice_index());
+  return modular::detail::drop(*layer, x, /*part=*/0, bound.sequence ? bound.tp->rank() : 0);
 }
 
 /// Attention with dropout over this rank's heads.
 inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask,
                         double scale, const nn::Dropout& dropout, std::optional<double> softcap = std::nullopt) {
   if (!dropout->drops()) return modular::attention(query, key, value, mask, scale, softcap);
-  return modular::detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap, part());
+  return modular::detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap, slice_index());
 }
 /// Attention with a tensor mask and dropout over this rank's heads.
 inline Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double scale,
                         const nn::Dropout& dropout, std::optional<double> softcap = std::nullopt) {
   if (!dropout->drops()) return modular::attention(query, key, value, mask, scale, softcap);
-  return modular::detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap, part());
+  return modular::detail::attention_dropping(query, key, value, mask, scale, *dropout, softcap, slice_index());
 }
 /// attention_with_biases() with dropout over this rank's heads.
 inline Tensor attention_with_biases(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& biases,

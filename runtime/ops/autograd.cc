@@ -149,11 +149,12 @@ struct DecayBetween : Function<DecayBetween> {
 
 /// A node saves the RNG state as a tensor and these numbers.
 c10::IValue to_numbers(const DropoutRng& rng) {
-  return c10::ivalue::Tuple::create({static_cast<int64_t>(rng.key), rng.p, rng.part});
+  return c10::ivalue::Tuple::create({static_cast<int64_t>(rng.key), rng.p, rng.part, rng.first_row});
 }
 DropoutRng to_dropout_rng(const Tensor& samples, const c10::IValue& numbers) {
   const auto& element = numbers.toTupleRef().elements();
-  return {samples, static_cast<uint64_t>(element[0].toInt()), element[1].toDouble(), element[2].toInt()};
+  return {samples, static_cast<uint64_t>(element[0].toInt()), element[1].toDouble(), element[2].toInt(),
+          element[3].toInt()};
 }
 
 struct Attention : Function<Attention> {

@@ -205,15 +205,16 @@ LaunchedStep ParallelModel::launch_step(std::span<const Batch> batches, int64_t 
   Parallel parallel = state.in_training;
   UnitScopes scopes(state.table.units);
   if (!parallel.units && torch::profiler::impl::profilerEnabled()) parallel.units = &scopes;
-  const Binding binding(parallel);
-  const InstalledSavedTensors installed_saved(state.saved.get());
-  const WatchedOperations watched(state.saved.get());
 
   // Counted before the batches are copied, to avoid waiting for a GPU.
   TrainingStep step{
       .number = number, .micro_batches = batches, .is_one_forward = batches.size() == 1 && !state.pipeline};
   for (const auto& feature : state.features) feature->begin_step(step);
   step.counts = state.sum(state.rows, std::move(step.counts), "the number of targets");
+  if (state.sequence) parallel.sequence = state.sequence->for_step(step);
+  const Binding binding(parallel);
+  const InstalledSavedTensors installed_saved(state.saved.get());
+  const WatchedOperations watched(state.saved.get());
   const std::vector<Batch> micro_batches = copied_to(state.mesh.device(), batches);
   step.micro_batches = micro_batches;
   step.run_forwards = [&] {
@@ -268,7 +269,9 @@ void ParallelModel::move_router_biases() {
 
 StepResult ParallelModel::evaluate(std::span<const Batch> batches, const SeeLogits& see) {
   State& state = *state_;
-  const Binding binding(state.in_forwards);
+  Parallel parallel = state.in_forwards;
+  if (state.sequence) parallel.sequence = state.sequence->for_batches(batches);
+  const Binding binding(parallel);
   const at::NoGradGuard no_grad;
   std::vector<Batch> inputs = copied_to(state.mesh.device(), batches);
   for (Batch& batch : inputs) batch.want_logits = see != nullptr;
@@ -299,6 +302,7 @@ at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   }
   Parallel parallel = state.in_forwards;
   parallel.cache = cache;
+  if (state.sequence && !cache) parallel.sequence = state.sequence->for_batches({&batch, 1});
   const Binding binding(parallel);
   const at::NoGradGuard no_grad;
   Batch input = copied_to(state.mesh.device(), batch);

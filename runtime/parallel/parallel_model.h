@@ -42,6 +42,8 @@ struct ParallelOptions {
   // Linear layers that compute in float8 (runtime/ops/float8.h), as path patterns like `frozen`; requires bf16.
   std::vector<std::string> float8 = {};
   bool dropout = true;  // in step(), with the rates of the config
+  // Whether tp ranks divide the positions between layers. Default: if the entry's plan supports it.
+  std::optional<bool> sequence = {};
   // Modules and parameters that are not trained, as paths in the module tree, in which "*" matches any one component.
   std::vector<std::string> frozen = {};
   // If set, only adapters (lora.h) and these modules and parameters are trained.

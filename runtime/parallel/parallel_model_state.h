@@ -17,6 +17,7 @@
 #include "runtime/parallel/parameters/parameter_table.h"
 #include "runtime/parallel/pipeline/pipeline.h"
 #include "runtime/parallel/step/feature.h"
+#include "runtime/parallel/tensor/sequence_parallel.h"
 #include "runtime/parallel/tensor/tensor_parallel.h"
 #include "runtime/parallel/thread_replicas.h"
 
@@ -46,6 +47,7 @@ struct ParallelModel::State {
   std::unique_ptr<ThreadReplicas> replicas;
   std::vector<std::unique_ptr<Feature>> features;  // in the order in which parallelize() applied them
   SentenceObjective* sentences = nullptr;          // one of the features, or null
+  SequenceShares* sequence = nullptr;              // one of the features, or null
   Parallel in_forwards, in_training;               // interfaces that the model is bound to, without and with a backward
 
   State(const Entry& entry, Model model, Mesh& mesh, const ParallelOptions& options)

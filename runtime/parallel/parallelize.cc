@@ -162,6 +162,7 @@ void ParallelModel::State::describe_slices() {
     slice.names = parameter.names;
     slice.global_shape = parameter.global_shape;
     slice.is_rate = parameter.is_rate;
+    slice.partial_in_sequence = parameter.partial_in_sequence;
     slice.layer_matrix = parameter.layer_matrix;
     slice.local = units[parameter.unit].local(layout);
     if (has_local_compute_copy()) slice.rounded = layout.registered;
@@ -219,6 +220,9 @@ std::unique_ptr<ParallelModel::State> ParallelModel::parallelize(Model model, co
     state.tensor_parallel = make_tensor_parallel(mesh.group({Axis::tp}), shared_slices.groups(),
                                                  uneven_sizes(state.table, mesh.size(Axis::tp)));
   state.bind(&Parallel::tp, state.tensor_parallel.get());
+  // Sequence parallelism: each step decides whether it is bound.
+  if (mesh.size(Axis::tp) > 1 && !entry.plan->sequence.empty() && options.sequence.value_or(true))
+    state.sequence = &state.add<SequenceShares>(mesh.group({Axis::tp}), /*two_stacks=*/entry.plan->sequence.size() > 1);
 
   // Frozen parameters and adapters, before anything allocates gradients.
   freeze(state.table.parameters, options.frozen, options.trained);

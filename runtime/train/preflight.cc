@@ -60,6 +60,7 @@ void validate_distribution(const RunConfig& config, const MeshShape& mesh, Probl
     const auto [key, sentence] = memory_error(entry, network, parallel.units, parallel.recompute, parallel.offload);
     problems.add_if(config, key, sentence);
   });
+  problems.add_if(config, "parallel.sequence", sequence_error(entry, parallel.sequence));
   if (config.train.deterministic) problems.add_if(deterministic_error());
   if (problems.empty())  // it builds the model, and assumes a valid pipeline
     problems.add_if(ParallelModel::error(entry, network, mesh, parallel.pipeline));

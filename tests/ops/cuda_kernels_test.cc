@@ -239,12 +239,13 @@ TYPED_TEST(CudaKernels, Dropout) {
   for (const int64_t columns : {3, 64, 200}) {
     for (const int64_t part : {0, 1}) {
       const Tensor x = this->random({2, 5, columns}), samples = at::tensor({3, 71}, at::kLong);
-      const DropoutRng rng = {.samples = samples, .key = 12345, .p = 0.3, .part = part};
+      const DropoutRng rng = {.samples = samples, .key = 12345, .p = 0.3, .part = part, .first_row = 5 * part};
       const cuda::Drop drop = {.samples = data<int64_t>(samples),
                                .key = rng.key,
                                .threshold = static_cast<uint32_t>(plain::dropout_threshold(rng.p)),
                                .scale = static_cast<float>(1.0 / (1.0 - rng.p)),
-                               .first_column = part * columns};
+                               .first_column = part * columns,
+                               .first_row = rng.first_row};
       const Tensor y = this->like(x);
       TestFixture::Launch::dropout(data<T>(x), data<T>(y), drop, 2, 5, columns, nullptr);
       const Tensor expected = plain::dropout(x.to(at::kDouble), rng);

@@ -66,6 +66,23 @@ TEST_P(DropoutForms, DropElementsByLibtorchsPhilox) {
   }
 }
 
+TEST_P(DropoutForms, DropTheSameElementsInRowSlices) {
+  const auto [columns, type] = GetParam();
+  const Tensor x = at::rand({2, 6, columns}).to(type).add_(1.0);
+  DropoutRng rng = to_dropout_rng(2, 0.4);
+  const WithFused installed;
+  const Tensor full = fused.dropout(x, rng);
+  for (rng.first_row = 0; rng.first_row < 6; rng.first_row += 2) {
+    const Tensor expected = full.narrow(1, rng.first_row, 2);
+    Tensor part = x.narrow(1, rng.first_row, 2).detach().requires_grad_();
+    const Tensor found = fused.dropout(part, rng);
+    EXPECT_TRUE(found.equal(expected));
+    EXPECT_TRUE(plain::dropout(part, rng).ne(0).equal(expected.ne(0)));
+    found.sum().backward();
+    EXPECT_TRUE(part.grad().ne(0).equal(expected.ne(0))) << "the gradient has the same mask";
+  }
+}
+
 TEST_P(DropoutForms, DropTheSameElementsInColumnSlices) {
   const auto [columns, type] = GetParam();
   const Tensor x = at::rand({2, 3, 3 * columns}).to(type).add_(1.0);

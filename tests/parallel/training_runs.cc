@@ -194,6 +194,7 @@ void expect_same_training(const std::string& architecture, const MeshShape& shap
     Variant reference = {.name = "reference",
                          .fields = variant.fields,
                          .options = {.bf16 = variant.options.bf16,
+                                     .trained = variant.options.trained,
                                      .router = variant.options.router,
                                      .sampled_softmax = variant.options.sampled_softmax},
                          .optimizer = variant.optimizer,

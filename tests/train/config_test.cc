@@ -316,6 +316,8 @@ TEST_F(RunConfigTest, RejectsOptionsOfAnotherOptimizer) {
 
 TEST_F(RunConfigTest, MeshMustMakeTheRanksOfTheJob) {
   EXPECT_EQ(read("model.entry = 'llama'", {"parallel.tp=2"}).parallel.mesh_shape(8)[Axis::dp_shard], 4);
+  EXPECT_EQ(read("model.entry = 'llama'", {}).parallel_options().sequence, std::nullopt);
+  EXPECT_EQ(read("model.entry = 'llama'", {"parallel.sequence=false"}).parallel_options().sequence, false);
   const auto rejected = [&](const Settings& settings, int64_t ranks) {
     return get_message<ConfigError>([&] { read("model.entry = 'llama'", settings).parallel.mesh_shape(ranks); });
   };

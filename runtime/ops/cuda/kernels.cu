@@ -39,7 +39,7 @@ __global__ void dropout(const T* x, T* y, Drop drop, int64_t samples, int64_t ro
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < samples * rows * per_row;
        i += step) {
     const int64_t row = i / per_row, block = first + i % per_row;
-    uint32_t words[4] = {static_cast<uint32_t>(block), static_cast<uint32_t>(row % rows),
+    uint32_t words[4] = {static_cast<uint32_t>(block), static_cast<uint32_t>(drop.first_row + row % rows),
                          static_cast<uint32_t>(drop.samples[row / rows]), 0};
     philox(words, drop.key);
     const int64_t column = 64 * (block / 16) + block % 16 - drop.first_column;

@@ -25,6 +25,7 @@ struct Drop {
   uint32_t threshold;    // elements whose word is below this are dropped
   float scale;           // factor of the other elements
   int64_t first_column;  // of this slice
+  int64_t first_row;     // of this slice of a sample
 };
 
 /// Number of blocks for a norm's backward: as many as a large GPU runs at once, if there are enough rows. It does not

@@ -114,7 +114,8 @@ Tensor drop_elements(const Tensor& x_given, const DropoutRng& rng) {
                              .key = rng.key,
                              .threshold = static_cast<uint32_t>(plain::dropout_threshold(rng.p)),
                              .scale = static_cast<float>(1.0 / (1.0 - rng.p)),
-                             .first_column = rng.part * columns};
+                             .first_column = rng.part * columns,
+                             .first_row = rng.first_row};
     cuda::Launch<T>::dropout(read<T>(x), write<T>(y), drop, rng.samples.size(0), plain::dropout_rows(x, rng), columns,
                              stream);
   });

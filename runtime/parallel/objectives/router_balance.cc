@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/mesh/collectives.h"
+#include "runtime/model/tp.h"
 #include "runtime/parallel/step/dry_run_hooks.h"
 
 namespace modular {
@@ -35,6 +36,7 @@ RouterBalance::RouterBalance(const RouterOptions& options, int64_t experts, Mesh
     : options_(options),
       numbers_(at::TensorOptions().dtype(at::kDouble).device(mesh.device())),
       experts_(experts),
+      tp_(mesh.group({Axis::tp})),
       score_gradient_(at::zeros({experts}, numbers_)) {
   if (!needs_counts()) return;
   std::vector<Axis> axes = kLossAxes;
@@ -87,19 +89,22 @@ std::function<void()> RouterBalance::save_position() {
 
 Tensor RouterBalance::add(const Tensor& weights, const Tensor& logits, const Tensor& scores, const Tensor& chosen,
                           const Tensor& bias) {
-  const int64_t batch = position_.mask.size(0), seq = position_.mask.size(1), k = chosen.size(1);
+  // With sequence parallelism, routers see each rank's positions.
+  const int64_t parts = bound.sequence ? bound.tp->size() : 1;
+  const int64_t batch = position_.mask.size(0), seq = position_.mask.size(1) / parts, k = chosen.size(1);
   if (chosen.size(0) != batch * seq || scores.size(1) != experts_) {
     TORCH_CHECK(!options_.does_anything(), "a router chooses for ", chosen.size(0), " rows among ", scores.size(1),
                 " experts, but balancing supports only batches of texts, here ", batch * seq, " tokens, and ", experts_,
                 " experts: leave out the options of [router]");
     return weights;
   }
+  const Tensor own_mask = bound.sequence ? position_.mask.narrow(1, bound.tp->rank() * seq, seq) : position_.mask;
   Tensor choices;  // [batch, experts]
   {
     const at::NoGradGuard no_grad;
-    const Tensor mask_per_choice = position_.mask.unsqueeze(-1).expand({batch, seq, k}).reshape({batch, seq * k});
+    const Tensor mask_per_choice = own_mask.unsqueeze(-1).expand({batch, seq, k}).reshape({batch, seq * k});
     choices = at::zeros({batch, experts_}, numbers_).scatter_add_(1, chosen.reshape({batch, seq * k}), mask_per_choice);
-    if (counts_ && !position_.again) count(choices, bias);
+    if (counts_ && !position_.again) count(choices, own_mask.sum(), bias);
   }
   if (only_counts_) return weights;
 
@@ -111,11 +116,12 @@ Tensor RouterBalance::add(const Tensor& weights, const Tensor& logits, const Ten
     if (!position_.again) loss_.add_(loss.detach(), coefficient);
     add_gradient(loss, at::full({}, coefficient, numbers_));
   };
-  const Tensor mask = position_.mask.to(scores.scalar_type()).view({batch * seq, 1});
+  const Tensor mask = own_mask.to(scores.scalar_type()).reshape({batch * seq, 1});
   if (options_.aux_loss > 0.0) {
     const Tensor normalized = scores / scores.sum(-1, /*keepdim=*/true) * mask;
     const Tensor score_sums = normalized.view({batch, seq, experts_}).sum(1);  // [batch, experts]
     if (options_.by_sequence) {
+      if (bound.sequence) all_reduce(tp_, choices, "the experts' loads by sequence").wait();
       const Tensor lengths = position_.mask.sum(1, /*keepdim=*/true).clamp_min(1.0);
       const Tensor coefficients = choices * (static_cast<double>(experts_) / static_cast<double>(k)) / lengths.square();
       add_loss((coefficients.to(score_sums.scalar_type()) * score_sums).sum() / sequences_, options_.aux_loss);
@@ -130,11 +136,11 @@ Tensor RouterBalance::add(const Tensor& weights, const Tensor& logits, const Ten
   return result;
 }
 
-void RouterBalance::count(const Tensor& choices, const Tensor& bias) {
+void RouterBalance::count(const Tensor& choices, const Tensor& rows, const Tensor& bias) {
   Router& router = routers_[{position_.stage, position_.router++}];
   if (!router.counts.defined()) router = {at::zeros({experts_}, numbers_), bias};
   router.counts.add_(choices.sum(0));
-  rows_.add_(position_.mask.sum());
+  rows_.add_(rows);
 }
 
 void RouterBalance::sum_counts() {
@@ -143,6 +149,7 @@ void RouterBalance::sum_counts() {
   Tensor sums = at::zeros({experts_ + 1}, numbers_);
   for (const auto& [key, router] : routers_) sums.narrow(0, 0, experts_).add_(router.counts);
   sums[experts_] = rows_;
+  if (bound.sequence) all_reduce(tp_, sums, "the experts' loads").wait();
   all_reduce(routers_of_step_, sums, "the experts' loads").wait();
   const Tensor rows = sums[experts_].clamp_min(1.0);
   score_gradient_.copy_(sums.narrow(0, 0, experts_) * (options_.aux_loss * static_cast<double>(experts_)) /
@@ -154,7 +161,9 @@ Tensor RouterBalance::statistics() {
   if (needs_counts()) loss_.add_((score_gradient_ * score_sums_).sum());
   std::vector<Tensor> numbers = {loss_.view({1})};
   for (const auto& [key, router] : routers_) numbers.push_back(router.counts);
-  return at::cat(numbers);
+  const Tensor own = at::cat(numbers);
+  if (bound.sequence) all_reduce(tp_, own, "the loss and the loads of routers").wait();
+  return own;
 }
 
 std::vector<double> RouterBalance::take_statistics(std::span<const double> sums) {

@@ -76,13 +76,14 @@ class RouterBalance final : public routing::Balance, public Feature {
   };
   /// Whether gradients depend on the choices of the entire step.
   bool needs_counts() const { return options_.aux_loss > 0.0 && !options_.by_sequence; }
-  void count(const Tensor& choices, const Tensor& bias);
+  void count(const Tensor& choices, const Tensor& rows, const Tensor& bias);
   /// Sums counts over the mesh; later forwards of this step do not count. Collective if needs_counts().
   void sum_counts();
 
   RouterOptions options_;
   at::TensorOptions numbers_;  // float64 on the mesh's device
   int64_t experts_;
+  ProcessGroup tp_;
   ProcessGroup routers_of_step_;              // ranks whose counts are terms of the step's; if needs_counts()
   double positions_ = 0.0, sequences_ = 0.0;  // counts of the step
   size_t counts_at_ = 0;                      // index of these in TrainingStep::counts

@@ -45,6 +45,7 @@ class Lora final : public Adapter {
   Lora(nn::Module& layer, int64_t in, int64_t out, const AdaptedLayer& adapted, const LoraOptions& options)
       : split_outputs_(adapted.split_outputs),
         split_inputs_(adapted.split_inputs),
+        in_sequence_(adapted.in_sequence),
         scaling_(options.alpha / static_cast<double>(options.rank)),
         a_(layer.register_module("lora_A", std::make_shared<LoraMatrix>(options.rank, in, false))),
         b_(layer.register_module("lora_B", std::make_shared<LoraMatrix>(out, options.rank, true))) {
@@ -53,13 +54,18 @@ class Lora final : public Adapter {
 
   at::Tensor forward(const at::Tensor& x) override {
     const bool drops = dropout_ && dropout_->drops();
-    const at::Tensor kept = drops ? detail::drop(*dropout_, x, split_inputs_ ? tp::part() : 0) : x;
-    const at::Tensor inner = at::linear(kept, split_outputs_ ? tp::enter(a_->weight) : a_->weight) * scaling_;
-    return at::linear(inner, split_inputs_ ? tp::enter(b_->weight) : b_->weight);
+    const at::Tensor kept = drops ? drop(x) : x;
+    const at::Tensor inner = at::linear(kept, split_outputs_ ? tp::shared(a_->weight) : a_->weight) * scaling_;
+    return at::linear(inner, split_inputs_ ? tp::shared(b_->weight) : b_->weight);
   }
 
  private:
-  bool split_outputs_, split_inputs_;
+  at::Tensor drop(const at::Tensor& x) const {
+    return detail::drop(*dropout_, x, split_inputs_ ? tp::slice_index() : 0,
+                        in_sequence_ && bound.sequence ? tp::slice_index() : 0);
+  }
+
+  bool split_outputs_, split_inputs_, in_sequence_;
   double scaling_;
   std::shared_ptr<LoraMatrix> a_, b_;
   std::shared_ptr<nn::DropoutImpl> dropout_;  // null: no dropout
@@ -170,6 +176,12 @@ std::shared_ptr<const AdaptedEntry> with_lora(const Entry& base, const AnyConfig
       auto& splits = adapted->plan.tensor_splits;
       if (std::ranges::find(splits, pattern, &TensorSplit::parameter) == splits.end())
         splits.push_back({std::move(pattern), layer.split_outputs ? 0 : 1, split.parts});
+    }
+    for (const std::string& marked : base.plan->partial_in_sequence) {
+      if (!matches(marked, layer.name + ".weight")) continue;
+      layer.in_sequence = true;
+      for (const char* matrix : {"lora_A", "lora_B"})
+        adapted->plan.partial_in_sequence.push_back(adapter_pattern(layer.name + ".weight", matrix));
     }
     adapted->layers.push_back(std::move(layer));
   }

@@ -32,6 +32,7 @@ struct AdaptedLayer {
   bool transposed = false;     // weight is [in, out]
   bool split_outputs = false;  // sharded over tp along the outputs, according to the plan
   bool split_inputs = false;
+  bool in_sequence = false;  // with sequence parallelism, applied to each rank's positions
 
   std::string a() const { return name + ".lora_A.weight"; }  // [rank, in]
   std::string b() const { return name + ".lora_B.weight"; }  // [out, rank]

@@ -223,6 +223,7 @@ ParameterTable parameter_table(nn::Module& root, const Plan& plan, const AnyConf
       if (const auto found = integers.find(weights.chosen); found != integers.end()) chosen = found->second;
     }
     parameter.is_rate = is_any(plan.rates, parameter);
+    parameter.partial_in_sequence = is_any(plan.partial_in_sequence, parameter);
     parameter.layer_matrix = is_layer_matrix(parameter, plan, planned, tables);
     parameter.multiplied = multiplied_by_name(parameter, chosen, tables);
   }

@@ -47,7 +47,8 @@ struct ModelParameter {
   bool layer_matrix = false;    // matrix of a layer, [rows, columns] or [experts, rows, columns]: not a table or a head
   bool is_expert = false;       // stacks the matrices of a mixture's experts: [experts, rows, columns]
   bool is_rate = false;         // rates of a state space, which do not decay
-  bool trainable = true;        // false for buffers and frozen parameters, which have no gradient
+  bool partial_in_sequence = false;  // with sequence parallelism, each tp rank has a part of its gradient
+  bool trainable = true;             // false for buffers and frozen parameters, which have no gradient
 };
 
 /// Returns the class name of a module as in specs: "LlamaDecoderLayer".

@@ -70,9 +70,10 @@ struct ShardedParameter {
   // then sets compute_copy_is_fresh.
   at::Tensor rounded;
   bool compute_copy_is_fresh = false;
-  bool trainable = true;      // false if it never has a gradient
-  bool is_rate = false;       // rates of a state space, which do not decay
-  bool layer_matrix = false;  // matrix of a layer, or its experts' stacked matrices [experts, rows, columns]
+  bool trainable = true;             // false if it never has a gradient
+  bool is_rate = false;              // rates of a state space, which do not decay
+  bool partial_in_sequence = false;  // with sequence parallelism, each tp rank computes a part of the gradient
+  bool layer_matrix = false;         // matrix of a layer, or its experts' stacked matrices [experts, rows, columns]
 };
 
 }  // namespace modular

@@ -87,21 +87,11 @@ SharedSlices::SharedSlices(const ParameterTable& table, Mesh& mesh) {
 
 void SharedSlices::reduce_gradients(std::vector<ShardedParameter>& parameters) {
   for (const auto& [kv_replicas, group] : groups_) {
-    std::vector<at::Tensor> shared, flat;
+    std::vector<at::Tensor> shared;
     for (const ShardedParameter& parameter : parameters)
       for (const ParameterSlice& slice : parameter.slices)
-        if (parameter.trainable && slice.kv_replicas == kv_replicas) {
-          shared.push_back(slice.in_local(parameter.grad));
-          flat.push_back(shared.back().reshape(-1));
-        }
-    if (shared.empty()) continue;
-    const at::Tensor sum = at::cat(flat);
-    all_reduce(group, sum, "the gradients of replicated KV heads").wait();
-    int64_t start = 0;
-    for (at::Tensor& gradient : shared) {
-      gradient.copy_(sum.narrow(0, start, gradient.numel()).view_as(gradient));
-      start += gradient.numel();
-    }
+        if (parameter.trainable && slice.kv_replicas == kv_replicas) shared.push_back(slice.in_local(parameter.grad));
+    sum_coalesced(group, shared, "the gradients of replicated KV heads");
   }
 }
 

@@ -5,15 +5,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/model/parallel.h"
+
 namespace modular {
 namespace {
 
 constexpr int64_t kMaxDimensions = 8;
 
-/// Returns the batch shapes that determine the shape of activations: tokens and images, whose numbers differ between
-/// batches, and the decoder's inputs.
+/// Returns what determines the shape of activations: the shapes of tokens and images, whose numbers differ between
+/// batches, and of the decoder's inputs; and whether ranks hold a part of the positions.
 std::vector<int64_t> find_shapes(const Batch& batch) {
-  std::vector<int64_t> shapes;
+  std::vector<int64_t> shapes = {bound.sequence != nullptr};
   for (const Tensor* tensor : {&batch.input_ids, &batch.pixel_values, &batch.decoder_input_ids, &batch.labels}) {
     shapes.push_back(tensor->defined() ? tensor->dim() : 0);
     if (tensor->defined()) shapes.insert(shapes.end(), tensor->sizes().begin(), tensor->sizes().end());
