@@ -24,6 +24,7 @@
 #include "runtime/files/open_file.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/parallel/parameters/meta_construction.h"
+#include "runtime/parallel/tensor/sequence_parallel.h"
 #include "runtime/train/device_usage.h"
 #include "runtime/train/folder_lock.h"
 
