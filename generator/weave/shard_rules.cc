@@ -53,7 +53,6 @@ bool reads_counts(std::string_view name) {
       "empty",
       "arange",
       "scalar_tensor",
-      "tp::local",
       "gated_rms_norm",
       "state_space_duality",
       "alibi_slopes",
@@ -88,6 +87,14 @@ void collect_counts(const Value& value, std::set<std::string>& counts) {
   for (const Value& element : value.elements) collect_counts(element, counts);
 }
 
+/// Whether all tp-local numbers in `value` are products of their own fields and nothing else.
+bool are_plain_counts(const Value& value) {
+  if (value.kind != Value::Kind::number) return std::ranges::all_of(value.elements, are_plain_counts);
+  const Count::Term* product = value.count.product();
+  return !value.count.is_share || (product && product->coefficient == 1 &&
+                                   std::set(product->fields.begin(), product->fields.end()) == value.counts);
+}
+
 /// Sets `counts` of the split values and tp-local numbers in `result` that have none.
 void give_counts(Value& result, const std::set<std::string>& counts) {
   if (!is_split(result) && !result.count.is_share)
@@ -99,20 +106,22 @@ void give_counts(Value& result, const std::set<std::string>& counts) {
 
 /// Follows counts from the operands `given` to `result`. A count stays shareable while each head is computed by itself
 /// and ends as one that serves others. It does not if the result depends on all heads, if a rank's share of it meets
-/// another count, or if the number of a head matters.
+/// another count, if a dimension holds several elements for each head, or if the number of a head matters.
 void follow_counts(Operation& op, const std::vector<Value>& given, Value& result) {
   const std::vector<size_t> serving = find_serving_operands(op.name);
   const bool is_number = result.kind == Value::Kind::number, is_view = resizes(op.name);
   const bool reads_index = op.call == Call::dropout || op.call == Call::alibi_slopes;
   std::set<std::string> counts, sizes;
-  bool is_lost = op.name == "op %" || reads_index || (is_tensor(result) && !is_split(result));
+  // A dimension of several elements per head is not one of heads that serve others.
+  const bool multiplies = op.name == ".repeat_interleave" || op.name == ".flatten";
+  bool is_lost = op.name == "op %" || reads_index || multiplies || (is_tensor(result) && !is_split(result));
   const size_t read = op.name == ".to" || op.name == ".type_as" ? 1 : given.size();  // the others give only a type
   for (size_t i = 0; i < read; ++i) {
     is_lost |= is_number && given[i].count.is_share && !result.count.is_share;
     if (std::ranges::find(serving, i) != serving.end())
       collect_counts(given[i], op.serving);
     else if (is_view && i > 0)
-      collect_counts(given[i], sizes);
+      collect_counts(given[i], sizes), is_lost |= !are_plain_counts(given[i]);
     else if (given[i].kind != Value::Kind::number || is_number || reads_index)
       collect_counts(given[i], counts);
   }

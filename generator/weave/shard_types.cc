@@ -1,6 +1,7 @@
 #include "generator/weave/shard_types.h"
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 
 namespace modgen {
@@ -296,11 +297,27 @@ std::optional<int64_t> Operation::number(size_t i) const {
 
 namespace {
 
+/// Whether the type names a class of a family other than a config: "std::vector<modular::llama::Pair>".
+bool names_family_class(std::string_view cpp_type) {
+  constexpr std::string_view kSpace = "modular::", kConfig = "Config";
+  constexpr auto kIdentifier = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  for (size_t at = cpp_type.find(kSpace); at != std::string_view::npos; at = cpp_type.find(kSpace, at)) {
+    at += kSpace.size();
+    const std::string_view rest = cpp_type.substr(at);
+    const auto end = std::ranges::find_if_not(rest, kIdentifier);
+    if (!rest.substr(static_cast<size_t>(end - rest.begin())).starts_with("::")) continue;  // of the contract
+    const std::string_view inner = rest.substr(static_cast<size_t>(end - rest.begin()) + 2);
+    const auto name_end = std::ranges::find_if_not(inner, kIdentifier);
+    if (!inner.substr(0, static_cast<size_t>(name_end - inner.begin())).ends_with(kConfig)) return true;
+  }
+  return false;
+}
+
 /// Whether a value of that opaque type may yield tensors.
 bool may_hold_tensors(std::string_view cpp_type) {
   static constexpr std::string_view holders[] = {"at::Tensor", "std::function", "std::_Bind", "std::any", "(lambda"};
-  return std::ranges::any_of(holders,
-                             [&](std::string_view one) { return cpp_type.find(one) != std::string_view::npos; });
+  const auto is_named = [&](std::string_view one) { return cpp_type.find(one) != std::string_view::npos; };
+  return std::ranges::any_of(holders, is_named) || names_family_class(cpp_type);
 }
 
 }  // namespace

@@ -324,12 +324,30 @@ TEST(ShardRules, SplitDimensionIsNotCut) {
   EXPECT_REFUSED("cat of values", "cat", {list({split(2, 3), full(3)}), literal(1)});
 }
 
+TEST(ShardRules, StackInsertsADimension) {
+  EXPECT_TYPE(sharded(2), "stack", {list({split(1, 3), split(1, 3)})});
+  EXPECT_TYPE(sharded(2), "stack", {list({split(1, 3), split(1, 3)}), literal(1)});
+  EXPECT_TYPE(sharded(1), "stack", {list({split(1, 3), split(1, 3)}), literal(2)});
+  EXPECT_TYPE(sharded(1), "stack", {list({split(1, 3), split(1, 3)}), literal(-1)});
+  EXPECT_TYPE(sharded(2), "stack", {list({split(1, 3), split(1, 3)}), literal(-3)});
+  EXPECT_REFUSED("stack of values", "stack", {list({split(1, 3), full(3)})});
+}
+
 TEST(ShardRules, GatherTakesAnIndexThatIsSplitLikeItsValue) {
-  const auto split_index = Value::tensor(sharded(1), false, 4), full_index = full(4, false);
-  EXPECT_TYPE(sharded(1), "gather", {split(1, 4), literal(-1), split_index});
+  auto split_index = Value::tensor(sharded(1), false, 4), full_index = full(4, false), heads = split(1, 4);
+  EXPECT_REFUSED("not known to have as many elements", "gather", {heads, literal(-1), split_index});
+  heads.counts = {"num_heads"}, split_index.counts = {"num_key_value_heads"};
+  EXPECT_REFUSED("not known to have as many elements", "gather", {heads, literal(-1), split_index});
+  split_index.counts = {"num_heads"};
+  EXPECT_TYPE(sharded(1), "gather", {heads, literal(-1), split_index});
   EXPECT_TYPE(kInvariant, "gather", {full(4), literal(-1), full_index});
   EXPECT_TYPE(kPartial, "gather", {partial(4), literal(-1), full_index});
   EXPECT_REFUSED("gather along dimension 1", "gather", {split(1, 4), literal(1), split_index});
+}
+
+TEST(ShardRules, ElementsAreNotNamedByALocalCount) {
+  EXPECT_REFUSED("an index that is a tp-local count", "op []", {full(3), count(true)});
+  EXPECT_REFUSED("an index that is a tp-local count", "op []", {list({full(3), full(3)}), count(true)});
 }
 
 TEST(ShardRules, ReductionsOverTheSplit) {

@@ -121,6 +121,9 @@ Value unbind(Operation& op) {
 
 Value index(Operation& op) {
   const Value& x = op.values[0];
+  if (op.values[1].count.is_share)
+    return op.reject("an index that is a tp-local count: it names another element than on a single process",
+                     "compute the index in the constructor, where counts are global");
   if (x.kind == Value::Kind::list) return x.elements[0];
   if (x.kind == Value::Kind::tuple) {
     const auto i = op.number(1);
@@ -146,6 +149,15 @@ Value slice(Operation& op) {
   return full_dimension(op, dimension(op, 1, 0), quoted(op));
 }
 
+/// torch::stack(values, dim) of values like `value`, which is split: a new dimension is inserted at `dim`.
+Value stacked(Operation& op, const Value& value) {
+  const auto at = number_or(op, 1, 0);
+  if (!at || !value.rank || value.type.dim < 0) return unproven(op, value);
+  const int64_t axis = *at < 0 ? *at + *value.rank + 1 : *at;
+  return Value::tensor(sharded(value.type.dim + (axis <= value.type.dim), value.type.parts), value.gradient,
+                       *value.rank + 1);
+}
+
 Value cat(Operation& op) {
   if (op.values[0].elements.empty())
     return op.values[0].is_invariant() ? Value::tensor(kInvariant, true, std::nullopt) : unproven(op, op.values[0]);
@@ -160,9 +172,10 @@ Value cat(Operation& op) {
   result.gradient = any_gradient(each);
   result.ones.clear();
   result.last_size.clear();
+  if (is_split(result) && quoted(op) == "stack") return stacked(op, result);
   if (is_split(result)) {
     const auto at = number_or(op, 1, 0), dim = at ? same_count(result, *at) : std::nullopt;
-    if (!dim || quoted(op) == "stack") return unproven(op, result);
+    if (!dim) return unproven(op, result);
     if (*dim == result.type.dim)
       return op.reject("cat along dimension " + std::to_string(*dim) +
                        ", which is split over tp: the slices would interleave");
@@ -209,6 +222,15 @@ Value gather(Operation& op) {
   if (!is_split(x) || !is_split(index) || !split || split != of_index || x.type.parts != index.type.parts)
     return op.reject("gather from a value that is " + describe(x) + ", by an index that is " + describe(index),
                      "split both the same way: expand the index to a TP_LOCAL count of heads");
+  // An index may be smaller than the value: a rank's slices would not start at the same element.
+  const bool is_as_long = x.split_size.empty() || index.split_size.empty()
+                              ? !x.counts.empty() && x.counts == index.counts
+                              : x.split_size == index.split_size;
+  if (!is_as_long)
+    return op.reject(
+        "unproven: gather by an index that is not known to have as many elements as the value where "
+        "both are split over tp",
+        "expand the index to the TP_LOCAL count by which the value was viewed");
   return Value::tensor(x.type, x.gradient, x.rank);
 }
 

@@ -322,12 +322,6 @@ Value tp_gather(Operation& op) {
   return like(x, kInvariant);
 }
 
-Value tp_local(Operation& op) {
-  if (op.values[0].kind != Value::Kind::number || op.values[0].count.is_share)
-    return op.reject("tp::local of a count that is already tp-local");
-  return Value::number(true);
-}
-
 }  // namespace
 
 const RuleTable& function_rules() {
@@ -359,7 +353,6 @@ const RuleTable& function_rules() {
       {"tp::enter", tp_enter},
       {"tp::gather", tp_gather},
       {"interpolated_positions", interpolated_positions},
-      {"tp::local", tp_local},
       {"mix_experts", mix_experts},
       {"mix_clamped_experts", mix_clamped_experts},
   };

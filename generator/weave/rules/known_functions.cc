@@ -30,7 +30,7 @@ const NameSet& tensor_operations() {
       "abs absolute acos acosh adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcdiv addcmul "
       "addmm addmv addr adjoint affine_grid alias all allclose amax amin aminmax angle any arange arccos arcsin "
       "arctan arctan2 argmax argmin argsort argwhere as_strided asin asinh atan atan2 atanh atleast_1d atleast_2d "
-      "atleast_3d avg_pool1d avg_pool2d avg_pool3d baddbmm bartlett_window batch_norm bilinear binary_cross_entropy "
+      "atleast_3d avg_pool1d avg_pool2d avg_pool3d baddbmm bartlett_window bilinear binary_cross_entropy "
       "binary_cross_entropy_with_logits bincount bitwise_and bitwise_left_shift bitwise_not bitwise_or "
       "bitwise_right_shift bitwise_xor blackman_window block_diag bmm broadcast_tensors broadcast_to bucketize "
       "cartesian_prod cat cdist ceil celu chain_matmul channel_shuffle cholesky cholesky_inverse cholesky_solve chunk "
@@ -44,7 +44,7 @@ const NameSet& tensor_operations() {
       "fmod fold frac frexp frobenius_norm full full_like gather gcd ge gelu ger get_device glu greater greater_equal "
       "grid_sample grid_sampler group_norm gt hamming_window hann_window hardshrink hardsigmoid hardswish hardtanh "
       "has_storage heaviside hinge_embedding_loss histc histogram hsplit hstack huber_loss hypot i0 im2col imag index "
-      "index_add index_copy index_fill index_put index_reduce index_select inner instance_norm interpolate inverse "
+      "index_add index_copy index_fill index_put index_reduce index_select inner interpolate inverse "
       "is_complex is_contiguous is_cpu is_cuda is_floating_point is_nonzero is_same_size is_sparse isclose isfinite "
       "isin isinf isnan isneginf isposinf isreal item itemsize kl_div kron kthvalue l1_loss layer_norm lcm ldexp le "
       "leaky_relu lerp less less_equal lgamma linear linspace local_response_norm log log10 log1p log2 log_sigmoid "
@@ -123,8 +123,9 @@ const NameSet& layers() {
   static const NameSet names = words(
       "AdaptiveAvgPool1d AdaptiveAvgPool2d AvgPool1d AvgPool2d AvgPool3d Bilinear CELU ConstantPad1d ConstantPad2d "
       "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ELU Embedding Flatten GLU GroupNorm Hardshrink Hardtanh "
-      "LayerNorm LeakyReLU Linear LogSigmoid LogSoftmax MaxPool1d MaxPool2d Mish PReLU PixelShuffle RMSNorm ReLU6 "
-      "SELU Sigmoid Softmax Softplus Softshrink Softsign TransposedLinear Unfold Upsample ZeroPad2d");
+      "LeakyReLU Linear LogSigmoid LogSoftmax MaxPool1d MaxPool2d Mish PReLU PixelShuffle RMSNorm ReLU6 SELU "
+      "Sigmoid Softmax Softplus Softshrink Softsign TransposedLinear Unfold Upsample ZeroPad2d "
+      "torch::nn::LayerNorm");
   return names;
 }
 

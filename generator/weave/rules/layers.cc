@@ -100,7 +100,7 @@ Value full_convolution(Operation& op) {
   return Value::tensor(kInvariant, true, x.rank);
 }
 
-/// libtorch's LayerNorm over the last dimension.
+/// The contract's LayerNorm, over the last dimension.
 Value layer_norm(Operation& op) {
   const Value& x = op.values[1];
   if (!is_tensor(x) || is_replicated(x)) return unproven(op, x);

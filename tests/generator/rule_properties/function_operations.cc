@@ -335,14 +335,6 @@ Application gather(Sampler& sampler) {
                      [](const Arguments& a) { return modular::tp::gather(a[0].tensor); });
 }
 
-Application local(Sampler& sampler) {
-  Application share =
-      application({sampler.count(sampler.chance(0.5) ? "a" : "b", sampler.chance(0.3))},
-                  [](const Arguments& a) { return static_cast<double>(modular::tp::local(a[0].integer())); });
-  share.type = "long";
-  return share;
-}
-
 }  // namespace
 
 Operand batch(Sampler& sampler) {
@@ -429,7 +421,6 @@ const OperationTable& function_operations() {
       {"scalar_tensor", scalar_tensor},
       {"tp::enter", enter},
       {"tp::gather", gather},
-      {"tp::local", local},
       {"mix_experts", mix_experts},
       {"mix_clamped_experts", mix_clamped_experts},
   };

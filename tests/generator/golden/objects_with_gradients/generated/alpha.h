@@ -24,6 +24,10 @@ struct AlphaConfig {
   }
 };
 
+struct AlphaBox {
+  Tensor held;
+};
+
 class AlphaLayersImpl : public Module {
  public:
   explicit AlphaLayersImpl(const AlphaConfig& config)
@@ -57,6 +61,18 @@ class AlphaLayersImpl : public Module {
     std::optional<Tensor> one = torch::ones({2, 8});
     one.emplace(x);
     return tp::exit(down, up(tp::enter(*one)));
+  }
+  Tensor of_structs(const Tensor& x) {
+    std::vector<AlphaBox> all;
+    all.push_back(AlphaBox{x});
+    const auto take = [](const AlphaBox& one) { return one.held; };
+    return tp::exit(down, up(tp::enter(take(all[0]))));
+  }
+  Tensor of_map_of_structs(const Tensor& x) {
+    std::map<std::string, AlphaBox> all;
+    all.emplace("x", AlphaBox{x});
+    const std::function<Tensor(const AlphaBox&)> take = [](const AlphaBox& one) { return one.held; };
+    return tp::exit(down, up(tp::enter(take(all.at("x")))));
   }
   Tensor of_no_gradient() {
     const auto ones = [] { return torch::ones({2, 8}); };
