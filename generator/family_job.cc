@@ -63,7 +63,8 @@ void weave(Session& session, std::vector<FamilyJob>& jobs) {
   if (session.parsed().has_errors()) return;
   std::vector<Remark>& remarks = session.parsed().remarks;
   for (FamilyJob& job : jobs) {
-    for (const Finding& finding : check_constructors(job.model)) remarks.push_back(to_remark(finding));
+    for (const auto check : {check_constructors, check_layer_options})
+      for (const Finding& finding : check(job.model)) remarks.push_back(to_remark(finding));
     std::vector<Finding> findings = weave(job.model);
     if (std::ranges::none_of(findings, &Finding::is_error)) check_woven(job.model, woven_text(job.model), findings);
     for (const Finding& finding : findings) remarks.push_back(to_remark(finding));

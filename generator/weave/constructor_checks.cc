@@ -24,6 +24,19 @@ const Expr* find_reregistered(std::string_view member, const Expr& expr) {
                                                                                                     : nullptr;
 }
 
+/// The name under which `expr` registers something, if that is not a string literal; null otherwise.
+const Expr* find_computed_name(const Expr& expr) {
+  const bool registers = expr.kind == Expr::Kind::method && expr.operands.size() > 1 &&
+                         expr.operands[0].kind == Expr::Kind::self && expr.name.starts_with("register_");
+  const bool is_literal =
+      registers && expr.operands[1].kind == Expr::Kind::literal && expr.operands[1].name.starts_with('"');
+  return registers && !is_literal ? &expr.operands[1] : nullptr;
+}
+
+bool unregisters(const Expr& expr) {
+  return expr.kind == Expr::Kind::method && (expr.name == "unregister_module" || expr.name == "replace_module");
+}
+
 }  // namespace
 
 std::vector<Finding> check_constructors(const FamilyModel& family) {
@@ -56,6 +69,18 @@ std::vector<Finding> check_constructors(const FamilyModel& family) {
                "a constructor reads a tensor's value (" + expr.name + "), but models are built without storage",
                "compute it from the config, or fill the tensor in reset_parameters()",
                {}});
+        if (const Expr* name = find_computed_name(expr))
+          findings.push_back({true,
+                              name->span,
+                              "the name of a module or tensor is not a string literal: the plan could not name it",
+                              "write the name into the call, and use a ModuleListOf for numbered modules",
+                              {}});
+        if (unregisters(expr))
+          findings.push_back({true,
+                              expr.span,
+                              "a constructor takes back what it has registered",
+                              "register only what the class keeps: in a branch, or with remake(…) in a derived class",
+                              {}});
         if (is_parameter_of_module(expr))
           findings.push_back({true,
                               expr.span,

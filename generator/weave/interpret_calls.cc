@@ -12,7 +12,9 @@ namespace {
 /// Name of the rule for a layer of libtorch or of the contract.
 std::string placement_rule(const ModuleNode& node) {
   using Kind = ModuleNode::Kind;
-  if (node.library_class == "torch::nn::Dropout") return node.library_class + " layer";
+  // The rules are those of the contract's layers of these names.
+  if (node.library_class == "torch::nn::Dropout" || node.library_class == "torch::nn::LayerNorm")
+    return node.library_class + " layer";
   if (node.kind != Kind::linear && node.kind != Kind::embedding)
     return std::string(unqualified(node.library_class)) + " layer";
   const bool is_linear = node.kind == Kind::linear;

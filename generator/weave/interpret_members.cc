@@ -18,13 +18,26 @@ std::string wrong_stage_advice(Region owner) {
   return "use the elements of the list only within the loop";
 }
 
-/// Number of dimensions of a tensor that is constructed as `torch::ones({heads, width})`.
-std::optional<int64_t> find_constructed_rank(const Expr* construction) {
+/// The sizes of a tensor that is constructed as `torch::ones({heads, width})` or `torch::ones({})`; null if they are
+/// not listed.
+const std::vector<Expr>* find_listed_sizes(const Expr* construction) {
   static const std::set<std::string_view> by_sizes = {"ones", "zeros", "empty", "full", "rand", "randn"};
-  if (construction && construction->kind == Expr::Kind::call && by_sizes.contains(unqualified(construction->name)) &&
-      !construction->operands.empty() && construction->operands[0].kind == Expr::Kind::list)
-    return static_cast<int64_t>(construction->operands[0].operands.size());
-  return std::nullopt;
+  const bool is_made = construction && construction->kind == Expr::Kind::call &&
+                       by_sizes.contains(unqualified(construction->name)) && !construction->operands.empty();
+  if (!is_made) return nullptr;
+  const Expr& sizes = construction->operands[0];
+  const bool is_empty =
+      sizes.kind == Expr::Kind::construct && sizes.operands.empty() && sizes.type.starts_with("c10::ArrayRef<");
+  return sizes.kind == Expr::Kind::list || is_empty ? &sizes.operands : nullptr;
+}
+
+/// The number of dimensions of the registered tensor `node`, if all branches of the constructor give it the same.
+std::optional<int64_t> find_constructed_rank(const ModuleNode& node) {
+  const std::vector<Expr>* sizes = find_listed_sizes(node.construction);
+  for (const Expr* construction : node.others)
+    if (const auto* other = find_listed_sizes(construction); !sizes || !other || other->size() != sizes->size())
+      return std::nullopt;
+  return sizes ? std::optional(static_cast<int64_t>(sizes->size())) : std::nullopt;
 }
 
 /// The parameter or buffer `name` of the layer `node`; without a name, the one that `node` is.
@@ -138,7 +151,11 @@ Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
     read_parameters(expr, child);
   else
     check_stage(expr, child);
-  Value value = registered_tensor(child, "", is_parameter, find_constructed_rank(child.construction));
+  Value value = registered_tensor(child, "", is_parameter, find_constructed_rank(child));
+  if (const std::vector<Expr>* sizes = find_listed_sizes(child.construction); sizes && child.others.empty())
+    for (size_t i = 0; i < sizes->size(); ++i)
+      if (const Expr& size = (*sizes)[i]; size.kind == Expr::Kind::literal && size.name == "1")
+        value.ones.push_back(static_cast<int64_t>(i) - static_cast<int64_t>(sizes->size()));
   value.reduces = is_parameter && child.field && find_annotation(child.field->annotations, AnnotationKind::tp_reduce);
   return value;
 }

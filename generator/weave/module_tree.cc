@@ -37,11 +37,14 @@ bool read_registration(const Expr& call, Construction& result) {
 
 void read_value(const Expr& value, Construction& result) {
   const bool registration = read_registration(value, result);
+  if (result.value && (result.value->kind == Expr::Kind::call || result.value->kind == Expr::Kind::construct))
+    result.others.push_back(result.value);
   result.value = registration ? &value.operands[2] : &value;
 }
 
-/// The argument of the constructor's `push_back` on the list `name`.
-const Expr* find_pushed_element(const Class& owner, std::string_view name) {
+/// The arguments of the constructor's `push_back`s on the list `name`.
+std::vector<const Expr*> find_pushed_elements(const Class& owner, std::string_view name) {
+  std::vector<const Expr*> elements;
   for (const Function& function : owner.functions) {
     if (!function.is_constructor) continue;
     std::vector<const Stmt*> statements;
@@ -50,13 +53,14 @@ const Expr* find_pushed_element(const Class& owner, std::string_view name) {
       for (const Expr& expr : statement->exprs)
         if (expr.kind == Expr::Kind::method && expr.name == "push_back" && expr.operands.size() == 2 &&
             is_own_field(expr.operands[0], name))
-          return &expr.operands[1];
+          elements.push_back(&expr.operands[1]);
   }
-  return nullptr;
+  return elements;
 }
 
-/// The expression by which the constructor assigns a `holder` to field `name`.
-const Expr* find_alternative(const Class& owner, std::string_view name, std::string_view holder) {
+/// The expressions by which the constructor assigns a `holder` to field `name`.
+std::vector<const Expr*> find_alternatives(const Class& owner, std::string_view name, std::string_view holder) {
+  std::vector<const Expr*> alternatives;
   for (const Function& function : owner.functions) {
     if (!function.is_constructor) continue;
     std::vector<const Stmt*> statements;
@@ -66,10 +70,11 @@ const Expr* find_alternative(const Class& owner, std::string_view name, std::str
         if (expr.kind != Expr::Kind::op || expr.name != "=" || !is_own_field(expr.operands[0], name)) continue;
         Construction construction;
         read_value(expr.operands[1], construction);
-        if (construction.value && unqualified(construction.value->name) == holder) return construction.value;
+        if (construction.value && unqualified(construction.value->name) == holder)
+          alternatives.push_back(construction.value);
       }
   }
-  return nullptr;
+  return alternatives;
 }
 
 /// Returns {"A", "B"} for "OneOf<A, B>".
@@ -132,13 +137,18 @@ void add_children(ModuleNode& node, int depth) {
     auto child = new_node(node, field, field.canonical);
     child->kind = *kind;
     child->construction = construction.value;
+    child->others = construction.others;
     child->path = node.path_to(construction.name.empty() ? field.name : construction.name);
     const bool is_list = child->kind == ModuleNode::Kind::list;
     if (is_list || child->kind == ModuleNode::Kind::one_of) {
       for (const std::string& element : template_arguments(field.canonical)) {
         auto each = new_node(*child, field, element);
-        each->construction = is_list ? find_pushed_element(*node.type, field.name)
-                                     : find_alternative(*node.type, field.name, unqualified(element));
+        each->others = is_list ? find_pushed_elements(*node.type, field.name)
+                               : find_alternatives(*node.type, field.name, unqualified(element));
+        if (!each->others.empty()) {
+          each->construction = each->others.front();
+          each->others.erase(each->others.begin());
+        }
         each->path = child->path + (is_list ? ".*" : "");
         add_children(*each, depth + 1);
         child->children.push_back(std::move(each));
@@ -272,6 +282,11 @@ Size trace(const ModuleNode& node, const Expr& expr, int depth) {
 
 }  // namespace
 
+bool is_same(const Expr& one, const Expr& other) {
+  return one.kind == other.kind && one.name == other.name && one.variable == other.variable &&
+         one.narrowed_to == other.narrowed_to && std::ranges::equal(one.operands, other.operands, is_same);
+}
+
 bool is_own_field(const Expr& expr, std::string_view name) {
   return expr.kind == Expr::Kind::field && expr.operands.empty() && expr.name == name;
 }
@@ -309,6 +324,7 @@ Construction find_construction(const Class& owner, const Field& field) {
         Construction registration;
         if (read_registration(expr, registration) && is_own_field(expr.operands[2], field.name)) {
           registration.value = result.value;
+          registration.others = result.others;
           result = registration;
         }
       }
@@ -419,7 +435,10 @@ const ModuleNode& constructing_node(const ModuleNode& node) {
 Argument find_argument(const ModuleNode& node, const Expr& parameter) {
   const std::optional<size_t> index = find_parameter_index(node, parameter);
   if (!index || !node.parent || !node.construction || *index >= node.construction->operands.size()) return {};
-  return {&constructing_node(*node.parent), &node.construction->operands[*index]};
+  const Expr& argument = node.construction->operands[*index];
+  for (const Expr* other : node.others)
+    if (*index >= other->operands.size() || !is_same(argument, other->operands[*index])) return {};
+  return {&constructing_node(*node.parent), &argument};
 }
 
 Size trace_size(const ModuleNode& node, const Expr& expr) { return trace(constructing_node(node), expr, 0); }

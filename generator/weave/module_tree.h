@@ -15,6 +15,9 @@ namespace modgen {
 
 /// Whether `expr` is the member `name` of `this`.
 bool is_own_field(const Expr& expr, std::string_view name);
+
+/// Whether two expressions of one function are written alike.
+bool is_same(const Expr& one, const Expr& other);
 const Annotation* find_annotation(const std::vector<Annotation>& annotations, AnnotationKind kind);
 const Function* find_method(const Class& owner, std::string_view name, size_t arguments);
 
@@ -24,6 +27,7 @@ struct Construction {
   Registered registered = Registered::no;
   std::string name;             // registered name
   const Expr* value = nullptr;  // its initial value, without the registration call; null if the constructor sets none
+  std::vector<const Expr*> others;  // the values that other branches of the constructor give it
 };
 
 Construction find_construction(const Class& owner, const Field& field);
@@ -48,6 +52,7 @@ struct ModuleNode {
   const Field* field = nullptr;                       // null for the root; a list element has the list's field
   const ModuleNode* parent = nullptr;                 // null for the root
   const Expr* construction = nullptr;                 // `linear(…)`, `LlamaMLP(config)`, …, in the parent's constructor
+  std::vector<const Expr*> others;                    // the constructions in other branches
   std::vector<std::unique_ptr<ModuleNode>> children;  // in field order
 
   const ModuleNode* child(std::string_view field_name) const;

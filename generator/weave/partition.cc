@@ -127,25 +127,38 @@ Partition find_partition(const ModuleNode& layer, std::string_view parameter) {
   return {dim, sizes()};
 }
 
-Size split_size(const ModuleNode& layer, int64_t dim) {
-  const std::vector<Expr>* arguments = nullptr;
-  if (layer.kind == ModuleNode::Kind::parameter || layer.kind == ModuleNode::Kind::buffer) {
-    const Expr* construction = layer.construction;
-    if (construction && construction->kind == Expr::Kind::call && !construction->operands.empty() &&
+namespace {
+
+/// Argument `i` of `layer`'s construction, or size `i` of a registered tensor's; null if there is none, or if the
+/// constructions in other branches have another one.
+const Expr* find_size_argument(const ModuleNode& layer, size_t i) {
+  const bool is_registered = layer.kind == ModuleNode::Kind::parameter || layer.kind == ModuleNode::Kind::buffer;
+  const auto of = [&](const Expr* construction) -> const Expr* {
+    const std::vector<Expr>* arguments = is_registered ? nullptr : layer_arguments(construction);
+    if (is_registered && construction && construction->kind == Expr::Kind::call && !construction->operands.empty() &&
         construction->operands[0].kind == Expr::Kind::list)
       arguments = &construction->operands[0].operands;
-  } else {
-    arguments = layer_arguments(layer.construction);
-  }
+    return arguments && i < arguments->size() ? &(*arguments)[i] : nullptr;
+  };
+  const Expr* size = of(layer.construction);
+  for (const Expr* construction : layer.others)
+    if (const Expr* other = of(construction); size && !(other && is_same(*size, *other))) return nullptr;
+  return size;
+}
+
+}  // namespace
+
+Size split_size(const ModuleNode& layer, int64_t dim) {
   const bool by_input = find_annotation(layer.field->annotations, AnnotationKind::tp_rowwise);
   const size_t argument = layer.kind == ModuleNode::Kind::linear ? (by_input ? 0 : 1) : static_cast<size_t>(dim);
-  return arguments && argument < arguments->size() ? trace_size(*layer.parent, (*arguments)[argument]) : Size();
+  const Expr* size = find_size_argument(layer, argument);
+  return size ? trace_size(*layer.parent, *size) : Size();
 }
 
 Size output_size(const ModuleNode& layer) {
   const bool is_layer = layer.kind == ModuleNode::Kind::linear || layer.kind == ModuleNode::Kind::embedding;
-  const std::vector<Expr>* arguments = is_layer ? layer_arguments(layer.construction) : nullptr;
-  return arguments && arguments->size() > 1 ? trace_size(*layer.parent, (*arguments)[1]) : Size();
+  const Expr* size = is_layer ? find_size_argument(layer, 1) : nullptr;
+  return size ? trace_size(*layer.parent, *size) : Size();
 }
 
 std::set<std::string> find_counts(const ModuleNode& layer, const Partition& partition) {

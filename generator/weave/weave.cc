@@ -7,6 +7,7 @@
 #include "generator/weave/insert_calls.h"
 #include "generator/weave/interpreter.h"
 #include "generator/weave/module_tree.h"
+#include "generator/weave/partition.h"
 #include "generator/weave/plan.h"
 #include "generator/weave/units.h"
 
@@ -26,6 +27,41 @@ void check_traversals(const ModuleNode& root, const Interpretation& interpretati
                         "loop over it: for (auto& element : *" + node.field->name + ")",
                         {}});
   });
+}
+
+/// Whether `size` reads a size of the registered tensor `name` of `layer` along a dimension that is split over tp.
+bool reads_split_size(const ModuleNode& layer, std::string_view name, const Expr& size) {
+  const std::optional<int64_t> split = find_partition(layer, name).dim;
+  if (!split || size.name != "size" || size.operands.size() != 2) return split.has_value();
+  const Expr& written = size.operands[1];
+  const bool is_negative = written.kind == Expr::Kind::op && written.name == "-" && written.operands.size() == 1;
+  const auto dim = read_literal(is_negative ? written.operands[0].name : written.name).literal();
+  if (!dim || !is_negative) return dim.value_or(*split) == *split;
+  const Expr* made = layer.kind == ModuleNode::Kind::parameter ? layer.construction : nullptr;
+  const bool is_listed = made && !made->operands.empty() && made->operands[0].kind == Expr::Kind::list;
+  const int64_t rank = is_listed ? static_cast<int64_t>(made->operands[0].operands.size()) : name == "weight" ? 2 : 1;
+  return rank - *dim == *split;
+}
+
+/// Reports sizes that reset_parameters() reads where a rank's own tensors have other ones.
+void check_initialization(const ModuleNode& root, std::vector<Finding>& findings) {
+  for (const Function& function : root.type->functions) {
+    if (function.name != "reset_parameters") continue;
+    for_each_expr(function.body, [&](const Expr& expr) {
+      const bool reads = expr.kind == Expr::Kind::method && expr.operands[0].kind == Expr::Kind::field &&
+                         (expr.name == "size" || expr.name == "sizes" || expr.name == "numel");
+      if (!reads) return;
+      const Expr& tensor = expr.operands[0];
+      const bool of_layer = !tensor.operands.empty() && (tensor.name == "weight" || tensor.name == "bias");
+      const ModuleNode* node = find_named_module(root, of_layer ? tensor.operands[0] : tensor);
+      if (node && node->field && reads_split_size(*node, of_layer ? tensor.name : "", expr))
+        findings.push_back({true,
+                            expr.span,
+                            "reset_parameters() reads a size that is split over tp: a rank's tensors are smaller",
+                            "compute the number from the config, or in init::fill, which writes the full tensor",
+                            {}});
+    });
+  }
 }
 
 EntryPlan::StageCut stage_cut(const std::string& list, const std::string& carried, const Value& value) {
@@ -127,6 +163,8 @@ std::vector<Finding> weave(FamilyModel& family) {
 
   const FunctionIndex functions(family);
   const std::vector<Tree> trees = module_trees(family);
+  for (const Tree& tree : trees)
+    if (!tree.is_entry) check_initialization(*tree.root, findings);
   OpenSums sums;
   Run run;
   for (size_t known = 1; sums.changed.size() != known;) {

@@ -16,6 +16,9 @@ std::vector<Finding> weave(FamilyModel& family);
 /// Reports constructors that read a tensor's value, replace a submodule's parameter or register a module twice.
 std::vector<Finding> check_constructors(const FamilyModel& family);
 
+/// Reports options of libtorch's layers and functions by which a forward changes its input or its parameters.
+std::vector<Finding> check_layer_options(const FamilyModel& family);
+
 struct ParameterLayout {
   std::string name;    // "model.layers.*.mlp.up_proj.weight"; "*" stands for each element of a list
   std::string module;  // the module that registers it: "model.layers.*.mlp.up_proj"
