@@ -313,7 +313,7 @@ class Unweaver {
     static const std::set<std::string_view> kNoOperator = {".", "->", "::"},
                                             kBefore = {"(", ",", "{", "[", "=", "return", "?", ":", ";", "}"},
                                             kAfter = {")", ",", "}", "]", ";", "?", ":"}, kSums = {"+", "-"},
-                                            kArithmetic = {"+", "-", "*", "/", "%"};
+                                            kProducts = {"*", "/", "%"}, kArithmetic = {"+", "-", "*", "/", "%"};
     std::set<std::string_view> operators;
     for (size_t at = begin; at < end; ++at) {
       const std::string_view word = woven_.word(at);
@@ -326,14 +326,17 @@ class Unweaver {
         operators.insert(word);
     }
     // `f(model->) layer` has the tokens of `f(model->layer)`.
-    const std::string_view after = woven_.word(end + 1);
-    if (begin == end || kNoOperator.count(woven_.word(end - 1)) || woven_.is_name(end + 1) ||
-        (flat > 0 && kNoOperator.count(flattened_.word(flat - 1))))
+    const std::string_view after = woven_.word(end + 1), before = flat > 0 ? flattened_.word(flat - 1) : ";";
+    if (begin == end || kNoOperator.count(woven_.word(end - 1)) || woven_.is_name(end + 1) || kNoOperator.count(before))
       return false;
     if (operators.empty()) return true;
-    if (flat > 0 && !kBefore.count(flattened_.word(flat - 1))) return false;
-    if (kSums.count(after)) return std::ranges::includes(kArithmetic, operators);
-    return kAfter.count(after) && (after != "?" || !operators.count("?"));
+    // `x + f(a * b)`: a sign with two operands binds less than a product.
+    const std::string_view operand = flat > 1 ? flattened_.word(flat - 2) : "return";
+    const bool is_in_sum = kSums.count(before) && std::ranges::includes(kProducts, operators) &&
+                           (operand == ")" || operand == "]" || (operand != "return" && flattened_.is_name(flat - 2)));
+    if (!is_in_sum && !kBefore.count(before)) return false;
+    return kSums.count(after) ? std::ranges::includes(kArithmetic, operators)
+                              : kAfter.count(after) && (after != "?" || !operators.count("?"));
   }
 
   // ---- Declarations that weaving adds and removes ----

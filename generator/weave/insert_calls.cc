@@ -214,10 +214,16 @@ class Weaver {
   static std::set<std::string> names_in(const Function& function) {
     std::set<std::string> names;
     for (const Parameter& parameter : function.parameters) names.insert(parameter.name);
-    Body body = function.body;
-    for_each_stmt(body, [&](Stmt& statement) { names.insert(statement.names.begin(), statement.names.end()); });
-    for_each_expr(body, [&](Expr& expr) { names.emplace(unqualified(expr.name)); });
+    add_names(function.body, names);
     return names;
+  }
+
+  static void add_names(Body body, std::set<std::string>& names) {
+    for_each_stmt(body, [&](Stmt& statement) { names.insert(statement.names.begin(), statement.names.end()); });
+    for_each_expr(body, [&](Expr& expr) {
+      names.emplace(unqualified(expr.name));
+      if (expr.body) add_names(*expr.body, names);
+    });
   }
 
   /// Wraps the use of a value that one layer reads. Inserts one `auto x_tp = tp::enter(x);` for several layers that

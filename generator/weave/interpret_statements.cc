@@ -6,6 +6,15 @@
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {
+namespace {
+
+/// Whether the value of `expr` may depend on the object or on the call.
+bool reads_variable(const Expr& expr) {
+  return expr.kind == Expr::Kind::local || expr.kind == Expr::Kind::field || expr.kind == Expr::Kind::self ||
+         expr.kind == Expr::Kind::lambda || std::ranges::any_of(expr.operands, reads_variable);
+}
+
+}  // namespace
 
 void Interpreter::execute_body(const std::vector<Stmt>& statements, const std::optional<Traversal>& traversal,
                                size_t stack) {
@@ -118,7 +127,7 @@ void Interpreter::declare(const Stmt& statement) {
   }
   const Expr& given = statement.exprs[0];
   const Value value = evaluate(given);
-  if (statement.is_static && !value.has_failed() && value.kind != Value::Kind::number)
+  if (statement.is_static && !value.has_failed() && (value.kind != Value::Kind::number || reads_variable(given)))
     return reject("unproven: a static variable keeps its value between calls",
                   "make it a constant outside of the method, or recompute it");
   if (statement.binding == Binding::reference && value.kind == Value::Kind::number && value.count.is_share &&
@@ -222,6 +231,7 @@ Value Interpreter::evaluate_result(const Expr& expr) {
 Value Interpreter::as_output(const std::string& name, const Expr& expr, const Value& value) {
   if (value.has_failed() || value.is_invariant()) return value;
   const bool split_last = value.kind == Value::Kind::tensor && value.type.kind == ShardType::Kind::sharded &&
+                          value.type.parts.empty() &&
                           (value.type.dim == -1 || (value.rank && value.type.dim == *value.rank - 1));
   if (name == "logits" && split_last) {
     insert_call(Call::gather, expr);

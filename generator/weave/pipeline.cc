@@ -102,10 +102,11 @@ void find_nested(const FindSplitList& split_list, const std::vector<Stmt>& state
   }
 }
 
-/// Whether `expr` reads the value of `variable`, not just properties that are the same on all stages.
+/// Whether `expr` reads the value of `variable`, not just properties that are the same on all stages. Its sizes are
+/// not: an element of the list may change them.
 bool reads_value(const Expr& expr, uint32_t variable) {
-  static const std::set<std::string> common = {"size",    "sizes",   "dim",     "dtype", "scalar_type",      "device",
-                                               "options", "defined", "is_cuda", "numel", "is_floating_point"};
+  static const std::set<std::string> common = {"dtype",   "scalar_type", "device",           "options",
+                                               "defined", "is_cuda",     "is_floating_point"};
   if (expr.kind == Expr::Kind::local) return expr.variable == variable;
   const bool reads_property = expr.kind == Expr::Kind::method && common.contains(expr.name) && !expr.operands.empty() &&
                               expr.operands[0].kind == Expr::Kind::local;
@@ -345,7 +346,7 @@ std::optional<Traversal> find_traversal(const FindSplitList& split_list, const F
       return reject(reader->span,
                     traversal->carried + " is read before the loop over PP_SPLIT " + traversal->list->name +
                         ": stages after the first hold another value in it",
-                    "read only its sizes or type, or compute this from the batch");
+                    "read only its type, or compute this from the batch");
 
   for (size_t i = traversal->loop + 1; i < statements.size() && !traversal->cut; ++i)
     if (mentions(statements[i], traversal->variable)) traversal->cut = i;

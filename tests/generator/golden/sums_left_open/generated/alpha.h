@@ -58,13 +58,36 @@ class AlphaHalvedImpl : public Module {
 };
 TORCH_MODULE(AlphaHalved);
 
+/// One sum, of which a product is added to a full value.
+class AlphaScaledImpl : public Module {
+ public:
+  explicit AlphaScaledImpl(const AlphaConfig& config)
+      : scale(register_parameter("scale", torch::ones({config.hidden_size}))),
+        up(register_module("up", linear(config.hidden_size, config.intermediate_size, /*bias=*/false))),
+        down(register_module("down", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))),
+        other(register_module("other", linear(config.intermediate_size, config.hidden_size, /*bias=*/false))) {}
+
+  Tensor forward(const Tensor& x) {
+    const Tensor inner = up(tp::enter(x));
+    return x + tp::exit((tp::partial(down, inner) + tp::partial(other, inner)) * tp::enter(scale));
+  }
+
+  Tensor scale;
+  nn::Linear up;
+  nn::Linear down, other;
+};
+TORCH_MODULE(AlphaScaled);
+
 class AlphaBlockImpl : public Module {
  public:
   explicit AlphaBlockImpl(const AlphaConfig& config)
-      : pair(register_module("pair", AlphaPair(config))), halved(register_module("halved", AlphaHalved(config))) {}
-  Tensor forward(const Tensor& x) { return halved(pair(x)); }
+      : pair(register_module("pair", AlphaPair(config))),
+        halved(register_module("halved", AlphaHalved(config))),
+        scaled(register_module("scaled", AlphaScaled(config))) {}
+  Tensor forward(const Tensor& x) { return scaled(halved(pair(x))); }
   AlphaPair pair;
   AlphaHalved halved;
+  AlphaScaled scaled;
 };
 TORCH_MODULE(AlphaBlock);
 

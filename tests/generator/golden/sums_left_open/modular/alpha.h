@@ -50,12 +50,33 @@ class AlphaHalvedImpl : public Module {
   TP_ROWWISE nn::Linear down, other;
 };
 
+/// One sum, of which a product is added to a full value.
+class AlphaScaledImpl : public Module {
+ public:
+  explicit AlphaScaledImpl(const AlphaConfig& config)
+      : scale(register_parameter("scale", torch::ones({config.hidden_size}))),
+        up(linear(config.hidden_size, config.intermediate_size, /*bias=*/false)),
+        down(linear(config.intermediate_size, config.hidden_size, /*bias=*/false)),
+        other(linear(config.intermediate_size, config.hidden_size, /*bias=*/false)) {}
+
+  Tensor forward(const Tensor& x) {
+    const Tensor inner = up(x);
+    return x + (down(inner) + other(inner)) * scale;
+  }
+
+  Tensor scale;
+  TP_COLWISE nn::Linear up;
+  TP_ROWWISE nn::Linear down, other;
+};
+
 class AlphaBlockImpl : public Module {
  public:
-  explicit AlphaBlockImpl(const AlphaConfig& config) : pair(AlphaPair(config)), halved(AlphaHalved(config)) {}
-  Tensor forward(const Tensor& x) { return halved(pair(x)); }
+  explicit AlphaBlockImpl(const AlphaConfig& config)
+      : pair(AlphaPair(config)), halved(AlphaHalved(config)), scaled(AlphaScaled(config)) {}
+  Tensor forward(const Tensor& x) { return scaled(halved(pair(x))); }
   AlphaPair pair;
   AlphaHalved halved;
+  AlphaScaled scaled;
 };
 
 }  // namespace modular::alpha

@@ -36,11 +36,21 @@ class AlphaLayersImpl : public Module {
     return down(gate(x) * up(x)) * static_cast<double>(count());
   }
 
+  Tensor of_first_layer(const Tensor& x) {
+    static const double kept = scale * 2.0;
+    return x * kept;
+  }
+  Tensor of_first_batch(const Tensor& x) {
+    static const int64_t rows = x.size(0);
+    return x * static_cast<double>(rows);
+  }
+
   TP_COLWISE nn::Linear gate;
   TP_COLWISE nn::Linear up;
   TP_ROWWISE nn::Linear down;
   std::vector<Tensor> all;
   std::optional<Tensor> first;
+  double scale = 0.5;
 };
 TORCH_MODULE(AlphaLayers);
 
