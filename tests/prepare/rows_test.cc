@@ -51,7 +51,7 @@ TEST_P(PreparedBy, EachFormOfRowsMatchesTransformers) {
   EXPECT_EQ(same.status, 0) << same.output;
 }
 
-std::string get_name(const testing::TestParamInfo<const char*>& kind) {
+std::string get_name(const ::testing::TestParamInfo<const char*>& kind) {
   std::string name = kind.param;
   std::erase(name, '-');
   return name;
