@@ -223,6 +223,17 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
   add(base, find_side_effects(constructor.getBody(), meant));
   for (const clang::CXXCtorInitializer* init : constructor.inits())
     if (init->isAnyMemberInitializer()) base.writes.insert(init->getAnyMember()->getNameAsString());
+  // What the constructor changes by its parameters of reference types, a value that it is passed does not see.
+  Arguments given;
+  for (unsigned index = 0; index < constructor.getNumParams(); ++index) {
+    const clang::Expr* argument = index < call.arguments.size() ? call.arguments[index] : nullptr;
+    if (argument && !llvm::isa<clang::CXXDefaultArgExpr>(argument)) given[constructor.getParamDecl(index)] = argument;
+  }
+  SideEffects initializers_by_name = initializers, base_by_name = base;
+  for (const clang::CXXCtorInitializer* init : constructor.inits())
+    if (init->getInit()) add(initializers_by_name, find_side_effects(init->getInit(), meant, given));
+  add(base_by_name, initializers_by_name);
+  add(base_by_name, find_side_effects(constructor.getBody(), meant, given));
   BoundArguments bound;
   for (unsigned index = 0; index < constructor.getNumParams(); ++index) {
     const clang::ParmVarDecl* parameter = constructor.getParamDecl(index);
@@ -235,8 +246,15 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
     const clang::Expr* spelled = argument->IgnoreUnlessSpelledInSource();
     const clang::QualType type = parameter->getType();
     const bool by_value = !type->isReferenceType();
+    const bool commutes = commute(effects, by_value ? base_by_name : base);
     const bool is_same = family.type_text(spelled->getType(), entity.levels[from], entity) ==
                          family.type_text(type, entity.levels[call.level], entity);
+    if (is_list(family, span(argument->getSourceRange())) && uses.uses() > 0 &&
+        (is_default || !uses.initialized_field)) {
+      specs.reject(span(argument->getSourceRange()), "a list as an argument of the base's constructor",
+                   "write its type before it");
+      continue;
+    }
     const std::vector<Remark> notes = {
         {Diagnostic::Severity::note, span(constructor.getSourceRange()), "the base's constructor", "", {}}};
     Fragment text = family.render(span(argument->getSourceRange()), entity.levels[from], entity,
@@ -251,10 +269,10 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
     const bool would_repeat = uses.uses() > 1 && !is_repeatable_argument(*argument);
     const bool is_variable = (by_value && (uses.is_changed_in_initializers || uses.is_changed_in_body)) ||
                              (uses.is_captured && !llvm::isa<clang::DeclRefExpr>(spelled)) || would_repeat ||
-                             (!is_default && !commute(effects, base) && uses.uses() > 0);
+                             (!is_default && !commutes && uses.uses() > 0);
     // Initializers read the argument; the body modifies a variable of its own.
     const bool is_both = is_variable && uses.in_initializers > 0 && !uses.is_changed_in_initializers &&
-                         !uses.is_captured && commute(effects, base) &&
+                         !uses.is_captured && commutes &&
                          (is_repeatable_argument(*argument) || uses.in_initializers == 0);
     const Fragment given = text;
     if (!is_variable || is_both) {
@@ -262,7 +280,7 @@ BoundArguments base_arguments(Family& family, Entity& entity, const BaseCall& ca
       if (!stays) text = converted(family, entity, entity.levels[call.level], *parameter, *argument, text);
       bound.substitution.texts[parameter] = stays ? tight(std::move(text), *argument) : std::move(text);
       if (is_both) bound.variables.push_back({parameter, given});
-    } else if (uses.in_initializers == 0 && commute(effects, initializers)) {
+    } else if (uses.in_initializers == 0 && commute(effects, by_value ? initializers_by_name : initializers)) {
       bound.variables.push_back({parameter, text});
     } else if (would_repeat) {
       specs.reject(span(argument->getSourceRange()),

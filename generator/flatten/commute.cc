@@ -31,6 +31,7 @@ bool disturbs(const SideEffects& one, const SideEffects& other) {
       !other.reads.empty() || !other.writes.empty() || other.reads_everything || other.writes_everything;
   if (one.writes_everything && touches) return true;
   if (one.throws && (other.throws || other.traps || outlives(other))) return true;
+  if (one.checks && other.may_throw) return true;
   if (one.traps && outlives(other)) return true;
   const bool changes = one.writes.size() > one.writes.count(kRegistry);
   if (changes && (other.reads_everything || other.writes_everything)) return true;
@@ -60,6 +61,8 @@ SideEffects find_side_effects(const clang::Stmt* code, const MethodsMeant& meant
     effects.reads.insert(argument.reads.begin(), argument.reads.end());
     effects.reads_everything |= argument.reads_everything;
     effects.throws |= argument.throws;
+    effects.checks |= argument.checks;
+    effects.may_throw |= argument.may_throw;
     effects.traps |= argument.traps;
     if (is_changed) effects.writes.insert(argument.reads.begin(), argument.reads.end());
   }
@@ -88,6 +91,8 @@ void add(SideEffects& effects, const SideEffects& other) {
   effects.reads_everything |= other.reads_everything;
   effects.writes_everything |= other.writes_everything;
   effects.throws |= other.throws;
+  effects.checks |= other.checks;
+  effects.may_throw |= other.may_throw;
   effects.traps |= other.traps;
   effects.returns |= other.returns;
   effects.captures |= other.captures;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "generator/flatten/library_effects.h"
 #include "generator/flatten/operands.h"
 #include "generator/source/slices.h"
 #include "generator/source/syntax_visitor.h"
@@ -20,6 +21,7 @@ Fragment ConstructorInliner::make(size_t level, const clang::CXXConstructorDecl&
   const bool is_root = level + 1 == entity_.levels.size();
   const bool stays = is_root && context_.dropped.empty() && in_class;
   const bool has_body = constructor.getBody() && !constructor.isDefaulted();  // Clang synthesizes one if it is used
+  if (level > 0 && has_body) check_shared_variables(constructor, entity_.levels.front().symbol->where);
   if ((stays && !initializes_below(level)) || (!has_body && (is_root || !constructor.isDefaulted())))
     return render(slice, level, {});
   first_ = level;
@@ -153,8 +155,10 @@ void ConstructorInliner::inline_constructor(size_t level, const clang::CXXConstr
   size_t begin = 0;
   while (begin < written.size() && !is_own_base(*written[begin])) ++begin;
   if (begin == written.size()) begin = 0;
-  for (size_t index = 0; index < begin; ++index)
+  for (size_t index = 0; index < begin; ++index) {
     add_initializer(*written[index], to_part_slice(written[index]), level, arguments);
+    check_read_before_the_base();
+  }
   const std::set<const clang::CXXCtorInitializer*> done(written.begin(), written.begin() + static_cast<long>(begin));
   for (const clang::CXXCtorInitializer* init : constructor.inits()) {
     if (done.count(init)) continue;
@@ -175,6 +179,20 @@ void ConstructorInliner::inline_constructor(size_t level, const clang::CXXConstr
       tail_.append(render(slice, level, in_body));
     else
       add_statement(*stmt, slice, level, in_body);
+  }
+}
+
+void ConstructorInliner::check_read_before_the_base() {
+  if (parts_.empty()) return;
+  const Part& last = parts_.back();
+  for (const std::string& name : last.effects.reads) {
+    const auto& fields = context_.field_order;
+    const bool is_set = std::any_of(parts_.begin(), parts_.end(), [&](const Part& one) { return one.field == name; });
+    if (!is_set && std::find(fields.begin(), fields.end(), name) != fields.end())
+      family_.specs().reject(last.where,
+                             "'" + last.field + "' is initialized before the base, as written here, and reads '" +
+                                 name + "', which is not initialized then",
+                             "write its initializer after the base's");
   }
 }
 
@@ -235,6 +253,33 @@ void ConstructorInliner::rename(const clang::NamedDecl& variable, const std::str
   substitution.texts[&variable] = text;
 }
 
+bool ConstructorInliner::check_shared_variables(const clang::CXXConstructorDecl& constructor, SourceSpan cause) const {
+  const clang::Decl* single = find_single(*constructor.getBody());
+  if (!single) return true;
+  family_.specs().reject(
+      cause,
+      "the base's constructor has a static variable or a label, of which each class that derives would have its own",
+      "declare the variable outside of the constructor",
+      {{Diagnostic::Severity::note, parsed_.token(manager_, single->getLocation()), "in the base", "", {}}});
+  return false;
+}
+
+bool ConstructorInliner::can_be_inlined(const clang::CXXConstructorDecl& constructor, SourceSpan cause) const {
+  if (!check_shared_variables(constructor, cause)) return false;
+  SideEffects effects = find_side_effects(constructor.getBody(), meant_);
+  for (const clang::CXXCtorInitializer* init : constructor.inits())
+    if (init->getInit()) add(effects, find_side_effects(init->getInit(), meant_));
+  const bool ends_the_program = cannot_throw(constructor) && (effects.throws || effects.may_throw);
+  if (!ends_the_program && !constructor.isTemplateInstantiation()) return true;
+  family_.specs().reject(cause,
+                         ends_the_program
+                             ? "the base's constructor is noexcept and may throw, which would not end the program here"
+                             : "the base's constructor is a template, which modgen does not inline",
+                         ends_the_program ? "remove noexcept there" : "name the types of its parameters there",
+                         {{Diagnostic::Severity::note, span(constructor.getSourceRange()), "in the base", "", {}}});
+  return false;
+}
+
 bool ConstructorInliner::run_base(const clang::CXXCtorInitializer& init, size_t level, const Scope& outer,
                                   std::set<std::string> words) {
   const std::optional<BaseCall> call = base_call(family_, entity_, level, init);
@@ -247,7 +292,7 @@ bool ConstructorInliner::run_base(const clang::CXXCtorInitializer& init, size_t 
 
 void ConstructorInliner::run_base(const BaseCall& call, size_t level, const Scope& outer, std::set<std::string> words,
                                   SourceSpan cause) {
-  if (!call.constructor) return;
+  if (!call.constructor || !can_be_inlined(*call.constructor, cause)) return;
   words.insert(outer.words.begin(), outer.words.end());
   for (unsigned index = 0; index < call.constructor->getNumParams(); ++index) {
     const clang::ParmVarDecl* parameter = call.constructor->getParamDecl(index);

@@ -97,6 +97,8 @@ class ConstructorInliner {
 
   /// Appends the parts of `constructor` of `level`, those of its base's constructor first.
   void inline_constructor(size_t level, const clang::CXXConstructorDecl& constructor, Scope scope);
+  /// Reports the last initializer, which is written before the base's, if it reads a field that is set later.
+  void check_read_before_the_base();
   bool is_own_base(const clang::CXXCtorInitializer& init) const;
 
   /// The words of a constructor: names that a variable of its base's constructor must not have.
@@ -106,6 +108,12 @@ class ConstructorInliner {
   /// end up next to that constructor's own.
   void enter_scope(size_t level, const clang::CXXConstructorDecl& constructor, Scope& scope);
   void rename(const clang::NamedDecl& variable, const std::string& name, Substitution& substitution) const;
+
+  /// Whether a base's constructor has nothing that exists once in C++; if it has, reports it at `cause`.
+  bool check_shared_variables(const clang::CXXConstructorDecl& constructor, SourceSpan cause) const;
+
+  /// Whether the text of a base's constructor does the same in the constructor of a derived class; if not, reports it.
+  bool can_be_inlined(const clang::CXXConstructorDecl& constructor, SourceSpan cause) const;
 
   /// Inlines the constructor of a base that is a level of this class; false if the base is a library's class.
   bool run_base(const clang::CXXCtorInitializer& init, size_t level, const Scope& outer, std::set<std::string> words);

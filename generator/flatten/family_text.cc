@@ -55,6 +55,13 @@ std::string Family::reference_text(const Reference& reference, const Level& leve
   if (reference.kind == Reference::Kind::config_flag) return flag_text(reference, level, user);
   if (reference.kind == Reference::Kind::remake)
     return reference.registration.function + "(" + registered_text(reference.registration.name, level, user) + ",";
+  if (reference.kind == Reference::Kind::space) {
+    const auto* space = llvm::cast<clang::NamespaceDecl>(reference.target);
+    if (specs_.of_namespace(space) && reported_.insert({reference.where.file, reference.where.begin}).second)
+      specs_.reject(reference.where, "modgen does not follow another name of a family's namespace in a function",
+                    "write '" + spelled + "::' before each name");
+    return spelled;
+  }
   if (reference.kind == Reference::Kind::qualifier) {
     const auto* space = llvm::cast<clang::NamespaceDecl>(reference.target);
     return specs_.of_namespace(space) ? "" : spelled;
@@ -199,15 +206,16 @@ const Family::MemberNames& Family::names_around(const Entity& user) {
   return known->second;
 }
 
-/// Whether `name`, the new text of a reference to a function or constant, would refer to a member of the class or to a
-/// variable instead. `before` is the reference before it.
+/// Whether `name`, the new text of a reference to a function, constant or class, would refer to a member of the class
+/// or to a variable instead. `before` is the reference before it.
 bool Family::is_hidden(const Reference& reference, const Reference* before, const std::string& name,
                        const Substitution& arguments, Entity& user) {
   if (reference.kind != Reference::Kind::name || reference.in_macro_body) return false;
   const Symbol* symbol = specs_.symbol(reference.target);
-  if (!symbol || symbol->names_class()) return false;
-  if (arguments.hidden.count(name)) return true;
+  if (!symbol) return false;
   const auto& [members, variables] = names_around(user);
+  if (symbol->names_class()) return members.count(name) != 0;
+  if (arguments.hidden.count(name)) return true;
   // The spec qualifies the name with its family, so a variable may have the same name.
   const bool is_qualified =
       before && before->kind == Reference::Kind::qualifier && before->where.end == reference.where.begin;

@@ -178,6 +178,23 @@ bool is_reading_algorithm(llvm::StringRef name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
+bool cannot_throw(const clang::FunctionDecl& function) {
+  const clang::ExceptionSpecificationType kind = function.getExceptionSpecType();
+  return clang::isNoexceptExceptionSpec(kind) && kind != clang::EST_NoexceptFalse;
+}
+
+bool library_may_throw(const clang::FunctionDecl& callee) {
+  if (const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&callee)) {
+    const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(method);
+    const bool copies = constructor && (constructor->isDefaultConstructor() || constructor->isCopyOrMoveConstructor());
+    if (copies || method->isDefaulted() || method->getParent()->isLambda() || is_of_spec(*method->getParent()))
+      return false;
+  } else if (callee.hasBody() && !callee.isInStdNamespace()) {
+    return false;  // its body is followed
+  }
+  return !cannot_throw(callee);
+}
+
 bool throws_by_name(llvm::StringRef name) {
   static constexpr llvm::StringRef names[] = {"any_cast", "at", "substr", "value"};
   return name.starts_with("sto") || std::find(std::begin(names), std::end(names), name) != std::end(names);

@@ -40,6 +40,12 @@ std::optional<llvm::StringRef> range_algorithm(const clang::CXXOperatorCallExpr&
 /// Whether a function of the standard library only reads where its iterators point.
 bool is_reading_algorithm(llvm::StringRef name);
 
+/// Whether an exception would end the program at the function's boundary.
+bool cannot_throw(const clang::FunctionDecl& function);
+
+/// Whether an exception may leave the function of a library, other than for lack of memory in a copy.
+bool library_may_throw(const clang::FunctionDecl& callee);
+
 /// Whether a function of the standard library throws for some arguments that are not misuse.
 bool throws_by_name(llvm::StringRef name);
 

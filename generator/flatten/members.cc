@@ -24,6 +24,7 @@ class Merge {
   MergedMembers make() {
     for (size_t level = entity_.levels.size(); level-- > 0;) merge_level(level);
     check_special_members(family_, entity_);
+    check_shared_variables();
     // Code that reads a constant that was a field has its value inlined.
     std::erase_if(members_, [&](const Member& member) {
       return member.redefines && member.decl && folded_constant(entity_, member.name) == member.decl;
@@ -45,9 +46,10 @@ class Merge {
     const auto* method = llvm::dyn_cast<clang::CXXMethodDecl>(&function);
     if (!method) return "";
     const clang::RefQualifierKind reference = method->getRefQualifier();
-    return std::string(method->isConst() ? "const" : "") + (reference == clang::RQ_None     ? ""
-                                                            : reference == clang::RQ_LValue ? " &"
-                                                                                            : " &&");
+    return std::string(method->isConst() ? "const" : "") + (method->isVolatile() ? " volatile" : "") +
+           (reference == clang::RQ_None     ? ""
+            : reference == clang::RQ_LValue ? " &"
+                                            : " &&");
   }
 
   void merge_level(size_t level) {
@@ -76,7 +78,7 @@ class Merge {
           else if (use->getAccess() == clang::AS_private)
             remove(use->getDeclName().getAsString(), *use, slice, level);
           else
-            reintroduced.insert(use->getDeclName().getAsString());
+            reintroduce(*use, reintroduced);
         }
         continue;
       }
@@ -93,6 +95,7 @@ class Merge {
         member.kind = Member::Kind::field;
       } else if (llvm::isa<clang::CXXConstructorDecl>(decl)) {
         member.kind = Member::Kind::constructor;
+        member.signature = family_.parameter_types(*decl->getAsFunction(), entity_.levels[level], entity_);
         has_constructor = true;
       } else if (const auto* function = decl->getAsFunction()) {
         member.kind = Member::Kind::method;
@@ -119,9 +122,21 @@ class Merge {
       std::erase_if(members_, [](const Member& member) { return member.kind == Member::Kind::constructor; });
     if (!is_root && !has_constructor && !inherits_constructors) check_constructible(level);
     for (Member& member : own) {
+      if (member.kind == Member::Kind::constructor)  // hides an inherited one with its parameters
+        std::erase_if(members_, [&](const Member& inherited) {
+          return inherited.kind == member.kind && inherited.level > level && inherited.signature == member.signature;
+        });
       const bool is_overload = reintroduced.count(member.name) != 0;
       insert(std::move(member), is_root, is_overload);
     }
+  }
+
+  /// Inherited members that a using-declaration names have its access.
+  void reintroduce(const clang::UsingDecl& use, std::set<std::string>& names) {
+    const std::string name = use.getDeclName().getAsString();
+    names.insert(name);
+    for (Member& member : members_)
+      if (member.name == name) member.access = use.getAccess();
   }
 
   /// Fields whose initializers are written before the base's.
@@ -138,6 +153,20 @@ class Merge {
           names.insert(init->getAnyMember()->getNameAsString());
     }
     return names;
+  }
+
+  /// A variable of a base is one object for all classes that derive from the base.
+  void check_shared_variables() const {
+    for (const Member& member : members_) {
+      const auto* variable = llvm::dyn_cast_or_null<clang::VarDecl>(member.decl);
+      if (member.level == 0 || !variable || variable->isConstexpr() || variable->getType().isConstQualified()) continue;
+      family_.specs().reject(entity_.levels.front().symbol->where,
+                             "'" + member.name + "' is one variable of all classes that derive from '" +
+                                 entity_.levels[member.level].symbol->name +
+                                 "', and flattened, each class would have its own",
+                             "make it a constant, or a variable outside of the class",
+                             {{Diagnostic::Severity::note, member.slice->core, "the static member", "", {}}});
+    }
   }
 
   /// A class without constructors has to inherit its base's constructors explicitly.

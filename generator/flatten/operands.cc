@@ -8,6 +8,7 @@
 
 #include "generator/flatten/family.h"
 #include "generator/source/slices.h"
+#include "generator/source/syntax_visitor.h"
 
 namespace modgen {
 namespace {
@@ -130,6 +131,59 @@ bool is_trivial_argument(const clang::Expr& argument) {
   return false;
 }
 
+bool reads_by_reference(const clang::Expr& argument) {
+  struct Visitor : SyntaxVisitor {
+    bool found = false;
+    bool VisitDeclRefExpr(clang::DeclRefExpr* name) override {
+      found |= name->getDecl()->getType()->isReferenceType() || llvm::isa<clang::BindingDecl>(name->getDecl());
+      return true;
+    }
+    bool VisitMemberExpr(clang::MemberExpr* member) override {
+      found |= member->getMemberDecl()->getType()->isReferenceType() ||
+               (member->isArrow() && !llvm::isa<clang::CXXThisExpr>(member->getBase()->IgnoreParenImpCasts()));
+      return true;
+    }
+    bool VisitUnaryOperator(clang::UnaryOperator* expr) override {
+      found |= expr->getOpcode() == clang::UO_Deref;
+      return true;
+    }
+    bool VisitArraySubscriptExpr(clang::ArraySubscriptExpr*) override {
+      found = true;
+      return true;
+    }
+    bool VisitCXXOperatorCallExpr(clang::CXXOperatorCallExpr*) override {
+      found = true;
+      return true;
+    }
+  } visitor;
+  visitor.visit(&argument);
+  return visitor.found;
+}
+
+bool is_comma(const clang::Expr& expr) {
+  const clang::Expr* inner = expr.IgnoreImplicit();
+  if (const auto* call = llvm::dyn_cast<clang::CXXOperatorCallExpr>(inner))
+    return call->getOperator() == clang::OO_Comma;
+  const auto* binary = llvm::dyn_cast<clang::BinaryOperator>(inner);
+  return binary && binary->getOpcode() == clang::BO_Comma;
+}
+
+const clang::Decl* find_single(const clang::Stmt& code) {
+  struct Visitor : SyntaxVisitor {
+    const clang::Decl* found = nullptr;
+    bool VisitVarDecl(clang::VarDecl* variable) override {
+      if (!found && variable->isStaticLocal()) found = variable;
+      return true;
+    }
+    bool VisitLabelStmt(clang::LabelStmt* label) override {
+      if (!found) found = label->getDecl();
+      return true;
+    }
+  } visitor;
+  visitor.visit(&code);
+  return visitor.found;
+}
+
 Fragment tight(Fragment text, const clang::Expr& expr, bool is_replaced) {
   if (!is_replaced && is_tight(expr)) return text;
   Fragment result("(");
@@ -148,7 +202,8 @@ std::optional<std::string> captured_name(const Family& family, SourceSpan where,
     for (; at != references.end() && at->where.begin == begin; ++at) {
       const auto* variable = llvm::dyn_cast<clang::VarDecl>(at->target);
       // A member is written this->name, a function or constant of a family with the family's name.
-      const bool is_spec_name = family.specs().symbol(at->target) && !family.specs().symbol(at->target)->is_class();
+      const bool is_spec_name = family.specs().symbol(at->target) && !family.specs().symbol(at->target)->is_class() &&
+                                !llvm::isa<clang::EnumConstantDecl>(at->target);
       if (at->kind != Reference::Kind::name || is_spec_name || llvm::isa<clang::BindingDecl>(at->target) ||
           (variable && variable->isLocalVarDeclOrParm()))
         return true;
@@ -166,6 +221,11 @@ std::optional<std::string> captured_name(const Family& family, SourceSpan where,
     before = word;
   }
   return std::nullopt;
+}
+
+bool is_list(const Family& family, SourceSpan where) {
+  const char first = family.file_text(where.file)[where.begin];
+  return first == '{' || first == '=';
 }
 
 std::set<std::string> words_in(const Family& family, SourceSpan where) {

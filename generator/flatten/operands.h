@@ -9,6 +9,7 @@
 #include "generator/source/span.h"
 
 namespace clang {
+class Decl;
 class Expr;
 class FunctionDecl;
 class ParentMap;
@@ -37,6 +38,16 @@ bool is_trivial_argument(const clang::Expr& argument);
 /// arithmetic on trivial arguments.
 bool is_repeatable_argument(const clang::Expr& argument);
 
+/// Whether `argument` reads an object by a name that is not the object's own: a reference, a structured binding, or
+/// through a pointer. A write of the object by its name changes it.
+bool reads_by_reference(const clang::Expr& argument);
+
+/// Whether the operator between the outermost operands of `expr` is a comma.
+bool is_comma(const clang::Expr& expr);
+
+/// The first static variable or label in `code`, which exists once per function; null if it has none.
+const clang::Decl* find_single(const clang::Stmt& code);
+
 /// `text`, in parentheses unless `expr`, which it spells, binds as tightly as a call. With `is_replaced`, `text` no
 /// longer spells `expr` and always gets them.
 Fragment tight(Fragment text, const clang::Expr& expr, bool is_replaced = false);
@@ -47,6 +58,9 @@ class Family;
 /// word does. Members of `this` do not count, because they can be written this->name; neither do the code's own
 /// variables.
 std::optional<std::string> captured_name(const Family& family, SourceSpan where, const std::set<std::string>& hidden);
+
+/// Whether the expression at `where` is a list in braces, which Clang locates at its brace, or at the `=` before it.
+bool is_list(const Family& family, SourceSpan where);
 
 /// The identifiers in `where`.
 std::set<std::string> words_in(const Family& family, SourceSpan where);

@@ -95,7 +95,7 @@ class Reader : public SyntaxVisitor {
   }
 
   bool VisitCXXThrowExpr(clang::CXXThrowExpr*) override {
-    found.throws = true;
+    found.throws = found.checks = true;
     return true;
   }
   bool VisitBinaryOperator(clang::BinaryOperator* expr) override {
@@ -124,9 +124,11 @@ class Reader : public SyntaxVisitor {
   bool VisitCXXConstructExpr(clang::CXXConstructExpr* construct) override {
     write_arguments(*construct->getConstructor(), {construct->getArgs(), construct->getNumArgs()});
     run_elsewhere(*construct->getConstructor());
+    found.may_throw |= library_may_throw(*construct->getConstructor());
     return true;
   }
   bool VisitCallExpr(clang::CallExpr* call) override {
+    if (const clang::FunctionDecl* callee = call->getDirectCallee()) found.may_throw |= library_may_throw(*callee);
     if (auto* member = llvm::dyn_cast<clang::CXXMemberCallExpr>(call)) {
       visit_method(*member);
       return true;
@@ -150,6 +152,7 @@ class Reader : public SyntaxVisitor {
     if (name != "get" && name != "as_const" && name != "forward")
       write_arguments(*callee, {call->getArgs(), call->getNumArgs()});
     if (is_random(name)) found.writes.insert(kRandom);
+    found.checks |= callee->isNoReturn();
     found.throws |= callee->isNoReturn() || (callee->isInStdNamespace() && throws_by_name(name));
     follow(*callee);
     const bool moves = name == "move" && call->getNumArgs() == 1;

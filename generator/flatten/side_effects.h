@@ -30,8 +30,10 @@ struct SideEffects {
   // "::name" for a variable that outlives the call.
   std::set<std::string> reads, writes;
   bool reads_everything = false, writes_everything = false;
-  bool throws = false;  // it has code that throws
-  bool traps = false;   // it divides integers, which may end the program
+  bool throws = false;     // it has code that throws
+  bool checks = false;     // the same, by a throw expression or a check
+  bool may_throw = false;  // it calls functions of libraries that may throw
+  bool traps = false;      // it divides integers, which may end the program
   std::set<const clang::VarDecl*> read_variables,
       written_variables;           // locals and parameters; only membership is tested
   std::set<std::string> declared;  // names of locals, including parameters of lambdas

@@ -173,6 +173,8 @@ class SuperCalls {
     // Constness decides among overloads.
     const auto* caller = llvm::dyn_cast<clang::CXXMethodDecl>(&site.function);
     if (caller && call.callee->isConst() != caller->isConst()) return std::nullopt;
+    if (cannot_throw(definition) || shows_how_it_is_written(definition) || shows_how_it_is_written(site.function))
+      return std::nullopt;
     Bound bound;
     bound.substitution.hidden = site.arguments.hidden;
     bound.substitution.hidden.insert(site.names.begin(), site.names.end());
@@ -185,6 +187,7 @@ class SuperCalls {
       if (is_default) argument = parameter->getDefaultArg();
       const size_t from = is_default ? call.level : site.level;
       const clang::Expr* spelled = argument->IgnoreUnlessSpelledInSource();
+      if (is_list(family_, span(argument->getSourceRange()))) return std::nullopt;
       if (type_text(spelled->getType(), from) != type_text(parameter->getType(), call.level)) return std::nullopt;
       const clang::QualType type = parameter->getType();
       const bool by_reference = type->isReferenceType();
@@ -192,7 +195,9 @@ class SuperCalls {
         return std::nullopt;
       changes_an_argument |= by_reference && !type->getPointeeType().isConstQualified();
       const SideEffects own = find_side_effects(argument, meant_);
-      const bool stays = is_trivial_argument(*argument) && own.is_pure() && !reads_what_changes(own, body);
+      const bool is_copied = !by_reference || !spelled->isGLValue();  // the body reads the value at the call
+      const bool stays = is_trivial_argument(*argument) && own.is_pure() && !reads_what_changes(own, body) &&
+                         !(is_copied && body.changes_fields() && reads_by_reference(*argument));
       const bool is_name = llvm::isa<clang::DeclRefExpr>(spelled);
       bound.can_repeat &= stays && (is_name || !body.captures);
       bound.can_move_once &=
@@ -213,6 +218,11 @@ class SuperCalls {
         captured_name(family_, span(definition.getBody()->getSourceRange()), bound.substitution.hidden))
       return std::nullopt;
     return bound;
+  }
+
+  /// Whether the function has a decltype, to which parentheses, names and values of one type differ.
+  bool shows_how_it_is_written(const clang::FunctionDecl& function) const {
+    return words_in(family_, span(function.getSourceRange())).count("decltype") != 0;
   }
 
   /// Whether the argument's value may have changed by the time the body uses it.
@@ -252,7 +262,7 @@ class SuperCalls {
     std::vector<Replacement> inside = in(definition, call.level, *value, bound.substitution);
     Fragment text =
         family_.render(span(value->getSourceRange()), level(call.level), entity_, bound.substitution, inside);
-    if (!takes_any_expression(parent, *call.call))
+    if (!takes_any_expression(parent, *call.call) || is_comma(*value))
       text = tight(std::move(text), *value, is_replaced_entirely(inside, span(value->getSourceRange())));
     return Replacement{whole, with_cause(std::move(text), whole, site.level)};
   }
@@ -262,7 +272,7 @@ class SuperCalls {
   bool is_returned_value(const clang::Expr& value, const clang::FunctionDecl& function, size_t at,
                          bool is_copied) const {
     const clang::Expr* spelled = value.IgnoreUnlessSpelledInSource();
-    if (family_.file_text(span(value.getSourceRange()).file)[span(value.getSourceRange()).begin] == '{') return false;
+    if (is_list(family_, span(value.getSourceRange()))) return false;
     if (type_text(spelled->getType(), at) != type_text(function.getReturnType(), at)) return false;
     if (function.getReturnType()->isReferenceType()) return spelled->isLValue();
     return spelled->isPRValue() || is_copied;
@@ -278,7 +288,7 @@ class SuperCalls {
         !definition.getReturnType()->isVoidType() &&
         definition.getReturnType()->isReferenceType() == site.function.getReturnType()->isReferenceType() &&
         type_text(definition.getReturnType(), call.level) == type_text(site.function.getReturnType(), site.level);
-    if (!bound.can_repeat || !(is_statement || is_returned) || has_static_variable(body)) return std::nullopt;
+    if (!bound.can_repeat || !(is_statement || is_returned) || find_single(body)) return std::nullopt;
     if (is_statement && leaves_a_guard(body)) return std::nullopt;
     // The names of the body's variables must be free in the caller.
     const SourceSpan caller = span(site.code.getSourceRange());
@@ -300,22 +310,6 @@ class SuperCalls {
     for (const auto& [stmt, slice] : statement_slices(family_, body))
       statements.append(family_.render(slice, level(call.level), entity_, bound.substitution, inside));
     return Replacement{target, with_cause(on_separate_lines(statements.trimmed(), target), whole, site.level)};
-  }
-
-  static bool has_static_variable(const clang::Stmt& body) {
-    struct Visitor : SyntaxVisitor {
-      bool found = false;
-      bool VisitVarDecl(clang::VarDecl* variable) override {
-        found |= variable->isStaticLocal();
-        return true;
-      }
-      bool VisitLabelStmt(clang::LabelStmt*) override {
-        found = true;
-        return true;
-      }
-    } visitor;
-    visitor.visit(&body);
-    return visitor.found;
   }
 
   /// `text` of a base, with the call at `where` as its cause.

@@ -178,7 +178,9 @@ void SpecReader::read_slice(const Slice& slice) {
     if (const auto* record = llvm::dyn_cast<clang::CXXRecordDecl>(decl)) {
       read_class(*record, slice);
     } else if (const auto* function = llvm::dyn_cast<clang::FunctionDecl>(decl)) {
-      if (function->isCXXClassMember())
+      if (function->getTemplateSpecializationKind() == clang::TSK_ExplicitSpecialization)
+        specs_.reject(core(*decl), "modgen does not support explicit specializations in a spec", "write an overload");
+      else if (function->isCXXClassMember())
         read_definition(*function);
       else if (Symbol* symbol = named(function->getNameAsString()))
         extend(*symbol, *function, slice);

@@ -25,6 +25,10 @@ class Visitor : public SyntaxVisitor {
     for (const auto* note : decl->specific_attrs<clang::AnnotateAttr>())
       if (annotation_kind(note->getAnnotation()) == AnnotationKind::replaces) add_marker(*decl, *note);
     if (llvm::isa<clang::NamespaceDecl, clang::UsingDecl, clang::UsingShadowDecl>(decl)) return true;
+    if (const auto* alias = llvm::dyn_cast<clang::NamespaceAliasDecl>(decl))
+      add_space(*alias, *alias->getNamespace(), alias->getTargetNameLoc());
+    if (const auto* directive = llvm::dyn_cast<clang::UsingDirectiveDecl>(decl))
+      add_space(*directive, *directive->getNominatedNamespace(), directive->getIdentLocation());
     // A lambda's parameter may have to be renamed when inlined into other code.
     if (llvm::isa<clang::ParmVarDecl>(decl)) {
       const auto* owner = llvm::dyn_cast<clang::CXXMethodDecl>(decl->getDeclContext());
@@ -164,6 +168,11 @@ class Visitor : public SyntaxVisitor {
     found.push_back(
         {member ? Reference::Kind::member : Reference::Kind::name, where, target, of_this, in_body, object});
     return true;
+  }
+
+  void add_space(const clang::Decl& decl, const clang::NamespaceDecl& space, clang::SourceLocation location) {
+    const SourceSpan where = parsed_.token(manager_, location);
+    if (decl.getParentFunctionOrMethod() && where.file != 0) found.push_back({Reference::Kind::space, where, &space});
   }
 
   /// Adds `found` if it is a using-declaration's name for a library's declaration.

@@ -20,6 +20,7 @@ struct Reference {
   enum class Kind {
     name,         // a declaration at namespace scope
     qualifier,    // `llama::`, with its colons
+    space,        // a namespace that a function's `using namespace` or namespace alias names
     member,       // a member of a class
     registered,   // a string: the name passed to register_module("name", …) or similar; the target is the callee
     remake,       // `remake(q_proj,` with its comma; the target is the member

@@ -95,4 +95,12 @@ struct SelfRead {
 /// reference.
 std::vector<SelfRead> self_reads(const clang::NamespaceDecl& space);
 
+/// A member of a base that code of `space` reaches through a cast or reference to the base, of an object whose class
+/// declares the member again: C++ means the base's, and the one class that flattening makes has only the other.
+struct BaseView {
+  std::string name, base;
+  clang::SourceLocation where;
+};
+std::vector<BaseView> base_views(const clang::NamespaceDecl& space);
+
 }  // namespace modgen

@@ -110,6 +110,11 @@ void Specs::read_new() {
       reject(parsed_.token(manager(), read.where),
              "'" + read.name + "' is read by its own initializer, before it has a value",
              "initialize it from something else");
+    for (const BaseView& view : base_views(*spec.space))
+      reject(parsed_.token(manager(), view.where),
+             "C++ means the '" + view.name + "' of '" + view.base +
+                 "' here, and flattened, the class has only the one that replaces it",
+             "call it as " + view.base + "::" + view.name + " on this, or give it another name");
   }
 }
 

@@ -109,7 +109,10 @@ bool Match::statement(const clang::Stmt& flattened, const clang::Stmt& spec, con
   }
   if (const auto* loop = dyn_cast<clang::CXXForRangeStmt>(&spec)) {
     const auto& flattened_part = *clang::cast<clang::CXXForRangeStmt>(&flattened);
-    return expression(flattened_part.getRangeInit(), loop->getRangeInit(), scope) &&
+    if (!flattened_part.getInit() != !loop->getInit())
+      return differs(flattened, "this has other parts than in the spec");
+    return (!loop->getInit() || statement(*flattened_part.getInit(), *loop->getInit(), scope)) &&
+           expression(flattened_part.getRangeInit(), loop->getRangeInit(), scope) &&
            declaration(*flattened_part.getLoopVariable(), *loop->getLoopVariable(), scope) &&
            sequence(get_statements(flattened_part.getBody()), get_statements(loop->getBody()), scope);
   }

@@ -2,6 +2,7 @@
 #include "generator/validate/match.h"
 
 #include <clang/AST/DeclCXX.h>
+#include <clang/AST/DeclTemplate.h>
 
 #include <algorithm>
 #include <utility>
@@ -37,6 +38,23 @@ bool is_member_of_local_type(const clang::ValueDecl& decl) {
   const auto* record = dyn_cast<clang::CXXRecordDecl>(decl.getDeclContext());
   const auto* type = dyn_cast<clang::TagDecl>(decl.getDeclContext());
   return type && type->getParentFunctionOrMethod() && !(record && record->isLambda());
+}
+
+/// Whether instances of one function template have the same numbers as template arguments.
+bool same_numbers(const clang::ValueDecl& flattened, const clang::ValueDecl& spec) {
+  const auto arguments = [](const clang::ValueDecl& decl) {
+    const auto* function = dyn_cast<clang::FunctionDecl>(&decl);
+    return function ? function->getTemplateSpecializationArgs() : nullptr;
+  };
+  const clang::TemplateArgumentList *here = arguments(flattened), *there = arguments(spec);
+  if (!here || !there || here->size() != there->size()) return true;
+  for (unsigned index = 0; index < here->size(); ++index) {
+    const clang::TemplateArgument &one = here->get(index), &other = there->get(index);
+    if (one.getKind() == clang::TemplateArgument::Integral && other.getKind() == one.getKind() &&
+        !llvm::APSInt::isSameValue(one.getAsIntegral(), other.getAsIntegral()))
+      return false;
+  }
+  return true;
 }
 
 /// Whether a conversion of numbers may lose information. Kinds of built-in types are ordered by size, unsigned ones
@@ -98,7 +116,7 @@ bool Match::expression(const clang::Expr* flattened, const clang::Expr* spec, co
   if (here.expr->getValueKind() != there.expr->getValueKind() && !is_choice)
     return differs(*here.expr, "this is another category of value than in the spec");
   // The type of a renamed string differs in its length.
-  const bool is_text = isa<clang::StringLiteral, clang::PredefinedExpr>(here.expr);
+  const bool is_text = isa<clang::StringLiteral, clang::PredefinedExpr>(here.expr->IgnoreParens());
   return (is_text || same_type(*here.expr, *there.expr, scope)) &&
          (converts_freely ? widens(here, conversions.size()) : same_conversions(here, conversions, *here.expr));
 }
@@ -238,7 +256,12 @@ bool Match::nodes(const clang::Expr& flattened, const clang::Expr& spec, const B
       return true;
     return refers(*flattened_part.getMemberDecl(), *member->getMemberDecl(), flattened, scope, names_base(*member));
   }
-  if (isa<clang::CXXThisExpr, clang::PredefinedExpr, clang::SourceLocExpr>(spec)) return true;
+  if (isa<clang::CXXThisExpr, clang::SourceLocExpr>(spec)) return true;
+  if (const auto* name = dyn_cast<clang::PredefinedExpr>(&spec)) {
+    const auto& other = *clang::cast<clang::PredefinedExpr>(&flattened);
+    return is_made_by_macro(spec) || name->getFunctionName()->getBytes() == other.getFunctionName()->getBytes() ||
+           differs(flattened, "this is the name of another function than in the spec");
+  }
   if (isa<clang::StringLiteral, clang::IntegerLiteral>(spec) && is_made_by_macro(spec)) {
     ++validation_.skipped["literals that macros make from source locations and conditions"];
     return true;
@@ -324,6 +347,8 @@ bool Match::refers(const clang::ValueDecl& flattened, const clang::ValueDecl& sp
                            (owner ? owner->getNameAsString() + "::" : std::string()) + spec.getNameAsString() +
                            "' that the spec names");
   }
+  if (!same_numbers(flattened, spec))
+    return differs(at, "this is another instance of '" + spec.getNameAsString() + "' than in the spec");
   if (flattened.getType().getCanonicalType() != spec.getType().getCanonicalType())
     redefined_ |= counterparts_.type_of_flattened(flattened.getType()) !=
                   counterparts_.type_of_spec(spec.getType(), scope.context);

@@ -4,6 +4,8 @@
 #include <clang/AST/DeclTemplate.h>
 #include <clang/Frontend/CompilerInstance.h>
 
+#include <algorithm>
+
 #include "generator/validate/match.h"
 
 namespace modgen {
@@ -52,7 +54,15 @@ class Validator {
       if (decl->isImplicit()) continue;
       if (const auto* granted = llvm::dyn_cast<clang::FriendDecl>(decl); granted && granted->getFriendDecl())
         decl = granted->getFriendDecl();
-      if (const auto* field = llvm::dyn_cast<clang::FieldDecl>(decl))
+      if (const auto* variable = llvm::dyn_cast<clang::VarDecl>(decl))
+        visit_value(
+            *variable, variable->getInit(),
+            [](const clang::NamedDecl& origin) {
+              const auto* one = llvm::dyn_cast<clang::VarDecl>(&origin);
+              return one ? one->getInit() : nullptr;
+            },
+            &entity);
+      else if (const auto* field = llvm::dyn_cast<clang::FieldDecl>(decl))
         visit_value(
             *field, field->getInClassInitializer(),
             [](const clang::NamedDecl& origin) {
@@ -81,6 +91,20 @@ class Validator {
     if (!match.expression(value, spec, scope)) report(match.difference(), decl);
   }
 
+  /// Default arguments of `function`, which stands for `spec`.
+  void visit_defaults(const clang::FunctionDecl& function, const clang::FunctionDecl& spec, const Context& context) {
+    const auto has_value = [](const clang::ParmVarDecl& one) {
+      return one.hasDefaultArg() && !one.hasUnparsedDefaultArg() && !one.hasUninstantiatedDefaultArg();
+    };
+    for (unsigned index = 0; index < std::min(function.getNumParams(), spec.getNumParams()); ++index) {
+      const clang::ParmVarDecl &here = *function.getParamDecl(index), &there = *spec.getParamDecl(index);
+      if (!has_value(here) || !has_value(there)) continue;
+      Match match(counterparts_, validation_);
+      if (!match.expression(here.getDefaultArg(), there.getDefaultArg(), {context, nullptr, {}}))
+        report(match.difference(), function);
+    }
+  }
+
   void visit_function(const clang::FunctionDecl& function, const Entity* entity) {
     const auto* defaulted = llvm::dyn_cast<clang::CXXConstructorDecl>(&function);
     const bool runs_bases = defaulted && defaulted->isExplicitlyDefaulted() && defaulted->isDefaultConstructor();
@@ -92,6 +116,7 @@ class Validator {
     spec = &Specs::defined(*spec);
     if (!spec->hasBody() && !spec->isDefaulted()) return skip("functions without a body in a spec");
     const Context context = counterparts_.context(*entity, *spec->getCanonicalDecl());
+    visit_defaults(function, *spec->getCanonicalDecl(), context);
     const auto* constructor = llvm::dyn_cast<clang::CXXConstructorDecl>(&function);
     const bool is_inner = constructor && constructor->getParent()->getDeclContext()->isRecord();
     if (constructor && !is_inner)
