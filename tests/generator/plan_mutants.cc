@@ -103,14 +103,6 @@ constexpr Exception kExceptions[] = {
     {"ForSentencePairClassificationImpl::pooler: PP_LAST replaced by PP_FIRST", accepted},
     // The value's number of dimensions is unknown there, and the sizes of the view that follows are no longer the
     // layer's.
-    {"T5AttentionImpl::forward 6: transposed_twice of q", rejected},
-    {"T5AttentionImpl::forward 6: matmul instead of q", rejected},
-    {"T5SelfAttentionImpl::forward 6: transposed_twice of q", rejected},
-    {"T5SelfAttentionImpl::forward 6: matmul instead of q", rejected},
-    {"T5SelfAttentionImpl::forward 9: transposed_twice of k", rejected},
-    {"T5SelfAttentionImpl::forward 9: matmul instead of k", rejected},
-    {"T5SelfAttentionImpl::forward 12: transposed_twice of v", rejected},
-    {"T5SelfAttentionImpl::forward 12: matmul instead of v", rejected},
     {"LlavaTextAttentionImpl::forward 6: transposed_twice of q_proj", rejected},
     {"LlavaTextAttentionImpl::forward 6: matmul instead of q_proj", rejected},
     {"LlavaTextAttentionImpl::forward 10: transposed_twice of k_proj", rejected},
