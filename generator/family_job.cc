@@ -5,6 +5,7 @@
 
 #include "generator/model/model.h"
 #include "generator/print/print.h"
+#include "generator/weave/readings.h"
 #include "generator/weave/weave.h"
 
 namespace modgen {
@@ -66,6 +67,8 @@ void weave(Session& session, std::vector<FamilyJob>& jobs) {
     for (const auto check : {check_constructors, check_layer_options})
       for (const Finding& finding : check(job.model)) remarks.push_back(to_remark(finding));
     std::vector<Finding> findings = weave(job.model);
+    if (std::ranges::none_of(findings, &Finding::is_error))
+      for (Finding& finding : check_readings(job.model)) findings.push_back(std::move(finding));
     if (std::ranges::none_of(findings, &Finding::is_error)) check_woven(job.model, woven_text(job.model), findings);
     for (const Finding& finding : findings) remarks.push_back(to_remark(finding));
   }

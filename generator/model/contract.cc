@@ -33,16 +33,21 @@ std::string get_text(const clang::APValue& view) {
 
 }  // namespace
 
-std::vector<std::string> known_tasks(const clang::ASTContext& context) {
-  std::vector<std::string> names;
+std::vector<KnownTask> known_tasks(const clang::ASTContext& context) {
+  std::vector<KnownTask> known;
   const auto* table = find<clang::VarDecl>(context, "kTasks");
   const clang::APValue* tasks = table && table->hasInit() ? table->evaluateValue() : nullptr;
-  if (!tasks || !tasks->isStruct() || tasks->getStructNumFields() != 1) return names;
+  if (!tasks || !tasks->isStruct() || tasks->getStructNumFields() != 1) return known;
+  // Positions of the members in Task.
+  constexpr unsigned kName = 0, kLabels = 2, kCached = 6;
+  constexpr int kEachRow = 1;
   const clang::APValue& rows = tasks->getStructField(0);
   for (unsigned i = 0; rows.isArray() && i < rows.getArrayInitializedElts(); ++i)
-    if (const clang::APValue& row = rows.getArrayInitializedElt(i); row.isStruct())
-      names.push_back(get_text(row.getStructField(0)));
-  return names;
+    if (const clang::APValue& row = rows.getArrayInitializedElt(i);
+        row.isStruct() && row.getStructNumFields() > kCached)
+      known.push_back({get_text(row.getStructField(kName)), row.getStructField(kLabels).getInt() == kEachRow,
+                       row.getStructField(kCached).getInt() != 0});
+  return known;
 }
 
 std::vector<std::pair<std::string, std::string>> config_field_types(const clang::ASTContext& context,

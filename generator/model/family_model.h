@@ -155,22 +155,30 @@ struct EntryPlan {
   std::vector<Divides> divides;
   std::vector<Experts> experts;
   std::vector<std::string> rates, tables;
+  bool uncached = false;  // it looks along the sequence other than through functions that know the cache
   std::vector<StageCut> cuts;
   Proof proof;
 };
 
+/// A task that entries can be trained for (runtime/model/tasks.h).
+struct KnownTask {
+  std::string name;
+  bool has_row_labels = false;  // one label per row of the batch instead of one per token
+  bool is_cached = false;       // a forward can continue from a cache
+};
+
 struct FamilyModel {
-  std::string name;                      // "gemma"
-  std::string prefix;                    // "Gemma"
-  std::string model_type;                // "gemma", as in config.json
-  std::string text;                      // the flattened text that all spans refer to
-  uint32_t file = 0;                     // its index in spans
-  std::vector<Class> classes;            // dependencies first
-  std::vector<Class> inner_classes;      // those inside classes and functions: "GemmaMLPImpl::State"
-  std::vector<Function> functions;       // free functions
-  std::vector<Function> friends;         // functions that are defined as friends in a class
-  std::vector<Function> instances;       // instances of the family's function and method templates
-  std::vector<std::string> known_tasks;  // tasks that the contract can train
+  std::string name;                    // "gemma"
+  std::string prefix;                  // "Gemma"
+  std::string model_type;              // "gemma", as in config.json
+  std::string text;                    // the flattened text that all spans refer to
+  uint32_t file = 0;                   // its index in spans
+  std::vector<Class> classes;          // dependencies first
+  std::vector<Class> inner_classes;    // those inside classes and functions: "GemmaMLPImpl::State"
+  std::vector<Function> functions;     // free functions
+  std::vector<Function> friends;       // functions that are defined as friends in a class
+  std::vector<Function> instances;     // instances of the family's function and method templates
+  std::vector<KnownTask> known_tasks;  // tasks that the contract can train
   // Types that the contract can read from a config: canonical, and as written in the contract.
   std::vector<std::pair<std::string, std::string>> config_field_types;
   std::vector<EntryPlan> plans;         // filled by weave

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "generator/model/body.h"
+#include "generator/model/family_model.h"
 
 namespace clang {
 class ASTContext;
@@ -72,7 +73,7 @@ bool is_module_class(const clang::CXXRecordDecl& record);
 Binding to_binding(clang::QualType type);
 
 /// The tasks that runtime/model/tasks.h knows, in its order.
-std::vector<std::string> known_tasks(const clang::ASTContext& context);
+std::vector<KnownTask> known_tasks(const clang::ASTContext& context);
 
 /// The types that a config field can have, which are those that ConfigValue in runtime/model/config.h points to: each
 /// as canonical type and as written there.

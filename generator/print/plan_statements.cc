@@ -64,19 +64,21 @@ bool remove_base_stacks(const EntryPlan& base, const std::string& path, std::vec
 std::optional<PlanStatement> try_base(const EntryPlan& plan, const EntryPlan& base, const std::string& path) {
   PlanStatement statement{&base, path, plan};
   EntryPlan& rows = statement.rows;
+  rows.uncached = plan.uncached && !base.uncached;
   const bool begins_with_base =
-      remove_base(base.units, path, rows.units) && remove_base(base.tensor_splits, path, rows.tensor_splits) &&
-      remove_base(base.ties, path, rows.ties) && remove_base_stacks(base, path, rows.stacks) &&
-      remove_base(base.everywhere, path, rows.everywhere) && remove_base(base.divides, path, rows.divides) &&
-      remove_base(base.experts, path, rows.experts) && remove_base(base.rates, path, rows.rates) &&
-      remove_base(base.tables, path, rows.tables);
+      (plan.uncached || !base.uncached) && remove_base(base.units, path, rows.units) &&
+      remove_base(base.tensor_splits, path, rows.tensor_splits) && remove_base(base.ties, path, rows.ties) &&
+      remove_base_stacks(base, path, rows.stacks) && remove_base(base.everywhere, path, rows.everywhere) &&
+      remove_base(base.divides, path, rows.divides) && remove_base(base.experts, path, rows.experts) &&
+      remove_base(base.rates, path, rows.rates) && remove_base(base.tables, path, rows.tables);
   if (!begins_with_base) return {};
   return statement;
 }
 
 size_t count_rows(const EntryPlan& plan) {
-  size_t rows = plan.units.size() + plan.tensor_splits.size() + plan.ties.size() + plan.everywhere.size() +
-                plan.divides.size() + plan.experts.size() + plan.rates.size() + plan.tables.size();
+  size_t rows = plan.uncached + plan.units.size() + plan.tensor_splits.size() + plan.ties.size() +
+                plan.everywhere.size() + plan.divides.size() + plan.experts.size() + plan.rates.size() +
+                plan.tables.size();
   for (const EntryPlan::Stack& stack : plan.stacks) rows += stack.first.size() + stack.last.size();
   return rows;
 }

@@ -127,6 +127,7 @@ void write_plan(llvm::json::OStream& json, const FamilyModel& family, const Entr
   });
   write_names(json, "rates", plan.rates);
   write_names(json, "tables", plan.tables);
+  if (plan.uncached) json.attribute("uncached", true);
   json.attributeArray("stage_cuts", [&] {
     for (const EntryPlan::StageCut& cut : plan.cuts)
       json.object([&] {
@@ -181,6 +182,7 @@ std::string members(const FamilyModel& family, const EntryPlan& plan) {
                  }));
   text += member("rates", each(plan.rates, quoted));
   text += member("tables", each(plan.tables, quoted));
+  if (plan.uncached) text += "    .uncached = true,\n";
   return text;
 }
 

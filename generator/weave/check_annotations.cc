@@ -107,7 +107,8 @@ std::string nearest(const std::vector<std::string>& known, const std::string& na
 }
 
 void check_entry(const FamilyModel& family, const Annotation& entry, std::vector<Finding>& findings) {
-  const std::vector<std::string>& known = family.known_tasks;
+  std::vector<std::string> known;
+  for (const KnownTask& task : family.known_tasks) known.push_back(task.name);
   if (entry.arguments.empty() || known.empty()) return;
   const std::string& task = entry.arguments[0];
   if (std::ranges::find(known, task) == known.end())

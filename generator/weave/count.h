@@ -11,15 +11,16 @@
 
 namespace modgen {
 
-/// Prefix of a field that stands for a size read from a tensor, which may be any tensor.
+/// Prefix of the names of sizes that are no config fields: those of the batch, and those of values whose size is not
+/// known otherwise. Each name is one number.
 inline constexpr char kOwnSize = '#';
 
 struct Count {
   /// A product: the coefficient times the fields.
   struct Term {
     int64_t coefficient = 1;
-    // Config fields, in order of appearance: "text_config.hidden_size" for a nested config. "#1" is the size of
-    // dimension 1 of a tensor.
+    // Config fields, in order of appearance: "text_config.hidden_size" for a nested config; other sizes: "#batch",
+    // "#17".
     std::vector<std::string> fields;
 
     /// The order of fields does not matter.

@@ -41,13 +41,15 @@ Value module_value(const ModuleNode& node) {
 }
 
 Interpreter::Interpreter(const FamilyModel& family, const FunctionIndex& functions, const ModuleNode& root,
-                         OpenSums& sums, Interpretation& interpretation, std::vector<Finding>& findings)
+                         OpenSums& sums, Interpretation& interpretation, std::vector<Finding>& findings, Axis axis)
     : family_(family),
       functions_(functions),
       root_(root),
       sums_(sums),
       interpretation_(interpretation),
-      findings_(findings) {
+      findings_(findings),
+      axis_(axis) {
+  if (axis != Axis::tp) return;
   for_each_node(root, [&](const ModuleNode& node) {
     if (node.field && find_annotation(node.field->annotations, AnnotationKind::pp_split)) has_pipeline_ = true;
   });
@@ -59,6 +61,8 @@ void Interpreter::run_entry(const Function& forward) {
   is_entry_ = true;
   std::vector<Value> arguments;
   for (const Parameter& parameter : forward.parameters) arguments.push_back(any_argument(parameter));
+  const KnownTask* task = find_task(family_, *root_.type);
+  if (task && forward.parameters[0].canonical == "modular::Batch") arguments[0] = batch_value(Axis::tp, *task);
   const Value result = call(forward, &root_, {}, std::move(arguments), nullptr);
   if (const Value* unknown = find_unknown(result))
     reject_unknown(*unknown, forward.where, "the entry returns it");
@@ -70,6 +74,14 @@ void Interpreter::run_entry(const Function& forward) {
            "run the first stack, then run the second stack on its output");
 }
 
+void Interpreter::read_entry(const Function& forward, const Value& batch) {
+  is_entry_ = true;
+  const Value result = call(forward, &root_, {}, {batch}, nullptr);
+  if (const Value* unknown = find_unknown(result)) reject_unknown(*unknown, forward.where, "the entry returns it");
+  for (const auto& [name, member] : result.members)  // those that were changed in place, too
+    if (!member.has_failed() && findings_.empty()) check_output(name, forward.where, member);
+}
+
 void Interpreter::run_alone(const Function& method) {
   std::vector<Value> arguments;
   for (const Parameter& parameter : method.parameters) arguments.push_back(any_argument(parameter));
@@ -77,6 +89,8 @@ void Interpreter::run_alone(const Function& method) {
 }
 
 void Interpreter::report(SourceSpan where, std::string message, std::string advice, std::vector<Finding> notes) {
+  message = in_words_of(axis_, std::move(message));
+  for (Finding& note : notes) note.message = in_words_of(axis_, std::move(note.message));
   const bool known = std::any_of(findings_.begin(), findings_.end(),
                                  [&](const Finding& f) { return f.where == where && f.message == message; });
   if (!known) findings_.push_back({true, where, std::move(message), std::move(advice), std::move(notes)});
@@ -114,10 +128,11 @@ Value Interpreter::fail(SourceSpan where, std::string message, std::string advic
 Value Interpreter::unproven(const Expr& expr, const Value& value, const std::string& what) {
   if (const Value* unknown = find_unknown(value)) return reject_unknown(*unknown, expr.span, "it is used here");
   return fail(expr.span, "unproven: no rule for " + what + " of a value that is " + describe(value),
-              "apply it to full values, or write it with operations that have a rule (docs/reference/language.md)");
+              axis_ == Axis::tp ? kUseRules : std::string(advice_of(axis_)));
 }
 
 void Interpreter::insert_call(Call call, const Expr& expr, const Function* callee) {
+  if (axis_ != Axis::tp) return;
   // Most calls rewrite parts of the expression; these four wrap it.
   const bool rewrites = call != Call::enter && call != Call::sum && call != Call::gather && call != Call::local;
   if (expr.in_macro || (rewrites && expr.callee && expr.callee->open == 0))
@@ -191,6 +206,7 @@ void Interpreter::bind_parameters(Frame& frame, const std::vector<const Expr*>& 
       variable.is_foreign = operands[i]->is_lvalue;
     }
   }
+  for (const Parameter& parameter : parameters) name_sizes(frame.variables[parameter.variable].value);
   // Without a mutable reference, a const reference is equivalent to a copy.
   if (frame.reached.empty()) return;
   for (auto& [variable, path] : constants) variable->refers_to = path;

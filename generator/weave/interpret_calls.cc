@@ -10,7 +10,7 @@ namespace modgen {
 namespace {
 
 /// Name of the rule for a layer of libtorch or of the contract.
-std::string placement_rule(const ModuleNode& node) {
+std::string placement_rule(const ModuleNode& node, Axis axis) {
   using Kind = ModuleNode::Kind;
   // The rules are those of the contract's layers of these names.
   if (node.library_class == "torch::nn::Dropout" || node.library_class == "torch::nn::LayerNorm")
@@ -19,7 +19,7 @@ std::string placement_rule(const ModuleNode& node) {
     return std::string(unqualified(node.library_class)) + " layer";
   const bool is_linear = node.kind == Kind::linear;
   const std::string layer = is_linear ? "linear" : "embedding";
-  const Annotation* split = split_annotation(node.field->annotations);
+  const Annotation* split = axis == Axis::tp ? split_annotation(node.field->annotations) : nullptr;
   if (!split) return layer + " layer";
   const std::string name(annotation_info(split->kind).name);
   if (split->kind == AnnotationKind::tp_vocab || split->kind == AnnotationKind::tp_shard) return name + " " + layer;
@@ -213,15 +213,20 @@ Value Interpreter::evaluate_module(const Expr& expr, const ModuleNode& node, std
   }
   if (node.kind == Kind::list || expr.name != "forward") return apply_to_arguments();
   read_parameters(expr, node);
-  const Partition partition = find_partition(node, "weight");
-  values[0].type = to_type(partition);
-  values[0].counts = find_counts(node, partition);
-  values[0].last_size = product_text(output_size(node).count);
-  const std::string name = placement_rule(node);
+  if (axis_ == Axis::tp) {
+    const Partition partition = find_partition(node, "weight");
+    values[0].type = to_type(partition);
+    values[0].counts = find_counts(node, partition);
+  }
+  const Count features = output_size(node).count;
+  values[0].last_size = product_text(features);
+  values[0].sizes = Sizes({features});
+  const std::string name = placement_rule(node, axis_);
   const Rule rule = find_rule(name);
-  if (rule) return apply(name, rule, expr, std::move(operands), std::move(values));
+  const bool is_alike = std::all_of(values.begin() + 1, values.end(), [](const Value& v) { return v.is_invariant(); });
+  if (rule || (axis_ != Axis::tp && !is_alike)) return apply(name, rule, expr, std::move(operands), std::move(values));
   if (std::optional<Value> unknown = meet_unknown(expr, operands, values)) return *unknown;
-  if (values.size() > 1 && std::ranges::all_of(values.begin() + 1, values.end(), &Value::is_invariant)) {
+  if (values.size() > 1 && is_alike) {
     if (!is_known_layer(name))
       return apply_unlisted("the " + name, expr, drop_first(operands), {values.begin() + 1, values.end()});
     note(expr, name, true, "");

@@ -160,7 +160,10 @@ Value Interpreter::evaluate_operator(const Expr& expr) {
 Value Interpreter::evaluate_list(const Expr& expr) {
   if (const std::string why = why_unsupported(expr.type); !why.empty()) return fail(expr.span, why, kUseDefaultCopies);
   Value result;
-  result.kind = expr.members.empty() ? Value::Kind::tuple : Value::Kind::object;
+  if (!expr.members.empty())
+    result = empty_object(expr.type);
+  else
+    result.kind = Value::Kind::tuple;
   for (size_t i = 0; i < expr.operands.size(); ++i) {
     Value value = evaluate(expr.operands[i]);
     if (value.has_failed()) result = Value::failure();
@@ -171,7 +174,7 @@ Value Interpreter::evaluate_list(const Expr& expr) {
       result.members[expr.members[i]] =
           expr.type == "modular::Outputs" ? as_output(expr.members[i], expr.operands[i], value) : std::move(value);
   }
-  if (expr.type == "modular::Outputs" && expr.operands.empty()) return object_value();
+  if (expr.type == "modular::Outputs" && expr.operands.empty()) return empty_object(expr.type);
   result.is_built =
       result.kind == Value::Kind::object && is_family_type(family_, expr.type) && !is_config(family_, expr.type);
   return result;
@@ -195,7 +198,7 @@ Value Interpreter::evaluate_other(const Expr& expr) {
     const bool is_known =
         is_family_type(family_, expr.name) ? is_config(family_, expr.name) : is_value_class(expr.name);
     if (!is_known) return apply_unlisted(expr.name, expr, operands, values);
-    if (values.empty()) return object_value();
+    if (values.empty()) return empty_object(expr.name);
     if (expr.name.starts_with("std::pair") || expr.name.starts_with("std::tuple")) {
       Value tuple;
       tuple.kind = Value::Kind::tuple;

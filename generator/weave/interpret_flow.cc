@@ -110,7 +110,8 @@ void Interpreter::evaluate_condition(const Expr& condition) {
   if (const Value* unknown = find_unknown(value))
     return void(reject_unknown(*unknown, condition.span, "it decides which operations run"));
   report(condition.span, "a condition on a value that is " + describe(value) + ": ranks would take different paths",
-         "");
+         axis_ == Axis::tp ? ""
+                           : "decide by values that are the same for all of them, or for each by itself: torch::where");
 }
 
 Value Interpreter::evaluate_conditionally(const Expr& expr) {

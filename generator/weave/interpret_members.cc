@@ -41,7 +41,9 @@ std::optional<int64_t> find_constructed_rank(const ModuleNode& node) {
 }
 
 /// The parameter or buffer `name` of the layer `node`; without a name, the one that `node` is.
-Value registered_tensor(const ModuleNode& node, std::string_view name, bool is_parameter, std::optional<int64_t> rank) {
+Value registered_tensor(const ModuleNode& node, std::string_view name, bool is_parameter, std::optional<int64_t> rank,
+                        Axis axis) {
+  if (axis != Axis::tp) return Value::tensor(kInvariant, is_parameter, rank);
   const Partition partition = find_partition(node, name);
   Value value = Value::tensor(to_type(partition), is_parameter, rank);
   value.counts = find_counts(node, partition);
@@ -103,7 +105,7 @@ Value Interpreter::evaluate_plain_field(const Expr& expr, const ModuleNode& owne
   // Tensors and modules without an owner are errors already.
   if (!field->is_plain && field->canonical != "at::Tensor" && field->modules == Field::Modules::none)
     return Value::unknown(expr.name + ", a member that may hold tensors without registering them", expr.span);
-  const bool local = find_annotation(field->annotations, AnnotationKind::tp_local);
+  const bool local = axis_ == Axis::tp && find_annotation(field->annotations, AnnotationKind::tp_local);
   if (local) {
     insert_call(Call::local, expr);
     value = Value::number();
@@ -151,12 +153,13 @@ Value Interpreter::evaluate_child(const Expr& expr, const ModuleNode& child) {
     read_parameters(expr, child);
   else
     check_stage(expr, child);
-  Value value = registered_tensor(child, "", is_parameter, find_constructed_rank(child));
+  Value value = registered_tensor(child, "", is_parameter, find_constructed_rank(child), axis_);
   if (const std::vector<Expr>* sizes = find_listed_sizes(child.construction); sizes && child.others.empty())
     for (size_t i = 0; i < sizes->size(); ++i)
       if (const Expr& size = (*sizes)[i]; size.kind == Expr::Kind::literal && size.name == "1")
         value.ones.push_back(static_cast<int64_t>(i) - static_cast<int64_t>(sizes->size()));
-  value.reduces = is_parameter && child.field && find_annotation(child.field->annotations, AnnotationKind::tp_reduce);
+  value.reduces = axis_ == Axis::tp && is_parameter && child.field &&
+                  find_annotation(child.field->annotations, AnnotationKind::tp_reduce);
   return value;
 }
 
@@ -168,7 +171,7 @@ Value Interpreter::evaluate_member(const Expr& expr, const Value& object) {
     const bool is_parameter = expr.name == "weight" || expr.name == "bias";
     if (is_parameter && (node.kind == ModuleNode::Kind::linear || node.kind == ModuleNode::Kind::embedding)) {
       read_parameters(expr, node);
-      return registered_tensor(node, expr.name, true, expr.name == "weight" ? 2 : 1);
+      return registered_tensor(node, expr.name, true, expr.name == "weight" ? 2 : 1, axis_);
     }
     return evaluate_plain_field(expr, node);
   }

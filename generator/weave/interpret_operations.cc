@@ -14,6 +14,14 @@ void mark_reduced(const Value& viewed, Value& view) {
   for (Value& element : view.elements) mark_reduced(viewed, element);
 }
 
+/// The result of an operation that returns two tensors alike: values and indices.
+Value pair_of(const Value& each) {
+  Value pair;
+  pair.kind = Value::Kind::tuple;
+  pair.elements.assign(2, each);
+  return pair;
+}
+
 }  // namespace
 
 void Interpreter::close_sums(const Expr& expr, const std::vector<const Expr*>& operands, std::vector<Value>& values) {
@@ -87,9 +95,10 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
     if (!rule || has_unknown || !trial.message.empty()) close_sums(expr, operands, values);
   }
   if (has_unknown) return *meet_unknown(expr, operands, values);
-  if (!rule) return apply_unknown(name, expr, operands, values);
   const bool invariant =
       std::all_of(values.begin(), values.end(), [](const Value& value) { return value.is_invariant(); });
+  if (axis_ != Axis::tp && !invariant) return read_operation(name, rule, expr, std::move(operands), std::move(values));
+  if (!rule) return apply_unknown(name, expr, operands, values);
   const bool gradient =
       std::any_of(values.begin(), values.end(), [](const Value& value) { return value.carries_gradient(); });
   Operation op;
@@ -116,7 +125,7 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
                 "write it out of place, as in x = x + y");
   if (op.call != Call::none) insert_call(op.call, expr);
   for (const size_t i : op.entered) insert_call(Call::enter, *op.operands[i]);
-  note(expr, name, invariant && op.call == Call::none && op.entered.empty(), op.trusted);
+  note(expr, name, invariant && op.call == Call::none && op.entered.empty(), "");
   // An overload of that name may return something other than the tensor in the rule table.
   if (result.kind == Value::Kind::tensor && !expr.type.empty() && expr.type != "at::Tensor") {
     if (!result.is_invariant()) return unproven(expr, result, name);
@@ -124,6 +133,34 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
   }
   give_storage(name, expr, given, result);
   if (op.call != Call::none) set_storage(result, Storage());  // allocated by the runtime
+  return result;
+}
+
+Value Interpreter::read_operation(const std::string& name, Rule rule, const Expr& expr,
+                                  std::vector<const Expr*> operands, std::vector<Value> values) {
+  for (const Value& value : values)
+    if (value.kind == Value::Kind::module && value.node->kind == ModuleNode::Kind::family &&
+        value.node->holds_parameters())
+      return unproven(expr, value, name);
+  Operation op;
+  op.name = name;
+  op.axis = axis_;
+  op.expr = &expr;
+  op.operands = std::move(operands);
+  op.values = std::move(values);
+  const std::vector<Value> given = op.values;
+  Value result = apply_in_reading(op, rule);
+  if (!op.message.empty()) return fail(expr.span, op.message, op.advice);
+  const bool is_pair = expr.type == "std::tuple<at::Tensor, at::Tensor>";
+  if (result.kind == Value::Kind::tensor && !expr.type.empty() && expr.type != "at::Tensor") {
+    if (result.is_invariant())
+      result = make_invariant(expr.type, result.gradient);
+    else if (is_pair)
+      result = pair_of(result);
+    else
+      return unproven(expr, result, name);
+  }
+  give_storage(name, expr, given, result);
   return result;
 }
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "generator/weave/interpreter.h"
-#include "generator/weave/rules/rules.h"
+#include "generator/weave/rules/readings.h"
 
 namespace modgen {
 namespace {
@@ -96,7 +96,20 @@ void Interpreter::end_scope() {
   frame_->scopes.pop_back();
 }
 
+void Interpreter::name_sizes(Value& value) {
+  if (value.kind != Value::Kind::tensor || !value.rank) return;
+  std::vector<Count> sizes;
+  bool is_new = false;
+  for (int64_t i = 0; i < *value.rank; ++i) {
+    const bool is_known = value.sizes[i].is_known();
+    is_new |= !is_known;
+    sizes.push_back(is_known ? value.sizes[i] : field_count(kOwnSize + std::to_string(++named_sizes_)));
+  }
+  if (is_new) value.sizes = Sizes(std::move(sizes));
+}
+
 Variable& Interpreter::declare(const std::string& name, uint32_t number, Value value) {
+  name_sizes(value);
   frame_->scopes.back().push_back(number);
   Variable& variable = frame_->variables[number];
   variable = {&name, std::move(value), ++versions_};
@@ -115,6 +128,7 @@ void Interpreter::declare(const Stmt& statement) {
       value = object_value();
     const std::string_view type = statement.canonical, element = type.substr(0, type.find('['));  // of an array
     const bool is_number = make_invariant(element, false).kind == Value::Kind::number;
+    if (value.kind == Value::Kind::object) value = empty_object(statement.canonical);
     if (is_family_type(family_, statement.canonical))
       value.is_built = true;
     else if (value.kind == Value::Kind::object && !is_number && !is_value_class(element))
@@ -222,14 +236,35 @@ void Interpreter::execute_return(const Stmt& statement) {
 
 Value Interpreter::evaluate_result(const Expr& expr) {
   if (frame_->function->result != "modular::Outputs" || expr.kind != Expr::Kind::list) return evaluate(expr);
-  Value outputs = object_value();
+  Value outputs = empty_object("modular::Outputs");
   for (size_t i = 0; i < expr.operands.size() && i < expr.members.size(); ++i)
     outputs.members[expr.members[i]] = as_output(expr.members[i], expr.operands[i], evaluate(expr.operands[i]));
   return outputs;
 }
 
+Value Interpreter::empty_object(std::string_view type) const {
+  return axis_ != Axis::tp && type == "modular::Outputs" ? empty_outputs() : object_value();
+}
+
+void Interpreter::check_output(const std::string& name, SourceSpan where, const Value& value) {
+  const bool is_sum = name == "loss_sum" || name == "token_count";
+  if (value.kind == Value::Kind::nothing || name == "carried" || (is_sum && axis_ == Axis::positions)) return;
+  const bool is_right = is_sum ? is_partial(value)
+                               : is_split(value) && !value.may_be_one && !value.outer.is_known() &&
+                                     value.type.dim == (axis_ == Axis::rows ? 0 : 1);
+  if (is_right) return;
+  report(where, "output " + name + " is " + describe(value),
+         is_sum ? "make it a sum over the rows of the batch: the runtime sums it over ranks, and divides the sums"
+                : "return one row of logits for each row of the batch, and each position, if it has several");
+}
+
 Value Interpreter::as_output(const std::string& name, const Expr& expr, const Value& value) {
-  if (value.has_failed() || value.is_invariant()) return value;
+  if (value.has_failed()) return value;
+  if (axis_ != Axis::tp && !find_unknown(value)) {
+    check_output(name, expr.span, value);
+    return value;
+  }
+  if (value.is_invariant()) return value;
   const bool split_last = value.kind == Value::Kind::tensor && value.type.kind == ShardType::Kind::sharded &&
                           value.type.parts.empty() &&
                           (value.type.dim == -1 || (value.rank && value.type.dim == *value.rank - 1));

@@ -9,15 +9,32 @@
 namespace modgen {
 namespace {
 
-Value make_batch() {
-  Value value = object_value();
-  for (const char* name : {"input_ids", "attention_mask", "position_ids", "documents", "token_type_ids",
-                           "decoder_input_ids", "decoder_attention_mask"})
-    value.members[name] = Value::tensor(kInvariant, false, 2);
-  for (const char* name : {"feature_ids", "feature_values"}) value.members[name] = Value::tensor(kInvariant, false, 3);
-  value.members["pixel_values"] = Value::tensor(kInvariant, false, 4);
-  value.members["labels"] = Value::tensor(kInvariant, false, std::nullopt);  // shape depends on the task
-  value.members["want_logits"] = Value::number();
+/// A tensor of the batch: the names of its sizes, and the dimension in which each reading splits it; none if it does
+/// not.
+struct BatchField {
+  std::string_view name;
+  std::vector<std::string_view> sizes;
+  std::optional<int64_t> rows, positions;
+};
+
+// With a cache, attention_mask also covers the positions of earlier forwards.
+const BatchField kBatchFields[] = {
+    {"input_ids", {"#batch", "#seq"}, 0, 1},
+    {"attention_mask", {"#batch", "#keys"}, 0, {}},
+    {"position_ids", {"#batch", "#seq"}, 0, 1},
+    {"documents", {"#batch", "#seq"}, 0, 1},
+    {"token_type_ids", {"#batch", "#seq"}, 0, 1},
+    {"pixel_values", {"#images", "#channels", "#height", "#width"}, 0, {}},
+    {"decoder_input_ids", {"#batch", "#target_seq"}, 0, 1},
+    {"decoder_attention_mask", {"#batch", "#target_seq"}, 0, {}},
+    {"feature_ids", {"#batch", "#seq", "#features"}, 0, 1},
+    {"feature_values", {"#batch", "#seq", "#features"}, 0, 1},
+    {"samples", {"#batch"}, 0, {}},
+};
+
+Value batch_tensor(Axis axis, std::optional<int64_t> rank, std::optional<int64_t> split) {
+  Value value = Value::tensor(split ? sharded(*split) : kInvariant, false, rank);
+  if (split) value.axis = axis;
   return value;
 }
 
@@ -32,8 +49,30 @@ bool writes_through(const Expr* operand) {
 
 }  // namespace
 
+Value batch_value(Axis axis, const KnownTask& task) {
+  const auto in_reading = [&](std::optional<int64_t> rows, std::optional<int64_t> positions) {
+    return axis == Axis::rows ? rows : axis == Axis::positions ? positions : std::nullopt;
+  };
+  Value batch = object_value();
+  for (const BatchField& field : kBatchFields) {
+    const auto rank = static_cast<int64_t>(field.sizes.size());
+    Value value = batch_tensor(axis, rank, in_reading(field.rows, field.positions));
+    std::vector<Count> sizes;
+    for (const std::string_view size : field.sizes) sizes.push_back(field_count(std::string(size)));
+    value.sizes = Sizes(std::move(sizes));
+    batch.members[std::string(field.name)] = std::move(value);
+  }
+  // Labels that are given per row may have more dimensions.
+  const std::optional<int64_t> rank = task.has_row_labels ? std::nullopt : std::optional<int64_t>(2);
+  const std::optional<int64_t> positions = task.has_row_labels ? std::nullopt : std::optional<int64_t>(1);
+  Value& labels = batch.members["labels"] = batch_tensor(axis, rank, in_reading(0, positions));
+  if (rank) labels.sizes = Sizes({field_count("#batch"), field_count("#labels")});
+  batch.members["want_logits"] = Value::number();
+  return batch;
+}
+
 Value any_argument(const Parameter& parameter) {
-  if (parameter.canonical == "modular::Batch") return make_batch();
+  if (parameter.canonical == "modular::Batch") return batch_value(Axis::tp, {.name = "", .has_row_labels = true});
   if (parameter.canonical == "std::optional<at::Tensor>") return Value::tensor(kInvariant, true, std::nullopt);
   const bool is_rotary = parameter.canonical == "std::pair<at::Tensor, at::Tensor>" &&
                          parameter.type.find("RotaryTables") != std::string::npos;

@@ -208,7 +208,7 @@ Value Interpreter::evaluate_assignment(const Expr& expr) {
   }
   Value after = before;
   if (expr.name == "=") {  // x[0] = y copies into x
-    if (value.kind == Value::Kind::tensor && value.type != before.type)
+    if (value.kind == Value::Kind::tensor && (value.type != before.type || value.outer != before.outer))
       return fail(expr.span, "a value that is " + describe(value) + " is written into one that is " + describe(before),
                   kOutOfPlace);
     if (!value.is_invariant() && value.kind != Value::Kind::tensor) return unproven(expr, value, "this write");

@@ -100,13 +100,15 @@ class FunctionIndex {
 class Interpreter {
  public:
   Interpreter(const FamilyModel& family, const FunctionIndex& functions, const ModuleNode& root, OpenSums& sums,
-              Interpretation& interpretation, std::vector<Finding>& findings);
+              Interpretation& interpretation, std::vector<Finding>& findings, Axis axis = Axis::tp);
 
   void run_entry(const Function& forward);
   /// The proof: how the shard type of each interpreted operation was derived.
   EntryPlan::Proof proof() const;
   /// Runs a method that no entry reaches, with arguments that are the same on every rank.
   void run_alone(const Function& method);
+  /// Runs an entry in a reading other than tp, which inserts nothing.
+  void read_entry(const Function& forward, const Value& batch);
 
  private:
   // ---- interpret.cc: reports, placements, calls ----
@@ -167,6 +169,8 @@ class Interpreter {
   /// Executes a nested statement.
   void execute_inner(const Stmt& statement);
   void end_scope();
+  /// Names the sizes of a tensor that are not known.
+  void name_sizes(Value& value);
   Variable& declare(const std::string& name, uint32_t number, Value value);
   void declare(const Stmt& statement);
   void declare_names(const Stmt& statement, const Value& value, const std::optional<AccessPath>& path);
@@ -178,6 +182,10 @@ class Interpreter {
   Value evaluate_result(const Expr& expr);
   /// Checks a value that is assigned to member `name` of Outputs: it has to be full. Inserts a gather for logits.
   Value as_output(const std::string& name, const Expr& expr, const Value& value);
+  /// The same in a reading other than tp: losses and counts are sums over rows, and logits have the batch's rows.
+  void check_output(const std::string& name, SourceSpan where, const Value& value);
+  /// An object of that C++ type of which no member is set.
+  Value empty_object(std::string_view type) const;
 
   // ---- interpret_flow.cc: branches and loops ----
 
@@ -252,6 +260,9 @@ class Interpreter {
 
   Value apply(const std::string& name, Rule rule, const Expr& expr, std::vector<const Expr*> operands,
               std::vector<Value> values);
+  /// The same in a reading other than tp, where some of the `values` are not the same for all rows or positions.
+  Value read_operation(const std::string& name, Rule rule, const Expr& expr, std::vector<const Expr*> operands,
+                       std::vector<Value> values);
   /// Reports why a rule rejects `op`.
   Value report_rejection(const Operation& op);
   /// Applies an operation without a rule: if it is known, its result is the same on every rank if its operands are.
@@ -295,6 +306,7 @@ class Interpreter {
   OpenSums& sums_;
   Interpretation& interpretation_;
   std::vector<Finding>& findings_;
+  const Axis axis_;
   struct Noted {
     std::string operation, trusted;
     bool alike = true;
@@ -310,6 +322,7 @@ class Interpreter {
   bool reaches_everywhere_ = false;       // the current name is PP_ALL, even inside a PP_SPLIT list
   std::array<Region, 2> regions_{};       // current region of each stack; only the first is used without stacks
   uint64_t versions_ = 0;
+  uint32_t named_sizes_ = 0;
   std::map<std::tuple<uint32_t, const Expr*, const Function*>, uint32_t> contexts_;  // never iterated
   std::map<std::pair<uint32_t, const Expr*>, uint32_t> allocations_;                 // never iterated
   std::map<const Field*, std::optional<SourceSpan>> shared_;                         // as found by find_shared
@@ -331,6 +344,8 @@ inline constexpr const char* kUseDefaultCopies = "use the defaults, and do the w
 /// The module that `expr` names: a field of `self` or of a descendant, or a list element; null for anything else.
 const ModuleNode* find_named_module(const ModuleNode& self, const Expr& expr);
 Value object_value();
+/// The batch that an entry reads. In a reading other than tp, its tensors are split as the reading says.
+Value batch_value(Axis axis, const KnownTask& task);
 /// The value of a parameter for which any argument that is the same on every rank may be passed.
 Value any_argument(const Parameter& parameter);
 Value module_value(const ModuleNode& node);

@@ -2,7 +2,7 @@
 #include <array>
 #include <set>
 
-#include "generator/weave/rules/rules.h"
+#include "generator/weave/rules/readings.h"
 
 namespace modgen {
 
@@ -131,7 +131,91 @@ void follow_counts(Operation& op, const std::vector<Value>& given, Value& result
   if (is_lost) op.separate = std::move(counts);
 }
 
+/// The rule in the reading `op.axis`, if it has one that replaces the rule of the tp axis.
+const ReadingRule* find_reading_rule(const Operation& op) {
+  std::string key = op.name;
+  const bool is_method = op.expr->kind == Expr::Kind::method && op.expr->callee && op.name.starts_with(".");
+  if (is_method && op.expr->callee->home != Callee::Home::torch) return nullptr;
+  if (op.expr->kind == Expr::Kind::call && op.expr->callee) {
+    const std::string& callee = op.expr->callee->name;
+    const bool has_scope = op.expr->callee->home != Callee::Home::torch;
+    if (has_scope) key = callee;
+    if (!has_scope && callee != "at::" + op.name && callee != "torch::" + op.name) return nullptr;
+  }
+  for (const ReadingRules* rules : {&operation_readings(), &contract_readings()})
+    if (const auto found = rules->find(key); found != rules->end()) return &found->second;
+  return nullptr;
+}
+
+/// Whether `result` does not show any more that `given`, one of the operands, is split or partial.
+bool loses(const Value& given, const Value& result) {
+  return (is_partial(given) && !is_partial(result)) || (is_split(given) && !is_split(result) && !is_partial(result));
+}
+
+/// Calls `visit` for the tensors that an operand consists of: itself, or the elements of a list.
+template <class Visit>
+void for_each_split(std::vector<Value>& values, Visit&& visit) {
+  for (Value& value : values) {
+    if (is_split(value)) visit(value);
+    for_each_split(value.elements, visit);
+  }
+}
+
+/// Sets what the result of an operation in a reading inherits from its operands.
+void inherit(Operation& op, std::vector<Value>& given, Value& result) {
+  bool reads_split = false, may_be_one = true;
+  std::optional<Count> outer;
+  for_each_split(given, [&](const Value& value) {
+    reads_split = true, may_be_one &= value.may_be_one;
+    if (outer && *outer != value.outer) unproven(op, value);
+    outer = value.outer;
+  });
+  const bool sets_outer = op.name == ".view" || op.name == ".reshape" || op.name == ".flatten";
+  const auto visit = [&](auto& self, Value& value) -> void {
+    if (is_split(value) || is_partial(value) || value.count.is_share) value.axis = op.axis;
+    if (is_split(value) && reads_split) value.may_be_one = may_be_one;
+    if (is_split(value) && reads_split && !sets_outer) value.outer = *outer;
+    if (is_partial(value) && reads_split && may_be_one)
+      op.reject("unproven: " + quoted(op) + " over a dimension that is split over tp or has size 1");
+    for (Value& element : value.elements) self(self, element);
+    for (auto& [name, member] : value.members) self(self, member);
+  };
+  visit(visit, result);
+}
+
 }  // namespace
+
+std::string_view advice_of(Axis axis) {
+  return axis == Axis::positions
+             ? "look along the sequence with functions of the contract, which know the cache of generation: attention, "
+               "causal_conv1d, selective_scan, … (docs/reference/contract.md)"
+             : "compute each row by itself; compare rows with dp::gather, and sum losses and counts over rows "
+               "(docs/reference/contract.md)";
+}
+
+Value apply_in_reading(Operation& op, Rule rule) {
+  const ReadingRule* own = find_reading_rule(op);
+  std::vector<Value> given = op.values;
+  Value result;
+  if (own) {
+    result = own->rule ? own->rule(op) : by_shapes(op, own->shapes);
+  } else {
+    const auto odd = std::ranges::find_if(given, [](const Value& value) { return !value.is_invariant(); });
+    const bool counts = std::ranges::any_of(given, holds_local_count);
+    const bool is_read = rule && !(counts && !reads_counts(op.name));
+    result = is_read ? rule(op) : unproven(op, *odd);
+    const bool replaces = op.call != Call::none && op.call != Call::layer_norm;
+    for (const Value& value : given)
+      if (op.message.empty() && is_tensor(result) && (replaces || loses(value, result)) &&
+          !reads_properties_only(op.name))
+        unproven(op, value);
+  }
+  if (op.message.empty()) inherit(op, given, result), give_sizes(op, given, result);
+  if (op.message.empty()) return result;
+  // The advice of the tp axis's rules is about annotations.
+  if (!own || op.advice.empty() || op.advice == kUseRules) op.advice = advice_of(op.axis);
+  return Value::failure();
+}
 
 Value apply_rule(Operation& op, Rule rule) {
   if (!reads_counts(op.name) && std::ranges::any_of(op.values, holds_local_count))
@@ -139,14 +223,11 @@ Value apply_rule(Operation& op, Rule rule) {
                      "compute the number in the constructor, where counts are global");
   const std::vector<Value> given = op.values;
   Value result = rule(op);
-  if (op.message.empty()) follow_counts(op, given, result);
+  if (op.message.empty()) follow_counts(op, given, result), give_sizes(op, given, result);
   if (!op.message.empty() || op.call != Call::none || !is_tensor(result) || reads_properties_only(op.name))
     return result;
-  for (const Value& value : given) {
-    const bool lost =
-        (is_partial(value) && !is_partial(result)) || (is_split(value) && !is_split(result) && !is_partial(result));
-    if (lost) return unproven(op, value);
-  }
+  for (const Value& value : given)
+    if (loses(value, result)) return unproven(op, value);
   return result;
 }
 

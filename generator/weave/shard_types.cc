@@ -163,6 +163,36 @@ std::string describe(const Value& value) {
   }
 }
 
+namespace {
+
+/// The words of a reading for those of the tp axis.
+struct Words {
+  std::string_view on_tp, of_rows, of_positions;
+};
+constexpr Words kWords[] = {
+    {"full on every tp rank", "the same for all rows of the batch", "the same for all positions"},
+    {"the same on every tp rank", "the same for all rows of the batch", "the same for all positions"},
+    {"partial sums over tp", "sums over a rank's rows of the batch", "sums over a forward's positions"},
+    {"partial sum over tp", "sum over a rank's rows of the batch", "sum over a forward's positions"},
+    {"the sum over tp", "the sum over all ranks", "the sum over all forwards"},
+    {"split over tp", "split by the rows of the batch", "split by the positions of the sequence"},
+    {"each rank sees only its slice", "each rank sees only its rows", "a forward with a cache sees only its positions"},
+    {"a tp-local count", "a number of a rank's rows", "a number of a forward's positions"},
+    {"tp-local counts", "numbers of a rank's rows", "numbers of a forward's positions"},
+};
+
+}  // namespace
+
+std::string in_words_of(Axis axis, std::string message) {
+  if (axis == Axis::tp) return message;
+  for (const Words& words : kWords) {
+    const std::string_view with = axis == Axis::rows ? words.of_rows : words.of_positions;
+    for (size_t at = 0; (at = message.find(words.on_tp, at)) != std::string::npos; at += with.size())
+      message.replace(at, words.on_tp.size(), with);
+  }
+  return message;
+}
+
 Storage merged(const Storage& one, const Storage& other) {
   Storage result;
   result.is_known = one.is_known && other.is_known;
@@ -187,6 +217,37 @@ void set_storage(Value& value, const Storage& storage) {
   for (Value& element : value.elements) set_storage(element, storage);
   for (auto& [name, member] : value.members) set_storage(member, storage);
 }
+
+namespace {
+
+/// The sizes on which both agree.
+Sizes common_sizes(const Sizes& one, const Sizes& other) {
+  if (one.rank() != other.rank()) return {};
+  std::vector<Count> sizes;
+  for (int64_t i = 0; i < one.rank(); ++i) sizes.push_back(one[i] == other[i] ? one[i] : Count());
+  return Sizes(std::move(sizes));
+}
+
+/// Where a value that is split by rows or positions meets one that is the same for all and has size 1 there: either
+/// broadcasts against values that are split. Empty for other values.
+std::optional<Value> join_broadcast(const Value& one, const Value& other) {
+  const Value& split = one.axis != Axis::tp ? one : other;
+  const Value& same = &split == &one ? other : one;
+  if (split.axis == Axis::tp || split.type.kind != ShardType::Kind::sharded || !split.rank ||
+      same.type.kind != ShardType::Kind::invariant || same.rank != split.rank ||
+      std::ranges::find(same.ones, split.type.dim - *split.rank) == same.ones.end())
+    return std::nullopt;
+  Value result = split;
+  result.may_be_one = true;
+  result.gradient = one.gradient || other.gradient;
+  result.storage = merged(one.storage, other.storage);
+  result.last_size.clear();
+  result.sizes = common_sizes(one.sizes, other.sizes);
+  std::erase_if(result.ones, [&](int64_t dim) { return std::ranges::find(same.ones, dim) == same.ones.end(); });
+  return result;
+}
+
+}  // namespace
 
 Value join(const Value& one, const Value& other) {
   using Kind = Value::Kind;
@@ -220,9 +281,15 @@ Value join(const Value& one, const Value& other) {
         if (one.type.dim >= 0 && theirs.dim < 0 && one.rank) theirs.dim += *one.rank;
         if (one.type.dim < 0 && theirs.dim >= 0 && other.rank) theirs.dim -= *other.rank;
       }
-      if (one.type != theirs) return mismatch();
+      if (one.type != theirs) {
+        if (std::optional<Value> any = join_broadcast(one, other)) return *any;
+        return mismatch();
+      }
       result.gradient = one.gradient || other.gradient;
+      result.may_be_one |= other.may_be_one;
       if (one.rank != other.rank) result.rank.reset();
+      if (one.outer != other.outer) return mismatch();
+      if (one.sizes != other.sizes) result.sizes = common_sizes(one.sizes, other.sizes);
       if (one.last_size != other.last_size) result.last_size.clear();
       if (one.split_size != other.split_size) result.split_size.clear();
       result.counts.insert(other.counts.begin(), other.counts.end());
@@ -237,7 +304,7 @@ Value join(const Value& one, const Value& other) {
       return result;
     }
     case Kind::number:
-      if (one.count.is_share != other.count.is_share) return mismatch();
+      if (one.count.is_share != other.count.is_share || one.outer != other.outer) return mismatch();
       result.counts.insert(other.counts.begin(), other.counts.end());
       return result;
     case Kind::tuple:

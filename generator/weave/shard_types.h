@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +17,10 @@
 namespace modgen {
 
 struct ModuleNode;
+
+/// What is divided in one reading of a method: among tensor-parallel ranks as annotations say, or the rows of the batch
+/// among data-parallel ranks, or the positions of a sequence among the forwards of a generation, which a cache joins.
+enum class Axis : uint8_t { tp, rows, positions };
 
 struct ShardType {
   enum class Kind {
@@ -30,6 +35,28 @@ struct ShardType {
   // of config fields: "head_dim * num_attention_heads". Empty if the dimension is split as one.
   std::vector<std::string> parts;
   bool operator==(const ShardType&) const = default;
+};
+
+/// The sizes of a tensor's dimensions on all ranks together, each a product of names and numbers as far as it is known.
+/// Copies share them.
+class Sizes {
+ public:
+  Sizes() = default;
+  explicit Sizes(std::vector<Count> sizes) : sizes_(std::make_shared<const std::vector<Count>>(std::move(sizes))) {}
+
+  /// The size of dimension `dim`, counted from the front.
+  const Count& operator[](int64_t dim) const {
+    static const Count kNotKnown;
+    return sizes_ && dim >= 0 && dim < rank() ? (*sizes_)[static_cast<size_t>(dim)] : kNotKnown;
+  }
+  /// The number of dimensions of which sizes may be known.
+  int64_t rank() const { return sizes_ ? static_cast<int64_t>(sizes_->size()) : 0; }
+  bool operator==(const Sizes& other) const {
+    return sizes_ == other.sizes_ || (sizes_ && other.sizes_ && *sizes_ == *other.sizes_);
+  }
+
+ private:
+  std::shared_ptr<const std::vector<Count>> sizes_;
 };
 
 /// Memory that tensors alias: an in-place change of one changes all of them.
@@ -60,6 +87,7 @@ struct Value {
   bool gradient = false;
   Storage storage;              // for values that are not tensors: storage of the tensors in them
   std::optional<int64_t> rank;  // number of dimensions
+  Sizes sizes;                  // tensors whose rank is known; for a layer, the number of its output features
   std::vector<int64_t> ones;    // dimensions known to have size 1, counted from the end
   std::string last_size;        // global size of the last dimension as a product of config fields; empty if not known
   std::string split_size;       // global size of the split dimension as a product of config fields; empty if not known
@@ -71,6 +99,12 @@ struct Value {
   // Partial sums: the calls whose results it adds up; empty if no exit can be inserted for them.
   std::set<const Expr*> summands;
   Count count;  // numbers, and optional ones
+  // Values that are split, partial or a share in another reading than tp: that reading.
+  Axis axis = Axis::tp;
+  // Of what is split, the whole parts of its dimension before the split one, in a product: of rows [batch * seq] that
+  // are split by positions it is the batch. Not known if the split part is the outermost.
+  Count outer;
+  bool may_be_one = false;  // the split dimension has size 1 instead if the value is the same for all rows or positions
   // Other kinds.
   std::vector<Value> elements;
   std::map<std::string, Value> members;
@@ -120,6 +154,10 @@ Storage merged(const Storage& one, const Storage& other);
 
 /// Describes a value in messages: "full on every tp rank", "a partial sum over tp", …
 std::string describe(const Value& value);
+/// A message about shard types on the tp axis, in the words of another reading.
+std::string in_words_of(Axis axis, std::string message);
+/// What to do about an operation that mixes rows or positions.
+std::string_view advice_of(Axis axis);
 
 /// The value where two control-flow paths meet; Kind::mismatch if they disagree.
 Value join(const Value& one, const Value& other);
@@ -148,6 +186,7 @@ enum class Call {
 /// One application of an operation, as rules see it.
 struct Operation {
   std::string name;                   // name in the rule table
+  Axis axis = Axis::tp;               // the reading
   const Expr* expr = nullptr;         // the operation's expression
   std::vector<const Expr*> operands;  // as written; the object of a method comes first
   std::vector<Value> values;          // one per operand
@@ -155,7 +194,6 @@ struct Operation {
   Call call = Call::none;       // the call that replaces the operation
   std::vector<size_t> entered;  // operands that need a tp::enter
   std::string message, advice;  // the error if the operation is rejected
-  std::string trusted;          // the unchecked assumption that the result depends on
   // Config fields with counts of heads or groups: those that each serve several heads of the result, so that ranks can
   // hold the same one; and those of which every rank has to hold its own.
   std::set<std::string> serving, separate;
@@ -179,6 +217,10 @@ Rule find_rule(std::string_view name);
 /// The rule for a function that Clang resolved to `callee`, or null. Only functions of at::, torch:: and the contract
 /// have rules, not other functions of the same name. Sets `name` to the name in the rule table.
 Rule find_rule(const Callee& callee, std::string& name);
+
+/// Applies an operation in the reading `op.axis`, where parameters are full and nothing is inserted. `rule` is its rule
+/// on the tp axis, or null. Without a rule the operation is rejected if an operand is split, partial or a share.
+Value apply_in_reading(Operation& op, Rule rule);
 
 /// Applies `rule` and enforces two invariants of all rules: tp-local counts are read only by operations that support
 /// them, and a split or partial operand never yields a full result silently.

@@ -71,6 +71,9 @@ struct Plan {
   // parameters of which each tp rank then has a part of the gradient. Empty: every tp rank has all positions.
   std::vector<std::string> sequence = {};
   std::vector<std::string> partial_in_sequence = {};
+  // The entry looks along the sequence other than through functions that know the cache of generation (cache.h), which
+  // therefore runs each forward over all tokens.
+  bool uncached = false;
 
   /// The same rows for a class that holds this plan's class as its member `path`, e.g. "model".
   Plan under(std::string_view path) const {
@@ -115,6 +118,7 @@ struct Plan {
     append(&Plan::tables);
     append(&Plan::sequence);
     append(&Plan::partial_in_sequence);
+    sum.uncached |= more.uncached;
     return sum;
   }
 };

@@ -284,12 +284,12 @@ StepResult ParallelModel::evaluate(std::span<const Batch> batches, const SeeLogi
   return {sums[1] > 0 ? sums[0] / sums[1] : 0.0, static_cast<int64_t>(sums[1])};
 }
 
-bool ParallelModel::can_cache() const { return find_task(state_->entry.task)->cached; }
+bool ParallelModel::can_cache() const { return find_task(state_->entry.task)->cached && !state_->entry.plan->uncached; }
 
 at::Tensor ParallelModel::logits(const Batch& batch, cache::Cache* cache) {
   State& state = *state_;
   TORCH_CHECK(!cache || can_cache(), state.entry.architecture, " is for ", state.entry.task,
-              ", which cannot continue from a cache: give full sequences");
+              ", and cannot continue from a cache: give full sequences");
   TORCH_CHECK(
       !cache || (!batch.position_ids.defined() && !batch.documents.defined()),
       "a cache counts positions itself and does not support documents: leave out position_ids and documents, or "

@@ -6,9 +6,17 @@
 namespace modgen {
 namespace {
 
-Value full(int64_t rank, bool gradient = true) { return Value::tensor(kInvariant, gradient, rank); }
+/// `value` with sizes #0, #1, …
+Value sized(Value value) {
+  std::vector<Count> sizes;
+  for (int64_t i = 0; i < *value.rank; ++i) sizes.push_back(field_count("#" + std::to_string(i)));
+  value.sizes = Sizes(std::move(sizes));
+  return value;
+}
+
+Value full(int64_t rank, bool gradient = true) { return sized(Value::tensor(kInvariant, gradient, rank)); }
 Value partial(int64_t rank) { return Value::tensor(kPartial, true, rank); }
-Value split(int64_t dim, int64_t rank) { return Value::tensor(sharded(dim), true, rank); }
+Value split(int64_t dim, int64_t rank) { return sized(Value::tensor(sharded(dim), true, rank)); }
 Value count(bool local = false) { return Value::number(local); }
 
 Value literal(int64_t number) { return Value::number(literal_count(number)); }
@@ -22,7 +30,7 @@ Value factors(std::vector<std::string> names, bool local = false) {
   return Value::number(product);
 }
 
-/// The value of x.size(dim) for a dimension that is not split.
+/// Size `dim` of a value that has sizes.
 Value size(int64_t dim = 0) { return factors({"#" + std::to_string(dim)}); }
 
 /// A value whose split dimension has that global size.
@@ -241,7 +249,7 @@ TEST(ShardRules, OperandsThatARuleDoesNotReadAreChecked) {
 }
 
 TEST(ShardRules, PartsOfAFusedLayerAreSplitSeparately) {
-  const Value fused = Value::tensor(sharded(-1, {"a * d", "b * d", "b * d"}), true, 3);
+  const Value fused = sized(Value::tensor(sharded(-1, {"a * d", "b * d", "b * d"}), true, 3));
   const Value a = factors({"a", "d"}, true), b = factors({"b", "d"}, true);
   for (const char* name : {".split", ".split_with_sizes"}) {
     const Applied parts(name, {fused, list({a, b, b}), literal(-1)});
@@ -267,7 +275,7 @@ TEST(ShardRules, PartsOfAFusedLayerAreSplitSeparately) {
 }
 
 TEST(ShardRules, EqualPartsAreChunksOrASeparateDimension) {
-  const Value fused = Value::tensor(sharded(-1, {"a", "a"}), true, 3);
+  const Value fused = sized(Value::tensor(sharded(-1, {"a", "a"}), true, 3));
   const Applied halves(".chunk", {fused, literal(2), literal(-1)});
   ASSERT_EQ(halves.result.elements.size(), 2u) << halves.op.message;
   EXPECT_EQ(halves.result.elements[0].type, sharded(2));
@@ -442,11 +450,52 @@ TEST(ShardRules, VectorHasNoRows) {
   EXPECT_REFUSED("no rule for t", ".t", {Value::tensor(sharded(-1), true, std::nullopt)});
 }
 
-TEST(ShardRules, SizesCountedFromBothSidesMayBeTheSame) {
-  const Value first = factors({"#0"}), from_end = factors({"#-3"});
-  EXPECT_REFUSED("not known to be the value's own", ".view",
-                 {split(2, 3), list({first, from_end, count(true), count()})});
+TEST(ShardRules, SizesNameTheirNumber) {
   EXPECT_EQ(Applied(".size", {full(3), literal(-3)}, "long").result.count, field_count("#0"));
+  EXPECT_FALSE(Applied(".size", {Value::tensor(kInvariant, true, 3), literal(0)}, "long").result.count.is_known());
+  const Value view_of_others = list({factors({"#7"}), size(1), count(true), count()});
+  EXPECT_REFUSED("not known to be the value's own", ".view", {split(2, 3), view_of_others});
+  // Their order does not matter.
+  EXPECT_TYPE(sharded(2), ".view", {split(2, 3), list({size(1), size(0), count(true), count()})});
+}
+
+TEST(ShardRules, SizesFollowTheirDimensions) {
+  const auto sizes = [](const Value& value) {
+    std::string text;
+    for (int64_t i = 0; i < value.sizes.rank(); ++i)
+      text += (i > 0 ? ", " : "") + (value.sizes[i].literal() == 1 ? "1"
+                                     : value.sizes[i].is_known()   ? product_text(value.sizes[i])
+                                                                   : "?");
+    return text;
+  };
+  const Value x = full(3);
+  Value layer;
+  layer.kind = Value::Kind::module;
+  layer.sizes = Sizes({field_count("out")});
+  EXPECT_EQ(sizes(Applied("linear layer", {layer, x}).result), "#0, #1, out");
+  EXPECT_EQ(sizes(Applied("embedding layer", {layer, x}).result), "#0, #1, #2, out");
+  EXPECT_EQ(sizes(Applied(".transpose", {x, literal(0), literal(-1)}).result), "#2, #1, #0");
+  EXPECT_EQ(sizes(Applied(".permute", {x, list({literal(2), literal(0), literal(1)})}).result), "#2, #0, #1");
+  EXPECT_EQ(sizes(Applied(".unsqueeze", {x, literal(1)}).result), "#0, 1, #1, #2");
+  EXPECT_EQ(sizes(Applied(".flatten", {x, literal(0), literal(1)}).result), "#0 * #1, #2");
+  EXPECT_EQ(sizes(Applied(".select", {x, literal(1), literal(0)}).result), "#0, #2");
+  EXPECT_EQ(sizes(Applied(".narrow", {x, literal(1), literal(0), count()}).result), "#0, ?, #2");
+  EXPECT_EQ(sizes(Applied("op +", {x, full(3)}).result), "#0, #1, #2");
+  EXPECT_EQ(sizes(Applied("op +", {x, full(1)}).result), "#0, #1, ?");
+  EXPECT_EQ(sizes(Applied(".view", {x, list({size(0), literal(-1)})}).result), "#0, ?");
+  EXPECT_EQ(sizes(Applied("matmul", {x, full(2)}).result), "#0, #1, #1");
+  EXPECT_EQ(sizes(Applied(".mean", {x, literal(1)}).result), "#0, #2");
+  EXPECT_EQ(sizes(Applied(".mean", {x, literal(-1)}).result), "#0, #1");
+  EXPECT_EQ(sizes(Applied(".norm", {x, literal(2), literal(1)}).result), "");
+  // The batch's sizes may be any number, so that what they broadcast with is 1 or the same.
+  Value batch = full(2), other = Value::tensor(kInvariant, true, 2);
+  batch.sizes = Sizes({field_count("#batch"), field_count("n")});
+  EXPECT_EQ(sizes(Applied("op +", {batch, other}).result), "#batch, ?");
+  EXPECT_EQ(sizes(Applied("op +", {full(2), other}).result), "?, ?");
+  Value of_others = full(2);
+  EXPECT_EQ(sizes(Applied("op +", {batch, of_others}).result), "#batch, ?");
+  of_others.sizes = Sizes({field_count("#seq"), field_count("n")});
+  EXPECT_EQ(sizes(Applied("op +", {batch, of_others}).result), "?, n");
 }
 
 TEST(ShardRules, ViewOfAnUnknownRankNeedsItsSizes) {
@@ -548,8 +597,8 @@ TEST(ShardRules, SinksAreSplitIfHeadsAre) {
   const auto attend = [](const Value& heads, const Value& sinks) {
     return Applied("attention_with_sinks", {heads, heads, heads, Value(), count(), sinks});
   };
-  EXPECT_EQ(attend(split(1, 4), split(0, 1)).result, Value::tensor(sharded(2), true, 3));
-  EXPECT_EQ(attend(full(4), full(1)).result, Value::tensor(kInvariant, true, 3));
+  EXPECT_EQ(attend(split(1, 4), split(0, 1)).result.type, sharded(2));
+  EXPECT_EQ(attend(full(4), full(1)).result.type, kInvariant);
   EXPECT_NE(attend(split(1, 4), full(1)).op.message.find("with sinks that are full"), std::string::npos);
   EXPECT_NE(attend(full(4), split(0, 1)).op.message.find("with sinks that are split"), std::string::npos);
   EXPECT_NE(attend(split(1, 4), partial(1)).op.message.find("unproven"), std::string::npos);

@@ -145,13 +145,15 @@ const RuleTable& arithmetic_rules() {
     for (const char* name : {".masked_fill", "where", ".where", "maximum", "minimum", ".maximum", ".minimum", ".pow",
                              "pow", ".clamp", "clamp", ".clamp_min", ".clamp_max"})
       rules[name] = non_linear;
-    for (const char* name : {"silu", "gelu", "relu", "sigmoid", "tanh", "exp", "log", "softplus", "log_sigmoid", "sqrt",
-                             "rsqrt", "square", "abs", "cos", "sin", "erf", "hardtanh", "elu", "leaky_relu", "mish", "hardswish",
-                             "hardsigmoid", "selu", "celu", "relu6", "exp2", "expm1", "log1p", "floor", "round", "sign"})
+    for (const char* name :
+         {"silu",        "gelu", "relu",       "sigmoid", "tanh",      "exp",         "log",  "softplus",
+          "log_sigmoid", "sqrt", "rsqrt",      "square",  "abs",       "cos",         "sin",  "erf",
+          "hardtanh",    "elu",  "leaky_relu", "mish",    "hardswish", "hardsigmoid", "selu", "celu",
+          "relu6",       "exp2", "expm1",      "log1p",   "floor",     "round",       "sign"})
       rules[name] = function_of_first;
-    for (const char* name : {".silu", ".gelu", ".relu", ".sigmoid", ".tanh", ".exp", ".log", ".sqrt", ".rsqrt",
-                             ".square", ".abs", ".cos", ".sin", ".erf", ".reciprocal", ".exp2", ".expm1", ".log1p", ".floor",
-                             ".round", ".sign"})
+    for (const char* name :
+         {".silu", ".gelu", ".relu", ".sigmoid",    ".tanh", ".exp",   ".log",   ".sqrt",  ".rsqrt", ".square", ".abs",
+          ".cos",  ".sin",  ".erf",  ".reciprocal", ".exp2", ".expm1", ".log1p", ".floor", ".round", ".sign"})
       rules[name] = function_of_first;
     for (const char* name : {".ge", ".gt", ".le", ".lt", ".eq", ".ne", ".logical_and", ".logical_or", ".logical_not",
                              "logical_and", "logical_or", "logical_not", ".isnan", ".isinf"})

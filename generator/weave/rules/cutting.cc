@@ -206,6 +206,19 @@ Value roll(Operation& op) {
   return full_dimension(op, op.values.size() > 2 ? dimension(op, 2, 0) : std::nullopt, quoted(op));
 }
 
+/// at::constant_pad_nd(x, {before, after, …}, value): pads the last dimensions with a number.
+Value pad(Operation& op) {
+  const Value& x = op.values[0];
+  if (!is_tensor(x) || op.values[1].kind != Value::Kind::tuple || !op.values[1].is_invariant() || is_partial(x) ||
+      is_replicated(x))
+    return unproven(op, x);
+  const auto padded = static_cast<int64_t>(op.values[1].elements.size() / 2);
+  if (is_split(x) && !from_end(x)) return unproven(op, x);
+  if (is_split(x) && *from_end(x) >= -padded)
+    return op.reject(quoted(op) + " of a dimension that is split over tp: each rank sees only its slice");
+  return Value::tensor(x.type, x.gradient, x.rank);
+}
+
 /// x.gather(dim, index): elements of each rank's slice, by an index that is split in the same way. The result has the
 /// index's shape, so an index that is full has all heads' entries where x has a rank's.
 Value gather(Operation& op) {
@@ -254,6 +267,7 @@ const RuleTable& cutting_rules() {
       {".repeat_interleave", repeat_interleave},
       {".gather", gather},
       {"gather", gather},
+      {"constant_pad_nd", pad},
       {"cat", cat},
       {"stack", cat},
       {"op []", index},

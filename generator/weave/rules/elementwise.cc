@@ -19,7 +19,8 @@ std::optional<int64_t> same_count(const Value& value, int64_t dim) {
 }
 
 bool has_one(const Value& value, int64_t dim) {
-  return std::find(value.ones.begin(), value.ones.end(), dim) != value.ones.end();
+  const bool is_one = value.rank && value.sizes[*value.rank + dim].literal() == 1;
+  return is_one || std::find(value.ones.begin(), value.ones.end(), dim) != value.ones.end();
 }
 
 std::optional<int64_t> number_or(const Operation& op, size_t i, int64_t fallback) {
@@ -40,9 +41,7 @@ Value like(const Value& value, ShardType type) {
 }
 
 Value unproven(Operation& op, const Value& value) {
-  return op.reject(
-      "unproven: no rule for " + quoted(op) + " of a value that is " + describe(value),
-      "apply it to full values, or write it with operations that have a rule (docs/reference/language.md)");
+  return op.reject("unproven: no rule for " + quoted(op) + " of a value that is " + describe(value), kUseRules);
 }
 
 bool any_gradient(const Operation& op) {

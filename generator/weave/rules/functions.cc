@@ -298,6 +298,7 @@ Value interpolated_positions(Operation& op) {
   for (const Value& value : op.values)
     if (!value.is_invariant()) return unproven(op, value);
   Value result = Value::tensor(kInvariant, any_gradient(op), 3);
+  result.ones = {-3};
   result.last_size = op.values[0].last_size;
   return result;
 }

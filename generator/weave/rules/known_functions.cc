@@ -113,7 +113,8 @@ const NameSet& contract_functions() {
       "lowest max_pooling "
       "mean_of_tokens mean_pooling ones_ pair_features pair_targets partial_rotary patch_projection quick_gelu "
       "rotary_attention_scale rotary_base same_labels samples_classes sentence_count sentence_embeddings "
-      "sentence_loss sentence_outputs sigmoid_pair_loss step_biases_ tokens_at unit_rows wide with_images within_documents "
+      "sentence_loss sentence_outputs sigmoid_pair_loss step_biases_ tokens_at unit_rows wide with_images "
+      "within_documents "
       "zeros_");
   return names;
 }

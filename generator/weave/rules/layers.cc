@@ -89,7 +89,9 @@ Value full_linear(Operation& op) {
 Value full_embedding(Operation& op) {
   const Value& ids = op.values[1];
   if (!is_full(ids)) return unproven(op, ids);
-  return make_outputs(op, rank_of_rows(ids));
+  Value rows = make_outputs(op, rank_of_rows(ids));
+  for (const int64_t one : ids.ones) rows.ones.push_back(one - 1);
+  return rows;
 }
 
 /// A convolution over full channels and positions.

@@ -199,11 +199,14 @@ Value linear_function(Operation& op) {
   if (!is_tensor(x) || !is_tensor(weight)) return unproven(op, is_tensor(x) ? weight : x);
   const bool has_bias = op.values.size() > 2 && is_tensor(op.values[2]);
   if (is_partial(weight) || is_replicated(weight)) return unproven(op, weight);
-  if (is_split(weight) && weight.type.dim == 0) {
+  const bool is_by_output = is_split(weight) && (weight.type.dim == 0 || weight.type.dim == -2);
+  if (is_by_output) {
     if (is_split(x) || is_partial(x))
       return op.reject("a weight that is split by output feature meets a value that is " + describe(x));
-    if (has_bias && !(is_split(op.values[2]) && op.values[2].type == weight.type))
-      return op.reject("a weight that is split by output feature with a bias that is not");
+    const bool fits = has_bias && is_split(op.values[2]) &&
+                      (op.values[2].type.dim == 0 || op.values[2].type.dim == -1) &&
+                      op.values[2].type.parts == weight.type.parts;
+    if (has_bias && !fits) return op.reject("a weight that is split by output feature with a bias that is not");
     op.enter(0);
     return Value::tensor(sharded(-1, weight.type.parts), true, x.rank);
   }

@@ -31,6 +31,9 @@ inline constexpr const char* kMissingSum =
     "a sum over tp is missing: mark the layer that computes it TP_ROWWISE and call it as a layer, or a raw parameter "
     "TP_REDUCE";
 
+inline constexpr const char* kUseRules =
+    "apply it to full values, or write it with operations that have a rule (docs/reference/language.md)";
+
 inline bool is_tensor(const Value& value) { return value.kind == Value::Kind::tensor; }
 inline bool is_kind(const Value& value, ShardType::Kind kind) { return is_tensor(value) && value.type.kind == kind; }
 inline bool is_split(const Value& value) { return is_kind(value, ShardType::Kind::sharded); }
@@ -95,6 +98,12 @@ Value first_alone(Operation& op);
 
 /// The sizes in the list operand `first`, or in the separate operands from `first` on.
 std::vector<std::pair<const Expr*, Value>> sizes_from(const Operation& op, size_t first);
+
+/// Sets the sizes of a result that follow from those of the operands `given`.
+void give_sizes(const Operation& op, const std::vector<Value>& given, Value& result);
+
+/// The product of all sizes before the split part of `x`; empty if one of them is not known.
+std::optional<Count> leading_size(const Value& x);
 
 /// Whether the result of an operation, named as in the rule table, aliases no other tensor and is not saved for
 /// backward. If not, it may alias every operand.

@@ -14,29 +14,22 @@ Value find_size(Operation& op) {
   const auto counted = is_split(x) ? same_count(x, *dim) : *dim;
   if (!counted) return unproven(op, x);
   Value size = Value::number(is_split(x) && *counted == x.type.dim);
-  const int64_t from_front = *dim < 0 && x.rank ? *dim + *x.rank : *dim;
-  if (!size.count.is_share) size.count = field_count(kOwnSize + std::to_string(from_front));
+  if (size.count.is_share) size.outer = x.outer;
+  if (x.rank) size.count.terms = x.sizes[*dim < 0 ? *dim + *x.rank : *dim].terms;
   return size;
 }
 
-using Sizes = std::vector<std::pair<const Expr*, Value>>;
+using Listed = std::vector<std::pair<const Expr*, Value>>;
 
 bool is_own_size(const std::string& field) { return field.starts_with(kOwnSize); }
 
-/// Whether the sizes before dimension `split` were read from different dimensions of tensors. They are assumed to be
-/// the sizes of the viewed value, so that no part of the split dimension can move before it. Their order does not
-/// matter. Dimensions that are counted from different sides may be the same.
-bool keeps_leading(const Sizes& sizes, int64_t split) {
-  std::vector<std::string> seen;
-  for (int64_t i = 0; i < split; ++i) {
-    const Count::Term* size = sizes[i].second.count.product();
-    if (!size || size->coefficient != 1 || size->fields.size() != 1 || !is_own_size(size->fields[0])) return false;
-    const bool from_end = size->fields[0][1] == '-';
-    for (const std::string& other : seen)
-      if (other == size->fields[0] || (other[1] == '-') != from_end) return false;
-    seen.push_back(size->fields[0]);
-  }
-  return true;
+/// Whether the sizes before dimension `split` have the product of those before the split dimension of `x`, so that no
+/// part of that dimension can move before it. Their order does not matter.
+bool keeps_leading(const Value& x, const Listed& sizes, int64_t split) {
+  const std::optional<Count> leading = leading_size(x);
+  Count product = literal_count(1);
+  for (int64_t i = 0; i < split; ++i) product = product_of(product, sizes[i].second.count);
+  return leading && product.is_known() && product == *leading;
 }
 
 /// The size as a product of config fields; empty if it is not one.
@@ -47,7 +40,7 @@ std::string config_size_text(const Value& size) {
 
 /// Whether the sizes from `split` on multiply to the split dimension, which is the last one. The sizes before them then
 /// cover all dimensions before it, or the view fails on a single process too.
-bool factors_split(const Value& x, const Sizes& sizes, int64_t split) {
+bool factors_split(const Value& x, const Listed& sizes, int64_t split) {
   if (x.split_size.empty() || x.type.dim + 1 != x.rank) return false;
   Count product = literal_count(1);
   for (size_t i = static_cast<size_t>(split); i < sizes.size(); ++i) {
@@ -64,7 +57,7 @@ Value number_of_elements(Operation& op) { return Value::number(is_split(op.value
 /// tp-local count first: [.., 12] with 4 heads as [.., local heads, 3]. If it is split within equal parts, the number
 /// of parts precedes the count: [.., 3 * 12] as [.., 3, local heads, 3]. If the rank of `x` is not known, the sizes
 /// before the split dimension may not cover all dimensions before it.
-std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::optional<int64_t> local, bool rank_known) {
+std::optional<int64_t> viewed_split(Operation& op, const Listed& sizes, std::optional<int64_t> local, bool rank_known) {
   const Value& x = op.values[0];
   const auto rank = static_cast<int64_t>(sizes.size());
   int64_t split = x.type.dim;
@@ -76,14 +69,13 @@ std::optional<int64_t> viewed_split(Operation& op, const Sizes& sizes, std::opti
               "linear(hidden_size, num_heads * head_dim), or view the layer's input by its sizes first");
     return std::nullopt;
   }
-  if (split >= rank || !(keeps_leading(sizes, split) || factors_split(x, sizes, split))) {
+  if (split >= rank || !(keeps_leading(x, sizes, split) || factors_split(x, sizes, split))) {
     op.reject("unproven: a view of a value that is " + describe(x) +
                   ", whose sizes before that dimension are not "
                   "known to be the value's own",
               "read each size from the value, as in x.size(0)");
     return std::nullopt;
   }
-  if (!factors_split(x, sizes, split)) op.trusted = "the sizes before the split one are the viewed value's own";
   if (!x.type.parts.empty()) {
     const bool equal = std::all_of(x.type.parts.begin(), x.type.parts.end(),
                                    [&](const std::string& part) { return part == x.type.parts.front(); });
@@ -212,7 +204,8 @@ Value expand(Operation& op) {
   for (int64_t i = 0; !is_split(x) && i < rank; ++i) {
     if (!sizes[i].second.count.is_share) continue;
     // One value for all heads becomes one per local head; their gradients add up.
-    const bool is_one = std::find(x.ones.begin(), x.ones.end(), i - rank) != x.ones.end();
+    const bool is_new = x.rank && i - rank < -*x.rank;
+    const bool is_one = is_new || std::find(x.ones.begin(), x.ones.end(), i - rank) != x.ones.end();
     if (!is_one || is_partial(x))
       return op.reject("an expansion to a tp-local count, of a value that is " + describe(x) +
                            (is_one ? "" : " and not known to have size 1 there"),

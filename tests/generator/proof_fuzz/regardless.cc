@@ -18,7 +18,7 @@ void guess_types(Guess guess) { current = guess; }
 bool guesses() { return current != Guess::none; }
 
 Value guessed(Operation& op) {
-  op.message.clear(), op.advice.clear(), op.trusted.clear();
+  op.message.clear(), op.advice.clear();
   op.call = Call::none;
   op.entered.clear();
   const auto differs = [](const Value& value) { return is_split(value) || is_partial(value); };

@@ -238,6 +238,15 @@ Application element(Sampler& sampler) {
                      [](const Arguments& a) { return a[0].elements[static_cast<size_t>(a[1].integer())].tensor; });
 }
 
+/// at::constant_pad_nd(x, {before, after, …}, value)
+Application pad(Sampler& sampler) {
+  const Cut at = cut(sampler);
+  std::vector<Operand> sizes;
+  for (int64_t i = sampler.integer(1, at.rank) * 2; i > 0; --i) sizes.push_back(sampler.number(sampler.integer(0, 2)));
+  return application({sampler.tensor(at.shape), sampler.list(std::move(sizes)), sampler.real(0.5)},
+                     [](const Arguments& a) { return at::constant_pad_nd(a[0].tensor, a[1].integers(), 0.5); });
+}
+
 /// x.gather(dim, index), by an index that has x's shape and often its type.
 Application gather(Sampler& sampler) {
   const Cut at = cut(sampler);
@@ -272,6 +281,7 @@ const OperationTable& cutting_operations() {
       {".repeat_interleave", repeat_interleave},
       {".gather", gather},
       {"gather", gather},
+      {"constant_pad_nd", pad},
       {"cat", cat},
       {"stack", stack},
       {"op []", element},

@@ -27,7 +27,7 @@ int64_t evaluate(const std::string& product) {
     const size_t end = std::min(product.find(" * ", begin), product.size());
     const std::string factor = product.substr(begin, end - begin);
     const auto field = config_fields().find(factor);
-    result *= field != config_fields().end() ? field->second : std::stoll(factor);
+    result *= field != config_fields().end() ? field->second : std::stoll(factor.substr(factor.starts_with("#")));
     begin = end + 3;
   }
   return result;
@@ -117,6 +117,16 @@ ShardType Sampler::type_for(const Shape& shape) {
 
 // ---- Operands ----
 
+Sizes Sampler::known_sizes(const Shape& shape) {
+  std::vector<Count> sizes;
+  for (const Dimension& dimension : shape)
+    sizes.push_back(chance(0.1)                              ? Count()
+                    : dimension.size == 1                    ? literal_count(1)
+                    : !dimension.text.empty() && chance(0.4) ? read_product(dimension.text)
+                                                             : field_count("#" + std::to_string(dimension.size)));
+  return Sizes(std::move(sizes));
+}
+
 Operand Sampler::tensor(const Shape& shape, const ShardType& type, Elements elements, int64_t limit) {
   Operand operand;
   const auto rank = static_cast<int64_t>(shape.size());
@@ -136,6 +146,7 @@ Operand Sampler::tensor(const Shape& shape, const ShardType& type, Elements elem
   for (int64_t i = 0; i < rank; ++i)
     if (shape[static_cast<size_t>(i)].size == 1 && chance(0.8)) operand.value.ones.push_back(i - rank);
   if (rank > 0 && chance(0.7)) operand.value.last_size = shape.back().text;
+  if (rank_known && chance(0.8)) operand.value.sizes = known_sizes(shape);
   if (type.kind == ShardType::Kind::sharded && chance(0.7))
     operand.value.split_size = shape[static_cast<size_t>(type.dim)].text;
   return operand;
@@ -228,9 +239,9 @@ Operand Sampler::count(const std::string& product, bool local) {
   return operand;
 }
 
-Operand Sampler::own_size(int64_t dim, int64_t size) {
+Operand Sampler::own_size(int64_t size) {
   Operand operand = variable(size);
-  operand.value.count = field_count("#" + std::to_string(dim));
+  operand.value.count = field_count("#" + std::to_string(size));
   return operand;
 }
 

@@ -14,7 +14,7 @@ namespace modgen::rule_properties {
 /// The config fields that sizes are products of. Each can be split over 2 and 4 ranks, except "d" and "e".
 const std::map<std::string, int64_t>& config_fields();
 
-/// The value of a product of config fields and literals.
+/// The value of a product of config fields, literals and sizes that are named after their number.
 int64_t evaluate(const std::string& product);
 
 /// Reads a product of sizes: "2 * a".
@@ -81,8 +81,8 @@ class Sampler {
   Operand option(const std::string& spelling, const std::string& type);
   /// A count that is a product of config fields; tp-local if `local`.
   Operand count(const std::string& product, bool local);
-  /// The size of a tensor's dimension, as read from the tensor.
-  Operand own_size(int64_t dim, int64_t size);
+  /// A size that was read from a tensor. Its name is the number: "#5".
+  Operand own_size(int64_t size);
   Operand list(std::vector<Operand> elements);
   /// Dimension `dim` of a tensor of that rank, counted from either side, as a number or as a list of it.
   Operand dim(int64_t dim, int64_t rank, bool may_be_list = false);
@@ -103,6 +103,8 @@ class Sampler {
 
  private:
   Dimension& one_of_dimensions(Shape& shape);
+  /// True sizes of a shape, of which some are not known.
+  Sizes known_sizes(const Shape& shape);
 
   std::mt19937_64 random_;
 };

@@ -18,6 +18,7 @@ Operand layer(const ShardType& type, std::vector<Operand> parameters, const std:
   operand.value.kind = Value::Kind::module;
   operand.value.type = type;
   operand.value.last_size = outputs;
+  if (!outputs.empty()) operand.value.sizes = Sizes({read_product(outputs)});
   operand.elements = std::move(parameters);
   return operand;
 }

@@ -56,13 +56,9 @@ Application range(Sampler& sampler) {
 /// Ways to write a size of a view of `x` with global size `size`.
 Operand written_size(Sampler& sampler, const Shape& x, const ShardType& type, int64_t size, const std::string& text,
                      bool may_be_local) {
-  std::vector<int64_t> own;
-  for (size_t i = 0; i < x.size(); ++i)
-    if (x[i].size == size && !(type.kind == ShardType::Kind::sharded && type.dim == static_cast<int64_t>(i)))
-      own.push_back(static_cast<int64_t>(i));
-  if (!own.empty() && sampler.chance(0.6)) {
-    const int64_t dim = sampler.one_of(own);
-    return sampler.own_size(sampler.chance(0.9) ? dim : dim - static_cast<int64_t>(x.size()), size);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const bool is_full = type.kind != ShardType::Kind::sharded || type.dim != static_cast<int64_t>(i);
+    if (x[i].size == size && is_full && sampler.chance(0.6)) return sampler.own_size(size);
   }
   if (!text.empty() && text != "u" && sampler.chance(0.8))
     return sampler.count(text, may_be_local && sampler.chance(0.7));

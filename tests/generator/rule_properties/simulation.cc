@@ -121,6 +121,17 @@ struct Result {
 
 std::string of_type(const Value& claim) { return "a result that the rule claims is " + modgen::describe(claim); }
 
+/// The number that a count gives on all ranks together.
+double evaluate_count(const Count& count) {
+  double sum = 0.0;
+  for (const Count::Term& term : count.terms) {
+    int64_t product = term.coefficient;
+    for (const std::string& field : term.fields) product *= evaluate(field);
+    sum += static_cast<double>(product);
+  }
+  return sum;
+}
+
 /// Checks the claim about the tensor on a single process.
 void check_shape(const Value& claim, const Tensor& full) {
   if (claim.rank && *claim.rank != full.dim())
@@ -130,6 +141,11 @@ void check_shape(const Value& claim, const Tensor& full) {
     if (one >= 0 || -one > full.dim() || full.size(one) != 1)
       throw Mistake("dimension " + std::to_string(one) + " is claimed to have size 1, in shape " +
                     listed(full.sizes()));
+  for (int64_t i = 0; i < claim.sizes.rank(); ++i)
+    if (claim.sizes[i].is_known() &&
+        (claim.sizes.rank() != full.dim() || evaluate_count(claim.sizes[i]) != static_cast<double>(full.size(i))))
+      throw Mistake("size " + std::to_string(i) + " is claimed to be " +
+                    std::to_string(evaluate_count(claim.sizes[i])) + ", in shape " + listed(full.sizes()));
   if (!claim.last_size.empty() && (full.dim() == 0 || evaluate(claim.last_size) != full.size(-1)))
     throw Mistake("the last size is claimed to be " + claim.last_size + ", in shape " + listed(full.sizes()));
   if (claim.type.kind == Kind::sharded) {
@@ -142,8 +158,8 @@ void check_shape(const Value& claim, const Tensor& full) {
   if (!claim.gradient && full.requires_grad()) throw Mistake("the rule claims that no gradient flows into the result");
 }
 
-/// Checks the claim about a number. "#k" is the size of dimension k of the first operand.
-void check_number(const Value& claim, double full, const std::vector<Concrete>& ranks, const Application& application) {
+/// Checks the claim about a number.
+void check_number(const Value& claim, double full, const std::vector<Concrete>& ranks) {
   const auto count = static_cast<double>(ranks.size());
   for (const Concrete& rank : ranks)
     if (rank.number != (claim.count.is_share ? full / count : full))
@@ -151,17 +167,10 @@ void check_number(const Value& claim, double full, const std::vector<Concrete>& 
                     (claim.count.is_share ? "tp-local" : "the same on all ranks") + " is " +
                     std::to_string(rank.number) + " of " + std::to_string(full));
   if (!claim.count.is_known()) return;
-  double sum = 0.0;
   std::string text;
-  for (const Count::Term& term : claim.count.terms) {
-    int64_t product = term.coefficient;
-    for (const std::string& field : term.fields)
-      product *= field.starts_with("#") ? application.operands[0].full.tensor.size(std::stoll(field.substr(1)))
-                                        : evaluate(field);
-    sum += static_cast<double>(product);
-    text += (text.empty() ? "" : " + ") + to_text(term);
-  }
-  if (sum != full) throw Mistake("a number is claimed to be " + text + ", and is " + std::to_string(full));
+  for (const Count::Term& term : claim.count.terms) text += (text.empty() ? "" : " + ") + to_text(term);
+  if (evaluate_count(claim.count) != full)
+    throw Mistake("a number is claimed to be " + text + ", and is " + std::to_string(full));
 }
 
 /// Collects the tensors of a result in order, and checks the claims about them.
@@ -250,7 +259,7 @@ void compare(const Application& application, const Operation& op, Call call, con
   if (claim.kind == Value::Kind::number) {
     std::vector<Concrete> numbers;
     for (const Run& run : runs) numbers.push_back(run.result);
-    check_number(claim, full.result.number, numbers, application);
+    check_number(claim, full.result.number, numbers);
   }
   std::vector<std::vector<Tensor>> outputs(runs.size()), leaves(runs.size());
   for (size_t rank = 0; rank < runs.size(); ++rank) {

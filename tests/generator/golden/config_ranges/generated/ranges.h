@@ -76,9 +76,9 @@ class RangesLayerImpl : public Module {
   Tensor forward(const Tensor& x) { return fsdp::unit(*this, &RangesLayerImpl::forward_unit, x); }
 
   Tensor forward_unit(const Tensor& x) {
-    const Tensor logits = gate(x), scores = logits.softmax(-1);
+    const Tensor rows = x.flatten(0, 1), logits = gate(rows), scores = logits.softmax(-1);
     const auto [weights, chosen] = scores.topk(top_k, -1);
-    const Tensor mixed = mixture(x, chosen, balance_experts(weights, logits, scores, chosen));
+    const Tensor mixed = mixture(rows, chosen, balance_experts(weights, logits, scores, chosen)).view(x.sizes());
     return special ? mixed : mixed + tp::exit(down, at::silu(up(tp::enter(x))));
   }
 

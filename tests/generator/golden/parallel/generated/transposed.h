@@ -226,6 +226,7 @@ inline const Plan transposed_for_causal_lm_plan = {
             {"num_attention_heads", "tp"},
             {"intermediate_size", "tp"},
         },
+    .uncached = true,
 };
 
 inline const bool transposed_for_causal_lm_registered = register_entry<TransposedForCausalLM, TransposedConfig>(

@@ -1,0 +1,230 @@
+// Functions of the contract for values that are split by the rows of the batch or by positions: their shapes say which
+// dimension holds the rows, and which the positions.
+#include "generator/weave/rules/readings.h"
+
+namespace modgen {
+namespace {
+
+/// The dimension of `shape` that the reading splits.
+std::optional<int64_t> split_dimension(Axis axis, std::string_view shape) {
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (shape[i] == 'n' || shape[i] == (axis == Axis::rows ? 'b' : 's')) return static_cast<int64_t>(i);
+  return std::nullopt;
+}
+
+std::string spelled(std::string_view shape) {
+  static const std::map<char, std::string_view> names = {{'b', "batch"}, {'s', "seq"},  {'t', "seq"},     {'n', "rows"},
+                                                         {'h', "heads"}, {'k', "keys"}, {'f', "features"}};
+  std::string text = "[";
+  for (const char letter : shape) {
+    const auto name = names.find(letter);
+    text.append(text.size() > 1 ? ", " : "").append(name == names.end() ? std::string_view("…") : name->second);
+  }
+  return text + "]";
+}
+
+bool has_share(const Value& value) {
+  return value.kind == Value::Kind::number ? value.count.is_share : std::ranges::any_of(value.elements, has_share);
+}
+
+/// Rejects operand `i` unless it has that shape, split where the shape says.
+bool has_shape(Operation& op, size_t i, std::string_view shape) {
+  const Value& value = op.values[i];
+  if (!is_tensor(value)) {
+    if (has_share(value) || find_unknown(value)) unproven(op, value);
+    return op.message.empty();
+  }
+  if (shape == "?") return true;
+  const auto rank = static_cast<int64_t>(shape.size());
+  const std::optional<int64_t> split = shape == "*" ? std::nullopt : split_dimension(op.axis, shape);
+  if (is_partial(value)) {
+    op.reject(quoted(op) + " of a partial sum over tp");
+  } else if (is_split(value)) {
+    const bool is_inner = split && value.outer.is_known() && !(op.axis == Axis::positions && shape[*split] == 'n');
+    const bool fits = split && !is_inner && value.type.dim == *split && (!value.rank || value.rank == rank);
+    if (!fits && op.axis == Axis::positions && shape.find('t') != std::string_view::npos)
+      op.reject(quoted(op) + " reads all positions, of a value that is " + describe(value));
+    else if (!fits)
+      op.reject(quoted(op) + " of a value that is " + describe(value),
+                shape == "*" ? "this operand has to be the same for all of them" : "it takes " + spelled(shape));
+  } else if (split && value.rank && !has_one(value, *split - rank) && *value.rank >= rank - *split) {
+    op.reject(quoted(op) + " of a value that is " + describe(value) + ", next to values that are split over tp",
+              "it takes " + spelled(shape));
+  }
+  return op.message.empty();
+}
+
+Value loss_value() { return Value::tensor(kPartial, true, 0); }
+
+/// A loss of logits and targets that are split along the same dimension.
+Value loss(Operation& op) {
+  const Value &logits = op.values[0], &targets = op.values[1];
+  for (const size_t i : {size_t{0}, size_t{1}})
+    if (!is_split(op.values[i]) || op.values[i].type.dim != logits.type.dim)
+      return op.reject("a loss of logits that are " + describe(logits) + ", and targets that are " + describe(targets));
+  if (from_end(logits) == -1 || op.values.size() < 2)
+    return op.reject("a loss over a dimension of logits that is split over tp: each rank sees only its slice");
+  return loss_value();
+}
+
+/// cross_entropy_outputs(logits, batch, …): a loss and a count of targets, both sums, and the logits.
+Value outputs(Operation& op) {
+  const Value& logits = op.values[0];
+  if (!is_split(logits) || logits.type.dim != (op.axis == Axis::rows ? 0 : 1) || from_end(logits) == -1)
+    return op.reject("a loss over logits that are " + describe(logits));
+  return empty_outputs();
+}
+
+Value count_targets(Operation& op) {
+  return is_split(op.values[0]) ? Value::tensor(kPartial, false, 0) : unproven(op, op.values[0]);
+}
+
+/// Functions that build an AttentionMask.
+Value attention_mask(Operation& op) {
+  if (std::any_of(op.values.begin() + 1, op.values.end(), has_share)) return unproven(op, op.values[1]);
+  Value mask;
+  mask.kind = Value::Kind::object;
+  for (const char* name : {"padding", "documents"})
+    mask.members[name] = Value::tensor(sharded(op.axis == Axis::rows ? 0 : 1), false, 2);
+  return mask;
+}
+
+/// visible_keys(mask, seq, device): [batch or 1, 1, seq, keys], where `seq` counts the forward's positions.
+Value visible_keys(Operation& op) {
+  if (has_share(op.values[1]) != (op.axis == Axis::positions)) return unproven(op, op.values[1]);
+  Value visible = Value::tensor(sharded(op.axis == Axis::rows ? 0 : 2), false, 4);
+  visible.ones = {-3};
+  visible.may_be_one = op.axis == Axis::rows;
+  return visible;
+}
+
+/// position_ids(batch), which counts from the cache's positions; position_ids(ids): [1, seq].
+Value position_ids(Operation& op) {
+  if (!is_tensor(op.values[0])) return by_shapes(op, "?->~bs");
+  if (op.axis != Axis::rows) return unproven(op, op.values[0]);
+  Value positions = Value::tensor(kInvariant, false, 2);
+  positions.ones = {-2};
+  return positions;
+}
+
+/// key_distances(ids): [seq, seq].
+Value key_distances(Operation& op) {
+  const bool is_right = op.axis == Axis::rows && is_split(op.values[0]) && op.values[0].type.dim == 0;
+  return is_right ? Value::tensor(kInvariant, false, 2) : unproven(op, op.values[0]);
+}
+
+Value rotary_tables(Operation& op) {
+  if (std::ranges::any_of(op.values, has_share)) return unproven(op, op.values[0]);
+  Value tables;
+  tables.kind = Value::Kind::tuple;
+  tables.elements.assign(2, by_shapes(op, "?,?,?,?,?->~bsf"));
+  return tables;
+}
+
+/// Normalizes each row.
+Value unit_rows(Operation& op) { return full_dimension(op, dimension(op, 1, -1), quoted(op)); }
+
+/// dp::gather(rows): the rows of all ranks.
+Value gather_rows(Operation& op) {
+  const Value& rows = op.values[0];
+  if (op.axis != Axis::rows || !is_split(rows) || rows.type.dim != 0 || rows.outer.is_known())
+    return unproven(op, rows);
+  return Value::tensor(kInvariant, rows.gradient, rows.rank);
+}
+
+/// dp::first_row(rows): differs between ranks.
+Value first_row(Operation& op) { return op.axis == Axis::rows ? Value::number(true) : unproven(op, op.values[0]); }
+
+}  // namespace
+
+Value empty_outputs() {
+  Value outputs;
+  outputs.kind = Value::Kind::object;
+  for (const char* name : {"logits", "loss_sum", "token_count", "carried"}) outputs.members[name] = Value();
+  return outputs;
+}
+
+Value by_shapes(Operation& op, std::string_view shapes) {
+  const size_t arrow = shapes.find("->");
+  std::string_view operands = shapes.substr(0, arrow), result = shapes.substr(arrow + 2);
+  for (size_t i = 0; i < op.values.size(); ++i) {
+    const size_t end = std::min(operands.find(','), operands.size());
+    if (operands.empty()) return unproven(op, op.values[i]);
+    if (!has_shape(op, i, operands.substr(0, end))) return Value::failure();
+    operands.remove_prefix(std::min(end + 1, operands.size()));
+  }
+  if (result == "+") return loss_value();
+  if (result.empty()) return {};
+  const bool may_be_one = result.starts_with("~");
+  if (may_be_one) result.remove_prefix(1);
+  const std::optional<int64_t> split = split_dimension(op.axis, result);
+  if (!split) return unproven(op, op.values[0]);
+  Value value = Value::tensor(sharded(*split), any_gradient(op), static_cast<int64_t>(result.size()));
+  value.may_be_one = may_be_one && op.axis == Axis::rows;
+  return value;
+}
+
+const ReadingRules& contract_readings() {
+  static const ReadingRules table = {
+      // Attention and positions. Attention keeps earlier keys and values in the cache, and masks cover them.
+      {"modular::attention", {nullptr, "bhsf,bhsf,bhsf,bhsk,?,?,?->bsf"}},
+      {"modular::attention_with_biases", {nullptr, "bhsf,bhsf,bhsf,bhsk,?,?->bsf"}},
+      {"modular::attention_with_sinks", {nullptr, "bhsf,bhsf,bhsf,?,?,*->bsf"}},
+      {"scaled_dot_product_attention", {nullptr, "bhtf,bhtf,bhtf,bhtk,?,?,?,?->bhtf"}},
+      {"modular::rotary", {nullptr, "bhsf,bsf,bsf->bhsf"}},
+      {"modular::rotary_adjacent", {nullptr, "bhsf,bsf,bsf->bhsf"}},
+      {"modular::rotary_tables", {rotary_tables}},
+      {"modular::position_ids", {position_ids}},
+      {"modular::key_distances", {key_distances}},
+      {"modular::key_mask", {nullptr, "?->bxxk"}},
+      {"modular::alibi_mask", {nullptr, "?,*,?->~bhsk"}},
+      {"modular::causal_mask", {attention_mask}},
+      {"modular::bidirectional_mask", {attention_mask}},
+      {"modular::visible_keys", {visible_keys}},
+      // State spaces, whose last columns and states a cache keeps. Padding covers the positions of earlier forwards
+      // too.
+      {"modular::causal_conv1d", {nullptr, "bsf,*,*->bsf"}},
+      {"modular::gated_rms_norm", {nullptr, "bsf,bsf,*,?,?->bsf"}},
+      {"modular::state_space_duality", {nullptr, "bshf,bsh,*,bsgf,bsgf,*,?->bshf"}},
+      {"modular::selective_scan", {nullptr, "bsf,bsf,*,bsf,bsf,*->bsf"}},
+      {"modular::without_padding", {nullptr, "bsf,bt->bsf"}},
+      // Mixtures of experts.
+      {"modular::balance_experts", {nullptr, "nk,ne,ne,nk,*->nk"}},
+      {"modular::mix_experts", {nullptr, "?,nf,*,*,nk,nk->nf"}},
+      {"modular::mix_clamped_experts", {nullptr, "nf,*,*,*,nk,nk,?,?->nf"}},
+      // Pooling.
+      {"modular::last_tokens", {nullptr, "btf,bt,?->bf"}},
+      {"modular::tokens_at", {nullptr, "btf,b->bf"}},
+      {"modular::mean_pooling", {nullptr, "btf,bt->bf"}},
+      {"modular::sentence_embeddings", {nullptr, "btf,?->bf"}},
+      // Losses. The runtime sums them over ranks, and divides once by the number of targets of all ranks.
+      {"modular::cross_entropy", {loss}},
+      {"modular::classification_loss", {loss}},
+      {"modular::sampled_cross_entropy", {nullptr, "bsf,*,*,bs,?->+"}},
+      {"modular::sentence_loss", {nullptr, "bf,b->+"}},
+      {"modular::sentence_count", {nullptr, "bf,b->+"}},
+      {"modular::sigmoid_pair_loss", {nullptr, "bk,b->+"}},
+      {"modular::count_targets", {count_targets}},
+      {"modular::cross_entropy_outputs", {outputs}},
+      {"modular::classification_outputs", {outputs}},
+      {"modular::sentence_outputs", {outputs}},
+      {"modular::next_tokens", {nullptr, "bs->bs"}},
+      {"modular::previous_tokens", {nullptr, "bt,?,?->bt"}},
+      {"modular::pair_targets", {nullptr, "b->b"}},
+      {"modular::pair_features", {nullptr, "bf->bf"}},
+      {"modular::unit_rows", {unit_rows}},
+      {"modular::dp::gather", {gather_rows}},
+      {"modular::dp::first_row", {first_row}},
+      // Images, and convolutions and pooling of libtorch over images and sequences.
+      {"conv1d", {nullptr, "bct,*,*,?,?,?,?->bct"}},
+      {"conv2d", {nullptr, "bcyx,*,*,?,?,?,?->bcyx"}},
+      {"avg_pool2d", {nullptr, "bcyx,?,?,?,?,?,?->bcyx"}},
+      {"max_pool2d", {nullptr, "bcyx,?,?,?,?,?->bcyx"}},
+      {"adaptive_avg_pool2d", {nullptr, "bcyx,?->bcyx"}},
+      {"modular::check_images", {nullptr, "bcyx,?,?->"}},
+      {"modular::with_images", {nullptr, "btf,bt,?,bpf->btf"}},
+  };
+  return table;
+}
+
+}  // namespace modgen

@@ -1,0 +1,35 @@
+// Rules for the readings other than tp, in which values are split by the rows of the batch or by positions.
+#pragma once
+
+#include <map>
+#include <string_view>
+
+#include "generator/weave/rules/rules.h"
+
+namespace modgen {
+
+/// A rule that replaces the one of the tp axis, or for a function of the contract the shapes of its operands and its
+/// result.
+struct ReadingRule {
+  Rule rule = nullptr;
+  std::string_view shapes = {};
+};
+
+/// Rules by name: free functions of libtorch by their name, methods of tensors with a leading dot, functions of the
+/// contract with their namespace ("modular::dp::gather"), operators with "op ", layers by their class.
+using ReadingRules = std::map<std::string_view, ReadingRule>;
+
+const ReadingRules& operation_readings();
+const ReadingRules& contract_readings();
+
+/// The rule of a function of the contract with the shapes of its operands and its result, one letter per dimension, as
+/// in "bhsf,bsf,bsf->bhsf". `b` are the rows of the batch, `s` positions that the function may have only some of, `n`
+/// the rows of all positions, sequence after sequence; any other letter is a dimension that is not split. "*" is an
+/// operand that is the same for all rows and positions, "?" one that is not a tensor, or a batch. The result may be
+/// "+", a sum over rows or positions; Outputs have the shape "="; "~" marks a result that has size 1 instead of `b`.
+Value by_shapes(Operation& op, std::string_view shapes);
+
+/// Outputs of which no member is set.
+Value empty_outputs();
+
+}  // namespace modgen
