@@ -73,8 +73,8 @@ inline Share local(int64_t count) {
   return count < ranks ? Share{1, ranks / std::max<int64_t>(count, 1)} : Share{count / ranks};
 }
 
-/// Marks where a value that every rank has in full enters computations that are split, e.g. a parameter, or an
-/// encoder's states; backward all-reduces the gradient.
+/// Marks where a value that every rank has in full, such as a parameter, enters computations that are split; backward
+/// all-reduces the gradient.
 inline Tensor shared(const Tensor& x) { return bound.tp ? bound.tp->enter(x) : x; }
 
 /// Marks where a value between layers enters layers that are split by output feature. With sequence parallelism each
@@ -120,7 +120,7 @@ Tensor exit(Linear& row_wise, const Tensor& x, int64_t dim = 1) {
   return row_wise->bias.defined() ? sum + row_wise->bias : sum;
 }
 
-/// The same, for a result that every rank has in full.
+/// Applies a layer that is split by input feature, like exit(), to a result that every rank has in full.
 template <class Linear>
 Tensor reduce(Linear& row_wise, const Tensor& x) {
   if (!bound.tp) return row_wise->forward(x);
