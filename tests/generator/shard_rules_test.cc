@@ -486,7 +486,9 @@ TEST(ShardRules, SizesFollowTheirDimensions) {
   EXPECT_EQ(sizes(Applied("matmul", {x, full(2)}).result), "#0, #1, #1");
   EXPECT_EQ(sizes(Applied(".mean", {x, literal(1)}).result), "#0, #2");
   EXPECT_EQ(sizes(Applied(".mean", {x, literal(-1)}).result), "#0, #1");
-  EXPECT_EQ(sizes(Applied(".norm", {x, literal(2), literal(1)}).result), "");
+  EXPECT_EQ(sizes(Applied(".norm", {x, literal(2), literal(1)}).result), "#0, #2");
+  EXPECT_EQ(sizes(Applied(".roll", {x, literal(1), literal(-1)}).result), "#0, #1, #2");
+  EXPECT_EQ(sizes(Applied(".sum", {x}).result), "");
   // The batch's sizes may be any number, so that what they broadcast with is 1 or the same.
   Value batch = full(2), other = Value::tensor(kInvariant, true, 2);
   batch.sizes = Sizes({field_count("#batch"), field_count("n")});

@@ -76,43 +76,20 @@ std::optional<List> broadcast_operands(const Operation& op, const std::vector<Va
 
 /// The operand whose sizes the result has; empty for other operations.
 std::optional<size_t> shape_operand(std::string_view name) {
-  static const std::map<std::string_view, size_t> operands = {{"LayerNorm layer", 1},
-                                                              {"Dropout layer", 1},
-                                                              {"GELU layer", 1},
-                                                              {"SiLU layer", 1},
-                                                              {"ReLU layer", 1},
-                                                              {"Tanh layer", 1},
-                                                              {"Identity layer", 1},
-                                                              {"rms_norm", 0},
-                                                              {"layer_norm", 0},
-                                                              {"soft_cap", 0},
-                                                              {"rotary", 0},
-                                                              {"rotary_adjacent", 0},
-                                                              {"without_padding", 0},
-                                                              {"causal_conv1d", 0},
-                                                              {"gated_rms_norm", 0},
-                                                              {"selective_scan", 0},
-                                                              {"mix_experts", 1},
-                                                              {"mix_clamped_experts", 0},
-                                                              {"with_images", 0},
-                                                              {"balance_experts", 0},
-                                                              {"unit_rows", 0},
-                                                              {"next_tokens", 0},
-                                                              {"previous_tokens", 0},
-                                                              {".softmax", 0},
-                                                              {"softmax", 0},
-                                                              {".log_softmax", 0},
-                                                              {"log_softmax", 0},
-                                                              {".cumsum", 0},
-                                                              {"cumsum", 0},
-                                                              {".flip", 0},
-                                                              {".tril", 0},
-                                                              {".triu", 0},
-                                                              {".scatter", 0},
-                                                              {"scatter", 0},
-                                                              {"state_space_duality", 0},
-                                                              {".gather", 2},
-                                                              {"gather", 2}};
+  static const std::map<std::string_view, size_t> operands = {
+      {"LayerNorm layer", 1}, {"Dropout layer", 1},   {"GELU layer", 1},
+      {"SiLU layer", 1},      {"ReLU layer", 1},      {"Tanh layer", 1},
+      {"Identity layer", 1},  {"rms_norm", 0},        {"layer_norm", 0},
+      {"soft_cap", 0},        {"rotary", 0},          {"rotary_adjacent", 0},
+      {"without_padding", 0}, {"causal_conv1d", 0},   {"gated_rms_norm", 0},
+      {"selective_scan", 0},  {"mix_experts", 1},     {"mix_clamped_experts", 0},
+      {"with_images", 0},     {"balance_experts", 0}, {"unit_rows", 0},
+      {"next_tokens", 0},     {"previous_tokens", 0}, {".softmax", 0},
+      {"softmax", 0},         {".log_softmax", 0},    {"log_softmax", 0},
+      {".cumsum", 0},         {"cumsum", 0},          {".flip", 0},
+      {".roll", 0},           {".tril", 0},           {".triu", 0},
+      {".scatter", 0},        {"scatter", 0},         {"state_space_duality", 0},
+      {".gather", 2},         {"gather", 2}};
   const auto found = operands.find(name);
   return found == operands.end() ? std::nullopt : std::optional(found->second);
 }
@@ -191,10 +168,11 @@ std::optional<List> multiplied(const Value& a, const Value& b) {
   return sizes;
 }
 
-/// A reduction of the dimensions that operand 1 lists. Whether they stay with size 1 follows from the result's rank.
-std::optional<List> reduced(const Operation& op, const Value& x, const std::optional<int64_t>& rank) {
-  if (op.values.size() < 2 || !rank) return std::nullopt;
-  const Value& given = op.values[1];
+/// A reduction of the dimensions that operand `first` lists. Whether they stay with size 1 follows from the result's
+/// rank.
+std::optional<List> reduced(const Operation& op, const Value& x, size_t first, const std::optional<int64_t>& rank) {
+  if (op.values.size() <= first || !rank) return std::nullopt;
+  const Value& given = op.values[first];
   const std::vector<Value> dims = given.kind == Value::Kind::tuple ? given.elements : std::vector<Value>{given};
   List sizes = list_sizes(x);
   std::set<int64_t> removed;
@@ -243,8 +221,11 @@ std::optional<List> joined(const Operation& op, const std::vector<Value>& elemen
 }
 
 std::optional<List> find_sizes(const Operation& op, const std::vector<Value>& given, const Value& result) {
-  static const std::set<std::string_view> reductions = {".sum", ".mean",      ".amax",   ".amin", ".max",
-                                                        ".min", ".logsumexp", ".argmax", ".all",  ".any"};
+  // With the operand that lists the reduced dimensions.
+  static const std::map<std::string_view, size_t> reductions = {
+      {".sum", 1}, {".mean", 1},      {".amax", 1},   {".amin", 1}, {".max", 1},
+      {".min", 1}, {".logsumexp", 1}, {".argmax", 1}, {".all", 1},  {".any", 1},
+      {".var", 1}, {".std", 1},       {".norm", 2},   {"sum", 1},   {"mean", 1}};
   static const std::set<std::string_view> moves = {".t",       ".transpose", ".permute", ".unsqueeze",
                                                    ".flatten", ".squeeze",   ".select",  ".unbind"};
   static const std::map<std::string_view, size_t> pieces = {{".slice", 1},
@@ -282,7 +263,8 @@ std::optional<List> find_sizes(const Operation& op, const std::vector<Value>& gi
   }
   if (!is_tensor(x) || !x.rank) return std::nullopt;
   if (moves.contains(op.name)) return moved(op, x);
-  if (reductions.contains(op.name)) return reduced(op, x, result.rank);
+  if (const auto found = reductions.find(op.name); found != reductions.end())
+    return reduced(op, x, found->second, result.rank);
   if (op.name == "op []" && *x.rank > 0) {
     List sizes = list_sizes(x);
     sizes.erase(sizes.begin());
