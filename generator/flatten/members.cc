@@ -24,7 +24,7 @@ class Merge {
   MergedMembers make() {
     for (size_t level = entity_.levels.size(); level-- > 0;) merge_level(level);
     check_special_members(family_, entity_);
-    check_shared_variables();
+    check_shared_variables(family_, entity_, members_);
     // Code that reads a constant that was a field has its value inlined.
     std::erase_if(members_, [&](const Member& member) {
       return member.redefines && member.decl && folded_constant(entity_, member.name) == member.decl;
@@ -153,20 +153,6 @@ class Merge {
           names.insert(init->getAnyMember()->getNameAsString());
     }
     return names;
-  }
-
-  /// A variable of a base is one object for all classes that derive from the base.
-  void check_shared_variables() const {
-    for (const Member& member : members_) {
-      const auto* variable = llvm::dyn_cast_or_null<clang::VarDecl>(member.decl);
-      if (member.level == 0 || !variable || variable->isConstexpr() || variable->getType().isConstQualified()) continue;
-      family_.specs().reject(entity_.levels.front().symbol->where,
-                             "'" + member.name + "' is one variable of all classes that derive from '" +
-                                 entity_.levels[member.level].symbol->name +
-                                 "', and flattened, each class would have its own",
-                             "make it a constant, or a variable outside of the class",
-                             {{Diagnostic::Severity::note, member.slice->core, "the static member", "", {}}});
-    }
   }
 
   /// A class without constructors has to inherit its base's constructors explicitly.

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "generator/flatten/family.h"
+#include "generator/flatten/members.h"
+#include "generator/source/slices.h"
 
 namespace modgen {
 namespace {
@@ -102,7 +104,37 @@ std::string why_different(const Special& special, const clang::CXXRecordDecl& de
   return "";
 }
 
+/// Whether another class of the family has the members of `owner`, too.
+bool has_other_user(const Family& family, const Entity& entity, const Symbol& owner) {
+  const auto derives = [&](const Symbol* symbol) {
+    while (symbol && symbol != &owner) symbol = symbol->base;
+    return symbol != nullptr;
+  };
+  const std::vector<Symbol*>& declared = family.spec().symbols;
+  const auto& entities = family.entities();
+  return std::any_of(declared.begin(), declared.end(),
+                     [&](const Symbol* one) {
+                       return one->is_class() && one != entity.levels.front().symbol && derives(one);
+                     }) ||
+         std::any_of(entities.begin(), entities.end(),
+                     [&](const auto& one) { return one.get() != &entity && derives(one->levels.front().symbol); });
+}
+
 }  // namespace
+
+void check_shared_variables(const Family& family, const Entity& entity, const std::vector<Member>& members) {
+  for (const Member& member : members) {
+    const auto* variable = llvm::dyn_cast_or_null<clang::VarDecl>(member.decl);
+    if (!variable || variable->isConstexpr() || variable->getType().isConstQualified()) continue;
+    const Symbol& owner = *entity.levels[member.level].symbol;
+    if (has_other_user(family, entity, owner))
+      family.specs().reject(entity.levels.front().symbol->where,
+                            "'" + member.name + "' is one variable of all classes that derive from '" + owner.name +
+                                "', and flattened, each class would have its own",
+                            "make it a constant, or a variable outside of the class",
+                            {{Diagnostic::Severity::note, member.slice->core, "the static member", "", {}}});
+  }
+}
 
 void check_special_members(const Family& family, const Entity& entity) {
   const auto record = [&](size_t level) -> const clang::CXXRecordDecl& { return *entity.levels[level].symbol->record; };

@@ -1,13 +1,20 @@
-// Copies, comparisons and destructors of a base.
+// What C++ has once per object or class, and a flattened class would have differently: copies, comparisons and
+// destructors of a base, and its static variables.
 #pragma once
+
+#include <vector>
 
 namespace modgen {
 
 class Family;
 struct Entity;
+struct Member;
 
 /// Rejects members of a base for which C++ treats the base's part of an object separately, unless the flattened class
 /// does the same: copies and comparisons of that part alone, and a destructor that runs after the derived class's.
 void check_special_members(const Family& family, const Entity& entity);
+
+/// Rejects static variables that classes of the family share: flattened, each would have its own.
+void check_shared_variables(const Family& family, const Entity& entity, const std::vector<Member>& members);
 
 }  // namespace modgen

@@ -9,6 +9,9 @@ MODULAR_FAMILY(Beta);
 class BetaCountImpl : public alpha::AlphaCountImpl {};
 TORCH_MODULE(BetaCount);
 
+class BetaOtherImpl : public alpha::AlphaCountImpl {};
+TORCH_MODULE(BetaOther);
+
 class BetaNumberImpl : public alpha::AlphaNumberImpl {
  public:
   BetaNumberImpl() : AlphaNumberImpl() { number *= 2; }
