@@ -109,6 +109,9 @@ Value Interpreter::apply(const std::string& name, Rule rule, const Expr& expr, s
   const std::vector<Value> given = op.values;
   Value result = apply_rule(op, rule);
   if (!op.message.empty()) return report_rejection(op);
+  // A variable may hold the size, so that two views by it have the same sizes.
+  if (name == ".size" && result.kind == Value::Kind::number && !result.count.is_known() && !result.count.is_share)
+    result.count = new_size();
   serving_.merge(op.serving), separate_.merge(op.separate);
   const bool reduces = std::ranges::any_of(given, &Value::reduces) && std::ranges::none_of(given, is_partial);
   if (result.type == kPartial && op.call == Call::none && reduces) {

@@ -96,6 +96,8 @@ void Interpreter::end_scope() {
   frame_->scopes.pop_back();
 }
 
+Count Interpreter::new_size() { return field_count(kOwnSize + std::to_string(++named_sizes_)); }
+
 void Interpreter::name_sizes(Value& value) {
   if (value.kind != Value::Kind::tensor || !value.rank) return;
   std::vector<Count> sizes;
@@ -103,7 +105,7 @@ void Interpreter::name_sizes(Value& value) {
   for (int64_t i = 0; i < *value.rank; ++i) {
     const bool is_known = value.sizes[i].is_known();
     is_new |= !is_known;
-    sizes.push_back(is_known ? value.sizes[i] : field_count(kOwnSize + std::to_string(++named_sizes_)));
+    sizes.push_back(is_known ? value.sizes[i] : new_size());
   }
   if (is_new) value.sizes = Sizes(std::move(sizes));
 }

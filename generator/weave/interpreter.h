@@ -169,6 +169,8 @@ class Interpreter {
   /// Executes a nested statement.
   void execute_inner(const Stmt& statement);
   void end_scope();
+  /// The name of a size that nothing is known about.
+  Count new_size();
   /// Names the sizes of a tensor that are not known.
   void name_sizes(Value& value);
   Variable& declare(const std::string& name, uint32_t number, Value value);

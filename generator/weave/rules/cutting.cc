@@ -1,4 +1,7 @@
 // Rules of operations that split, select and concatenate values.
+#include <algorithm>
+#include <iterator>
+
 #include "generator/weave/rules/rules.h"
 
 namespace modgen {
@@ -146,7 +149,12 @@ Value slice(Operation& op) {
   for (size_t i = 1; i < op.values.size(); ++i)
     if (!op.values[i].is_invariant())
       return op.reject(quoted(op) + " by a tp-local count, of a value that is " + describe(op.values[0]));
-  return full_dimension(op, dimension(op, 1, 0), quoted(op));
+  const Value& x = op.values[0];
+  const std::optional<int64_t> dim = dimension(op, 1, 0);
+  Value result = full_dimension(op, dim, quoted(op));
+  if (is_tensor(result) && dim && *dim >= 0 && x.rank)
+    std::ranges::copy_if(x.ones, std::back_inserter(result.ones), [&](int64_t one) { return one != *dim - *x.rank; });
+  return result;
 }
 
 /// torch::stack(values, dim) of values like `value`, which is split: a new dimension is inserted at `dim`.

@@ -61,10 +61,10 @@ class MODEL_ENTRY("seq2seq") FSDP_UNIT CrossForConditionalGenerationImpl : publi
         cross_attention(register_module("cross_attention", CrossAttention(config))),
         lm_head(register_module("lm_head", linear(config.hidden_size, config.vocab_size, /*bias=*/false))) {}
 
-  /// Biases of the decoder's self-attention over `ids` by the distance to earlier keys: [1, heads, seq, seq].
-  Tensor biases(const Tensor& ids) {
+  /// Biases of the decoder's self-attention over `ids` by the distance to earlier keys: [batch or 1, heads, seq, seq].
+  Tensor biases(const Tensor& ids, const Tensor& padding) {
     const Tensor rows = distance_biases(key_distances(ids).neg().clamp(0, config.max_distance));
-    const Tensor visible = visible_keys(causal_mask(/*padding=*/Tensor(), /*window=*/0), ids.size(1), ids.device());
+    const Tensor visible = visible_keys(causal_mask(padding, /*window=*/0), ids.size(1), ids.device());
     const Tensor bias = rows.permute({2, 0, 1}).unsqueeze(0);
     return bias.masked_fill(visible.logical_not(), std::numeric_limits<float>::lowest()).contiguous();
   }
@@ -77,7 +77,8 @@ class MODEL_ENTRY("seq2seq") FSDP_UNIT CrossForConditionalGenerationImpl : publi
         at::zeros_like(padded, at::kFloat).masked_fill(padded, std::numeric_limits<float>::lowest());
     const Tensor states = embed(batch.input_ids);
     Tensor hidden_states = embed(ids);
-    hidden_states = hidden_states + self_attention(hidden_states, hidden_states, biases(ids));
+    hidden_states =
+        hidden_states + self_attention(hidden_states, hidden_states, biases(ids, batch.decoder_attention_mask));
     hidden_states = hidden_states + cross_attention(hidden_states, states, to_encoder);
     return cross_entropy_outputs(lm_head(hidden_states), batch, same_labels);
   }
